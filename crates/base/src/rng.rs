@@ -1,0 +1,117 @@
+use core::fmt;
+
+use rand_chacha::ChaCha12Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+/// What an [`Rng`] starts from: entropy in production, a number in tests and simulations.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Seed(pub [u8; 32]);
+
+impl From<u64> for Seed {
+    fn from(n: u64) -> Self {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&n.to_le_bytes());
+        Self(bytes)
+    }
+}
+
+/// Secret: connection ids and path challenges follow from it.
+impl fmt::Debug for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Seed(..)")
+    }
+}
+
+/// Seeded randomness (ChaCha with 12 rounds): equal seeds give equal draws on every machine, and from
+/// a secret seed the draws cannot be guessed, as connection ids and path challenges need.
+#[derive(Clone)]
+pub struct Rng(ChaCha12Rng);
+
+impl Rng {
+    /// A generator that starts from `seed`.
+    pub fn new(seed: impl Into<Seed>) -> Self {
+        Self(ChaCha12Rng::from_seed(seed.into().0))
+    }
+
+    /// An independent generator, so that what one part draws does not shift what another draws.
+    #[must_use]
+    pub fn fork(&mut self) -> Self {
+        let mut seed = [0; 32];
+        self.fill(&mut seed);
+        Self::new(Seed(seed))
+    }
+
+    /// 64 random bits.
+    pub fn next(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// A number below `n`, without bias; 0 for `n` = 0.
+    pub fn below(&mut self, n: u64) -> u64 {
+        if n == 0 {
+            return 0;
+        }
+        // Numbers above the last whole multiple of n would favour small results.
+        let limit = u64::MAX - u64::MAX % n;
+        loop {
+            let x = self.next();
+            if x < limit {
+                return x % n;
+            }
+        }
+    }
+
+    /// A number in [0, 1), a multiple of 2^-53.
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
+    /// True with probability `p`; always draws once.
+    pub fn chance(&mut self, p: f64) -> bool {
+        self.unit() < p
+    }
+
+    /// Fills `out` with random bytes.
+    pub fn fill(&mut self, out: &mut [u8]) {
+        self.0.fill_bytes(out);
+    }
+}
+
+impl fmt::Debug for Rng {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Rng(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_seeds_give_equal_draws_and_forks_differ() {
+        let (mut a, mut b) = (Rng::new(1), Rng::new(1));
+        assert_eq!(a.next(), b.next());
+        let mut fork = a.fork();
+        assert_ne!(fork.next(), a.next());
+        assert_ne!(Rng::new(1).next(), Rng::new(2).next());
+    }
+
+    #[test]
+    fn draws_are_uniform() {
+        let mut rng = Rng::new(3);
+        let mut counts = [0u32; 7];
+        for _ in 0..70_000 {
+            counts[rng.below(7) as usize] += 1;
+        }
+        // Standard deviation is 93; five of them.
+        assert!(counts.iter().all(|c| c.abs_diff(10_000) < 465), "{counts:?}");
+        let heads = (0..100_000).filter(|_| rng.chance(0.3)).count();
+        assert!(heads.abs_diff(30_000) < 725, "{heads}");
+        assert_eq!(rng.below(0), 0);
+    }
+
+    #[test]
+    fn secrets_are_not_printed() {
+        assert_eq!(format!("{:?} {:?}", Rng::new(9), Seed::from(9)), "Rng(..) Seed(..)");
+    }
+}
