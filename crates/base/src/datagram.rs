@@ -150,9 +150,9 @@ impl Batch {
     pub fn has_room(&self, size: usize) -> bool {
         self.len == 0
             || (size <= self.segment
-                && self.bytes.len() % self.segment == 0
+                && self.len % self.segment == 0
                 && self.count() < self.limit
-                && self.bytes.len() + size <= Self::MAX_BYTES)
+                && self.len + size <= Self::MAX_BYTES)
     }
 
     /// Space for a segment of up to `size` bytes, holding whatever an earlier use left there.
