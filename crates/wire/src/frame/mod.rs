@@ -1,0 +1,194 @@
+//! Frames (RFC 9000 §19) and those of fenced streams (`spec/fenced-streams.md`).
+//!
+//! In: [`Frames`] goes through a packet's payload and yields frames that borrow from it, or the first
+//! fault with its error code. Out: [`Frame::encode`], and for the frames of which there are many,
+//! writers that put only the header in front of data that is copied once: [`stream_header`],
+//! [`fenced_header`], [`crypto_header`], [`ack`]. What a single frame can tell is checked here; what
+//! needs the state of a stream or a connection is not.
+
+mod ack;
+mod decode;
+mod encode;
+
+pub use ack::{Ack, AckRanges, EcnCounts, ack};
+pub use decode::{FrameError, Frames};
+pub use encode::{
+    FencedHeader, crypto_header, crypto_header_size, fenced_header, fenced_header_size, stream_header,
+    stream_header_size,
+};
+
+use crate::{ConnectionId, Dir, PacketType, ResetToken, StreamId, TransportErrorCode};
+
+/// A frame that borrows its data from the packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields have the names and units that the RFC gives them")]
+pub enum Frame<'a> {
+    /// A run of this many PADDING frames of one byte, RFC 9000 §19.1.
+    Padding(usize),
+    /// RFC 9000 §19.2.
+    Ping,
+    /// RFC 9000 §19.3.
+    Ack(Ack<'a>),
+    /// RFC 9000 §19.4; `code` is the application's.
+    ResetStream { id: StreamId, code: u64, final_size: u64 },
+    /// RFC 9000 §19.5; `code` is the application's.
+    StopSending { id: StreamId, code: u64 },
+    /// RFC 9000 §19.6.
+    Crypto { offset: u64, data: &'a [u8] },
+    /// RFC 9000 §19.7; the token is never empty.
+    NewToken { token: &'a [u8] },
+    /// RFC 9000 §19.8. Encoded always with a length.
+    Stream { id: StreamId, offset: u64, fin: bool, data: &'a [u8] },
+    /// RFC 9000 §19.9.
+    MaxData(u64),
+    /// RFC 9000 §19.10.
+    MaxStreamData { id: StreamId, max: u64 },
+    /// RFC 9000 §19.11; at most 2^60.
+    MaxStreams { dir: Dir, max: u64 },
+    /// RFC 9000 §19.12.
+    DataBlocked(u64),
+    /// RFC 9000 §19.13.
+    StreamDataBlocked { id: StreamId, limit: u64 },
+    /// RFC 9000 §19.14; at most 2^60.
+    StreamsBlocked { dir: Dir, limit: u64 },
+    /// RFC 9000 §19.15; the id has 1 to 20 bytes.
+    NewConnectionId { sequence: u64, retire_prior_to: u64, id: ConnectionId, token: ResetToken },
+    /// RFC 9000 §19.16.
+    RetireConnectionId { sequence: u64 },
+    /// RFC 9000 §19.17.
+    PathChallenge([u8; 8]),
+    /// RFC 9000 §19.18.
+    PathResponse([u8; 8]),
+    /// CONNECTION_CLOSE of type 0x1c, RFC 9000 §19.19; `frame_type` is 0 when no frame was at fault.
+    ConnectionClose { code: TransportErrorCode, frame_type: u64, reason: &'a [u8] },
+    /// CONNECTION_CLOSE of type 0x1d, RFC 9000 §19.19.
+    ApplicationClose { code: u64, reason: &'a [u8] },
+    /// RFC 9000 §19.20.
+    HandshakeDone,
+    /// Data of a fenced stream. The last fence at or before `offset` lies `distance` bytes below it; `start`: the
+    /// data begins at a record boundary; `each`: every record boundary inside is a fence.
+    Fenced { id: StreamId, offset: u64, distance: u64, start: bool, each: bool, fin: bool, data: &'a [u8] },
+    /// Whole records of a fenced stream that will not be sent any more; `len` is at least 1.
+    Abandon { id: StreamId, offset: u64, len: u64 },
+}
+
+impl Frame<'_> {
+    /// The frame type, as [`encode`](Self::encode) writes it.
+    pub const fn kind(&self) -> u64 {
+        match *self {
+            Self::Padding(_) => kind::PADDING,
+            Self::Ping => kind::PING,
+            Self::Ack(ref ack) => kind::ACK | ack.ecn.is_some() as u64,
+            Self::ResetStream { .. } => kind::RESET_STREAM,
+            Self::StopSending { .. } => kind::STOP_SENDING,
+            Self::Crypto { .. } => kind::CRYPTO,
+            Self::NewToken { .. } => kind::NEW_TOKEN,
+            Self::Stream { offset, fin, .. } => encode::stream_kind(offset, fin, true),
+            Self::MaxData(_) => kind::MAX_DATA,
+            Self::MaxStreamData { .. } => kind::MAX_STREAM_DATA,
+            Self::MaxStreams { dir, .. } => kind::MAX_STREAMS | dir as u64,
+            Self::DataBlocked(_) => kind::DATA_BLOCKED,
+            Self::StreamDataBlocked { .. } => kind::STREAM_DATA_BLOCKED,
+            Self::StreamsBlocked { dir, .. } => kind::STREAMS_BLOCKED | dir as u64,
+            Self::NewConnectionId { .. } => kind::NEW_CONNECTION_ID,
+            Self::RetireConnectionId { .. } => kind::RETIRE_CONNECTION_ID,
+            Self::PathChallenge(_) => kind::PATH_CHALLENGE,
+            Self::PathResponse(_) => kind::PATH_RESPONSE,
+            Self::ConnectionClose { .. } => kind::CONNECTION_CLOSE,
+            Self::ApplicationClose { .. } => kind::APPLICATION_CLOSE,
+            Self::HandshakeDone => kind::HANDSHAKE_DONE,
+            Self::Fenced { start, each, fin, .. } => encode::fenced_kind(start, each, fin),
+            Self::Abandon { .. } => kind::ABANDON,
+        }
+    }
+
+    /// True when a packet with this frame must be acknowledged (RFC 9000 §13.2.1, RFC 9002 §2).
+    #[inline]
+    pub const fn is_ack_eliciting(&self) -> bool {
+        !matches!(
+            self,
+            Self::Padding(_) | Self::Ack(_) | Self::ConnectionClose { .. } | Self::ApplicationClose { .. }
+        )
+    }
+
+    /// True when a packet of such frames alone does not make the peer migrate (RFC 9000 §9.1).
+    #[inline]
+    pub const fn is_probing(&self) -> bool {
+        matches!(
+            self,
+            Self::Padding(_) | Self::PathChallenge(_) | Self::PathResponse(_) | Self::NewConnectionId { .. }
+        )
+    }
+
+    /// True when the frame may come in such a packet (RFC 9000 §12.4, table 3, and §12.5).
+    #[inline]
+    pub const fn allowed_in(&self, packet: PacketType) -> bool {
+        use PacketType::{Handshake, Initial, OneRtt, ZeroRtt};
+        match self {
+            Self::Padding(_) | Self::Ping | Self::ConnectionClose { .. } => true,
+            Self::Ack(_) | Self::Crypto { .. } => matches!(packet, Initial | Handshake | OneRtt),
+            Self::ResetStream { .. }
+            | Self::StopSending { .. }
+            | Self::Stream { .. }
+            | Self::MaxData(_)
+            | Self::MaxStreamData { .. }
+            | Self::MaxStreams { .. }
+            | Self::DataBlocked(_)
+            | Self::StreamDataBlocked { .. }
+            | Self::StreamsBlocked { .. }
+            | Self::NewConnectionId { .. }
+            | Self::PathChallenge(_)
+            | Self::ApplicationClose { .. } => matches!(packet, ZeroRtt | OneRtt),
+            // RFC 9000 §12.5: table 3 lists RETIRE_CONNECTION_ID for 0-RTT, but no honest client can send it there.
+            Self::RetireConnectionId { .. }
+            | Self::NewToken { .. }
+            | Self::PathResponse(_)
+            | Self::HandshakeDone
+            // Whether the extension was offered is known only with the peer's parameters, after 0-RTT.
+            | Self::Fenced { .. }
+            | Self::Abandon { .. } => matches!(packet, OneRtt),
+        }
+    }
+}
+
+/// The most streams of a kind that there can be: an id must fit a varint (RFC 9000 §4.6).
+pub const MAX_STREAMS: u64 = 1 << 60;
+
+/// Frame types on the wire. The variants of STREAM and FENCED are made with the flags.
+pub mod kind {
+    #![expect(missing_docs, reason = "the names are those of RFC 9000 table 3")]
+    pub const PADDING: u64 = 0x00;
+    pub const PING: u64 = 0x01;
+    pub const ACK: u64 = 0x02;
+    pub const ACK_ECN: u64 = 0x03;
+    pub const RESET_STREAM: u64 = 0x04;
+    pub const STOP_SENDING: u64 = 0x05;
+    pub const CRYPTO: u64 = 0x06;
+    pub const NEW_TOKEN: u64 = 0x07;
+    pub const STREAM: u64 = 0x08;
+    pub const STREAM_FIN: u64 = 0x01;
+    pub const STREAM_LEN: u64 = 0x02;
+    pub const STREAM_OFF: u64 = 0x04;
+    pub const STREAM_LAST: u64 = 0x0f;
+    pub const MAX_DATA: u64 = 0x10;
+    pub const MAX_STREAM_DATA: u64 = 0x11;
+    pub const MAX_STREAMS: u64 = 0x12;
+    pub const MAX_STREAMS_UNI: u64 = 0x13;
+    pub const DATA_BLOCKED: u64 = 0x14;
+    pub const STREAM_DATA_BLOCKED: u64 = 0x15;
+    pub const STREAMS_BLOCKED: u64 = 0x16;
+    pub const STREAMS_BLOCKED_UNI: u64 = 0x17;
+    pub const NEW_CONNECTION_ID: u64 = 0x18;
+    pub const RETIRE_CONNECTION_ID: u64 = 0x19;
+    pub const PATH_CHALLENGE: u64 = 0x1a;
+    pub const PATH_RESPONSE: u64 = 0x1b;
+    pub const CONNECTION_CLOSE: u64 = 0x1c;
+    pub const APPLICATION_CLOSE: u64 = 0x1d;
+    pub const HANDSHAKE_DONE: u64 = 0x1e;
+    pub const FENCED: u64 = 0x3f50;
+    pub const FENCED_FIN: u64 = 0x01;
+    pub const FENCED_START: u64 = 0x02;
+    pub const FENCED_EACH: u64 = 0x04;
+    pub const FENCED_LAST: u64 = 0x3f57;
+    pub const ABANDON: u64 = 0x3f58;
+}

@@ -1,0 +1,15 @@
+//! Variable-length integers (RFC 9000 §16): 1, 2, 4 or 8 bytes, the length in the top two bits.
+
+/// The largest number that a varint holds, 2^62 - 1.
+pub const MAX: u64 = (1 << 62) - 1;
+
+/// The bytes that `value` takes in its shortest form: 1, 2, 4 or 8 (8 also for numbers above [`MAX`]).
+#[inline]
+pub const fn size(value: u64) -> usize {
+    match value {
+        0..0x40 => 1,
+        0x40..0x4000 => 2,
+        0x4000..0x4000_0000 => 4,
+        _ => 8,
+    }
+}
