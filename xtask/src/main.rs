@@ -1,1 +1,118 @@
-fn main() {}
+//! The project's own commands, run as `cargo xtask COMMAND` from anywhere in the tree.
+//!
+//! A command is one line in [`COMMANDS`], a step of `cargo xtask test` one line in [`test::STEPS`].
+
+mod arrows;
+mod fuzz;
+mod msrv;
+mod needs;
+mod run;
+mod sizes;
+mod source;
+mod spec;
+mod test;
+
+use anyhow::{Result, bail};
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    std::process::exit(match dispatch(&args) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            1
+        }
+    });
+}
+
+fn dispatch(args: &[String]) -> Result<()> {
+    let Some(name) = args.first() else {
+        print_help();
+        bail!("which command?");
+    };
+    if matches!(name.as_str(), "help" | "--help" | "-h") {
+        print_help();
+        return Ok(());
+    }
+    let Some(command) = COMMANDS.iter().find(|c| c.name == name) else {
+        print_help();
+        bail!("there is no command {name:?}");
+    };
+    if args.iter().any(|a| matches!(a.as_str(), "--help" | "-h")) {
+        println!("cargo xtask {} {}\n    {}", command.name, command.arguments, command.about);
+        return Ok(());
+    }
+    std::env::set_current_dir(run::root())?;
+    (command.run)(&args[1..])
+}
+
+fn print_help() {
+    println!("cargo xtask COMMAND\n");
+    for c in COMMANDS {
+        println!("  {:<34} {}", format!("{} {}", c.name, c.arguments), c.about);
+    }
+}
+
+struct Command {
+    name: &'static str,
+    arguments: &'static str,
+    about: &'static str,
+    run: fn(&[String]) -> Result<()>,
+}
+
+const COMMANDS: &[Command] = &[
+    Command {
+        name: "test",
+        arguments: "[STEP…]",
+        about: "install what the tests need, then run all steps, or only those named",
+        run: test::command,
+    },
+    Command {
+        name: "lint",
+        arguments: "",
+        about: "rustfmt and clippy, warnings are errors",
+        run: test::lint,
+    },
+    Command {
+        name: "arrows",
+        arguments: "",
+        about: "which crate may depend on which (ARCHITECTURE.md)",
+        run: arrows::command,
+    },
+    Command {
+        name: "sizes",
+        arguments: "",
+        about: "lengths of files, structs and argument lists (CONTRIBUTING.md)",
+        run: sizes::command,
+    },
+    Command {
+        name: "spec",
+        arguments: "[--missing]",
+        about: "where each requirement of spec/ is obeyed and where it is tested",
+        run: spec::command,
+    },
+    Command {
+        name: "fuzz",
+        arguments: "[TARGET] [--seconds N]",
+        about: "run one fuzz target, or all, for N seconds each (60)",
+        run: fuzz::command,
+    },
+    Command {
+        name: "msrv",
+        arguments: "",
+        about: "check the workspace with the oldest supported compiler",
+        run: msrv::command,
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_commands_are_errors() {
+        assert!(dispatch(&["no-such-command".into()]).is_err());
+        assert!(dispatch(&[]).is_err());
+        assert!(dispatch(&["fuzz".into(), "--help".into()]).is_ok());
+    }
+}

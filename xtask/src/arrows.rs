@@ -1,0 +1,188 @@
+//! The arrows of the architecture: which crate may depend on which. Dev-dependencies are exempt.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+use crate::run::{cargo, output, root};
+
+/// A crate below `net` reads no clock, opens no socket, draws no entropy and never sleeps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum World {
+    /// Time and randomness are arguments; the lints of the root `clippy.toml` hold.
+    Virtual,
+    /// The real one; the crate's own `clippy.toml` keeps the limits and drops the prohibitions.
+    Real,
+}
+use World::{Real, Virtual};
+
+/// Crate, its world, and what it may depend on among our crates and [`GUARDED`].
+/// The same table, in words, is in ARCHITECTURE.md.
+const ARROWS: &[(&str, World, &[&str])] = &[
+    ("quickset-base", Virtual, &[]),
+    ("quickset-wire", Virtual, &["quickset-base"]),
+    ("quickset-fec", Virtual, &[]),
+    ("quickset-sched", Virtual, &[]),
+    ("quickset-quic", Virtual, &["quickset-base", "quickset-wire", "quickset-fec", "quickset-sched"]),
+    ("quickset-tls", Virtual, &["quickset-quic", "rustls"]),
+    ("quickset-h3", Virtual, &["quickset-base", "quickset-wire", "quickset-quic"]),
+    ("quickset-sim", Virtual, &["quickset-base"]),
+    ("quickset-rfb", Virtual, &["quickset-base"]),
+    ("quickset-net", Real, &["quickset-base", "quickset-quic", "tokio", "quinn-udp"]),
+    // The face names types of quic (streams, errors) and of rustls (trust).
+    ("quickset", Real, &["quickset-net", "quickset-tls", "quickset-h3", "quickset-quic", "rustls"]),
+    // The gateway's far sides are TCP sockets of its own.
+    ("quickset-desktop", Real, &["quickset-rfb", "quickset", "tokio"]),
+    ("quickset-lab", Real, EVERYTHING),
+    ("quickset-cli", Real, EVERYTHING),
+    ("xtask", Real, &[]),
+];
+
+/// Crates of others whose place is part of the architecture.
+const GUARDED: &[&str] = &["rustls", "tokio", "quinn-udp"];
+
+/// Stands for every crate of the table.
+const EVERYTHING: &[&str] = &["*"];
+
+pub(crate) fn command(_args: &[String]) -> Result<()> {
+    let packages = packages()?;
+    let mut findings = check(&packages);
+    findings.extend(check_worlds(&root()));
+    for finding in &findings {
+        println!("{finding}");
+    }
+    if !findings.is_empty() {
+        bail!("{} breaches of the architecture; the table is in xtask/src/arrows.rs", findings.len());
+    }
+    let arrows: usize = packages.iter().map(|p| p.depends_on.len()).sum();
+    println!("{} crates, {arrows} guarded arrows, all in the table", packages.len());
+    Ok(())
+}
+
+struct Package {
+    name: String,
+    /// Our crates and guarded ones; no dev-dependencies.
+    depends_on: BTreeSet<String>,
+}
+
+fn packages() -> Result<Vec<Package>> {
+    let text = output(cargo().current_dir(root()).args(["metadata", "--no-deps", "--format-version", "1"]))?;
+    parse(&serde_json::from_str(&text)?)
+}
+
+fn parse(metadata: &Value) -> Result<Vec<Package>> {
+    let list = metadata["packages"].as_array().context("cargo metadata lists no packages")?;
+    let name = |v: &Value| v["name"].as_str().unwrap_or_default().to_owned();
+    let ours: BTreeSet<String> = list.iter().map(name).collect();
+    let guarded = |n: &String| ours.contains(n) || GUARDED.contains(&n.as_str());
+    Ok(list
+        .iter()
+        .map(|p| Package {
+            name: name(p),
+            depends_on: p["dependencies"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter(|d| d["kind"].as_str() != Some("dev"))
+                .map(name)
+                .filter(guarded)
+                .collect(),
+        })
+        .collect())
+}
+
+fn check(packages: &[Package]) -> Vec<String> {
+    let mut findings = Vec::new();
+    for p in packages {
+        let Some((_, _, allowed)) = ARROWS.iter().find(|(name, ..)| *name == p.name) else {
+            findings.push(format!("{} is not in the table", p.name));
+            continue;
+        };
+        let forbidden =
+            p.depends_on.iter().filter(|d| *allowed != EVERYTHING && !allowed.contains(&d.as_str()));
+        findings.extend(forbidden.map(|d| format!("{} must not depend on {d}", p.name)));
+    }
+    let gone = ARROWS.iter().filter(|(name, ..)| !packages.iter().any(|p| p.name == *name));
+    findings.extend(gone.map(|(name, ..)| format!("{name} is in the table but not in the workspace")));
+    findings
+}
+
+/// Clippy takes the nearest `clippy.toml` above a crate. The root's forbids clocks, sockets, entropy and sleep;
+/// a crate of the real world has its own with the same limits, any other has none.
+fn check_worlds(root: &Path) -> Vec<String> {
+    let read = |path: &Path| std::fs::read_to_string(path).ok();
+    let roots = read(&root.join("clippy.toml")).unwrap_or_default();
+    let mut findings = Vec::new();
+    for (name, world, _) in ARROWS {
+        let folder = match *name {
+            "xtask" => root.join("xtask"),
+            "quickset" => root.join("crates/quickset"),
+            other => root.join("crates").join(other.trim_start_matches("quickset-")),
+        };
+        match (world, read(&folder.join("clippy.toml"))) {
+            (Virtual, None) => {}
+            (Virtual, Some(_)) => findings.push(format!("{name} must not have a clippy.toml of its own")),
+            (Real, None) => {
+                findings.push(format!("{name} needs a clippy.toml with the limits of the root's"));
+            }
+            (Real, Some(own)) if limits(&own) == limits(&roots) => {}
+            (Real, Some(_)) => {
+                findings.push(format!("the limits in {name}'s clippy.toml are not the root's"));
+            }
+        }
+    }
+    findings
+}
+
+/// The one-line settings that are not prohibitions.
+fn limits(text: &str) -> BTreeSet<&str> {
+    let lines = text.lines().map(str::trim);
+    lines.filter(|l| l.contains("-threshold = ") || l.starts_with("allow-")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(name: &str, depends_on: &[&str]) -> Package {
+        Package { name: name.into(), depends_on: depends_on.iter().map(|d| (*d).to_owned()).collect() }
+    }
+
+    #[test]
+    fn the_workspace_follows_the_table() {
+        let findings = check(&packages().expect("cargo metadata works"));
+        assert!(findings.is_empty(), "{findings:#?}");
+    }
+
+    #[test]
+    fn clocks_are_forbidden_below_net() {
+        let findings = check_worlds(&root());
+        assert!(findings.is_empty(), "{findings:#?}");
+    }
+
+    #[test]
+    fn a_wrong_arrow_and_a_stranger_are_found() {
+        let found = check(&[package("quickset-quic", &["tokio", "quickset-wire"]), package("new", &[])]);
+        assert!(found.contains(&"quickset-quic must not depend on tokio".to_owned()), "{found:?}");
+        assert!(found.contains(&"new is not in the table".to_owned()), "{found:?}");
+        assert!(!found.iter().any(|f| f.contains("quickset-wire") && f.contains("must not")), "{found:?}");
+        assert!(
+            check(&[package("quickset-lab", &["tokio", "quickset-sim"])]).iter().all(|f| !f.contains("must"))
+        );
+    }
+
+    #[test]
+    fn only_dev_dependencies_are_exempt() {
+        let metadata = serde_json::json!({ "packages": [
+            { "name": "quickset-sim", "dependencies": [
+                { "name": "quickset-quic", "kind": "dev" },
+                { "name": "tokio", "kind": null },
+                { "name": "rustls", "kind": "build" },
+                { "name": "bytes", "kind": null } ] },
+            { "name": "quickset-quic", "dependencies": [] } ] });
+        let packages = parse(&metadata).expect("it has packages");
+        assert_eq!(packages[0].depends_on, ["rustls", "tokio"].map(str::to_owned).into());
+    }
+}

@@ -1,0 +1,51 @@
+//! What the tests need beyond cargo, installed by apt-get when we are root on Debian.
+
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::run::{Outcome, on_path, output, run};
+
+struct Need {
+    /// The program that shows that the package is there.
+    program: &'static str,
+    /// The Debian package that brings it.
+    package: &'static str,
+    why: &'static str,
+}
+
+/// One line a package. aws-lc-sys needs no cmake: its own builder drives the C compiler.
+const NEEDS: &[Need] =
+    &[Need { program: "cc", package: "gcc libc6-dev", why: "aws-lc-sys and the linker: a C compiler" }];
+
+/// Installs what is missing, or says what is.
+pub(crate) fn step() -> Result<Outcome> {
+    let missing: Vec<&Need> = NEEDS.iter().filter(|n| !on_path(n.program)).collect();
+    if missing.is_empty() {
+        println!("everything is there: {}", NEEDS.iter().map(|n| n.program).collect::<Vec<_>>().join(", "));
+        return Ok(Outcome::Done);
+    }
+    let list: Vec<String> =
+        missing.iter().map(|n| format!("{} ({}; {})", n.program, n.package, n.why)).collect();
+    if !on_path("apt-get") || !is_root() {
+        bail!("please install what the tests need: {}", list.join(", "));
+    }
+    println!("installing {}", list.join(", "));
+    apt_update()?;
+    let packages = missing.iter().flat_map(|n| n.package.split(' '));
+    run(Command::new("apt-get")
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .args(["install", "-y", "-q", "--no-install-recommends"])
+        .args(packages))?;
+    Ok(Outcome::Done)
+}
+
+/// Brings the lists of packages up to date.
+pub(crate) fn apt_update() -> Result<()> {
+    run(Command::new("apt-get").args(["update", "-q"]))
+}
+
+/// True when we may install packages.
+pub(crate) fn is_root() -> bool {
+    output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0")
+}

@@ -1,0 +1,193 @@
+//! The numbers of CONTRIBUTING.md that clippy does not check. It checks the length of functions
+//! (`too_many_lines`), arguments (`too_many_arguments`) and nesting (`excessive_nesting`).
+
+use anyhow::{Result, bail};
+use proc_macro2::Span;
+use syn::visit::{self, Visit};
+
+use crate::run::root;
+use crate::source::Source;
+
+/// Lines of a file, without tests.
+const FILE_LINES: usize = 600;
+/// Fields of a struct.
+const STRUCT_FIELDS: usize = 20;
+/// Arguments of a function that it may change, `&mut self` among them.
+const MUT_ARGUMENTS: usize = 3;
+
+/// A comment that starts so, in front of the first item or right above one, allows more and says why.
+const EXCEPTION: &str = "// sizes: ";
+
+pub(crate) fn command(_args: &[String]) -> Result<()> {
+    let mut sources = Source::below(&root(), "crates")?;
+    sources.retain(|s| s.path.split('/').nth(2) == Some("src"));
+    sources.extend(Source::below(&root(), "xtask/src")?);
+    let (mut breaches, mut files, mut longest) = (0, 0, 0);
+    for source in sources.iter().filter(|s| !s.is_test_file()) {
+        files += 1;
+        longest = longest.max(plain_lines(source));
+        for finding in check(source) {
+            let place = format!("{}:{}", source.path, finding.line);
+            if let Some(reason) = finding.excused {
+                println!("{place}: {} (allowed: {reason})", finding.what);
+            } else {
+                breaches += 1;
+                println!("{place}: {}", finding.what);
+            }
+        }
+    }
+    if breaches > 0 {
+        bail!(
+            "{breaches} sizes above the limits; cut by ownership of state, or say why with `{EXCEPTION}<reason>`"
+        );
+    }
+    println!("{files} files, the longest has {longest} lines without tests");
+    Ok(())
+}
+
+struct Finding {
+    line: usize,
+    what: String,
+    /// The reason given in the source, if there is one.
+    excused: Option<String>,
+}
+
+fn check(source: &Source) -> Vec<Finding> {
+    let tests = source.test_lines();
+    let lines: Vec<&str> = source.text.lines().collect();
+    let mut items = Items::default();
+    match syn::parse_file(&source.text) {
+        Ok(file) => items.visit_file(&file),
+        Err(error) => {
+            let (line, what) = (error.span().start().line, format!("cannot be parsed: {error}"));
+            return vec![Finding { line, what, excused: None }];
+        }
+    }
+    items.found.retain(|f| !tests.get(f.line - 1).copied().unwrap_or(false));
+    for finding in &mut items.found {
+        finding.excused = reason_above(&lines, finding.line);
+    }
+    let length = plain_lines(source);
+    if length > FILE_LINES {
+        let what = format!("{length} lines without tests, the limit is {FILE_LINES}");
+        items.found.push(Finding { line: 1, what, excused: reason_at_top(&lines) });
+    }
+    items.found
+}
+
+/// The lines in front of the tests at the end, less single test items in between.
+fn plain_lines(source: &Source) -> usize {
+    source.test_lines().iter().filter(|t| !**t).count()
+}
+
+fn reason(line: &str) -> Option<String> {
+    line.trim().strip_prefix(EXCEPTION).map(str::to_owned)
+}
+
+/// In the comments and attributes right above the line (which counts from 1).
+fn reason_above(lines: &[&str], line: usize) -> Option<String> {
+    let above = lines[..line - 1].iter().rev();
+    above.take_while(|l| l.trim().starts_with("//") || l.trim().starts_with("#[")).find_map(|l| reason(l))
+}
+
+/// In the comments that open the file.
+fn reason_at_top(lines: &[&str]) -> Option<String> {
+    lines.iter().take_while(|l| l.trim().is_empty() || l.starts_with("//")).find_map(|l| reason(l))
+}
+
+/// Collects what is too large; `excused` is filled in later.
+#[derive(Default)]
+struct Items {
+    found: Vec<Finding>,
+}
+
+impl Items {
+    fn add(&mut self, at: Span, what: String) {
+        self.found.push(Finding { line: at.start().line, what, excused: None });
+    }
+}
+
+impl<'ast> Visit<'ast> for Items {
+    fn visit_item_struct(&mut self, item: &'ast syn::ItemStruct) {
+        if item.fields.len() > STRUCT_FIELDS {
+            let what = format!(
+                "struct {} has {} fields, the limit is {STRUCT_FIELDS}",
+                item.ident,
+                item.fields.len()
+            );
+            self.add(item.struct_token.span, what);
+        }
+        visit::visit_item_struct(self, item);
+    }
+
+    fn visit_signature(&mut self, sig: &'ast syn::Signature) {
+        let changed = sig.inputs.iter().filter(|arg| is_mut_reference(arg)).count();
+        if changed > MUT_ARGUMENTS {
+            let what =
+                format!("fn {} has {changed} `&mut` arguments, the limit is {MUT_ARGUMENTS}", sig.ident);
+            self.add(sig.fn_token.span, what);
+        }
+        visit::visit_signature(self, sig);
+    }
+}
+
+fn is_mut_reference(arg: &syn::FnArg) -> bool {
+    match arg {
+        syn::FnArg::Receiver(r) => matches!(r.kind, syn::ReceiverKind::Reference(_, _, Some(_))),
+        syn::FnArg::Typed(t) => matches!(&*t.ty, syn::Type::Reference(r) if r.mutability.is_some()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt::Write as _;
+
+    fn found(text: &str) -> Vec<(usize, String, Option<String>)> {
+        let source = Source { path: "crates/x/src/x.rs".into(), text: text.into() };
+        check(&source).into_iter().map(|f| (f.line, f.what, f.excused)).collect()
+    }
+
+    fn wide_struct(fields: usize) -> String {
+        let mut text = "struct Wide {\n".to_owned();
+        for i in 0..fields {
+            writeln!(text, "    f{i}: u8,").expect("a string takes everything");
+        }
+        text + "}\n"
+    }
+
+    #[test]
+    fn the_tree_keeps_its_sizes_here() {
+        for source in Source::below(&root(), "xtask/src").expect("our own sources are there") {
+            assert!(check(&source).is_empty(), "{}", source.path);
+        }
+    }
+
+    #[test]
+    fn fields_are_counted_and_excused() {
+        assert!(found(&wide_struct(20)).is_empty());
+        assert_eq!(found(&wide_struct(21))[0].1, "struct Wide has 21 fields, the limit is 20");
+        let excused =
+            format!("/// Doc.\n// sizes: one number per frame type\n#[derive(Debug)]\n{}", wide_struct(21));
+        assert_eq!(found(&excused)[0].2.as_deref(), Some("one number per frame type"));
+        assert!(found(&format!("#[cfg(test)]\nmod t {{\n{}}}\n", wide_struct(21))).is_empty());
+    }
+
+    #[test]
+    fn changed_arguments_are_counted_with_self() {
+        assert!(found("impl X { fn f(&mut self, a: &mut u8, b: &mut u8, c: &u8) {} }").is_empty());
+        let four = found("trait X {\n    fn f(&mut self, a: &mut u8, b: &mut u8, c: &mut u8);\n}");
+        assert_eq!((four[0].0, four.len()), (2, 1));
+    }
+
+    #[test]
+    fn files_are_measured_without_their_tests() {
+        let tests = format!("#[cfg(test)]\nmod tests {{\n{}}}\n", "    const A: u8 = 1;\n".repeat(700));
+        assert!(found(&("const B: u8 = 1;\n".repeat(600) + &tests)).is_empty());
+        let long = found(&("const B: u8 = 1;\n".repeat(601) + &tests));
+        assert_eq!(long[0].1, "601 lines without tests, the limit is 600");
+        let excused =
+            found(&("//! Doc.\n// sizes: a table\n\n".to_owned() + &"const B: u8 = 1;\n".repeat(600)));
+        assert_eq!(excused[0].2.as_deref(), Some("a table"));
+    }
+}

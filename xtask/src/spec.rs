@@ -1,0 +1,268 @@
+//! Where each requirement of `spec/` is obeyed and where it is tested.
+//!
+//! A requirement is a list item of a file in `spec/` that starts with its number in bold and says MUST:
+//! `* **FS-12** … MUST …`. Code obeys it where a comment names it (`// FS-12: why`), a test tests it where
+//! a comment in the test names it. What cannot be cited so is in `spec/exceptions.toml` with its reason.
+//! Citations of RFC sections are collected the same way and counted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::run::root;
+use crate::source::Source;
+
+pub(crate) fn command(args: &[String]) -> Result<()> {
+    if let Some(unknown) = args.iter().find(|a| *a != "--missing") {
+        bail!("{unknown:?} is not understood; usage: cargo xtask spec [--missing]");
+    }
+    let (required, exceptions) = read_spec(&root().join("spec"))?;
+    let mut citations = Citations::default();
+    for folder in ["crates", "fuzz", "interop", "peers"] {
+        for source in Source::below(&root(), folder)? {
+            citations.read(&source);
+        }
+    }
+    let report = Report::new(required, exceptions, &citations);
+    report.print(args.iter().any(|a| a == "--missing"));
+    citations.print_rfcs();
+    if !report.is_complete() {
+        bail!("{}", report.summary());
+    }
+    println!("{}", report.summary());
+    Ok(())
+}
+
+/// The ids of all requirements, and those that are excepted with their reasons.
+fn read_spec(folder: &Path) -> Result<(BTreeSet<Id>, BTreeMap<Id, String>)> {
+    let mut required = BTreeSet::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|e| e == "md") {
+            for id in requirements(&fs::read_to_string(&path)?) {
+                if !required.insert(id.clone()) {
+                    bail!("{id} is defined twice, the second time in {}", path.display());
+                }
+            }
+        }
+    }
+    let list = folder.join("exceptions.toml");
+    let exceptions = if list.is_file() { exceptions(&fs::read_to_string(&list)?)? } else { BTreeMap::new() };
+    Ok((required, exceptions))
+}
+
+/// `FS-12`; sorts by number.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Id(String, u32);
+
+impl std::fmt::Display for Id {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(&format!("{}-{}", self.0, self.1))
+    }
+}
+
+impl Id {
+    /// All ids in a text: two capital letters, a hyphen, digits, and nothing alphanumeric around.
+    fn all_in(text: &str) -> Vec<Self> {
+        let bytes = text.as_bytes();
+        let mut ids = Vec::new();
+        for (hyphen, _) in text.match_indices('-') {
+            let Some(start) = hyphen.checked_sub(2) else { continue };
+            let letters = &bytes[start..hyphen];
+            let lone = start == 0 || !(bytes[start - 1].is_ascii_alphanumeric() || bytes[start - 1] == b'-');
+            let digits = bytes[hyphen + 1..].iter().take_while(|b| b.is_ascii_digit()).count();
+            let end = hyphen + 1 + digits;
+            let ends = bytes.get(end).is_none_or(|b| !b.is_ascii_alphanumeric());
+            if lone && ends && letters.iter().all(u8::is_ascii_uppercase) {
+                if let Ok(n) = text[hyphen + 1..end].parse() {
+                    ids.push(Self(text[start..hyphen].to_owned(), n));
+                }
+            }
+        }
+        ids
+    }
+}
+
+/// The requirements of one specification. A list item goes on until the next one, or a blank line.
+fn requirements(text: &str) -> Vec<Id> {
+    let mut found: Vec<(Id, bool)> = Vec::new();
+    let mut inside = false;
+    for line in text.lines() {
+        let item = line.trim_start().strip_prefix("* ").or_else(|| line.trim_start().strip_prefix("- "));
+        if line.trim().is_empty() {
+            inside = false;
+        } else if let Some(bold) = item.map(|i| i.strip_prefix("**").and_then(|b| b.split_once("**"))) {
+            inside = false;
+            if let Some(id) = bold.and_then(|(id, _)| Id::all_in(id).pop()) {
+                found.push((id, false));
+                inside = true;
+            }
+        }
+        if let (true, Some((_, must))) = (inside, found.last_mut()) {
+            *must |= line.contains("MUST");
+        }
+    }
+    found.into_iter().filter(|(_, must)| *must).map(|(id, _)| id).collect()
+}
+
+/// Lines `FS-12 = "reason"`; comments and a table header may stand between.
+fn exceptions(text: &str) -> Result<BTreeMap<Id, String>> {
+    let mut all = BTreeMap::new();
+    for line in text.lines().map(str::trim) {
+        if line.is_empty() || line.starts_with(['#', '[']) {
+            continue;
+        }
+        let (id, reason) = line.split_once('=').unwrap_or_default();
+        let reason = reason.trim().strip_prefix('"').and_then(|r| r.strip_suffix('"')).unwrap_or_default();
+        match (Id::all_in(id).pop(), reason.is_empty()) {
+            (Some(id), false) => all.insert(id, reason.to_owned()),
+            _ => bail!("spec/exceptions.toml: {line:?} is not of the form FS-12 = \"reason\""),
+        };
+    }
+    Ok(all)
+}
+
+/// Where something is named: in code, and in tests.
+#[derive(Default, Clone)]
+struct Places {
+    code: Vec<String>,
+    tests: Vec<String>,
+}
+
+impl Places {
+    fn add(&mut self, test: bool, place: String) {
+        if test { self.tests.push(place) } else { self.code.push(place) }
+    }
+}
+
+/// What the comments of the sources name.
+#[derive(Default)]
+struct Citations {
+    ids: BTreeMap<Id, Places>,
+    /// By number of the RFC and section ("13.2.1").
+    sections: BTreeMap<(u32, String), Places>,
+}
+
+impl Citations {
+    fn read(&mut self, source: &Source) {
+        let tests = source.test_lines();
+        for (i, line) in source.text.lines().enumerate() {
+            let Some((_, comment)) = line.split_once("//") else { continue };
+            let place = || format!("{}:{}", source.path.trim_start_matches("crates/"), i + 1);
+            for id in Id::all_in(comment) {
+                self.ids.entry(id).or_default().add(tests[i], place());
+            }
+            for section in rfc_sections(comment) {
+                self.sections.entry(section).or_default().add(tests[i], place());
+            }
+        }
+    }
+
+    fn print_rfcs(&self) {
+        let mut rfcs: BTreeMap<u32, [usize; 3]> = BTreeMap::new();
+        for ((rfc, _), places) in &self.sections {
+            let [sections, code, tests] = rfcs.entry(*rfc).or_default();
+            *sections += 1;
+            *code += places.code.len();
+            *tests += places.tests.len();
+        }
+        for (rfc, [sections, code, tests]) in rfcs {
+            println!("RFC {rfc}: {sections} sections cited, {code} times in code, {tests} times in tests");
+        }
+    }
+}
+
+/// `RFC 9000 §13.2.1`; further sections may follow after a comma or "and".
+fn rfc_sections(comment: &str) -> Vec<(u32, String)> {
+    let mut all = Vec::new();
+    for part in comment.split("RFC ").skip(1) {
+        let digits = part.chars().take_while(char::is_ascii_digit).count();
+        let Ok(rfc) = part[..digits].parse() else { continue };
+        for section in part[digits..].split('§').skip(1) {
+            let end = section.find(|c: char| c != '.' && !c.is_ascii_alphanumeric()).unwrap_or(section.len());
+            let section = section[..end].trim_end_matches('.');
+            if !section.is_empty() {
+                all.push((rfc, section.to_owned()));
+            }
+        }
+    }
+    all
+}
+
+/// The requirements against what was cited.
+struct Report {
+    rows: Vec<(Id, Places, Option<String>)>,
+    /// Cited or excepted under a prefix that has a specification, but not defined there.
+    strangers: Vec<(Id, Vec<String>)>,
+}
+
+impl Report {
+    fn new(required: BTreeSet<Id>, mut excepted: BTreeMap<Id, String>, citations: &Citations) -> Self {
+        let prefixes: BTreeSet<String> = required.iter().map(|id| id.0.clone()).collect();
+        let mut strangers: Vec<(Id, Vec<String>)> = citations
+            .ids
+            .iter()
+            .filter(|(id, _)| prefixes.contains(&id.0) && !required.contains(id))
+            .map(|(id, p)| (id.clone(), [p.code.clone(), p.tests.clone()].concat()))
+            .collect();
+        let rows = required
+            .into_iter()
+            .map(|id| {
+                let places = citations.ids.get(&id).cloned().unwrap_or_default();
+                let reason = excepted.remove(&id);
+                (id, places, reason)
+            })
+            .collect();
+        strangers.extend(excepted.into_keys().map(|id| (id, vec!["spec/exceptions.toml".into()])));
+        Self { rows, strangers }
+    }
+
+    fn is_gap(row: &(Id, Places, Option<String>)) -> bool {
+        row.2.is_none() && (row.1.code.is_empty() || row.1.tests.is_empty())
+    }
+
+    fn is_complete(&self) -> bool {
+        self.strangers.is_empty() && !self.rows.iter().any(Self::is_gap)
+    }
+
+    fn print(&self, missing: bool) {
+        println!("{:<8} {:<44} tests", "id", "code");
+        for row in self.rows.iter().filter(|row| !missing || Self::is_gap(row)) {
+            let (id, places, reason) = row;
+            match reason {
+                Some(reason) => println!("{id:<8} excepted: {reason}"),
+                None => println!("{id:<8} {:<44} {}", short(&places.code), short(&places.tests)),
+            }
+        }
+        for (id, places) in &self.strangers {
+            println!("{id:<8} is not defined in spec/, but named in {}", places.join(", "));
+        }
+    }
+
+    fn summary(&self) -> String {
+        let count = |f: fn(&Places) -> bool| self.rows.iter().filter(|(_, p, r)| r.is_none() && f(p)).count();
+        format!(
+            "{} requirements: {} without code, {} without a test, {} excepted, {} unknown ids",
+            self.rows.len(),
+            count(|p| p.code.is_empty()),
+            count(|p| p.tests.is_empty()),
+            self.rows.iter().filter(|r| r.2.is_some()).count(),
+            self.strangers.len()
+        )
+    }
+}
+
+/// The first place and how many more.
+fn short(places: &[String]) -> String {
+    match places {
+        [] => "MISSING".into(),
+        [one] => one.clone(),
+        [one, rest @ ..] => format!("{one} +{}", rest.len()),
+    }
+}
+
+#[cfg(test)]
+#[path = "spec_tests.rs"]
+mod tests;

@@ -1,0 +1,131 @@
+//! `cargo xtask test`: everything that must hold before a change is taken in, in order, cheap steps first.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use crate::run::{Outcome, cargo, on_path, run};
+use crate::{arrows, fuzz, msrv, needs, sizes};
+
+struct Step {
+    name: &'static str,
+    run: fn() -> Result<Outcome>,
+}
+
+/// One line a step.
+const STEPS: &[Step] = &[
+    Step { name: "needs", run: needs::step },
+    Step { name: "fmt", run: fmt },
+    Step { name: "arrows", run: || arrows::command(&[]).map(|()| Outcome::Done) },
+    Step { name: "sizes", run: || sizes::command(&[]).map(|()| Outcome::Done) },
+    Step { name: "clippy", run: clippy },
+    Step { name: "tests", run: tests },
+    Step { name: "docs", run: docs },
+    Step { name: "msrv", run: msrv::step },
+    Step { name: "fuzz", run: fuzz::short },
+    Step { name: "interop", run: || workspace("interop") },
+    Step { name: "peers", run: || workspace("peers") },
+];
+
+pub(crate) fn command(names: &[String]) -> Result<()> {
+    if let Some(unknown) = names.iter().find(|n| !STEPS.iter().any(|s| s.name == **n)) {
+        let known: Vec<&str> = STEPS.iter().map(|s| s.name).collect();
+        bail!("there is no step {unknown:?}; the steps are {}", known.join(", "));
+    }
+    let chosen: Vec<&Step> =
+        STEPS.iter().filter(|s| names.is_empty() || names.iter().any(|n| n == s.name)).collect();
+    let (start, mut passed, mut skipped) = (Instant::now(), 0, Vec::new());
+    for (i, step) in chosen.iter().enumerate() {
+        println!("\n=== {} ({} of {})", step.name, i + 1, chosen.len());
+        let since = Instant::now();
+        match (step.run)() {
+            Ok(Outcome::Done) => {
+                passed += 1;
+                println!("--- {}: passed in {}", step.name, spoken(since.elapsed()));
+            }
+            Ok(Outcome::Skipped(reason)) => {
+                println!("--- {}: SKIPPED, {reason}", step.name);
+                skipped.push(step.name);
+            }
+            Err(error) => {
+                println!("--- {}: FAILED after {}", step.name, spoken(since.elapsed()));
+                bail!("{error:#}\nRun just this step with `cargo xtask test {}`.", step.name);
+            }
+        }
+    }
+    let skips = if skipped.is_empty() { String::new() } else { format!(", skipped {}", skipped.join(", ")) };
+    println!("\n{passed} steps passed{skips}, in {}", spoken(start.elapsed()));
+    Ok(())
+}
+
+pub(crate) fn lint(_args: &[String]) -> Result<()> {
+    fmt()?;
+    clippy()?;
+    Ok(())
+}
+
+fn fmt() -> Result<Outcome> {
+    run(cargo().args(["fmt", "--all", "--check"]))?;
+    Ok(Outcome::Done)
+}
+
+fn clippy() -> Result<Outcome> {
+    run(cargo().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
+    Ok(Outcome::Done)
+}
+
+fn tests() -> Result<Outcome> {
+    // Without a list of targets cargo runs unit tests, tests/, examples' builds and doctests.
+    run(cargo().args(["test", "--workspace", "--locked"]))?;
+    Ok(Outcome::Done)
+}
+
+fn docs() -> Result<Outcome> {
+    // Only libraries: the face and the command share the name `quickset`.
+    run(cargo().env("RUSTDOCFLAGS", "-D warnings").args([
+        "doc",
+        "--workspace",
+        "--lib",
+        "--no-deps",
+        "--locked",
+    ]))?;
+    Ok(Outcome::Done)
+}
+
+/// The tests of a workspace beside ours, whose dependencies never touch a default build.
+fn workspace(folder: &str) -> Result<Outcome> {
+    let manifest = Path::new(folder).join("Cargo.toml");
+    if !manifest.is_file() {
+        return Ok(Outcome::Skipped(format!("there is no folder {folder}/")));
+    }
+    run(cargo().args(["test", "--manifest-path"]).arg(manifest))?;
+    Ok(Outcome::Done)
+}
+
+fn spoken(d: Duration) -> String {
+    let (min, s) = (d.as_secs() / 60, d.as_secs() % 60);
+    if min > 0 { format!("{min} min {s} s") } else { format!("{:.1} s", d.as_secs_f64()) }
+}
+
+/// True when `cargo NAME` is there.
+pub(crate) fn has_subcommand(name: &str) -> bool {
+    on_path(&format!("cargo-{name}"))
+}
+
+#[cfg(test)]
+mod tests_of_steps {
+    use super::*;
+
+    #[test]
+    fn elapsed_time_reads_well() {
+        assert_eq!(spoken(Duration::from_millis(61_900)), "1 min 1 s");
+        assert_eq!(spoken(Duration::from_millis(1_250)), "1.2 s");
+    }
+
+    #[test]
+    fn an_unknown_step_is_named() {
+        let error = command(&["clipy".into()]).expect_err("no such step").to_string();
+        assert!(error.contains("clipy") && error.contains("clippy"), "{error}");
+    }
+}
