@@ -1,0 +1,47 @@
+use quickset_base::Rng;
+
+/// `K` random numbers for each packet ordinal, from a stream of its own.
+///
+/// What packet n gets depends on the stream and n alone: ordinals nobody asked for are drawn and
+/// dropped, so switching a model on in the middle of a run gives what it would have given from the start.
+#[derive(Clone, Debug)]
+pub(crate) struct Lane<const K: usize> {
+    rng: Rng,
+    next: u64,
+}
+
+impl<const K: usize> Lane<K> {
+    pub(crate) fn new(rng: Rng) -> Self {
+        Self { rng, next: 0 }
+    }
+
+    /// The ordinal that [`step`](Self::step) gives next.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The numbers of the next ordinal.
+    pub(crate) fn step(&mut self) -> [u64; K] {
+        self.next += 1;
+        core::array::from_fn(|_| self.rng.next())
+    }
+
+    /// The numbers of ordinal `n`, which must rise from call to call.
+    pub(crate) fn at(&mut self, n: u64) -> [u64; K] {
+        debug_assert!(n >= self.next, "ordinal {n} comes after {}", self.next);
+        while self.next < n {
+            self.step();
+        }
+        self.step()
+    }
+}
+
+/// True with probability `p`, given 64 random bits: raising `p` adds hits and takes none away.
+pub(crate) fn hit(bits: u64, p: f64) -> bool {
+    ((bits >> 11) as f64) * (1.0 / (1u64 << 53) as f64) < p
+}
+
+/// `bits` spread evenly over 0..`n`; 0 for `n` = 0. The bias, n / 2^64, shows in no simulation.
+pub(crate) fn below(bits: u64, n: u64) -> u64 {
+    ((u128::from(bits) * u128::from(n)) >> 64) as u64
+}

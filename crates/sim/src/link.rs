@@ -1,0 +1,230 @@
+use quickset_base::{Ecn, Rng, Seed, Time};
+
+use crate::jitter::Jitter;
+use crate::lane::{Lane, below, hit};
+use crate::loss::LossProcess;
+use crate::queue::Backlog;
+use crate::rate::Server;
+use crate::spec::LinkSpec;
+
+/// One direction of a link: given what is sent when, it tells what arrives when.
+///
+/// A packet meets, in this order: the MTU, the queue, the transmitter, loss (a packet that is lost on
+/// its way has used up its share of the rate), the delay with its jitter, corruption, duplication.
+///
+/// It reads no clock and holds no packets, so virtual time and a real-time relay use the same link.
+/// Loss, jitter, corruption and duplication draw from streams of their own, each by packet ordinal:
+/// switching one on does not change what the others do.
+#[derive(Clone, Debug)]
+pub struct Link {
+    spec: LinkSpec,
+    server: Server,
+    backlog: Backlog,
+    loss: LossProcess,
+    jitter: Lane<3>,
+    corruption: Lane<4>,
+    duplication: Lane<4>,
+    // When the last packet arrives, for links that keep the order.
+    last: Time,
+    counts: Counts,
+}
+
+impl Link {
+    /// A link as described. `direction` tells apart the links that share a seed: by convention 0 is
+    /// up (client to server) and 1 is down.
+    pub fn new(spec: LinkSpec, seed: u64, direction: u64) -> Self {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&seed.to_le_bytes());
+        bytes[8..16].copy_from_slice(&direction.to_le_bytes());
+        bytes[16..].copy_from_slice(b"quickset sim: li");
+        let mut rng = Rng::new(Seed(bytes));
+        // The order of the forks is part of what a seed means: add new ones at the end.
+        Self {
+            spec,
+            server: Server::default(),
+            backlog: Backlog::default(),
+            loss: LossProcess::new(rng.fork()),
+            jitter: Lane::new(rng.fork()),
+            corruption: Lane::new(rng.fork()),
+            duplication: Lane::new(rng.fork()),
+            last: Time::ZERO,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Sends the next packet: `size` bytes of UDP payload (of whatever the link carries), marked `ecn`.
+    /// `now` never goes back from one call to the next.
+    pub fn send(&mut self, now: Time, size: usize, ecn: Ecn) -> Fate {
+        let n = self.counts.sent;
+        let size = size as u64 + u64::from(self.spec.overhead);
+        self.counts.sent += 1;
+        self.counts.sent_bytes += size;
+        let lost = self.loss.loses(&self.spec.loss, n, n + self.passed_by(now));
+
+        if self.spec.mtu.is_some_and(|mtu| size > u64::from(mtu)) {
+            self.counts.oversized += 1;
+            return Fate::Dropped(Drop::Oversized);
+        }
+        self.backlog.advance(now);
+        let Some(ecn) = self.spec.queue.admit(&self.backlog, size, ecn) else {
+            self.counts.overflowed += 1;
+            return Fate::Dropped(Drop::Overflow);
+        };
+        let leaves = self.server.serve(self.spec.rate, now, size);
+        self.backlog.enter(now, leaves, size);
+        self.counts.peak_backlog = self.counts.peak_backlog.max(self.backlog.bytes());
+        if lost {
+            self.counts.lost += 1;
+            return Fate::Dropped(Drop::Loss);
+        }
+        self.deliver(n, leaves + self.spec.delay, ecn)
+    }
+
+    /// The description.
+    pub fn spec(&self) -> &LinkSpec {
+        &self.spec
+    }
+
+    /// Changes the link under way. Packets already sent keep their fate, and the random streams go on
+    /// as if the new description had been there from the start (a Gilbert-Elliott chain may be in
+    /// another state).
+    pub fn change(&mut self, spec: LinkSpec) {
+        self.spec = spec;
+    }
+
+    /// What happened so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Bytes that wait or are being sent at `now`, which is not before the last packet was sent.
+    pub fn backlog(&mut self, now: Time) -> u64 {
+        self.backlog.advance(now);
+        self.backlog.bytes()
+    }
+
+    /// Packets of others that the loss process has met by `now`.
+    fn passed_by(&self, now: Time) -> u64 {
+        match self.spec.others_pps {
+            0 => 0,
+            pps => (u128::from(now.as_nanos()) * u128::from(pps) / 1_000_000_000) as u64,
+        }
+    }
+
+    fn deliver(&mut self, n: u64, at: Time, ecn: Ecn) -> Fate {
+        let LinkSpec { jitter, reorder, corrupt, duplicate, .. } = self.spec;
+        let jittered = |draws| if jitter == Jitter::None { at } else { at + jitter.extra(draws) };
+        let mut first = at;
+        if jitter != Jitter::None {
+            first = jittered(self.jitter.at(n));
+        }
+        if !reorder {
+            first = first.max(self.last);
+            self.last = first;
+        }
+        let mut damage = [None; 2];
+        if corrupt > 0.0 {
+            let [a, flip_a, b, flip_b] = self.corruption.at(n);
+            damage =
+                [(a, flip_a), (b, flip_b)].map(|(draw, flip)| hit(draw, corrupt).then_some(Damage(flip)));
+        }
+        let original = Delivery { at: first, ecn, damage: damage[0] };
+        self.counts.passed += 1;
+        self.counts.corrupted += u64::from(original.damage.is_some());
+        if duplicate > 0.0 {
+            let [chance, draws @ ..] = self.duplication.at(n);
+            if hit(chance, duplicate) {
+                let at = if reorder { jittered(draws) } else { first };
+                let copy = Delivery { at, ecn, damage: damage[1] };
+                self.counts.duplicated += 1;
+                self.counts.corrupted += u64::from(copy.damage.is_some());
+                return Fate::Duplicated(original, copy);
+            }
+        }
+        Fate::Delivered(original)
+    }
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It arrives.
+    Delivered(Delivery),
+    /// It arrives twice: the original and, right behind it or with a jitter of its own where the link
+    /// may reorder, a copy.
+    Duplicated(Delivery, Delivery),
+    /// It does not arrive.
+    Dropped(Drop),
+}
+
+impl Fate {
+    /// The arrivals: none, one or two, the original first.
+    pub fn deliveries(self) -> impl Iterator<Item = Delivery> {
+        let (first, second) = match self {
+            Self::Delivered(original) => (Some(original), None),
+            Self::Duplicated(original, copy) => (Some(original), Some(copy)),
+            Self::Dropped(_) => (None, None),
+        };
+        first.into_iter().chain(second)
+    }
+}
+
+/// One arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// When.
+    pub at: Time,
+    /// The mark that it arrives with.
+    pub ecn: Ecn,
+    /// What happened to its bytes on the way.
+    pub damage: Option<Damage>,
+}
+
+/// Damage to a packet: one flipped bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Damage(pub(crate) u64);
+
+impl Damage {
+    /// Flips a bit, each with the same probability; nothing happens to an empty packet.
+    pub fn apply(self, bytes: &mut [u8]) {
+        let bit = below(self.0, bytes.len() as u64 * 8);
+        if let Some(byte) = bytes.get_mut((bit / 8) as usize) {
+            *byte ^= 1 << (bit % 8);
+        }
+    }
+}
+
+/// Why a packet does not arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Drop {
+    /// It is larger than the link's MTU.
+    Oversized,
+    /// The queue had no room.
+    Overflow,
+    /// The loss model took it.
+    Loss,
+}
+
+/// What happened on a link: `sent = oversized + overflowed + lost + passed`, and `passed + duplicated`
+/// packets arrive sooner or later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets sent.
+    pub sent: u64,
+    /// Their bytes, headers of [`LinkSpec::overhead`] included.
+    pub sent_bytes: u64,
+    /// Packets dropped for their size.
+    pub oversized: u64,
+    /// Packets dropped by the queue.
+    pub overflowed: u64,
+    /// Packets dropped by the loss model.
+    pub lost: u64,
+    /// Packets that arrive at least once.
+    pub passed: u64,
+    /// Packets that arrive twice.
+    pub duplicated: u64,
+    /// Arrivals with a flipped bit.
+    pub corrupted: u64,
+    /// The most bytes that ever waited or were being sent.
+    pub peak_backlog: u64,
+}
