@@ -113,7 +113,7 @@ mod tests {
     fn codes_are_printed_by_name() {
         assert_eq!(Code(0x0a).to_string(), "PROTOCOL_VIOLATION");
         assert_eq!(Code(0x0171_53f1).to_string(), "0x17153f1");
-        assert_eq!(Code(0x7153f1).to_string(), "FENCE_ERROR");
+        assert_eq!(Code(0x0071_53f1).to_string(), "FENCE_ERROR");
         // RFC 8446 §6: unexpected_message is alert 10.
         assert_eq!(Code(0x010a).to_string(), "CRYPTO_ERROR(10)");
     }

@@ -186,7 +186,7 @@ impl TransportParams {
             }
             id::INITIAL_MAX_STREAM_DATA_UNI => self.initial_max_stream_data_uni = number(id, value)?,
             id::INITIAL_MAX_STREAMS_BIDI => {
-                self.initial_max_streams_bidi = within(id, value, 0, MAX_STREAMS)?
+                self.initial_max_streams_bidi = within(id, value, 0, MAX_STREAMS)?;
             }
             id::INITIAL_MAX_STREAMS_UNI => self.initial_max_streams_uni = within(id, value, 0, MAX_STREAMS)?,
             id::ACK_DELAY_EXPONENT => self.ack_delay_exponent = within(id, value, 0, 20)? as u8,
@@ -203,6 +203,7 @@ impl TransportParams {
             }
             id::INITIAL_SOURCE_CONNECTION_ID => self.initial_source_connection_id = Some(cid(id, value)?),
             id::RETRY_SOURCE_CONNECTION_ID => self.retry_source_connection_id = Some(cid(id, value)?),
+            // FS-2, FS-3.
             id::FENCED_STREAMS => self.fenced_streams = Some(within(id, value, 1200, varint::MAX)?),
             _ => {}
         }

@@ -180,9 +180,9 @@ pub fn ack(
     w.varint(delay);
     let count_at = w.len();
     if wide {
-        w.varint2(0)
+        w.varint2(0);
     } else {
-        w.u8(0)
+        w.u8(0);
     }
     w.varint(first);
 
@@ -200,9 +200,9 @@ pub fn ack(
         further += 1;
     }
     if wide {
-        w.patch_varint2(count_at, further)
+        w.patch_varint2(count_at, further);
     } else {
-        w.patch_u8(count_at, further as u8)
+        w.patch_u8(count_at, further as u8);
     }
     if let Some(ecn) = ecn {
         ecn.emit(w);

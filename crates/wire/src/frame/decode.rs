@@ -197,6 +197,7 @@ fn fenced<'a>(kind: u64, r: &mut Reader<'a>) -> Parse<Frame<'a>> {
     within(offset, data.len() as u64)?;
     let start = kind & kind::FENCED_START != 0;
     let each = kind & kind::FENCED_EACH != 0;
+    // FS-62, errors 1 to 3: what can be seen on the frame alone. The rest needs the stream.
     if distance > offset {
         return Err(Fault::fence("a fence before the stream"));
     }
@@ -220,7 +221,7 @@ fn abandon<'a>(r: &mut Reader<'a>) -> Parse<Frame<'a>> {
     Ok(Frame::Abandon { id, offset, len })
 }
 
-/// A stream has at most 2^62 - 1 bytes (RFC 9000 §19.6, §19.8).
+/// A stream has at most 2^62 - 1 bytes (RFC 9000 §19.6, §19.8; FS-9).
 #[inline]
 fn within(offset: u64, len: u64) -> Parse<()> {
     if offset + len > varint::MAX {

@@ -41,18 +41,20 @@ impl Frame<'_> {
                 }
                 out.varint_bytes(data);
             }
-            Self::MaxData(n) | Self::DataBlocked(n) => out.varint(n),
             Self::MaxStreamData { id, max: n } | Self::StreamDataBlocked { id, limit: n } => {
                 numbers(out, [id.0, n]);
             }
-            Self::MaxStreams { max: n, .. } | Self::StreamsBlocked { limit: n, .. } => out.varint(n),
+            Self::MaxData(n)
+            | Self::DataBlocked(n)
+            | Self::MaxStreams { max: n, .. }
+            | Self::StreamsBlocked { limit: n, .. }
+            | Self::RetireConnectionId { sequence: n } => out.varint(n),
             Self::NewConnectionId { sequence, retire_prior_to, id, token } => {
                 numbers(out, [sequence, retire_prior_to]);
                 out.bytes(&[id.len() as u8]);
                 out.bytes(&id);
                 out.bytes(&token.0);
             }
-            Self::RetireConnectionId { sequence } => out.varint(sequence),
             Self::PathChallenge(data) | Self::PathResponse(data) => out.bytes(&data),
             Self::ConnectionClose { code, frame_type, reason } => {
                 numbers(out, [code.0, frame_type]);

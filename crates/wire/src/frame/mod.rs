@@ -144,7 +144,7 @@ impl Frame<'_> {
             | Self::NewToken { .. }
             | Self::PathResponse(_)
             | Self::HandshakeDone
-            // Whether the extension was offered is known only with the peer's parameters, after 0-RTT.
+            // FS-6: whether the extension was offered is known only with the peer's parameters, after 0-RTT.
             | Self::Fenced { .. }
             | Self::Abandon { .. } => matches!(packet, OneRtt),
         }

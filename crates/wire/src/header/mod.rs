@@ -18,7 +18,7 @@ use core::iter::FusedIterator;
 use crate::{ConnectionId, PacketType, Reader, Truncated, Version};
 
 /// The first packet of a datagram, as far as can be read without keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parsed<'a> {
     /// The unprotected fields.
     pub header: Header<'a>,
@@ -30,7 +30,7 @@ pub struct Parsed<'a> {
 
 /// The fields of a header that are not protected. Connection ids are those of version 1, up to 20 bytes,
 /// but where the version is unknown or open (RFC 8999 §5.1): there they have up to 255.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields have the names that the RFC gives them")]
 pub enum Header<'a> {
     /// RFC 9000 §17.2.1.
@@ -96,7 +96,7 @@ impl<'a> Parsed<'a> {
     }
 }
 
-impl<'a> Header<'a> {
+impl Header<'_> {
     /// The kind of packet, when it is one that carries frames.
     #[inline]
     pub const fn packet_type(&self) -> Option<PacketType> {
@@ -138,7 +138,7 @@ impl<'a> Header<'a> {
 }
 
 /// The versions that a Version Negotiation packet lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Versions<'a>(&'a [u8]);
 
 impl Iterator for Versions<'_> {
@@ -267,6 +267,3 @@ const LONG: u8 = 0x80;
 const FIXED: u8 = 0x40;
 const SPIN: u8 = 0x20;
 const KEY_PHASE: u8 = 0x04;
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,242 @@
+//! Transport parameters against RFC 9000 §18 and FS-2, FS-3.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::option::of;
+use proptest::prelude::*;
+use quickset_wire::params::{ParamsError, PreferredAddress, TransportParams};
+use quickset_wire::{ConnectionId, Reader, ResetToken, Side, Writer, varint};
+
+fn cid(least: usize) -> impl Strategy<Value = ConnectionId> {
+    vec(any::<u8>(), least..=20).prop_map(|v| ConnectionId::new(&v).expect("at most 20 bytes"))
+}
+
+fn token() -> impl Strategy<Value = ResetToken> {
+    any::<[u8; 16]>().prop_map(ResetToken)
+}
+
+fn preferred() -> impl Strategy<Value = PreferredAddress> {
+    let v4 = (any::<[u8; 4]>(), 1u16..).prop_map(|(ip, port)| SocketAddrV4::new(Ipv4Addr::from(ip), port));
+    let v6 =
+        (any::<[u8; 16]>(), 1u16..).prop_map(|(ip, port)| SocketAddrV6::new(Ipv6Addr::from(ip), port, 0, 0));
+    (of(v4), of(v6), cid(1), token()).prop_map(|(ipv4, ipv6, id, token)| PreferredAddress {
+        ipv4,
+        ipv6,
+        id,
+        token,
+    })
+}
+
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![0u64..64, 0u64..1 << 30, 0..=varint::MAX]
+}
+
+fn params() -> impl Strategy<Value = TransportParams> {
+    let limits = (number(), number(), number(), number(), 0..=1u64 << 60, 0..=1u64 << 60);
+    let ids = (of(cid(0)), of(cid(0)), of(cid(0)));
+    let ack = (0u8..=20, 0u64..1 << 14);
+    let rest = (
+        1200..=varint::MAX,
+        2..=varint::MAX,
+        of(1200..=varint::MAX),
+        number(),
+        prop::bool::ANY,
+        of(token()),
+        of(preferred()),
+    );
+    (limits, ids, ack, rest).prop_map(|(limits, ids, ack, rest)| TransportParams {
+        initial_max_data: limits.0,
+        initial_max_stream_data_bidi_local: limits.1,
+        initial_max_stream_data_bidi_remote: limits.2,
+        initial_max_stream_data_uni: limits.3,
+        initial_max_streams_bidi: limits.4,
+        initial_max_streams_uni: limits.5,
+        original_destination_connection_id: ids.0,
+        initial_source_connection_id: ids.1,
+        retry_source_connection_id: ids.2,
+        ack_delay_exponent: ack.0,
+        max_ack_delay: Duration::from_millis(ack.1),
+        max_udp_payload_size: rest.0,
+        active_connection_id_limit: rest.1,
+        fenced_streams: rest.2,
+        max_idle_timeout: Duration::from_millis(rest.3),
+        disable_active_migration: rest.4,
+        stateless_reset_token: rest.5,
+        preferred_address: rest.6,
+    })
+}
+
+fn encoded(params: &TransportParams, by: Side, grease: u64) -> Vec<u8> {
+    let mut buffer = [0; TransportParams::MAX_SIZE];
+    let mut w = Writer::new(&mut buffer);
+    params.encode(by, grease, &mut w);
+    assert_eq!(w.len(), params.size(by, grease));
+    w.written().to_vec()
+}
+
+fn from_server(bytes: &[u8]) -> Result<TransportParams, ParamsError> {
+    TransportParams::decode(Side::Server, bytes)
+}
+
+/// What a client may say of it.
+fn without_server_only(params: &TransportParams) -> TransportParams {
+    TransportParams {
+        original_destination_connection_id: None,
+        stateless_reset_token: None,
+        preferred_address: None,
+        retry_source_connection_id: None,
+        ..*params
+    }
+}
+
+/// Ids and values, in order.
+fn list(bytes: &[u8]) -> Vec<(u64, &[u8])> {
+    let mut r = Reader::new(bytes);
+    let mut list = Vec::new();
+    while !r.is_empty() {
+        list.push((r.varint().expect("an id"), r.varint_bytes().expect("a value")));
+    }
+    list
+}
+
+proptest! {
+    #[test]
+    fn parameters_round_trip(params in params(), grease in any::<u64>()) {
+        let server = encoded(&params, Side::Server, grease);
+        prop_assert_eq!(TransportParams::decode(Side::Server, &server), Ok(params));
+        let client = encoded(&params, Side::Client, grease);
+        prop_assert_eq!(TransportParams::decode(Side::Client, &client), Ok(without_server_only(&params)));
+
+        // RFC 9000 §18.1: exactly one id of the form 31·N + 27.
+        let reserved = list(&client).iter().filter(|(id, _)| *id >= 27 && (id - 27) % 31 == 0).count();
+        prop_assert_eq!(reserved, 1);
+    }
+
+    #[test]
+    fn any_bytes_are_digested(
+        params in params(),
+        damage in vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        cut in any::<prop::sample::Index>(),
+        random in vec(prop_oneof![0u8..0x12, any::<u8>()], 0..100),
+    ) {
+        let mut bytes = encoded(&params, Side::Server, 1);
+        for (at, value) in damage {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        bytes.truncate(cut.index(bytes.len() + 1));
+        for bytes in [bytes, random] {
+            if let Ok(read) = from_server(&bytes) {
+                prop_assert_eq!(from_server(&encoded(&read, Side::Server, 0)), Ok(read));
+            }
+        }
+    }
+}
+
+#[test]
+fn absent_parameters_have_the_values_of_section_18_2() {
+    let plain = from_server(&[]).unwrap();
+    assert_eq!(plain.max_udp_payload_size, 65_527);
+    assert_eq!(plain.ack_delay_exponent, 3);
+    assert_eq!(plain.max_ack_delay, Duration::from_millis(25));
+    assert_eq!(plain.active_connection_id_limit, 2);
+    assert_eq!(plain.max_idle_timeout, Duration::ZERO);
+    assert_eq!((plain.initial_max_data, plain.initial_max_streams_bidi), (0, 0));
+    assert_eq!((plain.fenced_streams, plain.disable_active_migration), (None, false));
+    // Nothing but the reserved parameter: id 27, no value.
+    assert_eq!(encoded(&plain, Side::Client, 0), [27, 0]);
+}
+
+#[test]
+fn parameters_by_hand() {
+    let bytes = [
+        0x01, 2, 0x67, 0x10, // max_idle_timeout 10000 ms
+        0x04, 4, 0x80, 0x10, 0, 0, // initial_max_data 2^20
+        0x0c, 0, // disable_active_migration
+        0x0f, 3, 1, 2, 3, // initial_source_connection_id
+        0x40, 0x42, 1, 9, // unknown
+        0x80, 0x71, 0x53, 0xf1, 4, 0x80, 1, 0,
+        0, // fenced_streams 65536, as in spec/fenced-streams.md §17
+    ];
+    let read = from_server(&bytes).unwrap();
+    let expected = TransportParams {
+        max_idle_timeout: Duration::from_secs(10),
+        initial_max_data: 1 << 20,
+        disable_active_migration: true,
+        initial_source_connection_id: ConnectionId::new(&[1, 2, 3]),
+        fenced_streams: Some(65_536),
+        ..TransportParams::default()
+    };
+    assert_eq!(read, expected);
+
+    let fenced = TransportParams { fenced_streams: Some(65_536), ..TransportParams::default() };
+    assert!(encoded(&fenced, Side::Client, 0).starts_with(&[0x80, 0x71, 0x53, 0xf1, 4, 0x80, 1, 0, 0]));
+}
+
+#[test]
+fn a_preferred_address_by_hand() {
+    let mut value = vec![192, 0, 2, 1, 0x11, 0x51];
+    value.extend([0; 18]);
+    value.extend([2, 0xaa, 0xbb]);
+    value.extend([7; 16]);
+    let bytes = [&[0x0d, value.len() as u8][..], &value].concat();
+    let address = from_server(&bytes).unwrap().preferred_address.unwrap();
+    assert_eq!(address.ipv4, Some(SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 4433)));
+    assert_eq!(address.ipv6, None);
+    assert_eq!((&*address.id, address.token), (&[0xaa, 0xbb][..], ResetToken([7; 16])));
+
+    value[24] = 0;
+    let bytes = [&[0x0d, value.len() as u8][..], &value].concat();
+    assert_eq!(from_server(&bytes), Err(ParamsError::Range(0x0d)), "an empty connection id");
+    value[24] = 1;
+    let bytes = [&[0x0d, value.len() as u8][..], &value].concat();
+    assert_eq!(from_server(&bytes), Err(ParamsError::Length(0x0d)), "a byte too many");
+    value[24] = 3;
+    let bytes = [&[0x0d, value.len() as u8][..], &value].concat();
+    assert_eq!(from_server(&bytes), Err(ParamsError::Length(0x0d)), "a byte too few");
+}
+
+#[test]
+fn values_outside_their_range_are_refused() {
+    use ParamsError::{Duplicate, Length, Range, Truncated};
+    let long_id = [&[0x0f, 21][..], &[0; 21]].concat();
+    let cases: [(&[u8], ParamsError, &str); 17] = [
+        (&[0x03, 2, 0x44, 0xaf], Range(0x03), "1199 bytes of UDP payload"),
+        (&[0x0a, 1, 21], Range(0x0a), "ack_delay_exponent 21"),
+        (&[0x0b, 4, 0x80, 0, 0x40, 0], Range(0x0b), "max_ack_delay 2^14"),
+        (&[0x0e, 1, 1], Range(0x0e), "active_connection_id_limit 1"),
+        (&[0x08, 8, 0xd0, 0, 0, 0, 0, 0, 0, 1], Range(0x08), "2^60 + 1 streams"),
+        (&[0x09, 8, 0xd0, 0, 0, 0, 0, 0, 0, 1], Range(0x09), "2^60 + 1 streams"),
+        (&[0x80, 0x71, 0x53, 0xf1, 2, 0x44, 0xaf], Range(0x0071_53f1), "FS-2: 1199"),
+        (&[0x80, 0x71, 0x53, 0xf1, 3, 0x44, 0xb0, 0], Length(0x0071_53f1), "FS-3: more than a varint"),
+        (&[0x80, 0x71, 0x53, 0xf1, 0], Length(0x0071_53f1), "FS-3: nothing"),
+        (&[0x04, 1, 0x40], Length(0x04), "half a varint"),
+        (&[0x04, 2, 1, 1], Length(0x04), "two varints"),
+        (&[0x0c, 1, 0], Length(0x0c), "a flag with a value"),
+        (&[0x02, 2, 0, 0], Length(0x02), "a short token"),
+        (&long_id, Length(0x0f), "21 bytes of connection id"),
+        (&[0x04, 1, 1, 0x01, 1, 1, 0x04, 1, 1], Duplicate(0x04), "twice"),
+        (&[0x04, 2, 1], Truncated, "a value cut short"),
+        (&[0x04], Truncated, "a length cut short"),
+    ];
+    for (bytes, error, name) in cases {
+        assert_eq!(from_server(bytes), Err(error), "{name}");
+        assert_eq!(error.code().0, 0x08);
+    }
+    // The borders.
+    for bytes in [&[0x03, 2, 0x44, 0xb0][..], &[0x0a, 1, 20], &[0x0b, 2, 0x7f, 0xff], &[0x0e, 1, 2]] {
+        assert!(from_server(bytes).is_ok(), "{bytes:02x?}");
+    }
+    assert_eq!(from_server(&[0x80, 0x71, 0x53, 0xf1, 2, 0x44, 0xb0]).unwrap().fenced_streams, Some(1200));
+}
+
+#[test]
+fn clients_may_not_speak_for_servers() {
+    for id in [0x00, 0x02, 0x0d, 0x10] {
+        let refused = TransportParams::decode(Side::Client, &[id, 0]);
+        assert_eq!(refused, Err(ParamsError::ServerOnly(id as u64)));
+    }
+    assert!(TransportParams::decode(Side::Client, &[0x0f, 0]).is_ok());
+}
