@@ -55,7 +55,8 @@ pub(crate) fn command(names: &[String]) -> Result<()> {
         }
     }
     let skips = if skipped.is_empty() { String::new() } else { format!(", skipped {}", skipped.join(", ")) };
-    println!("\n{passed} steps passed{skips}, in {}", spoken(start.elapsed()));
+    let steps = if passed == 1 { "step" } else { "steps" };
+    println!("\n{passed} {steps} passed{skips}, in {}", spoken(start.elapsed()));
     Ok(())
 }
 
