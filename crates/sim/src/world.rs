@@ -331,7 +331,7 @@ impl<M> World<M> {
                     node.received += 1;
                     if node.coalesce.is_zero() {
                         self.mark_ready(id);
-                    } else if !node.holding {
+                    } else if node.inbox.len() == 1 {
                         node.holding = true;
                         self.network.enter(self.now + node.coalesce, What::Flush(id));
                     }

@@ -1,5 +1,7 @@
 //! Toy machines.
 
+#![expect(unreachable_pub, reason = "a module of tests is as public as it gets")]
+
 use std::net::SocketAddr;
 
 use quickset_base::{Batch, Duration, Ecn, Input, Machine, Path, Poll, Reason, Rng, Time};
@@ -14,9 +16,9 @@ pub struct Got {
 }
 
 impl Got {
-    /// The number that [`Sender`] wrote into the packet.
+    /// The number that [`Toy`] wrote into the packet.
     pub fn number(&self) -> u64 {
-        u64::from_le_bytes(self.bytes[..8].try_into().unwrap())
+        u64::from_le_bytes(self.bytes[..8].try_into().expect("8 bytes"))
     }
 }
 
@@ -67,7 +69,12 @@ impl Machine for Toy {
         match input {
             Input::Received(datagrams) => {
                 self.batches.push((now, datagrams.len()));
-                let got = datagrams.drain(..).map(|d| Got { at: now, path: d.path, ecn: d.ecn, bytes: d.bytes.to_vec() });
+                let got = datagrams.drain(..).map(|d| Got {
+                    at: now,
+                    path: d.path,
+                    ecn: d.ecn,
+                    bytes: d.bytes.to_vec(),
+                });
                 self.got.extend(got);
             }
             Input::Timer => self.timers.push(now),
@@ -114,7 +121,7 @@ impl Machine for Chatter {
                 self.received += 1;
                 // What arrives damaged changes what follows.
                 let sum: u64 = datagram.bytes.iter().map(|b| u64::from(*b)).sum();
-                let answers = if self.owed.len() > 50 { 0 } else { 1 + (sum + self.rng.next()) % 2 };
+                let answers = if self.owed.len() > 20 { 0 } else { 1 + (sum + self.rng.next()) % 2 };
                 for _ in 0..answers {
                     self.owed.push(now + Duration::from_nanos(self.rng.below(3_000_000)));
                 }
