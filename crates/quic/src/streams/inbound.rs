@@ -1,0 +1,197 @@
+//! Frames about streams, as they come.
+
+use bytes::Bytes;
+use quickset_base::Time;
+use quickset_wire::frame::Frame;
+use quickset_wire::{Dir, StreamId, TransportErrorCode as Code, varint};
+
+use super::{Streams, news, owes, told};
+use crate::TransportError;
+use crate::room::View;
+use crate::token::Key;
+
+impl Streams {
+    /// Acts on a frame about streams or their credit; `payload` is the packet's, in which data lies.
+    ///
+    /// # Errors
+    /// What the peer did wrong; the connection is to be closed with it.
+    #[inline]
+    pub(crate) fn on_frame(
+        &mut self,
+        frame: &Frame<'_>,
+        payload: &Bytes,
+        view: &View,
+    ) -> Result<(), TransportError> {
+        let result = match *frame {
+            Frame::Stream { id, offset, fin, data } => {
+                self.on_stream(Piece { id, offset, fin, data, payload }, view.now)
+            }
+            _ => self.on_rare(frame),
+        };
+        result.map_err(|error| error.in_frame(frame.kind()))
+    }
+
+    fn on_rare(&mut self, frame: &Frame<'_>) -> Result<(), TransportError> {
+        match *frame {
+            Frame::ResetStream { id, code, final_size } => self.on_reset(id, code, final_size),
+            Frame::StopSending { id, code } => self.on_stop(id, code),
+            Frame::MaxData(max) => {
+                self.credit.raise(max);
+                Ok(())
+            }
+            Frame::MaxStreamData { id, max } => self.on_max_stream_data(id, max),
+            Frame::MaxStreams { dir, max } => {
+                self.allow(dir, max);
+                Ok(())
+            }
+            // Our windows follow what the application reads; a peer that is blocked changes nothing in that.
+            Frame::StreamDataBlocked { id, .. } => self.locate(id, Half::Recv).map(|_| ()),
+            Frame::DataBlocked(_) | Frame::StreamsBlocked { .. } => Ok(()),
+            _ => {
+                debug_assert!(false, "{frame:?} is not about streams");
+                Ok(())
+            }
+        }
+    }
+
+    fn on_stream(&mut self, piece: Piece<'_>, now: Time) -> Result<(), TransportError> {
+        let Piece { id, offset, fin, data, payload } = piece;
+        // RFC 9000 §19.8: no offset beyond 2^62 - 1.
+        let end = offset.saturating_add(data.len() as u64);
+        if end > varint::MAX {
+            return Err(TransportError::new(Code::FRAME_ENCODING_ERROR, "stream data beyond 2^62 - 1"));
+        }
+        let Some(key) = self.locate(id, Half::Recv)? else { return Ok(()) };
+        let Some(stream) = self.slab.get_mut(key) else { return Ok(()) };
+        let Some(half) = &mut stream.recv else { return Ok(()) };
+        let growth = half.admit(end, fin)?;
+        if self.received + growth > self.window.limit() {
+            return Err(TransportError::new(Code::FLOW_CONTROL_ERROR, "more than the connection's credit"));
+        }
+        self.received += growth;
+        half.highest += growth;
+        half.window.arrived(now);
+        self.window.arrived(now);
+        let mut news = fin && half.final_size.is_none();
+        if fin {
+            half.final_size = Some(end);
+        }
+        if half.is_deaf() {
+            half.window.consume(growth);
+            self.consume(growth);
+            self.settle(key);
+            return Ok(());
+        }
+        news = half.data(offset, data, payload)? || (news && half.is_complete());
+        if news && half.waiting {
+            half.waiting = false;
+            stream.tell(told::READABLE, &mut self.events);
+        }
+        Ok(())
+    }
+
+    fn on_reset(&mut self, id: StreamId, code: u64, final_size: u64) -> Result<(), TransportError> {
+        let Some(key) = self.locate(id, Half::Recv)? else { return Ok(()) };
+        let Some(stream) = self.slab.get_mut(key) else { return Ok(()) };
+        let Some(half) = &mut stream.recv else { return Ok(()) };
+        let growth = half.admit(final_size, true)?;
+        if self.received + growth > self.window.limit() {
+            return Err(TransportError::new(Code::FLOW_CONTROL_ERROR, "more than the connection's credit"));
+        }
+        // RFC 9000 §3.2: a reset behind all the data may be ignored; the application gets the data.
+        if half.is_complete() || half.reset.is_some() {
+            return Ok(());
+        }
+        self.received += growth;
+        half.highest += growth;
+        half.final_size = Some(final_size);
+        let dropped = half.abandon();
+        if half.stopped.is_none() {
+            half.reset = Some(code);
+            half.waiting = false;
+            stream.tell(told::READABLE, &mut self.events);
+        }
+        self.consume(dropped);
+        self.settle(key);
+        Ok(())
+    }
+
+    fn on_stop(&mut self, id: StreamId, code: u64) -> Result<(), TransportError> {
+        let Some(key) = self.locate(id, Half::Send)? else { return Ok(()) };
+        let Some(stream) = self.slab.get_mut(key) else { return Ok(()) };
+        let Some(half) = &mut stream.send else { return Ok(()) };
+        // RFC 9000 §3.5: answered by RESET_STREAM with the same code.
+        if half.reset(code) {
+            half.stopped = Some(code);
+            stream.owe(owes::RESET, &mut self.control);
+            stream.events &= !told::WRITABLE;
+            stream.tell(told::STOPPED, &mut self.events);
+            self.refresh(key);
+        }
+        Ok(())
+    }
+
+    fn on_max_stream_data(&mut self, id: StreamId, max: u64) -> Result<(), TransportError> {
+        let Some(key) = self.locate(id, Half::Send)? else { return Ok(()) };
+        let Some(stream) = self.slab.get_mut(key) else { return Ok(()) };
+        if stream.send.as_mut().is_some_and(|half| half.credit.raise(max)) {
+            self.refresh(key);
+        }
+        Ok(())
+    }
+
+    /// The slot of a stream that a frame names, which opens it if it is the peer's to open. `None` when the
+    /// stream is over: frames may come late.
+    #[inline]
+    fn locate(&mut self, id: StreamId, half: Half) -> Result<Option<Key>, TransportError> {
+        let ours = id.initiator() == self.side;
+        // RFC 9000 §19.4 to §19.13: frames for the half that a unidirectional stream does not have.
+        if id.dir() == Dir::Uni && ours == (half == Half::Recv) {
+            return Err(TransportError::new(Code::STREAM_STATE_ERROR, "the stream has no such half"));
+        }
+        let key = self.slab.key(id);
+        if key.is_some() {
+            return Ok(key);
+        }
+        self.locate_unknown(id, ours)
+    }
+
+    #[cold]
+    fn locate_unknown(&mut self, id: StreamId, ours: bool) -> Result<Option<Key>, TransportError> {
+        let (dir, index) = (id.dir() as usize, id.index());
+        if ours {
+            return if index < self.ours[dir].opened() {
+                Ok(None)
+            } else {
+                Err(TransportError::new(Code::STREAM_STATE_ERROR, "a stream that is ours to open"))
+            };
+        }
+        if index >= self.theirs[dir].advertised() {
+            return Err(TransportError::new(Code::STREAM_LIMIT_ERROR, "more streams than allowed"));
+        }
+        // RFC 9000 §3.2: opening a stream opens those of its kind below it.
+        for lower in self.theirs[dir].opened()..=index {
+            self.create(StreamId::new(id.initiator(), id.dir(), lower));
+            if self.theirs[dir].open_next() {
+                self.news |= news::OPENED << dir;
+            }
+        }
+        Ok(self.slab.key(id))
+    }
+}
+
+/// Stream data as it came.
+struct Piece<'a> {
+    id: StreamId,
+    offset: u64,
+    fin: bool,
+    data: &'a [u8],
+    payload: &'a Bytes,
+}
+
+/// Which half a frame is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Half {
+    Send,
+    Recv,
+}

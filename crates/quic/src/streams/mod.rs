@@ -1,0 +1,376 @@
+//! Streams: ids and limits, flow control at both levels, sending and receiving halves, who sends next.
+//!
+//! *In:* the application's verbs (`open`, `write`, `read`, …); frames of streams by `on_frame`; what became of
+//! packets by `acked` and `lost`.
+//! *Out:* frames by `write_frames`; [`StreamEvent`]s.
+//!
+//! Invariants: a stream holds a slot of the slab until both halves are through and the application was
+//! told so; tokens name slots by generation, so those of an old owner find nothing. What a peer can make
+//! us hold is bounded by the credit that was advertised, and by a limit on gaps. Credit of the
+//! connection is what all streams consumed, in whatever way: read, dropped after `stop`, or reset.
+//! Nothing done per packet depends on the number of streams or on the size of a window.
+//!
+//! Sources: RFC 9000 §2 to §4, §19; `spec/fenced-streams.md` for messages.
+
+mod assembler;
+mod event;
+mod fenced;
+mod flow;
+mod inbound;
+mod numbers;
+mod outbound;
+mod queue;
+mod ranges;
+mod recv;
+mod send;
+mod send_buffer;
+mod slab;
+#[cfg(test)]
+mod tests;
+mod verbs;
+
+use std::collections::VecDeque;
+
+use quickset_wire::{Dir, Side, StreamId, TransportParams};
+
+pub use event::{
+    Chunk, FinishError, ReadError, RecvState, SendState, StreamEvent, UnknownStream, WriteError,
+};
+
+use crate::config::TransportConfig;
+use crate::room::Want;
+use crate::token::Key;
+use flow::{Credit, Window};
+use numbers::{Ours, Theirs};
+use queue::Queue;
+use recv::RecvHalf;
+use send::SendHalf;
+use slab::Slab;
+
+/// All streams of a connection.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    side: Side,
+    config: Config,
+    /// What the peer allows on a stream from the start.
+    initial: Initial,
+    slab: Slab<Stream>,
+    ours: [Ours; 2],
+    theirs: [Theirs; 2],
+    /// What the peer allows on all streams together, and how much of it is used.
+    credit: Credit,
+    sent: u64,
+    /// What we allow on all streams together, and how much of it is used.
+    window: Window,
+    received: u64,
+    /// Streams with something to send that needs no credit.
+    owed: Queue,
+    /// Streams with new data that their own credit lets out.
+    fresh: Queue,
+    /// Streams with bits in `control`.
+    control: VecDeque<Key>,
+    /// Frames about the connection that are due, as bits of [`due`].
+    due: u8,
+    /// Streams with bits in `events`.
+    events: VecDeque<Key>,
+    /// Events about the connection, as bits of [`news`].
+    news: u8,
+}
+
+/// What of the configuration concerns streams.
+#[derive(Clone, Copy, Debug)]
+struct Config {
+    stream_window: u64,
+    max_stream_window: u64,
+    send_buffer: u64,
+}
+
+/// The peer's initial limits, by who opened the stream.
+#[derive(Clone, Copy, Debug, Default)]
+struct Initial {
+    ours_bidi: u64,
+    theirs_bidi: u64,
+    ours_uni: u64,
+}
+
+/// One stream, in both directions.
+#[derive(Debug)]
+struct Stream {
+    id: StreamId,
+    key: Key,
+    urgency: u8,
+    /// The application knows of it.
+    accepted: bool,
+    /// It stands in `Streams::events`.
+    listed: bool,
+    /// What to tell the application, as bits of [`told`].
+    events: u8,
+    /// Frames that are due, as bits of [`owes`].
+    control: u8,
+    send: Option<SendHalf>,
+    recv: Option<RecvHalf>,
+}
+
+impl Streams {
+    /// No streams yet. Nothing may be opened or sent before [`set_peer`](Self::set_peer).
+    pub(crate) fn new(side: Side, config: &TransportConfig) -> Self {
+        let connection_window = config.stream_window.saturating_add(config.stream_window / 2);
+        Self {
+            side,
+            config: Config {
+                stream_window: config.stream_window,
+                max_stream_window: config.max_stream_window,
+                send_buffer: config.send_buffer,
+            },
+            initial: Initial::default(),
+            slab: Slab::new(),
+            ours: Default::default(),
+            theirs: [Theirs::new(config.max_bidi_streams), Theirs::new(config.max_uni_streams)],
+            credit: Credit::default(),
+            sent: 0,
+            window: Window::new(connection_window, config.max_connection_window),
+            received: 0,
+            owed: Queue::default(),
+            fresh: Queue::default(),
+            control: VecDeque::new(),
+            due: 0,
+            events: VecDeque::new(),
+            news: 0,
+        }
+    }
+
+    /// Writes our limits into what is announced to the peer.
+    pub(crate) fn offer(&self, params: &mut TransportParams) {
+        params.initial_max_data = self.window.limit();
+        params.initial_max_stream_data_bidi_local = self.config.stream_window;
+        params.initial_max_stream_data_bidi_remote = self.config.stream_window;
+        params.initial_max_stream_data_uni = self.config.stream_window;
+        params.initial_max_streams_bidi = self.theirs[0].most();
+        params.initial_max_streams_uni = self.theirs[1].most();
+    }
+
+    /// Takes the peer's limits. Called again with better ones (after remembered ones), it raises them.
+    pub(crate) fn set_peer(&mut self, params: &TransportParams) {
+        self.initial = Initial {
+            ours_bidi: params.initial_max_stream_data_bidi_remote,
+            theirs_bidi: params.initial_max_stream_data_bidi_local,
+            ours_uni: params.initial_max_stream_data_uni,
+        };
+        self.credit.raise(params.initial_max_data);
+        for (dir, max) in Dir::ALL.into_iter().zip([params.initial_max_streams_bidi, params.initial_max_streams_uni]) {
+            self.allow(dir, max);
+        }
+        let (side, initial) = (self.side, self.initial);
+        let mut raised = Vec::new();
+        for (key, stream) in self.slab.iter_mut() {
+            if let Some(half) = &mut stream.send {
+                half.credit.raise(initial.of(side, stream.id));
+                raised.push(key);
+            }
+        }
+        for key in raised {
+            self.refresh(key);
+        }
+    }
+
+    /// What there is to send.
+    #[inline]
+    pub(crate) fn want(&self) -> Want {
+        if !self.owed.is_empty() {
+            Want::Lost
+        } else if self.due != 0
+            || !self.control.is_empty()
+            || (!self.fresh.is_empty() && self.credit.limit() > self.sent)
+        {
+            Want::Data
+        } else {
+            Want::None
+        }
+    }
+
+    /// Verifies what must hold between calls.
+    ///
+    /// # Panics
+    /// When it does not: a bug of ours.
+    pub(crate) fn check(&self) {
+        assert!(self.sent <= self.credit.limit(), "connection credit exceeded");
+        assert!(self.received <= self.window.limit(), "more received than allowed");
+        assert!(self.window.consumed() <= self.received, "more consumed than received");
+        let (mut live, mut unread) = ([0, 0], 0);
+        for (key, stream) in self.slab.iter() {
+            if stream.id.initiator() != self.side {
+                live[stream.id.dir() as usize] += 1;
+            }
+            assert!(stream.events == 0 || !stream.accepted || stream.listed, "an event that nobody will tell");
+            if let Some(half) = &stream.send {
+                half.check();
+                assert_eq!(half.owes(), self.owed.contains(key), "{stream:?}");
+                assert_eq!(half.sendable() > 0, self.fresh.contains(key), "{stream:?}");
+            }
+            if let Some(half) = &stream.recv {
+                unread += half.check();
+            }
+            assert!(!stream.is_done() || stream.events != 0, "a stream that is over keeps its slot");
+        }
+        assert_eq!(live, [self.theirs[0].live(), self.theirs[1].live()], "the peer's streams are miscounted");
+        assert!(unread <= self.received - self.window.consumed(), "bytes held that nobody counts");
+    }
+
+    /// Streams that hold a slot.
+    pub(crate) fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    /// Makes the slot of a stream.
+    fn create(&mut self, id: StreamId) -> Key {
+        let ours = id.initiator() == self.side;
+        let bidi = id.dir() == Dir::Bi;
+        let limit = self.initial.of(self.side, id);
+        let window = Window::new(self.config.stream_window, self.config.max_stream_window);
+        self.slab.insert(id, |key| Stream {
+            id,
+            key,
+            urgency: DEFAULT_URGENCY,
+            accepted: ours,
+            listed: false,
+            events: 0,
+            control: 0,
+            send: (bidi || ours).then(|| SendHalf::new(limit)),
+            recv: (bidi || !ours).then(|| RecvHalf::new(window)),
+        })
+    }
+
+    /// Raises the number of streams that the peer allows.
+    fn allow(&mut self, dir: Dir, max: u64) {
+        if self.ours[dir as usize].allow(max) {
+            self.news |= news::AVAILABLE << dir as u8;
+        }
+    }
+
+    /// Puts a stream into the queues where it belongs now, or takes it out.
+    fn refresh(&mut self, key: Key) {
+        let Some(stream) = self.slab.get_mut(key) else { return };
+        let Some(half) = &stream.send else { return };
+        if half.owes() {
+            self.owed.ready(key, stream.urgency);
+        } else {
+            self.owed.blocked(key);
+        }
+        if half.sendable() > 0 {
+            self.fresh.ready(key, stream.urgency);
+            self.note_blocked();
+        } else {
+            self.fresh.blocked(key);
+            if half.is_starved() && half.credit.is_unreported() {
+                stream.owe(owes::BLOCKED, &mut self.control);
+            }
+        }
+    }
+
+    /// RFC 9000 §4.1: tells the peer when connection credit holds data back.
+    fn note_blocked(&mut self) {
+        if self.credit.limit() <= self.sent && self.credit.is_unreported() && !self.fresh.is_empty() {
+            self.due |= due::DATA_BLOCKED;
+        }
+    }
+
+    /// Counts bytes of streams as consumed for the connection's credit.
+    #[inline]
+    fn consume(&mut self, n: u64) {
+        self.window.consume(n);
+        if self.window.is_due() {
+            self.due |= due::MAX_DATA;
+        }
+    }
+
+    /// Frees the slot of a stream that is over and of which all was told.
+    fn settle(&mut self, key: Key) {
+        let Some(stream) = self.slab.get(key) else { return };
+        if !stream.is_done() || stream.events != 0 {
+            return;
+        }
+        let id = stream.id;
+        self.owed.blocked(key);
+        self.fresh.blocked(key);
+        self.slab.remove(id);
+        if id.initiator() != self.side {
+            let dir = id.dir() as usize;
+            self.theirs[dir].close();
+            if self.theirs[dir].is_due() {
+                self.due |= due::MAX_STREAMS << dir;
+            }
+        }
+    }
+}
+
+impl Stream {
+    /// Tells the application, once it knows the stream.
+    #[inline]
+    fn tell(&mut self, event: u8, list: &mut VecDeque<Key>) {
+        self.events |= event;
+        if self.accepted && !self.listed {
+            self.listed = true;
+            list.push_back(self.key);
+        }
+    }
+
+    /// A frame about the stream is due.
+    #[inline]
+    fn owe(&mut self, frame: u8, list: &mut VecDeque<Key>) {
+        if self.control == 0 {
+            list.push_back(self.key);
+        }
+        self.control |= frame;
+    }
+
+    /// Both halves are through. The application has to have accepted the stream, or it would never learn.
+    fn is_done(&self) -> bool {
+        self.accepted
+            && self.send.as_ref().is_none_or(SendHalf::is_done)
+            && self.recv.as_ref().is_none_or(RecvHalf::is_done)
+    }
+}
+
+impl Initial {
+    fn of(&self, side: Side, id: StreamId) -> u64 {
+        match (id.dir(), id.initiator() == side) {
+            (Dir::Bi, true) => self.ours_bidi,
+            (Dir::Bi, false) => self.theirs_bidi,
+            (Dir::Uni, true) => self.ours_uni,
+            (Dir::Uni, false) => 0,
+        }
+    }
+}
+
+/// RFC 9218 §4.1.
+const DEFAULT_URGENCY: u8 = 3;
+
+/// Events of a stream, told in this order.
+mod told {
+    pub(super) const READABLE: u8 = 1;
+    pub(super) const WRITABLE: u8 = 2;
+    pub(super) const STOPPED: u8 = 4;
+    pub(super) const FINISHED: u8 = 8;
+}
+
+/// Events of the connection; shifted left by the direction.
+mod news {
+    pub(super) const OPENED: u8 = 1;
+    pub(super) const AVAILABLE: u8 = 4;
+}
+
+/// Frames about a stream.
+mod owes {
+    pub(super) const RESET: u8 = 1;
+    pub(super) const STOP: u8 = 2;
+    pub(super) const MAX_DATA: u8 = 4;
+    pub(super) const BLOCKED: u8 = 8;
+}
+
+/// Frames about the connection; those of streams are shifted left by the direction.
+mod due {
+    pub(super) const MAX_DATA: u8 = 1;
+    pub(super) const DATA_BLOCKED: u8 = 2;
+    pub(super) const MAX_STREAMS: u8 = 4;
+    pub(super) const STREAMS_BLOCKED: u8 = 16;
+}

@@ -1,0 +1,106 @@
+use quickset_wire::frame::MAX_STREAMS;
+
+use super::flow::Credit;
+
+/// The streams of one direction that we open.
+#[derive(Debug, Default)]
+pub(super) struct Ours {
+    opened: u64,
+    pub(super) credit: Credit,
+    /// `open` failed since the last Available.
+    pub(super) refused: bool,
+}
+
+impl Ours {
+    pub(super) fn opened(&self) -> u64 {
+        self.opened
+    }
+
+    /// The index of one more stream, or `None` when the peer allows no more.
+    pub(super) fn open(&mut self) -> Option<u64> {
+        if self.opened >= self.credit.limit() {
+            self.refused = true;
+            return None;
+        }
+        self.opened += 1;
+        Some(self.opened - 1)
+    }
+
+    /// Raises the number of streams allowed; true when the application waits for that.
+    pub(super) fn allow(&mut self, max: u64) -> bool {
+        self.credit.raise(max) && self.opened < self.credit.limit() && std::mem::take(&mut self.refused)
+    }
+}
+
+/// The streams of one direction that the peer opens.
+#[derive(Debug)]
+pub(super) struct Theirs {
+    /// Open at a time at most.
+    most: u64,
+    opened: u64,
+    accepted: u64,
+    closed: u64,
+    advertised: u64,
+    /// The application took all that were open, or does not know of any.
+    waited_for: bool,
+}
+
+impl Theirs {
+    pub(super) fn new(most: u64) -> Self {
+        let most = most.min(MAX_STREAMS);
+        Self { most, opened: 0, accepted: 0, closed: 0, advertised: most, waited_for: true }
+    }
+
+    pub(super) fn most(&self) -> u64 {
+        self.most
+    }
+
+    pub(super) fn opened(&self) -> u64 {
+        self.opened
+    }
+
+    /// The number of streams that the peer knows it may open.
+    pub(super) fn advertised(&self) -> u64 {
+        self.advertised
+    }
+
+    /// The peer opened one more; true when the application waits for that.
+    pub(super) fn open_next(&mut self) -> bool {
+        self.opened += 1;
+        std::mem::take(&mut self.waited_for)
+    }
+
+    /// The index of the next stream that the application has not taken yet.
+    pub(super) fn accept(&mut self) -> Option<u64> {
+        if self.accepted == self.opened {
+            self.waited_for = true;
+            return None;
+        }
+        self.accepted += 1;
+        Some(self.accepted - 1)
+    }
+
+    pub(super) fn close(&mut self) {
+        self.closed += 1;
+    }
+
+    /// Streams open now.
+    pub(super) fn live(&self) -> u64 {
+        self.opened - self.closed
+    }
+
+    /// True when the peer should hear of closed streams: half of its leave is used up (RFC 9000 §4.6
+    /// leaves the time to us; this way a peer that opens and closes at an even pace never waits).
+    pub(super) fn is_due(&self) -> bool {
+        self.target() > self.advertised && self.advertised - self.opened <= self.most / 2
+    }
+
+    pub(super) fn advance(&mut self) -> u64 {
+        self.advertised = self.advertised.max(self.target());
+        self.advertised
+    }
+
+    fn target(&self) -> u64 {
+        self.most.saturating_add(self.closed).min(MAX_STREAMS)
+    }
+}

@@ -1,0 +1,268 @@
+//! Frames about streams, as they go, and what became of them.
+
+use quickset_base::Time;
+use quickset_wire::frame::{Frame, stream_header, stream_header_size};
+use quickset_wire::{Dir, StreamId, varint};
+
+use super::send::SendHalf;
+use super::{SendState, Stream, Streams, due, owes, told};
+use crate::room::View;
+use crate::token::{Key, Token};
+use crate::tx::Writer;
+
+impl Streams {
+    /// Fills the packet: first what keeps others going (resets, credit), then by urgency what was lost
+    /// before what is new.
+    pub(crate) fn write_frames(&mut self, w: &mut Writer<'_>, view: &View) {
+        if self.due != 0 {
+            self.write_due(w, view);
+        }
+        if !self.control.is_empty() {
+            self.write_control(w, view);
+        }
+        self.write_data(w);
+    }
+
+    /// A packet with this token has arrived.
+    #[inline]
+    pub(crate) fn acked(&mut self, token: Token, _now: Time) {
+        match token {
+            Token::Stream { key, offset, len, fin } => self.data_acked(key, offset, len, fin),
+            Token::ResetStream { key } => {
+                if let Some(half) = self.slab.get_mut(key).and_then(|stream| stream.send.as_mut()) {
+                    half.state = SendState::ResetAcked;
+                    self.settle(key);
+                }
+            }
+            // Credit and requests for it are done with when they arrive.
+            _ => {}
+        }
+    }
+
+    /// A packet with this token was lost. RFC 9000 §13.3: what is still true and still matters is sent again.
+    pub(crate) fn lost(&mut self, token: Token, _now: Time) {
+        match token {
+            Token::Stream { key, offset, len, fin } => {
+                let Some(half) = self.slab.get_mut(key).and_then(|stream| stream.send.as_mut()) else {
+                    return;
+                };
+                half.lost(offset, len, fin);
+                self.refresh(key);
+            }
+            Token::ResetStream { key } => self.repeat(key, owes::RESET, |stream| {
+                stream.send.as_ref().is_some_and(|half| half.state == SendState::Reset)
+            }),
+            Token::StopSending { key } => self.repeat(key, owes::STOP, |stream| {
+                stream.recv.as_ref().is_some_and(|half| half.final_size.is_none())
+            }),
+            // A smaller limit than the latest is superseded.
+            Token::MaxStreamData { key, max } => self.repeat(key, owes::MAX_DATA, |stream| {
+                stream.recv.as_ref().is_some_and(|half| half.window.limit() == max)
+            }),
+            Token::StreamDataBlocked { key, limit } => self.repeat(key, owes::BLOCKED, |stream| {
+                stream.send.as_mut().is_some_and(|half| half.credit.report_lost(limit))
+            }),
+            Token::MaxData { max } if max == self.window.limit() => self.due |= due::MAX_DATA,
+            Token::MaxStreams { dir, max } if max == self.theirs[dir as usize].advertised() => {
+                self.due |= due::MAX_STREAMS << dir as u8;
+            }
+            Token::DataBlocked { limit } if self.credit.report_lost(limit) => self.note_blocked(),
+            Token::StreamsBlocked { dir, limit } if self.ours[dir as usize].credit.report_lost(limit) => {
+                self.due |= due::STREAMS_BLOCKED << dir as u8;
+            }
+            // Not of streams, or superseded.
+            _ => {}
+        }
+    }
+
+    /// Frames about the connection's credit and numbers of streams.
+    fn write_due(&mut self, w: &mut Writer<'_>, view: &View) {
+        if self.take_due(due::MAX_DATA, w) {
+            let max = self.window.advance(view.now, view.srtt);
+            w.put(&Frame::MaxData(max), Token::MaxData { max });
+        }
+        if self.take_due(due::DATA_BLOCKED, w) && self.credit.limit() <= self.sent {
+            let limit = self.credit.limit();
+            self.credit.report();
+            w.put(&Frame::DataBlocked(limit), Token::DataBlocked { limit });
+        }
+        for dir in Dir::ALL {
+            if self.take_due(due::MAX_STREAMS << dir as u8, w) {
+                let max = self.theirs[dir as usize].advance();
+                w.put(&Frame::MaxStreams { dir, max }, Token::MaxStreams { dir, max });
+            }
+            let ours = self.ours[dir as usize].opened();
+            let limit = self.ours[dir as usize].credit.limit();
+            if self.take_due(due::STREAMS_BLOCKED << dir as u8, w) && ours >= limit {
+                self.ours[dir as usize].credit.report();
+                w.put(&Frame::StreamsBlocked { dir, limit }, Token::StreamsBlocked { dir, limit });
+            }
+        }
+    }
+
+    /// Whether this frame is due and has room; it is not due any more then.
+    fn take_due(&mut self, bit: u8, w: &Writer<'_>) -> bool {
+        let now = self.due & bit != 0 && w.room() >= CONTROL_ROOM;
+        if now {
+            self.due &= !bit;
+        }
+        now
+    }
+
+    /// Frames about single streams.
+    fn write_control(&mut self, w: &mut Writer<'_>, view: &View) {
+        while let Some(&key) = self.control.front() {
+            if let Some(stream) = self.slab.get_mut(key) {
+                while stream.control != 0 {
+                    if w.room() < CONTROL_ROOM {
+                        return;
+                    }
+                    let bit = stream.control & stream.control.wrapping_neg();
+                    stream.control &= !bit;
+                    stream.write_control(bit, w, view);
+                }
+            }
+            self.control.pop_front();
+        }
+    }
+
+    fn write_data(&mut self, w: &mut Writer<'_>) {
+        loop {
+            let credit = self.credit.limit() - self.sent;
+            let Some(key) = self.pick(credit) else { break };
+            let Some(stream) = self.slab.get_mut(key) else { break };
+            let (id, before) = (stream.id, w.len());
+            let Some(half) = &mut stream.send else { break };
+            self.sent += half.write(id, key, w, credit);
+            let written = w.len() - before;
+            if written == 0 {
+                // The packet is full.
+                break;
+            }
+            self.owed.sent(key, written);
+            self.fresh.sent(key, written);
+            self.refresh(key);
+        }
+        self.note_blocked();
+    }
+
+    /// Whose turn it is. Within an urgency what needs no credit goes first: it is older.
+    #[inline]
+    fn pick(&self, credit: u64) -> Option<Key> {
+        let fresh = if credit > 0 { self.fresh.urgency() } else { None };
+        match (self.owed.urgency(), fresh) {
+            (Some(owed), Some(fresh)) if fresh < owed => self.fresh.next(),
+            (Some(_), _) => self.owed.next(),
+            (None, Some(_)) => self.fresh.next(),
+            (None, None) => None,
+        }
+    }
+
+    #[inline]
+    fn data_acked(&mut self, key: Key, offset: u64, len: u32, fin: bool) {
+        let Some(stream) = self.slab.get_mut(key) else { return };
+        let Some(half) = &mut stream.send else { return };
+        let owed = half.owes();
+        half.acked(offset, len, fin);
+        let finished = half.state == SendState::Finished;
+        if half.refused && self.config.send_buffer - half.buffer.queued() >= self.config.send_buffer / 4 {
+            half.refused = false;
+            if !finished {
+                stream.tell(told::WRITABLE, &mut self.events);
+            }
+        }
+        if finished {
+            stream.tell(told::FINISHED, &mut self.events);
+        }
+        if owed {
+            // An acknowledgement that overtook its loss makes the resend needless.
+            self.refresh(key);
+        }
+    }
+
+    /// Owes a frame again, when it still is true.
+    fn repeat(&mut self, key: Key, frame: u8, is_true: impl FnOnce(&mut Stream) -> bool) {
+        let Some(stream) = self.slab.get_mut(key) else { return };
+        if is_true(stream) {
+            stream.owe(frame, &mut self.control);
+        }
+    }
+}
+
+impl Stream {
+    /// Writes one frame; there is room.
+    fn write_control(&mut self, bit: u8, w: &mut Writer<'_>, view: &View) {
+        let (id, key) = (self.id, self.key);
+        match (bit, &mut self.send, &mut self.recv) {
+            (owes::RESET, Some(half), _) => {
+                let frame = Frame::ResetStream { id, code: half.reset_code, final_size: half.buffer.next() };
+                w.put(&frame, Token::ResetStream { key });
+            }
+            (owes::BLOCKED, Some(half), _) if half.is_starved() => {
+                let limit = half.credit.limit();
+                half.credit.report();
+                w.put(&Frame::StreamDataBlocked { id, limit }, Token::StreamDataBlocked { key, limit });
+            }
+            (owes::STOP, _, Some(half)) if half.final_size.is_none() => {
+                let code = half.stopped.unwrap_or(0);
+                w.put(&Frame::StopSending { id, code }, Token::StopSending { key });
+            }
+            // RFC 9000 §19.10: of no use once the final size is known.
+            (owes::MAX_DATA, _, Some(half)) if half.final_size.is_none() && half.stopped.is_none() => {
+                let max = half.window.advance(view.now, view.srtt);
+                w.put(&Frame::MaxStreamData { id, max }, Token::MaxStreamData { key, max });
+            }
+            _ => {}
+        }
+    }
+}
+
+impl SendHalf {
+    /// Writes one STREAM frame, if it fits and is worth it. Returns the new bytes in it.
+    #[inline]
+    fn write(&mut self, id: StreamId, key: Key, w: &mut Writer<'_>, credit: u64) -> u64 {
+        let (offset, most, new) = match self.buffer.lost_range() {
+            Some(range) => (range.start, range.end - range.start, false),
+            None => (self.buffer.next(), self.sendable().min(credit), true),
+        };
+        let header = stream_header_size(id, offset, None);
+        let Some(n) = fit(w.room(), header, most) else { return 0 };
+        let end = offset + n as u64;
+        let fin = self.state == SendState::Finishing && end == self.buffer.end();
+        // A few bytes of many are better off in the next packet.
+        if (n == 0 && !fin) || (n < RUNT && (n as u64) < most) {
+            return 0;
+        }
+        stream_header(w.bytes(), id, offset, fin, Some(n));
+        let space = w.bytes().space(n);
+        if new {
+            self.buffer.send_new(space)
+        } else {
+            self.buffer.resend(offset, space)
+        }
+        if fin {
+            self.fin_due = false;
+        }
+        w.record(Token::Stream { key, offset, len: n as u32, fin }, true);
+        if new { n as u64 } else { 0 }
+    }
+}
+
+/// The most data bytes, up to `most`, that fit `room` behind a header of `header` bytes and their length.
+/// `None` when not even the header does.
+#[inline]
+fn fit(room: usize, header: usize, most: u64) -> Option<usize> {
+    for length in [1, 2, 4] {
+        let n = room.checked_sub(header + length)?.min(usize::try_from(most).unwrap_or(usize::MAX));
+        if varint::size(n as u64) <= length {
+            return Some(n);
+        }
+    }
+    None
+}
+
+/// No frame of credit or control is longer: a type of one byte and three varints.
+const CONTROL_ROOM: usize = 25;
+
+/// Shorter pieces of longer data are not worth a frame.
+const RUNT: usize = 32;

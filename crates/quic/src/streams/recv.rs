@@ -1,0 +1,131 @@
+use bytes::Bytes;
+use quickset_wire::TransportErrorCode as Code;
+
+use super::assembler::Assembler;
+use super::event::RecvState;
+use super::flow::Window;
+use crate::TransportError;
+
+/// The receiving half of a stream (RFC 9000 §3.2).
+#[derive(Debug)]
+pub(super) struct RecvHalf {
+    pub(super) assembler: Assembler,
+    pub(super) window: Window,
+    /// The offset behind the highest byte that came, or the final size of a reset.
+    pub(super) highest: u64,
+    pub(super) final_size: Option<u64>,
+    /// The peer's code, when it gave the stream up.
+    pub(super) reset: Option<u64>,
+    /// Our code, when we want no more.
+    pub(super) stopped: Option<u64>,
+    /// The application was told all: the end, or the reset.
+    pub(super) read: bool,
+    /// The application waits for Readable.
+    pub(super) waiting: bool,
+}
+
+impl RecvHalf {
+    pub(super) fn new(window: Window) -> Self {
+        Self {
+            assembler: Assembler::default(),
+            window,
+            highest: 0,
+            final_size: None,
+            reset: None,
+            stopped: None,
+            read: false,
+            waiting: true,
+        }
+    }
+
+    /// Checks that bytes up to `end`, and the end of the stream if `fin`, may be; returns by how much the
+    /// highest offset grows. Nothing is changed.
+    #[inline]
+    pub(super) fn admit(&self, end: u64, fin: bool) -> Result<u64, TransportError> {
+        // RFC 9000 §4.5: the final size never changes, and nothing lies beyond it.
+        match self.final_size {
+            Some(size) if end > size || (fin && end != size) => {
+                return Err(TransportError::new(
+                    Code::FINAL_SIZE_ERROR,
+                    "the final size of a stream changed",
+                ));
+            }
+            None if fin && end < self.highest => {
+                return Err(TransportError::new(Code::FINAL_SIZE_ERROR, "a final size below bytes received"));
+            }
+            _ => {}
+        }
+        if end > self.window.limit() {
+            return Err(TransportError::new(Code::FLOW_CONTROL_ERROR, "more than the stream's credit"));
+        }
+        Ok(end.saturating_sub(self.highest))
+    }
+
+    /// True when what comes is dropped.
+    #[inline]
+    pub(super) fn is_deaf(&self) -> bool {
+        self.stopped.is_some() || self.reset.is_some() || self.read
+    }
+
+    /// Bytes that arrived. True when there is something new to read.
+    #[inline]
+    pub(super) fn data(&mut self, offset: u64, data: &[u8], payload: &Bytes) -> Result<bool, TransportError> {
+        self.assembler.insert(offset, data, payload).map_err(|_| {
+            // More than honest loss explains; to hold on would let the peer use our memory as it likes.
+            TransportError::new(Code::PROTOCOL_VIOLATION, "too many gaps in a stream")
+        })
+    }
+
+    #[inline]
+    pub(super) fn is_complete(&self) -> bool {
+        self.final_size == Some(self.assembler.next())
+    }
+
+    /// There is something to tell the application.
+    #[inline]
+    pub(super) fn is_readable(&self) -> bool {
+        self.assembler.is_readable() || self.is_complete() || self.reset.is_some()
+    }
+
+    /// Nothing will change any more. A stopped half needs nothing but the final size, for the credit.
+    #[inline]
+    pub(super) fn is_done(&self) -> bool {
+        self.read || (self.stopped.is_some() && self.final_size.is_some())
+    }
+
+    /// More credit would be of use to the peer.
+    #[inline]
+    pub(super) fn wants_more(&self) -> bool {
+        self.final_size.is_none() && self.stopped.is_none() && self.window.is_due()
+    }
+
+    /// Drops what is held, and returns the bytes that count as consumed by that: all that came or, after
+    /// a reset, were announced.
+    pub(super) fn abandon(&mut self) -> u64 {
+        self.assembler.clear();
+        let unread = self.highest - self.window.consumed();
+        self.window.consume(unread);
+        unread
+    }
+
+    /// Verifies what must hold between calls, and returns the bytes that the application has not had.
+    pub(super) fn check(&self) -> u64 {
+        self.assembler.check();
+        assert!(self.highest <= self.window.limit(), "more received than allowed");
+        assert!(self.window.consumed() <= self.highest, "more consumed than received");
+        assert!(self.final_size.is_none_or(|size| self.highest <= size), "data beyond the end");
+        self.highest - self.window.consumed()
+    }
+
+    pub(super) fn state(&self) -> RecvState {
+        match self.final_size {
+            _ if self.stopped.is_some() => RecvState::Closed,
+            _ if self.reset.is_some() && self.read => RecvState::Closed,
+            _ if self.reset.is_some() => RecvState::Reset,
+            _ if self.read => RecvState::Read,
+            _ if self.is_complete() => RecvState::Complete,
+            Some(_) => RecvState::SizeKnown,
+            None => RecvState::Open,
+        }
+    }
+}

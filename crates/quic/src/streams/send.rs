@@ -1,0 +1,111 @@
+use super::event::SendState;
+use super::flow::Credit;
+use super::send_buffer::SendBuffer;
+
+/// The sending half of a stream (RFC 9000 §3.1).
+#[derive(Debug)]
+pub(super) struct SendHalf {
+    pub(super) buffer: SendBuffer,
+    /// The stream's own credit (MAX_STREAM_DATA).
+    pub(super) credit: Credit,
+    pub(super) state: SendState,
+    /// FIN was asked for, and is not on its way.
+    pub(super) fin_due: bool,
+    fin_acked: bool,
+    /// The peer's code, when it wants no more.
+    pub(super) stopped: Option<u64>,
+    /// Our code, when the stream was reset.
+    pub(super) reset_code: u64,
+    /// A write was refused since the last Writable.
+    pub(super) refused: bool,
+}
+
+impl SendHalf {
+    pub(super) fn new(limit: u64) -> Self {
+        Self {
+            buffer: SendBuffer::default(),
+            credit: Credit::new(limit),
+            state: SendState::Open,
+            fin_due: false,
+            fin_acked: false,
+            stopped: None,
+            reset_code: 0,
+            refused: false,
+        }
+    }
+
+    /// Something may go out that needs no credit: what was lost, or the mere end.
+    #[inline]
+    pub(super) fn owes(&self) -> bool {
+        self.buffer.lost_range().is_some() || (self.fin_due && self.buffer.unsent() == 0)
+    }
+
+    /// New bytes that the stream's credit lets out.
+    #[inline]
+    pub(super) fn sendable(&self) -> u64 {
+        self.buffer.unsent().min(self.credit.limit().saturating_sub(self.buffer.next()))
+    }
+
+    /// The stream's credit alone holds data back.
+    #[inline]
+    pub(super) fn is_starved(&self) -> bool {
+        self.buffer.unsent() > 0 && self.credit.limit() <= self.buffer.next()
+    }
+
+    /// Nothing will change any more.
+    #[inline]
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self.state, SendState::Finished | SendState::ResetAcked)
+    }
+
+    /// No more will be written.
+    pub(super) fn finish(&mut self) {
+        self.state = SendState::Finishing;
+        self.fin_due = true;
+    }
+
+    /// A frame has arrived.
+    #[inline]
+    pub(super) fn acked(&mut self, offset: u64, len: u32, fin: bool) {
+        if !self.is_sending() {
+            return;
+        }
+        self.buffer.acked(offset..offset + len as u64);
+        self.fin_acked |= fin;
+        if self.fin_acked && self.buffer.is_acked() {
+            self.fin_due = false;
+            self.state = SendState::Finished;
+        }
+    }
+
+    /// A frame was lost.
+    pub(super) fn lost(&mut self, offset: u64, len: u32, fin: bool) {
+        if self.is_sending() {
+            self.buffer.lost(offset..offset + len as u64);
+            self.fin_due |= fin && !self.fin_acked;
+        }
+    }
+
+    #[inline]
+    fn is_sending(&self) -> bool {
+        matches!(self.state, SendState::Open | SendState::Finishing)
+    }
+
+    /// Verifies what must hold between calls.
+    pub(super) fn check(&self) {
+        self.buffer.check();
+        assert!(self.buffer.next() <= self.credit.limit(), "stream credit exceeded");
+    }
+
+    /// Gives the stream up. True when the peer must be told.
+    pub(super) fn reset(&mut self, code: u64) -> bool {
+        if !self.is_sending() {
+            return false;
+        }
+        self.state = SendState::Reset;
+        self.reset_code = code;
+        self.fin_due = false;
+        self.buffer.clear();
+        true
+    }
+}

@@ -1,0 +1,183 @@
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use bytes::{Bytes, BytesMut};
+
+use super::ranges::Ranges;
+
+/// What was written to a stream and is not yet acknowledged.
+///
+/// Pieces are kept as they were given. New data is read by a cursor in O(1); only resends search. The
+/// acknowledged prefix is let go piece by piece.
+#[derive(Debug, Default)]
+pub(super) struct SendBuffer {
+    /// The pieces from the one with byte `base` on.
+    pieces: VecDeque<Piece>,
+    /// Small writes behind the last piece, gathered until they are sent.
+    tail: BytesMut,
+    /// All below is acknowledged.
+    base: u64,
+    /// All below was sent.
+    next: u64,
+    /// All below was written.
+    end: u64,
+    /// The piece with byte `next`; the number of pieces when there is none.
+    cursor: usize,
+    /// Acknowledged above `base`.
+    acked: Ranges,
+    /// Sent, lost, and not sent again.
+    lost: Ranges,
+}
+
+#[derive(Debug)]
+struct Piece {
+    offset: u64,
+    bytes: Bytes,
+}
+
+impl Piece {
+    #[inline]
+    fn end(&self) -> u64 {
+        self.offset + self.bytes.len() as u64
+    }
+}
+
+impl SendBuffer {
+    /// Bytes held, sent or not.
+    #[inline]
+    pub(super) fn queued(&self) -> u64 {
+        self.end - self.base
+    }
+
+    #[inline]
+    pub(super) fn unsent(&self) -> u64 {
+        self.end - self.next
+    }
+
+    /// Where new data begins.
+    #[inline]
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The offset behind the last byte written.
+    #[inline]
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    #[inline]
+    pub(super) fn is_acked(&self) -> bool {
+        self.base == self.end
+    }
+
+    /// The first range to send again.
+    #[inline]
+    pub(super) fn lost_range(&self) -> Option<Range<u64>> {
+        self.lost.first()
+    }
+
+    /// Takes `bytes` without a copy, unless they are few.
+    pub(super) fn push(&mut self, bytes: Bytes) {
+        let len = bytes.len() as u64;
+        if bytes.len() < SMALL {
+            if self.tail.len() + bytes.len() > TAIL {
+                self.flush();
+            }
+            self.tail.extend_from_slice(&bytes);
+        } else {
+            self.flush();
+            self.pieces.push_back(Piece { offset: self.end, bytes });
+        }
+        self.end += len;
+    }
+
+    /// Fills `out` with the next unsent bytes, of which there must be as many.
+    pub(super) fn send_new(&mut self, out: &mut [u8]) {
+        self.flush();
+        let mut rest = out;
+        while !rest.is_empty() {
+            let piece = &self.pieces[self.cursor];
+            let from = (self.next - piece.offset) as usize;
+            let n = rest.len().min(piece.bytes.len() - from);
+            let (now, later) = rest.split_at_mut(n);
+            now.copy_from_slice(&piece.bytes[from..from + n]);
+            rest = later;
+            self.next += n as u64;
+            if self.next == piece.end() {
+                self.cursor += 1;
+            }
+        }
+    }
+
+    /// Fills `out` with the bytes at `offset`, which were sent before, and takes them for sent again.
+    pub(super) fn resend(&mut self, offset: u64, out: &mut [u8]) {
+        let end = offset + out.len() as u64;
+        let mut at = self.pieces.partition_point(|piece| piece.end() <= offset);
+        let mut from = (offset - self.pieces[at].offset) as usize;
+        let mut rest = out;
+        while !rest.is_empty() {
+            let bytes = &self.pieces[at].bytes;
+            let n = rest.len().min(bytes.len() - from);
+            let (now, later) = rest.split_at_mut(n);
+            now.copy_from_slice(&bytes[from..from + n]);
+            rest = later;
+            from = 0;
+            at += 1;
+        }
+        self.lost.remove(offset..end);
+    }
+
+    pub(super) fn acked(&mut self, range: Range<u64>) {
+        debug_assert!(range.end <= self.next, "only what was sent can be acknowledged");
+        if !self.lost.is_empty() {
+            self.lost.remove(range.clone());
+        }
+        if range.start > self.base {
+            self.acked.insert(range);
+            return;
+        }
+        self.base = self.base.max(range.end);
+        while let Some(first) = self.acked.first().filter(|first| first.start <= self.base) {
+            self.base = self.base.max(first.end);
+            self.acked.pop_first();
+        }
+        while self.pieces.front().is_some_and(|piece| piece.end() <= self.base) {
+            self.pieces.pop_front();
+            self.cursor -= 1;
+        }
+    }
+
+    pub(super) fn lost(&mut self, range: Range<u64>) {
+        let range = range.start.max(self.base)..range.end;
+        self.lost.insert_except(range, &self.acked);
+    }
+
+    /// Drops all data; the offsets stay.
+    pub(super) fn clear(&mut self) {
+        *self = Self { base: self.next, next: self.next, end: self.next, ..Self::default() };
+    }
+
+    pub(super) fn check(&self) {
+        assert!(self.base <= self.next && self.next <= self.end, "{self:?}");
+        assert!(self.cursor <= self.pieces.len(), "{self:?}");
+        assert!(self.lost.iter().all(|r| self.base <= r.start && r.end <= self.next), "{self:?}");
+        assert!(self.acked.iter().all(|r| self.base < r.start && r.end <= self.next), "{self:?}");
+        let held = self.pieces.iter().map(|piece| piece.bytes.len()).sum::<usize>() + self.tail.len();
+        assert!(held as u64 >= self.queued(), "{self:?}");
+    }
+
+    #[inline]
+    fn flush(&mut self) {
+        if !self.tail.is_empty() {
+            let bytes = self.tail.split().freeze();
+            self.pieces.push_back(Piece { offset: self.end - bytes.len() as u64, bytes });
+        }
+    }
+}
+
+/// Shorter writes are copied together: a piece costs 40 bytes and an allocation of its own.
+const SMALL: usize = 256;
+
+/// Bytes of small writes gathered in one piece.
+const TAIL: usize = 4096;

@@ -1,0 +1,114 @@
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use quickset_wire::StreamId;
+
+use crate::token::Key;
+
+/// Streams by slab index and by id. A slot that is used again has another generation, so that tokens of
+/// its former owner find nothing.
+#[derive(Debug)]
+pub(super) struct Slab<T> {
+    slots: Vec<Slot<T>>,
+    free: Vec<u32>,
+    by_id: HashMap<u64, Key, BuildHasherDefault<IdHasher>>,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    generation: u32,
+    value: Option<T>,
+}
+
+impl<T> Slab<T> {
+    pub(super) fn new() -> Self {
+        Self { slots: Vec::new(), free: Vec::new(), by_id: HashMap::default() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    #[inline]
+    pub(super) fn key(&self, id: StreamId) -> Option<Key> {
+        self.by_id.get(&id.0).copied()
+    }
+
+    #[inline]
+    pub(super) fn get(&self, key: Key) -> Option<&T> {
+        let slot = self.slots.get(key.index as usize)?;
+        if slot.generation == key.generation { slot.value.as_ref() } else { None }
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        let slot = self.slots.get_mut(key.index as usize)?;
+        if slot.generation == key.generation { slot.value.as_mut() } else { None }
+    }
+
+    #[inline]
+    pub(super) fn by_id_mut(&mut self, id: StreamId) -> Option<(Key, &mut T)> {
+        let key = self.key(id)?;
+        Some((key, self.get_mut(key)?))
+    }
+
+    /// Gives `id` a slot; `make` is told the key.
+    pub(super) fn insert(&mut self, id: StreamId, make: impl FnOnce(Key) -> T) -> Key {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { generation: 0, value: None });
+            (self.slots.len() - 1) as u32
+        });
+        let slot = &mut self.slots[index as usize];
+        let key = Key { index, generation: slot.generation };
+        slot.value = Some(make(key));
+        self.by_id.insert(id.0, key);
+        key
+    }
+
+    pub(super) fn remove(&mut self, id: StreamId) -> Option<T> {
+        let key = self.by_id.remove(&id.0)?;
+        let slot = &mut self.slots[key.index as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(key.index);
+        slot.value.take()
+    }
+
+    /// All streams by slab index, which is the same order in every run.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut T)> {
+        self.slots.iter_mut().enumerate().filter_map(|(index, slot)| {
+            let key = Key { index: index as u32, generation: slot.generation };
+            slot.value.as_mut().map(|value| (key, value))
+        })
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
+        self.slots.iter().enumerate().filter_map(|(index, slot)| {
+            let key = Key { index: index as u32, generation: slot.generation };
+            slot.value.as_ref().map(|value| (key, value))
+        })
+    }
+}
+
+/// One multiplication. A peer chooses ids only in ascending order and only as many as it may have open,
+/// so collisions cost it more than us.
+#[derive(Clone, Copy, Debug, Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(self.0 ^ byte as u64);
+        }
+    }
+
+    #[inline]
+    fn write_u64(&mut self, n: u64) {
+        // 2^64 divided by the golden ratio; the high bits are good, the table wants good low ones too.
+        let product = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = product ^ product >> 32;
+    }
+}

@@ -1,0 +1,208 @@
+//! What the application does with streams.
+
+use bytes::{Buf, Bytes};
+use quickset_wire::{Dir, StreamId};
+
+use super::event::{
+    Chunk, FinishError, ReadError, RecvState, SendState, StreamEvent, UnknownStream, WriteError,
+};
+use super::queue::URGENCIES;
+use super::{Streams, due, news, owes, told};
+use crate::token::Key;
+
+impl Streams {
+    /// Opens a stream, or `None` when the peer allows no more; [`StreamEvent::Available`] tells when.
+    pub(crate) fn open(&mut self, dir: Dir) -> Option<StreamId> {
+        let ours = &mut self.ours[dir as usize];
+        let Some(index) = ours.open() else {
+            // RFC 9000 §4.6: the peer is told once for each limit.
+            if ours.credit.is_unreported() {
+                self.due |= due::STREAMS_BLOCKED << dir as u8;
+            }
+            return None;
+        };
+        let id = StreamId::new(self.side, dir, index);
+        self.create(id);
+        Some(id)
+    }
+
+    /// The next stream that the peer opened, in the order of ids.
+    pub(crate) fn accept(&mut self, dir: Dir) -> Option<StreamId> {
+        let index = self.theirs[dir as usize].accept()?;
+        let id = StreamId::new(!self.side, dir, index);
+        let (_, stream) = self.slab.by_id_mut(id).expect("a stream keeps its slot until it is accepted");
+        stream.accepted = true;
+        if stream.events != 0 {
+            stream.tell(0, &mut self.events);
+        }
+        Some(id)
+    }
+
+    /// Takes bytes from the front of `data`, as many as the send buffer has room for, without a copy.
+    pub(crate) fn write(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
+        let (key, stream) = self.slab.by_id_mut(id).ok_or(WriteError::UnknownStream)?;
+        let half = stream.send.as_mut().ok_or(WriteError::UnknownStream)?;
+        match (half.state, half.stopped) {
+            (SendState::Open, _) => {}
+            (_, Some(code)) => return Err(WriteError::Stopped(code)),
+            (_, None) => return Err(WriteError::Ended),
+        }
+        if !data.has_remaining() {
+            return Ok(0);
+        }
+        let room = self.config.send_buffer.saturating_sub(half.buffer.queued());
+        if room == 0 {
+            half.refused = true;
+            return Err(WriteError::Blocked);
+        }
+        let n = room.min(data.len() as u64) as usize;
+        half.buffer.push(data.split_to(n));
+        self.refresh(key);
+        Ok(n)
+    }
+
+    /// Ends a stream behind what was written; [`StreamEvent::Finished`] tells when all has arrived.
+    pub(crate) fn finish(&mut self, id: StreamId) -> Result<(), FinishError> {
+        let (key, stream) = self.slab.by_id_mut(id).ok_or(FinishError::UnknownStream)?;
+        let half = stream.send.as_mut().ok_or(FinishError::UnknownStream)?;
+        match (half.state, half.stopped) {
+            (SendState::Open, _) => {}
+            (_, Some(code)) => return Err(FinishError::Stopped(code)),
+            (_, None) => return Err(FinishError::Ended),
+        }
+        half.finish();
+        self.refresh(key);
+        Ok(())
+    }
+
+    /// Gives up sending; what is under way may or may not arrive. No effect on a half that is through.
+    pub(crate) fn reset(&mut self, id: StreamId, code: u64) -> Result<(), UnknownStream> {
+        let (key, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
+        let half = stream.send.as_mut().ok_or(UnknownStream)?;
+        if half.reset(code) {
+            stream.owe(owes::RESET, &mut self.control);
+            self.refresh(key);
+        }
+        Ok(())
+    }
+
+    /// Wants no more of a stream: the peer is asked to stop, and whatever comes is dropped.
+    pub(crate) fn stop(&mut self, id: StreamId, code: u64) -> Result<(), UnknownStream> {
+        let (key, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
+        let half =
+            stream.recv.as_mut().filter(|half| !half.read && half.stopped.is_none()).ok_or(UnknownStream)?;
+        half.stopped = Some(code);
+        let dropped = half.abandon();
+        stream.events &= !told::READABLE;
+        // RFC 9000 §3.5: nothing to ask for when the end is known.
+        if half.final_size.is_none() {
+            stream.owe(owes::STOP, &mut self.control);
+        }
+        self.consume(dropped);
+        self.settle(key);
+        Ok(())
+    }
+
+    /// The next bytes of a stream in order, up to `max` of them, as they lie in memory.
+    pub(crate) fn read(&mut self, id: StreamId, max: usize) -> Result<Chunk, ReadError> {
+        let (key, stream) = self.slab.by_id_mut(id).ok_or(ReadError::UnknownStream)?;
+        let half = stream.recv.as_mut().ok_or(ReadError::UnknownStream)?;
+        if half.read || half.stopped.is_some() {
+            return Err(ReadError::UnknownStream);
+        }
+        if let Some(bytes) = half.assembler.pop(max) {
+            let n = bytes.len() as u64;
+            half.window.consume(n);
+            if half.wants_more() {
+                stream.owe(owes::MAX_DATA, &mut self.control);
+            }
+            self.consume(n);
+            return Ok(Chunk::Data(bytes));
+        }
+        if let Some(code) = half.reset {
+            half.read = true;
+            self.was_read(key);
+            return Err(ReadError::Reset(code));
+        }
+        if half.is_complete() && !half.assembler.is_readable() {
+            half.read = true;
+            self.was_read(key);
+            return Ok(Chunk::Finished);
+        }
+        half.waiting = !half.assembler.is_readable();
+        Ok(Chunk::Blocked)
+    }
+
+    /// Sets whose data goes first: 0 is the most urgent, 7 the least; greater numbers count as 7.
+    pub(crate) fn set_urgency(&mut self, id: StreamId, urgency: u8) -> Result<(), UnknownStream> {
+        let (key, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
+        stream.urgency = urgency.min(URGENCIES as u8 - 1);
+        self.refresh(key);
+        Ok(())
+    }
+
+    /// How far the sending half has come; `None` when there is none, or not any more.
+    pub(crate) fn send_state(&self, id: StreamId) -> Option<SendState> {
+        Some(self.slab.get(self.slab.key(id)?)?.send.as_ref()?.state)
+    }
+
+    /// How far the receiving half has come; `None` when there is none, or not any more.
+    pub(crate) fn recv_state(&self, id: StreamId) -> Option<RecvState> {
+        Some(self.slab.get(self.slab.key(id)?)?.recv.as_ref()?.state())
+    }
+
+    /// The next thing to tell the application. A stream that is over is let go with its last event, so
+    /// events are to be collected even by those who do not care.
+    pub(crate) fn next_event(&mut self) -> Option<StreamEvent> {
+        if self.news != 0 {
+            return Some(self.next_news());
+        }
+        while let Some(&key) = self.events.front() {
+            let event = self.slab.get_mut(key).and_then(|stream| {
+                let bit = stream.events & stream.events.wrapping_neg();
+                stream.events &= !bit;
+                stream.listed = stream.events != 0;
+                stream.event(bit)
+            });
+            if self.slab.get(key).is_none_or(|stream| !stream.listed) {
+                self.events.pop_front();
+                self.settle(key);
+            }
+            if event.is_some() {
+                return event;
+            }
+        }
+        None
+    }
+
+    fn next_news(&mut self) -> StreamEvent {
+        let bit = self.news & self.news.wrapping_neg();
+        self.news &= !bit;
+        match bit {
+            news::OPENED => StreamEvent::Opened(Dir::Bi),
+            news::AVAILABLE => StreamEvent::Available(Dir::Bi),
+            bit if bit == news::OPENED << 1 => StreamEvent::Opened(Dir::Uni),
+            _ => StreamEvent::Available(Dir::Uni),
+        }
+    }
+
+    /// The application knows the end of the receiving half.
+    fn was_read(&mut self, key: Key) {
+        if let Some(stream) = self.slab.get_mut(key) {
+            stream.events &= !told::READABLE;
+        }
+        self.settle(key);
+    }
+}
+
+impl super::Stream {
+    fn event(&self, bit: u8) -> Option<StreamEvent> {
+        Some(match bit {
+            told::READABLE => StreamEvent::Readable(self.id),
+            told::WRITABLE => StreamEvent::Writable(self.id),
+            told::STOPPED => StreamEvent::Stopped { id: self.id, code: self.send.as_ref()?.stopped? },
+            told::FINISHED => StreamEvent::Finished(self.id),
+            _ => return None,
+        })
+    }
+}
