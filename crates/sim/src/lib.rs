@@ -60,7 +60,7 @@ pub mod units;
 mod world;
 
 pub use jitter::Jitter;
-pub use link::{Counts, Damage, Delivery, Drop, Fate, Link};
+pub use link::{Counts, Damage, Delivery, DropReason, Fate, Link};
 pub use loss::{GilbertElliott, Loss, Ordinals};
 pub use network::LinkId;
 pub use queue::Queue;

@@ -63,19 +63,19 @@ impl Link {
 
         if self.spec.mtu.is_some_and(|mtu| size > u64::from(mtu)) {
             self.counts.oversized += 1;
-            return Fate::Dropped(Drop::Oversized);
+            return Fate::Dropped(DropReason::Oversized);
         }
         self.backlog.advance(now);
         let Some(ecn) = self.spec.queue.admit(&self.backlog, size, ecn) else {
             self.counts.overflowed += 1;
-            return Fate::Dropped(Drop::Overflow);
+            return Fate::Dropped(DropReason::Overflow);
         };
         let leaves = self.server.serve(self.spec.rate, now, size);
         self.backlog.enter(now, leaves, size);
         self.counts.peak_backlog = self.counts.peak_backlog.max(self.backlog.bytes());
         if lost {
             self.counts.lost += 1;
-            return Fate::Dropped(Drop::Loss);
+            return Fate::Dropped(DropReason::Loss);
         }
         self.deliver(n, leaves + self.spec.delay, ecn)
     }
@@ -154,7 +154,7 @@ pub enum Fate {
     /// may reorder, a copy.
     Duplicated(Delivery, Delivery),
     /// It does not arrive.
-    Dropped(Drop),
+    Dropped(DropReason),
 }
 
 impl Fate {
@@ -196,7 +196,7 @@ impl Damage {
 
 /// Why a packet does not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Drop {
+pub enum DropReason {
     /// It is larger than the link's MTU.
     Oversized,
     /// The queue had no room.

@@ -2,7 +2,7 @@ use core::fmt;
 
 use quickset_base::{Ecn, Time};
 
-use crate::link::{Delivery, Drop, Fate};
+use crate::link::{Delivery, DropReason, Fate};
 use crate::network::LinkId;
 
 /// What was sent when, and what became of it: one record for each packet, in the order of sending.
@@ -120,9 +120,9 @@ impl fmt::Display for Record {
                 f.write_str(" + ")?;
                 arrival(f, copy)
             }
-            Fate::Dropped(Drop::Oversized) => f.write_str("oversized"),
-            Fate::Dropped(Drop::Overflow) => f.write_str("overflow"),
-            Fate::Dropped(Drop::Loss) => f.write_str("lost"),
+            Fate::Dropped(DropReason::Oversized) => f.write_str("oversized"),
+            Fate::Dropped(DropReason::Overflow) => f.write_str("overflow"),
+            Fate::Dropped(DropReason::Loss) => f.write_str("lost"),
         }
     }
 }

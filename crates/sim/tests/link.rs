@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use quickset_base::{Duration, Ecn, Time};
-use quickset_sim::{Drop, Fate, Jitter, Link, LinkSpec, Loss, each_seed};
+use quickset_sim::{DropReason, Fate, Jitter, Link, LinkSpec, Loss, each_seed};
 
 fn spec(text: &str) -> LinkSpec {
     text.parse().expect("a link")
@@ -29,7 +29,7 @@ fn arrival(fate: Fate) -> u64 {
 /// Which of the first `n` packets are lost, sent a microsecond apart.
 fn losses(text: &str, seed: u64, n: u64) -> BTreeSet<u64> {
     let mut link = link(text, seed);
-    (0..n).filter(|i| send(&mut link, i * 1000, 100) == Fate::Dropped(Drop::Loss)).collect()
+    (0..n).filter(|i| send(&mut link, i * 1000, 100) == Fate::Dropped(DropReason::Loss)).collect()
 }
 
 #[test]
@@ -59,11 +59,11 @@ fn the_queue_drops_when_arithmetic_says() {
     for i in 1..=3 {
         assert_eq!(arrival(send(&mut link, 0, 1000)), i * 1_000_000);
     }
-    assert_eq!(send(&mut link, 0, 1000), Fate::Dropped(Drop::Overflow));
-    assert_eq!(send(&mut link, 999_999, 1), Fate::Dropped(Drop::Overflow), "the first leaves at 1 ms");
+    assert_eq!(send(&mut link, 0, 1000), Fate::Dropped(DropReason::Overflow));
+    assert_eq!(send(&mut link, 999_999, 1), Fate::Dropped(DropReason::Overflow), "the first leaves at 1 ms");
     assert_eq!(arrival(send(&mut link, 1_000_000, 999)), 3_999_000);
     assert_eq!(arrival(send(&mut link, 1_000_000, 1)), 4_000_000, "the last byte of room");
-    assert_eq!(send(&mut link, 1_000_000, 1), Fate::Dropped(Drop::Overflow));
+    assert_eq!(send(&mut link, 1_000_000, 1), Fate::Dropped(DropReason::Overflow));
     let counts = link.counts();
     assert_eq!((counts.sent, counts.overflowed, counts.passed, counts.peak_backlog), (8, 3, 5, 3000));
 }
@@ -73,14 +73,14 @@ fn a_queue_of_packets_counts_packets() {
     let mut link = link("rate=8mbit queue=2packets", 1);
     assert_eq!(arrival(send(&mut link, 0, 1000)), 1_000_000);
     assert_eq!(arrival(send(&mut link, 0, 1)), 1_001_000);
-    assert_eq!(send(&mut link, 0, 1), Fate::Dropped(Drop::Overflow));
+    assert_eq!(send(&mut link, 0, 1), Fate::Dropped(DropReason::Overflow));
     assert_eq!(arrival(send(&mut link, 1_000_000, 1)), 1_002_000);
 }
 
 #[test]
 fn larger_than_the_mtu_is_dropped_and_costs_nothing() {
     let mut link = link("rate=8mbit mtu=1500 overhead=28", 1);
-    assert_eq!(send(&mut link, 0, 1473), Fate::Dropped(Drop::Oversized));
+    assert_eq!(send(&mut link, 0, 1473), Fate::Dropped(DropReason::Oversized));
     assert_eq!(arrival(send(&mut link, 0, 1472)), 1_500_000);
     assert_eq!((link.counts().oversized, link.counts().sent_bytes), (1, 3001));
 }
@@ -159,7 +159,7 @@ fn others_drive_the_chain_in_our_pauses() {
     let changes = |text: &str, n: u64| {
         let mut link = link(text, 5);
         let lost: Vec<bool> =
-            (0..n).map(|i| send(&mut link, i * 10_000_000, 9) == Fate::Dropped(Drop::Loss)).collect();
+            (0..n).map(|i| send(&mut link, i * 10_000_000, 9) == Fate::Dropped(DropReason::Loss)).collect();
         lost.windows(2).filter(|pair| pair[0] != pair[1]).count() as f64 / n as f64
     };
     // ...so the state changes with 2 * pi_good * p = 0.0033 a packet (standard deviation 0.0003);
@@ -178,13 +178,13 @@ fn loss_depends_on_seed_direction_and_ordinal_alone() {
     // Other sizes, times, rates; jitter, duplication and corruption on.
     let mut other = link("rate=1mbit delay=3s jitter=9ms reorder=yes corrupt=50% duplicate=50% loss=5%", 9);
     let lost: BTreeSet<u64> = (0..5000u64)
-        .filter(|i| send(&mut other, i * i, 1 + *i as usize) == Fate::Dropped(Drop::Loss))
+        .filter(|i| send(&mut other, i * i, 1 + *i as usize) == Fate::Dropped(DropReason::Loss))
         .collect();
     assert_eq!(lost, reference);
     assert_ne!(losses(text, 10, 5000), reference);
     let mut down = Link::new(spec(text), 9, 1);
     let lost: BTreeSet<u64> =
-        (0..5000u64).filter(|i| send(&mut down, i * 1000, 9) == Fate::Dropped(Drop::Loss)).collect();
+        (0..5000u64).filter(|i| send(&mut down, i * 1000, 9) == Fate::Dropped(DropReason::Loss)).collect();
     assert_ne!(lost, reference);
     assert!(losses("loss=6%", 9, 5000).is_superset(&reference), "more loss takes more, not others");
 }
@@ -198,7 +198,7 @@ fn a_change_under_way_goes_on_as_if_it_had_always_been_so() {
     }
     link.change(spec("loss=5%"));
     let lost: Vec<u64> =
-        (2500..5000).filter(|i| send(&mut link, *i, 9) == Fate::Dropped(Drop::Loss)).collect();
+        (2500..5000).filter(|i| send(&mut link, *i, 9) == Fate::Dropped(DropReason::Loss)).collect();
     assert_eq!(lost, reference.range(2500..).copied().collect::<Vec<_>>());
 }
 
@@ -338,7 +338,7 @@ proptest! {
             let expected = naive.send(now, size);
             let got = match send(&mut link, now, size) {
                 Fate::Delivered(delivery) => Some(delivery.at.as_nanos()),
-                Fate::Dropped(Drop::Overflow) => None,
+                Fate::Dropped(DropReason::Overflow) => None,
                 other => panic!("{other:?}"),
             };
             prop_assert_eq!(got, expected, "at {}", now);

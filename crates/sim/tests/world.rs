@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use common::{Chatter, Flood, Planned, Toy};
 use proptest::prelude::*;
-use quickset_base::{Batch, Duration, Ecn, Input, Machine, Path, Poll, Reason, Time};
+use quickset_base::{Batch, Duration, Ecn, Input, Machine, Path, Poll, Reason, Rng, Time};
 use quickset_sim::{
     Ended, Fate, Jitter, LinkId, LinkSpec, Livelock, Loss, NodeId, Pause, Queue, Rate, Scenario, Trace,
     World, address, each_seed,
@@ -406,4 +406,74 @@ proptest! {
             prop_assert_eq!(counts.sent + counts.duplicated, arrived + dropped + world.in_flight(link));
         }
     }
+}
+
+/// Moves its timer with every packet, forth and back and away.
+struct Restless {
+    rng: Rng,
+    wanted: Option<Time>,
+    rung: u32,
+}
+
+impl Machine for Restless {
+    fn handle(&mut self, now: Time, input: Input<'_>) {
+        assert!(self.wanted.is_none_or(|wanted| wanted >= now), "missed {:?} at {now}", self.wanted);
+        match input {
+            Input::Received(datagrams) => datagrams.clear(),
+            Input::Timer => {
+                assert_eq!(self.wanted, Some(now), "a timer that nobody asked for");
+                self.rung += 1;
+            }
+        }
+        let soon = now + Duration::from_nanos(1 + self.rng.below(3_000_000));
+        self.wanted = self.rng.chance(0.7).then_some(soon);
+    }
+
+    fn poll(&mut self, _now: Time, _out: &mut Batch) -> Poll {
+        Poll::Sleep(self.wanted, Reason::Application)
+    }
+}
+
+/// Nodes of two kinds in one world.
+enum Kind {
+    Sender(Toy),
+    Restless(Box<Restless>),
+}
+
+impl Machine for Kind {
+    fn handle(&mut self, now: Time, input: Input<'_>) {
+        match self {
+            Self::Sender(toy) => toy.handle(now, input),
+            Self::Restless(restless) => restless.handle(now, input),
+        }
+    }
+
+    fn poll(&mut self, now: Time, out: &mut Batch) -> Poll {
+        match self {
+            Self::Sender(toy) => toy.poll(now, out),
+            Self::Restless(restless) => restless.poll(now, out),
+        }
+    }
+}
+
+#[test]
+fn timers_that_move_come_exactly_where_they_were_left() {
+    each_seed(0..20, |seed| {
+        let mut rng = Rng::new(seed);
+        let mut at = Time::ZERO;
+        let plan = (0..2000).map(|i| {
+            at += Duration::from_nanos(rng.below(1_000_000));
+            Planned::new(at, address(2), 10, 1, i)
+        });
+        let sender = Kind::Sender(Toy::sending(plan.collect()));
+        let restless = Restless { rng: Rng::new(seed), wanted: Some(ms(1)), rung: 0 };
+        let restless = Kind::Restless(Box::new(restless));
+        let (mut world, [_, right], _) = pair(seed, "delay=1ms", sender, restless);
+        assert_eq!(world.run(Time::MAX), Ok(Ended::Idle));
+        let Kind::Restless(restless) = world.node(right) else { panic!("the right one is restless") };
+        assert_eq!(restless.wanted, None, "nothing is left to do");
+        // Packets come every half millisecond, timers after 1.5 at the mean, seven times in ten.
+        assert!(restless.rung > 100, "{}", restless.rung);
+        assert_eq!(world.received(right), 2000);
+    });
 }
