@@ -1,0 +1,404 @@
+use std::fmt;
+
+use quickset_base::{Datagram, Path, Time};
+use quickset_wire::frame::Frame;
+use quickset_wire::header::{self, LongHeader, Parsed};
+use quickset_wire::{
+    ConnectionId, PacketType, Side, TransportErrorCode as Code, TransportParams, Version, Writer,
+    packet_number,
+};
+
+use super::token::{Presented, Proof, Token};
+use super::{ConnectionKey, Dropped, Endpoint, MIN_INITIAL, Response, Route, announce, ids};
+use crate::config::{ClientConfig, RetryPolicy, ServerConfig};
+use crate::conn::{Role, Start};
+use crate::keys::{Keys, Session};
+
+/// A client that would like to connect: its first packet, not yet decrypted.
+pub struct Incoming(Box<First>);
+
+/// What a first packet says in clear.
+pub(super) struct First {
+    datagram: Option<Datagram>,
+    version: Version,
+    dcid: ConnectionId,
+    scid: ConnectionId,
+    proof: Proof,
+}
+
+/// What the configuration wants done with an [`Incoming`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// [`Endpoint::accept`].
+    Accept,
+    /// [`Endpoint::retry`].
+    Retry,
+    /// [`Endpoint::refuse`].
+    Refuse,
+}
+
+/// Why no connection could be begun.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    /// Nothing can be sent to port 0 or to the unspecified address.
+    #[error("{0} is not an address that can be connected to")]
+    Address(std::net::SocketAddr),
+    /// The TLS side refuses the server name or has no use for the configuration.
+    #[error("cannot begin the handshake: {0}")]
+    Crypto(String),
+    /// Every connection id of the configured length is taken.
+    #[error("no connection id is free; configure longer ones")]
+    Full,
+}
+
+impl Incoming {
+    /// Where it came from.
+    pub fn path(&self) -> Path {
+        self.0.datagram.as_ref().expect("taken only by the verbs that consume it").path
+    }
+
+    /// The version that the client speaks.
+    pub fn version(&self) -> Version {
+        self.0.version
+    }
+
+    /// True when the client has proven its address, by Retry or by a token of an earlier connection.
+    pub fn is_validated(&self) -> bool {
+        matches!(self.0.proof, Proof::Retry { .. } | Proof::Before { .. })
+    }
+
+    /// True when it may be answered with Retry (RFC 9000 §8.1.2: no second one).
+    pub fn may_retry(&self) -> bool {
+        !matches!(self.0.proof, Proof::Retry { .. } | Proof::Bad)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.0.datagram.as_ref().map_or(&[], |datagram| &datagram.bytes)
+    }
+}
+
+impl First {
+    pub(super) const fn new(version: Version, dcid: ConnectionId, scid: ConnectionId) -> Self {
+        Self { datagram: None, version, dcid, scid, proof: Proof::None }
+    }
+
+    pub(super) fn with(mut self, datagram: Datagram) -> Incoming {
+        self.datagram = Some(datagram);
+        Incoming(Box::new(self))
+    }
+}
+
+impl fmt::Debug for Incoming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Incoming")
+            .field("path", &self.path())
+            .field("version", &self.0.version)
+            .field("dcid", &self.0.dcid)
+            .field("validated", &self.is_validated())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Endpoint {
+    /// Begins a connection to `server_name` on `path`. `token` is what that server gave in an earlier
+    /// connection, or empty.
+    ///
+    /// # Errors
+    /// See [`ConnectError`]; nothing is kept then.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "whom, where, how and when: a struct would only be unpacked again"
+    )]
+    pub fn connect(
+        &mut self,
+        now: Time,
+        config: &ClientConfig,
+        path: Path,
+        server_name: &str,
+        token: Vec<u8>,
+    ) -> Result<(ConnectionKey, Start), ConnectError> {
+        if path.remote.port() == 0 || path.remote.ip().is_unspecified() {
+            return Err(ConnectError::Address(path.remote));
+        }
+        let key = self.registry.add(None);
+        let local_cid = self.issue(key).map(|issued| issued.id);
+        let begun = local_cid.ok_or(ConnectError::Full).and_then(|id| self.begin(config, id, server_name));
+        match begun {
+            Ok(Begun { session, initial, params, remote_cid }) => {
+                self.counters.connected += 1;
+                let role = Role::Client { crypto: config.crypto.clone(), token };
+                let (rng, config) = (self.rng.fork(), config.transport.clone());
+                let local_cid = params.initial_source_connection_id.unwrap_or_default();
+                let version = Version::V1;
+                let start = Start {
+                    now,
+                    rng,
+                    path,
+                    version,
+                    config,
+                    session,
+                    initial,
+                    params,
+                    local_cid,
+                    remote_cid,
+                    role,
+                };
+                Ok((key, start))
+            }
+            Err(error) => {
+                self.registry.remove(key);
+                Err(error)
+            }
+        }
+    }
+
+    /// What the configuration wants done with `incoming`, as things stand.
+    pub fn admission(&self, incoming: &Incoming) -> Admission {
+        let Some(server) = &self.server else { return Admission::Refuse };
+        let load = Load { connections: self.registry.servers(), half_open: self.registry.half_open() };
+        decide(incoming.0.proof, load, &server.config)
+    }
+
+    /// Takes the client. The datagram is the first one for the new connection.
+    ///
+    /// # Errors
+    /// What there is to do instead: a refusal to send when its token is bad or there are too many connections;
+    /// the datagram again when its connection exists by now; or nothing, for a packet that is not authentic.
+    pub fn accept(
+        &mut self,
+        now: Time,
+        incoming: Incoming,
+    ) -> Result<(ConnectionKey, Start, Datagram), Route> {
+        if let Some(key) = self.registry.route_long(&incoming.0.dcid) {
+            // A hello in two datagrams, or one sent twice, that came in one batch.
+            return Err(incoming
+                .0
+                .datagram
+                .map_or(Route::Dropped(Dropped::Unknown), |d| Route::Connection(key, d)));
+        }
+        if self.admission(&incoming) == Admission::Refuse {
+            return Err(self.refuse(incoming).map_or(Route::Dropped(Dropped::NotAServer), Route::Respond));
+        }
+        // Before anything is kept, the packet has to be one that opens: noise of 1200 bytes costs a
+        // decryption and no memory.
+        let Some(keys) = self.keys(&incoming).filter(|keys| is_authentic(keys, incoming.bytes())) else {
+            return Err(Route::Dropped(Dropped::Forged));
+        };
+        self.born(now, incoming, keys)
+    }
+
+    /// Turns the client away: CONNECTION_REFUSED, or INVALID_TOKEN when that is why. `None` when there is
+    /// no key to say it with.
+    pub fn refuse(&mut self, incoming: Incoming) -> Option<Response> {
+        let keys = self.keys(&incoming)?;
+        let (code, reason): (_, &[u8]) = match incoming.0.proof {
+            Proof::Bad => (Code::INVALID_TOKEN, b"the token of the Retry is not good"),
+            _ => (Code::CONNECTION_REFUSED, b"no connections are taken now"),
+        };
+        let First { datagram, version, dcid, scid, .. } = *incoming.0;
+        self.counters.refused += 1;
+        // RFC 9000 §7.2: the source id is ours to choose; the client's choice saves it a surprise.
+        let header = LongHeader { ty: PacketType::Initial, version, dcid: scid, scid: dcid, token: &[] };
+        let close = Frame::ConnectionClose { code, frame_type: 0, reason };
+        Some(Response { path: datagram?.path, bytes: initial(&keys, &header, &close) })
+    }
+
+    /// Asks the client to prove its address (RFC 9000 §8.1.2). `None` when it cannot be asked: it has
+    /// been before ([`Incoming::may_retry`]).
+    pub fn retry(&mut self, now: Time, incoming: Incoming) -> Option<Response> {
+        let server = self.server.as_ref().filter(|_| incoming.may_retry())?;
+        let First { datagram, version, dcid, scid, .. } = *incoming.0;
+        let path = datagram?.path;
+        // RFC 9000 §7.2: the client's next packet is a first one for us, whose id has 8 bytes at least.
+        let retry_scid = ids::random(self.config.connection_id_len.max(MIN_FIRST_ID), &mut self.rng);
+        let token = Token::Retry { client: path.remote, issued: now, original_dcid: dcid, retry_scid };
+        let token = token.seal(&*self.config.crypto, &mut self.rng);
+        let mut buffer = [0; MIN_INITIAL];
+        let mut w = Writer::new(&mut buffer);
+        header::retry(&mut w, version, &scid, &retry_scid, &token);
+        let tag = server.config.crypto.retry_tag(version, &dcid, w.written())?;
+        w.bytes(&tag);
+        self.counters.retries += 1;
+        Some(Response { path, bytes: w.written().to_vec() })
+    }
+
+    /// Judges the first packet of a client that is not known.
+    pub(super) fn judge(
+        &self,
+        now: Time,
+        datagram: &Datagram,
+        first: First,
+        token: &[u8],
+    ) -> Result<First, Dropped> {
+        let Some(server) = &self.server else { return Err(Dropped::NotAServer) };
+        if datagram.bytes.len() < MIN_INITIAL || first.dcid.len() < MIN_FIRST_ID {
+            return Err(Dropped::TooShort);
+        }
+        let presented = Presented {
+            now,
+            client: datagram.path.remote,
+            dcid: first.dcid,
+            retry_lifetime: server.config.retry_token_lifetime,
+            lifetime: server.config.token_lifetime,
+        };
+        let proof = presented.judge(token, &*self.config.crypto, &self.replays);
+        Ok(First { proof, ..first })
+    }
+
+    fn begin(
+        &mut self,
+        config: &ClientConfig,
+        local: ConnectionId,
+        name: &str,
+    ) -> Result<Begun, ConnectError> {
+        // RFC 9000 §7.2: unpredictable, of 8 bytes at least.
+        let remote_cid = ids::random(MIN_FIRST_ID, &mut self.rng);
+        let initial = config
+            .crypto
+            .initial_keys(Version::V1, &remote_cid, Side::Client)
+            .ok_or_else(|| ConnectError::Crypto("no keys for QUIC version 1".into()))?;
+        let params =
+            TransportParams { initial_source_connection_id: Some(local), ..announce(&config.transport) };
+        let encoded = self.encode(&params, Side::Client);
+        let session =
+            config.crypto.clone().start(Version::V1, name, encoded).map_err(ConnectError::Crypto)?;
+        Ok(Begun { session, initial, params, remote_cid })
+    }
+
+    fn born(
+        &mut self,
+        now: Time,
+        incoming: Incoming,
+        initial: Keys,
+    ) -> Result<(ConnectionKey, Start, Datagram), Route> {
+        let path = incoming.path();
+        let key = self.registry.add(Some(incoming.0.dcid));
+        let (Some(local), Some(server)) = (self.issue(key), &self.server) else {
+            self.registry.remove(key);
+            return Err(self.refuse(incoming).map_or(Route::Dropped(Dropped::NotAServer), Route::Respond));
+        };
+        let (crypto, transport) = (server.config.crypto.clone(), server.config.transport.clone());
+        let First { datagram, version, dcid, scid, proof } = *incoming.0;
+        let (original_dcid, retry_scid, validated) = match proof {
+            Proof::Retry { original_dcid, retry_scid } => (original_dcid, Some(retry_scid), true),
+            // Another connection may have spent the token since the packet was judged.
+            Proof::Before { nonce } => (dcid, None, self.replays.spend(nonce)),
+            Proof::None | Proof::Bad => (dcid, None, false),
+        };
+        let params = TransportParams {
+            original_destination_connection_id: Some(original_dcid),
+            initial_source_connection_id: Some(local.id),
+            retry_source_connection_id: retry_scid,
+            stateless_reset_token: Some(local.token),
+            ..announce(&transport)
+        };
+        let encoded = self.encode(&params, Side::Server);
+        let token = Token::New { client: path.remote.ip(), issued: now };
+        let new_tokens = (0..NEW_TOKENS).map(|_| token.seal(&*self.config.crypto, &mut self.rng)).collect();
+        self.counters.accepted += 1;
+        let start = Start {
+            now,
+            rng: self.rng.fork(),
+            path,
+            version,
+            config: transport,
+            session: crypto.start(version, encoded),
+            initial,
+            params,
+            local_cid: local.id,
+            remote_cid: scid,
+            role: Role::Server { validated, new_tokens },
+        };
+        Ok((key, start, datagram.expect("an incoming packet has its datagram until it is consumed")))
+    }
+
+    fn encode(&mut self, params: &TransportParams, by: Side) -> Vec<u8> {
+        let mut buffer = [0; TransportParams::MAX_SIZE];
+        let mut w = Writer::new(&mut buffer);
+        params.encode(by, self.rng.next(), &mut w);
+        w.written().to_vec()
+    }
+
+    /// The server's keys for the client's first packet.
+    fn keys(&self, incoming: &Incoming) -> Option<Keys> {
+        let crypto = &self.server.as_ref()?.config.crypto;
+        crypto.initial_keys(incoming.0.version, &incoming.0.dcid, Side::Server)
+    }
+}
+
+/// What a client's handshake begins with.
+struct Begun {
+    session: Box<dyn Session>,
+    initial: Keys,
+    params: TransportParams,
+    remote_cid: ConnectionId,
+}
+
+/// How busy a server is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    pub(super) connections: usize,
+    pub(super) half_open: usize,
+}
+
+/// All of the policy.
+pub(super) fn decide(proof: Proof, load: Load, config: &ServerConfig) -> Admission {
+    if proof == Proof::Bad || load.connections >= config.max_connections {
+        return Admission::Refuse;
+    }
+    let wary = match config.retry {
+        RetryPolicy::Never => false,
+        RetryPolicy::WhenBusy(limit) => load.half_open >= limit,
+        RetryPolicy::Always => true,
+    };
+    // RFC 9000 §8.1.3: also a token of an earlier connection spares the round trip of a Retry.
+    if wary && proof == Proof::None { Admission::Retry } else { Admission::Accept }
+}
+
+/// Whether the first packet of `datagram` opens; on a copy, since the connection opens it again.
+fn is_authentic(keys: &Keys, datagram: &[u8]) -> bool {
+    // Connection ids in long headers tell their length.
+    let Ok(Parsed { pn_offset, end, .. }) = Parsed::parse(datagram, 0) else { return false };
+    let (packet_key, header_key) = (&keys.remote.packet, &keys.remote.header);
+    let mut packet = datagram[..end].to_vec();
+    let Some((head, sample)) = packet.split_at_mut_checked(pn_offset + 4) else { return false };
+    let Some(sample) = sample.get(..header_key.sample_len()) else { return false };
+    let (first, rest) = head.split_first_mut().expect("a parsed header has a first byte");
+    let pn = &mut rest[pn_offset - 1..];
+    header_key.unprotect(sample, first, pn);
+    let pn_len = header::pn_len(*first);
+    let truncated = pn[..pn_len].iter().fold(0, |n, byte| n << 8 | u32::from(*byte));
+    let number = packet_number::expand(truncated, pn_len, None);
+    let (header, payload) = packet.split_at_mut(pn_offset + pn_len);
+    packet_key.open(number, header, payload).is_some()
+}
+
+/// An Initial packet, number 0, with one frame.
+fn initial(keys: &Keys, header: &LongHeader<'_>, frame: &Frame<'_>) -> Vec<u8> {
+    const PN_LEN: usize = 1;
+    let (packet_key, header_key) = (&keys.local.packet, &keys.local.header);
+    let tag = packet_key.tag_len();
+    // RFC 9001 §5.4.2: the sample begins four bytes behind the start of the number.
+    let payload = frame.size().max((4 - PN_LEN + header_key.sample_len()).saturating_sub(tag));
+    let mut packet = vec![0; header.size(PN_LEN) + payload + tag];
+    let mut w = Writer::new(&mut packet);
+    let length_at = header::long_header(&mut w, header, 0, PN_LEN);
+    let payload_at = w.len();
+    frame.encode(&mut w);
+    w.zeros(payload - frame.size());
+    header::patch_length(&mut w, length_at, tag);
+    let (head, body) = packet.split_at_mut(payload_at);
+    packet_key.seal(0, head, body);
+    let pn_offset = payload_at - PN_LEN;
+    let (head, sample) = packet.split_at_mut(pn_offset + 4);
+    let (first, rest) = head.split_first_mut().expect("a header has a first byte");
+    let pn = &mut rest[pn_offset - 1..][..PN_LEN];
+    header_key.protect(&sample[..header_key.sample_len()], first, pn);
+    packet
+}
+
+/// RFC 9000 §7.2: the bytes of the id in a client's first packet at least.
+const MIN_FIRST_ID: usize = 8;
+
+/// Tokens for a client's later connections: two, so that two may begin at a time.
+const NEW_TOKENS: usize = 2;

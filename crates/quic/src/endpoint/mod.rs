@@ -1,0 +1,312 @@
+//! The endpoint: which connection is a datagram for, and what becomes of those that are for none.
+//!
+//! *In:* datagrams, the signals of connections, the verbs `connect`, `accept`, `refuse`, `retry`.
+//! *Out:* a [`Route`] for each datagram, the birth of connections ([`Start`]), and the few packets that
+//! no connection sends: Version Negotiation, Retry, refusals, stateless resets.
+//!
+//! It owns no connection, only what belongs to connection ids. Of a datagram it reads the first header;
+//! the packets coalesced behind it are the connection's affair (RFC 9000 §12.2).
+//!
+//! Invariants: a client that was not accepted costs no memory; a connection has at most [`MAX_IDS`] ids
+//! here; every answer is smaller than what it answers, so that nobody is flooded through us; maps are keyed
+//! against chosen ids, and their order reaches no output.
+
+mod admit;
+mod announce;
+mod ids;
+mod reset;
+mod token;
+
+use std::fmt;
+
+use quickset_base::{Datagram, Path, Rng, Time};
+use quickset_wire::header::{self, Header, HeaderError, Parsed};
+use quickset_wire::{ConnectionId, Side, Version, Writer};
+
+use admit::First;
+pub use admit::{Admission, ConnectError, Incoming};
+pub(crate) use announce::announce;
+pub use ids::ConnectionKey;
+
+use crate::config::{EndpointConfig, ServerConfig};
+use crate::conn::{IssuedCid, Signal};
+use ids::{Issued, Registry};
+use reset::{Detector, Limiter};
+use token::Replays;
+
+/// Demultiplexes the datagrams of a socket onto connections, and decides about new ones.
+///
+/// 1. [`route`](Self::route) is called for each received datagram; what it returns is acted on.
+/// 2. [`Route::Incoming`] is answered by one of [`accept`](Self::accept), [`retry`](Self::retry),
+///    [`refuse`](Self::refuse), or dropped; [`admission`](Self::admission) says what the configuration wants.
+/// 3. Every signal of a connection is handed to [`signal`](Self::signal), and the connection ids that this
+///    returns go back to the connection.
+pub struct Endpoint {
+    config: EndpointConfig,
+    server: Option<Server>,
+    rng: Rng,
+    registry: Registry,
+    detector: Detector,
+    limiter: Limiter,
+    replays: Replays,
+    counters: Counters,
+}
+
+/// What only a server has.
+struct Server {
+    config: ServerConfig,
+    /// Those that both `wire` and the TLS side know, the best first.
+    versions: Vec<Version>,
+}
+
+/// What becomes of a datagram.
+#[derive(Debug)]
+pub enum Route {
+    /// It is for this connection.
+    Connection(ConnectionKey, Datagram),
+    /// A client would like to connect.
+    Incoming(Incoming),
+    /// This is to be sent.
+    Respond(Response),
+    /// The peer of this connection does not know it any more (RFC 9000 §10.3): a stateless reset.
+    Reset(ConnectionKey),
+    /// Nothing.
+    Dropped(Dropped),
+}
+
+/// A datagram that the endpoint itself sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// Where to.
+    pub path: Path,
+    /// The UDP payload.
+    pub bytes: Vec<u8>,
+}
+
+/// Why nothing comes of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Dropped {
+    /// Its first header cannot be read.
+    #[error("not QUIC: {0}")]
+    Malformed(#[from] HeaderError),
+    /// For no connection that we know, and of a kind that is not answered.
+    #[error("for an unknown connection")]
+    Unknown,
+    /// A client's, but this endpoint takes no connections.
+    #[error("this endpoint takes no connections")]
+    NotAServer,
+    /// A first packet in less than 1200 bytes (RFC 9000 §14.1), or with a connection id of less than 8 (§7.2).
+    #[error("a first packet that is too short")]
+    TooShort,
+    /// A first packet that does not open with the keys that anybody can derive.
+    #[error("a forged first packet")]
+    Forged,
+    /// Enough stateless resets were sent, or this is one of them coming back.
+    #[error("no stateless reset is due")]
+    NoReset,
+}
+
+/// What an endpoint did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Connections that began here.
+    pub connected: u64,
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Clients refused.
+    pub refused: u64,
+    /// Retry packets made.
+    pub retries: u64,
+    /// Version Negotiation packets made.
+    pub version_negotiations: u64,
+    /// Stateless resets made.
+    pub resets_sent: u64,
+    /// Stateless resets received.
+    pub resets_received: u64,
+    /// Datagrams dropped.
+    pub dropped: u64,
+}
+
+impl Endpoint {
+    /// An endpoint that can connect, and with `server` accept. `rng` draws connection ids and must be
+    /// seeded with entropy outside of simulations.
+    pub fn new(config: EndpointConfig, server: Option<ServerConfig>, rng: Rng) -> Self {
+        let config = EndpointConfig {
+            connection_id_len: config.connection_id_len.clamp(1, ConnectionId::MAX),
+            ..config
+        };
+        let server = server.map(|config| {
+            let known =
+                |v: &Version| config.crypto.initial_keys(*v, &ConnectionId::EMPTY, Side::Server).is_some();
+            let versions = [Version::V1, Version::V2].into_iter().filter(known).collect();
+            Server { config, versions }
+        });
+        let limiter = Limiter::new(config.resets_per_second);
+        Self {
+            config,
+            server,
+            rng,
+            registry: Registry::default(),
+            detector: Detector::default(),
+            limiter,
+            replays: Replays::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Where `datagram` belongs.
+    #[inline]
+    pub fn route(&mut self, now: Time, datagram: Datagram) -> Route {
+        if let Some(key) = self.registry.same_as_last(&datagram.bytes) {
+            return Route::Connection(key, datagram);
+        }
+        let route = self.look_up(now, datagram);
+        if matches!(route, Route::Dropped(_)) {
+            self.counters.dropped += 1;
+        }
+        route
+    }
+
+    /// What a connection asks for. For [`Signal::NeedCids`] the ids that it gets.
+    pub fn signal(&mut self, key: ConnectionKey, signal: Signal) -> Option<Vec<IssuedCid>> {
+        match signal {
+            Signal::NeedCids(n) => {
+                let issued = (0..n).map_while(|_| self.issue(key)).collect();
+                return Some(issued);
+            }
+            Signal::Established => self.registry.established(key),
+            Signal::RetiredCid(sequence) => self.registry.retire(key, sequence),
+            Signal::ResetToken(path, token) => {
+                if self.registry.is_alive(key) {
+                    self.detector.watch(key, path.remote, token);
+                }
+            }
+            Signal::Drained => {
+                self.registry.remove(key);
+                self.detector.forget(key);
+            }
+        }
+        None
+    }
+
+    /// The connection that a datagram from `path` resets, when it ends in the token that the peer gave for
+    /// it. For datagrams that a connection could not open (RFC 9000 §10.3.1).
+    pub fn is_reset(&self, path: &Path, datagram: &[u8]) -> Option<ConnectionKey> {
+        self.detector.find(path.remote, datagram)
+    }
+
+    /// What was done so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Connections that have not drained.
+    pub fn connections(&self) -> usize {
+        self.registry.len()
+    }
+
+    /// True when the endpoint takes connections.
+    pub fn is_server(&self) -> bool {
+        self.server.is_some()
+    }
+
+    fn look_up(&mut self, now: Time, datagram: Datagram) -> Route {
+        let parsed = match Parsed::parse(&datagram.bytes, self.config.connection_id_len) {
+            Ok(parsed) => parsed,
+            Err(error) => return Route::Dropped(error.into()),
+        };
+        match parsed.header {
+            Header::Short { dcid } => match self.registry.route_short(&dcid) {
+                Some(key) => Route::Connection(key, datagram),
+                None => self.stray(now, &datagram, &dcid),
+            },
+            Header::Initial { version, dcid, scid, token } => match self.registry.route_long(&dcid) {
+                Some(key) => Route::Connection(key, datagram),
+                None if !self.speaks(version) => self.negotiate(&datagram, &dcid, &scid),
+                None => match self.judge(now, &datagram, First::new(version, dcid, scid), token) {
+                    Ok(first) => Route::Incoming(first.with(datagram)),
+                    Err(dropped) => Route::Dropped(dropped),
+                },
+            },
+            Header::ZeroRtt { dcid, .. } | Header::Handshake { dcid, .. } | Header::Retry { dcid, .. } => {
+                match self.registry.route_long(&dcid) {
+                    Some(key) => Route::Connection(key, datagram),
+                    None => Route::Dropped(Dropped::Unknown),
+                }
+            }
+            Header::VersionNegotiation { dcid, .. } => {
+                match ConnectionId::new(dcid).and_then(|dcid| self.registry.route_long(&dcid)) {
+                    Some(key) => Route::Connection(key, datagram),
+                    None => Route::Dropped(Dropped::Unknown),
+                }
+            }
+            Header::UnknownVersion { dcid, scid, .. } => self.negotiate(&datagram, dcid, scid),
+        }
+    }
+
+    fn speaks(&self, version: Version) -> bool {
+        // A client's endpoint is not a server of any version; it has better reasons to drop the packet.
+        self.server.as_ref().is_none_or(|server| server.versions.contains(&version))
+    }
+
+    /// RFC 9000 §6.1: a version that we do not speak is answered with those that we do.
+    fn negotiate(&mut self, datagram: &Datagram, dcid: &[u8], scid: &[u8]) -> Route {
+        let Some(server) = &self.server else { return Route::Dropped(Dropped::NotAServer) };
+        // RFC 9000 §6.1, §14.1: smaller datagrams start no connection in any version that we speak. This also
+        // bounds the answer, of at most 530 bytes, by what it answers.
+        if datagram.bytes.len() < MIN_INITIAL {
+            return Route::Dropped(Dropped::TooShort);
+        }
+        let mut buffer = [0; MAX_NEGOTIATION];
+        let mut w = Writer::new(&mut buffer);
+        let grease = (self.rng.next() >> 32) as u32;
+        header::version_negotiation(&mut w, scid, dcid, &server.versions, grease);
+        self.counters.version_negotiations += 1;
+        Route::Respond(Response { path: datagram.path, bytes: w.written().to_vec() })
+    }
+
+    /// A packet with a short header for no connection of ours: a stateless reset of the peer's, or a peer
+    /// that has not heard that we forgot the connection.
+    fn stray(&mut self, now: Time, datagram: &Datagram, dcid: &ConnectionId) -> Route {
+        if let Some(key) = self.detector.find(datagram.path.remote, &datagram.bytes) {
+            self.counters.resets_received += 1;
+            return Route::Reset(key);
+        }
+        let Some(len) = reset::size(datagram.bytes.len(), &mut self.rng) else {
+            return Route::Dropped(Dropped::TooShort);
+        };
+        if self.limiter.is_ours(&datagram.bytes) || !self.limiter.take(now) {
+            return Route::Dropped(Dropped::NoReset);
+        }
+        let token = self.config.crypto.reset_token(dcid);
+        self.limiter.remember(token);
+        self.counters.resets_sent += 1;
+        Route::Respond(Response { path: datagram.path, bytes: reset::write(len, &token, &mut self.rng) })
+    }
+
+    /// A fresh id for `key`.
+    fn issue(&mut self, key: ConnectionKey) -> Option<IssuedCid> {
+        let Issued { sequence, id } =
+            self.registry.issue(key, self.config.connection_id_len, &mut self.rng)?;
+        Some(IssuedCid { sequence, id, token: self.config.crypto.reset_token(&id) })
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("server", &self.is_server())
+            .field("connections", &self.connections())
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}
+
+/// RFC 9000 §14.1: the UDP payload that a client's first packet fills at least.
+const MIN_INITIAL: usize = 1200;
+
+/// Header, two ids of 255 bytes, a reserved version and two real ones.
+const MAX_NEGOTIATION: usize = 5 + 2 * 256 + 3 * 4;
+
+#[cfg(test)]
+mod tests;
