@@ -10,7 +10,7 @@ use crate::units::{self, UnitError};
 /// What a link does with packets that it cannot send yet. The packet in transmission counts as queued.
 ///
 /// A further discipline (active queue management, ECN marking) is a variant here and an arm in
-/// [`Queue::admit`], which sees the backlog and returns the mark that a packet leaves with.
+/// `Queue::admit`, which sees the backlog and returns the mark that a packet leaves with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Queue {
     /// Everything waits.

@@ -8,7 +8,7 @@ use crate::units::{self, UnitError};
 /// How fast a link sends.
 ///
 /// A further kind (say, a recorded series of sending opportunities) is a variant here and an arm in
-/// [`Server::serve`], which only has to answer when a packet that comes next has left.
+/// `Server::serve`, which only has to answer when a packet that comes next has left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rate {
     /// Packets leave in no time, and so never queue.
