@@ -106,6 +106,12 @@ impl<'a> Reader<'a> {
         core::mem::take(&mut self.rest)
     }
 
+    /// Leaves out `n` bytes that are known to be there.
+    #[inline]
+    pub(crate) fn skip(&mut self, n: usize) {
+        self.rest = &self.rest[n..];
+    }
+
     /// Everything that is left, without taking it.
     #[inline]
     pub const fn peek(&self) -> &'a [u8] {

@@ -2,7 +2,7 @@ use core::fmt;
 use core::iter::FusedIterator;
 use core::ops::RangeInclusive;
 
-use super::decode::{Fault, Parse};
+use super::decode::{FrameError, Parse};
 use super::kind;
 use crate::cursor::Sink;
 use crate::{Reader, Writer, varint};
@@ -57,6 +57,7 @@ impl<'a> Ack<'a> {
         }
     }
 
+    #[inline]
     pub(super) fn parse(r: &mut Reader<'a>, with_ecn: bool) -> Parse<Self> {
         let largest = r.varint()?;
         let delay = r.varint()?;
@@ -210,4 +211,4 @@ pub fn ack(
     further as usize + 1
 }
 
-const BELOW_ZERO: Fault = Fault::encoding("an ACK range goes below 0");
+const BELOW_ZERO: FrameError = FrameError::encoding("an ACK range goes below 0");

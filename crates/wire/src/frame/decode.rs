@@ -42,18 +42,24 @@ impl<'a> Iterator for Frames<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let first = *self.reader.peek().first()?;
-        // Most packets are one STREAM frame; everything else is out of line.
-        let result = if first & 0xf8 == kind::STREAM as u8 {
-            self.reader
-                .u8()
-                .map_err(Fault::from)
-                .and_then(|k| stream(k as u64, &mut self.reader))
-                .map_err(|fault| fault.of(first as u64))
-        } else {
-            other(&mut self.reader)
+        // Most packets are one frame of data; everything else is out of line.
+        let mut kind = 0;
+        let mut result = match *self.reader.peek() {
+            [] => return None,
+            [first @ 0x08..=0x0f, ..] => {
+                self.reader.skip(1);
+                kind = first as u64;
+                stream(kind, &mut self.reader)
+            }
+            [0x7f, second @ 0x50..=0x57, ..] => {
+                self.reader.skip(2);
+                kind = 0x3f00 | second as u64;
+                fenced(kind, &mut self.reader)
+            }
+            _ => other(&mut self.reader, &mut kind),
         };
-        if result.is_err() {
+        if let Err(fault) = &mut result {
+            fault.kind = kind;
             self.reader = Reader::new(&[]);
         }
         Some(result)
@@ -62,51 +68,43 @@ impl<'a> Iterator for Frames<'a> {
 
 impl FusedIterator for Frames<'_> {}
 
-/// A [`FrameError`] before it is known which frame it is about.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Fault {
-    code: TransportErrorCode,
-    why: &'static str,
-}
+pub(super) type Parse<T> = Result<T, FrameError>;
 
-pub(super) type Parse<T> = Result<T, Fault>;
-
-impl Fault {
+impl FrameError {
     pub(super) const fn encoding(why: &'static str) -> Self {
-        Self { code: TransportErrorCode::FRAME_ENCODING_ERROR, why }
+        Self { kind: 0, code: TransportErrorCode::FRAME_ENCODING_ERROR, why }
     }
 
     const fn fence(why: &'static str) -> Self {
-        Self { code: TransportErrorCode::FENCE_ERROR, why }
-    }
-
-    #[cold]
-    const fn of(self, kind: u64) -> FrameError {
-        FrameError { kind, code: self.code, why: self.why }
+        Self { kind: 0, code: TransportErrorCode::FENCE_ERROR, why }
     }
 }
 
-impl From<Truncated> for Fault {
+/// A frame cut short by the end of the packet; its type is for the caller to fill in.
+impl From<Truncated> for FrameError {
+    #[cold]
     fn from(_: Truncated) -> Self {
         Self::encoding("cut short by the end of the packet")
     }
 }
 
-fn other<'a>(r: &mut Reader<'a>) -> Result<Frame<'a>, FrameError> {
+#[inline(never)]
+fn other<'a>(r: &mut Reader<'a>, kind: &mut u64) -> Parse<Frame<'a>> {
     let before = r.remaining();
-    let kind = r.varint().map_err(|cut| Fault::from(cut).of(0))?;
+    *kind = r.varint()?;
     // RFC 9000 §12.4: types come in their shortest form; we use the permission to refuse others.
-    if before - r.remaining() != varint::size(kind) && is_known(kind) {
+    if before - r.remaining() != varint::size(*kind) && is_known(*kind) {
         let code = TransportErrorCode::PROTOCOL_VIOLATION;
-        return Err(Fault { code, why: "a frame type that is longer than it need be" }.of(kind));
+        return Err(FrameError { kind: *kind, code, why: "a frame type that is longer than it need be" });
     }
-    body(kind, r).map_err(|fault| fault.of(kind))
+    body(*kind, r)
 }
 
 const fn is_known(kind: u64) -> bool {
     matches!(kind, kind::PADDING..=kind::HANDSHAKE_DONE | kind::FENCED..=kind::ABANDON)
 }
 
+#[inline]
 fn body<'a>(kind: u64, r: &mut Reader<'a>) -> Parse<Frame<'a>> {
     Ok(match kind {
         kind::PADDING => Frame::Padding(1 + padding(r)),
@@ -123,7 +121,7 @@ fn body<'a>(kind: u64, r: &mut Reader<'a>) -> Parse<Frame<'a>> {
         }
         kind::NEW_TOKEN => match r.varint_bytes()? {
             // RFC 9000 §19.7.
-            [] => return Err(Fault::encoding("an empty token")),
+            [] => return Err(FrameError::encoding("an empty token")),
             token => Frame::NewToken { token },
         },
         kind::STREAM..=kind::STREAM_LAST => stream(kind, r)?,
@@ -151,7 +149,7 @@ fn body<'a>(kind: u64, r: &mut Reader<'a>) -> Parse<Frame<'a>> {
         kind::FENCED..=kind::FENCED_LAST => fenced(kind, r)?,
         kind::ABANDON => abandon(r)?,
         // RFC 9000 §12.4.
-        _ => return Err(Fault::encoding("an unknown frame type")),
+        _ => return Err(FrameError::encoding("an unknown frame type")),
     })
 }
 
@@ -178,17 +176,18 @@ fn new_connection_id<'a>(r: &mut Reader<'a>) -> Parse<Frame<'a>> {
     let sequence = r.varint()?;
     let retire_prior_to = r.varint()?;
     if retire_prior_to > sequence {
-        return Err(Fault::encoding("retires the id that it brings"));
+        return Err(FrameError::encoding("retires the id that it brings"));
     }
     let len = r.u8()? as usize;
     // RFC 9000 §19.15: 1 to 20 bytes; the length comes first, so that a wrong one is told apart from a cut.
     if !(1..=ConnectionId::MAX).contains(&len) {
-        return Err(Fault::encoding("a connection id of no or more than 20 bytes"));
+        return Err(FrameError::encoding("a connection id of no or more than 20 bytes"));
     }
     let id = ConnectionId::new(r.bytes(len)?).unwrap_or_default();
     Ok(Frame::NewConnectionId { sequence, retire_prior_to, id, token: ResetToken(r.array()?) })
 }
 
+#[inline]
 fn fenced<'a>(kind: u64, r: &mut Reader<'a>) -> Parse<Frame<'a>> {
     let id = StreamId(r.varint()?);
     let offset = r.varint()?;
@@ -199,13 +198,13 @@ fn fenced<'a>(kind: u64, r: &mut Reader<'a>) -> Parse<Frame<'a>> {
     let each = kind & kind::FENCED_EACH != 0;
     // FS-62, errors 1 to 3: what can be seen on the frame alone. The rest needs the stream.
     if distance > offset {
-        return Err(Fault::fence("a fence before the stream"));
+        return Err(FrameError::fence("a fence before the stream"));
     }
     if start && data.is_empty() {
-        return Err(Fault::fence("START without data"));
+        return Err(FrameError::fence("START without data"));
     }
     if each && !start {
-        return Err(Fault::fence("EACH without START"));
+        return Err(FrameError::fence("EACH without START"));
     }
     Ok(Frame::Fenced { id, offset, distance, start, each, fin: kind & kind::FENCED_FIN != 0, data })
 }
@@ -216,7 +215,7 @@ fn abandon<'a>(r: &mut Reader<'a>) -> Parse<Frame<'a>> {
     let len = r.varint()?;
     within(offset, len)?;
     if len == 0 {
-        return Err(Fault::fence("abandons nothing"));
+        return Err(FrameError::fence("abandons nothing"));
     }
     Ok(Frame::Abandon { id, offset, len })
 }
@@ -225,7 +224,7 @@ fn abandon<'a>(r: &mut Reader<'a>) -> Parse<Frame<'a>> {
 #[inline]
 fn within(offset: u64, len: u64) -> Parse<()> {
     if offset + len > varint::MAX {
-        return Err(Fault::encoding("data beyond 2^62 - 1"));
+        return Err(FrameError::encoding("data beyond 2^62 - 1"));
     }
     Ok(())
 }
@@ -234,6 +233,6 @@ fn streams(r: &mut Reader<'_>) -> Parse<u64> {
     match r.varint()? {
         n @ 0..=MAX_STREAMS => Ok(n),
         // RFC 9000 §19.11, §19.14.
-        _ => Err(Fault::encoding("more than 2^60 streams")),
+        _ => Err(FrameError::encoding("more than 2^60 streams")),
     }
 }

@@ -1,0 +1,201 @@
+//! Acknowledgements: what was received in a packet number space, and when the peer is told.
+//!
+//! *In:* each packet that was decrypted, once ([`Acks::is_duplicate`] comes first); the news that an ACK
+//! frame of ours arrived. *Out:* ACK frames. Nothing is decided per packet: `conn` asks
+//! [`Acks::want`] after a whole received batch, so a batch of sixty packets is answered by one ACK.
+//! [`Merged`] is the other direction: the ACK frames of a batch, put together for `recovery`.
+//!
+//! Invariants: at most [`MAX_RANGES`] ranges are kept and reported; every number below the horizon counts as
+//! received; an ACK is never sent for packets that do not elicit one.
+//! Sources: RFC 9000 §13.2, §13.4, §19.3.
+
+mod merged;
+mod ranges;
+#[cfg(test)]
+mod tests;
+
+use quickset_base::{Duration, Ecn, Reason, Time};
+use quickset_wire::Space;
+use quickset_wire::frame::{self, EcnCounts, Frame};
+
+pub(crate) use merged::Merged;
+pub(crate) use ranges::RangeSet;
+
+use crate::room::Want;
+use crate::token::Token;
+use crate::tx;
+
+/// What one packet number space has received and not yet settled.
+#[derive(Debug)]
+pub(crate) struct Acks {
+    space: Space,
+    ranges: RangeSet,
+    // Numbers below it are forgotten: received long ago, or given up.
+    horizon: u64,
+    // The largest number, and when it came.
+    largest: Option<(u64, Time)>,
+    largest_eliciting: Option<u64>,
+    // Packets that elicit an acknowledgement and have none yet.
+    pending: u32,
+    // The least of their numbers.
+    unreported: u64,
+    immediate: bool,
+    deadline: Option<Time>,
+    max_delay: Duration,
+    ecn: Option<EcnCounts>,
+    // ACK frames written since the peer last confirmed one.
+    unconfirmed: u32,
+}
+
+impl Acks {
+    /// Nothing received. `max_delay` is the max_ack_delay that we announced.
+    pub(crate) fn new(space: Space, max_delay: Duration) -> Self {
+        Self {
+            space,
+            ranges: RangeSet::default(),
+            horizon: 0,
+            largest: None,
+            largest_eliciting: None,
+            pending: 0,
+            unreported: u64::MAX,
+            immediate: false,
+            deadline: None,
+            max_delay,
+            ecn: None,
+            unconfirmed: 0,
+        }
+    }
+
+    /// True if a packet with this number was received, or is too old to tell (RFC 9000 §12.3).
+    #[inline]
+    pub(crate) fn is_duplicate(&self, number: u64) -> bool {
+        number < self.horizon || self.ranges.contains(number)
+    }
+
+    /// The largest number received, which packet number decoding needs.
+    #[inline]
+    pub(crate) fn largest(&self) -> Option<u64> {
+        self.largest.map(|(number, _)| number)
+    }
+
+    /// A packet was received and is no duplicate.
+    pub(crate) fn on_packet(&mut self, number: u64, now: Time, eliciting: bool, ecn: Ecn) {
+        self.count(ecn);
+        self.ranges.insert(number);
+        if self.ranges.len() > MAX_RANGES {
+            if let Some(oldest) = self.ranges.pop_oldest() {
+                self.horizon = self.horizon.max(oldest.end() + 1);
+            }
+        }
+        if self.largest.is_none_or(|(largest, _)| number > largest) {
+            self.largest = Some((number, now));
+        }
+        if !eliciting {
+            return;
+        }
+        // RFC 9000 §13.2.1: at once when a packet came late or one is missing before it, so that the peer
+        // finds losses soon; when marked, so that it slows down; and while it is in the handshake, where
+        // every round trip is waited for.
+        self.immediate |= self.space != Space::Data || ecn == Ecn::Ce || self.is_out_of_order(number);
+        self.largest_eliciting = self.largest_eliciting.max(Some(number));
+        self.pending += 1;
+        self.unreported = self.unreported.min(number);
+        if self.deadline.is_none() {
+            self.deadline = Some(now + self.max_delay);
+        }
+    }
+
+    /// Whether an ACK should go out even if nothing else does. To be asked after a whole received batch.
+    #[inline]
+    pub(crate) fn want(&self, now: Time) -> Want {
+        // RFC 9000 §13.2.2: two packets that elicit are enough.
+        let due = self.immediate || self.pending >= 2 || self.deadline.is_some_and(|at| at <= now);
+        if due { Want::Data } else { Want::None }
+    }
+
+    /// Writes an ACK frame if there is news, wanted or not: beside other frames it costs little
+    /// (RFC 9000 §13.2.1). False when there is none, or no room.
+    pub(crate) fn write(&mut self, w: &mut tx::Writer<'_>, now: Time) -> bool {
+        let Some((largest, received)) = self.largest else { return false };
+        if self.pending == 0 {
+            return false;
+        }
+        let delay = now.since(received).as_micros() >> ACK_DELAY_EXPONENT;
+        // Bounded so that it fits a varint after a clock that jumped.
+        let delay = u64::try_from(delay).unwrap_or(u64::MAX).min(u64::from(u32::MAX));
+        if frame::ack(w.bytes(), &self.ranges, delay, self.ecn) == 0 {
+            return false;
+        }
+        w.record(Token::Ack { space: self.space, largest }, false);
+        self.pending = 0;
+        self.unreported = u64::MAX;
+        self.immediate = false;
+        self.deadline = None;
+        self.unconfirmed += 1;
+        // RFC 9000 §13.2.4: a receiver that sends nothing but ACKs never learns that they arrive, and its ranges
+        // pile up. A PING now and then is answered; the answer elicits nothing, so there is no ping-pong.
+        if self.unconfirmed >= PING_AFTER_FRAMES && self.ranges.len() >= PING_AFTER_RANGES {
+            self.unconfirmed = 0;
+            if !w.is_eliciting() {
+                w.put(&Frame::Ping, Token::Nothing);
+            }
+        }
+        true
+    }
+
+    /// An ACK frame of ours that reported everything up to `largest` was received by the peer: what it
+    /// reported need not be told again (RFC 9000 §13.2.4).
+    pub(crate) fn acked(&mut self, largest: u64) {
+        self.unconfirmed = 0;
+        // A packet that came late and after that frame was written still waits for its first report.
+        self.horizon = self.horizon.max((largest + 1).min(self.unreported));
+        self.ranges.remove_below(self.horizon);
+    }
+
+    /// When an ACK is due at the latest.
+    #[inline]
+    pub(crate) fn deadline(&self) -> Option<(Time, Reason)> {
+        self.deadline.map(|at| (at, Reason::AckDelay))
+    }
+
+    /// Debug invariants.
+    pub(crate) fn check(&self) {
+        debug_assert!(self.ranges.len() <= MAX_RANGES);
+        debug_assert_eq!(self.pending > 0, self.deadline.is_some());
+        debug_assert!(self.ranges.iter().all(|range| *range.start() >= self.horizon));
+        debug_assert!(self.pending == 0 || !self.ranges.is_empty(), "nothing to acknowledge with");
+    }
+
+    fn is_out_of_order(&self, number: u64) -> bool {
+        let Some(before) = self.largest_eliciting else { return false };
+        if number < before {
+            return true;
+        }
+        // No number is missing in between when the newest range reaches down to the last one, or to what the
+        // peer knows that we have seen.
+        self.ranges.newest().is_none_or(|newest| *newest.start() > self.horizon.max(before + 1))
+    }
+
+    fn count(&mut self, ecn: Ecn) {
+        if ecn == Ecn::NotEct {
+            return;
+        }
+        let counts = self.ecn.get_or_insert_default();
+        match ecn {
+            Ecn::Ect0 => counts.ect0 += 1,
+            Ecn::Ect1 => counts.ect1 += 1,
+            Ecn::Ce => counts.ce += 1,
+            Ecn::NotEct => {}
+        }
+    }
+}
+
+/// Ranges kept and reported at most. Older ones are forgotten: their packets were told many times.
+pub(crate) const MAX_RANGES: usize = 64;
+
+/// What we announce by leaving ack_delay_exponent at its default (RFC 9000 §18.2): units of 8 µs.
+pub(crate) const ACK_DELAY_EXPONENT: u32 = 3;
+
+/// ACK frames without news of their arrival, and ranges in them, that are worth a PING.
+const PING_AFTER_FRAMES: u32 = 16;
+const PING_AFTER_RANGES: usize = 16;

@@ -1,0 +1,122 @@
+//! Congestion control: how much may be in flight, and how fast it may leave.
+//!
+//! *In:* what was sent, and one [`Feedback`] for each batch of acknowledgements or losses.
+//! *Out:* [`Control`]: window, pacing rate, burst. The controllers know neither frames nor streams;
+//! a packet whose frames forward erasure correction recovered is lost here all the same (RFC 9265).
+//!
+//! Invariants: the window never falls below the controller's minimum; a controller draws nothing
+//! from the clock, only from the times it is given.
+
+mod algorithm;
+mod cubic;
+mod fixed;
+mod pacer;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use quickset_base::{Duration, Time};
+
+pub use algorithm::Algorithm;
+pub(crate) use pacer::Pacer;
+
+/// A congestion controller. One belongs to one path.
+pub trait Congestion: Send + fmt::Debug {
+    /// A packet in flight was sent; `state` is stored with it and comes back in [`Feedback`].
+    fn on_sent(&mut self, sent: &Sent) -> PacketState;
+
+    /// Acknowledgements or losses, all those of one received batch or of one timer together.
+    fn on_feedback(&mut self, feedback: &Feedback<'_>);
+
+    /// What now holds.
+    fn control(&self) -> Control;
+}
+
+/// A packet that just left.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// When.
+    pub now: Time,
+    /// Its size, all of the UDP payload that is its own.
+    pub bytes: u64,
+    /// Bytes in flight, this packet included.
+    pub in_flight: u64,
+    /// True when the sender has nothing more to send behind it, and the window has room.
+    pub app_limited: bool,
+}
+
+/// What a controller wants to know of a packet when it is acknowledged or lost: the connection's
+/// delivery state when it left (draft-ietf-ccwg-bbr §4.1, delivery rate samples).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketState {
+    /// Bytes delivered in all when it was sent.
+    pub delivered: u64,
+    /// When `delivered` was last raised.
+    pub delivered_time: Time,
+    /// When the first packet of its flight was sent.
+    pub first_sent: Time,
+    /// Bytes in flight when it was sent, itself included.
+    pub in_flight: u64,
+    /// Bytes lost in all when it was sent.
+    pub lost: u64,
+    /// Whether the sender was limited by the application then.
+    pub app_limited: bool,
+}
+
+/// A packet that was acknowledged or declared lost.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// Its number in the application space's order, or in its own space during the handshake.
+    pub number: u64,
+    /// When it left.
+    pub sent: Time,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// What [`Congestion::on_sent`] returned for it.
+    pub state: PacketState,
+}
+
+/// What a batch of acknowledgements, or a loss timer, told.
+#[derive(Clone, Copy, Debug)]
+pub struct Feedback<'a> {
+    /// When.
+    pub now: Time,
+    /// Newly acknowledged packets that were in flight, oldest first.
+    pub acked: &'a [Packet],
+    /// Packets newly declared lost, oldest first.
+    pub lost: &'a [Packet],
+    /// Bytes in flight before this feedback.
+    pub prior_in_flight: u64,
+    /// Bytes in flight now.
+    pub in_flight: u64,
+    /// The latest RTT sample, if this feedback brought one.
+    pub rtt: Option<Duration>,
+    /// The smoothed RTT.
+    pub srtt: Duration,
+    /// The least RTT seen on the path.
+    pub min_rtt: Duration,
+    /// Newly reported congestion-experienced marks (RFC 9002 §7.1).
+    pub ce: u64,
+    /// Whether the losses span the persistent congestion period (RFC 9002 §7.6).
+    pub persistent: bool,
+    /// Packets that were declared lost earlier and are acknowledged now: those losses were none.
+    pub spurious: u64,
+}
+
+/// What a controller allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// Bytes that may be in flight.
+    pub window: u64,
+    /// Bytes per second; `None` leaves the rate to the pacer's rule (RFC 9002 §7.7: a little more than
+    /// a window per RTT).
+    pub rate: Option<u64>,
+    /// True while the window doubles each round trip, which the pacer's rule must leave room for.
+    pub slow_start: bool,
+}
+
+/// What may be in flight at the start, in bytes (RFC 9002 §7.2).
+pub(crate) fn initial_window(mtu: u64) -> u64 {
+    (10 * mtu).min((2 * mtu).max(14_720))
+}

@@ -1,0 +1,386 @@
+//! Connection ids (RFC 9000 §5.1): those we issued, and those the peer issued to us.
+//!
+//! *In:* ids from the endpoint ([`Cids::add_local`]), NEW_CONNECTION_ID and RETIRE_CONNECTION_ID.
+//! *Out:* the id to address packets to, the two frames, and what the endpoint must route or forget.
+//!
+//! Invariants: at most [`LIMIT`] ids of either side are alive at a time, whatever the peer sends; an
+//! id that the peer retired is retired once; ids that we retire are retired even when the frame is lost.
+
+use std::collections::VecDeque;
+
+use quickset_wire::frame::Frame;
+use quickset_wire::{ConnectionId, ResetToken, TransportErrorCode as Code};
+
+use crate::conn::IssuedCid;
+use crate::room::Want;
+use crate::token::Token;
+use crate::tx::Writer;
+use crate::TransportError;
+
+/// Ids of each side that are alive at a time: what we announce as active_connection_id_limit, and
+/// what we issue at most of what the peer would take.
+pub(crate) const LIMIT: u64 = 4;
+
+/// Retirements of ours that may be unacknowledged before a peer that forces more is cut off
+/// (RFC 9000 §5.1.2: more than a few times the limit is an attack on our memory).
+const MAX_RETIRING: usize = 3 * LIMIT as usize;
+
+/// Both sides' connection ids.
+#[derive(Debug)]
+pub(crate) struct Cids {
+    local: Vec<Local>,
+    /// Ids that the peer is ready to hold.
+    peer_limit: u64,
+    requested: u64,
+    remote: Remote,
+    retiring: VecDeque<Retiring>,
+}
+
+#[derive(Debug)]
+struct Local {
+    cid: IssuedCid,
+    state: Delivery,
+}
+
+#[derive(Debug)]
+struct Retiring {
+    sequence: u64,
+    state: Delivery,
+}
+
+/// Where a frame that must arrive stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Delivery {
+    ToSend,
+    Lost,
+    InFlight,
+    Done,
+}
+
+#[derive(Debug)]
+struct Remote {
+    /// Sequence number of the id in use.
+    active: u64,
+    id: ConnectionId,
+    token: Option<ResetToken>,
+    spare: Vec<Spare>,
+    /// Ids below this were retired by the peer's wish.
+    retired_below: u64,
+    largest: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Spare {
+    sequence: u64,
+    id: ConnectionId,
+    token: ResetToken,
+}
+
+impl Cids {
+    /// Begins with the ids of the handshake, sequence number 0 on both sides.
+    pub(crate) fn new(local: ConnectionId, remote: ConnectionId) -> Self {
+        let first =
+            Local { cid: IssuedCid { sequence: 0, id: local, token: ResetToken([0; 16]) }, state: Delivery::Done };
+        Self {
+            local: vec![first],
+            peer_limit: 1,
+            requested: 0,
+            remote: Remote { active: 0, id: remote, token: None, spare: Vec::new(), retired_below: 0, largest: 0 },
+            retiring: VecDeque::new(),
+        }
+    }
+
+    /// The id that packets to the peer carry.
+    pub(crate) fn remote(&self) -> &ConnectionId {
+        &self.remote.id
+    }
+
+    /// The id that the handshake agreed on for us.
+    pub(crate) fn first_local(&self) -> &ConnectionId {
+        &self.local[0].cid.id
+    }
+
+    /// The peer chose its id (RFC 9000 §7.2), or a Retry replaced it (§17.2.5.2).
+    pub(crate) fn set_remote(&mut self, id: ConnectionId) {
+        self.remote.id = id;
+    }
+
+    /// The token that came with the id in use.
+    pub(crate) fn reset_token(&self) -> Option<ResetToken> {
+        self.remote.token
+    }
+
+    /// The token of sequence number 0 came in the server's transport parameters.
+    pub(crate) fn set_reset_token(&mut self, token: ResetToken) {
+        self.remote.token = Some(token);
+    }
+
+    /// The peer takes this many ids (active_connection_id_limit). Returns how many new ones to ask of
+    /// the endpoint.
+    pub(crate) fn set_peer_limit(&mut self, limit: u64) -> u64 {
+        self.peer_limit = limit.min(LIMIT);
+        self.shortage()
+    }
+
+    /// Ids still to be asked of the endpoint, counted as asked for by this call.
+    fn shortage(&mut self) -> u64 {
+        let missing = self.peer_limit.saturating_sub(self.local.len() as u64 + self.requested);
+        self.requested += missing;
+        missing
+    }
+
+    /// Fresh ids from the endpoint.
+    pub(crate) fn add_local(&mut self, cids: impl IntoIterator<Item = IssuedCid>) {
+        for cid in cids {
+            self.requested = self.requested.saturating_sub(1);
+            self.local.push(Local { cid, state: Delivery::ToSend });
+        }
+    }
+
+    /// NEW_CONNECTION_ID. True when the id in use changed, and with it the reset token.
+    pub(crate) fn on_new(
+        &mut self,
+        sequence: u64,
+        retire_prior_to: u64,
+        id: ConnectionId,
+        token: ResetToken,
+    ) -> Result<bool, TransportError> {
+        if self.remote.id.is_empty() {
+            return Err(violation("a new connection id from a peer that uses none"));
+        }
+        let known = self.remote.spare.iter().find(|s| s.sequence == sequence).map(|s| (s.id, s.token));
+        let active = (self.remote.active == sequence).then_some((self.remote.id, self.remote.token));
+        if known.is_some_and(|k| k != (id, token)) || active.is_some_and(|(a, t)| a != id || t.is_some_and(|t| t != token))
+        {
+            return Err(violation("another connection id for a known sequence number"));
+        }
+        if self.remote.spare.iter().any(|s| s.id == id && s.sequence != sequence) {
+            return Err(violation("another sequence number for a known connection id"));
+        }
+        let seen = known.is_some() || active.is_some();
+        self.remote.largest = self.remote.largest.max(sequence);
+        if retire_prior_to > self.remote.retired_below {
+            self.remote.retired_below = retire_prior_to;
+            let retired: Vec<u64> =
+                self.remote.spare.iter().map(|s| s.sequence).filter(|s| *s < retire_prior_to).collect();
+            self.remote.spare.retain(|s| s.sequence >= retire_prior_to);
+            for sequence in retired {
+                self.retire(sequence)?;
+            }
+        }
+        if sequence < self.remote.retired_below {
+            // RFC 9000 §19.15: an id that is retired on arrival.
+            if !seen {
+                self.retire(sequence)?;
+            }
+        } else if !seen {
+            self.remote.spare.push(Spare { sequence, id, token });
+        }
+        let changed = self.remote.active < self.remote.retired_below && self.switch()?;
+        // RFC 9000 §5.1.1: ids beyond the limit after retirement.
+        if self.remote.spare.len() as u64 + 1 > LIMIT {
+            return Err(TransportError::new(Code::CONNECTION_ID_LIMIT_ERROR, "more connection ids than we hold"));
+        }
+        Ok(changed)
+    }
+
+    /// Moves to the oldest spare id and retires the one in use; false when there is none.
+    pub(crate) fn switch(&mut self) -> Result<bool, TransportError> {
+        let Some(at) = (0..self.remote.spare.len()).min_by_key(|i| self.remote.spare[*i].sequence) else {
+            return Ok(false);
+        };
+        let spare = self.remote.spare.swap_remove(at);
+        let old = self.remote.active;
+        self.remote.active = spare.sequence;
+        self.remote.id = spare.id;
+        self.remote.token = Some(spare.token);
+        self.retire(old)?;
+        Ok(true)
+    }
+
+    fn retire(&mut self, sequence: u64) -> Result<(), TransportError> {
+        if self.retiring.iter().any(|r| r.sequence == sequence) {
+            return Ok(());
+        }
+        if self.retiring.len() >= MAX_RETIRING {
+            return Err(TransportError::new(
+                Code::CONNECTION_ID_LIMIT_ERROR,
+                "connection ids retired faster than we can say so",
+            ));
+        }
+        self.retiring.push_back(Retiring { sequence, state: Delivery::ToSend });
+        Ok(())
+    }
+
+    /// RETIRE_CONNECTION_ID. Returns how many fresh ids to ask of the endpoint, when the sequence number
+    /// was alive. Whether its packet used that very id (RFC 9000 §19.16 lets us mind) is not looked at: the
+    /// packet has been routed, and nothing comes to harm.
+    pub(crate) fn on_retire(&mut self, sequence: u64) -> Result<Option<u64>, TransportError> {
+        let newest = self.local.iter().map(|l| l.cid.sequence).max().unwrap_or(0);
+        if sequence > newest {
+            return Err(violation("retires a connection id that was never issued"));
+        }
+        let Some(at) = self.local.iter().position(|l| l.cid.sequence == sequence) else { return Ok(None) };
+        self.local.remove(at);
+        Ok(Some(self.shortage()))
+    }
+
+    /// What there is to send.
+    pub(crate) fn want(&self) -> Want {
+        let states = self.local.iter().map(|l| l.state).chain(self.retiring.iter().map(|r| r.state));
+        states.map(Delivery::want).max().unwrap_or_default()
+    }
+
+    /// Writes NEW_CONNECTION_ID and RETIRE_CONNECTION_ID frames.
+    pub(crate) fn write(&mut self, w: &mut Writer<'_>) {
+        for retiring in self.retiring.iter_mut().filter(|r| r.state.want() > Want::None) {
+            let sequence = retiring.sequence;
+            if !w.put(&Frame::RetireConnectionId { sequence }, Token::RetireConnectionId { sequence }) {
+                return;
+            }
+            retiring.state = Delivery::InFlight;
+        }
+        for local in self.local.iter_mut().filter(|l| l.state.want() > Want::None) {
+            let IssuedCid { sequence, id, token } = local.cid;
+            let frame = Frame::NewConnectionId { sequence, retire_prior_to: 0, id, token };
+            if !w.put(&frame, Token::NewConnectionId { sequence }) {
+                return;
+            }
+            local.state = Delivery::InFlight;
+        }
+    }
+
+    /// The peer has our id.
+    pub(crate) fn new_acked(&mut self, sequence: u64) {
+        self.set_local(sequence, Delivery::Done);
+    }
+
+    /// Our id did not arrive; it is sent again unless it was retired since.
+    pub(crate) fn new_lost(&mut self, sequence: u64) {
+        self.set_local(sequence, Delivery::Lost);
+    }
+
+    fn set_local(&mut self, sequence: u64, state: Delivery) {
+        if let Some(local) = self.local.iter_mut().find(|l| l.cid.sequence == sequence) {
+            local.state = state;
+        }
+    }
+
+    /// The peer knows that we retired its id.
+    pub(crate) fn retire_acked(&mut self, sequence: u64) {
+        self.retiring.retain(|r| r.sequence != sequence);
+    }
+
+    /// The retirement did not arrive.
+    pub(crate) fn retire_lost(&mut self, sequence: u64) {
+        if let Some(retiring) = self.retiring.iter_mut().find(|r| r.sequence == sequence) {
+            retiring.state = Delivery::Lost;
+        }
+    }
+
+    /// Invariants, for tests.
+    pub(crate) fn check(&self) {
+        debug_assert!(self.local.len() as u64 <= LIMIT.max(1), "{self:?}");
+        debug_assert!((self.remote.spare.len() as u64) < LIMIT, "{self:?}");
+        debug_assert!(self.retiring.len() <= MAX_RETIRING, "{self:?}");
+    }
+}
+
+impl Delivery {
+    fn want(self) -> Want {
+        match self {
+            Self::ToSend => Want::Data,
+            Self::Lost => Want::Lost,
+            Self::InFlight | Self::Done => Want::None,
+        }
+    }
+}
+
+fn violation(reason: &'static str) -> TransportError {
+    TransportError::new(Code::PROTOCOL_VIOLATION, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cid(n: u8) -> ConnectionId {
+        ConnectionId::new(&[n; 8]).unwrap()
+    }
+
+    fn token(n: u8) -> ResetToken {
+        ResetToken([n; 16])
+    }
+
+    fn cids() -> Cids {
+        Cids::new(cid(100), cid(0))
+    }
+
+    #[test]
+    fn retire_prior_to_moves_to_the_next_id_and_retires_the_old_ones() {
+        let mut c = cids();
+        assert!(!c.on_new(1, 0, cid(1), token(1)).unwrap());
+        assert!(!c.on_new(2, 0, cid(2), token(2)).unwrap());
+        assert!(c.on_new(3, 2, cid(3), token(3)).unwrap(), "RFC 9000 §19.15");
+        assert_eq!(c.remote(), &cid(2));
+        assert_eq!(c.reset_token(), Some(token(2)));
+        let mut retired: Vec<u64> = c.retiring.iter().map(|r| r.sequence).collect();
+        retired.sort_unstable();
+        assert_eq!(retired, [0, 1]);
+        c.retire_acked(0);
+        assert_eq!(c.want(), Want::Data);
+        c.check();
+    }
+
+    #[test]
+    fn an_id_below_the_retired_ones_is_retired_at_once() {
+        let mut c = cids();
+        assert!(c.on_new(5, 5, cid(5), token(5)).unwrap());
+        assert!(!c.on_new(3, 0, cid(3), token(3)).unwrap());
+        assert_eq!(c.retiring.iter().map(|r| r.sequence).collect::<Vec<_>>(), [0, 3]);
+        assert_eq!(c.remote(), &cid(5));
+    }
+
+    #[test]
+    fn faults_of_the_peer_have_the_codes_of_rfc_9000() {
+        let mut c = cids();
+        c.on_new(1, 0, cid(1), token(1)).unwrap();
+        assert!(!c.on_new(1, 0, cid(1), token(1)).unwrap(), "a repeat is no fault");
+        assert_eq!(c.on_new(1, 0, cid(9), token(1)).unwrap_err().code, Code::PROTOCOL_VIOLATION);
+        assert_eq!(c.on_new(2, 0, cid(1), token(2)).unwrap_err().code, Code::PROTOCOL_VIOLATION);
+        let mut c = cids();
+        for n in 1..LIMIT as u8 {
+            c.on_new(n.into(), 0, cid(n), token(n)).unwrap();
+        }
+        let over = c.on_new(LIMIT, 0, cid(LIMIT as u8), token(9)).unwrap_err();
+        assert_eq!(over.code, Code::CONNECTION_ID_LIMIT_ERROR);
+        let mut none = Cids::new(cid(1), ConnectionId::EMPTY);
+        assert_eq!(none.on_new(1, 0, cid(1), token(1)).unwrap_err().code, Code::PROTOCOL_VIOLATION);
+        assert_eq!(c.on_retire(1).unwrap_err().code, Code::PROTOCOL_VIOLATION);
+    }
+
+    #[test]
+    fn a_peer_that_retires_without_end_is_cut_off() {
+        let mut c = cids();
+        let mut n = 1u64;
+        let error = loop {
+            match c.on_new(n, n, cid(n as u8), token(n as u8)) {
+                Ok(_) => n += 1,
+                Err(e) => break e,
+            }
+            assert!(n < 100);
+        };
+        assert_eq!(error.code, Code::CONNECTION_ID_LIMIT_ERROR);
+    }
+
+    #[test]
+    fn retired_ids_of_ours_are_replaced() {
+        let mut c = cids();
+        assert_eq!(c.set_peer_limit(2), 1);
+        assert_eq!(c.set_peer_limit(2), 0, "asked for already");
+        c.add_local([IssuedCid { sequence: 1, id: cid(101), token: token(1) }]);
+        assert_eq!(c.want(), Want::Data);
+        assert_eq!(c.on_retire(0).unwrap(), Some(1));
+        assert_eq!(c.on_retire(0).unwrap(), None, "a repeat is no fault");
+    }
+}

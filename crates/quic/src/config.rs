@@ -1,0 +1,118 @@
+use std::sync::Arc;
+
+use quickset_base::Duration;
+
+use crate::cc;
+use crate::keys::{ClientCrypto, EndpointCrypto, ServerCrypto};
+
+/// How a connection behaves. The defaults suit an interactive application on the Internet.
+#[derive(Clone, Debug)]
+pub struct TransportConfig {
+    /// Streams of each kind that the peer may have open at a time.
+    pub max_bidi_streams: u64,
+    /// See [`max_bidi_streams`](Self::max_bidi_streams).
+    pub max_uni_streams: u64,
+    /// Receive window of a stream at the start, in bytes; it grows by need up to `max_stream_window`.
+    pub stream_window: u64,
+    /// Receive window of a stream at most, in bytes.
+    pub max_stream_window: u64,
+    /// Receive window of the connection at most, in bytes. It starts at one and a half stream windows.
+    pub max_connection_window: u64,
+    /// Bytes that a stream's sending half holds, sent or not, before `write` takes no more.
+    pub send_buffer: u64,
+    /// The connection ends when nothing is heard for this long (RFC 9000 §10.1); `None`: never.
+    pub idle_timeout: Option<Duration>,
+    /// A PING after this much silence keeps the connection alive; `None`: no keep-alive.
+    pub keep_alive: Option<Duration>,
+    /// How long the handshake may take.
+    pub handshake_timeout: Duration,
+    /// The largest UDP payload sent, in bytes, 1200 to 65,507. Larger than the path's MTU loses packets.
+    pub mtu: u16,
+    /// How long we may delay acknowledgements (RFC 9000 §13.2.1).
+    pub max_ack_delay: Duration,
+    /// The RTT assumed before there is a sample (RFC 9002 §6.2.2).
+    pub initial_rtt: Duration,
+    /// The congestion controller.
+    pub congestion: cc::Algorithm,
+    /// The largest message of a fenced stream that we take, in bytes, at least 1200; `None` does not
+    /// offer fenced streams.
+    pub fenced_streams: Option<u64>,
+    /// Fenced streams with unread messages that are held ready at a time, each at the cost of its window.
+    pub max_fenced_streams: u64,
+    /// Whether a segmentation offload is worth filling: more than one packet in a batch.
+    pub gso: bool,
+}
+
+impl Default for TransportConfig {
+    fn default() -> Self {
+        Self {
+            max_bidi_streams: 100,
+            max_uni_streams: 100,
+            stream_window: 512 << 10,
+            max_stream_window: 16 << 20,
+            max_connection_window: 24 << 20,
+            send_buffer: 8 << 20,
+            idle_timeout: Some(Duration::from_secs(30)),
+            keep_alive: None,
+            handshake_timeout: Duration::from_secs(10),
+            mtu: 1200,
+            max_ack_delay: Duration::from_millis(25),
+            initial_rtt: Duration::from_millis(333),
+            congestion: cc::Algorithm::default(),
+            fenced_streams: Some(64 << 10),
+            max_fenced_streams: 64,
+            gso: true,
+        }
+    }
+}
+
+/// How an endpoint makes connections to servers.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "holds the TLS configuration")]
+pub struct ClientConfig {
+    /// The TLS side.
+    pub crypto: Arc<dyn ClientCrypto>,
+    /// Shared by all connections made with it.
+    pub transport: Arc<TransportConfig>,
+}
+
+/// How an endpoint takes connections from clients.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "holds the TLS configuration")]
+pub struct ServerConfig {
+    /// The TLS side.
+    pub crypto: Arc<dyn ServerCrypto>,
+    /// Shared by all connections taken with it.
+    pub transport: Arc<TransportConfig>,
+    /// Connections at most; further clients are refused (CONNECTION_REFUSED).
+    pub max_connections: usize,
+    /// When clients must prove their address by Retry before anything is kept for them (RFC 9000 §8.1.2).
+    pub retry: RetryPolicy,
+    /// How long an address validation token from Retry is good.
+    pub retry_token_lifetime: Duration,
+    /// How long an address validation token from NEW_TOKEN is good.
+    pub token_lifetime: Duration,
+}
+
+/// When a server answers with Retry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryPolicy {
+    /// Never.
+    Never,
+    /// When this many handshakes are under way.
+    WhenBusy(usize),
+    /// Always.
+    Always,
+}
+
+/// What belongs to the endpoint rather than to its connections.
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "holds the endpoint's secrets")]
+pub struct EndpointConfig {
+    /// The endpoint's own secrets.
+    pub crypto: Arc<dyn EndpointCrypto>,
+    /// Length of the connection ids that we issue, 1 to 20 bytes; 8 unless there is a reason.
+    pub connection_id_len: usize,
+    /// Stateless resets at most per second, so that nobody can use us to flood others.
+    pub resets_per_second: u32,
+}

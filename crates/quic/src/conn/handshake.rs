@@ -1,0 +1,208 @@
+use std::sync::Arc;
+
+use quickset_wire::params::TransportParams;
+use quickset_wire::{ConnectionId, Side, Space, TransportErrorCode as Code};
+
+use super::{Connection, Event, Role, Signal, violation};
+use crate::error::TransportError;
+use crate::keys::{ClientCrypto, Progress};
+use crate::room::Phase;
+
+/// What the handshake must remember to authenticate the connection ids (RFC 9000 §7.3).
+pub(crate) struct Handshake {
+    /// What we announced.
+    pub(crate) params: TransportParams,
+    /// The peer's, once they are authentic.
+    pub(crate) peer: Option<TransportParams>,
+    /// The peer's source id, once its first packet came (the server knows it from the start).
+    pub(crate) peer_cid: Option<ConnectionId>,
+    /// The token of our Initial packets.
+    pub(crate) token: Vec<u8>,
+    pub(crate) side: SideState,
+}
+
+/// What only one of the sides needs.
+pub(crate) enum SideState {
+    Client {
+        crypto: Arc<dyn ClientCrypto>,
+        original_dcid: ConnectionId,
+        retry_scid: Option<ConnectionId>,
+    },
+    Server {
+        new_tokens: Vec<Vec<u8>>,
+    },
+}
+
+impl Handshake {
+    pub(crate) fn new(params: TransportParams, role: Role, remote_cid: ConnectionId) -> Self {
+        match role {
+            Role::Client { crypto, token } => {
+                let side = SideState::Client { crypto, original_dcid: remote_cid, retry_scid: None };
+                Self { params, peer: None, peer_cid: None, token, side }
+            }
+            Role::Server { new_tokens, .. } => {
+                let side = SideState::Server { new_tokens };
+                Self { params, peer: None, peer_cid: Some(remote_cid), token: Vec::new(), side }
+            }
+        }
+    }
+
+    /// RFC 9000 §7.3: the ids in the peer's parameters are those that its packets carried.
+    fn authenticate(&self, params: &TransportParams) -> Result<(), TransportError> {
+        let wrong = |what| Err(TransportError::new(Code::TRANSPORT_PARAMETER_ERROR, what));
+        if params.initial_source_connection_id != self.peer_cid {
+            return wrong("initial_source_connection_id is not the id of the handshake");
+        }
+        if let SideState::Client { original_dcid, retry_scid, .. } = &self.side {
+            if params.original_destination_connection_id != Some(*original_dcid) {
+                return wrong("original_destination_connection_id is not the id of our first packet");
+            }
+            if params.retry_source_connection_id != *retry_scid {
+                return wrong("retry_source_connection_id is not the id of the Retry");
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Connection {
+    /// What follows from new keys and from the end of the handshake.
+    pub(crate) fn on_progress(&mut self, progress: Progress) -> Result<(), TransportError> {
+        if progress.one_rtt_keys && self.side.is_server() {
+            // The client's parameters came with its hello; the server may send 1-RTT data at once.
+            self.take_peer_params()?;
+        }
+        if progress.complete {
+            self.take_peer_params()?;
+            self.phase = Phase::Established;
+            self.lifecycle.established();
+            self.outbox.events.push_back(Event::Connected);
+            self.outbox.signals.push_back(Signal::Established);
+            if self.side.is_server() {
+                // RFC 9001 §4.1.2: for the server, complete is confirmed.
+                let tokens = match &mut self.handshake.side {
+                    SideState::Server { new_tokens } => std::mem::take(new_tokens),
+                    SideState::Client { .. } => Vec::new(),
+                };
+                self.confirmation.announce(tokens);
+                self.confirmed();
+            }
+        }
+        Ok(())
+    }
+
+    /// The handshake is confirmed (RFC 9001 §4.1.2): Handshake keys go.
+    pub(crate) fn confirmed(&mut self) {
+        if self.phase < Phase::Confirmed {
+            self.phase = Phase::Confirmed;
+            self.path.validate();
+            self.recovery.confirmed();
+            self.discard(Space::Handshake);
+        }
+    }
+
+    /// RFC 9001 §4.9: a space ends with its keys.
+    pub(crate) fn discard(&mut self, space: Space) {
+        if self.keys.has(space) {
+            self.keys.discard(space);
+            self.recovery.discard(space, self.now);
+            self.outbox.probes[space.index()] = 0;
+        }
+    }
+
+    fn take_peer_params(&mut self) -> Result<(), TransportError> {
+        if self.handshake.peer.is_some() {
+            return Ok(());
+        }
+        let Some(bytes) = self.keys.session().peer_params() else {
+            // RFC 9001 §8.2: alert missing_extension.
+            return Err(TransportError::new(Code::crypto(109), "no transport parameters"));
+        };
+        let params = TransportParams::decode(!self.side, bytes)
+            .map_err(|e| TransportError::new(e.code(), e.to_string()))?;
+        self.handshake.authenticate(&params)?;
+        if let Some(token) = params.stateless_reset_token {
+            self.cids.set_reset_token(token);
+            self.outbox.signals.push_back(Signal::ResetToken(self.path.address, token));
+        }
+        let wanted = self.cids.set_peer_limit(params.active_connection_id_limit);
+        if wanted > 0 {
+            self.outbox.signals.push_back(Signal::NeedCids(wanted));
+        }
+        let mtu = usize::try_from(params.max_udp_payload_size).unwrap_or(usize::MAX);
+        self.path.mtu = self.path.mtu.min(mtu);
+        self.recovery.set_peer(params.max_ack_delay);
+        self.lifecycle.set_idle_timeout(self.config.idle_timeout, params.max_idle_timeout, self.pto());
+        self.streams.set_peer(&params);
+        self.handshake.peer = Some(params);
+        Ok(())
+    }
+
+    /// A Retry packet (RFC 9000 §17.2.5): once, before anything else was heard, and authentic.
+    pub(crate) fn on_retry(&mut self, packet: &[u8], scid: ConnectionId, token: &[u8], tag: [u8; 16]) {
+        let heard = self.handshake.peer_cid.is_some();
+        let SideState::Client { crypto, original_dcid, retry_scid } = &mut self.handshake.side else { return };
+        if heard || retry_scid.is_some() || token.is_empty() || scid == *self.cids.remote() {
+            return;
+        }
+        let body = &packet[..packet.len() - tag.len()];
+        if crypto.retry_tag(self.version, original_dcid, body) != Some(tag) {
+            return;
+        }
+        *retry_scid = Some(scid);
+        self.handshake.token = token.to_vec();
+        self.cids.set_remote(scid);
+        if !self.keys.restart(&**crypto, self.version, &scid) {
+            return;
+        }
+        self.recovery.restart();
+        tracing::debug!("the server asks for a proof of our address");
+    }
+
+    /// A Version Negotiation packet (RFC 9000 §6.2): we speak one version, so either it is forged or
+    /// there is nothing to talk about. True when the connection ends.
+    pub(crate) fn on_version_negotiation(&self, mut versions: impl Iterator<Item = quickset_wire::Version>) -> bool {
+        let untouched = self.side.is_client() && self.handshake.peer_cid.is_none();
+        let retried = matches!(self.handshake.side, SideState::Client { retry_scid: Some(_), .. });
+        untouched && !retried && !versions.any(|v| v == self.version)
+    }
+
+    /// The source id of a long header: the first one is the peer's choice, all others must equal it
+    /// (RFC 9000 §7.2). False when the packet is to be dropped.
+    pub(crate) fn accept_source(&mut self, scid: ConnectionId) -> bool {
+        match self.handshake.peer_cid {
+            Some(known) => known == scid,
+            None => {
+                self.handshake.peer_cid = Some(scid);
+                self.cids.set_remote(scid);
+                true
+            }
+        }
+    }
+
+    pub(crate) fn on_handshake_done(&mut self) -> Result<(), TransportError> {
+        if self.side.is_server() {
+            return Err(violation("HANDSHAKE_DONE from a client"));
+        }
+        self.confirmed();
+        Ok(())
+    }
+
+    pub(crate) fn on_new_token(&mut self, token: &[u8]) -> Result<(), TransportError> {
+        if self.side == Side::Server {
+            return Err(violation("NEW_TOKEN from a client"));
+        }
+        // An application that collects nothing is not made to hold more than a few.
+        let held = self.outbox.events.iter().filter(|e| matches!(e, Event::NewToken(_))).count();
+        if held < 8 {
+            self.outbox.events.push_back(Event::NewToken(token.to_vec()));
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Handshake {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handshake").field("peer", &self.peer).field("peer_cid", &self.peer_cid).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,306 @@
+use quickset_base::{Duration, Reason, Time};
+use quickset_wire::TransportErrorCode;
+use quickset_wire::frame::Frame;
+
+use crate::TransportError;
+
+/// How a connection lives and dies: idle timeout, keep-alive, closing and draining (RFC 9000 §10).
+#[derive(Debug)]
+pub(crate) struct Lifecycle {
+    state: State,
+    idle_timeout: Option<Duration>,
+    keep_alive: Option<Duration>,
+    handshake_until: Option<Time>,
+    /// The last authentic packet, or the first eliciting packet sent behind it.
+    heard: Time,
+    /// An eliciting packet was sent since something was heard.
+    asked: bool,
+    ping: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    Open,
+    Closing(Closing),
+    Draining { until: Time },
+    Drained,
+}
+
+#[derive(Debug)]
+struct Closing {
+    farewell: Farewell,
+    until: Time,
+    due: bool,
+    heard: u32,
+    /// Packets heard before the next answer; doubled each time (RFC 9000 §10.2.1).
+    patience: u32,
+}
+
+/// What CONNECTION_CLOSE says.
+#[derive(Clone, Debug)]
+pub(crate) enum Farewell {
+    Transport(TransportError),
+    Application { code: u64, reason: Vec<u8> },
+}
+
+/// What a timer meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expired {
+    Nothing,
+    /// The idle timeout or the handshake timeout: the connection is gone, without a word.
+    Silence,
+    /// Closing or draining is over.
+    Drained,
+}
+
+impl Lifecycle {
+    pub(crate) fn new(now: Time, keep_alive: Option<Duration>, handshake_timeout: Duration) -> Self {
+        Self {
+            state: State::Open,
+            idle_timeout: None,
+            keep_alive,
+            handshake_until: Some(now + handshake_timeout),
+            heard: now,
+            asked: false,
+            ping: false,
+        }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.state, State::Open)
+    }
+
+    pub(crate) fn is_drained(&self) -> bool {
+        matches!(self.state, State::Drained)
+    }
+
+    /// RFC 9000 §10.1: the smaller of both sides' timeouts, zero standing for none, and at least three PTOs.
+    pub(crate) fn set_idle_timeout(&mut self, ours: Option<Duration>, peers: Duration, pto: Duration) {
+        let peers = (!peers.is_zero()).then_some(peers);
+        self.idle_timeout = match (ours, peers) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+        .map(|t| t.max(3 * pto));
+    }
+
+    /// The handshake is complete: its own timeout is off.
+    pub(crate) fn established(&mut self) {
+        self.handshake_until = None;
+    }
+
+    /// An authentic packet came.
+    pub(crate) fn on_heard(&mut self, now: Time) {
+        self.heard = now;
+        self.asked = false;
+        if let State::Closing(closing) = &mut self.state {
+            closing.heard += 1;
+            if closing.heard >= closing.patience {
+                closing.heard = 0;
+                closing.patience = closing.patience.saturating_mul(2);
+                closing.due = true;
+            }
+        }
+    }
+
+    /// An eliciting packet went out. RFC 9000 §10.1: only the first since something was heard counts, else a
+    /// sender would keep a dead path alive by itself.
+    pub(crate) fn on_eliciting_sent(&mut self, now: Time) {
+        self.ping = false;
+        if !self.asked {
+            self.asked = true;
+            self.heard = now;
+        }
+    }
+
+    /// A PING is owed.
+    pub(crate) fn wants_ping(&self) -> bool {
+        self.ping
+    }
+
+    pub(crate) fn ping(&mut self) {
+        self.ping = true;
+    }
+
+    /// Says farewell and stays for three PTOs to repeat it.
+    pub(crate) fn close(&mut self, now: Time, farewell: Farewell, pto: Duration) {
+        if self.is_open() {
+            let until = now + 3 * pto;
+            self.state = State::Closing(Closing { farewell, until, due: true, heard: 0, patience: 1 });
+        }
+    }
+
+    /// The peer said farewell: nothing more is sent (RFC 9000 §10.2.2).
+    pub(crate) fn drain(&mut self, now: Time, pto: Duration) {
+        let until = match &self.state {
+            State::Open => now + 3 * pto,
+            State::Closing(closing) => closing.until,
+            State::Draining { .. } | State::Drained => return,
+        };
+        self.state = State::Draining { until };
+    }
+
+    /// Gone at once, without a word.
+    pub(crate) fn vanish(&mut self) {
+        self.state = State::Drained;
+    }
+
+    /// The farewell, when a packet with it is due.
+    pub(crate) fn farewell(&self) -> Option<&Farewell> {
+        match &self.state {
+            State::Closing(closing) if closing.due => Some(&closing.farewell),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn farewell_sent(&mut self) {
+        if let State::Closing(closing) = &mut self.state {
+            closing.due = false;
+        }
+    }
+
+    pub(crate) fn deadline(&self, pto: Duration) -> Option<(Time, Reason)> {
+        match &self.state {
+            State::Open => {
+                let idle = self.idle_at(pto).map(|t| (t, Reason::IdleTimeout));
+                let handshake = self.handshake_until.map(|t| (t, Reason::Handshake));
+                let keep_alive = self.keep_alive_at().map(|t| (t, Reason::KeepAlive));
+                [idle, handshake, keep_alive].into_iter().flatten().min_by_key(|(t, _)| *t)
+            }
+            State::Closing(Closing { until, .. }) | State::Draining { until } => Some((*until, Reason::Close)),
+            State::Drained => None,
+        }
+    }
+
+    fn idle_at(&self, pto: Duration) -> Option<Time> {
+        self.idle_timeout.map(|t| self.heard + t.max(3 * pto))
+    }
+
+    fn keep_alive_at(&self) -> Option<Time> {
+        // Only once the handshake is done, and not while an answer is awaited already.
+        let period = self.keep_alive.filter(|_| self.handshake_until.is_none() && !self.asked && !self.ping)?;
+        Some(self.heard + period)
+    }
+
+    pub(crate) fn on_time(&mut self, now: Time, pto: Duration) -> Expired {
+        match &self.state {
+            State::Open => {
+                let silent = self.idle_at(pto).is_some_and(|t| t <= now);
+                if silent || self.handshake_until.is_some_and(|t| t <= now) {
+                    self.state = State::Drained;
+                    return Expired::Silence;
+                }
+                if self.keep_alive_at().is_some_and(|t| t <= now) {
+                    self.ping = true;
+                }
+                Expired::Nothing
+            }
+            State::Closing(Closing { until, .. }) | State::Draining { until } if *until <= now => {
+                self.state = State::Drained;
+                Expired::Drained
+            }
+            _ => Expired::Nothing,
+        }
+    }
+}
+
+impl Farewell {
+    /// The frame, as far as `encrypted` allows: the application's words are for 1-RTT packets only
+    /// (RFC 9000 §10.2.3).
+    pub(crate) fn frame(&self, one_rtt: bool, room: usize) -> Frame<'_> {
+        // Type, code, frame type and length take at most 19 bytes.
+        let words = room.saturating_sub(19).min(256);
+        match self {
+            Self::Transport(error) => Frame::ConnectionClose {
+                code: error.code,
+                frame_type: error.frame.unwrap_or(0),
+                reason: cut(error.reason.as_bytes(), words),
+            },
+            Self::Application { code, reason } if one_rtt => {
+                Frame::ApplicationClose { code: *code, reason: cut(reason, words) }
+            }
+            Self::Application { .. } => Frame::ConnectionClose {
+                code: TransportErrorCode::APPLICATION_ERROR,
+                frame_type: 0,
+                reason: &[],
+            },
+        }
+    }
+}
+
+fn cut(bytes: &[u8], len: usize) -> &[u8] {
+    &bytes[..bytes.len().min(len)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PTO: Duration = Duration::from_millis(100);
+
+    fn at(ms: u64) -> Time {
+        Time::from_millis(ms)
+    }
+
+    fn open() -> Lifecycle {
+        let mut life = Lifecycle::new(at(0), None, Duration::from_secs(10));
+        life.established();
+        life.set_idle_timeout(Some(Duration::from_secs(30)), Duration::from_secs(1), PTO);
+        life
+    }
+
+    #[test]
+    fn the_smaller_idle_timeout_counts_and_sending_restarts_it_once() {
+        let mut life = open();
+        assert_eq!(life.deadline(PTO), Some((at(1000), Reason::IdleTimeout)));
+        life.on_eliciting_sent(at(500));
+        life.on_eliciting_sent(at(900));
+        assert_eq!(life.deadline(PTO), Some((at(1500), Reason::IdleTimeout)), "RFC 9000 §10.1");
+        life.on_heard(at(1200));
+        assert_eq!(life.deadline(PTO), Some((at(2200), Reason::IdleTimeout)));
+        assert_eq!(life.on_time(at(2200), PTO), Expired::Silence);
+        assert!(life.is_drained());
+    }
+
+    #[test]
+    fn the_idle_timeout_is_never_shorter_than_three_ptos() {
+        let mut life = open();
+        life.set_idle_timeout(None, Duration::from_millis(10), PTO);
+        assert_eq!(life.deadline(PTO), Some((at(300), Reason::IdleTimeout)));
+    }
+
+    #[test]
+    fn a_farewell_is_repeated_ever_less_often() {
+        let mut life = open();
+        life.close(at(0), Farewell::Application { code: 1, reason: vec![] }, PTO);
+        let mut answers = Vec::new();
+        for n in 0..40 {
+            if life.farewell().is_some() {
+                answers.push(n);
+                life.farewell_sent();
+            }
+            life.on_heard(at(n));
+        }
+        assert_eq!(answers, [0, 1, 3, 7, 15, 31]);
+        assert_eq!(life.on_time(at(300), PTO), Expired::Drained);
+    }
+
+    #[test]
+    fn keep_alive_pings_while_nothing_is_awaited() {
+        let mut life = open();
+        life.keep_alive = Some(Duration::from_millis(400));
+        assert_eq!(life.deadline(PTO), Some((at(400), Reason::KeepAlive)));
+        life.on_time(at(400), PTO);
+        assert!(life.wants_ping());
+        life.on_eliciting_sent(at(400));
+        assert_eq!(life.deadline(PTO), Some((at(1400), Reason::IdleTimeout)));
+    }
+
+    #[test]
+    fn the_applications_words_stay_out_of_the_handshake() {
+        let bye = Farewell::Application { code: 7, reason: b"secret".to_vec() };
+        assert!(matches!(bye.frame(false, 1000), Frame::ConnectionClose { reason: b"", .. }));
+        assert!(matches!(bye.frame(true, 1000), Frame::ApplicationClose { code: 7, reason: b"secret" }));
+        assert!(matches!(bye.frame(true, 21), Frame::ApplicationClose { code: 7, reason: b"se" }));
+    }
+}

@@ -1,0 +1,75 @@
+use bytes::Bytes;
+use quickset_base::Time;
+use quickset_wire::{Dir, StreamId};
+
+use super::Connection;
+use crate::streams::{Message, Outcome, ReadError, SendError, Ticket, UnknownStream};
+
+/// Messages: fenced streams (`spec/fenced-streams.md`).
+impl Connection {
+    /// Opens a stream of messages.
+    pub fn open_messages(&mut self, dir: Dir) -> Option<StreamId> {
+        self.streams.open_messages(dir)
+    }
+
+    /// Reads and writes a stream that the peer opened as messages. Whether it is one is for the application
+    /// protocol to know.
+    ///
+    /// # Errors
+    /// When there is no such stream, or bytes of it were read or written already.
+    pub fn as_messages(&mut self, id: StreamId) -> Result<(), UnknownStream> {
+        self.streams.as_messages(id)
+    }
+
+    /// Sends a message. A message whose `deadline` cannot be met is dropped before it is sent, or abandoned once
+    /// it is lost.
+    ///
+    /// # Errors
+    /// When it is longer than the peer takes, or the stream has ended.
+    pub fn send(
+        &mut self,
+        now: Time,
+        id: StreamId,
+        message: Bytes,
+        deadline: Option<Time>,
+    ) -> Result<Ticket, SendError> {
+        self.now = now.max(self.now);
+        self.streams.send_message(id, self.now, message, deadline)
+    }
+
+    /// Messages sent from here on are delivered after all those sent before.
+    ///
+    /// # Errors
+    /// When there is no such stream of messages.
+    pub fn fence(&mut self, id: StreamId) -> Result<(), UnknownStream> {
+        self.streams.fence(id)
+    }
+
+    /// With `ordered`, every message is followed by a fence: delivery in the order of sending.
+    ///
+    /// # Errors
+    /// When there is no such stream of messages.
+    pub fn set_ordered(&mut self, id: StreamId, ordered: bool) -> Result<(), UnknownStream> {
+        self.streams.set_ordered(id, ordered)
+    }
+
+    /// The message is outdated: what was not sent of it is not sent, what is lost is not resent.
+    pub fn supersede(&mut self, id: StreamId, ticket: Ticket) -> bool {
+        self.streams.supersede(id, ticket)
+    }
+
+    /// The next message that its fences let go.
+    ///
+    /// # Errors
+    /// When the peer gave the stream up, or there is no such stream of messages.
+    pub fn next_message(&mut self, now: Time, id: StreamId) -> Result<Option<Message>, ReadError> {
+        self.now = now.max(self.now);
+        self.streams.next_message(id, self.now)
+    }
+
+    /// What became of a message sent, in the order in which that was learnt.
+    pub fn next_outcome(&mut self, id: StreamId) -> Option<(Ticket, Outcome)> {
+        self.streams.next_outcome(id)
+    }
+}
+

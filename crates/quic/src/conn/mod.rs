@@ -1,0 +1,272 @@
+//! The connection: owns the rooms and conducts them; the protocol's logic is in the rooms.
+//!
+//! *In:* batches of datagrams, timers, the application's verbs. *Out:* batches to send, events,
+//! signals to the endpoint, the time of the next timer.
+//!
+//! The order of one turn: all frames of a received batch act as they are parsed, but acknowledgements,
+//! which are merged and act last; what they settle goes back to the rooms that sent it; then packets
+//! are built until nothing wants to be sent or nothing may be.
+//!
+//! Invariants: whatever a room sent comes back to it acknowledged or lost exactly once (until its
+//! packet-number space is dropped); after the connection is closed no room is asked for anything.
+
+mod confirm;
+mod handshake;
+mod lifecycle;
+mod settle;
+mod start;
+mod verbs;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use quickset_base::{Batch, Duration, Input, Machine, Poll, Reason, Rng, Time};
+use quickset_wire::{ConnectionId, Side, Space, TransportErrorCode as Code, Version};
+
+use crate::ack::{Acks, Merged};
+use crate::cids::Cids;
+use crate::config::TransportConfig;
+use crate::error::{Closed, TransportError};
+use crate::keys::KeyRing;
+use crate::path::Path;
+use crate::recovery::{Recovery, Settled};
+use crate::room::{Phase, View};
+use crate::rx::Early;
+use crate::stats::Stats;
+use crate::streams::{StreamEvent, Streams};
+use crate::token::Token;
+
+pub(crate) use confirm::Confirmation;
+pub(crate) use handshake::Handshake;
+pub(crate) use lifecycle::{Expired, Farewell, Lifecycle};
+pub(crate) use start::Role;
+pub use start::{IssuedCid, Signal, Start};
+
+/// One QUIC connection, without a socket or a clock.
+///
+/// 1. [`Endpoint`](crate::Endpoint) makes a [`Start`], and [`new`](Self::new) a connection of it.
+/// 2. Datagrams that the endpoint routes here are given to [`Machine::handle`], a batch at a time.
+/// 3. After each `handle`, and after verbs, [`Machine::poll`] is called until it sleeps. On
+///    [`Poll::Event`], [`poll_event`](Self::poll_event) is called until it is empty, and so is
+///    [`poll_signal`](Self::poll_signal), whose signals go to [`Endpoint::signal`](crate::Endpoint::signal).
+/// 4. After [`Signal::Drained`] the connection is dropped.
+#[derive(Debug)]
+pub struct Connection {
+    pub(crate) side: Side,
+    pub(crate) version: Version,
+    pub(crate) config: Arc<TransportConfig>,
+    pub(crate) phase: Phase,
+    pub(crate) rng: Rng,
+    pub(crate) keys: KeyRing,
+    pub(crate) acks: [Acks; 3],
+    pub(crate) merged: [Merged; 3],
+    pub(crate) recovery: Recovery,
+    pub(crate) path: Path,
+    pub(crate) cids: Cids,
+    pub(crate) streams: Streams,
+    pub(crate) handshake: Handshake,
+    pub(crate) confirmation: Confirmation,
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) early: Early,
+    pub(crate) scratch: Scratch,
+    pub(crate) outbox: Outbox,
+    pub(crate) stats: Stats,
+    pub(crate) now: Time,
+}
+
+/// Buffers that are used again and again, so that a packet allocates nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    pub(crate) tokens: Vec<Token>,
+    pub(crate) settled: Settled,
+}
+
+/// What waits to be collected, and what keeps us from sending.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) signals: VecDeque<Signal>,
+    /// The pacer lets the next packet go then.
+    pub(crate) paced_until: Option<Time>,
+    /// Probes owed by space (RFC 9002 §6.2.4).
+    pub(crate) probes: [u8; 3],
+}
+
+/// What a connection tells its application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// The handshake is complete: the peer is authenticated.
+    Connected,
+    /// Something happened to a stream, or streams.
+    Stream(StreamEvent),
+    /// An address validation token for a later connection to this server (RFC 9000 §8.1.3).
+    NewToken(Vec<u8>),
+    /// The connection is over. It still has to be polled until [`Signal::Drained`].
+    Closed(Closed),
+}
+
+impl Connection {
+    /// A connection that begins.
+    ///
+    /// # Errors
+    /// When the handshake cannot even begin.
+    pub fn new(start: Start) -> Result<Self, TransportError> {
+        let Start { now, rng, path, version, config, session, initial, params, local_cid, remote_cid, role } = start;
+        let side = if matches!(role, Role::Client { .. }) { Side::Client } else { Side::Server };
+        let mut path = Path::new(path, usize::from(config.mtu.max(1200)), config.congestion, now);
+        if side.is_client() || matches!(role, Role::Server { validated: true, .. }) {
+            path.validate();
+        }
+        let mut this = Self {
+            side,
+            version,
+            phase: Phase::Handshake,
+            rng,
+            keys: KeyRing::new(session, initial),
+            acks: Space::ALL.map(|s| Acks::new(s, config.max_ack_delay)),
+            merged: Default::default(),
+            recovery: Recovery::new(side, config.initial_rtt),
+            path,
+            cids: Cids::new(local_cid, remote_cid),
+            streams: Streams::new(side, &config),
+            handshake: Handshake::new(params, role, remote_cid),
+            confirmation: Confirmation::default(),
+            lifecycle: Lifecycle::new(now, config.keep_alive, config.handshake_timeout),
+            early: Early::default(),
+            scratch: Scratch::default(),
+            outbox: Outbox::default(),
+            stats: Stats::default(),
+            now,
+            config,
+        };
+        this.keys.drive()?;
+        Ok(this)
+    }
+
+    /// What a room may know of the others.
+    pub(crate) fn view(&self) -> View {
+        View {
+            now: self.now,
+            side: self.side,
+            phase: self.phase,
+            mtu: self.path.mtu,
+            srtt: self.recovery.rtt().smoothed(),
+            min_rtt: self.recovery.rtt().min(),
+            pto: self.pto(),
+        }
+    }
+
+    /// The probe timeout of the application space without back-off.
+    pub(crate) fn pto(&self) -> Duration {
+        self.recovery.pto(Space::Data)
+    }
+
+    /// The connection cannot go on: the peer is told why, and so is the application.
+    pub(crate) fn fail(&mut self, error: TransportError) {
+        tracing::debug!(%error, "the connection fails");
+        self.lifecycle.close(self.now, Farewell::Transport(error.clone()), self.pto());
+        self.over(Closed::Failed(error));
+    }
+
+    /// Reports the end, once.
+    pub(crate) fn over(&mut self, why: Closed) {
+        if self.stats.closed.is_none() {
+            self.stats.closed = Some(why.clone());
+            self.outbox.events.push_back(Event::Closed(why));
+        }
+        if self.lifecycle.is_drained() {
+            self.outbox.signals.push_back(Signal::Drained);
+        }
+    }
+
+    fn on_time(&mut self) {
+        let (now, pto) = (self.now, self.pto());
+        match self.lifecycle.on_time(now, pto) {
+            Expired::Silence => self.over(Closed::TimedOut),
+            Expired::Drained => self.outbox.signals.push_back(Signal::Drained),
+            Expired::Nothing => {}
+        }
+        if !self.lifecycle.is_open() {
+            return;
+        }
+        self.keys.on_time(now, pto);
+        // streams.on_time
+        self.on_loss_time();
+    }
+
+    /// When something is due next, and what.
+    fn deadline(&self) -> Option<(Time, Reason)> {
+        let pto = self.pto();
+        let ending = self.lifecycle.deadline(pto);
+        if !self.lifecycle.is_open() {
+            return ending;
+        }
+        let rooms = [
+            ending,
+            self.recovery.deadline(self.may_probe()),
+            self.acks[Space::Data.index()].deadline(),
+            self.outbox.paced_until.map(|t| (t, Reason::Pacing)),
+            self.keys.deadline(pto),
+            // streams.deadline
+        ];
+        rooms.into_iter().flatten().min_by_key(|(t, _)| *t)
+    }
+
+    /// RFC 9002 §6.2.2.1: a server at its amplification limit sets no probe timer.
+    pub(crate) fn may_probe(&self) -> bool {
+        self.path.amplification_budget() > 0
+    }
+
+    /// Invariants of all rooms.
+    #[cfg(test)]
+    pub(crate) fn check(&self) {
+        self.path.check(&self.view());
+        self.cids.check();
+        self.streams.check();
+        self.recovery.check();
+    }
+
+    /// The first of our connection ids, for logs and traces.
+    pub fn id(&self) -> &ConnectionId {
+        self.cids.first_local()
+    }
+}
+
+impl Machine for Connection {
+    fn handle(&mut self, now: Time, input: Input<'_>) {
+        self.now = now.max(self.now);
+        match input {
+            Input::Received(datagrams) => self.receive(datagrams),
+            Input::Timer => self.on_time(),
+        }
+    }
+
+    fn poll(&mut self, now: Time, out: &mut Batch) -> Poll {
+        self.now = now.max(self.now);
+        // A driver may be late; what is due is due.
+        if self.deadline().is_some_and(|(t, reason)| t <= self.now && reason != Reason::Pacing) {
+            self.on_time();
+        }
+        while let Some(event) = self.streams.next_event() {
+            self.outbox.events.push_back(Event::Stream(event));
+        }
+        if !self.outbox.events.is_empty() || !self.outbox.signals.is_empty() {
+            return Poll::Event;
+        }
+        if !self.lifecycle.is_drained() && self.transmit(out) {
+            return Poll::Send;
+        }
+        #[cfg(test)]
+        self.check();
+        match self.deadline() {
+            Some((t, reason)) => Poll::Sleep(Some(t), reason),
+            None => Poll::Sleep(None, Reason::Idle),
+        }
+    }
+}
+
+/// A violation of the protocol by the peer.
+pub(crate) fn violation(reason: &'static str) -> TransportError {
+    TransportError::new(Code::PROTOCOL_VIOLATION, reason)
+}

@@ -1,0 +1,67 @@
+use std::sync::Arc;
+
+use quickset_base::{Path, Rng, Time};
+use quickset_wire::{ConnectionId, ResetToken, TransportParams, Version};
+
+use crate::config::TransportConfig;
+use crate::keys::{Keys, Session};
+
+/// What an endpoint hands to a connection at its birth.
+#[expect(missing_debug_implementations, reason = "holds keys")]
+pub struct Start {
+    pub(crate) now: Time,
+    pub(crate) rng: Rng,
+    pub(crate) path: Path,
+    pub(crate) version: Version,
+    pub(crate) config: Arc<TransportConfig>,
+    pub(crate) session: Box<dyn Session>,
+    /// Initial keys, from the destination id of the client's first packet (after Retry: of the Retry).
+    pub(crate) initial: Keys,
+    /// What we announced, with `initial_source_connection_id` and its companions.
+    pub(crate) params: TransportParams,
+    /// Our first connection id, sequence number 0.
+    pub(crate) local_cid: ConnectionId,
+    /// The peer's: for a client the random one of its first packet, for a server the client's source id.
+    pub(crate) remote_cid: ConnectionId,
+    /// Whom we are.
+    pub(crate) role: Role,
+}
+
+/// The two beginnings.
+pub(crate) enum Role {
+    Client {
+        /// Derives keys anew after Retry or version negotiation.
+        crypto: Arc<dyn crate::keys::ClientCrypto>,
+        /// An address validation token of an earlier connection.
+        token: Vec<u8>,
+    },
+    Server {
+        /// The client's address is proven (Retry or token).
+        validated: bool,
+        /// Tokens for the client's later connections, sent in NEW_TOKEN when the handshake is confirmed.
+        new_tokens: Vec<Vec<u8>>,
+    },
+}
+
+/// What a connection asks of its endpoint; see `Connection::poll_signal`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Up to this many fresh connection ids are wanted; answered by `Connection::add_local_cids`.
+    NeedCids(u64),
+    /// The handshake is complete: a server's connection counts as half open no more (`RetryPolicy::WhenBusy`).
+    Established,
+    /// The peer retired the id of this sequence number.
+    RetiredCid(u64),
+    /// The peer's id and its reset token: a datagram that ends in the token closes the connection.
+    ResetToken(Path, ResetToken),
+    /// The connection needs no more than its ids: it is closed and drained, and may be dropped.
+    Drained,
+}
+
+/// A connection id of ours with its sequence number and reset token.
+#[derive(Clone, Copy, Debug)]
+pub struct IssuedCid {
+    pub(crate) sequence: u64,
+    pub(crate) id: ConnectionId,
+    pub(crate) token: ResetToken,
+}

@@ -1,0 +1,164 @@
+use bytes::Bytes;
+use quickset_base::{Path, Time};
+use quickset_wire::{Dir, Side, StreamId};
+
+use super::{Connection, Event, Farewell, IssuedCid, Signal};
+use crate::error::Closed;
+use crate::keys::Session;
+use crate::room::Phase;
+use crate::stats::Stats;
+use crate::streams::UnknownStream;
+use crate::streams::{Chunk, FinishError, ReadError, WriteError};
+
+/// What an application and its driver ask of a connection. After any of these, the connection is polled.
+impl Connection {
+    /// The next event, if there is one.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.outbox.events.pop_front()
+    }
+
+    /// The next request to the endpoint, if there is one.
+    pub fn poll_signal(&mut self) -> Option<Signal> {
+        self.outbox.signals.pop_front()
+    }
+
+    /// The endpoint's answer to [`Signal::NeedCids`].
+    pub fn add_local_cids(&mut self, cids: Vec<IssuedCid>) {
+        self.cids.add_local(cids);
+    }
+
+    /// The endpoint saw a stateless reset meant for this connection (RFC 9000 §10.3.1).
+    pub fn on_stateless_reset(&mut self) {
+        self.lifecycle.vanish();
+        self.over(Closed::Reset);
+    }
+
+    /// Which side this is.
+    pub fn side(&self) -> Side {
+        self.side
+    }
+
+    /// Where the peer is.
+    pub fn path(&self) -> Path {
+        self.path.address
+    }
+
+    /// The handshake: the protocol agreed on, the peer's identity, exported keys.
+    pub fn session(&self) -> &dyn Session {
+        self.keys.session()
+    }
+
+    /// True between the end of the handshake and the end of the connection.
+    pub fn is_established(&self) -> bool {
+        self.phase > Phase::Handshake && self.lifecycle.is_open()
+    }
+
+    /// Why the connection ended, once it has.
+    pub fn closed(&self) -> Option<&Closed> {
+        self.stats.closed.as_ref()
+    }
+
+    /// True when nothing is left to do.
+    pub fn is_drained(&self) -> bool {
+        self.lifecycle.is_drained()
+    }
+
+    /// Whether fenced streams were agreed on; without, messages travel as plain streams, in order.
+    pub fn has_fenced_streams(&self) -> bool {
+        self.config.fenced_streams.is_some()
+            && self.handshake.peer.as_ref().is_some_and(|p| p.fenced_streams.is_some())
+    }
+
+    /// Ends the connection at once: what is not yet delivered is not. `code` and `reason` go to the peer's
+    /// application; of `reason` at most 256 bytes.
+    pub fn close(&mut self, now: Time, code: u64, reason: &[u8]) {
+        self.now = now.max(self.now);
+        if self.lifecycle.is_open() {
+            let farewell = Farewell::Application { code, reason: reason.to_vec() };
+            self.lifecycle.close(self.now, farewell, self.pto());
+            self.over(Closed::Locally);
+        }
+    }
+
+    /// Sends a PING soon; its acknowledgement is an RTT sample and keeps the path open.
+    pub fn ping(&mut self) {
+        self.lifecycle.ping();
+    }
+
+    /// Changes to fresh packet keys, if that is allowed now (RFC 9001 §6.1: handshake confirmed, the last
+    /// change acknowledged). False when it is not.
+    pub fn update_keys(&mut self, now: Time) -> bool {
+        self.phase == Phase::Confirmed && self.keys.update(now)
+    }
+
+    /// What was counted so far.
+    pub fn stats(&self) -> Stats {
+        let rtt = self.recovery.rtt();
+        Stats {
+            key_updates: self.keys.updates(),
+            rtt: rtt.smoothed(),
+            min_rtt: rtt.min(),
+            window: self.path.congestion.control().window,
+            in_flight: self.recovery.in_flight(),
+            ..self.stats.clone()
+        }
+    }
+
+    /// Opens a stream, or `None` until [`StreamEvent::Available`](crate::StreamEvent::Available).
+    pub fn open(&mut self, dir: Dir) -> Option<StreamId> {
+        self.streams.open(dir)
+    }
+
+    /// The next stream that the peer opened.
+    pub fn accept(&mut self, dir: Dir) -> Option<StreamId> {
+        self.streams.accept(dir)
+    }
+
+    /// Takes bytes from the front of `data`, as many as the send buffer holds, and returns how many.
+    ///
+    /// # Errors
+    /// [`WriteError::Blocked`] when that is none; the stream's end otherwise.
+    pub fn write(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
+        self.streams.write(id, data)
+    }
+
+    /// Ends the sending half behind what was written.
+    ///
+    /// # Errors
+    /// When it has ended already.
+    pub fn finish(&mut self, id: StreamId) -> Result<(), FinishError> {
+        self.streams.finish(id)
+    }
+
+    /// Gives up the sending half; what was not delivered is not (RESET_STREAM).
+    ///
+    /// # Errors
+    /// When there is no such stream.
+    pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), UnknownStream> {
+        self.streams.reset(id, code)
+    }
+
+    /// Asks the peer to send no more (STOP_SENDING); what was not read is discarded.
+    ///
+    /// # Errors
+    /// When there is no such stream.
+    pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), UnknownStream> {
+        self.streams.stop(id, code)
+    }
+
+    /// The next bytes in order, at most `max`.
+    ///
+    /// # Errors
+    /// When the peer gave the stream up, or there is no such stream.
+    pub fn read(&mut self, id: StreamId, max: usize) -> Result<Chunk, ReadError> {
+        self.streams.read(id, max)
+    }
+
+    /// How urgent the stream's data is, 0 (most) to 7; 3 from the start. Less urgent data waits for more urgent.
+    ///
+    /// # Errors
+    /// When there is no such stream.
+    pub fn set_urgency(&mut self, id: StreamId, urgency: u8) -> Result<(), UnknownStream> {
+        self.streams.set_urgency(id, urgency)
+    }
+}

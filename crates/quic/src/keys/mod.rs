@@ -1,0 +1,314 @@
+//! Keys: the handshake, packet protection, key updates (RFC 9001).
+//!
+//! *In:* protected packets, CRYPTO frames. *Out:* plain packets, CRYPTO frames, sealed packets.
+//!
+//! Invariants: keys of a space are dropped when RFC 9001 §4.9 says so and never come back; two
+//! generations of 1-RTT keys are kept, and the next one is made before it is needed, so that an update
+//! costs the attacker's packet and the peer's the same (§6.3); no key seals more packets than its
+//! confidentiality limit, or fails to open more than its integrity limit (§6.6).
+
+mod crypto;
+mod one_rtt;
+mod session;
+
+#[cfg(any(test, feature = "null"))]
+pub mod null;
+
+use quickset_base::{Duration, Reason, Time};
+use quickset_wire::{ConnectionId, PacketType, Side, Space, TransportErrorCode as Code, Version, packet_number};
+
+pub(crate) use crypto::CryptoStream;
+use one_rtt::OneRtt;
+pub use session::{
+    ClientCrypto, Crypto, EndpointCrypto, HeaderKey, KeyChange, Keys, NextKeys, PacketKey, PacketKeys, Sealing,
+    ServerCrypto, Session,
+};
+
+use crate::TransportError;
+
+/// The cryptographic side of a connection.
+pub(crate) struct KeyRing {
+    session: Box<dyn Session>,
+    initial: Option<Keys>,
+    handshake: Option<Keys>,
+    one_rtt: Option<OneRtt>,
+    streams: [CryptoStream; 3],
+    /// The level that the session writes at.
+    writing: Space,
+    failures: u64,
+    inbox: Vec<u8>,
+}
+
+/// What progress the handshake made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) handshake_keys: bool,
+    pub(crate) one_rtt_keys: bool,
+    pub(crate) complete: bool,
+}
+
+/// A packet that was authentic.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opened {
+    pub(crate) number: u64,
+    /// Where the payload starts and ends in the packet.
+    pub(crate) payload: (usize, usize),
+}
+
+/// Why a packet was not read.
+#[derive(Debug)]
+pub(crate) enum OpenError {
+    /// The keys are not there yet.
+    TooEarly,
+    /// The keys are gone, or the packet is not authentic: it is dropped without a trace.
+    Dropped,
+    /// The connection cannot go on.
+    Fatal(TransportError),
+}
+
+/// A packet ready to be sealed: where its parts lie in the buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unsealed {
+    pub(crate) space: Space,
+    pub(crate) number: u64,
+    pub(crate) number_at: usize,
+    pub(crate) number_len: usize,
+}
+
+impl KeyRing {
+    pub(crate) fn new(session: Box<dyn Session>, initial: Keys) -> Self {
+        Self {
+            session,
+            initial: Some(initial),
+            handshake: None,
+            one_rtt: None,
+            streams: Default::default(),
+            writing: Space::Initial,
+            failures: 0,
+            inbox: Vec::new(),
+        }
+    }
+
+    pub(crate) fn session(&self) -> &dyn Session {
+        &*self.session
+    }
+
+    /// Retry: the first flight again, under keys from the new connection id.
+    pub(crate) fn restart(&mut self, crypto: &dyn ClientCrypto, version: Version, dcid: &ConnectionId) -> bool {
+        self.initial = crypto.initial_keys(version, dcid, Side::Client);
+        self.streams[Space::Initial.index()].restart();
+        self.initial.is_some()
+    }
+
+    /// True when packets of `space` can be sealed.
+    pub(crate) fn has(&self, space: Space) -> bool {
+        match space {
+            Space::Initial => self.initial.is_some(),
+            Space::Handshake => self.handshake.is_some(),
+            Space::Data => self.one_rtt.is_some(),
+        }
+    }
+
+    /// RFC 9001 §4.9: the keys of `space` are not needed any more.
+    pub(crate) fn discard(&mut self, space: Space) {
+        match space {
+            Space::Initial => self.initial = None,
+            Space::Handshake => self.handshake = None,
+            Space::Data => {}
+        }
+        self.streams[space.index()] = CryptoStream::default();
+    }
+
+    /// The CRYPTO stream of `space`.
+    pub(crate) fn stream(&mut self, space: Space) -> &mut CryptoStream {
+        &mut self.streams[space.index()]
+    }
+
+    /// A CRYPTO frame; the handshake goes as far as it can.
+    pub(crate) fn on_crypto(&mut self, space: Space, offset: u64, data: &[u8]) -> Result<Progress, TransportError> {
+        let mut inbox = std::mem::take(&mut self.inbox);
+        inbox.clear();
+        let result = self.streams[space.index()].on_data(offset, data, &mut inbox).and_then(|()| {
+            if inbox.is_empty() {
+                return Ok(Progress::default());
+            }
+            self.session.read(&inbox)?;
+            self.drive()
+        });
+        self.inbox = inbox;
+        result
+    }
+
+    /// Collects what the session wants to send.
+    pub(crate) fn drive(&mut self) -> Result<Progress, TransportError> {
+        let mut progress = Progress::default();
+        let mut out = Vec::new();
+        let was_handshaking = self.one_rtt.is_none() || self.session.is_handshaking();
+        loop {
+            out.clear();
+            let change = self.session.write(&mut out);
+            self.streams[self.writing.index()].push(&out);
+            match change {
+                Some(KeyChange::Handshake(keys)) => {
+                    // RFC 9001 §4.1.3: nothing of the level below may be left over.
+                    if self.streams[Space::Initial.index()].has_gap() {
+                        return Err(TransportError::new(Code::PROTOCOL_VIOLATION, "Initial CRYPTO beyond its level"));
+                    }
+                    self.handshake = Some(keys);
+                    self.writing = Space::Handshake;
+                    progress.handshake_keys = true;
+                }
+                Some(KeyChange::OneRtt { keys, next }) => {
+                    self.one_rtt = Some(OneRtt::new(keys, next));
+                    self.writing = Space::Data;
+                    progress.one_rtt_keys = true;
+                }
+                None => break,
+            }
+        }
+        progress.complete = self.one_rtt.is_some()
+            && !self.session.is_handshaking()
+            && (was_handshaking || progress.one_rtt_keys);
+        Ok(progress)
+    }
+
+    /// Removes the protection of `packet`, in place. `number_at` is where the packet number begins,
+    /// `largest` the largest number received in the space.
+    pub(crate) fn open(
+        &mut self,
+        kind: PacketType,
+        packet: &mut [u8],
+        number_at: usize,
+        largest: Option<u64>,
+        now: Time,
+    ) -> Result<Opened, OpenError> {
+        let space = kind.space();
+        let header_key = match space {
+            Space::Initial => self.initial.as_ref().map(|k| &*k.remote.header),
+            Space::Handshake => self.handshake.as_ref().map(|k| &*k.remote.header),
+            Space::Data => self.one_rtt.as_ref().map(OneRtt::header),
+        };
+        let Some(header_key) = header_key else {
+            let later = space > self.writing || (space == Space::Data && self.one_rtt.is_none());
+            return Err(if later { OpenError::TooEarly } else { OpenError::Dropped });
+        };
+        // RFC 9001 §5.4.2: the sample lies four bytes behind the start of the number, whatever its length.
+        let sample_at = number_at + 4;
+        if packet.len() < sample_at + header_key.sample_len() {
+            return Err(OpenError::Dropped);
+        }
+        let (head, tail) = packet.split_at_mut(sample_at);
+        let (first, rest) = head.split_at_mut(1);
+        let sample = &tail[..header_key.sample_len()];
+        header_key.unprotect(sample, &mut first[0], &mut rest[number_at - 1..]);
+        let first = packet[0];
+        let number_len = usize::from(first & 0b11) + 1;
+        let payload_at = number_at + number_len;
+        let truncated = packet[number_at..payload_at].iter().fold(0, |n, b| n << 8 | u32::from(*b));
+        let number = packet_number::expand(truncated, number_len, largest);
+
+        let (header, payload) = packet.split_at_mut(payload_at);
+        let opened = match space {
+            Space::Initial => self.initial.as_ref().and_then(|k| k.remote.packet.open(number, header, payload)),
+            Space::Handshake => self.handshake.as_ref().and_then(|k| k.remote.packet.open(number, header, payload)),
+            Space::Data => self.one_rtt.as_mut().and_then(|k| k.open(number, header, payload, now)),
+        };
+        let Some(len) = opened else {
+            return Err(self.failed(space));
+        };
+        // RFC 9000 §17.2, §17.3.1: reserved bits are checked once the packet is authentic.
+        let reserved = if kind == PacketType::OneRtt { 0b0001_1000 } else { 0b0000_1100 };
+        if first & reserved != 0 {
+            return Err(OpenError::Fatal(TransportError::new(Code::PROTOCOL_VIOLATION, "reserved bits in the header")));
+        }
+        Ok(Opened { number, payload: (payload_at, payload_at + len) })
+    }
+
+    /// RFC 9001 §6.6: forgeries are counted over all keys of the connection.
+    fn failed(&mut self, space: Space) -> OpenError {
+        self.failures += 1;
+        let limit = match space {
+            Space::Data => self.one_rtt.as_ref().map(|k| k.integrity_limit()),
+            Space::Handshake => self.handshake.as_ref().map(|k| k.remote.packet.integrity_limit()),
+            Space::Initial => self.initial.as_ref().map(|k| k.remote.packet.integrity_limit()),
+        };
+        if limit.is_some_and(|limit| self.failures > limit) {
+            return OpenError::Fatal(TransportError::new(Code::AEAD_LIMIT_REACHED, "too many forged packets"));
+        }
+        OpenError::Dropped
+    }
+
+    /// Bytes that sealing adds to a packet of `space`.
+    pub(crate) fn tag_len(&self, space: Space) -> usize {
+        match space {
+            Space::Initial => self.initial.as_ref().map(|k| k.local.packet.tag_len()),
+            Space::Handshake => self.handshake.as_ref().map(|k| k.local.packet.tag_len()),
+            Space::Data => self.one_rtt.as_ref().map(OneRtt::tag_len),
+        }
+        .unwrap_or(16)
+    }
+
+    /// The key phase bit of 1-RTT packets.
+    pub(crate) fn phase(&self) -> bool {
+        self.one_rtt.as_ref().is_some_and(OneRtt::phase)
+    }
+
+    /// Seals `packet` in place; its last bytes, [`tag_len`](Self::tag_len) of them, receive the tag.
+    ///
+    /// # Panics
+    /// When there are no keys for the space: `tx` asks [`has`](Self::has) first.
+    pub(crate) fn seal(&mut self, packet: &mut [u8], at: &Unsealed) {
+        let sealing = match at.space {
+            Space::Initial => self.initial.as_ref().map(|k| (&*k.local.packet, &*k.local.header)),
+            Space::Handshake => self.handshake.as_ref().map(|k| (&*k.local.packet, &*k.local.header)),
+            Space::Data => self.one_rtt.as_mut().map(|k| k.sealing(at.number)),
+        };
+        let (packet_key, header_key) = sealing.expect("a packet is only built when its keys are there");
+        let payload_at = at.number_at + at.number_len;
+        let (header, payload) = packet.split_at_mut(payload_at);
+        packet_key.seal(at.number, header, payload);
+        let (head, tail) = packet.split_at_mut(at.number_at + 4);
+        let (first, rest) = head.split_at_mut(1);
+        let number = &mut rest[at.number_at - 1..][..at.number_len];
+        header_key.protect(&tail[..header_key.sample_len()], &mut first[0], number);
+    }
+
+    /// A 1-RTT packet was acknowledged.
+    pub(crate) fn on_acked(&mut self, largest: u64) {
+        if let Some(keys) = &mut self.one_rtt {
+            keys.on_acked(largest);
+        }
+    }
+
+    /// Starts a key update, if RFC 9001 §6.1 allows one now.
+    pub(crate) fn update(&mut self, now: Time) -> bool {
+        self.one_rtt.as_mut().is_some_and(|k| k.update(now))
+    }
+
+    /// Key generations that were left behind.
+    pub(crate) fn updates(&self) -> u64 {
+        self.one_rtt.as_ref().map_or(0, OneRtt::updates)
+    }
+
+    /// Before a packet is sealed: updates the keys ahead of their confidentiality limit.
+    pub(crate) fn before_seal(&mut self, confirmed: bool, now: Time) -> Result<(), TransportError> {
+        let Some(keys) = &mut self.one_rtt else { return Ok(()) };
+        keys.keep_within_limit(confirmed, now)
+    }
+
+    pub(crate) fn deadline(&self, pto: Duration) -> Option<(Time, Reason)> {
+        self.one_rtt.as_ref().and_then(|k| k.deadline(pto)).map(|t| (t, Reason::Keys))
+    }
+
+    pub(crate) fn on_time(&mut self, now: Time, pto: Duration) {
+        if let Some(keys) = &mut self.one_rtt {
+            keys.on_time(now, pto);
+        }
+    }
+}
+
+impl std::fmt::Debug for KeyRing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeyRing").field("writing", &self.writing).field("failures", &self.failures).finish_non_exhaustive()
+    }
+}

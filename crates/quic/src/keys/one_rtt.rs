@@ -1,0 +1,151 @@
+use quickset_base::{Duration, Time};
+use quickset_wire::TransportErrorCode as Code;
+
+use super::{HeaderKey, Keys, NextKeys, PacketKey, PacketKeys, Sealing};
+use crate::TransportError;
+
+/// The key phase bit in the first byte of a short header (RFC 9000 §17.3.1).
+const KEY_PHASE: u8 = 0b0000_0100;
+
+/// 1-RTT keys: the generation in use, the one before and the one after (RFC 9001 §6).
+pub(super) struct OneRtt {
+    local: Sealing,
+    remote: Sealing,
+    next: PacketKeys,
+    generator: Box<dyn NextKeys>,
+    previous: Option<Previous>,
+    generation: u64,
+    /// The first packet sealed with the generation in use, once there is one.
+    first_sealed: Option<u64>,
+    /// The least packet number opened with the generation in use.
+    first_opened: Option<u64>,
+    sealed: u64,
+    /// The peer acknowledged a packet of the generation in use.
+    proven: bool,
+}
+
+struct Previous {
+    remote: Box<dyn PacketKey>,
+    /// When the generation in use was first opened; the old one is kept a while longer.
+    superseded: Option<Time>,
+}
+
+impl OneRtt {
+    pub(super) fn new(keys: Keys, mut generator: Box<dyn NextKeys>) -> Self {
+        Self {
+            local: keys.local,
+            remote: keys.remote,
+            next: generator.next(),
+            generator,
+            previous: None,
+            generation: 0,
+            first_sealed: None,
+            first_opened: None,
+            sealed: 0,
+            proven: false,
+        }
+    }
+
+    pub(super) fn header(&self) -> &dyn HeaderKey {
+        &*self.remote.header
+    }
+
+    pub(super) fn tag_len(&self) -> usize {
+        self.local.packet.tag_len()
+    }
+
+    pub(super) fn integrity_limit(&self) -> u64 {
+        self.remote.packet.integrity_limit()
+    }
+
+    pub(super) fn phase(&self) -> bool {
+        self.generation % 2 == 1
+    }
+
+    pub(super) fn updates(&self) -> u64 {
+        self.generation
+    }
+
+    pub(super) fn sealing(&mut self, number: u64) -> (&dyn PacketKey, &dyn HeaderKey) {
+        self.first_sealed.get_or_insert(number);
+        self.sealed += 1;
+        (&*self.local.packet, &*self.local.header)
+    }
+
+    pub(super) fn open(&mut self, number: u64, header: &[u8], payload: &mut [u8], now: Time) -> Option<usize> {
+        if (header[0] & KEY_PHASE != 0) == self.phase() {
+            let len = self.remote.packet.open(number, header, payload)?;
+            if self.first_opened.is_none() {
+                if let Some(previous) = &mut self.previous {
+                    previous.superseded = Some(now);
+                }
+            }
+            self.first_opened = Some(self.first_opened.map_or(number, |n| n.min(number)));
+            return Some(len);
+        }
+        // RFC 9001 §6.5: the other phase is the old generation below the first number of this one, and
+        // the next generation above it. Until this generation was seen, both are the old one.
+        let old = self.first_opened.is_none_or(|first| number < first);
+        if old && (self.previous.is_some() || self.first_opened.is_some()) {
+            return self.previous.as_ref()?.remote.open(number, header, payload);
+        }
+        let len = self.next.remote.open(number, header, payload)?;
+        // The peer updated its keys; ours follow (RFC 9001 §6.2).
+        self.rotate();
+        self.first_opened = Some(number);
+        if let Some(previous) = &mut self.previous {
+            previous.superseded = Some(now);
+        }
+        Some(len)
+    }
+
+    fn rotate(&mut self) {
+        let after = self.generator.next();
+        let PacketKeys { local, remote } = std::mem::replace(&mut self.next, after);
+        self.local.packet = local;
+        let remote = std::mem::replace(&mut self.remote.packet, remote);
+        self.previous = Some(Previous { remote, superseded: None });
+        self.generation += 1;
+        self.first_sealed = None;
+        self.first_opened = None;
+        self.sealed = 0;
+        self.proven = false;
+    }
+
+    pub(super) fn on_acked(&mut self, largest: u64) {
+        self.proven |= self.first_sealed.is_some_and(|first| largest >= first);
+    }
+
+    /// RFC 9001 §6.1: not before a packet of the generation in use was acknowledged, nor while the one
+    /// before may still be needed (§6.5).
+    pub(super) fn update(&mut self, _now: Time) -> bool {
+        let may = self.proven && self.previous.is_none();
+        if may {
+            self.rotate();
+        }
+        may
+    }
+
+    pub(super) fn keep_within_limit(&mut self, confirmed: bool, now: Time) -> Result<(), TransportError> {
+        let limit = self.local.packet.confidentiality_limit();
+        // An update takes a round trip or three; an eighth of the limit is left for it.
+        if confirmed && self.sealed >= limit - limit / 8 {
+            self.update(now);
+        }
+        if self.sealed >= limit {
+            return Err(TransportError::new(Code::AEAD_LIMIT_REACHED, "no fresh keys in time"));
+        }
+        Ok(())
+    }
+
+    /// RFC 9001 §6.5: old keys are kept for three PTOs after the first packet under new ones.
+    pub(super) fn deadline(&self, pto: Duration) -> Option<Time> {
+        self.previous.as_ref().and_then(|p| p.superseded).map(|t| t + 3 * pto)
+    }
+
+    pub(super) fn on_time(&mut self, now: Time, pto: Duration) {
+        if self.deadline(pto).is_some_and(|t| t <= now) {
+            self.previous = None;
+        }
+    }
+}

@@ -1,0 +1,64 @@
+use std::collections::VecDeque;
+
+use quickset_base::{Duration, Time};
+
+use crate::ack::RangeSet;
+
+/// Packets declared lost not long ago, in case they are acknowledged after all.
+#[derive(Debug, Default)]
+pub(super) struct Late {
+    // By number.
+    lost: VecDeque<Lost>,
+}
+
+/// A packet that was declared lost.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lost {
+    pub(super) number: u64,
+    pub(super) declared: Time,
+    /// How much larger the largest acknowledged number was then.
+    pub(super) behind: u64,
+    /// Whether the time threshold condemned it rather than the packet threshold.
+    pub(super) by_time: bool,
+}
+
+impl Late {
+    /// A packet was declared lost; numbers come in order.
+    pub(super) fn push(&mut self, lost: Lost) {
+        if self.lost.len() == KEPT {
+            self.lost.pop_front();
+        }
+        self.lost.push_back(lost);
+    }
+
+    /// Forgets what was declared lost more than `age` ago.
+    pub(super) fn expire(&mut self, now: Time, age: Duration) {
+        while self.lost.front().is_some_and(|lost| now.since(lost.declared) > age) {
+            self.lost.pop_front();
+        }
+    }
+
+    /// The least number it may be worth to look for.
+    #[inline]
+    pub(super) fn first(&self) -> Option<u64> {
+        self.lost.front().map(|lost| lost.number)
+    }
+
+    /// Takes out what is acknowledged by `ranges`.
+    pub(super) fn take(&mut self, ranges: &RangeSet, mut found: impl FnMut(&Lost)) {
+        self.lost.retain(|lost| {
+            let acked = ranges.contains(lost.number);
+            if acked {
+                found(lost);
+            }
+            !acked
+        });
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.lost.clear();
+    }
+}
+
+/// Packets remembered at most: what comes later than so many losses is not worth knowing.
+const KEPT: usize = 128;

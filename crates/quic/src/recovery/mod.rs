@@ -1,0 +1,508 @@
+//! Loss detection (RFC 9002): what was sent, what became of it, how long a round trip takes.
+//!
+//! *In:* each sent packet with the tokens of its frames; the acknowledgements of a received batch,
+//! [merged](crate::ack::Merged); timers. *Out:* [`Settled`]: tokens acknowledged or lost, for `conn` to hand
+//! back to the rooms, and the packets that congestion control hears of. No stream is ever named here.
+//!
+//! Invariants: each token leaves exactly once, acknowledged or lost, until its space is discarded; the
+//! bytes in flight are those of outstanding packets; work per acknowledgement is in proportion to what
+//! it newly acknowledges or loses, never to the window.
+
+mod late;
+mod rtt;
+mod sent;
+mod streak;
+#[cfg(test)]
+mod tests;
+
+use quickset_base::{Duration, Reason, Time};
+use quickset_wire::{Side, Space, TransportErrorCode};
+
+pub(crate) use rtt::Rtt;
+pub(crate) use sent::SentPacket;
+
+use crate::ack::Merged;
+use crate::cc;
+use crate::error::TransportError;
+use crate::token::Token;
+use late::{Late, Lost};
+use rtt::GRANULARITY;
+use sent::{Place, Ring};
+use streak::Streak;
+
+/// The loss detection of a connection, over its three packet number spaces.
+#[derive(Debug)]
+pub(crate) struct Recovery {
+    spaces: [Numbers; 3],
+    rtt: Rtt,
+    first_sample: Option<Time>,
+    in_flight: u64,
+    pto_count: u32,
+    // The peer's max_ack_delay (RFC 9000 §18.2).
+    max_ack_delay: Duration,
+    confirmed: bool,
+    // The peer is known to have validated our address, so that it never waits for us to speak.
+    peer_is_sure: bool,
+    // When a timer was last set going: what a client's probe timeout with nothing in flight counts from.
+    touched: Time,
+    spurious: u64,
+    packet_threshold: u64,
+    // The time threshold in eighths of a round trip.
+    time_threshold: u32,
+}
+
+/// One packet number space.
+#[derive(Debug, Default)]
+struct Numbers {
+    sent: Ring,
+    late: Late,
+    streak: Streak,
+    largest_acked: Option<u64>,
+    // When the last packet left that elicits.
+    last_eliciting: Time,
+    // When the oldest packet is lost if it is not acknowledged by then.
+    loss_time: Option<Time>,
+    discarded: bool,
+}
+
+/// What became of packets: a buffer that `conn` drains and uses again.
+#[derive(Debug, Default)]
+pub(crate) struct Settled {
+    /// What arrived.
+    pub(crate) acked: Vec<Token>,
+    /// What did not, or is to be sent again as a probe.
+    pub(crate) lost: Vec<Token>,
+    /// Acknowledged packets that were in flight, oldest first.
+    pub(crate) acked_packets: Vec<cc::Packet>,
+    /// Lost packets that were in flight, oldest first.
+    pub(crate) lost_packets: Vec<cc::Packet>,
+    /// Bytes in flight before.
+    pub(crate) prior_in_flight: u64,
+    /// A sample of the round-trip time.
+    pub(crate) rtt: Option<Duration>,
+    /// The losses establish persistent congestion (RFC 9002 §7.6).
+    pub(crate) persistent: bool,
+    /// Packets acknowledged that had been declared lost.
+    pub(crate) spurious: u64,
+}
+
+impl Settled {
+    /// True when congestion control has something to hear.
+    pub(crate) fn has_feedback(&self) -> bool {
+        !self.acked_packets.is_empty() || !self.lost_packets.is_empty() || self.spurious > 0
+    }
+
+    /// Forgets everything and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.acked.clear();
+        self.lost.clear();
+        self.acked_packets.clear();
+        self.lost_packets.clear();
+        self.prior_in_flight = 0;
+        self.rtt = None;
+        self.persistent = false;
+        self.spurious = 0;
+    }
+}
+
+/// What a timer brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It was early.
+    Nothing,
+    /// Packets were declared lost.
+    Lost,
+    /// A probe timeout: one or two packets that elicit should be sent in this space, whatever the window
+    /// says (RFC 9002 §6.2.4).
+    Probe(Space),
+}
+
+impl Recovery {
+    /// Nothing sent. `initial_rtt` is assumed until there is a sample.
+    pub(crate) fn new(side: Side, initial_rtt: Duration) -> Self {
+        Self {
+            spaces: Default::default(),
+            rtt: Rtt::new(initial_rtt),
+            first_sample: None,
+            in_flight: 0,
+            pto_count: 0,
+            max_ack_delay: DEFAULT_MAX_ACK_DELAY,
+            confirmed: false,
+            peer_is_sure: side.is_server(),
+            touched: Time::ZERO,
+            spurious: 0,
+            packet_threshold: PACKET_THRESHOLD,
+            time_threshold: TIME_THRESHOLD,
+        }
+    }
+
+    /// The peer's max_ack_delay is known.
+    pub(crate) fn set_peer(&mut self, max_ack_delay: Duration) {
+        self.max_ack_delay = max_ack_delay;
+    }
+
+    /// The handshake is confirmed (RFC 9001 §4.1.2).
+    pub(crate) fn confirmed(&mut self) {
+        self.confirmed = true;
+        self.peer_is_sure = true;
+    }
+
+    /// The least number of `space` that was not used.
+    #[inline]
+    pub(crate) fn next_number(&self, space: Space) -> u64 {
+        self.spaces[space.index()].sent.next()
+    }
+
+    /// The largest number of `space` that the peer acknowledged.
+    #[inline]
+    pub(crate) fn largest_acked(&self, space: Space) -> Option<u64> {
+        self.spaces[space.index()].largest_acked
+    }
+
+    /// Bytes in flight, of all spaces.
+    #[inline]
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// Packets declared lost, so far, that were acknowledged after all.
+    pub(crate) fn spurious_losses(&self) -> u64 {
+        self.spurious
+    }
+
+    /// The round-trip time.
+    #[inline]
+    pub(crate) fn rtt(&self) -> &Rtt {
+        &self.rtt
+    }
+
+    /// The probe timeout of `space` without back-off (RFC 9002 §6.2.1).
+    pub(crate) fn pto(&self, space: Space) -> Duration {
+        // The peer delays no acknowledgement of a handshake packet.
+        self.rtt.pto() + if space == Space::Data { self.max_ack_delay } else { Duration::ZERO }
+    }
+
+    /// A packet left with the frames of `tokens`, which are taken over. Its number is at least
+    /// [`next_number`](Self::next_number); numbers left out on purpose (RFC 9000 §21.4) must not be acknowledged.
+    #[inline]
+    pub(crate) fn on_sent(&mut self, space: Space, packet: SentPacket, tokens: &mut Vec<Token>) {
+        let numbers = &mut self.spaces[space.index()];
+        debug_assert!(!numbers.discarded, "a packet of a space that is gone");
+        numbers.sent.push(&packet, tokens);
+        if packet.in_flight {
+            self.in_flight += packet.bytes as u64;
+        }
+        if packet.eliciting {
+            numbers.last_eliciting = packet.now;
+            self.touched = packet.now;
+        }
+    }
+
+    /// The peer acknowledged packets of `space`.
+    ///
+    /// # Errors
+    /// PROTOCOL_VIOLATION for packets that were never sent (RFC 9000 §13.1).
+    pub(crate) fn on_ack(
+        &mut self,
+        space: Space,
+        ack: &Merged,
+        now: Time,
+        out: &mut Settled,
+    ) -> Result<(), TransportError> {
+        let Some(largest) = ack.largest() else { return Ok(()) };
+        let numbers = &mut self.spaces[space.index()];
+        if numbers.discarded {
+            return Ok(());
+        }
+        if largest >= numbers.sent.next() {
+            return Err(never_sent());
+        }
+        // RFC 9001 §4.1.2, RFC 9002 §6.2.2.1: who acknowledges a Handshake packet has validated us.
+        self.peer_is_sure |= space == Space::Handshake;
+        numbers.largest_acked = numbers.largest_acked.max(Some(largest));
+
+        out.prior_in_flight = self.in_flight;
+        self.find_late(space, ack, now, out);
+        let newly = self.settle_acked(space, ack, out);
+        if newly.is_err() {
+            self.spaces[space.index()].sent.trim();
+        }
+        let Some(newest) = newly? else { return Ok(()) };
+        if newest.number == largest && newest.any_eliciting {
+            self.sample(space, now.since(newest.sent), ack.delay(), now);
+            out.rtt = Some(self.rtt.latest());
+        }
+        self.detect_lost(space, now, out);
+        self.spaces[space.index()].sent.trim();
+        // RFC 9002 §6.2.1: a client backs off until it knows that the server is not waiting for it.
+        if self.peer_is_sure {
+            self.pto_count = 0;
+        }
+        self.touched = now;
+        Ok(())
+    }
+
+    /// When [`on_time`](Self::on_time) is due. A server that may send nothing more to an address that is not
+    /// validated sets no probe timer: `may_probe` is false (RFC 9002 §6.2.2.1).
+    pub(crate) fn deadline(&self, may_probe: bool) -> Option<(Time, Reason)> {
+        if let Some((time, _)) = self.loss_time() {
+            return Some((time, Reason::LossTime));
+        }
+        let (time, _) = if may_probe { self.pto_time()? } else { return None };
+        Some((time, Reason::Pto))
+    }
+
+    /// The time has come, or perhaps not.
+    pub(crate) fn on_time(&mut self, now: Time, may_probe: bool, out: &mut Settled) -> Outcome {
+        if let Some((time, space)) = self.loss_time() {
+            if time > now {
+                return Outcome::Nothing;
+            }
+            out.prior_in_flight = self.in_flight;
+            self.detect_lost(space, now, out);
+            self.spaces[space.index()].sent.trim();
+            return Outcome::Lost;
+        }
+        match self.pto_time() {
+            Some((time, space)) if may_probe && time <= now => {
+                self.pto_count += 1;
+                self.touched = now;
+                Outcome::Probe(space)
+            }
+            _ => Outcome::Nothing,
+        }
+    }
+
+    /// Takes the tokens of the oldest packet of `space` that still holds any, for a probe to carry anew: to
+    /// their rooms they are lost. The packet stays, for what its acknowledgement tells of the path.
+    /// False when there is none, and new data or a PING must do (RFC 9002 §6.2.4).
+    pub(crate) fn probe_tokens(&mut self, space: Space, lost: &mut Vec<Token>) -> bool {
+        self.spaces[space.index()].sent.take_oldest(lost)
+    }
+
+    /// The keys of `space` are gone: its packets leave flight, and nobody asks for their frames any more
+    /// (RFC 9002 §6.4).
+    pub(crate) fn discard(&mut self, space: Space, now: Time) {
+        self.in_flight -= self.forget(space, None);
+        self.spaces[space.index()].discarded = true;
+        self.pto_count = 0;
+        self.touched = now;
+    }
+
+    /// Every packet of `space` is lost for a reason that is not congestion: rejected 0-RTT (RFC 9001 §4.6.2).
+    pub(crate) fn void(&mut self, space: Space, lost: &mut Vec<Token>) {
+        self.in_flight -= self.forget(space, Some(lost));
+    }
+
+    /// Retry: the Initial packets are void, and their frames begin anew by themselves; numbers go on
+    /// (RFC 9000 §17.2.5.3, RFC 9002 §6.3).
+    pub(crate) fn restart(&mut self) {
+        self.in_flight -= self.forget(Space::Initial, None);
+        self.pto_count = 0;
+    }
+
+    /// Debug invariants.
+    pub(crate) fn check(&self) {
+        for numbers in &self.spaces {
+            numbers.sent.check();
+        }
+        let counted: u64 = self.spaces.iter().map(|n| n.sent.count_in_flight()).sum();
+        debug_assert_eq!(counted, self.in_flight, "bytes in flight");
+    }
+
+    fn forget(&mut self, space: Space, lost: Option<&mut Vec<Token>>) -> u64 {
+        let numbers = &mut self.spaces[space.index()];
+        numbers.late.clear();
+        numbers.streak.reset();
+        numbers.loss_time = None;
+        numbers.sent.clear(lost)
+    }
+
+    /// Settles what `ack` newly acknowledges, oldest first.
+    fn settle_acked(
+        &mut self,
+        space: Space,
+        ack: &Merged,
+        out: &mut Settled,
+    ) -> Result<Option<Newest>, TransportError> {
+        let numbers = &mut self.spaces[space.index()];
+        let base = numbers.sent.base();
+        let mut newest: Option<Newest> = None;
+        let mut any_eliciting = false;
+        // Old ranges, below the ring, need no look.
+        let known = ack.ranges().iter().take_while(|range| *range.end() >= base).count();
+        for range in ack.ranges().iter().rev().skip(ack.ranges().len() - known) {
+            let mut at = (*range.start()).max(base);
+            while at <= *range.end() {
+                let sent = match numbers.sent.place(at) {
+                    Place::SettledUntil(next) => {
+                        at = next;
+                        continue;
+                    }
+                    // RFC 9000 §21.4: only who acknowledges blindly names a number that was left out.
+                    Place::Skipped => return Err(never_sent()),
+                    Place::Outstanding(sent) => sent,
+                };
+                let gone = numbers.sent.settle(at, &mut out.acked);
+                any_eliciting |= gone.eliciting;
+                numbers.streak.on_acked(at);
+                newest = Some(Newest { number: at, sent, any_eliciting });
+                if gone.in_flight {
+                    self.in_flight -= gone.packet.bytes;
+                    out.acked_packets.push(gone.packet);
+                }
+                at += 1;
+            }
+        }
+        if let Some(newest) = &newest {
+            for other in Space::ALL.into_iter().filter(|other| *other != space) {
+                self.spaces[other.index()].streak.on_acked_elsewhere(newest.sent);
+            }
+        }
+        Ok(newest)
+    }
+
+    /// Packets that were declared lost and are acknowledged: the thresholds were too small for this path, and
+    /// grow within bounds (RFC 9002 §6.1.1, §6.1.2).
+    fn find_late(&mut self, space: Space, ack: &Merged, now: Time, out: &mut Settled) {
+        let forgotten_after = 3 * self.rtt.pto();
+        let late = &mut self.spaces[space.index()].late;
+        late.expire(now, forgotten_after);
+        if late.first().is_none() {
+            return;
+        }
+        let (mut packets, mut time) = (self.packet_threshold, self.time_threshold);
+        late.take(ack.ranges(), |lost| {
+            out.spurious += 1;
+            if lost.by_time {
+                time = time.max(self.time_threshold + 1);
+            } else {
+                packets = packets.max(lost.behind + 1);
+            }
+        });
+        if out.spurious > 0 {
+            self.spaces[space.index()].streak.reset();
+        }
+        self.spurious += out.spurious;
+        self.packet_threshold = packets.min(MAX_PACKET_THRESHOLD);
+        self.time_threshold = time.min(MAX_TIME_THRESHOLD);
+    }
+
+    fn sample(&mut self, space: Space, latest: Duration, delay: Duration, now: Time) {
+        // RFC 9002 §5.3: the delay of Initial packets is none; until the handshake is confirmed the peer may
+        // have waited for keys, longer than it promised.
+        let delay = match space {
+            Space::Initial => Duration::ZERO,
+            Space::Handshake | Space::Data if self.confirmed => delay.min(self.max_ack_delay),
+            Space::Handshake | Space::Data => delay,
+        };
+        self.rtt.sample(latest, delay);
+        self.first_sample.get_or_insert(now);
+    }
+
+    /// Declares lost what is old enough by either threshold (RFC 9002 §6.1).
+    fn detect_lost(&mut self, space: Space, now: Time, out: &mut Settled) {
+        let delay = self.rtt.loss_delay(self.time_threshold);
+        let period = self.persistent_period();
+        let numbers = &mut self.spaces[space.index()];
+        numbers.loss_time = None;
+        let Some(largest) = numbers.largest_acked else { return };
+        let mut at = numbers.sent.base();
+        while at < largest && at < numbers.sent.next() {
+            let sent = match numbers.sent.place(at) {
+                Place::SettledUntil(next) => {
+                    at = next;
+                    continue;
+                }
+                Place::Skipped => {
+                    at += 1;
+                    continue;
+                }
+                Place::Outstanding(sent) => sent,
+            };
+            let behind = largest - at;
+            let too_far = behind >= self.packet_threshold;
+            if !too_far && sent + delay > now {
+                // Whatever was sent later is not lost either.
+                numbers.loss_time = Some(sent + delay);
+                return;
+            }
+            let gone = numbers.sent.settle(at, &mut out.lost);
+            numbers.late.push(Lost { number: at, declared: now, behind, by_time: !too_far });
+            if gone.in_flight {
+                self.in_flight -= gone.packet.bytes;
+                out.lost_packets.push(gone.packet);
+            }
+            // RFC 9002 §7.6.2: only what was sent after the first sample, since before the period is a guess.
+            if gone.eliciting && self.first_sample.is_some_and(|first| sent > first) {
+                if numbers.streak.on_lost(at, sent) >= period {
+                    out.persistent = true;
+                }
+            }
+            at += 1;
+        }
+        if out.persistent {
+            self.spaces[space.index()].streak.reset();
+            self.rtt.forget_min();
+            self.packet_threshold = PACKET_THRESHOLD;
+            self.time_threshold = TIME_THRESHOLD;
+        }
+    }
+
+    /// RFC 9002 §7.6.1.
+    fn persistent_period(&self) -> Duration {
+        3 * (self.rtt.smoothed() + (4 * self.rtt.var()).max(GRANULARITY) + self.max_ack_delay)
+    }
+
+    fn loss_time(&self) -> Option<(Time, Space)> {
+        let times = Space::ALL.into_iter().filter_map(|s| Some((self.spaces[s.index()].loss_time?, s)));
+        times.min_by_key(|(time, _)| *time)
+    }
+
+    /// When and in which space a probe is due (RFC 9002 §6.2.1, §A.8).
+    fn pto_time(&self) -> Option<(Time, Space)> {
+        let factor = 1 << self.pto_count.min(MAX_BACKOFF);
+        let of = |space: Space| {
+            let numbers = &self.spaces[space.index()];
+            // RFC 9002 §6.2.1: 1-RTT packets are probed for only when the peer surely can read them.
+            let waits = numbers.sent.eliciting() > 0 && (space != Space::Data || self.confirmed);
+            waits.then(|| (numbers.last_eliciting + self.pto(space) * factor, space))
+        };
+        let earliest = Space::ALL.into_iter().filter_map(of).min_by_key(|(time, _)| *time);
+        if earliest.is_some() || self.peer_is_sure {
+            return earliest;
+        }
+        // RFC 9002 §6.2.2.1: the server may be out of credit and wait for us, so a client goes on probing.
+        let handshake = &self.spaces[Space::Handshake.index()];
+        let has_handshake_keys = handshake.sent.next() > 0 || self.spaces[Space::Initial.index()].discarded;
+        let space = if has_handshake_keys { Space::Handshake } else { Space::Initial };
+        let begun = self.spaces[Space::Initial.index()].sent.next() > 0;
+        begun.then(|| (self.touched + self.pto(space) * factor, space))
+    }
+}
+
+/// The newest packet that an acknowledgement settled.
+#[derive(Clone, Copy, Debug)]
+struct Newest {
+    number: u64,
+    sent: Time,
+    // Of it and all that were settled with it.
+    any_eliciting: bool,
+}
+
+fn never_sent() -> TransportError {
+    TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, "an acknowledgement of a packet never sent")
+}
+
+/// RFC 9000 §18.2.
+const DEFAULT_MAX_ACK_DELAY: Duration = Duration::from_millis(25);
+/// RFC 9002 §6.1.1: packets that may overtake another before that one is lost.
+const PACKET_THRESHOLD: u64 = 3;
+/// As far as reordering that we have seen may raise it.
+const MAX_PACKET_THRESHOLD: u64 = 128;
+/// RFC 9002 §6.1.2: 9/8 of a round trip.
+const TIME_THRESHOLD: u32 = 9;
+/// As far as reordering that we have seen may raise it: two round trips.
+const MAX_TIME_THRESHOLD: u32 = 16;
+/// Probe timeouts double so often at most; the idle timeout ends what is left.
+const MAX_BACKOFF: u32 = 16;

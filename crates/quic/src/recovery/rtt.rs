@@ -1,0 +1,90 @@
+use quickset_base::Duration;
+
+/// The round-trip time as RFC 9002 §5 estimates it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rtt {
+    latest: Duration,
+    min: Duration,
+    smoothed: Duration,
+    var: Duration,
+    sampled: bool,
+    // The next sample replaces the minimum.
+    forget_min: bool,
+}
+
+impl Rtt {
+    /// No sample yet: `initial` is assumed (RFC 9002 §6.2.2).
+    pub(crate) fn new(initial: Duration) -> Self {
+        let (smoothed, var) = (initial, initial / 2);
+        Self { latest: initial, min: initial, smoothed, var, sampled: false, forget_min: true }
+    }
+
+    /// Takes a sample; `ack_delay` is already bounded as RFC 9002 §5.3 wants it for this packet.
+    pub(crate) fn sample(&mut self, latest: Duration, ack_delay: Duration) {
+        self.latest = latest;
+        // RFC 9002 §5.2: the minimum ignores what the peer says of its delay.
+        self.min = if self.forget_min { latest } else { self.min.min(latest) };
+        self.forget_min = false;
+        if !self.sampled {
+            self.sampled = true;
+            self.smoothed = latest;
+            self.var = latest / 2;
+            return;
+        }
+        // RFC 9002 §5.3: a delay that would take the sample below the minimum is not believed.
+        let adjusted = if latest >= self.min + ack_delay { latest - ack_delay } else { latest };
+        self.var = (3 * self.var + self.smoothed.abs_diff(adjusted)) / 4;
+        self.smoothed = (7 * self.smoothed + adjusted) / 8;
+    }
+
+    /// After persistent congestion the path may be another one (RFC 9002 §5.2).
+    pub(crate) fn forget_min(&mut self) {
+        self.forget_min = true;
+    }
+
+    /// The last sample.
+    #[inline]
+    pub(crate) fn latest(&self) -> Duration {
+        self.latest
+    }
+
+    /// The least sample; what is assumed before there is one.
+    #[inline]
+    pub(crate) fn min(&self) -> Duration {
+        self.min
+    }
+
+    /// The weighted mean.
+    #[inline]
+    pub(crate) fn smoothed(&self) -> Duration {
+        self.smoothed
+    }
+
+    /// The mean deviation.
+    #[inline]
+    pub(crate) fn var(&self) -> Duration {
+        self.var
+    }
+
+    /// True once there was a sample.
+    #[inline]
+    pub(crate) fn is_sampled(&self) -> bool {
+        self.sampled
+    }
+
+    /// The probe timeout without the peer's delay and without back-off (RFC 9002 §6.2.1).
+    #[inline]
+    pub(crate) fn pto(&self) -> Duration {
+        self.smoothed + (4 * self.var).max(GRANULARITY)
+    }
+
+    /// How much later than an acknowledged packet one may be before it is lost, at `eighths` of a
+    /// round trip (RFC 9002 §6.1.2).
+    #[inline]
+    pub(crate) fn loss_delay(&self, eighths: u32) -> Duration {
+        (self.latest.max(self.smoothed) * eighths / 8).max(GRANULARITY)
+    }
+}
+
+/// Timers are not expected to be finer (RFC 9002 §6.1.2).
+pub(crate) const GRANULARITY: Duration = Duration::from_millis(1);

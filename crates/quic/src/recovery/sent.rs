@@ -1,0 +1,255 @@
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use quickset_base::Time;
+
+use crate::cc::{self, PacketState};
+use crate::token::Token;
+
+/// The sent packets of one packet number space that are not settled, with what they held.
+///
+/// A ring indexed by packet number, whose first packet is always outstanding, and beside it one ring of
+/// tokens: a packet knows where its own begin. Nothing is allocated per packet. Runs of acknowledged packets
+/// inside the ring know their length at both ends, so that nobody walks over them twice.
+#[derive(Debug, Default)]
+pub(crate) struct Ring {
+    packets: VecDeque<Packet>,
+    // The number of the first packet of the ring; the next number to be sent when it is empty.
+    base: u64,
+    tokens: VecDeque<Token>,
+    // How many tokens were dropped off the front, modulo 2^32.
+    token_base: u32,
+    outstanding: usize,
+    eliciting: usize,
+}
+
+#[derive(Debug)]
+struct Packet {
+    sent: Time,
+    state: PacketState,
+    // Where its tokens begin, counted from the first token ever, modulo 2^32.
+    tokens: u32,
+    token_count: u16,
+    bytes: u16,
+    fate: Fate,
+    eliciting: bool,
+    in_flight: bool,
+    // If settled: this packet and at least so many above (below) it, itself included, are settled. Exact
+    // at the lower (upper) end of a run; inside of it a bound that was exact once.
+    run_up: u32,
+    run_down: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Outstanding,
+    Settled,
+    /// The number was left out: no honest peer acknowledges it (RFC 9000 §21.4).
+    Skipped,
+}
+
+/// A packet that just left.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SentPacket {
+    pub(crate) number: u64,
+    pub(crate) now: Time,
+    /// The bytes that are its own of the UDP payload.
+    pub(crate) bytes: u16,
+    pub(crate) eliciting: bool,
+    /// Whether it counts for congestion control: it elicits, or is padded (RFC 9002 §2).
+    pub(crate) in_flight: bool,
+    pub(crate) state: PacketState,
+}
+
+/// What is known of a packet that leaves the ring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gone {
+    pub(crate) packet: cc::Packet,
+    pub(crate) eliciting: bool,
+    pub(crate) in_flight: bool,
+}
+
+/// What stands at a place of the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A packet in flight or, if it elicits nothing, on its way; sent then.
+    Outstanding(Time),
+    /// A run of settled packets that ends before this number.
+    SettledUntil(u64),
+    Skipped,
+}
+
+impl Ring {
+    /// The first number that is outstanding, or the next to be sent.
+    #[inline]
+    pub(crate) fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// The least number not sent yet.
+    #[inline]
+    pub(crate) fn next(&self) -> u64 {
+        self.base + self.packets.len() as u64
+    }
+
+    /// Packets that elicit an acknowledgement and wait for it.
+    #[inline]
+    pub(crate) fn eliciting(&self) -> usize {
+        self.eliciting
+    }
+
+    /// Adds a packet with its tokens. Numbers between the last packet's and this one are skipped.
+    ///
+    /// # Panics
+    /// When the number was used: that would reuse a nonce.
+    pub(crate) fn push(&mut self, sent: &SentPacket, tokens: &mut Vec<Token>) {
+        assert!(sent.number >= self.next(), "packet number {} was used", sent.number);
+        let first_token = self.token_base.wrapping_add(self.tokens.len() as u32);
+        let mut packet = Packet {
+            sent: sent.now,
+            state: sent.state,
+            tokens: first_token,
+            token_count: 0,
+            bytes: sent.bytes,
+            fate: Fate::Skipped,
+            eliciting: false,
+            in_flight: false,
+            run_up: 0,
+            run_down: 0,
+        };
+        if self.packets.is_empty() {
+            self.base = sent.number;
+        }
+        while self.next() < sent.number {
+            self.packets.push_back(Packet { ..packet });
+        }
+        // A frame takes at least a byte.
+        packet.token_count = tokens.len() as u16;
+        packet.fate = Fate::Outstanding;
+        packet.eliciting = sent.eliciting;
+        packet.in_flight = sent.in_flight;
+        self.packets.push_back(packet);
+        self.tokens.extend(tokens.drain(..));
+        self.outstanding += 1;
+        self.eliciting += usize::from(sent.eliciting);
+    }
+
+    /// What stands at `number`, which is in the ring.
+    #[inline]
+    pub(crate) fn place(&self, number: u64) -> Place {
+        let packet = &self.packets[self.index(number)];
+        match packet.fate {
+            Fate::Outstanding => Place::Outstanding(packet.sent),
+            Fate::Settled => Place::SettledUntil(number + packet.run_up as u64),
+            Fate::Skipped => Place::Skipped,
+        }
+    }
+
+    /// Settles an outstanding packet and hands out its tokens.
+    pub(crate) fn settle(&mut self, number: u64, tokens: &mut Vec<Token>) -> Gone {
+        let at = self.index(number);
+        let below = at.checked_sub(1).map_or(0, |i| self.settled(i, |p| p.run_down));
+        let above = if at + 1 < self.packets.len() { self.settled(at + 1, |p| p.run_up) } else { 0 };
+        let run = below + 1 + above;
+        self.packets[at - below as usize].run_up = run;
+        self.packets[at + above as usize].run_down = run;
+
+        let range = self.take_range(at);
+        let packet = &mut self.packets[at];
+        debug_assert_eq!(packet.fate, Fate::Outstanding);
+        packet.fate = Fate::Settled;
+        // Inside of a run these are bounds, and must not be more than true.
+        packet.run_up = packet.run_up.max(1);
+        packet.run_down = packet.run_down.max(1);
+        packet.token_count = 0;
+        let gone = Gone {
+            packet: cc::Packet { number, sent: packet.sent, bytes: packet.bytes as u64, state: packet.state },
+            eliciting: packet.eliciting,
+            in_flight: packet.in_flight,
+        };
+        self.outstanding -= 1;
+        self.eliciting -= usize::from(gone.eliciting);
+        tokens.extend(self.tokens.range(range).filter(|t| **t != Token::Nothing));
+        gone
+    }
+
+    /// Drops what is settled at the front, so that the first packet is outstanding again.
+    pub(crate) fn trim(&mut self) {
+        while let Some(front) = self.packets.front() {
+            let n = match front.fate {
+                Fate::Outstanding => break,
+                Fate::Settled => front.run_up as usize,
+                Fate::Skipped => 1,
+            };
+            self.packets.drain(..n);
+            self.base += n as u64;
+        }
+        let end = self.token_base.wrapping_add(self.tokens.len() as u32);
+        let keep_from = self.packets.front().map_or(end, |front| front.tokens);
+        self.tokens.drain(..keep_from.wrapping_sub(self.token_base) as usize);
+        self.token_base = keep_from;
+    }
+
+    /// Takes the tokens of the oldest packet that elicits and still has any; the packet stays. False if
+    /// there is none.
+    pub(crate) fn take_oldest(&mut self, tokens: &mut Vec<Token>) -> bool {
+        let oldest =
+            self.packets.iter().position(|p| p.fate == Fate::Outstanding && p.eliciting && p.token_count > 0);
+        let Some(at) = oldest else { return false };
+        let range = self.take_range(at);
+        self.packets[at].token_count = 0;
+        tokens.extend(self.tokens.range(range).filter(|t| **t != Token::Nothing));
+        true
+    }
+
+    /// Empties the ring and returns the bytes that were in flight. `tokens` takes what the packets held.
+    pub(crate) fn clear(&mut self, tokens: Option<&mut Vec<Token>>) -> u64 {
+        let open = |p: &&Packet| p.fate == Fate::Outstanding;
+        let bytes = self.packets.iter().filter(open).filter(|p| p.in_flight).map(|p| p.bytes as u64).sum();
+        if let Some(out) = tokens {
+            for packet in self.packets.iter().filter(open) {
+                let start = packet.tokens.wrapping_sub(self.token_base) as usize;
+                let range = start..start + packet.token_count as usize;
+                out.extend(self.tokens.range(range).filter(|t| **t != Token::Nothing));
+            }
+        }
+        self.base = self.next();
+        self.packets.clear();
+        self.token_base = self.token_base.wrapping_add(self.tokens.len() as u32);
+        self.tokens.clear();
+        self.outstanding = 0;
+        self.eliciting = 0;
+        bytes
+    }
+
+    /// Bytes in flight, counted anew.
+    pub(crate) fn count_in_flight(&self) -> u64 {
+        let open = self.packets.iter().filter(|p| p.fate == Fate::Outstanding && p.in_flight);
+        open.map(|p| p.bytes as u64).sum()
+    }
+
+    /// Debug invariants.
+    pub(crate) fn check(&self) {
+        debug_assert!(self.packets.front().is_none_or(|p| p.fate == Fate::Outstanding));
+        let open = self.packets.iter().filter(|p| p.fate == Fate::Outstanding);
+        debug_assert_eq!(open.clone().count(), self.outstanding);
+        debug_assert_eq!(open.filter(|p| p.eliciting).count(), self.eliciting);
+        debug_assert!(self.packets.iter().is_sorted_by_key(|p| p.sent), "time went back");
+    }
+
+    #[inline]
+    fn index(&self, number: u64) -> usize {
+        (number - self.base) as usize
+    }
+
+    fn settled(&self, at: usize, run: impl Fn(&Packet) -> u32) -> u32 {
+        let packet = &self.packets[at];
+        if packet.fate == Fate::Settled { run(packet) } else { 0 }
+    }
+
+    fn take_range(&self, at: usize) -> Range<usize> {
+        let packet = &self.packets[at];
+        let start = packet.tokens.wrapping_sub(self.token_base) as usize;
+        start..start + packet.token_count as usize
+    }
+}

@@ -1,0 +1,449 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use quickset_base::{Duration, Reason, Time};
+use quickset_wire::frame::{Frame, Frames};
+use quickset_wire::{Side, Space, TransportErrorCode, Writer};
+
+use super::*;
+use crate::cc::PacketState;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn ms(ms: u64) -> Time {
+    Time::from_millis(ms)
+}
+
+fn recovery(side: Side) -> Recovery {
+    let mut recovery = Recovery::new(side, Duration::from_millis(333));
+    recovery.confirmed();
+    recovery
+}
+
+fn send(r: &mut Recovery, space: Space, number: u64, now: Time, tokens: &[Token]) {
+    let packet = SentPacket {
+        number,
+        now,
+        bytes: 1200,
+        eliciting: true,
+        in_flight: true,
+        state: PacketState::default(),
+    };
+    r.on_sent(space, packet, &mut tokens.to_vec());
+}
+
+/// ACKs as they come off the wire: ranges newest first.
+fn merged(ranges: &[(u64, u64)], delay: Duration) -> Merged {
+    let mut bytes = [0; 4096];
+    let mut w = Writer::new(&mut bytes);
+    let list: Vec<_> = ranges.iter().map(|&(a, b)| a..=b).collect();
+    assert_eq!(quickset_wire::frame::ack(&mut w, list, 0, None), ranges.len());
+    let mut merged = Merged::default();
+    match Frames::new(w.written()).next() {
+        Some(Ok(Frame::Ack(ack))) => merged.add(&ack, delay),
+        other => panic!("{other:?}"),
+    }
+    merged
+}
+
+fn ack(r: &mut Recovery, space: Space, ranges: &[(u64, u64)], now: Time) -> Settled {
+    let mut out = Settled::default();
+    r.on_ack(space, &merged(ranges, Duration::ZERO), now, &mut out).unwrap();
+    r.check();
+    out
+}
+
+fn numbers(packets: &[cc::Packet]) -> Vec<u64> {
+    packets.iter().map(|p| p.number).collect()
+}
+
+fn token(n: u64) -> Token {
+    Token::MaxData { max: n }
+}
+
+/// Samples by hand, in milliseconds: (sample, delay believed) -> (smoothed, variation, minimum) in microseconds.
+#[test]
+fn rtt_follows_rfc_9002_section_5() {
+    let mut rtt = Rtt::new(Duration::from_millis(333));
+    assert_eq!(rtt.pto(), Duration::from_millis(333 + 4 * 333 / 2), "RFC 9002 §6.2.2: 333 ms and half of it");
+    let table: [(u64, u64, u64, u64, u64); 5] = [
+        // The first sample is taken whole, its delay ignored.
+        (100, 20, 100_000, 50_000, 100_000),
+        // adjusted 110: var 3/4·50 + 1/4·|100-110| = 40; smoothed 7/8·100 + 110/8 = 101.25.
+        (120, 10, 101_250, 40_000, 100_000),
+        // 105 - 10 would be below the minimum: not adjusted. var 30 + 3.75/4 = 30.9375; 101.25·7/8 + 105/8.
+        (105, 10, 101_718, 30_937, 100_000),
+        // A new minimum, no delay: var 0.75·30.9375 + 41.71875/4 = 33.6328125; 101.71875·7/8 + 60/8.
+        (60, 0, 96_503, 33_632, 60_000),
+        // Exactly the minimum after adjustment is still adjusted: 60.
+        (85, 25, 91_940, 34_350, 60_000),
+    ];
+    for (sample, delay, smoothed, var, min) in table {
+        rtt.sample(Duration::from_millis(sample), Duration::from_millis(delay));
+        let got = (rtt.smoothed().as_micros(), rtt.var().as_micros(), rtt.min().as_micros());
+        assert_eq!(got, (u128::from(smoothed), u128::from(var), u128::from(min)), "after {sample} ms");
+    }
+    rtt.forget_min();
+    rtt.sample(Duration::from_millis(90), Duration::ZERO);
+    assert_eq!(rtt.min(), Duration::from_millis(90));
+}
+
+#[test]
+fn the_peers_delay_counts_as_far_as_it_promised() {
+    let mut r = recovery(Side::Client);
+    r.set_peer(25 * MS);
+    send(&mut r, Space::Data, 0, ms(0), &[]);
+    ack(&mut r, Space::Data, &[(0, 0)], ms(100));
+    send(&mut r, Space::Data, 1, ms(200), &[]);
+    let mut out = Settled::default();
+    r.on_ack(Space::Data, &merged(&[(1, 1)], 80 * MS), ms(400), &mut out).unwrap();
+    // 200 - 25, not 200 - 80.
+    assert_eq!(r.rtt().smoothed(), Duration::from_micros(109_375));
+    assert_eq!(out.rtt, Some(200 * MS));
+}
+
+#[test]
+fn a_packet_is_lost_three_behind_or_after_nine_eighths_of_a_round_trip() {
+    let mut r = recovery(Side::Client);
+    for n in 0..5 {
+        send(&mut r, Space::Data, n, ms(n), &[token(n)]);
+    }
+    // RFC 9002 §6.1.1: 4 - 3 = 1 and below; 2 and 3 are too near.
+    let out = ack(&mut r, Space::Data, &[(4, 4)], ms(104));
+    assert_eq!(numbers(&out.lost_packets), [0, 1]);
+    assert_eq!(out.lost, [token(0), token(1)]);
+    assert_eq!(out.acked, [token(4)]);
+    assert_eq!((out.prior_in_flight, r.in_flight()), (6000, 2400));
+    // RFC 9002 §6.1.2: 2 left at 2 ms; 9/8 of 100 ms later it is lost.
+    let due = Time::from_micros(114_500);
+    assert_eq!(r.deadline(true), Some((due, Reason::LossTime)));
+    let mut out = Settled::default();
+    assert_eq!(r.on_time(due - Duration::from_nanos(1), true, &mut out), Outcome::Nothing);
+    assert_eq!(r.on_time(due, true, &mut out), Outcome::Lost);
+    assert_eq!(out.lost, [token(2)]);
+    assert_eq!(r.deadline(true), Some((due + MS, Reason::LossTime)));
+    let mut out = Settled::default();
+    r.on_time(due + MS, false, &mut out);
+    assert_eq!((out.lost, r.in_flight(), r.deadline(true)), (vec![token(3)], 0, None));
+}
+
+#[test]
+fn time_thresholds_have_a_floor_of_a_millisecond() {
+    let mut r = recovery(Side::Server);
+    send(&mut r, Space::Data, 0, ms(10), &[]);
+    send(&mut r, Space::Data, 1, ms(10), &[]);
+    ack(&mut r, Space::Data, &[(1, 1)], Time::from_micros(10_100));
+    assert_eq!(r.deadline(true), Some((ms(11), Reason::LossTime)));
+}
+
+#[test]
+fn probe_timeouts_back_off_and_start_anew() {
+    let mut r = recovery(Side::Client);
+    r.set_peer(25 * MS);
+    send(&mut r, Space::Data, 0, ms(0), &[]);
+    ack(&mut r, Space::Data, &[(0, 0)], ms(100));
+    // RFC 9002 §6.2.1: 100 + 4·50 + 25.
+    assert_eq!(r.pto(Space::Data), 325 * MS);
+    assert_eq!(r.pto(Space::Handshake), 300 * MS);
+    send(&mut r, Space::Data, 1, ms(200), &[token(1)]);
+    send(&mut r, Space::Data, 2, ms(210), &[token(2), Token::Nothing]);
+    assert_eq!(r.deadline(true), Some((ms(535), Reason::Pto)));
+    assert_eq!(r.deadline(false), None, "RFC 9002 §6.2.2.1: not at the amplification limit");
+    let mut out = Settled::default();
+    assert_eq!(r.on_time(ms(535), false, &mut out), Outcome::Nothing);
+    assert_eq!(r.on_time(ms(535), true, &mut out), Outcome::Probe(Space::Data));
+    assert!(!out.has_feedback(), "a timeout is no loss (RFC 9002 §6.2)");
+    assert_eq!(r.deadline(true), Some((ms(210 + 650), Reason::Pto)));
+    // What was oldest is given back, once; the packets stay.
+    let mut lost = Vec::new();
+    assert!(r.probe_tokens(Space::Data, &mut lost));
+    assert_eq!(lost, [token(1)]);
+    assert!(r.probe_tokens(Space::Data, &mut lost));
+    assert!(!r.probe_tokens(Space::Data, &mut lost));
+    assert_eq!(lost, [token(1), token(2)]);
+    assert_eq!(r.in_flight(), 2400);
+    send(&mut r, Space::Data, 3, ms(535), &[token(3)]);
+    assert_eq!(r.deadline(true), Some((ms(535 + 650), Reason::Pto)));
+    r.on_time(ms(1185), true, &mut out);
+    assert_eq!(r.deadline(true), Some((ms(535 + 1300), Reason::Pto)));
+    let out = ack(&mut r, Space::Data, &[(1, 3)], ms(1200));
+    assert_eq!(out.acked, [token(3)], "the others were taken");
+    assert_eq!(numbers(&out.acked_packets), [1, 2, 3]);
+    send(&mut r, Space::Data, 4, ms(1200), &[]);
+    assert_eq!(r.deadline(true), Some((ms(1200) + r.pto(Space::Data), Reason::Pto)));
+}
+
+#[test]
+fn a_client_probes_until_the_server_surely_has_credit() {
+    let mut r = Recovery::new(Side::Client, Duration::from_millis(100));
+    assert_eq!(r.deadline(true), None);
+    send(&mut r, Space::Initial, 0, ms(0), &[]);
+    // 100 + 4·50; no delay in the handshake.
+    assert_eq!(r.deadline(true), Some((ms(300), Reason::Pto)));
+    ack(&mut r, Space::Initial, &[(0, 0)], ms(60));
+    // Nothing in flight: 60 + 4·30 from the last news, in Initial as there are no other keys.
+    assert_eq!(r.deadline(true), Some((ms(60 + 180), Reason::Pto)));
+    let mut out = Settled::default();
+    assert_eq!(r.on_time(ms(240), true, &mut out), Outcome::Probe(Space::Initial));
+    // An acknowledgement of an Initial does not end the back-off.
+    send(&mut r, Space::Initial, 1, ms(240), &[]);
+    ack(&mut r, Space::Initial, &[(1, 1)], ms(300));
+    let doubled = r.pto(Space::Initial) * 2;
+    assert_eq!(r.deadline(true), Some((ms(300) + doubled, Reason::Pto)));
+    r.discard(Space::Initial, ms(310));
+    assert_eq!(r.deadline(true), Some((ms(310) + r.pto(Space::Handshake), Reason::Pto)));
+    assert_eq!(r.on_time(ms(1000), true, &mut out), Outcome::Probe(Space::Handshake));
+    send(&mut r, Space::Handshake, 0, ms(1000), &[]);
+    ack(&mut r, Space::Handshake, &[(0, 0)], ms(1060));
+    assert_eq!(r.deadline(true), None, "the server has heard us");
+    // 1-RTT packets wait for the end of the handshake.
+    send(&mut r, Space::Data, 0, ms(1060), &[]);
+    assert_eq!(r.deadline(true), None);
+    r.confirmed();
+    assert_eq!(r.deadline(true), Some((ms(1060) + r.pto(Space::Data), Reason::Pto)));
+}
+
+#[test]
+fn acknowledgements_out_of_nothing_are_violations() {
+    let mut r = recovery(Side::Client);
+    send(&mut r, Space::Data, 0, ms(0), &[]);
+    send(&mut r, Space::Data, 2, ms(0), &[]);
+    for ranges in [[(3, 3)], [(0, 3)], [(1, 1)], [(0, 2)]] {
+        let mut r2 = recovery(Side::Client);
+        send(&mut r2, Space::Data, 0, ms(0), &[]);
+        send(&mut r2, Space::Data, 2, ms(0), &[]);
+        let error = r2.on_ack(Space::Data, &merged(&ranges, MS), ms(9), &mut Settled::default()).unwrap_err();
+        assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION, "{ranges:?}");
+        r2.check();
+    }
+    assert_eq!(numbers(&ack(&mut r, Space::Data, &[(2, 2), (0, 0)], ms(10)).acked_packets), [0, 2]);
+}
+
+/// RFC 9002 §7.6.3: packets at 0 and 1 s acknowledged, then seven lost; the period is six seconds.
+#[test]
+fn persistent_congestion_as_in_the_example() {
+    let run = |acked_between: bool| {
+        let mut r = recovery(Side::Client);
+        r.set_peer(Duration::ZERO);
+        send(&mut r, Space::Data, 1, ms(0), &[]);
+        ack(&mut r, Space::Data, &[(1, 1)], ms(1200));
+        // Samples that bring the period to 6 s: 3·(smoothed + 4·var) = 3·2 s.
+        let mut at = 1200;
+        let mut n = 2;
+        while r.persistent_period() > Duration::from_millis(6100) {
+            send(&mut r, Space::Data, n, ms(at), &[]);
+            ack(&mut r, Space::Data, &[(n, n)], ms(at + 1200));
+            at += 1200;
+            n += 1;
+        }
+        let period = r.persistent_period();
+        let first = n;
+        for i in 0..7 {
+            send(&mut r, Space::Data, first + i, ms(at) + period * (i as u32) / 6, &[]);
+        }
+        let last = ms(at) + period;
+        for i in 7..11 {
+            send(&mut r, Space::Data, first + i, last + 100 * MS, &[]);
+        }
+        let top = (first + 10, first + 10);
+        let now = last + 1300 * MS;
+        if acked_between {
+            ack(&mut r, Space::Data, &[top, (first + 3, first + 3)], now)
+        } else {
+            ack(&mut r, Space::Data, &[top], now)
+        }
+    };
+    let out = run(false);
+    assert!(out.persistent);
+    assert!(out.lost_packets.len() >= 7);
+    assert!(!run(true).persistent, "one was acknowledged in between");
+}
+
+#[test]
+fn persistent_congestion_needs_a_sample_before() {
+    let mut r = recovery(Side::Client);
+    for n in 0..10 {
+        send(&mut r, Space::Data, n, ms(n * 10_000), &[]);
+    }
+    let out = ack(&mut r, Space::Data, &[(9, 9)], ms(90_050));
+    assert_eq!(out.lost_packets.len(), 9);
+    assert!(!out.persistent, "RFC 9002 §7.6.2: what was sent before the first sample does not count");
+}
+
+#[test]
+fn late_acknowledgements_are_told_and_widen_the_threshold() {
+    let mut r = recovery(Side::Client);
+    for n in 0..20 {
+        send(&mut r, Space::Data, n, ms(1), &[token(n)]);
+    }
+    let out = ack(&mut r, Space::Data, &[(5, 5)], ms(101));
+    assert_eq!(numbers(&out.lost_packets), [0, 1, 2]);
+    let out = ack(&mut r, Space::Data, &[(0, 5)], ms(102));
+    assert_eq!((out.spurious, r.spurious_losses()), (3, 3));
+    assert_eq!(out.acked, [token(3), token(4)], "what was lost was told already");
+    // 0 was five behind; six is now the least that counts as lost.
+    let out = ack(&mut r, Space::Data, &[(11, 11)], ms(103));
+    assert_eq!(numbers(&out.lost_packets), [] as [u64; 0]);
+    let out = ack(&mut r, Space::Data, &[(12, 12)], ms(104));
+    assert_eq!(numbers(&out.lost_packets), [6]);
+}
+
+#[test]
+fn spaces_end_and_packets_are_void_without_congestion() {
+    let mut r = Recovery::new(Side::Client, Duration::from_millis(100));
+    send(&mut r, Space::Initial, 0, ms(0), &[token(1)]);
+    send(&mut r, Space::Data, 0, ms(0), &[token(2), token(3)]);
+    r.restart();
+    assert_eq!((r.in_flight(), r.next_number(Space::Initial)), (1200, 1));
+    let mut lost = Vec::new();
+    r.void(Space::Data, &mut lost);
+    assert_eq!((lost, r.in_flight()), (vec![token(2), token(3)], 0));
+    send(&mut r, Space::Initial, 1, ms(5), &[]);
+    r.discard(Space::Initial, ms(6));
+    assert_eq!(r.in_flight(), 0);
+    assert!(!ack(&mut r, Space::Initial, &[(1, 1)], ms(7)).has_feedback());
+    r.check();
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Send { tokens: usize, eliciting: bool, skip: bool },
+    Ack { from: usize, len: usize, holes: u64 },
+    Wait(u64),
+    Timer,
+    Probe,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        5 => (0usize..4, any::<bool>(), prop::bool::weighted(0.05)).prop_map(|(tokens, eliciting, skip)| {
+            Step::Send { tokens, eliciting, skip }
+        }),
+        3 => (0usize..40, 1usize..30, any::<u64>())
+            .prop_map(|(from, len, holes)| Step::Ack { from, len, holes }),
+        2 => (0u64..80_000).prop_map(Step::Wait),
+        1 => Just(Step::Timer),
+        1 => Just(Step::Probe),
+    ]
+}
+
+/// What a naive sender knows: every packet ever, in a map.
+#[derive(Default)]
+struct Model {
+    open: BTreeMap<u64, (bool, u64, BTreeSet<u64>)>,
+    largest_acked: Option<u64>,
+    returned: BTreeSet<u64>,
+    given: u64,
+}
+
+impl Model {
+    fn come_back(&mut self, tokens: &[Token]) {
+        for token in tokens {
+            let Token::MaxData { max } = *token else { panic!("{token:?} was never sent") };
+            assert!(max < self.given && self.returned.insert(max), "token {max} came back twice");
+            for (_, _, held) in self.open.values_mut() {
+                held.remove(&max);
+            }
+        }
+    }
+
+    fn settle(&mut self, out: &Settled, acked: &BTreeSet<u64>) {
+        let newly: Vec<u64> = acked.iter().copied().filter(|n| self.open.contains_key(n)).collect();
+        let in_flight: Vec<u64> = newly.iter().copied().filter(|n| self.open[n].0).collect();
+        assert_eq!(numbers(&out.acked_packets), in_flight);
+        let expected: Vec<u64> = newly.iter().flat_map(|n| self.open[n].2.iter().copied()).collect();
+        let got: Vec<u64> = out.acked.iter().map(|t| matches!(t, Token::MaxData { max } if *max < u64::MAX).then(|| {
+            let Token::MaxData { max } = *t else { unreachable!() };
+            max
+        }).unwrap()).collect();
+        assert_eq!(got, expected, "the tokens of newly acknowledged packets, in order");
+        self.come_back(&out.acked);
+        for n in &newly {
+            self.open.remove(n);
+        }
+        if !newly.is_empty() {
+            self.largest_acked = self.largest_acked.max(newly.last().copied());
+        }
+        for packet in &out.lost_packets {
+            assert!(self.largest_acked.is_some_and(|largest| packet.number < largest));
+        }
+        self.come_back(&out.lost);
+        // Lost packets are those whose tokens are gone; they are told by number where in flight.
+        for packet in &out.lost_packets {
+            let (_, _, left) = self.open.remove(&packet.number).expect("lost once");
+            assert!(left.is_empty(), "its tokens came back with it");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// In any order of sending, acknowledging and losing, tokens come back once and bytes add up.
+    #[test]
+    fn tokens_come_back_once_and_bytes_add_up(steps in prop::collection::vec(step(), 1..300)) {
+        let mut r = recovery(Side::Server);
+        let mut model = Model::default();
+        let mut sent: Vec<u64> = Vec::new();
+        let mut now = Time::from_millis(1);
+        let space = Space::Data;
+        for step in steps {
+            let mut out = Settled::default();
+            match step {
+                Step::Send { tokens, eliciting, skip } => {
+                    let number = r.next_number(space) + u64::from(skip);
+                    let given = model.given..model.given + tokens as u64;
+                    model.given = given.end;
+                    let mut list: Vec<_> = given.clone().map(token).collect();
+                    let bytes = 100 + (number % 1000) as u16;
+                    let state = PacketState::default();
+                    // What is in flight without eliciting is padding; here all that elicits is in flight.
+                    r.on_sent(space, SentPacket { number, now, bytes, eliciting, in_flight: true, state }, &mut list);
+                    prop_assert!(list.is_empty());
+                    model.open.insert(number, (true, bytes as u64, given.collect()));
+                    sent.push(number);
+                }
+                Step::Ack { from, len, holes } => {
+                    let end = sent.len().saturating_sub(from);
+                    let list = &sent[end.saturating_sub(len)..end];
+                    let acked: BTreeSet<u64> = list.iter().copied().enumerate()
+                        .filter(|(i, _)| holes >> (i % 64) & 1 == 0).map(|(_, n)| n).collect();
+                    if acked.is_empty() {
+                        continue;
+                    }
+                    let mut ranges: Vec<(u64, u64)> = Vec::new();
+                    for n in acked.iter().rev() {
+                        match ranges.last_mut() {
+                            Some((start, _)) if *start == n + 1 => *start = *n,
+                            _ => ranges.push((*n, *n)),
+                        }
+                    }
+                    model.largest_acked = model.largest_acked.max(acked.last().copied());
+                    r.on_ack(space, &merged(&ranges, Duration::ZERO), now, &mut out).unwrap();
+                    model.settle(&out, &acked);
+                }
+                Step::Wait(us) => now += Duration::from_micros(us),
+                Step::Timer => {
+                    if let Some((at, _)) = r.deadline(true) {
+                        now = now.max(at);
+                        prop_assert!(r.on_time(now, true, &mut out) != Outcome::Nothing);
+                        model.settle(&out, &BTreeSet::new());
+                    }
+                }
+                Step::Probe => {
+                    r.probe_tokens(space, &mut out.lost);
+                    model.come_back(&out.lost);
+                }
+            }
+            r.check();
+            let expected: u64 = model.open.values().map(|(_, bytes, _)| bytes).sum();
+            prop_assert_eq!(r.in_flight(), expected);
+        }
+        // In the end everything is acknowledged or lost.
+        let mut out = Settled::default();
+        r.void(space, &mut out.lost);
+        model.come_back(&out.lost);
+        prop_assert_eq!(model.returned.len() as u64, model.given);
+        prop_assert_eq!(r.in_flight(), 0);
+    }
+}

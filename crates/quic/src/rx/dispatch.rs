@@ -1,0 +1,121 @@
+use bytes::Bytes;
+use quickset_base::Duration;
+use quickset_wire::frame::{Frame, Frames};
+use quickset_wire::{PacketType, Space, TransportErrorCode as Code};
+
+use crate::conn::{Connection, Signal, violation};
+use crate::error::{Closed, TransportError};
+
+impl Connection {
+    /// Acts on the frames of an authentic packet. True when it must be acknowledged.
+    pub(super) fn frames(&mut self, kind: PacketType, payload: &Bytes) -> Result<bool, TransportError> {
+        if payload.is_empty() {
+            return Err(violation("a packet without frames"));
+        }
+        let mut eliciting = false;
+        for frame in Frames::new(payload) {
+            let frame = frame.map_err(|e| TransportError::new(e.code, e.why).in_frame(e.kind))?;
+            if !frame.allowed_in(kind) {
+                // RFC 9000 §12.4, table 3.
+                return Err(violation("a frame in a packet that cannot carry it").in_frame(frame.kind()));
+            }
+            eliciting |= frame.is_ack_eliciting();
+            self.dispatch(kind.space(), &frame, payload).map_err(|e| match e.frame {
+                None => e.in_frame(frame.kind()),
+                Some(_) => e,
+            })?;
+            if !self.lifecycle.is_open() {
+                break;
+            }
+        }
+        Ok(eliciting)
+    }
+
+    /// Each frame to its owner.
+    fn dispatch(&mut self, space: Space, frame: &Frame<'_>, payload: &Bytes) -> Result<(), TransportError> {
+        match *frame {
+            Frame::Stream { .. }
+            | Frame::Fenced { .. }
+            | Frame::Abandon { .. }
+            | Frame::ResetStream { .. }
+            | Frame::StopSending { .. }
+            | Frame::MaxData(_)
+            | Frame::MaxStreamData { .. }
+            | Frame::MaxStreams { .. }
+            | Frame::DataBlocked(_)
+            | Frame::StreamDataBlocked { .. }
+            | Frame::StreamsBlocked { .. } => {
+                let view = self.view();
+                self.streams.on_frame(frame, payload, &view)
+            }
+            Frame::Ack(ref ack) => {
+                let delay = self.ack_delay(space, ack.delay);
+                self.merged[space.index()].add(ack, delay);
+                Ok(())
+            }
+            Frame::Padding(_) | Frame::Ping | Frame::PathResponse(_) => Ok(()),
+            Frame::Crypto { offset, data } => {
+                let progress = self.keys.on_crypto(space, offset, data)?;
+                self.on_progress(progress)
+            }
+            Frame::NewConnectionId { sequence, retire_prior_to, id, token } => {
+                if self.cids.on_new(sequence, retire_prior_to, id, token)? {
+                    self.announce_reset_token();
+                }
+                Ok(())
+            }
+            Frame::RetireConnectionId { sequence } => {
+                if let Some(wanted) = self.cids.on_retire(sequence)? {
+                    self.outbox.signals.push_back(Signal::RetiredCid(sequence));
+                    if wanted > 0 {
+                        self.outbox.signals.push_back(Signal::NeedCids(wanted));
+                    }
+                }
+                Ok(())
+            }
+            Frame::PathChallenge(data) => {
+                self.path.on_challenge(data);
+                Ok(())
+            }
+            Frame::NewToken { token } => self.on_new_token(token),
+            Frame::HandshakeDone => self.on_handshake_done(),
+            Frame::ConnectionClose { code, frame_type, reason } => {
+                let words = String::from_utf8_lossy(reason).into_owned();
+                let error = TransportError::new(code, words);
+                self.on_farewell(Closed::ByPeer(if frame_type == 0 { error } else { error.in_frame(frame_type) }));
+                Ok(())
+            }
+            Frame::ApplicationClose { code, reason } => {
+                self.on_farewell(Closed::ByApplication { code, reason: reason.to_vec() });
+                Ok(())
+            }
+        }
+    }
+
+    /// The delay that an ACK frame reports. Before the end of the handshake the exponent is not known, and
+    /// acknowledgements of the handshake are not delayed (RFC 9002 §5.3).
+    fn ack_delay(&self, space: Space, raw: u64) -> Duration {
+        match &self.handshake.peer {
+            Some(params) if space == Space::Data => {
+                Duration::from_micros(raw.saturating_mul(1 << params.ack_delay_exponent.min(20)))
+            }
+            _ => Duration::ZERO,
+        }
+    }
+
+    fn announce_reset_token(&mut self) {
+        if let Some(token) = self.cids.reset_token() {
+            self.outbox.signals.push_back(Signal::ResetToken(self.path.address, token));
+        }
+    }
+
+    /// The peer closed the connection (RFC 9000 §10.2.2).
+    fn on_farewell(&mut self, why: Closed) {
+        let pto = self.pto();
+        self.lifecycle.drain(self.now, pto);
+        let refused = matches!(&why, Closed::ByPeer(e) if e.code == Code::CONNECTION_REFUSED);
+        tracing::debug!(%why, refused, "the peer closed the connection");
+        self.over(why);
+    }
+}
+

@@ -1,0 +1,197 @@
+//! The way in: datagram to packets, packets to frames, frames to the rooms that own them.
+//!
+//! *In:* a received batch. *Out:* calls of `on_frame` doors; ACK frames are collected and act after
+//! the batch; packets that came before their keys are kept for a while.
+//!
+//! Invariants: nothing of a packet acts before the packet is authentic; a packet number acts once; at
+//! most [`MAX_EARLY`] packets wait for keys. Frames that forward erasure correction recovers will enter
+//! at `dispatch` too, with an origin of their own.
+
+mod dispatch;
+
+use bytes::{Buf, BytesMut};
+use quickset_base::{Datagram, Ecn};
+use quickset_wire::header::{Header, Parsed};
+use quickset_wire::{PacketType, Side, Space};
+
+use crate::conn::Connection;
+use crate::error::{Closed, TransportError};
+use crate::keys::OpenError;
+use crate::room::Phase;
+
+/// Packets kept until their keys are there: a flight of the peer's that overtook its handshake.
+const MAX_EARLY: usize = 16;
+
+/// Packets that came before their keys.
+#[derive(Debug, Default)]
+pub(crate) struct Early {
+    packets: Vec<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    kind: PacketType,
+    packet: BytesMut,
+    number_at: usize,
+    ecn: Ecn,
+}
+
+impl Connection {
+    /// Takes a batch, and acts on what it said as a whole.
+    pub(crate) fn receive(&mut self, datagrams: &mut Vec<Datagram>) {
+        for datagram in datagrams.drain(..) {
+            // Moving to another address is for a later connection: RFC 9000 §9 lets us drop its packets,
+            // since we announce disable_active_migration.
+            if datagram.path.remote != self.path.address.remote {
+                self.stats.dropped_packets += 1;
+                continue;
+            }
+            self.path.on_received(datagram.bytes.len());
+            self.stats.received_datagrams += 1;
+            self.stats.received_bytes += datagram.bytes.len() as u64;
+            if let Err(error) = self.datagram(datagram) {
+                self.fail(error);
+            }
+        }
+        if !self.lifecycle.is_open() {
+            return;
+        }
+        if let Err(error) = self.act_on_acks() {
+            self.fail(error);
+        }
+    }
+
+    fn datagram(&mut self, datagram: Datagram) -> Result<(), TransportError> {
+        let Datagram { mut bytes, ecn, .. } = datagram;
+        let size = bytes.len();
+        let tail = self.cids.reset_token().and_then(|_| bytes.last_chunk::<16>().copied());
+        while !bytes.is_empty() && !self.lifecycle.is_drained() {
+            let Ok(parsed) = Parsed::parse(&bytes, self.cids.first_local().len()) else {
+                break;
+            };
+            let (number_at, end) = (parsed.pn_offset, parsed.end);
+            let Some((kind, source)) = self.addressed(&parsed, &bytes, size) else {
+                bytes.advance(end);
+                continue;
+            };
+            // The usual datagram is one packet; then nothing is split.
+            let packet = if end == bytes.len() { std::mem::take(&mut bytes) } else { bytes.split_to(end) };
+            let opened = self.packet(Waiting { kind, packet, number_at, ecn }, source)?;
+            if !opened && kind == PacketType::OneRtt && self.is_reset(tail) {
+                self.lifecycle.vanish();
+                self.over(Closed::Reset);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a packet concerns us, its type, and its source id if it has one. What carries no frames is
+    /// dealt with at once.
+    fn addressed(
+        &mut self,
+        parsed: &Parsed<'_>,
+        bytes: &[u8],
+        size: usize,
+    ) -> Option<(PacketType, Option<quickset_wire::ConnectionId>)> {
+        match parsed.header.clone() {
+            Header::Short { .. } => Some((PacketType::OneRtt, None)),
+            Header::Initial { version, scid, .. } => {
+                // RFC 9000 §14.1: clients pad, or they are not answered.
+                let padded = self.side == Side::Client || size >= 1200;
+                (version == self.version && padded).then_some((PacketType::Initial, Some(scid)))
+            }
+            Header::Handshake { version, scid, .. } => {
+                (version == self.version).then_some((PacketType::Handshake, Some(scid)))
+            }
+            Header::Retry { version, scid, token, tag, .. } => {
+                if version == self.version && self.side == Side::Client {
+                    self.on_retry(&bytes[..parsed.end], scid, token, tag);
+                }
+                None
+            }
+            Header::VersionNegotiation { versions, .. } => {
+                if self.on_version_negotiation(versions) {
+                    self.lifecycle.vanish();
+                    self.over(Closed::NoCommonVersion);
+                }
+                None
+            }
+            Header::ZeroRtt { .. } | Header::UnknownVersion { .. } => None,
+        }
+    }
+
+    /// RFC 9000 §10.3.1: a datagram that cannot be read may be a stateless reset.
+    fn is_reset(&self, tail: Option<[u8; 16]>) -> bool {
+        match (self.cids.reset_token(), tail) {
+            (Some(token), Some(tail)) => token.ct_eq(&quickset_wire::ResetToken(tail)),
+            _ => false,
+        }
+    }
+
+    /// Opens a packet and acts on its frames. False when it could not be read.
+    fn packet(
+        &mut self,
+        waiting: Waiting,
+        source: Option<quickset_wire::ConnectionId>,
+    ) -> Result<bool, TransportError> {
+        let Waiting { kind, mut packet, number_at, ecn } = waiting;
+        let space = kind.space();
+        // RFC 9001 §5.7: a server acts on 1-RTT packets only when the handshake is complete.
+        let too_early = kind == PacketType::OneRtt && self.phase == Phase::Handshake && self.side.is_server();
+        let largest = self.acks[space.index()].largest();
+        let opened = if too_early {
+            Err(OpenError::TooEarly)
+        } else {
+            self.keys.open(kind, &mut packet, number_at, largest, self.now)
+        };
+        let opened = match opened {
+            Ok(opened) => opened,
+            Err(OpenError::TooEarly) => {
+                if self.early.packets.len() < MAX_EARLY {
+                    self.early.packets.push(Waiting { kind, packet, number_at, ecn });
+                }
+                return Ok(true);
+            }
+            Err(OpenError::Dropped) => {
+                self.stats.dropped_packets += 1;
+                return Ok(false);
+            }
+            Err(OpenError::Fatal(error)) => return Err(error),
+        };
+        if source.is_some_and(|scid| !self.accept_source(scid)) {
+            return Ok(true);
+        }
+        if self.acks[space.index()].is_duplicate(opened.number) {
+            self.stats.duplicate_packets += 1;
+            return Ok(true);
+        }
+        self.lifecycle.on_heard(self.now);
+        self.stats.received_packets += 1;
+        if space == Space::Handshake && self.side.is_server() {
+            // RFC 9000 §8.1: only who received our Initial can send this. RFC 9001 §4.9.1.
+            self.path.validate();
+            self.discard(Space::Initial);
+        }
+        packet.truncate(opened.payload.1);
+        packet.advance(opened.payload.0);
+        let eliciting = self.frames(kind, &packet.freeze())?;
+        self.acks[space.index()].on_packet(opened.number, self.now, eliciting, ecn);
+        if !self.early.packets.is_empty() && matches!(kind, PacketType::Initial | PacketType::Handshake) {
+            self.retry_early()?;
+        }
+        Ok(true)
+    }
+
+    /// New keys may open what came before them.
+    fn retry_early(&mut self) -> Result<(), TransportError> {
+        let readable = |this: &Self, kind: PacketType| {
+            this.keys.has(kind.space())
+                && !(kind == PacketType::OneRtt && this.phase == Phase::Handshake && this.side.is_server())
+        };
+        while let Some(at) = self.early.packets.iter().position(|w| readable(self, w.kind)) {
+            let waiting = self.early.packets.remove(at);
+            self.packet(waiting, None)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,40 @@
+use crate::error::Closed;
+
+/// What a connection has counted so far. Cheap to copy at any time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Datagrams sent, and their bytes as UDP payload.
+    pub sent_datagrams: u64,
+    /// See [`sent_datagrams`](Self::sent_datagrams).
+    pub sent_bytes: u64,
+    /// Packets sent; several may share a datagram.
+    pub sent_packets: u64,
+    /// Datagrams received, and their bytes as UDP payload.
+    pub received_datagrams: u64,
+    /// See [`received_datagrams`](Self::received_datagrams).
+    pub received_bytes: u64,
+    /// Authentic packets received, duplicates not counted.
+    pub received_packets: u64,
+    /// Packets that could not be read: forged, corrupted, or without keys.
+    pub dropped_packets: u64,
+    /// Packets that came twice.
+    pub duplicate_packets: u64,
+    /// Packets of ours declared lost.
+    pub lost_packets: u64,
+    /// Packets declared lost that were acknowledged later.
+    pub spurious_losses: u64,
+    /// Probe timeouts (RFC 9002 §6.2).
+    pub ptos: u64,
+    /// Key updates, ours and the peer's (RFC 9001 §6).
+    pub key_updates: u64,
+    /// Smoothed round-trip time.
+    pub rtt: core::time::Duration,
+    /// Least round-trip time.
+    pub min_rtt: core::time::Duration,
+    /// Congestion window, in bytes.
+    pub window: u64,
+    /// Bytes in flight.
+    pub in_flight: u64,
+    /// Why the connection ended, once it has.
+    pub closed: Option<Closed>,
+}

@@ -1,0 +1,170 @@
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::record::Span;
+
+/// A record of which some bytes are missing.
+#[derive(Debug)]
+pub(super) struct Partial {
+    span: Span,
+    fence: u64,
+    /// The payload from its first byte on, without a hole.
+    head: Vec<u8>,
+    /// Pieces of the payload behind the first hole, by stream offset.
+    rest: BTreeMap<u64, Vec<u8>>,
+    /// Bytes that arrived, prefix included.
+    arrived: u64,
+}
+
+impl Partial {
+    /// Reserves nothing: the length is a number off the wire (FS-64).
+    pub(super) fn new(span: Span, fence: u64) -> Self {
+        Self { span, fence, head: Vec::new(), rest: BTreeMap::new(), arrived: 0 }
+    }
+
+    pub(super) fn span(&self) -> Span {
+        self.span
+    }
+
+    pub(super) fn fence(&self) -> u64 {
+        self.fence
+    }
+
+    /// Bytes that arrived, prefix included.
+    pub(super) fn arrived(&self) -> u64 {
+        self.arrived
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.arrived == self.span.end - self.span.start
+    }
+
+    /// Bytes of memory for data.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.head.len() + self.rest.values().map(Vec::len).sum::<usize>()
+    }
+
+    /// Pieces that are kept apart.
+    pub(super) fn pieces(&self) -> usize {
+        1 + self.rest.len()
+    }
+
+    /// Adds bytes from `offset` on. The caller sees to it that each byte comes once.
+    pub(super) fn put(&mut self, offset: u64, data: &[u8]) {
+        debug_assert!(offset >= self.span.start && offset + data.len() as u64 <= self.span.end);
+        self.arrived += data.len() as u64;
+        let skip = self.span.body.saturating_sub(offset).min(data.len() as u64);
+        let (offset, data) = (offset + skip, &data[skip as usize..]);
+        if data.is_empty() {
+            return;
+        }
+        if offset == self.filled() {
+            self.extend_head(data);
+            while let Some(first) = self.rest.first_entry() {
+                if *first.key() != self.span.body + self.head.len() as u64 {
+                    break;
+                }
+                let piece = first.remove();
+                self.extend_head(&piece);
+            }
+            return;
+        }
+        if let Some((&start, piece)) = self.rest.range_mut(..offset).next_back() {
+            if start + piece.len() as u64 == offset {
+                piece.extend_from_slice(data);
+                return;
+            }
+        }
+        self.rest.insert(offset, data.to_vec());
+    }
+
+    /// The payload, once the record is complete.
+    pub(super) fn into_payload(self) -> Bytes {
+        debug_assert!(self.is_complete() && self.rest.is_empty());
+        Bytes::from(self.head)
+    }
+
+    /// The stream offset up to which the payload has no hole.
+    fn filled(&self) -> u64 {
+        self.span.body + self.head.len() as u64
+    }
+
+    /// Grows by doubling with what has arrived, but not beyond the record.
+    fn extend_head(&mut self, data: &[u8]) {
+        let need = self.head.len() + data.len();
+        if need > self.head.capacity() {
+            let whole = (self.span.end - self.span.body) as usize;
+            let target = whole.min((2 * self.head.capacity()).max(need));
+            self.head.reserve_exact(target - self.head.len());
+        }
+        self.head.extend_from_slice(data);
+    }
+}
+
+/// Records that are complete and not read yet.
+#[derive(Debug)]
+pub(super) struct Run {
+    /// Where the first record begins.
+    pub(super) offset: u64,
+    /// The fence of the first record.
+    pub(super) fence: u64,
+    /// When they became complete.
+    pub(super) completed: quickset_base::Time,
+    /// When the fences let them go.
+    pub(super) released: quickset_base::Time,
+    pub(super) content: Content,
+}
+
+/// What a [`Run`] holds.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// Whole records with their prefixes, cut out when they are read. `each`: every boundary between
+    /// them is a fence.
+    Records { data: Bytes, each: bool },
+    /// The payload of one record that was put together, with its bytes on the stream; they were counted
+    /// for connection credit when they arrived (FS-38).
+    Whole { payload: Bytes, size: u64 },
+}
+
+impl Run {
+    pub(super) fn held_bytes(&self) -> usize {
+        match &self.content {
+            Content::Records { data, .. } => data.len(),
+            Content::Whole { payload, .. } => payload.len(),
+        }
+    }
+
+    /// Bytes on the stream that connection credit has not counted.
+    pub(super) fn uncounted(&self) -> u64 {
+        match &self.content {
+            Content::Records { data, .. } => data.len() as u64,
+            Content::Whole { .. } => 0,
+        }
+    }
+}
+
+/// What is known of a piece of the stream at or above the lowest missing offset.
+#[derive(Debug)]
+pub(super) enum Extent {
+    /// Records that are complete, or were abandoned.
+    Done { end: u64 },
+    /// A record of which bytes are missing.
+    Open(Box<Partial>),
+    /// Bytes that lie inside one record whose start has not come.
+    Orphan { data: Vec<u8> },
+}
+
+impl Extent {
+    /// Where the extent that begins at `start` ends.
+    #[inline]
+    pub(super) fn span(&self, start: u64) -> Range<u64> {
+        start
+            ..match self {
+                Self::Done { end } => *end,
+                Self::Open(partial) => partial.span().end,
+                Self::Orphan { data } => start + data.len() as u64,
+            }
+    }
+}

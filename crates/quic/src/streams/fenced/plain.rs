@@ -1,0 +1,203 @@
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use bytes::Bytes;
+use quickset_base::Time;
+
+use super::partial::{Content, Partial, Run};
+use super::ranges::Ranges;
+use super::record::{Malformed, Span, Spans, read_prefix};
+use super::recv::Fault;
+
+/// Reads records from the bytes of STREAM frames, in order (FS-66).
+#[derive(Debug)]
+pub(super) struct Plain {
+    max_record: u64,
+    /// The lowest missing offset; everything below went into records.
+    low: u64,
+    got: Ranges,
+    /// Bytes above `low`, in pieces by offset.
+    pieces: BTreeMap<u64, Vec<u8>>,
+    /// The start of a prefix that is not complete.
+    prefix: Vec<u8>,
+    open: Option<Box<Partial>>,
+}
+
+/// Data of one STREAM frame, a slice of `payload`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece<'a> {
+    pub(super) now: Time,
+    pub(super) offset: u64,
+    pub(super) data: &'a [u8],
+    pub(super) payload: &'a Bytes,
+}
+
+impl Plain {
+    pub(super) fn new(max_record: u64) -> Self {
+        Self {
+            max_record,
+            low: 0,
+            got: Ranges::default(),
+            pieces: BTreeMap::new(),
+            prefix: Vec::new(),
+            open: None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn low(&self) -> u64 {
+        self.low
+    }
+
+    pub(super) fn ranges(&self) -> usize {
+        self.got.len()
+    }
+
+    /// The start of the record that holds [`low`](Self::low).
+    pub(super) fn record_start(&self) -> u64 {
+        self.open.as_ref().map_or(self.low - self.prefix.len() as u64, |open| open.span().start)
+    }
+
+    /// True when [`low`](Self::low) is inside a record.
+    pub(super) fn is_inside_record(&self) -> bool {
+        self.open.is_some() || !self.prefix.is_empty()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.got.clear();
+        self.pieces.clear();
+        self.prefix = Vec::new();
+        self.open = None;
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.pieces.values().map(Vec::len).sum::<usize>()
+            + self.prefix.len()
+            + self.open.as_ref().map_or(0, |open| open.held_bytes())
+    }
+
+    pub(super) fn entries(&self) -> usize {
+        self.got.len() + self.pieces.len() + usize::from(self.open.is_some())
+    }
+
+    /// Takes data; complete records go to `out`. Returns how many bytes were moved into an incomplete
+    /// record.
+    pub(super) fn on_data(&mut self, piece: &Piece<'_>, out: &mut Vec<Run>) -> Result<u64, Fault> {
+        let range = piece.offset..piece.offset + piece.data.len() as u64;
+        let bytes = |r: Range<u64>| {
+            &piece.data[(r.start - piece.offset) as usize..(r.end - piece.offset) as usize]
+        };
+        let mut moved = 0;
+        let mut rest = range.start.max(self.low)..range.end;
+        while let Some(gap) = self.got.gap(rest.clone()) {
+            rest.start = gap.end;
+            if gap.start == self.low {
+                let new = piece.payload.slice_ref(bytes(gap.clone()));
+                moved += self.feed(piece.now, new, out)?;
+                moved += self.feed_kept(piece.now, out)?;
+                continue;
+            }
+            self.got.insert(gap.clone());
+            let before = self.pieces.range_mut(..gap.start).next_back();
+            match before {
+                Some((&start, data)) if start + data.len() as u64 == gap.start => {
+                    data.extend_from_slice(bytes(gap));
+                }
+                _ => {
+                    self.pieces.insert(gap.start, bytes(gap).to_vec());
+                }
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Feeds the pieces that the lowest missing offset has reached.
+    fn feed_kept(&mut self, now: Time, out: &mut Vec<Run>) -> Result<u64, Fault> {
+        let mut moved = 0;
+        while let Some(first) = self.pieces.first_entry() {
+            if *first.key() != self.low {
+                break;
+            }
+            let data = Bytes::from(first.remove());
+            self.got.remove(self.low..self.low + data.len() as u64);
+            moved += self.feed(now, data, out)?;
+        }
+        Ok(moved)
+    }
+
+    /// Cuts the next bytes of the stream into records.
+    fn feed(&mut self, now: Time, mut data: Bytes, out: &mut Vec<Run>) -> Result<u64, Fault> {
+        let mut moved = 0;
+        while !data.is_empty() {
+            if let Some(open) = &mut self.open {
+                let missing = open.span().end - self.low;
+                let part = data.split_to(missing.min(data.len() as u64) as usize);
+                open.put(self.low, &part);
+                self.low += part.len() as u64;
+                moved += part.len() as u64;
+                self.finish_open(now, out);
+            } else if self.prefix.is_empty() {
+                self.take_whole(now, &mut data, out)?;
+                if !data.is_empty() {
+                    moved += self.begin(&mut data)?;
+                }
+            } else {
+                moved += self.begin(&mut data)?;
+                self.finish_open(now, out);
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Hands on the whole records at the front of `data`.
+    fn take_whole(&mut self, now: Time, data: &mut Bytes, out: &mut Vec<Run>) -> Result<(), Fault> {
+        let limit = self.low + data.len() as u64;
+        let mut end = self.low;
+        for span in Spans::new(data, self.low, self.max_record) {
+            match span {
+                Ok(span) if span.end <= limit => end = span.end,
+                Ok(_) | Err(Malformed::CutPrefix) => break,
+                Err(Malformed::TooLong) if end > self.low => break,
+                Err(Malformed::TooLong) => return Err(Fault::TooLong),
+            }
+        }
+        if end > self.low {
+            let whole = data.split_to((end - self.low) as usize);
+            let content = Content::Records { data: whole, each: true };
+            let run = Run { offset: self.low, fence: self.low, completed: now, released: now, content };
+            out.push(run);
+            self.low = end;
+        }
+        Ok(())
+    }
+
+    /// Moves a record's prefix out of `data`, or as much of it as is there, and opens the record.
+    fn begin(&mut self, data: &mut Bytes) -> Result<u64, Fault> {
+        let start = self.low - self.prefix.len() as u64;
+        let mut moved = 0;
+        while !data.is_empty() {
+            self.prefix.push(data.split_to(1)[0]);
+            self.low += 1;
+            moved += 1;
+            let Some((len, size)) = read_prefix(&self.prefix) else { continue };
+            if len > self.max_record {
+                return Err(Fault::TooLong);
+            }
+            let body = start + size as u64;
+            let mut open = Box::new(Partial::new(Span { start, body, end: body + len }, start));
+            open.put(start, &self.prefix);
+            self.prefix.clear();
+            self.open = Some(open);
+            break;
+        }
+        Ok(moved)
+    }
+
+    fn finish_open(&mut self, now: Time, out: &mut Vec<Run>) {
+        if let Some(open) = self.open.take_if(|open| open.is_complete()) {
+            let Span { start, end, .. } = open.span();
+            let content = Content::Whole { payload: open.into_payload(), size: end - start };
+            out.push(Run { offset: start, fence: start, completed: now, released: now, content });
+        }
+    }
+}

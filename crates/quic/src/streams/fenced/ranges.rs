@@ -1,0 +1,102 @@
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A set of stream offsets as disjoint ranges that do not touch.
+#[derive(Debug, Default)]
+pub(super) struct Ranges(BTreeMap<u64, u64>);
+
+impl Ranges {
+    /// Number of ranges.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The lowest range.
+    #[inline]
+    pub(super) fn first(&self) -> Option<Range<u64>> {
+        self.0.first_key_value().map(|(&start, &end)| start..end)
+    }
+
+    /// Adds a range that is not empty, and returns the range of the set that now holds it.
+    pub(super) fn insert(&mut self, Range { mut start, mut end }: Range<u64>) -> Range<u64> {
+        debug_assert!(start < end);
+        if let Some((&s, e)) = self.0.range_mut(..=start).next_back() {
+            if *e >= end {
+                return s..*e;
+            }
+            if *e >= start {
+                start = s;
+            }
+        }
+        while let Some((&s, &e)) = self.0.range(start..=end).next() {
+            end = end.max(e);
+            self.0.remove(&s);
+        }
+        self.0.insert(start, end);
+        start..end
+    }
+
+    /// Takes a range out, whether or not it is in.
+    pub(super) fn remove(&mut self, Range { start, end }: Range<u64>) {
+        if start >= end || self.0.is_empty() {
+            return;
+        }
+        if let Some((_, e)) = self.0.range_mut(..start).next_back() {
+            let old = *e;
+            *e = old.min(start);
+            if old > end {
+                self.0.insert(end, old);
+            }
+        }
+        while let Some((&s, &e)) = self.0.range(start..end).next() {
+            self.0.remove(&s);
+            if e > end {
+                self.0.insert(end, e);
+            }
+        }
+    }
+
+    /// What the set and `within` have in common, in order.
+    pub(super) fn overlaps(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+        let before = self.0.range(..within.start).next_back();
+        let inside = self.0.range(within.start..within.end.max(within.start));
+        before
+            .into_iter()
+            .chain(inside)
+            .map(move |(&s, &e)| s.max(within.start)..e.min(within.end))
+            .filter(|r| r.start < r.end)
+    }
+
+    /// Takes the lowest range out.
+    pub(super) fn pop_first(&mut self) -> Option<Range<u64>> {
+        self.0.pop_first().map(|(start, end)| start..end)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// True when the set and `within` have something in common.
+    pub(super) fn touches(&self, within: Range<u64>) -> bool {
+        !self.0.is_empty() && self.overlaps(within).next().is_some()
+    }
+
+    /// The lowest part of `within` that is not in the set.
+    pub(super) fn gap(&self, within: Range<u64>) -> Option<Range<u64>> {
+        let mut start = within.start;
+        if let Some((_, &e)) = self.0.range(..=start).next_back() {
+            start = start.max(e);
+        }
+        if start >= within.end {
+            return None;
+        }
+        let end = self.0.range(start..within.end).next().map_or(within.end, |(&s, _)| s);
+        Some(start..end)
+    }
+}

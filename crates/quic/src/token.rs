@@ -1,0 +1,60 @@
+use quickset_wire::{Dir, Space};
+
+/// What a packet held, kept with the sent packet until that is acknowledged or declared lost.
+///
+/// `recovery` stores tokens and reads none of them; `conn` hands each back to its owner by one
+/// exhaustive match. A new frame adds a variant here, and the compiler lists the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Token {
+    /// Nothing to tell anybody: PING, PADDING with a purpose, or a token that was taken already.
+    Nothing,
+    /// An ACK frame that reported everything up to `largest` (RFC 9000 §13.2.4).
+    Ack { space: Space, largest: u64 },
+    /// Handshake bytes.
+    Crypto { space: Space, offset: u64, len: u32 },
+    /// Bytes of a stream, as STREAM frames; `fin` when the frame ended it.
+    Stream { key: Key, offset: u64, len: u32, fin: bool },
+    /// Bytes of a fenced stream.
+    Fenced { key: Key, offset: u64, len: u32, fin: bool },
+    /// Records given up. The range is looked up by its offset.
+    Abandon { key: Key, offset: u64 },
+    /// RESET_STREAM of a stream's sending half.
+    ResetStream { key: Key },
+    /// STOP_SENDING of a stream's receiving half.
+    StopSending { key: Key },
+    /// Connection credit, the limit as sent.
+    MaxData { max: u64 },
+    /// Stream credit, the limit as sent.
+    MaxStreamData { key: Key, max: u64 },
+    /// Leave to open streams, the limit as sent.
+    MaxStreams { dir: Dir, max: u64 },
+    /// We are blocked by connection credit.
+    DataBlocked { limit: u64 },
+    /// We are blocked by stream credit.
+    StreamDataBlocked { key: Key, limit: u64 },
+    /// We may not open more streams.
+    StreamsBlocked { dir: Dir, limit: u64 },
+    /// A connection id of ours.
+    NewConnectionId { sequence: u64 },
+    /// A connection id of the peer's that we stop using.
+    RetireConnectionId { sequence: u64 },
+    /// An address validation token for later connections, by its number.
+    NewToken { number: u32 },
+    /// The handshake is confirmed (RFC 9001 §4.1.2).
+    HandshakeDone,
+    /// A challenge to a path. It is never resent as it is (RFC 9000 §13.3).
+    PathChallenge,
+    /// A source symbol of forward erasure correction that wraps the next `n` tokens.
+    Symbol { session: u32, sid: u64, n: u16 },
+    /// A repair symbol over a span. It is never resent.
+    Repair { session: u32, span: u64 },
+}
+
+const _: () = assert!(size_of::<Token>() <= 24, "tokens are kept for each frame in flight");
+
+/// Names a stream in its slab: an index, and a generation that tells an old use of the slot from a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Key {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}

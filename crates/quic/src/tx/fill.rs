@@ -1,0 +1,34 @@
+use quickset_wire::Space;
+use quickset_wire::frame::Frame;
+
+use super::{Permit, Writer};
+use crate::conn::Connection;
+use crate::token::Token;
+
+impl Connection {
+    /// The frames of a packet, in order, each with its reason.
+    pub(super) fn fill(&mut self, space: Space, w: &mut Writer<'_>, permit: Permit) {
+        // What arrived, first: loss detection at the other end waits for it, and it is small.
+        self.acks[space.index()].write(w, self.now);
+        if !permit.data && !permit.probe {
+            return;
+        }
+        // The handshake: nothing else goes anywhere before it is through.
+        self.keys.stream(space).write(w, space);
+        if space == Space::Data {
+            // The end of the handshake: the peer holds keys and timers until it knows.
+            self.confirmation.write(w);
+            // Answers to path challenges: the peer measures the path by them.
+            self.path.write(w);
+            // Connection ids: few, and somebody waits for a spare one.
+            self.cids.write(w);
+            // Stream control before stream data: a byte of credit moves a window of data.
+            let view = self.view();
+            self.streams.write_frames(w, &view);
+        }
+        // A probe must be answered, and so must a keep-alive (RFC 9002 §6.2.4).
+        if (permit.probe || (space == Space::Data && self.lifecycle.wants_ping())) && !w.is_eliciting() {
+            w.put(&Frame::Ping, Token::Nothing);
+        }
+    }
+}

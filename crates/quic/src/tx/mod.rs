@@ -1,0 +1,170 @@
+//! The way out: frames to packets, packets to datagrams, datagrams to one batch.
+//!
+//! *In:* what the rooms want. *Out:* a batch for one send call: sealed packets, written once, in place.
+//!
+//! Invariants: congestion control, the pacer and the amplification limit are asked before each datagram;
+//! acknowledgements alone, probes and farewells pass the first two (RFC 9002 §7, §6.2.4); a packet whose
+//! frames were written is sent.
+
+mod fill;
+mod packet;
+mod writer;
+
+use quickset_base::Batch;
+use quickset_wire::Space;
+
+pub(crate) use writer::Writer;
+
+use crate::cc::Control;
+use crate::conn::Connection;
+use crate::room::{Phase, Want};
+
+/// A client's Initial datagrams, and all datagrams with eliciting Initial packets, have at least this
+/// many bytes (RFC 9000 §14.1).
+const MIN_INITIAL: usize = 1200;
+
+/// Room below which no further packet is coalesced into a datagram: what a long header, a few frames
+/// and the tag need.
+const MIN_COALESCED: usize = 128;
+
+/// Segments that fall short of those before them by this little are padded: ending the batch would cost more.
+const MAX_TOP_UP: usize = 48;
+
+/// What may leave now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Permit {
+    /// Anything, not only acknowledgements: window and pacer agree.
+    pub(crate) data: bool,
+    /// A packet that must elicit an acknowledgement, whatever the window says.
+    pub(crate) probe: bool,
+}
+
+impl Connection {
+    /// Fills `out` with all that wants to leave and may. False when that is nothing.
+    pub(crate) fn transmit(&mut self, out: &mut Batch) -> bool {
+        self.outbox.paced_until = None;
+        out.path = self.path.address;
+        if !self.lifecycle.is_open() {
+            return self.transmit_farewell(out);
+        }
+        let segments = if self.config.gso { Batch::MAX_SEGMENTS } else { 1 };
+        let control = self.path.congestion.control();
+        while out.count() < segments && self.datagram_out(out, &control) {}
+        !out.is_empty()
+    }
+
+    /// Whether window and pacer let a datagram of `size` bytes leave now.
+    fn may_send(&mut self, size: usize, control: &Control) -> bool {
+        if self.recovery.in_flight() + size as u64 > control.window {
+            return false;
+        }
+        let srtt = self.recovery.rtt().smoothed();
+        match self.path.pacer.allow(self.now, size as u64, control, srtt) {
+            Ok(()) => true,
+            Err(at) => {
+                self.outbox.paced_until = Some(at);
+                false
+            }
+        }
+    }
+
+    /// Adds one datagram. False when there is nothing to send, or no leave.
+    fn datagram_out(&mut self, out: &mut Batch, control: &Control) -> bool {
+        let full = if out.is_empty() { self.path.mtu } else { out.segment() };
+        let size = full.min(self.path.amplification_budget());
+        if (size < full && (size < MIN_INITIAL || !out.is_empty())) || !out.has_room(size) {
+            return false;
+        }
+        // Whoever has nothing to send does not wake up for the pacer.
+        let data = self.has_data() && self.may_send(size, control);
+        let wants = Space::ALL.map(|space| self.wants(space, data));
+        let Some(last) = wants.iter().rposition(|w| *w) else { return false };
+
+        let padded = wants[Space::Initial.index()];
+        let buffer = out.space(size);
+        let mut used = 0;
+        for space in Space::ALL {
+            if !wants[space.index()] || (used > 0 && size - used < MIN_COALESCED) {
+                continue;
+            }
+            // The last packet of the datagram brings it up to size.
+            let is_last = space.index() == last || size - used < 2 * MIN_COALESCED;
+            let pad_to = if padded && is_last { MIN_INITIAL.saturating_sub(used) } else { 0 };
+            let permit = Permit { data, probe: self.outbox.probes[space.index()] > 0 };
+            used += self.packet_out(space, &mut buffer[used..], permit, pad_to);
+            if pad_to > 0 {
+                break;
+            }
+        }
+        if used == 0 {
+            return false;
+        }
+        out.commit(used);
+        self.path.on_sent(used);
+        self.stats.sent_datagrams += 1;
+        self.stats.sent_bytes += used as u64;
+        if self.side.is_client() && wants[Space::Handshake.index()] {
+            // RFC 9001 §4.9.1: a client's first Handshake packet ends its Initial space.
+            self.discard(Space::Initial);
+        }
+        true
+    }
+
+    /// Whether a packet of `space` should be built.
+    fn wants(&mut self, space: Space, data: bool) -> bool {
+        let at = space.index();
+        if !self.keys.has(space) || (space == Space::Data && self.side.is_client() && self.phase == Phase::Handshake) {
+            return false;
+        }
+        if self.outbox.probes[at] > 0 || self.acks[at].want(self.now) > Want::None {
+            return true;
+        }
+        if !data {
+            return false;
+        }
+        let crypto = self.keys.stream(space).want() > Want::None;
+        crypto || (space == Space::Data && self.wants_data())
+    }
+
+    /// Whether any space has more than acknowledgements to send.
+    fn has_data(&mut self) -> bool {
+        let crypto = |this: &mut Self, space| this.keys.has(space) && this.keys.stream(space).want() > Want::None;
+        (self.keys.has(Space::Data) && self.wants_data()) || Space::ALL.into_iter().any(|space| crypto(self, space))
+    }
+
+    /// Whether 1-RTT frames other than ACK and CRYPTO wait.
+    fn wants_data(&self) -> bool {
+        self.streams.want() > Want::None
+            || self.lifecycle.wants_ping()
+            || self.path.want() > Want::None
+            || self.cids.want() > Want::None
+            || self.confirmation.want() > Want::None
+    }
+
+    /// CONNECTION_CLOSE, at each level that the peer may be able to read (RFC 9000 §10.2.3).
+    fn transmit_farewell(&mut self, out: &mut Batch) -> bool {
+        let Some(farewell) = self.lifecycle.farewell().cloned() else { return false };
+        let size = self.path.mtu.min(self.path.amplification_budget());
+        let confirmed = self.phase == Phase::Confirmed;
+        let established = self.phase > Phase::Handshake || self.side.is_server();
+        let buffer = out.space(size);
+        let mut used = 0;
+        for space in Space::ALL {
+            let readable = match space {
+                Space::Initial | Space::Handshake => !confirmed,
+                Space::Data => established,
+            };
+            if readable && self.keys.has(space) && buffer.len() - used >= MIN_COALESCED {
+                let pad_to = if space == Space::Initial && size >= MIN_INITIAL { MIN_INITIAL } else { 0 };
+                used += self.farewell_packet(space, &mut buffer[used..], &farewell, pad_to);
+            }
+        }
+        if used == 0 {
+            return false;
+        }
+        out.commit(used);
+        self.path.on_sent(used);
+        self.lifecycle.farewell_sent();
+        true
+    }
+}

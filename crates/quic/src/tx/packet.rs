@@ -1,0 +1,153 @@
+use quickset_wire::header::{LongHeader, ShortHeader, long_header, short_header};
+use quickset_wire::{self as wire, PacketType, Space, packet_number};
+
+use super::{MAX_TOP_UP, Permit, Writer};
+use crate::cc;
+use crate::conn::{Connection, Farewell};
+use crate::keys::Unsealed;
+use crate::recovery::SentPacket;
+use crate::room::{Phase, Want};
+use crate::token::Token;
+
+/// Where the parts of a packet lie in its buffer.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    at: Unsealed,
+    /// Where the Length field of a long header stands.
+    length_at: Option<usize>,
+    /// Where the payload begins.
+    payload_at: usize,
+    tag_len: usize,
+}
+
+impl Connection {
+    /// Builds, seals and records one packet at the start of `buffer`, at least `pad_to` bytes long. Returns its
+    /// size; 0 when there was nothing to write.
+    pub(super) fn packet_out(&mut self, space: Space, buffer: &mut [u8], permit: Permit, pad_to: usize) -> usize {
+        if space == Space::Data {
+            if let Err(error) = self.keys.before_seal(self.phase == Phase::Confirmed, self.now) {
+                self.fail(error);
+                return 0;
+            }
+        }
+        let frame = self.header(space, buffer);
+        let end = buffer.len() - frame.tag_len;
+        let mut tokens = std::mem::take(&mut self.scratch.tokens);
+        let mut w = Writer::new(wire::Writer::new(&mut buffer[frame.payload_at..end]), &mut tokens);
+        self.fill(space, &mut w, permit);
+        let (written, eliciting) = (w.len(), w.is_eliciting());
+        if written == 0 && pad_to == 0 {
+            self.scratch.tokens = tokens;
+            return 0;
+        }
+        let room = end - frame.payload_at;
+        let padded = self.padded(&frame, written, room, pad_to);
+        w.bytes().zeros(padded - written);
+        let len = self.sealed(frame, buffer, padded);
+
+        if eliciting {
+            self.lifecycle.on_eliciting_sent(self.now);
+            self.outbox.probes[space.index()] = self.outbox.probes[space.index()].saturating_sub(1);
+        }
+        // RFC 9002 §2: packets with PADDING are in flight too.
+        self.record(frame.at, len, (eliciting, eliciting || padded > written), &mut tokens);
+        self.scratch.tokens = tokens;
+        len
+    }
+
+    /// Remembers a packet that is about to leave.
+    fn record(&mut self, at: Unsealed, len: usize, (eliciting, in_flight): (bool, bool), tokens: &mut Vec<Token>) {
+        let bytes = len as u64;
+        let state = if in_flight {
+            self.path.pacer.on_sent(bytes);
+            self.path.congestion.on_sent(&cc::Sent {
+                now: self.now,
+                bytes,
+                in_flight: self.recovery.in_flight() + bytes,
+                app_limited: self.streams.want() == Want::None,
+            })
+        } else {
+            cc::PacketState::default()
+        };
+        let packet = SentPacket { number: at.number, now: self.now, bytes: len as u16, eliciting, in_flight, state };
+        self.recovery.on_sent(at.space, packet, tokens);
+        self.stats.sent_packets += 1;
+    }
+
+    /// How long the payload becomes: what was written, and PADDING where it must be.
+    fn padded(&self, frame: &Frame, written: usize, room: usize, pad_to: usize) -> usize {
+        // RFC 9001 §5.4.2: number and payload make up for the sample's offset.
+        let sample = 4usize.saturating_sub(frame.at.number_len);
+        let asked = pad_to.saturating_sub(frame.payload_at + frame.tag_len);
+        let mut padded = written.max(sample).max(asked).min(room);
+        // A segment a little shorter than those before it would end the batch.
+        if frame.at.space == Space::Data && room - padded <= MAX_TOP_UP && self.streams.want() > Want::None {
+            padded = room;
+        }
+        padded
+    }
+
+    /// Writes the header of the next packet of `space`.
+    fn header(&mut self, space: Space, buffer: &mut [u8]) -> Frame {
+        let number = self.recovery.next_number(space);
+        let number_len = packet_number::encode_len(number, self.recovery.largest_acked(space));
+        let tag_len = self.keys.tag_len(space);
+        let mut w = wire::Writer::new(buffer);
+        let length_at = match space {
+            Space::Data => {
+                let dcid = *self.cids.remote();
+                let header = ShortHeader { dcid, spin: false, key_phase: self.keys.phase() };
+                short_header(&mut w, &header, number, number_len);
+                None
+            }
+            Space::Initial | Space::Handshake => {
+                let header = LongHeader {
+                    ty: if space == Space::Initial { PacketType::Initial } else { PacketType::Handshake },
+                    version: self.version,
+                    dcid: *self.cids.remote(),
+                    scid: *self.cids.first_local(),
+                    token: if space == Space::Initial { &self.handshake.token } else { &[] },
+                };
+                Some(long_header(&mut w, &header, number, number_len))
+            }
+        };
+        let payload_at = w.len();
+        let at = Unsealed { space, number, number_at: payload_at - number_len, number_len };
+        Frame { at, length_at, payload_at, tag_len }
+    }
+
+    /// Sets the length and seals. Returns the size of the packet.
+    fn sealed(&mut self, frame: Frame, buffer: &mut [u8], payload: usize) -> usize {
+        let len = frame.payload_at + payload + frame.tag_len;
+        if let Some(at) = frame.length_at {
+            let length = frame.at.number_len + payload + frame.tag_len;
+            wire::Writer::new(&mut buffer[at..at + 2]).varint2(length as u64);
+        }
+        self.keys.seal(&mut buffer[..len], &frame.at);
+        len
+    }
+
+    /// A packet that says farewell and nothing else.
+    pub(super) fn farewell_packet(
+        &mut self,
+        space: Space,
+        buffer: &mut [u8],
+        farewell: &Farewell,
+        pad_to: usize,
+    ) -> usize {
+        let frame = self.header(space, buffer);
+        let end = buffer.len() - frame.tag_len;
+        let mut tokens = std::mem::take(&mut self.scratch.tokens);
+        let mut w = Writer::new(wire::Writer::new(&mut buffer[frame.payload_at..end]), &mut tokens);
+        let words = farewell.frame(space == Space::Data, w.room());
+        w.put(&words, Token::Nothing);
+        let written = w.len();
+        let room = end - frame.payload_at;
+        let padded = self.padded(&frame, written, room, pad_to);
+        w.bytes().zeros(padded - written);
+        let len = self.sealed(frame, buffer, padded);
+        self.record(frame.at, len, (false, false), &mut tokens);
+        self.scratch.tokens = tokens;
+        len
+    }
+}
