@@ -411,6 +411,7 @@ impl Recovery {
         while at < largest && at < numbers.sent.next() {
             let sent = match numbers.sent.place(at) {
                 Place::SettledUntil(next) => {
+                    numbers.streak.on_acked(at);
                     at = next;
                     continue;
                 }

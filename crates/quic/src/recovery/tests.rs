@@ -352,10 +352,18 @@ impl Model {
         let in_flight: Vec<u64> = newly.iter().copied().filter(|n| self.open[n].0).collect();
         assert_eq!(numbers(&out.acked_packets), in_flight);
         let expected: Vec<u64> = newly.iter().flat_map(|n| self.open[n].2.iter().copied()).collect();
-        let got: Vec<u64> = out.acked.iter().map(|t| matches!(t, Token::MaxData { max } if *max < u64::MAX).then(|| {
-            let Token::MaxData { max } = *t else { unreachable!() };
-            max
-        }).unwrap()).collect();
+        let got: Vec<u64> = out
+            .acked
+            .iter()
+            .map(|t| {
+                matches!(t, Token::MaxData { max } if *max < u64::MAX)
+                    .then(|| {
+                        let Token::MaxData { max } = *t else { unreachable!() };
+                        max
+                    })
+                    .unwrap()
+            })
+            .collect();
         assert_eq!(got, expected, "the tokens of newly acknowledged packets, in order");
         self.come_back(&out.acked);
         for n in &newly {
