@@ -20,6 +20,16 @@ pub trait Machine {
     fn poll(&mut self, now: Time, out: &mut Batch) -> Poll;
 }
 
+impl<M: Machine + ?Sized> Machine for Box<M> {
+    fn handle(&mut self, now: Time, input: Input<'_>) {
+        (**self).handle(now, input);
+    }
+
+    fn poll(&mut self, now: Time, out: &mut Batch) -> Poll {
+        (**self).poll(now, out)
+    }
+}
+
 /// What a [`Machine`] is given.
 #[derive(Debug)]
 pub enum Input<'a> {

@@ -42,6 +42,7 @@ impl Rng {
     }
 
     /// 64 random bits.
+    #[expect(clippy::should_implement_trait, reason = "an iterator could end")]
     pub fn next(&mut self) -> u64 {
         self.0.next_u64()
     }
