@@ -37,5 +37,5 @@ pub mod varint;
 pub use cursor::{Reader, Truncated, Writer};
 pub use error::TransportErrorCode;
 pub use id::{ConnectionId, Dir, ResetToken, Side, StreamId};
-pub use params::TransportParams;
 pub use packet::{PacketType, Space, Version};
+pub use params::TransportParams;
