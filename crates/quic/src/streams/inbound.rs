@@ -176,11 +176,14 @@ impl Streams {
                 self.news |= news::OPENED << dir;
             }
         }
+        // With fewer left than half, those closed before count.
+        self.note_streams(dir);
         Ok(self.slab.key(id))
     }
 }
 
 /// Stream data as it came.
+#[derive(Clone, Copy)]
 struct Piece<'a> {
     id: StreamId,
     offset: u64,

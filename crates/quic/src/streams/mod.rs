@@ -31,7 +31,8 @@ mod verbs;
 
 use std::collections::VecDeque;
 
-use quickset_wire::{Dir, Side, StreamId, TransportParams};
+use quickset_wire::frame::MAX_STREAMS;
+use quickset_wire::{Dir, Side, StreamId, TransportParams, varint};
 
 pub use event::{
     Chunk, FinishError, ReadError, RecvState, SendState, StreamEvent, UnknownStream, WriteError,
@@ -114,11 +115,11 @@ struct Stream {
 impl Streams {
     /// No streams yet. Nothing may be opened or sent before [`set_peer`](Self::set_peer).
     pub(crate) fn new(side: Side, config: &TransportConfig) -> Self {
-        let connection_window = config.stream_window.saturating_add(config.stream_window / 2);
+        let (stream_window, connection_window) = first_windows(config);
         Self {
             side,
             config: Config {
-                stream_window: config.stream_window,
+                stream_window,
                 max_stream_window: config.max_stream_window,
                 send_buffer: config.send_buffer,
             },
@@ -140,13 +141,15 @@ impl Streams {
     }
 
     /// Writes our limits into what is announced to the peer.
-    pub(crate) fn offer(&self, params: &mut TransportParams) {
-        params.initial_max_data = self.window.limit();
-        params.initial_max_stream_data_bidi_local = self.config.stream_window;
-        params.initial_max_stream_data_bidi_remote = self.config.stream_window;
-        params.initial_max_stream_data_uni = self.config.stream_window;
-        params.initial_max_streams_bidi = self.theirs[0].most();
-        params.initial_max_streams_uni = self.theirs[1].most();
+    pub(crate) fn offer(config: &TransportConfig, params: &mut TransportParams) {
+        let (stream, connection) = first_windows(config);
+        params.initial_max_data = connection;
+        params.initial_max_stream_data_bidi_local = stream;
+        params.initial_max_stream_data_bidi_remote = stream;
+        params.initial_max_stream_data_uni = stream;
+        params.initial_max_streams_bidi = config.max_bidi_streams.min(MAX_STREAMS);
+        params.initial_max_streams_uni = config.max_uni_streams.min(MAX_STREAMS);
+        params.fenced_streams = max_record(config);
     }
 
     /// Takes the peer's limits. Called again with better ones (after remembered ones), it raises them.
@@ -274,6 +277,13 @@ impl Streams {
         }
     }
 
+    /// Lets the peer open more streams in place of those that were closed.
+    fn note_streams(&mut self, dir: usize) {
+        if self.theirs[dir].is_due() {
+            self.due |= due::MAX_STREAMS << dir;
+        }
+    }
+
     /// Counts bytes of streams as consumed for the connection's credit.
     #[inline]
     fn consume(&mut self, n: u64) {
@@ -296,9 +306,7 @@ impl Streams {
         if id.initiator() != self.side {
             let dir = id.dir() as usize;
             self.theirs[dir].close();
-            if self.theirs[dir].is_due() {
-                self.due |= due::MAX_STREAMS << dir;
-            }
+            self.note_streams(dir);
         }
     }
 }
@@ -341,6 +349,24 @@ impl Initial {
         }
     }
 }
+
+/// The receive windows at the start, of a stream and of the connection.
+fn first_windows(config: &TransportConfig) -> (u64, u64) {
+    // FS-35: the longest record has to fit, or it could never be received.
+    let least = max_record(config).map_or(0, |max| max + RECORD_PREFIX);
+    let stream = config.stream_window.min(config.max_stream_window).min(varint::MAX).max(least);
+    // One stream alone does not use up what the others need to begin.
+    let connection = stream.saturating_add(stream / 2).min(config.max_connection_window.max(least));
+    (stream, connection.min(varint::MAX))
+}
+
+/// The longest record that we take, in bytes of payload, if we take any (FS-2: at least 1200).
+fn max_record(config: &TransportConfig) -> Option<u64> {
+    config.fenced_streams.map(|max| max.clamp(1200, varint::MAX - RECORD_PREFIX))
+}
+
+/// The longest prefix of a record, in bytes.
+const RECORD_PREFIX: u64 = 8;
 
 /// RFC 9218 §4.1.
 const DEFAULT_URGENCY: u8 = 3;

@@ -51,10 +51,6 @@ impl Theirs {
         Self { most, opened: 0, accepted: 0, closed: 0, advertised: most, waited_for: true }
     }
 
-    pub(super) fn most(&self) -> u64 {
-        self.most
-    }
-
     pub(super) fn opened(&self) -> u64 {
         self.opened
     }

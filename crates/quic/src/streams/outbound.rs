@@ -163,13 +163,11 @@ impl Streams {
         let Some(stream) = self.slab.get_mut(key) else { return };
         let Some(half) = &mut stream.send else { return };
         let owed = half.owes();
-        half.acked(offset, len, fin);
-        let finished = half.state == SendState::Finished;
-        if half.refused && self.config.send_buffer - half.buffer.queued() >= self.config.send_buffer / 4 {
+        let finished = half.acked(offset, len, fin);
+        let free = self.config.send_buffer.saturating_sub(half.buffer.queued());
+        if half.refused && free >= self.config.send_buffer / 4 && half.state == SendState::Open {
             half.refused = false;
-            if !finished {
-                stream.tell(told::WRITABLE, &mut self.events);
-            }
+            stream.tell(told::WRITABLE, &mut self.events);
         }
         if finished {
             stream.tell(told::FINISHED, &mut self.events);
@@ -236,9 +234,9 @@ impl SendHalf {
         stream_header(w.bytes(), id, offset, fin, Some(n));
         let space = w.bytes().space(n);
         if new {
-            self.buffer.send_new(space)
+            self.buffer.send_new(space);
         } else {
-            self.buffer.resend(offset, space)
+            self.buffer.resend(offset, space);
         }
         if fin {
             self.fin_due = false;

@@ -202,6 +202,12 @@ mod tests {
         assert_eq!(queue.next(), Some(key(0)));
     }
 
+    fn remove(model: &mut [VecDeque<u32>; URGENCIES], index: u32) {
+        for level in model {
+            level.retain(|i| *i != index);
+        }
+    }
+
     proptest! {
         #[test]
         fn the_rings_agree_with_plain_queues(
@@ -214,13 +220,13 @@ mod tests {
                     0 => {
                         queue.ready(key(index), urgency);
                         if !model[urgency as usize].contains(&index) {
-                            model.iter_mut().for_each(|level| level.retain(|i| *i != index));
+                            remove(&mut model, index);
                             model[urgency as usize].push_back(index);
                         }
                     }
                     1 => {
                         queue.blocked(key(index));
-                        model.iter_mut().for_each(|level| level.retain(|i| *i != index));
+                        remove(&mut model, index);
                     }
                     _ => if let Some(next) = queue.next() {
                         queue.sent(next, QUANTUM as usize);

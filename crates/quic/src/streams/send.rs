@@ -64,18 +64,20 @@ impl SendHalf {
         self.fin_due = true;
     }
 
-    /// A frame has arrived.
+    /// A frame has arrived. True when that was the last.
     #[inline]
-    pub(super) fn acked(&mut self, offset: u64, len: u32, fin: bool) {
+    pub(super) fn acked(&mut self, offset: u64, len: u32, fin: bool) -> bool {
         if !self.is_sending() {
-            return;
+            return false;
         }
         self.buffer.acked(offset..offset + len as u64);
         self.fin_acked |= fin;
-        if self.fin_acked && self.buffer.is_acked() {
+        let last = self.fin_acked && self.buffer.is_acked();
+        if last {
             self.fin_due = false;
             self.state = SendState::Finished;
         }
+        last
     }
 
     /// A frame was lost.

@@ -1,0 +1,227 @@
+use bytes::Bytes;
+use quickset_wire::frame::{Frame, Frames};
+use quickset_wire::{Dir, Side, StreamId};
+
+use super::*;
+use crate::room::Want;
+use crate::streams::{Chunk, StreamEvent, WriteError};
+
+fn config(stream: u64, max_stream: u64, max_connection: u64) -> TransportConfig {
+    TransportConfig {
+        stream_window: stream,
+        max_stream_window: max_stream,
+        max_connection_window: max_connection,
+        fenced_streams: None,
+        ..TransportConfig::default()
+    }
+}
+
+fn kinds(packet: &Packet) -> Vec<String> {
+    Frames::new(&packet.payload)
+        .map(|frame| match frame.unwrap() {
+            Frame::Stream { offset, data, fin, .. } => format!("STREAM {offset}+{} {fin}", data.len()),
+            other => format!("{other:?}"),
+        })
+        .collect()
+}
+
+fn read_all(room: &mut Streams, id: StreamId) -> usize {
+    let mut n = 0;
+    while let Ok(Chunk::Data(bytes)) = room.read(id, usize::MAX) {
+        n += bytes.len();
+    }
+    n
+}
+
+#[test]
+fn a_sender_stops_at_its_credit_and_says_so_once() {
+    let mut rooms = pair(&config(1000, 1000, 1500));
+    let a = rooms[0].open(Dir::Uni).unwrap();
+    let b = rooms[0].open(Dir::Uni).unwrap();
+    rooms[0].write(a, &mut Bytes::from(vec![1; 2000])).unwrap();
+    let sent = packet(&mut rooms[0], 4000, Time::ZERO).unwrap();
+    assert_eq!(kinds(&sent), ["STREAM 0+1000 false"]);
+    // Connection: 500 of 1500 are left.
+    rooms[0].write(b, &mut Bytes::from(vec![2; 2000])).unwrap();
+    let sent = packet(&mut rooms[0], 4000, Time::ZERO).unwrap();
+    assert_eq!(kinds(&sent)[0], format!("{:?}", Frame::StreamDataBlocked { id: a, limit: 1000 }));
+    assert_eq!(kinds(&sent)[1], "STREAM 0+500 false");
+    let sent = packet(&mut rooms[0], 4000, Time::ZERO).unwrap();
+    assert_eq!(kinds(&sent), ["DataBlocked(1500)"]);
+    assert!(packet(&mut rooms[0], 4000, Time::ZERO).is_none());
+    assert_eq!(rooms[0].want(), Want::None);
+    // Lost reports are repeated while they are true.
+    sent.tokens.iter().for_each(|token| rooms[0].lost(*token, Time::ZERO));
+    assert_eq!(kinds(&packet(&mut rooms[0], 4000, Time::ZERO).unwrap()), ["DataBlocked(1500)"]);
+    frame(&mut rooms[0], Frame::MaxData(1600)).unwrap();
+    assert_eq!(kinds(&packet(&mut rooms[0], 4000, Time::ZERO).unwrap())[0], "STREAM 500+100 false");
+}
+
+#[test]
+fn lost_data_and_the_end_need_no_credit() {
+    let mut rooms = pair(&config(1000, 1000, 1000));
+    let a = rooms[0].open(Dir::Uni).unwrap();
+    rooms[0].write(a, &mut Bytes::from(vec![1; 1000])).unwrap();
+    let sent = packet(&mut rooms[0], 4000, Time::ZERO).unwrap();
+    rooms[0].finish(a).unwrap();
+    assert_eq!(rooms[0].want(), Want::Lost);
+    assert_eq!(kinds(&packet(&mut rooms[0], 4000, Time::ZERO).unwrap()), ["STREAM 1000+0 true"]);
+    sent.tokens.iter().for_each(|token| rooms[0].lost(*token, Time::ZERO));
+    assert_eq!(kinds(&packet(&mut rooms[0], 4000, Time::ZERO).unwrap()), ["STREAM 0+1000 true"]);
+}
+
+/// The credit frames that `room` sends now.
+fn limits(room: &mut Streams, now: Time) -> Vec<String> {
+    packet(room, 1200, now).map(|packet| kinds(&packet)).unwrap_or_default()
+}
+
+#[test]
+fn credit_is_raised_at_half_a_window_and_doubled_within_two_round_trips() {
+    // The smoothed RTT of the tests is 100 ms. Connection: 1500 at first.
+    let mut room = client(&config(1000, 4000, 4000));
+    let id = StreamId::new(Side::Server, Dir::Uni, 0);
+    let data = |offset: u64, len: usize| Frame::Stream { id, offset, fin: false, data: &[0; 2000][..len] };
+    frame(&mut room, data(0, 499)).unwrap();
+    room.accept(Dir::Uni).unwrap();
+    assert_eq!(read_all(&mut room, id), 499);
+    assert_eq!(limits(&mut room, Time::from_millis(10)), [""; 0]);
+    frame(&mut room, data(499, 1)).unwrap();
+    read_all(&mut room, id);
+    // Within 199 ms of the first byte: the window is 2000 now.
+    let raised = |max| format!("{:?}", Frame::MaxStreamData { id, max });
+    assert_eq!(limits(&mut room, Time::from_millis(199)), [raised(2500)]);
+    // The connection's half is 750; 1000 were consumed by then, 500 ms after the first byte: no doubling.
+    frame(&mut room, data(500, 500)).unwrap();
+    read_all(&mut room, id);
+    assert_eq!(limits(&mut room, Time::from_millis(500)), ["MaxData(2500)"]);
+    // 1000 of 2000 since the last raise, but 401 ms after it.
+    frame(&mut room, data(1000, 500)).unwrap();
+    read_all(&mut room, id);
+    assert_eq!(limits(&mut room, Time::from_millis(600)), [raised(3500)]);
+}
+
+#[test]
+fn lost_credit_is_sent_again_unless_it_was_raised_since() {
+    let mut room = client(&config(1000, 1000, 10_000));
+    let id = StreamId::new(Side::Server, Dir::Uni, 0);
+    let later = Time::from_millis(900);
+    let mut tokens = Vec::new();
+    for offset in [0, 500] {
+        frame(&mut room, Frame::Stream { id, offset, fin: false, data: &[0; 500] }).unwrap();
+        room.accept(Dir::Uni);
+        read_all(&mut room, id);
+        tokens.extend(
+            packet(&mut room, 1200, later)
+                .unwrap()
+                .tokens
+                .into_iter()
+                .filter(|token| matches!(token, Token::MaxStreamData { .. })),
+        );
+    }
+    room.lost(tokens[0], later);
+    assert_eq!(limits(&mut room, later), [""; 0], "1500 is superseded by 2000");
+    room.lost(tokens[1], later);
+    assert_eq!(limits(&mut room, later), [format!("{:?}", Frame::MaxStreamData { id, max: 2000 })]);
+    // With the end known, credit is of no use.
+    frame(&mut room, Frame::Stream { id, offset: 1000, fin: true, data: &[0; 600] }).unwrap();
+    read_all(&mut room, id);
+    room.lost(tokens[1], later);
+    assert!(limits(&mut room, later).iter().all(|frame| !frame.contains("MaxStreamData")));
+}
+
+#[test]
+fn what_is_dropped_gives_its_connection_credit_back() {
+    let mut room = client(&config(1000, 1000, 1000));
+    let [a, b] = [0, 1].map(|n| StreamId::new(Side::Server, Dir::Uni, n));
+    frame(&mut room, Frame::Stream { id: a, offset: 0, fin: false, data: &[0; 600] }).unwrap();
+    room.accept(Dir::Uni).unwrap();
+    room.stop(a, 0).unwrap();
+    assert!(limits(&mut room, Time::from_millis(999)).contains(&"MaxData(1600)".to_owned()));
+    // What still comes for the stopped stream counts, and is dropped; a reset counts to its final size.
+    frame(&mut room, Frame::Stream { id: a, offset: 600, fin: false, data: &[0; 100] }).unwrap();
+    frame(&mut room, Frame::ResetStream { id: a, code: 0, final_size: 800 }).unwrap();
+    frame(&mut room, Frame::ResetStream { id: b, code: 0, final_size: 700 }).unwrap();
+    assert_eq!(limits(&mut room, Time::from_millis(999)), ["MaxData(2500)"]);
+    assert_eq!(room.len(), 1, "the stopped stream is over");
+}
+
+#[test]
+fn leave_to_open_streams_comes_back_with_closed_ones() {
+    let config = TransportConfig { max_uni_streams: 4, ..TransportConfig::default() };
+    let mut rooms = pair(&config);
+    for round in 0..50 {
+        let ids: Vec<_> = std::iter::from_fn(|| rooms[0].open(Dir::Uni)).collect();
+        assert_eq!(ids.len(), 4, "round {round}");
+        for id in &ids {
+            rooms[0].write(*id, &mut Bytes::from_static(b"one")).unwrap();
+            rooms[0].finish(*id).unwrap();
+        }
+        exchange(&mut rooms, Time::ZERO);
+        assert_eq!(drain_events(&mut rooms[1]), [StreamEvent::Opened(Dir::Uni)]);
+        while let Some(id) = rooms[1].accept(Dir::Uni) {
+            assert_eq!(read_all(&mut rooms[1], id), 3);
+        }
+        assert_eq!(drain_events(&mut rooms[1]), [], "all was read");
+        let finished: Vec<_> = ids.iter().map(|id| StreamEvent::Finished(*id)).collect();
+        assert_eq!(drain_events(&mut rooms[0]), finished);
+        exchange(&mut rooms, Time::ZERO);
+        assert_eq!(drain_events(&mut rooms[0]), [StreamEvent::Available(Dir::Uni)]);
+        assert_eq!(rooms.each_ref().map(Streams::len), [0, 0]);
+    }
+}
+
+#[test]
+fn one_long_stream_does_not_keep_leave_for_the_others_back() {
+    let config = TransportConfig { max_uni_streams: 4, ..TransportConfig::default() };
+    let mut rooms = pair(&config);
+    let held: Vec<_> = (0..3).map(|_| rooms[0].open(Dir::Uni).unwrap()).collect();
+    for id in &held {
+        rooms[0].write(*id, &mut Bytes::from_static(b"x")).unwrap();
+    }
+    for _ in 0..20 {
+        let id = rooms[0].open(Dir::Uni).expect("one of four is free");
+        rooms[0].finish(id).unwrap();
+        exchange(&mut rooms, Time::ZERO);
+        while let Some(id) = rooms[1].accept(Dir::Uni) {
+            read_all(&mut rooms[1], id);
+        }
+        exchange(&mut rooms, Time::ZERO);
+        drain_all(&mut rooms);
+    }
+}
+
+#[test]
+fn a_full_send_buffer_refuses_and_tells_when_a_quarter_is_free() {
+    let mut rooms = pair(&TransportConfig { send_buffer: 4000, ..TransportConfig::default() });
+    let id = rooms[0].open(Dir::Uni).unwrap();
+    let mut bytes = Bytes::from(vec![0; 5000]);
+    assert_eq!(rooms[0].write(id, &mut bytes), Ok(4000));
+    assert_eq!(rooms[0].write(id, &mut bytes), Err(WriteError::Blocked));
+    let sent: Vec<_> = std::iter::from_fn(|| packet(&mut rooms[0], 600, Time::ZERO)).collect();
+    sent[0].tokens.iter().for_each(|token| rooms[0].acked(*token, Time::ZERO));
+    assert_eq!(drain_events(&mut rooms[0]), [], "a packet of 600 bytes is less than a quarter of 4000");
+    sent[1].tokens.iter().for_each(|token| rooms[0].acked(*token, Time::ZERO));
+    assert_eq!(drain_events(&mut rooms[0]), [StreamEvent::Writable(id)]);
+    sent[2].tokens.iter().for_each(|token| rooms[0].acked(*token, Time::ZERO));
+    assert_eq!(drain_events(&mut rooms[0]), [], "told once");
+    assert_eq!(rooms[0].write(id, &mut bytes), Ok(1000));
+}
+
+#[test]
+fn a_few_bytes_do_not_pin_a_packet_and_many_are_not_copied() {
+    let mut room = client(&TransportConfig::default());
+    let id = StreamId::new(Side::Server, Dir::Uni, 0);
+    let mut offset = 0;
+    for (len, kept) in [(511, false), (512, true), (300, false), (1100, true)] {
+        let mut payload = vec![0; 1200];
+        let mut w = wire::Writer::new(&mut payload);
+        Frame::Stream { id, offset, fin: false, data: &vec![5; len] }.encode(&mut w);
+        let payload = Bytes::from(payload);
+        receive(&mut room, &payload, Time::ZERO).unwrap();
+        room.accept(Dir::Uni);
+        let Ok(Chunk::Data(bytes)) = room.read(id, usize::MAX) else { panic!("{len} bytes came") };
+        assert_eq!(bytes.len(), len);
+        offset += len as u64;
+        assert_eq!(payload.as_ptr_range().contains(&bytes.as_ptr()), kept, "{len} bytes");
+    }
+}

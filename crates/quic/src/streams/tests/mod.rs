@@ -1,0 +1,111 @@
+//! Two rooms and a toy channel between them: what one writes, the other parses.
+
+mod credit;
+mod errors;
+mod pair;
+mod turns;
+
+use bytes::Bytes;
+use quickset_base::{Duration, Time};
+use quickset_wire as wire;
+use quickset_wire::frame::{Frame, Frames};
+use quickset_wire::{Side, TransportParams};
+
+use super::Streams;
+use crate::TransportError;
+use crate::config::TransportConfig;
+use crate::room::{Phase, View};
+use crate::token::Token;
+use crate::tx::Writer;
+
+fn view(now: Time) -> View {
+    View {
+        now,
+        side: Side::Client,
+        phase: Phase::Confirmed,
+        mtu: 1200,
+        srtt: Duration::from_millis(100),
+        min_rtt: Duration::from_millis(100),
+        pto: Duration::from_millis(300),
+    }
+}
+
+/// A packet: its payload, and what the sender keeps of it.
+#[derive(Clone, Debug)]
+struct Packet {
+    payload: Bytes,
+    tokens: Vec<Token>,
+}
+
+/// One packet of up to `size` bytes, or `None` when the room writes nothing.
+fn packet(room: &mut Streams, size: usize, now: Time) -> Option<Packet> {
+    let (mut buffer, mut tokens) = (vec![0; size], Vec::new());
+    let mut w = Writer::new(wire::Writer::new(&mut buffer), &mut tokens);
+    room.write_frames(&mut w, &view(now));
+    let len = w.len();
+    buffer.truncate(len);
+    (len > 0).then(|| Packet { payload: buffer.into(), tokens })
+}
+
+fn receive(room: &mut Streams, payload: &Bytes, now: Time) -> Result<(), TransportError> {
+    let ours = |frame: &Frame<'_>| !matches!(frame, Frame::Padding(_));
+    Frames::new(payload)
+        .map(Result::unwrap)
+        .filter(ours)
+        .try_for_each(|frame| room.on_frame(&frame, payload, &view(now)))
+}
+
+/// Hands one frame to the room, as if it came in a packet of its own.
+fn frame(room: &mut Streams, frame: Frame<'_>) -> Result<(), TransportError> {
+    let mut buffer = vec![0; frame.size()];
+    frame.encode(&mut wire::Writer::new(&mut buffer));
+    receive(room, &buffer.into(), Time::ZERO)?;
+    room.check();
+    Ok(())
+}
+
+fn client(config: &TransportConfig) -> Streams {
+    let mut params = TransportParams::default();
+    Streams::offer(config, &mut params);
+    let mut room = Streams::new(Side::Client, config);
+    room.set_peer(&params);
+    room
+}
+
+fn pair(config: &TransportConfig) -> [Streams; 2] {
+    let mut params = TransportParams::default();
+    Streams::offer(config, &mut params);
+    [Side::Client, Side::Server].map(|side| {
+        let mut room = Streams::new(side, config);
+        room.set_peer(&params);
+        room
+    })
+}
+
+/// Moves packets both ways, without loss, until neither room has any.
+fn exchange(rooms: &mut [Streams; 2], now: Time) {
+    loop {
+        let mut quiet = true;
+        for from in 0..2 {
+            while let Some(sent) = packet(&mut rooms[from], 1200, now) {
+                quiet = false;
+                receive(&mut rooms[1 - from], &sent.payload, now).unwrap();
+                sent.tokens.iter().for_each(|token| rooms[from].acked(*token, now));
+                rooms.iter().for_each(Streams::check);
+            }
+        }
+        if quiet {
+            return;
+        }
+    }
+}
+
+fn drain_all(rooms: &mut [Streams; 2]) {
+    for room in rooms {
+        drain_events(room);
+    }
+}
+
+fn drain_events(room: &mut Streams) -> Vec<super::StreamEvent> {
+    std::iter::from_fn(|| room.next_event()).collect()
+}
