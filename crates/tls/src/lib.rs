@@ -1,1 +1,45 @@
-//! placeholder
+//! TLS for Quickset: rustls behind the session traits of `quickset-quic` (RFC 9001).
+//!
+//! *In:* a [`rustls::ClientConfig`] or [`rustls::ServerConfig`], made by the application with everything that
+//! is TLS: certificates, trust, application protocols, tickets. *Out:* [`Client`] and [`Server`], which
+//! start the handshakes of connections, and [`EndpointSecrets`], from which an endpoint makes its stateless
+//! reset tokens and address validation tokens.
+//!
+//! Invariants: TLS 1.3 only; no connection without an agreed application protocol (RFC 9001 §8.1); a packet
+//! is sealed and opened in place, without an allocation; no key is printed.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use quickset_quic::{ClientConfig, TransportConfig};
+//! use quickset_tls::Client;
+//! use rustls::RootCertStore;
+//!
+//! let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+//! let mut tls = rustls::ClientConfig::builder_with_provider(provider)
+//!     .with_protocol_versions(&[&rustls::version::TLS13])?
+//!     .with_root_certificates(RootCertStore::empty())
+//!     .with_no_client_auth();
+//! tls.alpn_protocols = vec![b"hello/1".to_vec()];
+//! let config = ClientConfig {
+//!     crypto: Arc::new(Client::new(Arc::new(tls))?),
+//!     transport: Arc::new(TransportConfig::default()),
+//! };
+//! # let _ = config;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod config;
+mod keys;
+mod retry;
+mod secrets;
+mod session;
+
+pub use config::{Client, ConfigError, Server};
+pub use secrets::EndpointSecrets;
+pub use session::PeerCertificates;
+
+#[cfg(test)]
+mod tests;

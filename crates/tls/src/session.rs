@@ -1,0 +1,67 @@
+use std::any::Any;
+
+use quickset_quic::{KeyChange, Session, TransportError, TransportErrorCode as Code};
+use rustls::pki_types::CertificateDer;
+use rustls::quic;
+
+use crate::keys;
+
+/// What [`Session::peer_identity`] holds: the peer's certificate chain, its own certificate first.
+pub type PeerCertificates = Vec<CertificateDer<'static>>;
+
+/// A rustls connection without records.
+pub(crate) struct TlsSession {
+    tls: quic::Connection,
+}
+
+impl TlsSession {
+    pub(crate) const fn new(tls: quic::Connection) -> Self {
+        Self { tls }
+    }
+
+    /// RFC 9001 §8.1: a client leaves a server that chose nothing. rustls does so itself where protocols are
+    /// offered, and [`Client`](crate::Client) and [`Server`](crate::Server) always offer some; this is the second lock.
+    fn check_protocol(&self) -> Result<(), TransportError> {
+        if self.tls.is_handshaking() || self.tls.alpn_protocol().is_some() {
+            return Ok(());
+        }
+        let code = Code::crypto(rustls::AlertDescription::NoApplicationProtocol.into());
+        Err(TransportError::new(code, "no application protocol was agreed on"))
+    }
+}
+
+impl Session for TlsSession {
+    fn read(&mut self, data: &[u8]) -> Result<(), TransportError> {
+        if let Err(error) = self.tls.read_hs(data) {
+            // Errors without an alert are faults of our own.
+            let alert = self.tls.alert().unwrap_or(rustls::AlertDescription::InternalError);
+            return Err(TransportError::new(Code::crypto(alert.into()), error.to_string()));
+        }
+        self.check_protocol()
+    }
+
+    fn write(&mut self, out: &mut Vec<u8>) -> Option<KeyChange> {
+        self.tls.write_hs(out).map(keys::change)
+    }
+
+    fn is_handshaking(&self) -> bool {
+        self.tls.is_handshaking()
+    }
+
+    fn peer_params(&self) -> Option<&[u8]> {
+        self.tls.quic_transport_parameters()
+    }
+
+    fn alpn(&self) -> Option<&[u8]> {
+        self.tls.alpn_protocol()
+    }
+
+    fn peer_identity(&self) -> Option<Box<dyn Any>> {
+        let chain: PeerCertificates = self.tls.peer_certificates()?.to_vec();
+        Some(Box::new(chain))
+    }
+
+    fn export(&self, label: &[u8], context: &[u8], out: &mut [u8]) -> bool {
+        self.tls.export_keying_material(out, label, Some(context)).is_ok()
+    }
+}
