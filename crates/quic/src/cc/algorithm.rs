@@ -1,6 +1,7 @@
 use quickset_base::Time;
 
 use super::Congestion;
+use super::bbr::Bbr;
 use super::cubic::Cubic;
 use super::fixed::Fixed;
 
@@ -21,7 +22,7 @@ impl Algorithm {
     pub fn build(self, mtu: u64, now: Time) -> Box<dyn Congestion> {
         match self {
             Self::Cubic => Box::new(Cubic::new(mtu, now)),
-            Self::Bbr => Box::new(Cubic::new(mtu, now)),
+            Self::Bbr => Box::new(Bbr::new(mtu, now)),
             Self::Fixed(bits_per_second) => Box::new(Fixed::new(bits_per_second, mtu)),
         }
     }

@@ -8,9 +8,11 @@
 //! from the clock, only from the times it is given.
 
 mod algorithm;
+mod bbr;
 mod cubic;
 mod fixed;
 mod pacer;
+mod rate;
 #[cfg(test)]
 mod tests;
 

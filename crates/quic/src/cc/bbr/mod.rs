@@ -1,0 +1,647 @@
+//! BBR, version 3 (draft-ietf-ccwg-bbr): sends at the rate that the path delivers, with as much in flight
+//! as that needs, and finds both by probing in turn. Names follow the draft; section numbers are its own.
+//!
+//! Where this departs from the draft: while it cruises, a round with no more loss than the draft itself takes
+//! for harmless when probing ([`LOSS_THRESHOLD`]) does not lower the short-term bounds. With them lowered by
+//! every lost packet, 1 % of random loss takes 1 % off the rate in each round trip, a third of it in a cycle
+//! of three seconds at 100 ms.
+
+mod model;
+#[cfg(test)]
+mod tests;
+
+use quickset_base::{Duration, Rng, Time};
+
+use super::rate::{Sample, Sampler, per_second, volume};
+use super::{Congestion, Control, Feedback, Packet, PacketState, Sent, initial_window};
+use model::{Aggregation, FullPipe, MaxBandwidth, MinRtt, Rounds, ShortTerm};
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Bbr {
+    mtu: u64,
+    rng: Rng,
+    state: State,
+    sampler: Sampler,
+    rounds: Rounds,
+    max_bandwidth: MaxBandwidth,
+    min_rtt: MinRtt,
+    full: FullPipe,
+    short: ShortTerm,
+    // Bytes in flight that the path took without excess loss; `u64::MAX` when nothing is known.
+    long_term: u64,
+    aggregation: Aggregation,
+    probe: Probe,
+    probe_rtt: ProbeRtt,
+    undo: Option<Undo>,
+    idle_restart: bool,
+    // The last round in which the window was full.
+    window_limited: Option<u64>,
+    prior_window: u64,
+    window: u64,
+    rate: Option<u64>,
+    last_lost: u64,
+}
+
+/// §5.3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Startup,
+    /// Since this round.
+    Drain(u64),
+    Down,
+    Cruise,
+    Refill,
+    Up,
+    ProbeRtt,
+}
+
+/// What probing for bandwidth remembers from one phase to the next (§5.3.3).
+#[derive(Debug)]
+struct Probe {
+    phase: AckPhase,
+    // Losses now are an answer to the last probe, and were not reacted to.
+    is_sample: bool,
+    // When the cycle began, and how long it lasts before the next probe.
+    began: Time,
+    wait: Duration,
+    up_rounds: u32,
+    up_acked: u64,
+    acked_per_step: u64,
+    too_high: bool,
+    precautionary: bool,
+}
+
+/// What the acknowledgements that come in tell of (§5.3.3.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AckPhase {
+    None,
+    Refilling,
+    Starting,
+    Feedback,
+    Stopping,
+}
+
+#[derive(Debug, Default)]
+struct ProbeRtt {
+    window: u64,
+    until: Option<Time>,
+    round_done: bool,
+}
+
+/// What to return to when losses prove to be none (§5.5.11).
+#[derive(Debug)]
+struct Undo {
+    state: Option<State>,
+    bandwidth: u64,
+    in_flight: u64,
+    long_term: u64,
+    lost: u64,
+}
+
+impl Bbr {
+    pub(crate) fn new(mtu: u64, now: Time) -> Self {
+        Self {
+            mtu,
+            // Only so that flows do not probe in step; nobody gains by guessing it.
+            rng: Rng::new(now.as_nanos()),
+            state: State::Startup,
+            sampler: Sampler::new(now),
+            rounds: Rounds::default(),
+            max_bandwidth: MaxBandwidth::default(),
+            min_rtt: MinRtt::new(now),
+            full: FullPipe::default(),
+            short: ShortTerm::new(),
+            long_term: u64::MAX,
+            aggregation: Aggregation::new(now),
+            probe: Probe {
+                phase: AckPhase::None,
+                is_sample: false,
+                began: now,
+                wait: Duration::ZERO,
+                up_rounds: 0,
+                up_acked: 0,
+                acked_per_step: u64::MAX,
+                too_high: false,
+                precautionary: false,
+            },
+            probe_rtt: ProbeRtt::default(),
+            undo: None,
+            idle_restart: false,
+            window_limited: None,
+            prior_window: 0,
+            window: initial_window(mtu),
+            rate: None,
+            last_lost: 0,
+        }
+    }
+
+    // §5.2.3.
+    fn update_model(&mut self, f: &Feedback<'_>, sample: &Sample) {
+        let delivered = self.sampler.delivered();
+        self.short.update(sample, delivered);
+        self.rounds.update(sample, delivered);
+        self.max_bandwidth.update(sample);
+        self.check_startup_loss(sample);
+        self.adapt_short_term();
+        let filter = if self.full.reached { AGGREGATION_ROUNDS } else { 1 };
+        self.aggregation.update(f.now, sample.acked, self.bandwidth(), (self.rounds.count, filter));
+        self.full.check(sample, self.rounds.start);
+        self.check_startup_done();
+        self.check_drain_done(f);
+        self.update_cycle(f, sample);
+        self.update_min_rtt(f, sample);
+        self.check_probe_rtt(f, sample);
+        self.short.advance(sample);
+    }
+
+    fn adapt_short_term(&mut self) {
+        if !self.short.round_start {
+            return;
+        }
+        let (delivered, lost) = (self.sampler.delivered(), self.sampler.lost());
+        let harmless = self.short.loss_rate(delivered, lost) <= LOSS_THRESHOLD;
+        if self.short.loss && !harmless && !self.is_probing_bandwidth() {
+            self.short.adapt(self.max_bandwidth.get(), self.window, BETA);
+        }
+        self.short.end_round(delivered, lost);
+    }
+
+    // §5.3.1.3: so many gaps and so much loss in a round are a full buffer.
+    fn check_startup_loss(&mut self, sample: &Sample) {
+        if self.state != State::Startup || self.full.reached || !self.short.round_start {
+            return;
+        }
+        if self.short.gaps >= STARTUP_GAPS && too_high(sample) {
+            self.full.reached = true;
+            if let Some(undo) = &mut self.undo {
+                undo.state = Some(State::Startup);
+            }
+            self.long_term = self.in_flight_for(1.0).max(self.short.latest_delivered);
+        }
+    }
+
+    fn check_startup_done(&mut self) {
+        if self.state == State::Startup && self.full.reached {
+            self.state = State::Drain(self.rounds.count);
+        }
+    }
+
+    // §5.3.2.
+    fn check_drain_done(&mut self, f: &Feedback<'_>) {
+        if let State::Drain(since) = self.state {
+            if f.in_flight <= self.in_flight_for(1.0) || self.rounds.count > since + 3 {
+                self.start_down(f.now);
+            }
+        }
+    }
+
+    // §5.3.3.6.
+    fn update_cycle(&mut self, f: &Feedback<'_>, sample: &Sample) {
+        if !self.full.reached || self.adapt_long_term(sample) {
+            return;
+        }
+        match self.state {
+            State::Down => {
+                if !self.start_refill_in_time(f.now) && self.is_time_to_cruise(f) {
+                    self.state = State::Cruise;
+                }
+            }
+            State::Cruise => {
+                self.start_refill_in_time(f.now);
+            }
+            State::Refill => {
+                if self.rounds.start {
+                    self.probe.is_sample = true;
+                    self.start_up(sample);
+                }
+            }
+            State::Up => {
+                if self.is_time_to_go_down(f, sample) {
+                    self.probe.too_high = false;
+                    self.start_down(f.now);
+                }
+            }
+            State::Startup | State::Drain(_) | State::ProbeRtt => {}
+        }
+    }
+
+    /// True when it changed the state.
+    fn adapt_long_term(&mut self, sample: &Sample) -> bool {
+        if self.probe.phase == AckPhase::Starting && self.rounds.start {
+            self.probe.phase = AckPhase::Feedback;
+        }
+        if self.probe.phase == AckPhase::Stopping && self.rounds.start {
+            self.probe.is_sample = false;
+            self.probe.phase = AckPhase::None;
+            if self.is_in_probe_bw() {
+                if !sample.app_limited {
+                    self.max_bandwidth.advance();
+                }
+                if self.probe.precautionary && !self.probe.too_high {
+                    self.start_refill();
+                    return true;
+                }
+            }
+        }
+        if !too_high(sample) && self.long_term != u64::MAX {
+            self.long_term = self.long_term.max(sample.in_flight);
+            if self.state == State::Up {
+                self.raise_long_term(sample);
+            }
+        }
+        false
+    }
+
+    fn raise_long_term(&mut self, sample: &Sample) {
+        if !self.is_window_limited() || self.window < self.long_term {
+            return;
+        }
+        self.probe.up_acked += sample.acked;
+        let steps = self.probe.up_acked / self.probe.acked_per_step;
+        self.probe.up_acked -= steps * self.probe.acked_per_step;
+        self.long_term += steps * self.mtu;
+        if self.rounds.start {
+            self.raise_slope();
+        }
+    }
+
+    fn raise_slope(&mut self) {
+        let growth = 1 << self.probe.up_rounds;
+        self.probe.up_rounds = (self.probe.up_rounds + 1).min(30);
+        self.probe.acked_per_step = (self.window / growth).max(self.mtu);
+    }
+
+    fn start_down(&mut self, now: Time) {
+        self.short.forget_latest();
+        self.probe.acked_per_step = u64::MAX;
+        // §5.3.3.5.4: at random, so that flows do not probe at the same time.
+        self.rounds.since_probe = self.rng.below(2);
+        self.probe.wait = Duration::from_nanos(2_000_000_000 + self.rng.below(1_000_000_000));
+        self.probe.began = now;
+        self.probe.phase = AckPhase::Stopping;
+        self.rounds.begin(self.sampler.delivered());
+        self.state = State::Down;
+    }
+
+    fn start_refill_in_time(&mut self, now: Time) -> bool {
+        // §5.3.3.5.2: with a small window as often as Reno would, to share with it.
+        let rounds = (self.in_flight_for_bdp().min(self.window) / self.mtu).min(RENO_ROUNDS);
+        let due = now > self.probe.began + self.probe.wait || self.rounds.since_probe >= rounds;
+        if due {
+            self.start_refill();
+        }
+        due
+    }
+
+    fn start_refill(&mut self) {
+        self.short.unbound();
+        self.probe.up_rounds = 0;
+        self.probe.up_acked = 0;
+        self.probe.precautionary = false;
+        self.probe.phase = AckPhase::Refilling;
+        self.rounds.begin(self.sampler.delivered());
+        self.state = State::Refill;
+    }
+
+    fn start_up(&mut self, sample: &Sample) {
+        self.probe.phase = AckPhase::Starting;
+        self.rounds.begin(self.sampler.delivered());
+        self.full.restart(sample.rate);
+        self.state = State::Up;
+        self.raise_slope();
+    }
+
+    fn is_time_to_cruise(&self, f: &Feedback<'_>) -> bool {
+        f.in_flight <= self.with_headroom() && f.in_flight <= self.in_flight_for(1.0)
+    }
+
+    fn is_time_to_go_down(&mut self, f: &Feedback<'_>, sample: &Sample) -> bool {
+        if self.probe.too_high && f.in_flight >= self.long_term {
+            self.probe.precautionary = true;
+            return true;
+        }
+        if self.is_window_limited() && self.window >= self.long_term {
+            // The bound and not the path holds the rate: nothing is learnt about a full pipe.
+            self.full.restart(sample.rate);
+            return false;
+        }
+        self.full.now
+    }
+
+    // §5.5.10.2.
+    fn on_lost(&mut self, packet: &Packet, now: Time) {
+        self.sampler.on_lost(packet);
+        let starts_gap = packet.number != self.last_lost + 1;
+        self.last_lost = packet.number;
+        if self.short.note_loss(self.sampler.delivered(), starts_gap) {
+            self.save_window();
+            self.undo = Some(Undo {
+                state: None,
+                bandwidth: self.short.bandwidth,
+                in_flight: self.short.in_flight,
+                long_term: self.long_term,
+                lost: 0,
+            });
+        }
+        if let Some(undo) = &mut self.undo {
+            undo.lost += 1;
+        }
+        if !self.probe.is_sample {
+            return;
+        }
+        let lost = self.sampler.lost() - packet.state.lost;
+        if lost as f64 > packet.state.in_flight as f64 * LOSS_THRESHOLD {
+            self.on_too_high(packet, lost, now);
+        }
+    }
+
+    fn on_too_high(&mut self, packet: &Packet, lost: u64, now: Time) {
+        self.probe.too_high = true;
+        self.probe.is_sample = false;
+        if !packet.state.app_limited {
+            // Where in the packet the threshold was crossed: packets are small, but the sum is exact.
+            let before = packet.state.in_flight.saturating_sub(packet.bytes) as f64;
+            let lost_before = (lost - packet.bytes) as f64;
+            let prefix = (LOSS_THRESHOLD * before - lost_before) / (1.0 - LOSS_THRESHOLD);
+            let at_loss = (before + prefix).max(0.0) as u64;
+            let target = self.in_flight_for_bdp().min(self.window);
+            self.long_term = at_loss.max((target as f64 * BETA) as u64);
+        }
+        if self.state == State::Up {
+            if let Some(undo) = &mut self.undo {
+                undo.state = Some(State::Up);
+            }
+            self.start_down(now);
+        }
+    }
+
+    fn on_spurious(&mut self, packets: u64) {
+        let Some(undo) = &mut self.undo else { return };
+        undo.lost = undo.lost.saturating_sub(packets);
+        if undo.lost > 0 {
+            return;
+        }
+        self.short.bandwidth = self.short.bandwidth.max(undo.bandwidth);
+        self.short.in_flight = self.short.in_flight.max(undo.in_flight);
+        self.long_term = self.long_term.max(undo.long_term);
+        let state = undo.state;
+        self.undo = None;
+        self.restore_window();
+        self.short.loss = false;
+        self.full.restart(0);
+        match (state, self.state) {
+            (_, State::ProbeRtt) => {}
+            (Some(State::Startup), now) if now != State::Startup => {
+                self.full.reached = false;
+                self.state = State::Startup;
+            }
+            (Some(State::Up), now) if now != State::Up => self.start_refill(),
+            _ => {}
+        }
+    }
+
+    // §5.3.4.3.
+    fn update_min_rtt(&mut self, f: &Feedback<'_>, sample: &Sample) {
+        if self.min_rtt.look(f.now) && self.state != State::ProbeRtt {
+            // From the old estimate: the new one may be of a full queue.
+            let half = self.bdp(PROBE_RTT_GAIN);
+            self.probe_rtt.window = half.max(self.least());
+        }
+        self.min_rtt.update(f.now, sample.rtt);
+    }
+
+    fn check_probe_rtt(&mut self, f: &Feedback<'_>, sample: &Sample) {
+        if self.state != State::ProbeRtt && self.min_rtt.expired && !self.idle_restart {
+            self.save_window();
+            self.state = State::ProbeRtt;
+            self.probe_rtt.until = None;
+            self.probe.phase = AckPhase::Stopping;
+            self.rounds.begin(self.sampler.delivered());
+        }
+        if self.state == State::ProbeRtt {
+            // Samples of so little in flight tell nothing of the rate.
+            self.sampler.limit(f.in_flight);
+            match self.probe_rtt.until {
+                None if f.in_flight <= self.probe_rtt.window => {
+                    self.probe_rtt.until = Some(f.now + PROBE_RTT_TIME);
+                    self.probe_rtt.round_done = false;
+                    self.rounds.begin(self.sampler.delivered());
+                }
+                None => {}
+                Some(_) => {
+                    self.probe_rtt.round_done |= self.rounds.start;
+                    if self.probe_rtt.round_done {
+                        self.check_probe_rtt_done(f.now);
+                    }
+                }
+            }
+        }
+        if sample.acked > 0 {
+            self.idle_restart = false;
+        }
+    }
+
+    fn check_probe_rtt_done(&mut self, now: Time) {
+        if self.probe_rtt.until.is_none_or(|until| now <= until) {
+            return;
+        }
+        self.min_rtt.stamp = now;
+        self.restore_window();
+        self.short.unbound();
+        if self.full.reached {
+            self.start_down(now);
+            self.state = State::Cruise;
+        } else {
+            self.state = State::Startup;
+        }
+    }
+
+    // §5.4.1.
+    fn restart_from_idle(&mut self, now: Time) {
+        self.idle_restart = true;
+        self.aggregation.restart(now);
+        if self.is_in_probe_bw() {
+            self.set_rate(1.0);
+        } else if self.state == State::ProbeRtt {
+            self.check_probe_rtt_done(now);
+        }
+    }
+
+    fn set_rate(&mut self, gain: f64) {
+        let bandwidth = self.bandwidth();
+        if bandwidth == 0 {
+            return;
+        }
+        let rate = (gain * bandwidth as f64 * PACING_MARGIN) as u64;
+        // Until the pipe was full once, samples may be held down by the application.
+        if self.full.reached || self.rate.is_none_or(|old| rate > old) {
+            self.rate = Some(rate.max(1));
+        }
+    }
+
+    // §5.6.4.6.
+    fn set_window(&mut self, acked: u64) {
+        let most = self.quantized(self.bdp(self.window_gain()) + self.aggregation.get().min(self.window));
+        if self.full.reached {
+            self.window = (self.window + acked).min(most);
+        } else if self.window < most || self.sampler.delivered() < initial_window(self.mtu) {
+            self.window += acked;
+        }
+        self.window = self.window.max(self.least());
+        self.bound_window();
+    }
+
+    fn bound_window(&mut self) {
+        if self.state == State::ProbeRtt {
+            self.window = self.window.min(self.probe_rtt.window);
+        }
+        let cap = match self.state {
+            State::Startup | State::Drain(_) => u64::MAX,
+            State::Down | State::Refill | State::Up => self.long_term,
+            State::Cruise | State::ProbeRtt => self.with_headroom(),
+        };
+        self.window = self.window.min(cap.min(self.short.in_flight).max(self.least()));
+    }
+
+    fn with_headroom(&self) -> u64 {
+        if self.long_term == u64::MAX {
+            return u64::MAX;
+        }
+        let headroom = ((self.long_term as f64 * HEADROOM) as u64).max(self.mtu);
+        self.long_term.saturating_sub(headroom).max(self.least())
+    }
+
+    fn bandwidth(&self) -> u64 {
+        self.max_bandwidth.get().min(self.short.bandwidth)
+    }
+
+    fn bdp(&self, gain: f64) -> u64 {
+        match self.min_rtt.value {
+            None => initial_window(self.mtu),
+            Some(rtt) => (gain * volume(self.bandwidth(), rtt) as f64) as u64,
+        }
+    }
+
+    fn in_flight_for_bdp(&self) -> u64 {
+        self.bdp(1.0)
+    }
+
+    fn in_flight_for(&self, gain: f64) -> u64 {
+        self.quantized(self.bdp(gain))
+    }
+
+    // §5.6.4.2: a quantum must fit, whatever the path needs.
+    fn quantized(&self, in_flight: u64) -> u64 {
+        let quantum = volume(self.rate.unwrap_or(0), Duration::from_millis(1)).min(64 << 10);
+        let more = if self.state == State::Up { 2 * self.mtu } else { 0 };
+        in_flight.max(quantum).max(self.least()) + more
+    }
+
+    fn save_window(&mut self) {
+        let modulated = self.short.loss || self.state == State::ProbeRtt;
+        self.prior_window = if modulated { self.prior_window.max(self.window) } else { self.window };
+    }
+
+    fn restore_window(&mut self) {
+        self.window = self.window.max(self.prior_window);
+    }
+
+    fn is_in_probe_bw(&self) -> bool {
+        matches!(self.state, State::Down | State::Cruise | State::Refill | State::Up)
+    }
+
+    fn is_probing_bandwidth(&self) -> bool {
+        matches!(self.state, State::Startup | State::Refill | State::Up)
+    }
+
+    fn is_window_limited(&self) -> bool {
+        self.window_limited.is_some_and(|round| round + 1 >= self.rounds.count)
+    }
+
+    fn pacing_gain(&self) -> f64 {
+        match self.state {
+            State::Startup => STARTUP_GAIN,
+            State::Drain(_) => 0.5,
+            State::Down => 0.9,
+            State::Cruise | State::Refill | State::ProbeRtt => 1.0,
+            State::Up => 1.25,
+        }
+    }
+
+    fn window_gain(&self) -> f64 {
+        match self.state {
+            State::Startup | State::Drain(_) | State::Down | State::Cruise | State::Refill => 2.0,
+            State::Up => 2.25,
+            State::ProbeRtt => PROBE_RTT_GAIN,
+        }
+    }
+
+    fn least(&self) -> u64 {
+        4 * self.mtu
+    }
+}
+
+impl Congestion for Bbr {
+    fn on_sent(&mut self, sent: &Sent) -> PacketState {
+        if sent.in_flight <= sent.bytes && self.sampler.is_app_limited() {
+            self.restart_from_idle(sent.now);
+        }
+        let state = self.sampler.on_sent(sent);
+        let full = sent.in_flight + self.mtu > self.window;
+        if full {
+            self.window_limited = Some(self.rounds.count);
+        } else if sent.app_limited {
+            self.sampler.limit(sent.in_flight);
+        }
+        state
+    }
+
+    fn on_feedback(&mut self, f: &Feedback<'_>) {
+        if f.spurious > 0 {
+            self.on_spurious(f.spurious);
+        }
+        let acked = self.sampler.on_acked(f);
+        for packet in f.lost {
+            self.on_lost(packet, f.now);
+        }
+        if f.persistent {
+            // §5.6.4.4: as after a retransmission timeout; the window grows back by what is acknowledged.
+            self.save_window();
+            self.window = self.least();
+        }
+        if let Some(sample) = self.sampler.sample(f, acked) {
+            if self.rate.is_none() {
+                // §5.6.2: a window per round trip is all that is known.
+                let nominal = per_second(self.window, f.srtt.max(Duration::from_millis(1)));
+                self.rate = Some((STARTUP_GAIN * nominal as f64) as u64);
+            }
+            self.update_model(f, &sample);
+            self.set_rate(self.pacing_gain());
+            self.set_window(acked);
+        } else {
+            self.bound_window();
+        }
+    }
+
+    fn control(&self) -> Control {
+        Control { window: self.window, rate: self.rate, slow_start: self.state == State::Startup }
+    }
+}
+
+/// §5.5.10.2: more than this share lost is more than the path takes.
+fn too_high(sample: &Sample) -> bool {
+    sample.lost as f64 > sample.in_flight as f64 * LOSS_THRESHOLD
+}
+
+// §2.4 to §2.8 and §5.6.1.
+const STARTUP_GAIN: f64 = 2.77;
+const PROBE_RTT_GAIN: f64 = 0.5;
+const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
+const LOSS_THRESHOLD: f64 = 0.02;
+const BETA: f64 = 0.7;
+const HEADROOM: f64 = 0.15;
+const PACING_MARGIN: f64 = 0.99;
+const STARTUP_GAPS: u32 = 6;
+const AGGREGATION_ROUNDS: u64 = 10;
+const RENO_ROUNDS: u64 = 63;

@@ -1,0 +1,264 @@
+//! The parts of BBR's model of the path (draft-ietf-ccwg-bbr §5.5): each keeps one estimate.
+
+use quickset_base::{Duration, Time};
+
+use crate::cc::rate::{Sample, volume};
+
+/// Round trips counted in packets (§5.5.1).
+#[derive(Debug, Default)]
+pub(super) struct Rounds {
+    pub(super) count: u64,
+    /// This feedback begins a round.
+    pub(super) start: bool,
+    /// Since the last probe for bandwidth.
+    pub(super) since_probe: u64,
+    next_delivered: u64,
+}
+
+impl Rounds {
+    pub(super) fn update(&mut self, sample: &Sample, delivered: u64) {
+        self.start = sample.prior_delivered >= self.next_delivered;
+        if self.start {
+            self.begin(delivered);
+            self.count += 1;
+            self.since_probe += 1;
+        }
+    }
+
+    /// The current round ends when something sent from here on is acknowledged.
+    pub(super) fn begin(&mut self, delivered: u64) {
+        self.next_delivered = delivered;
+    }
+}
+
+/// The greatest delivery rate of this cycle of probing and the one before (§5.5.5, §5.5.6).
+#[derive(Debug, Default)]
+pub(super) struct MaxBandwidth {
+    current: u64,
+    previous: u64,
+}
+
+impl MaxBandwidth {
+    pub(super) fn get(&self) -> u64 {
+        self.current.max(self.previous)
+    }
+
+    pub(super) fn update(&mut self, sample: &Sample) {
+        // A rate that the application held down proves nothing unless it is the greatest.
+        if sample.rate > 0 && (sample.rate >= self.get() || !sample.app_limited) {
+            self.current = self.current.max(sample.rate);
+        }
+    }
+
+    pub(super) fn advance(&mut self) {
+        // A cycle without a sample has nothing to replace the old one with.
+        if self.current > 0 {
+            self.previous = self.current;
+            self.current = 0;
+        }
+    }
+}
+
+/// Whether acceleration still brings anything (§5.3.1.2).
+#[derive(Debug, Default)]
+pub(super) struct FullPipe {
+    rate: u64,
+    rounds: u32,
+    /// It does not now.
+    pub(super) now: bool,
+    /// There was a time when it did not: the path's bandwidth is known.
+    pub(super) reached: bool,
+}
+
+impl FullPipe {
+    pub(super) fn check(&mut self, sample: &Sample, round_start: bool) {
+        if self.now || !round_start || sample.app_limited {
+            return;
+        }
+        if sample.rate as f64 >= self.rate as f64 * 1.25 {
+            self.restart(sample.rate);
+            return;
+        }
+        self.rounds += 1;
+        self.now = self.rounds >= 3;
+        self.reached |= self.now;
+    }
+
+    /// Starts over; growth is counted from `rate`.
+    pub(super) fn restart(&mut self, rate: u64) {
+        self.rate = rate;
+        self.rounds = 0;
+        self.now = false;
+    }
+}
+
+/// What was delivered in the last round, and the bounds that losses in it put on us for a while (§5.5.10).
+#[derive(Debug)]
+pub(super) struct ShortTerm {
+    /// Bytes per second, `u64::MAX` when there is no bound.
+    pub(super) bandwidth: u64,
+    /// Bytes in flight, `u64::MAX` when there is no bound.
+    pub(super) in_flight: u64,
+    latest_rate: u64,
+    /// The most delivered in a sample of this round.
+    pub(super) latest_delivered: u64,
+    /// This feedback ends a round of loss accounting.
+    pub(super) round_start: bool,
+    round_delivered: u64,
+    /// Something was lost in this round.
+    pub(super) loss: bool,
+    /// Gaps among them.
+    pub(super) gaps: u32,
+    // Totals when the round began.
+    since_lost: u64,
+    since_delivered: u64,
+}
+
+impl ShortTerm {
+    pub(super) fn new() -> Self {
+        Self {
+            bandwidth: u64::MAX,
+            in_flight: u64::MAX,
+            latest_rate: 0,
+            latest_delivered: 0,
+            round_start: false,
+            round_delivered: 0,
+            loss: false,
+            gaps: 0,
+            since_lost: 0,
+            since_delivered: 0,
+        }
+    }
+
+    /// A packet was lost; true for the first of the round.
+    pub(super) fn note_loss(&mut self, delivered: u64, starts_gap: bool) -> bool {
+        let first = !self.loss;
+        if first {
+            self.round_delivered = delivered;
+        }
+        self.loss = true;
+        self.gaps += u32::from(starts_gap);
+        first
+    }
+
+    pub(super) fn update(&mut self, sample: &Sample, delivered: u64) {
+        self.latest_rate = self.latest_rate.max(sample.rate);
+        self.latest_delivered = self.latest_delivered.max(sample.delivered);
+        self.round_start = sample.prior_delivered >= self.round_delivered;
+        if self.round_start {
+            self.round_delivered = delivered;
+        }
+    }
+
+    /// Once per round with loss: towards what the path delivers now, by at most `beta`.
+    pub(super) fn adapt(&mut self, max_bandwidth: u64, window: u64, beta: f64) {
+        let bandwidth = if self.bandwidth == u64::MAX { max_bandwidth } else { self.bandwidth };
+        let in_flight = if self.in_flight == u64::MAX { window } else { self.in_flight };
+        self.bandwidth = self.latest_rate.max((bandwidth as f64 * beta) as u64);
+        self.in_flight = self.latest_delivered.max((in_flight as f64 * beta) as u64);
+    }
+
+    /// The share of what was sent in this round that was lost.
+    pub(super) fn loss_rate(&self, delivered: u64, lost: u64) -> f64 {
+        let lost = lost - self.since_lost;
+        let total = lost + (delivered - self.since_delivered);
+        if total == 0 { 0.0 } else { lost as f64 / total as f64 }
+    }
+
+    /// The round is over: losses are counted anew.
+    pub(super) fn end_round(&mut self, delivered: u64, lost: u64) {
+        self.loss = false;
+        self.gaps = 0;
+        self.since_delivered = delivered;
+        self.since_lost = lost;
+    }
+
+    /// The last of a feedback: a new round starts from its own sample.
+    pub(super) fn advance(&mut self, sample: &Sample) {
+        if self.round_start {
+            self.latest_rate = sample.rate;
+            self.latest_delivered = sample.delivered;
+        }
+    }
+
+    pub(super) fn forget_latest(&mut self) {
+        self.loss = false;
+        self.latest_rate = 0;
+        self.latest_delivered = 0;
+    }
+
+    pub(super) fn unbound(&mut self) {
+        self.bandwidth = u64::MAX;
+        self.in_flight = u64::MAX;
+    }
+}
+
+/// How much more than the bandwidth explains is acknowledged at once (§5.5.9).
+#[derive(Debug)]
+pub(super) struct Aggregation {
+    since: Time,
+    delivered: u64,
+    // The greatest of two halves of the window, and the round in which the current half began.
+    current: u64,
+    previous: u64,
+    half: u64,
+}
+
+impl Aggregation {
+    pub(super) fn new(now: Time) -> Self {
+        Self { since: now, delivered: 0, current: 0, previous: 0, half: 0 }
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        self.current.max(self.previous)
+    }
+
+    pub(super) fn restart(&mut self, now: Time) {
+        self.since = now;
+        self.delivered = 0;
+    }
+
+    pub(super) fn update(&mut self, now: Time, acked: u64, bandwidth: u64, (round, rounds): (u64, u64)) {
+        let mut expected = volume(bandwidth, now.since(self.since));
+        if self.delivered <= expected {
+            self.restart(now);
+            expected = 0;
+        }
+        self.delivered += acked;
+        if round >= self.half + rounds.div_ceil(2) {
+            self.previous = self.current;
+            self.current = 0;
+            self.half = round;
+        }
+        self.current = self.current.max(self.delivered - expected);
+    }
+}
+
+/// The least round trip of the last ten seconds, and when to make sure of it (§5.3.4.3).
+#[derive(Debug)]
+pub(super) struct MinRtt {
+    pub(super) value: Option<Duration>,
+    pub(super) stamp: Time,
+    pub(super) expired: bool,
+}
+
+impl MinRtt {
+    pub(super) fn new(now: Time) -> Self {
+        Self { value: None, stamp: now, expired: false }
+    }
+
+    pub(super) fn look(&mut self, now: Time) -> bool {
+        self.expired = self.value.is_some() && now > self.stamp + FILTER;
+        self.expired
+    }
+
+    pub(super) fn update(&mut self, now: Time, rtt: Duration) {
+        if self.expired || self.value.is_none_or(|value| rtt < value) {
+            self.value = Some(rtt);
+            self.stamp = now;
+        }
+    }
+}
+
+/// §2.8: the time that a minimum is good for.
+const FILTER: Duration = Duration::from_secs(10);
