@@ -3,7 +3,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::record::Span;
+use super::record::{Span, read_prefix};
 
 /// A record of which some bytes are missing.
 #[derive(Debug)]
@@ -136,6 +136,42 @@ impl Run {
         }
     }
 
+    /// True when the fences of all its records lie at or below `low`.
+    pub(super) fn last_fence_at_most(&self, low: u64) -> bool {
+        match &self.content {
+            // The bytes of a run are contiguous and there, so `low` is outside: all or none is below it.
+            Content::Records { each: true, .. } => self.offset < low,
+            Content::Records { .. } | Content::Whole { .. } => true,
+        }
+    }
+
+    /// The same run, its data copied out of the packet if little of the packet would keep it in memory.
+    pub(super) fn unpinned(self) -> Self {
+        if self.held_bytes() < SLICE_FROM { self.copied() } else { self }
+    }
+
+    /// The same run, its data copied out of the packet.
+    pub(super) fn copied(mut self) -> Self {
+        if let Content::Records { data, .. } = &mut self.content {
+            *data = Bytes::copy_from_slice(data);
+        }
+        self
+    }
+
+    /// The records before and behind the first fence strictly inside the run.
+    pub(super) fn split_at_fence(mut self) -> (Self, Option<Self>) {
+        let Content::Records { data, each: true } = &mut self.content else { return (self, None) };
+        let (len, prefix) = read_prefix(data).expect("prefixes were read on arrival");
+        let size = len + prefix as u64;
+        if size >= data.len() as u64 {
+            return (self, None);
+        }
+        let content = Content::Records { data: data.split_off(size as usize), each: true };
+        let offset = self.offset + size;
+        let behind = Self { offset, fence: offset, content, ..self };
+        (self, Some(behind))
+    }
+
     /// Bytes on the stream that connection credit has not counted.
     pub(super) fn uncounted(&self) -> u64 {
         match &self.content {
@@ -168,3 +204,7 @@ impl Extent {
             }
     }
 }
+
+/// Data of at least this many bytes may stay in the packet that they came in until they are read; less would
+/// let 20 bytes keep a receive buffer of 64 KiB in memory.
+const SLICE_FROM: usize = 512;

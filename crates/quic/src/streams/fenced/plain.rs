@@ -136,12 +136,10 @@ impl Plain {
                 self.low += part.len() as u64;
                 moved += part.len() as u64;
                 self.finish_open(now, out);
-            } else if self.prefix.is_empty() {
-                self.take_whole(now, &mut data, out)?;
-                if !data.is_empty() {
-                    moved += self.begin(&mut data)?;
-                }
             } else {
+                if self.prefix.is_empty() {
+                    self.take_whole(now, &mut data, out)?;
+                }
                 moved += self.begin(&mut data)?;
                 self.finish_open(now, out);
             }

@@ -1,13 +1,13 @@
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
 
 use bytes::Bytes;
 use quickset_base::{Duration, Time};
-use quickset_wire::TransportErrorCode as Code;
+use quickset_wire::{TransportErrorCode as Code, varint};
 
-use super::extents::Extents;
+use super::extents::{Arrival, Extents};
 use super::partial::{Content, Run};
-use super::plain::Plain;
+use super::plain::{Piece, Plain};
+use super::record::read_prefix;
 use crate::TransportError;
 
 /// The receiving half of a stream of records.
@@ -29,6 +29,8 @@ pub(crate) struct Receiver {
     held: BTreeMap<(u64, u64), Run>,
     completions: u64,
     ready: VecDeque<Run>,
+    /// What a frame completed; empty between calls.
+    completed: Vec<Run>,
     highest: u64,
     final_size: Option<u64>,
     reset: bool,
@@ -102,6 +104,7 @@ impl Receiver {
             held: BTreeMap::new(),
             completions: 0,
             ready: VecDeque::new(),
+            completed: Vec::new(),
             highest: 0,
             final_size: None,
             reset: false,
@@ -141,18 +144,274 @@ impl Receiver {
         if self.reset || data.is_empty() {
             return Ok(grown);
         }
-        let arrival = Arrival { now, fence: offset - distance, offset, data, payload };
-        let end = offset + data.len() as u64;
         // FS-63: below the lowest missing offset nothing is remembered, and data are ignored.
-        if end > self.extents.low() {
-            let mut out = Completed { to: self, now };
-            let counted = out.take_extents(|extents, out| {
-                if start { extents.on_records(&arrival, each, out) } else { extents.on_piece(&arrival, out) }
-            })?;
-            self.count(counted);
-            self.moved(now);
+        if offset + data.len() as u64 > self.extents.low() {
+            let arrival = Arrival { now, fence: offset - distance, offset, data, payload };
+            let mut completed = std::mem::take(&mut self.completed);
+            let moved = if start {
+                self.extents.on_records(&arrival, each, &mut completed)
+            } else {
+                self.extents.on_piece(&arrival, &mut completed)
+            };
+            self.completed = completed;
+            self.count(moved?);
+            self.release(now);
         }
         self.check_final()?;
         Ok(grown)
     }
+
+    /// A STREAM frame with its `data`, a slice of `payload` (FS-66).
+    pub(crate) fn on_stream(
+        &mut self,
+        now: Time,
+        (offset, fin): (u64, bool),
+        data: &[u8],
+        payload: &Bytes,
+    ) -> Result<u64, TransportError> {
+        let grown = self.arrive(Kind::Plain, offset, data.len() as u64, fin)?;
+        if self.reset {
+            return Ok(grown);
+        }
+        if self.fault.is_none() && offset + data.len() as u64 > self.plain.low() {
+            let piece = Piece { now, offset, data, payload };
+            let mut completed = std::mem::take(&mut self.completed);
+            let moved = self.plain.on_data(&piece, &mut completed);
+            self.completed = completed;
+            match moved {
+                Ok(moved) => self.count(moved),
+                Err(fault) => self.fault = Some(fault),
+            }
+            self.release(now);
+        }
+        if self.final_size == Some(self.plain.low()) && self.plain.is_inside_record() {
+            self.fault = self.fault.or(Some(Fault::Truncated));
+        }
+        if self.fault.is_some() {
+            self.discard(self.highest);
+        }
+        Ok(grown)
+    }
+
+    /// An ABANDON frame for `len` bytes from `offset` on.
+    pub(crate) fn on_abandon(&mut self, now: Time, offset: u64, len: u64) -> Result<u64, TransportError> {
+        // FS-62 3: it gives up nothing.
+        if len == 0 {
+            return Err(fence_error("ABANDON of nothing"));
+        }
+        let grown = self.arrive(Kind::Fenced, offset, len, false)?;
+        if !self.reset {
+            let freed = self.extents.on_abandon(offset..offset + len)?;
+            self.consumed += freed.consumed;
+            self.count(freed.uncounted);
+            self.release(now);
+            self.check_final()?;
+        }
+        Ok(grown)
+    }
+
+    /// RESET_STREAM: what fences still hold is gone, what they let go can be read (FS-59).
+    pub(crate) fn on_reset(&mut self, final_size: u64) -> Result<u64, TransportError> {
+        let grown = self.advance(final_size, true)?;
+        if !self.reset {
+            self.reset = true;
+            self.discard(final_size);
+        }
+        Ok(grown)
+    }
+
+    /// The next message that fences do not hold.
+    pub(crate) fn next(&mut self) -> Option<Message> {
+        let run = self.ready.front_mut()?;
+        let Run { completed, released, fence: segment, .. } = *run;
+        let (payload, size, uncounted, last) = match &mut run.content {
+            Content::Whole { payload, size } => (std::mem::take(payload), *size, 0, true),
+            Content::Records { data, each } => {
+                let (len, prefix) = read_prefix(data).expect("prefixes were read on arrival");
+                let _ = data.split_to(prefix as usize);
+                let payload = data.split_to(len as usize);
+                let size = prefix as u64 + len;
+                run.offset += size;
+                if *each {
+                    run.fence = run.offset;
+                }
+                (payload, size, size, data.is_empty())
+            }
+        };
+        if last {
+            self.ready.pop_front();
+        }
+        self.consumed += size;
+        self.count(uncounted);
+        self.update_credit();
+        Some(Message { payload, segment, completed, released })
+    }
+
+    /// True when [`next`](Self::next) has a message.
+    pub(crate) fn is_readable(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// True when nothing more can come and everything was read.
+    pub(crate) fn is_finished(&self) -> bool {
+        let complete = self.reset || self.fault.is_some() || self.final_size == Some(self.low());
+        complete && self.ready.is_empty()
+    }
+
+    /// Why records cannot be read, on a stream of STREAM frames. What came before can be read.
+    pub(crate) fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+
+    /// The end of the stream, when it is known.
+    pub(crate) fn final_size(&self) -> Option<u64> {
+        self.final_size
+    }
+
+    /// Bytes by which connection credit may grow, counted once (FS-38, FS-52).
+    pub(crate) fn take_consumed(&mut self) -> u64 {
+        std::mem::take(&mut self.untaken)
+    }
+
+    /// The credit that the peer may be told, an absolute offset that never falls.
+    #[inline]
+    pub(crate) fn max_stream_data(&self) -> u64 {
+        self.max
+    }
+
+    /// Bytes of data in memory.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let runs = self.ready.iter().chain(self.held.values());
+        runs.map(Run::held_bytes).sum::<usize>() + self.extents.held_bytes() + self.plain.held_bytes()
+    }
+
+    /// Entries that data are kept in: at most a few for each frame that arrived above a hole.
+    pub(crate) fn entries(&self) -> usize {
+        self.ready.len() + self.held.len() + self.extents.entries() + self.plain.entries()
+    }
+
+    /// What must hold between calls.
+    pub(crate) fn check(&self) {
+        self.extents.check();
+        let low = self.low();
+        debug_assert!(self.held.keys().all(|&(fence, _)| fence > low), "FS-30: a free record is held");
+        debug_assert!(self.counted <= self.highest && self.consumed <= self.highest);
+        debug_assert!(self.highest <= self.max && self.completed.is_empty());
+    }
+
+    /// What every frame with bytes of the stream must keep to; returns how far the highest offset grew.
+    fn arrive(&mut self, kind: Kind, offset: u64, len: u64, fin: bool) -> Result<u64, TransportError> {
+        // FS-62 12.
+        if *self.kind.get_or_insert(kind) != kind {
+            return Err(fence_error("FENCED and STREAM frames in one direction of a stream"));
+        }
+        self.advance(offset.saturating_add(len), fin)
+    }
+
+    /// Bytes go up to `end`, and no further if `is_final` (RFC 9000 §4.1, §4.5; FS-42, FS-57).
+    fn advance(&mut self, end: u64, is_final: bool) -> Result<u64, TransportError> {
+        let beyond = self.final_size.is_some_and(|size| end > size || (is_final && end < size));
+        if beyond || (is_final && end < self.highest) {
+            return Err(TransportError::new(Code::FINAL_SIZE_ERROR, "data past the final size, or a second one"));
+        }
+        if end > self.max {
+            return Err(TransportError::new(Code::FLOW_CONTROL_ERROR, "more than the credit of a stream"));
+        }
+        if is_final {
+            self.final_size = Some(end);
+        }
+        let grown = end.saturating_sub(self.highest);
+        self.highest += grown;
+        Ok(grown)
+    }
+
+    /// FS-62 5: the final size is a record boundary.
+    fn check_final(&self) -> Result<(), TransportError> {
+        match self.final_size {
+            Some(size) if !self.reset && self.extents.reaches_over(size) => {
+                Err(fence_error("the stream ends inside a record"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// After the lowest missing offset may have moved: lets go what is free.
+    ///
+    /// A record is free once `low` has reached its fence. That is all of FS-28 and FS-29: when every byte
+    /// below a fence is there or abandoned, every record below it is complete or abandoned, its own fence
+    /// lies lower still, and lower fences are served first.
+    fn release(&mut self, now: Time) {
+        let low = self.low();
+        let mut completed = std::mem::take(&mut self.completed);
+        for run in completed.drain(..) {
+            if self.held.is_empty() && run.fence <= low && run.last_fence_at_most(low) {
+                self.ready.push_back(run.unpinned());
+            } else {
+                self.hold(run);
+            }
+        }
+        self.completed = completed;
+        while let Some(first) = self.held.first_entry() {
+            if first.key().0 > low {
+                break;
+            }
+            let mut run = first.remove();
+            run.released = now;
+            self.ready.push_back(run);
+        }
+        self.update_credit();
+    }
+
+    /// Keeps a run until its fence is reached. The records behind the first fence inside it wait on
+    /// their own: they are contiguous, so what frees the first of them frees them all.
+    fn hold(&mut self, run: Run) {
+        let (first, behind) = run.copied().split_at_fence();
+        for run in std::iter::once(first).chain(behind) {
+            self.completions += 1;
+            self.held.insert((run.fence, self.completions), run);
+        }
+    }
+
+    fn low(&self) -> u64 {
+        match self.kind {
+            Some(Kind::Plain) => self.plain.low(),
+            _ => self.extents.low(),
+        }
+    }
+
+    /// MAX_STREAM_DATA = max(s + Max Record Size + 8, min(consumed + W, m + S)) with S = 2W (FS-36, FS-37, FS-40).
+    fn update_credit(&mut self) {
+        let (low, start, ranges) = match self.kind {
+            Some(Kind::Plain) => (self.plain.low(), self.plain.record_start(), self.plain.ranges()),
+            _ => (self.extents.low(), self.extents.record_start(), self.extents.ranges()),
+        };
+        if ranges > MAX_CREDITED_RANGES || self.reset {
+            return;
+        }
+        let record = start.saturating_add(self.max_record).saturating_add(8);
+        let window = self.consumed.saturating_add(self.window).min(low.saturating_add(2 * self.window));
+        self.max = self.max.max(record.max(window)).min(varint::MAX);
+    }
+
+    fn count(&mut self, bytes: u64) {
+        self.counted += bytes;
+        self.untaken += bytes;
+    }
+
+    /// Drops all that is not free; the connection's credit for everything below `end` comes back now, but
+    /// for what is still to be read.
+    fn discard(&mut self, end: u64) {
+        self.held.clear();
+        self.extents.clear();
+        self.plain.clear();
+        let unread: u64 = self.ready.iter().map(Run::uncounted).sum();
+        self.count((end - unread).saturating_sub(self.counted));
+    }
 }
+
+pub(super) fn fence_error(reason: &'static str) -> TransportError {
+    TransportError::new(Code::FENCE_ERROR, reason)
+}
+
+/// With more ranges than this no credit is added (FS-40).
+const MAX_CREDITED_RANGES: usize = 512;

@@ -1,0 +1,292 @@
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::ops::Range;
+
+use bytes::Bytes;
+use quickset_base::{Duration, Time};
+use quickset_wire as wire;
+
+use super::ranges::Ranges;
+use super::record::prefix_size;
+
+/// A message on its way.
+#[derive(Debug)]
+pub(super) struct Record {
+    /// Where it begins on the stream; [`UNSENT`] until its first byte is sent (FS-19).
+    pub(super) offset: u64,
+    /// The last fence at or before it, likewise.
+    pub(super) fence: u64,
+    /// Number of its segment in the order of `fence` calls.
+    pub(super) segment: u64,
+    /// [`Time::MAX`] for none.
+    pub(super) deadline: Time,
+    pub(super) payload: Bytes,
+    /// Bytes on the stream, prefix included; 0 once it was dropped unsent.
+    pub(super) size: u64,
+    pub(super) prefix: u8,
+    pub(super) state: State,
+}
+
+/// Section 14 of the specification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Nothing was sent.
+    Queued,
+    /// The first byte was sent.
+    Begun,
+    /// Begun, and something newer takes its place: what is lost of it is given up.
+    Superseded,
+    /// Acknowledged, dropped or abandoned.
+    Finished,
+}
+
+impl Record {
+    pub(super) fn new(payload: Bytes, segment: u64, deadline: Option<Time>) -> Self {
+        let prefix = prefix_size(payload.len() as u64);
+        Self {
+            offset: UNSENT,
+            fence: UNSENT,
+            segment,
+            deadline: deadline.unwrap_or(Time::MAX),
+            size: prefix as u64 + payload.len() as u64,
+            payload,
+            prefix,
+            state: State::Queued,
+        }
+    }
+
+    #[inline]
+    pub(super) fn end(&self) -> u64 {
+        self.offset.saturating_add(self.size)
+    }
+
+    #[inline]
+    pub(super) fn range(&self) -> Range<u64> {
+        self.offset..self.end()
+    }
+
+    /// Begun and not finished.
+    pub(super) fn is_live(&self) -> bool {
+        matches!(self.state, State::Begun | State::Superseded)
+    }
+
+    /// It would come too late if it left at `now` (FS-54, FS-55).
+    pub(super) fn is_late(&self, now: Time, one_way: Duration) -> bool {
+        self.deadline != Time::MAX && now + one_way > self.deadline
+    }
+
+    /// Writes what lies in `range` of it. A range never begins or ends inside the prefix.
+    pub(super) fn write(&self, range: Range<u64>, out: &mut wire::Writer<'_>) {
+        let body = self.offset + self.prefix as u64;
+        let start = range.start.max(self.offset);
+        let end = range.end.min(self.end());
+        if start == self.offset {
+            out.varint(self.size - self.prefix as u64);
+        }
+        debug_assert!(end >= body && (start == self.offset || start >= body), "FS-16");
+        out.bytes(&self.payload[(start.max(body) - body) as usize..(end - body) as usize]);
+    }
+}
+
+/// What the peer has, and what it must get again.
+#[derive(Debug, Default)]
+pub(super) struct Flight {
+    /// Everything below is acknowledged, or given up with the peer's knowledge.
+    una: u64,
+    /// The same for bytes above `una`.
+    acked: Ranges,
+    /// What to send again.
+    pub(super) lost: Ranges,
+    /// ABANDON frames to send, by range.
+    pub(super) waiting: BTreeMap<u64, u64>,
+    /// ABANDON frames that were sent.
+    pub(super) flying: BTreeMap<u64, u64>,
+}
+
+impl Flight {
+    pub(super) fn una(&self) -> u64 {
+        self.una
+    }
+
+    /// Acknowledged runs above the lowest offset that is not.
+    pub(super) fn acked_runs(&self) -> usize {
+        self.acked.len()
+    }
+
+    /// The peer has `range`; returns the acknowledged run that holds it now.
+    pub(super) fn ack(&mut self, range: Range<u64>) -> Range<u64> {
+        self.lost.remove(range.clone());
+        if range.end <= self.una {
+            return 0..self.una;
+        }
+        if self.acked.is_empty() && range.start <= self.una {
+            self.una = range.end;
+            return 0..self.una;
+        }
+        let run = self.acked.insert(range.start.max(self.una)..range.end);
+        if run.start > self.una {
+            return run;
+        }
+        self.acked.pop_first();
+        self.una = run.end;
+        0..run.end
+    }
+
+    /// `range` must be sent again, but for what is acknowledged. False when all of it is.
+    pub(super) fn lose(&mut self, range: Range<u64>) -> bool {
+        let mut rest = range.start.max(self.una)..range.end;
+        let mut any = false;
+        while let Some(gap) = self.acked.gap(rest.clone()) {
+            rest.start = gap.end;
+            self.lost.insert(gap);
+            any = true;
+        }
+        any
+    }
+
+    /// True when something of `range` is not acknowledged.
+    pub(super) fn misses(&self, range: Range<u64>) -> bool {
+        self.acked.gap(range.start.max(self.una)..range.end).is_some()
+    }
+
+    /// `range` is given up: it must be told, and nothing of it is sent again (FS-48).
+    pub(super) fn abandon(&mut self, range: Range<u64>) {
+        self.lost.remove(range.clone());
+        self.waiting.insert(range.start, range.end);
+    }
+
+    /// The next ABANDON that ends at or below `limit`. Neighbours go in one frame, but never with one that
+    /// has no credit yet: the peer may need the first to give it.
+    pub(super) fn next_abandon(&self, limit: u64) -> Option<Range<u64>> {
+        let mut waiting = self.waiting.iter();
+        let (&start, &end) = waiting.next()?;
+        if end > limit {
+            return None;
+        }
+        let more = waiting.scan(end, |last, (&s, &e)| {
+            let joins = s == *last && e <= limit;
+            *last = e;
+            joins.then_some(e)
+        });
+        Some(start..more.last().unwrap_or(end))
+    }
+
+    /// The ABANDON of `range` was sent.
+    pub(super) fn abandon_sent(&mut self, range: Range<u64>) {
+        while let Some((&start, _)) = self.waiting.range(range.clone()).next() {
+            self.waiting.remove(&start);
+        }
+        self.flying.insert(range.start, range.end);
+    }
+}
+
+/// Deadlines by time, of tickets that are unsent or of which something is lost; others may be among them.
+#[derive(Debug, Default)]
+pub(super) struct Deadlines(BinaryHeap<Reverse<(Time, u64)>>);
+
+impl Deadlines {
+    pub(super) fn push(&mut self, deadline: Time, ticket: u64) {
+        if deadline != Time::MAX {
+            self.0.push(Reverse((deadline, ticket)));
+        }
+    }
+
+    pub(super) fn first(&self) -> Option<(Time, u64)> {
+        self.0.peek().map(|&Reverse(first)| first)
+    }
+
+    pub(super) fn pop(&mut self) {
+        self.0.pop();
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// All messages that are not done with, in the order of their tickets, which is also that of offsets:
+/// first those that were begun, then those that were not.
+#[derive(Debug, Default)]
+pub(super) struct Ring {
+    records: VecDeque<Record>,
+    /// The ticket of the first record.
+    first: u64,
+    /// Records whose turn has come: begun, or passed over as they were dropped.
+    pub(super) begun: usize,
+}
+
+impl Ring {
+    pub(super) fn push(&mut self, record: Record) -> u64 {
+        self.records.push_back(record);
+        self.first + self.records.len() as u64 - 1
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    pub(super) fn ticket(&self, index: usize) -> u64 {
+        self.first + index as u64
+    }
+
+    /// The index of a message that is not done with.
+    pub(super) fn index(&self, ticket: u64) -> Option<usize> {
+        let index = usize::try_from(ticket.checked_sub(self.first)?).ok()?;
+        (index < self.records.len()).then_some(index)
+    }
+
+    pub(super) fn get(&self, index: usize) -> &Record {
+        &self.records[index]
+    }
+
+    pub(super) fn get_mut(&mut self, index: usize) -> &mut Record {
+        &mut self.records[index]
+    }
+
+    /// The first record that was not begun.
+    pub(super) fn next(&self) -> Option<&Record> {
+        self.records.get(self.begun)
+    }
+
+    /// The record begun last.
+    pub(super) fn last_begun(&self) -> Option<&Record> {
+        self.begun.checked_sub(1).map(|index| &self.records[index])
+    }
+
+    /// The first record that ends behind `offset`.
+    #[inline]
+    pub(super) fn at(&self, offset: u64) -> usize {
+        if self.records.front().is_some_and(|first| first.end() > offset) {
+            return 0;
+        }
+        self.records.partition_point(|record| record.end() <= offset)
+    }
+
+    /// Passes over records that were dropped unsent: `position` is where the next one will begin.
+    pub(super) fn skip_dropped(&mut self, position: u64, fence: u64) {
+        while let Some(record) = self.records.get_mut(self.begun) {
+            if record.state != State::Finished {
+                return;
+            }
+            record.offset = position;
+            record.fence = fence;
+            self.begun += 1;
+        }
+    }
+
+    /// Removes what is done with at the front; everything below `una` is.
+    pub(super) fn trim(&mut self, una: u64) {
+        while self.begun > 0 {
+            match self.records.front() {
+                Some(first) if first.end() <= una && first.state == State::Finished => {}
+                _ => return,
+            }
+            self.records.pop_front();
+            self.first += 1;
+            self.begun -= 1;
+        }
+    }
+}
+
+/// The offset of a record that has none.
+pub(super) const UNSENT: u64 = u64::MAX;

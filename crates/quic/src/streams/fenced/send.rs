@@ -1,0 +1,714 @@
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use bytes::Bytes;
+use quickset_base::{Duration, Time};
+use quickset_wire::StreamId;
+use quickset_wire::frame::{
+    FencedHeader, Frame, fenced_header, fenced_header_size, stream_header, stream_header_size,
+};
+
+use super::queue::{Deadlines, Flight, Record, Ring, State};
+use crate::room::{View, Want};
+use crate::token::{Key, Token};
+use crate::tx::Writer;
+
+/// The sending half of a stream of records.
+///
+/// 1. Messages are [pushed](Self::push), with [fences](Self::fence) between them; [`finish`](Self::finish) ends the stream.
+/// 2. While [`want`](Self::want) asks for it, [`write`](Self::write) fills packets. Their tokens come back as
+///    [`acked`](Self::acked) or [`lost`](Self::lost), [`abandon_acked`](Self::abandon_acked) or
+///    [`abandon_lost`](Self::abandon_lost).
+/// 3. At [`deadline`](Self::deadline), [`on_time`](Self::on_time) is called.
+/// 4. [`next_outcome`](Self::next_outcome) tells once of each message what became of it (FS-56).
+#[derive(Debug)]
+pub(crate) struct Sender {
+    key: Key,
+    id: StreamId,
+    mode: Mode,
+    max_record: u64,
+    ring: Ring,
+    flight: Flight,
+    fences: Placed,
+    /// Where the next new byte goes.
+    position: u64,
+    /// The highest offset that credit was used for.
+    highest: u64,
+    /// The stream's credit.
+    max: u64,
+    ending: Ending,
+    deadlines: Deadlines,
+    one_way: Duration,
+    outcomes: VecDeque<(Ticket, Outcome)>,
+    queued: u64,
+    /// Room for frames in an empty packet, as last seen.
+    packet: u64,
+    give_up_lost: bool,
+}
+
+/// How the bytes travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// In FENCED and ABANDON frames.
+    Frames,
+    /// In STREAM frames, since the peer did not offer fenced streams: the order is total, and what was begun
+    /// is sent to its end (FS-65, FS-67).
+    Plain,
+}
+
+/// Names a message of one stream until its outcome was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub(super) u64);
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The peer has all of it.
+    Delivered,
+    /// It was dropped or given up: it is not known to have arrived.
+    Abandoned,
+}
+
+/// Why a message was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// It is longer than the peer takes.
+    #[error("the message is longer than {max} bytes, the most that the peer takes")]
+    TooLong {
+        /// The longest message, in bytes.
+        max: u64,
+    },
+    /// The stream was finished.
+    #[error("the stream is finished")]
+    Finished,
+    /// The stream was reset.
+    #[error("the stream was reset")]
+    Reset,
+}
+
+/// Where fences are placed: by the application, and on the wire.
+#[derive(Debug, Default)]
+struct Placed {
+    /// A fence after each message.
+    each: bool,
+    /// The segment of the next message.
+    segment: u64,
+    /// The segment begun last, and the fence that it begins with.
+    begun: Option<u64>,
+    at: u64,
+}
+
+/// How far opening and ending the stream have come.
+#[derive(Debug, Default)]
+struct Ending {
+    open: bool,
+    fin: Fin,
+    reset: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Fin {
+    #[default]
+    None,
+    Wanted,
+    Sent,
+    Lost,
+    Acked,
+}
+
+/// The data of one frame: where they lie, and what the header says of them.
+#[derive(Debug)]
+struct Plan {
+    /// The record that they begin in.
+    first: usize,
+    range: Range<u64>,
+    start: bool,
+    each: bool,
+    fence: u64,
+}
+
+impl Sender {
+    /// A stream whose peer takes messages of at most `max_record` bytes (FS-8).
+    pub(crate) fn new(key: Key, id: StreamId, mode: Mode, max_record: u64) -> Self {
+        Self {
+            key,
+            id,
+            mode,
+            max_record,
+            ring: Ring::default(),
+            flight: Flight::default(),
+            fences: Placed::default(),
+            position: 0,
+            highest: 0,
+            max: 0,
+            ending: Ending::default(),
+            deadlines: Deadlines::default(),
+            one_way: Duration::ZERO,
+            outcomes: VecDeque::new(),
+            queued: 0,
+            packet: 0,
+            give_up_lost: false,
+        }
+    }
+
+    /// Queues a message. With a `deadline` it is dropped, or given up once lost, when it cannot be there in time.
+    pub(crate) fn push(&mut self, payload: Bytes, deadline: Option<Time>) -> Result<Ticket, SendError> {
+        if self.ending.reset {
+            return Err(SendError::Reset);
+        }
+        if self.ending.fin != Fin::None {
+            return Err(SendError::Finished);
+        }
+        if payload.len() as u64 > self.max_record {
+            return Err(SendError::TooLong { max: self.max_record });
+        }
+        let record = Record::new(payload, self.fences.segment, deadline);
+        self.queued += record.size;
+        let deadline = record.deadline;
+        let ticket = self.ring.push(record);
+        self.deadlines.push(deadline, ticket);
+        if self.fences.each {
+            self.fence();
+        }
+        Ok(Ticket(ticket))
+    }
+
+    /// Places a fence behind the messages pushed so far. Fences with no message sent between them are one (FS-25).
+    pub(crate) fn fence(&mut self) {
+        self.fences.segment += 1;
+    }
+
+    /// Total order: a fence after each message from now on.
+    pub(crate) fn set_ordered(&mut self, ordered: bool) {
+        if ordered {
+            self.fence();
+        }
+        self.fences.each = ordered;
+    }
+
+    /// *Latest* order: from now on a message of which something is lost is given up instead of sent again;
+    /// its outcome [`Outcome::Abandoned`] asks the application to encode afresh what is still wanted of it.
+    pub(crate) fn set_give_up_lost(&mut self, give_up: bool) {
+        self.give_up_lost = give_up;
+    }
+
+    /// Something newer takes the place of a message: unsent it is dropped, else what is lost of it is not sent
+    /// again but given up. False when that changes nothing any more.
+    pub(crate) fn supersede(&mut self, ticket: Ticket) -> bool {
+        let Some(index) = self.ring.index(ticket.0) else { return false };
+        match self.ring.get(index).state {
+            State::Queued => self.drop_unsent(index),
+            State::Begun if self.mode == Mode::Frames => {
+                self.ring.get_mut(index).state = State::Superseded;
+                if self.flight.lost.touches(self.ring.get(index).range()) {
+                    self.abandon(index);
+                }
+            }
+            State::Begun | State::Superseded | State::Finished => return false,
+        }
+        self.tidy();
+        true
+    }
+
+    /// Opens the stream at the peer even if nothing is sent on it for a while.
+    pub(crate) fn open(&mut self) {
+        self.ending.open = self.position == 0 && !self.ending.reset;
+    }
+
+    /// No more messages follow.
+    pub(crate) fn finish(&mut self) {
+        if self.ending.fin == Fin::None {
+            self.ending.fin = Fin::Wanted;
+        }
+    }
+
+    /// Gives everything up and returns the final size for RESET_STREAM, which is not sent by this room.
+    pub(crate) fn reset(&mut self) -> u64 {
+        if !self.ending.reset {
+            self.ending.reset = true;
+            self.ending.open = false;
+            for index in 0..self.ring.len() {
+                if self.ring.get(index).state != State::Finished {
+                    self.outcomes.push_back((Ticket(self.ring.ticket(index)), Outcome::Abandoned));
+                }
+            }
+            self.ring = Ring::default();
+            self.flight = Flight::default();
+            self.deadlines.clear();
+            self.queued = 0;
+        }
+        self.highest
+    }
+
+    /// The peer's credit for the stream; a lower one than before is ignored (RFC 9000 §19.10).
+    pub(crate) fn set_max(&mut self, max_stream_data: u64) {
+        self.max = self.max.max(max_stream_data);
+    }
+
+    /// Bytes held, sent or not.
+    pub(crate) fn queued(&self) -> u64 {
+        self.queued
+    }
+
+    /// The highest offset that credit was used for.
+    pub(crate) fn highest(&self) -> u64 {
+        self.highest
+    }
+
+    /// The peer has everything, or was told that it is given up; or the stream was reset.
+    pub(crate) fn is_done(&self) -> bool {
+        let told = self.flight.waiting.is_empty() && self.flight.flying.is_empty();
+        self.ending.reset
+            || (self.ending.fin == Fin::Acked && told && self.flight.una() == self.position)
+    }
+
+    /// What became of a message, once for each.
+    pub(crate) fn next_outcome(&mut self) -> Option<(Ticket, Outcome)> {
+        self.outcomes.pop_front()
+    }
+
+    /// What can be sent with `conn_credit` bytes of connection credit.
+    pub(crate) fn want(&self, conn_credit: u64) -> Want {
+        if self.ending.reset {
+            return Want::None;
+        }
+        let limit = self.limit(conn_credit);
+        let abandons = self.flight.waiting.first_key_value().is_some_and(|(_, &end)| end <= limit);
+        if abandons || !self.flight.lost.is_empty() || (self.ending.fin == Fin::Lost && self.can_end(limit)) {
+            return Want::Lost;
+        }
+        let data = self.next_need().is_some_and(|need| need <= limit) && self.may_begin();
+        if data || self.ending.open || (self.ending.fin == Fin::Wanted && self.can_end(limit)) {
+            return Want::Data;
+        }
+        Want::None
+    }
+
+    /// The stream's credit, when it is what stops us (RFC 9000 §19.13).
+    pub(crate) fn blocked_at(&self) -> Option<u64> {
+        let abandons = self.flight.waiting.last_key_value().is_some_and(|(_, &end)| end > self.max);
+        let data = self.next_need().is_some_and(|need| need > self.max);
+        (!self.ending.reset && (abandons || data)).then_some(self.max)
+    }
+
+    /// When a message becomes too late to send, or to send again.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        // FS-54: late is later than the deadline, so one nanosecond more.
+        self.deadlines.first().map(|(at, _)| (at - self.one_way) + Duration::from_nanos(1))
+    }
+
+    /// Drops what is too late: unsent messages, and those of which something is lost (FS-54, FS-55).
+    pub(crate) fn on_time(&mut self, now: Time, one_way: Duration) {
+        self.one_way = one_way;
+        while let Some((at, ticket)) = self.deadlines.first() {
+            if now + one_way <= at {
+                break;
+            }
+            self.deadlines.pop();
+            let Some(index) = self.ring.index(ticket) else { continue };
+            match self.ring.get(index).state {
+                State::Queued => self.drop_unsent(index),
+                State::Begun | State::Superseded if self.is_lost(index) => self.abandon(index),
+                State::Begun | State::Superseded | State::Finished => {}
+            }
+        }
+        self.tidy();
+    }
+
+    /// Fills a packet with what is wanted; returns how much connection credit was used.
+    pub(crate) fn write(&mut self, w: &mut Writer<'_>, conn_credit: u64, view: &View) -> u64 {
+        if self.ending.reset {
+            return 0;
+        }
+        self.on_time(view.now, view.one_way());
+        self.packet = (w.len() + w.room()) as u64;
+        let before = self.highest;
+        let limit = self.limit(conn_credit);
+        self.write_abandons(w, limit);
+        self.write_lost(w);
+        self.write_new(w, limit);
+        self.write_empty(w, limit);
+        self.tidy();
+        self.highest - before
+    }
+
+    /// The peer has a frame of `len` bytes from `offset` on.
+    pub(crate) fn acked(&mut self, offset: u64, len: u64, fin: bool) {
+        if self.ending.reset {
+            return;
+        }
+        if fin {
+            self.ending.fin = Fin::Acked;
+        }
+        if len == 0 {
+            return;
+        }
+        let range = offset..offset + len;
+        let run = self.flight.ack(range.clone());
+        for index in self.ring.at(range.start)..self.ring.begun {
+            let record = self.ring.get_mut(index);
+            if record.offset >= range.end {
+                break;
+            }
+            if record.is_live() && record.offset >= run.start && record.end() <= run.end {
+                self.finished(index, Outcome::Delivered);
+            }
+        }
+        self.tidy();
+    }
+
+    /// A frame of `len` bytes from `offset` on was declared lost.
+    pub(crate) fn lost(&mut self, offset: u64, len: u64, fin: bool, now: Time) {
+        if self.ending.reset {
+            return;
+        }
+        if fin && self.ending.fin == Fin::Sent {
+            self.ending.fin = Fin::Lost;
+        }
+        if len == 0 {
+            self.ending.open |= !fin && self.position == 0;
+            return;
+        }
+        let range = offset..offset + len;
+        for index in self.ring.at(offset)..self.ring.begun {
+            let record = self.ring.get(index);
+            if record.offset >= range.end {
+                break;
+            }
+            let part = record.offset.max(range.start)..record.end().min(range.end);
+            if !record.is_live() || !self.flight.misses(part.clone()) {
+                continue;
+            }
+            let give_up = self.give_up_lost
+                || record.state == State::Superseded
+                || record.is_late(now, self.one_way);
+            if give_up && self.mode == Mode::Frames {
+                self.abandon(index);
+            } else {
+                self.deadlines.push(record.deadline, self.ring.ticket(index));
+                self.flight.lose(part);
+            }
+        }
+        self.tidy();
+    }
+
+    /// The peer has the ABANDON that begins at `offset`.
+    pub(crate) fn abandon_acked(&mut self, offset: u64) {
+        if let Some(end) = self.flight.flying.remove(&offset) {
+            self.flight.ack(offset..end);
+            self.tidy();
+        }
+    }
+
+    /// The ABANDON that begins at `offset` was declared lost (FS-47).
+    pub(crate) fn abandon_lost(&mut self, offset: u64) {
+        if let Some(end) = self.flight.flying.remove(&offset) {
+            self.flight.waiting.insert(offset, end);
+        }
+    }
+
+    /// The highest offset that both credits allow (FS-43).
+    fn limit(&self, conn_credit: u64) -> u64 {
+        self.max.min(self.highest.saturating_add(conn_credit))
+    }
+
+    /// No new bytes while the peer may be near its limit of ranges (section 8 of the specification).
+    fn may_begin(&self) -> bool {
+        self.flight.acked_runs() <= MAX_ACKED_RUNS
+    }
+
+    /// The offset up to which credit is needed for the next new bytes, if there are any.
+    fn next_need(&self) -> Option<u64> {
+        if self.ring.last_begun().is_some_and(|last| last.end() > self.position) {
+            return Some(self.position + 1);
+        }
+        let next = self.ring.next()?;
+        Some(self.position + if self.fits_packet(next, self.position) { next.size } else { self.least(next) })
+    }
+
+    /// FS-18: a record that fits a packet of its own is not split when it is first sent.
+    fn fits_packet(&self, next: &Record, at: u64) -> bool {
+        let fenced = self.fences.begun != Some(next.segment);
+        let distance = if fenced { 0 } else { at - self.fences.at };
+        next.size + self.header_size(at, distance, next.size) as u64 <= self.packet
+    }
+
+    /// The least that is sent at first of a record that no packet holds.
+    fn least(&self, next: &Record) -> u64 {
+        next.prefix as u64 + (self.packet / 4).min(MIN_CUT)
+    }
+
+    /// True when FIN may be sent: everything before it was sent or given up.
+    fn can_end(&self, limit: u64) -> bool {
+        self.ring.begun == self.ring.len() && self.is_whole() && self.position <= limit
+    }
+
+    /// The record begun last was sent to its end.
+    fn is_whole(&self) -> bool {
+        self.ring.last_begun().is_none_or(|last| last.end() <= self.position)
+    }
+
+    fn is_lost(&self, index: usize) -> bool {
+        self.mode == Mode::Frames && self.flight.lost.touches(self.ring.get(index).range())
+    }
+
+    fn write_abandons(&mut self, w: &mut Writer<'_>, limit: u64) {
+        while let Some(range) = self.flight.next_abandon(limit) {
+            let frame = Frame::Abandon { id: self.id, offset: range.start, len: range.end - range.start };
+            if !w.put(&frame, Token::Abandon { key: self.key, offset: range.start }) {
+                return;
+            }
+            self.highest = self.highest.max(range.end);
+            self.flight.abandon_sent(range);
+        }
+    }
+
+    fn write_lost(&mut self, w: &mut Writer<'_>) {
+        while let Some(range) = self.flight.lost.first() {
+            let Some(plan) = self.plan_resend(range, w.room()) else { return };
+            self.flight.lost.remove(plan.range.clone());
+            self.write_frame(&plan, w);
+        }
+    }
+
+    fn write_new(&mut self, w: &mut Writer<'_>, limit: u64) {
+        while self.may_begin() {
+            self.ring.skip_dropped(self.position, self.fences.at);
+            let plan = if self.is_whole() {
+                self.plan_new(limit, w.room())
+            } else {
+                self.plan_rest(limit, w.room())
+            };
+            let Some(plan) = plan else { return };
+            self.position = plan.range.end;
+            self.highest = self.highest.max(self.position);
+            self.write_frame(&plan, w);
+        }
+    }
+
+    /// A frame without data, to open the stream or to end it.
+    fn write_empty(&mut self, w: &mut Writer<'_>, limit: u64) {
+        let fin = matches!(self.ending.fin, Fin::Wanted | Fin::Lost) && self.can_end(limit);
+        let open = self.ending.open && self.position == 0;
+        if !fin && !open {
+            return;
+        }
+        let plan = Plan {
+            first: self.ring.begun,
+            range: self.position..self.position,
+            start: false,
+            each: false,
+            fence: self.fences.at,
+        };
+        if self.header_size(self.position, self.position - self.fences.at, 0) <= w.room() {
+            self.write_frame(&plan, w);
+        }
+    }
+
+    fn write_frame(&mut self, plan: &Plan, w: &mut Writer<'_>) {
+        let Range { start: offset, end } = plan.range;
+        let len = (end - offset) as usize;
+        // FS-58: at the end of the last record only, and `can_end` says that it is the last.
+        let fin = matches!(self.ending.fin, Fin::Wanted | Fin::Lost)
+            && end == self.position
+            && self.can_end(end.max(self.highest));
+        match self.mode {
+            Mode::Frames => {
+                let distance = offset - plan.fence;
+                let header =
+                    FencedHeader { id: self.id, offset, distance, start: plan.start, each: plan.each, fin };
+                fenced_header(w.bytes(), &header, len);
+            }
+            Mode::Plain => stream_header(w.bytes(), self.id, offset, fin, Some(len)),
+        }
+        let mut index = plan.first;
+        while index < self.ring.begun && self.ring.get(index).offset < end {
+            let record = self.ring.get(index);
+            if record.end() > offset && record.size > 0 {
+                record.write(plan.range.clone(), w.bytes());
+            }
+            index += 1;
+        }
+        w.record(Token::Fenced { key: self.key, offset, len: len as u32, fin }, true);
+        self.ending.open = false;
+        if fin {
+            self.ending.fin = Fin::Sent;
+            self.highest = self.highest.max(end);
+        }
+    }
+
+    /// Whole records not begun, and the first part of one that no packet can hold.
+    fn plan_new(&mut self, limit: u64, room: usize) -> Option<Plan> {
+        let next = self.ring.next()?;
+        let offset = self.position;
+        let fence = if self.fences.begun == Some(next.segment) { self.fences.at } else { offset };
+        let mut plan = Plan { first: self.ring.begun, range: offset..offset, start: true, each: false, fence };
+        let mut count = 0;
+        while self.ring.begun < self.ring.len() {
+            let at = plan.range.end;
+            self.ring.skip_dropped(at, self.fences.at);
+            let Some(record) = self.ring.next() else { break };
+            let fenced = self.fences.begun != Some(record.segment);
+            // FS-23, FS-24: all boundaries strictly inside a frame are fences, or none is.
+            if count > 1 && fenced != plan.each && self.mode == Mode::Frames {
+                break;
+            }
+            let size = record.size;
+            let len = at + size - offset;
+            let fits = len + self.header_size(offset, offset - fence, len) as u64 <= room as u64;
+            let end = if fits && at + size <= limit {
+                at + size
+            } else if self.fits_packet(record, at) {
+                break;
+            } else {
+                let least = at + self.least(record);
+                let cut = self.cut(offset..limit.min(at + size), fence, room);
+                let Some(end) = cut.filter(|&end| end >= least) else { break };
+                end
+            };
+            if count == 1 {
+                plan.each = fenced && self.mode == Mode::Frames;
+            }
+            self.begin(at);
+            plan.range.end = end;
+            count += 1;
+            if end < at + size {
+                break;
+            }
+        }
+        (count > 0).then_some(plan)
+    }
+
+    /// The next part of the record begun last.
+    fn plan_rest(&self, limit: u64, room: usize) -> Option<Plan> {
+        let last = self.ring.last_begun()?;
+        let end = self.cut(self.position..last.end().min(limit), last.fence, room)?;
+        Some(Plan {
+            first: self.ring.begun - 1,
+            range: self.position..end,
+            start: false,
+            each: false,
+            fence: last.fence,
+        })
+    }
+
+    /// The first part of what was lost, with the offsets, bytes and fences that it had (FS-20).
+    fn plan_resend(&self, lost: Range<u64>, room: usize) -> Option<Plan> {
+        let first = self.ring.at(lost.start);
+        let record = self.ring.get(first);
+        let fence = record.fence;
+        let start = record.offset == lost.start;
+        let mut plan = Plan { first, range: lost.start..lost.start, start, each: false, fence };
+        if !start {
+            plan.range.end = self.cut(lost.start..record.end().min(lost.end), fence, room)?;
+            return Some(plan);
+        }
+        let whole = self.cut(lost, fence, room)?;
+        let mut count = 0;
+        let mut before = fence;
+        for index in first..self.ring.begun {
+            let record = self.ring.get(index);
+            if record.size == 0 {
+                continue;
+            }
+            let fenced = record.fence != before;
+            if count > 1 && fenced != plan.each && self.mode == Mode::Frames {
+                break;
+            }
+            let end = record.end().min(whole);
+            // FS-16: not inside a prefix; and a packet's last few bytes are not worth a frame.
+            if end < record.end().min(record.offset + record.prefix as u64 + 1) {
+                break;
+            }
+            if count == 1 {
+                plan.each = fenced && self.mode == Mode::Frames;
+            }
+            plan.range.end = end;
+            before = record.fence;
+            count += 1;
+            if end == whole {
+                break;
+            }
+        }
+        (count > 0).then_some(plan)
+    }
+
+    /// Where a frame of `range` must end that has `room`, header included; `None` when it is not worth it.
+    fn cut(&self, range: Range<u64>, fence: u64, room: usize) -> Option<u64> {
+        let want = range.end.saturating_sub(range.start);
+        let header = self.header_size(range.start, range.start - fence, room as u64);
+        let most = room.saturating_sub(header) as u64;
+        let len = want.min(most);
+        (len > 0 && len >= want.min((self.packet / 4).min(MIN_CUT))).then_some(range.start + len)
+    }
+
+    /// Gives the next record its offset, and places the fence before it if it begins a segment (FS-22).
+    fn begin(&mut self, offset: u64) {
+        let index = self.ring.begun;
+        let record = self.ring.get_mut(index);
+        if self.fences.begun != Some(record.segment) {
+            self.fences.begun = Some(record.segment);
+            self.fences.at = offset;
+        }
+        record.offset = offset;
+        record.fence = self.fences.at;
+        record.state = State::Begun;
+        self.ring.begun += 1;
+    }
+
+    /// Bytes of the header of a frame with `len` bytes.
+    fn header_size(&self, offset: u64, distance: u64, len: u64) -> usize {
+        match self.mode {
+            Mode::Frames => {
+                let (start, each, fin) = (false, false, false);
+                let header = FencedHeader { id: self.id, offset, distance, start, each, fin };
+                fenced_header_size(&header, len as usize)
+            }
+            Mode::Plain => stream_header_size(self.id, offset, Some(len as usize)),
+        }
+    }
+
+    fn drop_unsent(&mut self, index: usize) {
+        self.finished(index, Outcome::Abandoned);
+        self.ring.get_mut(index).size = 0;
+    }
+
+    fn abandon(&mut self, index: usize) {
+        self.finished(index, Outcome::Abandoned);
+        let range = self.ring.get(index).range();
+        // FS-45: a begun record counts as sent to its end.
+        self.position = self.position.max(range.end);
+        self.flight.abandon(range);
+    }
+
+    fn finished(&mut self, index: usize, outcome: Outcome) {
+        self.outcomes.push_back((Ticket(self.ring.ticket(index)), outcome));
+        let record = self.ring.get_mut(index);
+        record.state = State::Finished;
+        record.payload = Bytes::new();
+        self.queued -= record.size;
+    }
+
+    /// Lets go of what is done with.
+    fn tidy(&mut self) {
+        self.ring.skip_dropped(self.position, self.fences.at);
+        self.ring.trim(self.flight.una());
+        while let Some((_, ticket)) = self.deadlines.first() {
+            let waits = self.ring.index(ticket).is_some_and(|index| match self.ring.get(index).state {
+                State::Queued => true,
+                State::Begun | State::Superseded => self.is_lost(index),
+                State::Finished => false,
+            });
+            if waits {
+                break;
+            }
+            self.deadlines.pop();
+        }
+    }
+}
+
+/// A packet's last bytes are not begun on for less data of a record than this.
+const MIN_CUT: u64 = 64;
+
+/// New bytes wait while more acknowledged runs than this lie above a hole: half of what the peer takes (FS-41).
+const MAX_ACKED_RUNS: usize = 512;

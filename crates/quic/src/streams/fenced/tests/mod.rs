@@ -1,0 +1,28 @@
+mod model;
+
+use bytes::Bytes;
+use quickset_base::{Duration, Time};
+use quickset_wire as wire;
+use quickset_wire::Side;
+
+use super::Sender;
+use crate::room::{Phase, View};
+use crate::token::{Key, Token};
+use crate::tx::Writer;
+
+const KEY: Key = Key { index: 3, generation: 1 };
+
+fn view(now: Time, srtt: Duration) -> View {
+    View { now, side: Side::Client, phase: Phase::Confirmed, mtu: 1200, srtt, min_rtt: srtt, pto: srtt * 3 }
+}
+
+/// Lets the sender fill a packet with `room` for frames; returns frames, tokens and the credit used.
+fn write_packet(sender: &mut Sender, room: usize, credit: u64, view: &View) -> (Bytes, Vec<Token>, u64) {
+    let mut bytes = vec![0; room];
+    let mut tokens = Vec::new();
+    let mut w = Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
+    let used = sender.write(&mut w, credit, view);
+    let len = w.len();
+    bytes.truncate(len);
+    (Bytes::from(bytes), tokens, used)
+}
