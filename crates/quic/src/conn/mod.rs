@@ -15,6 +15,8 @@ mod handshake;
 mod lifecycle;
 mod settle;
 mod start;
+#[cfg(test)]
+mod tests;
 mod verbs;
 
 use std::collections::VecDeque;
@@ -221,6 +223,9 @@ impl Connection {
     /// Invariants of all rooms.
     #[cfg(test)]
     pub(crate) fn check(&self) {
+        if !self.lifecycle.is_open() {
+            return;
+        }
         self.path.check(&self.view());
         self.cids.check();
         self.streams.check();

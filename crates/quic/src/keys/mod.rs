@@ -35,6 +35,7 @@ pub(crate) struct KeyRing {
     streams: [CryptoStream; 3],
     /// The level that the session writes at.
     writing: Space,
+    complete: bool,
     failures: u64,
     inbox: Vec<u8>,
 }
@@ -84,6 +85,7 @@ impl KeyRing {
             one_rtt: None,
             streams: Default::default(),
             writing: Space::Initial,
+            complete: false,
             failures: 0,
             inbox: Vec::new(),
         }
@@ -143,7 +145,6 @@ impl KeyRing {
     pub(crate) fn drive(&mut self) -> Result<Progress, TransportError> {
         let mut progress = Progress::default();
         let mut out = Vec::new();
-        let was_handshaking = self.one_rtt.is_none() || self.session.is_handshaking();
         loop {
             out.clear();
             let change = self.session.write(&mut out);
@@ -166,9 +167,8 @@ impl KeyRing {
                 None => break,
             }
         }
-        progress.complete = self.one_rtt.is_some()
-            && !self.session.is_handshaking()
-            && (was_handshaking || progress.one_rtt_keys);
+        progress.complete = !self.complete && self.one_rtt.is_some() && !self.session.is_handshaking();
+        self.complete |= progress.complete;
         Ok(progress)
     }
 

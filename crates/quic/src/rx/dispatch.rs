@@ -8,7 +8,7 @@ use crate::error::{Closed, TransportError};
 
 impl Connection {
     /// Acts on the frames of an authentic packet. True when it must be acknowledged.
-    pub(super) fn frames(&mut self, kind: PacketType, payload: &Bytes) -> Result<bool, TransportError> {
+    pub(crate) fn frames(&mut self, kind: PacketType, payload: &Bytes) -> Result<bool, TransportError> {
         if payload.is_empty() {
             return Err(violation("a packet without frames"));
         }

@@ -1,0 +1,291 @@
+//! A client and a server in virtual time, over the null session, each with a small application.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quickset_base::{Batch, Duration, Input, Machine, Path, Poll, Rng, Time};
+use quickset_quic::null::{NullClient, NullSecrets, NullServer};
+use quickset_quic::{
+    Chunk, ClientConfig, Closed, Connection, ConnectionKey, Dir, Endpoint, EndpointConfig, Event, Node, RetryPolicy,
+    ServerConfig, StreamEvent, StreamId, TransportConfig, WriteError,
+};
+use quickset_sim::{LinkSpec, NodeId, World, address};
+
+pub const ALPN: &[&[u8]] = &[b"test"];
+
+/// A node whose application sends what it is told to, collects what it receives and echoes on request.
+pub struct Peer {
+    pub node: Node,
+    /// Bytes to be written, by stream; the stream is finished behind them.
+    outgoing: BTreeMap<(ConnectionKey, StreamId), Bytes>,
+    pub received: BTreeMap<(ConnectionKey, StreamId), Vec<u8>>,
+    pub finished: Vec<(ConnectionKey, StreamId)>,
+    pub delivered: Vec<(ConnectionKey, StreamId)>,
+    pub connected: Vec<ConnectionKey>,
+    pub closed: Vec<(ConnectionKey, Closed)>,
+    pub events: Vec<Event>,
+    /// Received streams are sent back.
+    pub echo: bool,
+    /// Received data is left unread.
+    pub lazy: bool,
+}
+
+impl Peer {
+    pub fn new(seed: u64, server: Option<ServerConfig>) -> Self {
+        let config =
+            EndpointConfig { crypto: Arc::new(NullSecrets(seed)), connection_id_len: 8, resets_per_second: 10 };
+        Self {
+            node: Node::new(Endpoint::new(config, server, Rng::new(seed))),
+            outgoing: BTreeMap::new(),
+            received: BTreeMap::new(),
+            finished: Vec::new(),
+            delivered: Vec::new(),
+            connected: Vec::new(),
+            closed: Vec::new(),
+            events: Vec::new(),
+            echo: false,
+            lazy: false,
+        }
+    }
+
+    pub fn connection(&mut self, key: ConnectionKey) -> &mut Connection {
+        self.node.connection(key).expect("the connection is there")
+    }
+
+    /// Opens a stream that carries `data` and its end.
+    pub fn send(&mut self, key: ConnectionKey, dir: Dir, data: impl Into<Bytes>) -> StreamId {
+        let id = self.connection(key).open(dir).expect("a stream may be opened");
+        self.send_on(key, id, data.into());
+        id
+    }
+
+    pub fn send_on(&mut self, key: ConnectionKey, id: StreamId, data: Bytes) {
+        self.outgoing.insert((key, id), data);
+        self.write(key, id);
+    }
+
+    fn write(&mut self, key: ConnectionKey, id: StreamId) {
+        let Some(data) = self.outgoing.get_mut(&(key, id)) else { return };
+        let Some(connection) = self.node.connection(key) else { return };
+        while !data.is_empty() {
+            match connection.write(id, data) {
+                Ok(_) => {}
+                Err(WriteError::Blocked) => return,
+                Err(_) => {
+                    self.outgoing.remove(&(key, id));
+                    return;
+                }
+            }
+        }
+        self.outgoing.remove(&(key, id));
+        connection.finish(id).expect("finished once");
+    }
+
+    fn read(&mut self, key: ConnectionKey, id: StreamId) {
+        if self.lazy {
+            return;
+        }
+        let Some(connection) = self.node.connection(key) else { return };
+        loop {
+            match connection.read(id, usize::MAX) {
+                Ok(Chunk::Data(bytes)) => self.received.entry((key, id)).or_default().extend_from_slice(&bytes),
+                Ok(Chunk::Finished) => {
+                    self.finished.push((key, id));
+                    if self.echo && id.dir() == Dir::Bi {
+                        let data = self.received.get(&(key, id)).cloned().unwrap_or_default();
+                        self.send_on(key, id, data.into());
+                    }
+                    return;
+                }
+                Ok(Chunk::Blocked) | Err(_) => return,
+            }
+        }
+    }
+
+    fn on_event(&mut self, key: ConnectionKey, event: Event) {
+        match &event {
+            Event::Connected => self.connected.push(key),
+            Event::Closed(why) => self.closed.push((key, why.clone())),
+            Event::Stream(StreamEvent::Opened(dir)) => {
+                while let Some(id) = self.connection(key).accept(*dir) {
+                    self.read(key, id);
+                }
+            }
+            Event::Stream(StreamEvent::Readable(id)) => self.read(key, *id),
+            Event::Stream(StreamEvent::Writable(id)) => self.write(key, *id),
+            Event::Stream(StreamEvent::Finished(id)) => self.delivered.push((key, *id)),
+            _ => {}
+        }
+        self.events.push(event);
+    }
+}
+
+impl Machine for Peer {
+    fn handle(&mut self, now: Time, input: Input<'_>) {
+        self.node.handle(now, input);
+    }
+
+    fn poll(&mut self, now: Time, out: &mut Batch) -> Poll {
+        loop {
+            let poll = self.node.poll(now, out);
+            if poll != Poll::Event {
+                return poll;
+            }
+            while let Some((key, event)) = self.node.poll_event() {
+                self.on_event(key, event);
+            }
+        }
+    }
+}
+
+pub struct Pair {
+    pub world: World<Peer>,
+    pub client: NodeId,
+    pub server: NodeId,
+    /// The client's connection.
+    pub key: ConnectionKey,
+}
+
+/// What a test varies.
+#[derive(Clone)]
+pub struct Setup {
+    pub seed: u64,
+    pub link: LinkSpec,
+    pub client: TransportConfig,
+    pub server: TransportConfig,
+    pub retry: RetryPolicy,
+    pub max_connections: usize,
+    pub certificate: usize,
+}
+
+impl Setup {
+    pub fn new(seed: u64, link: &str) -> Self {
+        Self {
+            seed,
+            link: link.parse().expect("a link"),
+            client: TransportConfig::default(),
+            server: TransportConfig::default(),
+            retry: RetryPolicy::Never,
+            max_connections: 100,
+            certificate: 900,
+        }
+    }
+
+    /// The same configuration on both sides.
+    #[must_use]
+    pub fn transport(mut self, change: impl Fn(&mut TransportConfig)) -> Self {
+        change(&mut self.client);
+        change(&mut self.server);
+        self
+    }
+
+    pub fn server_config(&self) -> ServerConfig {
+        ServerConfig {
+            crypto: Arc::new(NullServer::new(ALPN).with_certificate(self.certificate)),
+            transport: Arc::new(self.server.clone()),
+            max_connections: self.max_connections,
+            retry: self.retry,
+            retry_token_lifetime: Duration::from_secs(10),
+            token_lifetime: Duration::from_secs(3600),
+        }
+    }
+
+    pub fn client_config(&self) -> ClientConfig {
+        ClientConfig { crypto: Arc::new(NullClient::new(ALPN)), transport: Arc::new(self.client.clone()) }
+    }
+
+    /// Client and server on a link, the client's hello on its way.
+    pub fn pair(&self) -> Pair {
+        let mut world = World::new(self.seed);
+        let mut client = Peer::new(2 * self.seed + 1, None);
+        let server = Peer::new(2 * self.seed + 2, Some(self.server_config()));
+        let key = client
+            .node
+            .connect(Time::ZERO, &self.client_config(), Path::to(address(2)), "server")
+            .expect("a connection begins");
+        let client = world.add("client", address(1), client);
+        let server = world.add("server", address(2), server);
+        world.join(address(1), address(2), self.link.clone(), self.link.clone());
+        Pair { world, client, server, key }
+    }
+
+    /// The same with the handshake through on both sides.
+    pub fn connected(&self) -> Pair {
+        let mut pair = self.pair();
+        pair.until("connected", |p| !p.client().connected.is_empty() && !p.server().connected.is_empty());
+        pair
+    }
+}
+
+impl Pair {
+    pub fn client(&self) -> &Peer {
+        self.world.node(self.client)
+    }
+
+    pub fn server(&self) -> &Peer {
+        self.world.node(self.server)
+    }
+
+    pub fn client_mut(&mut self) -> &mut Peer {
+        self.world.node_mut(self.client)
+    }
+
+    pub fn server_mut(&mut self) -> &mut Peer {
+        self.world.node_mut(self.server)
+    }
+
+    /// The server's connection.
+    pub fn server_key(&self) -> ConnectionKey {
+        self.server().connected[0]
+    }
+
+    /// Runs until `goal` holds; fails with the seed when it does not within ten minutes of virtual time.
+    pub fn until(&mut self, what: &str, goal: impl Fn(&View<'_>) -> bool) {
+        let limit = self.world.now() + Duration::from_secs(600);
+        let (client, server) = (self.client, self.server);
+        let ended = self
+            .world
+            .run_until(limit, |w| goal(&View { client: w.node(client), server: w.node(server) }))
+            .unwrap_or_else(|e| panic!("seed {}: {e}", self.world.seed()));
+        assert_eq!(
+            ended,
+            quickset_sim::Ended::Goal,
+            "seed {}: not {what} at {}; closed: {:?} {:?}",
+            self.world.seed(),
+            self.world.now(),
+            self.client().closed,
+            self.server().closed
+        );
+    }
+
+    /// Lets time pass.
+    pub fn pass(&mut self, time: Duration) {
+        let limit = self.world.now() + time;
+        self.world.run(limit).unwrap_or_else(|e| panic!("seed {}: {e}", self.world.seed()));
+    }
+}
+
+/// Both ends, for goals.
+pub struct View<'a> {
+    client: &'a Peer,
+    server: &'a Peer,
+}
+
+impl View<'_> {
+    pub fn client(&self) -> &Peer {
+        self.client
+    }
+
+    pub fn server(&self) -> &Peer {
+        self.server
+    }
+}
+
+/// Bytes that are different everywhere.
+pub fn pattern(len: usize) -> Vec<u8> {
+    let mut rng = Rng::new(len as u64);
+    let mut bytes = vec![0; len];
+    rng.fill(&mut bytes);
+    bytes
+}

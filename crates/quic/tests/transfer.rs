@@ -1,0 +1,105 @@
+//! Bytes across links of all kinds, between two connections in virtual time.
+
+mod common;
+
+use common::{Setup, pattern};
+use quickset_base::Duration;
+use quickset_quic::{Algorithm, Dir};
+
+#[test]
+fn a_handshake_takes_one_round_trip() {
+    let pair = Setup::new(1, "rate=1gbit delay=50ms").connected();
+    let took = pair.world.now();
+    // The server is connected when the client's Finished arrives: one and a half round trips.
+    assert!(took.as_secs_f64() >= 0.150 && took.as_secs_f64() < 0.152, "{took}");
+}
+
+#[test]
+fn an_echo_comes_back_whole() {
+    let mut pair = Setup::new(2, "rate=100mbit delay=10ms").connected();
+    pair.server_mut().echo = true;
+    let (key, data) = (pair.key, pattern(300_000));
+    let id = pair.client_mut().send(key, Dir::Bi, data.clone());
+    pair.until("echoed", |p| p.client().finished.contains(&(key, id)));
+    assert_eq!(pair.client().received[&(key, id)], data);
+    pair.until("settled", |p| p.client().delivered.contains(&(key, id)));
+}
+
+/// The whole of a stream arrives, whatever the link does to the packets.
+#[test]
+fn bytes_survive_loss_reordering_duplication_and_corruption() {
+    for seed in quickset_sim::seeds(0..12) {
+        let link = "rate=50mbit delay=20ms queue=200kB loss=3% duplicate=2% corrupt=1% jitter=uniform:8ms reorder=yes";
+        let setup = Setup::new(seed, link).transport(|t| {
+            t.congestion = if seed % 2 == 0 { Algorithm::Cubic } else { Algorithm::Bbr };
+            t.mtu = if seed % 3 == 0 { 1200 } else { 1472 };
+        });
+        let mut pair = setup.connected();
+        pair.server_mut().echo = true;
+        let key = pair.key;
+        let streams: Vec<_> = (0..5usize)
+            .map(|n| {
+                let data = pattern(50_000 * n + 1);
+                (pair.client_mut().send(key, Dir::Bi, data.clone()), data)
+            })
+            .collect();
+        pair.until("echoed", |p| p.client().finished.len() == streams.len());
+        for (id, data) in streams {
+            assert!(pair.client().received[&(key, id)] == data, "seed {seed}: stream {id}");
+        }
+        let stats = pair.client_mut().connection(key).stats();
+        assert!(stats.lost_packets > 0, "seed {seed}: the link lost nothing");
+        assert!(stats.dropped_packets > 0, "seed {seed}: nothing was corrupted");
+    }
+}
+
+#[test]
+fn handshakes_survive_heavy_loss() {
+    for seed in quickset_sim::seeds(0..30) {
+        let setup = Setup { certificate: 6000, ..Setup::new(seed, "rate=10mbit delay=30ms loss=25%") }
+            .transport(|t| t.handshake_timeout = Duration::from_secs(120));
+        let mut pair = setup.connected();
+        let key = pair.key;
+        let id = pair.client_mut().send(key, Dir::Uni, pattern(10_000));
+        let server_key = pair.server_key();
+        pair.until("received", |p| p.server().finished.contains(&(server_key, id)));
+    }
+}
+
+#[test]
+fn a_fast_link_is_filled() {
+    for (algorithm, least) in [(Algorithm::Cubic, 0.85), (Algorithm::Bbr, 0.85), (Algorithm::Fixed(95_000_000), 0.9)] {
+        let mut pair = Setup::new(5, "rate=100mbit delay=25ms queue=1MB")
+            .transport(|t| {
+                t.congestion = algorithm;
+                t.mtu = 1472;
+            })
+            .connected();
+        let (key, begun) = (pair.key, pair.world.now());
+        let size = 40_000_000;
+        let id = pair.client_mut().send(key, Dir::Uni, pattern(size));
+        let server_key = pair.server_key();
+        pair.until("received", |p| p.server().finished.contains(&(server_key, id)));
+        let took = (pair.world.now() - begun).as_secs_f64();
+        let share = size as f64 * 8.0 / 100e6 / took;
+        assert!(share > least, "{algorithm:?}: {took} s is {share} of the link");
+    }
+}
+
+#[test]
+fn equal_seeds_give_equal_traces() {
+    let run = |seed| {
+        let mut pair = Setup::new(seed, "rate=20mbit delay=20ms loss=2% jitter=uniform:5ms reorder=yes duplicate=1%").pair();
+        pair.world.trace(quickset_sim::Trace::full());
+        pair.until("connected", |p| !p.client().connected.is_empty() && !p.server().connected.is_empty());
+        pair.server_mut().echo = true;
+        let key = pair.key;
+        let id = pair.client_mut().send(key, Dir::Bi, pattern(200_000));
+        pair.until("echoed", |p| p.client().finished.contains(&(key, id)));
+        pair.world.take_trace().expect("a trace")
+    };
+    let (a, b, c) = (run(7), run(7), run(8));
+    assert_eq!(a.digest(), b.digest());
+    assert_eq!(a.records(), b.records());
+    assert_ne!(a.digest(), c.digest());
+}
