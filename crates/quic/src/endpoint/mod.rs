@@ -189,12 +189,6 @@ impl Endpoint {
         None
     }
 
-    /// The connection that a datagram from `path` resets, when it ends in the token that the peer gave for
-    /// it. For datagrams that a connection could not open (RFC 9000 §10.3.1).
-    pub fn is_reset(&self, path: &Path, datagram: &[u8]) -> Option<ConnectionKey> {
-        self.detector.find(path.remote, datagram)
-    }
-
     /// What was done so far.
     pub fn counters(&self) -> Counters {
         self.counters

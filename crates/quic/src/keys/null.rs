@@ -460,10 +460,10 @@ fn sealing(secret: u64) -> Sealing {
     Sealing { header: Box::new(NullHeader(mask)), packet: Box::new(NullPacket(mix(secret, 0))) }
 }
 
-/// A checksum of two byte strings and their lengths under `key`: four lanes, so that the multiplications
-/// of a packet overlap. Every step of a lane is a bijection: no change within one word goes unseen.
+/// A checksum of two byte strings and their lengths under `key`: four lanes of folded multiplications, so
+/// that those of a packet overlap.
 fn digest(key: u64, head: &[u8], body: &[u8]) -> [u8; TAG] {
-    let mut lanes = [key, key ^ LANES[1], key ^ LANES[2], key ^ LANES[3]];
+    let mut lanes = LANES.map(|lane| lane ^ key);
     absorb(&mut lanes, head);
     absorb(&mut lanes, body);
     let (a, b) = (mix(lanes[0], lanes[1]), mix(lanes[2], lanes[3]));
@@ -475,22 +475,32 @@ fn digest(key: u64, head: &[u8], body: &[u8]) -> [u8; TAG] {
 
 #[inline]
 fn absorb(lanes: &mut [u64; 4], bytes: &[u8]) {
-    let mut step = |lane: usize, word: u64| {
-        lanes[lane] = (lanes[lane].rotate_left(29) ^ word).wrapping_mul(LANES[lane]);
-    };
-    step(0, bytes.len() as u64);
-    let mut blocks = bytes.chunks_exact(32);
+    lanes[0] = mix(lanes[0], bytes.len() as u64);
+    let mut blocks = bytes.chunks_exact(BLOCK);
     for block in &mut blocks {
-        step(0, word(&block[..8]));
-        step(1, word(&block[8..16]));
-        step(2, word(&block[16..24]));
-        step(3, word(&block[24..]));
+        absorb_block(lanes, block);
     }
-    for (lane, chunk) in blocks.remainder().chunks(8).enumerate() {
-        let mut last = [0; 8];
-        last[..chunk.len()].copy_from_slice(chunk);
-        step(lane, u64::from_le_bytes(last));
+    let rest = blocks.remainder();
+    if !rest.is_empty() {
+        // Zeros behind it: the length is part of the checksum.
+        let mut last = [0; BLOCK];
+        last[..rest.len()].copy_from_slice(rest);
+        absorb_block(lanes, &last);
     }
+}
+
+#[inline]
+fn absorb_block(lanes: &mut [u64; 4], block: &[u8]) {
+    for ((lane, secret), words) in lanes.iter_mut().zip(LANES).zip(block.chunks_exact(16)) {
+        *lane = fold(word(&words[..8]) ^ secret, word(&words[8..]) ^ *lane);
+    }
+}
+
+/// Both halves of a product, in one word.
+#[inline]
+const fn fold(a: u64, b: u64) -> u64 {
+    let product = a as u128 * b as u128;
+    product as u64 ^ (product >> 64) as u64
 }
 
 /// The first eight bytes.
@@ -593,9 +603,12 @@ const RESET: u64 = 0x7265_7365;
 const RETRY: u64 = 0x7265_7472;
 const TRANSCRIPT: u64 = 0x7472_616e;
 
-// Odd, so that multiplying is a bijection; digits of the golden ratio, e and pi.
+/// Four lanes of two words.
+const BLOCK: usize = 64;
+
+// No two alike and none 0: digits of the golden ratio, e and pi.
 const LANES: [u64; 4] =
-    [0x9e37_79b9_7f4a_7c15, 0xadf8_5458_a2bb_4a9b, 0x2435_f6a8_885a_308d, 0x1319_8a2e_0370_7345];
+    [0x9e37_79b9_7f4a_7c15, 0xadf8_5458_a2bb_4a9b, 0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7345];
 
 #[cfg(test)]
 mod tests {
