@@ -1,0 +1,212 @@
+//! Beginnings and ends of connections, in virtual time.
+
+mod common;
+
+use bytes::Bytes;
+use common::{Setup, pattern};
+use quickset_base::{Duration, Path, Time};
+use quickset_quic::{Closed, Dir, RetryPolicy, StreamEvent, Event};
+use quickset_sim::address;
+
+const LINK: &str = "rate=100mbit delay=20ms";
+
+#[test]
+fn retry_proves_the_address_for_one_more_round_trip() {
+    let setup = Setup { retry: RetryPolicy::Always, ..Setup::new(1, LINK) };
+    let mut pair = setup.connected();
+    let took = pair.world.now().as_secs_f64();
+    assert!((0.100..0.103).contains(&took), "two and a half round trips: {took}");
+    assert_eq!(pair.server().node.endpoint().counters().retries, 1);
+    let key = pair.key;
+    let id = pair.client_mut().send(key, Dir::Uni, pattern(10_000));
+    let server_key = pair.server_key();
+    pair.until("received", |p| p.server().finished.contains(&(server_key, id)));
+}
+
+#[test]
+fn retry_works_under_loss() {
+    for seed in quickset_sim::seeds(0..20) {
+        let setup = Setup { retry: RetryPolicy::Always, ..Setup::new(seed, "rate=100mbit delay=20ms loss=20%") }
+            .transport(|t| t.handshake_timeout = Duration::from_secs(60));
+        setup.connected();
+    }
+}
+
+/// RFC 9000 §8.1: a server whose flight is larger than thrice the client's hello waits for the client, and if
+/// its first flight is lost, the client's probes unlock it (RFC 9002 §6.2.2.1).
+#[test]
+fn the_amplification_limit_delays_but_never_locks() {
+    let mut pair = Setup { certificate: 12_000, ..Setup::new(1, LINK) }.connected();
+    let sent = pair.server_mut().node.keys().count();
+    assert_eq!(sent, 1);
+    for lost in ["0", "0-1", "0-2", "1", "1-3", "0-5", "2,4,6"] {
+        for down in [true, false] {
+            let mut setup = Setup { certificate: 12_000, ..Setup::new(1, LINK) };
+            setup.client.handshake_timeout = Duration::from_secs(60);
+            setup.server.handshake_timeout = Duration::from_secs(60);
+            let mut pair = setup.pair();
+            let lossy = format!("rate=100mbit delay=20ms loss=list:{lost}").parse().expect("a link");
+            let (from, to) = if down { (address(2), address(1)) } else { (address(1), address(2)) };
+            let link = pair.world.add_link(lossy);
+            pair.world.route(from, to, link);
+            pair.until("connected", |p| !p.client().connected.is_empty() && !p.server().connected.is_empty());
+            assert!(pair.world.now() < Time::from_millis(15_000), "{lost} {down}: {}", pair.world.now());
+        }
+    }
+}
+
+#[test]
+fn a_full_server_refuses_and_says_so() {
+    let setup = Setup { max_connections: 1, ..Setup::new(1, LINK) };
+    let mut pair = setup.connected();
+    let now = pair.world.now();
+    let second = pair
+        .client_mut()
+        .node
+        .connect(now, &setup.client_config(), Path::to(address(2)), "server")
+        .expect("a connection begins");
+    pair.until("refused", |p| p.client().closed.iter().any(|(key, _)| *key == second));
+    let (_, why) = &pair.client().closed[0];
+    assert!(
+        matches!(why, Closed::ByPeer(e) if e.code == quickset_quic::TransportErrorCode::CONNECTION_REFUSED),
+        "{why:?}"
+    );
+}
+
+#[test]
+fn nobody_there_ends_in_a_timeout() {
+    let mut pair = Setup::new(1, "rate=1mbit delay=10ms loss=100%").pair();
+    pair.until("closed", |p| !p.client().closed.is_empty());
+    assert_eq!(pair.client().closed[0].1, Closed::TimedOut);
+    assert_eq!(pair.world.now(), Time::from_millis(10_000), "the handshake timeout");
+}
+
+#[test]
+fn a_peer_that_falls_silent_is_given_up_and_forgotten() {
+    let mut pair = Setup::new(1, LINK).connected();
+    let key = pair.key;
+    pair.client_mut().send(key, Dir::Uni, pattern(1_000_000));
+    pair.pass(Duration::from_millis(50));
+    for (a, b) in [(1, 2), (2, 1)] {
+        let hole = pair.world.add_link("loss=100%".parse().expect("a link"));
+        pair.world.route(address(a), address(b), hole);
+    }
+    pair.until("closed", |p| !p.client().closed.is_empty() && !p.server().closed.is_empty());
+    pair.until("forgotten", |p| p.client().node.keys().count() + p.server().node.keys().count() == 0);
+    assert!(pair.client().closed.iter().all(|(_, why)| *why == Closed::TimedOut));
+    assert_eq!(pair.client().node.endpoint().connections(), 0);
+}
+
+#[test]
+fn a_blackout_shorter_than_the_idle_timeout_is_survived() {
+    let mut pair = Setup::new(3, "rate=20mbit delay=20ms queue=100kB").connected();
+    let key = pair.key;
+    let data = pattern(3_000_000);
+    let id = pair.client_mut().send(key, Dir::Uni, data.clone());
+    pair.pass(Duration::from_millis(300));
+    let ways = [(1, 2), (2, 1)];
+    let hole = pair.world.add_link("loss=100%".parse().expect("a link"));
+    for (a, b) in ways {
+        pair.world.route(address(a), address(b), hole);
+    }
+    pair.pass(Duration::from_secs(8));
+    for (a, b) in ways {
+        let link = pair.world.add_link("rate=20mbit delay=20ms queue=100kB".parse().expect("a link"));
+        pair.world.route(address(a), address(b), link);
+    }
+    let server_key = pair.server_key();
+    pair.until("received", |p| p.server().finished.contains(&(server_key, id)));
+    assert!(pair.server().received[&(server_key, id)] == data);
+}
+
+#[test]
+fn keep_alive_keeps_and_its_absence_does_not() {
+    let alive = Setup::new(1, LINK).transport(|t| t.keep_alive = Some(Duration::from_secs(5)));
+    let mut pair = alive.connected();
+    pair.pass(Duration::from_secs(120));
+    assert!(pair.client().closed.is_empty() && pair.server().closed.is_empty());
+    let mut pair = Setup::new(1, LINK).connected();
+    pair.pass(Duration::from_secs(120));
+    assert_eq!((pair.client().closed.len(), pair.server().closed.len()), (1, 1));
+}
+
+/// RFC 9000 §10.3: a server that restarted has lost its connections, and says so when it is spoken to.
+#[test]
+fn a_restarted_server_resets_what_it_does_not_know() {
+    let setup = Setup::new(1, LINK);
+    let mut pair = setup.connected();
+    pair.pass(Duration::from_millis(200));
+    // The same secrets, none of the connections.
+    *pair.server_mut() = common::Peer::new(2 * setup.seed + 2, Some(setup.server_config()));
+    let key = pair.key;
+    pair.client_mut().send(key, Dir::Uni, pattern(5_000));
+    pair.until("closed", |p| !p.client().closed.is_empty());
+    assert_eq!(pair.client().closed[0].1, Closed::Reset);
+    let resets = pair.server().node.endpoint().counters().resets_sent;
+    assert!((1..=5).contains(&resets), "one for each packet of the flight at most: {resets}");
+}
+
+#[test]
+fn a_reader_that_stops_holds_the_writer_and_nothing_grows() {
+    let setup = Setup::new(4, LINK).transport(|t| {
+        t.stream_window = 100_000;
+        t.max_stream_window = 200_000;
+        t.max_connection_window = 300_000;
+    });
+    let mut pair = setup.connected();
+    pair.server_mut().lazy = true;
+    let key = pair.key;
+    for _ in 0..4 {
+        pair.client_mut().send(key, Dir::Uni, pattern(1_000_000));
+    }
+    pair.pass(Duration::from_secs(20));
+    let server_key = pair.server_key();
+    let bytes = pair.server_mut().connection(server_key).stats().received_bytes;
+    assert!(bytes < 200_000, "{bytes} bytes went to a reader that took none of 150,000");
+    assert!(pair.client().closed.is_empty());
+}
+
+#[test]
+fn resets_and_stops_carry_their_codes() {
+    let mut pair = Setup::new(5, LINK).connected();
+    let (key, server_key) = (pair.key, pair.server_key());
+    let (reset, stopped) = {
+        let connection = pair.client_mut().connection(key);
+        let reset = connection.open(Dir::Uni).expect("a stream");
+        connection.write(reset, &mut Bytes::from_static(b"half a")).expect("room");
+        let stopped = connection.open(Dir::Uni).expect("a stream");
+        connection.write(stopped, &mut Bytes::from_static(b"too much")).expect("room");
+        (reset, stopped)
+    };
+    pair.pass(Duration::from_millis(50));
+    pair.client_mut().connection(key).reset(reset, 7).expect("it is open");
+    pair.server_mut().connection(server_key).stop(stopped, 9).expect("it is open");
+    pair.pass(Duration::from_millis(100));
+    let stop = Event::Stream(StreamEvent::Stopped { id: stopped, code: 9 });
+    assert!(pair.client().events.contains(&stop), "{:?}", pair.client().events);
+    let read = pair.server_mut().connection(server_key).read(reset, 100);
+    assert_eq!(read, Err(quickset_quic::ReadError::UnknownStream), "the reset was read by the application");
+    assert!(pair.server().received.contains_key(&(server_key, reset)));
+}
+
+#[test]
+fn many_connections_share_an_endpoint() {
+    let setup = Setup { max_connections: 1000, ..Setup::new(6, "rate=1gbit delay=5ms") };
+    let mut pair = setup.pair();
+    for _ in 1..200 {
+        let now = pair.world.now();
+        pair.client_mut()
+            .node
+            .connect(now, &setup.client_config(), Path::to(address(2)), "server")
+            .expect("a connection begins");
+    }
+    pair.until("connected", |p| p.client().connected.len() == 200 && p.server().connected.len() == 200);
+    let keys = pair.client().connected.clone();
+    for (n, key) in keys.iter().enumerate() {
+        pair.client_mut().send(*key, Dir::Uni, pattern(100 + n));
+    }
+    pair.until("received", |p| p.server().finished.len() == 200);
+    let mut sizes: Vec<usize> = pair.server().received.values().map(Vec::len).collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes, (100..300).collect::<Vec<_>>());
+}
