@@ -1,5 +1,7 @@
 //! Whole nodes that connect through TLS, in virtual time and over a wire without delay.
 
+#![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+
 use std::sync::Arc;
 
 use quickset_base::{Batch, Datagram, Duration, Ecn, Input, Machine, Path, Poll, Rng, Time};
@@ -73,35 +75,35 @@ impl World {
 
     /// Lets both nodes speak for a second.
     fn run(&mut self) {
-        let mut out = Batch::new();
         let end = self.now + Duration::from_secs(1);
         while self.now < end {
             for at in 0..2 {
-                let mut inbox = Vec::new();
-                loop {
-                    match self.nodes[at].poll(self.now, &mut out) {
-                        Poll::Send => {
-                            let path = Path::to(ADDRESSES[at].parse().unwrap());
-                            inbox.extend(out.segments().map(|bytes| Datagram {
-                                path,
-                                ecn: Ecn::NotEct,
-                                bytes: bytes.into(),
-                            }));
-                            out.clear();
-                        }
-                        Poll::Event => {
-                            while let Some((_, event)) = self.nodes[at].poll_event() {
-                                self.events[at].push(event);
-                            }
-                        }
-                        Poll::Sleep(..) => break,
-                    }
-                }
-                if !inbox.is_empty() {
-                    self.nodes[1 - at].handle(self.now, Input::Received(&mut inbox));
+                let mut sent = self.turn(at);
+                if !sent.is_empty() {
+                    self.nodes[1 - at].handle(self.now, Input::Received(&mut sent));
                 }
             }
             self.now += Duration::from_millis(1);
+        }
+    }
+
+    /// Polls one node until it sleeps, and returns what it sent.
+    fn turn(&mut self, at: usize) -> Vec<Datagram> {
+        let path = Path::to(ADDRESSES[at].parse().unwrap());
+        let (mut sent, mut out) = (Vec::new(), Batch::new());
+        loop {
+            match self.nodes[at].poll(self.now, &mut out) {
+                Poll::Send => {
+                    let arrives = |bytes: &[u8]| Datagram { path, ecn: Ecn::NotEct, bytes: bytes.into() };
+                    sent.extend(out.segments().map(arrives));
+                    out.clear();
+                }
+                Poll::Event => {
+                    let events = std::iter::from_fn(|| self.nodes[at].poll_event());
+                    self.events[at].extend(events.map(|(_, event)| event));
+                }
+                Poll::Sleep(..) => return sent,
+            }
         }
     }
 
