@@ -1,5 +1,7 @@
 use quickset_wire::{Dir, StreamId};
 
+use super::fenced;
+
 /// News of the streams. Each is told once and again only after the application has acted on it: read or
 /// written until `Blocked`, accepted or tried to open a stream until there was none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +25,7 @@ pub enum StreamEvent {
     Finished(StreamId),
     /// There is a message to take with `next_message`, or the end of the messages.
     Message(StreamId),
-    /// The fate of a message is known: `next_outcome`.
+    /// The fate of a message is known: `next_outcome`. A stream of messages is let go when all were collected.
     Outcome(StreamId),
 }
 
@@ -45,6 +47,42 @@ pub enum WriteError {
     /// There is no such stream, it has ended, or it has no sending half.
     #[error("no such stream to write to")]
     UnknownStream,
+}
+
+/// Why a message was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// The send buffer is full, or too many outcomes were not collected; [`StreamEvent::Writable`] tells
+    /// when to go on.
+    #[error("the send buffer of the stream is full")]
+    Blocked,
+    /// The message is longer than the peer takes.
+    #[error("the message is longer than {max} bytes, the most that the peer takes")]
+    TooLong {
+        /// The longest message, in bytes.
+        max: u64,
+    },
+    /// The peer wants no more, and said so with this code.
+    #[error("the peer stopped the stream with code {0}")]
+    Stopped(u64),
+    /// The stream was finished or reset here.
+    #[error("the stream was finished or reset")]
+    Ended,
+    /// The stream carries bytes, not messages.
+    #[error("the stream does not carry messages")]
+    Bytes,
+    /// There is no such stream, it has ended, or it has no sending half.
+    #[error("no such stream to send on")]
+    UnknownStream,
+}
+
+impl From<fenced::SendError> for SendError {
+    fn from(error: fenced::SendError) -> Self {
+        match error {
+            fenced::SendError::TooLong { max } => Self::TooLong { max },
+            fenced::SendError::Finished | fenced::SendError::Reset => Self::Ended,
+        }
+    }
 }
 
 /// Why a stream could not be finished.
@@ -70,6 +108,18 @@ pub enum ReadError {
     /// The stream carries messages, not bytes.
     #[error("the stream carries messages")]
     Messages,
+    /// The stream carries bytes, not messages.
+    #[error("the stream does not carry messages")]
+    Bytes,
+    /// All messages were read, and no more will come.
+    #[error("all messages were read")]
+    Finished,
+    /// A message is longer than this side takes; what follows cannot be read. Time to `stop` the stream.
+    #[error("a message is too long")]
+    TooLong,
+    /// The stream ended inside a message.
+    #[error("the stream ended inside a message")]
+    Truncated,
     /// There is no such stream, it was read to its end, or it has no receiving half.
     #[error("no such stream to read from")]
     UnknownStream,

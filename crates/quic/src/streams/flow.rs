@@ -12,15 +12,23 @@ pub(super) struct Window {
     max_size: u64,
     consumed: u64,
     advertised: u64,
-    /// When the credit was last raised, or the first byte came.
+    /// When the credit was last raised, or the first byte came, and what was consumed then.
     since: Option<Time>,
+    consumed_then: u64,
 }
 
 impl Window {
     /// A window of `size` bytes that may grow to `max_size`; the peer knows of the first `size`.
     pub(super) fn new(size: u64, max_size: u64) -> Self {
         let size = size.min(varint::MAX);
-        Self { size, max_size: max_size.max(size), consumed: 0, advertised: size, since: None }
+        Self {
+            size,
+            max_size: max_size.max(size),
+            consumed: 0,
+            advertised: size,
+            since: None,
+            consumed_then: 0,
+        }
     }
 
     /// The offset up to which the peer may send.
@@ -55,13 +63,30 @@ impl Window {
     /// Moves the limit on and returns it.
     pub(super) fn advance(&mut self, now: Time, srtt: Duration) -> u64 {
         if self.is_due() {
-            if self.since.is_some_and(|since| now.since(since) < srtt * 2) {
-                self.size = self.size.saturating_mul(2).min(self.max_size);
-            }
-            self.since = Some(now);
+            self.tune(now, srtt);
         }
-        self.advertised = self.advertised.max(self.target());
+        self.grant(self.target());
         self.advertised
+    }
+
+    /// The credit is about to be raised: doubles the window if half of it was consumed in less than two round trips.
+    pub(super) fn tune(&mut self, now: Time, srtt: Duration) {
+        let half = self.consumed - self.consumed_then >= self.size / 2;
+        if half && self.since.is_some_and(|since| now.since(since) < srtt * 2) {
+            self.size = self.size.saturating_mul(2).min(self.max_size);
+        }
+        self.since = Some(now);
+        self.consumed_then = self.consumed;
+    }
+
+    /// Lets the peer send up to `limit`; a limit never falls.
+    pub(super) fn grant(&mut self, limit: u64) {
+        self.advertised = self.advertised.max(limit);
+    }
+
+    #[inline]
+    pub(super) fn size(&self) -> u64 {
+        self.size
     }
 
     fn target(&self) -> u64 {

@@ -26,6 +26,9 @@ impl Streams {
             Frame::Stream { id, offset, fin, data } => {
                 self.on_stream(Piece { id, offset, fin, data, payload }, view.now)
             }
+            Frame::Fenced { id, .. } | Frame::Abandon { id, .. } => {
+                self.on_messages(id, frame, payload, view.now)
+            }
             _ => self.on_rare(frame),
         };
         result.map_err(|error| error.in_frame(frame.kind()))
@@ -36,7 +39,7 @@ impl Streams {
             Frame::ResetStream { id, code, final_size } => self.on_reset(id, code, final_size),
             Frame::StopSending { id, code } => self.on_stop(id, code),
             Frame::MaxData(max) => {
-                self.credit.raise(max);
+                self.raise_credit(max);
                 Ok(())
             }
             Frame::MaxStreamData { id, max } => self.on_max_stream_data(id, max),
@@ -64,23 +67,30 @@ impl Streams {
         let Some(key) = self.locate(id, Half::Recv)? else { return Ok(()) };
         let Some(stream) = self.slab.get_mut(key) else { return Ok(()) };
         let Some(half) = &mut stream.recv else { return Ok(()) };
+        half.window.arrived(now);
+        self.window.arrived(now);
+        half.plain = true;
+        if half.is_deaf() {
+            return self.dropped(key, end, fin);
+        }
+        if half.messages.is_some() {
+            half.within_credit(end)?;
+        }
+        if let Some(receiver) = &mut half.messages {
+            let growth = receiver.on_stream(now, (offset, fin), data, payload)?;
+            self.grow(key, growth)?;
+            self.received_messages(key);
+            return Ok(());
+        }
         let growth = half.admit(end, fin)?;
         if self.received + growth > self.window.limit() {
             return Err(TransportError::new(Code::FLOW_CONTROL_ERROR, "more than the connection's credit"));
         }
         self.received += growth;
         half.highest += growth;
-        half.window.arrived(now);
-        self.window.arrived(now);
         let mut news = fin && half.final_size.is_none();
         if fin {
             half.final_size = Some(end);
-        }
-        if half.is_deaf() {
-            half.window.consume(growth);
-            self.consume(growth);
-            self.settle(key);
-            return Ok(());
         }
         news = half.data(offset, data, payload)? || (news && half.is_complete());
         if news && half.waiting {
@@ -100,6 +110,14 @@ impl Streams {
         }
         // RFC 9000 §3.2: a reset behind all the data may be ignored; the application gets the data.
         if half.is_complete() || half.reset.is_some() {
+            return Ok(());
+        }
+        if let Some(receiver) = &mut half.messages {
+            // FS-59: what fences let go before can still be read.
+            let growth = receiver.on_reset(final_size)?;
+            half.reset = Some(code);
+            self.grow(key, growth)?;
+            self.received_messages(key);
             return Ok(());
         }
         self.received += growth;
@@ -126,7 +144,7 @@ impl Streams {
             stream.owe(owes::RESET, &mut self.control);
             stream.events &= !told::WRITABLE;
             stream.tell(told::STOPPED, &mut self.events);
-            self.refresh(key);
+            self.review(key);
         }
         Ok(())
     }
@@ -134,7 +152,7 @@ impl Streams {
     fn on_max_stream_data(&mut self, id: StreamId, max: u64) -> Result<(), TransportError> {
         let Some(key) = self.locate(id, Half::Send)? else { return Ok(()) };
         let Some(stream) = self.slab.get_mut(key) else { return Ok(()) };
-        if stream.send.as_mut().is_some_and(|half| half.credit.raise(max)) {
+        if stream.send.as_mut().is_some_and(|half| half.raise(max)) {
             self.refresh(key);
         }
         Ok(())
@@ -143,7 +161,7 @@ impl Streams {
     /// The slot of a stream that a frame names, which opens it if it is the peer's to open. `None` when the
     /// stream is over: frames may come late.
     #[inline]
-    fn locate(&mut self, id: StreamId, half: Half) -> Result<Option<Key>, TransportError> {
+    pub(super) fn locate(&mut self, id: StreamId, half: Half) -> Result<Option<Key>, TransportError> {
         let ours = id.initiator() == self.side;
         // RFC 9000 §19.4 to §19.13: frames for the half that a unidirectional stream does not have.
         if id.dir() == Dir::Uni && ours == (half == Half::Recv) {
@@ -194,7 +212,7 @@ struct Piece<'a> {
 
 /// Which half a frame is about.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Half {
+pub(super) enum Half {
     Send,
     Recv,
 }

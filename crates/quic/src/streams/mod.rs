@@ -17,6 +17,7 @@ mod event;
 mod fenced;
 mod flow;
 mod inbound;
+mod messages;
 mod numbers;
 mod outbound;
 mod queue;
@@ -29,19 +30,23 @@ mod slab;
 mod tests;
 mod verbs;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+
+use quickset_base::Time;
 
 use quickset_wire::frame::MAX_STREAMS;
 use quickset_wire::{Dir, Side, StreamId, TransportParams, varint};
 
 pub use event::{
-    Chunk, FinishError, ReadError, RecvState, SendState, StreamEvent, UnknownStream, WriteError,
+    Chunk, FinishError, ReadError, RecvState, SendError, SendState, StreamEvent, UnknownStream, WriteError,
 };
+pub use fenced::{Message, Outcome, Ticket};
 
 use crate::config::TransportConfig;
 use crate::room::Want;
 use crate::token::Key;
 use flow::{Credit, Window};
+use messages::Records;
 use numbers::{Ours, Theirs};
 use queue::Queue;
 use recv::RecvHalf;
@@ -53,6 +58,7 @@ use slab::Slab;
 pub(crate) struct Streams {
     side: Side,
     config: Config,
+    records: Records,
     /// What the peer allows on a stream from the start.
     initial: Initial,
     slab: Slab<Stream>,
@@ -68,6 +74,10 @@ pub(crate) struct Streams {
     owed: Queue,
     /// Streams with new data that their own credit lets out.
     fresh: Queue,
+    /// Streams of messages whose next record is longer than what is left of the connection's credit.
+    starving: Vec<Key>,
+    /// When messages become too late, by stream.
+    deadlines: BTreeSet<(Time, Key)>,
     /// Streams with bits in `control`.
     control: VecDeque<Key>,
     /// Frames about the connection that are due, as bits of [`due`].
@@ -104,6 +114,10 @@ struct Stream {
     accepted: bool,
     /// It stands in `Streams::events`.
     listed: bool,
+    /// It stands in `Streams::starving`.
+    starving: bool,
+    /// Its entry in `Streams::deadlines`.
+    deadline: Option<Time>,
     /// What to tell the application, as bits of [`told`].
     events: u8,
     /// Frames that are due, as bits of [`owes`].
@@ -123,6 +137,7 @@ impl Streams {
                 max_stream_window: config.max_stream_window,
                 send_buffer: config.send_buffer,
             },
+            records: Records::new(max_record(config)),
             initial: Initial::default(),
             slab: Slab::new(),
             ours: Default::default(),
@@ -133,6 +148,8 @@ impl Streams {
             received: 0,
             owed: Queue::default(),
             fresh: Queue::default(),
+            starving: Vec::new(),
+            deadlines: BTreeSet::new(),
             control: VecDeque::new(),
             due: 0,
             events: VecDeque::new(),
@@ -159,15 +176,18 @@ impl Streams {
             theirs_bidi: params.initial_max_stream_data_bidi_local,
             ours_uni: params.initial_max_stream_data_uni,
         };
-        self.credit.raise(params.initial_max_data);
-        for (dir, max) in Dir::ALL.into_iter().zip([params.initial_max_streams_bidi, params.initial_max_streams_uni]) {
+        self.records.theirs = params.fenced_streams;
+        self.raise_credit(params.initial_max_data);
+        for (dir, max) in
+            Dir::ALL.into_iter().zip([params.initial_max_streams_bidi, params.initial_max_streams_uni])
+        {
             self.allow(dir, max);
         }
         let (side, initial) = (self.side, self.initial);
         let mut raised = Vec::new();
         for (key, stream) in self.slab.iter_mut() {
             if let Some(half) = &mut stream.send {
-                half.credit.raise(initial.of(side, stream.id));
+                half.raise(initial.of(side, stream.id));
                 raised.push(key);
             }
         }
@@ -204,11 +224,16 @@ impl Streams {
             if stream.id.initiator() != self.side {
                 live[stream.id.dir() as usize] += 1;
             }
-            assert!(stream.events == 0 || !stream.accepted || stream.listed, "an event that nobody will tell");
+            assert!(
+                stream.events == 0 || !stream.accepted || stream.listed,
+                "an event that nobody will tell"
+            );
             if let Some(half) = &stream.send {
                 half.check();
-                assert_eq!(half.owes(), self.owed.contains(key), "{stream:?}");
-                assert_eq!(half.sendable() > 0, self.fresh.contains(key), "{stream:?}");
+                let (owes, fresh) = stream.wants(u64::MAX);
+                assert_eq!(owes, self.owed.contains(key), "{stream:?}");
+                let waits = self.fresh.contains(key) || stream.starving;
+                assert!(fresh == waits || (half.messages.is_some() && waits), "{stream:?}");
             }
             if let Some(half) = &stream.recv {
                 unread += half.check();
@@ -236,6 +261,8 @@ impl Streams {
             urgency: DEFAULT_URGENCY,
             accepted: ours,
             listed: false,
+            starving: false,
+            deadline: None,
             events: 0,
             control: 0,
             send: (bidi || ours).then(|| SendHalf::new(limit)),
@@ -253,17 +280,23 @@ impl Streams {
     /// Puts a stream into the queues where it belongs now, or takes it out.
     fn refresh(&mut self, key: Key) {
         let Some(stream) = self.slab.get_mut(key) else { return };
+        let credit = self.credit.limit() - self.sent;
+        let (owes, fresh) = stream.wants(credit);
         let Some(half) = &stream.send else { return };
-        if half.owes() {
+        if owes {
             self.owed.ready(key, stream.urgency);
         } else {
             self.owed.blocked(key);
         }
-        if half.sendable() > 0 {
+        if fresh {
             self.fresh.ready(key, stream.urgency);
             self.note_blocked();
         } else {
             self.fresh.blocked(key);
+            if half.messages.is_some() && stream.wants(u64::MAX).1 && !stream.starving {
+                stream.starving = true;
+                self.starving.push(key);
+            }
             if half.is_starved() && half.credit.is_unreported() {
                 stream.owe(owes::BLOCKED, &mut self.control);
             }
@@ -272,8 +305,26 @@ impl Streams {
 
     /// RFC 9000 §4.1: tells the peer when connection credit holds data back.
     fn note_blocked(&mut self) {
-        if self.credit.limit() <= self.sent && self.credit.is_unreported() && !self.fresh.is_empty() {
+        if self.is_blocked() && self.credit.is_unreported() {
             self.due |= due::DATA_BLOCKED;
+        }
+    }
+
+    /// Connection credit holds data back.
+    fn is_blocked(&self) -> bool {
+        (self.credit.limit() <= self.sent && !self.fresh.is_empty()) || !self.starving.is_empty()
+    }
+
+    /// More may be sent on all streams together: MAX_DATA.
+    fn raise_credit(&mut self, max: u64) {
+        if self.credit.raise(max) {
+            self.due &= !due::DATA_BLOCKED;
+            for key in std::mem::take(&mut self.starving) {
+                if let Some(stream) = self.slab.get_mut(key) {
+                    stream.starving = false;
+                    self.refresh(key);
+                }
+            }
         }
     }
 
@@ -302,6 +353,9 @@ impl Streams {
         let id = stream.id;
         self.owed.blocked(key);
         self.fresh.blocked(key);
+        if let Some(at) = stream.deadline {
+            self.deadlines.remove(&(at, key));
+        }
         self.slab.remove(id);
         if id.initiator() != self.side {
             let dir = id.dir() as usize;
@@ -329,6 +383,17 @@ impl Stream {
             list.push_back(self.key);
         }
         self.control |= frame;
+    }
+
+    /// Whether it has something to send that needs no credit of the connection, and something that may with
+    /// `credit` bytes of it.
+    #[inline]
+    fn wants(&self, credit: u64) -> (bool, bool) {
+        if self.want_messages(0).is_some() {
+            let wants = |credit| self.want_messages(credit) > Some(Want::None);
+            return (wants(0), wants(credit));
+        }
+        self.send.as_ref().map_or((false, false), |half| (half.owes(), half.sendable() > 0))
     }
 
     /// Both halves are through. The application has to have accepted the stream, or it would never learn.
@@ -376,7 +441,9 @@ mod told {
     pub(super) const READABLE: u8 = 1;
     pub(super) const WRITABLE: u8 = 2;
     pub(super) const STOPPED: u8 = 4;
-    pub(super) const FINISHED: u8 = 8;
+    pub(super) const MESSAGE: u8 = 8;
+    pub(super) const OUTCOME: u8 = 16;
+    pub(super) const FINISHED: u8 = 32;
 }
 
 /// Events of the connection; shifted left by the direction.

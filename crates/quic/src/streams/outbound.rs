@@ -4,6 +4,7 @@ use quickset_base::Time;
 use quickset_wire::frame::{Frame, stream_header, stream_header_size};
 use quickset_wire::{Dir, StreamId, varint};
 
+use super::fenced::Sender;
 use super::send::SendHalf;
 use super::{SendState, Stream, Streams, due, owes, told};
 use crate::room::View;
@@ -20,7 +21,7 @@ impl Streams {
         if !self.control.is_empty() {
             self.write_control(w, view);
         }
-        self.write_data(w);
+        self.write_data(w, view);
     }
 
     /// A packet with this token has arrived.
@@ -34,13 +35,17 @@ impl Streams {
                     self.settle(key);
                 }
             }
+            Token::Fenced { key, offset, len, fin } => {
+                self.with_sender(key, |sender| sender.acked(offset, len as u64, fin));
+            }
+            Token::Abandon { key, offset } => self.with_sender(key, |sender| sender.abandon_acked(offset)),
             // Credit and requests for it are done with when they arrive.
             _ => {}
         }
     }
 
     /// A packet with this token was lost. RFC 9000 §13.3: what is still true and still matters is sent again.
-    pub(crate) fn lost(&mut self, token: Token, _now: Time) {
+    pub(crate) fn lost(&mut self, token: Token, now: Time) {
         match token {
             Token::Stream { key, offset, len, fin } => {
                 let Some(half) = self.slab.get_mut(key).and_then(|stream| stream.send.as_mut()) else {
@@ -49,6 +54,10 @@ impl Streams {
                 half.lost(offset, len, fin);
                 self.refresh(key);
             }
+            Token::Fenced { key, offset, len, fin } => {
+                self.with_sender(key, |sender| sender.lost(offset, len as u64, fin, now));
+            }
+            Token::Abandon { key, offset } => self.with_sender(key, |sender| sender.abandon_lost(offset)),
             Token::ResetStream { key } => self.repeat(key, owes::RESET, |stream| {
                 stream.send.as_ref().is_some_and(|half| half.state == SendState::Reset)
             }),
@@ -81,7 +90,7 @@ impl Streams {
             let max = self.window.advance(view.now, view.srtt);
             w.put(&Frame::MaxData(max), Token::MaxData { max });
         }
-        if self.take_due(due::DATA_BLOCKED, w) && self.credit.limit() <= self.sent {
+        if self.take_due(due::DATA_BLOCKED, w) && self.is_blocked() {
             let limit = self.credit.limit();
             self.credit.report();
             w.put(&Frame::DataBlocked(limit), Token::DataBlocked { limit });
@@ -126,22 +135,27 @@ impl Streams {
         }
     }
 
-    fn write_data(&mut self, w: &mut Writer<'_>) {
+    fn write_data(&mut self, w: &mut Writer<'_>, view: &View) {
         loop {
             let credit = self.credit.limit() - self.sent;
             let Some(key) = self.pick(credit) else { break };
             let Some(stream) = self.slab.get_mut(key) else { break };
             let (id, before) = (stream.id, w.len());
             let Some(half) = &mut stream.send else { break };
-            self.sent += half.write(id, key, w, credit);
+            if let Some(sender) = &mut half.messages {
+                self.sent += sender.write(w, credit, view);
+                self.review(key);
+            } else {
+                self.sent += half.write(id, key, w, credit);
+                self.refresh(key);
+            }
             let written = w.len() - before;
-            if written == 0 {
+            if written == 0 && (self.owed.contains(key) || self.fresh.contains(key)) {
                 // The packet is full.
                 break;
             }
             self.owed.sent(key, written);
             self.fresh.sent(key, written);
-            self.refresh(key);
         }
         self.note_blocked();
     }
@@ -178,6 +192,15 @@ impl Streams {
         }
     }
 
+    /// Tells a sender of messages what became of a packet.
+    fn with_sender(&mut self, key: Key, tell: impl FnOnce(&mut Sender)) {
+        let half = self.slab.get_mut(key).and_then(|stream| stream.send.as_mut());
+        if let Some(sender) = half.and_then(|half| half.messages.as_mut()) {
+            tell(sender);
+            self.review(key);
+        }
+    }
+
     /// Owes a frame again, when it still is true.
     fn repeat(&mut self, key: Key, frame: u8, is_true: impl FnOnce(&mut Stream) -> bool) {
         let Some(stream) = self.slab.get_mut(key) else { return };
@@ -193,7 +216,7 @@ impl Stream {
         let (id, key) = (self.id, self.key);
         match (bit, &mut self.send, &mut self.recv) {
             (owes::RESET, Some(half), _) => {
-                let frame = Frame::ResetStream { id, code: half.reset_code, final_size: half.buffer.next() };
+                let frame = Frame::ResetStream { id, code: half.reset_code, final_size: half.sent() };
                 w.put(&frame, Token::ResetStream { key });
             }
             (owes::BLOCKED, Some(half), _) if half.is_starved() => {
@@ -207,7 +230,7 @@ impl Stream {
             }
             // RFC 9000 §19.10: of no use once the final size is known.
             (owes::MAX_DATA, _, Some(half)) if half.final_size.is_none() && half.stopped.is_none() => {
-                let max = half.window.advance(view.now, view.srtt);
+                let max = half.advance(view.now, view.srtt);
                 w.put(&Frame::MaxStreamData { id, max }, Token::MaxStreamData { key, max });
             }
             _ => {}

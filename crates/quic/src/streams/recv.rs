@@ -1,8 +1,10 @@
 use bytes::Bytes;
+use quickset_base::{Duration, Time};
 use quickset_wire::TransportErrorCode as Code;
 
 use super::assembler::Assembler;
 use super::event::RecvState;
+use super::fenced::Receiver;
 use super::flow::Window;
 use crate::TransportError;
 
@@ -10,6 +12,10 @@ use crate::TransportError;
 #[derive(Debug)]
 pub(super) struct RecvHalf {
     pub(super) assembler: Assembler,
+    /// Takes the place of `assembler` on a stream of messages.
+    pub(super) messages: Option<Box<Receiver>>,
+    /// A STREAM frame came.
+    pub(super) plain: bool,
     pub(super) window: Window,
     /// The offset behind the highest byte that came, or the final size of a reset.
     pub(super) highest: u64,
@@ -28,6 +34,8 @@ impl RecvHalf {
     pub(super) fn new(window: Window) -> Self {
         Self {
             assembler: Assembler::default(),
+            messages: None,
+            plain: false,
             window,
             highest: 0,
             final_size: None,
@@ -55,10 +63,17 @@ impl RecvHalf {
             }
             _ => {}
         }
+        self.within_credit(end)?;
+        Ok(end.saturating_sub(self.highest))
+    }
+
+    /// RFC 9000 §4.1: nothing beyond what was advertised.
+    #[inline]
+    pub(super) fn within_credit(&self, end: u64) -> Result<(), TransportError> {
         if end > self.window.limit() {
             return Err(TransportError::new(Code::FLOW_CONTROL_ERROR, "more than the stream's credit"));
         }
-        Ok(end.saturating_sub(self.highest))
+        Ok(())
     }
 
     /// True when what comes is dropped.
@@ -78,13 +93,15 @@ impl RecvHalf {
 
     #[inline]
     pub(super) fn is_complete(&self) -> bool {
-        self.final_size == Some(self.assembler.next())
+        match &self.messages {
+            Some(receiver) => receiver.is_finished(),
+            None => self.final_size == Some(self.assembler.next()),
+        }
     }
 
-    /// There is something to tell the application.
-    #[inline]
-    pub(super) fn is_readable(&self) -> bool {
-        self.assembler.is_readable() || self.is_complete() || self.reset.is_some()
+    /// Nothing was read, and may still be.
+    pub(super) fn is_unread(&self) -> bool {
+        self.assembler.start() == 0 && !self.read && self.stopped.is_none()
     }
 
     /// Nothing will change any more. A stopped half needs nothing but the final size, for the credit.
@@ -96,13 +113,33 @@ impl RecvHalf {
     /// More credit would be of use to the peer.
     #[inline]
     pub(super) fn wants_more(&self) -> bool {
-        self.final_size.is_none() && self.stopped.is_none() && self.window.is_due()
+        self.final_size.is_none() && self.stopped.is_none() && self.is_credit_due()
+    }
+
+    #[inline]
+    fn is_credit_due(&self) -> bool {
+        let Some(receiver) = &self.messages else { return self.window.is_due() };
+        // What fences hold is not consumed, so the rest of the credit counts instead.
+        let left = self.window.limit().saturating_sub(self.highest);
+        left <= self.window.size() / 2 && receiver.max_stream_data() > self.window.limit()
+    }
+
+    /// Moves the credit of the stream on and returns it.
+    pub(super) fn advance(&mut self, now: Time, srtt: Duration) -> u64 {
+        let Some(receiver) = &mut self.messages else { return self.window.advance(now, srtt) };
+        if receiver.max_stream_data() > self.window.limit() {
+            self.window.tune(now, srtt);
+            receiver.set_window(self.window.size());
+        }
+        self.window.grant(receiver.max_stream_data());
+        self.window.limit()
     }
 
     /// Drops what is held, and returns the bytes that count as consumed by that: all that came or, after
     /// a reset, were announced.
     pub(super) fn abandon(&mut self) -> u64 {
         self.assembler.clear();
+        self.messages = None;
         let unread = self.highest - self.window.consumed();
         self.window.consume(unread);
         unread
@@ -111,6 +148,9 @@ impl RecvHalf {
     /// Verifies what must hold between calls, and returns the bytes that the application has not had.
     pub(super) fn check(&self) -> u64 {
         self.assembler.check();
+        if let Some(receiver) = &self.messages {
+            receiver.check();
+        }
         assert!(self.highest <= self.window.limit(), "more received than allowed");
         assert!(self.window.consumed() <= self.highest, "more consumed than received");
         assert!(self.final_size.is_none_or(|size| self.highest <= size), "data beyond the end");

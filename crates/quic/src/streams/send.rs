@@ -1,4 +1,7 @@
+use std::collections::VecDeque;
+
 use super::event::SendState;
+use super::fenced::{Outcome, Sender, Ticket};
 use super::flow::Credit;
 use super::send_buffer::SendBuffer;
 
@@ -6,6 +9,10 @@ use super::send_buffer::SendBuffer;
 #[derive(Debug)]
 pub(super) struct SendHalf {
     pub(super) buffer: SendBuffer,
+    /// Takes the place of `buffer` on a stream of messages.
+    pub(super) messages: Option<Box<Sender>>,
+    /// What the application does not know yet of its messages.
+    pub(super) outcomes: VecDeque<(Ticket, Outcome)>,
     /// The stream's own credit (MAX_STREAM_DATA).
     pub(super) credit: Credit,
     pub(super) state: SendState,
@@ -24,6 +31,8 @@ impl SendHalf {
     pub(super) fn new(limit: u64) -> Self {
         Self {
             buffer: SendBuffer::default(),
+            messages: None,
+            outcomes: VecDeque::new(),
             credit: Credit::new(limit),
             state: SendState::Open,
             fin_due: false,
@@ -46,22 +55,46 @@ impl SendHalf {
         self.buffer.unsent().min(self.credit.limit().saturating_sub(self.buffer.next()))
     }
 
+    /// Nothing was written, and may still be.
+    pub(super) fn is_unused(&self) -> bool {
+        self.state == SendState::Open && self.buffer.end() == 0 && self.messages.is_none()
+    }
+
+    /// The offset behind the last byte sent: the final size of a reset.
+    pub(super) fn sent(&self) -> u64 {
+        self.messages.as_ref().map_or(self.buffer.next(), |sender| sender.highest())
+    }
+
+    /// More may be sent: MAX_STREAM_DATA. True when that is news.
+    pub(super) fn raise(&mut self, max: u64) -> bool {
+        if let Some(sender) = &mut self.messages {
+            sender.set_max(max);
+        }
+        self.credit.raise(max)
+    }
+
     /// The stream's credit alone holds data back.
     #[inline]
     pub(super) fn is_starved(&self) -> bool {
+        if let Some(sender) = &self.messages {
+            return sender.blocked_at().is_some();
+        }
         self.buffer.unsent() > 0 && self.credit.limit() <= self.buffer.next()
     }
 
     /// Nothing will change any more.
     #[inline]
     pub(super) fn is_done(&self) -> bool {
-        matches!(self.state, SendState::Finished | SendState::ResetAcked)
+        matches!(self.state, SendState::Finished | SendState::ResetAcked) && self.outcomes.is_empty()
     }
 
     /// No more will be written.
     pub(super) fn finish(&mut self) {
         self.state = SendState::Finishing;
-        self.fin_due = true;
+        match &mut self.messages {
+            Some(sender) => sender.finish(),
+            None => self.fin_due = true,
+        }
     }
 
     /// A frame has arrived. True when that was the last.
@@ -96,7 +129,7 @@ impl SendHalf {
     /// Verifies what must hold between calls.
     pub(super) fn check(&self) {
         self.buffer.check();
-        assert!(self.buffer.next() <= self.credit.limit(), "stream credit exceeded");
+        assert!(self.sent() <= self.credit.limit(), "stream credit exceeded");
     }
 
     /// Gives the stream up. True when the peer must be told.
@@ -108,6 +141,9 @@ impl SendHalf {
         self.reset_code = code;
         self.fin_due = false;
         self.buffer.clear();
+        if let Some(sender) = &mut self.messages {
+            sender.reset();
+        }
         true
     }
 }

@@ -47,6 +47,9 @@ impl Streams {
             (_, Some(code)) => return Err(WriteError::Stopped(code)),
             (_, None) => return Err(WriteError::Ended),
         }
+        if half.messages.is_some() {
+            return Err(WriteError::Messages);
+        }
         if !data.has_remaining() {
             return Ok(0);
         }
@@ -71,7 +74,7 @@ impl Streams {
             (_, None) => return Err(FinishError::Ended),
         }
         half.finish();
-        self.refresh(key);
+        self.review(key);
         Ok(())
     }
 
@@ -81,7 +84,7 @@ impl Streams {
         let half = stream.send.as_mut().ok_or(UnknownStream)?;
         if half.reset(code) {
             stream.owe(owes::RESET, &mut self.control);
-            self.refresh(key);
+            self.review(key);
         }
         Ok(())
     }
@@ -93,7 +96,7 @@ impl Streams {
             stream.recv.as_mut().filter(|half| !half.read && half.stopped.is_none()).ok_or(UnknownStream)?;
         half.stopped = Some(code);
         let dropped = half.abandon();
-        stream.events &= !told::READABLE;
+        stream.events &= !(told::READABLE | told::MESSAGE);
         // RFC 9000 §3.5: nothing to ask for when the end is known.
         if half.final_size.is_none() {
             stream.owe(owes::STOP, &mut self.control);
@@ -109,6 +112,9 @@ impl Streams {
         let half = stream.recv.as_mut().ok_or(ReadError::UnknownStream)?;
         if half.read || half.stopped.is_some() {
             return Err(ReadError::UnknownStream);
+        }
+        if half.messages.is_some() {
+            return Err(ReadError::Messages);
         }
         if let Some(bytes) = half.assembler.pop(max) {
             let n = bytes.len() as u64;
@@ -187,9 +193,9 @@ impl Streams {
     }
 
     /// The application knows the end of the receiving half.
-    fn was_read(&mut self, key: Key) {
+    pub(super) fn was_read(&mut self, key: Key) {
         if let Some(stream) = self.slab.get_mut(key) {
-            stream.events &= !told::READABLE;
+            stream.events &= !(told::READABLE | told::MESSAGE);
         }
         self.settle(key);
     }
@@ -201,6 +207,8 @@ impl super::Stream {
             told::READABLE => StreamEvent::Readable(self.id),
             told::WRITABLE => StreamEvent::Writable(self.id),
             told::STOPPED => StreamEvent::Stopped { id: self.id, code: self.send.as_ref()?.stopped? },
+            told::MESSAGE => StreamEvent::Message(self.id),
+            told::OUTCOME => StreamEvent::Outcome(self.id),
             told::FINISHED => StreamEvent::Finished(self.id),
             _ => return None,
         })

@@ -2,6 +2,7 @@
 
 mod credit;
 mod errors;
+mod letters;
 mod pair;
 mod turns;
 

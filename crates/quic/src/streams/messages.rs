@@ -1,0 +1,366 @@
+//! Streams of messages: the seam to [`fenced`](super::fenced), which knows one half at a time and nothing of others.
+
+use bytes::Bytes;
+use quickset_base::{Reason, Time};
+use quickset_wire::frame::Frame;
+use quickset_wire::{Dir, StreamId, TransportErrorCode as Code, varint};
+
+use super::event::{ReadError, SendError, SendState, UnknownStream};
+use super::fenced::{Fault, Fenced, Message, Mode, Outcome, Receiver, Sender, Ticket};
+use super::inbound::Half;
+use super::recv::RecvHalf;
+use super::{RECORD_PREFIX, Stream, Streams, owes, told};
+use crate::TransportError;
+use crate::room::{View, Want};
+use crate::token::Key;
+
+/// The application's verbs.
+impl Streams {
+    /// Opens a stream of messages.
+    pub(crate) fn open_messages(&mut self, dir: Dir) -> Option<StreamId> {
+        let id = self.open(dir)?;
+        self.as_messages(id).expect("nothing was written to a new stream");
+        Some(id)
+    }
+
+    /// Makes both halves of a stream carry messages. Which streams do is for the application protocol to
+    /// say; nothing may have been written or read before.
+    pub(crate) fn as_messages(&mut self, id: StreamId) -> Result<(), UnknownStream> {
+        let (mode, longest) = self.records.sending();
+        let (key, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
+        let sendable = stream.send.as_ref().is_none_or(|half| half.is_unused() || half.messages.is_some());
+        let readable = stream.recv.as_ref().is_none_or(|half| half.is_unread() || half.messages.is_some());
+        if !sendable || !readable {
+            return Err(UnknownStream);
+        }
+        if let Some(half) = stream.send.as_mut().filter(|half| half.messages.is_none()) {
+            let mut sender = Sender::new(key, id, mode, longest);
+            sender.set_max(half.credit.limit());
+            half.messages = Some(Box::new(sender));
+        }
+        if let Some(half) = stream.recv.as_mut().filter(|half| half.messages.is_none()) {
+            half.become_messages(self.records.ours);
+            stream.events &= !told::READABLE;
+            half.waiting = true;
+            self.received_messages(key);
+        }
+        Ok(())
+    }
+
+    /// Queues a message. With a `deadline` it is dropped, or given up when it is lost, once it cannot be there
+    /// in time.
+    pub(crate) fn send_message(
+        &mut self,
+        id: StreamId,
+        _now: Time,
+        message: Bytes,
+        deadline: Option<Time>,
+    ) -> Result<Ticket, SendError> {
+        let (key, stream) = self.slab.by_id_mut(id).ok_or(SendError::UnknownStream)?;
+        let half = stream.send.as_mut().ok_or(SendError::UnknownStream)?;
+        match (half.state, half.stopped) {
+            (SendState::Open, _) => {}
+            (_, Some(code)) => return Err(SendError::Stopped(code)),
+            (_, None) => return Err(SendError::Ended),
+        }
+        let sender = half.messages.as_mut().ok_or(SendError::Bytes)?;
+        if sender.queued() >= self.config.send_buffer || half.outcomes.len() >= MAX_OUTCOMES {
+            half.refused = true;
+            return Err(SendError::Blocked);
+        }
+        let ticket = sender.push(message, deadline)?;
+        self.review(key);
+        Ok(ticket)
+    }
+
+    /// Messages sent from here on are delivered after those sent before.
+    pub(crate) fn fence(&mut self, id: StreamId) -> Result<(), UnknownStream> {
+        self.sender(id).map(|(_, sender)| sender.fence()).ok_or(UnknownStream)
+    }
+
+    /// Total order: a fence after each message, or an end of that.
+    pub(crate) fn set_ordered(&mut self, id: StreamId, ordered: bool) -> Result<(), UnknownStream> {
+        self.sender(id).map(|(_, sender)| sender.set_ordered(ordered)).ok_or(UnknownStream)
+    }
+
+    /// Something newer takes the place of a message; false when that changes nothing any more.
+    pub(crate) fn supersede(&mut self, id: StreamId, ticket: Ticket) -> bool {
+        let Some((key, sender)) = self.sender(id) else { return false };
+        let changed = sender.supersede(ticket);
+        self.review(key);
+        changed
+    }
+
+    /// The next message that fences do not hold; `None` when there is none yet.
+    pub(crate) fn next_message(&mut self, id: StreamId, _now: Time) -> Result<Option<Message>, ReadError> {
+        let (key, stream) = self.slab.by_id_mut(id).ok_or(ReadError::UnknownStream)?;
+        let half = stream.recv.as_mut().ok_or(ReadError::UnknownStream)?;
+        if half.read || half.stopped.is_some() {
+            return Err(ReadError::UnknownStream);
+        }
+        let receiver = half.messages.as_mut().ok_or(ReadError::Bytes)?;
+        if let Some(message) = receiver.next() {
+            self.credit_messages(key);
+            return Ok(Some(message));
+        }
+        let end = match (half.reset, receiver.fault()) {
+            (Some(code), _) => ReadError::Reset(code),
+            // The stream goes on; the application will stop it, with a code of its own.
+            (None, Some(Fault::TooLong)) => return Err(ReadError::TooLong),
+            (None, Some(Fault::Truncated)) => ReadError::Truncated,
+            (None, None) if receiver.is_finished() => ReadError::Finished,
+            (None, None) => {
+                half.waiting = true;
+                return Ok(None);
+            }
+        };
+        half.read = true;
+        self.was_read(key);
+        Err(end)
+    }
+
+    /// What became of a message, once for each.
+    pub(crate) fn next_outcome(&mut self, id: StreamId) -> Option<(Ticket, Outcome)> {
+        let (key, stream) = self.slab.by_id_mut(id)?;
+        let half = stream.send.as_mut()?;
+        let outcome = half.outcomes.pop_front();
+        if half.outcomes.is_empty() {
+            stream.events &= !told::OUTCOME;
+            self.review(key);
+            self.settle(key);
+        }
+        outcome
+    }
+}
+
+/// The doors.
+impl Streams {
+    /// When a message becomes too late.
+    #[inline]
+    pub(crate) fn deadline(&self) -> Option<(Time, Reason)> {
+        self.deadlines.first().map(|(at, _)| (*at, Reason::Deadline))
+    }
+
+    /// Drops what is too late.
+    pub(crate) fn on_time(&mut self, view: &View) {
+        while let Some(&(at, key)) = self.deadlines.first() {
+            if at > view.now {
+                return;
+            }
+            self.deadlines.pop_first();
+            let Some(stream) = self.slab.get_mut(key) else { continue };
+            stream.deadline = None;
+            if let Some(sender) = stream.send.as_mut().and_then(|half| half.messages.as_mut()) {
+                sender.on_time(view.now, view.one_way());
+            }
+            self.review(key);
+        }
+    }
+
+    /// A FENCED or ABANDON frame.
+    pub(super) fn on_messages(
+        &mut self,
+        id: StreamId,
+        frame: &Frame<'_>,
+        payload: &Bytes,
+        now: Time,
+    ) -> Result<(), TransportError> {
+        // FS-7: without the extension the frame is unknown.
+        if !self.records.agreed() {
+            return Err(TransportError::new(Code::FRAME_ENCODING_ERROR, "fenced streams were not agreed on"));
+        }
+        let Some(key) = self.locate(id, Half::Recv)? else { return Ok(()) };
+        let Some(half) = self.slab.get_mut(key).and_then(|stream| stream.recv.as_mut()) else {
+            return Ok(());
+        };
+        // FS-62 12: one kind of frame for all data of a direction.
+        if half.messages.is_none() && half.plain {
+            return Err(TransportError::new(Code::FENCE_ERROR, "FENCED behind STREAM frames"));
+        }
+        let (end, fin) = match *frame {
+            Frame::Fenced { offset, data, fin, .. } => (offset.saturating_add(data.len() as u64), fin),
+            Frame::Abandon { offset, len, .. } => (offset.saturating_add(len), false),
+            _ => return Ok(()),
+        };
+        // FS-9.
+        if end > varint::MAX {
+            return Err(TransportError::new(Code::FRAME_ENCODING_ERROR, "stream data beyond 2^62 - 1"));
+        }
+        half.window.arrived(now);
+        self.window.arrived(now);
+        if half.is_deaf() {
+            return self.dropped(key, end, fin);
+        }
+        if half.messages.is_none() {
+            half.become_messages(self.records.ours);
+        }
+        half.within_credit(end)?;
+        let Some(receiver) = &mut half.messages else { return Ok(()) };
+        let growth = match *frame {
+            Frame::Fenced { offset, distance, start, each, fin, data, .. } => {
+                receiver.on_fenced(now, &Fenced { offset, distance, start, each, fin }, data, payload)?
+            }
+            Frame::Abandon { offset, len, .. } => receiver.on_abandon(now, offset, len)?,
+            _ => 0,
+        };
+        self.grow(key, growth)?;
+        self.received_messages(key);
+        Ok(())
+    }
+
+    /// Counts what arrived on a stream against the connection's credit.
+    pub(super) fn grow(&mut self, key: Key, growth: u64) -> Result<(), TransportError> {
+        if self.received + growth > self.window.limit() {
+            return Err(TransportError::new(Code::FLOW_CONTROL_ERROR, "more than the connection's credit"));
+        }
+        self.received += growth;
+        if let Some(half) = self.slab.get_mut(key).and_then(|stream| stream.recv.as_mut()) {
+            half.highest += growth;
+        }
+        Ok(())
+    }
+
+    /// What comes for a half that nobody reads: it counts, and is consumed at once.
+    pub(super) fn dropped(&mut self, key: Key, end: u64, fin: bool) -> Result<(), TransportError> {
+        let Some(half) = self.slab.get_mut(key).and_then(|stream| stream.recv.as_mut()) else {
+            return Ok(());
+        };
+        let growth = half.admit(end, fin)?;
+        if fin {
+            half.final_size = Some(end);
+        }
+        half.window.consume(growth);
+        self.grow(key, growth)?;
+        self.consume(growth);
+        self.settle(key);
+        Ok(())
+    }
+
+    /// After something arrived on a half of messages: the end, news for the application, credit.
+    pub(super) fn received_messages(&mut self, key: Key) {
+        let Some(stream) = self.slab.get_mut(key) else { return };
+        let Some(half) = &mut stream.recv else { return };
+        let Some(receiver) = &half.messages else { return };
+        half.final_size = receiver.final_size();
+        let news = receiver.is_readable() || receiver.is_finished() || receiver.fault().is_some();
+        if news && half.waiting {
+            half.waiting = false;
+            stream.tell(told::MESSAGE, &mut self.events);
+        }
+        self.credit_messages(key);
+    }
+
+    /// Passes on the credit of a half of messages, to the connection and to the peer.
+    fn credit_messages(&mut self, key: Key) {
+        let Some(stream) = self.slab.get_mut(key) else { return };
+        let Some(half) = &mut stream.recv else { return };
+        let Some(receiver) = &mut half.messages else { return };
+        let consumed = receiver.take_consumed();
+        half.window.consume(consumed);
+        if half.wants_more() {
+            stream.owe(owes::MAX_DATA, &mut self.control);
+        }
+        self.consume(consumed);
+    }
+
+    /// After anything happened to a sending half: the queues, and with messages their outcomes and deadlines,
+    /// room, the end.
+    pub(super) fn review(&mut self, key: Key) {
+        let Some(stream) = self.slab.get_mut(key) else { return };
+        let Some(half) = &mut stream.send else { return };
+        let Some(sender) = &mut half.messages else { return self.refresh(key) };
+        let open = half.state == SendState::Open;
+        let finished = half.state == SendState::Finishing && sender.is_done();
+        let room = sender.queued() <= self.config.send_buffer / 4 * 3 && half.outcomes.len() < MAX_OUTCOMES;
+        let writable = half.refused && open && room;
+        let deadline = sender.deadline();
+        let quiet = half.outcomes.is_empty();
+        while let Some(outcome) = sender.next_outcome() {
+            half.outcomes.push_back(outcome);
+        }
+        let outcome = quiet && !half.outcomes.is_empty();
+        half.refused &= !writable;
+        if finished {
+            half.state = SendState::Finished;
+        }
+        for (is, event) in [(writable, told::WRITABLE), (outcome, told::OUTCOME), (finished, told::FINISHED)]
+        {
+            if is {
+                stream.tell(event, &mut self.events);
+            }
+        }
+        if stream.deadline != deadline {
+            if let Some(at) = stream.deadline {
+                self.deadlines.remove(&(at, key));
+            }
+            stream.deadline = deadline;
+            self.deadlines.extend(deadline.map(|at| (at, key)));
+        }
+        self.refresh(key);
+    }
+
+    fn sender(&mut self, id: StreamId) -> Option<(Key, &mut Sender)> {
+        let (key, stream) = self.slab.by_id_mut(id)?;
+        Some((key, stream.send.as_mut()?.messages.as_mut()?))
+    }
+}
+
+impl Stream {
+    /// Where a stream of messages stands that has this much of the connection's credit.
+    pub(super) fn want_messages(&self, credit: u64) -> Option<Want> {
+        Some(self.send.as_ref()?.messages.as_ref()?.want(credit))
+    }
+}
+
+impl RecvHalf {
+    /// Carries messages from now on; what came in STREAM frames until now is records.
+    fn become_messages(&mut self, max_record: u64) {
+        let mut receiver = Receiver::new(max_record, self.window.size());
+        // The errors that this could bring are those of the application's records, and told when they are
+        // read; what came is within the limits already.
+        for (offset, bytes) in self.assembler.drain() {
+            let _ = receiver.on_stream(Time::ZERO, (offset, false), &bytes, &bytes);
+        }
+        if let Some(size) = self.final_size {
+            let _ = match self.reset {
+                Some(_) => receiver.on_reset(size),
+                None => receiver.on_stream(Time::ZERO, (size, true), &[], &Bytes::new()),
+            };
+        }
+        self.assembler.clear();
+        self.messages = Some(Box::new(receiver));
+    }
+}
+
+/// What both sides agreed on about records.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Records {
+    /// The longest that we take; without an offer of ours, of those that come in STREAM frames.
+    pub(super) ours: u64,
+    pub(super) offered: bool,
+    /// The longest that the peer takes, if it knows fenced streams.
+    pub(super) theirs: Option<u64>,
+}
+
+impl Records {
+    pub(super) fn new(ours: Option<u64>) -> Self {
+        Self { ours: ours.unwrap_or(DEFAULT_RECORD), offered: ours.is_some(), theirs: None }
+    }
+
+    /// FS-1: both sides offered fenced streams.
+    fn agreed(self) -> bool {
+        self.offered && self.theirs.is_some()
+    }
+
+    /// How we send records, and the longest.
+    fn sending(self) -> (Mode, u64) {
+        let mode = if self.agreed() { Mode::Frames } else { Mode::Plain };
+        (mode, self.theirs.unwrap_or(DEFAULT_RECORD).min(varint::MAX - RECORD_PREFIX))
+    }
+}
+
+/// The longest record where no one said, in bytes of payload.
+const DEFAULT_RECORD: u64 = 64 << 10;
+
+/// Outcomes that wait for the application, per stream; with more no message is taken.
+const MAX_OUTCOMES: usize = 65_536;

@@ -1,0 +1,251 @@
+//! Streams of messages, between two rooms.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use quickset_base::Rng;
+use quickset_wire::frame::{Frame, Frames};
+use quickset_wire::{Dir, Side, StreamId, TransportErrorCode as Code};
+
+use super::*;
+use crate::streams::{Outcome, ReadError, SendError, SendState, StreamEvent};
+
+/// The segment and number of a message stand in its first bytes; the rest follows from the number.
+fn letter(segment: u32, number: u32, len: usize) -> Bytes {
+    let mut bytes = [segment.to_be_bytes(), number.to_be_bytes()].concat();
+    bytes.extend((0..len).map(|at| at as u8 ^ number as u8));
+    bytes.into()
+}
+
+fn open_letter(bytes: &Bytes) -> (u32, u32) {
+    let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+    let (segment, number) = (word(0), word(4));
+    assert_eq!(*bytes, letter(segment, number, bytes.len() - 8));
+    (segment, number)
+}
+
+fn small(fenced: bool) -> TransportConfig {
+    TransportConfig {
+        fenced_streams: fenced.then_some(2000),
+        stream_window: 4000,
+        max_stream_window: 16_000,
+        max_connection_window: 24_000,
+        send_buffer: 10_000,
+        ..TransportConfig::default()
+    }
+}
+
+struct Post {
+    rng: Rng,
+    rooms: [Streams; 2],
+    loss: f64,
+    now: Time,
+    flight: [Vec<Packet>; 2],
+}
+
+impl Post {
+    fn new(seed: u64, fenced: [bool; 2]) -> Self {
+        let mut rng = Rng::new(seed);
+        let mut rooms =
+            [Side::Client, Side::Server].map(|side| Streams::new(side, &small(fenced[side as usize])));
+        for side in 0..2 {
+            let mut params = TransportParams::default();
+            Streams::offer(&small(fenced[1 - side]), &mut params);
+            rooms[side].set_peer(&params);
+        }
+        Self { loss: rng.unit() * 0.3, rng, rooms, now: Time::ZERO, flight: Default::default() }
+    }
+
+    /// Packets of one side leave, arrive in any order, or are lost.
+    fn network(&mut self, from: usize) {
+        for _ in 0..=self.rng.below(4) {
+            let Some(sent) = packet(&mut self.rooms[from], 1200, self.now) else { break };
+            self.flight[from].push(sent);
+        }
+        for _ in 0..self.rng.below(6).min(self.flight[from].len() as u64) {
+            let at = self.rng.below(self.flight[from].len() as u64) as usize;
+            let sent = self.flight[from].swap_remove(at);
+            let lost = self.rng.chance(self.loss);
+            if !lost {
+                for _ in 0..=self.rng.below(2) {
+                    receive(&mut self.rooms[1 - from], &sent.payload, self.now).unwrap();
+                }
+            }
+            for token in sent.tokens {
+                if lost {
+                    self.rooms[from].lost(token, self.now);
+                } else {
+                    self.rooms[from].acked(token, self.now);
+                }
+            }
+            self.rooms.iter().for_each(Streams::check);
+        }
+    }
+
+    /// Sends messages on some streams from the client, reads them at the server, and compares.
+    fn run(&mut self) {
+        let streams = 1 + self.rng.below(4);
+        let ids: Vec<_> = (0..streams).map(|_| self.rooms[0].open_messages(Dir::Uni).unwrap()).collect();
+        let mut left: BTreeMap<_, _> = ids.iter().map(|id| (*id, self.rng.below(60) as u32)).collect();
+        let total: u32 = left.values().sum();
+        let (mut segments, mut sent) = (BTreeMap::<StreamId, u32>::new(), 0u32);
+        let mut read = BTreeMap::<StreamId, Vec<(u32, u32)>>::new();
+        let (mut ended, mut outcomes, mut accepted) = (0, 0, Vec::new());
+        for _ in 0..20_000 {
+            self.now += Duration::from_millis(self.rng.below(30));
+            for &id in &ids {
+                let Some(rest) = left.get_mut(&id) else { continue };
+                let segment = segments.entry(id).or_default();
+                while *rest > 0 {
+                    let len = if self.rng.chance(0.2) { 1900 } else { 200 };
+                    let message = letter(*segment, sent, self.rng.below(len) as usize);
+                    match self.rooms[0].send_message(id, self.now, message, None) {
+                        Ok(_) => (*rest, sent) = (*rest - 1, sent + 1),
+                        Err(SendError::Blocked) => break,
+                        Err(other) => panic!("{other}"),
+                    }
+                    if self.rng.chance(0.3) {
+                        self.rooms[0].fence(id).unwrap();
+                        *segment += 1;
+                    }
+                }
+                if *rest == 0 {
+                    self.rooms[0].finish(id).unwrap();
+                    left.remove(&id);
+                }
+            }
+            self.network(0);
+            self.network(1);
+            while let Some(id) = self.rooms[1].accept(Dir::Uni) {
+                self.rooms[1].as_messages(id).unwrap();
+                accepted.push(id);
+            }
+            accepted.retain(|&id| {
+                loop {
+                    match self.rooms[1].next_message(id, self.now) {
+                        Ok(Some(message)) => read.entry(id).or_default().push(open_letter(&message.payload)),
+                        Ok(None) => return true,
+                        Err(ReadError::Finished) => break,
+                        Err(other) => panic!("{other}"),
+                    }
+                }
+                ended += 1;
+                false
+            });
+            for &id in &ids {
+                while let Some((_, outcome)) = self.rooms[0].next_outcome(id) {
+                    assert_eq!(outcome, Outcome::Delivered, "nothing has a deadline");
+                    outcomes += 1;
+                }
+            }
+            drain_all(&mut self.rooms);
+            if self.rooms.iter().all(|room| room.len() == 0) {
+                break;
+            }
+        }
+        assert_eq!((ended, outcomes), (streams, total), "{:?}", self.rooms);
+        let mut numbers: Vec<_> = read.values().flatten().map(|letter| letter.1).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, (0..total).collect::<Vec<_>>(), "each once");
+        for letters in read.values() {
+            assert!(letters.is_sorted_by_key(|letter| letter.0), "a fence was crossed: {letters:?}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn messages_arrive_once_and_cross_no_fence(seed: u64, client in any::<bool>(), server in any::<bool>()) {
+        Post::new(seed, [client, server]).run();
+    }
+}
+
+/// Frames of the extension that a room writes.
+fn extension(sent: &Packet) -> bool {
+    Frames::new(&sent.payload)
+        .any(|frame| matches!(frame.unwrap(), Frame::Fenced { .. } | Frame::Abandon { .. }))
+}
+
+#[test]
+fn without_the_offer_of_both_not_one_byte_of_the_extension_is_sent() {
+    for fenced in [[false, false], [true, false], [false, true], [true, true]] {
+        let mut post = Post::new(1, fenced);
+        let id = post.rooms[0].open_messages(Dir::Bi).unwrap();
+        post.rooms[0].send_message(id, Time::ZERO, letter(0, 0, 10), None).unwrap();
+        let sent = packet(&mut post.rooms[0], 1200, Time::ZERO).unwrap();
+        assert_eq!(extension(&sent), fenced == [true, true], "{fenced:?}");
+    }
+}
+
+fn fenced(id: StreamId, data: &[u8]) -> Frame<'_> {
+    Frame::Fenced { id, offset: 0, distance: 0, start: true, each: false, fin: false, data }
+}
+
+#[test]
+fn fenced_frames_out_of_place_close_the_connection() {
+    let id = StreamId::new(Side::Server, Dir::Uni, 0);
+    let ours = StreamId::new(Side::Client, Dir::Uni, 0);
+    let stream = Frame::Stream { id, offset: 0, fin: false, data: &[2, 7, 7] };
+    // FS-7, FS-62 12, FS-10, FS-42: whether it was offered, what came before, the frame at fault.
+    let cases: [(bool, Option<Frame<'_>>, Frame<'_>, Code); 7] = [
+        (false, None, fenced(id, &[0]), Code::FRAME_ENCODING_ERROR),
+        (false, None, Frame::Abandon { id, offset: 0, len: 1 }, Code::FRAME_ENCODING_ERROR),
+        (true, Some(stream), fenced(id, &[2, 7, 7]), Code::FENCE_ERROR),
+        (true, Some(fenced(id, &[2, 7, 7])), stream, Code::FENCE_ERROR),
+        (true, None, fenced(ours, &[0]), Code::STREAM_STATE_ERROR),
+        (true, None, Frame::Abandon { id, offset: 0, len: 4001 }, Code::FLOW_CONTROL_ERROR),
+        (true, None, fenced(StreamId::new(Side::Server, Dir::Uni, 100), &[0]), Code::STREAM_LIMIT_ERROR),
+    ];
+    for (offered, before, fault, code) in cases {
+        let mut room = client(&small(offered));
+        if let Some(before) = before {
+            frame(&mut room, before).unwrap();
+        }
+        let error = frame(&mut room, fault).expect_err("the frame is at fault");
+        assert_eq!((error.code, error.frame), (code, Some(fault.kind())), "{before:?}, then {fault:?}");
+    }
+}
+
+#[test]
+fn a_message_that_is_late_is_dropped_by_the_timer_and_reported() {
+    let mut room = client(&small(true));
+    let id = room.open_messages(Dir::Uni).unwrap();
+    let deadline = Time::from_millis(200);
+    let late = room.send_message(id, Time::ZERO, letter(0, 0, 10), Some(deadline)).unwrap();
+    // The one-way delay is half the smoothed RTT of 100 ms: late after 150 ms. Its first guess is 0.
+    let (at, _) = room.deadline().expect("a message has a deadline");
+    assert!(at <= deadline + Duration::from_nanos(1));
+    room.on_time(&view(at));
+    assert_eq!(room.deadline(), None);
+    assert_eq!(drain_events(&mut room), [StreamEvent::Outcome(id)]);
+    assert_eq!(room.next_outcome(id), Some((late, Outcome::Abandoned)));
+    assert_eq!(room.next_outcome(id), None);
+    assert!(packet(&mut room, 1200, at).is_none(), "nothing of it is sent");
+    room.check();
+}
+
+#[test]
+fn a_stopped_stream_of_messages_reports_each_and_is_let_go() {
+    let mut rooms = pair(&small(true));
+    let id = rooms[0].open_messages(Dir::Uni).unwrap();
+    for number in 0..3 {
+        rooms[0].send_message(id, Time::ZERO, letter(0, number, 1500), None).unwrap();
+    }
+    let first = packet(&mut rooms[0], 1200, Time::ZERO).unwrap();
+    receive(&mut rooms[1], &first.payload, Time::ZERO).unwrap();
+    assert_eq!(rooms[1].accept(Dir::Uni), Some(id));
+    rooms[1].stop(id, 3).unwrap();
+    let stop = packet(&mut rooms[1], 1200, Time::ZERO).unwrap();
+    receive(&mut rooms[0], &stop.payload, Time::ZERO).unwrap();
+    exchange(&mut rooms, Time::ZERO);
+    assert_eq!(rooms[0].send_state(id), Some(SendState::ResetAcked));
+    assert_eq!(rooms[0].send_message(id, Time::ZERO, letter(0, 9, 9), None), Err(SendError::Stopped(3)));
+    assert_eq!(drain_events(&mut rooms[0]), [StreamEvent::Stopped { id, code: 3 }, StreamEvent::Outcome(id)]);
+    let outcomes = std::iter::from_fn(|| rooms[0].next_outcome(id)).map(|(_, outcome)| outcome);
+    assert_eq!(outcomes.collect::<Vec<_>>(), [Outcome::Abandoned; 3]);
+    drain_all(&mut rooms);
+    assert_eq!(rooms.each_ref().map(Streams::len), [0, 0]);
+}
