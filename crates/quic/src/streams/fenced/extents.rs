@@ -453,13 +453,9 @@ impl Extents {
                 end = end.max(*e);
             }
         }
-        let mut at = start;
-        while let Some((&s, extent)) = self.known.range(at..=end).next() {
-            at = s + 1;
-            if let Extent::Done { end: e } = *extent {
-                end = end.max(e);
-                self.known.remove(&s);
-            }
+        while let Some((&s, Extent::Done { end: e })) = self.known.range(start..=end).next() {
+            end = end.max(*e);
+            self.known.remove(&s);
         }
         self.known.insert(start, Extent::Done { end });
     }

@@ -3,7 +3,9 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::record::{Span, read_prefix};
+use quickset_wire::varint;
+
+use super::record::{Span, Spans};
 
 /// A record of which some bytes are missing.
 #[derive(Debug)]
@@ -158,18 +160,22 @@ impl Run {
         self
     }
 
-    /// The records before and behind the first fence strictly inside the run.
-    pub(super) fn split_at_fence(mut self) -> (Self, Option<Self>) {
-        let Content::Records { data, each: true } = &mut self.content else { return (self, None) };
-        let (len, prefix) = read_prefix(data).expect("prefixes were read on arrival");
-        let size = len + prefix as u64;
-        if size >= data.len() as u64 {
-            return (self, None);
-        }
-        let content = Content::Records { data: data.split_off(size as usize), each: true };
-        let offset = self.offset + size;
-        let behind = Self { offset, fence: offset, content, ..self };
-        (self, Some(behind))
+    /// The first fence strictly inside the run, and the last if it is another.
+    pub(super) fn fences_inside(&self) -> [Option<u64>; 2] {
+        let Content::Records { data, each: true } = &self.content else { return [None, None] };
+        let mut starts = Spans::new(data, self.offset, varint::MAX).flatten().skip(1).map(|span| span.start);
+        [starts.next(), starts.last()]
+    }
+
+    /// Takes off the records from the fence at `fence` on.
+    pub(super) fn split_off(&mut self, fence: u64) -> Self {
+        let content = match &mut self.content {
+            Content::Records { data, each } => {
+                Content::Records { data: data.split_off((fence - self.offset) as usize), each: *each }
+            }
+            Content::Whole { .. } => unreachable!("one record has no fence inside"),
+        };
+        Self { offset: fence, fence, content, completed: self.completed, released: self.released }
     }
 
     /// Bytes on the stream that connection credit has not counted.

@@ -95,6 +95,7 @@ impl Plain {
                 let new = piece.payload.slice_ref(bytes(gap.clone()));
                 moved += self.feed(piece.now, new, out)?;
                 moved += self.feed_kept(piece.now, out)?;
+                rest.start = self.low.min(rest.end);
                 continue;
             }
             self.got.insert(gap.clone());

@@ -362,14 +362,21 @@ impl Receiver {
         self.update_credit();
     }
 
-    /// Keeps a run until its fence is reached. The records behind the first fence inside it wait on
-    /// their own: they are contiguous, so what frees the first of them frees them all.
+    /// Keeps a run until its fence is reached.
+    ///
+    /// With fences inside, its first and its last record may share their segments with records of other
+    /// frames, and stand on their own. Those between them are segments of one record each; they are
+    /// contiguous, so what frees the first of them frees them all.
     fn hold(&mut self, run: Run) {
-        let (first, behind) = run.copied().split_at_fence();
-        for run in std::iter::once(first).chain(behind) {
+        let mut rest = run.copied();
+        for fence in rest.fences_inside().into_iter().flatten() {
+            let behind = rest.split_off(fence);
             self.completions += 1;
-            self.held.insert((run.fence, self.completions), run);
+            self.held.insert((rest.fence, self.completions), rest);
+            rest = behind;
         }
+        self.completions += 1;
+        self.held.insert((rest.fence, self.completions), rest);
     }
 
     fn low(&self) -> u64 {

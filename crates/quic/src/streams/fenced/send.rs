@@ -473,7 +473,7 @@ impl Sender {
 
     fn write_new(&mut self, w: &mut Writer<'_>, limit: u64) {
         while self.may_begin() {
-            self.ring.skip_dropped(self.position, self.fences.at);
+            self.skip_dropped();
             let plan = if self.is_whole() {
                 self.plan_new(limit, w.room())
             } else {
@@ -689,9 +689,16 @@ impl Sender {
         self.queued -= record.size;
     }
 
+    /// Records dropped unsent take up no offsets; where one begins is known once the record before it was sent.
+    fn skip_dropped(&mut self) {
+        if self.is_whole() {
+            self.ring.skip_dropped(self.position, self.fences.at);
+        }
+    }
+
     /// Lets go of what is done with.
     fn tidy(&mut self) {
-        self.ring.skip_dropped(self.position, self.fences.at);
+        self.skip_dropped();
         self.ring.trim(self.flight.una());
         while let Some((_, ticket)) = self.deadlines.first() {
             let waits = self.ring.index(ticket).is_some_and(|index| match self.ring.get(index).state {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::Bytes;
 use quickset_base::{Duration, Rng, Time};
 use quickset_wire::frame::{Frame, Frames};
-use quickset_wire::{Dir, Side, StreamId};
+use quickset_wire::{Dir, Reader, Side, StreamId, varint};
 
 use super::{KEY, view, write_packet};
 use crate::room::Want;
@@ -93,16 +93,15 @@ struct Model {
 }
 
 impl Model {
-    fn see_sent_records(&mut self, mut offset: u64, data: &[u8], packet: usize, header: usize) {
+    fn see_sent_records(&mut self, mut offset: u64, data: &[u8], packet: usize) {
         let mut rest = data;
         while !rest.is_empty() {
-            let mut reader = quickset_wire::Reader::new(rest);
+            let mut reader = Reader::new(rest);
             let len = reader.varint().expect("FS-16: no cut prefix");
             let prefix = (rest.len() - reader.peek().len()) as u64;
             let end = offset + prefix + len;
             let held = (rest.len() as u64).min(prefix + len);
             if !self.records.contains_key(&offset) {
-                assert!(held == prefix + len || header as u64 + prefix + len > packet as u64, "FS-18");
                 let body = &rest[prefix as usize..held as usize];
                 let last = self.records.values().next_back().map_or(0, |&m| m + 1);
                 let index = (last..self.messages.len())
@@ -114,6 +113,10 @@ impl Model {
                 assert!(self.records.last_key_value().is_none_or(|(&at, _)| at < offset), "FS-26");
                 self.records.insert(offset, index);
                 self.messages[index].at = Some((offset, end));
+                let fence = self.fence_of(self.messages[index].segment);
+                let numbers = [STREAM.0, offset, offset - fence, prefix + len];
+                let header: usize = 2 + numbers.into_iter().map(varint::size).sum::<usize>();
+                assert!(held == prefix + len || header as u64 + prefix + len > packet as u64, "FS-18");
             }
             let index = self.records[&offset];
             assert_eq!(self.messages[index].at, Some((offset, end)), "FS-20");
@@ -121,6 +124,12 @@ impl Model {
             rest = &rest[held as usize..];
             offset = end;
         }
+    }
+
+    /// Where the first message of a segment begins.
+    fn fence_of(&self, segment: usize) -> u64 {
+        let first = self.records.iter().find(|&(_, &m)| self.messages[m].segment == segment);
+        *first.expect("something of it was sent").0
     }
 
     fn see_sent_abandon(&mut self, offset: u64, len: u64) {
@@ -187,8 +196,7 @@ impl Model {
         segments.sort_unstable();
         segments.dedup();
         for segment in segments {
-            let first = self.records.iter().find(|&(_, &m)| self.messages[m].segment == segment);
-            let fence = *first.unwrap().0;
+            let fence = self.fence_of(segment);
             let before_is_done = self.records.range(..fence).all(|(&at, &m)| {
                 self.messages[m].delivered || (self.given_up[at as usize] && !self.completed.contains(&m))
             });
@@ -331,8 +339,7 @@ impl World {
             match frame.unwrap() {
                 Frame::Fenced { offset, start, data, .. } if self.case.mode == Mode::Frames => {
                     if start {
-                        let header = 4 + quickset_wire::varint::size(offset);
-                        self.model.see_sent_records(offset, data, self.case.packet, header + 2);
+                        self.model.see_sent_records(offset, data, self.case.packet);
                     } else if !data.is_empty() {
                         let (_, &index) = self.model.records.range(..offset).next_back().unwrap();
                         assert!(!self.model.messages[index].abandoned, "FS-48");
