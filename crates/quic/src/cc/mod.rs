@@ -44,7 +44,7 @@ pub struct Sent {
     pub bytes: u64,
     /// Bytes in flight, this packet included.
     pub in_flight: u64,
-    /// True when the sender has nothing more to send behind it, and the window has room.
+    /// True when the sender has nothing more to send behind it.
     pub app_limited: bool,
 }
 

@@ -11,8 +11,10 @@ use super::{Control, initial_window};
 #[derive(Debug)]
 pub(crate) struct Pacer {
     mtu: u64,
-    // Bytes that may leave. Below zero after a probe, or a last segment that was granted as a whole.
-    credit: i64,
+    // Bytes that may leave.
+    credit: u64,
+    // Bytes that left without credit, probes; paid first. Not both are above zero.
+    debt: u64,
     // What was credited, in time; the rest that makes no whole byte is credited later.
     updated: Time,
     // When it was asked last, and when something left last.
@@ -24,7 +26,15 @@ pub(crate) struct Pacer {
 impl Pacer {
     /// A pacer with credit for the initial window.
     pub(crate) fn new(mtu: u64, now: Time) -> Self {
-        Self { mtu, credit: initial_window(mtu) as i64, updated: now, asked: now, sent: now, waiting: false }
+        Self {
+            mtu,
+            credit: initial_window(mtu),
+            debt: 0,
+            updated: now,
+            asked: now,
+            sent: now,
+            waiting: false,
+        }
     }
 
     /// The path takes packets of `mtu` bytes from here on.
@@ -45,7 +55,7 @@ impl Pacer {
         srtt: Duration,
     ) -> Result<(), Time> {
         // The next datagram of a batch: no time has passed.
-        if now == self.asked && !self.waiting && self.credit >= bytes as i64 {
+        if now == self.asked && !self.waiting && self.credit >= bytes {
             return Ok(());
         }
         self.ask(now, bytes, rate(control, srtt), control.window)
@@ -54,9 +64,10 @@ impl Pacer {
     /// So many bytes left.
     #[inline]
     pub(crate) fn on_sent(&mut self, bytes: u64) {
-        // What was not granted, a probe, is owed, but never more than a batch of it.
-        let floor = -((Batch::MAX_SEGMENTS as u64 * self.mtu) as i64);
-        self.credit = (self.credit - bytes as i64).max(floor);
+        let granted = bytes.min(self.credit);
+        self.credit -= granted;
+        // Of what was not granted never more than a batch is owed.
+        self.debt = (self.debt + bytes - granted).min(Batch::MAX_SEGMENTS as u64 * self.mtu);
         self.sent = self.asked;
     }
 
@@ -64,13 +75,13 @@ impl Pacer {
         self.asked = now;
         let quantum = self.quantum(rate, window).max(bytes);
         self.refill(now, rate, quantum);
-        let enough = if self.waiting { quantum } else { bytes } as i64;
+        let enough = if self.waiting { quantum } else { bytes };
         if self.credit >= enough {
             self.waiting = false;
             return Ok(());
         }
         self.waiting = true;
-        let missing = (quantum as i64 - self.credit) as u64;
+        let missing = quantum + self.debt - self.credit;
         Err(self.updated + time_for(missing, rate))
     }
 
@@ -83,13 +94,14 @@ impl Pacer {
         // Who was held back by the pacer, or is in the middle of sending, gets what a late timer withheld.
         let busy = self.waiting || now.since(self.sent) <= CATCH_UP;
         let most = if busy { quantum + bytes_in(CATCH_UP, rate) } else { 0 };
-        let most = most.max(initial_window(self.mtu)) as i64;
-        let credit = self.credit.saturating_add_unsigned(earned);
-        if credit >= most {
+        let most = most.max(initial_window(self.mtu));
+        let paid = self.debt.min(earned);
+        self.debt -= paid;
+        self.credit += earned - paid;
+        if self.credit >= most {
             self.credit = most;
             self.updated = now;
         } else {
-            self.credit = credit;
             self.updated += time_for(earned, rate).min(elapsed);
         }
     }

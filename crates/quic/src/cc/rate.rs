@@ -52,11 +52,6 @@ impl Sampler {
         self.lost
     }
 
-    /// True while packets that leave are marked as limited by the application.
-    pub(crate) fn is_app_limited(&self) -> bool {
-        self.limited_until.is_some()
-    }
-
     /// A packet leaves.
     #[inline]
     pub(crate) fn on_sent(&mut self, sent: &Sent) -> PacketState {

@@ -426,7 +426,7 @@ impl Recovery {
             if !too_far && sent + delay > now {
                 // Whatever was sent later is not lost either.
                 numbers.loss_time = Some(sent + delay);
-                return;
+                break;
             }
             let gone = numbers.sent.settle(at, &mut out.lost);
             numbers.late.push(Lost { number: at, declared: now, behind, by_time: !too_far });
@@ -436,9 +436,7 @@ impl Recovery {
             }
             // RFC 9002 §7.6.2: only what was sent after the first sample, since before the period is a guess.
             if gone.eliciting && self.first_sample.is_some_and(|first| sent > first) {
-                if numbers.streak.on_lost(at, sent) >= period {
-                    out.persistent = true;
-                }
+                out.persistent |= numbers.streak.on_lost(at, sent) >= period;
             }
             at += 1;
         }

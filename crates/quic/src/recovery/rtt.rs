@@ -32,7 +32,7 @@ impl Rtt {
             return;
         }
         // RFC 9002 §5.3: a delay that would take the sample below the minimum is not believed.
-        let adjusted = if latest >= self.min + ack_delay { latest - ack_delay } else { latest };
+        let adjusted = latest.checked_sub(ack_delay).filter(|rest| *rest >= self.min).unwrap_or(latest);
         self.var = (3 * self.var + self.smoothed.abs_diff(adjusted)) / 4;
         self.smoothed = (7 * self.smoothed + adjusted) / 8;
     }
@@ -64,12 +64,6 @@ impl Rtt {
     #[inline]
     pub(crate) fn var(&self) -> Duration {
         self.var
-    }
-
-    /// True once there was a sample.
-    #[inline]
-    pub(crate) fn is_sampled(&self) -> bool {
-        self.sampled
     }
 
     /// The probe timeout without the peer's delay and without back-off (RFC 9002 §6.2.1).

@@ -6,6 +6,7 @@
 //! every lost packet, 1 % of random loss takes 1 % off the rate in each round trip, a third of it in a cycle
 //! of three seconds at 100 ms.
 
+mod control;
 mod model;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ use quickset_base::{Duration, Rng, Time};
 
 use super::rate::{Sample, Sampler, per_second, volume};
 use super::{Congestion, Control, Feedback, Packet, PacketState, Sent, initial_window};
+use control::{PROBE_RTT_GAIN, STARTUP_GAIN};
 use model::{Aggregation, FullPipe, MaxBandwidth, MinRtt, Rounds, ShortTerm};
 
 /// See the [module](self).
@@ -92,6 +94,7 @@ struct ProbeRtt {
 /// What to return to when losses prove to be none (§5.5.11).
 #[derive(Debug)]
 struct Undo {
+    began: Time,
     state: Option<State>,
     bandwidth: u64,
     in_flight: u64,
@@ -334,9 +337,12 @@ impl Bbr {
         self.sampler.on_lost(packet);
         let starts_gap = packet.number != self.last_lost + 1;
         self.last_lost = packet.number;
-        if self.short.note_loss(self.sampler.delivered(), starts_gap) {
+        self.short.note_loss(self.sampler.delivered(), starts_gap);
+        // Losses of what left before the first of them was noticed are one event, however it is answered.
+        if self.undo.as_ref().is_none_or(|undo| packet.sent > undo.began) {
             self.save_window();
             self.undo = Some(Undo {
+                began: now,
                 state: None,
                 bandwidth: self.short.bandwidth,
                 in_flight: self.short.in_flight,
@@ -468,85 +474,6 @@ impl Bbr {
         }
     }
 
-    fn set_rate(&mut self, gain: f64) {
-        let bandwidth = self.bandwidth();
-        if bandwidth == 0 {
-            return;
-        }
-        let rate = (gain * bandwidth as f64 * PACING_MARGIN) as u64;
-        // Until the pipe was full once, samples may be held down by the application.
-        if self.full.reached || self.rate.is_none_or(|old| rate > old) {
-            self.rate = Some(rate.max(1));
-        }
-    }
-
-    // §5.6.4.6.
-    fn set_window(&mut self, acked: u64) {
-        let most = self.quantized(self.bdp(self.window_gain()) + self.aggregation.get().min(self.window));
-        if self.full.reached {
-            self.window = (self.window + acked).min(most);
-        } else if self.window < most || self.sampler.delivered() < initial_window(self.mtu) {
-            self.window += acked;
-        }
-        self.window = self.window.max(self.least());
-        self.bound_window();
-    }
-
-    fn bound_window(&mut self) {
-        if self.state == State::ProbeRtt {
-            self.window = self.window.min(self.probe_rtt.window);
-        }
-        let cap = match self.state {
-            State::Startup | State::Drain(_) => u64::MAX,
-            State::Down | State::Refill | State::Up => self.long_term,
-            State::Cruise | State::ProbeRtt => self.with_headroom(),
-        };
-        self.window = self.window.min(cap.min(self.short.in_flight).max(self.least()));
-    }
-
-    fn with_headroom(&self) -> u64 {
-        if self.long_term == u64::MAX {
-            return u64::MAX;
-        }
-        let headroom = ((self.long_term as f64 * HEADROOM) as u64).max(self.mtu);
-        self.long_term.saturating_sub(headroom).max(self.least())
-    }
-
-    fn bandwidth(&self) -> u64 {
-        self.max_bandwidth.get().min(self.short.bandwidth)
-    }
-
-    fn bdp(&self, gain: f64) -> u64 {
-        match self.min_rtt.value {
-            None => initial_window(self.mtu),
-            Some(rtt) => (gain * volume(self.bandwidth(), rtt) as f64) as u64,
-        }
-    }
-
-    fn in_flight_for_bdp(&self) -> u64 {
-        self.bdp(1.0)
-    }
-
-    fn in_flight_for(&self, gain: f64) -> u64 {
-        self.quantized(self.bdp(gain))
-    }
-
-    // §5.6.4.2: a quantum must fit, whatever the path needs.
-    fn quantized(&self, in_flight: u64) -> u64 {
-        let quantum = volume(self.rate.unwrap_or(0), Duration::from_millis(1)).min(64 << 10);
-        let more = if self.state == State::Up { 2 * self.mtu } else { 0 };
-        in_flight.max(quantum).max(self.least()) + more
-    }
-
-    fn save_window(&mut self) {
-        let modulated = self.short.loss || self.state == State::ProbeRtt;
-        self.prior_window = if modulated { self.prior_window.max(self.window) } else { self.window };
-    }
-
-    fn restore_window(&mut self) {
-        self.window = self.window.max(self.prior_window);
-    }
-
     fn is_in_probe_bw(&self) -> bool {
         matches!(self.state, State::Down | State::Cruise | State::Refill | State::Up)
     }
@@ -558,40 +485,21 @@ impl Bbr {
     fn is_window_limited(&self) -> bool {
         self.window_limited.is_some_and(|round| round + 1 >= self.rounds.count)
     }
-
-    fn pacing_gain(&self) -> f64 {
-        match self.state {
-            State::Startup => STARTUP_GAIN,
-            State::Drain(_) => 0.5,
-            State::Down => 0.9,
-            State::Cruise | State::Refill | State::ProbeRtt => 1.0,
-            State::Up => 1.25,
-        }
-    }
-
-    fn window_gain(&self) -> f64 {
-        match self.state {
-            State::Startup | State::Drain(_) | State::Down | State::Cruise | State::Refill => 2.0,
-            State::Up => 2.25,
-            State::ProbeRtt => PROBE_RTT_GAIN,
-        }
-    }
-
-    fn least(&self) -> u64 {
-        4 * self.mtu
-    }
 }
 
 impl Congestion for Bbr {
     fn on_sent(&mut self, sent: &Sent) -> PacketState {
-        if sent.in_flight <= sent.bytes && self.sampler.is_app_limited() {
+        // An empty pipe is idleness: no window is so small.
+        if sent.in_flight <= sent.bytes {
             self.restart_from_idle(sent.now);
         }
         let state = self.sampler.on_sent(sent);
-        let full = sent.in_flight + self.mtu > self.window;
-        if full {
+        if sent.in_flight + self.mtu > self.window {
             self.window_limited = Some(self.rounds.count);
-        } else if sent.app_limited {
+        }
+        // Even with a full window: what comes after a burst that just filled it must not pass for the rate
+        // of the path. Wrongly taken for limited, a sample counts still if it is the greatest.
+        if sent.app_limited {
             self.sampler.limit(sent.in_flight);
         }
         state
@@ -635,13 +543,9 @@ fn too_high(sample: &Sample) -> bool {
 }
 
 // §2.4 to §2.8 and §5.6.1.
-const STARTUP_GAIN: f64 = 2.77;
-const PROBE_RTT_GAIN: f64 = 0.5;
 const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
 const LOSS_THRESHOLD: f64 = 0.02;
 const BETA: f64 = 0.7;
-const HEADROOM: f64 = 0.15;
-const PACING_MARGIN: f64 = 0.99;
 const STARTUP_GAPS: u32 = 6;
 const AGGREGATION_ROUNDS: u64 = 10;
 const RENO_ROUNDS: u64 = 63;

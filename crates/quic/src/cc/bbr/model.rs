@@ -130,15 +130,13 @@ impl ShortTerm {
         }
     }
 
-    /// A packet was lost; true for the first of the round.
-    pub(super) fn note_loss(&mut self, delivered: u64, starts_gap: bool) -> bool {
-        let first = !self.loss;
-        if first {
+    /// A packet was lost.
+    pub(super) fn note_loss(&mut self, delivered: u64, starts_gap: bool) {
+        if !self.loss {
             self.round_delivered = delivered;
         }
         self.loss = true;
         self.gaps += u32::from(starts_gap);
-        first
     }
 
     pub(super) fn update(&mut self, sample: &Sample, delivered: u64) {

@@ -196,7 +196,7 @@ impl World {
             f.pacer.on_sent(MTU);
             f.in_flight += MTU;
             f.left -= MTU;
-            let app_limited = f.left < MTU && f.in_flight + MTU <= control.window;
+            let app_limited = f.left < MTU;
             let state =
                 f.cc.on_sent(&Sent { now: self.now, bytes: MTU, in_flight: f.in_flight, app_limited });
             let number = f.next;

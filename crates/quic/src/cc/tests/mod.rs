@@ -1,1 +1,3 @@
+mod cubic;
 pub(crate) mod link;
+mod pacer;

@@ -1,0 +1,116 @@
+//! What the model of the path allows (draft-ietf-ccwg-bbr §5.6).
+
+use quickset_base::Duration;
+
+use super::{Bbr, State};
+use crate::cc::initial_window;
+use crate::cc::rate::volume;
+
+impl Bbr {
+    pub(super) fn set_rate(&mut self, gain: f64) {
+        let bandwidth = self.bandwidth();
+        if bandwidth == 0 {
+            return;
+        }
+        let rate = (gain * bandwidth as f64 * PACING_MARGIN) as u64;
+        // Until the pipe was full once, samples may be held down by the application.
+        if self.full.reached || self.rate.is_none_or(|old| rate > old) {
+            self.rate = Some(rate.max(1));
+        }
+    }
+
+    // §5.6.4.6.
+    pub(super) fn set_window(&mut self, acked: u64) {
+        let most = self.quantized(self.bdp(self.window_gain()) + self.aggregation.get().min(self.window));
+        if self.full.reached {
+            self.window = (self.window + acked).min(most);
+        } else if self.window < most || self.sampler.delivered() < initial_window(self.mtu) {
+            self.window += acked;
+        }
+        self.window = self.window.max(self.least());
+        self.bound_window();
+    }
+
+    pub(super) fn bound_window(&mut self) {
+        if self.state == State::ProbeRtt {
+            self.window = self.window.min(self.probe_rtt.window);
+        }
+        let cap = match self.state {
+            State::Startup | State::Drain(_) => u64::MAX,
+            State::Down | State::Refill | State::Up => self.long_term,
+            State::Cruise | State::ProbeRtt => self.with_headroom(),
+        };
+        self.window = self.window.min(cap.min(self.short.in_flight).max(self.least()));
+    }
+
+    pub(super) fn with_headroom(&self) -> u64 {
+        if self.long_term == u64::MAX {
+            return u64::MAX;
+        }
+        let headroom = ((self.long_term as f64 * HEADROOM) as u64).max(self.mtu);
+        self.long_term.saturating_sub(headroom).max(self.least())
+    }
+
+    pub(super) fn bandwidth(&self) -> u64 {
+        self.max_bandwidth.get().min(self.short.bandwidth)
+    }
+
+    pub(super) fn bdp(&self, gain: f64) -> u64 {
+        match self.min_rtt.value {
+            None => initial_window(self.mtu),
+            Some(rtt) => (gain * volume(self.bandwidth(), rtt) as f64) as u64,
+        }
+    }
+
+    pub(super) fn in_flight_for_bdp(&self) -> u64 {
+        self.bdp(1.0)
+    }
+
+    pub(super) fn in_flight_for(&self, gain: f64) -> u64 {
+        self.quantized(self.bdp(gain))
+    }
+
+    // §5.6.4.2: a quantum must fit, whatever the path needs.
+    pub(super) fn quantized(&self, in_flight: u64) -> u64 {
+        let quantum = volume(self.rate.unwrap_or(0), Duration::from_millis(1)).min(64 << 10);
+        let more = if self.state == State::Up { 2 * self.mtu } else { 0 };
+        in_flight.max(quantum).max(self.least()) + more
+    }
+
+    pub(super) fn save_window(&mut self) {
+        let modulated = self.short.loss || self.state == State::ProbeRtt;
+        self.prior_window = if modulated { self.prior_window.max(self.window) } else { self.window };
+    }
+
+    pub(super) fn restore_window(&mut self) {
+        self.window = self.window.max(self.prior_window);
+    }
+
+    pub(super) fn pacing_gain(&self) -> f64 {
+        match self.state {
+            State::Startup => STARTUP_GAIN,
+            State::Drain(_) => 0.5,
+            State::Down => 0.9,
+            State::Cruise | State::Refill | State::ProbeRtt => 1.0,
+            State::Up => 1.25,
+        }
+    }
+
+    pub(super) fn window_gain(&self) -> f64 {
+        match self.state {
+            State::Startup | State::Drain(_) | State::Down | State::Cruise | State::Refill => 2.0,
+            State::Up => 2.25,
+            State::ProbeRtt => PROBE_RTT_GAIN,
+        }
+    }
+
+    pub(super) fn least(&self) -> u64 {
+        4 * self.mtu
+    }
+}
+
+// §2.5, §2.7 and §5.6.1.
+pub(super) const STARTUP_GAIN: f64 = 2.77;
+pub(super) const PROBE_RTT_GAIN: f64 = 0.5;
+pub(super) const PACING_MARGIN: f64 = 0.99;
+const HEADROOM: f64 = 0.15;
