@@ -59,9 +59,16 @@ impl Node {
         server_name: &str,
     ) -> Result<ConnectionKey, ConnectError> {
         let (key, start) = self.endpoint.connect(now, config, path, server_name, Vec::new())?;
-        let connection = Connection::new(start).map_err(|e| ConnectError::Crypto(e.to_string()))?;
-        self.connections.push(Slot { key, connection, wake: Wake::Now });
-        Ok(key)
+        match Connection::new(start) {
+            Ok(connection) => {
+                self.connections.push(Slot { key, connection, wake: Wake::Now });
+                Ok(key)
+            }
+            Err(error) => {
+                self.endpoint.signal(key, Signal::Drained);
+                Err(ConnectError::Crypto(error.to_string()))
+            }
+        }
     }
 
     /// The next event of any connection.
