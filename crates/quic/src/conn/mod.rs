@@ -13,6 +13,7 @@
 mod confirm;
 mod handshake;
 mod lifecycle;
+mod messages;
 mod settle;
 mod start;
 #[cfg(test)]
