@@ -39,7 +39,7 @@ struct Block {
 pub(super) struct TooManyGaps;
 
 impl Assembler {
-    /// The next byte to be read.
+    /// The next byte to be read: how many were.
     #[inline]
     pub(super) fn start(&self) -> u64 {
         self.start
@@ -117,6 +117,7 @@ impl Assembler {
         pieces
     }
 
+    #[cfg(test)]
     pub(super) fn check(&self) {
         let held = self.ready.iter().map(Bytes::len).sum::<usize>() + self.tail.len();
         assert_eq!(held as u64, self.next - self.start, "{self:?}");

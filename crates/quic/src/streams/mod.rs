@@ -215,6 +215,7 @@ impl Streams {
     ///
     /// # Panics
     /// When it does not: a bug of ours.
+    #[cfg(test)]
     pub(crate) fn check(&self) {
         assert!(self.sent <= self.credit.limit(), "connection credit exceeded");
         assert!(self.received <= self.window.limit(), "more received than allowed");
@@ -245,6 +246,7 @@ impl Streams {
     }
 
     /// Streams that hold a slot.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.slab.len()
     }

@@ -81,6 +81,7 @@ impl Theirs {
     }
 
     /// Streams open now.
+    #[cfg(test)]
     pub(super) fn live(&self) -> u64 {
         self.opened - self.closed
     }

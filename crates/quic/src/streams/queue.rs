@@ -122,7 +122,7 @@ impl Queue {
     }
 
     /// How many streams are waiting, counted the long way.
-    #[cfg(any(test, debug_assertions))]
+    #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         self.nodes.iter().filter(|node| node.linked).count()
     }

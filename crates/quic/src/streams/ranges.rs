@@ -29,12 +29,9 @@ impl Ranges {
         self.0.pop_front()
     }
 
+    #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Range<u64>> {
         self.0.iter()
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.0 = VecDeque::new();
     }
 
     /// Adds `range`, joining what it overlaps or touches.

@@ -25,6 +25,7 @@ impl<T> Slab<T> {
         Self { slots: Vec::new(), free: Vec::new(), by_id: HashMap::default() }
     }
 
+    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
     }
@@ -81,6 +82,7 @@ impl<T> Slab<T> {
         })
     }
 
+    #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         self.slots.iter().enumerate().filter_map(|(index, slot)| {
             let key = Key { index: index as u32, generation: slot.generation };

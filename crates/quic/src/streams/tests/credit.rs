@@ -34,6 +34,24 @@ fn read_all(room: &mut Streams, id: StreamId) -> usize {
 }
 
 #[test]
+fn what_is_announced_is_what_holds() {
+    let tiny = TransportConfig { fenced_streams: Some(5000), ..config(10, 20, 30) };
+    let huge = TransportConfig { fenced_streams: Some(u64::MAX), ..config(u64::MAX, u64::MAX, u64::MAX) };
+    for config in [TransportConfig::default(), config(1000, 500, 600), tiny, huge] {
+        let params = announce(&config);
+        let mut room = client(&config);
+        let data =
+            Frame::Stream { id: StreamId::new(Side::Server, Dir::Uni, 0), offset: 0, fin: false, data: &[1] };
+        frame(&mut room, data).unwrap();
+        let (_, stream) = room.slab.iter().next().unwrap();
+        assert_eq!(stream.recv.as_ref().unwrap().window.limit(), params.initial_max_stream_data_uni);
+        assert_eq!(room.window.limit(), params.initial_max_data);
+        assert_eq!(room.theirs[0].advertised(), params.initial_max_streams_bidi);
+        assert_eq!(room.theirs[1].advertised(), params.initial_max_streams_uni);
+    }
+}
+
+#[test]
 fn a_sender_stops_at_its_credit_and_says_so_once() {
     let mut rooms = pair(&config(1000, 1000, 1500));
     let a = rooms[0].open(Dir::Uni).unwrap();

@@ -50,9 +50,7 @@ impl Post {
         let mut rooms =
             [Side::Client, Side::Server].map(|side| Streams::new(side, &small(fenced[side as usize])));
         for side in 0..2 {
-            let mut params = TransportParams::default();
-            Streams::offer(&small(fenced[1 - side]), &mut params);
-            rooms[side].set_peer(&params);
+            rooms[side].set_peer(&announce(&small(fenced[1 - side])));
         }
         Self { loss: rng.unit() * 0.3, rng, rooms, now: Time::ZERO, flight: Default::default() }
     }

@@ -10,11 +10,12 @@ use bytes::Bytes;
 use quickset_base::{Duration, Time};
 use quickset_wire as wire;
 use quickset_wire::frame::{Frame, Frames};
-use quickset_wire::{Side, TransportParams};
+use quickset_wire::Side;
 
 use super::Streams;
 use crate::TransportError;
 use crate::config::TransportConfig;
+use crate::endpoint::announce;
 use crate::room::{Phase, View};
 use crate::token::Token;
 use crate::tx::Writer;
@@ -66,16 +67,14 @@ fn frame(room: &mut Streams, frame: Frame<'_>) -> Result<(), TransportError> {
 }
 
 fn client(config: &TransportConfig) -> Streams {
-    let mut params = TransportParams::default();
-    Streams::offer(config, &mut params);
+    let params = announce(config);
     let mut room = Streams::new(Side::Client, config);
     room.set_peer(&params);
     room
 }
 
 fn pair(config: &TransportConfig) -> [Streams; 2] {
-    let mut params = TransportParams::default();
-    Streams::offer(config, &mut params);
+    let params = announce(config);
     [Side::Client, Side::Server].map(|side| {
         let mut room = Streams::new(side, config);
         room.set_peer(&params);
