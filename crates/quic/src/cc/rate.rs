@@ -99,7 +99,8 @@ impl Sampler {
         let newest = f.acked.last()?;
         let state = &newest.state;
         self.first_sent = newest.sent;
-        let delivered = self.delivered - state.delivered;
+        // Saturating here and below: a packet may have left under another controller, on another path.
+        let delivered = self.delivered.saturating_sub(state.delivered);
         // The slower of sending and acknowledging: neither a burst of acknowledgements nor one of packets
         // makes the network faster.
         let interval = newest.sent.since(state.first_sent).max(f.now.since(state.delivered_time));
@@ -108,7 +109,7 @@ impl Sampler {
             delivered,
             prior_delivered: state.delivered,
             in_flight: state.in_flight,
-            lost: self.lost - state.lost,
+            lost: self.lost.saturating_sub(state.lost),
             app_limited: state.app_limited,
             acked,
             rtt: f.now.since(newest.sent),

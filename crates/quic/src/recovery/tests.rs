@@ -288,6 +288,27 @@ fn late_acknowledgements_are_told_and_widen_the_threshold() {
     assert_eq!(numbers(&out.lost_packets), [6]);
 }
 
+/// A missing packet keeps the ring; what is acknowledged above it is passed over in one step.
+#[test]
+fn nobody_walks_over_acknowledged_packets_twice() {
+    let mut r = recovery(Side::Client);
+    for n in 0..1000 {
+        send(&mut r, Space::Data, n, ms(1), &[]);
+    }
+    // Runs grow upwards, downwards, and together.
+    r.packet_threshold = 10_000;
+    for (start, end) in [(100, 199), (200, 299), (50, 99), (400, 499), (300, 399)] {
+        ack(&mut r, Space::Data, &[(start, end)], ms(2));
+    }
+    let ring = &r.spaces[Space::Data.index()].sent;
+    assert_eq!(ring.base(), 0);
+    assert_eq!(ring.place(49), Place::Outstanding(ms(1)));
+    assert_eq!(ring.place(50), Place::SettledUntil(500));
+    assert_eq!(ring.place(500), Place::Outstanding(ms(1)));
+    ack(&mut r, Space::Data, &[(0, 49)], ms(3));
+    assert_eq!(r.spaces[Space::Data.index()].sent.base(), 500, "and dropped as one");
+}
+
 #[test]
 fn spaces_end_and_packets_are_void_without_congestion() {
     let mut r = Recovery::new(Side::Client, Duration::from_millis(100));

@@ -13,7 +13,7 @@ mod tests;
 
 use quickset_base::{Duration, Rng, Time};
 
-use super::rate::{Sample, Sampler, per_second, volume};
+use super::rate::{Sample, Sampler, per_second};
 use super::{Congestion, Control, Feedback, Packet, PacketState, Sent, initial_window};
 use control::{PROBE_RTT_GAIN, STARTUP_GAIN};
 use model::{Aggregation, FullPipe, MaxBandwidth, MinRtt, Rounds, ShortTerm};
@@ -356,7 +356,7 @@ impl Bbr {
         if !self.probe.is_sample {
             return;
         }
-        let lost = self.sampler.lost() - packet.state.lost;
+        let lost = self.sampler.lost().saturating_sub(packet.state.lost);
         if lost as f64 > packet.state.in_flight as f64 * LOSS_THRESHOLD {
             self.on_too_high(packet, lost, now);
         }
@@ -368,7 +368,7 @@ impl Bbr {
         if !packet.state.app_limited {
             // Where in the packet the threshold was crossed: packets are small, but the sum is exact.
             let before = packet.state.in_flight.saturating_sub(packet.bytes) as f64;
-            let lost_before = (lost - packet.bytes) as f64;
+            let lost_before = lost.saturating_sub(packet.bytes) as f64;
             let prefix = (LOSS_THRESHOLD * before - lost_before) / (1.0 - LOSS_THRESHOLD);
             let at_loss = (before + prefix).max(0.0) as u64;
             let target = self.in_flight_for_bdp().min(self.window);
