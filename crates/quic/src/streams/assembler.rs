@@ -117,6 +117,19 @@ impl Assembler {
         pieces
     }
 
+    /// Bytes of memory for data, used or not.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        let ready = self.ready.iter().map(Bytes::len).sum::<usize>() + self.tail.capacity();
+        ready + self.blocks.len() * BLOCK as usize
+    }
+
+    /// Pieces that wait to be read.
+    #[cfg(test)]
+    pub(super) fn pieces(&self) -> usize {
+        self.ready.len() + usize::from(!self.tail.is_empty())
+    }
+
     #[cfg(test)]
     pub(super) fn check(&self) {
         let held = self.ready.iter().map(Bytes::len).sum::<usize>() + self.tail.len();

@@ -3,6 +3,7 @@
 mod credit;
 mod errors;
 mod letters;
+mod order;
 mod pair;
 mod turns;
 
