@@ -1,0 +1,479 @@
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::BytesMut;
+use quickset_base::{self as base, Batch, Datagram, Input, Machine, Time};
+use quickset_quic::{self as quic, Admission, ConnectionKey, Incoming, Route, Side, Signal};
+use quinn_udp::RecvMeta;
+use tokio::time::{Instant, Sleep};
+
+use crate::connection::Connection;
+use crate::hub::Hub;
+use crate::pool::Pool;
+use crate::shared::{News, Shared};
+use crate::socket::{self, WIDTH};
+use crate::timers::Timers;
+
+/// The task of an endpoint: owns its sockets' buffers and timers, and polls its connections.
+///
+/// A turn takes what handles asked for, receives, fires timers, and lets the connections that have reason
+/// to send do so, each a few batches; then the application's tasks are woken, once, and get the thread.
+pub(crate) struct Driver {
+    hub: Arc<Hub>,
+    inlet: Inlet,
+    roster: Roster,
+    outlet: Outlet,
+    alarm: Alarm,
+    news: News,
+    requests: Vec<Arc<Shared>>,
+}
+
+/// The way in: buffers that the system fills.
+struct Inlet {
+    buffers: [BytesMut; WIDTH],
+    metas: [RecvMeta; WIDTH],
+    pool: Pool,
+    /// Datagrams in a row for the same connection.
+    row: Vec<Datagram>,
+    /// Failures of the socket in a row.
+    failures: u32,
+}
+
+/// The connections.
+struct Roster {
+    slots: Vec<Option<Arc<Shared>>>,
+    ready: VecDeque<Arc<Shared>>,
+    timers: Timers,
+}
+
+/// The way out.
+struct Outlet {
+    batch: Batch,
+    /// Segments that the system takes at a time.
+    limit: usize,
+    /// The batch waits for room in the socket's buffer.
+    stalled: bool,
+}
+
+/// The runtime's timer, set to the next of ours.
+struct Alarm {
+    sleep: Pin<Box<Sleep>>,
+    at: Option<Time>,
+}
+
+/// How a connection's part of a turn ended.
+enum Drive {
+    /// Nothing is left to do.
+    Rests,
+    /// It would send more.
+    More,
+    /// The socket takes no more.
+    Stalled,
+}
+
+impl Driver {
+    /// Within a tokio runtime with timers only.
+    pub(crate) fn new(hub: Arc<Hub>) -> Self {
+        let mut pool = Pool::default();
+        let limit = hub.socket.segments();
+        Self {
+            inlet: Inlet {
+                buffers: std::array::from_fn(|_| pool.take()),
+                metas: [RecvMeta::default(); WIDTH],
+                pool,
+                row: Vec::new(),
+                failures: 0,
+            },
+            roster: Roster { slots: Vec::new(), ready: VecDeque::new(), timers: Timers::default() },
+            outlet: Outlet { batch: Batch::with_limit(limit), limit, stalled: false },
+            alarm: Alarm { sleep: Box::pin(tokio::time::sleep_until(Instant::now())), at: None },
+            news: News::default(),
+            requests: Vec::new(),
+            hub,
+        }
+    }
+
+    fn turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.take_requests(cx);
+        let received = self.receive(cx);
+        self.fire();
+        let more = self.send(cx);
+        self.news.wake();
+        if self.is_over() {
+            return Poll::Ready(());
+        }
+        if received || more || self.alarm.set(cx, &self.hub, self.roster.timers.next()) {
+            // Others get the thread before the next turn.
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+
+    fn take_requests(&mut self, cx: &Context<'_>) {
+        let close = self.hub.take_requests(cx, &mut self.requests);
+        for shared in self.requests.drain(..) {
+            self.roster.welcome(&shared);
+            self.roster.ready.push_back(shared);
+        }
+        if let Some((code, reason)) = close {
+            let now = self.hub.now();
+            for shared in self.roster.slots.iter().flatten() {
+                shared.lock().conn.close(now, code, &reason);
+                if shared.enqueue() {
+                    self.roster.ready.push_back(shared.clone());
+                }
+            }
+        }
+    }
+
+    /// True when more may have arrived.
+    fn receive(&mut self, cx: &mut Context<'_>) -> bool {
+        for _ in 0..RECEIVES {
+            match self.hub.socket.poll_recv(cx, &mut self.inlet.buffers, &mut self.inlet.metas) {
+                Poll::Pending => return false,
+                Poll::Ready(Ok(n)) => {
+                    self.inlet.failures = 0;
+                    self.route(n);
+                    if n < WIDTH {
+                        // That was all, as of then; to ask again at once would most often be in vain.
+                        return true;
+                    }
+                }
+                Poll::Ready(Err(error)) => {
+                    tracing::debug!(%error, "receiving failed");
+                    self.inlet.failures += 1;
+                    // A socket that only fails is asked when there is another reason to wake.
+                    return self.inlet.failures < MAX_FAILURES;
+                }
+            }
+        }
+        true
+    }
+
+    /// Hands what the first `n` buffers hold to the connections that it is for.
+    fn route(&mut self, n: usize) {
+        let now = self.hub.now();
+        let hub = self.hub.clone();
+        let mut router = hub.router();
+        let Inlet { buffers, metas, pool, row, .. } = &mut self.inlet;
+        let mut current = None;
+        for (buffer, meta) in buffers[..n].iter_mut().zip(&metas[..n]) {
+            let mut message = buffer.split_to(meta.len.min(buffer.len()));
+            let spent = std::mem::replace(buffer, pool.take());
+            pool.give(spent);
+            let (path, ecn, stride) = (hub.socket.path(meta), socket::ecn(meta), meta.stride.max(1));
+            while !message.is_empty() {
+                let bytes = if message.len() > stride {
+                    message.split_to(stride)
+                } else {
+                    std::mem::take(&mut message)
+                };
+                let mut route = router.route(now, Datagram { path, ecn, bytes });
+                if let Route::Incoming(incoming) = route {
+                    match admit(&hub, &mut router, &mut self.roster, (now, incoming)) {
+                        Some(admitted) => route = admitted,
+                        None => continue,
+                    }
+                }
+                match route {
+                    Route::Connection(key, datagram) => {
+                        if current != Some(key) {
+                            self.roster.deliver(now, current.replace(key), row);
+                        }
+                        row.push(datagram);
+                    }
+                    Route::Respond(response) => hub.socket.send_response(&response.path, &response.bytes),
+                    Route::Reset(key) => {
+                        self.roster.deliver(now, current.take(), row);
+                        self.roster.reset(key);
+                    }
+                    Route::Incoming(_) => {}
+                    Route::Dropped(reason) => tracing::trace!(%reason, from = %path.remote, "dropped"),
+                }
+            }
+        }
+        self.roster.deliver(now, current, row);
+    }
+
+    fn fire(&mut self) {
+        let Roster { slots, ready, timers } = &mut self.roster;
+        if timers.next().is_none() {
+            return;
+        }
+        let now = self.hub.now();
+        while let Some(popped) = timers.pop(now) {
+            let Some(Some(shared)) = slots.get(popped.1) else { continue };
+            let mut state = shared.lock();
+            if timers.is_due(now, popped, &mut state.timer) {
+                state.conn.handle(now, Input::Timer);
+                if shared.enqueue() {
+                    ready.push_back(shared.clone());
+                }
+            }
+        }
+    }
+
+    /// True when there is more to send than a turn allows.
+    fn send(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.outlet.stalled && !self.outlet.flush(cx, &self.hub) {
+            return false;
+        }
+        let limit = self.hub.socket.segments();
+        if limit != self.outlet.limit {
+            (self.outlet.limit, self.outlet.batch) = (limit, Batch::with_limit(limit));
+        }
+        let mut budget = TURN_BATCHES;
+        while budget > 0 {
+            let Some(shared) = self.roster.ready.pop_front() else { return false };
+            match self.drive(cx, &shared, &mut budget) {
+                Drive::Rests => {}
+                Drive::More => {
+                    if shared.enqueue() {
+                        self.roster.ready.push_back(shared);
+                    }
+                }
+                Drive::Stalled => {
+                    if shared.enqueue() {
+                        self.roster.ready.push_front(shared);
+                    }
+                    return false;
+                }
+            }
+        }
+        !self.roster.ready.is_empty()
+    }
+
+    /// Polls a connection until it sleeps, or has had its share of the turn.
+    fn drive(&mut self, cx: &mut Context<'_>, shared: &Arc<Shared>, budget: &mut usize) -> Drive {
+        // First, so that a verb from here on queues the connection anew.
+        shared.dequeued();
+        let now = self.hub.now();
+        for _ in 0..CONNECTION_BATCHES.min(*budget) {
+            let mut state = shared.lock();
+            loop {
+                match state.conn.poll(now, &mut self.outlet.batch) {
+                    base::Poll::Send => break,
+                    base::Poll::Event => {
+                        state.collect(&mut self.news);
+                        if self.news.is_for_endpoint() {
+                            drop(state);
+                            self.pass_on(shared);
+                            state = shared.lock();
+                        }
+                    }
+                    base::Poll::Sleep(due, _) => {
+                        self.roster.timers.set(shared.key.index(), &mut state.timer, due);
+                        return Drive::Rests;
+                    }
+                }
+            }
+            drop(state);
+            *budget -= 1;
+            if !self.outlet.flush(cx, &self.hub) {
+                return Drive::Stalled;
+            }
+        }
+        Drive::More
+    }
+
+    /// Passes a connection's news on to the endpoint, with the connection not locked.
+    fn pass_on(&mut self, shared: &Arc<Shared>) {
+        let mut drained = false;
+        if !self.news.signals.is_empty() {
+            let mut issued = Vec::new();
+            let mut router = self.hub.router();
+            for signal in self.news.signals.drain(..) {
+                drained |= signal == Signal::Drained;
+                issued.extend(router.signal(shared.key, signal).into_iter().flatten());
+            }
+            drop(router);
+            if !issued.is_empty() {
+                shared.lock().conn.add_local_cids(issued);
+            }
+        }
+        if std::mem::take(&mut self.news.connected) {
+            let connection = Connection::new(shared.clone());
+            let mut lobby = self.hub.lobby();
+            // With nobody left to accept it, dropping it closes it: not under the lock.
+            if lobby.open {
+                lobby.accepted.push_back(connection);
+                lobby.acceptors.drain_to(&mut self.news.wakes);
+            } else {
+                drop(lobby);
+            }
+        }
+        for token in std::mem::take(&mut self.news.tokens) {
+            let name = shared.lock().server_name.clone();
+            if let Some(name) = name {
+                self.hub.keep_token(name, token);
+            }
+        }
+        if drained && self.roster.remove(shared.key) {
+            self.hub.one_less();
+        }
+    }
+
+    /// Nobody can ask for anything any more, and nothing is under way.
+    fn is_over(&self) -> bool {
+        let lobby = self.hub.lobby();
+        lobby.endpoints == 0 && lobby.live == 0
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.get_mut().turn(cx)
+    }
+}
+
+/// The runtime shuts down with connections alive: their handles hear of it, the peers do not.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let now = self.hub.now();
+        self.hub.lobby().open = false;
+        for shared in self.hub.driver_ended() {
+            self.roster.welcome(&shared);
+        }
+        for shared in self.roster.slots.drain(..).flatten() {
+            let mut state = shared.lock();
+            state.conn.close(now, 0, b"");
+            state.collect(&mut self.news);
+        }
+        let mut lobby = self.hub.lobby();
+        lobby.live = 0;
+        lobby.idlers.drain_to(&mut self.news.wakes);
+        lobby.acceptors.drain_to(&mut self.news.wakes);
+        let accepted = std::mem::take(&mut lobby.accepted);
+        drop(lobby);
+        drop(accepted);
+        self.news.wake();
+    }
+}
+
+impl Roster {
+    /// A connection that handles began is known from its first request on.
+    fn welcome(&mut self, shared: &Arc<Shared>) {
+        let index = shared.key.index();
+        if self.slots.len() <= index {
+            self.slots.resize(index + 1, None);
+        }
+        let slot = &mut self.slots[index];
+        if slot.is_none() && !shared.lock().conn.is_drained() {
+            *slot = Some(shared.clone());
+        }
+    }
+
+    fn get(&self, key: ConnectionKey) -> Option<&Arc<Shared>> {
+        self.slots.get(key.index())?.as_ref().filter(|shared| shared.key == key)
+    }
+
+    fn remove(&mut self, key: ConnectionKey) -> bool {
+        self.get(key).is_some() && self.slots[key.index()].take().is_some()
+    }
+
+    /// Gives a connection the datagrams that came for it in a row.
+    #[inline]
+    fn deliver(&mut self, now: Time, key: Option<ConnectionKey>, row: &mut Vec<Datagram>) {
+        if let Some(shared) = key.and_then(|key| self.get(key)) {
+            shared.lock().conn.handle(now, Input::Received(row));
+            if shared.enqueue() {
+                let shared = shared.clone();
+                self.ready.push_back(shared);
+            }
+        }
+        row.clear();
+    }
+
+    fn reset(&mut self, key: ConnectionKey) {
+        if let Some(shared) = self.get(key).cloned() {
+            shared.lock().conn.on_stateless_reset();
+            if shared.enqueue() {
+                self.ready.push_back(shared);
+            }
+        }
+    }
+}
+
+impl Outlet {
+    /// Sends the batch. False when there is no room for it; it is kept then.
+    #[inline]
+    fn flush(&mut self, cx: &mut Context<'_>, hub: &Hub) -> bool {
+        self.stalled = hub.socket.poll_send(cx, &self.batch).is_pending();
+        if !self.stalled {
+            self.batch.clear();
+        }
+        !self.stalled
+    }
+}
+
+impl Alarm {
+    /// Sets the alarm. True when it is time already.
+    fn set(&mut self, cx: &mut Context<'_>, hub: &Hub, next: Option<Time>) -> bool {
+        let Some(next) = next else {
+            return false;
+        };
+        // An alarm that is early is cheaper than one that is set again with every packet.
+        if self.at.is_none_or(|at| next < at) {
+            self.sleep.as_mut().reset(Instant::from_std(hub.instant(next)));
+            self.at = Some(next);
+        }
+        let rings = self.sleep.as_mut().poll(cx).is_ready();
+        if rings {
+            self.at = None;
+        }
+        rings
+    }
+}
+
+impl News {
+    /// There is something that a connection cannot tell its handles itself.
+    fn is_for_endpoint(&self) -> bool {
+        self.connected || !self.signals.is_empty() || !self.tokens.is_empty()
+    }
+}
+
+/// Decides about a client. `None` when all is done, else where its datagram goes.
+fn admit(
+    hub: &Arc<Hub>,
+    router: &mut quic::Endpoint,
+    roster: &mut Roster,
+    (now, incoming): (Time, Incoming),
+) -> Option<Route> {
+    let admission = if hub.lobby().open { router.admission(&incoming) } else { Admission::Refuse };
+    let (key, start, datagram) = match admission {
+        Admission::Accept => match router.accept(now, incoming) {
+            Ok(born) => born,
+            Err(route) => return Some(route),
+        },
+        Admission::Retry => return router.retry(now, incoming).map(Route::Respond),
+        Admission::Refuse => return router.refuse(incoming).map(Route::Respond),
+    };
+    match quic::Connection::new(start) {
+        Ok(conn) => {
+            debug_assert_eq!(conn.side(), Side::Server);
+            hub.lobby().live += 1;
+            roster.welcome(&Arc::new(Shared::new(key, hub.clone(), conn, None)));
+            Some(Route::Connection(key, datagram))
+        }
+        Err(error) => {
+            tracing::warn!(%error, "a connection could not begin");
+            router.signal(key, Signal::Drained);
+            None
+        }
+    }
+}
+
+/// Receive calls in a turn, so that acknowledgements leave and applications read in between.
+const RECEIVES: usize = 8;
+
+/// Batches that a connection sends before others get their turn, and all of them before receiving again.
+const CONNECTION_BATCHES: usize = 8;
+const TURN_BATCHES: usize = 32;
+
+/// Failures in a row after which the socket is not asked again by itself.
+const MAX_FAILURES: u32 = 16;

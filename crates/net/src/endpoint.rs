@@ -1,0 +1,230 @@
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use quickset_base::{Rng, Seed};
+use quickset_quic::{self as quic, ClientConfig, Counters, EndpointConfig, ServerConfig};
+
+use crate::connection::Connection;
+use crate::driver::Driver;
+use crate::error::ConnectError;
+use crate::hub::Hub;
+use crate::socket::{Socket, SocketConfig};
+
+/// A UDP socket with any number of connections. Clones are handles of the same one.
+///
+/// It takes connections when it has the configuration of a server, and begins them in either case. A task of
+/// the tokio runtime in which it was made drives it, until the last handle is gone and the last connection
+/// has ended. All futures may be dropped at any point.
+pub struct Endpoint {
+    hub: Arc<Hub>,
+}
+
+impl Endpoint {
+    /// An endpoint that takes connections, on `address`. Port 0 picks a free one: see
+    /// [`local_addr`](Self::local_addr).
+    ///
+    /// # Errors
+    /// When the socket cannot be bound, or the system has no entropy.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with timers and I/O.
+    pub fn server(address: SocketAddr, endpoint: EndpointConfig, server: ServerConfig) -> io::Result<Self> {
+        Self::bind(address, &SocketConfig::default(), endpoint, Some(server))
+    }
+
+    /// An endpoint that only begins connections, on any port of all addresses, of IPv6 and IPv4 where the
+    /// system has both.
+    ///
+    /// # Errors
+    /// See [`server`](Self::server).
+    ///
+    /// # Panics
+    /// See [`server`](Self::server).
+    pub fn client(endpoint: EndpointConfig) -> io::Result<Self> {
+        let config = SocketConfig::default();
+        Self::bind((Ipv6Addr::UNSPECIFIED, 0).into(), &config, endpoint.clone(), None).or_else(|error| {
+            tracing::debug!(%error, "no IPv6 here");
+            Self::bind(([0, 0, 0, 0], 0).into(), &config, endpoint, None)
+        })
+    }
+
+    /// An endpoint on `address`, with a say in how its socket is used; it takes connections with `server` only.
+    ///
+    /// # Errors
+    /// See [`server`](Self::server).
+    ///
+    /// # Panics
+    /// See [`server`](Self::server).
+    pub fn bind(
+        address: SocketAddr,
+        socket: &SocketConfig,
+        endpoint: EndpointConfig,
+        server: Option<ServerConfig>,
+    ) -> io::Result<Self> {
+        Self::start(Socket::bind(address, socket)?, endpoint, server)
+    }
+
+    /// An endpoint on a socket that is bound already.
+    ///
+    /// # Errors
+    /// See [`server`](Self::server).
+    ///
+    /// # Panics
+    /// See [`server`](Self::server).
+    pub fn with_socket(
+        bound: std::net::UdpSocket,
+        socket: &SocketConfig,
+        endpoint: EndpointConfig,
+        server: Option<ServerConfig>,
+    ) -> io::Result<Self> {
+        Self::start(Socket::new(bound, socket)?, endpoint, server)
+    }
+
+    fn start(socket: Socket, endpoint: EndpointConfig, server: Option<ServerConfig>) -> io::Result<Self> {
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).map_err(io::Error::other)?;
+        let router = quic::Endpoint::new(endpoint, server, Rng::new(Seed(seed)));
+        let hub = Arc::new(Hub::new(socket, router));
+        hub.lobby().endpoints = 1;
+        tokio::spawn(Driver::new(hub.clone()));
+        Ok(Self { hub })
+    }
+
+    /// The address of the socket.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.hub.socket.address()
+    }
+
+    /// Connects to `remote`, which proves to be `server_name`. Dropping the future gives the attempt up.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub async fn connect(
+        &self,
+        remote: SocketAddr,
+        server_name: &str,
+        config: &ClientConfig,
+    ) -> Result<Connection, ConnectError> {
+        let connection = self.hub.connect(remote, server_name, config)?;
+        connection.connected().await.map_err(ConnectError::Failed)?;
+        Ok(connection)
+    }
+
+    /// The next connection of a client, its handshake complete; `None` when the endpoint is closed, and at once
+    /// when it takes none. How many there may be, and when clients must prove their address first, is in the
+    /// [`ServerConfig`]. Dropping the future loses nothing.
+    pub async fn accept(&self) -> Option<Connection> {
+        let is_server = self.hub.router().is_server();
+        poll_fn(|cx| {
+            let mut lobby = self.hub.lobby();
+            if let Some(connection) = lobby.accepted.pop_front() {
+                return Poll::Ready(Some(connection));
+            }
+            if !lobby.open || !is_server {
+                return Poll::Ready(None);
+            }
+            lobby.acceptors.add(cx);
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Closes the endpoint and all its connections, at once, with a code and words (at most 256 bytes) for the
+    /// peers' applications. Nothing is taken or begun any more. [`wait_idle`](Self::wait_idle) tells when the
+    /// peers had time to hear of it.
+    pub fn close(&self, code: u64, reason: &[u8]) {
+        let (mut woken, accepted) = (Vec::new(), {
+            let mut lobby = self.hub.lobby();
+            lobby.open = false;
+            std::mem::take(&mut lobby.accepted)
+        });
+        self.hub.wake_driver(Some((code, Bytes::copy_from_slice(reason))));
+        for connection in accepted {
+            // Otherwise dropping it would close it, with code 0.
+            connection.close(code, reason);
+        }
+        self.hub.lobby().acceptors.drain_to(&mut woken);
+        woken.into_iter().for_each(std::task::Waker::wake);
+    }
+
+    /// Waits until no connection is left: each was closed, by either side, and the peer had time to hear of it.
+    pub async fn wait_idle(&self) {
+        poll_fn(|cx| {
+            let mut lobby = self.hub.lobby();
+            if lobby.live == 0 {
+                return Poll::Ready(());
+            }
+            lobby.idlers.add(cx);
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Takes no more connections, waits up to `patience` for those that there are to end by themselves, and
+    /// closes the rest with code 0. True when all ended by themselves. Dropping the future leaves the endpoint
+    /// open for what it has and closed for what is new.
+    pub async fn shutdown(&self, patience: Duration) -> bool {
+        let mut woken = Vec::new();
+        {
+            let mut lobby = self.hub.lobby();
+            lobby.open = false;
+            lobby.acceptors.drain_to(&mut woken);
+        }
+        woken.into_iter().for_each(std::task::Waker::wake);
+        let gracefully = tokio::time::timeout(patience, self.wait_idle()).await.is_ok();
+        if !gracefully {
+            self.close(0, b"");
+            self.wait_idle().await;
+        }
+        gracefully
+    }
+
+    /// What the endpoint did so far.
+    pub fn counters(&self) -> Counters {
+        self.hub.router().counters()
+    }
+
+    /// Connections that have not ended, those still in their handshake included.
+    pub fn connections(&self) -> usize {
+        self.hub.lobby().live
+    }
+}
+
+impl Clone for Endpoint {
+    fn clone(&self) -> Self {
+        self.hub.lobby().endpoints += 1;
+        Self { hub: self.hub.clone() }
+    }
+}
+
+/// With the last handle nobody is left to accept: connections that wait for it are closed, and the others
+/// go on until their own handles are gone.
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        let mut lobby = self.hub.lobby();
+        lobby.endpoints -= 1;
+        if lobby.endpoints > 0 {
+            return;
+        }
+        lobby.open = false;
+        let accepted = std::mem::take(&mut lobby.accepted);
+        drop(lobby);
+        drop(accepted);
+        self.hub.wake_driver(None);
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("address", &self.local_addr())
+            .field("connections", &self.connections())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,144 @@
+use std::net::SocketAddr;
+
+use quickset_quic::{self as quic, Closed};
+
+/// Why there is no connection.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    /// The endpoint is closed and begins no connections; make another one.
+    #[error("the endpoint is closed; make another one to connect")]
+    Stopped,
+    /// The endpoint's socket speaks IPv4 only.
+    #[error("{0} cannot be reached from an IPv4 socket; bind the endpoint to an IPv6 address")]
+    Family(SocketAddr),
+    /// The address, the server's name or the configuration cannot be used.
+    #[error(transparent)]
+    Refused(#[from] quic::ConnectError),
+    /// The handshake failed.
+    #[error(transparent)]
+    Failed(Closed),
+}
+
+/// Why bytes cannot be written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// The peer wants no more of this stream, and said so with this code.
+    #[error("the peer wants no more of the stream, with code {0}")]
+    Stopped(u64),
+    /// The stream was finished or reset here; open another one.
+    #[error("the stream was finished or reset; open another one")]
+    Ended,
+    /// The connection is over.
+    #[error(transparent)]
+    Closed(Closed),
+}
+
+/// Why bytes cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// The peer gave the stream up with this code; what was not read is gone.
+    #[error("the peer gave the stream up with code {0}")]
+    Reset(u64),
+    /// The connection is over.
+    #[error(transparent)]
+    Closed(Closed),
+}
+
+/// Why a stream cannot be read to its end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadToEndError {
+    /// It is longer than the limit, in bytes; read it piece by piece instead.
+    #[error("the stream is longer than {0} bytes; read it piece by piece")]
+    TooLong(usize),
+    /// It cannot be read at all.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+/// Why a message was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// It is longer than the peer takes; send it in parts.
+    #[error("the message is longer than {max} bytes, the most that the peer takes; send it in parts")]
+    TooLong {
+        /// The longest message, in bytes.
+        max: u64,
+    },
+    /// The peer wants no more of these messages, and said so with this code.
+    #[error("the peer wants no more messages, with code {0}")]
+    Stopped(u64),
+    /// The stream was finished or reset here; open another one.
+    #[error("the stream of messages was finished or reset; open another one")]
+    Ended,
+    /// The connection is over.
+    #[error(transparent)]
+    Closed(Closed),
+}
+
+/// Why a message was not taken at once.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TrySendError {
+    /// The send buffer is full; the message comes back. `send` would wait.
+    #[error("the send buffer is full; wait with `send`")]
+    Full(bytes::Bytes),
+    /// It will not be taken later either.
+    #[error(transparent)]
+    Failed(#[from] SendError),
+}
+
+/// Why there are no more messages.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReceiveError {
+    /// The peer gave the stream up with this code.
+    #[error("the peer gave the stream of messages up with code {0}")]
+    Reset(u64),
+    /// What the peer's application sends are no messages, or one is longer than we take.
+    #[error("the stream does not hold messages that can be read: {0}")]
+    Malformed(&'static str),
+    /// The connection is over.
+    #[error(transparent)]
+    Closed(Closed),
+}
+
+impl From<Closed> for ReadError {
+    fn from(closed: Closed) -> Self {
+        Self::Closed(closed)
+    }
+}
+
+impl From<Closed> for WriteError {
+    fn from(closed: Closed) -> Self {
+        Self::Closed(closed)
+    }
+}
+
+impl From<WriteError> for std::io::Error {
+    fn from(error: WriteError) -> Self {
+        use std::io::ErrorKind;
+        let kind = match &error {
+            WriteError::Stopped(_) => ErrorKind::ConnectionReset,
+            WriteError::Ended => ErrorKind::BrokenPipe,
+            WriteError::Closed(closed) => kind_of(closed),
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl From<ReadError> for std::io::Error {
+    fn from(error: ReadError) -> Self {
+        let kind = match &error {
+            ReadError::Reset(_) => std::io::ErrorKind::ConnectionReset,
+            ReadError::Closed(closed) => kind_of(closed),
+        };
+        Self::new(kind, error)
+    }
+}
+
+fn kind_of(closed: &Closed) -> std::io::ErrorKind {
+    use std::io::ErrorKind;
+    match closed {
+        Closed::TimedOut => ErrorKind::TimedOut,
+        Closed::Reset => ErrorKind::ConnectionReset,
+        _ => ErrorKind::ConnectionAborted,
+    }
+}

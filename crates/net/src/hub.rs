@@ -1,0 +1,221 @@
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
+use std::time::Instant;
+
+use bytes::Bytes;
+use quickset_base::{Path, Time};
+use quickset_quic::{self as quic, ClientConfig};
+
+use crate::connection::Connection;
+use crate::error::ConnectError;
+use crate::shared::Shared;
+use crate::socket::Socket;
+use crate::wakers::Wakers;
+
+/// What the handles of an endpoint and its driver share.
+///
+/// Locks are taken in this order, and none of them for longer than a few microseconds but the router's:
+/// router, connection, and then one of the other two.
+pub(crate) struct Hub {
+    pub(crate) socket: Socket,
+    started: Instant,
+    router: Mutex<quic::Endpoint>,
+    requests: Mutex<Requests>,
+    lobby: Mutex<Lobby>,
+}
+
+/// What handles want of the driver.
+#[derive(Default)]
+struct Requests {
+    ready: Vec<Arc<Shared>>,
+    close: Option<(u64, Bytes)>,
+    /// Set while the driver sleeps or is on its way there.
+    driver: Option<Waker>,
+    /// The driver has ended: nothing is kept for it.
+    ended: bool,
+}
+
+/// Who comes and goes.
+pub(crate) struct Lobby {
+    /// Connections are taken and made.
+    pub(crate) open: bool,
+    /// The handles of the endpoint.
+    pub(crate) endpoints: usize,
+    /// Connections that have not drained.
+    pub(crate) live: usize,
+    pub(crate) accepted: VecDeque<Connection>,
+    pub(crate) acceptors: Wakers,
+    /// Tasks that wait for `live` to be 0.
+    pub(crate) idlers: Wakers,
+    /// Address validation tokens, by the server that gave them.
+    tokens: HashMap<String, VecDeque<Vec<u8>>>,
+}
+
+impl Hub {
+    pub(crate) fn new(socket: Socket, router: quic::Endpoint) -> Self {
+        let lobby = Lobby {
+            open: true,
+            endpoints: 0,
+            live: 0,
+            accepted: VecDeque::new(),
+            acceptors: Wakers::default(),
+            idlers: Wakers::default(),
+            tokens: HashMap::new(),
+        };
+        Self {
+            socket,
+            started: Instant::now(),
+            router: Mutex::new(router),
+            requests: Mutex::default(),
+            lobby: Mutex::new(lobby),
+        }
+    }
+
+    /// The time since the endpoint began.
+    #[inline]
+    pub(crate) fn now(&self) -> Time {
+        Time::ZERO + self.started.elapsed()
+    }
+
+    /// When `time` is, for the runtime's timers.
+    pub(crate) fn instant(&self, time: Time) -> Instant {
+        self.started + time.since(Time::ZERO)
+    }
+
+    /// A time of the program's clock, as connections know it.
+    pub(crate) fn time(&self, instant: Instant) -> Time {
+        Time::ZERO + instant.saturating_duration_since(self.started)
+    }
+
+    pub(crate) fn router(&self) -> MutexGuard<'_, quic::Endpoint> {
+        self.router.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn lobby(&self) -> MutexGuard<'_, Lobby> {
+        self.lobby.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn requests(&self) -> MutexGuard<'_, Requests> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the driver to poll a connection. Once per connection and turn: see [`Shared::nudge`].
+    pub(crate) fn ready(&self, shared: Arc<Shared>) {
+        let driver = {
+            let mut requests = self.requests();
+            if requests.ended {
+                return;
+            }
+            requests.ready.push(shared);
+            requests.driver.take()
+        };
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+
+    /// Asks the driver to close all connections, or with `None` to look whether it is still needed.
+    pub(crate) fn wake_driver(&self, close: Option<(u64, Bytes)>) {
+        let driver = {
+            let mut requests = self.requests();
+            requests.close = close.or(requests.close.take());
+            requests.driver.take()
+        };
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+
+    /// The driver's side: takes what was asked for, and leaves its waker for what comes later.
+    pub(crate) fn take_requests(
+        &self,
+        cx: &Context<'_>,
+        ready: &mut Vec<Arc<Shared>>,
+    ) -> Option<(u64, Bytes)> {
+        let mut requests = self.requests();
+        if requests.driver.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
+            requests.driver = Some(cx.waker().clone());
+        }
+        ready.append(&mut requests.ready);
+        requests.close.take()
+    }
+
+    /// The driver's last word: handles that are still there talk to nobody.
+    pub(crate) fn driver_ended(&self) -> Vec<Arc<Shared>> {
+        let mut requests = self.requests();
+        requests.ended = true;
+        std::mem::take(&mut requests.ready)
+    }
+
+    /// Begins a connection.
+    pub(crate) fn connect(
+        self: &Arc<Self>,
+        remote: SocketAddr,
+        server_name: &str,
+        config: &ClientConfig,
+    ) -> Result<Connection, ConnectError> {
+        let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
+        if remote.is_ipv6() && self.socket.address().is_ipv4() {
+            return Err(ConnectError::Family(remote));
+        }
+        let token = {
+            let mut lobby = self.lobby();
+            if !lobby.open {
+                return Err(ConnectError::Stopped);
+            }
+            lobby.live += 1;
+            // RFC 9000 §8.1.3: a token is used once, so that nobody can link connections by it.
+            lobby.tokens.get_mut(server_name).and_then(VecDeque::pop_back).unwrap_or_default()
+        };
+        let begun = self.begin(remote, server_name, config, token);
+        if begun.is_err() {
+            self.one_less();
+        }
+        begun
+    }
+
+    fn begin(
+        self: &Arc<Self>,
+        remote: SocketAddr,
+        server_name: &str,
+        config: &ClientConfig,
+        token: Vec<u8>,
+    ) -> Result<Connection, ConnectError> {
+        let (key, start) = self.router().connect(self.now(), config, Path::to(remote), server_name, token)?;
+        let conn = quic::Connection::new(start).map_err(|error| {
+            self.router().signal(key, quic::Signal::Drained);
+            ConnectError::Failed(quic::Closed::Failed(error))
+        })?;
+        let shared = Arc::new(Shared::new(key, self.clone(), conn, Some(server_name.to_owned())));
+        shared.nudge();
+        Ok(Connection::new(shared))
+    }
+
+    /// A connection has drained.
+    pub(crate) fn one_less(&self) {
+        let mut lobby = self.lobby();
+        lobby.live -= 1;
+        if lobby.live == 0 {
+            lobby.idlers.wake();
+        }
+    }
+
+    /// Keeps a token for the next connection to a server.
+    pub(crate) fn keep_token(&self, server_name: String, token: Vec<u8>) {
+        let mut lobby = self.lobby();
+        if lobby.tokens.len() >= MAX_SERVERS && !lobby.tokens.contains_key(&server_name) {
+            return;
+        }
+        let tokens = lobby.tokens.entry(server_name).or_default();
+        tokens.push_back(token);
+        if tokens.len() > MAX_TOKENS {
+            tokens.pop_front();
+        }
+    }
+}
+
+/// Servers whose tokens are kept, and tokens for each.
+const MAX_SERVERS: usize = 256;
+const MAX_TOKENS: usize = 2;

@@ -1,0 +1,420 @@
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use quickset_base::Time;
+use quickset_quic::{self as quic, FinishError, Outcome, StreamId};
+
+use crate::connection::Owner;
+use crate::error::{ReceiveError, SendError, TrySendError, WriteError};
+use crate::hub::Hub;
+
+/// Sends messages: whole, and between two [fences](Self::fence) delivered in whatever order they arrive.
+///
+/// Dropping it finishes the stream, as if by [`finish`](Self::finish), unless it was reset: what was sent is
+/// delivered.
+pub struct MessageSender {
+    owner: Arc<Owner>,
+    id: StreamId,
+}
+
+/// A message that was sent, and what becomes of it. It may be dropped; the message does not mind.
+pub struct Ticket {
+    owner: Arc<Owner>,
+    id: StreamId,
+    name: quic::Ticket,
+}
+
+/// Until when a message must have arrived to be of use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deadline {
+    /// So long after it was sent.
+    After(Duration),
+    /// At this time.
+    At(Instant),
+}
+
+/// Receives messages.
+///
+/// Dropping it before the end asks the peer to send no more, as if by [`stop`](Self::stop) with code 0.
+pub struct MessageReceiver {
+    owner: Arc<Owner>,
+    id: StreamId,
+    ended: bool,
+}
+
+/// A message as it was sent, with its history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// What was sent.
+    pub payload: Bytes,
+    /// Tells segments apart, which lie between two fences: messages with the same number may have overtaken each
+    /// other, a greater number comes later in the sender's order.
+    pub segment: u64,
+    /// When its last byte arrived.
+    pub completed: Instant,
+    /// When everything before its fence was there and it could be read.
+    pub released: Instant,
+}
+
+impl MessageSender {
+    pub(crate) fn new(owner: Arc<Owner>, id: StreamId) -> Self {
+        owner.shared.lock().hold(id);
+        Self { owner, id }
+    }
+
+    /// The id of the stream.
+    pub fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// Sends a message, without copying it; waits until the send buffer has room. Dropping the future before it is
+    /// ready means that the message was not sent.
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    pub async fn send(&mut self, message: Bytes) -> Result<Ticket, SendError> {
+        poll_fn(|cx| self.poll_send(cx, &message, None)).await
+    }
+
+    /// Sends a message that is of use until `deadline` only: if it cannot be met it is dropped before it is sent,
+    /// or given up once it is lost. The time begins with this call, and waiting for room is part of it.
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    pub async fn send_by(&mut self, message: Bytes, deadline: Deadline) -> Result<Ticket, SendError> {
+        let deadline = deadline.time(&self.owner.shared.hub);
+        poll_fn(|cx| self.poll_send(cx, &message, Some(deadline))).await
+    }
+
+    /// Sends a message if there is room for it now.
+    ///
+    /// # Errors
+    /// See [`TrySendError`], which returns a message for which there is no room.
+    pub fn try_send(&mut self, message: Bytes, deadline: Option<Deadline>) -> Result<Ticket, TrySendError> {
+        let deadline = deadline.map(|deadline| deadline.time(&self.owner.shared.hub));
+        match self.take(&message, deadline, None) {
+            Poll::Ready(result) => result.map_err(TrySendError::Failed),
+            Poll::Pending => Err(TrySendError::Full(message)),
+        }
+    }
+
+    /// A fence: messages sent from here on are delivered after all that were sent before.
+    pub fn fence(&mut self) {
+        // On a stream that has ended there is nothing left to fence.
+        let _ = self.owner.shared.lock().conn.fence(self.id);
+        self.owner.shared.nudge();
+    }
+
+    /// With `ordered` every message is followed by a fence: they are delivered in the order in which they were
+    /// sent.
+    pub fn set_ordered(&mut self, ordered: bool) {
+        let _ = self.owner.shared.lock().conn.set_ordered(self.id, ordered);
+        self.owner.shared.nudge();
+    }
+
+    /// How urgent the messages are, 0 (most) to 7; 3 from the start. Less urgent data waits for more urgent.
+    pub fn set_urgency(&mut self, urgency: u8) {
+        let _ = self.owner.shared.lock().conn.set_urgency(self.id, urgency);
+        self.owner.shared.nudge();
+    }
+
+    /// Ends the stream behind what was sent. Does not wait: see [`finished`](Self::finished).
+    ///
+    /// # Errors
+    /// When the stream has ended already, or the connection.
+    pub fn finish(&mut self) -> Result<(), SendError> {
+        let mut state = self.owner.shared.lock();
+        if let Some(closed) = state.closed() {
+            return Err(SendError::Closed(closed));
+        }
+        let result = match state.conn.finish(self.id) {
+            Ok(()) => Ok(()),
+            Err(FinishError::Stopped(code)) => Err(SendError::Stopped(code)),
+            Err(FinishError::Ended | FinishError::UnknownStream) => Err(state.ended(self.id).into()),
+        };
+        drop(state);
+        self.owner.shared.nudge();
+        result
+    }
+
+    /// Waits until the fate of all messages is settled and the peer knows of the end. Without
+    /// [`finish`](Self::finish) it waits for the end of the connection.
+    ///
+    /// # Errors
+    /// When the peer wants no more, the stream was reset, or the connection ended before.
+    pub async fn finished(&self) -> Result<(), SendError> {
+        poll_fn(|cx| self.owner.poll_finished(cx, self.id)).await.map_err(SendError::from)
+    }
+
+    /// Gives the stream up: what has not arrived does not matter any more, and the peer is told `code`.
+    pub fn reset(&mut self, code: u64) {
+        // A stream that is through needs no reset.
+        let _ = self.owner.shared.lock().conn.reset(self.id, code);
+        self.owner.shared.nudge();
+    }
+
+    fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        message: &Bytes,
+        deadline: Option<Time>,
+    ) -> Poll<Result<Ticket, SendError>> {
+        let coop = ready!(tokio::task::coop::poll_proceed(cx));
+        let result = self.take(message, deadline, Some(cx));
+        if result.is_ready() {
+            coop.made_progress();
+        }
+        result
+    }
+
+    /// Hands a message over; pending when there is no room, and then the task waits for it.
+    fn take(
+        &mut self,
+        message: &Bytes,
+        deadline: Option<Time>,
+        cx: Option<&Context<'_>>,
+    ) -> Poll<Result<Ticket, SendError>> {
+        let shared = &self.owner.shared;
+        let now = shared.now();
+        let mut state = shared.lock();
+        if let Some(closed) = state.closed() {
+            return Poll::Ready(Err(SendError::Closed(closed)));
+        }
+        let result = match state.conn.send(now, self.id, message.clone(), deadline) {
+            Ok(ticket) => {
+                state.hold(self.id);
+                if let Some(slot) = state.streams.get_mut(&self.id) {
+                    slot.tickets.hold(ticket);
+                }
+                Ok(Ticket { owner: self.owner.clone(), id: self.id, name: ticket })
+            }
+            Err(quic::SendError::Blocked) => {
+                if let Some(cx) = cx {
+                    state.await_room(self.id, cx);
+                }
+                return Poll::Pending;
+            }
+            Err(quic::SendError::TooLong { max }) => Err(SendError::TooLong { max }),
+            Err(quic::SendError::Stopped(code)) => Err(SendError::Stopped(code)),
+            Err(quic::SendError::Ended | quic::SendError::Bytes | quic::SendError::UnknownStream) => {
+                Err(state.ended(self.id).into())
+            }
+        };
+        drop(state);
+        shared.nudge();
+        Poll::Ready(result)
+    }
+}
+
+impl Drop for MessageSender {
+    fn drop(&mut self) {
+        let mut state = self.owner.shared.lock();
+        // One that was finished, reset or stopped is no concern of ours any more.
+        let _ = state.conn.finish(self.id);
+        state.release(self.id);
+        drop(state);
+        self.owner.shared.nudge();
+    }
+}
+
+impl Ticket {
+    /// Waits until it is known what became of the message. [`Outcome::Abandoned`] as well when the connection
+    /// or the stream ends before that is known. Dropping the future loses nothing.
+    pub async fn outcome(&self) -> Outcome {
+        poll_fn(|cx| {
+            let mut state = self.owner.shared.lock();
+            let over = state.closed().is_some();
+            let Some(slot) = state.streams.get_mut(&self.id) else { return Poll::Ready(Outcome::Abandoned) };
+            match slot.tickets.poll(self.name, cx) {
+                Poll::Pending if over => Poll::Ready(Outcome::Abandoned),
+                other => other,
+            }
+        })
+        .await
+    }
+
+    /// The message is outdated: what was not sent of it is not sent, what is lost is not sent again. False when
+    /// that changes nothing any more.
+    pub fn supersede(&self) -> bool {
+        let changed = self.owner.shared.lock().conn.supersede(self.id, self.name);
+        self.owner.shared.nudge();
+        changed
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut state = self.owner.shared.lock();
+        if let Some(slot) = state.streams.get_mut(&self.id) {
+            slot.tickets.release(self.name);
+        }
+        state.release(self.id);
+    }
+}
+
+impl Deadline {
+    /// So long after the message was sent.
+    pub const fn after(duration: Duration) -> Self {
+        Self::After(duration)
+    }
+
+    /// At this time.
+    pub const fn at(instant: Instant) -> Self {
+        Self::At(instant)
+    }
+
+    fn time(self, hub: &Hub) -> Time {
+        match self {
+            Self::After(duration) => hub.now() + duration,
+            Self::At(instant) => hub.time(instant),
+        }
+    }
+}
+
+impl MessageReceiver {
+    pub(crate) fn new(owner: Arc<Owner>, id: StreamId) -> Self {
+        owner.shared.lock().hold(id);
+        Self { owner, id, ended: false }
+    }
+
+    /// The id of the stream.
+    pub fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// The next message that its fences let go; `None` when there are no more. After an error, too, there are no
+    /// more. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Option<Result<Message, ReceiveError>> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// The next message if it is there already. `Some(None)` when there are no more.
+    pub fn try_next(&mut self) -> Option<Option<Result<Message, ReceiveError>>> {
+        match self.take(None) {
+            Poll::Ready(next) => Some(next),
+            Poll::Pending => None,
+        }
+    }
+
+    /// Asks the peer to send no more, with a code for its application. What was not read is gone.
+    pub fn stop(mut self, code: u64) {
+        self.give_up(code);
+    }
+
+    fn give_up(&mut self, code: u64) {
+        if !self.ended {
+            self.ended = true;
+            // A stream that is through needs no stopping.
+            let _ = self.owner.shared.lock().conn.stop(self.id, code);
+            self.owner.shared.nudge();
+        }
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Message, ReceiveError>>> {
+        let coop = ready!(tokio::task::coop::poll_proceed(cx));
+        let next = self.take(Some(cx));
+        if next.is_ready() {
+            coop.made_progress();
+        }
+        next
+    }
+
+    fn take(&mut self, cx: Option<&Context<'_>>) -> Poll<Option<Result<Message, ReceiveError>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let shared = &self.owner.shared;
+        let now = shared.now();
+        let mut state = shared.lock();
+        let error = match state.conn.next_message(now, self.id) {
+            Ok(Some(message)) => {
+                drop(state);
+                shared.nudge();
+                let hub = &shared.hub;
+                return Poll::Ready(Some(Ok(Message {
+                    payload: message.payload,
+                    segment: message.segment,
+                    completed: hub.instant(message.completed),
+                    released: hub.instant(message.released),
+                })));
+            }
+            Ok(None) => match (state.closed(), cx) {
+                (Some(closed), _) => Some(ReceiveError::Closed(closed)),
+                (None, cx) => {
+                    if let Some(cx) = cx {
+                        state.await_data(self.id, cx);
+                    }
+                    return Poll::Pending;
+                }
+            },
+            Err(quic::ReadError::Reset(code)) => Some(ReceiveError::Reset(code)),
+            Err(quic::ReadError::TooLong) => {
+                // RFC 9000 §3.5: what follows cannot be read, so the peer may save its breath.
+                let _ = state.conn.stop(self.id, 0);
+                Some(ReceiveError::Malformed("a message is longer than this side takes"))
+            }
+            Err(quic::ReadError::Truncated) => {
+                Some(ReceiveError::Malformed("the stream ends inside a message"))
+            }
+            Err(
+                quic::ReadError::Finished
+                | quic::ReadError::UnknownStream
+                | quic::ReadError::Messages
+                | quic::ReadError::Bytes,
+            ) => None,
+        };
+        drop(state);
+        shared.nudge();
+        self.ended = true;
+        Poll::Ready(error.map(Err))
+    }
+}
+
+impl Drop for MessageReceiver {
+    fn drop(&mut self) {
+        self.give_up(0);
+        self.owner.shared.lock().release(self.id);
+    }
+}
+
+impl Message {
+    /// How long fences held the complete message back.
+    pub fn blocked(&self) -> Duration {
+        self.released.saturating_duration_since(self.completed)
+    }
+}
+
+impl From<WriteError> for SendError {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Stopped(code) => Self::Stopped(code),
+            WriteError::Ended => Self::Ended,
+            WriteError::Closed(closed) => Self::Closed(closed),
+        }
+    }
+}
+
+impl fmt::Debug for MessageSender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MessageSender").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for MessageReceiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MessageReceiver")
+            .field("id", &self.id)
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticket").field("id", &self.id).field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,204 @@
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use quickset_quic::{self as quic, Chunk, StreamId};
+use tokio::io::{AsyncRead, ReadBuf};
+
+use crate::connection::Owner;
+use crate::error::{ReadError, ReadToEndError};
+
+/// The receiving half of a stream.
+///
+/// Dropping it before its end was read asks the peer to send no more, as if by [`stop`](Self::stop) with code 0.
+pub struct RecvStream {
+    owner: Arc<Owner>,
+    id: StreamId,
+    /// What was found at the end, once it was.
+    end: Option<Result<(), ReadError>>,
+}
+
+impl RecvStream {
+    pub(crate) fn new(owner: Arc<Owner>, id: StreamId) -> Self {
+        owner.shared.lock().hold(id);
+        Self { owner, id, end: None }
+    }
+
+    /// The id of the stream.
+    pub fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// The next bytes in order, at least 1 and at most `max` of them, as they lie in memory; `None` at the end of
+    /// the stream. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn read_chunk(&mut self, max: usize) -> Result<Option<Bytes>, ReadError> {
+        let mut chunks = [Bytes::new()];
+        let n = poll_fn(|cx| self.poll_chunks(cx, max, &mut chunks)).await?;
+        let [chunk] = chunks;
+        Ok((n > 0).then_some(chunk))
+    }
+
+    /// Fills `chunks` from the front with what is there, in order and as it lies in memory, and returns how many
+    /// it filled: at least one, or 0 at the end of the stream. Cheaper than chunk by chunk. Dropping the future
+    /// loses nothing.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn read_chunks(&mut self, chunks: &mut [Bytes]) -> Result<usize, ReadError> {
+        poll_fn(|cx| self.poll_chunks(cx, usize::MAX, chunks)).await
+    }
+
+    /// Copies what is there into `buffer` and returns how many bytes that was; `None` at the end of the stream.
+    /// Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn read(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, ReadError> {
+        let n = poll_fn(|cx| self.poll_read_bytes(cx, &mut ReadBuf::new(buffer))).await?;
+        Ok((n > 0 || buffer.is_empty()).then_some(n))
+    }
+
+    /// All of the stream, of `limit` bytes at most. Dropping the future loses what was read of it.
+    ///
+    /// # Errors
+    /// See [`ReadToEndError`].
+    pub async fn read_to_end(&mut self, limit: usize) -> Result<Vec<u8>, ReadToEndError> {
+        let mut all = Vec::new();
+        let mut chunks: [Bytes; 32] = Default::default();
+        loop {
+            let n = self.read_chunks(&mut chunks).await?;
+            if n == 0 {
+                return Ok(all);
+            }
+            for chunk in &mut chunks[..n] {
+                if chunk.len() > limit - all.len() {
+                    return Err(ReadToEndError::TooLong(limit));
+                }
+                all.extend_from_slice(&std::mem::take(chunk));
+            }
+        }
+    }
+
+    /// Asks the peer to send no more, with a code for its application. What was not read is gone.
+    pub fn stop(mut self, code: u64) {
+        self.give_up(code);
+    }
+
+    fn give_up(&mut self, code: u64) {
+        if self.end.is_none() {
+            self.end = Some(Ok(()));
+            // A stream that is through needs no stopping.
+            let _ = self.owner.shared.lock().conn.stop(self.id, code);
+            self.owner.shared.nudge();
+        }
+    }
+
+    fn poll_chunks(
+        &mut self,
+        cx: &mut Context<'_>,
+        max: usize,
+        chunks: &mut [Bytes],
+    ) -> Poll<Result<usize, ReadError>> {
+        let (max, mut filled) = (max.max(1), 0);
+        let room = if chunks.is_empty() { 0 } else { max };
+        let take = |bytes| {
+            chunks[filled] = bytes;
+            filled += 1;
+            if filled < chunks.len() { max } else { 0 }
+        };
+        self.poll_each(cx, room, take)
+    }
+
+    /// Copies into `buffer` what is there; 0 bytes at the end.
+    fn poll_read_bytes(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<Result<usize, ReadError>> {
+        let before = buffer.filled().len();
+        let room = buffer.remaining();
+        let take = |bytes: Bytes| {
+            buffer.put_slice(&bytes);
+            buffer.remaining()
+        };
+        ready!(self.poll_each(cx, room, take))?;
+        Poll::Ready(Ok(buffer.filled().len() - before))
+    }
+
+    /// Passes chunks to `take` while it has room for more, as it answers each time, `room` at first. Ready with
+    /// the number of chunks, 0 at the end of the stream.
+    fn poll_each(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut room: usize,
+        mut take: impl FnMut(Bytes) -> usize,
+    ) -> Poll<Result<usize, ReadError>> {
+        if let Some(end) = &self.end {
+            return Poll::Ready(end.clone().map(|()| 0));
+        }
+        let coop = ready!(tokio::task::coop::poll_proceed(cx));
+        let mut taken = 0;
+        let shared = &self.owner.shared;
+        let mut state = shared.lock();
+        while room > 0 {
+            match state.conn.read(self.id, room) {
+                Ok(Chunk::Data(bytes)) => {
+                    taken += 1;
+                    room = take(bytes);
+                    continue;
+                }
+                Err(quic::ReadError::Reset(code)) => self.end = Some(Err(ReadError::Reset(code))),
+                // The other errors are those of streams of messages, or of a stream that was read before.
+                Ok(Chunk::Finished) | Err(_) => self.end = Some(Ok(())),
+                Ok(Chunk::Blocked) if taken > 0 => {}
+                Ok(Chunk::Blocked) => {
+                    if let Some(closed) = state.closed() {
+                        return Poll::Ready(Err(ReadError::Closed(closed)));
+                    }
+                    state.await_data(self.id, cx);
+                    return Poll::Pending;
+                }
+            }
+            break;
+        }
+        drop(state);
+        shared.nudge();
+        coop.made_progress();
+        match &self.end {
+            Some(Err(error)) if taken == 0 => Poll::Ready(Err(error.clone())),
+            _ => Poll::Ready(Ok(taken)),
+        }
+    }
+}
+
+impl Drop for RecvStream {
+    fn drop(&mut self) {
+        self.give_up(0);
+        self.owner.shared.lock().release(self.id);
+    }
+}
+
+/// Errors are those of [`RecvStream::read`].
+impl AsyncRead for RecvStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        ready!(self.get_mut().poll_read_bytes(cx, buffer))?;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl fmt::Debug for RecvStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecvStream").field("id", &self.id).field("end", &self.end).finish_non_exhaustive()
+    }
+}

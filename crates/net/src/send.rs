@@ -1,0 +1,246 @@
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use quickset_quic::{self as quic, FinishError, StreamId};
+use tokio::io::AsyncWrite;
+
+use crate::connection::Owner;
+use crate::error::WriteError;
+use crate::shared::State;
+
+/// The sending half of a stream.
+///
+/// Dropping it finishes the stream, as if by [`finish`](Self::finish), unless it was reset: what was written
+/// is delivered. To say that it is incomplete, [`reset`](Self::reset) it.
+pub struct SendStream {
+    owner: Arc<Owner>,
+    id: StreamId,
+    written: u64,
+}
+
+impl SendStream {
+    pub(crate) fn new(owner: Arc<Owner>, id: StreamId) -> Self {
+        owner.shared.lock().hold(id);
+        Self { owner, id, written: 0 }
+    }
+
+    /// The id of the stream.
+    pub fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// Bytes taken so far by the verbs that write. Whoever drops a future of [`write_all`](Self::write_all) sees
+    /// here how far it got.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Writes bytes from the front of `data`, as many as there is room for, and returns how many; waits until
+    /// there is some. Dropping the future before it is ready means that nothing was written.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn write(&mut self, data: &[u8]) -> Result<usize, WriteError> {
+        poll_fn(|cx| self.poll_write_bytes(cx, data)).await
+    }
+
+    /// Writes all of `data`. Dropping the future leaves some of it written: [`written`](Self::written) says how
+    /// much.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn write_all(&mut self, mut data: &[u8]) -> Result<(), WriteError> {
+        while !data.is_empty() {
+            let n = self.write(data).await?;
+            data = &data[n..];
+        }
+        Ok(())
+    }
+
+    /// Takes bytes from the front of `data` without copying them, as many as there is room for; waits until
+    /// there is some. Dropping the future loses nothing: what was not taken stays in `data`.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn write_some(&mut self, data: &mut Bytes) -> Result<usize, WriteError> {
+        poll_fn(|cx| self.poll_write_some(cx, data)).await
+    }
+
+    /// Writes all of `chunk` without copying it. Dropping the future leaves some of it written:
+    /// [`written`](Self::written) says how much.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn write_chunk(&mut self, mut chunk: Bytes) -> Result<(), WriteError> {
+        while !chunk.is_empty() {
+            self.write_some(&mut chunk).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends the stream behind what was written. Does not wait: see [`finished`](Self::finished).
+    ///
+    /// # Errors
+    /// When the stream has ended already, or the connection.
+    pub fn finish(&mut self) -> Result<(), WriteError> {
+        let mut state = self.owner.shared.lock();
+        if let Some(closed) = state.closed() {
+            return Err(WriteError::Closed(closed));
+        }
+        let result = match state.conn.finish(self.id) {
+            Ok(()) => Ok(()),
+            Err(FinishError::Stopped(code)) => Err(WriteError::Stopped(code)),
+            Err(FinishError::Ended | FinishError::UnknownStream) => Err(state.ended(self.id)),
+        };
+        drop(state);
+        self.owner.shared.nudge();
+        result
+    }
+
+    /// Waits until all that was written, and the end, have arrived. Without [`finish`](Self::finish) it waits for
+    /// the end of the connection.
+    ///
+    /// # Errors
+    /// When the peer wants no more, the stream was reset, or the connection ended before.
+    pub async fn finished(&self) -> Result<(), WriteError> {
+        poll_fn(|cx| self.owner.poll_finished(cx, self.id)).await
+    }
+
+    /// Waits until the peer wants no more of the stream, and returns its code; `None` when all has arrived
+    /// instead.
+    ///
+    /// # Errors
+    /// When the connection ended before.
+    pub async fn stopped(&self) -> Result<Option<u64>, WriteError> {
+        match self.finished().await {
+            Ok(()) => Ok(None),
+            Err(WriteError::Stopped(code)) => Ok(Some(code)),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Gives the stream up: what has not arrived does not matter any more, and the peer is told `code`.
+    pub fn reset(&mut self, code: u64) {
+        // A stream that is through needs no reset.
+        let _ = self.owner.shared.lock().conn.reset(self.id, code);
+        self.owner.shared.nudge();
+    }
+
+    /// How urgent the stream's data is, 0 (most) to 7; 3 from the start. Less urgent data waits for more urgent.
+    pub fn set_urgency(&mut self, urgency: u8) {
+        // A stream that is through has nothing to be urgent about.
+        let _ = self.owner.shared.lock().conn.set_urgency(self.id, urgency);
+        self.owner.shared.nudge();
+    }
+
+    fn poll_write_some(&mut self, cx: &mut Context<'_>, data: &mut Bytes) -> Poll<Result<usize, WriteError>> {
+        let coop = ready!(tokio::task::coop::poll_proceed(cx));
+        let shared = &self.owner.shared;
+        let mut state = shared.lock();
+        if let Some(closed) = state.closed() {
+            return Poll::Ready(Err(WriteError::Closed(closed)));
+        }
+        let result = match state.conn.write(self.id, data) {
+            Ok(n) => Ok(n),
+            Err(quic::WriteError::Blocked) => {
+                state.await_room(self.id, cx);
+                return Poll::Pending;
+            }
+            Err(quic::WriteError::Stopped(code)) => Err(WriteError::Stopped(code)),
+            Err(quic::WriteError::Ended | quic::WriteError::UnknownStream | quic::WriteError::Messages) => {
+                Err(state.ended(self.id))
+            }
+        };
+        drop(state);
+        shared.nudge();
+        coop.made_progress();
+        self.written += result.as_ref().map_or(0, |n| *n as u64);
+        Poll::Ready(result)
+    }
+
+    fn poll_write_bytes(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, WriteError>> {
+        // Copied before the lock is taken, and no more than is likely to be taken at a time.
+        let mut chunk = Bytes::copy_from_slice(&data[..data.len().min(MAX_COPY)]);
+        self.poll_write_some(cx, &mut chunk)
+    }
+}
+
+impl Owner {
+    /// Waits until all of a sending half has arrived, or cannot any more.
+    pub(crate) fn poll_finished(&self, cx: &Context<'_>, id: StreamId) -> Poll<Result<(), WriteError>> {
+        let mut state = self.shared.lock();
+        let closed = state.closed();
+        let Some(slot) = state.streams.get_mut(&id) else { return Poll::Ready(Err(WriteError::Ended)) };
+        if slot.finished {
+            return Poll::Ready(Ok(()));
+        }
+        if let Some(code) = slot.stopped {
+            return Poll::Ready(Err(WriteError::Stopped(code)));
+        }
+        if let Some(closed) = closed {
+            return Poll::Ready(Err(WriteError::Closed(closed)));
+        }
+        slot.fate.add(cx);
+        Poll::Pending
+    }
+}
+
+impl State {
+    /// Why a stream takes nothing more.
+    pub(crate) fn ended(&self, id: StreamId) -> WriteError {
+        match self.streams.get(&id).and_then(|slot| slot.stopped) {
+            Some(code) => WriteError::Stopped(code),
+            None => WriteError::Ended,
+        }
+    }
+}
+
+impl Drop for SendStream {
+    fn drop(&mut self) {
+        let mut state = self.owner.shared.lock();
+        // One that was finished, reset or stopped is no concern of ours any more.
+        let _ = state.conn.finish(self.id);
+        state.release(self.id);
+        drop(state);
+        self.owner.shared.nudge();
+    }
+}
+
+/// Errors are those of [`SendStream::write`]; to flush has no effect, and to shut down finishes the stream and
+/// waits until all has arrived.
+impl AsyncWrite for SendStream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        self.get_mut().poll_write_bytes(cx, data).map_err(io::Error::from)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        match this.finish() {
+            // Called again while it waits, it was finished before.
+            Ok(()) | Err(WriteError::Ended) => {}
+            Err(other) => return Poll::Ready(Err(other.into())),
+        }
+        this.owner.poll_finished(cx, this.id).map_err(io::Error::from)
+    }
+}
+
+impl fmt::Debug for SendStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendStream")
+            .field("id", &self.id)
+            .field("written", &self.written)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Bytes copied at a time.
+const MAX_COPY: usize = 64 << 10;

@@ -1,0 +1,234 @@
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
+
+use quickset_base::Time;
+use quickset_quic::{self as quic, Closed, ConnectionKey, Dir, Event, Side, Signal, StreamEvent, StreamId};
+
+use crate::hub::Hub;
+use crate::tickets::Tickets;
+use crate::timers::Timer;
+use crate::wakers::Wakers;
+
+/// A connection as the driver and the application's handles share it.
+///
+/// A handle locks it, acts by the verbs of the connection, and asks the driver to look at it. No lock is
+/// held over a system call, and none is taken while this one is held.
+pub(crate) struct Shared {
+    pub(crate) key: ConnectionKey,
+    pub(crate) hub: Arc<Hub>,
+    /// It stands in a ready queue.
+    queued: AtomicBool,
+    state: Mutex<State>,
+}
+
+/// What the lock guards.
+pub(crate) struct State {
+    pub(crate) conn: quic::Connection,
+    pub(crate) timer: Timer,
+    /// Streams that the application has handles of.
+    pub(crate) streams: BTreeMap<StreamId, Slot>,
+    /// Tasks that wait for streams of the peer, and for leave to open one.
+    pub(crate) opened: [Wakers; 2],
+    pub(crate) available: [Wakers; 2],
+    /// Tasks that wait for the handshake or for the end.
+    pub(crate) phase: Wakers,
+    pub(crate) connected: bool,
+    /// For a client: whom it talks to.
+    pub(crate) server_name: Option<String>,
+}
+
+/// What the handles of a stream wait for and have to be told.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    /// Handles alive: one for each direction, and one for each ticket.
+    handles: usize,
+    pub(crate) reader: Option<Waker>,
+    pub(crate) writer: Option<Waker>,
+    /// Tasks that wait for the end of the sending half.
+    pub(crate) fate: Wakers,
+    pub(crate) finished: bool,
+    pub(crate) stopped: Option<u64>,
+    pub(crate) tickets: Tickets,
+}
+
+/// What a turn of the driver has to pass on once no lock is held.
+#[derive(Debug, Default)]
+pub(crate) struct News {
+    pub(crate) wakes: Vec<Waker>,
+    pub(crate) signals: Vec<Signal>,
+    pub(crate) connected: bool,
+    pub(crate) tokens: Vec<Vec<u8>>,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        key: ConnectionKey,
+        hub: Arc<Hub>,
+        conn: quic::Connection,
+        server_name: Option<String>,
+    ) -> Self {
+        let state = State {
+            conn,
+            timer: Timer::default(),
+            streams: BTreeMap::new(),
+            opened: Default::default(),
+            available: Default::default(),
+            phase: Wakers::default(),
+            connected: false,
+            server_name,
+        };
+        Self { key, hub, queued: AtomicBool::new(false), state: Mutex::new(state) }
+    }
+
+    /// The state, alone. A panic of another task in a verb leaves nothing half done that we could mend.
+    #[inline]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Claims the place in a ready queue; false when it stands in one already.
+    #[inline]
+    pub(crate) fn enqueue(&self) -> bool {
+        !self.queued.swap(true, Ordering::AcqRel)
+    }
+
+    /// It was taken out of the queue and is about to be polled.
+    #[inline]
+    pub(crate) fn dequeued(&self) {
+        self.queued.store(false, Ordering::Release);
+    }
+
+    /// Asks the driver to look at the connection: a verb may have made it want something.
+    #[inline]
+    pub(crate) fn nudge(self: &Arc<Self>) {
+        if self.enqueue() {
+            self.hub.ready(self.clone());
+        }
+    }
+
+    /// The time, for verbs that ask for it.
+    #[inline]
+    pub(crate) fn now(&self) -> Time {
+        self.hub.now()
+    }
+}
+
+impl State {
+    /// Why the connection ended, if it has.
+    pub(crate) fn closed(&self) -> Option<Closed> {
+        self.conn.closed().cloned()
+    }
+
+    /// One more handle of a stream.
+    pub(crate) fn hold(&mut self, id: StreamId) {
+        self.streams.entry(id).or_default().handles += 1;
+    }
+
+    /// One handle less.
+    pub(crate) fn release(&mut self, id: StreamId) {
+        if let Some(slot) = self.streams.get_mut(&id) {
+            slot.handles -= 1;
+            if slot.handles == 0 {
+                self.streams.remove(&id);
+            }
+        }
+    }
+
+    /// The reader of a stream waits.
+    pub(crate) fn await_data(&mut self, id: StreamId, cx: &Context<'_>) {
+        if let Some(slot) = self.streams.get_mut(&id) {
+            slot.reader = Some(cx.waker().clone());
+        }
+    }
+
+    /// The writer of a stream waits.
+    pub(crate) fn await_room(&mut self, id: StreamId, cx: &Context<'_>) {
+        if let Some(slot) = self.streams.get_mut(&id) {
+            slot.writer = Some(cx.waker().clone());
+        }
+    }
+
+    /// Collects all that the connection has to tell.
+    pub(crate) fn collect(&mut self, news: &mut News) {
+        while let Some(event) = self.conn.poll_event() {
+            match event {
+                Event::Connected => {
+                    self.connected = true;
+                    news.connected = self.conn.side() == Side::Server;
+                    self.phase.drain_to(&mut news.wakes);
+                    // Streams may be opened from here on.
+                    self.available.iter_mut().for_each(|wakers| wakers.drain_to(&mut news.wakes));
+                }
+                Event::Stream(event) => self.on_stream(event, &mut news.wakes),
+                Event::NewToken(token) => news.tokens.push(token),
+                Event::Closed(_) => self.wake_all(&mut news.wakes),
+                _ => {}
+            }
+        }
+        while let Some(signal) = self.conn.poll_signal() {
+            news.signals.push(signal);
+        }
+    }
+
+    fn on_stream(&mut self, event: StreamEvent, woken: &mut Vec<Waker>) {
+        match event {
+            StreamEvent::Opened(dir) => self.opened[dir as usize].drain_to(woken),
+            StreamEvent::Available(dir) => self.available[dir as usize].drain_to(woken),
+            StreamEvent::Readable(id) | StreamEvent::Message(id) => {
+                woken.extend(self.streams.get_mut(&id).and_then(|slot| slot.reader.take()));
+            }
+            StreamEvent::Writable(id) => {
+                woken.extend(self.streams.get_mut(&id).and_then(|slot| slot.writer.take()));
+            }
+            StreamEvent::Stopped { id, code } => {
+                if let Some(slot) = self.streams.get_mut(&id) {
+                    slot.stopped = Some(code);
+                    slot.sending_over(woken);
+                }
+            }
+            StreamEvent::Finished(id) => {
+                if let Some(slot) = self.streams.get_mut(&id) {
+                    slot.finished = true;
+                    slot.sending_over(woken);
+                }
+            }
+            StreamEvent::Outcome(id) => {
+                while let Some((ticket, outcome)) = self.conn.next_outcome(id) {
+                    if let Some(slot) = self.streams.get_mut(&id) {
+                        slot.tickets.settle(ticket, outcome, woken);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The connection is over: whoever waits, waits in vain.
+    fn wake_all(&mut self, woken: &mut Vec<Waker>) {
+        self.phase.drain_to(woken);
+        for dir in Dir::ALL {
+            self.opened[dir as usize].drain_to(woken);
+            self.available[dir as usize].drain_to(woken);
+        }
+        for slot in self.streams.values_mut() {
+            woken.extend(slot.reader.take());
+            slot.sending_over(woken);
+            slot.tickets.wake(woken);
+        }
+    }
+}
+
+impl Slot {
+    fn sending_over(&mut self, woken: &mut Vec<Waker>) {
+        woken.extend(self.writer.take());
+        self.fate.drain_to(woken);
+    }
+}
+
+impl News {
+    /// Wakes the tasks that have something to do: once a turn, and with no lock held.
+    pub(crate) fn wake(&mut self) {
+        self.wakes.drain(..).for_each(Waker::wake);
+    }
+}
