@@ -1,4 +1,46 @@
 //! A sans-IO QUIC endpoint and connection (RFC 9000, 9001, 9002) with fenced streams.
+//!
+//! Nothing here waits, reads a clock, draws entropy or opens a socket. An [`Endpoint`] says which
+//! connection a datagram is for, a [`Connection`] turns datagrams and the application's verbs into
+//! datagrams and events, and whoever drives them (the `net` crate with tokio, the `sim` crate in virtual
+//! time) calls two functions: `handle` and `poll`, of [`Machine`](quickset_base::Machine). [`Node`] joins
+//! an endpoint with its connections for drivers that need no locks.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use quickset_base::{Batch, Input, Machine, Path, Poll, Rng, Time};
+//! use quickset_quic::null::{NullClient, NullSecrets};
+//! use quickset_quic::{ClientConfig, Dir, Endpoint, EndpointConfig, Event, Node};
+//!
+//! let crypto = Arc::new(NullSecrets(1)); // `quickset-tls` has the real ones
+//! let config = EndpointConfig { crypto, connection_id_len: 8, resets_per_second: 10 };
+//! let mut node = Node::new(Endpoint::new(config, None, Rng::new(1)));
+//! let client = ClientConfig { crypto: Arc::new(NullClient::new(&[b"hello"])), transport: Arc::default() };
+//! let key = node.connect(Time::ZERO, &client, Path::to("192.0.2.1:443".parse()?), "server")?;
+//!
+//! let (mut now, mut out) = (Time::ZERO, Batch::new());
+//! let closed = loop {
+//!     match node.poll(now, &mut out) {
+//!         Poll::Send => out.clear(), // here a driver sends the batch, to a server that never answers
+//!         Poll::Event => match node.poll_event() {
+//!             Some((key, Event::Connected)) => drop(node.connection(key).and_then(|c| c.open(Dir::Bi))),
+//!             Some((_, Event::Closed(why))) => break why,
+//!             _ => {}
+//!         },
+//!         Poll::Sleep(Some(at), _) => {
+//!             now = at; // here it waits for the time or for datagrams: `Input::Received`
+//!             node.handle(now, Input::Timer);
+//!         }
+//!         Poll::Sleep(None, _) => unreachable!("a handshake has a timeout"),
+//!     }
+//! };
+//! assert_eq!(closed, quickset_quic::Closed::TimedOut);
+//! # let _ = key;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Inside, a connection is a set of rooms that own their state and never call each other; see
+//! ARCHITECTURE.md. Messages and fences are specified in `spec/fenced-streams.md`.
 
 mod ack;
 mod cc;
