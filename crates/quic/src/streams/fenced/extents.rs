@@ -71,13 +71,7 @@ pub(super) struct Abandoned {
 
 impl Extents {
     pub(super) fn new(max_record: u64) -> Self {
-        Self {
-            max_record,
-            low: 0,
-            got: Ranges::default(),
-            known: BTreeMap::new(),
-            fences: Fences::default(),
-        }
+        Self { max_record, low: 0, got: Ranges::default(), known: BTreeMap::new(), fences: Fences::default() }
     }
 
     /// The lowest offset whose byte neither arrived nor was abandoned.

@@ -202,12 +202,11 @@ impl Extent {
     /// Where the extent that begins at `start` ends.
     #[inline]
     pub(super) fn span(&self, start: u64) -> Range<u64> {
-        start
-            ..match self {
-                Self::Done { end } => *end,
-                Self::Open(partial) => partial.span().end,
-                Self::Orphan { data } => start + data.len() as u64,
-            }
+        start..match self {
+            Self::Done { end } => *end,
+            Self::Open(partial) => partial.span().end,
+            Self::Orphan { data } => start + data.len() as u64,
+        }
     }
 }
 

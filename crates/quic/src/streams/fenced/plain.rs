@@ -84,9 +84,8 @@ impl Plain {
     /// record.
     pub(super) fn on_data(&mut self, piece: &Piece<'_>, out: &mut Vec<Run>) -> Result<u64, Fault> {
         let range = piece.offset..piece.offset + piece.data.len() as u64;
-        let bytes = |r: Range<u64>| {
-            &piece.data[(r.start - piece.offset) as usize..(r.end - piece.offset) as usize]
-        };
+        let bytes =
+            |r: Range<u64>| &piece.data[(r.start - piece.offset) as usize..(r.end - piece.offset) as usize];
         let mut moved = 0;
         let mut rest = range.start.max(self.low)..range.end;
         while let Some(gap) = self.got.gap(rest.clone()) {

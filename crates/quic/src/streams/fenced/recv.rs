@@ -141,11 +141,11 @@ impl Receiver {
             return Err(fence_error("START without data, or EACH without START"));
         }
         let grown = self.arrive(Kind::Fenced, offset, data.len() as u64, fin)?;
-        if self.reset || data.is_empty() {
+        if self.reset {
             return Ok(grown);
         }
         // FS-63: below the lowest missing offset nothing is remembered, and data are ignored.
-        if offset + data.len() as u64 > self.extents.low() {
+        if !data.is_empty() && offset + data.len() as u64 > self.extents.low() {
             let arrival = Arrival { now, fence: offset - distance, offset, data, payload };
             let mut completed = std::mem::take(&mut self.completed);
             let moved = if start {
@@ -312,7 +312,10 @@ impl Receiver {
     fn advance(&mut self, end: u64, is_final: bool) -> Result<u64, TransportError> {
         let beyond = self.final_size.is_some_and(|size| end > size || (is_final && end < size));
         if beyond || (is_final && end < self.highest) {
-            return Err(TransportError::new(Code::FINAL_SIZE_ERROR, "data past the final size, or a second one"));
+            return Err(TransportError::new(
+                Code::FINAL_SIZE_ERROR,
+                "data past the final size, or a second one",
+            ));
         }
         if end > self.max {
             return Err(TransportError::new(Code::FLOW_CONTROL_ERROR, "more than the credit of a stream"));

@@ -258,8 +258,7 @@ impl Sender {
     /// The peer has everything, or was told that it is given up; or the stream was reset.
     pub(crate) fn is_done(&self) -> bool {
         let told = self.flight.waiting.is_empty() && self.flight.flying.is_empty();
-        self.ending.reset
-            || (self.ending.fin == Fin::Acked && told && self.flight.una() == self.position)
+        self.ending.reset || (self.ending.fin == Fin::Acked && told && self.flight.una() == self.position)
     }
 
     /// What became of a message, once for each.
@@ -379,9 +378,8 @@ impl Sender {
             if !record.is_live() || !self.flight.misses(part.clone()) {
                 continue;
             }
-            let give_up = self.give_up_lost
-                || record.state == State::Superseded
-                || record.is_late(now, self.one_way);
+            let give_up =
+                self.give_up_lost || record.state == State::Superseded || record.is_late(now, self.one_way);
             if give_up && self.mode == Mode::Frames {
                 self.abandon(index);
             } else {
@@ -542,7 +540,8 @@ impl Sender {
         let next = self.ring.next()?;
         let offset = self.position;
         let fence = if self.fences.begun == Some(next.segment) { self.fences.at } else { offset };
-        let mut plan = Plan { first: self.ring.begun, range: offset..offset, start: true, each: false, fence };
+        let mut plan =
+            Plan { first: self.ring.begun, range: offset..offset, start: true, each: false, fence };
         let mut count = 0;
         while self.ring.begun < self.ring.len() {
             let at = plan.range.end;

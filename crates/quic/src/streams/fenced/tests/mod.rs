@@ -1,4 +1,7 @@
+mod hostile;
 mod model;
+mod rules;
+mod sending;
 
 use bytes::Bytes;
 use quickset_base::{Duration, Time};

@@ -413,7 +413,8 @@ impl World {
         let now = self.now;
         let patience = Duration::from_millis(45);
         let (done, flying): (Vec<_>, Vec<_>) = self.flying.drain(..).partition(|p| {
-            p.told.is_some_and(|at| at <= now) || (p.told.is_none_or(|at| at > now) && now.since(p.sent) > patience)
+            p.told.is_some_and(|at| at <= now)
+                || (p.told.is_none_or(|at| at > now) && now.since(p.sent) > patience)
         });
         self.flying = flying;
         for packet in done {

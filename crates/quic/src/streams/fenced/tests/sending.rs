@@ -1,0 +1,369 @@
+//! The sender's rules, one by one.
+
+use bytes::Bytes;
+use quickset_base::{Duration, Time};
+use quickset_wire::frame::{Frame, Frames};
+use quickset_wire::{Dir, Side, StreamId};
+
+use super::{KEY, view, write_packet};
+use crate::room::Want;
+use crate::streams::fenced::{Mode, Outcome, SendError, Sender, Ticket};
+use crate::token::Token;
+
+const STREAM: StreamId = StreamId::new(Side::Client, Dir::Bi, 0);
+/// A datagram of 1200 bytes less a short header of 11 and a tag of 16 (§17).
+const ROOM: usize = 1173;
+
+fn new(mode: Mode) -> Sender {
+    let mut sender = Sender::new(KEY, STREAM, mode, 20_000);
+    sender.set_max(1 << 20);
+    sender
+}
+
+fn push(sender: &mut Sender, len: usize) -> Ticket {
+    sender.push(Bytes::from(vec![7; len]), None).unwrap()
+}
+
+fn push_by(sender: &mut Sender, len: usize, deadline_ms: u64) -> Ticket {
+    sender.push(Bytes::from(vec![7; len]), Some(Time::from_millis(deadline_ms))).unwrap()
+}
+
+fn packet_at(sender: &mut Sender, room: usize, now_ms: u64) -> Bytes {
+    let view = view(Time::from_millis(now_ms), Duration::from_millis(20));
+    write_packet(sender, room, u64::MAX >> 2, &view).0
+}
+
+/// Frames as `S 0/0+12`: flags, offset, fence, length; `A 0+12` for ABANDON.
+fn shape(bytes: &[u8]) -> Vec<String> {
+    let flag = |set: bool, name: &str| if set { name.to_owned() } else { String::new() };
+    let frame = |frame: Frame<'_>| match frame {
+        Frame::Fenced { offset, distance, start, each, fin, data, .. } => format!(
+            "{}{}{} {offset}/{}+{}",
+            flag(start, "S"),
+            flag(each, "E"),
+            flag(fin, "F"),
+            offset - distance,
+            data.len()
+        ),
+        Frame::Abandon { offset, len, .. } => format!("A {offset}+{len}"),
+        Frame::Stream { offset, fin, data, .. } => format!("P{} {offset}+{}", flag(fin, "F"), data.len()),
+        other => panic!("{other:?}"),
+    };
+    Frames::new(bytes).map(|f| frame(f.unwrap())).collect()
+}
+
+fn sent(sender: &mut Sender, room: usize) -> Vec<String> {
+    shape(&packet_at(sender, room, 0))
+}
+
+fn outcomes(sender: &mut Sender) -> Vec<(Ticket, Outcome)> {
+    std::iter::from_fn(|| sender.next_outcome()).collect()
+}
+
+#[test]
+fn the_worked_example_on_the_wire() {
+    let mut sender = new(Mode::Frames);
+    for len in [1150, 1150, 5000] {
+        push(&mut sender, len);
+    }
+    sender.fence();
+    push(&mut sender, 1150);
+    // §17: header and first bytes of each packet.
+    let headers: [&[u8]; 8] = [
+        &[0x7f, 0x52, 0, 0, 0, 0x44, 0x80],
+        &[0x7f, 0x52, 0, 0x44, 0x80, 0x44, 0x80, 0x44, 0x80],
+        &[0x7f, 0x52, 0, 0x49, 0, 0x49, 0, 0x44, 0x8c],
+        &[0x7f, 0x50, 0, 0x4d, 0x8c, 0x4d, 0x8c, 0x44, 0x8c],
+        &[0x7f, 0x50, 0, 0x52, 0x18, 0x52, 0x18, 0x44, 0x8c],
+        &[0x7f, 0x50, 0, 0x56, 0xa4, 0x56, 0xa4, 0x44, 0x8c],
+        &[0x7f, 0x50, 0, 0x5b, 0x30, 0x5b, 0x30, 0x41, 0x5a],
+        &[0x7f, 0x52, 0, 0x5c, 0x8a, 0, 0x44, 0x80],
+    ];
+    for (n, header) in headers.into_iter().enumerate() {
+        let packet = packet_at(&mut sender, ROOM, 0);
+        assert_eq!(&packet[..header.len()], header, "packet {}", n + 1);
+        assert_eq!(Frames::new(&packet).count(), 1);
+    }
+    assert_eq!(sender.want(1 << 20), Want::None);
+    // The fourth is lost, and comes again in other pieces (FS-20).
+    sender.lost(3468, 1164, false, Time::ZERO);
+    assert_eq!(sender.want(0), Want::Lost, "a resend needs no credit");
+    let resend = packet_at(&mut sender, 609, 0);
+    assert_eq!(resend[..9], [0x7f, 0x50, 0, 0x4d, 0x8c, 0x4d, 0x8c, 0x42, 0x58]);
+    assert_eq!(sent(&mut sender, ROOM), [" 4068/0+564"]);
+    sender.finish();
+    let end = packet_at(&mut sender, ROOM, 0);
+    assert_eq!(end[..], [0x7f, 0x51, 0, 0x61, 0x0a, 0x44, 0x80, 0]);
+    sender.acked(0, 8458, true);
+    assert!(sender.is_done());
+    assert_eq!(outcomes(&mut sender), [0, 1, 2, 3].map(|n| (Ticket(n), Outcome::Delivered)));
+    assert_eq!(sender.queued(), 0);
+}
+
+#[test]
+fn the_other_examples_on_the_wire() {
+    let mut sender = new(Mode::Frames);
+    sender.set_ordered(true);
+    for text in ["a", "bc", "d"] {
+        sender.push(Bytes::from(text), None).unwrap();
+    }
+    let total = packet_at(&mut sender, ROOM, 0);
+    assert_eq!(total[..], [0x7f, 0x56, 0, 0, 0, 7, 1, 0x61, 2, 0x62, 0x63, 1, 0x64]);
+    // The second alone, as a resend.
+    sender.acked(0, 2, false);
+    sender.acked(5, 2, false);
+    sender.lost(0, 7, false, Time::ZERO);
+    let second = packet_at(&mut sender, ROOM, 0);
+    assert_eq!(second[..], [0x7f, 0x52, 0, 2, 0, 3, 2, 0x62, 0x63]);
+    let mut sender = Sender::new(KEY, StreamId(2), Mode::Frames, 1200);
+    sender.open();
+    assert_eq!(sender.want(0), Want::Data);
+    assert_eq!(packet_at(&mut sender, ROOM, 0)[..], [0x7f, 0x50, 2, 0, 0, 0]);
+    assert_eq!(sender.want(0), Want::None);
+    sender.lost(0, 0, false, Time::ZERO);
+    assert_eq!(sender.want(0), Want::Data);
+}
+
+#[test]
+fn frames_between_fences() {
+    let mut sender = new(Mode::Frames);
+    // FS-23: a new frame at each fence; small ones share a packet.
+    for _ in 0..3 {
+        push(&mut sender, 9);
+        push(&mut sender, 9);
+        sender.fence();
+        sender.fence();
+    }
+    assert_eq!(sent(&mut sender, ROOM), ["S 0/0+20", "S 20/20+20", "S 40/40+20"]);
+    // FS-24: EACH as long as every boundary is a fence. The first continues segment 6.
+    sender.set_ordered(true);
+    push(&mut sender, 9);
+    push(&mut sender, 9);
+    sender.set_ordered(false);
+    push(&mut sender, 9);
+    push(&mut sender, 9);
+    assert_eq!(sent(&mut sender, ROOM), ["SE 60/60+30", "S 90/80+10"]);
+    // A resend joins them as they were.
+    sender.lost(0, 100, false, Time::ZERO);
+    assert_eq!(
+        sent(&mut sender, ROOM),
+        ["S 0/0+20", "S 20/20+20", "S 40/40+20", "SE 60/60+30", "S 90/80+10"]
+    );
+}
+
+#[test]
+fn what_fits_a_packet_is_not_split() {
+    let mut sender = new(Mode::Frames);
+    push(&mut sender, 500);
+    push(&mut sender, 700);
+    // FS-18: it waits for the next packet.
+    assert_eq!(sent(&mut sender, ROOM), ["S 0/0+502"]);
+    assert_eq!(sent(&mut sender, ROOM), ["S 502/0+702"]);
+    // It waits for credit as well; a long record does not.
+    let mut sender = Sender::new(KEY, STREAM, Mode::Frames, 20_000);
+    sender.set_max(600);
+    push(&mut sender, 700);
+    assert!(sent(&mut sender, ROOM).is_empty());
+    assert_eq!((sender.want(1 << 20), sender.blocked_at()), (Want::None, Some(600)));
+    sender.set_max(702);
+    assert_eq!((sender.want(701), sender.want(702), sender.blocked_at()), (Want::None, Want::Data, None));
+    assert_eq!(sent(&mut sender, ROOM), ["S 0/0+702"]);
+    push(&mut sender, 5000);
+    sender.set_max(1000);
+    assert_eq!(sent(&mut sender, ROOM), ["S 702/0+298"]);
+    assert_eq!(sender.blocked_at(), Some(1000));
+    // FS-16: never inside a prefix.
+    let mut sender = new(Mode::Frames);
+    push(&mut sender, 5000);
+    for room in 0..30 {
+        for frame in sent(&mut sender, room) {
+            assert!(!frame.ends_with("+1"), "{frame} with room for {room}");
+        }
+    }
+}
+
+#[test]
+fn abandoned_after_loss_only() {
+    let mut sender = new(Mode::Frames);
+    let late = push_by(&mut sender, 300, 50);
+    push(&mut sender, 300);
+    let unsent = push_by(&mut sender, 900, 60);
+    sender.finish();
+    assert_eq!(sent(&mut sender, ROOM), ["S 0/0+604"]);
+    // FS-54: dropped without a trace when now + OWD is later than the deadline; OWD is 10 ms.
+    assert_eq!(sender.deadline(), Some(Time::from_millis(50) + Duration::from_nanos(1)));
+    sender.on_time(Time::from_millis(50), Duration::from_millis(10));
+    assert_eq!(outcomes(&mut sender), []);
+    sender.on_time(Time::from_millis(51), Duration::from_millis(10));
+    assert_eq!(outcomes(&mut sender), [(unsent, Outcome::Abandoned)]);
+    assert_eq!(sender.deadline(), None);
+    // FS-45, FS-55: `late` is over its time, but only loss gives it up; the other is sent again.
+    sender.lost(0, 604, false, Time::from_millis(51));
+    assert_eq!(outcomes(&mut sender), [(late, Outcome::Abandoned)]);
+    assert_eq!(shape(&packet_at(&mut sender, ROOM, 51)), ["A 0+302", "SF 302/0+302"]);
+    // FS-47, FS-48: ABANDON is repeated, the record is not.
+    sender.abandon_lost(0);
+    sender.lost(0, 302, false, Time::from_millis(60));
+    assert_eq!(shape(&packet_at(&mut sender, ROOM, 60)), ["A 0+302"]);
+    sender.acked(302, 302, true);
+    assert!(!sender.is_done());
+    sender.abandon_acked(0);
+    assert!(sender.is_done());
+}
+
+#[test]
+fn lost_and_too_late_before_its_turn() {
+    let mut sender = new(Mode::Frames);
+    let ticket = push_by(&mut sender, 3000, 50);
+    sent(&mut sender, ROOM);
+    sender.lost(0, 1164, false, Time::from_millis(20));
+    assert_eq!(sender.want(0), Want::Lost);
+    assert_eq!(sender.deadline(), Some(Time::from_millis(40) + Duration::from_nanos(1)));
+    // FS-45: the rest that was never sent is covered as well.
+    assert_eq!(shape(&packet_at(&mut sender, ROOM, 41)), ["A 0+3002"]);
+    assert_eq!(outcomes(&mut sender), [(ticket, Outcome::Abandoned)]);
+    push(&mut sender, 10);
+    assert_eq!(sent(&mut sender, ROOM), ["S 3002/0+11"]);
+    assert_eq!(sender.highest(), 3013);
+}
+
+/// FS-43, and §8: what has no credit does not hold back what the peer may need to give it.
+#[test]
+fn abandon_keeps_to_credit() {
+    let mut sender = Sender::new(KEY, STREAM, Mode::Frames, 20_000);
+    sender.set_max(1500);
+    push_by(&mut sender, 500, 50);
+    push_by(&mut sender, 5000, 50);
+    sent(&mut sender, ROOM);
+    sent(&mut sender, ROOM);
+    assert_eq!(sender.highest(), 1500);
+    sender.lost(0, 1500, false, Time::from_millis(60));
+    assert_eq!(shape(&packet_at(&mut sender, ROOM, 60)), ["A 0+502"]);
+    assert_eq!((sender.want(1 << 20), sender.blocked_at()), (Want::None, Some(1500)));
+    sender.set_max(6000);
+    assert_eq!(sender.want(3000), Want::None, "connection credit counts too");
+    assert_eq!(shape(&packet_at(&mut sender, ROOM, 60)), ["A 502+5002"]);
+    // Once both are within credit, neighbours share a frame.
+    sender.abandon_lost(0);
+    sender.abandon_lost(502);
+    assert_eq!(shape(&packet_at(&mut sender, ROOM, 60)), ["A 0+5504"]);
+    sender.abandon_acked(0);
+    sender.finish();
+    assert_eq!(shape(&packet_at(&mut sender, ROOM, 60)), ["F 5504/0+0"]);
+    sender.acked(5504, 0, true);
+    assert!(sender.is_done());
+}
+
+#[test]
+fn superseded() {
+    let mut sender = new(Mode::Frames);
+    let (first, second) = (push(&mut sender, 100), push(&mut sender, 100));
+    assert_eq!(sent(&mut sender, ROOM), ["S 0/0+204"]);
+    let third = push(&mut sender, 100);
+    assert!(sender.supersede(third) && !sender.supersede(third), "unsent: dropped");
+    assert!(sender.supersede(first) && !sender.supersede(first));
+    assert_eq!(outcomes(&mut sender), [(third, Outcome::Abandoned)]);
+    sender.lost(0, 204, false, Time::ZERO);
+    assert_eq!(sent(&mut sender, ROOM), ["A 0+102", "S 102/0+102"]);
+    assert_eq!(outcomes(&mut sender), [(first, Outcome::Abandoned)]);
+    // What arrived all the same is told as it is; what is over cannot be superseded.
+    sender.acked(102, 102, false);
+    assert_eq!(outcomes(&mut sender), [(second, Outcome::Delivered)]);
+    assert!(!sender.supersede(second));
+    // Lost before: given up at once.
+    let fourth = push(&mut sender, 100);
+    assert_eq!(sent(&mut sender, ROOM), ["S 204/0+102"]);
+    sender.lost(204, 102, false, Time::ZERO);
+    assert!(sender.supersede(fourth));
+    assert_eq!(sent(&mut sender, ROOM), ["A 204+102"]);
+}
+
+#[test]
+fn latest_order_gives_up_what_is_lost() {
+    let mut sender = new(Mode::Frames);
+    sender.set_give_up_lost(true);
+    let first = push(&mut sender, 100);
+    let second = push(&mut sender, 100);
+    sent(&mut sender, ROOM);
+    sender.acked(102, 102, false);
+    sender.lost(0, 102, false, Time::ZERO);
+    assert_eq!(outcomes(&mut sender), [(second, Outcome::Delivered), (first, Outcome::Abandoned)]);
+    assert_eq!(sent(&mut sender, ROOM), ["A 0+102"]);
+}
+
+/// FS-65, FS-67: the same bytes, and nothing of the extension.
+#[test]
+fn plain() {
+    let mut sender = new(Mode::Plain);
+    let first = push_by(&mut sender, 9, 50);
+    sender.fence();
+    push(&mut sender, 9);
+    sender.fence();
+    assert_eq!(sent(&mut sender, ROOM), ["P 0+20"]);
+    assert!(!sender.supersede(first), "a begun record is sent to its end");
+    sender.lost(0, 20, false, Time::from_millis(100));
+    assert_eq!(shape(&packet_at(&mut sender, ROOM, 100)), ["P 0+20"]);
+    let late = push_by(&mut sender, 9, 50);
+    push(&mut sender, 9);
+    sender.finish();
+    assert_eq!(shape(&packet_at(&mut sender, ROOM, 100)), ["PF 20+10"]);
+    assert_eq!(outcomes(&mut sender), [(late, Outcome::Abandoned)]);
+}
+
+#[test]
+fn what_is_not_taken() {
+    let mut sender = new(Mode::Frames);
+    assert_eq!(
+        sender.push(Bytes::from(vec![0; 20_001]), None),
+        Err(SendError::TooLong { max: 20_000 }),
+        "FS-8"
+    );
+    let ticket = push(&mut sender, 20_000);
+    assert_eq!(sender.queued(), 20_004);
+    sent(&mut sender, ROOM);
+    sender.finish();
+    assert_eq!(sender.push(Bytes::new(), None), Err(SendError::Finished));
+    let highest = sender.highest();
+    assert_eq!(sender.reset(), highest);
+    assert_eq!(outcomes(&mut sender), [(ticket, Outcome::Abandoned)]);
+    assert_eq!(sender.push(Bytes::new(), None), Err(SendError::Reset));
+    sender.lost(0, highest, false, Time::ZERO);
+    assert_eq!((sender.want(1 << 20), sender.queued(), sender.is_done()), (Want::None, 0, true));
+}
+
+#[test]
+fn tokens_name_what_was_sent() {
+    let mut sender = new(Mode::Frames);
+    push(&mut sender, 9);
+    sender.finish();
+    let view = view(Time::ZERO, Duration::ZERO);
+    let (_, tokens, used) = write_packet(&mut sender, ROOM, 100, &view);
+    assert_eq!(tokens, [Token::Fenced { key: KEY, offset: 0, len: 10, fin: true }]);
+    assert_eq!(used, 10);
+    // FIN was lost with its data: both come again in one frame.
+    sender.lost(0, 10, true, Time::ZERO);
+    let (bytes, tokens, used) = write_packet(&mut sender, ROOM, 0, &view);
+    assert_eq!(shape(&bytes), ["SF 0/0+10"]);
+    assert_eq!((tokens.len(), used), (1, 0));
+    // The data arrived after all, FIN did not.
+    sender.acked(0, 10, false);
+    sender.lost(10, 0, true, Time::ZERO);
+    assert_eq!(sent(&mut sender, ROOM), ["F 10/0+0"]);
+}
+
+/// §8: far from the limit of ranges that the peer must enforce (FS-41).
+#[test]
+fn new_bytes_wait_while_the_peer_has_many_holes() {
+    let mut sender = new(Mode::Frames);
+    for _ in 0..1100 {
+        push(&mut sender, 0);
+    }
+    assert_eq!(sent(&mut sender, ROOM), ["S 0/0+1100"]);
+    for n in 0..513 {
+        sender.acked(1 + 2 * n, 1, false);
+    }
+    push(&mut sender, 5);
+    assert_eq!(sender.want(1 << 20), Want::None);
+    sender.acked(0, 1, false);
+    assert_eq!(sender.want(1 << 20), Want::Data);
+}
