@@ -1,0 +1,259 @@
+use std::cmp::Ordering as Compare;
+use std::collections::BinaryHeap;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use quickset_base::{Duration, Ecn, Time};
+use quickset_sim::{Counts, Link};
+
+/// Holds packets until their time has come, and hands them on.
+///
+/// Readers [take](Self::take) packets in; one thread [runs](Self::run). It sleeps on a condition variable,
+/// whose time-out the system keeps to some 50 µs, where the time-outs of sockets are good to milliseconds.
+#[derive(Debug)]
+pub(crate) struct Courier {
+    started: Instant,
+    stopped: AtomicBool,
+    state: Mutex<State>,
+    earlier: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    links: [Link; 2],
+    waiting: BinaryHeap<Parcel>,
+    /// Parcels so far: those that are due at the same time leave in the order of their coming.
+    taken: u64,
+    /// Those of them that have left, taken by the system or not.
+    left: u64,
+    forwarded: [u64; 2],
+    lateness: Lateness,
+    ports: Vec<SocketAddr>,
+}
+
+/// How a packet leaves the relay.
+#[derive(Debug, Clone)]
+pub(crate) struct Exit {
+    pub(crate) socket: Arc<UdpSocket>,
+    /// `None` when the socket is connected.
+    pub(crate) to: Option<SocketAddr>,
+}
+
+#[derive(Debug)]
+struct Parcel {
+    due: Time,
+    order: u64,
+    direction: usize,
+    bytes: Vec<u8>,
+    exit: Exit,
+}
+
+impl Courier {
+    pub(crate) fn new(links: [Link; 2]) -> Self {
+        let state = State {
+            links,
+            waiting: BinaryHeap::new(),
+            taken: 0,
+            left: 0,
+            forwarded: [0; 2],
+            lateness: Lateness::default(),
+            ports: Vec::new(),
+        };
+        let started = Instant::now();
+        Self { started, stopped: AtomicBool::new(false), state: Mutex::new(state), earlier: Condvar::new() }
+    }
+
+    /// Sends a packet into the link of `direction`.
+    pub(crate) fn take(&self, direction: usize, bytes: &[u8], exit: Exit) {
+        let mut state = self.lock();
+        // Read under the lock: a link's time never goes back.
+        let fate = state.links[direction].send(self.now(), bytes.len(), Ecn::NotEct);
+        let next = state.waiting.peek().map(|parcel| parcel.due);
+        for delivery in fate.deliveries().filter(|delivery| delivery.at < Time::MAX) {
+            let mut bytes = bytes.to_vec();
+            if let Some(damage) = delivery.damage {
+                damage.apply(&mut bytes);
+            }
+            let order = state.taken;
+            state.taken += 1;
+            state.waiting.push(Parcel { due: delivery.at, order, direction, bytes, exit: exit.clone() });
+        }
+        let is_first = state.waiting.peek().map(|parcel| parcel.due) != next;
+        drop(state);
+        if is_first {
+            self.earlier.notify_one();
+        }
+    }
+
+    /// Hands packets on until the relay is stopped.
+    pub(crate) fn run(&self) {
+        let mut due = Vec::new();
+        let mut late = Lateness::default();
+        let mut state = self.lock();
+        while !self.is_stopped() {
+            let now = self.now();
+            while state.waiting.peek().is_some_and(|parcel| parcel.due <= now) {
+                due.extend(state.waiting.pop());
+            }
+            if due.is_empty() {
+                state = match state.waiting.peek().map(|parcel| parcel.due.since(now)) {
+                    Some(wait) => {
+                        self.earlier.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0
+                    }
+                    None => self.earlier.wait(state).unwrap_or_else(PoisonError::into_inner),
+                };
+                continue;
+            }
+            drop(state);
+            let (mut forwarded, leaving) = ([0; 2], due.len() as u64);
+            for parcel in due.drain(..) {
+                // What the system does not take is lost, as on any network.
+                if parcel.exit.send(&parcel.bytes).is_ok() {
+                    forwarded[parcel.direction] += 1;
+                    late.add(self.now().since(parcel.due));
+                }
+            }
+            state = self.lock();
+            state.lateness.join(&mut late);
+            state.left += leaving;
+            (0..2).for_each(|direction| state.forwarded[direction] += forwarded[direction]);
+        }
+    }
+
+    /// Ends [`run`](Self::run) and the readers.
+    pub(crate) fn stop(&self) {
+        // Under the lock, or the runner could miss it between its look and its sleep.
+        let state = self.lock();
+        self.stopped.store(true, Ordering::Release);
+        drop(state);
+        self.earlier.notify_all();
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    /// Remembers one of the relay's own addresses.
+    pub(crate) fn listen_on(&self, address: SocketAddr) {
+        self.lock().ports.push(address);
+    }
+
+    pub(crate) fn ports(&self) -> Vec<SocketAddr> {
+        self.lock().ports.clone()
+    }
+
+    pub(crate) fn counts(&self) -> [Counts; 2] {
+        let state = self.lock();
+        [state.links[0].counts(), state.links[1].counts()]
+    }
+
+    pub(crate) fn waiting(&self) -> u64 {
+        let state = self.lock();
+        state.taken - state.left
+    }
+
+    pub(crate) fn forwarded(&self) -> [u64; 2] {
+        self.lock().forwarded
+    }
+
+    pub(crate) fn lateness(&self) -> Lateness {
+        self.lock().lateness.clone()
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO + self.started.elapsed()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Exit {
+    fn send(&self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self.to {
+            Some(client) => self.socket.send_to(bytes, client),
+            None => self.socket.send(bytes),
+        }
+    }
+}
+
+/// The heap gives the greatest first: that is the one due next.
+impl Ord for Parcel {
+    fn cmp(&self, other: &Self) -> Compare {
+        (other.due, other.order).cmp(&(self.due, self.order))
+    }
+}
+
+impl PartialOrd for Parcel {
+    fn partial_cmp(&self, other: &Self) -> Option<Compare> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Parcel {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Compare::Equal
+    }
+}
+
+impl Eq for Parcel {}
+
+/// How much later than the model says packets left: counts in steps of [`Lateness::STEP`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lateness {
+    counts: Vec<u64>,
+    max: Duration,
+}
+
+impl Lateness {
+    /// The resolution.
+    pub const STEP: Duration = Duration::from_micros(10);
+    /// Steps that are told apart; what is later counts as this late.
+    const STEPS: usize = 10_000;
+
+    /// How many packets left.
+    pub fn packets(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// The latest of all.
+    pub fn max(&self) -> Duration {
+        self.max
+    }
+
+    /// The lateness that the share `p` of packets does not exceed, rounded up to a step; at most 100 ms.
+    pub fn percentile(&self, p: f64) -> Duration {
+        let rank = (p * self.packets() as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        for (step, count) in self.counts.iter().enumerate() {
+            seen += count;
+            if seen >= rank {
+                return Self::STEP * (step as u32 + 1);
+            }
+        }
+        Duration::ZERO
+    }
+
+    fn add(&mut self, late: Duration) {
+        let step = ((late.as_nanos() / Self::STEP.as_nanos()) as usize).min(Self::STEPS - 1);
+        if self.counts.len() <= step {
+            self.counts.resize(step + 1, 0);
+        }
+        self.counts[step] += 1;
+        self.max = self.max.max(late);
+    }
+
+    /// Takes over all of `other`.
+    fn join(&mut self, other: &mut Self) {
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        for (mine, theirs) in self.counts.iter_mut().zip(&mut other.counts) {
+            *mine += std::mem::take(theirs);
+        }
+        self.max = self.max.max(std::mem::take(&mut other.max));
+    }
+}

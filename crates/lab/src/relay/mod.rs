@@ -1,0 +1,118 @@
+//! A link in real time: a UDP relay on the loopback interface that delays, queues and loses packets by the
+//! simulator's own [`Link`].
+//!
+//! *In:* datagrams of clients to [`Relay::address`], and the server's answers. *Out:* the same datagrams, each
+//! when and if the link delivers it. Direction 0 is up (client to server), 1 is down. All clients share the
+//! link, as hosts behind one line do; the server sees each client as an address of its own.
+//!
+//! Invariants: no packet leaves before its time; which packets the loss model takes depends on (seed,
+//! direction, ordinal) and nothing else, so that protocols compared under one seed meet the same losses. How
+//! late packets leave is measured: [`Relay::lateness`]. ECN marks are not carried.
+
+mod clients;
+mod courier;
+mod kernel;
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use quickset_sim::{Counts, Link, LinkSpec};
+
+use clients::Clients;
+use courier::Courier;
+pub use courier::Lateness;
+
+/// A running relay; it stops when dropped.
+#[derive(Debug)]
+pub struct Relay {
+    address: SocketAddr,
+    courier: Arc<Courier>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Relay {
+    /// Begins to relay between a free port of the loopback interface and `server`, through a link that is
+    /// `up` towards the server and `down` towards clients. Equal seeds lose equal packets.
+    ///
+    /// # Errors
+    /// When a socket cannot be bound or a thread cannot be started.
+    pub fn start(server: SocketAddr, up: LinkSpec, down: LinkSpec, seed: u64) -> io::Result<Self> {
+        let loopback: IpAddr =
+            if server.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
+        let front = Arc::new(socket(loopback)?);
+        let address = front.local_addr()?;
+        let courier = Arc::new(Courier::new([Link::new(up, seed, 0), Link::new(down, seed, 1)]));
+        courier.listen_on(address);
+        let clients = Clients::new(front, server, courier.clone());
+        let mut relay = Self { address, courier: courier.clone(), threads: Vec::new() };
+        // From here on a failure drops the relay, and that ends the threads that run.
+        relay.threads.push(spawn("relay-courier", move || courier.run())?);
+        relay.threads.push(spawn("relay-clients", move || clients.run())?);
+        Ok(relay)
+    }
+
+    /// Where clients send to.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What happened up and down.
+    pub fn counts(&self) -> [Counts; 2] {
+        self.courier.counts()
+    }
+
+    /// Packets that the link has taken and that have not left yet, up and down.
+    pub fn in_flight(&self) -> u64 {
+        self.courier.waiting()
+    }
+
+    /// Packets handed on so far, up and down; what the system refused to send is not counted.
+    pub fn forwarded(&self) -> [u64; 2] {
+        self.courier.forwarded()
+    }
+
+    /// How much later than the model says packets left so far.
+    pub fn lateness(&self) -> Lateness {
+        self.courier.lateness()
+    }
+
+    /// Packets that the system dropped before the relay could read them, which the link model knows nothing
+    /// of; `None` where the system does not tell. It tells on Linux.
+    pub fn overruns(&self) -> Option<u64> {
+        kernel::drops(&self.courier.ports())
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.courier.stop();
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has told so already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A socket with buffers for a few milliseconds of bursts, that looks up often enough to be stopped.
+fn socket(address: IpAddr) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind(SocketAddr::new(address, 0))?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    let buffers = socket2::SockRef::from(&socket);
+    // The system may grant less, which `overruns` will show.
+    let _ = buffers.set_recv_buffer_size(BUFFER);
+    let _ = buffers.set_send_buffer_size(BUFFER);
+    Ok(socket)
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(name.to_owned()).spawn(run)
+}
+
+/// How long a reader waits before it looks whether the relay is stopped.
+const PATIENCE: std::time::Duration = std::time::Duration::from_millis(50);
+const BUFFER: usize = 4 << 20;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! Samples and their exact percentiles: everything is kept and sorted, nothing is binned.
+
+use serde::Serialize;
+
+/// What was measured, in no order, in any unit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Samples(Vec<f64>);
+
+impl Samples {
+    /// Adds a sample; one that is not a number counts as 0.
+    pub fn add(&mut self, sample: f64) {
+        self.0.push(if sample.is_nan() { 0.0 } else { sample });
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True when there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The share of samples above `limit`; 0 when there are no samples.
+    pub fn share_above(&self, limit: f64) -> f64 {
+        let above = self.0.iter().filter(|sample| **sample > limit).count();
+        if self.0.is_empty() { 0.0 } else { above as f64 / self.0.len() as f64 }
+    }
+
+    /// In rising order.
+    pub fn sorted(&self) -> Sorted {
+        let mut all = self.0.clone();
+        all.sort_unstable_by(f64::total_cmp);
+        Sorted(all)
+    }
+
+    /// Mean and percentiles.
+    pub fn percentiles(&self) -> Percentiles {
+        self.sorted().percentiles()
+    }
+}
+
+impl Extend<f64> for Samples {
+    fn extend<I: IntoIterator<Item = f64>>(&mut self, samples: I) {
+        samples.into_iter().for_each(|sample| self.add(sample));
+    }
+}
+
+impl FromIterator<f64> for Samples {
+    fn from_iter<I: IntoIterator<Item = f64>>(samples: I) -> Self {
+        let mut new = Self::default();
+        new.extend(samples);
+        new
+    }
+}
+
+/// Samples in rising order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sorted(Vec<f64>);
+
+impl Sorted {
+    /// The samples.
+    pub fn values(&self) -> &[f64] {
+        &self.0
+    }
+
+    /// The nearest-rank percentile: the least sample that at least `of_ten_thousand` / 10,000 of all samples do
+    /// not exceed. 0 when there are no samples.
+    pub fn percentile(&self, of_ten_thousand: u32) -> f64 {
+        // In whole numbers: 0.999 * 1000 is not 999 in floating point.
+        let rank = (u64::from(of_ten_thousand) * self.0.len() as u64).div_ceil(10_000).max(1);
+        self.0.get((rank as usize - 1).min(self.0.len().saturating_sub(1))).copied().unwrap_or(0.0)
+    }
+
+    /// The share of samples that are at most `limit`; 1 when there are no samples.
+    pub fn share_up_to(&self, limit: f64) -> f64 {
+        if self.0.is_empty() {
+            return 1.0;
+        }
+        self.0.partition_point(|sample| *sample <= limit) as f64 / self.0.len() as f64
+    }
+
+    /// Mean and percentiles.
+    pub fn percentiles(&self) -> Percentiles {
+        let n = self.0.len().max(1) as f64;
+        Percentiles {
+            mean: self.0.iter().sum::<f64>() / n,
+            p50: self.percentile(5_000),
+            p70: self.percentile(7_000),
+            p80: self.percentile(8_000),
+            p90: self.percentile(9_000),
+            p95: self.percentile(9_500),
+            p98: self.percentile(9_800),
+            p99: self.percentile(9_900),
+            p999: self.percentile(9_990),
+            p9995: self.percentile(9_995),
+            max: self.percentile(10_000),
+        }
+    }
+}
+
+/// What tables show of a set of samples. The unit is that of the samples; all are 0 when there are none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Percentiles {
+    /// The arithmetic mean.
+    pub mean: f64,
+    /// The median (nearest rank, as all of these).
+    pub p50: f64,
+    /// 70 % do not exceed it.
+    pub p70: f64,
+    /// 80 % do not exceed it.
+    pub p80: f64,
+    /// 90 % do not exceed it.
+    pub p90: f64,
+    /// 95 % do not exceed it.
+    pub p95: f64,
+    /// 98 % do not exceed it.
+    pub p98: f64,
+    /// 99 % do not exceed it.
+    pub p99: f64,
+    /// 99.9 % do not exceed it.
+    pub p999: f64,
+    /// 99.95 % do not exceed it.
+    pub p9995: f64,
+    /// The greatest.
+    pub max: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The definition, word by word: try every sample, the least first.
+    fn naive(samples: &[f64], of_ten_thousand: u32) -> f64 {
+        let mut sorted = samples.to_vec();
+        sorted.sort_by(|a, b| a.partial_cmp(b).unwrap());
+        let enough = |x: f64| {
+            let covered = samples.iter().filter(|s| **s <= x).count() as u64;
+            covered * 10_000 >= u64::from(of_ten_thousand) * samples.len() as u64
+        };
+        sorted.into_iter().find(|x| enough(*x)).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn percentiles_equal_their_definition(samples in prop::collection::vec(-1e6..1e6f64, 1..300)) {
+            let got = samples.iter().copied().collect::<Samples>().percentiles();
+            let pairs = [
+                (got.p50, 5_000), (got.p70, 7_000), (got.p80, 8_000), (got.p90, 9_000), (got.p95, 9_500),
+                (got.p98, 9_800), (got.p99, 9_900), (got.p999, 9_990), (got.p9995, 9_995), (got.max, 10_000),
+            ];
+            for (value, p) in pairs {
+                prop_assert_eq!(value.to_bits(), naive(&samples, p).to_bits(), "p = {}", p);
+            }
+        }
+    }
+
+    #[test]
+    fn the_ranks_of_a_thousand_are_exact() {
+        let samples: Samples = (1..=1000).rev().map(f64::from).collect();
+        let got = samples.percentiles();
+        assert_eq!((got.p50, got.p99, got.p999, got.p9995), (500.0, 990.0, 999.0, 1000.0));
+        assert!((got.mean - 500.5).abs() < 1e-9);
+        assert!((samples.share_above(900.0) - 0.1).abs() < 1e-12);
+        assert!((samples.sorted().share_up_to(900.0) - 0.9).abs() < 1e-12);
+    }
+
+    #[test]
+    fn nothing_measured_is_zero() {
+        assert_eq!(Samples::default().percentiles(), Percentiles::default());
+        assert!(Samples::default().share_above(0.0).abs() < 1e-12);
+    }
+}
