@@ -1,0 +1,305 @@
+//! After the handshake: messages of a server; RFC 6143 §7.6 to §7.8.
+
+use bytes::BytesMut;
+
+use super::{ClientConfig, ClientEvent, Extension, ServerInit, Step};
+use crate::clipboard::{CutText, Text, cut_text};
+use crate::error::RawRect;
+use crate::inlet::Source;
+use crate::protocol::{
+    CONTINUOUS_UPDATES, CUT_TEXT, FENCE, FENCE_REQUEST, MAX_STRING, SERVER_BELL, SERVER_COLOURS,
+    SERVER_CUT_TEXT, SERVER_UPDATE, fence,
+};
+use crate::{
+    Clipboard, ClipboardCaps, Cursor, Encoding, Error, Leds, Limits, PixelFormat, Rect, Resize, ResizeReason,
+    ResizeStatus, Screen, pixel,
+};
+
+#[derive(Debug)]
+pub(super) struct Session {
+    limits: Limits,
+    format: PixelFormat,
+    width: u16,
+    height: u16,
+    state: State,
+    supported: Vec<Extension>,
+    /// Of the last [`Step::Pixels`].
+    pixels: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// Between messages.
+    Idle,
+    /// In an update that has so many rectangles left.
+    Update(u32),
+    /// In a Raw rectangle of which this is still to come.
+    Raw(Rect, u32),
+    /// In a text that is too long.
+    Skip { left: usize, bytes: u64 },
+}
+
+impl Session {
+    pub(super) fn new(config: &ClientConfig, init: &ServerInit) -> Self {
+        Self {
+            limits: config.limits,
+            format: if config.format.check().is_ok() { config.format } else { PixelFormat::XRGB },
+            width: init.width,
+            height: init.height,
+            state: State::Idle,
+            supported: Vec::new(),
+            pixels: Vec::new(),
+        }
+    }
+
+    pub(super) fn step(&mut self, source: &mut Source<'_, '_>, out: &mut BytesMut) -> Result<Step, Error> {
+        match self.state {
+            State::Idle => self.message(source, out),
+            State::Update(0) => {
+                self.state = State::Idle;
+                Ok(Step::Event(ClientEvent::UpdateEnd))
+            }
+            State::Update(left) => self.rectangle(source, left),
+            State::Raw(rect, left) => Ok(self.raw(source, rect, left)),
+            State::Skip { left, bytes } => {
+                let left = left - source.skip(left);
+                if left > 0 {
+                    self.state = State::Skip { left, bytes };
+                    return Ok(Step::Starved);
+                }
+                self.state = State::Idle;
+                Ok(Step::Event(ClientEvent::TextDropped { bytes }))
+            }
+        }
+    }
+
+    pub(super) fn pixels(&self) -> &[u32] {
+        &self.pixels
+    }
+
+    pub(super) fn size(&self) -> (u16, u16) {
+        (self.width, self.height)
+    }
+
+    pub(super) fn format(&self) -> PixelFormat {
+        self.format
+    }
+
+    pub(super) fn supports(&self, extension: Extension) -> bool {
+        self.supported.contains(&extension)
+    }
+
+    /// True the first time.
+    fn learn(&mut self, extension: Extension) -> bool {
+        let new = !self.supports(extension);
+        if new {
+            self.supported.push(extension);
+        }
+        new
+    }
+
+    fn message(&mut self, source: &mut Source<'_, '_>, out: &mut BytesMut) -> Result<Step, Error> {
+        let Some(kind) = source.fields(1).map(|mut f| f.u8()) else { return Ok(Step::Starved) };
+        match kind {
+            SERVER_UPDATE => {
+                let Some(mut fields) = source.fields(4) else { return Ok(Step::Starved) };
+                self.state = State::Update(fields.skip(2).u16().into());
+                source.advance(4);
+                Ok(Step::Again)
+            }
+            SERVER_COLOURS => Ok(colours(source).map_or(Step::Starved, Step::Event)),
+            SERVER_BELL => {
+                source.advance(1);
+                Ok(Step::Event(ClientEvent::Bell))
+            }
+            SERVER_CUT_TEXT => self.cut_text(source, out),
+            CONTINUOUS_UPDATES => {
+                source.advance(1);
+                // The first one, before anything was enabled, says that the extension is there.
+                let event = if self.learn(Extension::ContinuousUpdates) {
+                    ClientEvent::Supports(Extension::ContinuousUpdates)
+                } else {
+                    ClientEvent::ContinuousUpdatesEnded
+                };
+                Ok(Step::Event(event))
+            }
+            FENCE => self.fence(source, out),
+            other => Err(Error::MessageType(other)),
+        }
+    }
+
+    fn cut_text(&mut self, source: &mut Source<'_, '_>, out: &mut BytesMut) -> Result<Step, Error> {
+        let text = match cut_text(source, self.limits.text_bytes, true)? {
+            CutText::Partial => return Ok(Step::Starved),
+            CutText::TooLong(left) => {
+                self.state = State::Skip { left, bytes: left as u64 };
+                return Ok(Step::Again);
+            }
+            CutText::Whole(None) => return Ok(Step::Again),
+            CutText::Whole(Some(text)) => text,
+        };
+        Ok(Step::Event(match text {
+            Text::Latin1(text) => ClientEvent::Text(text),
+            Text::Dropped { bytes } => ClientEvent::TextDropped { bytes },
+            Text::Extended(clipboard) => {
+                if matches!(clipboard, Clipboard::Caps(_)) && self.learn(Extension::Clipboard) {
+                    Clipboard::Caps(ClipboardCaps::OURS).encode(CUT_TEXT, out);
+                }
+                ClientEvent::Clipboard(clipboard)
+            }
+        }))
+    }
+
+    fn fence(&mut self, source: &mut Source<'_, '_>, out: &mut BytesMut) -> Result<Step, Error> {
+        let Some((flags, fence)) = fence(source)? else { return Ok(Step::Starved) };
+        let new = self.learn(Extension::Fence);
+        if flags & FENCE_REQUEST == 0 {
+            return Ok(Step::Event(ClientEvent::Fence(fence)));
+        }
+        // What came before has been reported and nothing after it was read: every flag is honoured by
+        // answering here.
+        fence.encode(false, out);
+        Ok(if new { Step::Event(ClientEvent::Supports(Extension::Fence)) } else { Step::Again })
+    }
+
+    fn rectangle(&mut self, source: &mut Source<'_, '_>, left: u32) -> Result<Step, Error> {
+        let Some(mut fields) = source.fields(12) else { return Ok(Step::Starved) };
+        let rect = fields.rect();
+        let number = fields.i32();
+        let (length, event) = match Encoding::from(number) {
+            Encoding::Raw => {
+                let rect = rect.within(self.width, self.height)?;
+                source.advance(12);
+                self.state =
+                    if rect.is_empty() { State::Update(left - 1) } else { State::Raw(rect, left - 1) };
+                return Ok(Step::Again);
+            }
+            Encoding::LastRect => {
+                source.advance(12);
+                self.state = State::Update(0);
+                return Ok(Step::Again);
+            }
+            Encoding::CopyRect => {
+                let to = rect.within(self.width, self.height)?;
+                let Some(mut fields) = source.fields(16) else { return Ok(Step::Starved) };
+                let (x, y) = (fields.skip(12).u16(), fields.u16());
+                RawRect { x, y, ..rect }.within(self.width, self.height)?;
+                (16, (!to.is_empty()).then_some(ClientEvent::Copy { rect: to, x, y }))
+            }
+            Encoding::Cursor => {
+                let Some((length, cursor)) = self.cursor(source, rect)? else { return Ok(Step::Starved) };
+                (length, Some(ClientEvent::Cursor(cursor)))
+            }
+            Encoding::DesktopSize => {
+                self.resize(rect.width, rect.height)?;
+                let (reason, status) = (ResizeReason::Server, ResizeStatus::Done);
+                let screens = Vec::new();
+                let resize = Resize { width: rect.width, height: rect.height, reason, status, screens };
+                (12, Some(ClientEvent::Resize(resize)))
+            }
+            Encoding::ExtendedDesktopSize => {
+                let Some((length, resize)) = screens(source, rect) else { return Ok(Step::Starved) };
+                if resize.status == ResizeStatus::Done {
+                    self.resize(resize.width, resize.height)?;
+                }
+                self.learn(Extension::SetDesktopSize);
+                (length, Some(ClientEvent::Resize(resize)))
+            }
+            Encoding::DesktopName => {
+                let Some((length, name)) = name(source)? else { return Ok(Step::Starved) };
+                (length, Some(ClientEvent::Name(name)))
+            }
+            Encoding::LedState => {
+                let Some(mut fields) = source.fields(13) else { return Ok(Step::Starved) };
+                (13, Some(ClientEvent::Leds(Leds::decode(fields.skip(12).u8()))))
+            }
+            Encoding::QemuKeys => {
+                let new = self.learn(Extension::QemuKeys);
+                (12, new.then_some(ClientEvent::Supports(Extension::QemuKeys)))
+            }
+            // Those are announcements of a client, never rectangles.
+            Encoding::Fence
+            | Encoding::ContinuousUpdates
+            | Encoding::ExtendedClipboard
+            | Encoding::Other(_) => {
+                return Err(Error::Encoding { rect, encoding: number });
+            }
+        };
+        source.advance(length);
+        self.state = State::Update(left - 1);
+        Ok(event.map_or(Step::Again, Step::Event))
+    }
+
+    /// The rows that have come, at most [`PIXELS`] at a time.
+    fn raw(&mut self, source: &mut Source<'_, '_>, rect: Rect, left: u32) -> Step {
+        let row = rect.width() as usize * self.format.bytes_per_pixel();
+        let most = (PIXELS / rect.width() as usize).min(rect.height() as usize);
+        let Some(bytes) = source.rows(row, most) else { return Step::Starved };
+        let bytes_len = bytes.len();
+        self.pixels.clear();
+        pixel::decode(&self.format, bytes, &mut self.pixels);
+        source.advance(bytes_len);
+        let middle = rect.top() + (bytes_len / row) as u16;
+        let rest = Rect::between(rect.left(), middle, rect.right(), rect.bottom());
+        self.state = if rest.is_empty() { State::Update(left) } else { State::Raw(rest, left) };
+        Step::Pixels(Rect::between(rect.left(), rect.top(), rect.right(), middle))
+    }
+
+    fn cursor(&self, source: &mut Source<'_, '_>, rect: RawRect) -> Result<Option<(usize, Cursor)>, Error> {
+        let (width, height) = (rect.width, rect.height);
+        if width > Cursor::MAX_SIDE || height > Cursor::MAX_SIDE {
+            return Err(Error::CursorSize { width, height });
+        }
+        let colours = width as usize * height as usize * self.format.bytes_per_pixel();
+        let mask = (width as usize).div_ceil(8) * height as usize;
+        let length = 12 + colours + mask;
+        let Some(whole) = source.peek(length) else { return Ok(None) };
+        let (colours, mask) = whole[12..].split_at(colours);
+        let mut pixels = Vec::new();
+        pixel::decode(&self.format, colours, &mut pixels);
+        let (hot_x, hot_y) = (rect.x, rect.y);
+        Ok(Some((length, Cursor { width, height, hot_x, hot_y, pixels, mask: mask.to_vec() })))
+    }
+
+    fn resize(&mut self, width: u16, height: u16) -> Result<(), Error> {
+        self.limits.check_size(width, height)?;
+        (self.width, self.height) = (width, height);
+        Ok(())
+    }
+}
+
+fn colours(source: &mut Source<'_, '_>) -> Option<ClientEvent<'static>> {
+    let mut fields = source.fields(6)?;
+    let (first, n) = (fields.skip(2).u16(), fields.u16() as usize);
+    let whole = source.peek(6 + 6 * n)?;
+    let colour = |c: &[u8]| [0, 2, 4].map(|i| u16::from_be_bytes([c[i], c[i + 1]]));
+    let colours = whole[6..].chunks_exact(6).map(colour).collect();
+    source.advance(6 + 6 * n);
+    Some(ClientEvent::Colours { first, colours })
+}
+
+fn screens(source: &mut Source<'_, '_>, rect: RawRect) -> Option<(usize, Resize)> {
+    let count = source.fields(16)?.skip(12).u8() as usize;
+    let length = 16 + count * Screen::SIZE;
+    let mut fields = source.fields(length)?;
+    fields.skip(16);
+    let screens = (0..count).map(|_| Screen::decode(&mut fields)).collect();
+    let reason = ResizeReason::decode(rect.x);
+    // The status means something only as the answer to a request of ours.
+    let asked = reason == ResizeReason::ThisClient;
+    let status = if asked { ResizeStatus::decode(rect.y) } else { ResizeStatus::Done };
+    Some((length, Resize { width: rect.width, height: rect.height, reason, status, screens }))
+}
+
+fn name(source: &mut Source<'_, '_>) -> Result<Option<(usize, String)>, Error> {
+    let Some(mut fields) = source.fields(16) else { return Ok(None) };
+    let bytes = fields.skip(12).u32();
+    if bytes as usize > MAX_STRING {
+        return Err(Error::NameLength(bytes));
+    }
+    let length = 16 + bytes as usize;
+    Ok(source.peek(length).map(|whole| (length, String::from_utf8_lossy(&whole[16..]).into_owned())))
+}
+
+/// Pixels of one event: 256 KiB, which a processor's cache holds.
+const PIXELS: usize = 1 << 16;

@@ -1,0 +1,137 @@
+//! From the first byte to ServerInit; RFC 6143 §7.1 to §7.3.
+
+use bytes::{BufMut, BytesMut};
+
+use super::{Security, ServerConfig, ServerEvent, Step};
+use crate::inlet::Source;
+use crate::protocol::put_string;
+use crate::{Error, PixelFormat, SecurityType, Version};
+
+#[derive(Debug)]
+pub(super) struct Handshake {
+    stage: Stage,
+    version: Version,
+    challenge: [u8; 16],
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    Version,
+    /// Which of the types offered.
+    Choice,
+    /// The encrypted challenge.
+    Answer,
+    Init,
+}
+
+impl Handshake {
+    pub(super) fn new(challenge: [u8; 16]) -> Self {
+        Self { stage: Stage::Version, version: Version::V38, challenge }
+    }
+
+    pub(super) fn step(
+        &mut self,
+        config: &ServerConfig,
+        source: &mut Source<'_, '_>,
+        out: &mut BytesMut,
+    ) -> Result<Step, Error> {
+        let length = match self.stage {
+            Stage::Version => 12,
+            Stage::Answer => 16,
+            Stage::Choice | Stage::Init => 1,
+        };
+        let Some(mut fields) = source.fields(length) else { return Ok(Step::Starved) };
+        match self.stage {
+            Stage::Version => {
+                let line = fields.array();
+                self.version(&line, config, out)?;
+            }
+            Stage::Choice => {
+                let choice = fields.u8();
+                self.choice(choice, config, out)?;
+            }
+            Stage::Answer => {
+                let answer = fields.array();
+                self.answer(&answer, config, out)?;
+            }
+            Stage::Init => {
+                let shared = fields.u8() != 0;
+                source.advance(length);
+                out.put_u16(config.width);
+                out.put_u16(config.height);
+                out.put_slice(&PixelFormat::XRGB.encode());
+                put_string(out, &config.name);
+                return Ok(Step::Event(ServerEvent::Ready { shared, version: self.version }));
+            }
+        }
+        source.advance(length);
+        Ok(Step::Again)
+    }
+
+    fn version(&mut self, line: &[u8; 12], config: &ServerConfig, out: &mut BytesMut) -> Result<(), Error> {
+        self.version = Version::decode(line)?;
+        let security = u8::from(offered(&config.security));
+        if self.version == Version::V33 {
+            out.put_u32(security.into());
+            self.go(config, out);
+        } else {
+            out.put_slice(&[1, security]);
+            self.stage = Stage::Choice;
+        }
+        Ok(())
+    }
+
+    fn choice(&mut self, choice: u8, config: &ServerConfig, out: &mut BytesMut) -> Result<(), Error> {
+        if SecurityType::from(choice) != offered(&config.security) {
+            self.fail("this security type was not offered", out);
+            return Err(Error::SecurityChoice(choice));
+        }
+        self.go(config, out);
+        Ok(())
+    }
+
+    fn go(&mut self, config: &ServerConfig, out: &mut BytesMut) {
+        self.stage = match config.security {
+            Security::VncAuth(_) => {
+                out.put_slice(&self.challenge);
+                Stage::Answer
+            }
+            Security::None => {
+                // RFC 6143 §7.2.1 and appendix A: before 3.8 there is no result after None.
+                if self.version == Version::V38 {
+                    out.put_u32(0);
+                }
+                Stage::Init
+            }
+        };
+    }
+
+    fn answer(&mut self, answer: &[u8; 16], config: &ServerConfig, out: &mut BytesMut) -> Result<(), Error> {
+        let right = match &config.security {
+            Security::VncAuth(password) => password.verify(&self.challenge, answer),
+            Security::None => true,
+        };
+        if !right {
+            self.fail("wrong password", out);
+            return Err(Error::Authentication("wrong password".to_owned()));
+        }
+        out.put_u32(0);
+        self.stage = Stage::Init;
+        Ok(())
+    }
+
+    /// A failed SecurityResult; only 3.8 says why.
+    fn fail(&self, reason: &str, out: &mut BytesMut) {
+        out.put_u32(1);
+        if self.version == Version::V38 {
+            put_string(out, reason);
+        }
+    }
+}
+
+fn offered(security: &Security) -> SecurityType {
+    match security {
+        Security::None => SecurityType::None,
+        Security::VncAuth(_) => SecurityType::VncAuth,
+    }
+}

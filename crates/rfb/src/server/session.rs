@@ -1,0 +1,261 @@
+//! After the handshake: messages of a viewer; RFC 6143 §7.5.
+
+use bytes::{BufMut, BytesMut};
+
+use super::{ServerConfig, ServerEvent, Step};
+use crate::clipboard::{CutText, Text, cut_text};
+use crate::inlet::Source;
+use crate::protocol::{
+    CONTINUOUS_UPDATES, CUT_TEXT, FENCE, FENCE_REQUEST, KEY, POINTER, QEMU, REQUEST, SERVER_CUT_TEXT,
+    SET_DESKTOP_SIZE, SET_ENCODINGS, SET_PIXEL_FORMAT, fence,
+};
+use crate::{Clipboard, ClipboardCaps, Encoding, Error, Fence, Limits, PixelFormat, Rect, Screen, pixel};
+
+/// What a viewer has listed in SetEncodings. Raw is always understood.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    /// [`Encoding::CopyRect`].
+    pub copy_rect: bool,
+    /// [`Encoding::LastRect`].
+    pub last_rect: bool,
+    /// [`Encoding::Cursor`].
+    pub cursor: bool,
+    /// [`Encoding::DesktopSize`].
+    pub desktop_size: bool,
+    /// [`Encoding::ExtendedDesktopSize`].
+    pub extended_desktop_size: bool,
+    /// [`Encoding::DesktopName`].
+    pub desktop_name: bool,
+    /// [`Encoding::LedState`].
+    pub led_state: bool,
+    /// [`Encoding::QemuKeys`].
+    pub qemu_keys: bool,
+    /// [`Encoding::Fence`].
+    pub fence: bool,
+    /// [`Encoding::ContinuousUpdates`].
+    pub continuous_updates: bool,
+    /// [`Encoding::ExtendedClipboard`].
+    pub extended_clipboard: bool,
+}
+
+impl Features {
+    fn add(&mut self, encoding: Encoding) {
+        let flag = match encoding {
+            Encoding::CopyRect => &mut self.copy_rect,
+            Encoding::LastRect => &mut self.last_rect,
+            Encoding::Cursor => &mut self.cursor,
+            Encoding::DesktopSize => &mut self.desktop_size,
+            Encoding::ExtendedDesktopSize => &mut self.extended_desktop_size,
+            Encoding::DesktopName => &mut self.desktop_name,
+            Encoding::LedState => &mut self.led_state,
+            Encoding::QemuKeys => &mut self.qemu_keys,
+            Encoding::Fence => &mut self.fence,
+            Encoding::ContinuousUpdates => &mut self.continuous_updates,
+            Encoding::ExtendedClipboard => &mut self.extended_clipboard,
+            Encoding::Raw | Encoding::Other(_) => return,
+        };
+        *flag = true;
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Session {
+    limits: Limits,
+    pub(super) width: u16,
+    pub(super) height: u16,
+    pub(super) encoder: pixel::Encoder,
+    features: Features,
+    /// Which extensions the viewer knows that we have: each is announced once.
+    announced: Features,
+    /// The next update says that we take QEMU key events.
+    pub(super) announce_qemu_keys: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// Between messages.
+    Idle,
+    /// In a SetEncodings that has so many left: up to 65535, and none is kept.
+    Encodings(u16, Features),
+    /// In a text that is too long.
+    Skip { left: usize, bytes: u64 },
+}
+
+impl Session {
+    pub(super) fn new(config: &ServerConfig) -> Self {
+        Self {
+            limits: config.limits,
+            width: config.width,
+            height: config.height,
+            encoder: pixel::Encoder::new(PixelFormat::XRGB),
+            features: Features::default(),
+            announced: Features::default(),
+            announce_qemu_keys: false,
+            state: State::Idle,
+        }
+    }
+
+    pub(super) fn features(&self) -> Features {
+        self.features
+    }
+
+    pub(super) fn format(&self) -> PixelFormat {
+        *self.encoder.format()
+    }
+
+    pub(super) fn bounds(&self) -> Rect {
+        Rect::sized(self.width, self.height)
+    }
+
+    pub(super) fn step(&mut self, source: &mut Source<'_, '_>, out: &mut BytesMut) -> Result<Step, Error> {
+        match self.state {
+            State::Idle => self.message(source, out),
+            State::Encodings(0, features) => {
+                self.state = State::Idle;
+                self.features = features;
+                self.announce(out);
+                Ok(Step::Event(ServerEvent::Features(features)))
+            }
+            State::Encodings(left, mut features) => {
+                let Some(mut fields) = source.fields(4) else { return Ok(Step::Starved) };
+                features.add(fields.i32().into());
+                source.advance(4);
+                self.state = State::Encodings(left - 1, features);
+                Ok(Step::Again)
+            }
+            State::Skip { left, bytes } => {
+                let left = left - source.skip(left);
+                if left > 0 {
+                    self.state = State::Skip { left, bytes };
+                    return Ok(Step::Starved);
+                }
+                self.state = State::Idle;
+                Ok(Step::Event(ServerEvent::TextDropped { bytes }))
+            }
+        }
+    }
+
+    /// Says which of the viewer's extensions we have too, each in the way of its specification.
+    fn announce(&mut self, out: &mut BytesMut) {
+        let (now, before) = (self.features, self.announced);
+        if now.fence && !before.fence {
+            Fence::default().encode(true, out);
+        }
+        if now.continuous_updates && !before.continuous_updates {
+            out.put_u8(CONTINUOUS_UPDATES);
+        }
+        if now.extended_clipboard && !before.extended_clipboard {
+            Clipboard::Caps(ClipboardCaps::OURS).encode(SERVER_CUT_TEXT, out);
+        }
+        // This one is a rectangle, and goes with the first of an update.
+        self.announce_qemu_keys |= now.qemu_keys && !before.qemu_keys;
+        self.announced.fence |= now.fence;
+        self.announced.continuous_updates |= now.continuous_updates;
+        self.announced.extended_clipboard |= now.extended_clipboard;
+        self.announced.qemu_keys |= now.qemu_keys;
+    }
+
+    fn message(&mut self, source: &mut Source<'_, '_>, out: &mut BytesMut) -> Result<Step, Error> {
+        let Some(kind) = source.fields(1).map(|mut f| f.u8()) else { return Ok(Step::Starved) };
+        let length = match kind {
+            SET_PIXEL_FORMAT => 20,
+            SET_ENCODINGS => 4,
+            REQUEST | CONTINUOUS_UPDATES => 10,
+            KEY => 8,
+            POINTER => 6,
+            CUT_TEXT => return self.cut_text(source),
+            FENCE => return viewer_fence(source, out),
+            SET_DESKTOP_SIZE => return Ok(set_desktop_size(source).map_or(Step::Starved, Step::Event)),
+            QEMU => return qemu(source),
+            other => return Err(Error::MessageType(other)),
+        };
+        let Some(mut fields) = source.fields(length) else { return Ok(Step::Starved) };
+        fields.skip(1);
+        let event = match kind {
+            SET_PIXEL_FORMAT => {
+                let format = PixelFormat::decode(&fields.skip(3).array());
+                format.check()?;
+                self.encoder = pixel::Encoder::new(format);
+                ServerEvent::Format(format)
+            }
+            SET_ENCODINGS => {
+                self.state = State::Encodings(fields.skip(1).u16(), Features::default());
+                source.advance(length);
+                return Ok(Step::Again);
+            }
+            KEY => {
+                let down = fields.u8() != 0;
+                ServerEvent::Key { down, keysym: fields.skip(2).u32(), keycode: None }
+            }
+            POINTER => ServerEvent::Pointer { buttons: fields.u8(), x: fields.u16(), y: fields.u16() },
+            _ => {
+                let (flag, r) = (fields.u8() != 0, fields.rect());
+                let rect = self.bounds().clip(r.x, r.y, r.width, r.height);
+                if kind == REQUEST {
+                    ServerEvent::Request { incremental: flag, rect }
+                } else {
+                    if !flag {
+                        out.put_u8(CONTINUOUS_UPDATES);
+                    }
+                    ServerEvent::ContinuousUpdates(flag.then_some(rect))
+                }
+            }
+        };
+        source.advance(length);
+        Ok(Step::Event(event))
+    }
+
+    fn cut_text(&mut self, source: &mut Source<'_, '_>) -> Result<Step, Error> {
+        let offered = self.announced.extended_clipboard;
+        Ok(match cut_text(source, self.limits.text_bytes, offered)? {
+            CutText::Partial => Step::Starved,
+            CutText::TooLong(left) => {
+                self.state = State::Skip { left, bytes: left as u64 };
+                Step::Again
+            }
+            CutText::Whole(None) => Step::Again,
+            CutText::Whole(Some(text)) => Step::Event(match text {
+                Text::Latin1(text) => ServerEvent::Text(text),
+                Text::Dropped { bytes } => ServerEvent::TextDropped { bytes },
+                Text::Extended(clipboard) => ServerEvent::Clipboard(clipboard),
+            }),
+        })
+    }
+}
+
+fn viewer_fence(source: &mut Source<'_, '_>, out: &mut BytesMut) -> Result<Step, Error> {
+    let Some((flags, fence)) = fence(source)? else { return Ok(Step::Starved) };
+    if flags & FENCE_REQUEST == 0 {
+        return Ok(Step::Event(ServerEvent::Fence(fence)));
+    }
+    // What came before has been reported and nothing after it was read: every flag is honoured by answering
+    // here.
+    fence.encode(false, out);
+    Ok(Step::Again)
+}
+
+fn set_desktop_size(source: &mut Source<'_, '_>) -> Option<ServerEvent> {
+    let mut fields = source.fields(8)?;
+    let (width, height) = (fields.skip(2).u16(), fields.u16());
+    let count = fields.u8() as usize;
+    let length = 8 + count * Screen::SIZE;
+    let mut fields = source.fields(length)?;
+    fields.skip(8);
+    let screens = (0..count).map(|_| Screen::decode(&mut fields)).collect();
+    source.advance(length);
+    Some(ServerEvent::SetDesktopSize { width, height, screens })
+}
+
+fn qemu(source: &mut Source<'_, '_>) -> Result<Step, Error> {
+    let Some(mut fields) = source.fields(2) else { return Ok(Step::Starved) };
+    let kind = fields.skip(1).u8();
+    if kind != 0 {
+        return Err(Error::QemuMessage(kind));
+    }
+    let Some(mut fields) = source.fields(12) else { return Ok(Step::Starved) };
+    let down = fields.skip(2).u16() != 0;
+    let (keysym, keycode) = (fields.u32(), Some(fields.u32()));
+    source.advance(12);
+    Ok(Step::Event(ServerEvent::Key { down, keysym, keycode }))
+}

@@ -1,0 +1,242 @@
+//! Hostile input: no panic, bounded memory, and the same events however the bytes are cut.
+
+use proptest::prelude::*;
+use quickset_base::Rng;
+
+use crate::{
+    Client, ClientConfig, ClientEvent, Error, Limits, Password, Security, Server, ServerConfig, ServerEvent,
+};
+
+const LIMITS: Limits = Limits { framebuffer_bytes: 1 << 20, text_bytes: 1000 };
+
+/// What may ever be reserved for input: a cursor of the largest size, doubled by the growth of a vector.
+const MOST: usize = 2 * (512 * 512 * 4 + 64 * 512 + 12);
+
+fn client() -> Client {
+    Client::new(ClientConfig { limits: LIMITS, ..ClientConfig::default() })
+}
+
+fn server() -> Server {
+    let security = Security::None;
+    let config = ServerConfig { security, name: "n".to_owned(), width: 64, height: 48, limits: LIMITS };
+    Server::new(config, &mut Rng::new(1))
+}
+
+/// The handshake of a server with a framebuffer of 64x48.
+fn server_greeting() -> Vec<u8> {
+    let mut bytes = b"RFB 003.008\n\x01\x01\0\0\0\0\0\x40\0\x30".to_vec();
+    bytes.extend([32, 24, 0, 1, 0, 255, 0, 255, 0, 255, 16, 8, 0, 0, 0, 0, 0, 0, 0, 1, b'n']);
+    bytes
+}
+
+fn viewer_greeting() -> Vec<u8> {
+    b"RFB 003.008\n\x01\x01".to_vec()
+}
+
+/// Feeds chunks whose sizes come from `cut`; tells all events and the error, with pixels joined per update.
+fn drive_client(bytes: &[u8], cut: &mut dyn FnMut() -> usize) -> (Vec<String>, Option<Error>) {
+    let mut client = client();
+    let (mut told, mut rest) = (Vec::new(), bytes);
+    let (mut pixels, mut fed) = (Vec::new(), 0);
+    while !rest.is_empty() {
+        let (mut chunk, after) = rest.split_at(cut().clamp(1, rest.len()));
+        fed += chunk.len();
+        rest = after;
+        loop {
+            match client.receive(&mut chunk) {
+                Ok(None) => break,
+                // How a rectangle is cut into rows depends on the chunks; its rows do not.
+                Ok(Some(ClientEvent::Pixels { rect, pixels: part })) => {
+                    assert_eq!(part.len(), rect.area());
+                    let rows = (rect.top()..rect.bottom()).zip(part.chunks(rect.width().into()));
+                    pixels.extend(rows.map(|(y, row)| format!("{y} {} {row:?}", rect.left())));
+                }
+                Ok(Some(event)) => {
+                    told.append(&mut pixels);
+                    told.push(format!("{event:?}"));
+                }
+                Err(e) => {
+                    assert_eq!(client.receive(&mut &[0][..]), Err(e.clone()));
+                    told.append(&mut pixels);
+                    return (told, Some(e));
+                }
+            }
+            assert!(client.inlet.reserved() <= MOST);
+        }
+        assert!(chunk.is_empty());
+        // The greeting's commands are 20 + 52 bytes.
+        assert!(client.output().len() <= fed + 100);
+    }
+    told.append(&mut pixels);
+    (told, None)
+}
+
+fn drive_server(bytes: &[u8], cut: &mut dyn FnMut() -> usize) -> (Vec<ServerEvent>, Option<Error>) {
+    let mut server = server();
+    let (mut told, mut rest) = (Vec::new(), bytes);
+    let mut fed = 0;
+    while !rest.is_empty() {
+        let (mut chunk, after) = rest.split_at(cut().clamp(1, rest.len()));
+        fed += chunk.len();
+        rest = after;
+        loop {
+            match server.receive(&mut chunk) {
+                Ok(None) => break,
+                Ok(Some(event)) => told.push(event),
+                Err(e) => {
+                    assert_eq!(server.receive(&mut &[0][..]), Err(e.clone()));
+                    return (told, Some(e));
+                }
+            }
+            assert!(server.inlet.reserved() <= MOST);
+        }
+        assert!(chunk.is_empty());
+        assert!(server.output().len() <= fed + 200);
+    }
+    (told, None)
+}
+
+/// Bytes that look like messages often enough to get far.
+fn hostile(kinds: &'static [&'static [u8]]) -> impl Strategy<Value = Vec<u8>> {
+    let small = prop_oneof![4 => 0u8..4, 1 => any::<u8>()];
+    let noise = prop::collection::vec(small, 0..40);
+    let piece = (prop::sample::select(kinds), noise).prop_map(|(kind, noise)| [kind, &noise].concat());
+    prop::collection::vec(piece, 0..30).prop_map(|pieces| pieces.concat())
+}
+
+const SERVER_MESSAGES: &[&[u8]] = &[
+    &[],
+    &[0, 0, 0, 2],
+    &[0, 0, 0xff, 0xff],
+    // Rectangles: Raw, CopyRect, LastRect, Cursor, DesktopSize, ExtendedDesktopSize, name, lamps, QEMU.
+    &[0, 0, 0, 1, 0, 1, 0, 1, 0, 2, 0, 3, 0, 0, 0, 0],
+    &[0, 0, 0, 1, 0, 1, 0, 1, 0, 2, 0, 3, 0, 0, 0, 1, 0, 1],
+    &[0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0x20],
+    &[0, 0, 0, 1, 0, 1, 0, 1, 0, 9, 0, 3, 0xff, 0xff, 0xff, 0x11],
+    &[0, 0, 0, 1, 0, 1, 0, 1, 2, 0, 2, 0, 0xff, 0xff, 0xff, 0x11],
+    &[0, 0, 0, 1, 0, 0, 0, 0, 0, 9, 0, 8, 0xff, 0xff, 0xff, 0x21],
+    &[0, 0, 0, 1, 0, 0, 0, 0, 0, 9, 0, 8, 0xff, 0xff, 0xfe, 0xcc, 1, 0, 0, 0],
+    &[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xfe, 0xcd, 0, 0, 0, 5],
+    &[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xfe, 0xfb],
+    &[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xfe, 0xfe],
+    &[1, 0, 0, 0, 0, 2],
+    &[1, 0, 0, 0, 0xff, 0xff],
+    &[2],
+    &[3, 0, 0, 0, 0, 0, 0, 9],
+    &[3, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff],
+    &[3, 0, 0, 0, 0x80, 0, 0, 0],
+    &[3, 0, 0, 0, 0xff, 0xff, 0xff, 0xf8, 1, 0, 0, 1],
+    &[3, 0, 0, 0, 0xff, 0xff, 0xff, 0xfc, 8, 0, 0, 1],
+    &[3, 0, 0, 0, 0xff, 0xff, 0xff, 0xf0, 16, 0, 0, 1, 0x78, 1],
+    &[150],
+    &[248, 0, 0, 0, 0x80, 0, 0, 7, 9],
+];
+
+const VIEWER_MESSAGES: &[&[u8]] = &[
+    &[],
+    &[0, 0, 0, 0, 16, 16, 0, 1, 0, 31, 0, 63, 0, 31, 11, 5, 0, 0, 0, 0],
+    &[2, 0, 0, 3],
+    &[2, 0, 0, 1, 0xc0, 0xa1, 0xe5, 0xce],
+    &[2, 0, 0, 2, 0xff, 0xff, 0xfe, 0xc8, 0xff, 0xff, 0xfe, 0xc7],
+    &[3, 1, 0, 0, 0, 0, 0, 9],
+    &[4, 1, 0, 0],
+    &[5, 1],
+    &[6, 0, 0, 0, 0, 0, 0, 9],
+    &[6, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff],
+    &[6, 0, 0, 0, 0xff, 0xff, 0xff, 0xf8, 1, 0, 0, 1],
+    &[6, 0, 0, 0, 0xff, 0xff, 0xff, 0xf0, 16, 0, 0, 1, 0x78, 1],
+    &[150, 1, 0, 0],
+    &[248, 0, 0, 0, 0x80, 0, 0, 7, 9],
+    &[251, 0, 3, 0, 2, 0, 1, 0],
+    &[255, 0, 0, 1],
+];
+
+proptest! {
+    #[test]
+    fn a_client_survives_any_server(bytes in hostile(SERVER_MESSAGES), seed in any::<u64>()) {
+        let bytes = [server_greeting(), bytes].concat();
+        let mut rng = Rng::new(seed);
+        let whole = drive_client(&bytes, &mut || usize::MAX);
+        prop_assert_eq!(&drive_client(&bytes, &mut || 1), &whole);
+        prop_assert_eq!(&drive_client(&bytes, &mut || rng.below(40) as usize), &whole);
+    }
+
+    #[test]
+    fn a_server_survives_any_viewer(bytes in hostile(VIEWER_MESSAGES), seed in any::<u64>()) {
+        let bytes = [viewer_greeting(), bytes].concat();
+        let mut rng = Rng::new(seed);
+        let whole = drive_server(&bytes, &mut || usize::MAX);
+        prop_assert_eq!(&drive_server(&bytes, &mut || 1), &whole);
+        prop_assert_eq!(&drive_server(&bytes, &mut || rng.below(40) as usize), &whole);
+    }
+
+    #[test]
+    fn a_handshake_survives_noise(bytes in prop::collection::vec(any::<u8>(), 0..200), skip in 0usize..40) {
+        let at = |greeting: Vec<u8>| [&greeting[..skip.min(greeting.len())], &bytes].concat();
+        let (as_server, as_viewer) = (at(server_greeting()), at(viewer_greeting()));
+        prop_assert_eq!(drive_client(&as_server, &mut || 1), drive_client(&as_server, &mut || usize::MAX));
+        prop_assert_eq!(drive_server(&as_viewer, &mut || 1), drive_server(&as_viewer, &mut || usize::MAX));
+    }
+}
+
+#[test]
+fn announced_lengths_reserve_nothing() {
+    // Each announces far more than it brings.
+    let greedy: [&[u8]; 7] = [
+        &[1, 0, 0, 0, 0xff, 0xff],
+        &[3, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, b'x'],
+        &[3, 0, 0, 0, 0, 0, 0x03, 0xe8, b'x'],
+        &[3, 0, 0, 0, 0x80, 0, 0, 0, b'x'],
+        &[0, 0, 0, 1, 0, 0, 0, 0, 2, 0, 2, 0, 0xff, 0xff, 0xff, 0x11, b'x'],
+        &[0, 0, 0, 1, 0, 0, 0, 0, 0, 64, 0, 48, 0, 0, 0, 0, b'x'],
+        &[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xfe, 0xcd, 0, 0, 0x10, 0],
+    ];
+    for bytes in greedy {
+        let mut client = client();
+        let bytes = [server_greeting(), bytes.to_vec()].concat();
+        for byte in &bytes {
+            let mut input = &[*byte][..];
+            while client.receive(&mut input).unwrap().is_some() {}
+        }
+        assert!(client.inlet.reserved() <= 128, "{} after {bytes:?}", client.inlet.reserved());
+    }
+}
+
+#[test]
+fn a_bomb_of_zeros_is_not_inflated() {
+    // 16 MiB in 16 kB: under a limit that lets the message through, the text is over it.
+    let limits = Limits { text_bytes: 100_000, ..LIMITS };
+    let mut client = Client::new(ClientConfig { limits, ..ClientConfig::default() });
+    let plain = [&[1, 0, 0, 0][..], &vec![0; 16 << 20]].concat();
+    let mut stream = miniz_oxide::deflate::compress_to_vec_zlib(&plain, 9);
+    assert!(stream.len() < 100_000);
+    let mut bytes = [server_greeting(), vec![3, 0, 0, 0]].concat();
+    bytes.extend((4 + stream.len() as u32).wrapping_neg().to_be_bytes());
+    bytes.extend([16, 0, 0, 1]);
+    bytes.append(&mut stream);
+    let mut input = &bytes[..];
+    let mut last = String::new();
+    while let Some(event) = client.receive(&mut input).unwrap() {
+        last = format!("{event:?}");
+    }
+    assert_eq!(last, "TextDropped { bytes: 16777216 }");
+}
+
+#[test]
+fn a_wrong_password_is_an_error_on_both_sides() {
+    let secure = |password: &[u8]| Security::VncAuth(Password::new(password));
+    let config =
+        ServerConfig { security: secure(b"right"), name: String::new(), width: 1, height: 1, limits: LIMITS };
+    let mut server = Server::new(config, &mut Rng::new(7));
+    let password = Some(Password::new(b"wrong"));
+    let mut client = Client::new(ClientConfig { password, ..ClientConfig::default() });
+    let mut errors = (None, None);
+    for _ in 0..10 {
+        let bytes = server.output().split();
+        errors.0 = errors.0.or(client.receive(&mut &bytes[..]).err());
+        let bytes = client.output().split();
+        errors.1 = errors.1.or(server.receive(&mut &bytes[..]).err());
+    }
+    let wrong = Some(Error::Authentication("wrong password".to_owned()));
+    assert_eq!(errors, (wrong.clone(), wrong));
+}
