@@ -18,13 +18,13 @@ fn alone(link: Link, seed: u64) -> (Report, World) {
     let mut world = World::new(link, seed);
     world.add(Algorithm::Bbr);
     world.run(secs(4));
-    (world.run(secs(30)), world)
+    (world.run(secs(15)), world)
 }
 
 #[test]
 fn random_loss_costs_little() {
     for (loss, least) in [(0.0, 0.95), (0.005, 0.94), (0.01, 0.93)] {
-        for seed in 0..3 {
+        for seed in 0..2 {
             let (report, world) = alone(Link { loss, ..FAR }, seed);
             assert!(report.utilisation() > least, "seed {seed}: {report:?}\n{}", world.describe(0));
         }
@@ -59,10 +59,11 @@ fn shallow_buffers_are_filled_gently() {
 
 #[test]
 fn two_flows_share() {
-    for link in [FAR, NEAR, Link { queue: 125_000, ..FAR }] {
+    let mid = Link { bits_per_second: 20_000_000, rtt: Duration::from_millis(50), queue: 125_000, loss: 0.0 };
+    for link in [NEAR, mid, Link { queue: 25_000, ..mid }] {
         // One pair may be away from its balance for many cycles of probing; several are not.
         let mut sums = [0.0, 0.0];
-        for seed in 0..4 {
+        for seed in 0..3 {
             let mut world = World::new(link, seed);
             world.add(Algorithm::Bbr);
             world.run(Duration::from_millis(3000 + 77 * seed));
