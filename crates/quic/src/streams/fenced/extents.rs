@@ -106,6 +106,7 @@ impl Extents {
     }
 
     /// Bytes of memory for data.
+    #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
         let held = |extent: &Extent| match extent {
             Extent::Done { .. } => 0,
@@ -116,6 +117,7 @@ impl Extents {
     }
 
     /// Entries of any kind.
+    #[cfg(test)]
     pub(super) fn entries(&self) -> usize {
         let pieces = |extent: &Extent| match extent {
             Extent::Open(partial) => partial.pieces(),
@@ -140,7 +142,7 @@ impl Extents {
                 self.fences.claim(arrival.fence, first.end).map_err(conflict)?;
                 let starts = spans.clone().flatten().skip(1).map(|span| span.start);
                 let run = (second.start, last.start, last.end);
-                self.fences.claim_each(run, starts).map_err(conflict)?;
+                self.fences.claim_each(run, &starts).map_err(conflict)?;
             }
             _ => self.fences.claim(arrival.fence, last.end).map_err(conflict)?,
         }

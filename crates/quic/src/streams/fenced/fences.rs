@@ -53,14 +53,14 @@ impl Fences {
     pub(super) fn claim_each(
         &mut self,
         (first, last, reach): (u64, u64, u64),
-        boundaries: impl Iterator<Item = u64> + Clone,
+        boundaries: &(impl Iterator<Item = u64> + Clone),
     ) -> Result<(), Conflict> {
         let mut key = first;
         let mut run = (last, reach);
         if let Some((&k, &zone)) = self.0.range(..first).next_back() {
             if zone.last >= first {
                 // Two EACH frames that overlap: one run of fences.
-                agree((k, zone), (first, last, reach), boundaries.clone())?;
+                agree((k, zone), (first, last, reach), boundaries)?;
                 key = k;
                 run = later(run, (zone.last, zone.reach));
             } else if zone.reach > first {
@@ -68,7 +68,7 @@ impl Fences {
             }
         }
         for (&k, &zone) in self.0.range(first..reach) {
-            agree((k, zone), (first, last, reach), boundaries.clone())?;
+            agree((k, zone), (first, last, reach), boundaries)?;
         }
         while let Some((&k, &zone)) = self.0.range(key..reach).next() {
             run = later(run, (zone.last, zone.reach));
@@ -90,6 +90,7 @@ impl Fences {
         }
     }
 
+    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -99,7 +100,7 @@ impl Fences {
 fn agree(
     (key, zone): (u64, Zone),
     (first, last, reach): (u64, u64, u64),
-    boundaries: impl Iterator<Item = u64> + Clone,
+    boundaries: &(impl Iterator<Item = u64> + Clone),
 ) -> Result<(), Conflict> {
     let is_boundary = |at: u64| boundaries.clone().any(|b| b == at);
     let begins = key < first || is_boundary(key);

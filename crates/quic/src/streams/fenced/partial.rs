@@ -44,11 +44,13 @@ impl Partial {
     }
 
     /// Bytes of memory for data.
+    #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
         self.head.len() + self.rest.values().map(Vec::len).sum::<usize>()
     }
 
     /// Pieces that are kept apart.
+    #[cfg(test)]
     pub(super) fn pieces(&self) -> usize {
         1 + self.rest.len()
     }

@@ -70,12 +70,14 @@ impl Plain {
         self.open = None;
     }
 
+    #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
         self.pieces.values().map(Vec::len).sum::<usize>()
             + self.prefix.len()
             + self.open.as_ref().map_or(0, |open| open.held_bytes())
     }
 
+    #[cfg(test)]
     pub(super) fn entries(&self) -> usize {
         self.got.len() + self.pieces.len() + usize::from(self.open.is_some())
     }

@@ -280,12 +280,14 @@ impl Receiver {
     }
 
     /// Bytes of data in memory.
+    #[cfg(test)]
     pub(crate) fn held_bytes(&self) -> usize {
         let runs = self.ready.iter().chain(self.held.values());
         runs.map(Run::held_bytes).sum::<usize>() + self.extents.held_bytes() + self.plain.held_bytes()
     }
 
     /// Entries that data are kept in: at most a few for each frame that arrived above a hole.
+    #[cfg(test)]
     pub(crate) fn entries(&self) -> usize {
         self.ready.len() + self.held.len() + self.extents.entries() + self.plain.entries()
     }

@@ -1,16 +1,14 @@
+mod fill;
+
 use std::collections::VecDeque;
-use std::ops::Range;
 
 use bytes::Bytes;
 use quickset_base::{Duration, Time};
 use quickset_wire::StreamId;
-use quickset_wire::frame::{
-    FencedHeader, Frame, fenced_header, fenced_header_size, stream_header, stream_header_size,
-};
 
 use super::queue::{Deadlines, Flight, Record, Ring, State};
 use crate::room::{View, Want};
-use crate::token::{Key, Token};
+use crate::token::Key;
 use crate::tx::Writer;
 
 /// The sending half of a stream of records.
@@ -114,17 +112,6 @@ enum Fin {
     Sent,
     Lost,
     Acked,
-}
-
-/// The data of one frame: where they lie, and what the header says of them.
-#[derive(Debug)]
-struct Plan {
-    /// The record that they begin in.
-    first: usize,
-    range: Range<u64>,
-    start: bool,
-    each: bool,
-    fence: u64,
 }
 
 impl Sender {
@@ -424,18 +411,6 @@ impl Sender {
         Some(self.position + if self.fits_packet(next, self.position) { next.size } else { self.least(next) })
     }
 
-    /// FS-18: a record that fits a packet of its own is not split when it is first sent.
-    fn fits_packet(&self, next: &Record, at: u64) -> bool {
-        let fenced = self.fences.begun != Some(next.segment);
-        let distance = if fenced { 0 } else { at - self.fences.at };
-        next.size + self.header_size(at, distance, next.size) as u64 <= self.packet
-    }
-
-    /// The least that is sent at first of a record that no packet holds.
-    fn least(&self, next: &Record) -> u64 {
-        next.prefix as u64 + (self.packet / 4).min(MIN_CUT)
-    }
-
     /// True when FIN may be sent: everything before it was sent or given up.
     fn can_end(&self, limit: u64) -> bool {
         self.ring.begun == self.ring.len() && self.is_whole() && self.position <= limit
@@ -448,223 +423,6 @@ impl Sender {
 
     fn is_lost(&self, index: usize) -> bool {
         self.mode == Mode::Frames && self.flight.lost.touches(self.ring.get(index).range())
-    }
-
-    fn write_abandons(&mut self, w: &mut Writer<'_>, limit: u64) {
-        while let Some(range) = self.flight.next_abandon(limit) {
-            let frame = Frame::Abandon { id: self.id, offset: range.start, len: range.end - range.start };
-            if !w.put(&frame, Token::Abandon { key: self.key, offset: range.start }) {
-                return;
-            }
-            self.highest = self.highest.max(range.end);
-            self.flight.abandon_sent(range);
-        }
-    }
-
-    fn write_lost(&mut self, w: &mut Writer<'_>) {
-        while let Some(range) = self.flight.lost.first() {
-            let Some(plan) = self.plan_resend(range, w.room()) else { return };
-            self.flight.lost.remove(plan.range.clone());
-            self.write_frame(&plan, w);
-        }
-    }
-
-    fn write_new(&mut self, w: &mut Writer<'_>, limit: u64) {
-        while self.may_begin() {
-            self.skip_dropped();
-            let plan = if self.is_whole() {
-                self.plan_new(limit, w.room())
-            } else {
-                self.plan_rest(limit, w.room())
-            };
-            let Some(plan) = plan else { return };
-            self.position = plan.range.end;
-            self.highest = self.highest.max(self.position);
-            self.write_frame(&plan, w);
-        }
-    }
-
-    /// A frame without data, to open the stream or to end it.
-    fn write_empty(&mut self, w: &mut Writer<'_>, limit: u64) {
-        let fin = matches!(self.ending.fin, Fin::Wanted | Fin::Lost) && self.can_end(limit);
-        let open = self.ending.open && self.position == 0;
-        if !fin && !open {
-            return;
-        }
-        let plan = Plan {
-            first: self.ring.begun,
-            range: self.position..self.position,
-            start: false,
-            each: false,
-            fence: self.fences.at,
-        };
-        if self.header_size(self.position, self.position - self.fences.at, 0) <= w.room() {
-            self.write_frame(&plan, w);
-        }
-    }
-
-    fn write_frame(&mut self, plan: &Plan, w: &mut Writer<'_>) {
-        let Range { start: offset, end } = plan.range;
-        let len = (end - offset) as usize;
-        // FS-58: at the end of the last record only, and `can_end` says that it is the last.
-        let fin = matches!(self.ending.fin, Fin::Wanted | Fin::Lost)
-            && end == self.position
-            && self.can_end(end.max(self.highest));
-        match self.mode {
-            Mode::Frames => {
-                let distance = offset - plan.fence;
-                let header =
-                    FencedHeader { id: self.id, offset, distance, start: plan.start, each: plan.each, fin };
-                fenced_header(w.bytes(), &header, len);
-            }
-            Mode::Plain => stream_header(w.bytes(), self.id, offset, fin, Some(len)),
-        }
-        let mut index = plan.first;
-        while index < self.ring.begun && self.ring.get(index).offset < end {
-            let record = self.ring.get(index);
-            if record.end() > offset && record.size > 0 {
-                record.write(plan.range.clone(), w.bytes());
-            }
-            index += 1;
-        }
-        w.record(Token::Fenced { key: self.key, offset, len: len as u32, fin }, true);
-        self.ending.open = false;
-        if fin {
-            self.ending.fin = Fin::Sent;
-            self.highest = self.highest.max(end);
-        }
-    }
-
-    /// Whole records not begun, and the first part of one that no packet can hold.
-    fn plan_new(&mut self, limit: u64, room: usize) -> Option<Plan> {
-        let next = self.ring.next()?;
-        let offset = self.position;
-        let fence = if self.fences.begun == Some(next.segment) { self.fences.at } else { offset };
-        let mut plan =
-            Plan { first: self.ring.begun, range: offset..offset, start: true, each: false, fence };
-        let mut count = 0;
-        while self.ring.begun < self.ring.len() {
-            let at = plan.range.end;
-            self.ring.skip_dropped(at, self.fences.at);
-            let Some(record) = self.ring.next() else { break };
-            let fenced = self.fences.begun != Some(record.segment);
-            // FS-23, FS-24: all boundaries strictly inside a frame are fences, or none is.
-            if count > 1 && fenced != plan.each && self.mode == Mode::Frames {
-                break;
-            }
-            let size = record.size;
-            let len = at + size - offset;
-            let fits = len + self.header_size(offset, offset - fence, len) as u64 <= room as u64;
-            let end = if fits && at + size <= limit {
-                at + size
-            } else if self.fits_packet(record, at) {
-                break;
-            } else {
-                let least = at + self.least(record);
-                let cut = self.cut(offset..limit.min(at + size), fence, room);
-                let Some(end) = cut.filter(|&end| end >= least) else { break };
-                end
-            };
-            if count == 1 {
-                plan.each = fenced && self.mode == Mode::Frames;
-            }
-            self.begin(at);
-            plan.range.end = end;
-            count += 1;
-            if end < at + size {
-                break;
-            }
-        }
-        (count > 0).then_some(plan)
-    }
-
-    /// The next part of the record begun last.
-    fn plan_rest(&self, limit: u64, room: usize) -> Option<Plan> {
-        let last = self.ring.last_begun()?;
-        let end = self.cut(self.position..last.end().min(limit), last.fence, room)?;
-        Some(Plan {
-            first: self.ring.begun - 1,
-            range: self.position..end,
-            start: false,
-            each: false,
-            fence: last.fence,
-        })
-    }
-
-    /// The first part of what was lost, with the offsets, bytes and fences that it had (FS-20).
-    fn plan_resend(&self, lost: Range<u64>, room: usize) -> Option<Plan> {
-        let first = self.ring.at(lost.start);
-        let record = self.ring.get(first);
-        let fence = record.fence;
-        let start = record.offset == lost.start;
-        let mut plan = Plan { first, range: lost.start..lost.start, start, each: false, fence };
-        if !start {
-            plan.range.end = self.cut(lost.start..record.end().min(lost.end), fence, room)?;
-            return Some(plan);
-        }
-        let whole = self.cut(lost, fence, room)?;
-        let mut count = 0;
-        let mut before = fence;
-        for index in first..self.ring.begun {
-            let record = self.ring.get(index);
-            if record.size == 0 {
-                continue;
-            }
-            let fenced = record.fence != before;
-            if count > 1 && fenced != plan.each && self.mode == Mode::Frames {
-                break;
-            }
-            let end = record.end().min(whole);
-            // FS-16: not inside a prefix; and a packet's last few bytes are not worth a frame.
-            if end < record.end().min(record.offset + record.prefix as u64 + 1) {
-                break;
-            }
-            if count == 1 {
-                plan.each = fenced && self.mode == Mode::Frames;
-            }
-            plan.range.end = end;
-            before = record.fence;
-            count += 1;
-            if end == whole {
-                break;
-            }
-        }
-        (count > 0).then_some(plan)
-    }
-
-    /// Where a frame of `range` must end that has `room`, header included; `None` when it is not worth it.
-    fn cut(&self, range: Range<u64>, fence: u64, room: usize) -> Option<u64> {
-        let want = range.end.saturating_sub(range.start);
-        let header = self.header_size(range.start, range.start - fence, room as u64);
-        let most = room.saturating_sub(header) as u64;
-        let len = want.min(most);
-        (len > 0 && len >= want.min((self.packet / 4).min(MIN_CUT))).then_some(range.start + len)
-    }
-
-    /// Gives the next record its offset, and places the fence before it if it begins a segment (FS-22).
-    fn begin(&mut self, offset: u64) {
-        let index = self.ring.begun;
-        let record = self.ring.get_mut(index);
-        if self.fences.begun != Some(record.segment) {
-            self.fences.begun = Some(record.segment);
-            self.fences.at = offset;
-        }
-        record.offset = offset;
-        record.fence = self.fences.at;
-        record.state = State::Begun;
-        self.ring.begun += 1;
-    }
-
-    /// Bytes of the header of a frame with `len` bytes.
-    fn header_size(&self, offset: u64, distance: u64, len: u64) -> usize {
-        match self.mode {
-            Mode::Frames => {
-                let (start, each, fin) = (false, false, false);
-                let header = FencedHeader { id: self.id, offset, distance, start, each, fin };
-                fenced_header_size(&header, len as usize)
-            }
-            Mode::Plain => stream_header_size(self.id, offset, Some(len as usize)),
-        }
     }
 
     fn drop_unsent(&mut self, index: usize) {
@@ -712,9 +470,6 @@ impl Sender {
         }
     }
 }
-
-/// A packet's last bytes are not begun on for less data of a record than this.
-const MIN_CUT: u64 = 64;
 
 /// New bytes wait while more acknowledged runs than this lie above a hole: half of what the peer takes (FS-41).
 const MAX_ACKED_RUNS: usize = 512;
