@@ -194,7 +194,7 @@ impl Connection {
             return;
         }
         self.keys.on_time(now, pto);
-        // streams.on_time
+        self.streams.on_time(&self.view());
         self.on_loss_time();
     }
 
@@ -211,7 +211,7 @@ impl Connection {
             self.acks[Space::Data.index()].deadline(),
             self.outbox.paced_until.map(|t| (t, Reason::Pacing)),
             self.keys.deadline(pto),
-            // streams.deadline
+            self.streams.deadline(),
         ];
         rooms.into_iter().flatten().min_by_key(|(t, _)| *t)
     }
