@@ -130,7 +130,7 @@ impl Connection {
             self.outbox.signals.push_back(Signal::NeedCids(wanted));
         }
         let mtu = usize::try_from(params.max_udp_payload_size).unwrap_or(usize::MAX);
-        self.path.mtu = self.path.mtu.min(mtu);
+        self.path.limit_mtu(mtu);
         self.recovery.set_peer(params.max_ack_delay);
         self.lifecycle.set_idle_timeout(self.config.idle_timeout, params.max_idle_timeout, self.pto());
         self.streams.set_peer(&params);

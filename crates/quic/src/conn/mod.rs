@@ -227,7 +227,8 @@ impl Connection {
         if !self.lifecycle.is_open() {
             return;
         }
-        self.path.check(&self.view());
+        self.path.check();
+        self.acks.iter().for_each(Acks::check);
         self.cids.check();
         self.streams.check();
         self.recovery.check();

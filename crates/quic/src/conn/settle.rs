@@ -35,7 +35,9 @@ impl Connection {
             Outcome::Probe(space) => {
                 // RFC 9002 §6.2.4: two probes, of what is oldest, or else of anything.
                 self.outbox.probes[space.index()] = 2;
-                self.recovery.probe_tokens(space, &mut settled.lost);
+                for _ in 0..2 {
+                    self.recovery.probe_tokens(space, &mut settled.lost);
+                }
                 self.stats.ptos += 1;
             }
         }

@@ -13,7 +13,7 @@ use quickset_base::{Path as Address, Time};
 use quickset_wire::frame::Frame;
 
 use crate::cc::{self, Congestion, Pacer};
-use crate::room::{View, Want};
+use crate::room::Want;
 use crate::token::Token;
 use crate::tx::Writer;
 
@@ -48,13 +48,17 @@ impl Path {
         }
     }
 
+    /// The peer takes no larger UDP payloads than this.
+    pub(crate) fn limit_mtu(&mut self, limit: usize) {
+        if limit < self.mtu {
+            self.mtu = limit;
+            self.pacer.set_mtu(limit as u64);
+        }
+    }
+
     /// The peer's address is known to be its own.
     pub(crate) fn validate(&mut self) {
         self.validated = true;
-    }
-
-    pub(crate) fn is_validated(&self) -> bool {
-        self.validated
     }
 
     /// A datagram came from the peer's address, whether or not it could be read.
@@ -97,12 +101,8 @@ impl Path {
         }
     }
 
-    /// Bytes that congestion control lets leave now.
-    pub(crate) fn window_left(&self, in_flight: u64) -> u64 {
-        self.congestion.control().window.saturating_sub(in_flight)
-    }
-
-    pub(crate) fn check(&self, _view: &View) {
+    #[cfg(test)]
+    pub(crate) fn check(&self) {
         debug_assert!(self.responses.len() <= MAX_RESPONSES);
         debug_assert!(self.validated || self.sent <= 3 * self.received, "amplification limit broken: {self:?}");
     }

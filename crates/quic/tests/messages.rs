@@ -1,0 +1,165 @@
+//! Fenced streams between two connections, in virtual time.
+
+mod common;
+
+use bytes::Bytes;
+use common::Setup;
+use quickset_base::{Duration, Time};
+use quickset_quic::{Algorithm, Dir, Event, Message, Outcome, StreamEvent, StreamId};
+
+const LOSSY: &str = "rate=100mbit delay=50ms queue=9MB loss=1%";
+
+/// What the server got, in order.
+fn collect(pair: &mut common::Pair, id: StreamId) -> Vec<Message> {
+    let (key, now) = (pair.server_key(), pair.world.now());
+    let connection = pair.server_mut().connection(key);
+    std::iter::from_fn(|| connection.next_message(now, id).ok().flatten()).collect()
+}
+
+fn numbered(update: u32, n: u32, len: usize) -> Bytes {
+    let mut bytes = vec![0; len.max(8)];
+    bytes[..4].copy_from_slice(&update.to_be_bytes());
+    bytes[4..8].copy_from_slice(&n.to_be_bytes());
+    bytes.into()
+}
+
+fn number(message: &Message) -> (u32, u32) {
+    let field = |at| u32::from_be_bytes(message.payload[at..at + 4].try_into().expect("four bytes"));
+    (field(0), field(4))
+}
+
+/// Runs a stream of 40 updates of 100 messages, 10 updates a second, and returns what the server took.
+fn screen(setup: &Setup, ordered: bool, fences: bool) -> Vec<Message> {
+    let mut pair = setup.connected();
+    let key = pair.key;
+    let id = pair.client_mut().connection(key).open_messages(Dir::Uni).expect("a stream");
+    pair.client_mut().connection(key).set_ordered(id, ordered).expect("a message stream");
+    let mut got = Vec::new();
+    for update in 0..40 {
+        let now = pair.world.now();
+        let connection = pair.client_mut().connection(key);
+        for n in 0..100 {
+            connection.send(now, id, numbered(update, n, 1100), None).expect("room");
+        }
+        if fences {
+            connection.fence(id).expect("a message stream");
+        }
+        for _ in 0..20 {
+            pair.pass(Duration::from_millis(5));
+            got.extend(collect(&mut pair, id));
+        }
+    }
+    for _ in 0..200 {
+        pair.pass(Duration::from_millis(10));
+        got.extend(collect(&mut pair, id));
+    }
+    assert_eq!(got.len(), 4000, "seed {}", setup.seed);
+    got
+}
+
+fn setup(seed: u64) -> Setup {
+    Setup::new(seed, LOSSY).transport(|t| {
+        t.mtu = 1472;
+        t.congestion = Algorithm::Bbr;
+    })
+}
+
+#[test]
+fn fences_hold_back_less_than_total_order_and_nothing_crosses_them() {
+    for seed in quickset_sim::seeds(0..5) {
+        let blocked = |messages: &[Message]| {
+            let late = messages.iter().filter(|m| m.blocked() > Duration::from_millis(1)).count();
+            late as f64 / messages.len() as f64
+        };
+        let total = screen(&setup(seed), true, false);
+        let order: Vec<_> = total.iter().map(number).collect();
+        assert!(order.is_sorted(), "seed {seed}: total order");
+
+        let fenced = screen(&setup(seed), false, true);
+        let updates: Vec<_> = fenced.iter().map(|m| number(m).0).collect();
+        assert!(updates.is_sorted(), "seed {seed}: a message crossed a fence");
+        let inside: Vec<_> = fenced.iter().map(number).collect();
+        assert!(!inside.is_sorted(), "seed {seed}: with losses something overtakes");
+
+        let free = screen(&setup(seed), false, false);
+        assert!(free.iter().all(|m| m.blocked().is_zero()), "seed {seed}: without fences nothing waits");
+        assert!(
+            blocked(&fenced) < blocked(&total),
+            "seed {seed}: fenced {} total {}",
+            blocked(&fenced),
+            blocked(&total)
+        );
+    }
+}
+
+#[test]
+fn without_the_extension_messages_arrive_in_order_by_plain_streams() {
+    for (client, server) in [(None, Some(65_536)), (Some(65_536), None), (None, None)] {
+        let mut setup = setup(3);
+        setup.client.fenced_streams = client;
+        setup.server.fenced_streams = server;
+        let mut pair = setup.connected();
+        let key = pair.key;
+        assert!(!pair.client_mut().connection(key).has_fenced_streams());
+        let id = pair.client_mut().connection(key).open_messages(Dir::Uni).expect("a stream");
+        let now = pair.world.now();
+        for n in 0..300 {
+            let connection = pair.client_mut().connection(key);
+            connection.send(now, id, numbered(0, n, 1000), None).expect("room");
+            if n % 50 == 49 {
+                connection.fence(id).expect("a message stream");
+            }
+        }
+        // The application protocol says that the stream holds messages.
+        let server_key = pair.server_key();
+        pair.world.node_mut(pair.server).lazy = true;
+        pair.until("opened", |p| p.server().events.contains(&Event::Stream(StreamEvent::Opened(Dir::Uni))));
+        pair.server_mut().connection(server_key).as_messages(id).expect("nothing was read");
+        let mut got = Vec::new();
+        for _ in 0..300 {
+            pair.pass(Duration::from_millis(10));
+            got.extend(collect(&mut pair, id));
+        }
+        let order: Vec<_> = got.iter().map(|m| number(m).1).collect();
+        assert_eq!(order, (0..300).collect::<Vec<_>>(), "{client:?} {server:?}");
+    }
+}
+
+#[test]
+fn a_deadline_abandons_what_comes_too_late_and_says_so() {
+    // 2 Mbit/s and twice as much to send: half of it cannot make 200 ms.
+    let mut pair = Setup::new(9, "rate=2mbit delay=30ms queue=30kB loss=1%").connected();
+    let key = pair.key;
+    let id = pair.client_mut().connection(key).open_messages(Dir::Uni).expect("a stream");
+    let mut tickets = Vec::new();
+    let mut sent_at = Vec::new();
+    let mut got = Vec::new();
+    for n in 0..500u32 {
+        let now = pair.world.now();
+        let deadline = Some(now + Duration::from_millis(200));
+        let connection = pair.client_mut().connection(key);
+        tickets.push(connection.send(now, id, numbered(0, n, 2000), deadline).expect("room"));
+        sent_at.push(now);
+        pair.pass(Duration::from_millis(4));
+        got.extend(collect(&mut pair, id));
+    }
+    for _ in 0..500 {
+        pair.pass(Duration::from_millis(10));
+        got.extend(collect(&mut pair, id));
+    }
+    let connection = pair.client_mut().connection(key);
+    let outcomes: std::collections::BTreeMap<_, _> = std::iter::from_fn(|| connection.next_outcome(id)).collect();
+    assert_eq!(outcomes.len(), 500, "each message has its outcome");
+    let abandoned = outcomes.values().filter(|o| **o == Outcome::Abandoned).count();
+    assert!(abandoned > 150 && abandoned < 400, "{abandoned} of 500 abandoned");
+    // What is said to be delivered was; what was abandoned may have been ("not known to have arrived").
+    let arrived: std::collections::BTreeSet<u32> = got.iter().map(|m| number(m).1).collect();
+    for (n, ticket) in (0..).zip(&tickets) {
+        if outcomes[ticket] == Outcome::Delivered {
+            assert!(arrived.contains(&n), "message {n} is said to be delivered");
+        }
+    }
+    let late = got.iter().filter(|m| m.completed - sent_at[number(m).1 as usize] > Duration::from_millis(260)).count();
+    assert!(late * 20 < got.len(), "{late} of {} came long after their deadline", got.len());
+    assert!(pair.world.now() > Time::ZERO);
+}
