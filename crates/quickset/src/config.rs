@@ -1,0 +1,246 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quickset_quic::{RetryPolicy, TransportConfig};
+
+use crate::trust::KeyHolder;
+use crate::{Identity, Trust};
+
+/// How an endpoint takes connections.
+#[derive(Clone)]
+pub struct ServerConfig {
+    identity: Identity,
+    alpn: Vec<Vec<u8>>,
+    clients: ClientAuth,
+    key_log: bool,
+    transport: Arc<TransportConfig>,
+    max_connections: usize,
+    retry: RetryPolicy,
+}
+
+/// How connections to servers are made. To be kept: a later connection with the same configuration resumes the
+/// TLS session of an earlier one.
+#[derive(Clone)]
+pub struct ClientConfig {
+    trust: Trust,
+    identity: Option<Identity>,
+    alpn: Vec<Vec<u8>>,
+    key_log: bool,
+    quic: quickset_quic::ClientConfig,
+}
+
+/// Whether clients prove who they are. What they prove is not judged here: the application does, by
+/// [`Peer::fingerprint`](crate::Peer::fingerprint).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientAuth {
+    /// They are not asked.
+    #[default]
+    None,
+    /// They are asked, and may have nothing to show.
+    Optional,
+    /// Without a certificate there is no connection.
+    Mandatory,
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum ConfigError {
+    /// RFC 9001 §8.1: QUIC needs an application protocol.
+    #[error("name at least one application protocol, such as \"chat/1\"")]
+    NoProtocol,
+    /// RFC 7301 §3.1.
+    #[error("the name of an application protocol has 1 to 255 bytes")]
+    BadProtocol,
+}
+
+impl ServerConfig {
+    /// A server that proves to be `identity` and speaks the application protocols `alpn`, the best first.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn new(identity: Identity, alpn: &[&str]) -> Result<Self, ConfigError> {
+        Ok(Self {
+            identity,
+            alpn: protocols(alpn)?,
+            clients: ClientAuth::None,
+            key_log: false,
+            transport: Arc::default(),
+            max_connections: 10_000,
+            retry: RetryPolicy::WhenBusy(1000),
+        })
+    }
+
+    /// How its connections behave.
+    #[must_use]
+    pub fn with_transport(mut self, transport: TransportConfig) -> Self {
+        self.transport = Arc::new(transport);
+        self
+    }
+
+    /// Whether clients prove who they are; they do not unless told.
+    #[must_use]
+    pub fn with_client_auth(mut self, clients: ClientAuth) -> Self {
+        self.clients = clients;
+        self
+    }
+
+    /// Connections at most, 10,000 unless told; further clients are refused.
+    #[must_use]
+    pub fn with_max_connections(mut self, max: usize) -> Self {
+        self.max_connections = max;
+        self
+    }
+
+    /// When clients must prove their address before anything is kept for them; unless told, when 1,000 handshakes
+    /// are under way.
+    #[must_use]
+    pub fn with_retry(mut self, retry: RetryPolicy) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Appends the secrets of connections to the file that the environment variable `SSLKEYLOGFILE` names, for
+    /// analysers. Who reads the file reads the connections.
+    #[must_use]
+    pub fn with_key_log(mut self) -> Self {
+        self.key_log = true;
+        self
+    }
+
+    /// Who the server is.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    pub(crate) fn quic(&self) -> quickset_quic::ServerConfig {
+        let builder = rustls::ServerConfig::builder_with_provider(crate::identity::provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .expect("the provider has TLS 1.3");
+        let builder = match self.clients {
+            ClientAuth::None => builder.with_no_client_auth(),
+            ClientAuth::Optional => builder.with_client_cert_verifier(KeyHolder::of_clients(false)),
+            ClientAuth::Mandatory => builder.with_client_cert_verifier(KeyHolder::of_clients(true)),
+        };
+        let mut tls = builder.with_cert_resolver(self.identity.resolver());
+        tls.alpn_protocols.clone_from(&self.alpn);
+        let crypto = quickset_tls::Server::new(Arc::new(tls)).expect("protocols were checked in new");
+        let crypto = if self.key_log { crypto.with_key_log() } else { crypto };
+        quickset_quic::ServerConfig {
+            crypto: Arc::new(crypto),
+            transport: self.transport.clone(),
+            max_connections: self.max_connections,
+            retry: self.retry,
+            retry_token_lifetime: Duration::from_secs(15),
+            token_lifetime: Duration::from_secs(14 * 24 * 3600),
+        }
+    }
+}
+
+impl ClientConfig {
+    /// A client that believes servers by `trust` and offers the application protocols `alpn`, the best first.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn new(trust: Trust, alpn: &[&str]) -> Result<Self, ConfigError> {
+        let alpn = protocols(alpn)?;
+        let quic = quic_client(&trust, None, &alpn, false);
+        Ok(Self { trust, identity: None, alpn, key_log: false, quic })
+    }
+
+    /// How its connections behave.
+    #[must_use]
+    pub fn with_transport(mut self, transport: TransportConfig) -> Self {
+        self.quic.transport = Arc::new(transport);
+        self
+    }
+
+    /// Proves to be `identity` when the server asks.
+    #[must_use]
+    pub fn with_identity(mut self, identity: Identity) -> Self {
+        self.identity = Some(identity);
+        self.renew()
+    }
+
+    /// See [`ServerConfig::with_key_log`].
+    #[must_use]
+    pub fn with_key_log(mut self) -> Self {
+        self.key_log = true;
+        self.renew()
+    }
+
+    fn renew(mut self) -> Self {
+        self.quic.crypto = quic_client(&self.trust, self.identity.as_ref(), &self.alpn, self.key_log).crypto;
+        self
+    }
+
+    pub(crate) fn quic(&self) -> &quickset_quic::ClientConfig {
+        &self.quic
+    }
+}
+
+fn quic_client(
+    trust: &Trust,
+    identity: Option<&Identity>,
+    alpn: &[Vec<u8>],
+    key_log: bool,
+) -> quickset_quic::ClientConfig {
+    let builder = trust.client();
+    let mut tls = match identity {
+        Some(identity) => builder.with_client_cert_resolver(identity.resolver()),
+        None => builder.with_no_client_auth(),
+    };
+    tls.alpn_protocols = alpn.to_vec();
+    let crypto = quickset_tls::Client::new(Arc::new(tls)).expect("protocols were checked in new");
+    let crypto = if key_log { crypto.with_key_log() } else { crypto };
+    quickset_quic::ClientConfig { crypto: Arc::new(crypto), transport: Arc::default() }
+}
+
+fn protocols(alpn: &[&str]) -> Result<Vec<Vec<u8>>, ConfigError> {
+    if alpn.is_empty() {
+        return Err(ConfigError::NoProtocol);
+    }
+    if alpn.iter().any(|name| name.is_empty() || name.len() > 255) {
+        return Err(ConfigError::BadProtocol);
+    }
+    Ok(alpn.iter().map(|name| name.as_bytes().to_vec()).collect())
+}
+
+impl fmt::Debug for ServerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerConfig")
+            .field("identity", &self.identity)
+            .field("clients", &self.clients)
+            .field("transport", &self.transport)
+            .field("max_connections", &self.max_connections)
+            .field("retry", &self.retry)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ClientConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientConfig")
+            .field("trust", &self.trust)
+            .field("identity", &self.identity)
+            .field("transport", &self.quic.transport)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_application_protocol_is_needed() {
+        assert_eq!(ClientConfig::new(Trust::insecure(), &[]).err(), Some(ConfigError::NoProtocol));
+        let long = "x".repeat(256);
+        for bad in ["", &long] {
+            assert_eq!(
+                ClientConfig::new(Trust::insecure(), &["a", bad]).err(),
+                Some(ConfigError::BadProtocol)
+            );
+        }
+    }
+}

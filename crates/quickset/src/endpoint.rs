@@ -1,0 +1,155 @@
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quickset_net::{ConnectError, Connection, Counters, SocketConfig};
+use quickset_quic::EndpointConfig;
+use quickset_tls::{EndpointSecrets, PeerCertificates};
+
+use crate::{ClientConfig, Fingerprint, ServerConfig};
+
+/// A UDP socket with any number of connections. Clones are handles of the same one.
+///
+/// It takes connections when it has the configuration of a server, and begins them in either case. A task of
+/// the tokio runtime in which it was made drives it, until the last handle is gone and the last connection
+/// has ended. All futures may be dropped at any point.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    net: quickset_net::Endpoint,
+}
+
+/// Who the peer of a connection proved to be.
+pub trait Peer {
+    /// Its chain of certificates, its own first; `None` when it showed none.
+    fn certificates(&self) -> Option<PeerCertificates>;
+
+    /// What its key is known by; `None` when it showed no certificate.
+    fn fingerprint(&self) -> Option<Fingerprint>;
+}
+
+impl Endpoint {
+    /// An endpoint that takes connections on `address`. Port 0 picks a free one: see
+    /// [`local_addr`](Self::local_addr). `[::]` takes IPv4 as well, where the system lets it.
+    ///
+    /// # Errors
+    /// When the socket cannot be bound, or the system has no entropy.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with timers and I/O.
+    pub fn server(address: SocketAddr, config: &ServerConfig) -> io::Result<Self> {
+        Self::bind(address, &SocketConfig::default(), Some(config))
+    }
+
+    /// An endpoint that only begins connections, on any port of all addresses.
+    ///
+    /// # Errors
+    /// See [`server`](Self::server).
+    ///
+    /// # Panics
+    /// See [`server`](Self::server).
+    pub fn client() -> io::Result<Self> {
+        Ok(Self { net: quickset_net::Endpoint::client(endpoint_config()?)? })
+    }
+
+    /// An endpoint on `address`, with a say in how its socket is used; it takes connections with `server` only.
+    ///
+    /// # Errors
+    /// See [`server`](Self::server).
+    ///
+    /// # Panics
+    /// See [`server`](Self::server).
+    pub fn bind(
+        address: SocketAddr,
+        socket: &SocketConfig,
+        server: Option<&ServerConfig>,
+    ) -> io::Result<Self> {
+        let server = server.map(ServerConfig::quic);
+        Ok(Self { net: quickset_net::Endpoint::bind(address, socket, endpoint_config()?, server)? })
+    }
+
+    /// An endpoint on a socket that is bound already.
+    ///
+    /// # Errors
+    /// See [`server`](Self::server).
+    ///
+    /// # Panics
+    /// See [`server`](Self::server).
+    pub fn with_socket(
+        bound: std::net::UdpSocket,
+        socket: &SocketConfig,
+        server: Option<&ServerConfig>,
+    ) -> io::Result<Self> {
+        let server = server.map(ServerConfig::quic);
+        Ok(Self { net: quickset_net::Endpoint::with_socket(bound, socket, endpoint_config()?, server)? })
+    }
+
+    /// The address of the socket.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.net.local_addr()
+    }
+
+    /// Connects to the server at `address`. `name` is what its certificate is checked against, a host name or
+    /// an address; with a pinned key it is only told to the server. Dropping the future gives the attempt up.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub async fn connect(
+        &self,
+        address: SocketAddr,
+        name: &str,
+        config: &ClientConfig,
+    ) -> Result<Connection, ConnectError> {
+        self.net.connect(address, name, config.quic()).await
+    }
+
+    /// The next connection of a client, its handshake complete; `None` when the endpoint is closed, and at once
+    /// when it takes none. Dropping the future loses nothing.
+    pub async fn accept(&self) -> Option<Connection> {
+        self.net.accept().await
+    }
+
+    /// Closes the endpoint and all its connections, at once, with a code and words (at most 256 bytes) for the
+    /// peers' applications. [`wait_idle`](Self::wait_idle) tells when the peers had time to hear of it.
+    pub fn close(&self, code: u64, reason: &[u8]) {
+        self.net.close(code, reason);
+    }
+
+    /// Waits until no connection is left: each was closed, by either side, and the peer had time to hear of it.
+    pub async fn wait_idle(&self) {
+        self.net.wait_idle().await;
+    }
+
+    /// Takes no more connections, waits up to `patience` for those that there are to end by themselves, and
+    /// closes the rest with code 0. True when all ended by themselves.
+    pub async fn shutdown(&self, patience: Duration) -> bool {
+        self.net.shutdown(patience).await
+    }
+
+    /// What the endpoint did so far.
+    pub fn counters(&self) -> Counters {
+        self.net.counters()
+    }
+
+    /// Connections that have not ended, those still in their handshake included.
+    pub fn connections(&self) -> usize {
+        self.net.connections()
+    }
+}
+
+impl Peer for Connection {
+    fn certificates(&self) -> Option<PeerCertificates> {
+        self.peer_identity()?.downcast().ok().map(|chain| *chain)
+    }
+
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        Fingerprint::of(self.certificates()?.first()?)
+    }
+}
+
+fn endpoint_config() -> io::Result<EndpointConfig> {
+    let mut master = [0; 32];
+    aws_lc_rs::rand::fill(&mut master).map_err(|_| io::Error::other("the system has no entropy"))?;
+    let crypto = Arc::new(EndpointSecrets::new(&master));
+    Ok(EndpointConfig { crypto, connection_id_len: 8, resets_per_second: 100 })
+}

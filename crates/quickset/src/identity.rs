@@ -1,0 +1,129 @@
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::Fingerprint;
+
+/// A chain of certificates with the key of the first: who a server, or a client, proves to be.
+#[derive(Clone)]
+pub struct Identity {
+    certified: Arc<CertifiedKey>,
+    certificate_pem: String,
+    key_pem: String,
+}
+
+/// Why there is no identity.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// A name is no host name, or the system has no entropy.
+    #[error("no certificate could be made: {0}")]
+    Make(#[from] rcgen::Error),
+    /// The text is not PEM, or holds something else.
+    #[error("this is not PEM with {0}")]
+    Pem(&'static str),
+    /// The certificate and the key cannot be used, or do not belong together.
+    #[error("the certificate and the key are not fit for use: {0}")]
+    Unfit(#[from] rustls::Error),
+}
+
+impl Identity {
+    /// A new key (ECDSA, P-256) with a certificate that it signed itself, for the given host names and IP
+    /// addresses. Peers know it by its [`fingerprint`](Self::fingerprint).
+    ///
+    /// # Errors
+    /// See [`IdentityError`].
+    pub fn self_signed<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Result<Self, IdentityError> {
+        let names: Vec<String> = names.into_iter().map(Into::into).collect();
+        let made = rcgen::generate_simple_self_signed(names)?;
+        Self::from_pem(&made.cert.pem(), &made.key_pair.serialize_pem())
+    }
+
+    /// From PEM text: the chain of certificates, the own one first, and its private key.
+    ///
+    /// # Errors
+    /// See [`IdentityError`].
+    pub fn from_pem(certificates: &str, key: &str) -> Result<Self, IdentityError> {
+        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(certificates.as_bytes())
+            .collect::<Result<_, _>>()
+            .map_err(|_| IdentityError::Pem("certificates"))?;
+        if chain.is_empty() {
+            return Err(IdentityError::Pem("certificates"));
+        }
+        let key_der =
+            PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| IdentityError::Pem("a private key"))?;
+        let certified = CertifiedKey::from_der(chain, key_der, &provider())?;
+        // Some kinds of key cannot tell; those that can, must agree.
+        match certified.keys_match() {
+            Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Self { certified: Arc::new(certified), certificate_pem: certificates.into(), key_pem: key.into() })
+    }
+
+    /// What peers may pin.
+    ///
+    /// # Panics
+    /// Never: the certificate was read before.
+    pub fn fingerprint(&self) -> Fingerprint {
+        let own = self.certified.cert.first().expect("a chain has a first certificate");
+        Fingerprint::of(own).expect("the certificate was read before")
+    }
+
+    /// The chain of certificates as PEM.
+    pub fn certificate_pem(&self) -> &str {
+        &self.certificate_pem
+    }
+
+    /// The private key as PEM: for a file that nobody else can read.
+    pub fn private_key_pem(&self) -> &str {
+        &self.key_pem
+    }
+
+    /// Proves it in every handshake.
+    pub(crate) fn resolver(&self) -> Arc<SingleCertAndKey> {
+        Arc::new(SingleCertAndKey::from(self.certified.clone()))
+    }
+}
+
+/// The key stays out of logs.
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Identity({})", self.fingerprint())
+    }
+}
+
+/// The cryptography of this crate.
+pub(crate) fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pem_and_back_is_the_same_identity() {
+        let made = Identity::self_signed(["localhost", "127.0.0.1"]).unwrap();
+        let read = Identity::from_pem(made.certificate_pem(), made.private_key_pem()).unwrap();
+        assert_eq!(made.fingerprint(), read.fingerprint());
+        assert_eq!(format!("{made:?}"), format!("Identity({})", made.fingerprint()));
+        assert_ne!(made.fingerprint(), Identity::self_signed(["localhost"]).unwrap().fingerprint());
+    }
+
+    #[test]
+    fn what_does_not_belong_together_is_refused() {
+        let (a, b) = (Identity::self_signed(["a"]).unwrap(), Identity::self_signed(["b"]).unwrap());
+        let mixed = Identity::from_pem(a.certificate_pem(), b.private_key_pem());
+        assert!(matches!(mixed, Err(IdentityError::Unfit(_))), "{mixed:?}");
+        let swapped = Identity::from_pem(a.private_key_pem(), a.certificate_pem());
+        assert!(matches!(swapped, Err(IdentityError::Pem("certificates"))), "{swapped:?}");
+        assert!(matches!(
+            Identity::from_pem(a.certificate_pem(), ""),
+            Err(IdentityError::Pem("a private key"))
+        ));
+    }
+}
