@@ -7,4 +7,5 @@
 #![forbid(unsafe_code)]
 
 pub mod relay;
+pub mod screen;
 pub mod stats;

@@ -1,0 +1,134 @@
+use super::tile::{Header, Tile, TileError};
+use super::{CELL, COLUMNS, HEIGHT, ROWS, WIDTH, rgb};
+
+/// What a receiver has drawn so far: a palette index for each pixel.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Picture {
+    pixels: Vec<u8>,
+    /// The update that each cell shows, plus one; 0 while it shows nothing.
+    newest: Vec<u32>,
+}
+
+impl Picture {
+    /// All black.
+    pub fn new() -> Self {
+        Self { pixels: vec![0; WIDTH * HEIGHT], newest: vec![0; COLUMNS * ROWS] }
+    }
+
+    /// Draws a message over what is there: for messages that arrive in an order that can be trusted.
+    ///
+    /// # Errors
+    /// When the message is damaged; nothing is drawn then.
+    pub fn draw(&mut self, message: &[u8]) -> Result<Header, TileError> {
+        self.apply(message, |_, _| true)
+    }
+
+    /// Draws those cells of a message that show nothing newer: for messages that overtake one another.
+    ///
+    /// # Errors
+    /// When the message is damaged; nothing is drawn then.
+    pub fn draw_newest(&mut self, message: &[u8]) -> Result<Header, TileError> {
+        self.apply(message, |shown, update| shown <= update)
+    }
+
+    /// The palette index of each pixel, row by row.
+    pub fn pixels(&self) -> &[u8] {
+        &self.pixels
+    }
+
+    /// The picture as a PNG file.
+    pub fn png(&self) -> Vec<u8> {
+        png(&self.pixels)
+    }
+
+    fn apply(&mut self, message: &[u8], wins: impl Fn(u32, u32) -> bool) -> Result<Header, TileError> {
+        let tile = Tile::decode(message)?;
+        let Header { update, x, y, w, h, .. } = tile.header;
+        let [x, y, w, h] = [x, y, w, h].map(usize::from);
+        let update = update.saturating_add(1);
+        for row in (0..h).step_by(CELL) {
+            for column in (0..w).step_by(CELL) {
+                let newest = &mut self.newest[(y + row) / CELL * COLUMNS + (x + column) / CELL];
+                if !wins(*newest, update) {
+                    continue;
+                }
+                *newest = update;
+                for line in row..row + CELL {
+                    let to = (y + line) * WIDTH + x + column;
+                    let from = line * w + column;
+                    self.pixels[to..to + CELL].copy_from_slice(&tile.pixels[from..from + CELL]);
+                }
+            }
+        }
+        Ok(tile.header)
+    }
+}
+
+impl Default for Picture {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for Picture {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Picture(..)")
+    }
+}
+
+/// A PNG with a palette (PNG, third edition, W3C 2025): IHDR, PLTE, one IDAT, IEND.
+fn png(pixels: &[u8]) -> Vec<u8> {
+    let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
+    let mut header = Vec::new();
+    header.extend_from_slice(&(WIDTH as u32).to_be_bytes());
+    header.extend_from_slice(&(HEIGHT as u32).to_be_bytes());
+    // 8 bits, indexed colour, deflate, the one filter method, not interlaced.
+    header.extend_from_slice(&[8, 3, 0, 0, 0]);
+    chunk(&mut file, *b"IHDR", &header);
+    let palette: Vec<u8> = (0..=u8::MAX).flat_map(rgb).collect();
+    chunk(&mut file, *b"PLTE", &palette);
+    // Each row begins with the number of its filter: none.
+    let rows: Vec<u8> =
+        pixels.chunks(WIDTH).flat_map(|row| std::iter::once(0).chain(row.iter().copied())).collect();
+    chunk(&mut file, *b"IDAT", &miniz_oxide::deflate::compress_to_vec_zlib(&rows, 9));
+    chunk(&mut file, *b"IEND", &[]);
+    file
+}
+
+fn chunk(file: &mut Vec<u8>, kind: [u8; 4], data: &[u8]) {
+    file.extend_from_slice(&(data.len() as u32).to_be_bytes());
+    let start = file.len();
+    file.extend_from_slice(&kind);
+    file.extend_from_slice(data);
+    let sum = crc32(&file[start..]);
+    file.extend_from_slice(&sum.to_be_bytes());
+}
+
+/// The cyclic redundancy check of PNG (annex D): reflected, polynomial 0x04c11db7.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_check_of_png_has_its_published_values() {
+        // The check value of CRC-32/ISO-HDLC, and the four bytes that end every PNG file.
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        assert_eq!(crc32(b"IEND"), 0xae42_6082);
+    }
+
+    #[test]
+    fn a_png_holds_the_pixels() {
+        let file = Picture::new().png();
+        assert!(file.starts_with(b"\x89PNG\r\n\x1a\n"));
+        let at = file.windows(4).position(|w| w == b"IDAT").unwrap();
+        let len = u32::from_be_bytes(file[at - 4..at].try_into().unwrap()) as usize;
+        let rows = miniz_oxide::inflate::decompress_to_vec_zlib(&file[at + 4..at + 4 + len]).unwrap();
+        assert_eq!(rows.len(), HEIGHT * (WIDTH + 1));
+    }
+}
