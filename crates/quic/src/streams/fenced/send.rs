@@ -307,7 +307,8 @@ impl Sender {
             return 0;
         }
         self.on_time(view.now, view.one_way());
-        self.packet = (w.len() + w.room()) as u64;
+        // A packet may be short for reasons of its own (coalesced, amplification limit); the record waits for a full one.
+        self.packet = (w.len() + w.room()).max(view.mtu.saturating_sub(MAX_OVERHEAD)) as u64;
         let before = self.highest;
         let limit = self.limit(conn_credit);
         self.write_abandons(w, limit);
@@ -473,3 +474,6 @@ impl Sender {
 
 /// New bytes wait while more acknowledged runs than this lie above a hole: half of what the peer takes (FS-41).
 const MAX_ACKED_RUNS: usize = 512;
+
+/// More than a short header and a tag take of a datagram: 1 + 20 + 4 and 16 bytes. Every full packet has the rest.
+const MAX_OVERHEAD: usize = 48;

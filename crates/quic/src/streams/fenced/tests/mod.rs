@@ -24,7 +24,8 @@ fn write_packet(sender: &mut Sender, room: usize, credit: u64, view: &View) -> (
     let mut bytes = vec![0; room];
     let mut tokens = Vec::new();
     let mut w = Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
-    let used = sender.write(&mut w, credit, view);
+    // §17: a short header of 11 bytes and a tag of 16.
+    let used = sender.write(&mut w, credit, &View { mtu: room + 27, ..*view });
     let len = w.len();
     bytes.truncate(len);
     (Bytes::from(bytes), tokens, used)

@@ -324,7 +324,7 @@ impl World {
             }
             self.see_sent(&bytes);
             let mut arrivals = Vec::new();
-            for _ in 0..1 + usize::from(self.rng.chance(self.case.duplicate)) {
+            for _ in 0..=usize::from(self.rng.chance(self.case.duplicate)) {
                 if !self.rng.chance(self.case.loss) {
                     let jitter = Duration::from_micros(self.rng.below(self.case.jitter_us + 1));
                     arrivals.push(self.now + ONE_WAY + jitter);
@@ -512,8 +512,9 @@ impl Drop for Seed {
 
 #[test]
 fn what_is_delivered_when_is_what_the_rule_says() {
-    let replay = std::env::var("QUICKSET_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seeds = replay.map_or(0..2500, |seed: u64| seed..seed + 1);
+    let number = |name| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
+    let all = 0..number("QUICKSET_SEEDS").unwrap_or(2500);
+    let seeds = number("QUICKSET_SEED").map_or(all, |seed| seed..seed + 1);
     for seed in seeds {
         let _on_failure = Seed(seed);
         World::new(seed).run();

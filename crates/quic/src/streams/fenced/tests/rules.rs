@@ -123,9 +123,12 @@ fn the_worked_example_with_its_fourth_packet_lost() {
     assert_eq!(deliveries(&gives).last().unwrap(), &[(1150, 7306)]);
 }
 
+/// A rule, frames, and what each lets go: lengths and segments.
+type Row<'a> = (&'a str, &'a [Give], &'a [&'a [(usize, u64)]]);
+
 #[test]
 fn what_fences_let_go_and_in_which_order() {
-    let table: &[(&str, &[Give], &[&[(usize, u64)]])] = &[
+    let table: &[Row<'_>] = &[
         (
             "FS-30: no fence, no waiting",
             &[S(11, 0, record(5)), S(0, 0, record(10))],
@@ -200,7 +203,7 @@ fn what_fences_let_go_and_in_which_order() {
 
 #[test]
 fn abandoned_records() {
-    let table: &[(&str, &[Give], &[&[(usize, u64)]])] = &[
+    let table: &[Row<'_>] = &[
         ("FS-49: neither missing nor expected", &[S(4, 4, record(3)), Abandon(0, 4)], &[&[], &[(3, 4)]]),
         (
             "FS-50: pieces are discarded",

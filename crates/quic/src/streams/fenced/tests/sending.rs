@@ -2,13 +2,15 @@
 
 use bytes::Bytes;
 use quickset_base::{Duration, Time};
+use quickset_wire as wire;
 use quickset_wire::frame::{Frame, Frames};
 use quickset_wire::{Dir, Side, StreamId};
 
 use super::{KEY, view, write_packet};
-use crate::room::Want;
+use crate::room::{View, Want};
 use crate::streams::fenced::{Mode, Outcome, SendError, Sender, Ticket};
 use crate::token::Token;
+use crate::tx::Writer;
 
 const STREAM: StreamId = StreamId::new(Side::Client, Dir::Bi, 0);
 /// A datagram of 1200 bytes less a short header of 11 and a tag of 16 (§17).
@@ -172,6 +174,16 @@ fn what_fits_a_packet_is_not_split() {
     sender.set_max(1000);
     assert_eq!(sent(&mut sender, ROOM), ["S 702/0+298"]);
     assert_eq!(sender.blocked_at(), Some(1000));
+    // Nor does it begin in a packet that is short for once.
+    let mut sender = new(Mode::Frames);
+    push(&mut sender, 900);
+    let view = View { mtu: 1200, ..view(Time::ZERO, Duration::ZERO) };
+    let mut tokens = Vec::new();
+    for (room, frames) in [(300, 0), (1173, 1)] {
+        let mut bytes = vec![0; room];
+        let mut w = Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
+        assert_eq!(sender.write(&mut w, 1 << 20, &view), 902 * frames);
+    }
     // FS-16: never inside a prefix.
     let mut sender = new(Mode::Frames);
     push(&mut sender, 5000);
