@@ -1,4 +1,6 @@
 //! Real sockets on the loopback, tokio, and the null session: what the driver and the handles promise.
 
+mod endpoints;
 mod ends;
+mod messages;
 mod streams;

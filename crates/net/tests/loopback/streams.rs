@@ -1,8 +1,15 @@
-//! Streams over real sockets.
+//! Streams of bytes.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+use bytes::Bytes;
+use quickset_net::{ReadError, ReadToEndError, WriteError};
+use quickset_quic::TransportConfig;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::ends::{pair, pattern, soon};
-use bytes::Bytes;
-use quickset_quic::TransportConfig;
 
 #[tokio::test]
 async fn what_is_sent_on_a_stream_comes_back() {
@@ -56,4 +63,189 @@ async fn ten_megabytes_each_way_at_a_time() {
     sent.unwrap();
     assert!(received.unwrap() == data, "bytes from the server");
     assert!(soon(there).await.unwrap() == data, "bytes from the client");
+}
+
+#[tokio::test]
+async fn a_stream_in_one_direction_that_is_dropped_is_finished() {
+    let ends = pair(TransportConfig::default()).await;
+    let mut send = soon(ends.client.open_uni()).await.unwrap();
+    soon(send.write_chunk(Bytes::from_static(b"all of it"))).await.unwrap();
+    drop(send);
+    let mut recv = soon(ends.server.accept_uni()).await.unwrap();
+    let mut buffer = [0; 4];
+    assert_eq!(soon(recv.read(&mut buffer)).await, Ok(Some(4)));
+    assert_eq!(&buffer, b"all ");
+    assert_eq!(soon(recv.read_to_end(100)).await.unwrap(), b"of it");
+    assert_eq!(soon(recv.read(&mut buffer)).await, Ok(None), "and again");
+    assert_eq!(soon(recv.read_chunk(10)).await, Ok(None));
+}
+
+#[tokio::test]
+async fn codes_of_reset_and_stop_arrive() {
+    let ends = pair(TransportConfig::default()).await;
+    let (mut send, recv) = soon(ends.client.open_bi()).await.unwrap();
+    soon(send.write_all(b"some")).await.unwrap();
+    let (mut back, mut there) = soon(ends.server.accept_bi()).await.unwrap();
+    assert_eq!(soon(there.read_chunk(100)).await.unwrap().unwrap(), &b"some"[..]);
+    send.reset(17);
+    assert_eq!(soon(there.read_chunk(100)).await, Err(ReadError::Reset(17)));
+    assert_eq!(soon(there.read_chunk(100)).await, Err(ReadError::Reset(17)), "and again");
+    assert_eq!(soon(send.write(b"more")).await, Err(WriteError::Ended));
+
+    recv.stop(23);
+    assert_eq!(soon(back.stopped()).await, Ok(Some(23)));
+    assert_eq!(soon(back.write(b"more")).await, Err(WriteError::Stopped(23)));
+    assert_eq!(soon(back.finished()).await, Err(WriteError::Stopped(23)));
+    assert_eq!(back.finish(), Err(WriteError::Stopped(23)));
+}
+
+#[tokio::test]
+async fn dropping_the_receiving_half_stops_the_sender() {
+    let ends =
+        pair(TransportConfig { send_buffer: 10_000, stream_window: 2_000, ..TransportConfig::default() })
+            .await;
+    let mut send = soon(ends.client.open_uni()).await.unwrap();
+    let server = ends.server.clone();
+    let writer = tokio::spawn(async move { send.write_all(&[1; 1 << 20]).await });
+    drop(soon(server.accept_uni()).await.unwrap());
+    assert_eq!(soon(writer).await.unwrap(), Err(WriteError::Stopped(0)), "a writer that waits is woken");
+}
+
+#[tokio::test]
+async fn what_is_longer_than_the_limit_is_not_read_to_its_end() {
+    let ends = pair(TransportConfig::default()).await;
+    let mut send = soon(ends.client.open_uni()).await.unwrap();
+    soon(send.write_all(&[0; 1001])).await.unwrap();
+    send.finish().unwrap();
+    let mut recv = soon(ends.server.accept_uni()).await.unwrap();
+    assert_eq!(soon(recv.read_to_end(1000)).await, Err(ReadToEndError::TooLong(1000)));
+}
+
+/// Futures are dropped after every single poll that is not ready, on both sides, and with both kinds of verbs.
+#[tokio::test]
+async fn dropping_futures_midway_loses_nothing() {
+    const LEN: usize = 300_000;
+    let config = TransportConfig { send_buffer: 5_000, stream_window: 4_000, ..TransportConfig::default() };
+    let ends = pair(config).await;
+    let data = pattern(LEN);
+    let (server, expected) = (ends.server.clone(), data.clone());
+    let reader = tokio::spawn(async move {
+        let mut recv = loop {
+            if let Some(recv) = once(server.accept_uni()).await {
+                break recv.unwrap();
+            }
+        };
+        let mut all = Vec::new();
+        let mut buffer = [0; 700];
+        for turn in 0.. {
+            let read = if turn % 2 == 0 {
+                let read = once(recv.read(&mut buffer)).await;
+                read.map(|read| read.unwrap().map(|n| Bytes::copy_from_slice(&buffer[..n])))
+            } else {
+                once(recv.read_chunk(900)).await.map(Result::unwrap)
+            };
+            match read {
+                Some(Some(chunk)) => all.extend_from_slice(&chunk),
+                Some(None) => break,
+                None => {}
+            }
+        }
+        assert!(all == expected, "{} bytes of {LEN}", all.len());
+    });
+    let mut send = loop {
+        if let Some(send) = once(ends.client.open_uni()).await {
+            break send.unwrap();
+        }
+    };
+    let mut rest = Bytes::from(data.clone());
+    let mut sent = 0;
+    while sent < LEN {
+        if sent % 2 == 0 {
+            once(send.write_some(&mut rest)).await.transpose().unwrap();
+            sent = LEN - rest.len();
+        } else {
+            let before = send.written();
+            once(send.write_all(&data[sent..])).await.transpose().unwrap();
+            sent += (send.written() - before) as usize;
+            rest = Bytes::copy_from_slice(&data[sent..]);
+        }
+    }
+    assert_eq!(send.written(), LEN as u64);
+    send.finish().unwrap();
+    soon(async { while once(send.finished()).await.is_none() {} }).await;
+    soon(reader).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn thousands_of_short_streams() {
+    const COUNT: u32 = 5_000;
+    let ends = pair(TransportConfig::default()).await;
+    let server = ends.server.clone();
+    let echo = tokio::spawn(async move {
+        for _ in 0..COUNT {
+            let (mut send, mut recv) = server.accept_bi().await.unwrap();
+            tokio::spawn(async move {
+                let all = recv.read_to_end(100).await.unwrap();
+                send.write_all(&all).await.unwrap();
+            });
+        }
+    });
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..COUNT {
+        let client = ends.client.clone();
+        tasks.spawn(async move {
+            let (mut send, mut recv) = client.open_bi().await.unwrap();
+            send.write_all(&n.to_be_bytes()).await.unwrap();
+            send.finish().unwrap();
+            assert_eq!(recv.read_to_end(100).await.unwrap(), n.to_be_bytes());
+        });
+    }
+    soon(async { while tasks.join_next().await.transpose().unwrap().is_some() {} }).await;
+    soon(echo).await.unwrap();
+}
+
+#[tokio::test]
+async fn tokio_reads_and_writes_streams() {
+    let ends = pair(TransportConfig::default()).await;
+    let data = pattern(200_000);
+    let (server, expected) = (ends.server.clone(), data.clone());
+    let reader = tokio::spawn(async move {
+        let mut recv = server.accept_uni().await.unwrap();
+        let mut all = Vec::new();
+        AsyncReadExt::read_to_end(&mut recv, &mut all).await.unwrap();
+        assert!(all == expected);
+    });
+    let mut send = soon(ends.client.open_uni()).await.unwrap();
+    soon(AsyncWriteExt::write_all(&mut send, &data)).await.unwrap();
+    soon(send.shutdown()).await.unwrap();
+    soon(send.shutdown()).await.unwrap();
+    soon(reader).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stream_beyond_the_limit_waits_for_another_to_end() {
+    let ends = pair(TransportConfig { max_uni_streams: 1, ..TransportConfig::default() }).await;
+    let mut first = soon(ends.client.open_uni()).await.unwrap();
+    assert!(once(ends.client.open_uni()).await.is_none(), "only one at a time");
+    let client = ends.client.clone();
+    let second = tokio::spawn(async move { client.open_uni().await.map(|stream| stream.id()) });
+    first.finish().unwrap();
+    let mut recv = soon(ends.server.accept_uni()).await.unwrap();
+    assert_eq!(soon(recv.read_to_end(0)).await.unwrap(), b"");
+    assert_ne!(soon(second).await.unwrap().unwrap(), first.id());
+}
+
+/// Polls once, drops the future, and lets the others work.
+async fn once<T>(future: impl Future<Output = T>) -> Option<T> {
+    let polled = {
+        let mut future = pin!(future);
+        poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
+    };
+    if polled.is_pending() {
+        tokio::task::yield_now().await;
+    }
+    match polled {
+        Poll::Ready(value) => Some(value),
+        Poll::Pending => None,
+    }
 }

@@ -1,0 +1,292 @@
+//! Endpoints and connections: many on a socket, limits, the ways to end.
+
+use std::error::Error;
+use std::time::Duration;
+
+use bytes::Bytes;
+use quickset_net::{Closed, ConnectError, Connection, Endpoint, SocketConfig};
+use quickset_quic::{RetryPolicy, TransportConfig};
+
+use crate::ends::{
+    client, client_config, endpoint_config, loopback, pair, pair_on, pattern, server, server_config, soon,
+};
+
+#[tokio::test]
+async fn many_connections_share_a_socket() {
+    const COUNT: usize = 100;
+    let (server, client) = (server(server_config(TransportConfig::default())), client());
+    let to = server.local_addr();
+    let serving = tokio::spawn(async move {
+        for _ in 0..COUNT {
+            let connection = server.accept().await.unwrap();
+            tokio::spawn(async move {
+                let (mut send, mut recv) = connection.accept_bi().await.unwrap();
+                let all = recv.read_to_end(1 << 20).await.unwrap();
+                send.write_chunk(all.into()).await.unwrap();
+                send.finish().unwrap();
+                connection.closed().await
+            });
+        }
+        server
+    });
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..COUNT {
+        let client = client.clone();
+        tasks.spawn(async move {
+            let connection =
+                client.connect(to, "localhost", &client_config(TransportConfig::default())).await.unwrap();
+            let data = pattern(1000 + 100 * n);
+            let (mut send, mut recv) = connection.open_bi().await.unwrap();
+            send.write_all(&data).await.unwrap();
+            send.finish().unwrap();
+            assert!(recv.read_to_end(1 << 20).await.unwrap() == data);
+            connection.close(0, b"");
+        });
+    }
+    soon(async { while tasks.join_next().await.transpose().unwrap().is_some() {} }).await;
+    soon(client.wait_idle()).await;
+    let server = soon(serving).await.unwrap();
+    soon(server.wait_idle()).await;
+    assert_eq!((client.counters().connected, server.counters().accepted), (COUNT as u64, COUNT as u64));
+}
+
+#[tokio::test]
+async fn clients_beyond_the_limit_are_refused() {
+    let mut config = server_config(TransportConfig::default());
+    config.max_connections = 1;
+    let ends = pair_on(server(config), client(), TransportConfig::default()).await;
+    let to = ends.server_endpoint.local_addr();
+    let config = client_config(TransportConfig::default());
+    let second = soon(ends.client_endpoint.connect(to, "localhost", &config)).await;
+    assert!(matches!(second, Err(ConnectError::Failed(Closed::ByPeer(_)))), "{second:?}");
+    assert_eq!(ends.server_endpoint.counters().refused, 1);
+    // With the first gone there is room again.
+    ends.client.close(0, b"");
+    soon(ends.server_endpoint.wait_idle()).await;
+    soon(ends.client_endpoint.connect(to, "localhost", &config)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_wants_proof_of_address_gets_it() {
+    let mut config = server_config(TransportConfig::default());
+    config.retry = RetryPolicy::Always;
+    let ends = pair_on(server(config), client(), TransportConfig::default()).await;
+    assert_eq!(ends.server_endpoint.counters().retries, 1);
+    talk(&ends.client, &ends.server).await;
+    // A later connection has a token of the first.
+    let (to, config) = (ends.server_endpoint.local_addr(), client_config(TransportConfig::default()));
+    soon(ends.client_endpoint.connect(to, "localhost", &config)).await.unwrap();
+    assert_eq!(ends.server_endpoint.counters().retries, 1);
+}
+
+#[tokio::test]
+async fn both_sides_learn_why_a_connection_ended() {
+    let ends = pair(TransportConfig::default()).await;
+    let (client, server) = (ends.client.clone(), ends.server.clone());
+    let waits = tokio::spawn(async move { client.accept_uni().await.map(|stream| stream.id()) });
+    let mut send = soon(ends.client.open_uni()).await.unwrap();
+    server.close(42, b"enough");
+    let by_server = Closed::ByApplication { code: 42, reason: b"enough".to_vec() };
+    assert_eq!(soon(ends.client.closed()).await, by_server);
+    assert_eq!(soon(waits).await.unwrap(), Err(by_server.clone()), "a task that waits for a stream is told");
+    assert_eq!(soon(send.write(b"late")).await, Err(by_server.clone().into()));
+    assert_eq!(soon(ends.client.open_bi()).await.err(), Some(by_server));
+    assert_eq!(soon(ends.server.closed()).await, Closed::Locally);
+    soon(ends.client_endpoint.wait_idle()).await;
+    soon(ends.server_endpoint.wait_idle()).await;
+}
+
+#[tokio::test]
+async fn what_arrived_before_the_end_can_still_be_read() {
+    let ends = pair(TransportConfig::default()).await;
+    let mut send = soon(ends.client.open_uni()).await.unwrap();
+    soon(send.write_all(b"last words")).await.unwrap();
+    send.finish().unwrap();
+    let mut recv = soon(ends.server.accept_uni()).await.unwrap();
+    soon(send.finished()).await.unwrap();
+    ends.client.close(1, b"");
+    soon(ends.server.closed()).await;
+    assert_eq!(soon(recv.read_to_end(100)).await.unwrap(), b"last words");
+}
+
+#[tokio::test]
+async fn the_last_handle_closes_the_connection() {
+    let ends = pair(TransportConfig::default()).await;
+    let stream = soon(ends.client.open_uni()).await.unwrap();
+    drop(ends.client);
+    assert_eq!(ends.server.close_reason(), None, "the stream is a handle as well");
+    drop(stream);
+    assert_eq!(soon(ends.server.closed()).await, Closed::ByApplication { code: 0, reason: vec![] });
+}
+
+#[tokio::test]
+async fn an_endpoint_closes_with_all_its_connections() {
+    let (server_end, client_end) = (server(server_config(TransportConfig::default())), client());
+    let first = pair_on(server_end.clone(), client_end.clone(), TransportConfig::default()).await;
+    let second = pair_on(server_end.clone(), client_end.clone(), TransportConfig::default()).await;
+    server_end.close(7, b"going down");
+    let expected = Closed::ByApplication { code: 7, reason: b"going down".to_vec() };
+    assert_eq!(soon(first.client.closed()).await, expected);
+    assert_eq!(soon(second.client.closed()).await, expected);
+    assert!(soon(server_end.accept()).await.is_none());
+    let config = client_config(TransportConfig::default());
+    let late = soon(client_end.connect(server_end.local_addr(), "localhost", &config)).await;
+    assert!(matches!(late, Err(ConnectError::Failed(Closed::ByPeer(_)))), "new clients are refused");
+    soon(server_end.wait_idle()).await;
+    client_end.close(0, b"");
+    let none = soon(client_end.connect(loopback(), "localhost", &config)).await;
+    assert_eq!(none.err(), Some(ConnectError::Stopped));
+}
+
+#[tokio::test]
+async fn a_shutdown_waits_for_those_that_end_by_themselves() {
+    let ends = pair(TransportConfig::default()).await;
+    let endpoint = ends.server_endpoint.clone();
+    let down = tokio::spawn(async move { endpoint.shutdown(Duration::from_secs(20)).await });
+    assert!(soon(ends.server_endpoint.accept()).await.is_none(), "nobody is taken any more");
+    talk(&ends.client, &ends.server).await;
+    ends.client.close(0, b"");
+    assert!(soon(down).await.unwrap(), "all ended by themselves");
+}
+
+#[tokio::test]
+async fn a_shutdown_without_patience_closes() {
+    let ends = pair(TransportConfig::default()).await;
+    assert!(!soon(ends.server_endpoint.shutdown(Duration::ZERO)).await);
+    assert_eq!(soon(ends.client.closed()).await, Closed::ByApplication { code: 0, reason: vec![] });
+}
+
+#[tokio::test]
+async fn a_peer_that_vanishes_is_noticed() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let host = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let connection = runtime.block_on(async {
+            let server = server(server_config(TransportConfig::default()));
+            tell.send(server.local_addr()).unwrap();
+            let connection = server.accept().await.unwrap();
+            stopped.await.unwrap();
+            connection
+        });
+        // The power fails.
+        drop(runtime);
+        connection.close_reason()
+    });
+    let transport = TransportConfig { idle_timeout: Some(Duration::from_millis(300)), ..Default::default() };
+    let to = told.recv().unwrap();
+    let connection = soon(client().connect(to, "localhost", &client_config(transport))).await.unwrap();
+    stop.send(()).unwrap();
+    assert_eq!(soon(connection.closed()).await, Closed::TimedOut);
+    assert_eq!(host.join().unwrap(), Some(Closed::Locally), "handles without a driver know");
+}
+
+#[tokio::test]
+async fn nobody_at_the_other_end() {
+    let silent = std::net::UdpSocket::bind(loopback()).unwrap();
+    let transport = TransportConfig { handshake_timeout: Duration::from_millis(200), ..Default::default() };
+    let endpoint = client();
+    let to = silent.local_addr().unwrap();
+    let result = soon(endpoint.connect(to, "localhost", &client_config(transport))).await;
+    assert_eq!(result.err(), Some(ConnectError::Failed(Closed::TimedOut)));
+    soon(endpoint.wait_idle()).await;
+}
+
+#[tokio::test]
+async fn an_attempt_to_connect_that_is_dropped_leaves_nothing() {
+    let silent = std::net::UdpSocket::bind(loopback()).unwrap();
+    let endpoint = client();
+    let config = client_config(TransportConfig::default());
+    let to = silent.local_addr().unwrap();
+    let attempt = endpoint.connect(to, "localhost", &config);
+    assert!(tokio::time::timeout(Duration::from_millis(20), attempt).await.is_err());
+    soon(endpoint.wait_idle()).await;
+}
+
+#[tokio::test]
+async fn without_segmentation_offload() {
+    let socket = SocketConfig { segmentation_offload: false, ..SocketConfig::default() };
+    let server = Endpoint::bind(
+        loopback(),
+        &socket,
+        endpoint_config(1),
+        Some(server_config(TransportConfig::default())),
+    );
+    let client = Endpoint::bind(loopback(), &socket, endpoint_config(2), None).unwrap();
+    let ends = pair_on(server.unwrap(), client, TransportConfig::default()).await;
+    talk(&ends.client, &ends.server).await;
+}
+
+#[tokio::test]
+async fn over_ipv6_and_both() {
+    let at = |address: &str| {
+        let config = Some(server_config(TransportConfig::default()));
+        Endpoint::bind(address.parse().unwrap(), &SocketConfig::default(), endpoint_config(1), config)
+    };
+    let Ok(server) = at("[::1]:0") else {
+        eprintln!("no IPv6 here");
+        return;
+    };
+    let any = Endpoint::client(endpoint_config(3)).unwrap();
+    let ends = pair_on(server, any.clone(), TransportConfig::default()).await;
+    talk(&ends.client, &ends.server).await;
+    assert!(ends.server.remote_address().is_ipv6());
+
+    // The same socket of a client reaches IPv4, and a server on the wildcard address is reached by it.
+    let both = at("[::]:0").unwrap();
+    let to = ([127, 0, 0, 1], both.local_addr().port()).into();
+    let config = client_config(TransportConfig::default());
+    let (client, server) =
+        soon(async { tokio::join!(any.connect(to, "localhost", &config), both.accept()) }).await;
+    let (client, server) = (client.unwrap(), server.unwrap());
+    talk(&client, &server).await;
+    assert!(server.remote_address().is_ipv4(), "{}", server.remote_address());
+    let from_v4 = self::client().connect(([0, 0, 0, 0, 0, 0, 0, 1], 9).into(), "localhost", &config).await;
+    assert!(matches!(from_v4, Err(ConnectError::Family(_))), "{from_v4:?}");
+}
+
+#[tokio::test]
+async fn keys_are_updated_and_pings_answered() {
+    let ends = pair(TransportConfig::default()).await;
+    talk(&ends.client, &ends.server).await;
+    soon(async {
+        while !ends.client.update_keys() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    talk(&ends.client, &ends.server).await;
+    assert_eq!(ends.client.stats().key_updates, 1);
+    let before = ends.server.stats().received_packets;
+    ends.client.ping();
+    soon(async {
+        while ends.server.stats().received_packets == before {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let (mut a, mut b) = ([0; 32], [1; 32]);
+    assert!(ends.client.export_keying_material(b"label", b"context", &mut a));
+    assert!(ends.server.export_keying_material(b"label", b"context", &mut b));
+    assert_eq!(a, b);
+}
+
+/// 100 kB there and back.
+async fn talk(client: &Connection, server: &Connection) {
+    let data = Bytes::from(pattern(100_000));
+    let asked = async {
+        let (mut send, mut recv) = client.open_bi().await?;
+        send.write_chunk(data.clone()).await?;
+        send.finish()?;
+        Ok::<_, Box<dyn Error>>(recv.read_to_end(1 << 20).await?)
+    };
+    let answered = async {
+        let (mut send, mut recv) = server.accept_bi().await?;
+        let all = recv.read_to_end(1 << 20).await?;
+        send.write_all(&all).await?;
+        send.finish()?;
+        Ok::<_, Box<dyn Error>>(all)
+    };
+    let (there, back) = soon(async { tokio::join!(asked, answered) }).await;
+    assert!(back.expect("the server answers") == data && there.expect("an answer") == data);
+}
