@@ -1,5 +1,7 @@
 //! The cost of a packet: a batch of 44 full packets sealed, opened, acknowledged and settled, over the null session.
 
+#![expect(missing_docs, reason = "criterion writes the main function")]
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -8,8 +10,8 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use quickset_base::{Batch, Datagram, Duration, Input, Machine, Path, Poll, Rng, Time};
 use quickset_quic::null::{NullClient, NullSecrets, NullServer};
 use quickset_quic::{
-    Algorithm, Chunk, ClientConfig, Connection, Dir, Endpoint, EndpointConfig, RetryPolicy, Route, ServerConfig, StreamId,
-    TransportConfig,
+    Algorithm, Chunk, ClientConfig, Connection, Dir, Endpoint, EndpointConfig, RetryPolicy, Route,
+    ServerConfig, StreamId, TransportConfig,
 };
 
 fn address(n: u8) -> Path {

@@ -3,7 +3,7 @@
 //! `cargo run --release -p quickset-quic --example simulated [-- MEGABYTES LINK]` prints what it took, in virtual
 //! and in real time when run under `time`.
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/virtual_time/common.rs"]
 #[expect(dead_code, reason = "the tests use the rest")]
 mod common;
 
@@ -28,5 +28,8 @@ fn main() {
     let took = (pair.world.now() - begun).as_secs_f64();
     let stats = pair.client_mut().connection(key).stats();
     println!("{megabytes} MB over {link}: {took:.3} s, {:.1} Mbit/s", size as f64 * 8e-6 / took);
-    println!("{} packets sent, {} lost, {} probe timeouts", stats.sent_packets, stats.lost_packets, stats.ptos);
+    println!(
+        "{} packets sent, {} lost, {} probe timeouts",
+        stats.sent_packets, stats.lost_packets, stats.ptos
+    );
 }

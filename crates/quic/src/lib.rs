@@ -67,12 +67,12 @@ pub use config::{ClientConfig, EndpointConfig, RetryPolicy, ServerConfig, Transp
 pub use conn::{Connection, Event, IssuedCid, Signal, Start};
 pub use endpoint::*;
 pub use error::{Closed, TransportError};
-pub use keys::{
-    ClientCrypto, Crypto, EndpointCrypto, HeaderKey, KeyChange, Keys, NextKeys, PacketKey, PacketKeys, Sealing,
-    ServerCrypto, Session,
-};
 #[cfg(any(test, feature = "null"))]
 pub use keys::null;
+pub use keys::{
+    ClientCrypto, Crypto, EndpointCrypto, HeaderKey, KeyChange, Keys, NextKeys, PacketKey, PacketKeys,
+    Sealing, ServerCrypto, Session,
+};
 pub use node::Node;
 pub use quickset_wire::{ConnectionId, Dir, ResetToken, Side, StreamId, TransportErrorCode, Version};
 pub use stats::Stats;

@@ -1,7 +1,6 @@
 //! The words that all rooms share with `conn`.
 
 use quickset_base::{Duration, Time};
-use quickset_wire::Side;
 
 /// What a room would like to send, by weight. Greater wants are served with less hesitation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,16 +29,10 @@ pub(crate) enum Phase {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
     pub(crate) now: Time,
-    pub(crate) side: Side,
-    pub(crate) phase: Phase,
     /// The largest UDP payload on the path, in bytes.
     pub(crate) mtu: usize,
     /// Smoothed round-trip time.
     pub(crate) srtt: Duration,
-    /// Least round-trip time seen.
-    pub(crate) min_rtt: Duration,
-    /// The probe timeout of the application space without back-off (RFC 9002 §6.2.1).
-    pub(crate) pto: Duration,
 }
 
 impl View {

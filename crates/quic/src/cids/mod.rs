@@ -11,11 +11,11 @@ use std::collections::VecDeque;
 use quickset_wire::frame::Frame;
 use quickset_wire::{ConnectionId, ResetToken, TransportErrorCode as Code};
 
+use crate::TransportError;
 use crate::conn::IssuedCid;
 use crate::room::Want;
 use crate::token::Token;
 use crate::tx::Writer;
-use crate::TransportError;
 
 /// Ids of each side that are alive at a time: what we announce as active_connection_id_limit, and
 /// what we issue at most of what the peer would take.
@@ -79,13 +79,22 @@ struct Spare {
 impl Cids {
     /// Begins with the ids of the handshake, sequence number 0 on both sides.
     pub(crate) fn new(local: ConnectionId, remote: ConnectionId) -> Self {
-        let first =
-            Local { cid: IssuedCid { sequence: 0, id: local, token: ResetToken([0; 16]) }, state: Delivery::Done };
+        let first = Local {
+            cid: IssuedCid { sequence: 0, id: local, token: ResetToken([0; 16]) },
+            state: Delivery::Done,
+        };
         Self {
             local: vec![first],
             peer_limit: 1,
             requested: 0,
-            remote: Remote { active: 0, id: remote, token: None, spare: Vec::new(), retired_below: 0, largest: 0 },
+            remote: Remote {
+                active: 0,
+                id: remote,
+                token: None,
+                spare: Vec::new(),
+                retired_below: 0,
+                largest: 0,
+            },
             retiring: VecDeque::new(),
         }
     }
@@ -150,7 +159,8 @@ impl Cids {
         }
         let known = self.remote.spare.iter().find(|s| s.sequence == sequence).map(|s| (s.id, s.token));
         let active = (self.remote.active == sequence).then_some((self.remote.id, self.remote.token));
-        if known.is_some_and(|k| k != (id, token)) || active.is_some_and(|(a, t)| a != id || t.is_some_and(|t| t != token))
+        if known.is_some_and(|k| k != (id, token))
+            || active.is_some_and(|(a, t)| a != id || t.is_some_and(|t| t != token))
         {
             return Err(violation("another connection id for a known sequence number"));
         }
@@ -179,7 +189,10 @@ impl Cids {
         let changed = self.remote.active < self.remote.retired_below && self.switch()?;
         // RFC 9000 §5.1.1: ids beyond the limit after retirement.
         if self.remote.spare.len() as u64 + 1 > LIMIT {
-            return Err(TransportError::new(Code::CONNECTION_ID_LIMIT_ERROR, "more connection ids than we hold"));
+            return Err(TransportError::new(
+                Code::CONNECTION_ID_LIMIT_ERROR,
+                "more connection ids than we hold",
+            ));
         }
         Ok(changed)
     }

@@ -11,7 +11,7 @@ use crate::room::Phase;
 /// What the handshake must remember to authenticate the connection ids (RFC 9000 §7.3).
 pub(crate) struct Handshake {
     /// What we announced.
-    pub(crate) params: TransportParams,
+    pub(crate) ours: Box<TransportParams>,
     /// The peer's, once they are authentic.
     pub(crate) peer: Option<TransportParams>,
     /// The peer's source id, once its first packet came (the server knows it from the start).
@@ -23,26 +23,20 @@ pub(crate) struct Handshake {
 
 /// What only one of the sides needs.
 pub(crate) enum SideState {
-    Client {
-        crypto: Arc<dyn ClientCrypto>,
-        original_dcid: ConnectionId,
-        retry_scid: Option<ConnectionId>,
-    },
-    Server {
-        new_tokens: Vec<Vec<u8>>,
-    },
+    Client { crypto: Arc<dyn ClientCrypto>, original_dcid: ConnectionId, retry_scid: Option<ConnectionId> },
+    Server { new_tokens: Vec<Vec<u8>> },
 }
 
 impl Handshake {
-    pub(crate) fn new(params: TransportParams, role: Role, remote_cid: ConnectionId) -> Self {
+    pub(crate) fn new(ours: Box<TransportParams>, role: Role, remote_cid: ConnectionId) -> Self {
         match role {
             Role::Client { crypto, token } => {
                 let side = SideState::Client { crypto, original_dcid: remote_cid, retry_scid: None };
-                Self { params, peer: None, peer_cid: None, token, side }
+                Self { ours, peer: None, peer_cid: None, token, side }
             }
             Role::Server { new_tokens, .. } => {
                 let side = SideState::Server { new_tokens };
-                Self { params, peer: None, peer_cid: Some(remote_cid), token: Vec::new(), side }
+                Self { ours, peer: None, peer_cid: Some(remote_cid), token: Vec::new(), side }
             }
         }
     }
@@ -141,7 +135,9 @@ impl Connection {
     /// A Retry packet (RFC 9000 §17.2.5): once, before anything else was heard, and authentic.
     pub(crate) fn on_retry(&mut self, packet: &[u8], scid: ConnectionId, token: &[u8], tag: [u8; 16]) {
         let heard = self.handshake.peer_cid.is_some();
-        let SideState::Client { crypto, original_dcid, retry_scid } = &mut self.handshake.side else { return };
+        let SideState::Client { crypto, original_dcid, retry_scid } = &mut self.handshake.side else {
+            return;
+        };
         if heard || retry_scid.is_some() || token.is_empty() || scid == *self.cids.remote() {
             return;
         }
@@ -161,7 +157,10 @@ impl Connection {
 
     /// A Version Negotiation packet (RFC 9000 §6.2): we speak one version, so either it is forged or
     /// there is nothing to talk about. True when the connection ends.
-    pub(crate) fn on_version_negotiation(&self, mut versions: impl Iterator<Item = quickset_wire::Version>) -> bool {
+    pub(crate) fn on_version_negotiation(
+        &self,
+        mut versions: impl Iterator<Item = quickset_wire::Version>,
+    ) -> bool {
         let untouched = self.side.is_client() && self.handshake.peer_cid.is_none();
         let retried = matches!(self.handshake.side, SideState::Client { retry_scid: Some(_), .. });
         untouched && !retried && !versions.any(|v| v == self.version)
@@ -170,14 +169,12 @@ impl Connection {
     /// The source id of a long header: the first one is the peer's choice, all others must equal it
     /// (RFC 9000 §7.2). False when the packet is to be dropped.
     pub(crate) fn accept_source(&mut self, scid: ConnectionId) -> bool {
-        match self.handshake.peer_cid {
-            Some(known) => known == scid,
-            None => {
-                self.handshake.peer_cid = Some(scid);
-                self.cids.set_remote(scid);
-                true
-            }
+        if let Some(known) = self.handshake.peer_cid {
+            return known == scid;
         }
+        self.handshake.peer_cid = Some(scid);
+        self.cids.set_remote(scid);
+        true
     }
 
     pub(crate) fn on_handshake_done(&mut self) -> Result<(), TransportError> {
@@ -203,6 +200,10 @@ impl Connection {
 
 impl std::fmt::Debug for Handshake {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Handshake").field("peer", &self.peer).field("peer_cid", &self.peer_cid).finish_non_exhaustive()
+        f.debug_struct("Handshake")
+            .field("ours", &self.ours)
+            .field("peer", &self.peer)
+            .field("peer_cid", &self.peer_cid)
+            .finish_non_exhaustive()
     }
 }

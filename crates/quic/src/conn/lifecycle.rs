@@ -167,7 +167,9 @@ impl Lifecycle {
                 let keep_alive = self.keep_alive_at().map(|t| (t, Reason::KeepAlive));
                 [idle, handshake, keep_alive].into_iter().flatten().min_by_key(|(t, _)| *t)
             }
-            State::Closing(Closing { until, .. }) | State::Draining { until } => Some((*until, Reason::Close)),
+            State::Closing(Closing { until, .. }) | State::Draining { until } => {
+                Some((*until, Reason::Close))
+            }
             State::Drained => None,
         }
     }
@@ -178,7 +180,8 @@ impl Lifecycle {
 
     fn keep_alive_at(&self) -> Option<Time> {
         // Only once the handshake is done, and not while an answer is awaited already.
-        let period = self.keep_alive.filter(|_| self.handshake_until.is_none() && !self.asked && !self.ping)?;
+        let period =
+            self.keep_alive.filter(|_| self.handshake_until.is_none() && !self.asked && !self.ping)?;
         Some(self.heard + period)
     }
 

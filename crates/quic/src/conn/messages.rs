@@ -72,4 +72,3 @@ impl Connection {
         self.streams.next_outcome(id)
     }
 }
-

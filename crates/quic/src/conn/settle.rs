@@ -70,7 +70,6 @@ impl Connection {
             };
             self.path.congestion.on_feedback(&feedback);
             self.stats.lost_packets += settled.lost_packets.len() as u64;
-            self.stats.spurious_losses += settled.spurious;
         }
         settled.clear();
     }

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use quickset_base::{Path, Rng, Time};
-use quickset_wire::{ConnectionId, ResetToken, TransportParams, Version};
+use quickset_wire::params::TransportParams;
+use quickset_wire::{ConnectionId, ResetToken, Version};
 
 use crate::config::TransportConfig;
 use crate::keys::{Keys, Session};

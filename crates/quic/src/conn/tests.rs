@@ -5,11 +5,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use quickset_base::{Batch, Datagram, Duration, Input, Machine, Path, Poll, Rng, Time};
 use quickset_wire::frame::Frame;
-use quickset_wire::{self as wire, ConnectionId, Dir, PacketType, ResetToken, StreamId, TransportErrorCode as Code};
+use quickset_wire::{
+    self as wire, ConnectionId, Dir, PacketType, ResetToken, StreamId, TransportErrorCode as Code,
+};
 
 use super::{Connection, Event};
 use crate::keys::null::{NullClient, NullSecrets, NullServer};
-use crate::{Admission, ClientConfig, Closed, Endpoint, EndpointConfig, RetryPolicy, Route, ServerConfig, TransportConfig};
+use crate::{
+    Admission, ClientConfig, Closed, Endpoint, EndpointConfig, RetryPolicy, Route, ServerConfig,
+    TransportConfig,
+};
 
 /// A client's and a server's connection with nothing between them, through the handshake.
 struct Joined {
@@ -29,7 +34,8 @@ fn joined() -> Joined {
 fn joined_with(transport: TransportConfig) -> Joined {
     let transport = Arc::new(transport);
     let endpoint = |n: u64, server| {
-        let config = EndpointConfig { crypto: Arc::new(NullSecrets(n)), connection_id_len: 8, resets_per_second: 10 };
+        let config =
+            EndpointConfig { crypto: Arc::new(NullSecrets(n)), connection_id_len: 8, resets_per_second: 10 };
         Endpoint::new(config, server, Rng::new(n))
     };
     let mut near = endpoint(1, None);
@@ -141,7 +147,10 @@ fn faults_in_frames_have_the_codes_of_rfc_9000() {
         ("§19.8: on our sending stream", vec![stream(SERVER_UNI, 0, b"x")], Code::STREAM_STATE_ERROR),
         (
             "§4.5: data beyond the final size",
-            vec![Frame::Stream { id: CLIENT_UNI, offset: 0, fin: true, data: b"xy" }, stream(CLIENT_UNI, 2, b"z")],
+            vec![
+                Frame::Stream { id: CLIENT_UNI, offset: 0, fin: true, data: b"xy" },
+                stream(CLIENT_UNI, 2, b"z"),
+            ],
             Code::FINAL_SIZE_ERROR,
         ),
         (
@@ -152,8 +161,16 @@ fn faults_in_frames_have_the_codes_of_rfc_9000() {
             ],
             Code::FINAL_SIZE_ERROR,
         ),
-        ("§19.10: credit for a receiving stream", vec![Frame::MaxStreamData { id: CLIENT_UNI, max: 9 }], Code::STREAM_STATE_ERROR),
-        ("§19.5: STOP_SENDING for a receiving stream", vec![Frame::StopSending { id: CLIENT_UNI, code: 0 }], Code::STREAM_STATE_ERROR),
+        (
+            "§19.10: credit for a receiving stream",
+            vec![Frame::MaxStreamData { id: CLIENT_UNI, max: 9 }],
+            Code::STREAM_STATE_ERROR,
+        ),
+        (
+            "§19.5: STOP_SENDING for a receiving stream",
+            vec![Frame::StopSending { id: CLIENT_UNI, code: 0 }],
+            Code::STREAM_STATE_ERROR,
+        ),
         ("§19.7: NEW_TOKEN from a client", vec![Frame::NewToken { token: b"t" }], Code::PROTOCOL_VIOLATION),
         ("§19.20: HANDSHAKE_DONE from a client", vec![Frame::HandshakeDone], Code::PROTOCOL_VIOLATION),
         (
@@ -163,12 +180,14 @@ fn faults_in_frames_have_the_codes_of_rfc_9000() {
         ),
         (
             "§5.1.1: more ids than the limit",
-            (1..=8).map(|n| Frame::NewConnectionId {
-                sequence: n,
-                retire_prior_to: 0,
-                id: ConnectionId::new(&[n as u8; 8]).unwrap(),
-                token: ResetToken([n as u8; 16]),
-            }).collect(),
+            (1..=8)
+                .map(|n| Frame::NewConnectionId {
+                    sequence: n,
+                    retire_prior_to: 0,
+                    id: ConnectionId::new(&[n as u8; 8]).unwrap(),
+                    token: ResetToken([n as u8; 16]),
+                })
+                .collect(),
             Code::CONNECTION_ID_LIMIT_ERROR,
         ),
         (
@@ -214,9 +233,17 @@ fn packets_that_cannot_be_parsed_close_the_connection() {
     let mut pair = joined();
     assert_eq!(pair.inject_raw(PacketType::OneRtt, vec![]), Some(Code::PROTOCOL_VIOLATION), "RFC 9000 §12.4");
     let mut pair = joined();
-    assert_eq!(pair.inject_raw(PacketType::OneRtt, vec![0x21]), Some(Code::FRAME_ENCODING_ERROR), "unknown type");
+    assert_eq!(
+        pair.inject_raw(PacketType::OneRtt, vec![0x21]),
+        Some(Code::FRAME_ENCODING_ERROR),
+        "unknown type"
+    );
     let mut pair = joined();
-    assert_eq!(pair.inject_raw(PacketType::OneRtt, vec![0x06, 0x00]), Some(Code::FRAME_ENCODING_ERROR), "cut short");
+    assert_eq!(
+        pair.inject_raw(PacketType::OneRtt, vec![0x06, 0x00]),
+        Some(Code::FRAME_ENCODING_ERROR),
+        "cut short"
+    );
 }
 
 #[test]
@@ -296,7 +323,11 @@ fn keys_are_updated_by_either_side_and_old_packets_still_open() {
         assert_eq!((pair.client.stats().key_updates, pair.server.stats().key_updates), (round, round));
         let dropped = pair.server.stats().dropped_packets;
         pair.server.handle(pair.now, Input::Received(&mut late.clone()));
-        assert_eq!(pair.server.stats().dropped_packets, dropped, "round {round}: packets of the old keys are read");
+        assert_eq!(
+            pair.server.stats().dropped_packets,
+            dropped,
+            "round {round}: packets of the old keys are read"
+        );
         // RFC 9001 §6.5: after three PTOs the old keys are gone. In small steps, or delayed acknowledgements
         // would make the RTT seconds.
         for _ in 0..100 {
@@ -314,7 +345,9 @@ fn closing_tells_the_peer_and_drains() {
     assert_eq!(pair.server.closed(), Some(&Closed::ByApplication { code: 42, reason: b"done".to_vec() }));
     assert_eq!(pair.client.closed(), Some(&Closed::Locally));
     for connection in [&mut pair.client, &mut pair.server] {
-        let Poll::Sleep(Some(at), _) = connection.poll(pair.now, &mut Batch::new()) else { panic!("no timer") };
+        let Poll::Sleep(Some(at), _) = connection.poll(pair.now, &mut Batch::new()) else {
+            panic!("no timer")
+        };
         connection.handle(at, Input::Timer);
         assert_eq!(connection.poll(at, &mut Batch::new()), Poll::Event);
         assert!(connection.is_drained());

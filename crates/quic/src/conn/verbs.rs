@@ -8,7 +8,7 @@ use crate::keys::Session;
 use crate::room::Phase;
 use crate::stats::Stats;
 use crate::streams::UnknownStream;
-use crate::streams::{Chunk, FinishError, ReadError, WriteError};
+use crate::streams::{Chunk, FinishError, ReadError, RecvState, SendState, WriteError};
 
 /// What an application and its driver ask of a connection. After any of these, the connection is polled.
 impl Connection {
@@ -95,6 +95,7 @@ impl Connection {
     pub fn stats(&self) -> Stats {
         let rtt = self.recovery.rtt();
         Stats {
+            spurious_losses: self.recovery.spurious_losses(),
             key_updates: self.keys.updates(),
             rtt: rtt.smoothed(),
             min_rtt: rtt.min(),
@@ -152,6 +153,16 @@ impl Connection {
     /// When the peer gave the stream up, or there is no such stream.
     pub fn read(&mut self, id: StreamId, max: usize) -> Result<Chunk, ReadError> {
         self.streams.read(id, max)
+    }
+
+    /// How far the sending half has come; `None` when there is no such stream, or no more.
+    pub fn send_state(&self, id: StreamId) -> Option<SendState> {
+        self.streams.send_state(id)
+    }
+
+    /// How far the receiving half has come; `None` when there is no such stream, or no more.
+    pub fn recv_state(&self, id: StreamId) -> Option<RecvState> {
+        self.streams.recv_state(id)
     }
 
     /// How urgent the stream's data is, 0 (most) to 7; 3 from the start. Less urgent data waits for more urgent.

@@ -124,11 +124,10 @@ impl Endpoint {
         let local_cid = self.issue(key).map(|issued| issued.id);
         let begun = local_cid.ok_or(ConnectError::Full).and_then(|id| self.begin(config, id, server_name));
         match begun {
-            Ok(Begun { session, initial, params, remote_cid }) => {
+            Ok(Begun { session, initial, params, local_cid, remote_cid }) => {
                 self.counters.connected += 1;
                 let role = Role::Client { crypto: config.crypto.clone(), token };
                 let (rng, config) = (self.rng.fork(), config.transport.clone());
-                let local_cid = params.initial_source_connection_id.unwrap_or_default();
                 let version = Version::V1;
                 let start = Start {
                     now,
@@ -262,7 +261,7 @@ impl Endpoint {
         let encoded = self.encode(&params, Side::Client);
         let session =
             config.crypto.clone().start(Version::V1, name, encoded).map_err(ConnectError::Crypto)?;
-        Ok(Begun { session, initial, params, remote_cid })
+        Ok(Begun { session, initial, params, local_cid: local, remote_cid })
     }
 
     fn born(
@@ -331,6 +330,7 @@ struct Begun {
     session: Box<dyn Session>,
     initial: Keys,
     params: TransportParams,
+    local_cid: ConnectionId,
     remote_cid: ConnectionId,
 }
 

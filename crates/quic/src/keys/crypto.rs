@@ -38,7 +38,12 @@ impl CryptoStream {
     }
 
     /// Takes a CRYPTO frame and appends what is now in order to `out`.
-    pub(crate) fn on_data(&mut self, offset: u64, data: &[u8], out: &mut Vec<u8>) -> Result<(), TransportError> {
+    pub(crate) fn on_data(
+        &mut self,
+        offset: u64,
+        data: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), TransportError> {
         let end = offset + data.len() as u64;
         if end > self.read + MAX_AHEAD {
             return Err(exceeded());
@@ -147,10 +152,7 @@ mod tests {
     fn a_flood_ahead_of_a_gap_is_refused() {
         let mut stream = CryptoStream::default();
         let mut out = Vec::new();
-        assert_eq!(
-            stream.on_data(MAX_AHEAD, &[0], &mut out).unwrap_err().code,
-            Code::CRYPTO_BUFFER_EXCEEDED
-        );
+        assert_eq!(stream.on_data(MAX_AHEAD, &[0], &mut out).unwrap_err().code, Code::CRYPTO_BUFFER_EXCEEDED);
         let flood = (0..1000).try_for_each(|i| stream.on_data(2 * i + 1, &[0], &mut out));
         assert_eq!(flood.unwrap_err().code, Code::CRYPTO_BUFFER_EXCEEDED);
     }

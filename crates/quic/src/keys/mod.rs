@@ -15,13 +15,15 @@ mod session;
 pub mod null;
 
 use quickset_base::{Duration, Reason, Time};
-use quickset_wire::{ConnectionId, PacketType, Side, Space, TransportErrorCode as Code, Version, packet_number};
+use quickset_wire::{
+    ConnectionId, PacketType, Side, Space, TransportErrorCode as Code, Version, packet_number,
+};
 
 pub(crate) use crypto::CryptoStream;
 use one_rtt::OneRtt;
 pub use session::{
-    ClientCrypto, Crypto, EndpointCrypto, HeaderKey, KeyChange, Keys, NextKeys, PacketKey, PacketKeys, Sealing,
-    ServerCrypto, Session,
+    ClientCrypto, Crypto, EndpointCrypto, HeaderKey, KeyChange, Keys, NextKeys, PacketKey, PacketKeys,
+    Sealing, ServerCrypto, Session,
 };
 
 use crate::TransportError;
@@ -96,7 +98,12 @@ impl KeyRing {
     }
 
     /// Retry: the first flight again, under keys from the new connection id.
-    pub(crate) fn restart(&mut self, crypto: &dyn ClientCrypto, version: Version, dcid: &ConnectionId) -> bool {
+    pub(crate) fn restart(
+        &mut self,
+        crypto: &dyn ClientCrypto,
+        version: Version,
+        dcid: &ConnectionId,
+    ) -> bool {
         self.initial = crypto.initial_keys(version, dcid, Side::Client);
         self.streams[Space::Initial.index()].restart();
         self.initial.is_some()
@@ -127,7 +134,12 @@ impl KeyRing {
     }
 
     /// A CRYPTO frame; the handshake goes as far as it can.
-    pub(crate) fn on_crypto(&mut self, space: Space, offset: u64, data: &[u8]) -> Result<Progress, TransportError> {
+    pub(crate) fn on_crypto(
+        &mut self,
+        space: Space,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<Progress, TransportError> {
         let mut inbox = std::mem::take(&mut self.inbox);
         inbox.clear();
         let result = self.streams[space.index()].on_data(offset, data, &mut inbox).and_then(|()| {
@@ -153,7 +165,10 @@ impl KeyRing {
                 Some(KeyChange::Handshake(keys)) => {
                     // RFC 9001 §4.1.3: nothing of the level below may be left over.
                     if self.streams[Space::Initial.index()].has_gap() {
-                        return Err(TransportError::new(Code::PROTOCOL_VIOLATION, "Initial CRYPTO beyond its level"));
+                        return Err(TransportError::new(
+                            Code::PROTOCOL_VIOLATION,
+                            "Initial CRYPTO beyond its level",
+                        ));
                     }
                     self.handshake = Some(keys);
                     self.writing = Space::Handshake;
@@ -176,9 +191,8 @@ impl KeyRing {
     /// `largest` the largest number received in the space.
     pub(crate) fn open(
         &mut self,
-        kind: PacketType,
+        (kind, number_at): (PacketType, usize),
         packet: &mut [u8],
-        number_at: usize,
         largest: Option<u64>,
         now: Time,
     ) -> Result<Opened, OpenError> {
@@ -209,8 +223,12 @@ impl KeyRing {
 
         let (header, payload) = packet.split_at_mut(payload_at);
         let opened = match space {
-            Space::Initial => self.initial.as_ref().and_then(|k| k.remote.packet.open(number, header, payload)),
-            Space::Handshake => self.handshake.as_ref().and_then(|k| k.remote.packet.open(number, header, payload)),
+            Space::Initial => {
+                self.initial.as_ref().and_then(|k| k.remote.packet.open(number, header, payload))
+            }
+            Space::Handshake => {
+                self.handshake.as_ref().and_then(|k| k.remote.packet.open(number, header, payload))
+            }
             Space::Data => self.one_rtt.as_mut().and_then(|k| k.open(number, header, payload, now)),
         };
         let Some(len) = opened else {
@@ -219,7 +237,10 @@ impl KeyRing {
         // RFC 9000 §17.2, §17.3.1: reserved bits are checked once the packet is authentic.
         let reserved = if kind == PacketType::OneRtt { 0b0001_1000 } else { 0b0000_1100 };
         if first & reserved != 0 {
-            return Err(OpenError::Fatal(TransportError::new(Code::PROTOCOL_VIOLATION, "reserved bits in the header")));
+            return Err(OpenError::Fatal(TransportError::new(
+                Code::PROTOCOL_VIOLATION,
+                "reserved bits in the header",
+            )));
         }
         Ok(Opened { number, payload: (payload_at, payload_at + len) })
     }
@@ -228,12 +249,15 @@ impl KeyRing {
     fn failed(&mut self, space: Space) -> OpenError {
         self.failures += 1;
         let limit = match space {
-            Space::Data => self.one_rtt.as_ref().map(|k| k.integrity_limit()),
+            Space::Data => self.one_rtt.as_ref().map(OneRtt::integrity_limit),
             Space::Handshake => self.handshake.as_ref().map(|k| k.remote.packet.integrity_limit()),
             Space::Initial => self.initial.as_ref().map(|k| k.remote.packet.integrity_limit()),
         };
         if limit.is_some_and(|limit| self.failures > limit) {
-            return OpenError::Fatal(TransportError::new(Code::AEAD_LIMIT_REACHED, "too many forged packets"));
+            return OpenError::Fatal(TransportError::new(
+                Code::AEAD_LIMIT_REACHED,
+                "too many forged packets",
+            ));
         }
         OpenError::Dropped
     }
@@ -309,6 +333,9 @@ impl KeyRing {
 
 impl std::fmt::Debug for KeyRing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KeyRing").field("writing", &self.writing).field("failures", &self.failures).finish_non_exhaustive()
+        f.debug_struct("KeyRing")
+            .field("writing", &self.writing)
+            .field("failures", &self.failures)
+            .finish_non_exhaustive()
     }
 }

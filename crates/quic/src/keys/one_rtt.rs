@@ -72,7 +72,13 @@ impl OneRtt {
         (&*self.local.packet, &*self.local.header)
     }
 
-    pub(super) fn open(&mut self, number: u64, header: &[u8], payload: &mut [u8], now: Time) -> Option<usize> {
+    pub(super) fn open(
+        &mut self,
+        number: u64,
+        header: &[u8],
+        payload: &mut [u8],
+        now: Time,
+    ) -> Option<usize> {
         if (header[0] & KEY_PHASE != 0) == self.phase() {
             let len = self.remote.packet.open(number, header, payload)?;
             if self.first_opened.is_none() {

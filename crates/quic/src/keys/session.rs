@@ -130,8 +130,12 @@ pub trait ClientCrypto: Crypto {
     ///
     /// # Errors
     /// A sentence for people, when the name or the configuration cannot be used.
-    fn start(self: Arc<Self>, version: Version, server_name: &str, params: Vec<u8>)
-    -> Result<Box<dyn Session>, String>;
+    fn start(
+        self: Arc<Self>,
+        version: Version,
+        server_name: &str,
+        params: Vec<u8>,
+    ) -> Result<Box<dyn Session>, String>;
 }
 
 /// Starts server handshakes.

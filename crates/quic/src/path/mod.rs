@@ -101,9 +101,11 @@ impl Path {
         }
     }
 
-    #[cfg(test)]
     pub(crate) fn check(&self) {
         debug_assert!(self.responses.len() <= MAX_RESPONSES);
-        debug_assert!(self.validated || self.sent <= 3 * self.received, "amplification limit broken: {self:?}");
+        debug_assert!(
+            self.validated || self.sent <= 3 * self.received,
+            "amplification limit broken: {self:?}"
+        );
     }
 }

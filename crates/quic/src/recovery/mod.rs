@@ -290,6 +290,7 @@ impl Recovery {
     }
 
     /// Every packet of `space` is lost for a reason that is not congestion: rejected 0-RTT (RFC 9001 §4.6.2).
+    #[cfg_attr(not(test), expect(dead_code, reason = "0-RTT is a room that is kept"))]
     pub(crate) fn void(&mut self, space: Space, lost: &mut Vec<Token>) {
         self.in_flight -= self.forget(space, Some(lost));
     }

@@ -82,7 +82,11 @@ impl Connection {
             Frame::ConnectionClose { code, frame_type, reason } => {
                 let words = String::from_utf8_lossy(reason).into_owned();
                 let error = TransportError::new(code, words);
-                self.on_farewell(Closed::ByPeer(if frame_type == 0 { error } else { error.in_frame(frame_type) }));
+                self.on_farewell(Closed::ByPeer(if frame_type == 0 {
+                    error
+                } else {
+                    error.in_frame(frame_type)
+                }));
                 Ok(())
             }
             Frame::ApplicationClose { code, reason } => {
@@ -118,4 +122,3 @@ impl Connection {
         self.over(why);
     }
 }
-

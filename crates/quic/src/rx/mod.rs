@@ -142,7 +142,7 @@ impl Connection {
         let opened = if too_early {
             Err(OpenError::TooEarly)
         } else {
-            self.keys.open(kind, &mut packet, number_at, largest, self.now)
+            self.keys.open((kind, number_at), &mut packet, largest, self.now)
         };
         let opened = match opened {
             Ok(opened) => opened,

@@ -130,7 +130,6 @@ impl Assembler {
         self.ready.len() + usize::from(!self.tail.is_empty())
     }
 
-    #[cfg(test)]
     pub(super) fn check(&self) {
         let held = self.ready.iter().map(Bytes::len).sum::<usize>() + self.tail.len();
         assert_eq!(held as u64, self.next - self.start, "{self:?}");

@@ -215,7 +215,6 @@ impl Streams {
     ///
     /// # Panics
     /// When it does not: a bug of ours.
-    #[cfg(test)]
     pub(crate) fn check(&self) {
         assert!(self.sent <= self.credit.limit(), "connection credit exceeded");
         assert!(self.received <= self.window.limit(), "more received than allowed");

@@ -81,7 +81,6 @@ impl Theirs {
     }
 
     /// Streams open now.
-    #[cfg(test)]
     pub(super) fn live(&self) -> u64 {
         self.opened - self.closed
     }

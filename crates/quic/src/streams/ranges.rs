@@ -29,7 +29,6 @@ impl Ranges {
         self.0.pop_front()
     }
 
-    #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Range<u64>> {
         self.0.iter()
     }

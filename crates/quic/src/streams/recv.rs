@@ -146,7 +146,6 @@ impl RecvHalf {
     }
 
     /// Verifies what must hold between calls, and returns the bytes that the application has not had.
-    #[cfg(test)]
     pub(super) fn check(&self) -> u64 {
         self.assembler.check();
         if let Some(receiver) = &self.messages {

@@ -127,7 +127,6 @@ impl SendHalf {
     }
 
     /// Verifies what must hold between calls.
-    #[cfg(test)]
     pub(super) fn check(&self) {
         self.buffer.check();
         assert!(self.sent() <= self.credit.limit(), "stream credit exceeded");

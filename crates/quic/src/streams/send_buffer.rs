@@ -158,7 +158,6 @@ impl SendBuffer {
         *self = Self { base: self.next, next: self.next, end: self.next, ..Self::default() };
     }
 
-    #[cfg(test)]
     pub(super) fn check(&self) {
         assert!(self.base <= self.next && self.next <= self.end, "{self:?}");
         assert!(self.cursor <= self.pieces.len(), "{self:?}");

@@ -82,7 +82,6 @@ impl<T> Slab<T> {
         })
     }
 
-    #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         self.slots.iter().enumerate().filter_map(|(index, slot)| {
             let key = Key { index: index as u32, generation: slot.generation };

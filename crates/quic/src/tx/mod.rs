@@ -7,12 +7,14 @@
 //! frames were written is sent.
 
 mod fill;
+mod numbering;
 mod packet;
 mod writer;
 
 use quickset_base::Batch;
 use quickset_wire::Space;
 
+pub(crate) use numbering::Numbering;
 pub(crate) use writer::Writer;
 
 use crate::cc::Control;
@@ -113,7 +115,9 @@ impl Connection {
     /// Whether a packet of `space` should be built.
     fn wants(&mut self, space: Space, data: bool) -> bool {
         let at = space.index();
-        if !self.keys.has(space) || (space == Space::Data && self.side.is_client() && self.phase == Phase::Handshake) {
+        if !self.keys.has(space)
+            || (space == Space::Data && self.side.is_client() && self.phase == Phase::Handshake)
+        {
             return false;
         }
         if self.outbox.probes[at] > 0 || self.acks[at].want(self.now) > Want::None {
@@ -128,8 +132,10 @@ impl Connection {
 
     /// Whether any space has more than acknowledgements to send.
     fn has_data(&mut self) -> bool {
-        let crypto = |this: &mut Self, space| this.keys.has(space) && this.keys.stream(space).want() > Want::None;
-        (self.keys.has(Space::Data) && self.wants_data()) || Space::ALL.into_iter().any(|space| crypto(self, space))
+        let crypto =
+            |this: &mut Self, space| this.keys.has(space) && this.keys.stream(space).want() > Want::None;
+        (self.keys.has(Space::Data) && self.wants_data())
+            || Space::ALL.into_iter().any(|space| crypto(self, space))
     }
 
     /// Whether 1-RTT frames other than ACK and CRYPTO wait.

@@ -23,7 +23,13 @@ struct Frame {
 impl Connection {
     /// Builds, seals and records one packet at the start of `buffer`, at least `pad_to` bytes long. Returns its
     /// size; 0 when there was nothing to write.
-    pub(super) fn packet_out(&mut self, space: Space, buffer: &mut [u8], permit: Permit, pad_to: usize) -> usize {
+    pub(super) fn packet_out(
+        &mut self,
+        space: Space,
+        buffer: &mut [u8],
+        permit: Permit,
+        pad_to: usize,
+    ) -> usize {
         if space == Space::Data {
             if let Err(error) = self.keys.before_seal(self.phase == Phase::Confirmed, self.now) {
                 self.fail(error);
@@ -56,7 +62,13 @@ impl Connection {
     }
 
     /// Remembers a packet that is about to leave.
-    fn record(&mut self, at: Unsealed, len: usize, (eliciting, in_flight): (bool, bool), tokens: &mut Vec<Token>) {
+    fn record(
+        &mut self,
+        at: Unsealed,
+        len: usize,
+        (eliciting, in_flight): (bool, bool),
+        tokens: &mut Vec<Token>,
+    ) {
         let bytes = len as u64;
         let state = if in_flight {
             self.path.pacer.on_sent(bytes);
@@ -69,7 +81,8 @@ impl Connection {
         } else {
             cc::PacketState::default()
         };
-        let packet = SentPacket { number: at.number, now: self.now, bytes: len as u16, eliciting, in_flight, state };
+        let packet =
+            SentPacket { number: at.number, now: self.now, bytes: len as u16, eliciting, in_flight, state };
         self.recovery.on_sent(at.space, packet, tokens);
         self.stats.sent_packets += 1;
     }
@@ -89,7 +102,8 @@ impl Connection {
 
     /// Writes the header of the next packet of `space`.
     fn header(&mut self, space: Space, buffer: &mut [u8]) -> Frame {
-        let number = self.recovery.next_number(space);
+        let next = self.recovery.next_number(space);
+        let number = if space == Space::Data { self.numbering.choose(next) } else { next };
         let number_len = packet_number::encode_len(number, self.recovery.largest_acked(space));
         let tag_len = self.keys.tag_len(space);
         let mut w = wire::Writer::new(buffer);

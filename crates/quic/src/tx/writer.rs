@@ -11,15 +11,13 @@ use crate::token::Token;
 pub(crate) struct Writer<'a> {
     bytes: wire::Writer<'a>,
     tokens: &'a mut Vec<Token>,
-    first_token: usize,
     eliciting: bool,
 }
 
 impl<'a> Writer<'a> {
     /// Fills `bytes`, recording tokens behind those already in `tokens`.
     pub(crate) fn new(bytes: wire::Writer<'a>, tokens: &'a mut Vec<Token>) -> Self {
-        let first_token = tokens.len();
-        Self { bytes, tokens, first_token, eliciting: false }
+        Self { bytes, tokens, eliciting: false }
     }
 
     /// Bytes that still fit.
@@ -37,11 +35,6 @@ impl<'a> Writer<'a> {
     /// True when something that the peer must acknowledge was written (RFC 9002 §2).
     pub(crate) fn is_eliciting(&self) -> bool {
         self.eliciting
-    }
-
-    /// The tokens recorded so far.
-    pub(crate) fn tokens(&self) -> &[Token] {
-        &self.tokens[self.first_token..]
     }
 
     /// Writes `frame` and records `token`; false, with nothing written, when there is no room.

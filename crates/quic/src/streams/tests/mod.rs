@@ -10,27 +10,19 @@ mod turns;
 use bytes::Bytes;
 use quickset_base::{Duration, Time};
 use quickset_wire as wire;
-use quickset_wire::frame::{Frame, Frames};
 use quickset_wire::Side;
+use quickset_wire::frame::{Frame, Frames};
 
 use super::Streams;
 use crate::TransportError;
 use crate::config::TransportConfig;
 use crate::endpoint::announce;
-use crate::room::{Phase, View};
+use crate::room::View;
 use crate::token::Token;
 use crate::tx::Writer;
 
 fn view(now: Time) -> View {
-    View {
-        now,
-        side: Side::Client,
-        phase: Phase::Confirmed,
-        mtu: 1200,
-        srtt: Duration::from_millis(100),
-        min_rtt: Duration::from_millis(100),
-        pto: Duration::from_millis(300),
-    }
+    View { now, mtu: 1200, srtt: Duration::from_millis(100) }
 }
 
 /// A packet: its payload, and what the sender keeps of it.

@@ -6,17 +6,16 @@ mod sending;
 use bytes::Bytes;
 use quickset_base::{Duration, Time};
 use quickset_wire as wire;
-use quickset_wire::Side;
 
 use super::Sender;
-use crate::room::{Phase, View};
+use crate::room::View;
 use crate::token::{Key, Token};
 use crate::tx::Writer;
 
 const KEY: Key = Key { index: 3, generation: 1 };
 
 fn view(now: Time, srtt: Duration) -> View {
-    View { now, side: Side::Client, phase: Phase::Confirmed, mtu: 1200, srtt, min_rtt: srtt, pto: srtt * 3 }
+    View { now, mtu: 1200, srtt }
 }
 
 /// Lets the sender fill a packet with `room` for frames; returns frames, tokens and the credit used.

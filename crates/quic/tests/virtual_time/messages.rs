@@ -1,16 +1,14 @@
 //! Fenced streams between two connections, in virtual time.
 
-mod common;
-
+use crate::common::Setup;
 use bytes::Bytes;
-use common::Setup;
 use quickset_base::{Duration, Time};
 use quickset_quic::{Algorithm, Dir, Event, Message, Outcome, StreamEvent, StreamId};
 
 const LOSSY: &str = "rate=100mbit delay=50ms queue=9MB loss=1%";
 
 /// What the server got, in order.
-fn collect(pair: &mut common::Pair, id: StreamId) -> Vec<Message> {
+fn collect(pair: &mut crate::common::Pair, id: StreamId) -> Vec<Message> {
     let (key, now) = (pair.server_key(), pair.world.now());
     let connection = pair.server_mut().connection(key);
     std::iter::from_fn(|| connection.next_message(now, id).ok().flatten()).collect()
@@ -148,7 +146,8 @@ fn a_deadline_abandons_what_comes_too_late_and_says_so() {
         got.extend(collect(&mut pair, id));
     }
     let connection = pair.client_mut().connection(key);
-    let outcomes: std::collections::BTreeMap<_, _> = std::iter::from_fn(|| connection.next_outcome(id)).collect();
+    let outcomes: std::collections::BTreeMap<_, _> =
+        std::iter::from_fn(|| connection.next_outcome(id)).collect();
     assert_eq!(outcomes.len(), 500, "each message has its outcome");
     let abandoned = outcomes.values().filter(|o| **o == Outcome::Abandoned).count();
     assert!(abandoned > 150 && abandoned < 400, "{abandoned} of 500 abandoned");
@@ -159,7 +158,10 @@ fn a_deadline_abandons_what_comes_too_late_and_says_so() {
             assert!(arrived.contains(&n), "message {n} is said to be delivered");
         }
     }
-    let late = got.iter().filter(|m| m.completed - sent_at[number(m).1 as usize] > Duration::from_millis(260)).count();
+    let late = got
+        .iter()
+        .filter(|m| m.completed - sent_at[number(m).1 as usize] > Duration::from_millis(260))
+        .count();
     assert!(late * 20 < got.len(), "{late} of {} came long after their deadline", got.len());
     assert!(pair.world.now() > Time::ZERO);
 }

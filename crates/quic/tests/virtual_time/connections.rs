@@ -1,11 +1,9 @@
 //! Beginnings and ends of connections, in virtual time.
 
-mod common;
-
+use crate::common::{Setup, pattern};
 use bytes::Bytes;
-use common::{Setup, pattern};
 use quickset_base::{Duration, Path, Time};
-use quickset_quic::{Closed, Dir, RetryPolicy, StreamEvent, Event};
+use quickset_quic::{Closed, Dir, Event, RetryPolicy, StreamEvent};
 use quickset_sim::address;
 
 const LINK: &str = "rate=100mbit delay=20ms";
@@ -26,8 +24,9 @@ fn retry_proves_the_address_for_one_more_round_trip() {
 #[test]
 fn retry_works_under_loss() {
     for seed in quickset_sim::seeds(0..20) {
-        let setup = Setup { retry: RetryPolicy::Always, ..Setup::new(seed, "rate=100mbit delay=20ms loss=20%") }
-            .transport(|t| t.handshake_timeout = Duration::from_secs(60));
+        let setup =
+            Setup { retry: RetryPolicy::Always, ..Setup::new(seed, "rate=100mbit delay=20ms loss=20%") }
+                .transport(|t| t.handshake_timeout = Duration::from_secs(60));
         setup.connected();
     }
 }
@@ -137,7 +136,7 @@ fn a_restarted_server_resets_what_it_does_not_know() {
     let mut pair = setup.connected();
     pair.pass(Duration::from_millis(200));
     // The same secrets, none of the connections.
-    *pair.server_mut() = common::Peer::new(2 * setup.seed + 2, Some(setup.server_config()));
+    *pair.server_mut() = crate::common::Peer::new(2 * setup.seed + 2, Some(setup.server_config()));
     let key = pair.key;
     pair.client_mut().send(key, Dir::Uni, pattern(5_000));
     pair.until("closed", |p| !p.client().closed.is_empty());

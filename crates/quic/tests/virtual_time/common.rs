@@ -7,34 +7,37 @@ use bytes::Bytes;
 use quickset_base::{Batch, Duration, Input, Machine, Path, Poll, Rng, Time};
 use quickset_quic::null::{NullClient, NullSecrets, NullServer};
 use quickset_quic::{
-    Chunk, ClientConfig, Closed, Connection, ConnectionKey, Dir, Endpoint, EndpointConfig, Event, Node, RetryPolicy,
-    ServerConfig, StreamEvent, StreamId, TransportConfig, WriteError,
+    Chunk, ClientConfig, Closed, Connection, ConnectionKey, Dir, Endpoint, EndpointConfig, Event, Node,
+    RetryPolicy, ServerConfig, StreamEvent, StreamId, TransportConfig, WriteError,
 };
 use quickset_sim::{LinkSpec, NodeId, World, address};
 
-pub const ALPN: &[&[u8]] = &[b"test"];
+pub(crate) const ALPN: &[&[u8]] = &[b"test"];
 
 /// A node whose application sends what it is told to, collects what it receives and echoes on request.
-pub struct Peer {
-    pub node: Node,
+pub(crate) struct Peer {
+    pub(crate) node: Node,
     /// Bytes to be written, by stream; the stream is finished behind them.
     outgoing: BTreeMap<(ConnectionKey, StreamId), Bytes>,
-    pub received: BTreeMap<(ConnectionKey, StreamId), Vec<u8>>,
-    pub finished: Vec<(ConnectionKey, StreamId)>,
-    pub delivered: Vec<(ConnectionKey, StreamId)>,
-    pub connected: Vec<ConnectionKey>,
-    pub closed: Vec<(ConnectionKey, Closed)>,
-    pub events: Vec<Event>,
+    pub(crate) received: BTreeMap<(ConnectionKey, StreamId), Vec<u8>>,
+    pub(crate) finished: Vec<(ConnectionKey, StreamId)>,
+    pub(crate) delivered: Vec<(ConnectionKey, StreamId)>,
+    pub(crate) connected: Vec<ConnectionKey>,
+    pub(crate) closed: Vec<(ConnectionKey, Closed)>,
+    pub(crate) events: Vec<Event>,
     /// Received streams are sent back.
-    pub echo: bool,
+    pub(crate) echo: bool,
     /// Received data is left unread.
-    pub lazy: bool,
+    pub(crate) lazy: bool,
 }
 
 impl Peer {
-    pub fn new(seed: u64, server: Option<ServerConfig>) -> Self {
-        let config =
-            EndpointConfig { crypto: Arc::new(NullSecrets(seed)), connection_id_len: 8, resets_per_second: 10 };
+    pub(crate) fn new(seed: u64, server: Option<ServerConfig>) -> Self {
+        let config = EndpointConfig {
+            crypto: Arc::new(NullSecrets(seed)),
+            connection_id_len: 8,
+            resets_per_second: 10,
+        };
         Self {
             node: Node::new(Endpoint::new(config, server, Rng::new(seed))),
             outgoing: BTreeMap::new(),
@@ -49,18 +52,18 @@ impl Peer {
         }
     }
 
-    pub fn connection(&mut self, key: ConnectionKey) -> &mut Connection {
+    pub(crate) fn connection(&mut self, key: ConnectionKey) -> &mut Connection {
         self.node.connection(key).expect("the connection is there")
     }
 
     /// Opens a stream that carries `data` and its end.
-    pub fn send(&mut self, key: ConnectionKey, dir: Dir, data: impl Into<Bytes>) -> StreamId {
+    pub(crate) fn send(&mut self, key: ConnectionKey, dir: Dir, data: impl Into<Bytes>) -> StreamId {
         let id = self.connection(key).open(dir).expect("a stream may be opened");
         self.send_on(key, id, data.into());
         id
     }
 
-    pub fn send_on(&mut self, key: ConnectionKey, id: StreamId, data: Bytes) {
+    pub(crate) fn send_on(&mut self, key: ConnectionKey, id: StreamId, data: Bytes) {
         self.outgoing.insert((key, id), data);
         self.write(key, id);
     }
@@ -89,7 +92,9 @@ impl Peer {
         let Some(connection) = self.node.connection(key) else { return };
         loop {
             match connection.read(id, usize::MAX) {
-                Ok(Chunk::Data(bytes)) => self.received.entry((key, id)).or_default().extend_from_slice(&bytes),
+                Ok(Chunk::Data(bytes)) => {
+                    self.received.entry((key, id)).or_default().extend_from_slice(&bytes);
+                }
                 Ok(Chunk::Finished) => {
                     self.finished.push((key, id));
                     if self.echo && id.dir() == Dir::Bi {
@@ -139,28 +144,28 @@ impl Machine for Peer {
     }
 }
 
-pub struct Pair {
-    pub world: World<Peer>,
-    pub client: NodeId,
-    pub server: NodeId,
+pub(crate) struct Pair {
+    pub(crate) world: World<Peer>,
+    pub(crate) client: NodeId,
+    pub(crate) server: NodeId,
     /// The client's connection.
-    pub key: ConnectionKey,
+    pub(crate) key: ConnectionKey,
 }
 
 /// What a test varies.
 #[derive(Clone)]
-pub struct Setup {
-    pub seed: u64,
-    pub link: LinkSpec,
-    pub client: TransportConfig,
-    pub server: TransportConfig,
-    pub retry: RetryPolicy,
-    pub max_connections: usize,
-    pub certificate: usize,
+pub(crate) struct Setup {
+    pub(crate) seed: u64,
+    pub(crate) link: LinkSpec,
+    pub(crate) client: TransportConfig,
+    pub(crate) server: TransportConfig,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) max_connections: usize,
+    pub(crate) certificate: usize,
 }
 
 impl Setup {
-    pub fn new(seed: u64, link: &str) -> Self {
+    pub(crate) fn new(seed: u64, link: &str) -> Self {
         Self {
             seed,
             link: link.parse().expect("a link"),
@@ -174,13 +179,13 @@ impl Setup {
 
     /// The same configuration on both sides.
     #[must_use]
-    pub fn transport(mut self, change: impl Fn(&mut TransportConfig)) -> Self {
+    pub(crate) fn transport(mut self, change: impl Fn(&mut TransportConfig)) -> Self {
         change(&mut self.client);
         change(&mut self.server);
         self
     }
 
-    pub fn server_config(&self) -> ServerConfig {
+    pub(crate) fn server_config(&self) -> ServerConfig {
         ServerConfig {
             crypto: Arc::new(NullServer::new(ALPN).with_certificate(self.certificate)),
             transport: Arc::new(self.server.clone()),
@@ -191,12 +196,12 @@ impl Setup {
         }
     }
 
-    pub fn client_config(&self) -> ClientConfig {
+    pub(crate) fn client_config(&self) -> ClientConfig {
         ClientConfig { crypto: Arc::new(NullClient::new(ALPN)), transport: Arc::new(self.client.clone()) }
     }
 
     /// Client and server on a link, the client's hello on its way.
-    pub fn pair(&self) -> Pair {
+    pub(crate) fn pair(&self) -> Pair {
         let mut world = World::new(self.seed);
         let mut client = Peer::new(2 * self.seed + 1, None);
         let server = Peer::new(2 * self.seed + 2, Some(self.server_config()));
@@ -211,7 +216,7 @@ impl Setup {
     }
 
     /// The same with the handshake through on both sides.
-    pub fn connected(&self) -> Pair {
+    pub(crate) fn connected(&self) -> Pair {
         let mut pair = self.pair();
         pair.until("connected", |p| !p.client().connected.is_empty() && !p.server().connected.is_empty());
         pair
@@ -219,29 +224,29 @@ impl Setup {
 }
 
 impl Pair {
-    pub fn client(&self) -> &Peer {
+    pub(crate) fn client(&self) -> &Peer {
         self.world.node(self.client)
     }
 
-    pub fn server(&self) -> &Peer {
+    pub(crate) fn server(&self) -> &Peer {
         self.world.node(self.server)
     }
 
-    pub fn client_mut(&mut self) -> &mut Peer {
+    pub(crate) fn client_mut(&mut self) -> &mut Peer {
         self.world.node_mut(self.client)
     }
 
-    pub fn server_mut(&mut self) -> &mut Peer {
+    pub(crate) fn server_mut(&mut self) -> &mut Peer {
         self.world.node_mut(self.server)
     }
 
     /// The server's connection.
-    pub fn server_key(&self) -> ConnectionKey {
+    pub(crate) fn server_key(&self) -> ConnectionKey {
         self.server().connected[0]
     }
 
     /// Runs until `goal` holds; fails with the seed when it does not within ten minutes of virtual time.
-    pub fn until(&mut self, what: &str, goal: impl Fn(&View<'_>) -> bool) {
+    pub(crate) fn until(&mut self, what: &str, goal: impl Fn(&View<'_>) -> bool) {
         let limit = self.world.now() + Duration::from_secs(600);
         let (client, server) = (self.client, self.server);
         let ended = self
@@ -260,30 +265,30 @@ impl Pair {
     }
 
     /// Lets time pass.
-    pub fn pass(&mut self, time: Duration) {
+    pub(crate) fn pass(&mut self, time: Duration) {
         let limit = self.world.now() + time;
         self.world.run(limit).unwrap_or_else(|e| panic!("seed {}: {e}", self.world.seed()));
     }
 }
 
 /// Both ends, for goals.
-pub struct View<'a> {
+pub(crate) struct View<'a> {
     client: &'a Peer,
     server: &'a Peer,
 }
 
 impl View<'_> {
-    pub fn client(&self) -> &Peer {
+    pub(crate) fn client(&self) -> &Peer {
         self.client
     }
 
-    pub fn server(&self) -> &Peer {
+    pub(crate) fn server(&self) -> &Peer {
         self.server
     }
 }
 
 /// Bytes that are different everywhere.
-pub fn pattern(len: usize) -> Vec<u8> {
+pub(crate) fn pattern(len: usize) -> Vec<u8> {
     let mut rng = Rng::new(len as u64);
     let mut bytes = vec![0; len];
     rng.fill(&mut bytes);

@@ -1,8 +1,6 @@
 //! Bytes across links of all kinds, between two connections in virtual time.
 
-mod common;
-
-use common::{Setup, pattern};
+use crate::common::{Setup, pattern};
 use quickset_base::Duration;
 use quickset_quic::{Algorithm, Dir};
 
@@ -68,7 +66,9 @@ fn handshakes_survive_heavy_loss() {
 
 #[test]
 fn a_fast_link_is_filled() {
-    for (algorithm, least) in [(Algorithm::Cubic, 0.85), (Algorithm::Bbr, 0.85), (Algorithm::Fixed(95_000_000), 0.9)] {
+    for (algorithm, least) in
+        [(Algorithm::Cubic, 0.85), (Algorithm::Bbr, 0.85), (Algorithm::Fixed(95_000_000), 0.9)]
+    {
         let mut pair = Setup::new(5, "rate=100mbit delay=25ms queue=1MB")
             .transport(|t| {
                 t.congestion = algorithm;
@@ -89,7 +89,9 @@ fn a_fast_link_is_filled() {
 #[test]
 fn equal_seeds_give_equal_traces() {
     let run = |seed| {
-        let mut pair = Setup::new(seed, "rate=20mbit delay=20ms loss=2% jitter=uniform:5ms reorder=yes duplicate=1%").pair();
+        let mut pair =
+            Setup::new(seed, "rate=20mbit delay=20ms loss=2% jitter=uniform:5ms reorder=yes duplicate=1%")
+                .pair();
         pair.world.trace(quickset_sim::Trace::full());
         pair.until("connected", |p| !p.client().connected.is_empty() && !p.server().connected.is_empty());
         pair.server_mut().echo = true;

@@ -1,0 +1,6 @@
+//! Connections over simulated links, with the null session: equal seeds give equal runs.
+
+mod common;
+mod connections;
+mod messages;
+mod transfer;
