@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod demo;
 pub mod relay;
 pub mod screen;
 pub mod stats;

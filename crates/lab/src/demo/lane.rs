@@ -1,0 +1,227 @@
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use quickset::{
+    ClientConfig, Connection, Endpoint, Identity, MessageReceiver, MessageSender, ServerConfig, SocketConfig,
+    Ticket, TransportConfig, Trust,
+};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::tally::Tally;
+use super::{DemoError, Glimpse, Mode, Plan, Row};
+use crate::relay::{Lateness, Relay};
+use crate::screen::{CELL, COLUMNS, Header, Picture, ROWS, Update};
+
+/// A mode under way: a server that shows the desktop, a link, and a client that draws it.
+pub(crate) struct Lane {
+    mode: Mode,
+    relay: Relay,
+    shots: Option<mpsc::UnboundedSender<Arc<Shot>>>,
+    seen: Arc<Mutex<Seen>>,
+    sending: JoinHandle<Result<u64, DemoError>>,
+    receiving: JoinHandle<Result<(), DemoError>>,
+    // The endpoints live as long as the lane.
+    _endpoints: [Endpoint; 2],
+}
+
+/// An update at the moment when it is due.
+#[derive(Debug)]
+pub(crate) struct Shot {
+    pub(crate) due: Instant,
+    pub(crate) update: Update,
+}
+
+/// What the receiver has.
+struct Seen {
+    tally: Tally,
+    picture: Picture,
+    /// When each update was due.
+    due: Vec<Instant>,
+}
+
+impl Lane {
+    /// Connects through a link of its own.
+    pub(crate) async fn start(plan: &Plan, mode: Mode, measured: Range<u32>) -> Result<Self, DemoError> {
+        let transport =
+            TransportConfig { mtu: plan.mtu, congestion: plan.congestion, ..TransportConfig::default() };
+        let identity = Identity::self_signed(["localhost"])?;
+        let trust = Trust::pinned(identity.fingerprint());
+        let config = ServerConfig::new(identity, &[PROTOCOL])?.with_transport(transport.clone());
+        let server = Endpoint::server(([127, 0, 0, 1], 0).into(), &config)?;
+        let relay = Relay::start(server.local_addr(), plan.link(), plan.link(), plan.seed)?;
+        let client = Endpoint::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default(), None)?;
+        let config = ClientConfig::new(trust, &[PROTOCOL])?.with_transport(transport);
+        let (near, far) =
+            tokio::join!(client.connect(relay.address(), "localhost", &config), server.accept());
+        let (near, far) = (near?, far.ok_or(quickset::Closed::TimedOut)?);
+
+        let (shots, queue) = mpsc::unbounded_channel();
+        let tally = Tally::new(measured.clone(), plan.rtt);
+        let seen = Arc::new(Mutex::new(Seen { tally, picture: Picture::new(), due: Vec::new() }));
+        let sending = tokio::spawn(send(far, mode, queue, measured));
+        let receiving = tokio::spawn(receive(near, mode, seen.clone()));
+        let shots = Some(shots);
+        Ok(Self { mode, relay, shots, seen, sending, receiving, _endpoints: [server, client] })
+    }
+
+    /// Hands an update to the sender.
+    pub(crate) fn show(&self, shot: &Arc<Shot>) {
+        lock(&self.seen).due.push(shot.due);
+        if let Some(shots) = &self.shots {
+            // A sender that has failed tells why at the end.
+            let _ = shots.send(shot.clone());
+        }
+    }
+
+    /// Waits until everything has arrived, and compares the picture with the `desktop`'s.
+    pub(crate) async fn finish(&mut self, desktop: &[u8]) -> Result<Row, DemoError> {
+        self.shots = None;
+        // Together, so that the failure of one side is told and not what it does to the other.
+        let (sent, ()) = tokio::try_join!(join(&mut self.sending), join(&mut self.receiving))?;
+        let seen = lock(&self.seen);
+        let [_, down] = self.relay.counts();
+        let row = seen.tally.row(self.mode);
+        Ok(Row {
+            abandoned: sent - row.messages,
+            lost: down.lost,
+            overflowed: down.overflowed,
+            picture_equal: seen.picture.pixels() == desktop,
+            ..row
+        })
+    }
+
+    pub(crate) fn glimpse(&self) -> Glimpse {
+        // Sorting takes a while, and the receiver is not to wait for it.
+        let tally = lock(&self.seen).tally.clone();
+        tally.glimpse(self.mode)
+    }
+
+    pub(crate) fn lateness(&self) -> Lateness {
+        self.relay.lateness()
+    }
+
+    pub(crate) fn overruns(&self) -> Option<u64> {
+        self.relay.overruns()
+    }
+
+    /// What the receiver has drawn, as a PNG file.
+    pub(crate) fn picture(&self) -> Vec<u8> {
+        lock(&self.seen).picture.png()
+    }
+}
+
+/// A lane that is given up leaves no tasks behind.
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.sending.abort();
+        self.receiving.abort();
+    }
+}
+
+/// Sends updates as they come; returns how many messages the measured ones had.
+async fn send(
+    connection: Connection,
+    mode: Mode,
+    mut shots: mpsc::UnboundedReceiver<Arc<Shot>>,
+    measured: Range<u32>,
+) -> Result<u64, DemoError> {
+    let mut sender = connection.open_messages().await?;
+    sender.set_ordered(mode == Mode::Total);
+    let mut outdated = Outdated::new();
+    let mut sent = 0;
+    while let Some(shot) = shots.recv().await {
+        for (header, message) in &shot.update.messages {
+            let ticket = sender.send(message.clone()).await?;
+            if mode == Mode::Latest {
+                outdated.by(header, ticket);
+            }
+        }
+        if mode == Mode::Partial {
+            sender.fence();
+        }
+        if measured.contains(&shot.update.number) {
+            sent += shot.update.messages.len() as u64;
+        }
+    }
+    finish(&mut sender).await?;
+    // The client closes once it has read everything.
+    connection.closed().await;
+    Ok(sent)
+}
+
+async fn finish(sender: &mut MessageSender) -> Result<(), DemoError> {
+    sender.finish()?;
+    match sender.finished().await {
+        // The client had read everything, and closed before this side heard of it.
+        Ok(()) | Err(quickset::SendError::Closed(quickset::Closed::ByApplication { .. })) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn receive(connection: Connection, mode: Mode, seen: Arc<Mutex<Seen>>) -> Result<(), DemoError> {
+    let mut receiver: MessageReceiver = connection.accept_messages().await?;
+    while let Some(message) = receiver.next().await {
+        let message = message?;
+        let mut seen = lock(&seen);
+        let header = match mode {
+            // Only order makes this right: it would show if a fence let something through.
+            Mode::Total | Mode::Partial => seen.picture.draw(&message.payload)?,
+            Mode::Latest => seen.picture.draw_newest(&message.payload)?,
+        };
+        if let Some(due) = seen.due.get(header.update as usize).copied() {
+            seen.tally.add(&header, &message, due);
+        }
+    }
+    connection.close(0, b"seen");
+    Ok(())
+}
+
+/// Knows which message shows each cell, and gives those up that show none any more.
+struct Outdated {
+    /// The message that shows a cell, by its number.
+    shown: Vec<Option<u64>>,
+    /// Messages that show something: their tickets and how many cells.
+    alive: BTreeMap<u64, (Ticket, usize)>,
+    next: u64,
+}
+
+impl Outdated {
+    fn new() -> Self {
+        Self { shown: vec![None; COLUMNS * ROWS], alive: BTreeMap::new(), next: 0 }
+    }
+
+    /// A new message covers the cells of `header`.
+    fn by(&mut self, header: &Header, ticket: Ticket) {
+        let [x, y, w, h] = [header.x, header.y, header.w, header.h].map(|n| usize::from(n) / CELL);
+        for cell in (y..y + h).flat_map(|row| (x..x + w).map(move |column| row * COLUMNS + column)) {
+            if let Some(old) = self.shown[cell].replace(self.next) {
+                self.uncover(old);
+            }
+        }
+        self.alive.insert(self.next, (ticket, w * h));
+        self.next += 1;
+    }
+
+    fn uncover(&mut self, old: u64) {
+        if let Some((ticket, cells)) = self.alive.get_mut(&old) {
+            *cells -= 1;
+            if *cells == 0 {
+                ticket.supersede();
+                self.alive.remove(&old);
+            }
+        }
+    }
+}
+
+async fn join<T>(task: &mut JoinHandle<Result<T, DemoError>>) -> Result<T, DemoError> {
+    task.await?
+}
+
+fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const PROTOCOL: &str = "quickset-demo/1";

@@ -1,0 +1,356 @@
+//! The delivery modes side by side: one moving desktop, sent at the same time through one lossy link for each
+//! mode, over real QUIC connections with TLS on real sockets.
+//!
+//! *In:* a [`Plan`]. *Out:* [`Findings`], a [`Row`] for each mode and pace. All modes of a pace run at once and
+//! get the same messages at the same moments; their links are equal and lose the same packets by ordinal.
+//!
+//! What is measured, for each message of the updates behind the warm-up (fence papers, 2022 and 2025):
+//! *blocking* is the time from a message being complete at the receiver to fences letting it go;
+//! *inter-delivery* the time from one message being let go to the next; *delivery* the time from the update
+//! being due at the sender to the message being let go.
+
+mod lane;
+mod tally;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use quickset::{Algorithm, ConfigError, ConnectError, IdentityError, ReceiveError, SendError};
+use quickset_base::Duration;
+use quickset_sim::{LinkSpec, Loss, Queue, Rate, units};
+use serde::Serialize;
+use tokio::sync::mpsc;
+
+use crate::screen::{Desktop, Update};
+use crate::stats::{Percentiles, Sorted};
+use lane::{Lane, Shot};
+pub use tally::Glimpse;
+
+/// How messages wait for one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// All in the order of sending: a fence after each message, as an ordinary stream would have it.
+    Total,
+    /// In any order within an update, and no update before the one before it is complete: a fence after each.
+    Partial,
+    /// No fences. The receiver keeps the newest of each cell; what newer messages cover is not sent again.
+    Latest,
+}
+
+impl Mode {
+    /// All modes, from the most order to the least.
+    pub const ALL: [Self; 3] = [Self::Total, Self::Partial, Self::Latest];
+
+    /// The name, in one word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Total => "total",
+            Self::Partial => "partial",
+            Self::Latest => "latest",
+        }
+    }
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How long is measured at each pace, the warm-up not included.
+    pub duration: Duration,
+    /// Updates a second; each pace is a run of its own.
+    pub paces: Vec<u32>,
+    /// The link's rate, each way.
+    pub rate: Rate,
+    /// The round-trip time without queues: twice the link's delay.
+    pub rtt: Duration,
+    /// What the link loses, each way.
+    pub loss: Loss,
+    /// The link's queue, each way.
+    pub queue: Queue,
+    /// The seed of the link and of the desktop.
+    pub seed: u64,
+    /// Who controls congestion.
+    pub congestion: Algorithm,
+    /// The largest UDP payload, in bytes.
+    pub mtu: u16,
+}
+
+impl Default for Plan {
+    /// The baseline of the 2025 paper, at the full rate of loss each way.
+    fn default() -> Self {
+        Self {
+            duration: Duration::from_secs(16),
+            paces: vec![10, 30],
+            rate: Rate::mbit(100),
+            rtt: Duration::from_millis(100),
+            loss: Loss::Independent(0.005),
+            queue: Queue::Bytes(9_000_000),
+            seed: 1,
+            congestion: Algorithm::Bbr,
+            // What is left of 1500 bytes behind the headers of IPv4 and UDP.
+            mtu: 1472,
+        }
+    }
+}
+
+impl Plan {
+    /// Updates before the measured ones at each pace, as a time: handshake, slow start and the first full
+    /// picture are the same for all modes.
+    pub const WARM_UP: Duration = Duration::from_secs(1);
+
+    /// About how long all of it takes.
+    pub fn length(&self) -> Duration {
+        (self.duration + Self::WARM_UP + self.rtt * 6) * self.paces.len() as u32
+    }
+
+    /// One direction of the link.
+    pub fn link(&self) -> LinkSpec {
+        LinkSpec {
+            rate: self.rate,
+            delay: self.rtt / 2,
+            queue: self.queue,
+            loss: self.loss.clone(),
+            // UDP over IPv4.
+            overhead: 28,
+            ..LinkSpec::default()
+        }
+    }
+
+    fn updates(&self, pace: u32, time: Duration) -> u32 {
+        (time.as_secs_f64() * f64::from(pace)).round().max(1.0) as u32
+    }
+}
+
+/// The conditions of a run, for reports.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Conditions {
+    /// The rate each way, as text with its unit.
+    pub rate: String,
+    /// The round-trip time in milliseconds.
+    pub rtt_ms: f64,
+    /// The loss model, each way.
+    pub loss: String,
+    /// The queue each way.
+    pub queue: String,
+    /// The seed of the losses and of the desktop.
+    pub seed: u64,
+    /// The congestion controller.
+    pub congestion: String,
+    /// The largest UDP payload in bytes.
+    pub mtu: u16,
+    /// Seconds measured at each pace.
+    pub seconds: f64,
+    /// Seconds before them that were not.
+    pub warm_up_s: f64,
+    /// How late packets left the emulated links, beyond what the model says: the 99th percentile.
+    pub lateness_p99_ms: f64,
+    /// Datagrams that the system dropped before a relay could read them: losses that no model decided. Null
+    /// where the system does not tell.
+    pub overruns: Option<u64>,
+}
+
+/// What came of a mode at a pace.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// The mode.
+    pub mode: Mode,
+    /// The pace.
+    pub updates_per_s: u32,
+    /// Messages measured.
+    pub messages: u64,
+    /// Messages of the measured updates that were outdated before they arrived, and were not sent again.
+    pub abandoned: u64,
+    /// The share of measured messages that fences held for more than a millisecond.
+    pub blocked_share: f64,
+    /// From complete to let go, in milliseconds.
+    pub blocking_ms: Percentiles,
+    /// From one message let go to the next, in milliseconds.
+    pub inter_delivery_ms: Percentiles,
+    /// Inter-delivery times within one update that were longer than the round-trip time.
+    pub over_rtt: u64,
+    /// From due at the sender to let go, in milliseconds.
+    pub delivery_ms: Percentiles,
+    /// Bytes of repair symbols sent.
+    pub repair_bytes: u64,
+    /// Packets that the link lost towards the receiver.
+    pub lost: u64,
+    /// Packets that its queue had no room for.
+    pub overflowed: u64,
+    /// Whether the receiver's picture was that of the sender in the end, pixel by pixel.
+    pub picture_equal: bool,
+    /// The blocking times in rising order, in milliseconds.
+    #[serde(skip)]
+    pub blocking: Sorted,
+    /// The inter-delivery times in rising order, in milliseconds.
+    #[serde(skip)]
+    pub inter_delivery: Sorted,
+}
+
+/// What came of a plan. As JSON it is what `quickset demo --json` prints.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Findings {
+    /// The conditions.
+    pub link: Conditions,
+    /// A row for each pace and mode, in the order of the plan.
+    pub modes: Vec<Row>,
+    /// The desktop as it looked in the end, as a PNG file.
+    #[serde(skip)]
+    pub picture: Vec<u8>,
+}
+
+/// How far a run has come.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// The pace under way.
+    pub pace: u32,
+    /// Time since the run began.
+    pub elapsed: Duration,
+    /// What is measured so far at this pace, for each mode.
+    pub modes: Vec<Glimpse>,
+}
+
+/// Why a demonstration came to no end.
+#[derive(Debug, thiserror::Error)]
+pub enum DemoError {
+    /// No socket or thread.
+    #[error("the system gives no socket or thread: {0}")]
+    System(#[from] std::io::Error),
+    /// No certificate.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// No configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// No connection through the link.
+    #[error(
+        "no connection comes about through the emulated link: {0}; try less loss or a shorter round-trip time"
+    )]
+    Connect(#[from] ConnectError),
+    /// A connection broke.
+    #[error("a connection ended early: {0}; try less loss")]
+    Closed(#[from] quickset::Closed),
+    /// A message was not taken.
+    #[error("a message could not be sent: {0}")]
+    Send(#[from] SendError),
+    /// A message cannot be had.
+    #[error("messages could not be received: {0}")]
+    Receive(#[from] ReceiveError),
+    /// A message is not a tile.
+    #[error("a message came out damaged: {0}")]
+    Tile(#[from] crate::screen::TileError),
+    /// A task panicked.
+    #[error("a task of the demonstration failed: {0}")]
+    Task(#[from] tokio::task::JoinError),
+    /// It took too long.
+    #[error("not everything arrived within {0:?} after the last update; the link is too slow for this pace")]
+    Unfinished(Duration),
+}
+
+/// Runs a plan, pace by pace, and tells `observer` several times a second how far it is.
+///
+/// # Errors
+/// See [`DemoError`].
+pub async fn run(plan: &Plan, mut observer: impl FnMut(&Progress)) -> Result<Findings, DemoError> {
+    let started = Instant::now();
+    let mut findings = Findings { link: conditions(plan), modes: Vec::new(), picture: Vec::new() };
+    for pace in &plan.paces {
+        let mut tell = |lanes: &[Lane]| {
+            let modes = lanes.iter().map(Lane::glimpse).collect();
+            observer(&Progress { pace: *pace, elapsed: started.elapsed(), modes });
+        };
+        run_pace(plan, *pace, &mut findings, &mut tell).await?;
+    }
+    Ok(findings)
+}
+
+async fn run_pace(
+    plan: &Plan,
+    pace: u32,
+    findings: &mut Findings,
+    tell: &mut impl FnMut(&[Lane]),
+) -> Result<(), DemoError> {
+    let warm_up = plan.updates(pace, Plan::WARM_UP);
+    let measured = warm_up..warm_up + plan.updates(pace, plan.duration);
+    let mut lanes = Vec::new();
+    for mode in Mode::ALL {
+        lanes.push(Lane::start(plan, mode, measured.clone()).await?);
+    }
+    let (mut updates, desktop) = animate(plan.seed, measured.end);
+    let mut ticks = tokio::time::interval(Duration::from_secs(1) / pace);
+    let mut told = Instant::now();
+    while let Some(update) = updates.recv().await {
+        ticks.tick().await;
+        let shot = Arc::new(Shot { due: Instant::now(), update });
+        lanes.iter().for_each(|lane| lane.show(&shot));
+        if told.elapsed() > TELL_EVERY {
+            told = Instant::now();
+            tell(&lanes);
+        }
+    }
+    let desktop = desktop.await?;
+    let deadline = tokio::time::Instant::now() + PATIENCE + plan.rtt * 20;
+    for lane in &mut lanes {
+        let end = lane.finish(desktop.pixels());
+        let row =
+            tokio::time::timeout_at(deadline, end).await.map_err(|_| DemoError::Unfinished(PATIENCE))??;
+        findings.modes.push(Row { updates_per_s: pace, ..row });
+        let lateness = lane.lateness().percentile(0.99).as_secs_f64() * 1e3;
+        findings.link.lateness_p99_ms = findings.link.lateness_p99_ms.max(lateness);
+        findings.link.overruns = findings.link.overruns.zip(lane.overruns()).map(|(a, b)| a + b);
+        findings.picture = lane.picture();
+    }
+    tell(&lanes);
+    Ok(())
+}
+
+/// A thread that draws `count` updates, a few of them ahead of time, and what is still missing then. It ends
+/// with the desktop.
+fn animate(seed: u64, count: u32) -> (mpsc::Receiver<Update>, tokio::task::JoinHandle<Desktop>) {
+    let (sender, receiver) = mpsc::channel(4);
+    let desktop = tokio::task::spawn_blocking(move || {
+        let mut desktop = Desktop::new(seed);
+        for _ in 0..count {
+            // Nobody waits for it any more when the run has failed.
+            let _ = sender.blocking_send(desktop.update());
+        }
+        loop {
+            let rest = desktop.settle();
+            if rest.messages.is_empty() {
+                return desktop;
+            }
+            let _ = sender.blocking_send(rest);
+        }
+    });
+    (receiver, desktop)
+}
+
+fn conditions(plan: &Plan) -> Conditions {
+    let congestion = match plan.congestion {
+        Algorithm::Cubic => "cubic".to_owned(),
+        Algorithm::Bbr => "bbr".to_owned(),
+        Algorithm::Fixed(bps) => format!("fixed at {}", units::rate_text(bps)),
+    };
+    Conditions {
+        rate: plan.rate.to_string(),
+        rtt_ms: plan.rtt.as_secs_f64() * 1e3,
+        loss: plan.loss.to_string(),
+        queue: plan.queue.to_string(),
+        seed: plan.seed,
+        congestion,
+        mtu: plan.mtu,
+        seconds: plan.duration.as_secs_f64(),
+        warm_up_s: Plan::WARM_UP.as_secs_f64(),
+        lateness_p99_ms: 0.0,
+        overruns: Some(0),
+    }
+}
+
+impl std::fmt::Display for Mode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+const TELL_EVERY: Duration = Duration::from_millis(400);
+/// How long the last messages may take beyond twenty round-trip times.
+const PATIENCE: Duration = Duration::from_secs(20);

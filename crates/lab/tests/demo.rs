@@ -1,0 +1,27 @@
+//! The demonstration, short: what must hold whatever the machine is busy with.
+
+use std::time::Duration;
+
+use quickset_lab::demo::{self, Mode, Plan};
+
+fn plan() -> Plan {
+    Plan { duration: Duration::from_secs(1), paces: vec![10], ..Plan::default() }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_mode_delivers_the_whole_picture() {
+    let mut told = 0;
+    let findings = demo::run(&plan(), |progress| told += progress.modes.len()).await.unwrap();
+    assert_eq!(findings.modes.iter().map(|row| row.mode).collect::<Vec<_>>(), Mode::ALL);
+    for row in &findings.modes {
+        assert!(row.picture_equal, "{}: the pictures differ", row.mode);
+        assert_eq!(row.messages + row.abandoned, 1000, "{}", row.mode);
+        assert_eq!(row.updates_per_s, 10);
+        assert!(row.lost > 0, "{}: nothing was lost, so nothing was shown", row.mode);
+        assert!(row.delivery_ms.p50 >= 50.0, "{}: faster than the link", row.mode);
+    }
+    let [total, partial, latest] = &findings.modes[..] else { panic!("three modes") };
+    assert_eq!((total.abandoned, partial.abandoned), (0, 0));
+    assert!(latest.blocking_ms.max < f64::EPSILON, "nothing waits where there are no fences");
+    assert!(told >= Mode::ALL.len());
+}
