@@ -161,9 +161,7 @@ impl Driver {
         let Inlet { buffers, metas, pool, row, .. } = &mut self.inlet;
         let mut current = None;
         for (buffer, meta) in buffers[..n].iter_mut().zip(&metas[..n]) {
-            let mut message = buffer.split_to(meta.len.min(buffer.len()));
-            let spent = std::mem::replace(buffer, pool.take());
-            pool.give(spent);
+            let mut message = pool.cut(buffer, meta.len);
             let (path, ecn, stride) = (hub.socket.path(meta), socket::ecn(meta), meta.stride.max(1));
             while !message.is_empty() {
                 let bytes = if message.len() > stride {

@@ -195,11 +195,15 @@ impl Hub {
 
     /// A connection has drained.
     pub(crate) fn one_less(&self) {
-        let mut lobby = self.lobby();
-        lobby.live -= 1;
-        if lobby.live == 0 {
-            lobby.idlers.wake();
+        let mut woken = Wakers::default();
+        {
+            let mut lobby = self.lobby();
+            lobby.live -= 1;
+            if lobby.live == 0 {
+                std::mem::swap(&mut woken, &mut lobby.idlers);
+            }
         }
+        woken.wake();
     }
 
     /// Keeps a token for the next connection to a server.

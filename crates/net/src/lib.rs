@@ -10,6 +10,48 @@
 //! sends is written into one buffer and leaves by one system call for up to 64 datagrams; the clock is
 //! read, and tasks are woken, once a turn.
 //!
+//! ```
+//! # use std::sync::Arc;
+//! # use quickset_quic::null::{NullClient, NullSecrets, NullServer};
+//! use quickset_net::Endpoint;
+//! use quickset_quic::{ClientConfig, EndpointConfig, ServerConfig};
+//!
+//! # fn config() -> (EndpointConfig, ServerConfig, ClientConfig) {
+//! #     let endpoint = EndpointConfig { crypto: Arc::new(NullSecrets(1)), connection_id_len: 8, resets_per_second: 1 };
+//! #     let server = ServerConfig {
+//! #         crypto: Arc::new(NullServer::new(&[b"hello"])),
+//! #         transport: Arc::default(),
+//! #         max_connections: 10,
+//! #         retry: quickset_quic::RetryPolicy::Never,
+//! #         retry_token_lifetime: std::time::Duration::from_secs(1),
+//! #         token_lifetime: std::time::Duration::from_secs(1),
+//! #     };
+//! #     (endpoint, server, ClientConfig { crypto: Arc::new(NullClient::new(&[b"hello"])), transport: Arc::default() })
+//! # }
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // The configurations hold the TLS side, which the `quickset` crate knows how to make.
+//! let (endpoint, server, client) = config();
+//! let server = Endpoint::server("127.0.0.1:0".parse()?, endpoint.clone(), server)?;
+//! let address = server.local_addr();
+//! let greeting = tokio::spawn(async move {
+//!     let connection = server.accept().await.ok_or("closed")?;
+//!     let greeting = connection.accept_uni().await?.read_to_end(1000).await?;
+//!     connection.close(0, b"goodbye");
+//!     server.wait_idle().await;
+//!     Ok::<_, Box<dyn std::error::Error + Send + Sync>>(greeting)
+//! });
+//!
+//! let connection = Endpoint::client(endpoint)?.connect(address, "localhost", &client).await?;
+//! let mut stream = connection.open_uni().await?;
+//! stream.write_all(b"hello").await?;
+//! stream.finish()?;
+//! println!("{}", connection.closed().await);
+//! assert_eq!(greeting.await?.unwrap(), b"hello");
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Below this crate nothing reads a clock or draws entropy; here it happens in one place each (`Hub::now`
 //! and `Endpoint::start`).
 

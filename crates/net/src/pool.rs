@@ -6,12 +6,36 @@ use bytes::BytesMut;
 ///
 /// What was received is split off a buffer and handed on; the buffer's own handle stays here, and when
 /// all slices of it are gone, its memory is used again. The pool shrinks to what is in use at a time.
+/// Small messages are copied instead: to give a whole buffer away for one, and to clear another,
+/// would cost more, and memory is not held by a few bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     handles: VecDeque<BytesMut>,
+    /// Where small messages are copied to, one behind the other.
+    small: BytesMut,
 }
 
 impl Pool {
+    /// Takes the first `len` bytes out of a buffer that the system filled, and sees to it that it can be
+    /// filled again.
+    pub(crate) fn cut(&mut self, buffer: &mut BytesMut, len: usize) -> BytesMut {
+        let len = len.min(buffer.len());
+        if len > COPIED {
+            let message = buffer.split_to(len);
+            let spent = std::mem::replace(buffer, self.take());
+            self.give(spent);
+            return message;
+        }
+        if self.small.capacity() - self.small.len() < len {
+            self.small.clear();
+            if !self.small.try_reclaim(SIZE) {
+                self.small = BytesMut::with_capacity(SIZE);
+            }
+        }
+        self.small.extend_from_slice(&buffer[..len]);
+        self.small.split()
+    }
+
     /// A buffer of [`SIZE`] bytes.
     pub(crate) fn take(&mut self) -> BytesMut {
         for _ in 0..self.handles.len().min(TRIES) {
@@ -27,7 +51,7 @@ impl Pool {
     }
 
     /// Takes the handle of a buffer that slices were split off.
-    pub(crate) fn give(&mut self, buffer: BytesMut) {
+    fn give(&mut self, buffer: BytesMut) {
         // Without a handle here the memory is freed with its last slice.
         if self.handles.len() < MAX_HANDLES {
             self.handles.push_back(buffer);
@@ -52,6 +76,9 @@ fn reclaim(buffer: &mut BytesMut) -> bool {
 
 /// The largest UDP payload, and so the largest that GRO makes.
 pub(crate) const SIZE: usize = 65_535;
+
+/// Messages up to this size are copied: that costs less than to clear a buffer of [`SIZE`] bytes.
+const COPIED: usize = SIZE / 2;
 
 /// Handles looked at before a new buffer is made.
 const TRIES: usize = 4;
@@ -78,6 +105,23 @@ mod tests {
         drop(slice);
         let again = pool.take();
         assert_eq!((again.as_ptr(), again.len()), (at, SIZE));
+    }
+
+    #[test]
+    fn small_messages_leave_the_buffer_where_it_is() {
+        let mut pool = Pool::default();
+        let mut buffer = pool.take();
+        let at = buffer.as_ptr();
+        let mut messages = Vec::new();
+        for n in 0..200_u8 {
+            buffer[..1472].fill(n);
+            messages.push(pool.cut(&mut buffer, 1472));
+            assert_eq!((buffer.as_ptr(), buffer.len()), (at, SIZE));
+        }
+        assert!(messages.iter().zip(0..).all(|(message, n)| message[..] == [n; 1472]));
+        let all = pool.cut(&mut buffer, usize::MAX);
+        assert_eq!((all.as_ptr(), all.len(), buffer.len()), (at, SIZE, SIZE));
+        assert_ne!(buffer.as_ptr(), at);
     }
 
     #[test]

@@ -106,7 +106,7 @@ async fn dropping_the_receiving_half_stops_the_sender() {
             .await;
     let mut send = soon(ends.client.open_uni()).await.unwrap();
     let server = ends.server.clone();
-    let writer = tokio::spawn(async move { send.write_all(&[1; 1 << 20]).await });
+    let writer = tokio::spawn(async move { send.write_all(&vec![1; 1 << 20]).await });
     drop(soon(server.accept_uni()).await.unwrap());
     assert_eq!(soon(writer).await.unwrap(), Err(WriteError::Stopped(0)), "a writer that waits is woken");
 }

@@ -1,0 +1,186 @@
+//! Who is believed, and who is not, in whole handshakes over the loopback.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quickset::{
+    ClientAuth, ClientConfig, Closed, ConnectError, Connection, Endpoint, Fingerprint, Identity, Peer,
+    ServerConfig, SocketConfig, TransportError, Trust,
+};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+const ALPN: &[&str] = &["test/1"];
+
+#[tokio::test]
+async fn a_pinned_key_is_believed_whatever_the_name() {
+    let identity = Identity::self_signed(["some.host"]).unwrap();
+    let pin = identity.fingerprint();
+    let server = serve(&ServerConfig::new(identity, ALPN).unwrap());
+    let (client, _) = connect(&server, "another.host", Trust::pinned(pin)).await.unwrap();
+    assert_eq!(client.fingerprint(), Some(pin));
+    assert_eq!(client.certificates().unwrap().len(), 1);
+    assert_eq!(client.alpn().as_deref(), Some(&b"test/1"[..]));
+    // The key of before, and the one of today.
+    let other = Identity::self_signed(["x"]).unwrap().fingerprint();
+    connect(&server, "some.host", Trust::pinned_any([other, pin])).await.unwrap();
+}
+
+#[tokio::test]
+async fn another_key_is_not() {
+    let server = serve(&ServerConfig::new(Identity::self_signed(["localhost"]).unwrap(), ALPN).unwrap());
+    let other = Identity::self_signed(["localhost"]).unwrap().fingerprint();
+    refused(connect(&server, "localhost", Trust::pinned(other)).await.err());
+    refused(connect(&server, "localhost", Trust::pinned_any([])).await.err());
+    connect(&server, "localhost", Trust::insecure()).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_authority_speaks_for_the_names_it_signed() {
+    let ca_key = KeyPair::generate().unwrap();
+    let mut ca = CertificateParams::new(Vec::new()).unwrap();
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca = ca.self_signed(&ca_key).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let certificate =
+        CertificateParams::new(vec!["good.host".into()]).unwrap().signed_by(&key, &ca, &ca_key).unwrap();
+    let identity = Identity::from_pem(&certificate.pem(), &key.serialize_pem()).unwrap();
+    let server = serve(&ServerConfig::new(identity, ALPN).unwrap());
+
+    let roots = Trust::roots(&ca.pem()).unwrap();
+    connect(&server, "good.host", roots.clone()).await.unwrap();
+    refused(connect(&server, "bad.host", roots).await.err());
+    let stranger = Identity::self_signed(["good.host"]).unwrap();
+    let stranger = Trust::roots(stranger.certificate_pem()).unwrap();
+    refused(connect(&server, "good.host", stranger).await.err());
+    assert!(Trust::roots("no certificates").is_err());
+}
+
+/// The heart of it: to show a certificate is not to hold its key.
+#[tokio::test]
+async fn a_certificate_without_its_key_proves_nothing() {
+    let (victim, thief) =
+        (Identity::self_signed(["localhost"]).unwrap(), Identity::self_signed(["x"]).unwrap());
+    let stolen = vec![CertificateDer::from_pem_slice(victim.certificate_pem().as_bytes()).unwrap()];
+    let key = PrivateKeyDer::from_pem_slice(thief.private_key_pem().as_bytes()).unwrap();
+    let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(&key).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut tls = rustls::ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(Show(Arc::new(CertifiedKey::new(stolen, key)))));
+    tls.alpn_protocols = vec![b"test/1".to_vec()];
+    let endpoint = quickset_quic::EndpointConfig {
+        crypto: Arc::new(quickset_tls::EndpointSecrets::new(&[1; 32])),
+        connection_id_len: 8,
+        resets_per_second: 1,
+    };
+    let server = quickset_quic::ServerConfig {
+        crypto: Arc::new(quickset_tls::Server::new(Arc::new(tls)).unwrap()),
+        transport: Arc::default(),
+        max_connections: 10,
+        retry: quickset::RetryPolicy::Never,
+        retry_token_lifetime: Duration::from_secs(1),
+        token_lifetime: Duration::from_secs(1),
+    };
+    let server =
+        quickset_net::Endpoint::bind(loopback(), &SocketConfig::default(), endpoint, Some(server)).unwrap();
+    let client = Endpoint::client().unwrap();
+    for trust in [
+        Trust::pinned(victim.fingerprint()),
+        Trust::roots(victim.certificate_pem()).unwrap(),
+        Trust::insecure(),
+    ] {
+        let config = ClientConfig::new(trust, ALPN).unwrap();
+        refused(soon(client.connect(server.local_addr(), "localhost", &config)).await.err());
+    }
+}
+
+#[tokio::test]
+async fn clients_are_known_by_their_keys() {
+    let identity = Identity::self_signed(["localhost"]).unwrap();
+    let trust = Trust::pinned(identity.fingerprint());
+    let config = ServerConfig::new(identity, ALPN).unwrap();
+    let me = Identity::self_signed(["me"]).unwrap();
+
+    let plain = serve(&config);
+    let known = ClientConfig::new(trust.clone(), ALPN).unwrap().with_identity(me.clone());
+    assert_eq!(met(&plain, &known).await, None, "nobody asked");
+
+    let asking = serve(&config.clone().with_client_auth(ClientAuth::Optional));
+    let unknown = ClientConfig::new(trust, ALPN).unwrap();
+    assert_eq!(met(&asking, &unknown).await, None);
+    assert_eq!(met(&asking, &known).await, Some(me.fingerprint()));
+    assert_eq!(met(&asking, &known).await, Some(me.fingerprint()), "a session resumed is of the same client");
+
+    let insisting = serve(&config.with_client_auth(ClientAuth::Mandatory));
+    assert_eq!(met(&insisting, &known).await, Some(me.fingerprint()));
+    let client = Endpoint::client().unwrap();
+    // A client that has nothing to show is done with the handshake before the server is.
+    let ended = match soon(client.connect(insisting.local_addr(), "localhost", &unknown)).await {
+        Ok(connection) => soon(connection.closed()).await,
+        Err(ConnectError::Failed(closed)) => closed,
+        Err(other) => panic!("{other}"),
+    };
+    // RFC 8446 §4.4.2.4: alert certificate_required, 116; RFC 9001 §4.8 adds 0x100.
+    assert!(
+        matches!(&ended, Closed::ByPeer(TransportError { code, .. }) if code.0 == 0x100 + 116),
+        "{ended:?}"
+    );
+}
+
+/// What a server sees of a client.
+async fn met(server: &Endpoint, config: &ClientConfig) -> Option<Fingerprint> {
+    let client = Endpoint::client().expect("a free port");
+    let connected = client.connect(server.local_addr(), "localhost", config);
+    let (client, server) = soon(async { tokio::join!(connected, server.accept()) }).await;
+    // Long enough to take the ticket for a later session.
+    let (client, server) = (client.expect("a handshake"), server.expect("an open endpoint"));
+    let mut stream = soon(server.open_uni()).await.expect("an open connection");
+    stream.finish().expect("an open stream");
+    soon(client.accept_uni()).await.expect("an open connection");
+    server.fingerprint()
+}
+
+async fn connect(
+    server: &Endpoint,
+    name: &str,
+    trust: Trust,
+) -> Result<(Connection, Endpoint), ConnectError> {
+    let client = Endpoint::client().expect("a free port");
+    let config = ClientConfig::new(trust, ALPN).expect("a protocol");
+    Ok((soon(client.connect(server.local_addr(), name, &config)).await?, client))
+}
+
+/// The client itself ended the handshake, by an alert of TLS (RFC 9001 §4.8).
+fn refused(error: Option<ConnectError>) {
+    let Some(ConnectError::Failed(Closed::Failed(error))) = error else { panic!("{error:?}") };
+    assert_eq!(error.code.0 & !0xff, 0x100, "{error}");
+}
+
+#[derive(Debug)]
+struct Show(Arc<CertifiedKey>);
+
+impl ResolvesServerCert for Show {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.clone())
+    }
+}
+
+fn serve(config: &ServerConfig) -> Endpoint {
+    Endpoint::server(loopback(), config).expect("a free port")
+}
+
+fn loopback() -> SocketAddr {
+    ([127, 0, 0, 1], 0).into()
+}
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(30), future).await.expect("it does not take that long")
+}
