@@ -322,6 +322,27 @@ mod tests {
     }
 
     #[test]
+    fn a_cursor_is_drawn_where_it_is_opaque() {
+        let mut fb = Framebuffer::new(4, 3, MIB).unwrap();
+        // Opaque at (0, 0) and (2, 1) of 3x2; the hotspot is (1, 1).
+        let pixels = vec![0xff00_0001, 2, 3, 4, 5, 6];
+        let cursor = Cursor { width: 3, height: 2, hot_x: 1, hot_y: 1, pixels, mask: vec![0x80, 0x20] };
+        assert!(cursor.is_consistent());
+        fb.draw(&cursor, 1, 1);
+        assert_eq!(fb.pixels(), [1, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0]);
+        // At the corners one of the two is cut off, far away both.
+        let mut fb = Framebuffer::new(4, 3, MIB).unwrap();
+        fb.draw(&cursor, 0, 0);
+        assert_eq!(fb.pixels(), [0, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        fb.fill(fb.bounds(), 0).unwrap();
+        fb.draw(&cursor, 4, 3);
+        fb.draw(&cursor, 65535, 65535);
+        assert_eq!(fb.pixels(), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        // A cursor whose parts do not match draws what there is.
+        fb.draw(&Cursor { width: 9, height: 9, ..cursor }, 1, 1);
+    }
+
+    #[test]
     fn the_unused_byte_does_not_count() {
         let (mut a, mut b) = (numbered(2, 1), numbered(2, 1));
         a.put(a.bounds(), &[0xff00_0001, 2]).unwrap();

@@ -179,6 +179,72 @@ proptest! {
     }
 }
 
+/// Every message of a server, well formed.
+fn every_server_message() -> Vec<u8> {
+    let mut bytes = server_greeting();
+    let rect = |x: u16, y: u16, w: u16, h: u16, encoding: i32| {
+        let numbers = [x, y, w, h].map(u16::to_be_bytes).concat();
+        [numbers, encoding.to_be_bytes().to_vec()].concat()
+    };
+    bytes.extend([0, 0, 0, 9]);
+    bytes.extend([rect(1, 2, 3, 4, 0), (0..48).collect()].concat());
+    bytes.extend([rect(9, 9, 2, 2, 1), vec![0, 1, 0, 2]].concat());
+    bytes.extend([rect(1, 1, 9, 2, -239), vec![7; 9 * 2 * 4 + 2 * 2]].concat());
+    bytes.extend(rect(0, 0, 70, 50, -223));
+    bytes.extend([rect(2, 0, 80, 60, -308), vec![2, 0, 0, 0], vec![0; 32]].concat());
+    bytes.extend([rect(0, 0, 0, 0, -307), vec![0, 0, 0, 2, b'h', b'i']].concat());
+    bytes.extend([rect(0, 0, 0, 0, -261), vec![5]].concat());
+    bytes.extend(rect(0, 0, 0, 0, -258));
+    bytes.extend(rect(0, 0, 0, 0, -224));
+    bytes.extend([1, 0, 0, 7, 0, 1, 1, 2, 3, 4, 5, 6, 2, 150, 150]);
+    bytes.extend(b"\x03\0\0\0\0\0\0\x05hello");
+    bytes.extend([3, 0, 0, 0, 0xff, 0xff, 0xff, 0xf8, 0x1f, 0, 0, 1, 0, 0, 0, 0]);
+    let mut provide = bytes::BytesMut::new();
+    crate::Clipboard::Provide(Some("text\n".to_owned())).encode(3, &mut provide);
+    bytes.extend(&provide);
+    bytes.extend([3, 0, 0, 0, 0, 0, 4, 0]);
+    bytes.extend([b'x'; 1024]);
+    bytes.extend([248, 0, 0, 0, 0x80, 0, 0, 7, 1, 9, 248, 0, 0, 0, 0, 0, 0, 7, 1, 9]);
+    bytes
+}
+
+/// Every message of a viewer, well formed.
+fn every_viewer_message() -> Vec<u8> {
+    let mut bytes = viewer_greeting();
+    bytes.extend([0, 0, 0, 0, 16, 16, 1, 1, 0, 31, 0, 63, 0, 31, 11, 5, 0, 0, 0, 0]);
+    bytes.extend([2, 0, 0, 3, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0x20, 0xc0, 0xa1, 0xe5, 0xce]);
+    bytes.extend([3, 1, 0, 1, 0, 2, 0, 3, 0, 1, 4, 1, 0, 0, 0, 0, 0xff, 0x0d, 5, 5, 1, 2, 3, 4]);
+    bytes.extend(b"\x06\0\0\0\0\0\0\x05hello\x06\0\0\0\0\0\x04\0");
+    bytes.extend([b'x'; 1024]);
+    bytes.extend([6, 0, 0, 0, 0xff, 0xff, 0xff, 0xf8, 0x1f, 0, 0, 1, 0, 0, 0, 0]);
+    bytes.extend([150, 1, 0, 4, 0, 0, 0, 9, 0, 2, 150, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    bytes.extend([248, 0, 0, 0, 0x80, 0, 0, 7, 1, 9, 248, 0, 0, 0, 0, 0, 0, 7, 1, 9]);
+    bytes.extend([251, 0, 0, 9, 0, 8, 1, 0, 0, 0, 0, 1, 0, 1, 0, 2, 3, 4, 0, 5, 0, 0, 0, 2]);
+    bytes.extend([255, 0, 0, 1, 0, 0, 0xff, 0x53, 0, 0, 0, 0xcd]);
+    bytes
+}
+
+#[test]
+fn cut_off_anywhere_the_rest_is_waited_for() {
+    let bytes = every_server_message();
+    let (whole, error) = drive_client(&bytes, &mut || usize::MAX);
+    // Ready, four rows, seven other rectangles, the end of the update, and ten messages.
+    assert_eq!((whole.len(), error), (1 + 4 + 7 + 1 + 10, None), "{whole:#?}");
+    for n in 0..bytes.len() {
+        let (told, error) = drive_client(&bytes[..n], &mut || usize::MAX);
+        assert_eq!(error, None, "at {n}");
+        assert!(told.len() < whole.len() && whole.starts_with(&told), "at {n}: {told:?}");
+    }
+    let bytes = every_viewer_message();
+    let (whole, error) = drive_server(&bytes, &mut || usize::MAX);
+    assert_eq!((whole.len(), error), (14, None), "{whole:#?}");
+    for n in 0..bytes.len() {
+        let (told, error) = drive_server(&bytes[..n], &mut || usize::MAX);
+        assert_eq!(error, None, "at {n}");
+        assert!(told.len() < whole.len() && whole.starts_with(&told), "at {n}: {told:?}");
+    }
+}
+
 #[test]
 fn announced_lengths_reserve_nothing() {
     // Each announces far more than it brings.
