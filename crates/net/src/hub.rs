@@ -11,7 +11,7 @@ use quickset_quic::{self as quic, ClientConfig};
 use crate::connection::Connection;
 use crate::error::ConnectError;
 use crate::shared::Shared;
-use crate::socket::Socket;
+use crate::socket::{self, Socket};
 use crate::wakers::Wakers;
 
 /// What the handles of an endpoint and its driver share.
@@ -156,7 +156,7 @@ impl Hub {
         server_name: &str,
         config: &ClientConfig,
     ) -> Result<Connection, ConnectError> {
-        let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
+        let remote = socket::canonical(remote);
         if remote.is_ipv6() && self.socket.address().is_ipv4() {
             return Err(ConnectError::Family(remote));
         }

@@ -181,16 +181,19 @@ impl Socket {
 
     /// Where a received message came from, as the rest of the program knows addresses.
     pub(crate) fn path(&self, meta: &RecvMeta) -> Path {
-        let remote = match meta.addr {
-            SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_some() => {
-                SocketAddr::new(v6.ip().to_canonical(), v6.port())
-            }
-            other => other,
-        };
+        let remote = canonical(meta.addr);
         // A socket on one address has no choice, and to spell it out costs a control message each way.
         let local =
             if self.address.ip().is_unspecified() { meta.dst_ip.map(|ip| ip.to_canonical()) } else { None };
         Path { remote, local }
+    }
+}
+
+/// IPv4 without IPv6 clothes; the zone of an IPv6 address stays.
+pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        IpAddr::V4(ip) => SocketAddr::new(ip.into(), address.port()),
+        IpAddr::V6(_) => address,
     }
 }
 
