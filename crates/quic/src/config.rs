@@ -37,7 +37,11 @@ pub struct TransportConfig {
     /// The largest message of a fenced stream that we take, in bytes, at least 1200; `None` does not
     /// offer fenced streams.
     pub fenced_streams: Option<u64>,
-    /// Fenced streams with unread messages that are held ready at a time, each at the cost of its window.
+    /// Streams of each kind that the peer may have open at a time and that carry messages, at least 1. A message
+    /// of which parts are missing is held beyond the window of the connection, so this times `fenced_streams`, for
+    /// each kind, is what that may cost. Every new stream counts until its first STREAM frame shows that it carries
+    /// bytes: a peer that knows fenced streams is allowed no more new ones than this at once, and those up to
+    /// `max_bidi_streams` and `max_uni_streams` as they turn out to carry bytes.
     pub max_fenced_streams: u64,
     /// Whether a segmentation offload is worth filling: more than one packet in a batch.
     pub gso: bool,
@@ -48,9 +52,10 @@ impl Default for TransportConfig {
         Self {
             max_bidi_streams: 100,
             max_uni_streams: 100,
-            stream_window: 512 << 10,
-            max_stream_window: 16 << 20,
-            max_connection_window: 24 << 20,
+            // A lost packet stops reading for a round trip or more: three times 100 Mbit/s times 100 ms.
+            stream_window: 4 << 20,
+            max_stream_window: 32 << 20,
+            max_connection_window: 48 << 20,
             send_buffer: 8 << 20,
             idle_timeout: Some(Duration::from_secs(30)),
             keep_alive: None,
