@@ -201,17 +201,20 @@ fn fits(width: u16, height: u16, max_bytes: usize) -> Result<(), TooLarge> {
     Ok(())
 }
 
-/// Four bytes a step, with one table per byte.
+/// Eight bytes a step, with one table per byte: each step waits for the one before.
 fn crc(start: u32, words: &[u32]) -> u32 {
-    words.iter().fold(start, |sum, word| {
-        let b = (sum ^ word).to_le_bytes().map(usize::from);
-        CRC[3][b[0]] ^ CRC[2][b[1]] ^ CRC[1][b[2]] ^ CRC[0][b[3]]
-    })
+    let part = |word: u32, table: usize| {
+        let b = word.to_le_bytes().map(usize::from);
+        CRC[table + 3][b[0]] ^ CRC[table + 2][b[1]] ^ CRC[table + 1][b[2]] ^ CRC[table][b[3]]
+    };
+    let mut pairs = words.chunks_exact(2);
+    let sum = pairs.by_ref().fold(start, |sum, pair| part(sum ^ pair[0], 4) ^ part(pair[1], 0));
+    pairs.remainder().iter().fold(sum, |sum, word| part(sum ^ word, 0))
 }
 
 /// `CRC[k][b]` is the remainder of byte `b` followed by k zero bytes; the polynomial is reflected.
-static CRC: [[u32; 256]; 4] = {
-    let mut tables = [[0; 256]; 4];
+static CRC: [[u32; 256]; 8] = {
+    let mut tables = [[0; 256]; 8];
     let mut byte = 0;
     while byte < 256 {
         let mut sum = byte as u32;
@@ -224,7 +227,7 @@ static CRC: [[u32; 256]; 4] = {
         byte += 1;
     }
     let mut k = 1;
-    while k < 4 {
+    while k < 8 {
         let mut byte = 0;
         while byte < 256 {
             let before = tables[k - 1][byte];
@@ -312,10 +315,11 @@ mod tests {
 
     #[test]
     fn checksums_are_crc32() {
-        // The check value of CRC-32 is that of "123456789"; a ninth byte would be part of a pixel, so eight:
-        // crc32("12345678") = 0x9ae0daaf, as zlib and gzip compute it.
-        let words = [u32::from_le_bytes(*b"1234"), u32::from_le_bytes(*b"5678")];
-        assert_eq!(!crc(!0, &words), 0x9ae0_daaf);
+        // As zlib computes them: of "1234", "12345678" and "123456789abc".
+        let words = [*b"1234", *b"5678", *b"9abc"].map(u32::from_le_bytes);
+        for (n, sum) in [(1, 0x9be3_e0a3), (2, 0x9ae0_daaf), (3, 0xbdb0_c0e4)] {
+            assert_eq!(!crc(!0, &words[..n]), sum);
+        }
         let fb = numbered(3, 2);
         assert_ne!(fb.crc32(), numbered(2, 3).crc32());
         assert_eq!(fb.crc32_of(fb.bounds()).unwrap(), !crc(!0, &[1, 2, 3, 4, 5, 6]));

@@ -74,7 +74,7 @@ impl Region {
         if self.rects.last().is_none_or(|last| last.bottom() < rect.top()) {
             self.rects.push(rect);
         } else {
-            self.rects = sweep(&self.rects, &[rect], |a, b| a || b);
+            self.sweep_near(rect, |a, b| a || b);
         }
         self.coarsen();
     }
@@ -94,7 +94,7 @@ impl Region {
     /// Removes the pixels of `rect`. Exact unless the hole would need more rectangles than the limit.
     pub fn remove(&mut self, rect: Rect) {
         if self.meets(rect) {
-            self.rects = sweep(&self.rects, &[rect], |a, b| a && !b);
+            self.sweep_near(rect, |a, b| a && !b);
             self.coarsen();
         }
     }
@@ -158,10 +158,24 @@ impl Region {
         self.rects.get(from..to).unwrap_or_default()
     }
 
+    /// A sweep with `rect` that leaves what `rect` does not reach as it is. The bands that adjoin it take part,
+    /// since they may become one with what comes out; those beyond them differ from their neighbours as before.
+    fn sweep_near(&mut self, rect: Rect, keep: impl Fn(bool, bool) -> bool) {
+        let from = self.rects.partition_point(|r| r.bottom() < rect.top());
+        let to = self.rects.partition_point(|r| r.top() <= rect.bottom());
+        let changed = sweep(&self.rects[from..to], &[rect], keep);
+        self.rects.splice(from..to, changed);
+    }
+
     /// Widens to ever coarser grids until the limit holds.
     fn coarsen(&mut self) {
+        if self.rects.len() <= self.limit {
+            return;
+        }
+        // With a quarter of room, the next few rectangles do not widen again.
+        let target = self.limit - self.limit / 4;
         let mut grid = 16u16;
-        while self.rects.len() > self.limit {
+        while self.rects.len() > target {
             let bounds = self.bounding();
             if grid >= 1 << 13 {
                 self.rects = vec![bounds];
