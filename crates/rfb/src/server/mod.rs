@@ -120,7 +120,7 @@ pub enum ServerEvent {
         /// As announced: of the text, or of the message with it.
         bytes: u64,
     },
-    /// The viewer answers our fence.
+    /// The viewer answers our fence, or with an empty payload the one that announced the extension.
     Fence(Fence),
     /// Wants another size; to be answered by [`Update::resize`], whatever comes of it.
     SetDesktopSize {
