@@ -34,7 +34,7 @@ const ARROWS: &[(&str, World, &[&str])] = &[
     // The face names types of quic (streams, errors) and of rustls (trust).
     ("quickset", Real, &["quickset-net", "quickset-tls", "quickset-h3", "quickset-quic", "rustls"]),
     // The gateway's far sides are TCP sockets of its own.
-    ("quickset-desktop", Real, &["quickset-rfb", "quickset", "tokio"]),
+    ("quickset-desktop", Real, &["quickset-base", "quickset-rfb", "quickset", "tokio"]),
     ("quickset-lab", Real, EVERYTHING),
     ("quickset-cli", Real, EVERYTHING),
     ("xtask", Real, &[]),

@@ -1,1 +1,5 @@
-//! placeholder
+//! VNC across a lossy path: RFB to fenced streams and back.
+
+#![forbid(unsafe_code)]
+
+pub mod trust;

@@ -1,0 +1,378 @@
+//! Files that are broken or open, servers that change, secrets that are wrong, and all of it at the same time.
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use quickset::Fingerprint;
+
+use super::*;
+
+/// A folder that is gone after the test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("quickset-trust-{}-{n}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, text).unwrap();
+        chmod(&path, 0o600);
+        path
+    }
+
+    fn folder(&self) -> Folder {
+        Folder::at(self.0.join("quickset"))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(unix)]
+fn chmod(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[cfg(unix)]
+fn mode(path: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+fn key(n: u8) -> Fingerprint {
+    Fingerprint([n; 32])
+}
+
+#[test]
+fn an_identity_is_made_once_and_only_its_owner_can_read_it() {
+    let scratch = Scratch::new();
+    let folder = scratch.folder();
+    let first = folder.client_identity().unwrap().fingerprint();
+    assert_eq!(folder.client_identity().unwrap().fingerprint(), first);
+    assert_ne!(folder.server_identity().unwrap().fingerprint(), first);
+    let dir = scratch.0.join("quickset");
+    assert_eq!((mode(&dir), mode(&dir.join("client.pem"))), (0o700, 0o600));
+    let names: Vec<_> = fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 2, "no draft is left: {names:?}");
+}
+
+#[test]
+fn of_many_who_make_an_identity_at_once_all_have_the_same() {
+    let scratch = Scratch::new();
+    let folder = scratch.folder();
+    let prints: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..8).map(|_| scope.spawn(|| folder.server_identity().unwrap().fingerprint())).collect();
+        threads.into_iter().map(|t| t.join().unwrap()).collect()
+    });
+    assert!(prints.iter().all(|p| *p == prints[0]), "{prints:?}");
+    assert_eq!(folder.server_identity().unwrap().fingerprint(), prints[0]);
+}
+
+#[test]
+fn a_key_that_others_can_read_or_that_is_broken_is_refused_and_kept() {
+    let scratch = Scratch::new();
+    let folder = scratch.folder();
+    folder.client_identity().unwrap();
+    let path = scratch.0.join("quickset/client.pem");
+    chmod(&path, 0o640);
+    let error = folder.client_identity().unwrap_err().to_string();
+    assert!(error.contains("chmod 600") && error.contains("640"), "{error}");
+    chmod(&path, 0o600);
+    for broken in ["", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "\u{fffd}"] {
+        fs::write(&path, broken).unwrap();
+        assert!(matches!(folder.client_identity(), Err(FileError::Content { .. })), "{broken:?}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), broken, "it was not replaced");
+    }
+    fs::write(&path, [0xff, 0xfe]).unwrap();
+    assert!(folder.client_identity().unwrap_err().to_string().contains("not text"));
+    chmod(&scratch.0.join("quickset"), 0o777);
+    assert!(folder.client_identity().unwrap_err().to_string().contains("chmod 700"));
+}
+
+#[test]
+fn passwords_come_from_closed_files() {
+    let scratch = Scratch::new();
+    let path = scratch.file("password", "swordfish and more\nsecond line\n");
+    assert_eq!(read_secret(&path).unwrap(), "swordfish and more");
+    chmod(&path, 0o604);
+    let error = read_secret(&path).unwrap_err().to_string();
+    assert!(error.contains("chmod 600") && !error.contains("swordfish"), "{error}");
+    assert!(read_secret(&scratch.file("empty", "\n")).is_err());
+    assert!(read_secret(&scratch.0.join("none")).is_err());
+    assert!(
+        read_secret(&scratch.file("long", &"x".repeat(2 << 20)))
+            .unwrap_err()
+            .to_string()
+            .contains("too long")
+    );
+}
+
+#[test]
+fn a_server_is_trusted_on_first_use_and_never_again_with_another_key() {
+    let scratch = Scratch::new();
+    let known = KnownServers::at(scratch.file("known", "# mine\nother:1 sha256:bad-but-a-comment # not\n"));
+    assert!(known.look_up("host:4433").is_err(), "a line that cannot be read may be the one");
+    let known = KnownServers::at(scratch.0.join("known2"));
+    assert_eq!(known.judge("Host:4433", key(1)).unwrap(), Verdict::New);
+    assert_eq!(known.judge("host:4433", key(1)).unwrap(), Verdict::Same);
+    assert_eq!(known.judge("host:4434", key(2)).unwrap(), Verdict::New, "another port, another server");
+    let Verdict::Changed(changed) = known.judge("HOST:4433", key(3)).unwrap() else { panic!("it changed") };
+    let text = changed.to_string();
+    for part in ["CHANGED", &key(1).to_string(), &key(3).to_string(), "line 1", "known2", "between you"] {
+        assert!(text.contains(part), "{part} is not in:\n{text}");
+    }
+    assert_eq!(known.look_up("host:4433").unwrap().unwrap().fingerprint, key(1), "nothing was overwritten");
+}
+
+#[test]
+fn known_servers_that_contradict_each_other_are_an_error() {
+    let scratch = Scratch::new();
+    let text = format!("a:1 {}\n\n# x\na:1 {}", key(1), key(1));
+    let path = scratch.file("known", &text);
+    let known = KnownServers::at(&path);
+    assert_eq!(known.look_up("a:1").unwrap(), Some(Known { fingerprint: key(1), line: 1 }));
+    // The last line has no end: what follows gets a line of its own.
+    assert_eq!(known.judge("b:1", key(2)).unwrap(), Verdict::New);
+    assert_eq!(known.look_up("b:1").unwrap().unwrap().line, 5);
+    fs::write(&path, format!("a:1 {}\na:1 {}\n", key(1), key(2))).unwrap();
+    let error = known.look_up("a:1").unwrap_err().to_string();
+    assert!(error.contains("line 2") && error.contains("line 1"), "{error}");
+    for broken in ["a:1", "a:1 sha256:00", "a:1 x y z", "\0\0\0"] {
+        fs::write(&path, broken).unwrap();
+        assert!(known.look_up("zzz:1").is_err(), "{broken:?}");
+    }
+    chmod(&path, 0o666);
+    assert!(matches!(known.look_up("a:1"), Err(FileError::Open { .. })));
+}
+
+#[test]
+fn of_many_who_meet_a_server_at_once_with_two_keys_not_all_trust() {
+    let scratch = Scratch::new();
+    let known = KnownServers::at(scratch.0.join("known"));
+    let verdicts: Vec<_> = std::thread::scope(|scope| {
+        let known = &known;
+        let threads: Vec<_> =
+            (0..8).map(|n| scope.spawn(move || known.judge("host:1", key(n % 2)).is_ok())).collect();
+        threads.into_iter().map(|t| t.join().unwrap()).collect()
+    });
+    // Each line is whole, whoever came first; and once both keys are there, there is no trust.
+    let text = fs::read_to_string(known.path()).unwrap();
+    assert!(text.lines().all(|l| l.len() == "host:1 ".len() + key(0).to_string().len()), "{text}");
+    let both = [0, 1].iter().all(|n| text.contains(&key(*n).to_string()));
+    assert_eq!(known.look_up("host:1").is_err(), both, "{verdicts:?}\n{text}");
+}
+
+#[test]
+fn authorised_keys_are_read_anew_and_broken_lines_let_nobody_in() {
+    let scratch = Scratch::new();
+    let path = scratch.file("authorized", &format!("# who\nsha256:1234 typo\n{} laptop\n", key(1)));
+    let authorized = Authorized::at(&path);
+    assert!(authorized.contains(key(1)).unwrap() && !authorized.contains(key(2)).unwrap());
+    authorized.add(key(2), "by\ntoken # x").unwrap();
+    authorized.add(key(2), "again").unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.ends_with(&format!("{} bytoken  x\n", key(2))), "{text}");
+    assert!(authorized.contains(key(2)).unwrap());
+    fs::write(&path, "").unwrap();
+    assert!(authorized.is_empty().unwrap() && !authorized.contains(key(1)).unwrap());
+    chmod(&path, 0o620);
+    assert!(authorized.contains(key(1)).is_err(), "others could add themselves");
+    let many = Authorized::at(scratch.0.join("many"));
+    std::thread::scope(|scope| {
+        for n in 0..16 {
+            let many = &many;
+            scope.spawn(move || many.add(key(n), "x").unwrap());
+        }
+    });
+    assert!((0..16).all(|n| many.contains(key(n)).unwrap()), "no line was lost");
+    assert_eq!(mode(many.path()), 0o600);
+}
+
+#[test]
+fn proofs_hold_for_one_connection_one_role_and_one_server() {
+    let token = Token::random();
+    let secret = Secret::token(&token, key(1));
+    let proof = secret.prove(Role::Client, &[7; 32]);
+    assert!(secret.verify(Role::Client, &[7; 32], &proof));
+    assert!(!secret.verify(Role::Client, &[8; 32], &proof), "another connection");
+    assert!(!secret.verify(Role::Server, &[7; 32], &proof), "handed back");
+    assert!(!Secret::token(&token, key(2)).verify(Role::Client, &[7; 32], &proof), "another server");
+    assert!(!Secret::token(&Token::random(), key(1)).verify(Role::Client, &[7; 32], &proof));
+    let mut wrong = proof.to_bytes();
+    for i in 0..wrong.len() {
+        wrong[i] ^= 1;
+        assert!(!secret.verify(Role::Client, &[7; 32], &Proof::from_bytes(wrong)), "byte {i}");
+        wrong[i] ^= 1;
+    }
+    let a = Secret::password("correct horse", key(1));
+    let b = Secret::password("correct horse", key(1));
+    assert!(a.verify(Role::Client, &[0; 32], &b.prove(Role::Client, &[0; 32])));
+}
+
+#[test]
+fn tokens_are_read_as_people_write_them() {
+    let token = Token::random();
+    let text = token.reveal().to_owned();
+    assert_eq!((text.len(), text.matches('-').count()), (29, 4));
+    assert!(text.parse::<Token>().unwrap() == token);
+    assert!(text.to_uppercase().replace('-', " ").parse::<Token>().unwrap() == token);
+    let read = "OIL00-00000-00000-00000-00000".parse::<Token>().unwrap();
+    assert_eq!(read.reveal(), "01100-00000-00000-00000-00000");
+    for bad in ["", "abc", &text[..28], &format!("{text}0"), "u0000-00000-00000-00000-00000", "é"] {
+        assert!(bad.parse::<Token>().is_err(), "{bad}");
+    }
+    assert_ne!(Token::random().reveal(), Token::random().reveal());
+}
+
+#[test]
+fn secrets_are_in_no_debug_output() {
+    let scratch = Scratch::new();
+    let token = Token::random();
+    let secret = Secret::token(&token, key(1));
+    let proof = secret.prove(Role::Client, &[1; 32]);
+    let gate = Gate::new(Authorized::at(scratch.0.join("a")), Some(secret.clone()), None);
+    let text = format!("{token:?} {secret:?} {proof:?} {gate:?}");
+    assert!(text.starts_with("Token(..) Secret(..) Proof(..) Gate"), "{text}");
+    assert!(!text.contains(token.reveal()) && !text.contains(&format!("{:?}", proof.to_bytes())));
+}
+
+fn from(address: &str, key: Fingerprint, secret: Option<&Secret>) -> Credentials {
+    let exported = [3; 32];
+    let proof = secret.map(|s| s.prove(Role::Client, &exported));
+    Credentials { address: address.parse().unwrap(), key, proof, exported }
+}
+
+#[test]
+fn a_token_lets_one_client_in_and_from_then_on_its_key_does() {
+    let scratch = Scratch::new();
+    let authorized = Authorized::at(scratch.0.join("authorized"));
+    let (gate, token) = Gate::for_server(key(9), authorized.clone(), None).unwrap();
+    let secret = Secret::token(&token.expect("nobody else could come in"), key(9));
+    let now = Instant::now();
+    assert!(matches!(gate.judge(now, &from("1.1.1.1", key(1), None)), Err(Denial::UnknownKey)));
+    let entry = gate.judge(now, &from("1.1.1.1", key(1), Some(&secret))).unwrap();
+    assert_eq!(entry.by, By::Token);
+    assert!(secret.verify(Role::Server, &[3; 32], &entry.proof.unwrap()), "the server proves itself too");
+    // Another client finds the token dead, and the first needs none.
+    let second = gate.judge(now, &from("1.1.1.2", key(2), Some(&secret)));
+    assert!(matches!(second, Err(Denial::WrongSecret)), "{second:?}");
+    for secret in [None, Some(&secret)] {
+        assert_eq!(gate.judge(now, &from("1.1.1.1", key(1), secret)).unwrap().by, By::Key);
+    }
+    let (_, token) = Gate::for_server(key(9), authorized, None).unwrap();
+    assert!(token.is_none(), "the key is there after a restart");
+}
+
+#[test]
+fn of_many_with_the_same_token_one_comes_in() {
+    let scratch = Scratch::new();
+    let (gate, token) = Gate::for_server(key(9), Authorized::at(scratch.0.join("a")), None).unwrap();
+    let secret = Secret::token(&token.unwrap(), key(9));
+    let now = Instant::now();
+    let came: usize = std::thread::scope(|scope| {
+        let (gate, secret) = (&gate, &secret);
+        let threads: Vec<_> = (0..8)
+            .map(|n| {
+                scope.spawn(move || {
+                    gate.judge(now, &from(&format!("1.1.1.{n}"), key(n), Some(secret))).is_ok()
+                })
+            })
+            .collect();
+        threads.into_iter().filter(|_| true).map(|t| usize::from(t.join().unwrap())).sum()
+    });
+    assert_eq!(came, 1);
+}
+
+#[test]
+fn a_token_survives_when_the_key_cannot_be_written_down() {
+    let scratch = Scratch::new();
+    let path = scratch.0.join("no-such-folder/authorized");
+    let (gate, token) = Gate::for_server(key(9), Authorized::at(&path), None).unwrap();
+    let secret = Secret::token(&token.unwrap(), key(9));
+    let client = from("1.1.1.1", key(1), Some(&secret));
+    assert!(matches!(gate.judge(Instant::now(), &client), Err(Denial::File(_))));
+    fs::create_dir(scratch.0.join("no-such-folder")).unwrap();
+    assert_eq!(gate.judge(Instant::now(), &client).unwrap().by, By::Token);
+}
+
+#[test]
+fn wrong_passwords_wait_longer_and_longer_but_keys_never() {
+    let scratch = Scratch::new();
+    let authorized = Authorized::at(scratch.0.join("authorized"));
+    authorized.add(key(1), "laptop").unwrap();
+    let right = Secret::token(&Token::random(), key(9));
+    let wrong = Secret::token(&Token::random(), key(9));
+    let gate = Gate::new(authorized, Some(right.clone()), None);
+    let mut now = Instant::now();
+    for _ in 0..Tries::FREE {
+        assert!(matches!(gate.judge(now, &from("1.1.1.1", key(2), Some(&wrong))), Err(Denial::WrongSecret)));
+    }
+    // Now even the right one has to wait, and so do all who share the address; others do not.
+    let mut last = Duration::ZERO;
+    for _ in 0..5 {
+        let held = gate.judge(now, &from("1.1.1.1", key(2), Some(&right)));
+        let Err(Denial::Wait(wait)) = held else { panic!("{held:?}") };
+        assert!(wait > last, "{wait:?} after {last:?}");
+        (last, now) = (wait, now + wait);
+        assert!(matches!(gate.judge(now, &from("1.1.1.1", key(3), Some(&wrong))), Err(Denial::WrongSecret)));
+    }
+    assert_eq!(gate.judge(now, &from("1.1.1.1", key(1), None)).unwrap().by, By::Key);
+    assert_eq!(gate.judge(now, &from("1.1.1.1", key(1), Some(&wrong))).unwrap().by, By::Key);
+    assert_eq!(gate.judge(now, &from("1.1.1.2", key(2), Some(&right))).unwrap().by, By::Password);
+    assert_eq!(gate.judge(now + last * 4, &from("1.1.1.1", key(2), Some(&right))).unwrap().by, By::Password);
+    assert!(gate.judge(now + last * 4, &from("1.1.1.1", key(2), Some(&right))).is_ok(), "forgiven");
+}
+
+#[test]
+fn tries_are_limited_over_all_addresses_and_remembered_in_bounded_memory() {
+    let mut tries = Tries::default();
+    let now = Instant::now();
+    let address = |n: u32| IpAddr::from((n + (10 << 24)).to_be_bytes());
+    for n in 0..Tries::OVERALL {
+        assert_eq!(tries.begin(now, address(n)), Ok(()));
+    }
+    assert_eq!(tries.begin(now, address(1000)), Err(Tries::OVERALL_EVERY));
+    assert_eq!(tries.begin(now + Tries::OVERALL_EVERY, address(1000)), Ok(()));
+    assert!(tries.begin(now + Tries::OVERALL_EVERY, address(1001)).is_err(), "one each");
+    // A right one is no try.
+    tries.right(address(1000));
+    assert_eq!(tries.begin(now + Tries::OVERALL_EVERY, address(1001)), Ok(()));
+    let mut later = now + Tries::OVERALL_EVERY;
+    for n in 0..Tries::ADDRESSES as u32 + 100 {
+        later += Tries::OVERALL_EVERY;
+        assert_eq!(tries.begin(later, address(5000 + n)), Ok(()), "{n}");
+    }
+    let text = format!("{tries:?}");
+    assert!(text.matches("Wrong {").count() <= Tries::ADDRESSES);
+}
+
+#[test]
+fn an_ipv6_network_is_one_address_and_a_mapped_one_is_ipv4() {
+    let now = Instant::now();
+    for (a, b, same) in [
+        ("2001:db8::1", "2001:db8::ffff:2", true),
+        ("2001:db8::1", "2001:db8:0:1::1", false),
+        ("::ffff:1.2.3.4", "1.2.3.4", true),
+        ("1.2.3.4", "1.2.3.5", false),
+    ] {
+        let mut tries = Tries::default();
+        for _ in 0..Tries::FREE {
+            assert_eq!(tries.begin(now, a.parse().unwrap()), Ok(()));
+        }
+        assert_eq!(tries.begin(now, b.parse().unwrap()).is_err(), same, "{a} {b}");
+    }
+}
