@@ -217,6 +217,19 @@ async fn without_segmentation_offload() {
     talk(&ends.client, &ends.server).await;
 }
 
+/// The sender's socket is full most of the time, and the receiver's drops what does not fit.
+#[tokio::test]
+async fn small_socket_buffers_cost_nothing_but_time() {
+    let socket = SocketConfig { buffer: 8 << 10, ..SocketConfig::default() };
+    let server_config = Some(server_config(TransportConfig::default()));
+    let server = Endpoint::bind(loopback(), &socket, endpoint_config(1), server_config).unwrap();
+    let client = Endpoint::bind(loopback(), &socket, endpoint_config(2), None).unwrap();
+    let ends = pair_on(server, client, TransportConfig::default()).await;
+    for _ in 0..5 {
+        talk(&ends.client, &ends.server).await;
+    }
+}
+
 #[tokio::test]
 async fn over_ipv6_and_both() {
     let at = |address: &str| {
