@@ -1,1 +1,88 @@
-fn main() {}
+//! The command `quickset`. Each subcommand is a file: its arguments, what it does, what it prints.
+//!
+//! Exit codes: 0 success, 1 failure, 2 usage. What a machine reads is on stdout, everything else on stderr.
+
+#![forbid(unsafe_code)]
+
+mod cert;
+mod demo;
+mod perf;
+mod values;
+
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+/// QUIC for data that is late when it is lost.
+#[derive(Debug, Parser)]
+#[command(name = "quickset", version, arg_required_else_help = true, after_help = AFTER)]
+struct Command {
+    #[command(subcommand)]
+    subcommand: Subcommands,
+}
+
+#[derive(Debug, Subcommand)]
+enum Subcommands {
+    Demo(demo::Args),
+    Perf(perf::Args),
+    Cert(cert::Args),
+}
+
+fn main() -> ExitCode {
+    let command = Command::parse();
+    log();
+    let done = match command.subcommand {
+        Subcommands::Demo(args) => demo::run(&args),
+        Subcommands::Perf(args) => perf::run(args),
+        Subcommands::Cert(args) => cert::run(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("quickset: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Logs go to stderr, and unless RUST_LOG asks for them there are none but warnings.
+fn log() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    let colours = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).init();
+}
+
+/// Runs a future on all cores.
+fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(future)
+}
+
+const AFTER: &str = "\
+Example: see what fences do for a screen on a lossy link (about a minute, nothing else needed)
+  quickset demo --open
+
+Logs go to stderr, as much as RUST_LOG says, like RUST_LOG=debug.";
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Command::command().debug_assert();
+    }
+
+    #[test]
+    fn every_subcommand_has_an_example_in_its_help() {
+        fn check(command: &mut clap::Command) {
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("Example"), "{} has no example:\n{help}", command.get_name());
+            command.get_subcommands_mut().for_each(check);
+        }
+        check(&mut Command::command());
+    }
+}

@@ -7,6 +7,8 @@
 #![forbid(unsafe_code)]
 
 pub mod demo;
+pub mod perf;
 pub mod relay;
+pub mod report;
 pub mod screen;
 pub mod stats;

@@ -1,0 +1,219 @@
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressStyle};
+use quickset::Algorithm;
+use quickset_lab::demo::{self, Findings, Plan, Progress};
+use quickset_lab::report;
+use quickset_sim::{Loss, Queue, Rate};
+
+use crate::values;
+
+/// Show what fences do: a moving desktop through a lossy link, all delivery modes at once.
+///
+/// A moving test desktop is sent over real QUIC connections through an emulated lossy link on this machine, once
+/// for each delivery mode and all of them at the same time. A table shows how long messages that had arrived waited
+/// for others; a report with the distributions is written at the end. No network, no screen and no privileges are
+/// needed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Seconds measured at each pace
+    #[arg(long, value_name = "SECONDS", default_value = "16", value_parser = values::seconds)]
+    seconds: Duration,
+    /// Updates a second; each pace is a run of its own
+    #[arg(long, value_name = "N,…", default_value = "10,30", value_delimiter = ',',
+          value_parser = clap::value_parser!(u32).range(1..=100))]
+    pace: Vec<u32>,
+    /// The link's rate, each way
+    #[arg(long, default_value = "100mbit")]
+    rate: Rate,
+    /// The round-trip time of the link
+    #[arg(long, default_value = "100ms", value_parser = values::duration)]
+    rtt: Duration,
+    /// What the link loses, each way: a share, or ge:P,R for bursts (Gilbert-Elliott)
+    #[arg(long, default_value = "0.5%")]
+    loss: Loss,
+    /// The link's queue, each way
+    #[arg(long, default_value = "9MB")]
+    queue: Queue,
+    /// Congestion controller: bbr, cubic or fixed:RATE
+    #[arg(long, default_value = "bbr", value_parser = values::congestion)]
+    cc: Algorithm,
+    /// Seed of the losses and of the desktop
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where the report goes [default: report.html; with --json none]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Open the report in a browser
+    #[arg(long)]
+    open: bool,
+    /// Print the results as one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    fn plan(&self) -> Plan {
+        Plan {
+            duration: self.seconds,
+            paces: self.pace.clone(),
+            rate: self.rate,
+            rtt: self.rtt,
+            loss: self.loss.clone(),
+            queue: self.queue,
+            seed: self.seed,
+            congestion: self.cc,
+            ..Plan::default()
+        }
+    }
+
+    fn report(&self) -> Option<&Path> {
+        match &self.output {
+            Some(file) => Some(file),
+            None if self.json && !self.open => None,
+            None => Some(Path::new("report.html")),
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let plan = args.plan();
+    let bar = bar(&plan);
+    let findings = crate::block_on(async {
+        demo::run(&plan, |progress| show(&bar, progress)).await.map_err(anyhow::Error::from)
+    });
+    bar.finish_and_clear();
+    let findings = findings?;
+
+    if let Some(file) = args.report() {
+        std::fs::write(file, report::html(&findings, &words(args))).with_context(|| {
+            format!("the report cannot be written to {}; choose another place with --output", file.display())
+        })?;
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&findings)?);
+    } else {
+        print!("{}", table(&findings));
+        if let Some(file) = args.report() {
+            println!("\nThe distributions are in {}.", file.display());
+        }
+    }
+    if let Some(file) = args.report().filter(|_| args.open) {
+        open(file)?;
+    }
+    anyhow::ensure!(
+        findings.modes.iter().all(|row| row.picture_equal),
+        "a receiver's picture differs from the sender's, which is a fault of quickset; please report it with the seed {}",
+        args.seed
+    );
+    Ok(())
+}
+
+/// A table that is drawn again in place, above the time that is left. Nothing where stderr is no terminal.
+fn bar(plan: &Plan) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg}\n{wide_bar:.green/dim} {elapsed} of about {len_time}")
+        .expect("the template is constant");
+    let length = plan.length();
+    let style =
+        style.with_key("len_time", move |_: &indicatif::ProgressState, w: &mut dyn std::fmt::Write| {
+            let _ = write!(w, "{} s", length.as_secs());
+        });
+    ProgressBar::new(length.as_millis() as u64).with_style(style)
+}
+
+fn show(bar: &ProgressBar, progress: &Progress) {
+    let mut text = format!("{} updates a second, so far:\n", progress.pace);
+    let _ = writeln!(text, "  mode      messages   blocked    p80 ms    p99 ms    max ms");
+    for mode in &progress.modes {
+        let blocking = &mode.blocking_ms;
+        let _ = writeln!(
+            text,
+            "  {:<8} {:>9} {:>8.1}% {:>9.1} {:>9.1} {:>9.1}",
+            mode.mode,
+            mode.messages,
+            mode.blocked_share * 100.0,
+            blocking.p80,
+            blocking.p99,
+            blocking.max
+        );
+    }
+    bar.set_message(text);
+    bar.set_position(progress.elapsed.as_millis() as u64);
+}
+
+fn table(findings: &Findings) -> String {
+    let link = &findings.link;
+    let mut text = format!(
+        "{} of loss each way, {} ms round trip, {}, queue {}, {}, seed {}; {} s at each pace\n\n",
+        link.loss, link.rtt_ms, link.rate, link.queue, link.congestion, link.seed, link.seconds
+    );
+    text.push_str("                          message blocking time, ms           gaps in   delivery ms\n");
+    text.push_str(
+        "updates/s  mode     blocked     p80     p90     p99     max   an update    p50    p99   picture\n",
+    );
+    for row in &findings.modes {
+        let (blocking, delivery) = (&row.blocking_ms, &row.delivery_ms);
+        let _ = writeln!(
+            text,
+            "{:>9}  {:<8} {:>6.1}% {:>7.1} {:>7.1} {:>7.1} {:>7.1} {:>11} {:>6.0} {:>6.0}   {}",
+            row.updates_per_s,
+            row.mode,
+            row.blocked_share * 100.0,
+            blocking.p80,
+            blocking.p90,
+            blocking.p99,
+            blocking.max,
+            row.over_rtt,
+            delivery.p50,
+            delivery.p99,
+            if row.picture_equal { "equal" } else { "DIFFERS" }
+        );
+    }
+    text.push_str("\nblocked: let go more than 1 ms after arriving; gaps: pauses within an update above the round-trip time.\n");
+    text
+}
+
+/// The command that gives these findings again.
+fn words(args: &Args) -> String {
+    let paces: Vec<String> = args.pace.iter().map(u32::to_string).collect();
+    let cc = match args.cc {
+        Algorithm::Bbr => "bbr".to_owned(),
+        Algorithm::Cubic => "cubic".to_owned(),
+        Algorithm::Fixed(bps) => format!("fixed:{}", quickset_sim::units::rate_text(bps)),
+    };
+    format!(
+        "quickset demo --seconds {} --pace {} --rate {} --rtt {} --loss {} --queue {} --cc {cc} --seed {}",
+        args.seconds.as_secs_f64(),
+        paces.join(","),
+        args.rate,
+        quickset_sim::units::duration_text(args.rtt),
+        args.loss,
+        args.queue,
+        args.seed
+    )
+}
+
+fn open(file: &Path) -> anyhow::Result<()> {
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    Command::new(program)
+        .arg(file)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .with_context(|| {
+            format!("{program} cannot be started; open {} in a browser yourself", file.display())
+        })?;
+    Ok(())
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  quickset demo --open
+  quickset demo --loss 1% --rtt 50ms --pace 20 --seconds 30
+  quickset demo --json --seed 7 > findings.json";

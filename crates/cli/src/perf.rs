@@ -1,0 +1,253 @@
+use std::fs::read_to_string;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Subcommand;
+use indicatif::{ProgressBar, ProgressStyle};
+use quickset::{
+    Algorithm, ClientConfig, Endpoint, Fingerprint, Identity, ServerConfig, SocketConfig, TransportConfig,
+    Trust,
+};
+use quickset_lab::perf::{self, Direction, Job, PROTOCOL, Speed};
+
+use crate::values;
+
+/// Measure how fast bytes go from one host to another, and what they cost.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE, arg_required_else_help = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    side: Side,
+}
+
+#[derive(Debug, Subcommand)]
+enum Side {
+    Server(ServerArgs),
+    Client(ClientArgs),
+}
+
+/// Wait for clients and send them bytes, or take theirs.
+///
+/// Prints `listening on ADDRESS sha256:FINGERPRINT` as its first line once it accepts; the fingerprint is for the
+/// client's --pin. Without --cert it makes a new key each time it starts.
+#[derive(Debug, clap::Args)]
+#[command(after_help = SERVER_EXAMPLE)]
+struct ServerArgs {
+    /// Address to listen on; port 0 picks a free one
+    #[arg(long, default_value = "[::]:4433")]
+    listen: SocketAddr,
+    /// Certificates as PEM, the own one first
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// The certificate's private key as PEM
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    #[command(flatten)]
+    transport: TransportArgs,
+}
+
+/// Fetch bytes from a server, or send them to it, and compare each of them.
+///
+/// Without --bytes it goes on for --seconds, and without --seconds until all --bytes are through; with both, whatever
+/// comes first ends it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = CLIENT_EXAMPLE, group(clap::ArgGroup::new("trust").required(true)))]
+struct ClientArgs {
+    /// The server, as HOST:PORT
+    #[arg(value_name = "HOST:PORT")]
+    server: String,
+    /// Bytes to transfer, on all connections together
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
+    bytes: Option<u64>,
+    /// Seconds to go on for [default: 8, without --bytes]
+    #[arg(long, value_name = "SECONDS", value_parser = values::seconds)]
+    seconds: Option<Duration>,
+    /// Connections at a time
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    connections: u16,
+    /// Send to the server instead of fetching from it
+    #[arg(long)]
+    upload: bool,
+    /// The fingerprint that the server printed
+    #[arg(long, value_name = "sha256:…", group = "trust")]
+    pin: Option<Fingerprint>,
+    /// Do not check who the server is
+    #[arg(long, group = "trust")]
+    insecure: bool,
+    /// Print the results as one JSON document
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    transport: TransportArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct TransportArgs {
+    /// The largest UDP payload sent, in bytes; larger than the path takes loses packets
+    #[arg(long, value_name = "BYTES", default_value_t = 1452, value_parser = clap::value_parser!(u16).range(1200..=65507))]
+    mtu: u16,
+    /// Congestion controller: bbr, cubic or fixed:RATE
+    #[arg(long, default_value = "cubic", value_parser = values::congestion)]
+    cc: Algorithm,
+    /// Hand packets to the system one by one, without segmentation offload
+    #[arg(long)]
+    no_gso: bool,
+}
+
+impl TransportArgs {
+    fn config(&self) -> TransportConfig {
+        TransportConfig {
+            mtu: self.mtu,
+            congestion: self.cc,
+            gso: !self.no_gso,
+            ..TransportConfig::default()
+        }
+    }
+
+    fn socket(&self) -> SocketConfig {
+        SocketConfig { segmentation_offload: !self.no_gso, ..SocketConfig::default() }
+    }
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    match args.side {
+        Side::Server(args) => crate::block_on(serve(args)),
+        Side::Client(args) => crate::block_on(fetch(args)),
+    }
+}
+
+async fn serve(args: ServerArgs) -> anyhow::Result<()> {
+    let identity = match (&args.cert, &args.key) {
+        (Some(cert), Some(key)) => Identity::from_pem(&read(cert)?, &read(key)?)?,
+        _ => Identity::self_signed(["localhost"])?,
+    };
+    let fingerprint = identity.fingerprint();
+    let config =
+        ServerConfig::new(identity, &[PROTOCOL])?.with_transport(args.transport.config()).with_key_log();
+    let endpoint = Endpoint::bind(args.listen, &args.transport.socket(), Some(&config))
+        .with_context(|| format!("cannot listen on {}; choose another address with --listen", args.listen))?;
+    println!("listening on {} {fingerprint}", endpoint.local_addr());
+    tokio::select! {
+        () = perf::serve(endpoint.clone()) => {}
+        interrupted = tokio::signal::ctrl_c() => interrupted?,
+    }
+    endpoint.close(0, b"the server stops");
+    // Long enough for the news to leave; clients that do not hear it find out by themselves.
+    let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
+    Ok(())
+}
+
+async fn fetch(args: ClientArgs) -> anyhow::Result<()> {
+    let trust = match args.pin {
+        Some(fingerprint) => Trust::pinned(fingerprint),
+        None => {
+            eprintln!("quickset: warning: with --insecure anybody can pose as {}", args.server);
+            Trust::insecure()
+        }
+    };
+    let job = Job {
+        address: resolve(&args.server).await?,
+        name: host(&args.server).to_owned(),
+        connections: usize::from(args.connections),
+        direction: if args.upload { Direction::Upload } else { Direction::Download },
+        bytes: args.bytes,
+        time: args.seconds.or(args.bytes.is_none().then_some(Duration::from_secs(8))),
+    };
+    let config =
+        ClientConfig::new(trust, &[PROTOCOL])?.with_transport(args.transport.config()).with_key_log();
+    let local =
+        if job.address.is_ipv4() { SocketAddr::from(([0; 4], 0)) } else { SocketAddr::from(([0u16; 8], 0)) };
+    let endpoint = Endpoint::bind(local, &args.transport.socket(), None).context("no socket can be had")?;
+    let speed = with_bar(&endpoint, &config, &job).await;
+    endpoint.close(0, b"");
+    let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
+    let speed = speed?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&speed)?);
+    } else {
+        print(&speed);
+    }
+    Ok(())
+}
+
+/// Measures behind a progress bar, which shows nothing where stderr is no terminal.
+async fn with_bar(endpoint: &Endpoint, config: &ClientConfig, job: &Job) -> anyhow::Result<Speed> {
+    let bytes = Arc::new(AtomicU64::new(0));
+    let (bar, style) = match job.bytes {
+        Some(all) => (
+            ProgressBar::new(all),
+            "{wide_bar:.green/dim} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
+        ),
+        None => (ProgressBar::new_spinner(), "{spinner} {bytes}, {bytes_per_sec}, {elapsed}"),
+    };
+    bar.set_style(ProgressStyle::with_template(style).expect("the template is constant"));
+    let mut ticks = tokio::time::interval(Duration::from_millis(200));
+    let work = perf::measure(endpoint, config, job, &bytes);
+    tokio::pin!(work);
+    let speed = loop {
+        tokio::select! {
+            speed = &mut work => break speed,
+            _ = ticks.tick() => bar.set_position(bytes.load(Ordering::Relaxed)),
+        }
+    };
+    bar.finish_and_clear();
+    Ok(speed?)
+}
+
+fn print(speed: &Speed) {
+    let cost = |cost: Option<f64>| cost.map_or("not known here".to_owned(), |s| format!("{s:.2} s/GB"));
+    println!("{:>10.3} Gbit/s on {} connection(s)", speed.bits_per_second / 1e9, speed.connections);
+    println!("{:>10} bytes in {:.2} s, each compared", speed.bytes, speed.seconds);
+    println!("{:>10} packets sent, {} of them lost", speed.packets, speed.lost);
+    println!(
+        "processor time: client {}, server {}",
+        cost(speed.cpu_s_per_gb_client),
+        cost(speed.cpu_s_per_gb_server)
+    );
+}
+
+async fn resolve(server: &str) -> anyhow::Result<SocketAddr> {
+    let mut addresses = tokio::net::lookup_host(server)
+        .await
+        .with_context(|| format!("{server} cannot be found; write HOST:PORT, like 192.0.2.7:4433"))?;
+    addresses.next().with_context(|| format!("{server} has no address"))
+}
+
+/// The host of HOST:PORT, an IPv6 address without its brackets.
+fn host(server: &str) -> &str {
+    let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+}
+
+fn read(file: &Path) -> anyhow::Result<String> {
+    read_to_string(file)
+        .with_context(|| format!("{} cannot be read; `quickset cert new` makes one", file.display()))
+}
+
+const EXAMPLE: &str = "\
+Example: on one host, then on another, with the fingerprint that the first one prints
+  quickset perf server --listen 0.0.0.0:4433
+  quickset perf client 192.0.2.7:4433 --pin sha256:…";
+const SERVER_EXAMPLE: &str = "\
+Example:
+  quickset perf server --listen 0.0.0.0:4433 --cert cert.pem --key key.pem";
+const CLIENT_EXAMPLE: &str = "\
+Examples:
+  quickset perf client 192.0.2.7:4433 --pin sha256:… --seconds 20
+  quickset perf client localhost:4433 --insecure --bytes 1GB --upload --json";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_told_from_ports() {
+        assert_eq!(host("desk.example.net:4433"), "desk.example.net");
+        assert_eq!(host("[2001:db8::7]:4433"), "2001:db8::7");
+        assert_eq!(host("192.0.2.7:1"), "192.0.2.7");
+    }
+}

@@ -1,0 +1,59 @@
+//! Arguments with units.
+
+use std::time::Duration;
+
+use quickset::Algorithm;
+use quickset_sim::units;
+
+/// A duration above zero, like `50ms`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    match units::duration(text) {
+        Ok(Duration::ZERO) => Err("it must be above zero, like 50ms".to_owned()),
+        other => other.map_err(|error| error.to_string()),
+    }
+}
+
+/// A number of bytes, like `1GB`.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    units::size(text).map_err(|error| error.to_string())
+}
+
+/// Seconds, up to an hour: a number, with decimals or without.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "it is not a number of seconds, like 16".to_owned())?;
+    if (0.1..=3600.0).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("write 0.1 to 3600 seconds".to_owned())
+    }
+}
+
+/// A congestion controller: `bbr`, `cubic` or `fixed:RATE`.
+pub(crate) fn congestion(text: &str) -> Result<Algorithm, String> {
+    match text {
+        "bbr" => Ok(Algorithm::Bbr),
+        "cubic" => Ok(Algorithm::Cubic),
+        _ => match text.strip_prefix("fixed:") {
+            Some(rate) => units::rate(rate).map(Algorithm::Fixed).map_err(|error| error.to_string()),
+            None => Err("write bbr, cubic or fixed:RATE, like fixed:80mbit".to_owned()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_with_their_units() {
+        assert_eq!(duration("50ms"), Ok(Duration::from_millis(50)));
+        assert!(duration("0").is_err());
+        assert_eq!(size("1GB"), Ok(1_000_000_000));
+        assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
+        for bad in ["0", "-1", "nan", "inf", "4000", "1s"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+        assert_eq!(congestion("fixed:80mbit"), Ok(Algorithm::Fixed(80_000_000)));
+        assert!(congestion("reno").unwrap_err().contains("bbr, cubic"));
+    }
+}

@@ -1,0 +1,115 @@
+//! How fast bytes go from one end to the other, and what they cost: `quickset-perf/1`.
+//!
+//! *In:* on the server's side an endpoint to [`serve`]; on the client's a [`Job`] to [`measure`]. *Out:*
+//! [`Speed`].
+//!
+//! The protocol: a client opens a bidirectional stream and begins it with 9 bytes: what it wants (0 download,
+//! 1 upload, 2 report) and, as a 64-bit integer in network byte order, how many bytes; 0 is without end. What
+//! is then transferred is the same pattern from its start on each stream, and each byte is compared. A download
+//! ends with the stream, or when the client stops it. An upload is answered with the number of bytes that
+//! arrived intact, 64 bits. A report is JSON: the server's processor time since the connection's first stream,
+//! and what it sent and lost on that connection.
+
+mod client;
+mod cost;
+mod pattern;
+mod server;
+
+use serde::{Deserialize, Serialize};
+
+pub use client::{Job, PerfError, measure};
+pub use server::serve;
+
+/// The application protocol.
+pub const PROTOCOL: &str = "quickset-perf/1";
+
+/// Which way the bytes go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// From the server to the client.
+    #[default]
+    Download,
+    /// From the client to the server.
+    Upload,
+}
+
+/// What was measured. As JSON it is what `quickset perf client --json` prints.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Speed {
+    /// Payload bits a second, from the first request to the last byte, on all connections together.
+    pub bits_per_second: f64,
+    /// Seconds of processor time of the client's process for each gigabyte (10^9 bytes) of payload; null where
+    /// the system does not tell. It tells on Linux, in steps of 10 ms.
+    pub cpu_s_per_gb_client: Option<f64>,
+    /// The same for the server.
+    pub cpu_s_per_gb_server: Option<f64>,
+    /// Packets sent by the side that sends the bytes.
+    pub packets: u64,
+    /// Those of them that were declared lost.
+    pub lost: u64,
+    /// Payload bytes, each of which was compared with what was sent.
+    pub bytes: u64,
+    /// How long it took.
+    pub seconds: f64,
+    /// Connections used.
+    pub connections: usize,
+    /// Which way.
+    pub direction: Direction,
+}
+
+/// What the server tells about itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Report {
+    cpu_s: Option<f64>,
+    packets: u64,
+    lost: u64,
+}
+
+/// What a stream is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Request {
+    Download(u64),
+    Upload(u64),
+    Report,
+}
+
+impl Request {
+    const SIZE: usize = 9;
+
+    fn encode(self) -> [u8; Self::SIZE] {
+        let (kind, bytes) = match self {
+            Self::Download(bytes) => (0, bytes),
+            Self::Upload(bytes) => (1, bytes),
+            Self::Report => (2, 0),
+        };
+        let mut out = [kind; Self::SIZE];
+        out[1..].copy_from_slice(&bytes.to_be_bytes());
+        out
+    }
+
+    fn decode(bytes: &[u8; Self::SIZE]) -> Option<Self> {
+        let [kind, rest @ ..] = bytes;
+        let n = u64::from_be_bytes(*rest);
+        match kind {
+            0 => Some(Self::Download(n)),
+            1 => Some(Self::Upload(n)),
+            2 => Some(Self::Report),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_have_their_layout() {
+        assert_eq!(Request::Upload(0x0102).encode(), [1, 0, 0, 0, 0, 0, 0, 1, 2]);
+        for request in [Request::Download(0), Request::Upload(u64::MAX), Request::Report] {
+            assert_eq!(Request::decode(&request.encode()), Some(request));
+        }
+        assert_eq!(Request::decode(&[3; 9]), None);
+    }
+}

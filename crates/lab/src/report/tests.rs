@@ -1,0 +1,84 @@
+use crate::demo::{Conditions, Findings, Mode, Row};
+use crate::screen::Picture;
+use crate::stats::Samples;
+
+use super::{base64, html};
+
+fn row(mode: Mode, pace: u32, blocked_ms: f64) -> Row {
+    let blocking = (0..10).map(|i| if i < 7 { 0.0 } else { blocked_ms }).collect::<Samples>().sorted();
+    let inter_delivery = (0..10).map(|i| f64::from(i) / 3.0).collect::<Samples>().sorted();
+    Row {
+        mode,
+        updates_per_s: pace,
+        messages: 10,
+        abandoned: 0,
+        blocked_share: 0.3,
+        blocking_ms: blocking.percentiles(),
+        inter_delivery_ms: inter_delivery.percentiles(),
+        over_rtt: 2,
+        delivery_ms: blocking.percentiles(),
+        repair_bytes: 0,
+        lost: 3,
+        overflowed: 0,
+        picture_equal: true,
+        blocking,
+        inter_delivery,
+    }
+}
+
+fn findings() -> Findings {
+    let link = Conditions {
+        rate: "100mbit".to_owned(),
+        rtt_ms: 100.0,
+        loss: "0.5%".to_owned(),
+        queue: "9MB".to_owned(),
+        seed: 1,
+        congestion: "bbr".to_owned(),
+        mtu: 1472,
+        seconds: 16.0,
+        warm_up_s: 1.0,
+        lateness_p99_ms: 0.2,
+        overruns: Some(0),
+    };
+    let rows = [10, 30].into_iter().flat_map(|pace| Mode::ALL.map(|mode| row(mode, pace, 87.5)));
+    Findings { link, modes: rows.collect(), picture: Picture::new().png() }
+}
+
+#[test]
+fn the_page_stands_alone_and_holds_all_of_it() {
+    let page = html(&findings(), "quickset demo --seed 1 --loss <b>");
+    for alien in ["<script", "http://", "https://", "@import", "url("] {
+        assert!(!page.contains(alien), "{alien}");
+    }
+    assert_eq!(page.matches("<svg").count(), 4, "two figures for each pace");
+    assert_eq!(page.matches("<path").count(), 12, "a curve for each mode");
+    assert_eq!(page.matches("<tr").count(), 2 + 6);
+    assert!(page.contains("data:image/png;base64,iVBOR"));
+    assert!(page.contains("cargo run --release -- demo --seed 1 --loss &lt;b&gt;"));
+    // At 30 updates a second, and only there, the two orders are close, and the page says why.
+    assert_eq!(page.matches("the two come close").count(), 1);
+    assert!(page.contains("87.5"));
+}
+
+#[test]
+fn damage_is_not_hidden() {
+    let mut findings = findings();
+    findings.modes[1].picture_equal = false;
+    assert!(html(&findings, "quickset demo").contains("That is a fault"));
+}
+
+#[test]
+fn base64_has_the_values_of_its_rfc() {
+    // RFC 4648 §10.
+    let pairs = [
+        ("", ""),
+        ("f", "Zg=="),
+        ("fo", "Zm8="),
+        ("foo", "Zm9v"),
+        ("foob", "Zm9vYg=="),
+        ("fooba", "Zm9vYmE="),
+    ];
+    for (plain, coded) in pairs {
+        assert_eq!(base64(plain.as_bytes()), coded);
+    }
+}

@@ -1,0 +1,55 @@
+//! Transfers over loopback, both ways, client and server in one process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use quickset::{ClientConfig, Endpoint, Identity, ServerConfig, Trust};
+use quickset_lab::perf::{self, Direction, Job};
+
+/// A server, and a client that trusts it.
+fn pair() -> (Endpoint, Endpoint, ClientConfig) {
+    let identity = Identity::self_signed(["localhost"]).unwrap();
+    let trust = Trust::pinned(identity.fingerprint());
+    let config = ServerConfig::new(identity, &[perf::PROTOCOL]).unwrap();
+    let server = Endpoint::server("127.0.0.1:0".parse().unwrap(), &config).unwrap();
+    tokio::spawn(perf::serve(server.clone()));
+    (server, Endpoint::client().unwrap(), ClientConfig::new(trust, &[perf::PROTOCOL]).unwrap())
+}
+
+fn job(server: &Endpoint, direction: Direction) -> Job {
+    let (address, name) = (server.local_addr(), "localhost".to_owned());
+    Job { address, name, connections: 1, direction, bytes: Some(10_000_000), time: None }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_megabytes_arrive_intact_both_ways() {
+    let (server, client, config) = pair();
+    for direction in [Direction::Download, Direction::Upload] {
+        let bytes = Arc::new(AtomicU64::new(0));
+        let speed = perf::measure(&client, &config, &job(&server, direction), &bytes).await.unwrap();
+        assert_eq!((speed.bytes, bytes.load(Ordering::Relaxed)), (10_000_000, 10_000_000));
+        // No packet holds more than 1200 bytes.
+        assert!(speed.packets >= 10_000_000 / 1200, "{speed:?}");
+        assert!(speed.lost < speed.packets && speed.bits_per_second > 0.0, "{speed:?}");
+        assert_eq!(speed.cpu_s_per_gb_server.is_some(), cfg!(target_os = "linux"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_connections_share_the_bytes() {
+    let (server, client, config) = pair();
+    let job = Job { connections: 3, bytes: Some(1_000_001), ..job(&server, Direction::Download) };
+    let speed = perf::measure(&client, &config, &job, &Arc::default()).await.unwrap();
+    assert_eq!((speed.bytes, speed.connections), (1_000_001, 3));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn time_ends_a_transfer_without_end() {
+    let (server, client, config) = pair();
+    for direction in [Direction::Download, Direction::Upload] {
+        let job = Job { bytes: None, time: Some(Duration::from_millis(300)), ..job(&server, direction) };
+        let speed = perf::measure(&client, &config, &job, &Arc::default()).await.unwrap();
+        assert!(speed.bytes > 0 && speed.seconds >= 0.3, "{speed:?}");
+    }
+}
