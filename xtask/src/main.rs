@@ -3,6 +3,7 @@
 //! A command is one line in [`COMMANDS`], a step of `cargo xtask test` one line in [`test::STEPS`].
 
 mod arrows;
+mod beside;
 mod fuzz;
 mod msrv;
 mod needs;
@@ -96,6 +97,18 @@ const COMMANDS: &[Command] = &[
         arguments: "[TARGET] [--seconds N]",
         about: "run one fuzz target, or all, for N seconds each (60)",
         run: fuzz::command,
+    },
+    Command {
+        name: "interop",
+        arguments: "[--quick] [--case NAME]",
+        about: "our stack with quinn, both ways round, over links that lose and corrupt",
+        run: beside::interop,
+    },
+    Command {
+        name: "bench-peers",
+        arguments: "[--runs 7] [--bytes 2GB] [--json]",
+        about: "throughput and CPU time beside quinn, over loopback",
+        run: beside::bench_peers,
     },
     Command {
         name: "msrv",

@@ -1,12 +1,11 @@
 //! `cargo xtask test`: everything that must hold before a change is taken in, in order, cheap steps first.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
 use crate::run::{Outcome, cargo, on_path, run};
-use crate::{arrows, fuzz, msrv, needs, sizes};
+use crate::{arrows, beside, fuzz, msrv, needs, sizes};
 
 struct Step {
     name: &'static str,
@@ -24,8 +23,8 @@ const STEPS: &[Step] = &[
     Step { name: "docs", run: docs },
     Step { name: "msrv", run: msrv::step },
     Step { name: "fuzz", run: fuzz::short },
-    Step { name: "interop", run: || workspace("interop") },
-    Step { name: "peers", run: || workspace("peers") },
+    Step { name: "interop", run: beside::interop_short },
+    Step { name: "peers", run: beside::peers },
 ];
 
 pub(crate) fn command(names: &[String]) -> Result<()> {
@@ -91,16 +90,6 @@ fn docs() -> Result<Outcome> {
         "--no-deps",
         "--locked",
     ]))?;
-    Ok(Outcome::Done)
-}
-
-/// The tests of a workspace beside ours, whose dependencies never touch a default build.
-fn workspace(folder: &str) -> Result<Outcome> {
-    let manifest = Path::new(folder).join("Cargo.toml");
-    if !manifest.is_file() {
-        return Ok(Outcome::Skipped(format!("there is no folder {folder}/")));
-    }
-    run(cargo().args(["test", "--manifest-path"]).arg(manifest))?;
     Ok(Outcome::Done)
 }
 

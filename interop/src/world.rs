@@ -1,0 +1,101 @@
+//! A server, a client and the road between them.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use quickset_sim::LinkSpec;
+
+use crate::relay::{Relay, Road};
+use crate::stack::{Connection, Ended, Endpoint, Side, Stack};
+use crate::tls::{Identity, Wishes};
+
+/// Who talks to whom, and how much.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pair {
+    pub(crate) client: Stack,
+    pub(crate) server: Stack,
+    pub(crate) quick: bool,
+    pub(crate) seed: u64,
+}
+
+/// What a case wants that is not usual.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) road: Road,
+    pub(crate) client: Side,
+    pub(crate) server: Side,
+    /// Names in the certificate besides the one that counts.
+    pub(crate) names: usize,
+}
+
+pub(crate) struct World {
+    pub(crate) client: Endpoint,
+    pub(crate) server: Endpoint,
+    pub(crate) relay: Relay,
+    pub(crate) identity: Identity,
+    pub(crate) setup: Setup,
+}
+
+impl Setup {
+    /// A road as [`LinkSpec`] has it in words, and the usual sides.
+    pub(crate) fn on(pair: Pair, road: &str) -> Result<Self> {
+        let side = |stack| Side {
+            stack,
+            tls: Wishes { protocol: PROTOCOL, chacha: false },
+            retry: false,
+            idle: Duration::from_secs(30),
+            draft: false,
+        };
+        let road = Road { link: road.parse::<LinkSpec>()?, start: None };
+        Ok(Self { road, client: side(pair.client), server: side(pair.server), names: 0 })
+    }
+
+    pub(crate) fn build(self, pair: Pair) -> Result<World> {
+        let identity = Identity::new(self.names)?;
+        let server = Endpoint::server(&self.server, &identity)?;
+        let client = Endpoint::client(&self.client)?;
+        let relay = Relay::start(server.address()?, &self.road, pair.seed)?;
+        Ok(World { client, server, relay, identity, setup: self })
+    }
+}
+
+impl World {
+    /// The client's end and the server's end of a new connection.
+    pub(crate) async fn connect(&self) -> Result<(Connection, Connection)> {
+        let accept = async {
+            let accepted =
+                self.server.accept(&self.setup.server).await.context("the server takes no connection")?;
+            accepted.context("the server's side of the handshake")
+        };
+        let connect = async { self.try_connect().await.context("the client's side of the handshake") };
+        tokio::try_join!(connect, accept)
+    }
+
+    /// The client's part of it.
+    pub(crate) async fn try_connect(&self) -> Result<Connection, Ended> {
+        self.client.connect(self.relay.address(), &self.setup.client, &self.identity).await
+    }
+
+    /// Closes by the client, and waits until the server has heard of it.
+    pub(crate) async fn part(&self, client: &Connection, server: &Connection) -> Result<()> {
+        client.close(0, b"");
+        expect("the server's end", &server.closed().await, &Ended::ByApplication(0, Vec::new()))
+    }
+
+    /// RFC 9000 §8.1: no more than three times what came from an address that is not proven.
+    pub(crate) fn check_amplification(&self) -> Result<()> {
+        let seen = self.relay.seen();
+        ensure!(!seen.amplified, "the server sent {} bytes for {} received", seen.answered, seen.unproven);
+        Ok(())
+    }
+}
+
+/// Fails unless a connection ended as it should.
+pub(crate) fn expect(what: &str, found: &Ended, wanted: &Ended) -> Result<()> {
+    if found != wanted {
+        bail!("{what}: {found:?} instead of {wanted:?}");
+    }
+    Ok(())
+}
+
+pub(crate) const PROTOCOL: &[u8] = b"quickset-interop/1";

@@ -1,0 +1,57 @@
+//! The workspaces beside ours, whose dependencies never touch a default build.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use crate::run::{Outcome, cargo, run};
+
+/// Quickset beside other stacks, in figures. Optimized, as it is shipped.
+pub(crate) fn bench_peers(args: &[String]) -> Result<()> {
+    program("peers", &["--release"], &[&["compare".to_owned()], args].concat())
+}
+
+/// Quickset with another stack. Not optimized itself, so that the debug assertions of our crates take part.
+pub(crate) fn interop(args: &[String]) -> Result<()> {
+    program("interop", &[], args)
+}
+
+/// What of it takes less than a minute.
+pub(crate) fn interop_short() -> Result<Outcome> {
+    checks("interop")?;
+    interop(&["--quick".to_owned()])?;
+    Ok(Outcome::Done)
+}
+
+/// The comparison is measured by nobody here, but it must build and keep its own tests.
+pub(crate) fn peers() -> Result<Outcome> {
+    checks("peers")?;
+    Ok(Outcome::Done)
+}
+
+fn program(folder: &str, how: &[&str], args: &[String]) -> Result<()> {
+    let manifest = manifest(folder)?;
+    run(cargo()
+        .args(["run", "--quiet", "--locked", "--manifest-path", &manifest])
+        .args(how)
+        .arg("--")
+        .args(args))
+}
+
+/// What the steps fmt, clippy and tests are for the workspace of the root.
+fn checks(folder: &str) -> Result<()> {
+    let manifest = manifest(folder)?;
+    run(cargo().args(["fmt", "--check", "--manifest-path", &manifest]))?;
+    let clippy =
+        ["clippy", "--all-targets", "--locked", "--manifest-path", &manifest, "--", "-D", "warnings"];
+    run(cargo().args(clippy))?;
+    run(cargo().args(["test", "--locked", "--manifest-path", &manifest]))
+}
+
+fn manifest(folder: &str) -> Result<String> {
+    let manifest = format!("{folder}/Cargo.toml");
+    if !Path::new(&manifest).is_file() {
+        bail!("there is no {manifest}");
+    }
+    Ok(manifest)
+}
