@@ -21,6 +21,15 @@ impl Connection {
         self.streams.as_messages(id)
     }
 
+    /// Tells the peer of a stream of messages before there is one to send; without this it learns of the stream
+    /// with the first message. No effect once something was sent.
+    ///
+    /// # Errors
+    /// When there is no such stream of messages.
+    pub fn announce(&mut self, id: StreamId) -> Result<(), UnknownStream> {
+        self.streams.announce(id)
+    }
+
     /// Sends a message. A message whose `deadline` cannot be met is dropped before it is sent, or abandoned once
     /// it is lost.
     ///
@@ -34,7 +43,7 @@ impl Connection {
         deadline: Option<Time>,
     ) -> Result<Ticket, SendError> {
         self.now = now.max(self.now);
-        self.streams.send_message(id, self.now, message, deadline)
+        self.streams.send_message(id, message, deadline)
     }
 
     /// Messages sent from here on are delivered after all those sent before.
@@ -53,6 +62,17 @@ impl Connection {
         self.streams.set_ordered(id, ordered)
     }
 
+    /// Without `resend`, *latest* order: a message of which anything is lost is given up at once, and its outcome
+    /// [`Outcome::Abandoned`] is the notice by which the sender encodes afresh what is still wanted of it. With it,
+    /// as at the start, what is lost is sent again. It holds for losses from now on; to a peer that does not know
+    /// fenced streams everything that was begun is sent again all the same.
+    ///
+    /// # Errors
+    /// When there is no such stream of messages.
+    pub fn set_resend(&mut self, id: StreamId, resend: bool) -> Result<(), UnknownStream> {
+        self.streams.set_resend(id, resend)
+    }
+
     /// The message is outdated: what was not sent of it is not sent, what is lost is not resent.
     pub fn supersede(&mut self, id: StreamId, ticket: Ticket) -> bool {
         self.streams.supersede(id, ticket)
@@ -64,7 +84,7 @@ impl Connection {
     /// When the peer gave the stream up, or there is no such stream of messages.
     pub fn next_message(&mut self, now: Time, id: StreamId) -> Result<Option<Message>, ReadError> {
         self.now = now.max(self.now);
-        self.streams.next_message(id, self.now)
+        self.streams.next_message(id)
     }
 
     /// What became of a message sent, in the order in which that was learnt.

@@ -169,11 +169,19 @@ impl Connection {
     /// Reports the end, once.
     pub(crate) fn over(&mut self, why: Closed) {
         if self.stats.closed.is_none() {
+            self.collect();
             self.stats.closed = Some(why.clone());
             self.outbox.events.push_back(Event::Closed(why));
         }
         if self.lifecycle.is_drained() {
             self.outbox.signals.push_back(Signal::Drained);
+        }
+    }
+
+    /// Moves the news of the streams to where they are told.
+    fn collect(&mut self) {
+        while let Some(event) = self.streams.next_event() {
+            self.outbox.events.push_back(Event::Stream(event));
         }
     }
 
@@ -248,9 +256,7 @@ impl Machine for Connection {
         if self.deadline().is_some_and(|(t, reason)| t <= self.now && reason != Reason::Pacing) {
             self.on_time();
         }
-        while let Some(event) = self.streams.next_event() {
-            self.outbox.events.push_back(Event::Stream(event));
-        }
+        self.collect();
         if !self.outbox.events.is_empty() || !self.outbox.signals.is_empty() {
             return Poll::Event;
         }

@@ -354,6 +354,26 @@ fn closing_tells_the_peer_and_drains() {
     }
 }
 
+/// A peer that reads to the end and closes at once has received everything, and says so.
+#[test]
+fn a_farewell_acknowledges_what_came_before_it() {
+    let mut pair = joined();
+    let id = pair.client.open(Dir::Uni).unwrap();
+    pair.client.write(id, &mut Bytes::from_static(b"all of it")).unwrap();
+    pair.client.finish(id).unwrap();
+    let mut sent = drain(&mut pair.client, pair.now, address(1));
+    pair.server.handle(pair.now, Input::Received(&mut sent));
+    pair.server.close(pair.now, 0, b"");
+    let mut bye = drain(&mut pair.server, pair.now, address(2));
+    pair.client.handle(pair.now, Input::Received(&mut bye));
+    let events: Vec<_> = std::iter::from_fn(|| {
+        let _ = pair.client.poll(pair.now, &mut Batch::new());
+        pair.client.poll_event()
+    })
+    .collect();
+    assert!(events.contains(&Event::Stream(crate::StreamEvent::Finished(id))), "{events:?}");
+}
+
 #[test]
 fn silence_ends_the_connection_without_a_word() {
     let mut pair = joined();

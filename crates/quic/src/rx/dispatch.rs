@@ -90,8 +90,7 @@ impl Connection {
                 Ok(())
             }
             Frame::ApplicationClose { code, reason } => {
-                self.on_farewell(Closed::ByApplication { code, reason: reason.to_vec() });
-                Ok(())
+                self.on_farewell(Closed::ByApplication { code, reason: reason.to_vec() })
             }
         }
     }
@@ -114,11 +113,14 @@ impl Connection {
     }
 
     /// The peer closed the connection (RFC 9000 §10.2.2).
-    fn on_farewell(&mut self, why: Closed) {
+    fn on_farewell(&mut self, why: Closed) -> Result<(), TransportError> {
+        // What the peer acknowledged with its last words has arrived: the application hears that first.
+        self.act_on_acks()?;
         let pto = self.pto();
         self.lifecycle.drain(self.now, pto);
         let refused = matches!(&why, Closed::ByPeer(e) if e.code == Code::CONNECTION_REFUSED);
         tracing::debug!(%why, refused, "the peer closed the connection");
         self.over(why);
+        Ok(())
     }
 }

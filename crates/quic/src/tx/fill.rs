@@ -22,7 +22,8 @@ impl Connection {
             self.path.write(w);
             // Connection ids: few, and somebody waits for a spare one.
             self.cids.write(w);
-            // Stream control before stream data: a byte of credit moves a window of data.
+            // Stream control before stream data: a byte of credit moves a window of data. FS-5: here only, and
+            // there is no room for 0-RTT packets.
             let view = self.view();
             self.streams.write_frames(w, &view);
         }

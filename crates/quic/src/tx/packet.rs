@@ -153,6 +153,8 @@ impl Connection {
         let end = buffer.len() - frame.tag_len;
         let mut tokens = std::mem::take(&mut self.scratch.tokens);
         let mut w = Writer::new(wire::Writer::new(&mut buffer[frame.payload_at..end]), &mut tokens);
+        // What arrived was not in vain: the peer may wait for nothing else.
+        self.acks[space.index()].write(&mut w, self.now);
         let words = farewell.frame(space == Space::Data, w.room());
         w.put(&words, Token::Nothing);
         let written = w.len();
