@@ -82,12 +82,8 @@ impl Connection {
             Frame::ConnectionClose { code, frame_type, reason } => {
                 let words = String::from_utf8_lossy(reason).into_owned();
                 let error = TransportError::new(code, words);
-                self.on_farewell(Closed::ByPeer(if frame_type == 0 {
-                    error
-                } else {
-                    error.in_frame(frame_type)
-                }));
-                Ok(())
+                let error = if frame_type == 0 { error } else { error.in_frame(frame_type) };
+                self.on_farewell(Closed::ByPeer(error))
             }
             Frame::ApplicationClose { code, reason } => {
                 self.on_farewell(Closed::ByApplication { code, reason: reason.to_vec() })
