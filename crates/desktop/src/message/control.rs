@@ -1,0 +1,451 @@
+use core::fmt;
+use core::str::FromStr;
+
+use quickset_rfb::{Cursor, Leds, Rect, ResizeReason, ResizeStatus, Screen};
+
+use super::fields::{Fields, Put};
+use super::input::Clipboard;
+use super::parts::Message;
+use super::{Fault, MAX_NAME, VERSION};
+
+/// What a client says on the control stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FromClient {
+    /// The first message.
+    Hello(Hello),
+    /// Pixels are missing.
+    Refresh(Refresh),
+    /// A copy could not be carried out (order latest).
+    Unable {
+        /// Its number.
+        item: u64,
+    },
+    /// The viewer would like the screen to have another size.
+    Wish {
+        /// Columns.
+        width: u16,
+        /// Rows.
+        height: u16,
+        /// At most 255.
+        screens: Vec<Screen>,
+    },
+    /// To be answered by [`FromServer::Pong`].
+    Ping(u64),
+    /// The answer to [`FromServer::Ping`].
+    Pong(u64),
+}
+
+/// What a server says on the control stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FromServer {
+    /// The first message: the client may come in.
+    Welcome(Welcome),
+    /// How far the screen has been sent.
+    Mark(Mark),
+    /// The screens that make up the framebuffer, or why a wish was not granted.
+    Layout(Layout),
+    /// The shape of the pointer.
+    Cursor(Cursor),
+    /// The name of the desktop; what is longer than 4096 bytes is cut.
+    Name(String),
+    /// Lamps of the keyboard.
+    Leds(Leds),
+    /// A beep.
+    Bell,
+    /// The clipboard.
+    Clipboard(Clipboard),
+    /// To be answered by [`FromClient::Pong`].
+    Ping(u64),
+    /// The answer to [`FromClient::Ping`].
+    Pong(u64),
+}
+
+/// Opens the session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hello {
+    /// Bits of what the client understands beyond version 1; none is defined.
+    pub features: u64,
+    /// That it knows a secret.
+    pub proof: Option<[u8; 32]>,
+}
+
+/// The server's answer to [`Hello`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// Bits of what the server understands beyond version 1; none is defined.
+    pub features: u64,
+    /// That it knows the client's secret.
+    pub proof: Option<[u8; 32]>,
+    /// How screen messages may overtake each other.
+    pub order: Order,
+    /// What the client may do.
+    pub permissions: Permissions,
+    /// The name of the desktop.
+    pub name: String,
+}
+
+/// How much reordering the screen is to bear; `spec/desktop.md` §7.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// None: each message waits for all before it.
+    Ordered,
+    /// Within an update messages overtake each other where it makes no difference.
+    #[default]
+    Fenced,
+    /// The newest pixels win, whatever came before them; lost messages are not sent again.
+    Latest,
+}
+
+/// What the server allows; it enforces that itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Permissions {
+    /// Keys and pointer.
+    pub input: bool,
+    /// The clipboard, both ways.
+    pub clipboard: bool,
+    /// Wishes about the size.
+    pub wish: bool,
+}
+
+/// Pixels are missing at the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refresh {
+    /// The screen stream has stopped: a new one is wanted, with the whole screen.
+    pub restart: bool,
+    /// Where.
+    pub rect: Rect,
+}
+
+/// How far the screen has been sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The epoch of those items.
+    pub epoch: u64,
+    /// The number of the next item: all below have been sent.
+    pub items: u64,
+    /// At rest, the checksum of the screen: [`Framebuffer::crc32`](quickset_rfb::Framebuffer::crc32).
+    pub sum: Option<u32>,
+}
+
+/// RFB's ExtendedDesktopSize, apart from its effect on the framebuffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Who asked.
+    pub reason: ResizeReason,
+    /// How it went.
+    pub status: ResizeStatus,
+    /// Columns.
+    pub width: u16,
+    /// Rows.
+    pub height: u16,
+    /// At most 255.
+    pub screens: Vec<Screen>,
+}
+
+impl Message for FromClient {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Hello(hello) => {
+                out.put_u8(HELLO);
+                put_greeting(out, hello.features, hello.proof);
+            }
+            Self::Refresh(refresh) => {
+                out.put_u8(REFRESH);
+                out.put_u8(refresh.restart.into());
+                out.put_rect(refresh.rect);
+            }
+            Self::Unable { item } => {
+                out.put_u8(UNABLE);
+                out.put_varint(*item);
+            }
+            Self::Wish { width, height, screens } => {
+                out.put_u8(WISH);
+                put_screens(out, *width, *height, screens);
+            }
+            Self::Ping(n) => put_number(out, PING, *n),
+            Self::Pong(n) => put_number(out, PONG, *n),
+        }
+    }
+
+    fn decode(message: &[u8]) -> Result<Option<Self>, Fault> {
+        let mut f = Fields::new(message, "a control message");
+        Ok(Some(match f.u8()? {
+            HELLO => {
+                let (features, proof) = greeting(&mut f)?;
+                Self::Hello(Hello { features, proof })
+            }
+            REFRESH => Self::Refresh(Refresh { restart: f.u8()? & 1 != 0, rect: f.rect()? }),
+            UNABLE => Self::Unable { item: f.varint()? },
+            WISH => {
+                let (width, height, screens) = screens(&mut f)?;
+                Self::Wish { width, height, screens }
+            }
+            PING => Self::Ping(f.u64()?),
+            PONG => Self::Pong(f.u64()?),
+            _ => return Ok(None),
+        }))
+    }
+}
+
+impl Message for FromServer {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Welcome(welcome) => {
+                out.put_u8(WELCOME);
+                put_greeting(out, welcome.features, welcome.proof);
+                out.put_u8(welcome.order as u8);
+                out.put_u8(welcome.permissions.bits());
+                out.put_text(&welcome.name, MAX_NAME);
+            }
+            Self::Mark(mark) => {
+                out.put_u8(MARK);
+                out.put_varint(mark.epoch);
+                out.put_varint(mark.items);
+                out.put_u8(mark.sum.is_some().into());
+                if let Some(sum) = mark.sum {
+                    out.put_u32(sum);
+                }
+            }
+            Self::Layout(layout) => {
+                out.put_u8(LAYOUT);
+                out.put_u8(reason_code(layout.reason));
+                out.put_u8(status_code(layout.status));
+                put_screens(out, layout.width, layout.height, &layout.screens);
+            }
+            Self::Cursor(cursor) => put_cursor(out, cursor),
+            Self::Name(name) => {
+                out.put_u8(NAME);
+                out.put_text(name, MAX_NAME);
+            }
+            Self::Leds(leds) => {
+                out.put_u8(LEDS);
+                out.put_u8(u8::from(leds.scroll) | u8::from(leds.num) << 1 | u8::from(leds.caps) << 2);
+            }
+            Self::Bell => out.put_u8(BELL),
+            Self::Clipboard(clipboard) => clipboard.put(out),
+            Self::Ping(n) => put_number(out, PING, *n),
+            Self::Pong(n) => put_number(out, PONG, *n),
+        }
+    }
+
+    fn decode(message: &[u8]) -> Result<Option<Self>, Fault> {
+        let mut f = Fields::new(message, "a control message");
+        Ok(Some(match f.u8()? {
+            WELCOME => {
+                let (features, proof) = greeting(&mut f)?;
+                let (order, permissions) = (Order::decode(f.u8()?)?, Permissions::decode(f.u8()?));
+                Self::Welcome(Welcome { features, proof, order, permissions, name: f.text(MAX_NAME)? })
+            }
+            MARK => {
+                let (epoch, items) = (f.varint()?, f.varint()?);
+                let sum = if f.u8()? == 0 { None } else { Some(f.u32()?) };
+                Self::Mark(Mark { epoch, items, sum })
+            }
+            LAYOUT => {
+                let (reason, status) = (reason(f.u8()?), status(f.u8()?));
+                let (width, height, screens) = screens(&mut f)?;
+                Self::Layout(Layout { reason, status, width, height, screens })
+            }
+            CURSOR => Self::Cursor(cursor(&mut f)?),
+            NAME => Self::Name(f.text(MAX_NAME)?),
+            LEDS => {
+                let bits = f.u8()?;
+                Self::Leds(Leds { scroll: bits & 1 != 0, num: bits & 2 != 0, caps: bits & 4 != 0 })
+            }
+            BELL => Self::Bell,
+            PING => Self::Ping(f.u64()?),
+            PONG => Self::Pong(f.u64()?),
+            kind => return Ok(Clipboard::read(kind, &mut f)?.map(Self::Clipboard)),
+        }))
+    }
+}
+
+impl Order {
+    fn decode(n: u8) -> Result<Self, Fault> {
+        match n {
+            0 => Ok(Self::Ordered),
+            1 => Ok(Self::Fenced),
+            2 => Ok(Self::Latest),
+            n => Err(Fault::Value { what: "the order", value: n.into() }),
+        }
+    }
+}
+
+/// As on the command line.
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ordered => "ordered",
+            Self::Fenced => "fenced",
+            Self::Latest => "latest",
+        })
+    }
+}
+
+/// What was given is not an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the order is one of ordered, fenced and latest")]
+pub struct ParseOrderError;
+
+impl FromStr for Order {
+    type Err = ParseOrderError;
+
+    fn from_str(text: &str) -> Result<Self, ParseOrderError> {
+        [Self::Ordered, Self::Fenced, Self::Latest]
+            .into_iter()
+            .find(|order| order.to_string() == text)
+            .ok_or(ParseOrderError)
+    }
+}
+
+impl Permissions {
+    /// Everything.
+    pub const ALL: Self = Self { input: true, clipboard: true, wish: true };
+
+    fn bits(self) -> u8 {
+        u8::from(self.input) | u8::from(self.clipboard) << 1 | u8::from(self.wish) << 2
+    }
+
+    /// DT-43: bits that are not known are ignored.
+    fn decode(bits: u8) -> Self {
+        Self { input: bits & 1 != 0, clipboard: bits & 2 != 0, wish: bits & 4 != 0 }
+    }
+}
+
+fn put_greeting(out: &mut Vec<u8>, features: u64, proof: Option<[u8; 32]>) {
+    out.put_varint(VERSION);
+    out.put_varint(features);
+    let proof = proof.as_ref().map_or(&[][..], |proof| &proof[..]);
+    out.put_varint(proof.len() as u64);
+    out.put(proof);
+}
+
+fn greeting(f: &mut Fields<'_>) -> Result<(u64, Option<[u8; 32]>), Fault> {
+    // DT-43: what follows may have another form in another version.
+    match f.varint()? {
+        VERSION => {}
+        other => return Err(Fault::Version(other)),
+    }
+    let features = f.varint()?;
+    let length = f.length("the length of a proof", 32)?;
+    let proof = f.take(length)?;
+    match <[u8; 32]>::try_from(proof) {
+        Ok(proof) => Ok((features, Some(proof))),
+        Err(_) if length == 0 => Ok((features, None)),
+        Err(_) => Err(Fault::Value { what: "the length of a proof", value: length as u64 }),
+    }
+}
+
+fn put_number(out: &mut Vec<u8>, kind: u8, n: u64) {
+    out.put_u8(kind);
+    out.put_u64(n);
+}
+
+/// More than 255 screens cannot be told.
+fn put_screens(out: &mut Vec<u8>, width: u16, height: u16, screens: &[Screen]) {
+    let screens = &screens[..screens.len().min(255)];
+    out.put_varint(width.into());
+    out.put_varint(height.into());
+    out.put_u8(screens.len() as u8);
+    for screen in screens {
+        out.put_u32(screen.id);
+        for n in [screen.rect.left(), screen.rect.top(), screen.rect.width(), screen.rect.height()] {
+            out.put_u16(n);
+        }
+        out.put_u32(screen.flags);
+    }
+}
+
+fn screens(f: &mut Fields<'_>) -> Result<(u16, u16, Vec<Screen>), Fault> {
+    let (width, height) = (f.side("width")?, f.side("height")?);
+    let mut screens = Vec::new();
+    for _ in 0..f.u8()? {
+        let id = f.u32()?;
+        let [x, y, w, h] = [f.u16()?, f.u16()?, f.u16()?, f.u16()?];
+        let rect = Rect::new(x, y, w, h);
+        let rect =
+            rect.ok_or(Fault::Value { what: "a screen beyond 65535, with the id", value: id.into() })?;
+        screens.push(Screen { id, rect, flags: f.u32()? });
+    }
+    Ok((width, height, screens))
+}
+
+/// The caller's cursor is [consistent](Cursor::is_consistent).
+fn put_cursor(out: &mut Vec<u8>, cursor: &Cursor) {
+    out.put_u8(CURSOR);
+    for n in [cursor.hot_x, cursor.hot_y, cursor.width, cursor.height] {
+        out.put_varint(n.into());
+    }
+    cursor.pixels.iter().for_each(|&pixel| out.put_colour(pixel));
+    out.put(&cursor.mask);
+}
+
+fn cursor(f: &mut Fields<'_>) -> Result<Cursor, Fault> {
+    let (hot_x, hot_y) = (f.side("a hot spot")?, f.side("a hot spot")?);
+    let (width, height) = (f.side("width")?, f.side("height")?);
+    // DT-11.
+    for (side, hot) in [(width, hot_x), (height, hot_y)] {
+        if side > Cursor::MAX_SIDE {
+            return Err(Fault::Value { what: "a side of a cursor", value: side.into() });
+        }
+        if hot >= side.max(1) {
+            return Err(Fault::Value { what: "a hot spot", value: hot.into() });
+        }
+    }
+    let area = width as usize * height as usize;
+    let pixels = f.take(3 * area)?.chunks_exact(3);
+    let pixels = pixels.map(|p| u32::from_be_bytes([0, p[0], p[1], p[2]])).collect();
+    let mask = f.take((width as usize).div_ceil(8) * height as usize)?.to_vec();
+    Ok(Cursor { width, height, hot_x, hot_y, pixels, mask })
+}
+
+fn reason_code(reason: ResizeReason) -> u8 {
+    match reason {
+        ResizeReason::Server => 0,
+        ResizeReason::ThisClient => 1,
+        ResizeReason::OtherClient => 2,
+    }
+}
+
+fn reason(code: u8) -> ResizeReason {
+    match code {
+        1 => ResizeReason::ThisClient,
+        2 => ResizeReason::OtherClient,
+        _ => ResizeReason::Server,
+    }
+}
+
+/// RFB's numbers; those above 254 are one.
+fn status_code(status: ResizeStatus) -> u8 {
+    match status {
+        ResizeStatus::Done => 0,
+        ResizeStatus::Prohibited => 1,
+        ResizeStatus::OutOfResources => 2,
+        ResizeStatus::InvalidLayout => 3,
+        ResizeStatus::Other(n) => u8::try_from(n).unwrap_or(255),
+    }
+}
+
+fn status(code: u8) -> ResizeStatus {
+    match code {
+        0 => ResizeStatus::Done,
+        1 => ResizeStatus::Prohibited,
+        2 => ResizeStatus::OutOfResources,
+        3 => ResizeStatus::InvalidLayout,
+        n => ResizeStatus::Other(n.into()),
+    }
+}
+
+const HELLO: u8 = 0x02;
+const WELCOME: u8 = 0x03;
+const REFRESH: u8 = 0x04;
+const UNABLE: u8 = 0x05;
+const WISH: u8 = 0x06;
+const MARK: u8 = 0x07;
+const LAYOUT: u8 = 0x08;
+const CURSOR: u8 = 0x09;
+const NAME: u8 = 0x0a;
+const LEDS: u8 = 0x0b;
+const BELL: u8 = 0x0c;
+const PING: u8 = 0x10;
+const PONG: u8 = 0x11;

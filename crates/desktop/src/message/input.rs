@@ -1,0 +1,113 @@
+use super::fields::{Fields, Put};
+use super::parts::Message;
+use super::{Fault, MAX_TEXT};
+
+/// What a person does, in order: messages of the input stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// A key.
+    Key {
+        /// Or up.
+        down: bool,
+        /// X11's.
+        keysym: u32,
+        /// The XT code of QEMU's extension, where the viewer knows it.
+        keycode: Option<u32>,
+    },
+    /// The pointer.
+    Pointer {
+        /// Bit n is set while button n + 1 is down.
+        buttons: u8,
+        /// Column; may lie outside.
+        x: u16,
+        /// Row; may lie outside.
+        y: u16,
+    },
+    /// The client's clipboard: here, so that a paste comes after what it pastes.
+    Clipboard(Clipboard),
+}
+
+impl Input {
+    /// DT-10: this one need not be sent when `next` follows it at once: mere motion of the pointer.
+    pub fn yields_to(&self, next: &Self) -> bool {
+        match (self, next) {
+            (Self::Pointer { buttons: a, .. }, Self::Pointer { buttons: b, .. }) => a == b,
+            _ => false,
+        }
+    }
+}
+
+/// The clipboard, in either direction. Texts have LF at the end of lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Clipboard {
+    /// A text was copied and can be asked for.
+    Offer,
+    /// Somebody pastes.
+    Ask,
+    /// The text, asked for or not; at most [`MAX_TEXT`] bytes, what is longer is cut.
+    Paste(String),
+}
+
+impl Clipboard {
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Offer => out.put_u8(OFFER),
+            Self::Ask => out.put_u8(ASK),
+            Self::Paste(text) => {
+                out.put_u8(PASTE);
+                out.put_text(text, MAX_TEXT);
+            }
+        }
+    }
+
+    pub(super) fn read(kind: u8, f: &mut Fields<'_>) -> Result<Option<Self>, Fault> {
+        Ok(Some(match kind {
+            OFFER => Self::Offer,
+            ASK => Self::Ask,
+            PASTE => Self::Paste(f.text(MAX_TEXT)?),
+            _ => return Ok(None),
+        }))
+    }
+}
+
+impl Message for Input {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Key { down, keysym, keycode } => {
+                out.put_u8(KEY);
+                out.put_u8(u8::from(*down) | u8::from(keycode.is_some()) << 1);
+                out.put_u32(*keysym);
+                if let Some(code) = keycode {
+                    out.put_u32(*code);
+                }
+            }
+            Self::Pointer { buttons, x, y } => {
+                out.put_u8(POINTER);
+                out.put_u8(*buttons);
+                out.put_u16(*x);
+                out.put_u16(*y);
+            }
+            Self::Clipboard(clipboard) => clipboard.put(out),
+        }
+    }
+
+    fn decode(message: &[u8]) -> Result<Option<Self>, Fault> {
+        let mut f = Fields::new(message, "an input message");
+        Ok(Some(match f.u8()? {
+            KEY => {
+                let flags = f.u8()?;
+                let keysym = f.u32()?;
+                let keycode = if flags & 2 == 0 { None } else { Some(f.u32()?) };
+                Self::Key { down: flags & 1 != 0, keysym, keycode }
+            }
+            POINTER => Self::Pointer { buttons: f.u8()?, x: f.u16()?, y: f.u16()? },
+            kind => return Ok(Clipboard::read(kind, &mut f)?.map(Self::Clipboard)),
+        }))
+    }
+}
+
+const OFFER: u8 = 0x0d;
+const ASK: u8 = 0x0e;
+const PASTE: u8 = 0x0f;
+const KEY: u8 = 0x20;
+const POINTER: u8 = 0x21;

@@ -1,0 +1,103 @@
+use core::fmt;
+use core::marker::PhantomData;
+
+use bytes::Bytes;
+
+use super::Fault;
+
+/// A message of one direction of a stream.
+pub trait Message: Sized {
+    /// Appends kind and body to `out`.
+    fn encode(&self, out: &mut Vec<u8>);
+
+    /// Reads a whole message; `None` for a kind that is not known, which is to be ignored (DT-41). Bytes behind the
+    /// last field are ignored too (DT-44).
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn decode(message: &[u8]) -> Result<Option<Self>, Fault>;
+
+    /// The records that carry the message, in order: one, or parts of at most [`MAX_PART`] + 1 bytes.
+    fn records(&self) -> Vec<Bytes> {
+        let mut message = Vec::with_capacity(32);
+        self.encode(&mut message);
+        if message.len() <= MAX_PART {
+            return vec![message.into()];
+        }
+        let last = message.len().div_ceil(MAX_PART) - 1;
+        let record = |(i, piece): (usize, &[u8])| {
+            let kind = if i == last { END } else { PART };
+            Bytes::from([&[kind], piece].concat())
+        };
+        message.chunks(MAX_PART).enumerate().map(record).collect()
+    }
+}
+
+/// Joins records to messages.
+pub struct Inbox<M> {
+    pieces: Vec<u8>,
+    message: PhantomData<fn() -> M>,
+}
+
+impl<M: Message> Inbox<M> {
+    /// Nothing has come.
+    pub const fn new() -> Self {
+        Self { pieces: Vec::new(), message: PhantomData }
+    }
+
+    /// The message that this record is, or ends. `None` when there is more to come, or nothing known in it.
+    ///
+    /// # Errors
+    /// What is wrong with it. Nothing that follows on the stream can be relied upon.
+    pub fn receive(&mut self, record: &[u8]) -> Result<Option<M>, Fault> {
+        // DT-5.
+        if record.len() > MAX_RECORD {
+            return Err(Fault::Long(record.len()));
+        }
+        let Some((&kind, piece)) = record.split_first() else { return Err(Fault::Short("a message")) };
+        if kind != PART && kind != END {
+            // DT-7.
+            let interrupts = !self.pieces.is_empty();
+            return if interrupts { Err(Fault::Parts("parts are interrupted")) } else { M::decode(record) };
+        }
+        // DT-7: a part brings something, so that the number of parts is bounded too.
+        let length = self.pieces.len() + piece.len();
+        if piece.is_empty() {
+            return Err(Fault::Parts("a part has no piece"));
+        }
+        if length > MAX_MESSAGE {
+            return Err(Fault::Long(length));
+        }
+        self.pieces.extend_from_slice(piece);
+        if kind == PART {
+            return Ok(None);
+        }
+        let message = core::mem::take(&mut self.pieces);
+        match message[0] {
+            PART | END => Err(Fault::Parts("parts make up a part")),
+            _ => M::decode(&message),
+        }
+    }
+}
+
+impl<M: Message> Default for Inbox<M> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<M> fmt::Debug for Inbox<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbox").field("held", &self.pieces.len()).finish()
+    }
+}
+
+const PART: u8 = 0x00;
+const END: u8 = 0x01;
+
+/// The longest record that is accepted.
+const MAX_RECORD: usize = 65536;
+/// The longest message that goes in one piece, and the longest piece.
+const MAX_PART: usize = 16384;
+/// The longest message in parts: a text of [`MAX_TEXT`](super::MAX_TEXT), or a cursor of 512 x 512.
+const MAX_MESSAGE: usize = 1_600_000;

@@ -1,0 +1,191 @@
+use proptest::prelude::*;
+use quickset_rfb::{Cursor, Leds, Rect, ResizeReason, ResizeStatus, Screen};
+
+use super::*;
+
+fn hex(text: &str) -> Vec<u8> {
+    text.split_whitespace().map(|b| u8::from_str_radix(b, 16).unwrap()).collect()
+}
+
+fn through<M: Message + PartialEq + core::fmt::Debug>(message: &M) {
+    let mut inbox = Inbox::new();
+    let records = message.records();
+    for (i, record) in records.iter().enumerate() {
+        assert!(record.len() <= 16385);
+        let read = inbox.receive(record);
+        if i + 1 < records.len() {
+            assert_eq!(read, Ok(None));
+        } else {
+            assert_eq!(read.as_ref(), Ok(&Some(M::decode(&rebuilt(message)).unwrap().unwrap())));
+            assert_eq!(read.unwrap().as_ref(), Some(message));
+        }
+    }
+}
+
+fn rebuilt<M: Message>(message: &M) -> Vec<u8> {
+    let mut out = Vec::new();
+    message.encode(&mut out);
+    // DT-44: fields that a later version appends are ignored.
+    out.extend([1, 2, 3]);
+    out
+}
+
+fn cursor(width: u16, height: u16) -> Cursor {
+    let pixels = (0..u32::from(width) * u32::from(height)).collect();
+    let mask = vec![0x5a; (width as usize).div_ceil(8) * height as usize];
+    Cursor { width, height, hot_x: width / 2, hot_y: height / 2, pixels, mask }
+}
+
+#[test]
+fn examples_of_the_specification() {
+    let key = Input::Key { down: true, keysym: 0x61, keycode: Some(0x1e) };
+    assert_eq!(key.records(), [hex("20 03 00 00 00 61 00 00 00 1e")]);
+    let pointer = Input::Pointer { buttons: 1, x: 100, y: 200 };
+    assert_eq!(pointer.records(), [hex("21 01 00 64 00 c8")]);
+}
+
+#[test]
+fn every_message_comes_back() {
+    let screens = vec![Screen { id: 7, rect: Rect::new(1, 2, 3, 4).unwrap(), flags: 9 }; 3];
+    let client = [
+        FromClient::Hello(Hello { features: 5, proof: Some([7; 32]) }),
+        FromClient::Hello(Hello::default()),
+        FromClient::Refresh(Refresh { restart: true, rect: Rect::new(0, 16, 16384, 300).unwrap() }),
+        FromClient::Unable { item: 1 << 40 },
+        FromClient::Wish { width: 1920, height: 1080, screens: screens.clone() },
+        FromClient::Ping(u64::MAX),
+        FromClient::Pong(1),
+    ];
+    client.iter().for_each(through);
+    let server = [
+        FromServer::Welcome(Welcome {
+            features: 0,
+            proof: None,
+            order: Order::Latest,
+            permissions: Permissions { clipboard: false, ..Permissions::ALL },
+            name: "décor:1".into(),
+        }),
+        FromServer::Mark(Mark { epoch: 3, items: 1 << 31, sum: Some(0xdead_beef) }),
+        FromServer::Mark(Mark { epoch: 1, items: 1, sum: None }),
+        FromServer::Layout(Layout {
+            reason: ResizeReason::OtherClient,
+            status: ResizeStatus::Other(9),
+            width: 640,
+            height: 480,
+            screens,
+        }),
+        FromServer::Cursor(cursor(19, 11)),
+        FromServer::Cursor(Cursor::default()),
+        // The longest of all goes in parts.
+        FromServer::Cursor(cursor(512, 512)),
+        FromServer::Name("x".into()),
+        FromServer::Leds(Leds { scroll: true, num: false, caps: true }),
+        FromServer::Bell,
+        FromServer::Clipboard(Clipboard::Offer),
+        FromServer::Clipboard(Clipboard::Paste("ä".repeat(MAX_TEXT / 2))),
+        FromServer::Ping(0),
+        FromServer::Pong(8),
+    ];
+    server.iter().for_each(through);
+    let input = [
+        Input::Key { down: false, keysym: 0xffe1, keycode: None },
+        Input::Clipboard(Clipboard::Ask),
+        Input::Clipboard(Clipboard::Paste(String::new())),
+    ];
+    input.iter().for_each(through);
+}
+
+#[test]
+fn only_motion_is_left_out() {
+    // DT-10.
+    let pointer = |buttons, x| Input::Pointer { buttons, x, y: 0 };
+    let key = Input::Key { down: true, keysym: 1, keycode: None };
+    assert!(pointer(1, 0).yields_to(&pointer(1, 9)));
+    assert!(!pointer(1, 0).yields_to(&pointer(0, 0)));
+    assert!(!pointer(1, 0).yields_to(&key) && !key.yields_to(&key) && !key.yields_to(&pointer(1, 0)));
+}
+
+#[test]
+fn unknown_kinds_are_passed_over_and_known_ones_are_checked() {
+    // DT-41.
+    assert_eq!(FromClient::decode(&[0x77, 1, 2]), Ok(None));
+    assert_eq!(FromServer::decode(&[0x02]), Ok(None));
+    // DT-43.
+    let fault = FromClient::decode(&[0x02, 2]).unwrap_err();
+    assert_eq!((fault.code(), fault), (code::VERSION, Fault::Version(2)));
+    // DT-6, DT-11, DT-12.
+    let bad = [
+        hex("02 01 00 05 00 00 00 00 00"),
+        hex("03 01 00 00 03 07 00"),
+        hex("09 00 00 42 01 01"),
+        hex("09 02 00 02 02"),
+        hex("09 00 00 02 02 01 02 03"),
+        hex("0a 50 01"),
+        hex("0a 02 c3 28"),
+        hex("0f 80 10 00 01"),
+        hex("08 00 00 00 00 01 00 00 00 00 ff ff 00 00 00 01 00 00 00 00 00 00"),
+        hex("07 01"),
+    ];
+    for bad in bad {
+        let faults = [FromServer::decode(&bad).err(), FromClient::decode(&bad).err()];
+        let fault = faults.into_iter().flatten().next().unwrap();
+        assert_eq!(fault.code(), code::PROTOCOL, "{bad:02x?}");
+    }
+}
+
+#[test]
+fn parts_are_bounded_and_not_interrupted() {
+    // DT-5, DT-7.
+    let receive = |records: &[&[u8]]| {
+        let mut inbox = Inbox::<FromServer>::new();
+        records.iter().fold(Ok(None), |_, record| inbox.receive(record))
+    };
+    assert_eq!(receive(&[&[0, 0x0a], &[0, 1], &[1, b'n']]), Ok(Some(FromServer::Name("n".into()))));
+    assert!(receive(&[&[]]).is_err());
+    assert!(receive(&[&[0, 0x0a], &[0]]).is_err());
+    assert!(receive(&[&[1]]).is_err());
+    assert!(receive(&[&[0, 0x0a], &[0x0c]]).is_err());
+    assert!(receive(&[&[0, 0], &[1, 1]]).is_err());
+    assert!(receive(&[&vec![0x77; 65537]]).is_err());
+    let mut inbox = Inbox::<FromServer>::new();
+    let part = vec![0; 50_001];
+    let accepted = (0..100).take_while(|_| inbox.receive(&part).is_ok()).count();
+    assert_eq!(accepted, 32);
+}
+
+#[test]
+fn varints_are_those_of_the_rfc() {
+    // RFC 9000 §A.1.
+    let examples = [
+        ("c2 19 7c 5e ff 14 e8 8c", 151_288_809_941_952_652),
+        ("9d 7f 3e 7d", 494_878_333),
+        ("7b bd", 15_293),
+        ("25", 37),
+    ];
+    for (bytes, n) in examples {
+        let mut out = Vec::new();
+        out.put_varint(n);
+        assert_eq!(out, hex(bytes));
+        assert_eq!(Fields::new(&out, "").varint(), Ok(n));
+    }
+    assert_eq!(Fields::new(&hex("40 25"), "").varint(), Ok(37));
+    assert!(Fields::new(&hex("9d 7f 3e"), "").varint().is_err());
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..60), kind in 0u8..0x22) {
+        let mut bytes = bytes;
+        bytes.insert(0, kind);
+        macro_rules! check {
+            ($($of:ty),*) => {$(
+                if let Ok(Some(message)) = <$of>::decode(&bytes) {
+                    let mut again = Vec::new();
+                    message.encode(&mut again);
+                    prop_assert_eq!(<$of>::decode(&again), Ok(Some(message)));
+                }
+            )*};
+        }
+        check!(FromClient, FromServer, Input);
+    }
+}
