@@ -67,9 +67,16 @@ impl Streams {
         let Some(key) = self.locate(id, Half::Recv)? else { return Ok(()) };
         let Some(stream) = self.slab.get_mut(key) else { return Ok(()) };
         let Some(half) = &mut stream.recv else { return Ok(()) };
+        if !half.plain {
+            half.plain = true;
+            if half.messages.is_none() {
+                // Only now is it known what the stream carries; from here on as before.
+                self.note_bytes(key, true);
+                return self.on_stream(piece, now);
+            }
+        }
         half.window.arrived(now);
         self.window.arrived(now);
-        half.plain = true;
         if half.is_deaf() {
             return self.dropped(key, end, fin);
         }
@@ -138,7 +145,7 @@ impl Streams {
         let Some(key) = self.locate(id, Half::Send)? else { return Ok(()) };
         let Some(stream) = self.slab.get_mut(key) else { return Ok(()) };
         let Some(half) = &mut stream.send else { return Ok(()) };
-        // RFC 9000 §3.5: answered by RESET_STREAM with the same code.
+        // RFC 9000 §3.5, FS-61: answered by RESET_STREAM with the same code, and nothing else.
         if half.reset(code) {
             half.stopped = Some(code);
             stream.owe(owes::RESET, &mut self.control);

@@ -42,6 +42,7 @@ impl Streams {
             half.become_messages(self.records.ours);
             stream.events &= !told::READABLE;
             half.waiting = true;
+            self.note_bytes(key, false);
             self.received_messages(key);
         }
         Ok(())
@@ -52,7 +53,6 @@ impl Streams {
     pub(crate) fn send_message(
         &mut self,
         id: StreamId,
-        _now: Time,
         message: Bytes,
         deadline: Option<Time>,
     ) -> Result<Ticket, SendError> {
@@ -83,6 +83,19 @@ impl Streams {
         self.sender(id).map(|(_, sender)| sender.set_ordered(ordered)).ok_or(UnknownStream)
     }
 
+    /// Whether what is lost of a message is sent again. Without it the message is given up at once.
+    pub(crate) fn set_resend(&mut self, id: StreamId, resend: bool) -> Result<(), UnknownStream> {
+        self.sender(id).map(|(_, sender)| sender.set_give_up_lost(!resend)).ok_or(UnknownStream)
+    }
+
+    /// Lets the peer know of the stream before there is a message.
+    pub(crate) fn announce(&mut self, id: StreamId) -> Result<(), UnknownStream> {
+        let (key, sender) = self.sender(id).ok_or(UnknownStream)?;
+        sender.open();
+        self.review(key);
+        Ok(())
+    }
+
     /// Something newer takes the place of a message; false when that changes nothing any more.
     pub(crate) fn supersede(&mut self, id: StreamId, ticket: Ticket) -> bool {
         let Some((key, sender)) = self.sender(id) else { return false };
@@ -92,7 +105,7 @@ impl Streams {
     }
 
     /// The next message that fences do not hold; `None` when there is none yet.
-    pub(crate) fn next_message(&mut self, id: StreamId, _now: Time) -> Result<Option<Message>, ReadError> {
+    pub(crate) fn next_message(&mut self, id: StreamId) -> Result<Option<Message>, ReadError> {
         let (key, stream) = self.slab.by_id_mut(id).ok_or(ReadError::UnknownStream)?;
         let half = stream.recv.as_mut().ok_or(ReadError::UnknownStream)?;
         if half.read || half.stopped.is_some() {
@@ -169,6 +182,7 @@ impl Streams {
         if !self.records.agreed() {
             return Err(TransportError::new(Code::FRAME_ENCODING_ERROR, "fenced streams were not agreed on"));
         }
+        // FS-10: direction, existence and number, as for STREAM frames.
         let Some(key) = self.locate(id, Half::Recv)? else { return Ok(()) };
         let Some(half) = self.slab.get_mut(key).and_then(|stream| stream.recv.as_mut()) else {
             return Ok(());
@@ -352,7 +366,7 @@ impl Records {
         self.offered && self.theirs.is_some()
     }
 
-    /// How we send records, and the longest.
+    /// How we send records, for all data of a stream (FS-21), and the longest.
     fn sending(self) -> (Mode, u64) {
         let mode = if self.agreed() { Mode::Frames } else { Mode::Plain };
         (mode, self.theirs.unwrap_or(DEFAULT_RECORD).min(varint::MAX - RECORD_PREFIX))

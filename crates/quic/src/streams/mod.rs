@@ -34,7 +34,6 @@ use std::collections::{BTreeSet, VecDeque};
 
 use quickset_base::Time;
 
-use quickset_wire::frame::MAX_STREAMS;
 use quickset_wire::{Dir, Side, StreamId, TransportParams, varint};
 
 pub use event::{
@@ -112,6 +111,8 @@ struct Stream {
     urgency: u8,
     /// The application knows of it.
     accepted: bool,
+    /// The peer opened it, and it is known to carry bytes (FS-39).
+    bytes: bool,
     /// It stands in `Streams::events`.
     listed: bool,
     /// It stands in `Streams::starving`.
@@ -141,7 +142,8 @@ impl Streams {
             initial: Initial::default(),
             slab: Slab::new(),
             ours: Default::default(),
-            theirs: [Theirs::new(config.max_bidi_streams), Theirs::new(config.max_uni_streams)],
+            theirs: [config.max_bidi_streams, config.max_uni_streams]
+                .map(|most| Theirs::new(most, max_fenced(config))),
             credit: Credit::default(),
             sent: 0,
             window: Window::new(connection_window, config.max_connection_window),
@@ -164,8 +166,9 @@ impl Streams {
         params.initial_max_stream_data_bidi_local = stream;
         params.initial_max_stream_data_bidi_remote = stream;
         params.initial_max_stream_data_uni = stream;
-        params.initial_max_streams_bidi = config.max_bidi_streams.min(MAX_STREAMS);
-        params.initial_max_streams_uni = config.max_uni_streams.min(MAX_STREAMS);
+        let streams = |most| Theirs::new(most, max_fenced(config)).advertised();
+        params.initial_max_streams_bidi = streams(config.max_bidi_streams);
+        params.initial_max_streams_uni = streams(config.max_uni_streams);
         params.fenced_streams = max_record(config);
     }
 
@@ -177,6 +180,10 @@ impl Streams {
             ours_uni: params.initial_max_stream_data_uni,
         };
         self.records.theirs = params.fenced_streams;
+        if params.fenced_streams.is_none() {
+            self.theirs.iter_mut().for_each(Theirs::without_fenced);
+            (0..self.theirs.len()).for_each(|dir| self.note_streams(dir));
+        }
         self.raise_credit(params.initial_max_data);
         for (dir, max) in
             Dir::ALL.into_iter().zip([params.initial_max_streams_bidi, params.initial_max_streams_uni])
@@ -219,10 +226,11 @@ impl Streams {
         assert!(self.sent <= self.credit.limit(), "connection credit exceeded");
         assert!(self.received <= self.window.limit(), "more received than allowed");
         assert!(self.window.consumed() <= self.received, "more consumed than received");
-        let (mut live, mut unread) = ([0, 0], 0);
+        let (mut live, mut unread, mut bytes) = ([0, 0], 0, [0, 0]);
         for (key, stream) in self.slab.iter() {
             if stream.id.initiator() != self.side {
                 live[stream.id.dir() as usize] += 1;
+                bytes[stream.id.dir() as usize] += u64::from(stream.bytes);
             }
             assert!(
                 stream.events == 0 || !stream.accepted || stream.listed,
@@ -241,6 +249,11 @@ impl Streams {
             assert!(!stream.is_done() || stream.events != 0, "a stream that is over keeps its slot");
         }
         assert_eq!(live, [self.theirs[0].live(), self.theirs[1].live()], "the peer's streams are miscounted");
+        assert_eq!(
+            bytes,
+            [self.theirs[0].bytes(), self.theirs[1].bytes()],
+            "streams of bytes are miscounted"
+        );
         assert!(unread <= self.received - self.window.consumed(), "bytes held that nobody counts");
     }
 
@@ -261,6 +274,7 @@ impl Streams {
             key,
             urgency: DEFAULT_URGENCY,
             accepted: ours,
+            bytes: false,
             listed: false,
             starving: false,
             deadline: None,
@@ -336,6 +350,18 @@ impl Streams {
         }
     }
 
+    /// Notes what a stream carries, as far as it is known (FS-39).
+    fn note_bytes(&mut self, key: Key, bytes: bool) {
+        let Some(stream) = self.slab.get_mut(key) else { return };
+        if stream.id.initiator() == self.side || stream.bytes == bytes {
+            return;
+        }
+        stream.bytes = bytes;
+        let dir = stream.id.dir() as usize;
+        self.theirs[dir].note_bytes(bytes);
+        self.note_streams(dir);
+    }
+
     /// Counts bytes of streams as consumed for the connection's credit.
     #[inline]
     fn consume(&mut self, n: u64) {
@@ -351,7 +377,7 @@ impl Streams {
         if !stream.is_done() || stream.events != 0 {
             return;
         }
-        let id = stream.id;
+        let (id, bytes) = (stream.id, stream.bytes);
         self.owed.blocked(key);
         self.fresh.blocked(key);
         if let Some(at) = stream.deadline {
@@ -360,7 +386,7 @@ impl Streams {
         self.slab.remove(id);
         if id.initiator() != self.side {
             let dir = id.dir() as usize;
-            self.theirs[dir].close();
+            self.theirs[dir].close(bytes);
             self.note_streams(dir);
         }
     }
@@ -429,6 +455,11 @@ fn first_windows(config: &TransportConfig) -> (u64, u64) {
 /// The longest record that we take, in bytes of payload, if we take any (FS-2: at least 1200).
 fn max_record(config: &TransportConfig) -> Option<u64> {
     config.fenced_streams.map(|max| max.clamp(1200, varint::MAX - RECORD_PREFIX))
+}
+
+/// Streams of each kind that carry messages at most; without an offer of ours the peer cannot fence any.
+fn max_fenced(config: &TransportConfig) -> u64 {
+    config.fenced_streams.map_or(u64::MAX, |_| config.max_fenced_streams.max(1))
 }
 
 /// The longest prefix of a record, in bytes.

@@ -37,8 +37,12 @@ impl Ours {
 pub(super) struct Theirs {
     /// Open at a time at most.
     most: u64,
+    /// Of these, those that carry messages or may still turn out to.
+    most_fenced: u64,
     opened: u64,
     accepted: u64,
+    /// Open streams that are known to carry bytes.
+    bytes: u64,
     closed: u64,
     advertised: u64,
     /// The application took all that were open, or does not know of any.
@@ -46,9 +50,20 @@ pub(super) struct Theirs {
 }
 
 impl Theirs {
-    pub(super) fn new(most: u64) -> Self {
+    pub(super) fn new(most: u64, most_fenced: u64) -> Self {
         let most = most.min(MAX_STREAMS);
-        Self { most, opened: 0, accepted: 0, closed: 0, advertised: most, waited_for: true }
+        let advertised = most.min(most_fenced);
+        Self { most, most_fenced, opened: 0, accepted: 0, bytes: 0, closed: 0, advertised, waited_for: true }
+    }
+
+    /// No stream can carry messages.
+    pub(super) fn without_fenced(&mut self) {
+        self.most_fenced = u64::MAX;
+    }
+
+    /// A stream turned out to carry bytes, or not to after all.
+    pub(super) fn note_bytes(&mut self, bytes: bool) {
+        self.bytes = if bytes { self.bytes + 1 } else { self.bytes - 1 };
     }
 
     pub(super) fn opened(&self) -> u64 {
@@ -76,8 +91,15 @@ impl Theirs {
         Some(self.accepted - 1)
     }
 
-    pub(super) fn close(&mut self) {
+    /// A stream is over; `bytes` as it was noted.
+    pub(super) fn close(&mut self, bytes: bool) {
         self.closed += 1;
+        self.bytes -= u64::from(bytes);
+    }
+
+    /// Open streams that are known to carry bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Streams open now.
@@ -88,7 +110,8 @@ impl Theirs {
     /// True when the peer should hear of closed streams: half of its leave is used up (RFC 9000 §4.6
     /// leaves the time to us; this way a peer that opens and closes at an even pace never waits).
     pub(super) fn is_due(&self) -> bool {
-        self.target() > self.advertised && self.advertised - self.opened <= self.most / 2
+        self.target() > self.advertised
+            && self.advertised - self.opened <= self.most.min(self.most_fenced) / 2
     }
 
     pub(super) fn advance(&mut self) -> u64 {
@@ -97,6 +120,8 @@ impl Theirs {
     }
 
     fn target(&self) -> u64 {
-        self.most.saturating_add(self.closed).min(MAX_STREAMS)
+        // FS-39: any stream may turn out to be fenced, until a STREAM frame says that it is not.
+        let fenced = self.bytes.saturating_add(self.most_fenced);
+        self.most.min(fenced).saturating_add(self.closed).min(MAX_STREAMS)
     }
 }

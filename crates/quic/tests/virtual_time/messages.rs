@@ -123,6 +123,50 @@ fn without_the_extension_messages_arrive_in_order_by_plain_streams() {
     }
 }
 
+/// FS-5: a peer that found one of our frames in a packet of the handshake would close the connection (FS-6), and
+/// with losses the packets of all levels are under way together.
+#[test]
+fn messages_sent_before_the_handshake_is_through_go_in_1_rtt_packets() {
+    let mut early = 0;
+    for seed in quickset_sim::seeds(0..40) {
+        let setup =
+            Setup { certificate: 3000, ..Setup::new(seed, "rate=100mbit delay=20ms jitter=10ms loss=20%") }
+                .transport(|t| t.handshake_timeout = Duration::from_secs(60));
+        let mut pair = setup.pair();
+        let mut sent = [None; 2];
+        for _ in 0..20_000 {
+            pair.pass(Duration::from_millis(1));
+            let now = pair.world.now();
+            let server = pair.server_mut().node.keys().next();
+            let keys = [Some(pair.key), server];
+            for side in 0..2 {
+                let Some(key) = keys[side].filter(|_| sent[side].is_none()) else { continue };
+                let peer = if side == 0 { pair.client_mut() } else { pair.server_mut() };
+                let connection = peer.connection(key);
+                let established = connection.is_established();
+                let Some(id) = connection.open_messages(Dir::Uni) else { continue };
+                connection.send(now, id, numbered(0, seed as u32, 3000), None).expect("room");
+                early += usize::from(!established);
+                sent[side] = Some(id);
+            }
+            let told = |peer: &crate::common::Peer| {
+                peer.events.iter().any(|e| matches!(e, Event::Stream(StreamEvent::Outcome(_))))
+            };
+            if told(pair.client()) && told(pair.server()) {
+                break;
+            }
+        }
+        assert!(pair.client().closed.is_empty() && pair.server().closed.is_empty(), "seed {seed}");
+        let keys = [pair.key, pair.server_key()];
+        for side in 0..2 {
+            let peer = if side == 0 { pair.client_mut() } else { pair.server_mut() };
+            let outcome = peer.connection(keys[side]).next_outcome(sent[side].expect("a stream was opened"));
+            assert_eq!(outcome.map(|o| o.1), Some(Outcome::Delivered), "seed {seed}, side {side}");
+        }
+    }
+    assert!(early > 10, "{early} messages before the handshake was through: too few to mean anything");
+}
+
 #[test]
 fn a_deadline_abandons_what_comes_too_late_and_says_so() {
     // 2 Mbit/s and twice as much to send: half of it cannot make 200 ms.

@@ -102,7 +102,7 @@ impl Frame<'_> {
         }
     }
 
-    /// True when a packet with this frame must be acknowledged (RFC 9000 §13.2.1, RFC 9002 §2).
+    /// True when a packet with this frame must be acknowledged (RFC 9000 §13.2.1, RFC 9002 §2; FS-11).
     #[inline]
     pub const fn is_ack_eliciting(&self) -> bool {
         !matches!(
@@ -111,7 +111,7 @@ impl Frame<'_> {
         )
     }
 
-    /// True when a packet of such frames alone does not make the peer migrate (RFC 9000 §9.1).
+    /// True when a packet of such frames alone does not make the peer migrate (RFC 9000 §9.1; FS-12).
     #[inline]
     pub const fn is_probing(&self) -> bool {
         matches!(

@@ -243,6 +243,7 @@ impl Extents {
             }
         }
         let mut freed = Abandoned::default();
+        // FS-50: what is there of incomplete records goes. FS-53: what is complete went to its queue before.
         // An open record that covers `low` lies in the range as a whole, since no edge is inside it.
         let mut at = range.start.max(self.record_start());
         let first = self.known.range(..=at).next_back().filter(|(s, e)| e.span(**s).end > at);
@@ -267,6 +268,7 @@ impl Extents {
         let missing = range.end.saturating_sub(at);
         freed.consumed += missing;
         freed.uncounted += missing;
+        // FS-49: done with, like bytes that arrived. FS-51: later data in it meet a `Done`, prefix by prefix.
         self.cover(range.clone());
         self.mark_done(range);
         self.settle(freed)
@@ -422,7 +424,7 @@ impl Extents {
         self.cover(arrival.range());
     }
 
-    /// The bytes of `range` are there, or will never be.
+    /// The bytes of `range` are there, or will never be. FS-33: what is covered is not new a second time.
     #[inline]
     fn cover(&mut self, range: Range<u64>) {
         if range.end <= self.low {

@@ -31,10 +31,10 @@ mod record;
 mod recv;
 mod send;
 
-pub use recv::{Fault, Message};
-pub(crate) use recv::{Fenced, Receiver};
-pub(crate) use send::{Mode, Sender};
-pub use send::{Outcome, SendError, Ticket};
+pub use recv::Message;
+pub(crate) use recv::{Fault, Fenced, Receiver};
+pub(crate) use send::{Mode, SendError, Sender};
+pub use send::{Outcome, Ticket};
 
 #[cfg(test)]
 mod tests;

@@ -49,7 +49,7 @@ pub(crate) struct Receiver {
 pub struct Message {
     /// What was sent.
     pub payload: Bytes,
-    /// The segment it belongs to, as the stream offset of the fence that begins it: messages with the
+    /// The segment it belongs to (FS-34), as the stream offset of the fence that begins it: messages with the
     /// same number may have overtaken each other, a greater number comes later in the sender's order.
     pub segment: u64,
     /// When its last byte arrived.
@@ -68,7 +68,7 @@ impl Message {
 /// Why the records of a stream of STREAM frames cannot be read any further: the peer's application is
 /// at fault, not its QUIC (FS-68).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// A record is longer than we take.
     TooLong,
     /// The stream ended inside a record.
@@ -342,7 +342,8 @@ impl Receiver {
 
     /// After the lowest missing offset may have moved: lets go what is free.
     ///
-    /// A record is free once `low` has reached its fence. That is all of FS-28 and FS-29: when every byte
+    /// Only complete records come here (FS-27), and all that are free leave at once (FS-30). A record is free
+    /// once `low` has reached its fence. That is all of FS-28 and FS-29: when every byte
     /// below a fence is there or abandoned, every record below it is complete or abandoned, its own fence
     /// lies lower still, and lower fences are served first.
     fn release(&mut self, now: Time) {

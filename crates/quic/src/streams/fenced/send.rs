@@ -69,7 +69,7 @@ pub enum Outcome {
 
 /// Why a message was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SendError {
+pub(crate) enum SendError {
     /// It is longer than the peer takes.
     #[error("the message is longer than {max} bytes, the most that the peer takes")]
     TooLong {

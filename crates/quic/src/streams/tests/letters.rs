@@ -98,7 +98,7 @@ impl Post {
                 while *rest > 0 {
                     let len = if self.rng.chance(0.2) { 1900 } else { 200 };
                     let message = letter(*segment, sent, self.rng.below(len) as usize);
-                    match self.rooms[0].send_message(id, self.now, message, None) {
+                    match self.rooms[0].send_message(id, message, None) {
                         Ok(_) => (*rest, sent) = (*rest - 1, sent + 1),
                         Err(SendError::Blocked) => break,
                         Err(other) => panic!("{other}"),
@@ -121,7 +121,7 @@ impl Post {
             }
             accepted.retain(|&id| {
                 loop {
-                    match self.rooms[1].next_message(id, self.now) {
+                    match self.rooms[1].next_message(id) {
                         Ok(Some(message)) => read.entry(id).or_default().push(open_letter(&message.payload)),
                         Ok(None) => return true,
                         Err(ReadError::Finished) => break,
@@ -172,8 +172,9 @@ fn without_the_offer_of_both_not_one_byte_of_the_extension_is_sent() {
     for fenced in [[false, false], [true, false], [false, true], [true, true]] {
         let mut post = Post::new(1, fenced);
         let id = post.rooms[0].open_messages(Dir::Bi).unwrap();
-        post.rooms[0].send_message(id, Time::ZERO, letter(0, 0, 10), None).unwrap();
+        post.rooms[0].send_message(id, letter(0, 0, 10), None).unwrap();
         let sent = packet(&mut post.rooms[0], 1200, Time::ZERO).unwrap();
+        // FS-1.
         assert_eq!(extension(&sent), fenced == [true, true], "{fenced:?}");
     }
 }
@@ -212,7 +213,7 @@ fn a_message_that_is_late_is_dropped_by_the_timer_and_reported() {
     let mut room = client(&small(true));
     let id = room.open_messages(Dir::Uni).unwrap();
     let deadline = Time::from_millis(200);
-    let late = room.send_message(id, Time::ZERO, letter(0, 0, 10), Some(deadline)).unwrap();
+    let late = room.send_message(id, letter(0, 0, 10), Some(deadline)).unwrap();
     // The one-way delay is half the smoothed RTT of 100 ms: late after 150 ms. Its first guess is 0.
     let (at, _) = room.deadline().expect("a message has a deadline");
     assert!(at <= deadline + Duration::from_nanos(1));
@@ -230,20 +231,146 @@ fn a_stopped_stream_of_messages_reports_each_and_is_let_go() {
     let mut rooms = pair(&small(true));
     let id = rooms[0].open_messages(Dir::Uni).unwrap();
     for number in 0..3 {
-        rooms[0].send_message(id, Time::ZERO, letter(0, number, 1500), None).unwrap();
+        rooms[0].send_message(id, letter(0, number, 1500), None).unwrap();
     }
     let first = packet(&mut rooms[0], 1200, Time::ZERO).unwrap();
     receive(&mut rooms[1], &first.payload, Time::ZERO).unwrap();
+    let lost = packet(&mut rooms[0], 1200, Time::ZERO).unwrap();
     assert_eq!(rooms[1].accept(Dir::Uni), Some(id));
     rooms[1].stop(id, 3).unwrap();
     let stop = packet(&mut rooms[1], 1200, Time::ZERO).unwrap();
     receive(&mut rooms[0], &stop.payload, Time::ZERO).unwrap();
+    lost.tokens.iter().for_each(|token| rooms[0].lost(*token, Time::ZERO));
+    // FS-61: what was lost is neither sent again nor abandoned.
+    let answer = packet(&mut rooms[0], 1200, Time::ZERO).unwrap();
+    let answer: Vec<_> = Frames::new(&answer.payload).map(Result::unwrap).collect();
+    assert!(matches!(answer[..], [Frame::ResetStream { code: 3, .. }]), "{answer:?}");
+    rooms[0].lost(Token::ResetStream { key: rooms[0].slab.key(id).unwrap() }, Time::ZERO);
     exchange(&mut rooms, Time::ZERO);
     assert_eq!(rooms[0].send_state(id), Some(SendState::ResetAcked));
-    assert_eq!(rooms[0].send_message(id, Time::ZERO, letter(0, 9, 9), None), Err(SendError::Stopped(3)));
+    assert_eq!(rooms[0].send_message(id, letter(0, 9, 9), None), Err(SendError::Stopped(3)));
     assert_eq!(drain_events(&mut rooms[0]), [StreamEvent::Stopped { id, code: 3 }, StreamEvent::Outcome(id)]);
     let outcomes = std::iter::from_fn(|| rooms[0].next_outcome(id)).map(|(_, outcome)| outcome);
     assert_eq!(outcomes.collect::<Vec<_>>(), [Outcome::Abandoned; 3]);
     drain_all(&mut rooms);
     assert_eq!(rooms.each_ref().map(Streams::len), [0, 0]);
+}
+
+#[test]
+fn a_stream_of_messages_is_announced_before_there_is_one() {
+    for fenced in [true, false] {
+        let mut rooms = pair(&small(fenced));
+        let id = rooms[0].open_messages(Dir::Uni).unwrap();
+        assert!(packet(&mut rooms[0], 1200, Time::ZERO).is_none());
+        rooms[0].announce(id).unwrap();
+        let lost = packet(&mut rooms[0], 1200, Time::ZERO).unwrap();
+        lost.tokens.iter().for_each(|token| rooms[0].lost(*token, Time::ZERO));
+        exchange(&mut rooms, Time::ZERO);
+        assert_eq!(rooms[1].accept(Dir::Uni), Some(id), "fenced: {fenced}");
+        // FS-21: the peer reads it as what it is.
+        rooms[1].as_messages(id).unwrap();
+        rooms[0].send_message(id, letter(0, 7, 20), None).unwrap();
+        rooms[0].announce(id).unwrap();
+        exchange(&mut rooms, Time::ZERO);
+        rooms[0].announce(id).unwrap();
+        assert!(packet(&mut rooms[0], 1200, Time::ZERO).is_none(), "it is known");
+        let message = rooms[1].next_message(id).unwrap().expect("a message");
+        assert_eq!(open_letter(&message.payload), (0, 7));
+        let bytes = rooms[0].open(Dir::Uni).unwrap();
+        assert!(rooms[0].announce(bytes).is_err() && rooms[0].set_resend(bytes, false).is_err());
+    }
+}
+
+#[test]
+fn without_resends_a_lost_message_is_abandoned_and_the_sender_told() {
+    let mut rooms = pair(&small(true));
+    let id = rooms[0].open_messages(Dir::Uni).unwrap();
+    rooms[0].set_resend(id, false).unwrap();
+    let old = rooms[0].send_message(id, letter(0, 0, 100), None).unwrap();
+    let lost = packet(&mut rooms[0], 1200, Time::ZERO).unwrap();
+    lost.tokens.iter().for_each(|token| rooms[0].lost(*token, Time::ZERO));
+    assert_eq!(drain_events(&mut rooms[0]), [StreamEvent::Outcome(id)]);
+    assert_eq!(rooms[0].next_outcome(id), Some((old, Outcome::Abandoned)));
+    rooms[0].fence(id).unwrap();
+    let new = rooms[0].send_message(id, letter(1, 1, 100), None).unwrap();
+    exchange(&mut rooms, Time::ZERO);
+    assert_eq!(rooms[1].accept(Dir::Uni), Some(id));
+    let got = rooms[1].next_message(id).unwrap().expect("nothing waits for what was abandoned");
+    assert_eq!((open_letter(&got.payload), got.segment), ((1, 1), 110));
+    assert_eq!(rooms[0].next_outcome(id), Some((new, Outcome::Delivered)));
+    // And back to resends.
+    rooms[0].set_resend(id, true).unwrap();
+    rooms[0].send_message(id, letter(2, 2, 100), None).unwrap();
+    let lost = packet(&mut rooms[0], 1200, Time::ZERO).unwrap();
+    lost.tokens.iter().for_each(|token| rooms[0].lost(*token, Time::ZERO));
+    exchange(&mut rooms, Time::ZERO);
+    assert_eq!(open_letter(&rooms[1].next_message(id).unwrap().unwrap().payload), (2, 2));
+}
+
+/// FS-39.
+#[test]
+fn the_peer_may_open_no_more_fenced_streams_than_can_be_held() {
+    let config = TransportConfig { max_fenced_streams: 4, ..small(true) };
+    let uni = |n| StreamId::new(Side::Server, Dir::Uni, n);
+    let mut room = client(&config);
+    for n in 0..4 {
+        frame(&mut room, fenced(uni(n), &[9, 1])).unwrap();
+    }
+    let fifth = frame(&mut room, fenced(uni(4), &[9, 1])).unwrap_err();
+    assert_eq!(fifth.code, Code::STREAM_LIMIT_ERROR);
+    // Streams of bytes are no cost: as they turn out to be such, others may be opened in their place.
+    let mut room = client(&config);
+    let bytes = |n| Frame::Stream { id: uni(n), offset: 0, fin: false, data: &[1] };
+    let mut limit = 4;
+    for n in 0..100 {
+        frame(&mut room, bytes(n)).unwrap();
+        frame(&mut room, bytes(n)).unwrap();
+        if let Some(sent) = packet(&mut room, 1200, Time::ZERO) {
+            for frame in Frames::new(&sent.payload) {
+                if let Frame::MaxStreams { dir: Dir::Uni, max } = frame.unwrap() {
+                    limit = max;
+                }
+            }
+        }
+        let all = n + 5;
+        assert!(limit <= all.min(100) && limit > (n + 1).min(99), "{limit} after {n}");
+    }
+    // Read as messages, they are a cost after all, and nothing is added until some are closed.
+    let mut room = client(&config);
+    frame(&mut room, bytes(0)).unwrap();
+    room.accept(Dir::Uni).unwrap();
+    room.as_messages(uni(0)).unwrap();
+    room.check();
+    // A peer that cannot fence is not limited by it.
+    let mut room = Streams::new(Side::Client, &config);
+    room.set_peer(&announce(&small(false)));
+    let sent = packet(&mut room, 1200, Time::ZERO).unwrap();
+    assert!(sent.tokens.contains(&Token::MaxStreams { dir: Dir::Uni, max: 100 }), "{:?}", sent.tokens);
+}
+
+/// FS-39: who would open one more waits, as for any limit of streams, and hears when there is room.
+#[test]
+fn one_more_fenced_stream_waits_for_another_to_end() {
+    let mut rooms = pair(&TransportConfig { max_fenced_streams: 4, ..small(true) });
+    for _ in 0..20 {
+        let ids: Vec<_> = std::iter::from_fn(|| rooms[0].open_messages(Dir::Uni)).collect();
+        assert_eq!(ids.len(), 4);
+        for id in ids {
+            rooms[0].send_message(id, letter(0, 0, 9), None).unwrap();
+            rooms[0].finish(id).unwrap();
+        }
+        exchange(&mut rooms, Time::ZERO);
+        while let Some(id) = rooms[1].accept(Dir::Uni) {
+            assert!(rooms[1].next_message(id).unwrap().is_some());
+            assert_eq!(rooms[1].next_message(id), Err(ReadError::Finished));
+        }
+        drain_events(&mut rooms[1]);
+        exchange(&mut rooms, Time::ZERO);
+        for event in drain_events(&mut rooms[0]) {
+            if let StreamEvent::Outcome(id) = event {
+                while rooms[0].next_outcome(id).is_some() {}
+            }
+        }
+        exchange(&mut rooms, Time::ZERO);
+    }
 }

@@ -24,6 +24,7 @@ struct Plan {
 
 impl Sender {
     pub(super) fn write_abandons(&mut self, w: &mut Writer<'_>, limit: u64) {
+        // FS-44, FS-46: what waits are ranges of whole records.
         while let Some(range) = self.flight.next_abandon(limit) {
             let frame = Frame::Abandon { id: self.id, offset: range.start, len: range.end - range.start };
             if !w.put(&frame, Token::Abandon { key: self.key, offset: range.start }) {
@@ -113,6 +114,7 @@ impl Sender {
         let next = self.ring.next()?;
         let offset = self.position;
         let fence = if self.fences.begun == Some(next.segment) { self.fences.at } else { offset };
+        // FS-13, FS-14: from the first byte of a record on, whole records, but for the last.
         let mut plan =
             Plan { first: self.ring.begun, range: offset..offset, start: true, each: false, fence };
         let mut count = 0;
@@ -138,9 +140,11 @@ impl Sender {
                 let Some(end) = cut.filter(|&end| end >= least) else { break };
                 end
             };
+            // FS-17: with a second record only, so never without START.
             if count == 1 {
                 plan.each = fenced && self.mode == Mode::Frames;
             }
+            // FS-26: in the order of the queue, in which segments follow one another.
             self.begin(at);
             plan.range.end = end;
             count += 1;
@@ -151,7 +155,7 @@ impl Sender {
         (count > 0).then_some(plan)
     }
 
-    /// The next part of the record begun last.
+    /// The next part of the record begun last, and of no other (FS-15).
     fn plan_rest(&self, limit: u64, room: usize) -> Option<Plan> {
         let last = self.ring.last_begun()?;
         let end = self.cut(self.position..last.end().min(limit), last.fence, room)?;

@@ -97,7 +97,8 @@ impl Model {
         let mut rest = data;
         while !rest.is_empty() {
             let mut reader = Reader::new(rest);
-            let len = reader.varint().expect("FS-16: no cut prefix");
+            // FS-14, FS-16: whole records, of which the last may be cut, but not inside its prefix.
+            let len = reader.varint().expect("no cut prefix");
             let prefix = (rest.len() - reader.peek().len()) as u64;
             let end = offset + prefix + len;
             let held = (rest.len() as u64).min(prefix + len);
@@ -110,17 +111,21 @@ impl Model {
                         message.payload.len() as u64 == len && message.payload.starts_with(body)
                     })
                     .expect("a record is a message that was pushed");
-                assert!(self.records.last_key_value().is_none_or(|(&at, _)| at < offset), "FS-26");
+                // FS-19, FS-26: one behind the other, with nothing between them, in the order of the messages.
+                let last = self.records.last_key_value().map(|(_, &m)| self.messages[m].at.unwrap().1);
+                assert_eq!(offset, last.unwrap_or(0), "offsets follow one another as records are begun");
                 self.records.insert(offset, index);
                 self.messages[index].at = Some((offset, end));
                 let fence = self.fence_of(self.messages[index].segment);
                 let numbers = [STREAM.0, offset, offset - fence, prefix + len];
                 let header: usize = 2 + numbers.into_iter().map(varint::size).sum::<usize>();
-                assert!(held == prefix + len || header as u64 + prefix + len > packet as u64, "FS-18");
+                // FS-18.
+                assert!(held == prefix + len || header as u64 + prefix + len > packet as u64);
             }
             let index = self.records[&offset];
-            assert_eq!(self.messages[index].at, Some((offset, end)), "FS-20");
-            assert!(!self.messages[index].abandoned, "FS-48");
+            // FS-20, FS-48: the same bytes at the same place, unless they were given up.
+            assert_eq!(self.messages[index].at, Some((offset, end)));
+            assert!(!self.messages[index].abandoned);
             rest = &rest[held as usize..];
             offset = end;
         }
@@ -132,16 +137,57 @@ impl Model {
         *first.expect("something of it was sent").0
     }
 
+    /// The header of a frame whose records are known, against every record and fence.
+    fn see_sent_header(&self, header: &Fenced, len: u64) {
+        let Fenced { offset, distance, start, each, fin } = *header;
+        let end = offset + len;
+        let is_end = |at| self.records.values().any(|&m| self.messages[m].at.unwrap().1 == at);
+        // FS-58.
+        assert!(!fin || end == 0 || is_end(end), "FIN inside a record");
+        // FS-17.
+        assert!(!each || start, "EACH without START");
+        assert!(!start || len > 0, "START without data");
+        if len == 0 {
+            return;
+        }
+        // FS-13.
+        assert_eq!(start, self.records.contains_key(&offset), "START at the first byte of a record, only");
+        let fences: BTreeSet<u64> =
+            self.records.values().map(|&m| self.fence_of(self.messages[m].segment)).collect();
+        // FS-22, FS-25: those of segments that hold a record, and no others.
+        assert_eq!(Some(&(offset - distance)), fences.range(..=offset).next_back(), "Fence Distance");
+        let inside = || self.records.range(offset + 1..end).map(|(at, _)| at);
+        if each {
+            // FS-24.
+            assert!(inside().all(|at| fences.contains(at)), "EACH over a boundary that is no fence");
+        } else {
+            // FS-23.
+            assert_eq!(fences.range(offset + 1..end).next(), None, "a fence inside a frame");
+        }
+        if !start {
+            // FS-15.
+            let (&at, &index) = self.records.range(..=offset).next_back().unwrap();
+            let message = &self.messages[index];
+            let body = at + varint::size(message.payload.len() as u64) as u64;
+            assert!(offset >= body && end <= message.at.unwrap().1, "not inside one record");
+            // FS-48.
+            assert!(!message.abandoned);
+        }
+    }
+
     fn see_sent_abandon(&mut self, offset: u64, len: u64) {
+        // FS-44, FS-46: from the start of a record to the end of one.
+        assert!(len > 0 && self.records.contains_key(&offset));
         let mut at = offset;
         for (&start, &index) in self.records.range(offset..offset + len) {
-            assert_eq!(start, at, "FS-44");
+            assert_eq!(start, at);
             let message = &mut self.messages[index];
-            assert!(message.lost, "FS-45");
+            // FS-45.
+            assert!(message.lost, "given up before anything of it was lost");
             message.abandoned = true;
             at = message.at.unwrap().1;
         }
-        assert_eq!(at, offset + len, "FS-44");
+        assert_eq!(at, offset + len);
     }
 
     fn lose(&mut self, offset: u64, len: u64) {
@@ -316,7 +362,8 @@ impl World {
                 return;
             }
             let (bytes, tokens, used) = write_packet(&mut self.sender, self.case.packet, credit, &view);
-            assert!(used <= credit, "FS-43");
+            // FS-43.
+            assert!(used <= credit, "more than the connection's credit");
             self.conn_used += used;
             assert_eq!(self.conn_used, self.sender.highest());
             if bytes.is_empty() {
@@ -337,13 +384,15 @@ impl World {
     fn see_sent(&mut self, bytes: &[u8]) {
         for frame in Frames::new(bytes) {
             match frame.unwrap() {
-                Frame::Fenced { offset, start, data, .. } if self.case.mode == Mode::Frames => {
+                // FS-21: one kind of frames for all data of a direction.
+                Frame::Fenced { offset, distance, start, each, fin, data, .. }
+                    if self.case.mode == Mode::Frames =>
+                {
                     if start {
                         self.model.see_sent_records(offset, data, self.case.packet);
-                    } else if !data.is_empty() {
-                        let (_, &index) = self.model.records.range(..offset).next_back().unwrap();
-                        assert!(!self.model.messages[index].abandoned, "FS-48");
                     }
+                    let header = Fenced { offset, distance, start, each, fin };
+                    self.model.see_sent_header(&header, data.len() as u64);
                 }
                 Frame::Abandon { offset, len, .. } if self.case.mode == Mode::Frames => {
                     self.model.see_sent_abandon(offset, len);
@@ -377,7 +426,7 @@ impl World {
         }
         assert!(self.received <= self.consumed + self.case.conn_window, "connection credit");
         if self.case.mode == Mode::Frames {
-            // FS-30: all that is free can be read at once.
+            // FS-27, FS-28, FS-29, FS-30: what is free can be read at once, and nothing else.
             assert_eq!(self.receiver.is_readable(), !self.model.expected.is_empty());
         }
     }
@@ -386,8 +435,9 @@ impl World {
         while self.receiver.is_readable() && self.rng.chance(self.case.reads) {
             let message = self.receiver.next().unwrap();
             if self.case.mode == Mode::Frames {
-                let expected = self.model.expected.pop_front().expect("FS-28, FS-29: not that early");
-                assert_eq!(message, expected, "FS-31, FS-32, FS-34");
+                // FS-31, FS-32, FS-33, FS-34: in this order, each once, with its fence.
+                let expected = self.model.expected.pop_front().expect("not that early");
+                assert_eq!(message, expected);
             } else {
                 // FS-66: in order, and nothing is left out but what was dropped.
                 let rest = &self.model.messages[self.plain_next..];
@@ -469,7 +519,8 @@ impl World {
         self.send();
         while let Some((ticket, outcome)) = self.sender.next_outcome() {
             let told = self.model.messages[ticket.0 as usize].outcome.replace(outcome);
-            assert_eq!(told, None, "FS-56: exactly one outcome");
+            // FS-56.
+            assert_eq!(told, None, "more than one outcome");
         }
     }
 
@@ -481,7 +532,8 @@ impl World {
             assert!(steps < 40_000, "stuck: {self:?}");
         }
         for message in &self.model.messages {
-            let outcome = message.outcome.expect("FS-56: exactly one outcome");
+            // FS-56.
+            let outcome = message.outcome.expect("exactly one outcome");
             // FS-53: what was abandoned may have arrived all the same.
             assert!(message.delivered || outcome == Outcome::Abandoned, "{message:?}");
             assert!(self.case.deadline + self.case.supersede > 0.0 || self.case.latest || message.delivered);

@@ -196,6 +196,7 @@ fn what_fences_let_go_and_in_which_order() {
             &[&[], &[(9, 0), (2, 0)]],
         ),
     ];
+    // FS-27 to FS-34, as the rows say: FS-28, FS-30, FS-31, FS-32, FS-33.
     for (rule, gives, expected) in table {
         assert_eq!(&deliveries(gives), expected, "{rule}");
     }
@@ -228,9 +229,19 @@ fn abandoned_records() {
             &[&[(3, 0)], &[], &[]],
         ),
     ];
+    // FS-49, FS-50, FS-51, FS-53, as the rows say.
     for (rule, gives, expected) in table {
         assert_eq!(&deliveries(gives), expected, "{rule}");
     }
+    // FS-50: the pieces are gone from memory at once.
+    let mut receiver = new();
+    for what in [S(0, 0, part(900, 0, 500)), F(1500, 0, vec![1; 300]), Abandon(0, 1800)] {
+        give(&mut receiver, Time::ZERO, &what).unwrap();
+    }
+    assert_eq!(receiver.held_bytes(), 0);
+    // FS-49: the stream is complete without them.
+    give(&mut receiver, Time::ZERO, &Fin(Box::new(F(1800, 0, vec![])))).unwrap();
+    assert!(receiver.is_finished());
 }
 
 /// FS-52, FS-38: each byte counts once, whichever way it goes.
@@ -341,8 +352,42 @@ fn errors_on_arrival() {
         ("below what came", &[S(0, 0, record(9)), Fin(Box::new(F(9, 0, vec![])))]),
         ("RESET_STREAM differs", &[end(), Reset(11)]),
     ];
+    // FS-57.
     for (rule, gives) in table {
-        assert_eq!(last_of(gives), size, "FS-57: {rule}");
+        assert_eq!(last_of(gives), size, "{rule}");
+    }
+}
+
+/// FS-63: contradictions among the bytes above the lowest missing offset, however late the last fact comes;
+/// below it everything is forgotten.
+#[test]
+fn contradictions_are_found_until_the_bytes_below_have_come() {
+    let between = [S(30, 30, record(3)), S(34, 34, record(3)), Abandon(50, 4), S(60, 34, record(3))];
+    let pairs: &[(&str, Give, Give)] = &[
+        ("7", S(8, 4, records(&[3, 3])), S(16, 12, record(3))),
+        ("8", S(16, 12, record(3)), S(8, 4, part(9, 0, 5))),
+        ("9", S(10, 4, record(3)), S(8, 4, part(9, 0, 2))),
+        ("10", F(12, 4, vec![1; 4]), S(8, 4, part(6, 0, 2))),
+        ("11", F(12, 4, vec![1; 4]), Abandon(8, 5)),
+    ];
+    for (number, one, other) in pairs {
+        for (first, second) in [(one, other), (other, one)] {
+            let mut gives = vec![first.clone()];
+            gives.extend(between.clone());
+            gives.push(second.clone());
+            let fault = last_of(&gives);
+            assert_eq!(fault, Err(Code::FENCE_ERROR), "error {number}: {first:?}, later {second:?}");
+        }
+    }
+    // 10: bytes that no START accounts for, when the hole below them closes.
+    assert_eq!(
+        last_of(&[F(4, 0, vec![1; 2]), S(20, 20, record(1)), S(0, 0, record(3))]),
+        Err(Code::FENCE_ERROR)
+    );
+    // Below the lowest missing offset the same facts are not facts any more.
+    for (number, one, other) in pairs.iter().filter(|(_, one, _)| matches!(one, S(..))) {
+        let gives = [Abandon(0, 100), one.clone(), other.clone()];
+        last_of(&gives).unwrap_or_else(|code| panic!("error {number}: {code}"));
     }
 }
 
