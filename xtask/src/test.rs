@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::run::{Outcome, cargo, on_path, run};
-use crate::{arrows, beside, fuzz, msrv, needs, sizes};
+use crate::{arrows, beside, fuzz, msrv, needs, sizes, spec};
 
 struct Step {
     name: &'static str,
@@ -18,6 +18,7 @@ const STEPS: &[Step] = &[
     Step { name: "fmt", run: fmt },
     Step { name: "arrows", run: || arrows::command(&[]).map(|()| Outcome::Done) },
     Step { name: "sizes", run: || sizes::command(&[]).map(|()| Outcome::Done) },
+    Step { name: "spec", run: || spec::command(&[]).map(|()| Outcome::Done) },
     Step { name: "clippy", run: clippy },
     Step { name: "tests", run: tests },
     Step { name: "docs", run: docs },
