@@ -1,5 +1,7 @@
 //! Transfers over loopback, both ways, client and server in one process.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

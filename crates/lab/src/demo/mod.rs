@@ -115,10 +115,6 @@ impl Plan {
             ..LinkSpec::default()
         }
     }
-
-    fn updates(&self, pace: u32, time: Duration) -> u32 {
-        (time.as_secs_f64() * f64::from(pace)).round().max(1.0) as u32
-    }
 }
 
 /// The conditions of a run, for reports.
@@ -269,8 +265,8 @@ async fn run_pace(
     findings: &mut Findings,
     tell: &mut impl FnMut(&[Lane]),
 ) -> Result<(), DemoError> {
-    let warm_up = plan.updates(pace, Plan::WARM_UP);
-    let measured = warm_up..warm_up + plan.updates(pace, plan.duration);
+    let warm_up = updates(pace, Plan::WARM_UP);
+    let measured = warm_up..warm_up + updates(pace, plan.duration);
     let mut lanes = Vec::new();
     for mode in Mode::ALL {
         lanes.push(Lane::start(plan, mode, measured.clone()).await?);
@@ -281,7 +277,9 @@ async fn run_pace(
     while let Some(update) = updates.recv().await {
         ticks.tick().await;
         let shot = Arc::new(Shot { due: Instant::now(), update });
-        lanes.iter().for_each(|lane| lane.show(&shot));
+        for lane in &lanes {
+            lane.show(&shot);
+        }
         if told.elapsed() > TELL_EVERY {
             told = Instant::now();
             tell(&lanes);
@@ -322,6 +320,11 @@ fn animate(seed: u64, count: u32) -> (mpsc::Receiver<Update>, tokio::task::JoinH
         }
     });
     (receiver, desktop)
+}
+
+/// Updates in a time, at least one.
+fn updates(pace: u32, time: Duration) -> u32 {
+    (time.as_secs_f64() * f64::from(pace)).round().max(1.0) as u32
 }
 
 fn conditions(plan: &Plan) -> Conditions {

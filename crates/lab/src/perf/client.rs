@@ -88,7 +88,7 @@ pub async fn measure(
         transferred += done.map_err(|_| PerfError::Answer)??;
     }
     let took = started.elapsed();
-    let spent = processor_time().zip(cpu).map(|(now, then)| (now - then).as_secs_f64());
+    let spent = processor_time().zip(cpu).map(|(now, then)| now.saturating_sub(then).as_secs_f64());
     let mut speed = Speed {
         bits_per_second: transferred as f64 * 8.0 / took.as_secs_f64(),
         cpu_s_per_gb_client: per_gigabyte(spent, transferred),

@@ -66,7 +66,7 @@ impl Courier {
     }
 
     /// Sends a packet into the link of `direction`.
-    pub(crate) fn take(&self, direction: usize, bytes: &[u8], exit: Exit) {
+    pub(crate) fn take(&self, direction: usize, bytes: &[u8], exit: &Exit) {
         let mut state = self.lock();
         // Read under the lock: a link's time never goes back.
         let fate = state.links[direction].send(self.now(), bytes.len(), Ecn::NotEct);

@@ -17,7 +17,10 @@ pub fn html(findings: &Findings, command: &str) -> String {
     let mut page = String::with_capacity(1 << 20);
     page.push_str(HEAD);
     opening(&mut page, findings);
+    page.push_str("<div class=scene>");
+    picture(&mut page, findings);
     modes(&mut page);
+    page.push_str("</div>");
     for pace in paces(findings) {
         pace_section(&mut page, findings, pace);
     }
@@ -39,13 +42,16 @@ fn opening(page: &mut String, findings: &Findings) {
         rtt = number(link.rtt_ms),
         loss = escaped(&size(&link.loss)),
     );
+}
+
+fn picture(page: &mut String, findings: &Findings) {
     let _ = write!(
         page,
         "<figure class=shot><img alt='The test desktop: an editor that scrolls, a video, a log and a window that \
          moves' src='data:image/png;base64,{}'><figcaption>What a receiver had drawn in the end. The desktop is \
          made up by a program from the seed {}; each message carries the pixels of a rectangle. {}</figcaption></figure>",
         base64(&findings.picture),
-        link.seed,
+        findings.link.seed,
         if findings.modes.iter().all(|row| row.picture_equal) {
             "All receivers’ pictures were equal to the sender’s, pixel by pixel."
         } else {
@@ -113,7 +119,7 @@ fn pace_section(page: &mut String, findings: &Findings, pace: u32) {
     page.push_str(&blocking.svg(&curves(|row| row.blocking.values())));
     let gaps = Chart {
         title: "Inter-delivery time",
-        x_label: "milliseconds from one message to the next, logarithmic",
+        x_label: "milliseconds from one message to the next (logarithmic; at the left 0.01 and less)",
         y_label: "share of messages",
         scale: Scale::Logarithmic { from: 0.01, to: 1000.0 },
         mark: Some((rtt, "one round trip")),

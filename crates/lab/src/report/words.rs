@@ -10,8 +10,8 @@ pub(crate) fn verdict(rows: &[&Row], rtt_ms: f64) -> String {
         return String::new();
     };
     let mut text = format!(
-        "In total order {} of the messages had arrived and waited for others all the same; with a fence after each \
-         update {}, and {} without fences. ",
+        "Held back by others although they had arrived: {} of the messages in total order, {} with a fence after each \
+         update, {} without fences. ",
         percent(total.blocked_share),
         percent(partial.blocked_share),
         percent(latest.blocked_share)
@@ -60,7 +60,7 @@ pub(crate) fn number(value: f64) -> String {
 
 /// A share as a percentage.
 pub(crate) fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
+    if share > 0.0 { format!("{:.1} %", share * 100.0) } else { "0 %".to_owned() }
 }
 
 /// A quantity of the link, `100mbit` or `9MB`, as it is printed.
@@ -96,7 +96,7 @@ mod tests {
     fn numbers_have_the_places_that_matter() {
         let all = [0.0, 0.004, 0.25, 3.456, 36.64, 104.2, 1000.0];
         assert_eq!(all.map(number), ["0", "0.004", "0.25", "3.46", "36.6", "104", "1000"]);
-        assert_eq!(percent(0.4371), "43.7 %");
+        assert_eq!([0.4371, 0.0].map(percent), ["43.7 %", "0 %"]);
     }
 
     #[test]

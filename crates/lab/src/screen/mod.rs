@@ -15,6 +15,7 @@ mod desktop;
 mod font;
 mod palette;
 mod picture;
+#[expect(clippy::cast_possible_wrap, reason = "coordinates on a screen are far below 2^31")]
 mod scenes;
 mod tile;
 

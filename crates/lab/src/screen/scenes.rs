@@ -133,7 +133,7 @@ fn fill(screen: &mut [u8], area: Area, colour: u8) {
 
 fn disc(screen: &mut [u8], (x, y): (usize, usize), colour: u8) {
     for (row, half) in [1, 3, 3, 4, 4, 4, 3, 3, 1].into_iter().enumerate() {
-        screen[(y + row - 4) * WIDTH + x - half..][..2 * half + 1].fill(colour);
+        screen[(y + row - 4) * WIDTH + x - half..][..=2 * half].fill(colour);
     }
 }
 

@@ -1,0 +1,195 @@
+//! The command as its users meet it: arguments, exit codes, files and JSON.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn quickset(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_quickset")).args(words).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// An empty folder that goes away again.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("quickset-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn slips_in_arguments_are_usage_errors_that_say_what_to_write() {
+    let slips: [(&[&str], &str); 8] = [
+        (&["demo", "--rate", "100"], "mbit"),
+        (&["demo", "--rtt", "100"], "like 50ms"),
+        (&["demo", "--loss", "2"], "0.5%"),
+        (&["demo", "--pace", "0"], "1..=100"),
+        (&["demo", "--cc", "reno"], "bbr, cubic"),
+        (&["perf", "client", "localhost:1"], "--pin"),
+        (&["perf", "client", "localhost:1", "--pin", "sha256:12"], "sha256"),
+        (&["cert", "new"], "NAME"),
+    ];
+    for (words, hint) in slips {
+        let output = quickset(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(text(&output.stderr).contains(hint), "{words:?}: {}", text(&output.stderr));
+        assert!(output.stdout.is_empty(), "{words:?}");
+    }
+    assert_eq!(quickset(&[]).status.code(), Some(2));
+    assert_eq!(quickset(&["--help"]).status.code(), Some(0));
+    assert_eq!(quickset(&["--version"]).status.code(), Some(0));
+}
+
+#[test]
+fn a_short_demo_prints_its_findings_as_json_and_writes_the_report() {
+    let folder = Folder::new("demo");
+    let report = folder.0.join("report.html");
+    let output = quickset(&[
+        "demo",
+        "--seconds",
+        "1",
+        "--pace",
+        "10",
+        "--json",
+        "--seed",
+        "5",
+        "-o",
+        report.to_str().unwrap(),
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(findings["link"]["rtt_ms"], 100.0);
+    assert_eq!(findings["link"]["seed"], 5);
+    let modes = findings["modes"].as_array().unwrap();
+    let names: Vec<_> = modes.iter().map(|mode| mode["mode"].as_str().unwrap()).collect();
+    assert_eq!(names, ["total", "partial", "latest"]);
+    for mode in modes {
+        assert_eq!(mode["updates_per_s"], 10);
+        assert_eq!(mode["repair_bytes"], 0);
+        assert_eq!(mode["picture_equal"], true);
+        let share = mode["blocked_share"].as_f64().unwrap();
+        assert!((0.0..=1.0).contains(&share), "{share}");
+        for measure in ["blocking_ms", "inter_delivery_ms"] {
+            let mut last = 0.0;
+            for percentile in ["p50", "p70", "p80", "p90", "p95", "p98", "p99", "p999", "p9995", "max"] {
+                let value = mode[measure][percentile].as_f64().unwrap();
+                assert!(value >= last, "{measure} {percentile}");
+                last = value;
+            }
+            assert!(mode[measure]["mean"].as_f64().unwrap() <= last);
+        }
+    }
+    let page = std::fs::read_to_string(report).unwrap();
+    assert!(page.contains("--seed 5") && page.contains("<svg"));
+}
+
+#[test]
+fn a_certificate_is_made_once_and_its_key_is_private() {
+    let folder = Folder::new("cert");
+    let words = ["cert", "new", "desk.example.net", "192.0.2.7", "-o", folder.path()];
+    let output = quickset(&words);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let fingerprint = text(&output.stdout);
+    assert!(fingerprint.starts_with("sha256:") && fingerprint.lines().count() == 1, "{fingerprint}");
+    let key = folder.0.join("key.pem");
+    assert!(std::fs::read_to_string(&key).unwrap().contains("PRIVATE KEY"));
+    #[cfg(unix)]
+    assert_eq!(std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&key).unwrap()) & 0o777, 0o600);
+
+    let before = std::fs::read(&key).unwrap();
+    let again = quickset(&words);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(text(&again.stderr).contains("exists"));
+    assert_eq!(std::fs::read(&key).unwrap(), before);
+}
+
+/// A server that runs as long as this does, with the address and the fingerprint that it printed.
+struct Server {
+    child: Child,
+    address: String,
+    pin: String,
+}
+
+impl Server {
+    fn start(words: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_quickset"))
+            .args(["perf", "server", "--listen", "127.0.0.1:0"])
+            .args(words)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ["listening", "on", address, pin] = words[..] else { panic!("{line}") };
+        let (address, pin) = (address.to_owned(), pin.to_owned());
+        Self { child, address, pin }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn new_certificate(folder: &Folder) -> (String, String, String) {
+    let pin = text(&quickset(&["cert", "new", "localhost", "-o", folder.path()]).stdout);
+    let file = |name: &str| Path::new(folder.path()).join(name).to_str().unwrap().to_owned();
+    (file("cert.pem"), file("key.pem"), pin.trim().to_owned())
+}
+
+#[test]
+fn perf_measures_both_ways_between_processes() {
+    let folder = Folder::new("perf");
+    let (cert, key, pin) = new_certificate(&folder);
+    let server = Server::start(&["--cert", &cert, "--key", &key]);
+    assert_eq!(server.pin, pin);
+    for way in [&[][..], &["--upload"], &["--no-gso", "--mtu", "1200", "--cc", "bbr"]] {
+        let words = ["perf", "client", &server.address, "--pin", &server.pin, "--bytes", "10MB", "--json"];
+        let output = quickset(&[&words, way].concat());
+        assert_eq!(output.status.code(), Some(0), "{way:?}: {}", text(&output.stderr));
+        let speed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(speed["bytes"], 10_000_000, "{way:?}");
+        assert!(speed["bits_per_second"].as_f64().unwrap() > 0.0);
+        assert!(speed["packets"].as_u64().unwrap() >= 10_000_000 / 1452, "{way:?}");
+        assert!(speed["lost"].is_u64());
+        for cost in ["cpu_s_per_gb_client", "cpu_s_per_gb_server"] {
+            assert_eq!(speed[cost].is_f64(), cfg!(target_os = "linux"), "{cost}");
+        }
+    }
+}
+
+#[test]
+fn a_server_with_another_key_is_refused_and_an_unchecked_one_warned_of() {
+    let server = Server::start(&[]);
+    let wrong = format!("sha256:{}", "0".repeat(64));
+    let output = quickset(&["perf", "client", &server.address, "--pin", &wrong, "--bytes", "1kB"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    assert!(text(&output.stderr).contains("pin"), "{}", text(&output.stderr));
+    let output = quickset(&["perf", "client", &server.address, "--insecure", "--bytes", "1kB"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("warning"));
+    assert!(text(&output.stdout).contains("Gbit/s"));
+}
