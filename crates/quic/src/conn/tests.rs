@@ -374,6 +374,45 @@ fn a_farewell_acknowledges_what_came_before_it() {
     assert!(events.contains(&Event::Stream(crate::StreamEvent::Finished(id))), "{events:?}");
 }
 
+/// FS-62, and section 12 of the specification: CONNECTION_CLOSE names the frame at fault, wherever the fault is
+/// found: on the frame alone, on the stream, or for want of an agreement.
+#[test]
+fn fence_errors_tell_the_peer_which_frame_was_at_fault() {
+    let fenced = |offset, data| Frame::Fenced {
+        id: CLIENT_UNI,
+        offset,
+        distance: offset,
+        start: true,
+        each: false,
+        fin: false,
+        data,
+    };
+    let abandon = |offset, len| Frame::Abandon { id: CLIENT_UNI, offset, len };
+    let encoded = |frames: &[Frame<'_>]| {
+        let mut bytes = vec![0; 100];
+        let mut w = wire::Writer::new(&mut bytes);
+        frames.iter().for_each(|frame| frame.encode(&mut w));
+        w.written().to_vec()
+    };
+    let offer = TransportConfig::default();
+    let none = TransportConfig { fenced_streams: None, ..TransportConfig::default() };
+    let cases: [(&TransportConfig, Vec<u8>, Code, u64); 5] = [
+        // EACH without START, as in section 17.
+        (&offer, vec![0x7f, 0x54, 2, 5, 5, 1, 0], Code::FENCE_ERROR, 0x3f54),
+        (&offer, encoded(&[fenced(0, &[9, 1]), fenced(5, &[0])]), Code::FENCE_ERROR, 0x3f52),
+        (&offer, encoded(&[fenced(0, &[9, 1]), abandon(0, 5)]), Code::FENCE_ERROR, 0x3f58),
+        (&offer, encoded(&[abandon(0, 1 << 40)]), Code::FLOW_CONTROL_ERROR, 0x3f58),
+        (&none, encoded(&[fenced(0, &[0])]), Code::FRAME_ENCODING_ERROR, 0x3f52),
+    ];
+    for (config, bytes, code, kind) in cases {
+        let mut pair = joined_with(config.clone());
+        assert_eq!(pair.inject_raw(PacketType::OneRtt, bytes.clone()), Some(code), "{bytes:x?}");
+        pair.settle();
+        let Some(Closed::ByPeer(error)) = pair.client.closed() else { panic!("the client was not told") };
+        assert_eq!((error.code, error.frame), (code, Some(kind)), "{bytes:x?}");
+    }
+}
+
 #[test]
 fn silence_ends_the_connection_without_a_word() {
     let mut pair = joined();
