@@ -126,7 +126,7 @@ impl Connection {
         let mtu = usize::try_from(params.max_udp_payload_size).unwrap_or(usize::MAX);
         self.path.limit_mtu(mtu);
         self.recovery.set_peer(params.max_ack_delay);
-        self.lifecycle.set_idle_timeout(self.config.idle_timeout, params.max_idle_timeout, self.pto());
+        self.lifecycle.set_idle_timeout(self.config.idle_timeout, params.max_idle_timeout);
         self.streams.set_peer(&params);
         self.handshake.peer = Some(params);
         Ok(())

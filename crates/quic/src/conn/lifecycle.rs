@@ -74,14 +74,13 @@ impl Lifecycle {
         matches!(self.state, State::Drained)
     }
 
-    /// RFC 9000 §10.1: the smaller of both sides' timeouts, zero standing for none, and at least three PTOs.
-    pub(crate) fn set_idle_timeout(&mut self, ours: Option<Duration>, peers: Duration, pto: Duration) {
+    /// RFC 9000 §10.1: the smaller of both sides' timeouts, zero standing for none.
+    pub(crate) fn set_idle_timeout(&mut self, ours: Option<Duration>, peers: Duration) {
         let peers = (!peers.is_zero()).then_some(peers);
         self.idle_timeout = match (ours, peers) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
-        }
-        .map(|t| t.max(3 * pto));
+        };
     }
 
     /// The handshake is complete: its own timeout is off.
@@ -174,6 +173,7 @@ impl Lifecycle {
         }
     }
 
+    /// RFC 9000 §10.1: at least three PTOs as they are now. The one of the handshake is that of a guessed RTT.
     fn idle_at(&self, pto: Duration) -> Option<Time> {
         self.idle_timeout.map(|t| self.heard + t.max(3 * pto))
     }
@@ -248,7 +248,7 @@ mod tests {
     fn open() -> Lifecycle {
         let mut life = Lifecycle::new(at(0), None, Duration::from_secs(10));
         life.established();
-        life.set_idle_timeout(Some(Duration::from_secs(30)), Duration::from_secs(1), PTO);
+        life.set_idle_timeout(Some(Duration::from_secs(30)), Duration::from_secs(1));
         life
     }
 
@@ -268,8 +268,10 @@ mod tests {
     #[test]
     fn the_idle_timeout_is_never_shorter_than_three_ptos() {
         let mut life = open();
-        life.set_idle_timeout(None, Duration::from_millis(10), PTO);
+        life.set_idle_timeout(None, Duration::from_millis(10));
         assert_eq!(life.deadline(PTO), Some((at(300), Reason::IdleTimeout)));
+        let now = Some((at(10), Reason::IdleTimeout));
+        assert_eq!(life.deadline(PTO / 50), now, "with the PTO of the moment");
     }
 
     #[test]
