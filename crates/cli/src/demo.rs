@@ -1,10 +1,10 @@
-use std::fmt::Write as _;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use quickset::Algorithm;
 use quickset_lab::demo::{self, Findings, Plan, Progress};
 use quickset_lab::report;
@@ -116,13 +116,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// A table that is drawn again in place, above the time that is left. Nothing where stderr is no terminal.
 fn bar(plan: &Plan) -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg}\n{wide_bar:.green/dim} {elapsed} of about {len_time}")
+    let style = ProgressStyle::with_template("{msg}\n{wide_bar:.green/dim} {left}")
         .expect("the template is constant");
     let length = plan.length();
-    let style =
-        style.with_key("len_time", move |_: &indicatif::ProgressState, w: &mut dyn std::fmt::Write| {
-            let _ = write!(w, "{} s", length.as_secs());
-        });
+    // How long it takes is known; what indicatif would guess from the beginning is not better.
+    let style = style.with_key("left", |state: &ProgressState, w: &mut dyn Write| {
+        let left = state.len().unwrap_or(0).saturating_sub(state.pos()).div_ceil(1000);
+        let _ = if left > 0 { write!(w, "about {left} s left") } else { write!(w, "finishing") };
+    });
     ProgressBar::new(length.as_millis() as u64).with_style(style)
 }
 

@@ -142,12 +142,11 @@ async fn serve(args: ServerArgs) -> anyhow::Result<()> {
 }
 
 async fn fetch(args: ClientArgs) -> anyhow::Result<()> {
-    let trust = match args.pin {
-        Some(fingerprint) => Trust::pinned(fingerprint),
-        None => {
-            eprintln!("quickset: warning: with --insecure anybody can pose as {}", args.server);
-            Trust::insecure()
-        }
+    let trust = if let Some(fingerprint) = args.pin {
+        Trust::pinned(fingerprint)
+    } else {
+        eprintln!("quickset: warning: with --insecure anybody can pose as {}", args.server);
+        Trust::insecure()
     };
     let job = Job {
         address: resolve(&args.server).await?,

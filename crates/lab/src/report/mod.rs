@@ -119,7 +119,7 @@ fn pace_section(page: &mut String, findings: &Findings, pace: u32) {
     page.push_str(&blocking.svg(&curves(|row| row.blocking.values())));
     let gaps = Chart {
         title: "Inter-delivery time",
-        x_label: "milliseconds from one message to the next (logarithmic; at the left 0.01 and less)",
+        x_label: "milliseconds from one message to the next, log scale",
         y_label: "share of messages",
         scale: Scale::Logarithmic { from: 0.01, to: 1000.0 },
         mark: Some((rtt, "one round trip")),
@@ -176,7 +176,8 @@ fn method(page: &mut String, findings: &Findings, command: &str) {
          <dt>Blocking time<dd>from the moment a message was complete at the receiver to the moment the fences let it \
          go. Held (“over 1 ms”) is a message that waited longer than a millisecond.\
          <dt>Inter-delivery time<dd>from one message let go to the next. About one in a hundred spans the pause between \
-         two updates; “gaps over round trip” counts only those within an update.\
+         two updates; “gaps over round trip” counts only those within an update. \
+         Messages that are let go together have nothing between them; the figure shows them at its left edge.\
          <dt>Delivery<dd>from the moment the update was due at the sender to the message being let go. In the mode \
          <code>latest</code> messages that were lost and outdated do not count: they never arrive, and need not.\
          <dt>Percentiles<dd>are exact (nearest rank) over all messages of {seconds} s at each pace. The second before \
