@@ -2,5 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod codec;
 pub mod message;
+mod order;
 pub mod trust;

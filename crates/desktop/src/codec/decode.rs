@@ -1,0 +1,105 @@
+use quickset_rfb::Rect;
+
+use super::jpeg::Painter;
+use super::squeeze::Expander;
+use super::{Kind, MAX_COLOURS, MAX_PIXELS, MIN_JPEG_SIDE, palette, planes};
+use crate::message::{Fault, Fields};
+
+/// Pixels of a rectangle, as they are on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coded<'a> {
+    Solid(u32),
+    Palette { count: usize, packed: &'a [u8] },
+    PaletteZstd { count: usize, frame: &'a [u8] },
+    Rgb(&'a [u8]),
+    RgbZstd(&'a [u8]),
+    Jpeg { quality: u8, scan: &'a [u8] },
+}
+
+impl<'a> Coded<'a> {
+    /// Reads what follows the rectangle. `kind` is neither of size nor copy.
+    pub(crate) fn read(kind: Kind, rect: Rect, f: &mut Fields<'a>) -> Result<Self, Fault> {
+        // DT-16: one colour costs nothing to decode.
+        if kind != Kind::Solid && rect.area() > MAX_PIXELS {
+            return Err(Fault::Value { what: "the pixels of a rectangle", value: rect.area() as u64 });
+        }
+        Ok(match kind {
+            Kind::Palette => {
+                let count = count(f)?;
+                Self::Palette { count, packed: f.take(palette::packed_len(count, rect.area()))? }
+            }
+            Kind::PaletteZstd => Self::PaletteZstd { count: count(f)?, frame: block(f)? },
+            Kind::Rgb => Self::Rgb(f.take(3 * rect.area())?),
+            Kind::RgbZstd => Self::RgbZstd(block(f)?),
+            Kind::Jpeg => {
+                let quality = f.u8()?;
+                // DT-22, DT-24.
+                if !(1..=100).contains(&quality) {
+                    return Err(Fault::Value { what: "the quality of a JPEG", value: quality.into() });
+                }
+                let side = rect.width().min(rect.height());
+                if side < MIN_JPEG_SIDE {
+                    return Err(Fault::Value { what: "a side of a JPEG", value: side.into() });
+                }
+                Self::Jpeg { quality, scan: block(f)? }
+            }
+            Kind::Solid | Kind::Size | Kind::Copy => Self::Solid(f.colour()?),
+        })
+    }
+}
+
+/// A length and as many bytes.
+fn block<'a>(f: &mut Fields<'a>) -> Result<&'a [u8], Fault> {
+    let length = f.length("the length of coded pixels", usize::MAX)?;
+    f.take(length)
+}
+
+/// DT-22: the number of colours.
+fn count(f: &mut Fields<'_>) -> Result<usize, Fault> {
+    match usize::from(f.u8()?) + 1 {
+        count @ 2..=MAX_COLOURS => Ok(count),
+        count => Err(Fault::Value { what: "the number of colours", value: count as u64 }),
+    }
+}
+
+/// Decodes rectangles.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    expander: Expander,
+    painter: Painter,
+    pixels: Vec<u32>,
+}
+
+impl Decoder {
+    pub(crate) fn new() -> Self {
+        Self { expander: Expander::new(), painter: Painter::default(), pixels: Vec::new() }
+    }
+
+    /// As many pixels as `rect` has. The error says what is wrong.
+    pub(crate) fn decode(&mut self, rect: Rect, coded: Coded<'_>) -> Result<&[u32], &'static str> {
+        let (area, out) = (rect.area(), &mut self.pixels);
+        out.clear();
+        match coded {
+            Coded::Solid(colour) => out.resize(area, colour),
+            Coded::Palette { count, packed } => {
+                palette::unpack(packed, count, area, out).ok_or("an index is beyond the palette")?;
+            }
+            Coded::PaletteZstd { count, frame } => {
+                let spread = self.expander.expand(frame, 3 * count + area);
+                let spread = spread.ok_or("squeezed indices are not as many as pixels")?;
+                palette::gather(spread, count, out).ok_or("an index is beyond the palette")?;
+            }
+            Coded::Rgb(bytes) => {
+                out.extend(bytes.chunks_exact(3).map(|p| u32::from_be_bytes([0, p[0], p[1], p[2]])));
+            }
+            Coded::RgbZstd(frame) => {
+                let planes = self.expander.expand(frame, 3 * area);
+                planes::join(planes.ok_or("squeezed planes are not as large")?, rect.width().into(), out);
+            }
+            Coded::Jpeg { quality, scan } => {
+                self.painter.paint(scan, rect, quality, out).ok_or("not the scan of a JPEG")?;
+            }
+        }
+        Ok(&self.pixels)
+    }
+}

@@ -1,0 +1,109 @@
+use quickset_rfb::{Framebuffer, Outside, Rect};
+
+use super::jpeg::Scanner;
+use super::palette::Palette;
+use super::squeeze::Squeezer;
+use super::{Kind, MAX_PIXELS, MIN_JPEG_SIDE, begin, planes};
+use crate::message::Put;
+
+/// Encodes rectangles, and chooses how.
+#[derive(Debug)]
+pub(crate) struct Encoder {
+    quality: u8,
+    palette: Palette,
+    squeezer: Squeezer,
+    scanner: Scanner,
+    content: Vec<u8>,
+}
+
+/// Whether pixels may change a little on their way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    Allowed,
+    None,
+}
+
+impl Encoder {
+    /// With this quality of JPEG, 1 to 100.
+    pub(crate) fn new(quality: u8) -> Self {
+        Self {
+            quality: quality.clamp(1, 100),
+            palette: Palette::new(),
+            squeezer: Squeezer::new(),
+            scanner: Scanner::default(),
+            content: Vec::new(),
+        }
+    }
+
+    /// Appends the item that paints `rect`, which has at most [`MAX_PIXELS`] and at least one, or is of one colour.
+    pub(crate) fn encode(
+        &mut self,
+        screen: &Framebuffer,
+        rect: Rect,
+        loss: Loss,
+        out: &mut Vec<u8>,
+    ) -> Result<Kind, Outside> {
+        debug_assert!((1..=MAX_PIXELS).contains(&rect.area()), "{rect}");
+        let few = self.palette.count(screen.rows(rect)?);
+        // A palette of nearly as many colours as pixels is longer than the pixels.
+        if few && (self.palette.colours().len() == 1 || self.palette.packed_len() < 3 * rect.area()) {
+            return Ok(self.few_colours(rect, out));
+        }
+        if !few && loss == Loss::Allowed && rect.width().min(rect.height()) >= MIN_JPEG_SIDE {
+            let scan = self.scanner.scan(screen, rect, self.quality)?;
+            begin(out, Kind::Jpeg, rect);
+            out.put_u8(self.quality);
+            out.put_varint(scan.len() as u64);
+            out.put(scan);
+            return Ok(Kind::Jpeg);
+        }
+        self.content.clear();
+        planes::split(screen, rect, &mut self.content)?;
+        let frame = self.squeezer.squeeze(&self.content);
+        if frame.len() + 2 < 3 * rect.area() {
+            begin(out, Kind::RgbZstd, rect);
+            out.put_varint(frame.len() as u64);
+            out.put(frame);
+            return Ok(Kind::RgbZstd);
+        }
+        begin(out, Kind::Rgb, rect);
+        screen.rows(rect)?.flatten().for_each(|&pixel| out.put_colour(pixel));
+        Ok(Kind::Rgb)
+    }
+
+    fn few_colours(&mut self, rect: Rect, out: &mut Vec<u8>) -> Kind {
+        let palette = &self.palette;
+        if let [colour] = *palette.colours() {
+            solid(rect, colour, out);
+            return Kind::Solid;
+        }
+        let colours = palette.colours().len() as u8;
+        let packed = palette.packed_len();
+        // A frame of Zstandard has about 12 bytes besides its content.
+        if packed > SMALL {
+            self.content.clear();
+            palette.spread(&mut self.content);
+            let frame = self.squeezer.squeeze(&self.content);
+            if frame.len() + 2 < packed {
+                begin(out, Kind::PaletteZstd, rect);
+                out.put_u8(colours - 1);
+                out.put_varint(frame.len() as u64);
+                out.put(frame);
+                return Kind::PaletteZstd;
+            }
+        }
+        begin(out, Kind::Palette, rect);
+        out.put_u8(colours - 1);
+        palette.pack(out);
+        Kind::Palette
+    }
+}
+
+/// Appends the item that paints `rect` in one colour.
+pub(super) fn solid(rect: Rect, colour: u32, out: &mut Vec<u8>) {
+    begin(out, Kind::Solid, rect);
+    out.put_colour(colour);
+}
+
+/// Packed palettes up to this length are not worth squeezing.
+const SMALL: usize = 40;

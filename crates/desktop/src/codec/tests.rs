@@ -1,0 +1,257 @@
+use proptest::prelude::*;
+use quickset_base::Rng;
+use quickset_rfb::{Framebuffer, Rect};
+
+use super::*;
+use crate::message::Fields;
+
+/// Draws pixels with about `colours` different ones, or with 0 of them noise.
+fn screen(width: u16, height: u16, colours: u64, rng: &mut Rng) -> Framebuffer {
+    let mut fb = Framebuffer::new(width, height, 1 << 26).unwrap();
+    let palette: Vec<u32> = (0..colours).map(|_| rng.next() as u32 & 0xff_ffff).collect();
+    let pixels: Vec<u32> = (0..fb.bounds().area())
+        .map(|_| match colours {
+            0 => rng.next() as u32,
+            n => palette[rng.below(n) as usize],
+        })
+        .collect();
+    fb.put(fb.bounds(), &pixels).unwrap();
+    fb
+}
+
+/// A smooth picture with some texture, as of a film.
+fn picture(width: u16, height: u16, rng: &mut Rng) -> Framebuffer {
+    let mut fb = Framebuffer::new(width, height, 1 << 26).unwrap();
+    let [fx, fy] = [(); 2].map(|()| 0.01 + rng.unit() * 0.05);
+    let mut pixels = Vec::new();
+    for y in 0..height {
+        for x in 0..width {
+            let wave = |shift: f64| {
+                let v = (f64::from(x) * fx + shift).sin() + (f64::from(y) * fy + shift).cos();
+                (127.5 + v * 55.0 + rng_noise(x, y)) as u32
+            };
+            pixels.push(wave(0.0) << 16 | wave(1.0) << 8 | wave(2.0));
+        }
+    }
+    fb.put(fb.bounds(), &pixels).unwrap();
+    fb
+}
+
+fn rng_noise(x: u16, y: u16) -> f64 {
+    f64::from((u32::from(x) * 7919 + u32::from(y) * 104_729) % 9) - 4.0
+}
+
+fn read<'a>(item: &'a [u8]) -> (Kind, Rect, Coded<'a>) {
+    let mut f = Fields::new(item, "an item");
+    let kind = Kind::ALL[f.u8().unwrap() as usize];
+    let rect = f.rect().unwrap();
+    let coded = Coded::read(kind, rect, &mut f).unwrap();
+    assert!(f.is_empty());
+    (kind, rect, coded)
+}
+
+/// Encodes a rectangle and decodes it again.
+fn through(fb: &Framebuffer, rect: Rect, loss: Loss) -> (Kind, usize, Vec<u32>) {
+    let mut item = Vec::new();
+    let kind = Encoder::new(80).encode(fb, rect, loss, &mut item).unwrap();
+    let (read_kind, read_rect, coded) = read(&item);
+    assert_eq!((read_kind, read_rect), (kind, rect));
+    (kind, item.len(), Decoder::new().decode(rect, coded).unwrap().to_vec())
+}
+
+fn pixels(fb: &Framebuffer, rect: Rect) -> Vec<u32> {
+    let mut all = Vec::new();
+    fb.read(rect, &mut all).unwrap();
+    all
+}
+
+/// Peak signal to noise, in decibels.
+fn psnr(a: &[u32], b: &[u32]) -> f64 {
+    let squares = a.iter().zip(b).flat_map(|(a, b)| {
+        let (a, b) = (a.to_be_bytes(), b.to_be_bytes());
+        (1..4).map(move |i| f64::from(a[i].abs_diff(b[i])).powi(2))
+    });
+    10.0 * (255.0 * 255.0 / (squares.sum::<f64>() / (3 * a.len()) as f64)).log10()
+}
+
+#[test]
+fn each_kind_is_chosen_where_it_belongs() {
+    let mut rng = Rng::new(1);
+    let of = |colours, side: u16, loss, rng: &mut Rng| {
+        let fb = screen(64, 64, colours, rng);
+        through(&fb, Rect::new(0, 0, side, side).unwrap(), loss).0
+    };
+    assert_eq!(of(1, 64, Loss::Allowed, &mut rng), Kind::Solid);
+    assert_eq!(of(2, 8, Loss::Allowed, &mut rng), Kind::Palette);
+    // Random bits cannot be squeezed.
+    assert_eq!(of(2, 64, Loss::Allowed, &mut rng), Kind::Palette);
+    assert_eq!(of(20, 64, Loss::Allowed, &mut rng), Kind::PaletteZstd);
+    assert_eq!(of(0, 64, Loss::Allowed, &mut rng), Kind::Jpeg);
+    assert_eq!(of(0, 64, Loss::None, &mut rng), Kind::Rgb);
+    let fb = picture(64, 64, &mut rng);
+    let rect = fb.bounds();
+    assert_eq!(through(&fb, rect, Loss::None).0, Kind::RgbZstd);
+    // DT-24.
+    let thin = Rect::new(0, 0, 64, 7).unwrap();
+    assert_eq!(through(&fb, thin, Loss::Allowed).0, Kind::RgbZstd);
+}
+
+#[test]
+fn a_palette_is_packed_as_specified() {
+    // spec/desktop.md §13: chequered, 4x2, black and white.
+    let mut fb = Framebuffer::new(4, 2, 1 << 20).unwrap();
+    let (b, w) = (0, 0xff_ffff);
+    fb.put(fb.bounds(), &[b, w, b, w, w, b, w, b]).unwrap();
+    let mut item = Vec::new();
+    Encoder::new(80).encode(&fb, fb.bounds(), Loss::Allowed, &mut item).unwrap();
+    assert_eq!(item, [0x02, 0, 0, 4, 2, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0b0101_1010]);
+}
+
+#[test]
+fn lossless_kinds_are_exact() {
+    let mut rng = Rng::new(2);
+    for colours in [1, 2, 3, 4, 5, 16, 17, 95, 96, 97, 200, 0] {
+        let fb = screen(70, 50, colours, &mut rng);
+        for rect in [(0, 0, 70, 50), (3, 5, 1, 1), (7, 0, 1, 50), (0, 9, 70, 1), (13, 11, 37, 29)] {
+            let rect = Rect::new(rect.0, rect.1, rect.2, rect.3).unwrap();
+            let (_, len, back) = through(&fb, rect, Loss::None);
+            assert_eq!(back, pixels(&fb, rect), "{colours} colours, {rect}");
+            assert!(len <= 3 * rect.area() + 11, "never longer than as it is: {len}, {rect}");
+        }
+    }
+}
+
+#[test]
+fn jpeg_is_close_in_every_size() {
+    // DT-26 makes up for what is lost; until then it should look right.
+    let mut rng = Rng::new(3);
+    let fb = picture(320, 240, &mut rng);
+    for (width, height) in (8..50).map(|n| (n, 57 - n)).chain([(8, 8), (256, 256 - 16), (320, 8), (9, 240)]) {
+        let rect = Rect::new(0, 0, width, height).unwrap();
+        let (kind, _, back) = through(&fb, rect, Loss::Allowed);
+        let quality = psnr(&back, &pixels(&fb, rect));
+        assert!(kind != Kind::Jpeg || quality > 30.0, "{rect}: {quality:.1} dB");
+    }
+}
+
+#[test]
+fn the_tables_are_those_of_the_annex() {
+    // A file of an encoder that uses the tables of Annex K: ours says the same of them, segment by segment.
+    let mut rng = Rng::new(4);
+    let fb = picture(48, 32, &mut rng);
+    for quality in [1, 25, 49, 50, 80, 100] {
+        let mut scanner = jpeg::Scanner::default();
+        scanner.scan(&fb, fb.bounds(), quality).unwrap();
+        let mut ours = Vec::new();
+        tables::headers(48, 32, quality, &mut ours);
+        let tables = |file: &[u8]| {
+            let (mut found, mut at) = (std::collections::BTreeMap::new(), 2);
+            while file.get(at) == Some(&0xff) && file[at + 1] != 0xda {
+                let end = at + 2 + usize::from(u16::from_be_bytes([file[at + 2], file[at + 3]]));
+                let marker = file[at + 1];
+                // One segment may hold several tables.
+                let mut body = &file[at + 4..end];
+                while matches!(marker, 0xdb | 0xc4) && !body.is_empty() {
+                    let size = match marker {
+                        0xdb => 65,
+                        _ => 17 + body[1..17].iter().map(|&n| usize::from(n)).sum::<usize>(),
+                    };
+                    found.insert((marker, body[0]), body[1..size].to_vec());
+                    body = &body[size..];
+                }
+                at = end;
+            }
+            found
+        };
+        assert_eq!(tables(scanner.file()).len(), 6);
+        assert_eq!(tables(&ours), tables(scanner.file()), "quality {quality}");
+    }
+}
+
+#[test]
+fn hostile_bodies_are_refused() {
+    let read = |kind, rect: (u16, u16), body: &[u8]| {
+        let rect = Rect::sized(rect.0, rect.1);
+        let mut f = Fields::new(body, "an item");
+        let coded = Coded::read(kind, rect, &mut f).ok()?;
+        Decoder::new().decode(rect, coded).ok().map(<[u32]>::to_vec)
+    };
+    // DT-16.
+    assert!(read(Kind::Rgb, (257, 256), &vec![0; 3 * 257 * 256]).is_none());
+    assert!(read(Kind::Rgb, (256, 256), &vec![0; 3 * 256 * 256]).is_some());
+    // DT-22: an index beyond the colours, too many colours, too few.
+    let three = [2, 0, 0, 0, 1, 1, 1, 2, 2, 2];
+    assert!(read(Kind::Palette, (2, 1), &[&three[..], &[0b1000_0000]].concat()).is_some());
+    assert!(read(Kind::Palette, (2, 1), &[&three[..], &[0b1100_0000]].concat()).is_none());
+    assert!(read(Kind::Palette, (1, 1), &[vec![96], vec![0; 300]].concat()).is_none());
+    assert!(read(Kind::Palette, (1, 1), &[0; 4]).is_none());
+    assert!(read(Kind::Jpeg, (8, 8), &[0, 1, 0]).is_none());
+    assert!(read(Kind::Jpeg, (8, 8), &[101, 1, 0]).is_none());
+    // DT-24.
+    assert!(read(Kind::Jpeg, (7, 8), &[80, 1, 0]).is_none());
+    // A length beyond what is there.
+    assert!(read(Kind::RgbZstd, (8, 8), &[0xff; 8]).is_none());
+}
+
+#[test]
+fn frames_that_expand_to_anything_else_are_refused() {
+    // DT-21: a frame of 16 MiB of zeros is 500 bytes; a rectangle of 64 pixels wants 192.
+    let mut squeezer = squeeze::Squeezer::new();
+    let bomb = squeezer.squeeze(&vec![0; 1 << 24]).to_vec();
+    assert!(bomb.len() < 2000);
+    let mut expander = squeeze::Expander::new();
+    assert!(expander.expand(&bomb, 192).is_none());
+    let short = squeezer.squeeze(&[1; 191]).to_vec();
+    assert!(expander.expand(&short, 192).is_none());
+    assert_eq!(expander.expand(&short, 191).map(|c| c.to_vec()), Some(vec![1; 191]));
+}
+
+#[test]
+fn markers_inside_a_scan_are_refused() {
+    // DT-23: dimensions of 65535 x 65535 in a second header, tables, a restart, an end.
+    let rect = Rect::sized(16, 16);
+    let (mut decoder, huge) = (Decoder::new(), [0xff, 0xc0, 0, 11, 8, 0xff, 0xff, 0xff, 0xff, 1, 1, 0x11, 0]);
+    for scan in
+        [&huge[..], &[0xff, 0xc4, 0, 2], &[1, 2, 0xff, 0xd0, 3], &[0xff, 0xd9], &[7, 0xff], &[0xff, 0xff, 0]]
+    {
+        assert!(decoder.decode(rect, Coded::Jpeg { quality: 80, scan }).is_err(), "{scan:02x?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn mutated_items_are_decoded_or_refused(
+        seed: u64, lossless: bool, colours in prop::sample::select(vec![0u64, 2, 40, 300]),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+    ) {
+        let mut rng = Rng::new(seed);
+        let fb = screen(40, 30, colours, &mut rng);
+        let loss = if lossless { Loss::None } else { Loss::Allowed };
+        let mut item = Vec::new();
+        Encoder::new(80).encode(&fb, fb.bounds(), loss, &mut item).unwrap();
+        for (at, byte) in changes {
+            let at = at.index(item.len());
+            item[at] = byte;
+        }
+        let mut f = Fields::new(&item, "an item");
+        let kind = Kind::ALL[f.u8().unwrap() as usize % 8];
+        if let Ok(rect) = f.rect() {
+            let rect = Rect::sized(4096, 4096).intersection(rect);
+            if let Ok(coded) = Coded::read(kind, rect, &mut f) {
+                if let Ok(pixels) = Decoder::new().decode(rect, coded) {
+                    prop_assert_eq!(pixels.len(), rect.area());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn random_scans_are_decoded_or_refused(scan in prop::collection::vec(any::<u8>(), 0..400), w in 8u16..80, h in 8u16..80) {
+        let scan: Vec<u8> = scan.into_iter().flat_map(|b| if b == 0xff { vec![b, 0] } else { vec![b] }).collect();
+        let rect = Rect::sized(w, h);
+        let mut decoder = Decoder::new();
+        if let Ok(pixels) = decoder.decode(rect, Coded::Jpeg { quality: 80, scan: &scan }) {
+            prop_assert_eq!(pixels.len(), rect.area());
+        }
+    }
+}
