@@ -98,6 +98,11 @@ impl Connection {
     /// RFC 9001 §4.9: a space ends with its keys.
     pub(crate) fn discard(&mut self, space: Space) {
         if self.keys.has(space) {
+            // What ends a space usually comes with the last acknowledgements of its packets: the only sample
+            // of the round trip that a server has until its first 1-RTT packets are acknowledged.
+            if let Err(error) = self.act_on_acks_of(space) {
+                self.fail(error);
+            }
             self.keys.discard(space);
             self.recovery.discard(space, self.now);
             self.outbox.probes[space.index()] = 0;

@@ -9,21 +9,23 @@ use crate::token::Token;
 impl Connection {
     /// The acknowledgements of a received batch, merged, act last and once.
     pub(crate) fn act_on_acks(&mut self) -> Result<(), TransportError> {
-        for space in Space::ALL {
-            let Some(merged) = self.merged[space.index()].take() else { continue };
-            let mut settled = std::mem::take(&mut self.scratch.settled);
-            let result = self.recovery.on_ack(space, &merged, self.now, &mut settled);
-            self.merged[space.index()].restore(merged);
-            if space == Space::Data {
-                if let Some(largest) = self.recovery.largest_acked(space) {
-                    self.keys.on_acked(largest);
-                }
+        Space::ALL.into_iter().try_for_each(|space| self.act_on_acks_of(space))
+    }
+
+    /// Those of one space.
+    pub(crate) fn act_on_acks_of(&mut self, space: Space) -> Result<(), TransportError> {
+        let Some(merged) = self.merged[space.index()].take() else { return Ok(()) };
+        let mut settled = std::mem::take(&mut self.scratch.settled);
+        let result = self.recovery.on_ack(space, &merged, self.now, &mut settled);
+        self.merged[space.index()].restore(merged);
+        if space == Space::Data {
+            if let Some(largest) = self.recovery.largest_acked(space) {
+                self.keys.on_acked(largest);
             }
-            self.settle(&mut settled);
-            self.scratch.settled = settled;
-            result?;
         }
-        Ok(())
+        self.settle(&mut settled);
+        self.scratch.settled = settled;
+        result
     }
 
     /// The loss timer or a probe timeout, if one is due.

@@ -54,6 +54,18 @@ fn the_amplification_limit_delays_but_never_locks() {
     }
 }
 
+/// The client's last acknowledgements of the handshake come with the packet that ends it (RFC 9001 §4.9).
+#[test]
+fn the_handshake_gives_both_sides_a_round_trip_time() {
+    let mut pair = Setup::new(1, LINK).connected();
+    let (key, server_key) = (pair.key, pair.server_key());
+    for rtt in
+        [pair.client_mut().connection(key).stats().rtt, pair.server_mut().connection(server_key).stats().rtt]
+    {
+        assert!((Duration::from_millis(40)..Duration::from_millis(42)).contains(&rtt), "{rtt:?}");
+    }
+}
+
 #[test]
 fn a_full_server_refuses_and_says_so() {
     let setup = Setup { max_connections: 1, ..Setup::new(1, LINK) };
