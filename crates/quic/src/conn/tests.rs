@@ -391,7 +391,9 @@ fn fence_errors_tell_the_peer_which_frame_was_at_fault() {
     let encoded = |frames: &[Frame<'_>]| {
         let mut bytes = vec![0; 100];
         let mut w = wire::Writer::new(&mut bytes);
-        frames.iter().for_each(|frame| frame.encode(&mut w));
+        for frame in frames {
+            frame.encode(&mut w);
+        }
         w.written().to_vec()
     };
     let offer = TransportConfig::default();

@@ -6,6 +6,7 @@ use quickset_base::Time;
 
 use super::fences::{Conflict, Fences};
 use super::partial::{Content, Extent, Partial, Run};
+use super::pieces::touches;
 use super::ranges::Ranges;
 use super::record::{Malformed, Span, Spans};
 use super::recv::fence_error;
@@ -114,6 +115,18 @@ impl Extents {
             Extent::Orphan { data } => data.len(),
         };
         self.known.values().map(held).sum()
+    }
+
+    /// Bytes of memory, about: with 16 for what an allocation costs, in nodes that are at least half full.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        let heap = |extent: &Extent| match extent {
+            Extent::Done { .. } => 0,
+            Extent::Open(partial) => partial.memory(),
+            Extent::Orphan { data } => data.capacity() + 16,
+        };
+        let known: usize = self.known.values().map(|e| heap(e) + 2 * size_of::<(u64, Extent)>()).sum();
+        known + self.got.memory() + self.fences.memory()
     }
 
     /// Entries of any kind.
@@ -411,17 +424,34 @@ impl Extents {
             rest.start = gap.end;
             let bytes = arrival.bytes(gap.clone());
             let before = self.known.range_mut(..gap.start).next_back();
+            let mut at = gap.start;
             match before {
                 // In order, as resends and the rest of a record come: no entry of its own.
                 Some((&start, Extent::Orphan { data })) if start + data.len() as u64 == gap.start => {
                     data.extend_from_slice(bytes);
+                    at = start;
                 }
                 _ => {
                     self.known.insert(gap.start, Extent::Orphan { data: bytes.to_vec() });
                 }
             }
+            self.join_orphans(at);
         }
         self.cover(arrival.range());
+    }
+
+    /// Makes one of the orphan at `start` and the one that follows it at once, as [`Pieces`](super::pieces::Pieces) do.
+    fn join_orphans(&mut self, start: u64) {
+        let mut pair = self.known.range_mut(start..);
+        let (Some((_, Extent::Orphan { data })), Some((&next, Extent::Orphan { data: other }))) =
+            (pair.next(), pair.next())
+        else {
+            return;
+        };
+        if touches(start, data, next, other) {
+            data.append(other);
+            self.known.remove(&next);
+        }
     }
 
     /// The bytes of `range` are there, or will never be. FS-33: what is covered is not new a second time.
@@ -456,6 +486,7 @@ impl Extents {
             self.known.remove(&s);
         }
         self.known.insert(start, Extent::Done { end });
+        self.fences.join(start..end);
     }
 
     /// After every change: forgets what lies below `low`, and checks the number of ranges (FS-41).

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// What the frames of a stream said of its fences: where some are, and where none is.
 ///
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 pub(super) struct Fences(BTreeMap<u64, Zone>);
 
 /// The key of a zone is a fence, `last` is one as well; those between them, if any, are record
-/// boundaries that are not kept; behind `last` there is none before `reach`.
+/// boundaries that are not kept, each of an EACH frame, or some of records that are done with; behind `last` there is none before `reach`.
 #[derive(Clone, Copy, Debug)]
 struct Zone {
     last: u64,
@@ -88,6 +89,23 @@ impl Fences {
             }
             self.0.pop_first();
         }
+    }
+
+    /// The records of `range` are all done with: where fences lie between them matters no more (FS-63), so a peer
+    /// that fences each record does not make us keep an entry for each.
+    pub(super) fn join(&mut self, range: Range<u64>) {
+        let mut keys = self.0.range(range.clone()).map(|(&key, _)| key);
+        let Some(first) = keys.next() else { return };
+        while let Some((&key, &zone)) = self.0.range(first + 1..range.end.max(first + 1)).next() {
+            self.0.remove(&key);
+            self.0.insert(first, zone);
+        }
+    }
+
+    /// Bytes of memory, about: nodes are at least half full.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        self.0.len() * 2 * size_of::<(u64, Zone)>()
     }
 
     #[cfg(test)]

@@ -17,13 +17,16 @@
 //!
 //! Invariants: offsets are given when a record is first sent, so what is dropped before leaves no trace; bytes
 //! before a fence have smaller offsets than those behind it, so no stream waits for its own credit; memory is
-//! bounded by credit and a few entries for each frame above `low`.
+//! bounded by credit, whatever the size of frames: small runs and pieces are kept together ([`bundle`], [`pieces`]).
 //!
 //! Sources: `spec/fenced-streams.md` (FS-n); consistency fences of Eghbal and Lu (2022, 2025).
 
+mod bundle;
 mod extents;
 mod fences;
+mod held;
 mod partial;
+mod pieces;
 mod plain;
 mod queue;
 mod ranges;

@@ -1,10 +1,10 @@
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bytes::Bytes;
 
 use quickset_wire::varint;
 
+use super::pieces::Pieces;
 use super::record::{Span, Spans};
 
 /// A record of which some bytes are missing.
@@ -15,7 +15,7 @@ pub(super) struct Partial {
     /// The payload from its first byte on, without a hole.
     head: Vec<u8>,
     /// Pieces of the payload behind the first hole, by stream offset.
-    rest: BTreeMap<u64, Vec<u8>>,
+    rest: Pieces,
     /// Bytes that arrived, prefix included.
     arrived: u64,
 }
@@ -23,7 +23,7 @@ pub(super) struct Partial {
 impl Partial {
     /// Reserves nothing: the length is a number off the wire (FS-64).
     pub(super) fn new(span: Span, fence: u64) -> Self {
-        Self { span, fence, head: Vec::new(), rest: BTreeMap::new(), arrived: 0 }
+        Self { span, fence, head: Vec::new(), rest: Pieces::default(), arrived: 0 }
     }
 
     pub(super) fn span(&self) -> Span {
@@ -46,13 +46,19 @@ impl Partial {
     /// Bytes of memory for data.
     #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
-        self.head.len() + self.rest.values().map(Vec::len).sum::<usize>()
+        self.head.len() + self.rest.held_bytes()
     }
 
     /// Pieces that are kept apart.
     #[cfg(test)]
     pub(super) fn pieces(&self) -> usize {
         1 + self.rest.len()
+    }
+
+    /// Bytes of memory, about.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        size_of::<Self>() + 32 + self.head.capacity() + self.rest.memory()
     }
 
     /// Adds bytes from `offset` on. The caller sees to it that each byte comes once.
@@ -66,22 +72,12 @@ impl Partial {
         }
         if offset == self.filled() {
             self.extend_head(data);
-            while let Some(first) = self.rest.first_entry() {
-                if *first.key() != self.span.body + self.head.len() as u64 {
-                    break;
-                }
-                let piece = first.remove();
+            while let Some(piece) = self.rest.take(self.filled()) {
                 self.extend_head(&piece);
             }
             return;
         }
-        if let Some((&start, piece)) = self.rest.range_mut(..offset).next_back() {
-            if start + piece.len() as u64 == offset {
-                piece.extend_from_slice(data);
-                return;
-            }
-        }
-        self.rest.insert(offset, data.to_vec());
+        self.rest.put(offset, data);
     }
 
     /// The payload, once the record is complete.

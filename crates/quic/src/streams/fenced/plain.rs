@@ -1,10 +1,10 @@
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bytes::Bytes;
 use quickset_base::Time;
 
 use super::partial::{Content, Partial, Run};
+use super::pieces::Pieces;
 use super::ranges::Ranges;
 use super::record::{Malformed, Span, Spans, read_prefix};
 use super::recv::Fault;
@@ -16,8 +16,8 @@ pub(super) struct Plain {
     /// The lowest missing offset; everything below went into records.
     low: u64,
     got: Ranges,
-    /// Bytes above `low`, in pieces by offset.
-    pieces: BTreeMap<u64, Vec<u8>>,
+    /// Bytes above `low`.
+    pieces: Pieces,
     /// The start of a prefix that is not complete.
     prefix: Vec<u8>,
     open: Option<Box<Partial>>,
@@ -38,7 +38,7 @@ impl Plain {
             max_record,
             low: 0,
             got: Ranges::default(),
-            pieces: BTreeMap::new(),
+            pieces: Pieces::default(),
             prefix: Vec::new(),
             open: None,
         }
@@ -72,14 +72,18 @@ impl Plain {
 
     #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
-        self.pieces.values().map(Vec::len).sum::<usize>()
-            + self.prefix.len()
-            + self.open.as_ref().map_or(0, |open| open.held_bytes())
+        self.pieces.held_bytes() + self.prefix.len() + self.open.as_ref().map_or(0, |open| open.held_bytes())
     }
 
     #[cfg(test)]
     pub(super) fn entries(&self) -> usize {
         self.got.len() + self.pieces.len() + usize::from(self.open.is_some())
+    }
+
+    /// Bytes of memory, about.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        self.got.memory() + self.pieces.memory() + self.open.as_ref().map_or(0, |open| open.memory())
     }
 
     /// Takes data; complete records go to `out`. Returns how many bytes were moved into an incomplete
@@ -100,15 +104,7 @@ impl Plain {
                 continue;
             }
             self.got.insert(gap.clone());
-            let before = self.pieces.range_mut(..gap.start).next_back();
-            match before {
-                Some((&start, data)) if start + data.len() as u64 == gap.start => {
-                    data.extend_from_slice(bytes(gap));
-                }
-                _ => {
-                    self.pieces.insert(gap.start, bytes(gap).to_vec());
-                }
-            }
+            self.pieces.put(gap.start, bytes(gap));
         }
         Ok(moved)
     }
@@ -116,11 +112,8 @@ impl Plain {
     /// Feeds the pieces that the lowest missing offset has reached.
     fn feed_kept(&mut self, now: Time, out: &mut Vec<Run>) -> Result<u64, Fault> {
         let mut moved = 0;
-        while let Some(first) = self.pieces.first_entry() {
-            if *first.key() != self.low {
-                break;
-            }
-            let data = Bytes::from(first.remove());
+        while let Some(data) = self.pieces.take(self.low) {
+            let data = Bytes::from(data);
             self.got.remove(self.low..self.low + data.len() as u64);
             moved += self.feed(now, data, out)?;
         }

@@ -12,6 +12,12 @@ impl Ranges {
         self.0.len()
     }
 
+    /// Bytes of memory, about: nodes are at least half full.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        self.0.len() * 2 * size_of::<(u64, u64)>()
+    }
+
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()

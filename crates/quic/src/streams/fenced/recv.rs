@@ -1,10 +1,9 @@
-use std::collections::{BTreeMap, VecDeque};
-
 use bytes::Bytes;
 use quickset_base::{Duration, Time};
 use quickset_wire::{TransportErrorCode as Code, varint};
 
 use super::extents::{Arrival, Extents};
+use super::held::{Held, Ready};
 use super::partial::{Content, Run};
 use super::plain::{Piece, Plain};
 use super::record::read_prefix;
@@ -25,10 +24,8 @@ pub(crate) struct Receiver {
     kind: Option<Kind>,
     extents: Extents,
     plain: Plain,
-    /// Complete records behind a fence, by fence and order of completion (FS-31, FS-32).
-    held: BTreeMap<(u64, u64), Run>,
-    completions: u64,
-    ready: VecDeque<Run>,
+    held: Held,
+    ready: Ready,
     /// What a frame completed; empty between calls.
     completed: Vec<Run>,
     highest: u64,
@@ -101,9 +98,8 @@ impl Receiver {
             kind: None,
             extents: Extents::new(max_record),
             plain: Plain::new(max_record),
-            held: BTreeMap::new(),
-            completions: 0,
-            ready: VecDeque::new(),
+            held: Held::default(),
+            ready: Ready::default(),
             completed: Vec::new(),
             highest: 0,
             final_size: None,
@@ -183,6 +179,10 @@ impl Receiver {
                 Err(fault) => self.fault = Some(fault),
             }
             self.release(now);
+            if self.plain.ranges() > MAX_GAPS {
+                // As on a stream of bytes: more than honest loss explains.
+                return Err(TransportError::new(Code::PROTOCOL_VIOLATION, "too many gaps in a stream"));
+            }
         }
         if self.final_size == Some(self.plain.low()) && self.plain.is_inside_record() {
             self.fault = self.fault.or(Some(Fault::Truncated));
@@ -222,7 +222,7 @@ impl Receiver {
 
     /// The next message that fences do not hold.
     pub(crate) fn next(&mut self) -> Option<Message> {
-        let run = self.ready.front_mut()?;
+        let run = self.ready.first()?;
         let Run { completed, released, fence: segment, .. } = *run;
         let (payload, size, uncounted, last) = match &mut run.content {
             Content::Whole { payload, size } => (std::mem::take(payload), *size, 0, true),
@@ -238,9 +238,7 @@ impl Receiver {
                 (payload, size, size, data.is_empty())
             }
         };
-        if last {
-            self.ready.pop_front();
-        }
+        self.ready.done(uncounted, last);
         self.consumed += size;
         self.count(uncounted);
         self.update_credit();
@@ -282,8 +280,15 @@ impl Receiver {
     /// Bytes of data in memory.
     #[cfg(test)]
     pub(crate) fn held_bytes(&self) -> usize {
-        let runs = self.ready.iter().chain(self.held.values());
-        runs.map(Run::held_bytes).sum::<usize>() + self.extents.held_bytes() + self.plain.held_bytes()
+        let complete = self.ready.held_bytes() + self.held.held_bytes();
+        complete + self.extents.held_bytes() + self.plain.held_bytes()
+    }
+
+    /// Bytes of memory with all bookkeeping, about.
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> usize {
+        let complete = self.ready.memory() + self.held.memory();
+        complete + self.extents.memory() + self.plain.memory() + self.completed.capacity() * size_of::<Run>()
     }
 
     /// Entries that data are kept in: at most a few for each frame that arrived above a hole.
@@ -296,7 +301,10 @@ impl Receiver {
     pub(crate) fn check(&self) {
         self.extents.check();
         let low = self.low();
-        debug_assert!(self.held.keys().all(|&(fence, _)| fence > low), "FS-30: a free record is held");
+        debug_assert!(
+            self.held.first_fence().is_none_or(|fence| fence > low),
+            "FS-30: a free record is held"
+        );
         debug_assert!(self.counted <= self.highest && self.consumed <= self.highest);
         debug_assert!(self.highest <= self.max && self.completed.is_empty());
     }
@@ -351,38 +359,16 @@ impl Receiver {
         let mut completed = std::mem::take(&mut self.completed);
         for run in completed.drain(..) {
             if self.held.is_empty() && run.fence <= low && run.last_fence_at_most(low) {
-                self.ready.push_back(run.unpinned());
+                self.ready.push(run);
             } else {
-                self.hold(run);
+                self.held.hold(run);
             }
         }
+        // One frame that closes a hole may complete many; that much room is not needed again soon.
+        completed.shrink_to(32);
         self.completed = completed;
-        while let Some(first) = self.held.first_entry() {
-            if first.key().0 > low {
-                break;
-            }
-            let mut run = first.remove();
-            run.released = now;
-            self.ready.push_back(run);
-        }
+        self.held.release(low, now, &mut self.ready);
         self.update_credit();
-    }
-
-    /// Keeps a run until its fence is reached.
-    ///
-    /// With fences inside, its first and its last record may share their segments with records of other
-    /// frames, and stand on their own. Those between them are segments of one record each; they are
-    /// contiguous, so what frees the first of them frees them all.
-    fn hold(&mut self, run: Run) {
-        let mut rest = run.copied();
-        for fence in rest.fences_inside().into_iter().flatten() {
-            let behind = rest.split_off(fence);
-            self.completions += 1;
-            self.held.insert((rest.fence, self.completions), rest);
-            rest = behind;
-        }
-        self.completions += 1;
-        self.held.insert((rest.fence, self.completions), rest);
     }
 
     fn low(&self) -> u64 {
@@ -417,7 +403,7 @@ impl Receiver {
         self.held.clear();
         self.extents.clear();
         self.plain.clear();
-        let unread: u64 = self.ready.iter().map(Run::uncounted).sum();
+        let unread = self.ready.uncounted();
         self.count((end - unread).saturating_sub(self.counted));
     }
 }
@@ -425,6 +411,9 @@ impl Receiver {
 pub(super) fn fence_error(reason: &'static str) -> TransportError {
     TransportError::new(Code::FENCE_ERROR, reason)
 }
+
+/// Gaps in a stream of STREAM frames at most.
+const MAX_GAPS: usize = 1024;
 
 /// With more ranges than this no credit is added (FS-40).
 const MAX_CREDITED_RANGES: usize = 512;

@@ -1,4 +1,5 @@
 mod hostile;
+mod memory;
 mod model;
 mod rules;
 mod sending;

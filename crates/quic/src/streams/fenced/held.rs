@@ -1,0 +1,247 @@
+use std::collections::{BTreeMap, VecDeque};
+
+use quickset_base::Time;
+
+use super::bundle::{Bundle, FULL};
+use super::partial::Run;
+
+/// Complete records behind a fence, by fence and order of completion (FS-31, FS-32).
+///
+/// The key of an entry is that of its first run. The runs of a bundle may have several fences, but no run that
+/// is elsewhere belongs between two of them.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    entries: BTreeMap<(u64, u64), Entry>,
+    completions: u64,
+}
+
+/// Records that can be read, in order.
+#[derive(Debug, Default)]
+pub(super) struct Ready {
+    entries: VecDeque<Entry>,
+    /// The run that is being read.
+    current: Option<Run>,
+    /// Bytes of all of them that connection credit has not counted.
+    uncounted: u64,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Run(Run),
+    Bundle(Bundle),
+}
+
+impl Held {
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Keeps a run until its fence is reached.
+    ///
+    /// With fences inside, its first and its last record may share their segments with records of other
+    /// frames, and stand on their own. Those between them are segments of one record each; they are
+    /// contiguous, so what frees the first of them frees them all.
+    pub(super) fn hold(&mut self, run: Run) {
+        let mut rest = run;
+        for fence in rest.fences_inside().into_iter().flatten() {
+            let behind = rest.split_off(fence);
+            self.insert(rest);
+            rest = behind;
+        }
+        self.insert(rest);
+    }
+
+    /// Moves what has its fence at or below `low` to `ready`.
+    pub(super) fn release(&mut self, low: u64, now: Time, ready: &mut Ready) {
+        while let Some(first) = self.entries.first_entry() {
+            if first.key().0 > low {
+                return;
+            }
+            match first.remove() {
+                Entry::Run(run) => ready.push(Run { released: now, ..run }),
+                Entry::Bundle(mut bundle) => {
+                    let above = bundle.split_above(low);
+                    while let Some(run) = bundle.pop() {
+                        ready.push(Run { released: now, ..run });
+                    }
+                    self.keep(above);
+                }
+            }
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// The lowest fence that something waits for.
+    pub(super) fn first_fence(&self) -> Option<u64> {
+        self.entries.first_key_value().map(|(key, _)| key.0)
+    }
+
+    /// Puts a run without fences inside behind all that have its fence or a lower one.
+    fn insert(&mut self, run: Run) {
+        self.completions += 1;
+        let mut key = (run.fence, self.completions);
+        let mut above = None;
+        let mut placed = false;
+        if let Some((&before, Entry::Bundle(bundle))) = self.entries.range_mut(..key).next_back() {
+            if bundle.last_fence() > run.fence {
+                above = Some(bundle.split_above(run.fence));
+            }
+            if Bundle::suits(&run) && !bundle.is_full() {
+                bundle.push(&run);
+                key = before;
+                placed = true;
+            }
+        }
+        if let Some(above) = above {
+            self.keep(above);
+        }
+        if !placed {
+            let small = Bundle::suits(&run);
+            let entry = if small { Entry::Bundle(Bundle::of(&run)) } else { Entry::Run(run.copied()) };
+            self.entries.insert(key, entry);
+        }
+        self.join(key);
+    }
+
+    /// Puts back the rest of a bundle from some fence on: all with that fence are in here or behind it, so nothing
+    /// was completed before its first run.
+    fn keep(&mut self, rest: Bundle) {
+        let Some(fence) = rest.first_fence() else { return };
+        self.entries.insert((fence, 0), Entry::Bundle(rest));
+    }
+
+    /// Makes one of neighbours that are small, around an entry that was put in and what was split by that: any two
+    /// bundles side by side hold a good deal then.
+    fn join(&mut self, key: (u64, u64)) {
+        let before = self.entries.range(..key).next_back().map(|(&before, _)| before);
+        let mut at = Some(before.unwrap_or(key));
+        for _ in 0..4 {
+            let Some(key) = at else { return };
+            let mut pair = self.entries.range_mut(key..);
+            let (Some((_, entry)), Some((&next, other))) = (pair.next(), pair.next()) else { return };
+            at = Some(next);
+            if let (Entry::Bundle(bundle), Entry::Bundle(other)) = (entry, other) {
+                if bundle.size() + other.size() <= FULL {
+                    bundle.append(std::mem::take(other));
+                    self.entries.remove(&next);
+                    at = Some(key);
+                }
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn held_bytes(&self) -> usize {
+        self.entries.values().map(Entry::held_bytes).sum()
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Bytes of memory, about.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        let heap: usize = self.entries.values().map(Entry::heap).sum();
+        // The nodes of a B-tree are at least half full.
+        heap + self.entries.len() * 2 * size_of::<((u64, u64), Entry)>()
+    }
+}
+
+impl Ready {
+    pub(super) fn is_empty(&self) -> bool {
+        self.current.is_none() && self.entries.is_empty()
+    }
+
+    /// Adds a run behind the others.
+    pub(super) fn push(&mut self, run: Run) {
+        self.uncounted += run.uncounted();
+        if !Bundle::suits(&run) {
+            self.entries.push_back(Entry::Run(run.unpinned()));
+            return;
+        }
+        match self.entries.back_mut() {
+            Some(Entry::Bundle(bundle)) if !bundle.is_full() => bundle.push(&run),
+            _ => self.entries.push_back(Entry::Bundle(Bundle::of(&run))),
+        }
+    }
+
+    /// The run to read from, until [`done`](Self::done).
+    pub(super) fn first(&mut self) -> Option<&mut Run> {
+        if self.current.is_none() {
+            self.current = match self.entries.front_mut()? {
+                Entry::Bundle(bundle) => {
+                    let run = bundle.pop();
+                    if bundle.is_empty() {
+                        self.entries.pop_front();
+                    }
+                    run
+                }
+                Entry::Run(_) => match self.entries.pop_front() {
+                    Some(Entry::Run(run)) => Some(run),
+                    _ => None,
+                },
+            };
+        }
+        self.current.as_mut()
+    }
+
+    /// `counted` bytes of the first run were read that connection credit counts now; with `last`, all of it was.
+    pub(super) fn done(&mut self, counted: u64, last: bool) {
+        self.uncounted -= counted;
+        if last {
+            self.current = None;
+            if self.entries.is_empty() && self.entries.capacity() > SPARE {
+                self.entries = VecDeque::new();
+            }
+        }
+    }
+
+    /// Bytes on the stream that connection credit has not counted.
+    pub(super) fn uncounted(&self) -> u64 {
+        self.uncounted
+    }
+
+    #[cfg(test)]
+    pub(super) fn held_bytes(&self) -> usize {
+        let current = self.current.as_ref().map_or(0, Run::held_bytes);
+        current + self.entries.iter().map(Entry::held_bytes).sum::<usize>()
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.current.is_some()) + self.entries.len()
+    }
+
+    /// Bytes of memory, about.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        let heap: usize = self.entries.iter().map(Entry::heap).sum();
+        heap + self.entries.capacity() * size_of::<Entry>()
+    }
+}
+
+/// Room for so many entries is kept when there are none.
+const SPARE: usize = 32;
+
+#[cfg(test)]
+impl Entry {
+    fn held_bytes(&self) -> usize {
+        match self {
+            Self::Run(run) => run.held_bytes(),
+            Self::Bundle(bundle) => bundle.held_bytes(),
+        }
+    }
+
+    /// With 16 bytes for what an allocation costs.
+    fn heap(&self) -> usize {
+        16 + match self {
+            Self::Run(run) => run.held_bytes(),
+            Self::Bundle(bundle) => bundle.capacity(),
+        }
+    }
+}
