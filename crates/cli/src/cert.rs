@@ -18,9 +18,9 @@ pub(crate) struct Args {
 enum Verb {
     /// Make a key and a certificate that it signed itself.
     ///
-    /// Writes cert.pem and key.pem (which only you can read) and prints the fingerprint that clients give to --pin.
-    /// Files that exist are left alone.
-    #[command(after_help = EXAMPLE)]
+    /// Writes cert.pem and key.pem (which only you can read) and prints the fingerprint
+    /// that clients give to --pin. Files that exist are left alone.
+    #[command(after_help = EXAMPLE, verbatim_doc_comment)]
     New {
         /// Host names and addresses that the server is reached by
         #[arg(required = true, value_name = "NAME")]
@@ -28,11 +28,14 @@ enum Verb {
         /// The folder for cert.pem and key.pem
         #[arg(short, long, value_name = "DIR", default_value = ".")]
         output: PathBuf,
+        /// Print fingerprint and files as one JSON document
+        #[arg(long)]
+        json: bool,
     },
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let Verb::New { names, output } = &args.verb;
+    let Verb::New { names, output, json } = &args.verb;
     let identity = Identity::self_signed(names.iter().cloned()).with_context(|| {
         format!("there is no certificate for {}; give host names or addresses", names.join(" "))
     })?;
@@ -47,7 +50,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     create(&key, identity.private_key_pem(), true)?;
     create(&cert, identity.certificate_pem(), false)?;
-    println!("{}", identity.fingerprint());
+    let fingerprint = identity.fingerprint().to_string();
+    if *json {
+        let made = serde_json::json!({ "fingerprint": fingerprint, "certificate": cert, "key": key });
+        println!("{made:#}");
+        return Ok(());
+    }
+    println!("{fingerprint}");
     eprintln!("wrote {} and {}", cert.display(), key.display());
     Ok(())
 }

@@ -14,12 +14,12 @@ use crate::values;
 
 /// Show what fences do: a moving desktop through a lossy link, all delivery modes at once.
 ///
-/// A moving test desktop is sent over real QUIC connections through an emulated lossy link on this machine, once
-/// for each delivery mode and all of them at the same time. A table shows how long messages that had arrived waited
-/// for others; a report with the distributions is written at the end. No network, no screen and no privileges are
-/// needed.
+/// A moving test desktop is sent over real QUIC connections through an emulated lossy
+/// link on this machine, once for each delivery mode and all of them at the same time.
+/// A table shows how long messages that had arrived waited for others; a report with the
+/// distributions is written at the end. No network, screen or privileges are needed.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, verbatim_doc_comment)]
 pub(crate) struct Args {
     /// Seconds measured at each pace
     #[arg(long, value_name = "SECONDS", default_value = "16", value_parser = values::seconds)]

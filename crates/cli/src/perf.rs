@@ -32,10 +32,10 @@ enum Side {
 
 /// Wait for clients and send them bytes, or take theirs.
 ///
-/// Prints `listening on ADDRESS sha256:FINGERPRINT` as its first line once it accepts; the fingerprint is for the
-/// client's --pin. Without --cert it makes a new key each time it starts.
+/// Prints `listening on ADDRESS sha256:FINGERPRINT` as its first line once it accepts; the
+/// fingerprint is for the client's --pin. Without --cert it makes a new key at each start.
 #[derive(Debug, clap::Args)]
-#[command(after_help = SERVER_EXAMPLE)]
+#[command(after_help = SERVER_EXAMPLE, verbatim_doc_comment)]
 struct ServerArgs {
     /// Address to listen on; port 0 picks a free one
     #[arg(long, default_value = "[::]:4433")]
@@ -52,10 +52,10 @@ struct ServerArgs {
 
 /// Fetch bytes from a server, or send them to it, and compare each of them.
 ///
-/// Without --bytes it goes on for --seconds, and without --seconds until all --bytes are through; with both, whatever
-/// comes first ends it.
+/// Without --bytes it goes on for --seconds, and without --seconds until all --bytes are
+/// through; with both, whatever comes first ends it.
 #[derive(Debug, clap::Args)]
-#[command(after_help = CLIENT_EXAMPLE, group(clap::ArgGroup::new("trust").required(true)))]
+#[command(after_help = CLIENT_EXAMPLE, verbatim_doc_comment, group(clap::ArgGroup::new("trust").required(true)))]
 struct ClientArgs {
     /// The server, as HOST:PORT
     #[arg(value_name = "HOST:PORT")]

@@ -117,6 +117,13 @@ fn a_certificate_is_made_once_and_its_key_is_private() {
     assert_eq!(std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&key).unwrap()) & 0o777, 0o600);
 
     let before = std::fs::read(&key).unwrap();
+    let other = folder.0.join("other");
+    std::fs::create_dir(&other).unwrap();
+    let output = quickset(&["cert", "new", "localhost", "--json", "-o", other.to_str().unwrap()]);
+    let made: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(made["fingerprint"].as_str().unwrap().starts_with("sha256:"));
+    assert!(Path::new(made["key"].as_str().unwrap()).exists());
+
     let again = quickset(&words);
     assert_eq!(again.status.code(), Some(1));
     assert!(text(&again.stderr).contains("exists"));

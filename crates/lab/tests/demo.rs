@@ -25,3 +25,10 @@ async fn every_mode_delivers_the_whole_picture() {
     assert!(latest.blocking_ms.max < f64::EPSILON, "nothing waits where there are no fences");
     assert!(told >= Mode::ALL.len());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_link_that_loses_everything_is_an_error_that_says_so() {
+    let plan = Plan { loss: "100%".parse().unwrap(), ..plan() };
+    let error = demo::run(&plan, |_| ()).await.unwrap_err();
+    assert!(error.to_string().contains("less loss"), "{error}");
+}

@@ -54,9 +54,11 @@ impl Lane {
         let relay = Relay::start(server.local_addr(), plan.link(), plan.link(), plan.seed)?;
         let client = Endpoint::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default(), None)?;
         let config = ClientConfig::new(trust, &[PROTOCOL])?.with_transport(transport);
-        let (near, far) =
-            tokio::join!(client.connect(relay.address(), "localhost", &config), server.accept());
-        let (near, far) = (near?, far.ok_or(quickset::Closed::TimedOut)?);
+        let connect = client.connect(relay.address(), "localhost", &config);
+        // The first failure ends both: without a connection there is nothing to accept.
+        let (near, far) = tokio::try_join!(async { connect.await.map_err(DemoError::from) }, async {
+            server.accept().await.ok_or(DemoError::from(quickset::Closed::TimedOut))
+        },)?;
 
         let (shots, queue) = mpsc::unbounded_channel();
         let tally = Tally::new(measured.clone(), plan.rtt);

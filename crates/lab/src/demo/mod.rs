@@ -94,13 +94,15 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// Updates before the measured ones at each pace, as a time: handshake, slow start and the first full
-    /// picture are the same for all modes.
-    pub const WARM_UP: Duration = Duration::from_secs(1);
+    /// How long updates are sent at each pace before they are measured, ten round trips and a second at least:
+    /// slow start and the first full picture are the same for all modes.
+    pub fn warm_up(&self) -> Duration {
+        (self.rtt * 10).max(Duration::from_secs(1))
+    }
 
     /// About how long all of it takes.
     pub fn length(&self) -> Duration {
-        (self.duration + Self::WARM_UP + self.rtt * 6) * self.paces.len() as u32
+        (self.duration + self.warm_up() + self.rtt * 6) * self.paces.len() as u32
     }
 
     /// One direction of the link.
@@ -238,7 +240,9 @@ pub enum DemoError {
     #[error("a task of the demonstration failed: {0}")]
     Task(#[from] tokio::task::JoinError),
     /// It took too long.
-    #[error("not everything arrived within {0:?} after the last update; the link is too slow for this pace")]
+    #[error(
+        "not everything arrived within {0:?} of the last update; try a faster link, less loss or a lower pace"
+    )]
     Unfinished(Duration),
 }
 
@@ -265,7 +269,7 @@ async fn run_pace(
     findings: &mut Findings,
     tell: &mut impl FnMut(&[Lane]),
 ) -> Result<(), DemoError> {
-    let warm_up = updates(pace, Plan::WARM_UP);
+    let warm_up = updates(pace, plan.warm_up());
     let measured = warm_up..warm_up + updates(pace, plan.duration);
     let mut lanes = Vec::new();
     for mode in Mode::ALL {
@@ -286,11 +290,12 @@ async fn run_pace(
         }
     }
     let desktop = desktop.await?;
-    let deadline = tokio::time::Instant::now() + PATIENCE + plan.rtt * 20;
+    let patience = PATIENCE + plan.rtt * 20;
+    let deadline = tokio::time::Instant::now() + patience;
     for lane in &mut lanes {
         let end = lane.finish(desktop.pixels());
         let row =
-            tokio::time::timeout_at(deadline, end).await.map_err(|_| DemoError::Unfinished(PATIENCE))??;
+            tokio::time::timeout_at(deadline, end).await.map_err(|_| DemoError::Unfinished(patience))??;
         findings.modes.push(Row { updates_per_s: pace, ..row });
         let lateness = lane.lateness().percentile(0.99).as_secs_f64() * 1e3;
         findings.link.lateness_p99_ms = findings.link.lateness_p99_ms.max(lateness);
@@ -342,7 +347,7 @@ fn conditions(plan: &Plan) -> Conditions {
         congestion,
         mtu: plan.mtu,
         seconds: plan.duration.as_secs_f64(),
-        warm_up_s: Plan::WARM_UP.as_secs_f64(),
+        warm_up_s: plan.warm_up().as_secs_f64(),
         lateness_p99_ms: 0.0,
         overruns: Some(0),
     }

@@ -12,38 +12,38 @@ fn spec(text: &str) -> LinkSpec {
 }
 
 fn bound() -> UdpSocket {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(Duration::from_millis(400))).unwrap();
-    socket
+    UdpSocket::bind("127.0.0.1:0").unwrap()
 }
 
 fn number(bytes: &[u8]) -> u32 {
     u32::from_le_bytes(bytes[..4].try_into().unwrap())
 }
 
-/// Sends while the other end reads: what waits for a reader must not outgrow the system's buffers.
-fn send_and_drain(
-    (from, to): (&UdpSocket, std::net::SocketAddr),
-    at: &UdpSocket,
-    n: u32,
-) -> (BTreeSet<u32>, Option<std::net::SocketAddr>) {
-    std::thread::scope(|scope| {
-        let reader = scope.spawn(|| drain(at, Instant::now()));
-        send(from, to, n, 100);
-        let (got, sender) = reader.join().unwrap();
-        (got.into_iter().map(|(n, _)| n).collect(), sender)
-    })
-}
-
-/// What arrives until nothing has for 400 ms: numbers with the times since `started`, and the last sender.
-fn drain(socket: &UdpSocket, started: Instant) -> (Vec<(u32, Duration)>, Option<std::net::SocketAddr>) {
+/// What arrives: numbers with the times since `started`, and the last sender. It waits for `expected`
+/// datagrams, on a busy machine for long, and a little for any beyond.
+fn drain(
+    socket: &UdpSocket,
+    expected: usize,
+    started: Instant,
+) -> (Vec<(u32, Duration)>, Option<std::net::SocketAddr>) {
     let (mut got, mut sender) = (Vec::new(), None);
     let mut buffer = [0; 2048];
-    while let Ok((len, from)) = socket.recv_from(&mut buffer) {
+    loop {
+        let patience = if got.len() < expected { 5000 } else { 60 };
+        socket.set_read_timeout(Some(Duration::from_millis(patience))).unwrap();
+        let Ok((len, from)) = socket.recv_from(&mut buffer) else { return (got, sender) };
         got.push((number(&buffer[..len]), started.elapsed()));
         sender = Some(from);
     }
-    (got, sender)
+}
+
+/// Waits until it holds, five seconds at most.
+fn until(holds: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < Duration::from_secs(5), "it does not come true");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// Sends `n` numbered datagrams of `size` bytes, gently.
@@ -77,15 +77,15 @@ fn packets_take_the_time_that_rate_and_delay_say() {
     let client = bound();
     let started = Instant::now();
     send(&client, relay.address(), 30, 972);
-    let (got, _) = drain(&server, started);
+    let (got, _) = drain(&server, 30, started);
     assert_eq!(got.iter().map(|(n, _)| *n).collect::<Vec<_>>(), (0..30).collect::<Vec<_>>());
     for (n, at) in got {
         // 8000 bits at 10 Mbit/s are 800 µs each, one behind the other.
         let model = Duration::from_micros(20_000 + 800 * (u64::from(n) + 1));
         assert!(at >= model, "packet {n} came after {at:?}, before its time {model:?}");
-        assert!(at < model + Duration::from_millis(300), "packet {n} came after {at:?} instead of {model:?}");
+        assert!(at < model + Duration::from_secs(2), "packet {n} came after {at:?} instead of {model:?}");
     }
-    assert_eq!(relay.lateness().packets(), 30);
+    until(|| relay.lateness().packets() == 30);
 }
 
 #[test]
@@ -94,16 +94,19 @@ fn the_losses_are_those_of_the_simulator_in_each_direction() {
     let link = spec("delay=1ms loss=10%");
     let relay = Relay::start(server.local_addr().unwrap(), link.clone(), link.clone(), 7).unwrap();
     let client = bound();
-    let n = 400;
-    let (got, back) = send_and_drain((&client, relay.address()), &server, n);
-    let up = lost(&link, 7, 0, n);
-    assert!((10..90).contains(&up.len()), "{} of {n} are lost", up.len());
-    assert_eq!(got, (0..n).filter(|n| !up.contains(n)).collect());
-
-    let (got, _) = send_and_drain((&server, back.unwrap()), &client, n);
-    let down = lost(&link, 7, 1, n);
-    assert_eq!(got, (0..n).filter(|n| !down.contains(n)).collect());
+    // So few that they wait in a socket's buffer if nobody gets round to reading.
+    let n = 200;
+    let (up, down) = (lost(&link, 7, 0, n), lost(&link, 7, 1, n));
+    assert!((5..50).contains(&up.len()), "{} of {n} are lost", up.len());
     assert_ne!(up, down);
+    let arrived = |got: Vec<(u32, Duration)>| got.into_iter().map(|(n, _)| n).collect::<BTreeSet<_>>();
+
+    send(&client, relay.address(), n, 100);
+    let (got, back) = drain(&server, n as usize - up.len(), Instant::now());
+    assert_eq!(arrived(got), (0..n).filter(|n| !up.contains(n)).collect());
+    send(&server, back.unwrap(), n, 100);
+    let (got, _) = drain(&client, n as usize - down.len(), Instant::now());
+    assert_eq!(arrived(got), (0..n).filter(|n| !down.contains(n)).collect());
 }
 
 #[test]
@@ -115,14 +118,17 @@ fn every_packet_is_accounted_for() {
     let client = bound();
     send(&client, relay.address(), 90, 1000);
     send(&client, relay.address(), 5, 1201);
-    let (got, _) = drain(&server, Instant::now());
+    // Until the relay has read all of them.
+    until(|| relay.counts()[0].sent == 95);
     let [up, down] = relay.counts();
+    let (got, _) = drain(&server, (up.passed + up.duplicated) as usize, Instant::now());
     assert_eq!(up.sent, 95);
     assert_eq!(up.sent, up.oversized + up.overflowed + up.lost + up.passed);
     assert_eq!(up.oversized, 5);
-    assert!(up.overflowed > 40, "{up:?}");
+    assert!(up.overflowed > 0, "{up:?}");
     assert_eq!(got.len() as u64, up.passed + up.duplicated);
-    assert_eq!((relay.forwarded(), relay.in_flight()), ([up.passed + up.duplicated, 0], 0));
+    until(|| relay.in_flight() == 0);
+    assert_eq!(relay.forwarded(), [up.passed + up.duplicated, 0]);
     assert_eq!(down.sent, 0);
     if cfg!(target_os = "linux") {
         assert_eq!(relay.overruns(), Some(0));
@@ -139,12 +145,12 @@ fn scripted_losses_and_clients_of_their_own() {
     let mut seen = Vec::new();
     for client in [&one, &two] {
         send(client, relay.address(), 3, 10);
-        let (got, from) = drain(&server, Instant::now());
+        let (got, from) = drain(&server, 2, Instant::now());
         assert_eq!(got.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [1, 2]);
         seen.push(from.unwrap());
     }
     assert_ne!(seen[0], seen[1]);
     send(&server, seen[1], 1, 10);
-    assert_eq!(drain(&two, Instant::now()).0.len(), 1);
-    assert_eq!(drain(&one, Instant::now()).0.len(), 0);
+    assert_eq!(drain(&two, 1, Instant::now()).0.len(), 1);
+    assert_eq!(drain(&one, 0, Instant::now()).0.len(), 0);
 }
