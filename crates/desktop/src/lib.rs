@@ -5,4 +5,6 @@
 mod codec;
 pub mod message;
 mod order;
+pub mod receiver;
+pub mod sender;
 pub mod trust;

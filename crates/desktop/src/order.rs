@@ -45,14 +45,6 @@ impl Touched {
         let read_here = reads.is_some_and(|reads| self.writes.meets(reads));
         read_here || self.writes.meets(writes) || self.reads.meets(writes)
     }
-
-    /// The same for all of another message.
-    pub(crate) fn conflicts_with(&self, other: &Self) -> bool {
-        let meets = |a: &Region, b: &Region| b.rects().iter().any(|&rect| a.meets(rect));
-        meets(&self.writes, &other.reads)
-            || meets(&self.writes, &other.writes)
-            || meets(&self.reads, &other.writes)
-    }
 }
 
 /// A value for each cell of a screen.
@@ -112,10 +104,6 @@ impl<T: Copy + Default> Cells<T> {
     pub(crate) fn set(&mut self, place: usize, value: T) {
         self.values[place] = value;
     }
-
-    pub(crate) fn values(&self) -> &[T] {
-        &self.values
-    }
 }
 
 impl Cells<u64> {
@@ -172,13 +160,13 @@ mod tests {
         );
         assert!(!scroll.conflicts(rect(0, 100, 100, 20), None));
         assert!(!scroll.conflicts(rect(300, 0, 10, 10), Some(rect(50, 85, 10, 10))), "both read");
-        let mut other = Touched::nothing();
-        assert!(!scroll.conflicts_with(&other) && other.is_nothing());
-        other.add(rect(200, 0, 5, 5), Some(rect(0, 0, 5, 5)));
-        assert!(scroll.conflicts_with(&other) && other.conflicts_with(&scroll));
-        other.clear();
-        other.add(rect(200, 0, 5, 5), Some(rect(0, 90, 5, 5)));
-        assert!(!scroll.conflicts_with(&other));
+        let mut both = Touched::nothing();
+        assert!(both.is_nothing() && !both.conflicts(rect(0, 0, 9, 9), Some(rect(0, 0, 9, 9))));
+        both.add(rect(200, 0, 5, 5), None);
+        both.add_all(&scroll);
+        assert!(both.conflicts(rect(203, 3, 5, 5), None) && both.conflicts(rect(0, 90, 10, 5), None));
+        both.clear();
+        assert!(both.is_nothing() && !both.conflicts(rect(0, 90, 10, 5), None));
     }
 
     #[test]
@@ -189,11 +177,16 @@ mod tests {
         let places: Vec<_> = cells.meeting(rect(0, 0, 500, 500)).collect();
         assert_eq!(places.len(), 9);
         assert_eq!(places[8], (8, Rect::between(32, 32, 40, 33)));
-        places.iter().for_each(|&(place, _)| cells.set(place, place as u64 + 1));
+        for (place, _) in places {
+            cells.set(place, place as u64 + 1);
+        }
         cells.resize(80, 20);
-        assert_eq!(cells.values(), [1, 2, 3, 0, 0, 4, 5, 6, 0, 0]);
+        let values = |cells: &Cells<u64>| -> Vec<u64> {
+            cells.meeting(rect(0, 0, 500, 500)).map(|(place, _)| cells.get(place)).collect()
+        };
+        assert_eq!(values(&cells), [1, 2, 3, 0, 0, 4, 5, 6, 0, 0]);
         cells.resize(16, 48);
-        assert_eq!(cells.values(), [1, 4, 0]);
+        assert_eq!(values(&cells), [1, 4, 0]);
         cells.resize(0, 0);
         assert_eq!(cells.meeting(rect(0, 0, 9, 9)).count(), 0);
     }

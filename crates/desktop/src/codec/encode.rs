@@ -44,19 +44,39 @@ impl Encoder {
         out: &mut Vec<u8>,
     ) -> Result<Kind, Outside> {
         debug_assert!((1..=MAX_PIXELS).contains(&rect.area()), "{rect}");
-        let few = self.palette.count(screen.rows(rect)?);
+        let (few, start) = (self.palette.count(screen.rows(rect)?), out.len());
+        let mut kind = None;
         // A palette of nearly as many colours as pixels is longer than the pixels.
         if few && (self.palette.colours().len() == 1 || self.palette.packed_len() < 3 * rect.area()) {
-            return Ok(self.few_colours(rect, out));
+            let found = self.few_colours(rect, out);
+            let dense = (out.len() - start) * DENSE > rect.area() && self.palette.colours().len() > MANY;
+            if !dense {
+                return Ok(found);
+            }
+            kind = Some(found);
         }
-        if !few && loss == Loss::Allowed && rect.width().min(rect.height()) >= MIN_JPEG_SIDE {
+        let large = rect.width().min(rect.height()) >= MIN_JPEG_SIDE && (!few || kind.is_some());
+        if loss == Loss::Allowed && large {
             let scan = self.scanner.scan(screen, rect, self.quality)?;
-            begin(out, Kind::Jpeg, rect);
-            out.put_u8(self.quality);
-            out.put_varint(scan.len() as u64);
-            out.put(scan);
-            return Ok(Kind::Jpeg);
+            // Lossless is worth twice the bytes. At the highest quality noise is shorter as it is.
+            let most = if kind.is_some() { (out.len() - start) / 2 } else { 3 * rect.area() };
+            if scan.len() + 3 < most {
+                out.truncate(start);
+                begin(out, Kind::Jpeg, rect);
+                out.put_u8(self.quality);
+                out.put_varint(scan.len() as u64);
+                out.put(scan);
+                return Ok(Kind::Jpeg);
+            }
         }
+        match kind {
+            Some(kind) => Ok(kind),
+            None => self.lossless(screen, rect, out),
+        }
+    }
+
+    /// Many colours: predicted planes, or pixels as they are.
+    fn lossless(&mut self, screen: &Framebuffer, rect: Rect, out: &mut Vec<u8>) -> Result<Kind, Outside> {
         self.content.clear();
         planes::split(screen, rect, &mut self.content)?;
         let frame = self.squeezer.squeeze(&self.content);
@@ -105,5 +125,9 @@ pub(super) fn solid(rect: Rect, colour: u32, out: &mut Vec<u8>) {
     out.put_colour(colour);
 }
 
+/// A small part of a film has few colours too: more than a byte for so many pixels is too much for text, and so
+/// are more colours than this.
+const DENSE: usize = 3;
+const MANY: usize = 24;
 /// Packed palettes up to this length are not worth squeezing.
 const SMALL: usize = 40;

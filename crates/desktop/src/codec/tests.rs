@@ -41,7 +41,7 @@ fn rng_noise(x: u16, y: u16) -> f64 {
     f64::from((u32::from(x) * 7919 + u32::from(y) * 104_729) % 9) - 4.0
 }
 
-fn read<'a>(item: &'a [u8]) -> (Kind, Rect, Coded<'a>) {
+fn read(item: &[u8]) -> (Kind, Rect, Coded<'_>) {
     let mut f = Fields::new(item, "an item");
     let kind = Kind::ALL[f.u8().unwrap() as usize];
     let rect = f.rect().unwrap();

@@ -361,8 +361,8 @@ fn screens(f: &mut Fields<'_>) -> Result<(u16, u16, Vec<Screen>), Fault> {
     let mut screens = Vec::new();
     for _ in 0..f.u8()? {
         let id = f.u32()?;
-        let [x, y, w, h] = [f.u16()?, f.u16()?, f.u16()?, f.u16()?];
-        let rect = Rect::new(x, y, w, h);
+        let (x, y) = (f.u16()?, f.u16()?);
+        let rect = Rect::new(x, y, f.u16()?, f.u16()?);
         let rect =
             rect.ok_or(Fault::Value { what: "a screen beyond 65535, with the id", value: id.into() })?;
         screens.push(Screen { id, rect, flags: f.u32()? });

@@ -1,0 +1,86 @@
+//! How large a piece is likely to fit.
+
+use quickset_rfb::Rect;
+
+use crate::codec::{Loss, MAX_PIXELS};
+use crate::order::{CELL, Cells};
+
+/// What pixels took when they were sent last, cell by cell: screens are much the same from one update to the next.
+#[derive(Debug)]
+pub(super) struct Sizes {
+    /// Bytes for 256 pixels, times 16; 0 is not known.
+    cells: Cells<u16>,
+    /// The same for all that was sent lately, lossless pieces apart: a guess for cells that are new.
+    likely: [u32; 2],
+}
+
+impl Sizes {
+    pub(super) fn new() -> Self {
+        Self { cells: Cells::new(), likely: [FIRST_GUESS; 2] }
+    }
+
+    pub(super) fn resize(&mut self, width: u16, height: u16) {
+        self.cells.resize(width, height);
+    }
+
+    /// The upper left part of `rect` that is likely to take `room` bytes, cut at multiples of 16.
+    pub(super) fn cut(&self, rect: Rect, room: usize, loss: Loss) -> Rect {
+        let corner = Rect::between(rect.left(), rect.top(), rect.left() + 1, rect.top() + 1);
+        let known = match loss {
+            Loss::Allowed => self.cells.meeting(corner).map(|(place, _)| self.cells.get(place)).next(),
+            Loss::None => None,
+        };
+        let each = known.filter(|&n| n > 0).map_or(self.likely[loss as usize], u32::from).max(1) as usize;
+        // Nine tenths of what would fit: one that is too long costs more than room that is left.
+        let pixels = (room * 256 * 16 * 9 / 10 / each).clamp(AREA, MAX_PIXELS);
+        if rect.area() <= pixels {
+            return rect;
+        }
+        // Twice as wide as high: lines of text stay together, and pictures are nearly square.
+        let width = ((2 * pixels).isqrt() as u16).min(rect.width());
+        let right = edge(rect.left(), rect.right(), width);
+        let height = (pixels / usize::from(right - rect.left())).min(usize::from(rect.height())) as u16;
+        let bottom = edge(rect.top(), rect.bottom(), height);
+        let piece = Rect::between(rect.left(), rect.top(), right, bottom);
+        if piece.area() <= MAX_PIXELS { piece } else { half(piece) }
+    }
+
+    /// `piece` took so many bytes.
+    pub(super) fn learn(&mut self, piece: Rect, bytes: usize, loss: Loss) {
+        let each = (bytes * 256 * 16 / piece.area().max(1)).clamp(1, u16::MAX.into()) as u32;
+        let likely = &mut self.likely[loss as usize];
+        *likely = (*likely * 7 + each).div_ceil(8);
+        if loss == Loss::Allowed {
+            for (place, _) in self.cells.meeting(piece) {
+                self.cells.set(place, each as u16);
+            }
+        }
+    }
+}
+
+/// The upper or left half of what has more than one pixel, cut at a multiple of 16 where there is one inside.
+pub(super) fn half(r: Rect) -> Rect {
+    if r.width() >= r.height() {
+        Rect::between(r.left(), r.top(), middle(r.left(), r.right()), r.bottom())
+    } else {
+        Rect::between(r.left(), r.top(), r.right(), middle(r.top(), r.bottom()))
+    }
+}
+
+fn middle(start: u16, end: u16) -> u16 {
+    let plain = start + (end - start) / 2;
+    let below = plain / CELL * CELL;
+    [below, below + CELL].into_iter().find(|&cut| start < cut && cut < end).unwrap_or(plain)
+}
+
+/// About `length` from `start`, at a multiple of 16 behind it; before `end`.
+fn edge(start: u16, end: u16, length: u16) -> u16 {
+    let wanted = start.saturating_add(length) / CELL * CELL;
+    let next = (start / CELL + 1).saturating_mul(CELL);
+    wanted.max(next).min(end)
+}
+
+/// A cell.
+const AREA: usize = (CELL * CELL) as usize;
+/// 12 bytes for a cell: between text and film.
+const FIRST_GUESS: u32 = 12 * 16;

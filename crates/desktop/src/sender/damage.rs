@@ -1,0 +1,176 @@
+//! What the client does not have yet.
+
+use std::collections::VecDeque;
+
+use quickset_base::{Duration, Time};
+use quickset_rfb::{Rect, Region};
+
+/// Areas and copies that are to be sent.
+#[derive(Debug)]
+pub(super) struct Damage {
+    /// Where the client's screen differs from the shadow as it will be after the copies.
+    dirty: Region,
+    /// What of it belongs to the update that is being sent.
+    turn: Region,
+    /// That update's area has been taken from `dirty`.
+    taken: bool,
+    /// Something of it was sent, and its end was not told.
+    in_turn: bool,
+    copies: VecDeque<Copy>,
+    /// Since when the RFB server's update is going on.
+    open: Option<Time>,
+}
+
+/// A rectangle is copied to `to` from (`x`, `y`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Copy {
+    pub(super) to: Rect,
+    pub(super) x: u16,
+    pub(super) y: u16,
+}
+
+impl Copy {
+    pub(super) fn from(&self) -> Rect {
+        self.to.moved_to(self.x, self.y).unwrap_or(Rect::EMPTY)
+    }
+
+    fn distance(&self) -> (i32, i32) {
+        (i32::from(self.to.left()) - i32::from(self.x), i32::from(self.to.top()) - i32::from(self.y))
+    }
+}
+
+impl Damage {
+    pub(super) fn new() -> Self {
+        Self {
+            dirty: Region::new(),
+            turn: Region::new(),
+            taken: false,
+            in_turn: false,
+            copies: VecDeque::new(),
+            open: None,
+        }
+    }
+
+    /// The server has drawn.
+    pub(super) fn pixels(&mut self, now: Time, rect: Rect) {
+        self.open.get_or_insert(now);
+        self.dirty.add(rect);
+    }
+
+    /// The server has copied. True when the copy is worth sending.
+    pub(super) fn copy(&mut self, now: Time, copy: Copy) -> bool {
+        self.open.get_or_insert(now);
+        let from = copy.from();
+        // What the client does not have is not copied there: it is missing at the destination as well.
+        let mut missing = self.dirty.clone();
+        missing.clip(from);
+        let worth = copy.to.area() >= LEAST_COPY && missing.area() * 2 < from.area();
+        if self.copies.len() >= MAX_COPIES {
+            self.drop_copies();
+        } else if worth {
+            let (dx, dy) = copy.distance();
+            self.dirty.remove(copy.to);
+            self.dirty.union(&missing.moved_by(dx, dy));
+            self.turn.remove(copy.to);
+            self.copies.push_back(copy);
+            return true;
+        }
+        self.dirty.add(copy.to);
+        false
+    }
+
+    /// What the server has drawn is whole.
+    pub(super) fn update_end(&mut self) {
+        self.open = None;
+    }
+
+    /// These pixels are to be sent, whether they have changed or not.
+    pub(super) fn refresh(&mut self, rect: Rect) {
+        self.dirty.add(rect);
+    }
+
+    /// Cells whose pixels have not arrived.
+    pub(super) fn missing(&mut self, cells: &[Rect]) {
+        for &cell in cells {
+            self.dirty.add(cell);
+        }
+        // A copy that waits may read them.
+        if self.copies.iter().any(|copy| cells.iter().any(|cell| cell.meets(copy.from()))) {
+            self.drop_copies();
+        }
+    }
+
+    pub(super) fn clip(&mut self, bounds: Rect) {
+        self.dirty.clip(bounds);
+        self.turn.clip(bounds);
+    }
+
+    /// A copy to send before any pixels. It waits for the pixels of its update, unless others are being sent.
+    pub(super) fn next_copy(&self, now: Time) -> Option<Copy> {
+        let wait = self.turn.is_empty() && self.is_open(now);
+        self.copies.front().filter(|_| !wait).copied()
+    }
+
+    pub(super) fn copy_sent(&mut self) {
+        self.in_turn = true;
+        self.copies.pop_front();
+    }
+
+    /// Copies that wait become pixels. All of them, since later ones build on earlier ones.
+    pub(super) fn drop_copies(&mut self) {
+        for copy in self.copies.drain(..) {
+            self.dirty.add(copy.to);
+        }
+    }
+
+    /// A rectangle to encode, outside the area that `conflicts` if there is one. A new update begins when the last has
+    /// been sent and the server is not in the middle of one, or has been for too long.
+    pub(super) fn next_rect(&mut self, now: Time, conflicts: impl Fn(Rect) -> bool) -> Option<Rect> {
+        if !self.copies.is_empty() {
+            return None;
+        }
+        if !self.taken && !self.dirty.is_empty() && !self.is_open(now) {
+            self.turn = self.dirty.clone();
+            (self.taken, self.in_turn) = (true, true);
+        }
+        let rects = self.turn.rects();
+        rects.iter().find(|&&rect| !conflicts(rect)).or(rects.first()).copied()
+    }
+
+    /// This piece will be sent as it is now.
+    pub(super) fn encoded(&mut self, piece: Rect) {
+        self.turn.remove(piece);
+        self.dirty.remove(piece);
+    }
+
+    /// All of an update was encoded; told once.
+    pub(super) fn turn_ended(&mut self) -> bool {
+        let ended = self.in_turn && self.turn.is_empty() && self.copies.is_empty();
+        if ended {
+            (self.taken, self.in_turn) = (false, false);
+        }
+        ended
+    }
+
+    /// The server is in the middle of an update, and not for too long.
+    fn is_open(&self, now: Time) -> bool {
+        self.open.is_some_and(|since| now < since + PATIENCE)
+    }
+
+    pub(super) fn is_nothing(&self) -> bool {
+        self.dirty.is_empty() && self.copies.is_empty()
+    }
+
+    /// When pixels are sent although the server's update goes on.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        let since = self.open.filter(|_| !self.is_nothing())?;
+        Some(since + PATIENCE)
+    }
+}
+
+/// Smaller areas are as well sent as pixels.
+const LEAST_COPY: usize = 512;
+/// Copies that may wait: together about four messages.
+const MAX_COPIES: usize = 256;
+/// An update that the server takes longer to draw is shown in parts.
+const PATIENCE: Duration = Duration::from_millis(20);

@@ -1,0 +1,203 @@
+//! What was sent and may not arrive, and what the client is believed to have of each cell (order latest).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use quickset_rfb::Rect;
+
+use crate::order::Cells;
+
+/// Messages under way, and versions of cells.
+#[derive(Debug)]
+pub(super) struct Flights {
+    /// The number of the item that was sent last for each cell.
+    versions: Cells<u64>,
+    /// Cells of which the client does not have that version.
+    doubt: Cells<bool>,
+    /// By their first items.
+    under_way: BTreeMap<u64, Flight>,
+    /// Of the message being filled.
+    filling: Vec<Sent>,
+    /// Copies that the client may be unable to carry out, oldest first.
+    copies: VecDeque<Sent>,
+    superseded: Vec<u64>,
+}
+
+#[derive(Debug)]
+struct Flight {
+    sent: Vec<Sent>,
+    size: bool,
+    /// Cells whose newest version it carries.
+    newest: usize,
+    /// Copies depend on it.
+    needed: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    item: u64,
+    rect: Rect,
+}
+
+/// What is to be done after a message's fate is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Landing {
+    Fine,
+    /// These cells are to be sent again.
+    Missing(Vec<Rect>),
+    /// The client does not know of an epoch.
+    MissingSize,
+}
+
+impl Flights {
+    pub(super) fn new() -> Self {
+        Self {
+            versions: Cells::new(),
+            doubt: Cells::new(),
+            under_way: BTreeMap::new(),
+            filling: Vec::new(),
+            copies: VecDeque::new(),
+            superseded: Vec::new(),
+        }
+    }
+
+    pub(super) fn resize(&mut self, width: u16, height: u16) {
+        self.versions.resize(width, height);
+        self.doubt.resize(width, height);
+    }
+
+    /// So many messages whose fate is unknown are a fault of whoever should tell.
+    pub(super) fn has_room(&self) -> bool {
+        self.under_way.len() < MAX_UNDER_WAY
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    /// An item goes into the message being filled.
+    pub(super) fn sent(&mut self, item: u64, writes: Rect, reads: Option<Rect>) {
+        if let Some(from) = reads {
+            self.need(from);
+            if self.copies.len() == MAX_COPIES {
+                self.copies.pop_front();
+            }
+            self.copies.push_back(Sent { item, rect: writes });
+        }
+        let sent = Sent { item, rect: writes };
+        for (place, _) in self.versions.meeting(writes) {
+            let before = self.versions.get(place);
+            self.versions.set(place, item);
+            self.doubt.set(place, false);
+            let flight = self.under_way.range_mut(..=before).next_back();
+            let Some((&id, flight)) = flight.filter(|(_, flight)| flight.holds(before)) else { continue };
+            flight.newest -= 1;
+            if flight.newest == 0 && !flight.needed {
+                self.superseded.push(id);
+            }
+        }
+        self.filling.push(sent);
+    }
+
+    /// The message is complete: items `id..end`.
+    pub(super) fn closed(&mut self, id: u64, end: u64, latest: bool) {
+        let sent = core::mem::take(&mut self.filling);
+        let newest = |s: &Sent| {
+            self.versions.meeting(s.rect).filter(|&(place, _)| self.versions.get(place) == s.item).count()
+        };
+        let newest = sent.iter().map(newest).sum();
+        debug_assert!(!latest || sent.len() as u64 == end - id);
+        let is_copy = |s: &Sent| self.copies.binary_search_by_key(&s.item, |copy| copy.item).is_ok();
+        let needed = sent.iter().any(is_copy);
+        self.under_way.insert(id, Flight { sent, size: false, newest, needed });
+    }
+
+    /// A message with a size is complete.
+    pub(super) fn size(&mut self, id: u64) {
+        self.under_way.insert(id, Flight { sent: Vec::new(), size: true, newest: 0, needed: true });
+    }
+
+    /// The fate of a message is known.
+    pub(super) fn landed(&mut self, id: u64, arrived: bool) -> Landing {
+        let Some(flight) = self.under_way.remove(&id) else { return Landing::Fine };
+        if arrived {
+            return Landing::Fine;
+        }
+        if flight.size {
+            return Landing::MissingSize;
+        }
+        // DT-32.
+        Landing::Missing(flight.sent.iter().flat_map(|&sent| self.lose(sent)).collect())
+    }
+
+    /// The client could not carry out a copy: the cells to send, unless too many copies have been sent since.
+    pub(super) fn unable(&mut self, item: u64) -> Option<Vec<Rect>> {
+        let at = self.copies.binary_search_by_key(&item, |copy| copy.item).ok()?;
+        Some(self.lose(self.copies[at]))
+    }
+
+    /// The client does not have these: cells of which this item is the newest that was sent.
+    fn lose(&mut self, sent: Sent) -> Vec<Rect> {
+        let mut cells = Vec::new();
+        for (place, cell) in self.versions.meeting(sent.rect) {
+            if self.versions.get(place) == sent.item {
+                self.doubt.set(place, true);
+                cells.push(cell);
+            }
+        }
+        cells
+    }
+
+    /// A message that newer ones cover.
+    pub(super) fn superseded(&mut self) -> Option<u64> {
+        let id = self.superseded.pop()?;
+        Some(id).filter(|id| self.under_way.contains_key(id)).or_else(|| self.superseded())
+    }
+
+    /// What the client has to have for a copy; DT-33.
+    pub(super) fn sum(&self, from: Rect, to: Rect) -> u64 {
+        self.versions.sum(from, to)
+    }
+
+    /// The client does not have what a copy takes, or what it leaves of cells that it cuts.
+    pub(super) fn is_doubtful(&self, from: Rect, to: Rect) -> bool {
+        let cut = self.doubt.meeting(to).filter(|&(_, cell)| !to.contains(cell));
+        self.doubt.meeting(from).chain(cut).any(|(place, _)| self.doubt.get(place))
+    }
+
+    /// Whatever was believed of the client's pixels may be wrong.
+    pub(super) fn doubt_all(&mut self) {
+        self.doubt.fill(true);
+    }
+
+    /// Nothing is under way any more; its fate will not be told.
+    pub(super) fn forget(&mut self) {
+        self.under_way.clear();
+        self.filling.clear();
+        self.superseded.clear();
+    }
+
+    /// A copy reads these: messages with them must not be given up for newer ones.
+    fn need(&mut self, from: Rect) {
+        let mut last = 0;
+        for (place, _) in self.versions.meeting(from) {
+            let version = self.versions.get(place);
+            if core::mem::replace(&mut last, version) == version {
+                continue;
+            }
+            if let Some((_, flight)) = self.under_way.range_mut(..=version).next_back() {
+                flight.needed |= flight.holds(version);
+            }
+        }
+    }
+}
+
+impl Flight {
+    fn holds(&self, item: u64) -> bool {
+        self.sent.last().is_some_and(|sent| item <= sent.item)
+    }
+}
+
+/// Messages whose fate is unknown: at 100 Mbit/s what is sent in a second.
+const MAX_UNDER_WAY: usize = 1 << 14;
+/// Copies that are remembered. A client answers within a round trip.
+const MAX_COPIES: usize = 1 << 10;

@@ -1,0 +1,502 @@
+//! The heart of the server's gateway: what an RFB server draws becomes screen messages.
+//!
+//! *In:* events of an RFB client ([`Sender::rfb`]); what became of messages; the client's refreshes. *Out:* screen
+//! messages and fences ([`Sender::poll`]), and marks ([`Sender::control`]). What has changed is kept as an area of
+//! a shadow screen and encoded when the transport has room, so nothing is ever queued that is not the newest.
+//!
+//! Invariant: the client's screen, once all that was handed out has arrived, equals the shadow outside
+//! [`Damage::dirty`], as it was before the queued copies; that is why copies go first. Where a cell is lossy it
+//! equals nearly. A message never is longer than the budget.
+//!
+//! Source: `spec/desktop.md` §5 to §8.
+
+pub(crate) mod bundle;
+mod cut;
+mod damage;
+mod flights;
+mod lossy;
+mod marks;
+mod stats;
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use quickset_base::{Duration, Time};
+use quickset_rfb::{ClientEvent, Framebuffer, Outside, Rect, ResizeStatus, TooLarge};
+
+pub use self::stats::{Count, SenderStats};
+pub use crate::codec::Kind;
+
+use self::bundle::{Bundle, Item};
+use self::cut::Sizes;
+use self::damage::{Copy, Damage};
+use self::flights::Flights;
+use self::lossy::Lossy;
+use self::marks::Marks;
+use crate::codec::{Encoder, Loss};
+use crate::message::{FromServer, Layout, Order, Refresh};
+use crate::order::{Touched, whole_cells};
+
+/// How to send a screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SenderConfig {
+    /// How messages may overtake each other.
+    pub order: Order,
+    /// The longest message, in bytes, so that it fits one packet; at least 1000, at most 16384.
+    pub budget: usize,
+    /// Quality of JPEG, 1 to 100.
+    pub quality: u8,
+    /// How long an area rests before it is sent without loss.
+    pub rest: Duration,
+    /// The largest shadow, in bytes; four a pixel.
+    pub max_bytes: usize,
+}
+
+impl Default for SenderConfig {
+    /// Fenced; messages of 1150 bytes; quality 80; lossless after 300 ms; up to 256 MiB.
+    fn default() -> Self {
+        Self {
+            order: Order::Fenced,
+            budget: 1150,
+            quality: 80,
+            rest: Duration::from_millis(300),
+            max_bytes: 256 << 20,
+        }
+    }
+}
+
+/// Sends a screen. The contract:
+///
+/// 1. Give each event of the RFB client to [`rfb`](Self::rfb), and send the control message that may come back.
+/// 2. While the transport has room, [`poll`](Self::poll) and hand what comes to the screen stream at once and in
+///    order: messages, and fences between them.
+/// 3. Tell [`outcome`](Self::outcome) of every message. In the order latest, messages without `keep` should be
+///    given up as soon as they are lost, those named by [`superseded`](Self::superseded) at any time; in
+///    other orders none should.
+/// 4. Send what [`control`](Self::control) returns, and give REFRESH and UNABLE to [`refresh`](Self::refresh) and
+///    [`unable`](Self::unable).
+/// 5. Poll again after each of these, and at [`next_deadline`](Self::next_deadline).
+#[derive(Debug)]
+pub struct Sender {
+    config: SenderConfig,
+    shadow: Framebuffer,
+    damage: Damage,
+    lossy: Lossy,
+    flights: Flights,
+    marks: Marks,
+    encoder: Encoder,
+    sizes: Sizes,
+    /// Encoded, but the last message was full.
+    spare: Option<Item>,
+    /// Handed out next: a message with the fences around it.
+    ready: VecDeque<Outgoing>,
+    /// What was sent since the last fence.
+    segment: Touched,
+    /// SIZE is to be sent.
+    size_due: bool,
+    epoch: u64,
+    /// The number of the next item.
+    next: u64,
+    stats: SenderStats,
+}
+
+/// For the screen stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outgoing {
+    /// A message.
+    Message {
+        /// Names it for [`Sender::outcome`].
+        id: u64,
+        /// One record.
+        payload: Bytes,
+        /// Must arrive, in every order.
+        keep: bool,
+    },
+    /// A fence between what came before and what comes after.
+    Fence,
+}
+
+/// The RFB server's event does not fit the shadow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Misfit {
+    /// Pixels beyond the edge.
+    #[error(transparent)]
+    Outside(#[from] Outside),
+    /// A screen larger than is allowed.
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
+}
+
+impl Sender {
+    /// A sender whose screen has no pixels until [`rfb`](Self::rfb) tells the size.
+    pub fn new(config: SenderConfig) -> Self {
+        let config = SenderConfig { budget: config.budget.clamp(1000, 16384), ..config };
+        let shadow = Framebuffer::new(0, 0, config.max_bytes).expect("no pixels always fit");
+        Self {
+            config,
+            shadow,
+            damage: Damage::new(),
+            lossy: Lossy::new(config.rest),
+            flights: Flights::new(),
+            marks: Marks::default(),
+            encoder: Encoder::new(config.quality),
+            sizes: Sizes::new(),
+            spare: None,
+            ready: VecDeque::new(),
+            segment: Touched::nothing(),
+            size_due: false,
+            epoch: 0,
+            next: 1,
+            stats: SenderStats::default(),
+        }
+    }
+
+    /// The screen as the RFB server has it.
+    pub fn screen(&self) -> &Framebuffer {
+        &self.shadow
+    }
+
+    /// What was sent.
+    pub fn stats(&self) -> &SenderStats {
+        &self.stats
+    }
+
+    /// An event of the RFB client, and the control message that tells the client of it. Fences, clipboards and
+    /// extensions are between the gateway and its server: they do nothing here.
+    ///
+    /// # Errors
+    /// When it does not fit the shadow, which happens only if events were left out.
+    pub fn rfb(&mut self, now: Time, event: &ClientEvent<'_>) -> Result<Option<FromServer>, Misfit> {
+        Ok(match event {
+            ClientEvent::Ready(init) => {
+                self.resize(init.width, init.height)?;
+                Some(FromServer::Name(init.name.clone()))
+            }
+            ClientEvent::Pixels { rect, pixels } => {
+                self.shadow.put(*rect, pixels)?;
+                self.damage.pixels(now, *rect);
+                None
+            }
+            ClientEvent::Copy { rect, x, y } => {
+                self.copy(now, *rect, *x, *y)?;
+                None
+            }
+            ClientEvent::UpdateEnd => {
+                self.damage.update_end();
+                None
+            }
+            ClientEvent::Resize(resize) => {
+                if resize.status == ResizeStatus::Done {
+                    self.resize(resize.width, resize.height)?;
+                }
+                Some(FromServer::Layout(Layout {
+                    reason: resize.reason,
+                    status: resize.status,
+                    width: resize.width,
+                    height: resize.height,
+                    screens: resize.screens.clone(),
+                }))
+            }
+            ClientEvent::Cursor(cursor) => Some(FromServer::Cursor(cursor.clone())),
+            ClientEvent::Name(name) => Some(FromServer::Name(name.clone())),
+            ClientEvent::Leds(leds) => Some(FromServer::Leds(*leds)),
+            ClientEvent::Bell => Some(FromServer::Bell),
+            ClientEvent::Text(_)
+            | ClientEvent::Clipboard(_)
+            | ClientEvent::TextDropped { .. }
+            | ClientEvent::Fence(_)
+            | ClientEvent::ContinuousUpdatesEnded
+            | ClientEvent::Supports(_)
+            | ClientEvent::Colours { .. } => None,
+        })
+    }
+
+    /// What to hand to the screen stream next, if there is anything and `room` bytes are enough for it. Asked
+    /// with less room than the budget it encodes nothing.
+    pub fn poll(&mut self, now: Time, room: usize) -> Option<Outgoing> {
+        if self.ready.is_empty() && room >= self.config.budget && self.flights.has_room() {
+            self.build(now);
+        }
+        match self.ready.front()? {
+            Outgoing::Message { payload, .. } if payload.len() > room => None,
+            _ => self.ready.pop_front(),
+        }
+    }
+
+    /// A mark, when one is due.
+    pub fn control(&mut self, now: Time) -> Option<FromServer> {
+        let rest = self.is_at_rest();
+        self.marks.due(now, self.epoch, self.next, rest.then_some(&self.shadow)).map(FromServer::Mark)
+    }
+
+    /// The message `id` has arrived, or will not.
+    pub fn outcome(&mut self, id: u64, arrived: bool) {
+        let latest = self.config.order == Order::Latest;
+        match self.flights.landed(id, arrived) {
+            flights::Landing::Fine => {}
+            flights::Landing::Missing(cells) if latest => self.damage.missing(&cells),
+            // DT-29: what follows may build on it. A size that is missing makes all that follows unreadable.
+            flights::Landing::Missing(_) => self.refresh_all(),
+            flights::Landing::MissingSize => self.restart(),
+        }
+    }
+
+    /// A message that nobody needs any more: newer ones cover it. To be called until it says `None`.
+    pub fn superseded(&mut self) -> Option<u64> {
+        self.flights.superseded()
+    }
+
+    /// The client asks for pixels. When that is for a new stream, a new one is to be opened first, and the old one
+    /// reset; outcomes of messages on the old one are not told any more.
+    pub fn refresh(&mut self, refresh: &Refresh) {
+        // DT-40.
+        if refresh.restart {
+            self.restart();
+        } else {
+            self.damage.refresh(self.shadow.bounds().intersection(refresh.rect));
+            // The client's pixels are not what was sent: they are of no use to copies.
+            self.flights.doubt_all();
+            self.damage.drop_copies();
+        }
+    }
+
+    /// A copy could not be carried out.
+    pub fn unable(&mut self, item: u64) {
+        // DT-35.
+        match self.flights.unable(item) {
+            Some(cells) => self.damage.missing(&cells),
+            None if item < self.next => self.refresh_all(),
+            None => {}
+        }
+    }
+
+    /// All over again: a new epoch and the whole screen, for a new stream.
+    pub fn restart(&mut self) {
+        self.ready.clear();
+        self.spare = None;
+        self.segment.clear();
+        self.flights.forget();
+        self.size_due = true;
+        self.refresh_all();
+    }
+
+    /// When to poll again even if nothing happens.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let lossless = self.lossy.deadline().filter(|_| self.damage.is_nothing());
+        let waiting = [self.marks.deadline(self.epoch, self.next), lossless, self.damage.deadline()];
+        waiting.into_iter().flatten().min()
+    }
+
+    fn refresh_all(&mut self) {
+        self.damage.drop_copies();
+        self.damage.refresh(self.shadow.bounds());
+        self.flights.doubt_all();
+    }
+
+    fn resize(&mut self, width: u16, height: u16) -> Result<(), Misfit> {
+        if (width, height) == (self.shadow.width(), self.shadow.height()) && self.epoch > 0 {
+            return Ok(());
+        }
+        self.damage.drop_copies();
+        if let Some(spare) = self.spare.take() {
+            self.damage.refresh(spare.writes);
+        }
+        self.shadow.resize(width, height)?;
+        self.damage.clip(self.shadow.bounds());
+        // The client will not see the size in between, so it cannot lose what that has cut off.
+        if self.size_due {
+            self.damage.refresh(self.shadow.bounds());
+        }
+        self.size_due = true;
+        self.lossy.resize(width, height);
+        self.flights.resize(width, height);
+        self.sizes.resize(width, height);
+        Ok(())
+    }
+
+    fn copy(&mut self, now: Time, to: Rect, x: u16, y: u16) -> Result<(), Misfit> {
+        self.shadow.copy(to, x, y)?;
+        if self.damage.copy(now, Copy { to, x, y }) {
+            self.lossy.copied(now, to, x, y);
+        }
+        Ok(())
+    }
+
+    fn is_at_rest(&self) -> bool {
+        let quiet = self.ready.is_empty() && self.spare.is_none() && !self.size_due && self.epoch > 0;
+        let landed = self.config.order != Order::Latest || self.flights.is_empty();
+        quiet && landed && self.damage.is_nothing() && self.lossy.is_nothing()
+    }
+
+    /// Builds the next message, if there is anything to send.
+    fn build(&mut self, now: Time) {
+        if self.size_due {
+            return self.build_size();
+        }
+        let mut bundle = Bundle::new(self.config.budget, self.epoch, self.next, self.shadow.bounds());
+        // Encoded before any copy that waits: it goes first, or the copy would read what was not there yet.
+        if let Some(spare) = self.spare.take() {
+            self.push(&mut bundle, &spare);
+        }
+        if self.add_copies(now, &mut bundle) && self.add_pixels(now, &mut bundle) {
+            self.add_lossless(now, &mut bundle);
+        }
+        self.close(bundle);
+    }
+
+    /// DT-17, DT-18: alone, between two fences.
+    fn build_size(&mut self) {
+        self.size_due = false;
+        self.epoch += 1;
+        self.fence();
+        let (width, height) = (self.shadow.width(), self.shadow.height());
+        let payload = bundle::size(self.epoch, self.next, width, height);
+        self.stats.message(payload.len());
+        self.stats.item(Kind::Size, payload.len(), 0);
+        self.flights.size(self.next);
+        self.ready.push_back(Outgoing::Message { id: self.next, payload, keep: true });
+        self.next += 1;
+        self.ready.push_back(Outgoing::Fence);
+        self.segment.clear();
+    }
+
+    /// Copies that wait. False when there is no more room.
+    fn add_copies(&mut self, now: Time, bundle: &mut Bundle) -> bool {
+        let latest = self.config.order == Order::Latest;
+        while let Some(copy) = self.damage.next_copy(now) {
+            let from = copy.from();
+            if latest && self.flights.is_doubtful(from, copy.to) {
+                // The client could not carry it out, nor those that build on it.
+                self.damage.drop_copies();
+                break;
+            }
+            let versions = latest.then(|| self.flights.sum(from, copy.to));
+            let item = bundle::copy(copy, versions);
+            if !self.admits(bundle, &item) {
+                return false;
+            }
+            self.push(bundle, &item);
+            self.damage.copy_sent();
+        }
+        true
+    }
+
+    /// Pixels of this update. False when there is no more room, or more to come.
+    fn add_pixels(&mut self, now: Time, bundle: &mut Bundle) -> bool {
+        let fenced = self.config.order == Order::Fenced;
+        while let Some(rect) = self.damage.next_rect(now, |rect| fenced && self.segment.conflicts(rect, None))
+        {
+            if !self.add_piece(now, bundle, rect, Loss::Allowed) {
+                return false;
+            }
+        }
+        // DT-28: the end of an update.
+        bundle.ends_update = self.damage.turn_ended();
+        !bundle.ends_update
+    }
+
+    /// DT-26: lossy areas at rest, when nothing else is to be sent.
+    fn add_lossless(&mut self, now: Time, bundle: &mut Bundle) {
+        if !self.damage.is_nothing() {
+            return;
+        }
+        while let Some(rect) = self.lossy.next_rect(now) {
+            if !self.add_piece(now, bundle, rect, Loss::None) {
+                return;
+            }
+        }
+    }
+
+    /// Adds a part of `rect` at its upper left. False when there is no more room.
+    fn add_piece(&mut self, now: Time, bundle: &mut Bundle, rect: Rect, loss: Loss) -> bool {
+        let room = bundle.room();
+        if room < LEAST_ROOM {
+            return false;
+        }
+        let latest = self.config.order == Order::Latest;
+        let bounds = self.shadow.bounds();
+        let rect = if latest { whole_cells(rect, bounds) } else { rect };
+        let mut piece = self.sizes.cut(rect, room, loss);
+        // Slivers that fill a message up would leave slivers to send, each with a header of its own.
+        if piece != rect && room * 2 < self.config.budget {
+            return false;
+        }
+        let item = loop {
+            let mut bytes = Vec::with_capacity(self.config.budget);
+            let kind = self.encoder.encode(&self.shadow, piece, loss, &mut bytes);
+            let kind = kind.expect("what is dirty lies inside the screen");
+            self.sizes.learn(piece, bytes.len(), loss);
+            if bytes.len() <= bundle.most() {
+                break Item { kind, bytes, writes: piece, reads: None };
+            }
+            self.stats.retries += 1;
+            piece = cut::half(piece);
+        };
+        self.damage.encoded(piece);
+        self.lossy.encoded(now, piece, item.kind);
+        if self.admits(bundle, &item) {
+            self.push(bundle, &item);
+            return true;
+        }
+        self.spare = Some(item);
+        false
+    }
+
+    /// DT-28: a message that need not wait for a fence is not made to by another item.
+    fn admits(&self, bundle: &Bundle, item: &Item) -> bool {
+        let fenced = self.config.order == Order::Fenced;
+        let harmless = !fenced
+            || bundle.is_empty()
+            || bundle.conflicts
+            || !self.segment.conflicts(item.writes, item.reads);
+        harmless && bundle.admits(item)
+    }
+
+    fn push(&mut self, bundle: &mut Bundle, item: &Item) {
+        let number = bundle.next();
+        self.stats.item(item.kind, item.bytes.len(), item.writes.area());
+        if self.config.order == Order::Latest {
+            self.flights.sent(number, item.writes, item.reads);
+        }
+        bundle.conflicts |= self.segment.conflicts(item.writes, item.reads);
+        bundle.push(item);
+    }
+
+    /// The message is as full as it gets: with the fences it needs it is ready.
+    fn close(&mut self, bundle: Bundle) {
+        let (order, ends_update) = (self.config.order, bundle.ends_update);
+        if !bundle.is_empty() {
+            if order == Order::Fenced && bundle.conflicts {
+                self.fence();
+            }
+            let id = self.next;
+            self.next = bundle.next();
+            // In the order latest it only matters that there is something to fence off.
+            if order != Order::Latest || self.segment.is_nothing() {
+                self.segment.add_all(&bundle.touched);
+            }
+            let payload = bundle.finish();
+            self.stats.message(payload.len());
+            self.flights.closed(id, self.next, order == Order::Latest);
+            self.ready.push_back(Outgoing::Message { id, payload, keep: order != Order::Latest });
+        }
+        match order {
+            // DT-27.
+            Order::Ordered => self.fence(),
+            Order::Fenced if ends_update => self.fence(),
+            Order::Fenced | Order::Latest => {}
+        }
+    }
+
+    /// A fence, unless nothing was sent since the last.
+    fn fence(&mut self) {
+        if !self.segment.is_nothing() {
+            self.ready.push_back(Outgoing::Fence);
+            self.stats.fences += 1;
+            self.segment.clear();
+        }
+    }
+}
+
+/// With less room than this a message is sent as it is.
+const LEAST_ROOM: usize = 64;

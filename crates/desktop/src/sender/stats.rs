@@ -1,0 +1,47 @@
+//! What was sent, by kind.
+
+use crate::codec::Kind;
+
+/// Counts since the beginning.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SenderStats {
+    /// Screen messages.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Fences.
+    pub fences: u64,
+    /// Pieces that were encoded, did not fit a message, and were halved.
+    pub retries: u64,
+    kinds: [Count; Kind::ALL.len()],
+}
+
+/// Items of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// How many.
+    pub items: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The pixels they write.
+    pub pixels: u64,
+}
+
+impl SenderStats {
+    /// Items of one kind.
+    pub fn of(&self, kind: Kind) -> Count {
+        self.kinds[kind as usize]
+    }
+
+    pub(super) fn message(&mut self, bytes: usize) {
+        self.messages += 1;
+        self.bytes += bytes as u64;
+    }
+
+    pub(super) fn item(&mut self, kind: Kind, bytes: usize, pixels: usize) {
+        let count = &mut self.kinds[kind as usize];
+        count.items += 1;
+        count.bytes += bytes as u64;
+        count.pixels += pixels as u64;
+    }
+}

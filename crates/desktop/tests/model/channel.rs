@@ -1,0 +1,225 @@
+//! The streams between two gateways: lost and reordered as far as the rules of delivery allow.
+
+use bytes::Bytes;
+use quickset_base::{Duration, Rng, Time};
+use quickset_desktop::message::{FromClient, FromServer, Mark, Order};
+use quickset_desktop::receiver::{Receiver, ReceiverConfig};
+use quickset_desktop::sender::{Outgoing, Sender, SenderConfig};
+
+use crate::scene::Event;
+
+/// One screen stream.
+pub(crate) struct Channel {
+    rng: Rng,
+    loss: f64,
+    /// On their way, in the sender's order.
+    under_way: Vec<Flight>,
+    segment: u64,
+    /// The next message sent is never delivered, and its fate never told.
+    pub(crate) withhold: bool,
+    /// The first is replaced by the second, wherever it stands in a message.
+    pub(crate) corrupt: Option<(Vec<u8>, Vec<u8>)>,
+    /// Of all messages.
+    pub(crate) digest: u64,
+}
+
+struct Flight {
+    id: u64,
+    payload: Bytes,
+    keep: bool,
+    segment: u64,
+    withheld: bool,
+}
+
+impl Channel {
+    pub(crate) fn new(rng: Rng, loss: f64) -> Self {
+        Self { rng, loss, under_way: Vec::new(), segment: 0, withhold: false, corrupt: None, digest: 0 }
+    }
+
+    fn push(&mut self, outgoing: Outgoing) {
+        match outgoing {
+            Outgoing::Fence => self.segment += 1,
+            Outgoing::Message { id, payload, keep } => {
+                self.digest = payload
+                    .iter()
+                    .fold(self.digest ^ id, |sum, &b| (sum ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+                let withheld = std::mem::take(&mut self.withhold);
+                self.under_way.push(Flight { id, payload, keep, segment: self.segment, withheld });
+            }
+        }
+    }
+
+    /// Any message of the oldest segment may be next.
+    fn next(&mut self) -> Option<Flight> {
+        let first = self.under_way.first()?.segment;
+        let candidates: Vec<usize> = (0..self.under_way.len())
+            .filter(|&i| self.under_way[i].segment == first && !self.under_way[i].withheld)
+            .collect();
+        // Mostly as sent, at times anything.
+        let most = if self.rng.chance(0.5) { candidates.len().min(2) } else { candidates.len() };
+        let at = candidates.get(self.rng.below(most as u64) as usize)?;
+        Some(self.under_way.remove(*at))
+    }
+}
+
+/// Two gateways and a channel.
+pub(crate) struct Pair {
+    pub(crate) sender: Sender,
+    pub(crate) receiver: Receiver,
+    pub(crate) channel: Channel,
+    pub(crate) restarts: usize,
+    order: Order,
+    budget: usize,
+    now: Time,
+    marks: Vec<Mark>,
+    rest: bool,
+}
+
+impl Pair {
+    pub(crate) fn new(config: SenderConfig, channel: Channel) -> Self {
+        let order = config.order;
+        Self {
+            sender: Sender::new(config),
+            receiver: Receiver::new(ReceiverConfig { order, ..ReceiverConfig::default() }),
+            channel,
+            restarts: 0,
+            order,
+            budget: config.budget,
+            now: Time::from_millis(1),
+            marks: Vec::new(),
+            rest: false,
+        }
+    }
+
+    pub(crate) fn draw(&mut self, event: &Event) {
+        event.with(|event| self.sender.rfb(self.now, event)).unwrap();
+        self.rest = false;
+    }
+
+    pub(crate) fn draw_all(&mut self, events: &[Event]) {
+        for event in events {
+            self.draw(event);
+        }
+    }
+
+    /// The server sends up to `n` messages.
+    pub(crate) fn send(&mut self, n: usize) {
+        let mut sent = 0;
+        while sent < n {
+            // Less room than a message may take: nothing is encoded for it.
+            let room = if self.channel.rng.chance(0.1) { 900 } else { usize::MAX };
+            let Some(outgoing) = self.sender.poll(self.now, room) else { break };
+            if let Outgoing::Message { payload, keep, .. } = &outgoing {
+                assert!(payload.len() <= self.budget.min(room), "a message of {}", payload.len());
+                assert!(*keep || self.order == Order::Latest);
+                sent += 1;
+            }
+            self.channel.push(outgoing);
+            self.rest = false;
+        }
+        while let Some(id) = self.sender.superseded() {
+            assert_eq!(self.order, Order::Latest);
+            // Most are given up, if they are still here.
+            let at = self.channel.under_way.iter().position(|flight| flight.id == id);
+            if let Some(at) = at.filter(|_| self.channel.rng.chance(0.8)) {
+                self.channel.under_way.remove(at);
+                self.sender.outcome(id, false);
+            }
+        }
+        while let Some(FromServer::Mark(mark)) = self.sender.control(self.now) {
+            self.rest = mark.sum.is_some();
+            self.marks.push(mark);
+        }
+    }
+
+    /// Up to `n` messages arrive or are lost.
+    pub(crate) fn carry(&mut self, n: usize) {
+        for _ in 0..n {
+            let Some(flight) = self.channel.next() else { break };
+            let lost = self.channel.rng.chance(self.channel.loss);
+            if lost && flight.keep {
+                // It is sent again, and others come first.
+                self.channel.under_way.push(flight);
+                self.channel.under_way.sort_by_key(|flight| flight.segment);
+                continue;
+            }
+            // What is given up may have arrived all the same: "not known to have arrived".
+            let deceived = lost && self.channel.rng.chance(0.2);
+            if !lost || deceived {
+                self.receive(&flight.payload);
+            }
+            self.sender.outcome(flight.id, !lost);
+            self.answer();
+        }
+        if self.channel.rng.chance(0.7) {
+            for mark in std::mem::take(&mut self.marks) {
+                self.receiver.mark(self.now, mark);
+            }
+        }
+        self.answer();
+    }
+
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.now += time;
+    }
+
+    /// Runs until both ends say that nothing is left to do.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..20_000 {
+            self.send(20);
+            self.carry(20);
+            self.pass(Duration::from_millis(20));
+            let idle = self.channel.under_way.is_empty() && self.marks.is_empty();
+            if idle && self.rest && self.receiver.next_deadline().is_none() {
+                return;
+            }
+        }
+        panic!("no rest: {:?}, {:?}", self.sender.stats(), self.receiver);
+    }
+
+    /// Runs for some time, whatever comes of it.
+    pub(crate) fn settle_wrongly(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.send(20);
+            self.carry(20);
+            self.pass(Duration::from_millis(20));
+        }
+    }
+
+    /// A new connection: the server's gateway starts afresh, the client's keeps its screen.
+    pub(crate) fn reconnect(&mut self, config: SenderConfig, whole: &[Event]) {
+        self.sender = Sender::new(config);
+        self.channel.under_way.clear();
+        self.marks.clear();
+        self.receiver.reconnected(config.order);
+        self.draw_all(whole);
+    }
+
+    fn receive(&mut self, payload: &[u8]) {
+        let mut payload = payload.to_vec();
+        if let Some((from, to)) = &self.channel.corrupt {
+            if let Some(at) = payload.windows(from.len()).position(|window| window == from) {
+                payload[at..at + to.len()].copy_from_slice(to);
+            }
+        }
+        self.receiver.receive(&payload).unwrap();
+    }
+
+    fn answer(&mut self) {
+        while let Some(message) = self.receiver.control(self.now) {
+            match message {
+                FromClient::Unable { item } => self.sender.unable(item),
+                FromClient::Refresh(refresh) => {
+                    if refresh.restart {
+                        self.restarts += 1;
+                        self.channel.under_way.clear();
+                    }
+                    self.sender.refresh(&refresh);
+                }
+                other => panic!("{other:?}"),
+            }
+            self.rest = false;
+        }
+    }
+}
