@@ -1,10 +1,52 @@
 //! VNC across a lossy path: RFB to fenced streams and back.
+//!
+//! Two gateways stand between an unmodified VNC server and unmodified viewers. [`serve::Serve`] is a viewer of the
+//! VNC server and sends what changes as small messages that each fit one packet and wait for no more than they
+//! depend on; [`view::View`] is a VNC server to the viewers at the other end. Between them is QUIC with fenced
+//! streams: `spec/desktop.md`. [`sender::Sender`] and [`receiver::Receiver`] are the two halves without sockets,
+//! [`trust`] is who may look.
+//!
+//! ```no_run
+//! use quickset_desktop::message::{Order, Permissions};
+//! use quickset_desktop::serve::{Serve, ServeConfig};
+//! use quickset_desktop::trust::{Folder, Gate};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let folder = Folder::standard()?;
+//! let identity = folder.server_identity()?;
+//! let (gate, token) = Gate::for_server(identity.fingerprint(), folder.authorized()?, None)?;
+//! let serve = Serve::start(ServeConfig {
+//!     vnc: "127.0.0.1:5900".into(),
+//!     vnc_password: None,
+//!     listen: "[::]:4433".parse()?,
+//!     identity,
+//!     gate,
+//!     order: Order::Fenced,
+//!     permissions: Permissions::ALL,
+//!     link: Default::default(),
+//! })?;
+//! println!("listening on {} {}", serve.local_addr(), serve.fingerprint());
+//! if let Some(token) = token {
+//!     println!("for the first client: --token {}", token.reveal());
+//! }
+//! serve.run().await?;
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 
+mod backoff;
 mod codec;
+mod held;
+mod link;
 pub mod message;
 mod order;
 pub mod receiver;
 pub mod sender;
+pub mod serve;
 pub mod trust;
+pub mod view;
+
+pub use codec::Kind;
+pub use link::{LinkConfig, LinkError};

@@ -1,0 +1,148 @@
+//! What both gateways do with a QUIC connection: settings, records to messages and back, proofs.
+
+use std::time::Duration;
+
+use quickset::{
+    Algorithm, Closed, Connection, MessageReceiver, MessageSender, ReceiveError, SendError, TransportConfig,
+};
+
+use crate::message::{Fault, Inbox, Message};
+use crate::trust::{Exported, LABEL};
+
+/// How a connection between gateways behaves.
+#[derive(Clone, Debug)]
+pub struct LinkConfig {
+    /// The congestion controller; BBR unless told.
+    pub congestion: Algorithm,
+    /// The largest UDP payload sent, in bytes, 1200 to 65,507. Larger than the path's MTU loses packets.
+    pub mtu: u16,
+    /// Appends the secrets of connections to the file that SSLKEYLOGFILE names.
+    pub key_log: bool,
+}
+
+impl Default for LinkConfig {
+    fn default() -> Self {
+        Self { congestion: Algorithm::Bbr, mtu: 1200, key_log: false }
+    }
+}
+
+impl LinkConfig {
+    /// The settings of the connection.
+    pub(crate) fn transport(&self) -> TransportConfig {
+        TransportConfig {
+            congestion: self.congestion,
+            mtu: self.mtu,
+            // Control and input, with room for a mistake; each is held by whoever has not shown a credential yet.
+            max_bidi_streams: 2,
+            max_uni_streams: 4,
+            idle_timeout: Some(Duration::from_secs(10)),
+            keep_alive: Some(Duration::from_secs(3)),
+            ..TransportConfig::default()
+        }
+    }
+}
+
+/// Why a connection between gateways is over.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum LinkError {
+    /// The connection itself.
+    #[error(transparent)]
+    Closed(Closed),
+    /// The peer does not speak as it should.
+    #[error("the other gateway does not speak as it should: {0}")]
+    Fault(#[from] Fault),
+    /// A stream that should stay open has ended.
+    #[error("the other gateway has ended a stream that should stay open")]
+    Ended,
+    /// The peer was silent for too long.
+    #[error("the other gateway says nothing")]
+    Silent,
+}
+
+/// Messages of one kind, to the peer, in order.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    stream: MessageSender,
+}
+
+/// Messages of one kind, from the peer.
+#[derive(Debug)]
+pub(crate) struct Incoming<M> {
+    stream: MessageReceiver,
+    inbox: Inbox<M>,
+}
+
+impl Outbox {
+    /// A stream of messages that stay in order.
+    pub(crate) fn new(mut stream: MessageSender, urgency: u8) -> Self {
+        stream.set_ordered(true);
+        stream.set_urgency(urgency);
+        Self { stream }
+    }
+
+    /// Sends a message; waits while the peer does not read.
+    pub(crate) async fn send(&mut self, message: &impl Message) -> Result<(), LinkError> {
+        for record in message.records() {
+            self.stream.send(record).await?;
+        }
+        Ok(())
+    }
+}
+
+impl<M: Message> Incoming<M> {
+    pub(crate) fn new(stream: MessageReceiver) -> Self {
+        Self { stream, inbox: Inbox::new() }
+    }
+
+    /// The next message of a kind that is known. Dropping the future loses nothing.
+    pub(crate) async fn next(&mut self) -> Result<M, LinkError> {
+        loop {
+            let record = self.stream.next().await.ok_or(LinkError::Ended)??;
+            if let Some(message) = self.inbox.receive(&record.payload)? {
+                return Ok(message);
+            }
+        }
+    }
+}
+
+impl LinkError {
+    /// Ends the connection, with the code for what was wrong.
+    pub(crate) fn close(&self, connection: &Connection) {
+        match self {
+            Self::Fault(fault) => connection.close(fault.code(), fault.to_string().as_bytes()),
+            Self::Ended => connection.close(crate::message::code::PROTOCOL, b"a stream has ended"),
+            Self::Silent => connection.close(crate::message::code::PROTOCOL, b"no message came in time"),
+            Self::Closed(_) => {}
+        }
+    }
+}
+
+/// Key material that only the two ends of this connection have.
+pub(crate) fn exported(connection: &Connection) -> Option<Exported> {
+    let mut out = [0; 32];
+    connection.export_keying_material(LABEL, b"", &mut out).then_some(out)
+}
+
+impl From<SendError> for LinkError {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::Closed(closed) => Self::Closed(closed),
+            SendError::TooLong { .. } | SendError::Stopped(_) | SendError::Ended => Self::Ended,
+        }
+    }
+}
+
+impl From<ReceiveError> for LinkError {
+    fn from(error: ReceiveError) -> Self {
+        match error {
+            ReceiveError::Closed(closed) => Self::Closed(closed),
+            ReceiveError::Malformed(what) => Self::Fault(Fault::Parts(what)),
+            ReceiveError::Reset(_) => Self::Ended,
+        }
+    }
+}
+
+/// Urgencies of the channels; `spec/desktop.md` §3.
+pub(crate) const INPUT: u8 = 0;
+pub(crate) const CONTROL: u8 = 1;
+pub(crate) const SCREEN: u8 = 3;

@@ -1,0 +1,104 @@
+use std::time::{Duration, Instant};
+
+use quickset::{Connection, Peer as _};
+use tokio::time::timeout;
+
+use crate::link::{CONTROL, Incoming, LinkError, Outbox, exported};
+use crate::message::{FromClient, FromServer, Hello, Order, Permissions, Welcome, code};
+use crate::trust::{Credentials, Denial, Gate, Proof};
+
+/// A client that may look.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    pub(crate) control: Incoming<FromClient>,
+    pub(crate) control_out: Outbox,
+}
+
+/// Why a client does not look.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Turned {
+    #[error(transparent)]
+    Denied(#[from] Denial),
+    #[error("it has shown no key")]
+    NoKey,
+    #[error(transparent)]
+    Link(#[from] LinkError),
+}
+
+/// What a client is told when it comes in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) order: Order,
+    pub(crate) permissions: Permissions,
+}
+
+/// Hears the client's credential and lets it in, or closes the connection.
+pub(crate) async fn admit(
+    connection: &Connection,
+    gate: &Gate,
+    terms: Terms,
+    name: &str,
+) -> Result<Admitted, Turned> {
+    let result = hear(connection, gate, terms, name).await;
+    match &result {
+        // Its own words for each reason: they tell whoever knows the right password no more than the code does, and
+        // save the others an evening.
+        Err(Turned::Denied(denial)) => connection.close(code::DENIED, words(denial).as_bytes()),
+        Err(Turned::NoKey) => connection.close(code::DENIED, b"show a key (a client certificate)"),
+        Err(Turned::Link(error)) => error.close(connection),
+        Ok(_) => {}
+    }
+    result
+}
+
+async fn hear(connection: &Connection, gate: &Gate, terms: Terms, name: &str) -> Result<Admitted, Turned> {
+    let greeting = async {
+        // DT-1: the first bidirectional stream is control, and HELLO its first message.
+        let (out, incoming) = connection.accept_messages_bi().await.map_err(LinkError::Closed)?;
+        let mut control = Incoming::new(incoming);
+        let FromClient::Hello(hello) = control.next().await? else { return Err(LinkError::Ended) };
+        Ok((Outbox::new(out, CONTROL), control, hello))
+    };
+    let greeting = timeout(PATIENCE, greeting).await.unwrap_or(Err(LinkError::Silent));
+    let (mut control_out, control, hello): (_, _, Hello) = greeting?;
+    let key = connection.fingerprint().ok_or(Turned::NoKey)?;
+    let client = Credentials {
+        address: connection.remote_address().ip(),
+        key,
+        proof: hello.proof.map(Proof::from_bytes),
+        exported: exported(connection).ok_or(Turned::NoKey)?,
+    };
+    let entry = gate.judge(Instant::now(), &client).inspect_err(|denial| {
+        tracing::warn!(from = %client.address, %key, %denial, "turned away");
+    })?;
+    // DT-2.
+    let welcome = Welcome {
+        features: 0,
+        proof: entry.proof.map(Proof::to_bytes),
+        order: terms.order,
+        permissions: terms.permissions,
+        name: name.to_owned(),
+    };
+    control_out.send(&FromServer::Welcome(welcome)).await?;
+    tracing::info!(from = %client.address, %key, by = ?entry.by, "came in");
+    Ok(Admitted { control, control_out })
+}
+
+/// For the client's user.
+fn words(denial: &Denial) -> String {
+    match denial {
+        Denial::UnknownKey => {
+            "the server does not know this key: give --token or --password-file, or have the key authorised"
+                .into()
+        }
+        Denial::WrongSecret => "the password or token is wrong, or the token was used before".into(),
+        Denial::Wait(wait) => {
+            format!("too many wrong passwords or tokens; try again in {} s", wait.as_secs().max(1))
+        }
+        // The server's files are not the client's business.
+        Denial::File(_) => "the server cannot judge credentials now; its log says why".into(),
+    }
+}
+
+/// How long a client may take to show its credential.
+const PATIENCE: Duration = Duration::from_secs(10);

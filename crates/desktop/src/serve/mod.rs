@@ -1,0 +1,202 @@
+//! The server's gateway: a viewer of the VNC server, a server to viewers' gateways.
+//!
+//! *In:* the VNC server's updates; clients' input. *Out:* screen messages for each client as its connection has
+//! room; commands for the VNC server. Parts: [`vnc`] keeps up the connection to the VNC server, [`stage`] holds
+//! what it shows and what each client has not been told, [`door`] lets clients in, [`session`] serves one.
+//!
+//! Invariants: nothing is queued but what the transport is about to send; what clients may not do is dropped here,
+//! whatever they claim; when the VNC server goes away its last picture stays, and it is tried again.
+
+mod door;
+mod session;
+mod stage;
+mod vnc;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quickset::{ClientAuth, Endpoint, Fingerprint, Identity, ServerConfig, SocketConfig};
+use quickset_rfb::Password as VncPassword;
+use tokio::sync::{Semaphore, mpsc};
+
+pub use session::{ServeStats, Totals};
+pub use vnc::VncError;
+
+use crate::link::LinkConfig;
+use crate::message::{ALPN, Order, Permissions, code};
+use crate::trust::Gate;
+use door::Terms;
+use session::Session;
+use stage::Stage;
+use vnc::Vnc;
+
+/// What a server's gateway is to do.
+#[derive(Debug)]
+pub struct ServeConfig {
+    /// The VNC server, HOST:PORT: the only one that can be reached through this gateway.
+    pub vnc: String,
+    /// For VncAuth.
+    pub vnc_password: Option<VncPassword>,
+    /// Where clients connect.
+    pub listen: SocketAddr,
+    /// Who we are.
+    pub identity: Identity,
+    /// Who may come in.
+    pub gate: Gate,
+    /// How much reordering the screen is to bear.
+    pub order: Order,
+    /// What clients may do.
+    pub permissions: Permissions,
+    /// The connections.
+    pub link: LinkConfig,
+}
+
+/// A server's gateway that takes clients.
+#[derive(Debug)]
+pub struct Serve {
+    endpoint: Endpoint,
+    fingerprint: Fingerprint,
+    gate: Arc<Gate>,
+    terms: Terms,
+    stage: Stage,
+    vnc: Vnc,
+    commands: mpsc::Sender<vnc::Command>,
+    stats: ServeStats,
+}
+
+/// Why a server's gateway has ended, or did not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Clients cannot connect.
+    #[error("cannot listen on {address}: {error}; choose another address or port with --listen")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        error: io::Error,
+    },
+    /// There will be no picture.
+    #[error(transparent)]
+    Vnc(#[from] VncError),
+    /// The socket is gone.
+    #[error("the endpoint was closed")]
+    Closed,
+}
+
+impl Serve {
+    /// Begins to listen for clients.
+    ///
+    /// # Errors
+    /// When the socket cannot be bound.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with timers and I/O.
+    pub fn start(config: ServeConfig) -> Result<Self, ServeError> {
+        let fingerprint = config.identity.fingerprint();
+        // Every client has a key, so that a token can be exchanged for it. Which keys are welcome the gate says.
+        let server = ServerConfig::new(config.identity, &[ALPN])
+            .expect("the protocol has a name")
+            .with_client_auth(ClientAuth::Mandatory)
+            .with_max_connections(MOST_CONNECTIONS)
+            .with_transport(config.link.transport());
+        let server = if config.link.key_log { server.with_key_log() } else { server };
+        let listen = |error| ServeError::Listen { address: config.listen, error };
+        let endpoint =
+            Endpoint::bind(config.listen, &SocketConfig::default(), Some(&server)).map_err(listen)?;
+        let stage = Stage::new(quickset_rfb::Limits::default().framebuffer_bytes);
+        let (commands, incoming) = mpsc::channel(COMMANDS);
+        let vnc = Vnc::new(config.vnc, config.vnc_password, incoming, stage.clone());
+        let terms = Terms { order: config.order, permissions: config.permissions };
+        let gate = Arc::new(config.gate);
+        Ok(Self { endpoint, fingerprint, gate, terms, stage, vnc, commands, stats: ServeStats::default() })
+    }
+
+    /// Where clients connect.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.endpoint.local_addr()
+    }
+
+    /// What clients may pin.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+
+    /// What is counted, now and later.
+    pub fn stats(&self) -> ServeStats {
+        self.stats.clone()
+    }
+
+    /// Serves clients until that makes no sense any more.
+    ///
+    /// # Errors
+    /// Why.
+    pub async fn run(self) -> Result<std::convert::Infallible, ServeError> {
+        let Self { endpoint, gate, terms, stage, vnc, commands, stats, .. } = self;
+        let ends = endpoint.clone();
+        let error = tokio::select! {
+            error = vnc.run() => ServeError::from(error),
+            error = take_clients(endpoint, gate, Shared { terms, stage, commands, stats }) => error,
+        };
+        ends.close(code::GONE, error.to_string().as_bytes());
+        // The clients hear of it, or have had the time to.
+        let _ = tokio::time::timeout(Duration::from_secs(1), ends.wait_idle()).await;
+        Err(error)
+    }
+}
+
+/// What all sessions have in common.
+#[derive(Clone, Debug)]
+struct Shared {
+    terms: Terms,
+    stage: Stage,
+    commands: mpsc::Sender<vnc::Command>,
+    stats: ServeStats,
+}
+
+/// Serves each client in a task of its own; when this is dropped, they end.
+async fn take_clients(endpoint: Endpoint, gate: Arc<Gate>, shared: Shared) -> ServeError {
+    let mut sessions = tokio::task::JoinSet::new();
+    let (strangers, places) = (Arc::new(Semaphore::new(STRANGERS)), Arc::new(Semaphore::new(MOST_CLIENTS)));
+    loop {
+        let connection = tokio::select! {
+            accepted = endpoint.accept() => match accepted {
+                Some(connection) => connection,
+                None => return ServeError::Closed,
+            },
+            Some(_) = sessions.join_next() => continue,
+        };
+        let Ok(stranger) = strangers.clone().try_acquire_owned() else {
+            connection.close(code::BUSY, b"too many clients are at the door");
+            continue;
+        };
+        let (gate, shared, places) = (gate.clone(), shared.clone(), places.clone());
+        sessions.spawn(async move {
+            let name = shared.stage.title();
+            let admitted = door::admit(&connection, &gate, shared.terms, &name).await;
+            drop(stranger);
+            let Ok(admitted) = admitted else {
+                // The words are on their way while a handle is there.
+                let _ = tokio::time::timeout(Duration::from_secs(1), connection.closed()).await;
+                return;
+            };
+            let Ok(_place) = places.try_acquire() else {
+                connection.close(code::BUSY, b"no more viewers");
+                return;
+            };
+            let error = Session::new(connection.clone(), admitted, &shared).run().await;
+            error.close(&connection);
+            tracing::info!(from = %connection.remote_address(), %error, "a client is gone");
+        });
+    }
+}
+
+/// Connections at a time, those still in their handshake included.
+const MOST_CONNECTIONS: usize = 64;
+/// Clients that have shown no credential yet.
+const STRANGERS: usize = 16;
+/// Clients that look.
+const MOST_CLIENTS: usize = 16;
+/// Commands under way to the VNC server, of all clients.
+const COMMANDS: usize = 64;

@@ -1,0 +1,441 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use quickset::{Connection, Deadline, MessageSender, Outcome, SendError, Stats, Ticket, TrySendError};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::Shared;
+use super::door::Admitted;
+use super::stage::Seat;
+use super::vnc::Command;
+use crate::held::Held;
+use crate::link::{Incoming, LinkError, Outbox, SCREEN};
+use crate::message::{Clipboard, FromClient, FromServer, Input, Permissions, code};
+use crate::sender::{Outgoing, SenderConfig, SenderStats};
+
+/// A client that looks.
+#[derive(Debug)]
+pub(super) struct Session {
+    connection: Connection,
+    control: Incoming<FromClient>,
+    control_out: Outbox,
+    seat: Seat,
+    permissions: Permissions,
+    commands: mpsc::Sender<Command>,
+    stats: ServeStats,
+    /// A new screen stream is wanted.
+    restart: Arc<tokio::sync::Notify>,
+}
+
+impl Session {
+    pub(super) fn new(connection: Connection, admitted: Admitted, shared: &Shared) -> Self {
+        let config = SenderConfig { order: shared.terms.order, ..SenderConfig::default() };
+        Self {
+            seat: shared.stage.sit(config),
+            connection,
+            control: admitted.control,
+            control_out: admitted.control_out,
+            permissions: shared.terms.permissions,
+            commands: shared.commands.clone(),
+            stats: shared.stats.clone(),
+            restart: Arc::default(),
+        }
+    }
+
+    /// Serves the client until something ends.
+    pub(super) async fn run(self) -> LinkError {
+        let Self { connection, mut control, mut control_out, seat, permissions, commands, stats, restart } =
+            self;
+        let entry = stats.enter();
+        let (replies, to_reply) = mpsc::channel(REPLIES);
+        let listen = listen(
+            &mut control,
+            &seat,
+            permissions,
+            Answers { commands: &commands, replies, restart: &restart },
+        );
+        let error = tokio::select! {
+            error = tell(&mut control_out, &seat, permissions, to_reply) => error,
+            error = take_input(&connection, &seat, permissions, &commands) => error,
+            error = listen => error,
+            error = show(&connection, &seat, &restart) => error,
+            never = entry.keep(&connection, &seat) => match never {},
+        };
+        entry.note(&connection, &seat);
+        error
+    }
+}
+
+/// Where a client's control messages lead to.
+struct Answers<'a> {
+    commands: &'a mpsc::Sender<Command>,
+    replies: mpsc::Sender<FromServer>,
+    restart: &'a tokio::sync::Notify,
+}
+
+/// Control messages of the client.
+async fn listen(
+    control: &mut Incoming<FromClient>,
+    seat: &Seat,
+    permissions: Permissions,
+    to: Answers<'_>,
+) -> LinkError {
+    loop {
+        let message = match control.next().await {
+            Ok(message) => message,
+            Err(error) => return error,
+        };
+        match message {
+            FromClient::Refresh(refresh) if refresh.restart => {
+                tracing::info!("the client asks for a new screen stream");
+                to.restart.notify_one();
+            }
+            FromClient::Refresh(refresh) => {
+                seat.sender().refresh(&refresh);
+                seat.drawn.notify_one();
+            }
+            FromClient::Unable { item } => {
+                seat.sender().unable(item);
+                seat.drawn.notify_one();
+            }
+            FromClient::Wish { width, height, screens } => {
+                // DT-8.
+                if permissions.wish {
+                    seat.wished();
+                    if to.commands.send(Command::Wish { width, height, screens }).await.is_err() {
+                        return LinkError::Ended;
+                    }
+                }
+            }
+            FromClient::Ping(n) => {
+                // DT-13. Whoever asks faster than it listens waits.
+                if to.replies.send(FromServer::Pong(n)).await.is_err() {
+                    return LinkError::Ended;
+                }
+            }
+            FromClient::Hello(_) | FromClient::Pong(_) => {}
+        }
+    }
+}
+
+/// Control messages for the client.
+async fn tell(
+    out: &mut Outbox,
+    seat: &Seat,
+    permissions: Permissions,
+    mut replies: mpsc::Receiver<FromServer>,
+) -> LinkError {
+    loop {
+        let (mut messages, now) = (seat.news(permissions.clipboard), seat.now());
+        let (mark, due) = {
+            let mut sender = seat.sender();
+            (sender.control(now), sender.next_deadline())
+        };
+        messages.extend(mark);
+        while let Ok(reply) = replies.try_recv() {
+            messages.push(reply);
+        }
+        for message in &messages {
+            if let Err(error) = out.send(message).await {
+                return error;
+            }
+        }
+        if !messages.is_empty() {
+            continue;
+        }
+        // The screen stream polls at the same deadline, and its messages make marks due.
+        let wait = due.map_or(LONG, |due| due.since(now).max(TICK));
+        tokio::select! {
+            () = seat.told.notified() => {}
+            Some(reply) = replies.recv() => {
+                if let Err(error) = out.send(&reply).await {
+                    return error;
+                }
+            }
+            () = sleep(wait) => {}
+        }
+    }
+}
+
+/// What the client does, in order, as far as it may.
+async fn take_input(
+    connection: &Connection,
+    seat: &Seat,
+    permissions: Permissions,
+    commands: &mpsc::Sender<Command>,
+) -> LinkError {
+    let stream = match connection.accept_messages().await {
+        Ok(stream) => stream,
+        Err(closed) => return LinkError::Closed(closed),
+    };
+    let mut input = Incoming::new(stream);
+    let mut hands = Hands { held: Held::default(), commands: commands.clone() };
+    loop {
+        let input = match input.next().await {
+            Ok(input) => input,
+            Err(error) => return error,
+        };
+        // DT-8: whatever the client claims.
+        let command = match input {
+            Input::Key { .. } | Input::Pointer { .. } if !permissions.input => continue,
+            Input::Clipboard(_) if !permissions.clipboard => continue,
+            Input::Key { down, keysym, keycode } if !hands.held.key(down, keysym, keycode) => continue,
+            Input::Pointer { buttons, x, y } => {
+                hands.held.pointer(buttons, x, y);
+                Command::Input(input)
+            }
+            Input::Key { .. } => Command::Input(input),
+            Input::Clipboard(Clipboard::Offer) => {
+                seat.copied();
+                Command::Offer
+            }
+            Input::Clipboard(Clipboard::Ask) => {
+                seat.wants_text();
+                Command::Ask
+            }
+            Input::Clipboard(Clipboard::Paste(text)) => {
+                seat.copied();
+                Command::Paste(text)
+            }
+        };
+        if commands.send(command).await.is_err() {
+            return LinkError::Ended;
+        }
+    }
+}
+
+/// What a client holds down; let go when it is gone, however that happened (DT-9).
+struct Hands {
+    held: Held,
+    commands: mpsc::Sender<Command>,
+}
+
+impl Drop for Hands {
+    fn drop(&mut self) {
+        let release = self.held.release();
+        let keys =
+            release.keys.into_iter().map(|(keysym, keycode)| Input::Key { down: false, keysym, keycode });
+        let pointer = release.pointer.map(|(x, y)| Input::Pointer { buttons: 0, x, y });
+        let all: Vec<Input> = keys.chain(pointer).collect();
+        let commands = self.commands.clone();
+        // Behind what is under way already. Without a runtime the VNC connection is gone too.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                for input in all {
+                    if commands.send(Command::Input(input)).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    }
+}
+
+/// Shows the screen: encodes what has changed whenever the connection has room.
+async fn show(connection: &Connection, seat: &Seat, restart: &tokio::sync::Notify) -> LinkError {
+    loop {
+        let mut stream = match connection.open_messages().await {
+            Ok(stream) => stream,
+            Err(closed) => return LinkError::Closed(closed),
+        };
+        stream.set_urgency(SCREEN);
+        let mut screen = Screen { connection, seat, stream, flying: Flying::default() };
+        tokio::select! {
+            error = screen.run() => return error,
+            // DT-4. Nothing of the new epoch may go to the old stream, and no outcome of the old one to the sender.
+            () = restart.notified() => screen.stream.reset(code::RESTART),
+        }
+        drop(screen);
+        seat.sender().restart();
+    }
+}
+
+/// One screen stream.
+struct Screen<'a> {
+    connection: &'a Connection,
+    seat: &'a Seat,
+    stream: MessageSender,
+    flying: Flying,
+}
+
+/// Messages whose fate is not known yet.
+#[derive(Default)]
+struct Flying {
+    fates: JoinSet<(u64, Outcome)>,
+    tickets: BTreeMap<u64, (Arc<Ticket>, usize)>,
+    bytes: usize,
+}
+
+impl Screen<'_> {
+    async fn run(&mut self) -> LinkError {
+        loop {
+            let blocked = match self.fill() {
+                Ok(blocked) => blocked,
+                Err(error) => return error,
+            };
+            let (due, now) = (self.seat.sender().next_deadline(), self.seat.now());
+            let wait = due.map_or(LONG, |due| due.since(now).max(TICK));
+            let wait = if blocked { TICK } else { wait };
+            tokio::select! {
+                () = self.seat.drawn.notified() => {}
+                // Such a task neither panics nor is stopped before its set is gone.
+                Some(Ok(fate)) = self.flying.fates.join_next() => {
+                    self.land(fate);
+                    while let Some(Ok(fate)) = self.flying.fates.try_join_next() {
+                        self.land(fate);
+                    }
+                }
+                () = sleep(wait) => {}
+            }
+            while let Some(id) = self.seat.sender().superseded() {
+                if let Some((ticket, _)) = self.flying.tickets.get(&id) {
+                    ticket.supersede();
+                }
+            }
+        }
+    }
+
+    /// Hands over messages while there is room. True when there is more to come, but no room: the connection says
+    /// nothing when packets leave, so it is to be looked at again soon.
+    fn fill(&mut self) -> Result<bool, LinkError> {
+        let stats = self.connection.stats();
+        let in_flight = usize::try_from(stats.in_flight).unwrap_or(usize::MAX);
+        let rtt = stats.rtt.max(TICK);
+        // What is handed over and not in flight waits to be sent, or sent again: that may take a few milliseconds
+        // at the present rate, not more, or it would be old when it leaves.
+        let rate = in_flight.saturating_mul(QUEUE.as_micros() as usize) / rtt.as_micros() as usize;
+        let room = in_flight.saturating_add(LEAST_ROOM).saturating_add(rate).min(MOST_ROOM);
+        let patience = (rtt * 9 / 10).max(LEAST_PATIENCE);
+        let mut sent = false;
+        let blocked = loop {
+            let left = room.saturating_sub(self.flying.bytes);
+            if left < LEAST_LEFT {
+                break true;
+            }
+            let now = self.seat.now();
+            let outgoing = self.seat.sender().poll(now, left);
+            let (id, payload, keep) = match outgoing {
+                None => break false,
+                Some(Outgoing::Fence) => {
+                    self.stream.fence();
+                    continue;
+                }
+                Some(Outgoing::Message { id, payload, keep }) => (id, payload, keep),
+            };
+            // One that may get lost is of no use a round trip later: by then it is encoded anew.
+            let deadline = (!keep).then_some(Deadline::After(patience));
+            let bytes = payload.len();
+            match self.stream.try_send(payload, deadline) {
+                Ok(ticket) => self.flying.add(id, ticket, bytes),
+                // There was room by our account, far below the stream's own.
+                Err(TrySendError::Full(_)) => self.seat.sender().outcome(id, false),
+                Err(TrySendError::Failed(SendError::Stopped(_))) => return Err(LinkError::Ended),
+                Err(TrySendError::Failed(error)) => return Err(error.into()),
+            }
+            sent = true;
+        };
+        if sent {
+            // Marks follow what is sent.
+            self.seat.told.notify_one();
+        }
+        Ok(blocked)
+    }
+
+    fn land(&mut self, (id, outcome): (u64, Outcome)) {
+        if let Some((_, bytes)) = self.flying.tickets.remove(&id) {
+            self.flying.bytes -= bytes;
+        }
+        self.seat.sender().outcome(id, outcome == Outcome::Delivered);
+    }
+}
+
+impl Flying {
+    fn add(&mut self, id: u64, ticket: Ticket, bytes: usize) {
+        let ticket = Arc::new(ticket);
+        self.bytes += bytes;
+        self.tickets.insert(id, (ticket.clone(), bytes));
+        self.fates.spawn(async move { (id, ticket.outcome().await) });
+    }
+}
+
+/// What all clients of a gateway were sent. Clones are handles of the same one.
+#[derive(Clone, Debug, Default)]
+pub struct ServeStats(Arc<Mutex<Totals>>);
+
+/// The sums.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// Clients that look now.
+    pub clients: usize,
+    /// Clients that ever looked.
+    pub ever: u64,
+    /// Of those that look now: their connections, and what they were sent.
+    pub now: BTreeMap<u64, (Stats, SenderStats)>,
+}
+
+/// A client's line in the statistics.
+struct Entry {
+    stats: ServeStats,
+    id: u64,
+}
+
+impl ServeStats {
+    /// As of the last second.
+    pub fn totals(&self) -> Totals {
+        self.lock().clone()
+    }
+
+    fn enter(&self) -> Entry {
+        let mut totals = self.lock();
+        totals.clients += 1;
+        totals.ever += 1;
+        Entry { stats: self.clone(), id: totals.ever }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Totals> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    /// Keeps the line up to date.
+    async fn keep(&self, connection: &Connection, seat: &Seat) -> std::convert::Infallible {
+        loop {
+            self.note(connection, seat);
+            sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    fn note(&self, connection: &Connection, seat: &Seat) {
+        let line = (connection.stats(), seat.sender().stats().clone());
+        self.stats.lock().now.insert(self.id, line);
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let mut totals = self.stats.lock();
+        totals.clients -= 1;
+        totals.now.remove(&self.id);
+    }
+}
+
+/// Answers under way to one client.
+const REPLIES: usize = 16;
+/// When nothing is due.
+const LONG: Duration = Duration::from_secs(3600);
+/// The resolution of timers.
+const TICK: Duration = Duration::from_millis(1);
+/// Bytes that may wait to be sent, however slow the path: a burst of ten packets.
+const LEAST_ROOM: usize = 16 << 10;
+/// How long they may wait at the present rate.
+const QUEUE: Duration = Duration::from_millis(8);
+/// Bytes handed over and not acknowledged, at most: less than the stream's send buffer.
+const MOST_ROOM: usize = 4 << 20;
+/// Less room than this is none: a message has about as much.
+const LEAST_LEFT: usize = 1200;
+/// For scheduling and pacing on a short path.
+const LEAST_PATIENCE: Duration = Duration::from_millis(25);

@@ -1,0 +1,380 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use quickset_base::Time;
+use quickset_rfb::{
+    ClientEvent, Cursor, Framebuffer, Leds, PixelFormat, Rect, Resize, ResizeReason, ResizeStatus,
+    ServerInit, Version,
+};
+use tokio::sync::Notify;
+
+use crate::message::{Clipboard, FromServer, Layout};
+use crate::sender::{Sender, SenderConfig};
+
+/// What the VNC server shows, and who watches. Clones are handles of the same one.
+///
+/// It outlives connections to the VNC server: the last picture stays. Each client has a [`Sender`] of its own, which
+/// knows what that client has not been sent yet, and some flags for what goes on the control stream: nothing that
+/// grows while a client does not read.
+#[derive(Clone, Debug)]
+pub(crate) struct Stage {
+    state: Arc<Mutex<State>>,
+    started: Instant,
+}
+
+#[derive(Debug)]
+struct State {
+    screen: Framebuffer,
+    /// There has been a VNC server.
+    begun: bool,
+    /// There is one now.
+    there: bool,
+    name: String,
+    cursor: Option<Cursor>,
+    leds: Option<Leds>,
+    layout: Option<Layout>,
+    clients: BTreeMap<u64, Slot>,
+    next: u64,
+    /// Who asked for another size last, and who has copied a text.
+    asker: Option<u64>,
+    copier: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    sender: Arc<Mutex<Sender>>,
+    news: News,
+    wants_text: bool,
+    told: Arc<Notify>,
+    drawn: Arc<Notify>,
+}
+
+/// What a client has not been told on the control stream yet.
+#[derive(Debug, Default)]
+struct News {
+    name: bool,
+    cursor: bool,
+    leds: bool,
+    bell: bool,
+    layout: Option<Layout>,
+    clipboard: Option<Clipboard>,
+    ask: bool,
+}
+
+/// A client's place in front of the stage, empty again when dropped.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    stage: Stage,
+    id: u64,
+    sender: Arc<Mutex<Sender>>,
+    /// There is something for the control stream.
+    pub(crate) told: Arc<Notify>,
+    /// There is something for the screen stream.
+    pub(crate) drawn: Arc<Notify>,
+}
+
+impl Stage {
+    pub(crate) fn new(max_bytes: usize) -> Self {
+        let state = State {
+            screen: Framebuffer::new(0, 0, max_bytes).expect("nothing fits everywhere"),
+            begun: false,
+            there: false,
+            name: String::new(),
+            cursor: None,
+            leds: None,
+            layout: None,
+            clients: BTreeMap::new(),
+            next: 0,
+            asker: None,
+            copier: None,
+        };
+        Self { state: Arc::new(Mutex::new(state)), started: Instant::now() }
+    }
+
+    /// The time as senders count it.
+    pub(crate) fn now(&self) -> Time {
+        Time::ZERO + self.started.elapsed()
+    }
+
+    /// The name of the desktop, as people are told it.
+    pub(crate) fn title(&self) -> String {
+        self.lock().title()
+    }
+
+    /// A client sits down: everything is news to it.
+    pub(crate) fn sit(&self, config: SenderConfig) -> Seat {
+        let now = self.now();
+        let mut state = self.lock();
+        let mut sender = Sender::new(config);
+        if state.begun {
+            let screen = &state.screen;
+            let pixels = ClientEvent::Pixels { rect: screen.bounds(), pixels: screen.pixels() };
+            for event in [ready(screen, ""), pixels, ClientEvent::UpdateEnd] {
+                draw(&mut sender, now, &event);
+            }
+        }
+        let id = state.next;
+        state.next += 1;
+        let news = News {
+            // It may have changed since the client was told.
+            name: true,
+            cursor: state.cursor.is_some(),
+            leds: state.leds.is_some(),
+            layout: state.layout.clone(),
+            ..News::default()
+        };
+        let (told, drawn) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let sender = Arc::new(Mutex::new(sender));
+        let slot = Slot {
+            sender: sender.clone(),
+            news,
+            wants_text: false,
+            told: told.clone(),
+            drawn: drawn.clone(),
+        };
+        state.clients.insert(id, slot);
+        told.notify_one();
+        Seat { stage: self.clone(), id, sender, told, drawn }
+    }
+
+    /// The VNC server is there.
+    pub(crate) fn begin(&self, width: u16, height: u16, name: &str) -> bool {
+        let mut state = self.lock();
+        if let Err(error) = state.screen.resize(width, height) {
+            tracing::warn!(%error, "the VNC server's screen");
+            return false;
+        }
+        (state.begun, state.there) = (true, true);
+        name.clone_into(&mut state.name);
+        let now = self.now();
+        let init = ready(&state.screen, name);
+        state.each_sender(now, &init);
+        state.tell(|news| news.name = true);
+        true
+    }
+
+    /// The VNC server is gone; what it showed last stays.
+    pub(crate) fn lost(&self) {
+        let mut state = self.lock();
+        if std::mem::take(&mut state.there) {
+            state.tell(|news| news.name = true);
+        }
+    }
+
+    pub(crate) fn pixels(&self, rect: Rect, pixels: &[u32]) {
+        let mut state = self.lock();
+        let put = state.screen.put(rect, pixels);
+        debug_assert_eq!(put, Ok(()), "RFB has checked it");
+        state.each_sender(self.now(), &ClientEvent::Pixels { rect, pixels });
+    }
+
+    pub(crate) fn copy(&self, rect: Rect, x: u16, y: u16) {
+        let mut state = self.lock();
+        let copied = state.screen.copy(rect, x, y);
+        debug_assert_eq!(copied, Ok(()), "RFB has checked it");
+        state.each_sender(self.now(), &ClientEvent::Copy { rect, x, y });
+    }
+
+    pub(crate) fn update_end(&self) {
+        let state = self.lock();
+        state.each_sender(self.now(), &ClientEvent::UpdateEnd);
+        state.clients.values().for_each(|slot| slot.drawn.notify_one());
+    }
+
+    /// The screen has another size, or a wish was not granted. False when it is too large.
+    pub(crate) fn resize(&self, resize: Resize) -> bool {
+        let mut state = self.lock();
+        if resize.status == ResizeStatus::Done {
+            if let Err(error) = state.screen.resize(resize.width, resize.height) {
+                tracing::warn!(%error, "the VNC server's screen");
+                return false;
+            }
+        }
+        let asker = state.asker.take_if(|_| resize.reason == ResizeReason::ThisClient);
+        let Resize { width, height, reason, status, screens } = resize.clone();
+        state.each_sender(self.now(), &ClientEvent::Resize(resize));
+        let layout = Layout { reason: ResizeReason::Server, status, width, height, screens };
+        if status == ResizeStatus::Done {
+            state.layout = Some(layout.clone());
+        }
+        for (id, slot) in &mut state.clients {
+            let reason = match reason {
+                ResizeReason::ThisClient if Some(*id) == asker => reason,
+                ResizeReason::ThisClient | ResizeReason::OtherClient => ResizeReason::OtherClient,
+                ResizeReason::Server => reason,
+            };
+            // That a wish was not granted is for the one who had it.
+            if status == ResizeStatus::Done || reason == ResizeReason::ThisClient {
+                slot.news.layout = Some(Layout { reason, ..layout.clone() });
+            }
+            slot.told.notify_one();
+            slot.drawn.notify_one();
+        }
+        true
+    }
+
+    /// The wish cannot even be told to the VNC server.
+    pub(crate) fn prohibited(&self) {
+        let (reason, status) = (ResizeReason::ThisClient, ResizeStatus::Prohibited);
+        self.resize(Resize { width: 0, height: 0, reason, status, screens: Vec::new() });
+    }
+
+    pub(crate) fn cursor(&self, cursor: Cursor) {
+        let mut state = self.lock();
+        state.cursor = Some(cursor);
+        state.tell(|news| news.cursor = true);
+    }
+
+    pub(crate) fn name(&self, name: &str) {
+        let mut state = self.lock();
+        name.clone_into(&mut state.name);
+        state.tell(|news| news.name = true);
+    }
+
+    pub(crate) fn leds(&self, leds: Leds) {
+        let mut state = self.lock();
+        state.leds = Some(leds);
+        state.tell(|news| news.leds = true);
+    }
+
+    pub(crate) fn bell(&self) {
+        self.lock().tell(|news| news.bell = true);
+    }
+
+    /// Somebody copied a text at the VNC server.
+    pub(crate) fn offer(&self) {
+        let mut state = self.lock();
+        state.copier = None;
+        state.tell(|news| news.clipboard = Some(Clipboard::Offer));
+    }
+
+    /// The VNC server's text, which clients asked for.
+    pub(crate) fn text_given(&self, text: &str) {
+        let mut state = self.lock();
+        for slot in state.clients.values_mut().filter(|slot| slot.wants_text) {
+            slot.wants_text = false;
+            slot.news.clipboard = Some(Clipboard::Paste(text.to_owned()));
+            slot.told.notify_one();
+        }
+    }
+
+    /// The text of a VNC server that gives every text to everybody.
+    pub(crate) fn text(&self, text: &str) {
+        let mut state = self.lock();
+        state.copier = None;
+        state.tell(|news| news.clipboard = Some(Clipboard::Paste(text.to_owned())));
+    }
+
+    /// The VNC server pastes: whoever copied a text last is asked for it. False when nobody did.
+    pub(crate) fn ask(&self) -> bool {
+        let mut state = self.lock();
+        let copier = state.copier;
+        let Some(slot) = copier.and_then(|id| state.clients.get_mut(&id)) else { return false };
+        slot.news.ask = true;
+        slot.told.notify_one();
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn title(&self) -> String {
+        match (self.there, self.name.as_str()) {
+            (true, name) => name.to_owned(),
+            (false, "") => "(waiting for the VNC server)".to_owned(),
+            (false, name) => format!("{name} (the VNC server is away)"),
+        }
+    }
+
+    fn tell(&mut self, what: impl Fn(&mut News)) {
+        for slot in self.clients.values_mut() {
+            what(&mut slot.news);
+            slot.told.notify_one();
+        }
+    }
+
+    /// All senders hear of all that is drawn, in order.
+    fn each_sender(&self, now: Time, event: &ClientEvent<'_>) {
+        for slot in self.clients.values() {
+            draw(&mut slot.sender.lock().unwrap_or_else(PoisonError::into_inner), now, event);
+        }
+    }
+}
+
+impl Seat {
+    /// The client's sender. Not to be held for long: the VNC server waits meanwhile.
+    pub(crate) fn sender(&self) -> MutexGuard<'_, Sender> {
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.stage.now()
+    }
+
+    /// Takes what is to be told on the control stream, the clipboard only where that is allowed.
+    pub(crate) fn news(&self, clipboard: bool) -> Vec<FromServer> {
+        let mut state = self.stage.lock();
+        let Some(slot) = state.clients.get_mut(&self.id) else { return Vec::new() };
+        let mut news = std::mem::take(&mut slot.news);
+        let mut out = Vec::new();
+        if news.name {
+            out.push(FromServer::Name(state.title()));
+        }
+        out.extend(state.cursor.clone().filter(|_| news.cursor).map(FromServer::Cursor));
+        out.extend(state.leds.filter(|_| news.leds).map(FromServer::Leds));
+        out.extend(news.layout.take().map(FromServer::Layout));
+        if news.bell {
+            out.push(FromServer::Bell);
+        }
+        // DT-8.
+        if clipboard {
+            out.extend(news.clipboard.take().map(FromServer::Clipboard));
+            out.extend(news.ask.then_some(FromServer::Clipboard(Clipboard::Ask)));
+        }
+        out
+    }
+
+    /// This client has copied a text.
+    pub(crate) fn copied(&self) {
+        self.stage.lock().copier = Some(self.id);
+    }
+
+    /// This client pastes.
+    pub(crate) fn wants_text(&self) {
+        if let Some(slot) = self.stage.lock().clients.get_mut(&self.id) {
+            slot.wants_text = true;
+        }
+    }
+
+    /// This client asks for another size.
+    pub(crate) fn wished(&self) {
+        self.stage.lock().asker = Some(self.id);
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.stage.lock().clients.remove(&self.id);
+    }
+}
+
+fn draw(sender: &mut Sender, now: Time, event: &ClientEvent<'_>) {
+    // What goes on the control stream comes from the stage, which knows who had which wish.
+    if let Err(error) = sender.rfb(now, event) {
+        tracing::error!(%error, "the sender does not follow the screen");
+    }
+}
+
+fn ready(screen: &Framebuffer, name: &str) -> ClientEvent<'static> {
+    ClientEvent::Ready(ServerInit {
+        width: screen.width(),
+        height: screen.height(),
+        format: PixelFormat::XRGB,
+        name: name.to_owned(),
+        version: Version::V38,
+    })
+}

@@ -1,0 +1,306 @@
+use std::io;
+use std::time::Duration;
+
+use bytes::Buf as _;
+use quickset_rfb::{
+    Client, ClientConfig, ClientEvent, Clipboard as Extended, Error, Extension, Formats, Password, Refusal,
+    Screen,
+};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+use super::stage::Stage;
+use crate::backoff::Backoff;
+use crate::message::Input;
+
+/// What viewers want of the VNC server, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    /// A key or the pointer.
+    Input(Input),
+    /// A viewer has copied a text, to be asked for.
+    Offer,
+    /// A viewer pastes: the server's text, please.
+    Ask,
+    /// A viewer's text.
+    Paste(String),
+    /// Another size.
+    Wish { width: u16, height: u16, screens: Vec<Screen> },
+}
+
+/// The connection to the VNC server, made anew whenever it ends.
+#[derive(Debug)]
+pub(crate) struct Vnc {
+    target: String,
+    password: Option<Password>,
+    commands: mpsc::Receiver<Command>,
+    stage: Stage,
+}
+
+/// Why there is no VNC server.
+#[derive(Debug, thiserror::Error)]
+pub enum VncError {
+    /// It cannot be reached, or has gone.
+    #[error("the VNC server {target} cannot be reached: {error}")]
+    Io {
+        /// Its address.
+        target: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// It refuses, or does not speak RFB as it should.
+    #[error("the VNC server {target}: {error}")]
+    Rfb {
+        /// Its address.
+        target: String,
+        /// What it did.
+        error: Error,
+    },
+}
+
+impl VncError {
+    /// Trying again would have the same result, or lock the account.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Rfb { error: Error::Authentication(_) | Error::NoSecurity { .. }, .. })
+    }
+}
+
+impl Vnc {
+    pub(crate) fn new(
+        target: String,
+        password: Option<Password>,
+        commands: mpsc::Receiver<Command>,
+        stage: Stage,
+    ) -> Self {
+        Self { target, password, commands, stage }
+    }
+
+    /// Keeps up the connection until there is no sense in it.
+    pub(crate) async fn run(mut self) -> VncError {
+        let mut backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(8));
+        loop {
+            let mut began = false;
+            let error = self.session(&mut began).await;
+            if began {
+                backoff.reset();
+            }
+            self.stage.lost();
+            if error.is_final() {
+                return error;
+            }
+            let wait = backoff.next();
+            tracing::warn!(%error, ?wait, "trying again");
+            // What viewers do meanwhile is for nobody.
+            let drain = async { while self.commands.recv().await.is_some() {} };
+            let _ = timeout(wait, drain).await;
+            // All senders are gone only when the gateway ends; then this task does, too.
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    async fn session(&mut self, began: &mut bool) -> VncError {
+        let connect = timeout(CONNECT, TcpStream::connect(&self.target)).await;
+        let target = self.target.clone();
+        let io_error = |error| VncError::Io { target: target.clone(), error };
+        let mut socket = match connect {
+            Ok(Ok(socket)) => socket,
+            Ok(Err(error)) => return io_error(error),
+            Err(_) => return io_error(io::ErrorKind::TimedOut.into()),
+        };
+        if let Err(error) = socket.set_nodelay(true) {
+            return io_error(error);
+        }
+        let config = ClientConfig { password: self.password.clone(), ..ClientConfig::default() };
+        let mut session = Session {
+            rfb: Client::new(config),
+            stage: &self.stage,
+            clip: Clip::default(),
+            continuous: false,
+            asked: None,
+        };
+        let (mut from, mut to) = socket.split();
+        let mut input = vec![0; 256 << 10];
+        loop {
+            let waiting = session.rfb.output().len();
+            *began |= session.rfb.size().is_some();
+            tokio::select! {
+                read = from.read(&mut input), if waiting < MOST_WAITING => match read {
+                    Ok(0) => return io_error(io::ErrorKind::UnexpectedEof.into()),
+                    Ok(n) => if let Err(error) = session.feed(&input[..n]) {
+                        return VncError::Rfb { target, error };
+                    },
+                    Err(error) => return io_error(error),
+                },
+                written = async { to.write(session.rfb.output()).await }, if waiting > 0 => match written {
+                    Ok(n) => session.rfb.output().advance(n),
+                    Err(error) => return io_error(error),
+                },
+                Some(command) = self.commands.recv(), if waiting < MOST_WAITING => session.command(command),
+            }
+        }
+    }
+}
+
+/// A connection with its state.
+struct Session<'a> {
+    rfb: Client,
+    stage: &'a Stage,
+    clip: Clip,
+    continuous: bool,
+    /// The size for which updates were asked.
+    asked: Option<(u16, u16)>,
+}
+
+/// The clipboards, as the VNC server sees them.
+#[derive(Debug, Default)]
+struct Clip {
+    /// A viewer's text, if it has come.
+    theirs: Option<String>,
+    /// The VNC server waits for it.
+    wanted: bool,
+    /// The VNC server has a text to be requested.
+    offered: bool,
+}
+
+impl Session<'_> {
+    fn feed(&mut self, mut input: &[u8]) -> Result<(), Error> {
+        while let Some(event) = self.rfb.receive(&mut input)? {
+            match event {
+                ClientEvent::Pixels { rect, pixels } => self.stage.pixels(rect, pixels),
+                ClientEvent::Copy { rect, x, y } => self.stage.copy(rect, x, y),
+                ClientEvent::Ready(init) => {
+                    let (width, height) = (init.width, init.height);
+                    if !self.stage.begin(width, height, &init.name) {
+                        return Err(Error::FramebufferSize { width, height });
+                    }
+                    self.ask_all();
+                }
+                ClientEvent::UpdateEnd => {
+                    self.stage.update_end();
+                    if !self.continuous {
+                        let (width, height) = self.rfb.size().unwrap_or_default();
+                        refused(self.rfb.request(true, quickset_rfb::Rect::sized(width, height)));
+                    }
+                }
+                ClientEvent::Cursor(cursor) => self.stage.cursor(cursor),
+                ClientEvent::Resize(resize) => {
+                    let (width, height) = (resize.width, resize.height);
+                    if !self.stage.resize(resize) {
+                        return Err(Error::FramebufferSize { width, height });
+                    }
+                    if self.asked != self.rfb.size() {
+                        self.ask_all();
+                    }
+                }
+                ClientEvent::Name(name) => self.stage.name(&name),
+                ClientEvent::Leds(leds) => self.stage.leds(leds),
+                ClientEvent::Bell => self.stage.bell(),
+                ClientEvent::Text(text) => self.stage.text(&text),
+                ClientEvent::Clipboard(message) => self.on_clipboard(message),
+                ClientEvent::TextDropped { bytes } => {
+                    tracing::warn!(bytes, "the VNC server's text is too long");
+                }
+                ClientEvent::Supports(Extension::ContinuousUpdates) => self.ask_all(),
+                ClientEvent::ContinuousUpdatesEnded => self.continuous = false,
+                ClientEvent::Fence(_) | ClientEvent::Supports(_) | ClientEvent::Colours { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for the whole screen, and for all that changes from then on.
+    fn ask_all(&mut self) {
+        let Some((width, height)) = self.rfb.size() else { return };
+        let all = quickset_rfb::Rect::sized(width, height);
+        self.asked = Some((width, height));
+        if self.rfb.supports(Extension::ContinuousUpdates) {
+            refused(self.rfb.continuous_updates(Some(all)));
+            self.continuous = true;
+        }
+        refused(self.rfb.request(false, all));
+    }
+
+    fn on_clipboard(&mut self, message: Extended) {
+        match message {
+            Extended::Notify(formats) => {
+                self.clip.offered = formats.text();
+                if formats.text() {
+                    self.clip.theirs = None;
+                    self.stage.offer();
+                }
+            }
+            Extended::Provide(text) => self.stage.text_given(&text.unwrap_or_default()),
+            Extended::Request(_) => match &self.clip.theirs {
+                Some(text) => refused(self.rfb.clipboard(&Extended::Provide(Some(text.clone())))),
+                // Whoever pastes there must not wait for ever.
+                None if !self.stage.ask() => {
+                    refused(self.rfb.clipboard(&Extended::Provide(Some(String::new()))));
+                }
+                None => self.clip.wanted = true,
+            },
+            Extended::Peek | Extended::Caps(_) => {}
+        }
+    }
+
+    fn command(&mut self, command: Command) {
+        let extended = self.rfb.supports(Extension::Clipboard);
+        match command {
+            Command::Input(Input::Key { down, keysym, keycode }) => {
+                let coded = keycode.filter(|_| self.rfb.supports(Extension::QemuKeys));
+                refused(match coded {
+                    Some(code) => self.rfb.key_code(down, keysym, code),
+                    None => self.rfb.key(down, keysym),
+                });
+            }
+            Command::Input(Input::Pointer { buttons, x, y }) => refused(self.rfb.pointer(buttons, x, y)),
+            Command::Input(Input::Clipboard(_)) => {}
+            Command::Offer => {
+                self.clip.theirs = None;
+                if extended {
+                    refused(self.rfb.clipboard(&Extended::Notify(Formats::TEXT)));
+                } else {
+                    // A server of the old kind cannot ask: it gets every text.
+                    self.clip.wanted = true;
+                    self.stage.ask();
+                }
+            }
+            Command::Ask => {
+                if extended && self.clip.offered {
+                    refused(self.rfb.clipboard(&Extended::Request(Formats::TEXT)));
+                }
+            }
+            Command::Paste(text) => {
+                let wanted = std::mem::take(&mut self.clip.wanted);
+                if !extended {
+                    refused(self.rfb.text(&text));
+                    return;
+                }
+                let message = if wanted {
+                    Extended::Provide(Some(text.clone()))
+                } else {
+                    Extended::Notify(Formats::TEXT)
+                };
+                refused(self.rfb.clipboard(&message));
+                self.clip.theirs = Some(text);
+            }
+            Command::Wish { width, height, screens } => {
+                if self.rfb.set_desktop_size(width, height, &screens).is_err() {
+                    self.stage.prohibited();
+                }
+            }
+        }
+    }
+}
+
+/// What the VNC server cannot be told is left out.
+fn refused(result: Result<(), Refusal>) {
+    if let Err(refusal) = result {
+        tracing::debug!(%refusal, "the VNC server is not told");
+    }
+}
+
+const CONNECT: Duration = Duration::from_secs(5);
+/// Bytes that may wait for a VNC server that does not read.
+const MOST_WAITING: usize = 1 << 20;

@@ -1,0 +1,325 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use quickset_rfb::{
+    Cursor, Framebuffer, Leds, Rect, Region, Resize, ResizeReason, ResizeStatus, Screen, TooLarge,
+};
+use tokio::sync::Notify;
+
+use super::inputs::{Act, Inputs};
+use crate::message::{Clipboard, Input};
+
+/// The desktop as viewers are shown it, and who watches.
+///
+/// It outlives connections to the server: the last picture stays. For each viewer there is what it has not been
+/// told yet: an area and some flags, never pixels or messages, so that one that does not read costs nothing more.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    state: Mutex<State>,
+    /// There is a first picture.
+    begun: Notify,
+    pub(crate) inputs: Inputs,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) screen: Framebuffer,
+    pub(crate) name: String,
+    pub(crate) cursor: Option<Cursor>,
+    pub(crate) leds: Option<Leds>,
+    /// The server's text, if it has come.
+    pub(crate) text: Option<Arc<str>>,
+    layout: Vec<Screen>,
+    begun: bool,
+    viewers: BTreeMap<u64, Slot>,
+    next: u64,
+    /// Who asked for another size last, and who has copied a text.
+    asker: Option<u64>,
+    copier: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    news: News,
+    wake: Arc<Notify>,
+    wants_text: bool,
+}
+
+/// What a viewer has not been told yet.
+#[derive(Debug, Default)]
+pub(crate) struct News {
+    pub(crate) dirty: Region,
+    pub(crate) size: bool,
+    pub(crate) answer: Option<Answer>,
+    pub(crate) cursor: bool,
+    pub(crate) name: bool,
+    pub(crate) leds: bool,
+    pub(crate) bell: bool,
+    pub(crate) clipboard: Option<Clip>,
+    /// The server pastes what this viewer has copied.
+    pub(crate) asked: bool,
+}
+
+/// What became of a viewer's wish for another size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    status: ResizeStatus,
+    width: u16,
+    height: u16,
+}
+
+/// News of the server's clipboard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clip {
+    /// There is a text, to be asked for.
+    Offered,
+    /// The text is there.
+    Here {
+        /// This viewer has asked for it.
+        wanted: bool,
+    },
+}
+
+/// A viewer's place at the desk, empty again when dropped.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    desk: Arc<Desk>,
+    id: u64,
+    pub(crate) wake: Arc<Notify>,
+}
+
+impl Desk {
+    pub(crate) fn new(max_bytes: usize) -> Self {
+        let screen = Framebuffer::new(0, 0, max_bytes).expect("nothing fits everywhere");
+        let state = State {
+            screen,
+            name: String::new(),
+            cursor: None,
+            leds: None,
+            text: None,
+            layout: Vec::new(),
+            begun: false,
+            viewers: BTreeMap::new(),
+            next: 0,
+            asker: None,
+            copier: None,
+        };
+        Self { state: Mutex::new(state), begun: Notify::new(), inputs: Inputs::default() }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the first picture.
+    pub(crate) async fn begun(&self) {
+        loop {
+            let notified = self.begun.notified();
+            if self.lock().begun {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// A viewer sits down: everything is news to it.
+    pub(crate) fn sit(self: &Arc<Self>) -> Seat {
+        let mut state = self.lock();
+        let id = state.next;
+        state.next += 1;
+        let wake = Arc::new(Notify::new());
+        let news = News { cursor: true, leds: true, ..News::default() };
+        state.viewers.insert(id, Slot { news, wake: wake.clone(), wants_text: false });
+        Seat { desk: self.clone(), id, wake }
+    }
+
+    /// The screen has another size. What is in both stays.
+    pub(crate) fn resize(&self, width: u16, height: u16) -> Result<(), TooLarge> {
+        let mut state = self.lock();
+        if (state.screen.width(), state.screen.height()) != (width, height) {
+            state.screen.resize(width, height)?;
+            let bounds = state.screen.bounds();
+            state.tell(|news| {
+                news.dirty.clip(bounds);
+                news.dirty.add(bounds);
+                news.size = true;
+            });
+        }
+        state.begun = true;
+        drop(state);
+        self.begun.notify_waiters();
+        Ok(())
+    }
+
+    /// Pixels have changed: those of `region` are as in `from`, which has the same size.
+    pub(crate) fn draw(&self, from: &Framebuffer, region: &Region) {
+        let mut state = self.lock();
+        let bounds = state.screen.bounds().intersection(from.bounds());
+        let mut row = Vec::new();
+        for rect in region.rects().iter().map(|r| r.intersection(bounds)).filter(|r| !r.is_empty()) {
+            row.clear();
+            let read = from.read(rect, &mut row).and_then(|()| state.screen.put(rect, &row));
+            debug_assert_eq!(read, Ok(()), "both hold the rectangle");
+        }
+        state.tell(|news| {
+            news.dirty.union(region);
+            news.dirty.clip(bounds);
+        });
+    }
+
+    pub(crate) fn set_cursor(&self, cursor: Cursor) {
+        let mut state = self.lock();
+        state.cursor = Some(cursor);
+        state.tell(|news| news.cursor = true);
+    }
+
+    pub(crate) fn set_name(&self, name: &str) {
+        let mut state = self.lock();
+        if state.name != name {
+            name.clone_into(&mut state.name);
+            state.tell(|news| news.name = true);
+        }
+    }
+
+    /// There is no session with the server; the next one tells the name again.
+    pub(crate) fn set_away(&self) {
+        let name = format!("{} (no connection; trying again)", self.lock().name);
+        self.set_name(&name);
+    }
+
+    pub(crate) fn set_leds(&self, leds: Leds) {
+        let mut state = self.lock();
+        state.leds = Some(leds);
+        state.tell(|news| news.leds = true);
+    }
+
+    pub(crate) fn bell(&self) {
+        self.lock().tell(|news| news.bell = true);
+    }
+
+    /// The server answers a wish, or says how its screens are laid out.
+    pub(crate) fn set_layout(&self, resize: &Resize) {
+        let mut state = self.lock();
+        let done = resize.status == ResizeStatus::Done;
+        if done {
+            state.layout.clone_from(&resize.screens);
+            state.tell(|news| news.size = true);
+        }
+        if resize.reason != ResizeReason::ThisClient {
+            return;
+        }
+        let answer = Answer { status: resize.status, width: resize.width, height: resize.height };
+        let asker = state.asker.take();
+        if let Some(slot) = asker.and_then(|id| state.viewers.get_mut(&id)) {
+            slot.news.answer = Some(answer);
+            slot.wake.notify_one();
+        }
+    }
+
+    /// Somebody copied a text at the server.
+    pub(crate) fn text_offered(&self) {
+        let mut state = self.lock();
+        (state.text, state.copier) = (None, None);
+        state.tell(|news| news.clipboard = Some(Clip::Offered));
+    }
+
+    /// The server's text, asked for or not.
+    pub(crate) fn text_came(&self, text: &str) {
+        let mut state = self.lock();
+        state.text = Some(text.into());
+        for slot in state.viewers.values_mut() {
+            let wanted = std::mem::take(&mut slot.wants_text);
+            slot.news.clipboard = Some(Clip::Here { wanted });
+            slot.wake.notify_one();
+        }
+    }
+
+    /// The server pastes: whoever copied a text last is asked for it.
+    pub(crate) fn text_asked(&self) {
+        let mut state = self.lock();
+        let copier = state.copier;
+        let Some(slot) = copier.and_then(|id| state.viewers.get_mut(&id)) else {
+            drop(state);
+            // Whoever waits for it must not wait for ever.
+            self.inputs.push(Act::Input(Input::Clipboard(Clipboard::Paste(String::new()))));
+            return;
+        };
+        slot.news.asked = true;
+        slot.wake.notify_one();
+    }
+}
+
+impl State {
+    /// The size and screens as a viewer is told.
+    pub(crate) fn resize_for(&self, reason: ResizeReason, status: ResizeStatus) -> Resize {
+        let (width, height) = (self.screen.width(), self.screen.height());
+        let bounds = self.screen.bounds();
+        let fits = !self.layout.is_empty() && self.layout.iter().all(|s| bounds.contains(s.rect));
+        let whole = || vec![Screen { id: 0, rect: bounds, flags: 0 }];
+        let screens = if fits { self.layout.clone() } else { whole() };
+        Resize { width, height, reason, status, screens }
+    }
+
+    fn tell(&mut self, what: impl Fn(&mut News)) {
+        for slot in self.viewers.values_mut() {
+            what(&mut slot.news);
+            slot.wake.notify_one();
+        }
+    }
+}
+
+impl Seat {
+    /// Looks at the desk and at what this viewer has not been told.
+    pub(crate) fn look<T>(&self, at: impl FnOnce(&State, &mut News) -> T) -> T {
+        let mut state = self.desk.lock();
+        let slot = state.viewers.get_mut(&self.id).expect("the seat is taken until it is dropped");
+        let mut news = std::mem::take(&mut slot.news);
+        let seen = at(&state, &mut news);
+        let slot = state.viewers.get_mut(&self.id).expect("it was there");
+        slot.news = news;
+        seen
+    }
+
+    /// This viewer does something; false when there is no server to take it.
+    pub(crate) fn act(&self, act: Act) -> bool {
+        let mut state = self.desk.lock();
+        match &act {
+            Act::Wish { .. } => state.asker = Some(self.id),
+            Act::Input(Input::Clipboard(Clipboard::Ask)) => {
+                if let Some(slot) = state.viewers.get_mut(&self.id) {
+                    slot.wants_text = true;
+                }
+            }
+            Act::Input(Input::Clipboard(_)) => state.copier = Some(self.id),
+            Act::Input(_) => {}
+        }
+        drop(state);
+        self.desk.inputs.push(act)
+    }
+
+    /// The area that is to be drawn again.
+    pub(crate) fn dirty(&self, rect: Rect) {
+        self.look(|_, news| news.dirty.add(rect));
+    }
+
+    pub(crate) fn inputs(&self) -> &Inputs {
+        &self.desk.inputs
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.desk.lock().viewers.remove(&self.id);
+    }
+}
+
+impl Answer {
+    /// What to say, once the screen has the size that was agreed on.
+    pub(crate) fn ready(self, screen: &Framebuffer) -> Option<ResizeStatus> {
+        let there = (screen.width(), screen.height()) == (self.width, self.height);
+        (there || self.status != ResizeStatus::Done).then_some(self.status)
+    }
+
+    /// A wish that nobody can grant.
+    pub(crate) const PROHIBITED: Self = Self { status: ResizeStatus::Prohibited, width: 0, height: 0 };
+}

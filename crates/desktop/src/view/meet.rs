@@ -1,0 +1,290 @@
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use quickset::{
+    ClientConfig, Closed, ConnectError, Connection, Endpoint, Fingerprint, Identity, Peer as _, Trust,
+};
+use tokio::time::timeout;
+
+use crate::link::{CONTROL, Incoming, LinkConfig, LinkError, Outbox, exported};
+use crate::message::{ALPN, FromClient, FromServer, Hello, Welcome, code};
+use crate::trust::{Changed, FileError, KnownServers, Proof, Role, Secret, Token, Verdict};
+
+/// Whom a viewer's gateway believes to be the server.
+#[derive(Clone, Debug)]
+pub enum ServerTrust {
+    /// Whoever holds this key.
+    Pinned(Fingerprint),
+    /// Whoever holds the key that the server had before; on first use, whoever answers.
+    Known(KnownServers),
+    /// Anybody: for tests.
+    Anybody,
+}
+
+/// What a viewer's gateway shows besides its key.
+#[derive(Clone, Debug, Default)]
+pub enum Credential {
+    /// Nothing: the server knows the key, or will not let us in.
+    #[default]
+    None,
+    /// What the server printed when it started; of use once, from then on the key does.
+    Token(Token),
+    /// What the server's owner has chosen.
+    Password(Password),
+}
+
+/// A password, in no `Debug`.
+#[derive(Clone)]
+pub struct Password(pub String);
+
+/// A server that let us in.
+#[derive(Debug)]
+pub(crate) struct Met {
+    pub(crate) connection: Connection,
+    pub(crate) control: Incoming<FromServer>,
+    pub(crate) control_out: Outbox,
+    pub(crate) welcome: Welcome,
+}
+
+/// Why there is no session with the server.
+#[derive(Debug, thiserror::Error)]
+pub enum MeetError {
+    /// Its name has no address.
+    #[error("cannot find {server}: {error}")]
+    Name {
+        /// As given.
+        server: String,
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// It cannot be reached, or the handshake failed.
+    #[error("cannot connect to {server}: {error}")]
+    Connect {
+        /// As given.
+        server: String,
+        /// Why not.
+        error: ConnectError,
+    },
+    /// It has another key than it had.
+    #[error(transparent)]
+    Changed(Box<Changed>),
+    /// It has another key than it should.
+    #[error(
+        "the server has the key {now}, and not the pinned {pinned}: somebody may be in between. Nothing was sent."
+    )]
+    NotPinned {
+        /// The key it should have.
+        pinned: Fingerprint,
+        /// The key it has.
+        now: Fingerprint,
+    },
+    /// It has proved no key.
+    #[error("the server has shown no key")]
+    NoKey,
+    /// It does not know our secret, as it should: it may be somebody else. The key is not trusted.
+    #[error(
+        "the server does not know the password or token: it may be somebody else's, or the token was used already"
+    )]
+    NotProved,
+    /// It does not let us in.
+    #[error("{0}")]
+    Denied(String),
+    /// The list of known servers.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The connection ended before.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+}
+
+/// Makes connections to one server.
+#[derive(Debug)]
+pub(crate) struct Meeting {
+    endpoint: Endpoint,
+    /// HOST:PORT, as given.
+    server: String,
+    trust: ServerTrust,
+    credential: Credential,
+    identity: Identity,
+    link: LinkConfig,
+    /// The credential, stretched for the server with this key: that takes a while.
+    secret: Option<(Fingerprint, Secret)>,
+}
+
+impl Meeting {
+    pub(crate) fn new(
+        server: String,
+        trust: ServerTrust,
+        credential: Credential,
+        identity: Identity,
+        link: LinkConfig,
+    ) -> std::io::Result<Self> {
+        let endpoint = Endpoint::client()?;
+        Ok(Self { endpoint, server, trust, credential, identity, link, secret: None })
+    }
+
+    /// Connects, makes sure of the server, and is let in.
+    ///
+    /// A server seen for the first time is written down only when it has let us in, and when it has proved to know
+    /// our secret too if we have one: who does not know it cannot slip in between even then.
+    pub(crate) async fn meet(&mut self) -> Result<Met, MeetError> {
+        let (address, name) = self.look_up().await?;
+        let connection = self.connect(address, &name).await?;
+        let now = connection.fingerprint().ok_or(MeetError::NoKey)?;
+        let stream = timeout(PATIENCE, connection.open_messages_bi()).await;
+        let (out, incoming) = stream.map_err(|_| LinkError::Silent)?.map_err(LinkError::Closed)?;
+        let (mut control_out, mut control) = (Outbox::new(out, CONTROL), Incoming::new(incoming));
+        let exported = exported(&connection).ok_or(MeetError::NoKey)?;
+        let secret = self.secret_for(now).await;
+        let proof = secret.as_ref().map(|s| s.prove(Role::Client, &exported).to_bytes());
+        let hello = Hello { features: 0, proof };
+        control_out.send(&FromClient::Hello(hello)).await?;
+        let answer = timeout(PATIENCE, control.next()).await.unwrap_or(Err(LinkError::Silent));
+        let welcome = match answer {
+            Ok(FromServer::Welcome(welcome)) => welcome,
+            Ok(_) => return Err(LinkError::Ended.into()),
+            Err(error) => return Err(denied(error)),
+        };
+        let right = match (&secret, welcome.proof) {
+            (Some(secret), Some(proof)) => {
+                Some(secret.verify(Role::Server, &exported, &Proof::from_bytes(proof)))
+            }
+            (Some(_), None) => Some(false),
+            (None, _) => None,
+        };
+        self.settle(now, right)?;
+        Ok(Met { connection, control, control_out, welcome })
+    }
+
+    pub(crate) fn server(&self) -> &str {
+        &self.server
+    }
+
+    async fn look_up(&self) -> Result<(SocketAddr, String), MeetError> {
+        let error = |error| MeetError::Name { server: self.server.clone(), error };
+        let mut found = tokio::net::lookup_host(&self.server).await.map_err(error)?;
+        let address = found.next().ok_or_else(|| error(std::io::ErrorKind::NotFound.into()))?;
+        let name = self.server.rsplit_once(':').map_or(self.server.as_str(), |(host, _)| host);
+        Ok((address, name.trim_matches(['[', ']']).to_owned()))
+    }
+
+    async fn connect(&self, address: SocketAddr, name: &str) -> Result<Connection, MeetError> {
+        let known = match &self.trust {
+            ServerTrust::Known(servers) => servers.look_up(&self.server)?,
+            _ => None,
+        };
+        let trust = match (&self.trust, &known) {
+            (ServerTrust::Pinned(pin), _) => Trust::pinned(*pin),
+            (_, Some(known)) => Trust::pinned(known.fingerprint),
+            // On first use nothing of value is sent before the key is known.
+            (ServerTrust::Known(_) | ServerTrust::Anybody, None) => Trust::insecure(),
+        };
+        let config = client_config(trust, &self.link).with_identity(self.identity.clone());
+        let error = match self.endpoint.connect(address, name, &config).await {
+            Ok(connection) => return Ok(connection),
+            Err(error) => error,
+        };
+        // The handshake tells that the key is not the one expected, but not which it is: that takes another
+        // connection, on which we show nothing.
+        if matches!(error, ConnectError::Failed(Closed::Failed(_))) {
+            let now = self.key_at(address, name).await;
+            match (&self.trust, known, now) {
+                (ServerTrust::Known(servers), Some(known), Some(now)) if known.fingerprint != now => {
+                    return Err(MeetError::Changed(Box::new(servers.changed(&self.server, &known, now))));
+                }
+                (ServerTrust::Pinned(pinned), _, Some(now)) if *pinned != now => {
+                    return Err(MeetError::NotPinned { pinned: *pinned, now });
+                }
+                _ => {}
+            }
+        }
+        Err(MeetError::Connect { server: self.server.clone(), error })
+    }
+
+    /// The key of whoever answers, who is told nothing.
+    async fn key_at(&self, address: SocketAddr, name: &str) -> Option<Fingerprint> {
+        let config = client_config(Trust::insecure(), &self.link);
+        let connection = self.endpoint.connect(address, name, &config).await.ok()?;
+        let key = connection.fingerprint();
+        connection.close(code::DONE, b"");
+        key
+    }
+
+    async fn secret_for(&mut self, server: Fingerprint) -> Option<Secret> {
+        if let Some((_, secret)) = self.secret.as_ref().filter(|(key, _)| *key == server) {
+            return Some(secret.clone());
+        }
+        let credential = self.credential.clone();
+        // It is meant to take long.
+        let stretch = tokio::task::spawn_blocking(move || match &credential {
+            Credential::None => None,
+            Credential::Token(token) => Some(Secret::token(token, server)),
+            Credential::Password(password) => Some(Secret::password(&password.0, server)),
+        });
+        let secret = stretch.await.ok().flatten();
+        self.secret = secret.clone().map(|secret| (server, secret));
+        secret
+    }
+
+    /// Trusts the server from now on, or not. `proved` says whether it knows our secret, if we have one.
+    fn settle(&mut self, now: Fingerprint, proved: Option<bool>) -> Result<(), MeetError> {
+        if let ServerTrust::Known(servers) = &self.trust {
+            let first = servers.look_up(&self.server)?.is_none();
+            if first && proved == Some(false) {
+                return Err(MeetError::NotProved);
+            }
+            if let Verdict::Changed(changed) = servers.judge(&self.server, now)? {
+                return Err(MeetError::Changed(Box::new(changed)));
+            }
+            if first {
+                tracing::warn!(server = %self.server, key = %now, "a server seen for the first time; its key is trusted from now on");
+            }
+        }
+        // The token has done its work; from now on the key counts.
+        if matches!(self.credential, Credential::Token(_)) {
+            (self.credential, self.secret) = (Credential::None, None);
+        }
+        Ok(())
+    }
+}
+
+impl MeetError {
+    /// Trying again would have the same result.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Self::Changed(_)
+            | Self::NotPinned { .. }
+            | Self::NotProved
+            | Self::Denied(_)
+            | Self::File(_)
+            | Self::NoKey => true,
+            Self::Name { .. } | Self::Connect { .. } => false,
+            Self::Link(error) => matches!(error, LinkError::Fault(_)),
+        }
+    }
+}
+
+impl std::fmt::Debug for Password {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Password(..)")
+    }
+}
+
+fn client_config(trust: Trust, link: &LinkConfig) -> ClientConfig {
+    let config = ClientConfig::new(trust, &[ALPN]).expect("the protocol has a name");
+    let config = config.with_transport(link.transport());
+    if link.key_log { config.with_key_log() } else { config }
+}
+
+/// The server's own words about why we may not come in.
+fn denied(error: LinkError) -> MeetError {
+    match error {
+        LinkError::Closed(Closed::ByApplication { code: code::DENIED, reason }) => {
+            MeetError::Denied(String::from_utf8_lossy(&reason).into_owned())
+        }
+        other => other.into(),
+    }
+}
+
+/// How long the server may take for what needs a round trip.
+const PATIENCE: Duration = Duration::from_secs(10);

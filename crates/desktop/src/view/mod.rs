@@ -1,0 +1,160 @@
+//! The viewer's gateway: a VNC server on this machine to unmodified viewers, a client of the far gateway.
+//!
+//! *In:* local TCP connections of viewers; the link. *Out:* updates for viewers, their input for the link. Parts:
+//! [`meet`] connects and makes sure of the server, [`uplink`] keeps the session up and draws, [`desk`] holds what
+//! viewers are shown and what each has not been told, [`viewer`] serves one of them, [`inputs`] is what they do.
+//!
+//! Invariants: the last picture stays when the link is down, and what is typed then is dropped; a viewer that does
+//! not read costs an area, not a queue; a batch of 1.5 ms becomes one update.
+
+mod desk;
+mod inputs;
+mod meet;
+#[cfg(test)]
+mod tests;
+mod uplink;
+mod viewer;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use quickset::Identity;
+use quickset_rfb::{Limits, Password as VncPassword, Security};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+pub use meet::{Credential, MeetError, Password, ServerTrust};
+pub use uplink::{ViewStats, ViewTotals};
+
+use crate::link::LinkConfig;
+use desk::Desk;
+use meet::Meeting;
+use uplink::Uplink;
+use viewer::Viewer;
+
+/// What a viewer's gateway is to do.
+#[derive(Clone, Debug)]
+pub struct ViewConfig {
+    /// The far gateway, HOST:PORT.
+    pub server: String,
+    /// Where viewers connect. They are let in by nothing but their address, so it should be one of the loopback.
+    pub listen: SocketAddr,
+    /// Whom to believe to be the server.
+    pub trust: ServerTrust,
+    /// What to show besides the key.
+    pub credential: Credential,
+    /// Our key.
+    pub identity: Identity,
+    /// What viewers must know, if anything.
+    pub viewer_password: Option<VncPassword>,
+    /// The connection.
+    pub link: LinkConfig,
+}
+
+/// A viewer's gateway that takes viewers.
+#[derive(Debug)]
+pub struct View {
+    listener: TcpListener,
+    address: SocketAddr,
+    desk: Arc<Desk>,
+    uplink: Uplink,
+    security: Security,
+}
+
+/// Why a viewer's gateway has ended, or did not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum ViewError {
+    /// Viewers cannot connect.
+    #[error("cannot listen on {address}: {error}; choose another port with --listen")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        error: io::Error,
+    },
+    /// No UDP socket.
+    #[error("cannot open a UDP socket: {0}")]
+    Socket(io::Error),
+    /// There will be no session with the server.
+    #[error(transparent)]
+    Meet(#[from] MeetError),
+}
+
+impl View {
+    /// Begins to listen for viewers.
+    ///
+    /// # Errors
+    /// When a socket cannot be bound.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with timers and I/O.
+    pub async fn start(config: ViewConfig) -> Result<Self, ViewError> {
+        let listen = |error| ViewError::Listen { address: config.listen, error };
+        let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        let desk = Arc::new(Desk::new(Limits::default().framebuffer_bytes));
+        let meeting =
+            Meeting::new(config.server, config.trust, config.credential, config.identity, config.link)
+                .map_err(ViewError::Socket)?;
+        let uplink = Uplink::new(meeting, desk.clone());
+        let security = config.viewer_password.map_or(Security::None, Security::VncAuth);
+        Ok(Self { listener, address, desk, uplink, security })
+    }
+
+    /// Where viewers connect.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What is counted, now and later.
+    pub fn stats(&self) -> ViewStats {
+        self.uplink.stats()
+    }
+
+    /// Serves viewers, and keeps the session with the server up, until there will never be one.
+    ///
+    /// # Errors
+    /// Why.
+    pub async fn run(self) -> Result<std::convert::Infallible, ViewError> {
+        let Self { listener, desk, uplink, security, .. } = self;
+        tokio::select! {
+            error = uplink.run() => Err(error.into()),
+            () = take_viewers(listener, desk, security) => unreachable!("it takes viewers for ever"),
+        }
+    }
+}
+
+/// Serves each viewer in a task of its own; when this is dropped, they end.
+async fn take_viewers(listener: TcpListener, desk: Arc<Desk>, security: Security) {
+    let mut viewers = tokio::task::JoinSet::new();
+    let places = Arc::new(Semaphore::new(MOST_VIEWERS));
+    loop {
+        let place = places.clone().acquire_owned().await.expect("it is never closed");
+        let socket = tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((socket, from)) => {
+                    tracing::info!(%from, "a viewer");
+                    socket
+                }
+                Err(error) => {
+                    // Out of descriptors, most likely: others will leave.
+                    tracing::warn!(%error, "cannot take a viewer");
+                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                    continue;
+                }
+            },
+            Some(_) = viewers.join_next() => continue,
+        };
+        let (desk, security) = (desk.clone(), security.clone());
+        viewers.spawn(async move {
+            if let Err(error) = Viewer::serve(socket, desk, security).await {
+                tracing::info!(%error, "a viewer is gone");
+            }
+            drop(place);
+        });
+    }
+}
+
+/// Viewers at a time.
+const MOST_VIEWERS: usize = 32;

@@ -1,0 +1,381 @@
+//! Viewers joined to the desk without sockets: what they are shown, and what they do.
+
+use std::sync::Arc;
+
+use quickset_rfb::{
+    Client, ClientConfig, ClientEvent, Clipboard as Extended, Cursor, Encoding, Formats, Framebuffer, Leds,
+    PixelFormat, Rect, Region, Resize, ResizeReason, ResizeStatus, Screen, Security,
+};
+
+use super::desk::Desk;
+use super::inputs::Act;
+use super::viewer::Viewer;
+use crate::message::{Clipboard, Input};
+
+const MIB: usize = 1 << 20;
+
+/// A viewer with a screen of its own.
+struct Person {
+    viewer: Viewer,
+    rfb: Client,
+    screen: Framebuffer,
+    updates: usize,
+    bells: usize,
+    pixels: usize,
+    said: Vec<String>,
+    clipboard: Vec<Extended>,
+    resizes: Vec<Resize>,
+}
+
+impl Person {
+    fn new(desk: &Arc<Desk>, config: ClientConfig) -> Self {
+        let mut person = Self {
+            viewer: Viewer::new(desk, Security::None),
+            rfb: Client::new(config),
+            screen: Framebuffer::new(0, 0, 64 * MIB).unwrap(),
+            updates: 0,
+            bells: 0,
+            pixels: 0,
+            said: Vec::new(),
+            clipboard: Vec::new(),
+            resizes: Vec::new(),
+        };
+        person.talk();
+        person
+    }
+
+    /// With everything, or with the encodings given.
+    fn with(desk: &Arc<Desk>, encodings: &[Encoding]) -> Self {
+        Self::new(desk, ClientConfig { encodings: encodings.to_vec(), ..ClientConfig::default() })
+    }
+
+    fn request(&mut self, incremental: bool) {
+        let (width, height) = self.rfb.size().unwrap();
+        self.rfb.request(incremental, Rect::sized(width, height)).unwrap();
+    }
+
+    /// What the viewer says arrives.
+    fn speak(&mut self) {
+        let out = self.rfb.output().split();
+        self.viewer.feed(&out).unwrap();
+    }
+
+    /// What the gateway says arrives.
+    fn listen(&mut self) {
+        self.viewer.compose();
+        let out = self.viewer.rfb().output().split();
+        let mut input = &out[..];
+        while let Some(event) = self.rfb.receive(&mut input).unwrap() {
+            match event {
+                ClientEvent::Ready(init) => self.screen.resize(init.width, init.height).unwrap(),
+                ClientEvent::Pixels { rect, pixels } => {
+                    self.pixels += pixels.len();
+                    self.screen.put(rect, pixels).unwrap();
+                }
+                ClientEvent::UpdateEnd => self.updates += 1,
+                ClientEvent::Resize(resize) => {
+                    if resize.status == ResizeStatus::Done {
+                        self.screen.resize(resize.width, resize.height).unwrap();
+                    }
+                    self.resizes.push(resize);
+                }
+                ClientEvent::Bell => self.bells += 1,
+                ClientEvent::Cursor(cursor) => self.said.push(format!("cursor {}", cursor.width)),
+                ClientEvent::Name(name) => self.said.push(format!("name {name}")),
+                ClientEvent::Leds(leds) => self.said.push(format!("leds {}", leds.caps)),
+                ClientEvent::Text(text) => self.said.push(format!("text {text}")),
+                ClientEvent::Clipboard(message) => self.clipboard.push(message),
+                _ => {}
+            }
+        }
+    }
+
+    /// Until nobody has anything to say.
+    fn talk(&mut self) {
+        for _ in 0..10 {
+            self.listen();
+            self.speak();
+        }
+    }
+}
+
+fn desk(width: u16, height: u16) -> Arc<Desk> {
+    let desk = Arc::new(Desk::new(64 * MIB));
+    desk.set_name("desk");
+    desk.resize(width, height).unwrap();
+    desk.inputs.set_open(true);
+    desk
+}
+
+/// Paints a rectangle, as the link does.
+fn paint(desk: &Desk, rect: Rect, colour: u32) {
+    let mut from = desk.lock().screen.clone();
+    from.fill(rect, colour).unwrap();
+    let mut region = Region::new();
+    region.add(rect);
+    desk.draw(&from, &region);
+}
+
+fn rect(x: u16, y: u16, w: u16, h: u16) -> Rect {
+    Rect::new(x, y, w, h).unwrap()
+}
+
+fn taken(desk: &Desk) -> Vec<Act> {
+    use std::future::Future as _;
+    let mut acts = Vec::new();
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    while let std::task::Poll::Ready(act) = Box::pin(desk.inputs.next()).as_mut().poll(&mut cx) {
+        acts.push(act);
+    }
+    acts
+}
+
+#[test]
+fn a_request_is_answered_once_with_what_has_changed() {
+    let desk = desk(64, 48);
+    paint(&desk, rect(0, 0, 64, 48), 0x0010_2030);
+    let mut person = Person::with(&desk, &[Encoding::Raw]);
+    assert_eq!(person.updates, 0, "nobody asked");
+    person.request(false);
+    person.talk();
+    assert_eq!((person.updates, person.pixels), (1, 64 * 48));
+    assert_eq!(person.screen, desk.lock().screen);
+    person.request(true);
+    person.talk();
+    assert_eq!(person.updates, 1, "nothing has changed");
+    paint(&desk, rect(1, 2, 3, 4), 7);
+    person.talk();
+    assert_eq!((person.updates, person.pixels), (2, 64 * 48 + 12));
+    paint(&desk, rect(5, 5, 1, 1), 8);
+    person.talk();
+    assert_eq!(person.updates, 2, "nobody asked again");
+    person.request(true);
+    person.talk();
+    assert_eq!(person.screen, desk.lock().screen);
+    person.request(false);
+    person.talk();
+    assert_eq!(person.updates, 4, "a full request is answered even when nothing has changed");
+}
+
+#[test]
+fn a_request_for_a_part_leaves_the_rest_for_later() {
+    let desk = desk(64, 48);
+    let mut person = Person::with(&desk, &[Encoding::Raw]);
+    paint(&desk, rect(0, 0, 64, 48), 9);
+    person.rfb.request(true, rect(0, 0, 10, 10)).unwrap();
+    person.talk();
+    assert_eq!(person.pixels, 100);
+    person.request(true);
+    person.talk();
+    assert_eq!(person.pixels, 64 * 48);
+    assert_eq!(person.screen, desk.lock().screen);
+}
+
+#[test]
+fn a_viewer_that_does_not_read_costs_one_update_however_long() {
+    let desk = desk(64, 48);
+    let mut person = Person::new(&desk, ClientConfig::default());
+    person.rfb.continuous_updates(Some(rect(0, 0, 64, 48))).unwrap();
+    person.request(false);
+    person.talk();
+    paint(&desk, rect(0, 0, 64, 48), 1);
+    person.viewer.compose();
+    let waiting = person.viewer.rfb().output().len();
+    for n in 0..1000 {
+        paint(&desk, rect(n % 60, n % 40, 4, 4), n.into());
+        person.viewer.compose();
+    }
+    assert_eq!(person.viewer.rfb().output().len(), waiting, "no more is written");
+    person.talk();
+    assert_eq!(person.screen, desk.lock().screen, "and nothing is lost");
+    assert!(person.updates <= 4, "{} updates", person.updates);
+}
+
+#[test]
+fn a_viewer_says_with_its_fences_when_it_can_take_more() {
+    let desk = desk(64, 48);
+    let mut person = Person::new(&desk, ClientConfig::default());
+    person.rfb.continuous_updates(Some(rect(0, 0, 64, 48))).unwrap();
+    person.request(false);
+    person.talk();
+    let before = person.updates;
+    for n in 0..10 {
+        paint(&desk, rect(n, n, 4, 4), n.into());
+        person.listen();
+    }
+    assert_eq!(person.updates - before, 2, "two are under way, not more");
+    person.talk();
+    assert_eq!(person.screen, desk.lock().screen);
+    assert_eq!(person.updates - before, 3, "the rest came as one");
+}
+
+#[test]
+fn another_size_is_told_to_those_who_can_be_told() {
+    let desk = desk(64, 48);
+    let mut able = Person::new(&desk, ClientConfig::default());
+    let mut plain = Person::with(&desk, &[Encoding::Raw, Encoding::DesktopSize]);
+    let mut unable = Person::with(&desk, &[Encoding::Raw]);
+    for person in [&mut able, &mut plain, &mut unable] {
+        person.request(false);
+        person.talk();
+    }
+    desk.resize(80, 40).unwrap();
+    paint(&desk, rect(0, 0, 80, 40), 0x0033_4455);
+    for person in [&mut able, &mut plain, &mut unable] {
+        for _ in 0..3 {
+            person.request(true);
+            person.talk();
+        }
+    }
+    assert_eq!(able.screen, desk.lock().screen);
+    assert_eq!(plain.screen, desk.lock().screen);
+    assert_eq!((unable.screen.width(), unable.screen.height()), (64, 48));
+    assert_eq!(unable.screen.pixel(63, 39), Some(0x0033_4455), "it sees what fits");
+    assert_eq!(unable.screen.pixel(63, 40), Some(0));
+}
+
+#[test]
+fn pixels_leave_in_the_format_of_the_viewer() {
+    let desk = desk(16, 16);
+    paint(&desk, rect(0, 0, 16, 16), 0x00ff_0080);
+    let channel = |max, shift| quickset_rfb::Channel { max, shift };
+    let (red, green, blue) = (channel(31, 11), channel(63, 5), channel(31, 0));
+    let format =
+        PixelFormat { bits_per_pixel: 16, depth: 16, big_endian: true, true_colour: true, red, green, blue };
+    let mut person = Person::new(&desk, ClientConfig { format, ..ClientConfig::default() });
+    person.request(false);
+    person.talk();
+    // 0x80 of 255 is 16 of 31, and that is 132 (0x84) of 255.
+    assert_eq!(person.screen.pixel(3, 3), Some(0x00ff_0084));
+}
+
+#[test]
+fn shapes_lamps_names_and_beeps_reach_everybody_late_comers_too() {
+    let desk = desk(16, 16);
+    let cursor = Cursor { width: 1, height: 1, pixels: vec![1], mask: vec![0x80], ..Cursor::default() };
+    desk.set_cursor(cursor);
+    desk.set_leds(Leds { caps: true, ..Leds::default() });
+    let mut person = Person::new(&desk, ClientConfig::default());
+    person.request(false);
+    person.talk();
+    assert_eq!(person.said, ["cursor 1", "leds true"]);
+    desk.set_name("another");
+    desk.bell();
+    desk.bell();
+    person.request(true);
+    person.talk();
+    assert_eq!((person.said.last().unwrap().as_str(), person.bells), ("name another", 1));
+}
+
+#[test]
+fn keys_and_clicks_stay_in_order_and_are_let_go_when_the_viewer_is_gone() {
+    let desk = desk(16, 16);
+    let mut person = Person::with(&desk, &[Encoding::Raw]);
+    for (buttons, x) in [(0, 1), (0, 2), (1, 2), (1, 3), (0, 3)] {
+        person.rfb.pointer(buttons, x, 0).unwrap();
+    }
+    person.rfb.key(true, 0x61).unwrap();
+    person.rfb.key(false, 0x61).unwrap();
+    person.rfb.key(true, 0xffe1).unwrap();
+    person.speak();
+    let pointer = |buttons, x| Act::Input(Input::Pointer { buttons, x, y: 0 });
+    let key = |down, keysym| Act::Input(Input::Key { down, keysym, keycode: None });
+    let all =
+        [pointer(0, 2), pointer(1, 3), pointer(0, 3), key(true, 0x61), key(false, 0x61), key(true, 0xffe1)];
+    assert_eq!(taken(&desk), all);
+    person.rfb.pointer(2, 9, 9).unwrap();
+    person.speak();
+    person.viewer.let_go();
+    let gone = [
+        Act::Input(Input::Pointer { buttons: 2, x: 9, y: 9 }),
+        key(false, 0xffe1),
+        Act::Input(Input::Pointer { buttons: 0, x: 9, y: 9 }),
+    ];
+    assert_eq!(taken(&desk), gone);
+}
+
+#[test]
+fn texts_go_both_ways_with_the_extended_clipboard() {
+    let desk = desk(16, 16);
+    let clipboard = |c| Act::Input(Input::Clipboard(c));
+    let mut person = Person::new(&desk, ClientConfig::default());
+    person.request(false);
+    person.talk();
+    taken(&desk);
+    person.clipboard.clear();
+    // From the server: offered, asked for, given.
+    desk.text_offered();
+    person.talk();
+    assert_eq!(person.clipboard, [Extended::Notify(Formats::TEXT)]);
+    assert!(taken(&desk).is_empty(), "nobody pastes yet");
+    person.rfb.clipboard(&Extended::Request(Formats::TEXT)).unwrap();
+    person.talk();
+    assert_eq!(taken(&desk), [clipboard(Clipboard::Ask)]);
+    desk.text_came("grüße ☺");
+    person.talk();
+    assert_eq!(person.clipboard.last(), Some(&Extended::Provide(Some("grüße ☺".into()))));
+    person.rfb.clipboard(&Extended::Request(Formats::TEXT)).unwrap();
+    person.talk();
+    assert_eq!(person.clipboard.len(), 3, "the second time it is there already");
+    assert!(taken(&desk).is_empty());
+    // To the server.
+    person.rfb.clipboard(&Extended::Notify(Formats::TEXT)).unwrap();
+    person.talk();
+    assert_eq!(taken(&desk), [clipboard(Clipboard::Offer)]);
+    desk.text_asked();
+    person.talk();
+    assert_eq!(person.clipboard.last(), Some(&Extended::Request(Formats::TEXT)));
+    person.rfb.clipboard(&Extended::Provide(Some("ja".into()))).unwrap();
+    person.talk();
+    assert_eq!(taken(&desk), [clipboard(Clipboard::Paste("ja".into()))]);
+    drop(person);
+    desk.text_asked();
+    assert_eq!(taken(&desk), [clipboard(Clipboard::Paste(String::new()))], "nobody waits for ever");
+}
+
+#[test]
+fn viewers_of_the_old_kind_get_every_text() {
+    let desk = desk(16, 16);
+    let mut person = Person::with(&desk, &[Encoding::Raw]);
+    desk.text_offered();
+    person.talk();
+    assert_eq!(taken(&desk), [Act::Input(Input::Clipboard(Clipboard::Ask))]);
+    desk.text_came("hello");
+    person.talk();
+    assert_eq!(person.said, ["text hello"]);
+    person.rfb.text("back").unwrap();
+    person.talk();
+    assert_eq!(taken(&desk), [Act::Input(Input::Clipboard(Clipboard::Paste("back".into())))]);
+}
+
+#[test]
+fn a_wish_is_answered_to_the_viewer_who_had_it() {
+    let desk = desk(16, 16);
+    let mut one = Person::new(&desk, ClientConfig::default());
+    let mut other = Person::new(&desk, ClientConfig::default());
+    for person in [&mut one, &mut other] {
+        person.request(false);
+        person.talk();
+        person.resizes.clear();
+    }
+    let screens = vec![Screen { id: 5, rect: rect(0, 0, 20, 10), flags: 0 }];
+    one.rfb.set_desktop_size(20, 10, &screens).unwrap();
+    one.talk();
+    assert!(matches!(taken(&desk)[..], [Act::Wish { width: 20, height: 10, .. }]));
+    let (reason, status) = (ResizeReason::ThisClient, ResizeStatus::Done);
+    desk.set_layout(&Resize { width: 20, height: 10, reason, status, screens: screens.clone() });
+    desk.resize(20, 10).unwrap();
+    for person in [&mut one, &mut other] {
+        person.request(true);
+        person.talk();
+    }
+    assert_eq!((one.resizes[0].reason, one.resizes[0].screens.clone()), (reason, screens));
+    assert_eq!(other.resizes[0].reason, ResizeReason::Server);
+    // Nobody there to grant it.
+    desk.inputs.set_open(false);
+    other.rfb.set_desktop_size(30, 10, &[]).unwrap();
+    other.request(true);
+    other.talk();
+    assert_eq!(other.resizes.last().unwrap().status, ResizeStatus::Prohibited);
+    assert_eq!((other.screen.width(), other.screen.height()), (20, 10));
+}

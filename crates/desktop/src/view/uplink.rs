@@ -1,0 +1,339 @@
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use quickset::{Connection, MessageReceiver, ReceiveError, Stats};
+use quickset_base::Time;
+use quickset_rfb::Resize;
+use tokio::sync::mpsc;
+use tokio::time::{sleep, sleep_until, timeout};
+
+use super::desk::Desk;
+use super::inputs::Act;
+use super::meet::{MeetError, Meeting, Met};
+use crate::backoff::Backoff;
+use crate::link::{INPUT, Incoming, LinkError, Outbox};
+use crate::message::{Clipboard, FromClient, FromServer, Layout, code};
+use crate::receiver::{Receiver, ReceiverConfig, ReceiverStats};
+
+/// Keeps the session with the server up, and draws what it sends.
+#[derive(Debug)]
+pub(super) struct Uplink {
+    meeting: Meeting,
+    desk: Arc<Desk>,
+    receiver: Receiver,
+    stats: ViewStats,
+    started: Instant,
+}
+
+/// What a viewer's gateway counts. Clones are handles of the same one.
+#[derive(Clone, Debug, Default)]
+pub struct ViewStats(Arc<Mutex<ViewTotals>>);
+
+/// The counts.
+#[derive(Clone, Debug, Default)]
+pub struct ViewTotals {
+    /// There is a session.
+    pub connected: bool,
+    /// Sessions so far.
+    pub sessions: u64,
+    /// Of the present connection, or the last.
+    pub connection: Option<Stats>,
+    /// Of all connections.
+    pub screen: ReceiverStats,
+    /// Batches that became updates for viewers.
+    pub batches: u64,
+    /// Messages that a fence held back.
+    pub held: u64,
+}
+
+impl ViewStats {
+    /// As of the last fifth of a second.
+    pub fn totals(&self) -> ViewTotals {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ViewTotals> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Uplink {
+    pub(super) fn new(meeting: Meeting, desk: Arc<Desk>) -> Self {
+        let receiver = Receiver::new(ReceiverConfig::default());
+        Self { meeting, desk, receiver, stats: ViewStats::default(), started: Instant::now() }
+    }
+
+    pub(super) fn stats(&self) -> ViewStats {
+        self.stats.clone()
+    }
+
+    /// Meets the server again and again, until there is no sense in it.
+    pub(super) async fn run(mut self) -> MeetError {
+        let mut backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(8));
+        loop {
+            let error = match self.meeting.meet().await {
+                Ok(met) => {
+                    backoff.reset();
+                    let connection = met.connection.clone();
+                    let error = self.session(met).await;
+                    error.close(&connection);
+                    self.desk.inputs.set_open(false);
+                    self.desk.set_away();
+                    self.stats.lock().connected = false;
+                    error.into()
+                }
+                Err(error) => error,
+            };
+            if error.is_final() {
+                return error;
+            }
+            let wait = backoff.next();
+            tracing::warn!(server = self.meeting.server(), %error, ?wait, "no session; trying again");
+            sleep(wait).await;
+        }
+    }
+
+    async fn session(&mut self, met: Met) -> LinkError {
+        let Met { connection, mut control, mut control_out, welcome } = met;
+        self.receiver.reconnected(welcome.order);
+        self.desk.set_name(&welcome.name);
+        let opened = timeout(Duration::from_secs(10), connection.open_messages()).await;
+        let mut input_out = match opened {
+            Ok(Ok(stream)) => Outbox::new(stream, INPUT),
+            Ok(Err(closed)) => return LinkError::Closed(closed),
+            Err(_) => return LinkError::Silent,
+        };
+        {
+            let mut totals = self.stats.lock();
+            totals.connected = true;
+            totals.sessions += 1;
+        }
+        self.desk.inputs.set_open(true);
+        tracing::info!(server = self.meeting.server(), order = %welcome.order, "a session");
+        let (to_server, outgoing) = mpsc::channel(OUTGOING);
+        let desk = self.desk.clone();
+        let mut drawing = Drawing { uplink: self, connection: &connection, to_server: to_server.clone() };
+        tokio::select! {
+            error = pass_input(&desk, &mut input_out, to_server) => error,
+            error = pass_control(&mut control_out, outgoing) => error,
+            error = drawing.run(&mut control) => error,
+        }
+    }
+}
+
+/// What viewers do goes to the server, in order.
+async fn pass_input(desk: &Desk, out: &mut Outbox, to_server: mpsc::Sender<FromClient>) -> LinkError {
+    loop {
+        let sent = match desk.inputs.next().await {
+            Act::Input(input) => out.send(&input).await,
+            Act::Wish { width, height, screens } => {
+                let wish = FromClient::Wish { width, height, screens };
+                to_server.send(wish).await.map_err(|_| LinkError::Ended)
+            }
+        };
+        if let Err(error) = sent {
+            return error;
+        }
+    }
+}
+
+async fn pass_control(out: &mut Outbox, mut messages: mpsc::Receiver<FromClient>) -> LinkError {
+    while let Some(message) = messages.recv().await {
+        if let Err(error) = out.send(&message).await {
+            return error;
+        }
+    }
+    LinkError::Ended
+}
+
+/// One session's screen.
+struct Drawing<'a> {
+    uplink: &'a mut Uplink,
+    connection: &'a Connection,
+    to_server: mpsc::Sender<FromClient>,
+}
+
+/// What happens in a session.
+enum Event {
+    Control(Result<FromServer, LinkError>),
+    Stream(MessageReceiver),
+    Message(Option<Result<quickset::Message, ReceiveError>>),
+    /// The batch is to be shown.
+    Show,
+    /// Something may be due.
+    Time,
+    Closed(LinkError),
+}
+
+impl Drawing<'_> {
+    async fn run(&mut self, control: &mut Incoming<FromServer>) -> LinkError {
+        let mut stream: Option<MessageReceiver> = None;
+        // When the batch that has begun becomes an update.
+        let mut show_at: Option<tokio::time::Instant> = None;
+        let mut count_at = Instant::now();
+        loop {
+            if Instant::now() >= count_at {
+                self.count();
+                count_at = Instant::now() + COUNT_EVERY;
+            }
+            let wait = self.wait();
+            let event = tokio::select! {
+                message = control.next() => Event::Control(message),
+                opened = self.connection.accept_messages() => match opened {
+                    Ok(stream) => Event::Stream(stream),
+                    Err(closed) => Event::Closed(LinkError::Closed(closed)),
+                },
+                message = next_of(&mut stream) => Event::Message(message),
+                () = until(show_at) => Event::Show,
+                () = sleep(wait.min(COUNT_EVERY)) => Event::Time,
+            };
+            let done = match event {
+                Event::Control(Ok(message)) => self.on_control(message).await,
+                Event::Control(Err(error)) | Event::Closed(error) => Err(error),
+                Event::Stream(new) => {
+                    // DT-4: what was not read of the old one is forgotten.
+                    stream = Some(new);
+                    Ok(())
+                }
+                Event::Message(Some(Ok(message))) => {
+                    show_at.get_or_insert_with(|| tokio::time::Instant::now() + BATCH);
+                    self.draw(&message, stream.as_mut())
+                }
+                Event::Message(None | Some(Err(ReceiveError::Reset(code::RESTART)))) => {
+                    stream = None;
+                    Ok(())
+                }
+                Event::Message(Some(Err(error))) => Err(error.into()),
+                Event::Show => {
+                    show_at = None;
+                    self.show()
+                }
+                Event::Time => Ok(()),
+            };
+            let done = match done {
+                Ok(()) => self.report().await,
+                error => error,
+            };
+            if let Err(error) = done {
+                // What has come is shown, whatever comes next.
+                let _ = self.show();
+                self.count();
+                return error;
+            }
+        }
+    }
+
+    /// Draws a message, and those that are there already.
+    fn draw(
+        &mut self,
+        first: &quickset::Message,
+        stream: Option<&mut MessageReceiver>,
+    ) -> Result<(), LinkError> {
+        let mut held = u64::from(!first.blocked().is_zero());
+        self.uplink.receiver.receive(&first.payload)?;
+        if let Some(stream) = stream {
+            for _ in 0..AT_ONCE {
+                let message = match stream.try_next() {
+                    Some(Some(Ok(message))) => message,
+                    // The next look at the stream finds its end.
+                    None | Some(None | Some(Err(ReceiveError::Reset(code::RESTART)))) => break,
+                    Some(Some(Err(error))) => return Err(error.into()),
+                };
+                held += u64::from(!message.blocked().is_zero());
+                self.uplink.receiver.receive(&message.payload)?;
+            }
+        }
+        self.uplink.stats.lock().held += held;
+        Ok(())
+    }
+
+    /// A batch becomes an update for viewers.
+    fn show(&mut self) -> Result<(), LinkError> {
+        let Uplink { receiver, desk, stats, .. } = &mut *self.uplink;
+        let changes = receiver.changes();
+        let screen = receiver.screen();
+        if changes.resized {
+            let (width, height) = (screen.width(), screen.height());
+            let too_large =
+                |_| crate::message::Fault::TooLarge { width: width.into(), height: height.into() };
+            desk.resize(width, height).map_err(too_large)?;
+        }
+        if !changes.dirty.is_empty() {
+            desk.draw(screen, &changes.dirty);
+            stats.lock().batches += 1;
+        }
+        Ok(())
+    }
+
+    async fn on_control(&mut self, message: FromServer) -> Result<(), LinkError> {
+        let desk = &self.uplink.desk;
+        match message {
+            FromServer::Welcome(_) | FromServer::Pong(_) => {}
+            FromServer::Mark(mark) => {
+                let now = self.now();
+                self.uplink.receiver.mark(now, mark);
+            }
+            FromServer::Layout(Layout { reason, status, width, height, screens }) => {
+                desk.set_layout(&Resize { width, height, reason, status, screens });
+            }
+            FromServer::Cursor(cursor) => desk.set_cursor(cursor),
+            FromServer::Name(name) => desk.set_name(&name),
+            FromServer::Leds(leds) => desk.set_leds(leds),
+            FromServer::Bell => desk.bell(),
+            FromServer::Clipboard(Clipboard::Offer) => desk.text_offered(),
+            FromServer::Clipboard(Clipboard::Ask) => desk.text_asked(),
+            FromServer::Clipboard(Clipboard::Paste(text)) => desk.text_came(&text),
+            FromServer::Ping(n) => {
+                self.to_server.send(FromClient::Pong(n)).await.map_err(|_| LinkError::Ended)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the server what is missing.
+    async fn report(&mut self) -> Result<(), LinkError> {
+        while let Some(message) = self.uplink.receiver.control(self.now()) {
+            self.to_server.send(message).await.map_err(|_| LinkError::Ended)?;
+        }
+        Ok(())
+    }
+
+    fn wait(&self) -> Duration {
+        let due = self.uplink.receiver.next_deadline();
+        due.map_or(COUNT_EVERY, |due| due.since(self.now()).max(Duration::from_millis(1)))
+    }
+
+    fn count(&self) {
+        let mut totals = self.uplink.stats.lock();
+        totals.connection = Some(self.connection.stats());
+        totals.screen = *self.uplink.receiver.stats();
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO + self.uplink.started.elapsed()
+    }
+}
+
+/// The next message of the stream; without one, never.
+async fn next_of(stream: &mut Option<MessageReceiver>) -> Option<Result<quickset::Message, ReceiveError>> {
+    match stream {
+        Some(stream) => stream.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn until(at: Option<tokio::time::Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// How long what arrives is gathered for one update: it costs a viewer 45 µs, a rectangle in it 15 µs.
+const BATCH: Duration = Duration::from_micros(1500);
+/// Messages drawn before anything else has its turn.
+const AT_ONCE: usize = 64;
+/// How often statistics are brought up to date.
+const COUNT_EVERY: Duration = Duration::from_millis(200);
+/// Control messages under way.
+const OUTGOING: usize = 64;

@@ -1,0 +1,373 @@
+use std::io;
+use std::sync::Arc;
+
+use bytes::Buf as _;
+use quickset_base::Rng;
+use quickset_rfb::{
+    Clipboard as Extended, Error, Features, Fence, Formats, Limits, Rect, Refusal, Region, ResizeReason,
+    ResizeStatus, Security, Server, ServerConfig, ServerEvent,
+};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::desk::{Answer, Clip, Desk, News, Seat, State};
+use super::inputs::Act;
+use crate::held::Held;
+use crate::message::{Clipboard, Input};
+
+/// An unmodified viewer on a local connection.
+///
+/// At most one update is on its way to it: what changes meanwhile is an area at the [`Desk`]. A viewer that knows
+/// RFB's fences says with its answers when it has drawn one.
+#[derive(Debug)]
+pub(crate) struct Viewer {
+    rfb: Server,
+    seat: Seat,
+    held: Held,
+    features: Features,
+    /// It waits for an update of this area.
+    request: Option<Rect>,
+    /// It wants the whole of that area.
+    full: bool,
+    /// It takes updates of this area without asking.
+    continuous: Option<Rect>,
+    /// Updates that it has not answered the fence of.
+    unanswered: u8,
+    /// It has the extended clipboard, and has said so.
+    extended: bool,
+    /// The handshake is over.
+    ready: bool,
+}
+
+/// Why a viewer is gone.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Gone {
+    #[error("the connection to the viewer failed: {0}")]
+    Io(#[from] io::Error),
+    #[error("the viewer does not speak RFB as it should: {0}")]
+    Rfb(#[from] Error),
+}
+
+impl Viewer {
+    /// Serves a viewer until it leaves.
+    pub(crate) async fn serve(
+        mut socket: TcpStream,
+        desk: Arc<Desk>,
+        security: Security,
+    ) -> Result<(), Gone> {
+        socket.set_nodelay(true)?;
+        desk.begun().await;
+        let mut viewer = Self::new(&desk, security);
+        let result = viewer.run(&mut socket).await;
+        viewer.let_go();
+        result
+    }
+
+    pub(crate) fn new(desk: &Arc<Desk>, security: Security) -> Self {
+        let seat = desk.sit();
+        let mut rng = Rng::new(rand_seed());
+        let config = seat.look(|desk, _| ServerConfig {
+            security,
+            name: desk.name.clone(),
+            width: desk.screen.width(),
+            height: desk.screen.height(),
+            limits: Limits::default(),
+        });
+        Self {
+            rfb: Server::new(config, &mut rng),
+            seat,
+            held: Held::default(),
+            features: Features::default(),
+            request: None,
+            full: false,
+            continuous: None,
+            unanswered: 0,
+            extended: false,
+            ready: false,
+        }
+    }
+
+    async fn run(&mut self, socket: &mut TcpStream) -> Result<(), Gone> {
+        let (mut from, mut to) = socket.split();
+        let mut input = vec![0; 16 << 10];
+        let wake = self.seat.wake.clone();
+        loop {
+            self.compose();
+            let waiting = self.rfb.output().len();
+            // Of a viewer that does not read nothing more is read either, and whoever types faster than the
+            // link carries waits.
+            let full = self.seat.inputs().is_full();
+            tokio::select! {
+                read = from.read(&mut input), if waiting < MOST_WAITING && !full => {
+                    match read? {
+                        0 => return Ok(()),
+                        n => {
+                            let fed = self.feed(&input[..n]);
+                            if fed.is_err() {
+                                // It may be the reason why it is refused.
+                                to.write_all(self.rfb.output()).await?;
+                            }
+                            fed?;
+                        }
+                    }
+                }
+                written = async { to.write(self.rfb.output()).await }, if waiting > 0 => {
+                    let written = written?;
+                    self.rfb.output().advance(written);
+                    // A full picture must not be paid for until the end.
+                    if self.rfb.output().is_empty() && self.rfb.output().capacity() > KEPT {
+                        *self.rfb.output() = bytes::BytesMut::new();
+                    }
+                }
+                () = wake.notified() => {}
+                () = self.seat.inputs().room(), if full => {}
+            }
+        }
+    }
+
+    /// Takes in what the viewer says.
+    pub(crate) fn feed(&mut self, mut input: &[u8]) -> Result<(), Error> {
+        while let Some(event) = self.rfb.receive(&mut input)? {
+            self.on_event(event);
+        }
+        Ok(())
+    }
+
+    fn on_event(&mut self, event: ServerEvent) {
+        match event {
+            ServerEvent::Ready { .. } => self.ready = true,
+            ServerEvent::Format(_) => {
+                // What is on its screen is in the old format; the pixels that come are in the new one.
+                let bounds = self.seat.look(|desk, _| desk.screen.bounds());
+                self.seat.dirty(bounds);
+            }
+            ServerEvent::Features(features) => self.on_features(features),
+            ServerEvent::Request { incremental, rect } => {
+                if !incremental {
+                    self.full = true;
+                    self.seat.dirty(rect);
+                }
+                self.request = Some(self.request.map_or(rect, |r| r.bounding(rect)));
+            }
+            ServerEvent::ContinuousUpdates(rect) => self.continuous = rect,
+            ServerEvent::Key { down, keysym, keycode } => {
+                if self.held.key(down, keysym, keycode) {
+                    self.input(Input::Key { down, keysym, keycode });
+                }
+            }
+            ServerEvent::Pointer { buttons, x, y } => {
+                self.held.pointer(buttons, x, y);
+                self.input(Input::Pointer { buttons, x, y });
+            }
+            ServerEvent::Text(text) => self.clipboard(Clipboard::Paste(text)),
+            ServerEvent::Clipboard(message) => self.on_clipboard(message),
+            ServerEvent::TextDropped { bytes } => tracing::warn!(bytes, "a viewer's text is too long"),
+            ServerEvent::Fence(fence) => {
+                if fence.payload == UPDATE {
+                    self.unanswered = self.unanswered.saturating_sub(1);
+                }
+            }
+            ServerEvent::SetDesktopSize { width, height, screens } => {
+                if !self.seat.act(Act::Wish { width, height, screens }) {
+                    self.seat.look(|_, news| news.answer = Some(Answer::PROHIBITED));
+                }
+            }
+        }
+    }
+
+    fn on_features(&mut self, features: Features) {
+        let before = std::mem::replace(&mut self.features, features);
+        self.seat.look(|_, news| {
+            // It learns in this way that it can ask for another size.
+            news.size |= features.extended_desktop_size && !before.extended_desktop_size;
+            news.cursor |= features.cursor && !before.cursor;
+            news.leds |= features.led_state && !before.led_state;
+        });
+    }
+
+    fn on_clipboard(&mut self, message: Extended) {
+        match message {
+            Extended::Caps(_) => self.extended = true,
+            Extended::Notify(formats) if formats.text() => self.clipboard(Clipboard::Offer),
+            Extended::Provide(text) => self.clipboard(Clipboard::Paste(text.unwrap_or_default())),
+            Extended::Request(formats) if formats.text() => {
+                match self.seat.look(|desk, _| desk.text.clone()) {
+                    Some(text) => self.say(&Extended::Provide(Some(text.to_string()))),
+                    None => self.clipboard(Clipboard::Ask),
+                }
+            }
+            Extended::Notify(_) | Extended::Request(_) => {}
+            Extended::Peek => {
+                let here = self.seat.look(|desk, _| desk.text.is_some());
+                self.say(&Extended::Notify(if here { Formats::TEXT } else { Formats::NONE }));
+            }
+        }
+    }
+
+    fn clipboard(&mut self, clipboard: Clipboard) {
+        self.input(Input::Clipboard(clipboard));
+    }
+
+    fn input(&mut self, input: Input) {
+        // Without a server it is gone, as it should be.
+        self.seat.act(Act::Input(input));
+    }
+
+    fn say(&mut self, message: &Extended) {
+        refused(self.rfb.clipboard(message));
+    }
+
+    /// Writes what there is to tell, when the viewer has taken all that was told before.
+    pub(crate) fn compose(&mut self) {
+        if !self.ready || !self.rfb.output().is_empty() {
+            return;
+        }
+        let Self { rfb, seat, features, .. } = self;
+        let area = self.request.or(self.continuous);
+        // Fences are answered once all before them was drawn: two under way keep a viewer busy.
+        let ready = area.is_some() && self.unanswered < 2;
+        let full = self.full;
+        let mut ask = false;
+        let sent = seat.look(|desk, news| {
+            ask = tell_aside(rfb, desk, news, self.extended);
+            if !ready {
+                return false;
+            }
+            let told = tell_shape(rfb, desk, news, *features);
+            let drawn = draw(rfb, desk, news, area.unwrap_or_default());
+            told || drawn || full
+        });
+        if ask {
+            self.clipboard(Clipboard::Ask);
+        }
+        if !sent {
+            return;
+        }
+        (self.request, self.full) = (None, false);
+        if self.features.fence && self.continuous.is_some() {
+            let fence = Fence { block_before: true, payload: UPDATE.to_vec(), ..Fence::default() };
+            refused(self.rfb.fence(&fence));
+            self.unanswered += 1;
+        }
+    }
+
+    /// Lets go of what the viewer held down when it left.
+    pub(crate) fn let_go(&mut self) {
+        let release = self.held.release();
+        for (keysym, keycode) in release.keys {
+            self.input(Input::Key { down: false, keysym, keycode });
+        }
+        if let Some((x, y)) = release.pointer {
+            self.input(Input::Pointer { buttons: 0, x, y });
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn rfb(&mut self) -> &mut Server {
+        &mut self.rfb
+    }
+}
+
+/// Tells what needs no update: a beep, and news of the clipboard. True when the text has to be asked for.
+fn tell_aside(rfb: &mut Server, desk: &State, news: &mut News, extended: bool) -> bool {
+    if std::mem::take(&mut news.bell) {
+        refused(rfb.bell());
+    }
+    if std::mem::take(&mut news.asked) {
+        refused(rfb.clipboard(&Extended::Request(Formats::TEXT)));
+    }
+    match (news.clipboard.take(), &desk.text) {
+        (Some(Clip::Offered), _) if extended => refused(rfb.clipboard(&Extended::Notify(Formats::TEXT))),
+        // A viewer of the old kind cannot ask: it gets every text.
+        (Some(Clip::Offered), _) => return true,
+        (Some(Clip::Here { wanted: true }), Some(text)) if extended => {
+            refused(rfb.clipboard(&Extended::Provide(Some(text.to_string()))));
+        }
+        (Some(Clip::Here { .. }), Some(_)) if extended => {
+            refused(rfb.clipboard(&Extended::Notify(Formats::TEXT)));
+        }
+        (Some(Clip::Here { .. }), Some(text)) => refused(rfb.text(text)),
+        _ => {}
+    }
+    false
+}
+
+/// Tells of everything but pixels, with the size in an update of its own. True when there was something.
+fn tell_shape(rfb: &mut Server, desk: &State, news: &mut News, features: Features) -> bool {
+    let mut told = false;
+    if features.extended_desktop_size || features.desktop_size {
+        let answer = news.answer.and_then(|answer| answer.ready(&desk.screen));
+        if let Some(status) = answer {
+            (news.answer, news.size) = (None, false);
+            let resize = desk.resize_for(ResizeReason::ThisClient, status);
+            refused(rfb.update().and_then(|mut update| update.resize(&resize)));
+            told = true;
+        }
+        if std::mem::take(&mut news.size) {
+            let resize = desk.resize_for(ResizeReason::Server, ResizeStatus::Done);
+            refused(rfb.update().and_then(|mut update| update.resize(&resize)));
+            told = true;
+        }
+    }
+    let Ok(mut update) = rfb.update() else { return told };
+    if let Some(cursor) = desk.cursor.as_ref().filter(|_| features.cursor && news.cursor) {
+        news.cursor = false;
+        refused(update.cursor(cursor));
+        told = true;
+    }
+    if features.desktop_name && std::mem::take(&mut news.name) {
+        refused(update.name(&desk.name));
+        told = true;
+    }
+    if let Some(leds) = desk.leds.filter(|_| features.led_state && news.leds) {
+        news.leds = false;
+        refused(update.leds(leds));
+        told = true;
+    }
+    told
+}
+
+/// Draws what is dirty in `area`. True when there was something.
+fn draw(rfb: &mut Server, desk: &State, news: &mut News, area: Rect) -> bool {
+    let mut now = Region::new();
+    std::mem::swap(&mut now, &mut news.dirty);
+    let bounds = area.intersection(desk.screen.bounds());
+    if !bounds.contains(now.bounding()) {
+        news.dirty = now.clone();
+        news.dirty.remove(bounds);
+        now.clip(bounds);
+    }
+    if now.is_empty() {
+        return false;
+    }
+    let Ok(mut update) = rfb.update() else { return false };
+    for &rect in now.rects() {
+        match update.raw(rect, &desk.screen) {
+            // A viewer that cannot be told of another size sees the part that fits.
+            Err(Refusal::Outside(_)) => {}
+            other => refused(other),
+        }
+    }
+    true
+}
+
+/// What viewers cannot be told is left out.
+fn refused(result: Result<(), Refusal>) {
+    if let Err(refusal) = result {
+        tracing::debug!(%refusal, "a viewer is not told");
+    }
+}
+
+/// Only the challenge of VncAuth is drawn from it.
+fn rand_seed() -> u64 {
+    let mut bytes = [0; 8];
+    aws_lc_rs::rand::fill(&mut bytes).expect("the system has entropy: keys were made with it");
+    u64::from_le_bytes(bytes)
+}
+
+/// The payload of the fence behind an update.
+const UPDATE: &[u8] = b"update";
+/// Bytes that may wait for a viewer while it is still read from.
+const MOST_WAITING: usize = 64 << 20;
+/// What an output buffer keeps when it is empty.
+const KEPT: usize = 1 << 20;

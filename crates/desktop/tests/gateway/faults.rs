@@ -1,0 +1,157 @@
+//! Servers, gateways and viewers that die, stall or talk nonsense.
+
+use quickset_desktop::message::Permissions;
+use quickset_desktop::serve::ServeError;
+use quickset_rfb::{Password, Rect, Security, ServerEvent};
+
+use super::person::Person;
+use super::scene::{Far, Home, Setting, join};
+use super::vnc::{Order as Draw, Vnc};
+
+fn rect(x: u16, y: u16, w: u16, h: u16) -> Rect {
+    Rect::new(x, y, w, h).unwrap()
+}
+
+#[tokio::test]
+async fn the_last_picture_stays_while_the_vnc_server_is_away() {
+    let home = Home::new();
+    let vnc = Vnc::start(64, 48).await;
+    let (_far, near) = join(&home, vnc.address, Setting::default()).await;
+    let mut person = Person::sit(near.address).await;
+    vnc.fill(rect(0, 0, 64, 48), 0x0044_5566);
+    person.until("the picture", |p| p.screen.pixel(9, 9) == Some(0x0044_5566)).await;
+    person.until("the name", |p| p.name == "test").await;
+    let address = vnc.kill().await;
+    person.until("word of it", |p| p.name.contains("away")).await;
+    // Who comes now sees the last picture, too.
+    let mut late = Person::sit(near.address).await;
+    late.until("the last picture", |p| p.screen.pixel(9, 9) == Some(0x0044_5566)).await;
+    let vnc = Vnc::start_on(address, 80, 40, Security::None).await;
+    for person in [&mut person, &mut late] {
+        person.until("the new server", |p| p.name == "test" && p.screen.width() == 80).await;
+        person.sees(&vnc).await;
+    }
+    person.press(0x61);
+    person.until("sent", |_| true).await;
+    vnc.until("the key", |v| v.keys().len() == 2).await;
+}
+
+#[tokio::test]
+async fn a_vnc_server_that_draws_outside_is_left_and_tried_again() {
+    let home = Home::new();
+    let vnc = Vnc::start(64, 48).await;
+    let (_far, near) = join(&home, vnc.address, Setting::default()).await;
+    let mut person = Person::sit(near.address).await;
+    person.sees(&vnc).await;
+    // One Raw rectangle of 2x1 at (63, 0).
+    let mut nonsense = vec![0, 0, 0, 1, 0, 63, 0, 0, 0, 2, 0, 1, 0, 0, 0, 0];
+    nonsense.extend([0xff; 8]);
+    vnc.tell(Draw::Bytes(nonsense));
+    vnc.until("another connection", |v| v.connections() == 2).await;
+    vnc.fill(rect(3, 3, 5, 5), 0x0001_0203);
+    person.until("what came after", |p| p.screen.pixel(4, 4) == Some(0x0001_0203)).await;
+    person.sees(&vnc).await;
+}
+
+#[tokio::test]
+async fn a_wrong_vnc_password_is_final() {
+    let home = Home::new();
+    let security = Security::VncAuth(Password::new(b"right"));
+    let vnc = Vnc::start_on("127.0.0.1:0".parse().unwrap(), 8, 8, security).await;
+    let setting = Setting { vnc_password: Some(Password::new(b"wrong")), ..Setting::default() };
+    let mut far = Far::start(&home, vnc.address, setting);
+    let error = far.end().await;
+    assert!(matches!(&error, ServeError::Vnc(error) if error.is_final()), "{error}");
+    assert_eq!(vnc.connections(), 1, "it is not tried again");
+    let setting = Setting { vnc_password: Some(Password::new(b"right")), ..Setting::default() };
+    let (_far, near) = join(&home, vnc.address, setting).await;
+    Person::sit(near.address).await.sees(&vnc).await;
+}
+
+#[tokio::test]
+async fn a_viewer_that_stops_reading_holds_nobody_up() {
+    let home = Home::new();
+    let vnc = Vnc::start(640, 480).await;
+    let (_far, near) = join(&home, vnc.address, Setting::default()).await;
+    let mut stalled = Person::sit(near.address).await;
+    stalled.sees(&vnc).await;
+    let mut person = Person::sit(near.address).await;
+    // Far more than all the buffers in between: 40 full pictures of 1.2 MB.
+    for n in 1..=40 {
+        vnc.fill(rect(0, 0, 640, 480), n);
+        person.until("the picture", |p| p.screen.pixel(639, 479) == Some(n)).await;
+    }
+    let before = stalled.updates;
+    stalled.sees(&vnc).await;
+    assert!(stalled.updates - before < 20, "it gets the newest, not all: {}", stalled.updates - before);
+}
+
+#[tokio::test]
+async fn a_gateway_that_comes_back_finds_its_viewers() {
+    let home = Home::new();
+    let vnc = Vnc::start(64, 48).await;
+    let (far, near) = join(&home, vnc.address, Setting::default()).await;
+    let mut person = Person::sit(near.address).await;
+    vnc.fill(rect(0, 0, 64, 48), 0x0066_6666);
+    person.until("the picture", |p| p.screen.pixel(0, 0) == Some(0x0066_6666)).await;
+    person.rfb.key(true, 0xffe1).unwrap();
+    person.until("sent", |_| true).await;
+    vnc.until("the key", |v| v.keys() == [(true, 0xffe1)]).await;
+    let listen = far.kill().await;
+    vnc.fill(rect(0, 0, 10, 10), 0x0077_7777);
+    let far = Far::again(&home, vnc.address, Setting { listen, ..Setting::default() }).await;
+    person.until("the new picture", |p| p.screen.pixel(5, 5) == Some(0x0077_7777)).await;
+    person.sees(&vnc).await;
+    assert_eq!(near.stats.totals().sessions, 2);
+    assert_eq!(far.stats.totals().clients, 1);
+}
+
+#[tokio::test]
+async fn keys_are_let_go_when_the_viewers_gateway_dies() {
+    let home = Home::new();
+    let vnc = Vnc::start(64, 48).await;
+    let (_far, near) = join(&home, vnc.address, Setting::default()).await;
+    let mut person = Person::sit(near.address).await;
+    person.rfb.key(true, 0x61).unwrap();
+    person.rfb.pointer(4, 7, 8).unwrap();
+    person.until("sent", |_| true).await;
+    vnc.until("the button", |v| matches!(v.events().last(), Some(ServerEvent::Pointer { buttons: 4, .. })))
+        .await;
+    near.kill().await;
+    vnc.until("the release", |v| {
+        v.keys() == [(true, 0x61), (false, 0x61)]
+            && matches!(v.events().last(), Some(ServerEvent::Pointer { buttons: 0, x: 7, y: 8 }))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn view_only_and_no_clipboard_hold_at_the_server() {
+    for (input, clipboard) in [(false, true), (true, false)] {
+        let home = Home::new();
+        let vnc = Vnc::start(64, 48).await;
+        let permissions = Permissions { input, clipboard, wish: false };
+        let (_far, near) = join(&home, vnc.address, Setting { permissions, ..Setting::default() }).await;
+        let mut person = Person::sit(near.address).await;
+        person.press(0x61);
+        person.rfb.pointer(1, 2, 3).unwrap();
+        person.rfb.text("a text").unwrap();
+        person.press(0x62);
+        person.rfb.text("another").unwrap();
+        person.until("sent", |_| true).await;
+        // What is allowed shows that what is not would have been there.
+        let is_input = |e: &ServerEvent| matches!(e, ServerEvent::Key { .. } | ServerEvent::Pointer { .. });
+        let is_text = |e: &ServerEvent| match e {
+            ServerEvent::Text(_) => true,
+            ServerEvent::Clipboard(c) => !matches!(c, quickset_rfb::Clipboard::Caps(_)),
+            _ => false,
+        };
+        if input {
+            vnc.until("the keys", |v| v.keys().len() == 4).await;
+            assert!(!vnc.events().iter().any(is_text), "{:?}", vnc.events());
+        } else {
+            vnc.until("the texts", |v| v.events().iter().filter(|e| is_text(e)).count() == 2).await;
+            assert!(!vnc.events().iter().any(is_input), "{:?}", vnc.events());
+        }
+    }
+}

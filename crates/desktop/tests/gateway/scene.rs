@@ -1,0 +1,193 @@
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use quickset_desktop::LinkConfig;
+use quickset_desktop::message::{Order, Permissions};
+use quickset_desktop::serve::{Serve, ServeConfig, ServeError, ServeStats};
+use quickset_desktop::trust::{Authorized, Folder, Gate, KnownServers, Token};
+use quickset_desktop::view::{Credential, ServerTrust, View, ViewConfig, ViewError, ViewStats};
+use tokio::task::JoinHandle;
+
+/// How long a condition may take.
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+
+/// A folder that is gone after the test.
+pub(crate) struct Home(pub(crate) PathBuf);
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("quickset-gateway-{}-{n}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn server(&self) -> Folder {
+        Folder::at(self.0.join("server"))
+    }
+
+    /// Another person's.
+    pub(crate) fn client(&self, name: &str) -> Folder {
+        Folder::at(self.0.join(name))
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// How a server's gateway is to be.
+pub(crate) struct Setting {
+    pub(crate) order: Order,
+    pub(crate) permissions: Permissions,
+    pub(crate) password: Option<&'static str>,
+    pub(crate) listen: SocketAddr,
+    pub(crate) vnc_password: Option<quickset_rfb::Password>,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        Self {
+            order: Order::Fenced,
+            permissions: Permissions::ALL,
+            password: None,
+            listen: "127.0.0.1:0".parse().unwrap(),
+            vnc_password: None,
+        }
+    }
+}
+
+/// A server's gateway in a task.
+pub(crate) struct Far {
+    pub(crate) address: SocketAddr,
+    pub(crate) token: Option<Token>,
+    pub(crate) authorized: Authorized,
+    pub(crate) stats: ServeStats,
+    task: JoinHandle<Result<std::convert::Infallible, ServeError>>,
+}
+
+impl Far {
+    pub(crate) fn start(home: &Home, vnc: SocketAddr, setting: Setting) -> Self {
+        assert_eq!(setting.listen.port(), 0, "a port that was used may not be free yet: `again`");
+        Self::begin(home, vnc, setting)
+    }
+
+    /// On the port of one that was killed, as soon as its connections have let go of it.
+    pub(crate) async fn again(home: &Home, vnc: SocketAddr, setting: Setting) -> Self {
+        let free = async {
+            while std::net::UdpSocket::bind(setting.listen).is_err() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(LIMIT, free).await.expect("the port is free again");
+        Self::begin(home, vnc, setting)
+    }
+
+    fn begin(home: &Home, vnc: SocketAddr, setting: Setting) -> Self {
+        let folder = home.server();
+        let identity = folder.server_identity().unwrap();
+        let authorized = folder.authorized().unwrap();
+        let (gate, token) =
+            Gate::for_server(identity.fingerprint(), authorized.clone(), setting.password).unwrap();
+        let serve = Serve::start(ServeConfig {
+            vnc: vnc.to_string(),
+            vnc_password: setting.vnc_password,
+            listen: setting.listen,
+            identity,
+            gate,
+            order: setting.order,
+            permissions: setting.permissions,
+            link: LinkConfig::default(),
+        })
+        .unwrap();
+        let (address, stats) = (serve.local_addr(), serve.stats());
+        Self { address, token, authorized, stats, task: tokio::spawn(serve.run()) }
+    }
+
+    /// Why it ended.
+    pub(crate) async fn end(&mut self) -> ServeError {
+        let ended = tokio::time::timeout(LIMIT, &mut self.task).await.expect("it ends");
+        match ended.unwrap() {
+            Ok(never) => match never {},
+            Err(error) => error,
+        }
+    }
+
+    /// Ends at once.
+    pub(crate) async fn kill(self) -> SocketAddr {
+        self.task.abort();
+        let _ = self.task.await;
+        self.address
+    }
+}
+
+/// A viewer's gateway in a task.
+pub(crate) struct Near {
+    pub(crate) address: SocketAddr,
+    pub(crate) stats: ViewStats,
+    task: JoinHandle<Result<std::convert::Infallible, ViewError>>,
+}
+
+impl Near {
+    /// With the key of `folder`, which knows servers too.
+    pub(crate) async fn start(folder: &Folder, server: SocketAddr, credential: Credential) -> Self {
+        let trust = ServerTrust::Known(folder.known_servers().unwrap());
+        Self::trusting(folder, server, credential, trust).await
+    }
+
+    pub(crate) async fn trusting(
+        folder: &Folder,
+        server: SocketAddr,
+        credential: Credential,
+        trust: ServerTrust,
+    ) -> Self {
+        let view = View::start(ViewConfig {
+            server: server.to_string(),
+            listen: "127.0.0.1:0".parse().unwrap(),
+            trust,
+            credential,
+            identity: folder.client_identity().unwrap(),
+            viewer_password: None,
+            link: LinkConfig::default(),
+        })
+        .await
+        .unwrap();
+        let (address, stats) = (view.local_addr(), view.stats());
+        Self { address, stats, task: tokio::spawn(view.run()) }
+    }
+
+    /// Why it ended.
+    pub(crate) async fn end(&mut self) -> ViewError {
+        let ended = tokio::time::timeout(LIMIT, &mut self.task).await.expect("it ends");
+        match ended.unwrap() {
+            Ok(never) => match never {},
+            Err(error) => error,
+        }
+    }
+
+    /// Ends at once.
+    pub(crate) async fn kill(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+}
+
+/// Both gateways, the client's key authorised.
+pub(crate) async fn join(home: &Home, vnc: SocketAddr, setting: Setting) -> (Far, Near) {
+    let folder = home.client("client");
+    let key = folder.client_identity().unwrap().fingerprint();
+    home.server().authorized().unwrap().add(key, "test").unwrap();
+    let far = Far::start(home, vnc, setting);
+    let near = Near::start(&folder, far.address, Credential::None).await;
+    (far, near)
+}
+
+/// The servers that a folder knows.
+pub(crate) fn known(folder: &Folder) -> KnownServers {
+    folder.known_servers().unwrap()
+}

@@ -1,0 +1,108 @@
+//! Who may come in, and to whom one goes.
+
+use quickset_desktop::trust::Token;
+use quickset_desktop::view::{Credential, MeetError, Password, ServerTrust, ViewError};
+
+use super::person::Person;
+use super::scene::{Far, Home, Near, Setting, known};
+use super::vnc::Vnc;
+
+async fn refused(near: &mut Near) -> MeetError {
+    match near.end().await {
+        ViewError::Meet(error) => error,
+        other => panic!("{other}"),
+    }
+}
+
+fn password(text: &str) -> Credential {
+    Credential::Password(Password(text.into()))
+}
+
+#[tokio::test]
+async fn a_token_is_dead_after_its_first_use_and_the_key_stays() {
+    let home = Home::new();
+    let vnc = Vnc::start(16, 16).await;
+    let far = Far::start(&home, vnc.address, Setting::default());
+    let token = far.token.clone().expect("nobody could come in without");
+    let (first, second) = (home.client("first"), home.client("second"));
+    let mut stranger = Near::start(&home.client("stranger"), far.address, Credential::None).await;
+    let error = refused(&mut stranger).await.to_string();
+    assert!(error.contains("does not know this key"), "{error}");
+    let wrong = Credential::Token(Token::random());
+    let mut guesser = Near::start(&home.client("guesser"), far.address, wrong).await;
+    assert!(refused(&mut guesser).await.to_string().contains("wrong"));
+    let near = Near::start(&first, far.address, Credential::Token(token.clone())).await;
+    Person::sit(near.address).await.sees(&vnc).await;
+    let mut late = Near::start(&second, far.address, Credential::Token(token)).await;
+    assert!(matches!(refused(&mut late).await, MeetError::Denied(_)));
+    near.kill().await;
+    let near = Near::start(&first, far.address, Credential::None).await;
+    Person::sit(near.address).await.sees(&vnc).await;
+}
+
+#[tokio::test]
+async fn passwords_let_in_and_wrong_ones_have_to_wait() {
+    let home = Home::new();
+    let vnc = Vnc::start(16, 16).await;
+    let far =
+        Far::start(&home, vnc.address, Setting { password: Some("correct horse"), ..Setting::default() });
+    assert!(far.token.is_none());
+    let near = Near::start(&home.client("a"), far.address, password("correct horse")).await;
+    Person::sit(near.address).await.sees(&vnc).await;
+    let mut last = String::new();
+    for n in 0..4 {
+        let mut near = Near::start(&home.client(&format!("wrong{n}")), far.address, password("guess")).await;
+        last = refused(&mut near).await.to_string();
+    }
+    assert!(last.contains("too many"), "{last}");
+    let mut near = Near::start(&home.client("b"), far.address, password("correct horse")).await;
+    assert!(refused(&mut near).await.to_string().contains("too many"), "the address has to wait");
+}
+
+#[tokio::test]
+async fn a_server_with_another_key_is_refused_loudly() {
+    let home = Home::new();
+    let vnc = Vnc::start(16, 16).await;
+    let folder = home.client("client");
+    let key = folder.client_identity().unwrap().fingerprint();
+    home.server().authorized().unwrap().add(key, "test").unwrap();
+    let far = Far::start(&home, vnc.address, Setting::default());
+    let near = Near::start(&folder, far.address, Credential::None).await;
+    Person::sit(near.address).await.sees(&vnc).await;
+    let before = known(&folder).look_up(&far.address.to_string()).unwrap().expect("it was written down");
+    near.kill().await;
+    let listen = far.kill().await;
+    // Somebody else takes its place, and would even let the client in.
+    let impostor = Home::new();
+    impostor.server().authorized().unwrap().add(key, "welcome").unwrap();
+    let far = Far::again(&impostor, vnc.address, Setting { listen, ..Setting::default() }).await;
+    let mut near = Near::start(&folder, far.address, Credential::None).await;
+    let error = refused(&mut near).await;
+    assert!(matches!(error, MeetError::Changed(_)), "{error}");
+    let now = impostor.server().server_identity().unwrap().fingerprint();
+    for part in ["HAS CHANGED", &before.fingerprint.to_string(), &now.to_string(), "line 1", "known_servers"]
+    {
+        assert!(error.to_string().contains(part), "{part} is not in {error}");
+    }
+    assert_eq!(far.stats.totals().ever, 0, "the client was not let in, for it did not ask");
+    let pin = ServerTrust::Pinned(before.fingerprint);
+    let mut near = Near::trusting(&folder, far.address, Credential::None, pin).await;
+    let error = refused(&mut near).await;
+    assert!(matches!(error, MeetError::NotPinned { now: found, .. } if found == now), "{error}");
+    let near = Near::trusting(&folder, far.address, Credential::None, ServerTrust::Pinned(now)).await;
+    Person::sit(near.address).await.sees(&vnc).await;
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_know_the_secret_is_not_trusted_on_first_use() {
+    let home = Home::new();
+    let vnc = Vnc::start(16, 16).await;
+    let folder = home.client("client");
+    // It lets anybody's key in, but it is not the one the password is for.
+    home.server().authorized().unwrap().add(folder.client_identity().unwrap().fingerprint(), "x").unwrap();
+    let far = Far::start(&home, vnc.address, Setting::default());
+    let mut near = Near::start(&folder, far.address, password("of another server")).await;
+    let error = refused(&mut near).await;
+    assert!(matches!(error, MeetError::NotProved), "{error}");
+    assert_eq!(known(&folder).look_up(&far.address.to_string()).unwrap(), None);
+}
