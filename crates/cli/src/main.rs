@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("quickset: {error:#}");
+            eprintln!("quickset: {}", sentence(&error));
             ExitCode::FAILURE
         }
     }
@@ -52,6 +52,15 @@ fn log() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
     let colours = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).init();
+}
+
+/// What went wrong and why, without the reasons that an error's own words contain already.
+fn sentence(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |told, reason| match told.as_str() {
+        "" => reason,
+        told if told.contains(&reason) => told.to_owned(),
+        told => format!("{told}: {reason}"),
+    })
 }
 
 /// Runs a future on all cores.
@@ -74,6 +83,15 @@ mod tests {
     #[test]
     fn the_arguments_are_consistent() {
         Command::command().debug_assert();
+    }
+
+    #[test]
+    fn errors_are_one_sentence() {
+        let cause = std::io::Error::other("no such file");
+        let error = anyhow::Error::new(cause).context("a.pem cannot be read");
+        assert_eq!(sentence(&error), "a.pem cannot be read: no such file");
+        let error = error.context("the server does not start: a.pem cannot be read");
+        assert_eq!(sentence(&error), "the server does not start: a.pem cannot be read: no such file");
     }
 
     #[test]
