@@ -180,13 +180,13 @@ fn method(page: &mut String, findings: &Findings, command: &str) {
          Messages that are let go together have nothing between them; the figure shows them at its left edge.\
          <dt>Delivery<dd>from the moment the update was due at the sender to the message being let go. In the mode \
          <code>latest</code> messages that were lost and outdated do not count: they never arrive, and need not.\
-         <dt>Percentiles<dd>are exact (nearest rank) over all messages of {seconds} s at each pace. The {warm_up} s before \
-         are left out: handshake, slow start and the first full picture are the same in all modes.\
+         <dt>Percentiles<dd>are exact (nearest rank) over all messages of {seconds} s at each pace. What comes in the \
+         {warm_up} s before is left out: handshake, slow start and the first full picture are the same in all modes.\
          <dt>The link<dd>{rate}, {half} ms each way, queue {queue}, loss {loss} each way, seed {seed}: emulated on this \
          machine by a relay between UDP sockets. Packet number n meets the same fate on each of the links. The relay \
          itself was late by at most {late} ms for 99 % of the packets{overruns}.\
          <dt>The transport<dd>QUIC with TLS 1.3, congestion control {cc}, UDP payloads of up to {mtu} bytes, at most \
-         {messages} messages an update of at most {bytes} bytes each, one packet each.</dl>\
+         {messages} messages an update of at most {bytes} bytes each.</dl>\
          <h2>Repeat it</h2><p>The losses are those of the seed; times vary a little with the machine.</p>\
          <pre>cargo run --release -- {command}</pre></section>",
         seconds = number(link.seconds),
