@@ -6,6 +6,7 @@
 
 mod cert;
 mod demo;
+mod desktop;
 mod perf;
 mod values;
 
@@ -26,6 +27,7 @@ struct Command {
 #[derive(Debug, Subcommand)]
 enum Subcommands {
     Demo(demo::Args),
+    Desktop(desktop::Args),
     Perf(perf::Args),
     Cert(cert::Args),
 }
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
     log();
     let done = match command.subcommand {
         Subcommands::Demo(args) => demo::run(&args),
+        Subcommands::Desktop(args) => desktop::run(&args),
         Subcommands::Perf(args) => perf::run(args),
         Subcommands::Cert(args) => cert::run(&args),
     };

@@ -29,8 +29,7 @@
 //! if let Some(token) = token {
 //!     println!("for the first client: --token {}", token.reveal());
 //! }
-//! serve.run().await?;
-//! # Ok(())
+//! Err(serve.run().await.into())
 //! # }
 //! ```
 
@@ -50,3 +49,4 @@ pub mod view;
 
 pub use codec::Kind;
 pub use link::{LinkConfig, LinkError};
+pub use quickset_rfb::Password as VncPassword;

@@ -64,6 +64,8 @@ pub struct Serve {
     vnc: Vnc,
     commands: mpsc::Sender<vnc::Command>,
     stats: ServeStats,
+    /// The longest screen message.
+    budget: usize,
 }
 
 /// Why a server's gateway has ended, or did not begin.
@@ -110,7 +112,8 @@ impl Serve {
         let vnc = Vnc::new(config.vnc, config.vnc_password, incoming, stage.clone());
         let terms = Terms { order: config.order, permissions: config.permissions };
         let gate = Arc::new(config.gate);
-        Ok(Self { endpoint, fingerprint, gate, terms, stage, vnc, commands, stats: ServeStats::default() })
+        let (stats, budget) = (ServeStats::default(), usize::from(config.link.mtu) - PACKET_OVERHEAD);
+        Ok(Self { endpoint, fingerprint, gate, terms, stage, vnc, commands, stats, budget })
     }
 
     /// Where clients connect.
@@ -128,21 +131,32 @@ impl Serve {
         self.stats.clone()
     }
 
-    /// Serves clients until that makes no sense any more.
+    /// Serves clients until that makes no sense any more, and says why.
+    pub async fn run(self) -> ServeError {
+        let Err(error) = self.run_until(std::future::pending::<std::convert::Infallible>()).await;
+        error
+    }
+
+    /// The same, until `stop` is ready: then clients are told that the session is over.
     ///
     /// # Errors
-    /// Why.
-    pub async fn run(self) -> Result<std::convert::Infallible, ServeError> {
-        let Self { endpoint, gate, terms, stage, vnc, commands, stats, .. } = self;
+    /// Why it ended before.
+    pub async fn run_until<T>(self, stop: impl Future<Output = T>) -> Result<T, ServeError> {
+        let Self { endpoint, gate, terms, stage, vnc, commands, stats, budget, .. } = self;
         let ends = endpoint.clone();
-        let error = tokio::select! {
-            error = vnc.run() => ServeError::from(error),
-            error = take_clients(endpoint, gate, Shared { terms, stage, commands, stats }) => error,
+        let shared = Shared { terms, stage, commands, stats, budget };
+        let result = tokio::select! {
+            error = vnc.run() => Err(ServeError::from(error)),
+            error = take_clients(endpoint, gate, shared) => Err(error),
+            stopped = stop => Ok(stopped),
         };
-        ends.close(code::GONE, error.to_string().as_bytes());
+        match &result {
+            Ok(_) => ends.close(code::DONE, b"the server's gateway was stopped"),
+            Err(error) => ends.close(code::GONE, error.to_string().as_bytes()),
+        }
         // The clients hear of it, or have had the time to.
         let _ = tokio::time::timeout(Duration::from_secs(1), ends.wait_idle()).await;
-        Err(error)
+        result
     }
 }
 
@@ -153,6 +167,7 @@ struct Shared {
     stage: Stage,
     commands: mpsc::Sender<vnc::Command>,
     stats: ServeStats,
+    budget: usize,
 }
 
 /// Serves each client in a task of its own; when this is dropped, they end.
@@ -192,6 +207,8 @@ async fn take_clients(endpoint: Endpoint, gate: Arc<Gate>, shared: Shared) -> Se
     }
 }
 
+/// What a packet has besides a screen message: headers of packet and frame, and the seal.
+const PACKET_OVERHEAD: usize = 50;
 /// Connections at a time, those still in their handshake included.
 const MOST_CONNECTIONS: usize = 64;
 /// Clients that have shown no credential yet.

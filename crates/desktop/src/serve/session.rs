@@ -32,7 +32,8 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn new(connection: Connection, admitted: Admitted, shared: &Shared) -> Self {
-        let config = SenderConfig { order: shared.terms.order, ..SenderConfig::default() };
+        let config =
+            SenderConfig { order: shared.terms.order, budget: shared.budget, ..SenderConfig::default() };
         Self {
             seat: shared.stage.sit(config),
             connection,

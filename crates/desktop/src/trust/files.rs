@@ -150,6 +150,14 @@ pub(super) fn read_identity(path: &Path) -> Result<Option<Identity>, FileError> 
     Ok(Some(identity))
 }
 
+/// The identity in the PEM file `path`: a certificate and its private key. Only its owner may read it.
+///
+/// # Errors
+/// See [`FileError`].
+pub fn load_identity(path: &Path) -> Result<Identity, FileError> {
+    read_identity(path)?.ok_or_else(|| io_error("read", path, io::ErrorKind::NotFound.into()))
+}
+
 /// The first line of a file that only its owner can read: a password.
 ///
 /// # Errors

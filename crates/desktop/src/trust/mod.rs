@@ -19,7 +19,7 @@ mod tests;
 mod tries;
 
 pub use authorized::Authorized;
-pub use files::{FileError, Folder, read_secret};
+pub use files::{FileError, Folder, load_identity, read_secret};
 pub use gate::{By, Credentials, Denial, Entry, Gate};
 pub use known::{Changed, Known, KnownServers, Verdict};
 pub use secret::{Exported, LABEL, ParseTokenError, Proof, Role, Secret, Token};

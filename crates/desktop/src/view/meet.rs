@@ -156,6 +156,10 @@ impl Meeting {
         Ok(Met { connection, control, control_out, welcome })
     }
 
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        self.endpoint.clone()
+    }
+
     pub(crate) fn server(&self) -> &str {
         &self.server
     }

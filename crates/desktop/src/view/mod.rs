@@ -15,9 +15,11 @@ mod tests;
 mod uplink;
 mod viewer;
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use quickset::Identity;
 use quickset_rfb::{Limits, Password as VncPassword, Security};
@@ -28,6 +30,7 @@ pub use meet::{Credential, MeetError, Password, ServerTrust};
 pub use uplink::{ViewStats, ViewTotals};
 
 use crate::link::LinkConfig;
+use crate::message::code;
 use desk::Desk;
 use meet::Meeting;
 use uplink::Uplink;
@@ -112,21 +115,33 @@ impl View {
         self.uplink.stats()
     }
 
-    /// Serves viewers, and keeps the session with the server up, until there will never be one.
+    /// Serves viewers, and keeps the session with the server up, until there will never be one; and says why.
+    pub async fn run(self) -> ViewError {
+        let Err(error) = self.run_until(std::future::pending::<Infallible>()).await;
+        error
+    }
+
+    /// The same, until `stop` is ready: then the server is told that the session is over.
     ///
     /// # Errors
-    /// Why.
-    pub async fn run(self) -> Result<std::convert::Infallible, ViewError> {
+    /// Why it ended before.
+    pub async fn run_until<T>(self, stop: impl Future<Output = T>) -> Result<T, ViewError> {
         let Self { listener, desk, uplink, security, .. } = self;
-        tokio::select! {
+        let ends = uplink.endpoint();
+        let result = tokio::select! {
             error = uplink.run() => Err(error.into()),
-            () = take_viewers(listener, desk, security) => unreachable!("it takes viewers for ever"),
-        }
+            never = take_viewers(listener, desk, security) => match never {},
+            stopped = stop => Ok(stopped),
+        };
+        ends.close(code::DONE, b"the viewer's gateway was stopped");
+        // The server hears of it, or has had the time to.
+        let _ = tokio::time::timeout(Duration::from_secs(1), ends.wait_idle()).await;
+        result
     }
 }
 
 /// Serves each viewer in a task of its own; when this is dropped, they end.
-async fn take_viewers(listener: TcpListener, desk: Arc<Desk>, security: Security) {
+async fn take_viewers(listener: TcpListener, desk: Arc<Desk>, security: Security) -> Infallible {
     let mut viewers = tokio::task::JoinSet::new();
     let places = Arc::new(Semaphore::new(MOST_VIEWERS));
     loop {
@@ -140,7 +155,7 @@ async fn take_viewers(listener: TcpListener, desk: Arc<Desk>, security: Security
                 Err(error) => {
                     // Out of descriptors, most likely: others will leave.
                     tracing::warn!(%error, "cannot take a viewer");
-                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                    tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 }
             },

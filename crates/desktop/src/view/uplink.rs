@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use quickset::{Connection, MessageReceiver, ReceiveError, Stats};
+use quickset::{Connection, Endpoint, MessageReceiver, ReceiveError, Stats};
 use quickset_base::Time;
 use quickset_rfb::Resize;
 use tokio::sync::mpsc;
@@ -61,6 +61,10 @@ impl Uplink {
     pub(super) fn new(meeting: Meeting, desk: Arc<Desk>) -> Self {
         let receiver = Receiver::new(ReceiverConfig::default());
         Self { meeting, desk, receiver, stats: ViewStats::default(), started: Instant::now() }
+    }
+
+    pub(super) fn endpoint(&self) -> Endpoint {
+        self.meeting.endpoint()
     }
 
     pub(super) fn stats(&self) -> ViewStats {

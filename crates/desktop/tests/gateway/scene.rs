@@ -68,7 +68,7 @@ pub(crate) struct Far {
     pub(crate) token: Option<Token>,
     pub(crate) authorized: Authorized,
     pub(crate) stats: ServeStats,
-    task: JoinHandle<Result<std::convert::Infallible, ServeError>>,
+    task: JoinHandle<ServeError>,
 }
 
 impl Far {
@@ -112,10 +112,7 @@ impl Far {
     /// Why it ended.
     pub(crate) async fn end(&mut self) -> ServeError {
         let ended = tokio::time::timeout(LIMIT, &mut self.task).await.expect("it ends");
-        match ended.unwrap() {
-            Ok(never) => match never {},
-            Err(error) => error,
-        }
+        ended.unwrap()
     }
 
     /// Ends at once.
@@ -130,7 +127,7 @@ impl Far {
 pub(crate) struct Near {
     pub(crate) address: SocketAddr,
     pub(crate) stats: ViewStats,
-    task: JoinHandle<Result<std::convert::Infallible, ViewError>>,
+    task: JoinHandle<ViewError>,
 }
 
 impl Near {
@@ -164,10 +161,7 @@ impl Near {
     /// Why it ended.
     pub(crate) async fn end(&mut self) -> ViewError {
         let ended = tokio::time::timeout(LIMIT, &mut self.task).await.expect("it ends");
-        match ended.unwrap() {
-            Ok(never) => match never {},
-            Err(error) => error,
-        }
+        ended.unwrap()
     }
 
     /// Ends at once.

@@ -1,0 +1,346 @@
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Subcommand;
+use quickset::{Algorithm, Fingerprint};
+use quickset_desktop::message::{Order, Permissions};
+use quickset_desktop::serve::{Serve, ServeConfig, ServeStats};
+use quickset_desktop::trust::{Authorized, Folder, Gate, Token, load_identity, read_secret};
+use quickset_desktop::view::{Credential, Password, ServerTrust, View, ViewConfig, ViewStats};
+use quickset_desktop::{Kind, LinkConfig, VncPassword};
+
+use crate::values;
+
+/// Carry a VNC desktop across a lossy path: any VNC server, any viewer.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE, arg_required_else_help = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    side: Side,
+}
+
+#[derive(Debug, Subcommand)]
+enum Side {
+    Serve(ServeArgs),
+    View(ViewArgs),
+}
+
+/// Take clients, and show them what a VNC server on this machine shows.
+///
+/// Prints `listening on ADDRESS sha256:FINGERPRINT` as its first line once it accepts. Clients come
+/// in by a key of the authorised ones, or by the password. When there is neither, the second line is
+/// `token TOKEN`: whoever comes in by it first has its key authorised, and the token is dead.
+#[derive(Debug, clap::Args)]
+#[command(after_help = SERVE_EXAMPLE, verbatim_doc_comment)]
+struct ServeArgs {
+    /// The VNC server; no other can be reached through this gateway
+    #[arg(long, value_name = "HOST:PORT")]
+    vnc: String,
+    /// File with the VNC server's password, readable by you alone
+    #[arg(long, value_name = "FILE")]
+    vnc_password_file: Option<PathBuf>,
+    /// Address to listen on; port 0 picks a free one
+    #[arg(long, default_value = "[::]:4433")]
+    listen: SocketAddr,
+    /// How screen updates may overtake each other: ordered, fenced or latest
+    #[arg(long, default_value = "fenced")]
+    order: Order,
+    /// Drop keys, pointer and wishes about the size
+    #[arg(long)]
+    view_only: bool,
+    /// Pass no clipboard, neither way
+    #[arg(long)]
+    no_clipboard: bool,
+    /// File with a password for clients, readable by you alone
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+    /// File with the clients' keys, `sha256:… comment` a line [default: authorized_clients in
+    /// ~/.local/share/quickset]
+    #[arg(long, value_name = "FILE")]
+    authorized: Option<PathBuf>,
+    /// Print a line of statistics for each client to stderr every second
+    #[arg(long)]
+    stats: bool,
+    #[command(flatten)]
+    link: LinkArgs,
+}
+
+/// Be a VNC server on this machine that shows a far desktop.
+///
+/// Prints `listening on ADDRESS` as its first line; point any VNC viewer there. A server is trusted
+/// on first use and refused when its key changes, unless --pin says which key it has.
+#[derive(Debug, clap::Args)]
+#[command(after_help = VIEW_EXAMPLE, verbatim_doc_comment)]
+struct ViewArgs {
+    /// The far gateway
+    #[arg(value_name = "HOST:PORT")]
+    server: String,
+    /// Address for viewers; whoever reaches it sees the desktop
+    #[arg(long, default_value = "127.0.0.1:5901")]
+    listen: SocketAddr,
+    /// The fingerprint that the server printed
+    #[arg(long, value_name = "sha256:…")]
+    pin: Option<Fingerprint>,
+    /// Do not check who the server is
+    #[arg(long, conflicts_with = "pin")]
+    insecure: bool,
+    /// The token that the server printed, good for one use
+    #[arg(long, group = "credential")]
+    token: Option<Token>,
+    /// File with the server's password, readable by you alone
+    #[arg(long, value_name = "FILE", group = "credential")]
+    password_file: Option<PathBuf>,
+    /// Certificate and private key as PEM to show, instead of your own
+    #[arg(long, value_name = "FILE", group = "credential")]
+    key: Option<PathBuf>,
+    /// File with a VNC password that viewers must know, readable by you alone
+    #[arg(long, value_name = "FILE")]
+    viewer_password_file: Option<PathBuf>,
+    /// Print a line of statistics to stderr every second
+    #[arg(long)]
+    stats: bool,
+    #[command(flatten)]
+    link: LinkArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct LinkArgs {
+    /// The largest UDP payload sent, in bytes; larger than the path takes loses packets
+    #[arg(long, value_name = "BYTES", default_value_t = 1200, value_parser = clap::value_parser!(u16).range(1200..=65507))]
+    mtu: u16,
+    /// Congestion controller: bbr, cubic or fixed:RATE
+    #[arg(long, default_value = "bbr", value_parser = values::congestion)]
+    cc: Algorithm,
+}
+
+impl LinkArgs {
+    fn config(&self) -> LinkConfig {
+        let key_log = std::env::var_os("SSLKEYLOGFILE").is_some();
+        LinkConfig { congestion: self.cc, mtu: self.mtu, key_log }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    match &args.side {
+        Side::Serve(args) => crate::block_on(serve(args)),
+        Side::View(args) => crate::block_on(view(args)),
+    }
+}
+
+async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
+    let folder = Folder::standard()?;
+    let identity = folder.server_identity()?;
+    let authorized = match &args.authorized {
+        Some(path) => Authorized::at(path),
+        None => folder.authorized()?,
+    };
+    let password = args.password_file.as_deref().map(read_secret).transpose()?;
+    let (gate, token) = Gate::for_server(identity.fingerprint(), authorized, password.as_deref())?;
+    let serve = Serve::start(ServeConfig {
+        vnc: with_port(&args.vnc, 5900),
+        vnc_password: vnc_password(args.vnc_password_file.as_ref())?,
+        listen: args.listen,
+        identity,
+        gate,
+        order: args.order,
+        permissions: Permissions {
+            input: !args.view_only,
+            clipboard: !args.no_clipboard,
+            wish: !args.view_only,
+        },
+        link: args.link.config(),
+    })?;
+    let mut out = std::io::stdout();
+    writeln!(out, "listening on {} {}", serve.local_addr(), serve.fingerprint())?;
+    if let Some(token) = token {
+        // Here and nowhere else: logs are kept.
+        writeln!(out, "token {}", token.reveal())?;
+        eprintln!("no client is authorised yet; the first one gives: --token {}", token.reveal());
+    }
+    out.flush()?;
+    let stats = serve.stats();
+    let lines = async {
+        if args.stats {
+            every_second(|| print_clients(&stats)).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        ended = serve.run_until(stopped()) => Ok(ended?),
+        () = lines => Ok(()),
+    }
+}
+
+async fn view(args: &ViewArgs) -> anyhow::Result<()> {
+    let folder = Folder::standard()?;
+    let identity = match &args.key {
+        Some(path) => load_identity(path)?,
+        None => folder.client_identity()?,
+    };
+    let trust = match args.pin {
+        Some(pin) => ServerTrust::Pinned(pin),
+        None if args.insecure => {
+            eprintln!("warning: the server's identity is not checked; somebody in between sees everything");
+            ServerTrust::Anybody
+        }
+        None => ServerTrust::Known(folder.known_servers()?),
+    };
+    let credential = match (&args.token, &args.password_file) {
+        (Some(token), _) => Credential::Token(token.clone()),
+        (_, Some(path)) => Credential::Password(Password(read_secret(path)?)),
+        _ => Credential::None,
+    };
+    if !args.listen.ip().is_loopback() {
+        eprintln!(
+            "warning: whoever reaches {} sees the desktop, unencrypted{}",
+            args.listen,
+            if args.viewer_password_file.is_some() { "" } else { " and without a password" }
+        );
+    }
+    let key = identity.fingerprint();
+    let view = View::start(ViewConfig {
+        server: with_port(&args.server, 4433),
+        listen: args.listen,
+        trust,
+        credential,
+        identity,
+        viewer_password: vnc_password(args.viewer_password_file.as_ref())?,
+        link: args.link.config(),
+    })
+    .await?;
+    let mut out = std::io::stdout();
+    writeln!(out, "listening on {}", view.local_addr())?;
+    out.flush()?;
+    let stats = view.stats();
+    let lines = async {
+        if args.stats {
+            every_second(|| print_view(&stats)).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        ended = view.run_until(stopped()) => {
+            ended.with_context(|| format!("no session with {}; this client's key is {key}", args.server))
+        }
+        () = lines => Ok(()),
+    }
+}
+
+/// Somebody wants us to stop.
+async fn stopped() {
+    let interrupt = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    #[cfg(unix)]
+    let terminate = async {
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(mut signal) => {
+                signal.recv().await;
+            }
+            Err(_) => std::future::pending().await,
+        }
+    };
+    #[cfg(not(unix))]
+    let terminate = std::future::pending::<()>();
+    tokio::select! {
+        () = interrupt => {}
+        () = terminate => {}
+    }
+}
+
+async fn every_second(mut each: impl FnMut()) {
+    let mut ticks = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        ticks.tick().await;
+        each();
+    }
+}
+
+fn print_clients(stats: &ServeStats) {
+    for (client, (connection, screen)) in stats.totals().now {
+        let kinds: Vec<String> =
+            Kind::ALL.iter().map(|&kind| format!("{}={}", kind.name(), screen.of(kind).items)).collect();
+        eprintln!(
+            "client={client} rtt={:.1}ms packets={} lost={} spurious={} messages={} bytes={} fences={} {}",
+            connection.rtt.as_secs_f64() * 1000.0,
+            connection.sent_packets,
+            connection.lost_packets,
+            connection.spurious_losses,
+            screen.messages,
+            screen.bytes,
+            screen.fences,
+            kinds.join(" "),
+        );
+    }
+}
+
+fn print_view(stats: &ViewStats) {
+    let totals = stats.totals();
+    let rtt = totals.connection.map_or(Duration::ZERO, |c| c.rtt);
+    eprintln!(
+        "connected={} sessions={} rtt={:.1}ms messages={} bytes={} held={} updates={} unable={} refreshes={}",
+        totals.connected,
+        totals.sessions,
+        rtt.as_secs_f64() * 1000.0,
+        totals.screen.messages,
+        totals.screen.bytes,
+        totals.held,
+        totals.batches,
+        totals.screen.unable,
+        totals.screen.refreshes,
+    );
+}
+
+fn vnc_password(path: Option<&PathBuf>) -> anyhow::Result<Option<VncPassword>> {
+    let text = path.map(|path| read_secret(path)).transpose()?;
+    Ok(text.map(|text| VncPassword::new(text.as_bytes())))
+}
+
+/// `HOST` becomes `HOST:PORT`.
+fn with_port(address: &str, port: u16) -> String {
+    let bare_v6 = address.parse::<std::net::Ipv6Addr>().is_ok();
+    match address.rsplit_once(':') {
+        _ if bare_v6 => format!("[{address}]:{port}"),
+        Some((host, number)) if !host.is_empty() && number.parse::<u16>().is_ok() => address.to_owned(),
+        _ => format!("{address}:{port}"),
+    }
+}
+
+const EXAMPLE: &str = "\
+Example: see the desktop of `far` in a viewer here
+  far$  quickset desktop serve --vnc 127.0.0.1:5900
+  here$ quickset desktop view far:4433 --token TOKEN
+  here$ vncviewer 127.0.0.1:5901";
+
+const SERVE_EXAMPLE: &str = "\
+Example: show the display :0 to clients that may only look
+  quickset desktop serve --vnc 127.0.0.1:5900 --view-only";
+
+const VIEW_EXAMPLE: &str = "\
+Example: the first time with the token that the server printed, from then on without
+  quickset desktop view far:4433 --token TOKEN
+  vncviewer 127.0.0.1:5901";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_filled_in() {
+        for (given, full) in [
+            ("host", "host:5900"),
+            ("host:1", "host:1"),
+            ("[::1]:2", "[::1]:2"),
+            ("[::1]", "[::1]:5900"),
+            ("::1", "[::1]:5900"),
+            ("1.2.3.4", "1.2.3.4:5900"),
+        ] {
+            assert_eq!(with_port(given, 5900), full);
+        }
+    }
+}
