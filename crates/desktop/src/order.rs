@@ -3,6 +3,8 @@
 //! [`Touched`] is what a message writes and reads, for the orders with fences; [`Cells`] are the versions of the
 //! order latest. Both ends keep [`Cells`] of the same grid, so that a sum over some of them says whether they agree.
 
+use core::fmt;
+
 use quickset_rfb::{Rect, Region};
 
 /// Pixels that one or several messages write and read.
@@ -48,7 +50,7 @@ impl Touched {
 }
 
 /// A value for each cell of a screen.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Cells<T> {
     width: u16,
     height: u16,
@@ -103,6 +105,13 @@ impl<T: Copy + Default> Cells<T> {
 
     pub(crate) fn set(&mut self, place: usize, value: T) {
         self.values[place] = value;
+    }
+}
+
+/// Thousands of numbers tell nobody anything.
+impl<T> fmt::Debug for Cells<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cells({}x{})", self.width, self.height)
     }
 }
 

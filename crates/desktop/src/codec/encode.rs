@@ -1,3 +1,5 @@
+use core::fmt;
+
 use quickset_rfb::{Framebuffer, Outside, Rect};
 
 use super::jpeg::Scanner;
@@ -7,7 +9,6 @@ use super::{Kind, MAX_PIXELS, MIN_JPEG_SIDE, begin, planes};
 use crate::message::Put;
 
 /// Encodes rectangles, and chooses how.
-#[derive(Debug)]
 pub(crate) struct Encoder {
     quality: u8,
     palette: Palette,
@@ -21,6 +22,13 @@ pub(crate) struct Encoder {
 pub(crate) enum Loss {
     Allowed,
     None,
+}
+
+/// Buffers tell nobody anything.
+impl fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Encoder(quality {})", self.quality)
+    }
 }
 
 impl Encoder {

@@ -10,7 +10,7 @@ use zune_jpeg::zune_core::options::DecoderOptions;
 use super::tables;
 
 /// Buffers of the encoder.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Scanner {
     /// Blue, green, red and nothing: pixels as little-endian bytes.
     pixels: Vec<u8>,
@@ -53,7 +53,7 @@ fn scan_of(file: &[u8]) -> &[u8] {
 }
 
 /// Buffers of the decoder.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Painter {
     file: Vec<u8>,
     pixels: Vec<u8>,

@@ -4,7 +4,6 @@ use super::MAX_COLOURS;
 use crate::message::{Fields, Put};
 
 /// The colours of a rectangle, in the order of their first use, and the index of each pixel.
-#[derive(Debug)]
 pub(super) struct Palette {
     /// Open addressing: a colour and its index in one slot.
     slots: Box<[(u32, u8); SLOTS]>,

@@ -1,7 +1,5 @@
 //! Zstandard without the magic number, in buffers that are kept.
 
-use core::fmt;
-
 use zstd::bulk::{Compressor, Decompressor};
 
 /// Squeezes one frame at a time.
@@ -28,12 +26,6 @@ impl Squeezer {
     }
 }
 
-impl fmt::Debug for Squeezer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Squeezer")
-    }
-}
-
 /// Expands one frame at a time.
 pub(super) struct Expander {
     context: Decompressor<'static>,
@@ -56,12 +48,6 @@ impl Expander {
         self.content.resize(length, 0);
         let written = self.context.decompress_to_buffer(&self.frame, &mut self.content[..]).ok()?;
         (written == length).then_some(&mut self.content[..])
-    }
-}
-
-impl fmt::Debug for Expander {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Expander")
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use quickset_rfb::Rect;
 
-use crate::order::Cells;
+use crate::order::{Cells, whole_cells};
 
 /// Messages under way, and versions of cells.
 #[derive(Debug)]
@@ -76,6 +76,9 @@ impl Flights {
 
     /// An item goes into the message being filled.
     pub(super) fn sent(&mut self, item: u64, writes: Rect, reads: Option<Rect>) {
+        // A cell that a copy cuts is the copy's as a whole. Kept so, since a smaller screen may leave just the part
+        // that the copy has not written.
+        let writes = whole_cells(writes, Rect::sized(u16::MAX, u16::MAX));
         if let Some(from) = reads {
             self.need(from);
             if self.copies.len() == MAX_COPIES {

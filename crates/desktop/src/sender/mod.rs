@@ -322,7 +322,8 @@ impl Sender {
         Ok(())
     }
 
-    fn is_at_rest(&self) -> bool {
+    /// The client has, or will have, exactly the screen: nothing is left to send.
+    pub fn is_at_rest(&self) -> bool {
         let quiet = self.ready.is_empty() && self.spare.is_none() && !self.size_due && self.epoch > 0;
         let landed = self.config.order != Order::Latest || self.flights.is_empty();
         quiet && landed && self.damage.is_nothing() && self.lossy.is_nothing()

@@ -1,5 +1,5 @@
 //! A screen drawn at random, sent over a channel that loses and reorders as far as the fences allow, arrives: in
-//! all orders, with every seed. `QUICKSET_SEED` replays one.
+//! all orders, with every seed. `QUICKSET_SEED` replays one, `QUICKSET_SEEDS` says how many to try.
 
 #![expect(clippy::unwrap_used, reason = "what the tests are made of")]
 
@@ -18,7 +18,10 @@ const ORDERS: [Order; 3] = [Order::Ordered, Order::Fenced, Order::Latest];
 fn seeds(count: u64) -> Vec<u64> {
     match std::env::var("QUICKSET_SEED") {
         Ok(seed) => vec![seed.parse().unwrap()],
-        Err(_) => (0..count).collect(),
+        Err(_) => {
+            let many = std::env::var("QUICKSET_SEEDS").ok().and_then(|n| n.parse().ok());
+            (0..many.unwrap_or(count)).collect()
+        }
     }
 }
 
