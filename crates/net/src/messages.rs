@@ -116,6 +116,20 @@ impl MessageSender {
         self.owner.shared.nudge();
     }
 
+    /// Tells the peer of the stream before there is a message on it.
+    pub fn announce(&mut self) {
+        let _ = self.owner.shared.lock().conn.announce(self.id);
+        self.owner.shared.nudge();
+    }
+
+    /// Whether lost messages are sent again, as they are from the start. Without that a message is abandoned
+    /// as soon as a part of it is lost, and its outcome is how the sender learns that something newer is due:
+    /// the *latest* order of a screen.
+    pub fn set_resend(&mut self, resend: bool) {
+        let _ = self.owner.shared.lock().conn.set_resend(self.id, resend);
+        self.owner.shared.nudge();
+    }
+
     /// How urgent the messages are, 0 (most) to 7; 3 from the start. Less urgent data waits for more urgent.
     pub fn set_urgency(&mut self, urgency: u8) {
         let _ = self.owner.shared.lock().conn.set_urgency(self.id, urgency);

@@ -68,7 +68,7 @@ pub enum Closed {
     #[error("the peer has lost the connection (stateless reset); connect again")]
     Reset,
     /// Nothing was heard of the peer for the idle timeout (RFC 9000 §10.1).
-    #[error("nothing was heard of the peer for the idle timeout")]
+    #[error("the peer does not answer; check its address and the network, and connect again")]
     TimedOut,
     /// The peer speaks none of our versions (RFC 9000 §6.2).
     #[error("the peer speaks no QUIC version that we know")]

@@ -28,12 +28,13 @@ impl Streams {
     pub(crate) fn as_messages(&mut self, id: StreamId) -> Result<(), UnknownStream> {
         let (mode, longest) = self.records.sending();
         let (key, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
-        let sendable = stream.send.as_ref().is_none_or(|half| half.is_unused() || half.messages.is_some());
+        // A half that the peer stopped before anything was written stands in nobody's way.
+        let sendable = stream.send.as_ref().is_none_or(|half| half.is_unwritten() || half.messages.is_some());
         let readable = stream.recv.as_ref().is_none_or(|half| half.is_unread() || half.messages.is_some());
         if !sendable || !readable {
             return Err(UnknownStream);
         }
-        if let Some(half) = stream.send.as_mut().filter(|half| half.messages.is_none()) {
+        if let Some(half) = stream.send.as_mut().filter(|half| half.is_unused()) {
             let mut sender = Sender::new(key, id, mode, longest);
             sender.set_max(half.credit.limit());
             half.messages = Some(Box::new(sender));

@@ -57,7 +57,12 @@ impl SendHalf {
 
     /// Nothing was written, and may still be.
     pub(super) fn is_unused(&self) -> bool {
-        self.state == SendState::Open && self.buffer.end() == 0 && self.messages.is_none()
+        self.state == SendState::Open && self.is_unwritten()
+    }
+
+    /// True when no byte and no message was written to it, whether or not one may still be.
+    pub(super) fn is_unwritten(&self) -> bool {
+        self.buffer.end() == 0 && self.messages.is_none()
     }
 
     /// The offset behind the last byte sent: the final size of a reset.

@@ -209,3 +209,20 @@ fn a_deadline_abandons_what_comes_too_late_and_says_so() {
     assert!(late * 20 < got.len(), "{late} of {} came long after their deadline", got.len());
     assert!(pair.world.now() > Time::ZERO);
 }
+
+/// The peer may stop the half that we would send on before we know that the stream holds messages.
+#[test]
+fn messages_are_read_from_a_stream_whose_other_half_was_stopped() {
+    let mut pair = setup(4).connected();
+    let (key, server_key) = (pair.key, pair.server_key());
+    pair.server_mut().lazy = true;
+    let now = pair.world.now();
+    let connection = pair.client_mut().connection(key);
+    let id = connection.open_messages(Dir::Bi).expect("a stream");
+    connection.stop(id, 5).expect("it is open");
+    connection.send(now, id, numbered(0, 7, 100), None).expect("room");
+    pair.pass(Duration::from_millis(500));
+    pair.server_mut().connection(server_key).as_messages(id).expect("nothing was written to it");
+    let got = collect(&mut pair, id);
+    assert_eq!(got.iter().map(number).collect::<Vec<_>>(), [(0, 7)]);
+}
