@@ -7,6 +7,8 @@
 //!
 //! Source: `spec/desktop.md` §5 to §9.
 
+#[cfg(test)]
+mod tests;
 mod watch;
 
 use std::collections::VecDeque;

@@ -17,6 +17,8 @@ mod flights;
 mod lossy;
 mod marks;
 mod stats;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 

@@ -16,13 +16,9 @@ use scene::Scene;
 const ORDERS: [Order; 3] = [Order::Ordered, Order::Fenced, Order::Latest];
 
 fn seeds(count: u64) -> Vec<u64> {
-    match std::env::var("QUICKSET_SEED") {
-        Ok(seed) => vec![seed.parse().unwrap()],
-        Err(_) => {
-            let many = std::env::var("QUICKSET_SEEDS").ok().and_then(|n| n.parse().ok());
-            (0..many.unwrap_or(count)).collect()
-        }
-    }
+    let number = |name| std::env::var(name).ok().map(|n| n.parse::<u64>().unwrap());
+    let all = || (0..number("QUICKSET_SEEDS").unwrap_or(count)).collect();
+    number("QUICKSET_SEED").map_or_else(all, |seed| vec![seed])
 }
 
 /// Draws for a while, then comes to rest; the pair and the scene are asserted equal.

@@ -1,0 +1,247 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::message::{Put, code};
+
+fn receiver(order: Order) -> Receiver {
+    Receiver::new(ReceiverConfig { order, max_bytes: 1 << 20, ..ReceiverConfig::default() })
+}
+
+/// A message with these items.
+fn message(epoch: u64, first: u64, items: &[&[u8]]) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.put_varint(epoch);
+    out.put_varint(first);
+    for item in items {
+        out.put(item);
+    }
+    out
+}
+
+fn size(width: u16, height: u16) -> Vec<u8> {
+    let mut out = vec![0];
+    out.put_varint(width.into());
+    out.put_varint(height.into());
+    out
+}
+
+fn solid(rect: (u16, u16, u16, u16), colour: u32) -> Vec<u8> {
+    let mut out = vec![1];
+    out.put_rect(Rect::new(rect.0, rect.1, rect.2, rect.3).unwrap());
+    out.put_colour(colour);
+    out
+}
+
+fn copy(to: (u16, u16, u16, u16), x: u16, y: u16, versions: Option<u64>) -> Vec<u8> {
+    let mut out = vec![7];
+    out.put_rect(Rect::new(to.0, to.1, to.2, to.3).unwrap());
+    out.put_varint(x.into());
+    out.put_varint(y.into());
+    if let Some(versions) = versions {
+        out.put_u64(versions);
+    }
+    out
+}
+
+/// A receiver of a screen of 64 x 48, which is item 1.
+fn ready(order: Order) -> Receiver {
+    let mut r = receiver(order);
+    r.receive(&message(1, 1, &[&size(64, 48)])).unwrap();
+    r
+}
+
+#[test]
+fn the_examples_of_the_specification_are_drawn() {
+    let hex = |text: &str| -> Vec<u8> {
+        text.split_whitespace().map(|b| u8::from_str_radix(b, 16).unwrap()).collect()
+    };
+    let mut r = receiver(Order::Fenced);
+    r.receive(&hex("01 01 00 45 00 42 d0")).unwrap_err();
+    let mut r2 = Receiver::new(ReceiverConfig::default());
+    r2.receive(&hex("01 01 00 45 00 42 d0")).unwrap();
+    assert!(r2.changes().resized);
+    r2.receive(&hex("01 02 01 00 00 45 00 42 d0 ff ff ff 01 10 20 10 10 00 00 00")).unwrap();
+    let pixel = |r: &Receiver, x, y| r.screen().pixel(x, y).unwrap();
+    assert_eq!([pixel(&r2, 16, 32), pixel(&r2, 31, 47), pixel(&r2, 32, 47)], [0, 0, 0xff_ffff]);
+    r2.receive(&hex("01 04 02 00 00 04 02 01 00 00 00 ff ff ff 5a")).unwrap();
+    let row = |y| [0, 1, 2, 3].map(|x| pixel(&r2, x, y) & 1);
+    assert_eq!([row(0), row(1)], [[0, 1, 0, 1], [1, 0, 1, 0]]);
+    r2.receive(&hex("01 05 07 00 00 42 80 41 d0 00 10")).unwrap();
+    assert_eq!([pixel(&r2, 16, 16), pixel(&r2, 15, 16), pixel(&r2, 0, 0)], [0, 0xff_ffff, 0xff_ffff]);
+    assert_eq!(r2.changes().dirty.bounding(), Rect::sized(1280, 720));
+}
+
+#[test]
+fn what_must_not_be_is_refused() {
+    let refused = |order, epoch, items: &[&[u8]]| {
+        let mut r = ready(order);
+        let before = r.screen().clone();
+        let fault = r.receive(&message(epoch, 2, items)).unwrap_err();
+        assert_eq!(r.screen(), &before, "{fault}");
+        fault.code()
+    };
+    let whole = solid((0, 0, 64, 48), 1);
+    let cases: [(Order, u64, Vec<Vec<u8>>); 15] = [
+        // DT-14.
+        (Order::Fenced, 1, vec![]),
+        // DT-15: beyond an edge, empty, a source outside.
+        (Order::Fenced, 1, vec![solid((1, 0, 64, 48), 1)]),
+        (Order::Fenced, 1, vec![solid((0, 40, 4, 9), 1)]),
+        (Order::Fenced, 1, vec![solid((3, 3, 0, 4), 1)]),
+        (Order::Fenced, 1, vec![copy((0, 0, 60, 40), 5, 0, None)]),
+        (Order::Fenced, 1, vec![vec![7, 0, 0, 4, 4, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0]]),
+        // DT-17: not alone, in an epoch that was.
+        (Order::Fenced, 2, vec![size(9, 9), solid((0, 0, 1, 1), 1)]),
+        (Order::Fenced, 1, vec![size(9, 9)]),
+        (Order::Fenced, 0, vec![size(9, 9)]),
+        // DT-42.
+        (Order::Fenced, 1, vec![vec![8, 0, 0, 1, 1, 0]]),
+        // An item that ends too early, or has nothing but a kind.
+        (Order::Fenced, 1, vec![whole[..7].to_vec()]),
+        (Order::Fenced, 1, vec![vec![1]]),
+        // DT-30.
+        (Order::Latest, 1, vec![solid((0, 0, 15, 16), 1)]),
+        (Order::Latest, 1, vec![solid((8, 0, 16, 16), 1)]),
+        // DT-33: without versions.
+        (Order::Latest, 1, vec![copy((0, 0, 16, 16), 16, 0, None)]),
+    ];
+    for (order, epoch, items) in cases {
+        let items: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
+        assert_eq!(refused(order, epoch, &items), code::PROTOCOL, "{items:02x?}");
+    }
+    // DT-5.
+    assert!(ready(Order::Fenced).receive(&vec![1; 16385]).is_err());
+    // DT-20.
+    let fault = ready(Order::Fenced).receive(&message(2, 2, &[&size(600, 600)])).unwrap_err();
+    assert_eq!(fault.code(), code::TOO_LARGE);
+    assert!(ready(Order::Fenced).receive(&message(2, 2, &[&size(16385, 1)])).is_err());
+}
+
+#[test]
+fn what_one_message_draws_is_bounded() {
+    // DT-16: 4 screens and 2^18 pixels; a screen is 3072.
+    let whole = solid((0, 0, 64, 48), 1);
+    let fill = |n: usize| {
+        let items: Vec<&[u8]> = (0..n).map(|_| whole.as_slice()).collect();
+        ready(Order::Fenced).receive(&message(1, 2, &items))
+    };
+    let most = (262_144 + 4 * 3072) / 3072;
+    assert_eq!(fill(most), Ok(()));
+    assert!(fill(most + 1).is_err());
+    // 2^18 pixels to decode: palettes of 3072 pixels, a byte each eight.
+    let mut palette = vec![2];
+    palette.put_rect(Rect::sized(64, 48));
+    palette.extend([1, 0, 0, 0, 1, 1, 1]);
+    palette.extend([0; 384]);
+    let decode = |n: usize| {
+        let mut r = ready(Order::Fenced);
+        let items: Vec<&[u8]> = (0..n).map(|_| palette.as_slice()).collect();
+        r.receive(&message(1, 2, &items))
+    };
+    assert_eq!(decode(40), Ok(()), "as many as a message of 16 kB holds");
+}
+
+#[test]
+fn another_epoch_is_passed_over() {
+    // DT-19.
+    let mut r = ready(Order::Fenced);
+    r.receive(&message(2, 2, &[&solid((0, 0, 64, 48), 5)])).unwrap();
+    assert_eq!((r.screen().pixel(0, 0), r.stats().stale), (Some(0), 1));
+    r.receive(&message(2, 3, &[&size(64, 48)])).unwrap();
+    r.receive(&message(1, 4, &[&solid((0, 0, 64, 48), 5)])).unwrap();
+    assert_eq!((r.screen().pixel(0, 0), r.stats().stale), (Some(0), 2));
+}
+
+#[test]
+fn newer_cells_stay() {
+    // DT-31: item 9 came before item 5, and only where they do not overlap is 5 drawn.
+    let mut r = ready(Order::Latest);
+    r.receive(&message(1, 9, &[&solid((16, 0, 48, 16), 9)])).unwrap();
+    r.receive(&message(1, 5, &[&solid((0, 0, 32, 48), 5)])).unwrap();
+    let at = |x, y| r.screen().pixel(x, y).unwrap();
+    assert_eq!([at(0, 0), at(16, 0), at(31, 15), at(16, 16), at(63, 0)], [5, 9, 9, 5, 9]);
+}
+
+#[test]
+fn copies_are_carried_out_exactly_or_not_at_all() {
+    // DT-33, DT-34. Items 2 and 3 fill the left and right half; a copy of 20 columns to the right cuts cells.
+    let start = || {
+        let mut r = ready(Order::Latest);
+        r.receive(&message(1, 2, &[&solid((0, 0, 32, 48), 2), &solid((32, 0, 32, 48), 3)])).unwrap();
+        let sum = r.versions.sum(Rect::sized(20, 48), Rect::new(32, 0, 20, 48).unwrap());
+        (r, copy((32, 0, 20, 48), 0, 0, Some(sum)))
+    };
+    let at = |r: &Receiver, x, y| r.screen().pixel(x, y).unwrap();
+
+    let (mut r, item) = start();
+    r.receive(&message(1, 4, &[&item])).unwrap();
+    assert_eq!([at(&r, 32, 0), at(&r, 51, 47), at(&r, 52, 0), at(&r, 31, 0)], [2, 2, 3, 2]);
+
+    // A covered cell that is newer stays, the others are copied.
+    let (mut r, item) = start();
+    r.receive(&message(1, 5, &[&solid((32, 16, 16, 16), 9)])).unwrap();
+    r.receive(&message(1, 4, &[&item])).unwrap();
+    assert_eq!([at(&r, 32, 0), at(&r, 32, 16), at(&r, 48, 16), at(&r, 32, 32)], [2, 9, 2, 2]);
+    assert_eq!(r.control(Time::ZERO), None);
+
+    // A source that is newer, and a cut cell that is: nothing is copied, and the server hears of it.
+    for newer in [(0, 0, 16, 16), (48, 32, 16, 16)] {
+        let (mut r, item) = start();
+        r.receive(&message(1, 5, &[&solid(newer, 9)])).unwrap();
+        let before = r.screen().clone();
+        r.receive(&message(1, 4, &[&item])).unwrap();
+        assert_eq!(r.screen(), &before);
+        assert_eq!(r.control(Time::ZERO), Some(FromClient::Unable { item: 4 }));
+    }
+}
+
+#[test]
+fn refusals_are_bounded() {
+    let mut r = ready(Order::Latest);
+    let wrong = copy((0, 0, 16, 16), 16, 0, Some(7));
+    for item in 0..300 {
+        r.receive(&message(1, 2 + item, &[&wrong])).unwrap();
+    }
+    let mut answers = 0;
+    let mut refreshed = false;
+    while let Some(answer) = r.control(Time::ZERO) {
+        answers += 1;
+        refreshed |= matches!(answer, FromClient::Refresh(Refresh { restart: false, .. }));
+    }
+    assert!(refreshed && answers <= 257, "{answers}");
+}
+
+#[test]
+fn marks_that_are_not_met_end_in_ever_rarer_refreshes() {
+    // DT-37, DT-38, DT-39.
+    let second = Time::from_millis(1000);
+    let mut r = ready(Order::Fenced);
+    let after = |s: u64| Time::from_millis(1000 * s);
+    r.mark(second, Mark { epoch: 1, items: 2, sum: Some(r.screen().crc32()) });
+    assert_eq!((r.control(second), r.next_deadline()), (None, None), "all is well");
+    r.mark(second, Mark { epoch: 1, items: 5, sum: None });
+    let asked: Vec<u64> = (1..120)
+        .filter(|&s| matches!(r.control(after(s)), Some(FromClient::Refresh(Refresh { restart: true, .. }))))
+        .collect();
+    // After 3 s, then 6, 12, 24, 48 later.
+    assert_eq!(asked, [4, 10, 22, 46, 94]);
+    // The sum alone is wrong: pixels, on the same stream.
+    let mut r = ready(Order::Fenced);
+    r.mark(second, Mark { epoch: 1, items: 2, sum: Some(1) });
+    assert_eq!(r.control(after(3)), None);
+    let whole = Rect::sized(64, 48);
+    assert_eq!(r.control(after(4)), Some(FromClient::Refresh(Refresh { restart: false, rect: whole })));
+    assert_eq!(r.control(after(30)), None);
+}
+
+proptest! {
+    #[test]
+    fn any_message_is_drawn_or_refused(
+        bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..9, latest: bool,
+    ) {
+        let mut r = ready(if latest { Order::Latest } else { Order::Fenced });
+        let _ = r.receive(&bytes);
+        let _ = r.receive(&[&[1, 7, kind][..], &bytes].concat());
+        prop_assert!(r.screen().bounds().area() * 4 <= 1 << 20);
+    }
+}

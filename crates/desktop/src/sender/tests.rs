@@ -1,0 +1,214 @@
+use quickset_base::Rng;
+use quickset_rfb::{Resize, ResizeReason};
+
+use super::*;
+
+const T0: Time = Time::from_millis(1000);
+
+fn sender(order: Order) -> Sender {
+    let mut s = Sender::new(SenderConfig { order, ..SenderConfig::default() });
+    resize(&mut s, 640, 480);
+    drain(&mut s, T0);
+    s
+}
+
+fn resize(s: &mut Sender, width: u16, height: u16) {
+    let (reason, status) = (ResizeReason::Server, ResizeStatus::Done);
+    let resize = Resize { width, height, reason, status, screens: Vec::new() };
+    s.rfb(T0, &ClientEvent::Resize(resize)).unwrap();
+}
+
+fn put(s: &mut Sender, now: Time, rect: Rect, colour: impl FnMut(usize) -> u32) {
+    let pixels: Vec<u32> = (0..rect.area()).map(colour).collect();
+    s.rfb(now, &ClientEvent::Pixels { rect, pixels: &pixels }).unwrap();
+}
+
+fn drain(s: &mut Sender, now: Time) -> Vec<Outgoing> {
+    let all: Vec<_> = core::iter::from_fn(|| s.poll(now, usize::MAX)).collect();
+    for outgoing in &all {
+        if let Outgoing::Message { id, .. } = outgoing {
+            s.outcome(*id, true);
+        }
+    }
+    all
+}
+
+fn rect(x: u16, y: u16, w: u16, h: u16) -> Rect {
+    Rect::new(x, y, w, h).unwrap()
+}
+
+/// M for a message, F for a fence.
+fn shape(all: &[Outgoing]) -> String {
+    all.iter().map(|o| if *o == Outgoing::Fence { 'F' } else { 'M' }).collect()
+}
+
+#[test]
+fn an_epoch_stands_between_fences() {
+    // DT-17, DT-18.
+    for order in [Order::Ordered, Order::Fenced, Order::Latest] {
+        let mut s = sender(order);
+        put(&mut s, T0, rect(0, 0, 16, 16), |_| 5);
+        s.rfb(T0, &ClientEvent::UpdateEnd).unwrap();
+        let first = s.poll(T0, usize::MAX);
+        assert!(matches!(first, Some(Outgoing::Message { .. })));
+        resize(&mut s, 300, 200);
+        let rest = drain(&mut s, T0);
+        assert_eq!(shape(&rest), "FMF", "{order}");
+        let Outgoing::Message { payload, keep, .. } = &rest[1] else { panic!() };
+        assert!(keep, "it must arrive in every order");
+        assert_eq!(payload[..], [2, 3, 0, 0x41, 0x2c, 0x40, 0xc8]);
+    }
+}
+
+#[test]
+fn a_scroll_is_a_copy_and_a_strip_in_one_message() {
+    // DT-28: in one message nothing needs a fence.
+    let mut s = sender(Order::Fenced);
+    s.rfb(T0, &ClientEvent::Copy { rect: rect(0, 0, 640, 464), x: 0, y: 16 }).unwrap();
+    put(&mut s, T0, rect(0, 464, 640, 16), |_| 7);
+    assert_eq!(s.poll(T0, usize::MAX), None, "the server is in the middle of its update");
+    s.rfb(T0, &ClientEvent::UpdateEnd).unwrap();
+    assert_eq!(shape(&drain(&mut s, T0)), "MF");
+    assert_eq!((s.stats().of(Kind::Copy).items, s.stats().of(Kind::Solid).items), (1, 1));
+}
+
+#[test]
+fn what_overwrites_a_source_waits_for_a_fence_and_the_rest_does_not() {
+    // DT-28: noise of many messages, first where the copy is not, then over its source.
+    let mut s = sender(Order::Fenced);
+    s.rfb(T0, &ClientEvent::Copy { rect: rect(0, 0, 200, 200), x: 300, y: 0 }).unwrap();
+    let mut rng = Rng::new(1);
+    for x in [300, 0] {
+        put(&mut s, T0, rect(x, 240, 64, 64), |_| rng.next() as u32 & 0xff_ffff);
+    }
+    put(&mut s, T0, rect(300, 0, 64, 64), |_| rng.next() as u32 & 0xff_ffff);
+    s.rfb(T0, &ClientEvent::UpdateEnd).unwrap();
+    let all = drain(&mut s, T0);
+    let shape = shape(&all);
+    let (before, after) = shape.trim_end_matches('F').split_once('F').expect("one fence inside");
+    assert!(before.len() >= 4 && after.len() >= 2 && !after.contains('F'), "{shape}");
+    assert_eq!(shape.matches('F').count(), 2);
+}
+
+#[test]
+fn each_message_has_its_fence_in_the_order_ordered_and_none_in_latest() {
+    // DT-27, DT-30.
+    let noise = |order| {
+        let (mut s, mut rng) = (sender(order), Rng::new(2));
+        put(&mut s, T0, rect(3, 5, 90, 90), |_| rng.next() as u32 & 0xff_ffff);
+        s.rfb(T0, &ClientEvent::UpdateEnd).unwrap();
+        drain(&mut s, T0)
+    };
+    assert!(shape(&noise(Order::Ordered)).strip_prefix("MFMFMF").is_some());
+    let latest = noise(Order::Latest);
+    assert!(!shape(&latest).contains('F'));
+    assert!(latest.iter().all(|o| matches!(o, Outgoing::Message { keep: false, .. })));
+}
+
+#[test]
+fn nothing_is_encoded_without_room_and_only_the_newest_is_sent() {
+    let mut s = sender(Order::Fenced);
+    for colour in 0..50 {
+        put(&mut s, T0, rect(0, 0, 640, 480), |_| colour);
+        s.rfb(T0, &ClientEvent::UpdateEnd).unwrap();
+        assert_eq!(s.poll(T0, 1149), None);
+    }
+    let before = s.stats().clone();
+    drain(&mut s, T0);
+    assert_eq!(s.stats().messages - before.messages, 1);
+    assert_eq!(s.stats().of(Kind::Solid).pixels, 640 * 480);
+}
+
+#[test]
+fn lossy_areas_at_rest_are_sent_again_without_loss() {
+    // DT-26, DT-36.
+    let (mut s, mut rng) = (sender(Order::Fenced), Rng::new(3));
+    let at = |ms| T0 + Duration::from_millis(ms);
+    let mut film = |s: &mut Sender, ms| {
+        put(s, at(ms), rect(64, 64, 128, 128), |i| (i as u32 * 257 + rng.below(9) as u32) & 0xff_ffff);
+        s.rfb(at(ms), &ClientEvent::UpdateEnd).unwrap();
+        drain(s, at(ms));
+    };
+    film(&mut s, 0);
+    film(&mut s, 200);
+    assert!(s.stats().of(Kind::Jpeg).items > 0 && s.stats().of(Kind::RgbZstd).items == 0);
+    assert!(!s.is_at_rest());
+    let Some(FromServer::Mark(mark)) = s.control(at(201)) else { panic!("a mark within a second") };
+    assert_eq!(mark.sum, None);
+    assert_eq!(shape(&drain(&mut s, at(499))), "", "the second picture has not rested");
+    assert!(s.next_deadline().is_some_and(|due| due <= at(500)));
+    let jpegs = s.stats().of(Kind::Jpeg).items;
+    drain(&mut s, at(500));
+    assert_eq!(s.stats().of(Kind::Jpeg).items, jpegs);
+    assert!(s.stats().of(Kind::RgbZstd).pixels >= 128 * 128 && s.is_at_rest());
+    let sum = s.screen().crc32();
+    assert!(matches!(s.control(at(501)), Some(FromServer::Mark(m)) if m.sum == Some(sum)));
+    assert_eq!((s.control(at(5000)), s.next_deadline()), (None, None));
+}
+
+#[test]
+fn an_abandoned_message_is_encoded_anew_where_nothing_newer_was_sent() {
+    // DT-32.
+    let mut s = sender(Order::Latest);
+    let update = |s: &mut Sender, r, colour| {
+        put(s, T0, r, |_| colour);
+        s.rfb(T0, &ClientEvent::UpdateEnd).unwrap();
+        let Some(Outgoing::Message { id, .. }) = s.poll(T0, usize::MAX) else { panic!() };
+        assert_eq!(s.poll(T0, usize::MAX), None);
+        id
+    };
+    let lost = update(&mut s, rect(0, 0, 64, 16), 1);
+    let newer = update(&mut s, rect(16, 0, 32, 16), 2);
+    let before = s.stats().of(Kind::Solid).pixels;
+    s.outcome(lost, false);
+    drain(&mut s, T0);
+    assert_eq!(s.stats().of(Kind::Solid).pixels - before, 2 * 256, "the cells at both ends");
+    // Those that newer ones cover altogether are named.
+    let covered = update(&mut s, rect(0, 0, 32, 32), 3);
+    update(&mut s, rect(0, 0, 64, 64), 4);
+    assert_eq!([s.superseded(), s.superseded(), s.superseded()], [Some(covered), Some(newer), None]);
+    s.outcome(covered, false);
+    assert_eq!(s.poll(T0, usize::MAX), None, "nothing of it is missing");
+}
+
+#[test]
+fn a_refused_copy_becomes_pixels() {
+    // DT-35.
+    let mut s = sender(Order::Latest);
+    s.rfb(T0, &ClientEvent::Copy { rect: rect(0, 0, 64, 64), x: 100, y: 100 }).unwrap();
+    s.rfb(T0, &ClientEvent::UpdateEnd).unwrap();
+    drain(&mut s, T0);
+    assert_eq!(s.stats().of(Kind::Copy).items, 1);
+    s.unable(2);
+    drain(&mut s, T0);
+    assert_eq!(s.stats().of(Kind::Solid).pixels, 64 * 64);
+    // Of an item that was no copy, or long ago: everything. Of the future: nothing.
+    s.unable(1);
+    drain(&mut s, T0);
+    assert_eq!(s.stats().of(Kind::Solid).pixels, 64 * 64 + 640 * 480);
+    s.unable(1000);
+    assert!(drain(&mut s, T0).is_empty());
+}
+
+#[test]
+fn a_refresh_sends_what_was_asked_for_and_a_restart_everything() {
+    // DT-29, DT-40.
+    let mut s = sender(Order::Fenced);
+    s.refresh(&Refresh { restart: false, rect: rect(600, 400, 100, 100) });
+    drain(&mut s, T0);
+    assert_eq!(s.stats().of(Kind::Solid).pixels, 40 * 80);
+    s.refresh(&Refresh { restart: true, rect: Rect::EMPTY });
+    let Some(Outgoing::Message { payload, .. }) = s.poll(T0, usize::MAX) else { panic!("SIZE comes first") };
+    assert_eq!((payload[0], payload[2]), (2, 0));
+    drain(&mut s, T0);
+    assert_eq!(s.stats().of(Kind::Solid).pixels, 40 * 80 + 640 * 480);
+    // A message that will not arrive although it should: the same.
+    put(&mut s, T0, rect(0, 0, 16, 16), |_| 1);
+    s.rfb(T0, &ClientEvent::UpdateEnd).unwrap();
+    let Some(Outgoing::Message { id, .. }) = s.poll(T0, usize::MAX) else { panic!() };
+    s.outcome(id, false);
+    let pixels = |s: &Sender| Kind::ALL.map(|kind| s.stats().of(kind).pixels).iter().sum::<u64>();
+    let before = pixels(&s);
+    drain(&mut s, T0);
+    assert_eq!(pixels(&s) - before, 640 * 480);
+}
