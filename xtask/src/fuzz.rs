@@ -59,10 +59,15 @@ fn targets() -> Result<Vec<String>> {
 fn fuzz(targets: &[String], seconds: u64) -> Result<()> {
     for target in targets {
         // The sanitizer and coverage flags are unstable; the variable allows them on a stable compiler.
+        // What is found goes into the first folder; the seeds that are kept stay as they are.
+        let found = format!("fuzz/target/corpus/{target}");
+        std::fs::create_dir_all(&found)?;
         run(cargo().env("RUSTC_BOOTSTRAP", "1").args([
             "fuzz",
             "run",
             target,
+            &found,
+            &format!("fuzz/corpus/{target}"),
             "--",
             &format!("-max_total_time={seconds}"),
         ]))?;
