@@ -17,7 +17,7 @@ pub trait Message: Sized {
     /// What is wrong with it.
     fn decode(message: &[u8]) -> Result<Option<Self>, Fault>;
 
-    /// The records that carry the message, in order: one, or parts of at most [`MAX_PART`] + 1 bytes.
+    /// The records that carry the message, in order: one, or parts of at most `MAX_PART` + 1 bytes.
     fn records(&self) -> Vec<Bytes> {
         let mut message = Vec::with_capacity(32);
         self.encode(&mut message);

@@ -5,7 +5,7 @@
 //! a shadow screen and encoded when the transport has room, so nothing is ever queued that is not the newest.
 //!
 //! Invariant: the client's screen, once all that was handed out has arrived, equals the shadow outside
-//! [`Damage::dirty`], as it was before the queued copies; that is why copies go first. Where a cell is lossy it
+//! `Damage::dirty`, as it was before the queued copies; that is why copies go first. Where a cell is lossy it
 //! equals nearly. A message never is longer than the budget.
 //!
 //! Source: `spec/desktop.md` §5 to §8.

@@ -1,8 +1,8 @@
 //! The server's gateway: a viewer of the VNC server, a server to viewers' gateways.
 //!
 //! *In:* the VNC server's updates; clients' input. *Out:* screen messages for each client as its connection has
-//! room; commands for the VNC server. Parts: [`vnc`] keeps up the connection to the VNC server, [`stage`] holds
-//! what it shows and what each client has not been told, [`door`] lets clients in, [`session`] serves one.
+//! room; commands for the VNC server. Parts: `vnc` keeps up the connection to the VNC server, `stage` holds
+//! what it shows and what each client has not been told, `door` lets clients in, `session` serves one.
 //!
 //! Invariants: nothing is queued but what the transport is about to send; what clients may not do is dropped here,
 //! whatever they claim; when the VNC server goes away its last picture stays, and it is tried again.
