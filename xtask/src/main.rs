@@ -4,6 +4,7 @@
 
 mod arrows;
 mod beside;
+mod e2e;
 mod fuzz;
 mod msrv;
 mod needs;
@@ -109,6 +110,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[--runs 7] [--bytes 2GB] [--json]",
         about: "throughput and CPU time beside quinn, over loopback",
         run: beside::bench_peers,
+    },
+    Command {
+        name: "e2e",
+        arguments: "[--seconds 10]",
+        about: "the desktop gateways between TigerVNC's programs, over a path that loses 1 %",
+        run: e2e::command,
     },
     Command {
         name: "msrv",

@@ -15,8 +15,19 @@ struct Need {
 }
 
 /// One line a package. aws-lc-sys needs no cmake: its own builder drives the C compiler.
-const NEEDS: &[Need] =
-    &[Need { program: "cc", package: "gcc libc6-dev", why: "aws-lc-sys and the linker: a C compiler" }];
+const NEEDS: &[Need] = &[
+    Need { program: "cc", package: "gcc libc6-dev", why: "aws-lc-sys and the linker: a C compiler" },
+    Need {
+        program: "Xtigervnc",
+        package: "tigervnc-standalone-server",
+        why: "e2e: an X server that is a VNC server",
+    },
+    Need { program: "xtigervncviewer", package: "tigervnc-viewer", why: "e2e: an unmodified viewer" },
+    Need { program: "xterm", package: "xterm", why: "e2e: text that scrolls" },
+    Need { program: "xwud", package: "x11-apps", why: "e2e: a window with a photograph" },
+    Need { program: "xev", package: "x11-utils", why: "e2e: keys and clicks as they arrive" },
+    Need { program: "xdotool", package: "xdotool", why: "e2e: somebody who types and drags" },
+];
 
 /// Installs what is missing, or says what is.
 pub(crate) fn step() -> Result<Outcome> {

@@ -8,3 +8,5 @@ mod picture;
 mod scene;
 mod trust;
 mod vnc;
+
+use scene::LIMIT;

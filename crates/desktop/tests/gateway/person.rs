@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 
 /// A viewer.
 pub(crate) struct Person {
-    socket: TcpStream,
+    pub(crate) socket: TcpStream,
     pub(crate) rfb: Client,
     pub(crate) screen: Framebuffer,
     pub(crate) name: String,
@@ -51,7 +51,7 @@ impl Person {
                 self.feed(&input[..read]).unwrap();
             }
         };
-        let done = tokio::time::timeout(super::scene::LIMIT, talk).await;
+        let done = tokio::time::timeout(crate::LIMIT, talk).await;
         let crc = self.screen.crc32();
         assert!(
             done.is_ok(),
@@ -61,12 +61,7 @@ impl Person {
         );
     }
 
-    /// Waits until the screen is that of the VNC server.
-    pub(crate) async fn sees(&mut self, vnc: &super::vnc::Vnc) {
-        self.until("the same picture", |p| p.screen.crc32() == vnc.crc32()).await;
-    }
-
-    fn feed(&mut self, mut input: &[u8]) -> Result<(), Error> {
+    pub(crate) fn feed(&mut self, mut input: &[u8]) -> Result<(), Error> {
         let (mut all, mut next) = (false, false);
         while let Some(event) = self.rfb.receive(&mut input)? {
             match event {

@@ -30,6 +30,13 @@ struct State {
     connections: usize,
 }
 
+impl super::person::Person {
+    /// Waits until the screen is that of the VNC server.
+    pub(crate) async fn sees(&mut self, vnc: &Vnc) {
+        self.until("the same picture", |p| p.screen.crc32() == vnc.crc32()).await;
+    }
+}
+
 /// What it is told.
 pub(crate) enum Order {
     Fill(Rect, u32),
@@ -106,7 +113,7 @@ impl Vnc {
                 heard.await;
             }
         };
-        let done = tokio::time::timeout(super::scene::LIMIT, wait).await;
+        let done = tokio::time::timeout(crate::LIMIT, wait).await;
         assert!(done.is_ok(), "in vain: {what}; heard {:?}", self.events());
     }
 

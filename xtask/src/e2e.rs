@@ -1,0 +1,52 @@
+//! `cargo xtask e2e`: the desktop gateways between real programs, over a path that loses and delays.
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::run::{Outcome, cargo, on_path, run};
+
+/// Runs the tests of crates/desktop/tests/e2e with the command as cargo builds it.
+pub(crate) fn command(args: &[String]) -> Result<()> {
+    let seconds = match args {
+        [] => 10,
+        [flag, number] if flag == "--seconds" => {
+            let seconds: u32 = number.parse().context("--seconds needs a number, like 30")?;
+            if !(1..=600).contains(&seconds) {
+                bail!("write 1 to 600 seconds");
+            }
+            seconds
+        }
+        _ => bail!("write e2e [--seconds N]"),
+    };
+    let missing: Vec<&str> = PROGRAMS.iter().copied().filter(|program| !on_path(program)).collect();
+    if !missing.is_empty() {
+        bail!("these programs are missing: {}; `cargo xtask test needs` brings them", missing.join(", "));
+    }
+    run(cargo().args(["build", "--locked", "-p", "quickset-cli"]))?;
+    // One at a time: each takes both cores for a good part of its time.
+    run(cargo()
+        .args(["test", "--locked", "-p", "quickset-desktop", "--test", "e2e", "--"])
+        .args(["--ignored", "--test-threads=1", "--nocapture"])
+        .env("QUICKSET_E2E_SECONDS", seconds.to_string()))
+}
+
+/// The step of `cargo xtask test`.
+pub(crate) fn step() -> Result<Outcome> {
+    command(&[]).map(|()| Outcome::Done)
+}
+
+/// What the scene is made of.
+const PROGRAMS: &[&str] =
+    &["Xtigervnc", "xtigervncviewer", "xterm", "xwud", "xev", "xwininfo", "xdotool", "stdbuf"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_errors() {
+        for slip in [&["--seconds"][..], &["--seconds", "x"], &["--seconds", "0"], &["fast"]] {
+            let words: Vec<String> = slip.iter().map(|&word| word.to_owned()).collect();
+            assert!(command(&words).is_err(), "{slip:?}");
+        }
+    }
+}
