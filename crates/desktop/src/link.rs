@@ -28,6 +28,9 @@ impl Default for LinkConfig {
 
 impl LinkConfig {
     /// The settings of the connection.
+    ///
+    /// DT-3: there is no early data. Neither end's TLS offers it, and no verb of `quickset` sends it; whoever
+    /// adds such a verb must not use it here.
     pub(crate) fn transport(&self) -> TransportConfig {
         TransportConfig {
             congestion: self.congestion,

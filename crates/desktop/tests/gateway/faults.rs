@@ -108,6 +108,7 @@ async fn a_gateway_that_comes_back_finds_its_viewers() {
 
 #[tokio::test]
 async fn keys_are_let_go_when_the_viewers_gateway_dies() {
+    // DT-9.
     let home = Home::new();
     let vnc = Vnc::start(64, 48).await;
     let (_far, near) = join(&home, vnc.address, Setting::default()).await;
@@ -127,6 +128,7 @@ async fn keys_are_let_go_when_the_viewers_gateway_dies() {
 
 #[tokio::test]
 async fn view_only_and_no_clipboard_hold_at_the_server() {
+    // DT-8.
     for (input, clipboard) in [(false, true), (true, false)] {
         let home = Home::new();
         let vnc = Vnc::start(64, 48).await;

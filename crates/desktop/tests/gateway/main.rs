@@ -8,5 +8,6 @@ mod picture;
 mod scene;
 mod trust;
 mod vnc;
+mod wire;
 
 use scene::LIMIT;

@@ -1,0 +1,148 @@
+//! A client of our own that speaks to the server's gateway as no viewer's gateway would.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use quickset::{ClientConfig, Closed, Connection, Endpoint, MessageReceiver, MessageSender, Trust};
+use quickset_desktop::message::{ALPN, FromClient, FromServer, Hello, Inbox, Message as _, Order, code};
+
+use super::scene::{Far, Home, Setting};
+use super::vnc::Vnc;
+
+/// A client that has said nothing yet.
+struct Bare {
+    connection: Connection,
+    out: MessageSender,
+    incoming: MessageReceiver,
+    inbox: Inbox<FromServer>,
+    _endpoint: Endpoint,
+}
+
+impl Bare {
+    async fn connect(home: &Home, far: &Far, authorised: bool) -> Self {
+        let identity = home.client("bare").client_identity().unwrap();
+        if authorised {
+            far.authorized.add(identity.fingerprint(), "bare").unwrap();
+        }
+        let server = home.server().server_identity().unwrap().fingerprint();
+        let config = ClientConfig::new(Trust::pinned(server), &[ALPN]).unwrap().with_identity(identity);
+        let endpoint = Endpoint::client().unwrap();
+        let connection = endpoint.connect(far.address, "localhost", &config).await.unwrap();
+        let (mut out, incoming) = connection.open_messages_bi().await.unwrap();
+        out.set_ordered(true);
+        Self { connection, out, incoming, inbox: Inbox::new(), _endpoint: endpoint }
+    }
+
+    async fn say(&mut self, message: &FromClient) {
+        for record in message.records() {
+            self.out.send(record).await.unwrap();
+        }
+    }
+
+    async fn hear(&mut self) -> Option<FromServer> {
+        let next = async {
+            loop {
+                let record = self.incoming.next().await?.ok()?;
+                if let Some(message) = self.inbox.receive(&record.payload).unwrap() {
+                    return Some(message);
+                }
+            }
+        };
+        tokio::time::timeout(crate::LIMIT, next).await.expect("something comes, or the end")
+    }
+
+    /// The code with which the server closes.
+    async fn closed(&mut self) -> u64 {
+        match tokio::time::timeout(crate::LIMIT, self.connection.closed()).await.expect("it closes") {
+            Closed::ByApplication { code, .. } => code,
+            other => panic!("{other}"),
+        }
+    }
+}
+
+fn hello() -> FromClient {
+    FromClient::Hello(Hello::default())
+}
+
+#[tokio::test]
+async fn whoever_does_not_begin_with_hello_is_sent_away() {
+    // DT-1.
+    let (home, vnc) = (Home::new(), Vnc::start(16, 16).await);
+    let far = Far::start(&home, vnc.address, Setting::default());
+    let mut bare = Bare::connect(&home, &far, true).await;
+    bare.say(&FromClient::Ping(1)).await;
+    assert_eq!(bare.hear().await, None, "no answer");
+    assert_eq!(bare.closed().await, code::PROTOCOL);
+    // Another version of it.
+    let mut bare = Bare::connect(&home, &far, true).await;
+    bare.out.send(Bytes::from_static(&[2, 63])).await.unwrap();
+    assert_eq!(bare.closed().await, code::VERSION);
+    assert_eq!(far.stats.totals().ever, 0);
+}
+
+#[tokio::test]
+async fn nothing_is_said_before_the_welcome_and_strangers_hear_nothing() {
+    // DT-2.
+    let (home, vnc) = (Home::new(), Vnc::start(16, 16).await);
+    let far = Far::start(&home, vnc.address, Setting { order: Order::Latest, ..Setting::default() });
+    let mut stranger = Bare::connect(&home, &far, false).await;
+    stranger.say(&hello()).await;
+    assert_eq!(stranger.hear().await, None);
+    assert_eq!(stranger.closed().await, code::DENIED);
+    assert!(stranger.connection.accept_messages().await.is_err(), "no screen");
+    let mut bare = Bare::connect(&home, &far, true).await;
+    let early = tokio::time::timeout(Duration::from_millis(200), bare.connection.accept_messages()).await;
+    assert!(early.is_err(), "no screen before it was let in");
+    bare.say(&hello()).await;
+    let Some(FromServer::Welcome(welcome)) = bare.hear().await else { panic!("the first is WELCOME") };
+    assert_eq!((welcome.order, welcome.proof), (Order::Latest, None));
+    assert!(bare.connection.accept_messages().await.is_ok(), "the screen");
+}
+
+#[tokio::test]
+async fn a_ping_is_answered_with_its_number() {
+    // DT-13.
+    let (home, vnc) = (Home::new(), Vnc::start(16, 16).await);
+    let far = Far::start(&home, vnc.address, Setting::default());
+    let mut bare = Bare::connect(&home, &far, true).await;
+    bare.say(&hello()).await;
+    for n in [7, u64::MAX] {
+        bare.say(&FromClient::Ping(n)).await;
+        loop {
+            if let FromServer::Pong(answer) = bare.hear().await.expect("the connection stays") {
+                assert_eq!(answer, n);
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_restart_brings_another_screen_stream_and_ends_the_old_one() {
+    // DT-4, DT-40.
+    let (home, vnc) = (Home::new(), Vnc::start(16, 16).await);
+    let far = Far::start(&home, vnc.address, Setting::default());
+    let mut bare = Bare::connect(&home, &far, true).await;
+    bare.say(&hello()).await;
+    let mut first = bare.connection.accept_messages().await.unwrap();
+    let epoch = |message: &quickset::Message| message.payload[0];
+    assert_eq!(epoch(&first.next().await.unwrap().unwrap()), 1);
+    let rect = quickset_rfb::Rect::EMPTY;
+    bare.say(&FromClient::Refresh(quickset_desktop::message::Refresh { restart: true, rect })).await;
+    let mut second =
+        tokio::time::timeout(crate::LIMIT, bare.connection.accept_messages()).await.unwrap().unwrap();
+    assert_eq!(epoch(&second.next().await.unwrap().unwrap()), 2);
+    let end = async {
+        loop {
+            match first.next().await {
+                Some(Ok(message)) => {
+                    assert_eq!(epoch(&message), 1, "nothing of the new epoch is on the old stream");
+                }
+                Some(Err(error)) => return error,
+                None => panic!("it was reset, not finished"),
+            }
+        }
+    };
+    let error = tokio::time::timeout(crate::LIMIT, end).await.unwrap();
+    assert_eq!(error, quickset::ReceiveError::Reset(code::RESTART));
+}
