@@ -21,6 +21,7 @@ const STEPS: &[Step] = &[
     Step { name: "spec", run: || spec::command(&[]).map(|()| Outcome::Done) },
     Step { name: "clippy", run: clippy },
     Step { name: "tests", run: tests },
+    Step { name: "examples", run: examples },
     Step { name: "docs", run: docs },
     Step { name: "msrv", run: msrv::step },
     Step { name: "fuzz", run: fuzz::short },
@@ -82,6 +83,22 @@ fn tests() -> Result<Outcome> {
     run(cargo().args(["test", "--workspace", "--locked"]))?;
     Ok(Outcome::Done)
 }
+
+/// What a newcomer copies has to run; each ends by itself.
+fn examples() -> Result<Outcome> {
+    for (package, example) in EXAMPLES {
+        run(cargo().args(["run", "--quiet", "--locked", "--package", package, "--example", example]))?;
+    }
+    Ok(Outcome::Done)
+}
+
+const EXAMPLES: &[(&str, &str)] = &[
+    ("quickset", "echo"),
+    ("quickset", "messages"),
+    ("quickset", "transfer"),
+    ("quickset-sim", "ping"),
+    ("quickset-quic", "simulated"),
+];
 
 fn docs() -> Result<Outcome> {
     // Only libraries: the face and the command share the name `quickset`.
