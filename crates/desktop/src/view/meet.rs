@@ -145,6 +145,7 @@ impl Meeting {
             Ok(_) => return Err(LinkError::Ended.into()),
             Err(error) => return Err(denied(error)),
         };
+        // DT-45: who was shown a proof has one to show.
         let right = match (&secret, welcome.proof) {
             (Some(secret), Some(proof)) => {
                 Some(secret.verify(Role::Server, &exported, &Proof::from_bytes(proof)))
