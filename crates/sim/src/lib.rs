@@ -44,6 +44,7 @@
 //! [`Scenario`] is `[node, link, node]` with goals for tests, [`seeds`] and [`each_seed`] choose and
 //! report seeds.
 
+mod codel;
 mod jitter;
 mod lane;
 mod link;
@@ -59,8 +60,9 @@ mod trace;
 pub mod units;
 mod world;
 
+pub use codel::CoDel;
 pub use jitter::Jitter;
-pub use link::{Counts, Damage, Delivery, DropReason, Fate, Link};
+pub use link::{Counts, Damage, Delivery, DropReason, Fate, Link, Sent};
 pub use loss::{GilbertElliott, Loss, Ordinals};
 pub use network::LinkId;
 pub use queue::Queue;

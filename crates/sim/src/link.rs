@@ -1,9 +1,12 @@
+use std::collections::VecDeque;
+
 use quickset_base::{Ecn, Rng, Seed, Time};
 
+use crate::codel::{Control, Held, Line};
 use crate::jitter::Jitter;
 use crate::lane::{Lane, below, hit};
 use crate::loss::LossProcess;
-use crate::queue::Backlog;
+use crate::queue::{Admission, Backlog, Queue};
 use crate::rate::Server;
 use crate::spec::LinkSpec;
 
@@ -12,7 +15,16 @@ use crate::spec::LinkSpec;
 /// A packet meets, in this order: the MTU, the queue, the transmitter, loss (a packet that is lost on
 /// its way has used up its share of the rate), the delay with its jitter, corruption, duplication.
 ///
-/// It reads no clock and holds no packets, so virtual time and a real-time relay use the same link.
+/// How to use it:
+///
+/// 1. [`send`](Self::send) each packet when it is sent. Mostly its fate is known at once.
+/// 2. A queue that decides at its head (CoDel) lets it wait: [`Sent::Waits`]. Its fate is told by
+///    [`poll`](Self::poll), which is to be called at [`due`](Self::due), until it has no more to tell.
+///    Those that wait get their fates in the order in which they were sent.
+/// 3. The time never goes back from one call to the next. A late poll does no harm but that fates are
+///    told late.
+///
+/// It reads no clock and holds no bytes, so virtual time and a real-time relay use the same link.
 /// Loss, jitter, corruption and duplication draw from streams of their own, each by packet ordinal:
 /// switching one on does not change what the others do.
 #[derive(Clone, Debug)]
@@ -20,6 +32,13 @@ pub struct Link {
     spec: LinkSpec,
     server: Server,
     backlog: Backlog,
+    // Packets whose fate is open, what decides about them, and the fates not yet told.
+    line: Line,
+    control: Control,
+    told: VecDeque<(u64, Fate)>,
+    // After a change, what waits cannot have left before the time of the next call.
+    changed: bool,
+    floor: Time,
     loss: LossProcess,
     jitter: Lane<3>,
     corruption: Lane<4>,
@@ -43,6 +62,11 @@ impl Link {
             spec,
             server: Server::default(),
             backlog: Backlog::default(),
+            line: Line::default(),
+            control: Control::default(),
+            told: VecDeque::new(),
+            changed: false,
+            floor: Time::ZERO,
             loss: LossProcess::new(rng.fork()),
             jitter: Lane::new(rng.fork()),
             corruption: Lane::new(rng.fork()),
@@ -53,8 +77,7 @@ impl Link {
     }
 
     /// Sends the next packet: `size` bytes of UDP payload (of whatever the link carries), marked `ecn`.
-    /// `now` never goes back from one call to the next.
-    pub fn send(&mut self, now: Time, size: usize, ecn: Ecn) -> Fate {
+    pub fn send(&mut self, now: Time, size: usize, ecn: Ecn) -> Sent {
         let n = self.counts.sent;
         let size = size as u64 + u64::from(self.spec.overhead);
         self.counts.sent += 1;
@@ -63,21 +86,52 @@ impl Link {
 
         if self.spec.mtu.is_some_and(|mtu| size > u64::from(mtu)) {
             self.counts.oversized += 1;
-            return Fate::Dropped(DropReason::Oversized);
+            return Sent::Known(Fate::Dropped(DropReason::Oversized));
         }
+        self.decide(now);
         self.backlog.advance(now);
-        let Some(ecn) = self.spec.queue.admit(&self.backlog, size, ecn) else {
-            self.counts.overflowed += 1;
-            return Fate::Dropped(DropReason::Overflow);
-        };
-        let leaves = self.server.serve(self.spec.rate, now, size);
-        self.backlog.enter(now, leaves, size);
-        self.counts.peak_backlog = self.counts.peak_backlog.max(self.backlog.bytes());
-        if lost {
-            self.counts.lost += 1;
-            return Fate::Dropped(DropReason::Loss);
+        let packet = Held { ordinal: n, since: now, size, ecn, marked: false, lost };
+        match self.spec.queue.admit(&self.backlog, &self.line, size) {
+            Admission::Full => {
+                self.counts.overflowed += 1;
+                return Sent::Known(Fate::Dropped(DropReason::Overflow));
+            }
+            Admission::Sent if self.line.len() == 0 => {
+                let fate = self.transmit(now, packet);
+                self.count_backlog();
+                return Sent::Known(fate);
+            }
+            Admission::Sent | Admission::Waits => {}
         }
-        self.deliver(n, leaves + self.spec.delay, ecn)
+        self.line.push(packet);
+        self.count_backlog();
+        self.decide(now);
+        match self.told.back() {
+            Some(&(ordinal, fate)) if ordinal == n => {
+                self.told.pop_back();
+                Sent::Known(fate)
+            }
+            _ => Sent::Waits(n),
+        }
+    }
+
+    /// When [`poll`](Self::poll) has something to tell, if nothing else is sent: never later than this,
+    /// and `None` while nothing waits.
+    pub fn due(&self) -> Option<Time> {
+        if self.told.is_empty() { self.decision() } else { Some(Time::ZERO) }
+    }
+
+    /// The next fate that has become known by `now`, with the ordinal that [`Sent::Waits`] told.
+    pub fn poll(&mut self, now: Time) -> Option<(u64, Fate)> {
+        if self.told.is_empty() {
+            self.decide(now);
+        }
+        self.told.pop_front()
+    }
+
+    /// How many packets wait for their fate.
+    pub fn waiting(&self) -> u64 {
+        (self.line.len() + self.told.len()) as u64
     }
 
     /// The description.
@@ -85,11 +139,12 @@ impl Link {
         &self.spec
     }
 
-    /// Changes the link under way. Packets already sent keep their fate, and the random streams go on
-    /// as if the new description had been there from the start (a Gilbert-Elliott chain may be in
-    /// another state).
+    /// Changes the link under way, from the next call on. Packets whose fate is known keep it, and the
+    /// random streams go on as if the new description had been there from the start (a Gilbert-Elliott
+    /// chain may be in another state).
     pub fn change(&mut self, spec: LinkSpec) {
         self.spec = spec;
+        self.changed = true;
     }
 
     /// What happened so far.
@@ -99,8 +154,9 @@ impl Link {
 
     /// Bytes that wait or are being sent at `now`, which is not before the last packet was sent.
     pub fn backlog(&mut self, now: Time) -> u64 {
+        self.decide(now);
         self.backlog.advance(now);
-        self.backlog.bytes()
+        self.backlog.bytes() + self.line.bytes()
     }
 
     /// Packets of others that the loss process has met by `now`.
@@ -109,6 +165,56 @@ impl Link {
             0 => 0,
             pps => (u128::from(now.as_nanos()) * u128::from(pps) / 1_000_000_000) as u64,
         }
+    }
+
+    /// When the first packet that waits is taken from the queue.
+    fn decision(&self) -> Option<Time> {
+        let arrival = self.line.first()?.since.max(self.floor);
+        Some(self.server.ready(self.spec.rate, arrival)).filter(|at| *at < Time::MAX)
+    }
+
+    /// Lets the queue decide about everything that is taken from it by `now`.
+    fn decide(&mut self, now: Time) {
+        if self.line.len() == 0 {
+            return;
+        }
+        if self.changed {
+            (self.changed, self.floor) = (false, now);
+        }
+        while let Some(at) = self.decision().filter(|at| *at <= now) {
+            let told = &mut self.told;
+            let mut drops = 0;
+            let packet = match &self.spec.queue {
+                Queue::CoDel(codel) => self.control.take(codel, &mut self.line, at, |packet| {
+                    drops += 1;
+                    told.push_back((packet.ordinal, Fate::Dropped(DropReason::Aqm)));
+                }),
+                _ => self.line.pop(),
+            };
+            self.counts.aqm += drops;
+            if let Some(packet) = packet {
+                self.backlog.advance(at);
+                let fate = self.transmit(at, packet);
+                self.told.push_back((packet.ordinal, fate));
+            }
+        }
+    }
+
+    /// Sends a packet that is taken from the queue at `at`.
+    fn transmit(&mut self, at: Time, packet: Held) -> Fate {
+        let Held { ordinal, since, size, ecn, marked, lost } = packet;
+        self.counts.marked += u64::from(marked);
+        let leaves = self.server.serve(self.spec.rate, since.max(self.floor), size);
+        self.backlog.enter(at, leaves, size);
+        if lost {
+            self.counts.lost += 1;
+            return Fate::Dropped(DropReason::Loss);
+        }
+        self.deliver(ordinal, leaves + self.spec.delay, ecn)
+    }
+
+    fn count_backlog(&mut self) {
+        self.counts.peak_backlog = self.counts.peak_backlog.max(self.backlog.bytes() + self.line.bytes());
     }
 
     fn deliver(&mut self, n: u64, at: Time, ecn: Ecn) -> Fate {
@@ -142,6 +248,27 @@ impl Link {
             }
         }
         Fate::Delivered(original)
+    }
+}
+
+/// What a link says to a packet that is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Sent {
+    /// Its fate.
+    Known(Fate),
+    /// It waits, and [`Link::poll`] will tell what becomes of it: of the packet with this ordinal, which
+    /// is [`Counts::sent`] before it was sent.
+    Waits(u64),
+}
+
+impl Sent {
+    /// The fate, if it is known.
+    pub fn known(self) -> Option<Fate> {
+        match self {
+            Self::Known(fate) => Some(fate),
+            Self::Waits(_) => None,
+        }
     }
 }
 
@@ -203,10 +330,12 @@ pub enum DropReason {
     Overflow,
     /// The loss model took it.
     Loss,
+    /// The queue dropped it to keep its waiting time short (active queue management).
+    Aqm,
 }
 
-/// What happened on a link: `sent = oversized + overflowed + lost + passed`, and `passed + duplicated`
-/// packets arrive sooner or later.
+/// What happened on a link: `sent = oversized + overflowed + aqm + lost + passed` and what still
+/// [waits](Link::waiting), and `passed + duplicated` packets arrive sooner or later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets sent.
@@ -215,8 +344,12 @@ pub struct Counts {
     pub sent_bytes: u64,
     /// Packets dropped for their size.
     pub oversized: u64,
-    /// Packets dropped by the queue.
+    /// Packets dropped because the queue had no room.
     pub overflowed: u64,
+    /// Packets dropped by the queue's management.
+    pub aqm: u64,
+    /// Packets that the queue marked as having met congestion.
+    pub marked: u64,
     /// Packets dropped by the loss model.
     pub lost: u64,
     /// Packets that arrive at least once.

@@ -1,12 +1,12 @@
 use core::cmp::Reverse;
 use core::fmt;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 
 use bytes::BytesMut;
 use quickset_base::{Batch, Datagram, Ecn, Path, Time};
 
-use crate::link::Link;
+use crate::link::{Fate, Link, Sent};
 use crate::pool::Pool;
 use crate::trace::{Record, Trace, hash};
 use crate::world::NodeId;
@@ -32,6 +32,8 @@ impl fmt::Display for LinkId {
 #[derive(Debug, Default)]
 pub(crate) struct Network {
     pub(crate) links: Vec<Link>,
+    // Of each link: the packets whose fate is open, and when it is asked next.
+    open: Vec<(VecDeque<Open>, Option<Time>)>,
     routes: Vec<Route>,
     // From (source, destination) to the index of the route.
     table: BTreeMap<(SocketAddr, SocketAddr), u32>,
@@ -71,6 +73,24 @@ pub(crate) enum What {
     Wake(NodeId),
     /// What a node received and held back is handed over.
     Flush(NodeId),
+    /// A link knows more about packets that wait in it.
+    Tell(LinkId),
+}
+
+/// A packet as it was given to its link.
+#[derive(Clone, Copy, Debug)]
+struct Sending {
+    time: Time,
+    ordinal: u64,
+    route: u32,
+    ecn: Ecn,
+}
+
+/// A packet that waits in a link.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    sending: Sending,
+    parcel: Parcel,
 }
 
 /// The place of a packet that is under way.
@@ -81,6 +101,7 @@ impl Network {
     pub(crate) fn add_link(&mut self, link: Link) -> LinkId {
         let id = LinkId(u32::try_from(self.links.len()).expect("fewer than 2^32 links"));
         self.links.push(link);
+        self.open.push((VecDeque::new(), None));
         id
     }
 
@@ -174,19 +195,55 @@ impl Network {
         };
         let arrivals = self.agenda.iter().filter_map(|due| match due.0.what {
             What::Arrive(parcel) => Some(parcel),
-            What::Depart(_) | What::Wake(_) | What::Flush(_) => None,
+            What::Depart(_) | What::Wake(_) | What::Flush(_) | What::Tell(_) => None,
         });
-        arrivals.filter(|parcel| on_link(*parcel)).count() as u64
+        (arrivals.filter(|parcel| on_link(*parcel)).count() + self.open[link.index()].0.len()) as u64
+    }
+
+    /// Asks a link what has become of the packets that wait in it.
+    pub(crate) fn tell(&mut self, now: Time, id: LinkId) {
+        self.open[id.index()].1 = None;
+        while let Some((ordinal, fate)) = self.links[id.index()].poll(now) {
+            let open = self.open[id.index()].0.pop_front().expect("what has a fate has waited");
+            debug_assert_eq!(open.sending.ordinal, ordinal, "fates come in the order of sending");
+            let bytes = self.parcels.take(open.parcel).bytes;
+            self.settle(open.sending, fate, &bytes);
+        }
+        self.ask_later(now, id);
+    }
+
+    /// Enters when a link is to be asked, if it has to be asked earlier than it is.
+    fn ask_later(&mut self, now: Time, id: LinkId) {
+        let Some(due) = self.links[id.index()].due() else { return };
+        let (due, asked) = (due.max(now), self.open[id.index()].1);
+        if asked.is_none_or(|asked| due < asked) {
+            self.open[id.index()].1 = Some(due);
+            self.enter(due, What::Tell(id));
+        }
     }
 
     fn transmit(&mut self, now: Time, route: u32, ecn: Ecn, bytes: &[u8]) {
         let id = self.routes[route as usize].link;
         let link = &mut self.links[id.index()];
-        let ordinal = link.counts().sent;
-        let fate = link.send(now, bytes.len(), ecn);
+        let sending = Sending { time: now, ordinal: link.counts().sent, route, ecn };
+        match link.send(now, bytes.len(), ecn) {
+            Sent::Known(fate) => self.settle(sending, fate, bytes),
+            Sent::Waits(_) => {
+                let bytes = self.pool.copy(bytes);
+                let parcel = self.parcels.put(Content { route, ecn, bytes });
+                self.open[id.index()].0.push_back(Open { sending, parcel });
+                self.ask_later(now, id);
+            }
+        }
+    }
+
+    /// Records the fate of a packet and lets it arrive accordingly.
+    fn settle(&mut self, sending: Sending, fate: Fate, bytes: &[u8]) {
+        let Sending { time, ordinal, route, ecn } = sending;
+        let link = self.routes[route as usize].link;
         if let Some(trace) = &mut self.trace {
             let (size, hash) = (bytes.len() as u32, hash(bytes));
-            trace.push(Record { time: now, link: id, ordinal, size, ecn, hash, fate });
+            trace.push(Record { time, link, ordinal, size, ecn, hash, fate });
         }
         for delivery in fate.deliveries() {
             let mut copy = self.pool.copy(bytes);

@@ -64,6 +64,20 @@ impl Server {
         let work = size.saturating_mul(8 * NANOS).saturating_add(self.rest);
         self.free += core::time::Duration::from_nanos(work / bps);
         self.rest = work % bps;
+        self.idle()
+    }
+
+    /// When the transmitter takes the next packet, which arrives at `arrival`.
+    pub(crate) fn ready(&self, rate: Rate, arrival: Time) -> Time {
+        match rate {
+            Rate::Unlimited => arrival,
+            Rate::Constant(0) => Time::MAX,
+            Rate::Constant(_) => arrival.max(self.idle()),
+        }
+    }
+
+    /// When the last packet has left, in whole nanoseconds.
+    fn idle(&self) -> Time {
         self.free + core::time::Duration::from_nanos(u64::from(self.rest > 0))
     }
 }

@@ -5,7 +5,8 @@ use quickset_base::{Ecn, Time};
 use crate::link::{Delivery, DropReason, Fate};
 use crate::network::LinkId;
 
-/// What was sent when, and what became of it: one record for each packet, in the order of sending.
+/// What was sent when, and what became of it: one record for each packet, in the order in which their fates
+/// became known, which is that of sending but where a queue decides at its head.
 ///
 /// The [`digest`](Self::digest) sums it up in 64 bits, equal on every machine: two runs under one seed
 /// must agree.
@@ -123,6 +124,7 @@ impl fmt::Display for Record {
             Fate::Dropped(DropReason::Oversized) => f.write_str("oversized"),
             Fate::Dropped(DropReason::Overflow) => f.write_str("overflow"),
             Fate::Dropped(DropReason::Loss) => f.write_str("lost"),
+            Fate::Dropped(DropReason::Aqm) => f.write_str("dropped"),
         }
     }
 }

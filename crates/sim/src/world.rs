@@ -299,10 +299,14 @@ impl<M> World<M> {
 
     /// A link, to change it under way or ask for its backlog.
     pub fn link_mut(&mut self, link: LinkId) -> &mut Link {
+        if self.network.links[link.index()].waiting() > 0 {
+            // What waits may go on earlier than was thought.
+            self.network.enter(self.now, What::Tell(link));
+        }
         &mut self.network.links[link.index()]
     }
 
-    /// Packets that have passed a link and not yet arrived (copies count); in linear time.
+    /// Packets that wait in a link or have passed it, and have not yet arrived (copies count); in linear time.
     pub fn in_flight(&self, link: LinkId) -> u64 {
         self.network.in_flight(link)
     }
@@ -340,6 +344,7 @@ impl<M> World<M> {
                     self.network.depart(self.now, parcel);
                     self.stirred = true;
                 }
+                What::Tell(link) => self.network.tell(self.now, link),
                 What::Flush(id) => {
                     self.nodes[id.index()].holding = false;
                     self.mark_ready(id);

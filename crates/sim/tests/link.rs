@@ -15,7 +15,7 @@ fn link(text: &str, seed: u64) -> Link {
 }
 
 fn send(link: &mut Link, ns: u64, size: usize) -> Fate {
-    link.send(Time::from_nanos(ns), size, Ecn::NotEct)
+    link.send(Time::from_nanos(ns), size, Ecn::NotEct).known().expect("drop-tail knows at once")
 }
 
 /// When a packet arrives that has to arrive once.
@@ -95,7 +95,7 @@ fn a_dead_link_delivers_never() {
 fn marks_pass() {
     let mut link = link("delay=1ms", 1);
     for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
-        let delivery = link.send(Time::ZERO, 100, ecn).deliveries().next().unwrap();
+        let delivery = link.send(Time::ZERO, 100, ecn).known().unwrap().deliveries().next().unwrap();
         assert_eq!(delivery.ecn, ecn);
     }
 }
@@ -358,7 +358,7 @@ proptest! {
         };
         let mut link = Link::new(spec.clone(), seed, 0);
         let (mut now, mut last) = (0, Time::ZERO);
-        let (mut arrivals, mut damaged, mut dropped) = (0, 0, [0; 3]);
+        let (mut arrivals, mut damaged, mut dropped) = (0, 0, [0; 4]);
         for (gap, size) in &packets {
             now += gap;
             let fate = send(&mut link, now, *size);
@@ -375,7 +375,7 @@ proptest! {
         }
         let counts = link.counts();
         prop_assert_eq!(counts.sent, packets.len() as u64);
-        prop_assert_eq!([counts.oversized, counts.overflowed, counts.lost], dropped);
+        prop_assert_eq!([counts.oversized, counts.overflowed, counts.lost, counts.aqm], dropped);
         prop_assert_eq!(counts.sent, counts.oversized + counts.overflowed + counts.lost + counts.passed);
         prop_assert_eq!(counts.passed + counts.duplicated, arrivals);
         prop_assert_eq!(counts.corrupted, damaged);

@@ -477,3 +477,26 @@ fn timers_that_move_come_exactly_where_they_were_left() {
         assert_eq!(world.received(right), 2000);
     });
 }
+
+#[test]
+fn packets_that_wait_for_their_fate_arrive_when_they_are_served() {
+    // 1000 bytes at 8 Mbit/s take 1 ms. Nothing waits for longer than the interval, so nothing is dropped,
+    // and CoDel sends as drop-tail does.
+    let served = |queue: &str| {
+        let plan =
+            (0..20).map(|i| Planned::new(Time::from_micros(i * 700), address(2), 1000, 1, i)).collect();
+        let text = format!("rate=8mbit delay=5ms queue={queue}");
+        let (mut world, [_, right], [up, _]) = pair(1, &text, Toy::sending(plan), Toy::default());
+        world.trace(Trace::full());
+        assert_eq!(world.run(Time::from_micros(2_500)), Ok(Ended::Limit));
+        // Sent at 0, 0.7, 1.4, 2.1 ms, nothing arrived; one way or the other all four are on their way.
+        assert_eq!(world.in_flight(up), 4);
+        assert_eq!(world.run(Time::MAX), Ok(Ended::Idle));
+        let trace = world.take_trace().unwrap();
+        assert!(trace.records().iter().map(|record| record.ordinal).eq(0..20));
+        world.node(right).got.iter().map(|got| (got.at, got.number())).collect::<Vec<_>>()
+    };
+    let expected: Vec<_> = (0..20).map(|i| (Time::from_millis(6 + i), i)).collect();
+    assert_eq!(served("9MB"), expected);
+    assert_eq!(served("codel:5ms,100ms,9MB"), expected);
+}

@@ -1,12 +1,12 @@
 use std::cmp::Ordering as Compare;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use quickset_base::{Duration, Ecn, Time};
-use quickset_sim::{Counts, Link};
+use quickset_sim::{Counts, Fate, Link, Sent};
 
 /// Holds packets until their time has come, and hands them on.
 ///
@@ -23,6 +23,8 @@ pub(crate) struct Courier {
 #[derive(Debug)]
 struct State {
     links: [Link; 2],
+    /// Packets that wait in each link for their fate, oldest first.
+    open: [VecDeque<(Vec<u8>, Exit)>; 2],
     waiting: BinaryHeap<Parcel>,
     /// Parcels so far: those that are due at the same time leave in the order of their coming.
     taken: u64,
@@ -54,6 +56,7 @@ impl Courier {
     pub(crate) fn new(links: [Link; 2]) -> Self {
         let state = State {
             links,
+            open: [const { VecDeque::new() }; 2],
             waiting: BinaryHeap::new(),
             taken: 0,
             left: 0,
@@ -69,18 +72,14 @@ impl Courier {
     pub(crate) fn take(&self, direction: usize, bytes: &[u8], exit: &Exit) {
         let mut state = self.lock();
         // Read under the lock: a link's time never goes back.
-        let fate = state.links[direction].send(self.now(), bytes.len(), Ecn::NotEct);
-        let next = state.waiting.peek().map(|parcel| parcel.due);
-        for delivery in fate.deliveries().filter(|delivery| delivery.at < Time::MAX) {
-            let mut bytes = bytes.to_vec();
-            if let Some(damage) = delivery.damage {
-                damage.apply(&mut bytes);
-            }
-            let order = state.taken;
-            state.taken += 1;
-            state.waiting.push(Parcel { due: delivery.at, order, direction, bytes, exit: exit.clone() });
+        let now = self.now();
+        let next = state.next();
+        state.tell(now);
+        match state.links[direction].send(now, bytes.len(), Ecn::NotEct) {
+            Sent::Known(fate) => state.settle(direction, fate, bytes, exit),
+            Sent::Waits(_) => state.open[direction].push_back((bytes.to_vec(), exit.clone())),
         }
-        let is_first = state.waiting.peek().map(|parcel| parcel.due) != next;
+        let is_first = state.next() != next;
         drop(state);
         if is_first {
             self.earlier.notify_one();
@@ -94,11 +93,12 @@ impl Courier {
         let mut state = self.lock();
         while !self.is_stopped() {
             let now = self.now();
+            state.tell(now);
             while state.waiting.peek().is_some_and(|parcel| parcel.due <= now) {
                 due.extend(state.waiting.pop());
             }
             if due.is_empty() {
-                state = match state.waiting.peek().map(|parcel| parcel.due.since(now)) {
+                state = match state.next().map(|due| due.since(now)) {
                     Some(wait) => {
                         self.earlier.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0
                     }
@@ -151,7 +151,7 @@ impl Courier {
 
     pub(crate) fn waiting(&self) -> u64 {
         let state = self.lock();
-        state.taken - state.left
+        state.taken - state.left + state.open.iter().map(|open| open.len() as u64).sum::<u64>()
     }
 
     pub(crate) fn forwarded(&self) -> [u64; 2] {
@@ -168,6 +168,37 @@ impl Courier {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// When the next packet leaves, or a link knows more about those that wait in it.
+    fn next(&self) -> Option<Time> {
+        let parcel = self.waiting.peek().map(|parcel| parcel.due);
+        self.links.iter().filter_map(Link::due).chain(parcel).min()
+    }
+
+    /// Asks the links what has become of the packets that wait in them.
+    fn tell(&mut self, now: Time) {
+        for direction in 0..2 {
+            while let Some((_, fate)) = self.links[direction].poll(now) {
+                let (bytes, exit) = self.open[direction].pop_front().expect("what has a fate has waited");
+                self.settle(direction, fate, &bytes, &exit);
+            }
+        }
+    }
+
+    /// Lets a packet leave as its fate says.
+    fn settle(&mut self, direction: usize, fate: Fate, bytes: &[u8], exit: &Exit) {
+        for delivery in fate.deliveries().filter(|delivery| delivery.at < Time::MAX) {
+            let mut bytes = bytes.to_vec();
+            if let Some(damage) = delivery.damage {
+                damage.apply(&mut bytes);
+            }
+            let order = self.taken;
+            self.taken += 1;
+            self.waiting.push(Parcel { due: delivery.at, order, direction, bytes, exit: exit.clone() });
+        }
     }
 }
 
