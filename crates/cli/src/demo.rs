@@ -182,19 +182,15 @@ fn table(findings: &Findings) -> String {
 /// The command that gives these findings again.
 fn words(args: &Args) -> String {
     let paces: Vec<String> = args.pace.iter().map(u32::to_string).collect();
-    let cc = match args.cc {
-        Algorithm::Bbr => "bbr".to_owned(),
-        Algorithm::Cubic => "cubic".to_owned(),
-        Algorithm::Fixed(bps) => format!("fixed:{}", quickset_sim::units::rate_text(bps)),
-    };
     format!(
-        "quickset demo --seconds {} --pace {} --rate {} --rtt {} --loss {} --queue {} --cc {cc} --seed {}",
+        "quickset demo --seconds {} --pace {} --rate {} --rtt {} --loss {} --queue {} --cc {} --seed {}",
         args.seconds.as_secs_f64(),
         paces.join(","),
         args.rate,
         quickset_sim::units::duration_text(args.rtt),
         args.loss,
         args.queue,
+        args.cc,
         args.seed
     )
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quickset::Algorithm;
+use quickset::{Algorithm, AlgorithmError};
 use quickset_sim::units;
 
 /// A duration above zero, like `50ms`.
@@ -30,14 +30,7 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
 
 /// A congestion controller: `bbr`, `cubic` or `fixed:RATE`.
 pub(crate) fn congestion(text: &str) -> Result<Algorithm, String> {
-    match text {
-        "bbr" => Ok(Algorithm::Bbr),
-        "cubic" => Ok(Algorithm::Cubic),
-        _ => match text.strip_prefix("fixed:") {
-            Some(rate) => units::rate(rate).map(Algorithm::Fixed).map_err(|error| error.to_string()),
-            None => Err("write bbr, cubic or fixed:RATE, like fixed:80mbit".to_owned()),
-        },
-    }
+    text.parse().map_err(|error: AlgorithmError| error.to_string())
 }
 
 #[cfg(test)]

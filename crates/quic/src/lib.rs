@@ -62,7 +62,7 @@ mod streams;
 mod token;
 mod tx;
 
-pub use cc::Algorithm;
+pub use cc::{Algorithm, AlgorithmError};
 pub use config::{ClientConfig, EndpointConfig, RetryPolicy, ServerConfig, TransportConfig};
 pub use conn::{Connection, Event, IssuedCid, Signal, Start};
 pub use endpoint::*;

@@ -35,6 +35,16 @@ pub struct Stats {
     pub window: u64,
     /// Bytes in flight.
     pub in_flight: u64,
+    /// The state of the congestion controller, a word of its specification: `slow start`, `probe up`.
+    pub congestion_state: &'static str,
+    /// The rate at which packets are paced, in bytes per second.
+    pub pacing_rate: u64,
+    /// The most bytes in flight that the path is thought to take: CUBIC's slow start threshold, BBR's
+    /// long-term bound (`inflight_hi`); `None` when the controller knows of none.
+    pub window_bound: Option<u64>,
+    /// The bandwidth that the path is thought to have, in bytes per second; `None` for controllers that do not
+    /// estimate it.
+    pub bandwidth: Option<u64>,
     /// Why the connection ended, once it has.
     pub closed: Option<Closed>,
 }

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use quickset::{Algorithm, ConfigError, ConnectError, IdentityError, ReceiveError, SendError};
 use quickset_base::Duration;
-use quickset_sim::{LinkSpec, Loss, Queue, Rate, units};
+use quickset_sim::{LinkSpec, Loss, Queue, Rate};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
@@ -333,18 +333,13 @@ fn updates(pace: u32, time: Duration) -> u32 {
 }
 
 fn conditions(plan: &Plan) -> Conditions {
-    let congestion = match plan.congestion {
-        Algorithm::Cubic => "cubic".to_owned(),
-        Algorithm::Bbr => "bbr".to_owned(),
-        Algorithm::Fixed(bps) => format!("fixed at {}", units::rate_text(bps)),
-    };
     Conditions {
         rate: plan.rate.to_string(),
         rtt_ms: plan.rtt.as_secs_f64() * 1e3,
         loss: plan.loss.to_string(),
         queue: plan.queue.to_string(),
         seed: plan.seed,
-        congestion,
+        congestion: plan.congestion.to_string(),
         mtu: plan.mtu,
         seconds: plan.duration.as_secs_f64(),
         warm_up_s: plan.warm_up().as_secs_f64(),

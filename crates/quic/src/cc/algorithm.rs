@@ -1,3 +1,6 @@
+use std::fmt;
+use std::str::FromStr;
+
 use quickset_base::Time;
 
 use super::Congestion;
@@ -6,6 +9,9 @@ use super::cubic::Cubic;
 use super::fixed::Fixed;
 
 /// Which congestion controller a connection uses.
+///
+/// As text `bbr`, `cubic`, or `fixed:` with a rate: a decimal number with `bit`, `kbit`, `mbit`, `gbit` or
+/// `tbit` (powers of 1000, upper or lower case, an optional `/s`). What is written reads back as the same value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
     /// CUBIC (RFC 9438).
@@ -24,6 +30,134 @@ impl Algorithm {
             Self::Cubic => Box::new(Cubic::new(mtu, now)),
             Self::Bbr => Box::new(Bbr::new(mtu, now)),
             Self::Fixed(bits_per_second) => Box::new(Fixed::new(bits_per_second, mtu)),
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Fixed(bps) = *self else {
+            return f.write_str(if *self == Self::Bbr { "bbr" } else { "cubic" });
+        };
+        let (unit, digits) =
+            UNITS.into_iter().rev().find(|(_, digits)| bps >= 10u64.pow(*digits)).unwrap_or(UNITS[0]);
+        let (whole, rest) = (bps / 10u64.pow(digits), bps % 10u64.pow(digits));
+        write!(f, "fixed:{whole}")?;
+        if rest > 0 {
+            let places = format!("{rest:0width$}", width = digits as usize);
+            write!(f, ".{}", places.trim_end_matches('0'))?;
+        }
+        f.write_str(unit)
+    }
+}
+
+impl FromStr for Algorithm {
+    type Err = AlgorithmError;
+
+    fn from_str(text: &str) -> Result<Self, AlgorithmError> {
+        match text {
+            "bbr" => Ok(Self::Bbr),
+            "cubic" => Ok(Self::Cubic),
+            _ => match text.strip_prefix("fixed:") {
+                Some(rate) => bits_per_second(rate).map(Self::Fixed),
+                None => Err(AlgorithmError("it is none of them")),
+            },
+        }
+    }
+}
+
+/// Why a text names no congestion controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}; write bbr, cubic or fixed:RATE, like fixed:80mbit")]
+pub struct AlgorithmError(&'static str);
+
+/// Reads a rate above zero exactly: without floating point, and nothing below one bit per second is dropped unsaid.
+fn bits_per_second(text: &str) -> Result<u64, AlgorithmError> {
+    let lower = text.to_ascii_lowercase();
+    let plain = lower.strip_suffix("/s").unwrap_or(&lower);
+    let end = plain.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(plain.len());
+    let (number, unit) = plain.split_at(end);
+    let (_, digits) = UNITS.into_iter().find(|(name, _)| *name == unit).ok_or(NO_UNIT)?;
+    let (whole, places) = number.split_once('.').unwrap_or((number, ""));
+    let places = places.trim_end_matches('0');
+    if places.len() > digits as usize {
+        return Err(AlgorithmError("its rate is no whole number of bits per second"));
+    }
+    if whole.is_empty() && places.is_empty() {
+        return Err(NO_NUMBER);
+    }
+    // The places filled up to the unit are the number in bits per second.
+    let value: u64 =
+        format!("{whole}{places:0<width$}", width = digits as usize).parse().map_err(|_| NO_NUMBER)?;
+    if value == 0 { Err(AlgorithmError("at a rate of zero nothing would ever leave")) } else { Ok(value) }
+}
+
+/// The units of a rate and the power of ten that each stands for, rising.
+const UNITS: [(&str, u32); 5] = [("bit", 0), ("kbit", 3), ("mbit", 6), ("gbit", 9), ("tbit", 12)];
+
+const NO_UNIT: AlgorithmError = AlgorithmError("its rate needs a number with bit, kbit, mbit, gbit or tbit");
+const NO_NUMBER: AlgorithmError = AlgorithmError("the number of its rate cannot be read");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_rates_read_back() {
+        for (text, value) in [
+            ("bbr", Algorithm::Bbr),
+            ("cubic", Algorithm::Cubic),
+            ("fixed:80mbit", Algorithm::Fixed(80_000_000)),
+            ("fixed:1.5gbit", Algorithm::Fixed(1_500_000_000)),
+            ("fixed:1.048576mbit", Algorithm::Fixed(1 << 20)),
+            ("fixed:64.001kbit", Algorithm::Fixed(64_001)),
+            ("fixed:7bit", Algorithm::Fixed(7)),
+            ("fixed:1tbit", Algorithm::Fixed(1_000_000_000_000)),
+        ] {
+            assert_eq!(text.parse(), Ok(value));
+            assert_eq!(value.to_string(), text);
+        }
+        for (text, bps) in
+            [("fixed:0.50Mbit/s", 500_000), ("fixed:.5kbit", 500), ("fixed:2000kbit", 2_000_000)]
+        {
+            assert_eq!(text.parse(), Ok(Algorithm::Fixed(bps)));
+        }
+    }
+
+    #[test]
+    fn slips_are_explained() {
+        for (text, why) in [
+            ("reno", "none of them"),
+            ("BBR", "none of them"),
+            ("", "none of them"),
+            ("fixed", "none of them"),
+            ("fixed:", "needs a number"),
+            ("fixed:80", "needs a number"),
+            ("fixed:80mb", "needs a number"),
+            ("fixed:80 mbit", "needs a number"),
+            ("fixed:-1mbit", "needs a number"),
+            ("fixed:mbit", "cannot be read"),
+            ("fixed:.mbit", "cannot be read"),
+            ("fixed:1.2.3mbit", "cannot be read"),
+            ("fixed:18446744073710tbit", "cannot be read"),
+            ("fixed:0.0gbit", "zero"),
+            ("fixed:1.5bit", "no whole number"),
+        ] {
+            let error = text.parse::<Algorithm>().unwrap_err().to_string();
+            assert!(error.contains(why) && error.contains("bbr, cubic or fixed:"), "{text}: {error}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_written_reads_back(bps in 1..=u64::MAX) {
+            let text = Algorithm::Fixed(bps).to_string();
+            proptest::prop_assert_eq!(text.parse(), Ok(Algorithm::Fixed(bps)), "{}", text);
+        }
+
+        #[test]
+        fn no_text_panics(text in "(fixed:)?\\PC{0,12}") {
+            let _ = text.parse::<Algorithm>();
         }
     }
 }

@@ -1,6 +1,6 @@
 use quickset_base::{Duration, Time};
 
-use super::{Congestion, Control, Feedback, PacketState, Sent, initial_window};
+use super::{Congestion, Control, Feedback, PacketState, PathView, Sent, initial_window};
 
 /// CUBIC (RFC 9438) on the loss episodes of RFC 9002 §7.3.
 #[derive(Debug)]
@@ -109,6 +109,11 @@ impl Cubic {
         self.undo = None;
     }
 
+    fn view(&self) -> PathView {
+        let state = if self.is_slow_start() { "slow start" } else { "congestion avoidance" };
+        PathView { state, bound: (self.threshold < u64::MAX).then_some(self.threshold), bandwidth: None }
+    }
+
     fn least(&self) -> u64 {
         2 * self.mtu
     }
@@ -130,7 +135,7 @@ impl Congestion for Cubic {
     }
 
     fn control(&self) -> Control {
-        Control { window: self.window, rate: None, slow_start: self.is_slow_start() }
+        Control { window: self.window, rate: None, slow_start: self.is_slow_start(), view: self.view() }
     }
 }
 

@@ -1,6 +1,6 @@
 use quickset_base::Duration;
 
-use super::{Congestion, Control, Feedback, PacketState, Sent};
+use super::{Congestion, Control, Feedback, PacketState, PathView, Sent};
 
 /// A fixed rate, whatever happens. The window is only there so that a dead path does not collect packets
 /// without end: twice what the rate puts in flight over the longest round trip seen.
@@ -41,6 +41,7 @@ impl Congestion for Fixed {
             window: u64::try_from(window).unwrap_or(u64::MAX).max(self.least_window),
             rate: Some(self.bytes_per_second),
             slow_start: false,
+            view: PathView { state: "fixed", ..PathView::default() },
         }
     }
 }

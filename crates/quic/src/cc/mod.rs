@@ -20,8 +20,8 @@ use std::fmt;
 
 use quickset_base::{Duration, Time};
 
-pub use algorithm::Algorithm;
-pub(crate) use pacer::Pacer;
+pub use algorithm::{Algorithm, AlgorithmError};
+pub(crate) use pacer::{Pacer, pacing_rate};
 
 /// A congestion controller. One belongs to one path.
 pub trait Congestion: Send + fmt::Debug {
@@ -107,7 +107,7 @@ pub struct Feedback<'a> {
 }
 
 /// What a controller allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Control {
     /// Bytes that may be in flight.
     pub window: u64,
@@ -116,6 +116,20 @@ pub struct Control {
     pub rate: Option<u64>,
     /// True while the window doubles each round trip, which the pacer's rule must leave room for.
     pub slow_start: bool,
+    /// What it thinks of the path; nobody acts on it.
+    pub view: PathView,
+}
+
+/// What a controller thinks of the path: for logs and graphs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathView {
+    /// The state that it is in, a word of its specification.
+    pub state: &'static str,
+    /// The most bytes in flight that the path is thought to take: CUBIC's slow start threshold, BBR's long-term
+    /// bound (`inflight_hi`, since renamed `inflight_longterm`). `None` when nothing is known.
+    pub bound: Option<u64>,
+    /// The bandwidth that the path is thought to have, in bytes per second; `None` without an estimate.
+    pub bandwidth: Option<u64>,
 }
 
 /// What may be in flight at the start, in bytes (RFC 9002 §7.2).

@@ -58,7 +58,7 @@ impl Pacer {
         if now == self.asked && !self.waiting && self.credit >= bytes {
             return Ok(());
         }
-        self.ask(now, bytes, rate(control, srtt), control.window)
+        self.ask(now, bytes, pacing_rate(control, srtt), control.window)
     }
 
     /// So many bytes left.
@@ -115,9 +115,11 @@ impl Pacer {
     }
 }
 
+/// The rate at which packets leave, in bytes per second.
+//
 // RFC 9002 §7.7: a little faster than a window per round trip, so that the window and not the pacer limits;
 // twice as fast when the window doubles in that time.
-fn rate(control: &Control, srtt: Duration) -> u64 {
+pub(crate) fn pacing_rate(control: &Control, srtt: Duration) -> u64 {
     if let Some(rate) = control.rate {
         return rate.max(1);
     }

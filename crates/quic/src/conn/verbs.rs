@@ -3,6 +3,7 @@ use quickset_base::{Path, Time};
 use quickset_wire::{Dir, Side, StreamId};
 
 use super::{Connection, Event, Farewell, IssuedCid, Signal};
+use crate::cc::pacing_rate;
 use crate::error::Closed;
 use crate::keys::Session;
 use crate::room::Phase;
@@ -94,13 +95,18 @@ impl Connection {
     /// What was counted so far.
     pub fn stats(&self) -> Stats {
         let rtt = self.recovery.rtt();
+        let control = self.path.congestion.control();
         Stats {
             spurious_losses: self.recovery.spurious_losses(),
             key_updates: self.keys.updates(),
             rtt: rtt.smoothed(),
             min_rtt: rtt.min(),
-            window: self.path.congestion.control().window,
+            window: control.window,
             in_flight: self.recovery.in_flight(),
+            congestion_state: control.view.state,
+            pacing_rate: pacing_rate(&control, rtt.smoothed()),
+            window_bound: control.view.bound,
+            bandwidth: control.view.bandwidth,
             ..self.stats.clone()
         }
     }

@@ -3,8 +3,8 @@
 use quickset_base::Duration;
 
 use super::{Bbr, State};
-use crate::cc::initial_window;
 use crate::cc::rate::volume;
+use crate::cc::{PathView, initial_window};
 
 impl Bbr {
     pub(super) fn set_rate(&mut self, gain: f64) {
@@ -101,6 +101,22 @@ impl Bbr {
             State::Startup | State::Drain(_) | State::Down | State::Cruise | State::Refill => 2.0,
             State::Up => 2.25,
             State::ProbeRtt => PROBE_RTT_GAIN,
+        }
+    }
+
+    pub(super) fn view(&self) -> PathView {
+        PathView {
+            state: match self.state {
+                State::Startup => "startup",
+                State::Drain(_) => "drain",
+                State::Down => "probe down",
+                State::Cruise => "cruise",
+                State::Refill => "refill",
+                State::Up => "probe up",
+                State::ProbeRtt => "probe rtt",
+            },
+            bound: (self.long_term < u64::MAX).then_some(self.long_term),
+            bandwidth: Some(self.bandwidth()).filter(|bandwidth| *bandwidth > 0),
         }
     }
 

@@ -533,7 +533,12 @@ impl Congestion for Bbr {
     }
 
     fn control(&self) -> Control {
-        Control { window: self.window, rate: self.rate, slow_start: self.state == State::Startup }
+        Control {
+            window: self.window,
+            rate: self.rate,
+            slow_start: self.state == State::Startup,
+            view: self.view(),
+        }
     }
 }
 

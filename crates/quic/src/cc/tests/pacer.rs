@@ -6,7 +6,7 @@ const MTU: u64 = 1250;
 const RTT: Duration = Duration::from_millis(100);
 
 fn at_rate(bits_per_second: u64) -> Control {
-    Control { window: u64::MAX / 4, rate: Some(bits_per_second / 8), slow_start: false }
+    Control { window: u64::MAX / 4, rate: Some(bits_per_second / 8), ..Control::default() }
 }
 
 /// Sends as much as may leave now; the bytes and when more may.
@@ -44,7 +44,7 @@ fn quanta_follow_the_rate() {
         assert!((0.0..MTU as f64 * 8.0 / rate as f64).contains(&error), "{rate}: {next} against {expected}");
     }
     // A window of eight packets is not waited for: two at a time.
-    let small = Control { window: 8 * MTU, rate: Some(125_000), slow_start: false };
+    let small = Control { window: 8 * MTU, rate: Some(125_000), ..Control::default() };
     let mut pacer = Pacer::new(MTU, Time::ZERO);
     let (_, next) = drain(&mut pacer, Time::ZERO, &small);
     assert_eq!(next, Time::from_millis(20));
@@ -92,7 +92,7 @@ fn after_a_pause_there_is_no_more_than_an_initial_window() {
 fn without_a_rate_the_window_sets_it() {
     // RFC 9002 §7.7: 5/4 of 100 packets in 100 ms, or twice in slow start; ten packets at a time.
     for (slow_start, ms) in [(false, 8), (true, 5)] {
-        let control = Control { window: 100 * MTU, rate: None, slow_start };
+        let control = Control { window: 100 * MTU, slow_start, ..Control::default() };
         let mut pacer = Pacer::new(MTU, Time::ZERO);
         assert_eq!(drain(&mut pacer, Time::ZERO, &control).1, Time::from_millis(ms));
     }
