@@ -1,35 +1,73 @@
-//! A transfer in virtual time: 42 MB at 100 Mbit/s and 100 ms RTT over the null session.
+//! Transfers in virtual time over the null session: by default 42 MB at 100 Mbit/s and 100 ms RTT.
 //!
-//! `cargo run --release -p quickset-quic --example simulated [-- MEGABYTES LINK]` prints what it took, in virtual
-//! and in real time when run under `time`.
+//! `cargo run --release -p quickset-quic --example simulated [-- MEGABYTES LINK CC SEEDS [timeline]]` prints what
+//! it took from the end of the handshake to the last byte read, in virtual time: one line for each seed, and the
+//! median. With `timeline` also what congestion control thought, every 50 ms.
 
 #[path = "../tests/virtual_time/common.rs"]
 #[expect(dead_code, reason = "the tests use the rest")]
 mod common;
 
-use common::{Setup, pattern};
-use quickset_quic::{Algorithm, Dir};
+use common::{Pair, Setup, pattern};
+use quickset_base::Duration;
+use quickset_quic::{Algorithm, Dir, Stats};
 
 fn main() {
-    let mut arguments = std::env::args().skip(1);
-    let megabytes: usize = arguments.next().map_or(42, |a| a.parse().expect("a number of megabytes"));
-    let link = arguments.next().unwrap_or_else(|| "rate=100mbit delay=50ms queue=9MB".into());
-    let mut pair = Setup::new(1, &link)
-        .transport(|t| {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let argument = |at: usize, default: &'static str| arguments.get(at).map_or(default, String::as_str);
+    let megabytes: usize = argument(0, "42").parse().expect("a number of megabytes");
+    let link = argument(1, "rate=100mbit delay=50ms queue=9MB");
+    let congestion: Algorithm = argument(2, "bbr").parse().expect("a congestion controller");
+    let seeds: u64 = argument(3, "1").parse().expect("a number of seeds");
+    let timeline = argument(4, "") == "timeline";
+
+    println!("{megabytes} MB over {link}, {congestion}");
+    let data = pattern(megabytes * 1_000_000);
+    let mut times = Vec::new();
+    for seed in 1..=seeds {
+        let setup = Setup::new(seed, link).transport(|t| {
             t.mtu = 1472;
-            t.congestion = Algorithm::Bbr;
-        })
-        .connected();
-    let (key, size) = (pair.key, megabytes * 1_000_000);
-    let id = pair.client_mut().send(key, Dir::Uni, pattern(size));
-    let server_key = pair.server_key();
+            t.congestion = congestion;
+        });
+        let (took, stats) = transfer(&mut setup.connected(), &data, timeline);
+        times.push(took);
+        println!(
+            "seed {seed}: {took:.3} s, {:.1} Mbit/s; {} packets sent, {} lost, {} probe timeouts",
+            data.len() as f64 * 8e-6 / took,
+            stats.sent_packets,
+            stats.lost_packets,
+            stats.ptos
+        );
+    }
+    times.sort_by(f64::total_cmp);
+    println!("median {:.3} s, worst {:.3} s", times[times.len() / 2], times[times.len() - 1]);
+}
+
+/// Seconds until the server has read all of it, and the client's count.
+fn transfer(pair: &mut Pair, data: &[u8], timeline: bool) -> (f64, Stats) {
+    let (key, server_key) = (pair.key, pair.server_key());
     let begun = pair.world.now();
+    let id = pair.client_mut().send(key, Dir::Uni, data.to_vec());
+    let done = |pair: &Pair| pair.server().finished.contains(&(server_key, id));
+    while timeline && !done(pair) {
+        let received = pair.server().received.get(&(server_key, id)).map_or(0, Vec::len);
+        let s = pair.client_mut().connection(key).stats();
+        println!(
+            "{:5.2} s  {:10}  window {:8}  in flight {:8}  pacing {:8.0} kB/s  bandwidth {:8.0} kB/s  bound {:8}  \
+             rtt {:4} ms  lost {:4}  read {received}",
+            (pair.world.now() - begun).as_secs_f64(),
+            s.congestion_state,
+            s.window,
+            s.in_flight,
+            s.pacing_rate as f64 / 1e3,
+            s.bandwidth.unwrap_or(0) as f64 / 1e3,
+            s.window_bound.map_or_else(|| "-".to_owned(), |bound| bound.to_string()),
+            s.rtt.as_millis(),
+            s.lost_packets,
+        );
+        pair.pass(Duration::from_millis(50));
+    }
+    // A timeline ends up to 50 ms late, and costs nothing else.
     pair.until("received", |p| p.server().finished.contains(&(server_key, id)));
-    let took = (pair.world.now() - begun).as_secs_f64();
-    let stats = pair.client_mut().connection(key).stats();
-    println!("{megabytes} MB over {link}: {took:.3} s, {:.1} Mbit/s", size as f64 * 8e-6 / took);
-    println!(
-        "{} packets sent, {} lost, {} probe timeouts",
-        stats.sent_packets, stats.lost_packets, stats.ptos
-    );
+    ((pair.world.now() - begun).as_secs_f64(), pair.client_mut().connection(key).stats())
 }
