@@ -7,6 +7,7 @@
 mod cert;
 mod demo;
 mod desktop;
+mod lab;
 mod perf;
 mod values;
 
@@ -28,6 +29,7 @@ struct Command {
 enum Subcommands {
     Demo(demo::Args),
     Desktop(desktop::Args),
+    Lab(lab::Args),
     Perf(perf::Args),
     Cert(cert::Args),
 }
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
     let done = match command.subcommand {
         Subcommands::Demo(args) => demo::run(&args),
         Subcommands::Desktop(args) => desktop::run(&args),
+        Subcommands::Lab(args) => lab::run(args),
         Subcommands::Perf(args) => perf::run(args),
         Subcommands::Cert(args) => cert::run(&args),
     };

@@ -1,14 +1,24 @@
-//! The laboratory: link models in real time, workloads, and what is measured with them.
+//! The laboratory: every claim is one command.
 //!
-//! [`relay`] is the simulator's link as a UDP relay on the loopback interface; [`screen`] a moving test
-//! desktop; [`demo`] sends the one through the other in each delivery mode at once; [`report`] draws what came
-//! of it; [`stats`] has the percentiles.
+//! An [`experiment`] is a table; [`catalogue`] has them all. [`run`] plays its points with [`play`], in virtual time
+//! or over real sockets and the emulated link, and keeps what comes of them as [`results`]. [`design`] fills spaces
+//! of parameters with points, [`trace`] has recorded traffic, [`stats`] the percentiles, and [`report`] draws.
+//!
+//! [`relay`] is the simulator's link as a UDP relay on the loopback interface; [`screen`] a moving test desktop;
+//! [`demo`] sends the one through the other in each delivery mode at once; [`perf`] measures throughput.
 
 #![forbid(unsafe_code)]
 
+pub mod catalogue;
 pub mod demo;
+pub mod design;
+pub mod experiment;
 pub mod perf;
+pub mod play;
 pub mod relay;
 pub mod report;
+pub mod results;
+pub mod run;
 pub mod screen;
 pub mod stats;
+pub mod trace;

@@ -1,6 +1,6 @@
 //! Samples and their exact percentiles: everything is kept and sorted, nothing is binned.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What was measured, in no order, in any unit.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -101,7 +101,7 @@ impl Sorted {
 }
 
 /// What tables show of a set of samples. The unit is that of the samples; all are 0 when there are none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles {
     /// The arithmetic mean.
     pub mean: f64,

@@ -1,0 +1,192 @@
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context as _;
+use clap::Subcommand;
+use indicatif::{ProgressBar, ProgressStyle};
+use quickset_lab::catalogue;
+use quickset_lab::experiment::{Experiment, Overrides};
+use quickset_lab::results::{Row, write_csv};
+use quickset_lab::run::{Job, Options, Progress, World, jobs, run as run_jobs};
+
+/// Run experiments: simulated, or over an emulated link; every published figure is one command.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE, arg_required_else_help = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    List(ListArgs),
+    Run(RunArgs),
+}
+
+/// List the experiments, or show one with its keys and figures.
+#[derive(Debug, clap::Args)]
+#[command(after_help = LIST_EXAMPLE)]
+struct ListArgs {
+    /// Show this one
+    name: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Run experiments and keep what comes of them, a row a run.
+///
+/// Rows are kept in the directory of -o as they come; the same command goes on where a stopped one
+/// was. Without --set an experiment runs all its points. A key that is set takes just the values
+/// given; setting a key that the experiment varies leaves its other variations out.
+#[derive(Debug, clap::Args)]
+#[command(after_help = RUN_EXAMPLE, verbatim_doc_comment)]
+struct RunArgs {
+    /// The experiments
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+    /// Run with these values; several --set multiply
+    #[arg(long, value_name = "KEY=VALUE,…")]
+    set: Vec<String>,
+    /// Points of a space-filling design
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    points: Option<u32>,
+    /// Runs of each point, with seeds 1 to N [default: the experiment's own]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    seeds: Option<u32>,
+    /// Use real sockets, TLS and the emulated link instead of virtual time
+    #[arg(long)]
+    real: bool,
+    /// Keep results here
+    #[arg(short, long, value_name = "DIR", default_value = "results")]
+    output: PathBuf,
+    /// Forget the rows that are there
+    #[arg(long)]
+    fresh: bool,
+    /// Runs at a time [default: one a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Print the rows as one JSON array
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    match args.verb {
+        Verb::List(args) => list(&args),
+        Verb::Run(args) => run_experiments(&args),
+    }
+}
+
+fn list(args: &ListArgs) -> anyhow::Result<()> {
+    let chosen: Vec<&Experiment> = match &args.name {
+        Some(name) => vec![catalogue::find(name)?],
+        None => catalogue::ALL.to_vec(),
+    };
+    for experiment in chosen {
+        println!("{:<20} {}", experiment.name, experiment.title);
+    }
+    Ok(())
+}
+
+fn run_experiments(args: &RunArgs) -> anyhow::Result<()> {
+    // Everything that can be wrong with the words is said before the first run.
+    let mut sweeps: Vec<Vec<Job>> = Vec::new();
+    for name in &args.names {
+        let experiment = catalogue::find(name)?;
+        let overrides = Overrides { points: args.points, ..Overrides::parse(&args.set)? };
+        let points = experiment.points(&overrides)?;
+        sweeps.push(jobs(experiment, &points, args.seeds.unwrap_or(experiment.seeds)));
+    }
+    let options = Options {
+        world: if args.real { World::Real } else { World::Sim },
+        commit: env!("QUICKSET_COMMIT").to_owned(),
+        threads: args.jobs.map_or_else(cores, usize::from),
+        fresh: args.fresh,
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut rows = Vec::new();
+    for sweep in &sweeps {
+        let bar = Bar::new(&sweep[0].experiment);
+        let done = run_jobs(sweep, &args.output, &options, &stop, &mut |progress| bar.show(progress));
+        bar.end();
+        let done = done?;
+        let path = args.output.join(format!("{}.csv", sweep[0].experiment));
+        keep_csv(&done, &path)?;
+        rows.extend(done);
+    }
+    if args.json {
+        let bare: Vec<_> = rows.iter().map(Row::bare).collect();
+        println!("{}", serde_json::to_string_pretty(&bare)?);
+    }
+    Ok(())
+}
+
+fn keep_csv(rows: &[Row], path: &Path) -> anyhow::Result<()> {
+    let mut text = Vec::new();
+    write_csv(rows, &mut text)?;
+    std::fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Progress on a terminal, a line at the end elsewhere.
+struct Bar {
+    bar: ProgressBar,
+    last: std::cell::Cell<Progress>,
+}
+
+impl Bar {
+    fn new(name: &str) -> Self {
+        let bar = if std::io::stderr().is_terminal() { ProgressBar::new(0) } else { ProgressBar::hidden() };
+        let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} runs, {eta} left")
+            .expect("the template is ours");
+        bar.set_style(style);
+        bar.set_prefix(name.to_owned());
+        Self { bar, last: std::cell::Cell::default() }
+    }
+
+    fn show(&self, progress: &Progress) {
+        self.bar.set_length(progress.all as u64);
+        if self.bar.position() == 0 {
+            self.bar.set_position(progress.resumed as u64);
+            self.bar.reset_eta();
+        }
+        self.bar.set_position(progress.done as u64);
+        self.last.set(*progress);
+    }
+
+    fn end(&self) {
+        let prefix = self.bar.prefix();
+        self.bar.finish_and_clear();
+        let Progress { done, resumed, played_s, wall_s, slowest, .. } = self.last.get();
+        let times = played_s / wall_s.max(1e-9);
+        let slowest = 1.0 / slowest.max(1e-9);
+        eprintln!(
+            "{prefix}: {done} runs, {resumed} of them were there; {played_s:.0} s were played in {wall_s:.1} s of one \
+             core, {times:.0} times as fast as real time, the slowest run {slowest:.1} times"
+        );
+    }
+}
+
+#[expect(dead_code, reason = "the signal sets it")]
+fn stopped(stop: &AtomicBool) -> bool {
+    stop.load(Ordering::Relaxed)
+}
+
+const EXAMPLE: &str = "\
+Example: the screen of the 2025 fence paper, at its baseline, and a page of figures
+  quickset lab run screen-streaming --set loss=0.5%
+  quickset lab report results --open";
+
+const LIST_EXAMPLE: &str = "\
+Example: what can be set in an experiment
+  quickset lab list screen-streaming";
+
+const RUN_EXAMPLE: &str = "\
+Example: three loss rates, 20 seeds each, in virtual time
+  quickset lab run screen-streaming --set loss=0.1%,0.5%,1% --seeds 20 -o out";

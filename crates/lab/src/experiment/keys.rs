@@ -1,0 +1,188 @@
+use quickset::Algorithm;
+use quickset_sim::{Loss, Queue, units};
+
+use super::Value;
+
+/// A parameter of experiments.
+#[derive(Debug)]
+pub struct Key {
+    /// The name, as in `--set NAME=VALUE`.
+    pub name: &'static str,
+    /// What its values look like.
+    pub kind: Kind,
+    /// What it is.
+    pub about: &'static str,
+}
+
+/// What the values of a key look like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// A number in this range.
+    Number(f64, f64),
+    /// A whole number in this range.
+    Whole(u64, u64),
+    /// A number above zero, or this word.
+    NumberOr(&'static str),
+    /// A size in bytes, like `150kB`, or this word.
+    SizeOr(&'static str),
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A loss model, as links have it.
+    Loss,
+    /// A queue, as links have it, or `flec` for 1.5 times the bandwidth-delay product as that paper counts it.
+    Queue,
+    /// A congestion controller.
+    Congestion,
+}
+
+/// Why a key or a value was not taken: one sentence that names the nearest valid one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ValueError(pub(crate) String);
+
+/// All keys, in the order of reports.
+pub const KEYS: &[Key] = &[
+    key(
+        "profile",
+        Kind::Word(&["ours", "as-published"]),
+        "whose conventions: as-published halves the loss and paces",
+    ),
+    key("mode", Kind::Word(&["total", "partial", "latest", "plain"]), "which messages wait for which"),
+    key("scene", Kind::Word(crate::trace::SCENES), "the recorded screen"),
+    key("flows", Kind::Word(crate::catalogue::FLOWS), "who shares the link"),
+    key("cc", Kind::Congestion, "the congestion controller"),
+    key("loss", Kind::Loss, "what the link loses, each way"),
+    key("rtt_ms", Kind::Number(0.0, 10_000.0), "round-trip time without queues"),
+    key("owd_ms", Kind::Number(0.0, 5_000.0), "one-way delay without queues"),
+    key("rate_mbit", Kind::Number(0.01, 100_000.0), "the link's rate, each way"),
+    key("queue", Kind::Queue, "the link's queue, each way"),
+    key("rwin", Kind::SizeOr("unlimited"), "the receive window"),
+    key("pace", Kind::NumberOr("max"), "updates a second"),
+    key("updates", Kind::Whole(1, 100_000), "updates"),
+    key("messages", Kind::Whole(1, 1_000_000), "messages, in all or for each update"),
+    key("message_bytes", Kind::Whole(16, 1_000_000), "bytes of a message"),
+    key("fence_every", Kind::Whole(1, 1_000_000), "messages between two fences"),
+    key("deadline_ms", Kind::Number(1.0, 60_000.0), "when a message is too late"),
+    key("size", Kind::SizeOr("unlimited"), "bytes to fetch"),
+    key("seconds", Kind::Number(0.1, 3600.0), "how long it goes on"),
+];
+
+const fn key(name: &'static str, kind: Kind, about: &'static str) -> Key {
+    Key { name, kind, about }
+}
+
+impl Key {
+    /// The key of that name.
+    ///
+    /// # Errors
+    /// Names the nearest one that there is.
+    pub fn find(name: &str) -> Result<&'static Self, ValueError> {
+        KEYS.iter().find(|key| key.name == name).ok_or_else(|| {
+            ValueError(format!(
+                "there is no key `{name}`; {}",
+                nearest(name, KEYS.iter().map(|key| key.name))
+            ))
+        })
+    }
+
+    /// Reads a value.
+    ///
+    /// # Errors
+    /// Says what would be accepted.
+    pub fn read(&self, text: &str) -> Result<Value, ValueError> {
+        let text = text.trim();
+        let wrong = |why: &str| ValueError(format!("`{}={text}` does not fit: {why}", self.name));
+        match self.kind {
+            Kind::Number(least, most) => match text.parse::<f64>() {
+                Ok(n) if (least..=most).contains(&n) => Ok(Value::Number(n)),
+                _ => Err(wrong(&format!("write a number from {least} to {most}"))),
+            },
+            Kind::Whole(least, most) => match text.parse::<u64>() {
+                Ok(n) if (least..=most).contains(&n) => Ok(Value::Number(n as f64)),
+                _ => Err(wrong(&format!("write a whole number from {least} to {most}"))),
+            },
+            Kind::NumberOr(word) if text == word => Ok(Value::Text(text.to_owned())),
+            Kind::NumberOr(word) => match text.parse::<f64>() {
+                Ok(n) if n > 0.0 && n <= 1e6 => Ok(Value::Number(n)),
+                _ => Err(wrong(&format!("write a number above 0, or `{word}`"))),
+            },
+            Kind::SizeOr(word) if text == word => Ok(Value::Text(text.to_owned())),
+            Kind::SizeOr(word) => match units::size(text) {
+                Ok(n) if n > 0 => Ok(Value::Number(n as f64)),
+                _ => Err(wrong(&format!("write a size above 0 like 150kB, or `{word}`"))),
+            },
+            Kind::Word(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
+            Kind::Word(words) => Err(wrong(&nearest(text, words.iter().copied()))),
+            Kind::Loss => match text.parse::<Loss>() {
+                Ok(Loss::None) => Ok(Value::Number(0.0)),
+                Ok(Loss::Independent(share)) => Ok(Value::Number(share)),
+                Ok(loss) => Ok(Value::Text(loss.to_string())),
+                Err(error) => Err(wrong(&error.to_string())),
+            },
+            Kind::Queue if text == FLEC => Ok(Value::Text(text.to_owned())),
+            Kind::Queue => {
+                let queue: Queue = text.parse().map_err(|error| wrong(&format!("{error}, or {FLEC}")))?;
+                Ok(Value::Text(queue.to_string()))
+            }
+            Kind::Congestion => {
+                let algorithm: Algorithm = text.parse().map_err(|error| wrong(&format!("{error}")))?;
+                Ok(Value::Text(algorithm.to_string()))
+            }
+        }
+    }
+}
+
+/// The queue of the FlEC paper.
+pub(crate) const FLEC: &str = "flec";
+
+/// What to write instead of `given`: the nearest of `valid`, or all of them when none is near.
+pub(crate) fn nearest<'a>(given: &str, valid: impl Iterator<Item = &'a str>) -> String {
+    let valid: Vec<&str> = valid.collect();
+    let near =
+        valid.iter().max_by(|a, b| strsim::jaro_winkler(given, a).total_cmp(&strsim::jaro_winkler(given, b)));
+    match near {
+        Some(near) if strsim::jaro_winkler(given, near) > 0.75 => format!("did you mean `{near}`?"),
+        _ => format!("there are {}", valid.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(name: &str, text: &str) -> Result<Value, String> {
+        Key::find(name).unwrap().read(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn values_are_read_by_their_kind() {
+        assert_eq!(read("loss", "0.5%"), Ok(Value::Number(0.005)));
+        assert_eq!(read("loss", "none"), Ok(Value::Number(0.0)));
+        assert_eq!(read("rwin", "150kB"), Ok(Value::Number(150_000.0)));
+        assert_eq!(read("rwin", "unlimited"), Ok(Value::Text("unlimited".into())));
+        assert_eq!(read("pace", "max"), Ok(Value::Text("max".into())));
+        assert_eq!(read("queue", "flec"), Ok(Value::Text("flec".into())));
+        assert_eq!(read("rtt_ms", "100"), Ok(Value::Number(100.0)));
+    }
+
+    #[test]
+    fn slips_name_the_nearest() {
+        assert!(Key::find("los").unwrap_err().to_string().contains("did you mean `loss`?"));
+        assert!(Key::find("zzz").unwrap_err().to_string().contains("there are profile, mode"));
+        assert!(read("mode", "partical").unwrap_err().contains("did you mean `partial`?"));
+        assert!(read("rtt_ms", "100ms").unwrap_err().contains("write a number from 0 to 10000"));
+        assert!(read("pace", "-3").unwrap_err().contains("or `max`"));
+        for (name, bad) in [
+            ("updates", "0"),
+            ("updates", "1.5"),
+            ("size", "0"),
+            ("loss", "x"),
+            ("cc", "reno"),
+            ("queue", "9"),
+        ] {
+            let _ = read(name, bad);
+        }
+        assert!(read("rtt_ms", "nan").is_err());
+        assert!(read("cc", "reno").is_err());
+    }
+}

@@ -1,0 +1,138 @@
+//! Experiments as data: what is varied, what is measured, what was published.
+//!
+//! An [`Experiment`] is one table. Its [`Params`] are a baseline, every point of a run differs from it in some
+//! keys, and [`Experiment::setting`] turns a point into a [`Setting`](crate::play::Setting): links, flows and their
+//! work, which is played in virtual time or over real sockets.
+
+mod keys;
+mod params;
+mod points;
+
+use crate::play::Setting;
+pub(crate) use keys::{FLEC, nearest};
+pub use keys::{KEYS, Key, Kind, ValueError};
+pub use params::{Params, Value};
+pub use points::{Overrides, PointsError};
+
+/// One experiment.
+#[derive(Debug)]
+pub struct Experiment {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// What it shows, in a line.
+    pub title: &'static str,
+    /// Where it comes from: paper and figures.
+    pub source: &'static str,
+    /// What is done and why, for somebody who has not read the paper; a paragraph.
+    pub about: &'static str,
+    /// Every key that it has, with the value of the baseline.
+    pub baseline: &'static [(&'static str, &'static str)],
+    /// Keys of which each value is combined with every point: `("mode", "total,partial")`.
+    pub crossed: &'static [(&'static str, &'static str)],
+    /// How the points differ from the baseline.
+    pub varied: Varied,
+    /// Runs of each point, with seeds 1, 2, …, unless told.
+    pub seeds: u32,
+    /// The figures of its report.
+    pub figures: &'static [Figure],
+    /// What others have published.
+    pub published: &'static [Published],
+    /// What a point means: links, flows, work.
+    pub setting: fn(&Params) -> Result<Setting, ValueError>,
+}
+
+/// How the points of an experiment differ from its baseline.
+#[derive(Clone, Copy, Debug)]
+pub enum Varied {
+    /// The baseline, and one point for each other value of each key, everything else as in the baseline.
+    OneByOne(&'static [(&'static str, &'static str)]),
+    /// Points that fill the space of these ranges evenly (see [`crate::design`]).
+    Space {
+        /// Points, unless told.
+        points: u32,
+        /// Key, least and greatest value.
+        ranges: &'static [(&'static str, f64, f64)],
+    },
+}
+
+/// A figure of a report, as data.
+#[derive(Clone, Copy, Debug)]
+pub enum Figure {
+    /// Cumulative distributions of a metric with a histogram (`blocking_ms`, …): a curve for each value of `curves`,
+    /// a panel for each point.
+    Distribution {
+        /// The metric.
+        metric: &'static str,
+        /// The key whose values are the curves, mostly `mode`.
+        curves: &'static str,
+        /// A logarithmic axis instead of a linear one.
+        logarithmic: bool,
+    },
+    /// The cumulative distribution of one number for each run over all points and seeds: a curve for each value of
+    /// `curves`.
+    Runs {
+        /// The metric, like `dct_over_ideal`.
+        metric: &'static str,
+        /// The key whose values are the curves.
+        curves: &'static str,
+    },
+    /// One dot for each run.
+    Scatter {
+        /// The metric or key along.
+        x: &'static str,
+        /// The metric up.
+        y: &'static str,
+        /// The key whose values have a colour each.
+        colours: &'static str,
+    },
+    /// A box (quartiles, median, 5th and 95th percentile over runs) for each value of `over`, beside each other for
+    /// each value of `colours`.
+    Boxes {
+        /// The metric.
+        metric: &'static str,
+        /// The key along.
+        over: &'static str,
+        /// The key whose values have a colour each.
+        colours: &'static str,
+    },
+    /// A series over time or message index, of the first seed: a line for each value of `curves`, a panel for each
+    /// point.
+    Series {
+        /// Its name, like `goodput` or `blocking`.
+        series: &'static str,
+        /// The key whose values are the lines; `flow` for one line a flow.
+        curves: &'static str,
+    },
+}
+
+/// A number from a paper, to stand beside ours.
+#[derive(Clone, Copy, Debug)]
+pub struct Published {
+    /// The figure or table, like `9`.
+    pub figure: &'static str,
+    /// Which points it is about: `key=value`, separated by spaces; what is not named is as in the baseline.
+    pub at: &'static str,
+    /// The metric as a path, like `blocking_ms.p99`.
+    pub metric: &'static str,
+    /// The published value, in the metric's unit.
+    pub value: f64,
+}
+
+impl Experiment {
+    /// The baseline.
+    ///
+    /// # Panics
+    /// When the table has a slip; a test reads all tables.
+    pub fn base(&self) -> Params {
+        let mut params = Params::default();
+        for (key, value) in self.baseline {
+            params.set(Key::find(key).expect("a known key"), value).expect("a fitting value");
+        }
+        params
+    }
+
+    /// True when the experiment has this key.
+    pub fn has(&self, key: &str) -> bool {
+        self.baseline.iter().any(|(name, _)| *name == key)
+    }
+}

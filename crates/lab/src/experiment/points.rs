@@ -1,0 +1,167 @@
+use super::keys::nearest;
+use super::{Experiment, Key, Params, Value, ValueError, Varied};
+use crate::design::space_filling;
+
+/// What the user wants otherwise.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// `key=value,value,…` of `--set`, in order; several multiply.
+    pub set: Vec<(String, String)>,
+    /// Points of a space-filling design.
+    pub points: Option<u32>,
+}
+
+/// Why there are no points.
+pub type PointsError = ValueError;
+
+impl Overrides {
+    /// Reads `key=value,value,…`.
+    ///
+    /// # Errors
+    /// When there is no `=`.
+    pub fn parse(words: &[String]) -> Result<Self, PointsError> {
+        let mut set = Vec::new();
+        for word in words {
+            let (key, value) = word.split_once('=').ok_or_else(|| {
+                ValueError(format!("`{word}` sets nothing: write KEY=VALUE, like loss=0.5%"))
+            })?;
+            set.push((key.trim().to_owned(), value.to_owned()));
+        }
+        Ok(Self { set, points: None })
+    }
+}
+
+impl Experiment {
+    /// The points of a run: the experiment's own, or what `overrides` makes of them.
+    ///
+    /// A key that is set takes just the values given. Setting a key that the experiment varies leaves its other
+    /// variations out: `--set loss=1%` asks for the baseline at that loss, not for all others beside it.
+    ///
+    /// # Errors
+    /// When a key or value is not known, naming the nearest one.
+    pub fn points(&self, overrides: &Overrides) -> Result<Vec<Params>, PointsError> {
+        let mut sets: Vec<(&'static Key, Vec<Value>)> = Vec::new();
+        for (name, texts) in &overrides.set {
+            let (key, scale) = self.key(name)?;
+            let mut values = Vec::new();
+            for text in split(key, texts) {
+                values.push(scaled(key.read(&text)?, scale));
+            }
+            sets.retain(|(other, _)| other.name != key.name);
+            sets.push((key, values));
+        }
+        let given: Vec<&str> = sets.iter().map(|(key, _)| key.name).collect();
+        let is_set = |name: &str| given.contains(&name);
+
+        let mut points = self.varied_points(overrides.points, &is_set)?;
+        for (name, texts) in self.crossed {
+            let key = Key::find(name)?;
+            if !is_set(name) {
+                let values = split(key, texts).iter().map(|text| key.read(text)).collect::<Result<_, _>>()?;
+                sets.push((key, values));
+            }
+        }
+        // Later keys change fastest, the crossed ones last: modes of one point stand together.
+        for (key, values) in &sets {
+            points = points
+                .into_iter()
+                .flat_map(|point| {
+                    values.iter().map(move |value| {
+                        let mut point = point.clone();
+                        point.put(key, value.clone());
+                        point
+                    })
+                })
+                .collect();
+        }
+        Ok(points)
+    }
+
+    fn varied_points(
+        &self,
+        count: Option<u32>,
+        is_set: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<Params>, PointsError> {
+        let base = self.base();
+        match self.varied {
+            Varied::OneByOne(keys) => {
+                if count.is_some() {
+                    return Err(ValueError(format!(
+                        "{} has no design of points; leave --points out, or set keys",
+                        self.name
+                    )));
+                }
+                let mut points = vec![base.clone()];
+                if keys.iter().any(|(name, _)| is_set(name)) {
+                    return Ok(points);
+                }
+                for (name, texts) in keys {
+                    let key = Key::find(name)?;
+                    for text in split(key, texts) {
+                        let mut point = base.clone();
+                        point.set(key, &text)?;
+                        if !points.contains(&point) {
+                            points.push(point);
+                        }
+                    }
+                }
+                Ok(points)
+            }
+            Varied::Space { points, ranges } => {
+                let free: Vec<_> = ranges.iter().filter(|(name, ..)| !is_set(name)).collect();
+                let count = count.unwrap_or(points);
+                if free.is_empty() {
+                    return Ok(vec![base]);
+                }
+                let mut all = Vec::new();
+                for place in space_filling(free.len(), count as usize) {
+                    let mut point = base.clone();
+                    for ((name, least, most), share) in free.iter().zip(place) {
+                        // Four digits tell points apart, and can be read.
+                        let value = least + share * (most - least);
+                        point.put(Key::find(name)?, Value::Number(significant(value)));
+                    }
+                    all.push(point);
+                }
+                Ok(all)
+            }
+        }
+    }
+
+    /// A key that this experiment has, and by how much values are to be multiplied when it has it in another unit.
+    fn key(&self, name: &str) -> Result<(&'static Key, f64), PointsError> {
+        let (name, scale) = match name {
+            "owd_ms" if !self.has("owd_ms") => ("rtt_ms", 2.0),
+            "rtt_ms" if !self.has("rtt_ms") => ("owd_ms", 0.5),
+            name => (name, 1.0),
+        };
+        if self.has(name) {
+            return Ok((Key::find(name)?, scale));
+        }
+        let names = self.baseline.iter().map(|(name, _)| *name);
+        Err(ValueError(format!("{} has no key `{name}`; {}", self.name, nearest(name, names))))
+    }
+}
+
+/// Several values: at semicolons if there are any; else the whole if it is one value (`ge:0.5%,25%`), else at commas.
+fn split(key: &Key, texts: &str) -> Vec<String> {
+    let at = if texts.contains(';') {
+        ';'
+    } else if key.read(texts).is_ok() {
+        return vec![texts.to_owned()];
+    } else {
+        ','
+    };
+    texts.split(at).map(|text| text.trim().to_owned()).collect()
+}
+
+fn scaled(value: Value, scale: f64) -> Value {
+    match value {
+        Value::Number(n) => Value::Number(n * scale),
+        text @ Value::Text(_) => text,
+    }
+}
+
+fn significant(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
+}

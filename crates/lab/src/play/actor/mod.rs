@@ -1,0 +1,160 @@
+//! The two ends of a flow, as machines.
+//!
+//! A client opens a stream and writes a request of [`REQUEST`] bytes on it for each thing it wants. The server
+//! answers bytes on the same stream, messages on a stream of its own. The first eight bytes of a message say which
+//! it is: its group, and its place over all groups.
+
+mod client;
+mod server;
+
+use std::sync::Arc;
+
+use quickset_base::{Batch, Input, Machine, Poll, Reason, Rng, Time};
+use quickset_quic::null::{NullClient, NullSecrets, NullServer};
+use quickset_quic::{
+    ClientConfig, ClientCrypto, Endpoint, EndpointConfig, EndpointCrypto, Node, RetryPolicy, ServerConfig,
+    ServerCrypto, TransportConfig,
+};
+
+use super::{Flow, FlowSeen};
+pub(crate) use client::Client;
+pub(crate) use server::Server;
+
+/// One end of a flow.
+pub(crate) enum Actor {
+    Client(Box<Client>),
+    Server(Box<Server>),
+}
+
+/// What both ends do besides QUIC.
+trait Application {
+    fn node(&mut self) -> &mut Node;
+    /// Takes the next event of the node; false when there was none.
+    fn on_event(&mut self, now: Time) -> bool;
+    /// Does what is due by now.
+    fn on_time(&mut self, now: Time);
+    /// When it wants to do something by itself.
+    fn deadline(&self) -> Option<Time>;
+}
+
+/// The cryptography of a flow: none in virtual time, TLS in reality.
+#[derive(Clone)]
+pub(crate) struct Credentials {
+    pub(crate) client: Arc<dyn ClientCrypto>,
+    pub(crate) server: Arc<dyn ServerCrypto>,
+    pub(crate) secrets: [Arc<dyn EndpointCrypto>; 2],
+}
+
+impl Credentials {
+    /// The null session, with a certificate chain of usual length.
+    pub(crate) fn null(seed: u64) -> Self {
+        Self {
+            client: Arc::new(NullClient::new(&[PROTOCOL])),
+            server: Arc::new(NullServer::new(&[PROTOCOL]).with_certificate(CERTIFICATE)),
+            secrets: [Arc::new(NullSecrets(seed)), Arc::new(NullSecrets(!seed))],
+        }
+    }
+
+    fn endpoint(&self, side: usize) -> EndpointConfig {
+        EndpointConfig { crypto: self.secrets[side].clone(), connection_id_len: 8, resets_per_second: 10 }
+    }
+
+    fn client_node(&self, transport: &TransportConfig, seed: u64) -> (Node, ClientConfig) {
+        let config = ClientConfig { crypto: self.client.clone(), transport: Arc::new(transport.clone()) };
+        (Node::new(Endpoint::new(self.endpoint(0), None, Rng::new(seed))), config)
+    }
+
+    fn server_node(&self, transport: &TransportConfig, seed: u64) -> Node {
+        let config = ServerConfig {
+            crypto: self.server.clone(),
+            transport: Arc::new(transport.clone()),
+            max_connections: 10,
+            retry: RetryPolicy::Never,
+            retry_token_lifetime: quickset_base::Duration::from_secs(10),
+            token_lifetime: quickset_base::Duration::from_secs(3600),
+        };
+        Node::new(Endpoint::new(self.endpoint(1), Some(config), Rng::new(seed)))
+    }
+}
+
+impl Actor {
+    fn application(&mut self) -> &mut dyn Application {
+        match self {
+            Self::Client(client) => &mut **client,
+            Self::Server(server) => &mut **server,
+        }
+    }
+
+    /// True when this end has nothing left to do.
+    pub(crate) fn is_done(&self) -> bool {
+        match self {
+            Self::Client(client) => client.is_done(),
+            Self::Server(server) => server.is_done(),
+        }
+    }
+
+    /// Adds what this end knows to the flow's record.
+    pub(crate) fn tell(&mut self, seen: &mut FlowSeen) {
+        match self {
+            Self::Client(client) => client.tell(seen),
+            Self::Server(server) => server.tell(seen),
+        }
+    }
+}
+
+impl Machine for Actor {
+    fn handle(&mut self, now: Time, input: Input<'_>) {
+        self.application().node().handle(now, input);
+    }
+
+    fn poll(&mut self, now: Time, out: &mut Batch) -> Poll {
+        let application = self.application();
+        loop {
+            if application.deadline().is_some_and(|at| at <= now) {
+                application.on_time(now);
+            }
+            let poll = application.node().poll(now, out);
+            let Poll::Sleep(wake, reason) = poll else {
+                if poll == Poll::Event {
+                    while application.on_event(now) {}
+                    continue;
+                }
+                return poll;
+            };
+            let own = application.deadline();
+            if own.is_some_and(|at| at <= now) {
+                continue;
+            }
+            return match (wake, own) {
+                (wake, Some(own)) if wake.is_none_or(|wake| own < wake) => {
+                    Poll::Sleep(Some(own), Reason::Application)
+                }
+                (wake, _) => Poll::Sleep(wake, reason),
+            };
+        }
+    }
+}
+
+/// Both ends of a flow; `index` tells flows of a run apart.
+pub(crate) fn pair(
+    flow: &Flow,
+    credentials: &Credentials,
+    seed: u64,
+    index: u64,
+    server: std::net::SocketAddr,
+) -> (Actor, Actor) {
+    // Ends of their own seeds: connection ids and the order of frames must not repeat between flows.
+    let seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index * 2);
+    let near = Client::new(flow, credentials, seed, server);
+    let far = Server::new(flow, credentials, seed + 1);
+    (Actor::Client(Box::new(near)), Actor::Server(Box::new(far)))
+}
+
+/// The application protocol.
+pub(crate) const PROTOCOL: &[u8] = b"quickset-lab/1";
+/// Bytes of a request.
+const REQUEST: usize = 32;
+/// Bytes that say which message it is.
+const HEADER: usize = 8;
+/// Bytes of a small chain of certificates.
+const CERTIFICATE: usize = 900;

@@ -1,0 +1,315 @@
+use std::collections::VecDeque;
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use quickset_base::Time;
+use quickset_quic::{
+    Chunk, Connection, ConnectionKey, Dir, Event, Node, Outcome, SendError, StreamEvent, StreamId, Ticket,
+    WriteError,
+};
+
+use super::{Application, Credentials, HEADER, REQUEST};
+use crate::play::{Flow, FlowSeen, GroupSeen, Messages, Order, Piece, Work};
+
+/// The end that answers.
+pub(crate) struct Server {
+    node: Node,
+    key: Option<ConnectionKey>,
+    requests: Option<StreamId>,
+    request_bytes: usize,
+    answer: Answer,
+    closed: bool,
+    seen: FlowSeen,
+}
+
+#[derive(Debug)]
+enum Answer {
+    Bytes { left: Option<u64>, begun: bool },
+    Messages(Show),
+}
+
+/// A stream of messages under way.
+#[derive(Debug)]
+struct Show {
+    plan: Messages,
+    stream: Option<StreamId>,
+    /// When the first request came.
+    began: Option<Time>,
+    /// Requests that came.
+    asked: usize,
+    /// The next message: group, place within it, place over all.
+    group: usize,
+    place: usize,
+    index: u32,
+    /// The send buffer is full.
+    blocked: bool,
+    finished: bool,
+    /// What is out and can be outdated, oldest first.
+    out: VecDeque<(Ticket, [u16; 4])>,
+}
+
+impl Server {
+    pub(crate) fn new(flow: &Flow, credentials: &Credentials, seed: u64) -> Self {
+        let answer = match &flow.work {
+            Work::Bytes(size) => Answer::Bytes { left: *size, begun: false },
+            Work::Messages(plan) => Answer::Messages(Show {
+                plan: plan.clone(),
+                stream: None,
+                began: None,
+                asked: 0,
+                group: 0,
+                place: 0,
+                index: 0,
+                blocked: false,
+                finished: false,
+                out: VecDeque::new(),
+            }),
+        };
+        let groups = match &flow.work {
+            Work::Bytes(_) => 0,
+            Work::Messages(messages) => messages.groups.len(),
+        };
+        Self {
+            node: credentials.server_node(&flow.transport, seed),
+            key: None,
+            requests: None,
+            request_bytes: 0,
+            answer,
+            closed: false,
+            seen: FlowSeen { groups: vec![GroupSeen::default(); groups], ..FlowSeen::default() },
+        }
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.closed
+    }
+
+    pub(crate) fn tell(&mut self, seen: &mut FlowSeen) {
+        if let Some(connection) = self.key.and_then(|key| self.node.connection(key)) {
+            self.seen.server = connection.stats();
+        }
+        seen.server = self.seen.server.clone();
+        seen.abandoned = self.seen.abandoned;
+        if seen.groups.is_empty() {
+            seen.groups.clone_from(&self.seen.groups);
+        } else {
+            for (theirs, mine) in seen.groups.iter_mut().zip(&self.seen.groups) {
+                theirs.due = mine.due;
+            }
+        }
+    }
+
+    fn on_stream(&mut self, now: Time, event: StreamEvent) {
+        let Some(key) = self.key else { return };
+        let Some(connection) = self.node.connection(key) else { return };
+        match event {
+            StreamEvent::Opened(Dir::Bi) => {
+                while let Some(id) = connection.accept(Dir::Bi) {
+                    self.requests = Some(id);
+                    self.request_bytes += read(connection, id);
+                }
+            }
+            StreamEvent::Readable(id) => self.request_bytes += read(connection, id),
+            StreamEvent::Writable(_) | StreamEvent::Available(_) => {
+                if let Answer::Messages(show) = &mut self.answer {
+                    show.blocked = false;
+                }
+            }
+            StreamEvent::Outcome(id) => {
+                while let Some((ticket, outcome)) = connection.next_outcome(id) {
+                    self.seen.abandoned += u64::from(outcome != Outcome::Delivered);
+                    if let Answer::Messages(show) = &mut self.answer {
+                        show.forget(ticket);
+                    }
+                }
+            }
+            _ => {}
+        }
+        self.answer(now);
+    }
+
+    /// Sends what is asked for, due, and fits.
+    fn answer(&mut self, now: Time) {
+        let asked = self.request_bytes / REQUEST;
+        let (Some(key), true) = (self.key, asked > 0) else { return };
+        let Some(connection) = self.node.connection(key) else { return };
+        match (&mut self.answer, self.requests) {
+            (Answer::Bytes { left, begun }, Some(id)) => {
+                *begun = true;
+                write(connection, id, left);
+            }
+            (Answer::Messages(show), _) => show.go_on(now, connection, asked, &mut self.seen.groups),
+            (Answer::Bytes { .. }, None) => {}
+        }
+    }
+}
+
+impl Show {
+    fn go_on(&mut self, now: Time, connection: &mut Connection, asked: usize, groups: &mut [GroupSeen]) {
+        self.began.get_or_insert(now);
+        if self.plan.interactive.is_some() {
+            for group in groups.iter_mut().take(asked).skip(self.asked) {
+                group.due = Some(now.since(Time::ZERO));
+            }
+        }
+        self.asked = asked;
+        if self.stream.is_none() {
+            self.stream = connection.open_messages(Dir::Uni);
+            if let (Some(id), Order::Total) = (self.stream, self.plan.order) {
+                connection.set_ordered(id, true).expect("the stream was opened just now");
+            }
+        }
+        let Some(id) = self.stream else { return };
+        while !self.blocked && self.due().is_some_and(|due| due <= now) {
+            let due = self.due().unwrap_or(now);
+            groups[self.group].due.get_or_insert(due.since(Time::ZERO));
+            if !self.send_group(now, due, connection, id) {
+                return;
+            }
+            if self.plan.order == Order::Partial && self.plan.groups[self.group].fence {
+                connection.fence(id).expect("the stream is not finished");
+            }
+            (self.group, self.place) = (self.group + 1, 0);
+        }
+        if self.group == self.plan.groups.len() && !self.finished {
+            self.finished = true;
+            // A stream that the client has stopped needs no end.
+            let _ = connection.finish(id);
+        }
+    }
+
+    /// False when not all of it fits.
+    fn send_group(&mut self, now: Time, due: Time, connection: &mut Connection, id: StreamId) -> bool {
+        while let Some(piece) = self.plan.groups[self.group].messages.get(self.place).copied() {
+            let deadline = piece.deadline.map(|deadline| due + deadline);
+            let message = payload(self.group as u32, self.index, &piece);
+            match connection.send(now, id, message, deadline) {
+                Ok(ticket) => {
+                    if let (Order::Latest, Some(area)) = (self.plan.order, piece.area) {
+                        self.outdate(connection, id, area);
+                        self.out.push_back((ticket, area));
+                    }
+                }
+                Err(SendError::Blocked) => {
+                    self.blocked = true;
+                    return false;
+                }
+                // The client has gone, or wants no more.
+                Err(_) => {
+                    self.group = self.plan.groups.len();
+                    return false;
+                }
+            }
+            (self.place, self.index) = (self.place + 1, self.index + 1);
+        }
+        true
+    }
+
+    /// What a newer message covers whole need not arrive.
+    fn outdate(&mut self, connection: &mut Connection, id: StreamId, area: [u16; 4]) {
+        self.out.retain(|(ticket, older)| {
+            let covered = covers(area, *older);
+            if covered {
+                connection.supersede(id, *ticket);
+            }
+            !covered
+        });
+    }
+
+    fn forget(&mut self, ticket: Ticket) {
+        self.out.retain(|(other, _)| *other != ticket);
+    }
+
+    /// When the next group is to be sent, if it was asked for.
+    fn due(&self) -> Option<Time> {
+        let group = self.plan.groups.get(self.group)?;
+        match self.plan.interactive {
+            None => Some(self.began? + group.due),
+            Some(_) => (self.group < self.asked).then_some(self.began?),
+        }
+    }
+}
+
+impl Application for Server {
+    fn node(&mut self) -> &mut Node {
+        &mut self.node
+    }
+
+    fn on_event(&mut self, now: Time) -> bool {
+        let Some((key, event)) = self.node.poll_event() else { return false };
+        match event {
+            Event::Connected => self.key = Some(key),
+            Event::Stream(event) => {
+                // Data can come with the handshake's last flight, and be told first.
+                self.key.get_or_insert(key);
+                self.on_stream(now, event);
+            }
+            Event::Closed(_) => {
+                if let Some(connection) = self.node.connection(key) {
+                    self.seen.server = connection.stats();
+                }
+                self.closed = true;
+            }
+            _ => {}
+        }
+        true
+    }
+
+    fn on_time(&mut self, now: Time) {
+        self.answer(now);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        match &self.answer {
+            Answer::Messages(show) if !show.blocked && show.stream.is_some() && !self.closed => show.due(),
+            _ => None,
+        }
+    }
+}
+
+/// The bytes of requests that came.
+fn read(connection: &mut Connection, id: StreamId) -> usize {
+    let mut bytes = 0;
+    while let Ok(Chunk::Data(data)) = connection.read(id, usize::MAX) {
+        bytes += data.len();
+    }
+    bytes
+}
+
+fn write(connection: &mut Connection, id: StreamId, left: &mut Option<u64>) {
+    while *left != Some(0) {
+        let size =
+            left.map_or(CHUNK.len(), |left| CHUNK.len().min(usize::try_from(left).unwrap_or(CHUNK.len())));
+        let mut chunk = Bytes::from_static(&CHUNK[..size]);
+        match connection.write(id, &mut chunk) {
+            Ok(taken) => {
+                if let Some(left) = left {
+                    *left -= taken as u64;
+                }
+            }
+            Err(WriteError::Blocked) => return,
+            Err(_) => {
+                *left = Some(0);
+                return;
+            }
+        }
+    }
+    // Ended already when this is told again.
+    let _ = connection.finish(id);
+}
+
+fn payload(group: u32, index: u32, piece: &Piece) -> Bytes {
+    let length = (piece.bytes as usize).max(HEADER);
+    let mut bytes = BytesMut::with_capacity(length);
+    bytes.put_u32(group);
+    bytes.put_u32(index);
+    bytes.resize(length, b'.');
+    bytes.freeze()
+}
+
+fn covers(new: [u16; 4], old: [u16; 4]) -> bool {
+    let [x, y, w, h] = new.map(u32::from);
+    let [ox, oy, ow, oh] = old.map(u32::from);
+    x <= ox && y <= oy && x + w >= ox + ow && y + h >= oy + oh
+}
+
+static CHUNK: [u8; 64 << 10] = [b'.'; 64 << 10];

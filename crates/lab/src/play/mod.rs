@@ -1,0 +1,129 @@
+//! Playing a [`Setting`]: links, flows and their work, and what was seen of it.
+//!
+//! *In:* a setting and a seed. *Out:* [`Seen`]. The two ends of a flow are machines ([`Actor`](actor::Actor)), each a
+//! QUIC node with a small application on top. [`virtually`] puts them into a simulated world, [`really`] gives each a
+//! socket and a thread, with TLS, and the same link as a relay between them. It is the same application, so the two
+//! differ in nothing but time, cryptography and the system.
+
+mod actor;
+mod real;
+mod seen;
+mod virtual_time;
+
+use quickset::{Algorithm, TransportConfig};
+use quickset_base::Duration;
+use quickset_sim::LinkSpec;
+
+pub use real::{RealError, really};
+pub use seen::{Arrival, FlowSeen, GroupSeen, Progress, Seen};
+pub use virtual_time::{PlayError, virtually};
+
+/// One run, as data.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// From clients to servers.
+    pub up: LinkSpec,
+    /// From servers to clients; all flows share both links.
+    pub down: LinkSpec,
+    /// Who uses them.
+    pub flows: Vec<Flow>,
+    /// The run ends here at the latest.
+    pub limit: Duration,
+}
+
+/// A client that asks a server of its own for something.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    /// What reports call it.
+    pub name: String,
+    /// When the client connects.
+    pub start: Duration,
+    /// The configuration of both ends.
+    pub transport: TransportConfig,
+    /// What it asks for.
+    pub work: Work,
+}
+
+/// What a client asks for.
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// So many bytes on one stream; `None`: as many as go through until the run ends.
+    Bytes(Option<u64>),
+    /// Messages on one stream.
+    Messages(Messages),
+}
+
+/// A stream of messages.
+#[derive(Clone, Debug)]
+pub struct Messages {
+    /// How they wait for one another.
+    pub order: Order,
+    /// The groups, in order. All rows of a screen update are a group.
+    pub groups: Vec<Group>,
+    /// With it, the client asks for each group by itself, this long after the one before is complete; without, one
+    /// request at the start is for all, and each is sent when it is due.
+    pub interactive: Option<Duration>,
+}
+
+/// How messages wait for one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// All in the order of sending.
+    Total,
+    /// None crosses a fence; [`Group::fence`] says where they are.
+    Partial,
+    /// No fences; what a newer message covers is not sent again.
+    Latest,
+    /// No fences, and all are delivered: as a stream for each message would do it.
+    Plain,
+}
+
+/// Messages that are sent at one time.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// When, counted from the first request's arrival at the server.
+    pub due: Duration,
+    /// What.
+    pub messages: Vec<Piece>,
+    /// Whether a fence follows, in partial order.
+    pub fence: bool,
+}
+
+/// A message to be sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Piece {
+    /// Its length, 8 at least.
+    pub bytes: u32,
+    /// Counted from when its group is due.
+    pub deadline: Option<Duration>,
+    /// The part of a screen that it draws: x, y, width, height. A newer message that covers it makes it outdated.
+    pub area: Option<[u16; 4]>,
+}
+
+impl Flow {
+    /// A flow from the start of the run, with room for its largest message.
+    pub fn new(name: &str, congestion: Algorithm, work: Work) -> Self {
+        let transport = TransportConfig {
+            // What is left of 1500 bytes behind the headers of IPv4 and UDP.
+            mtu: 1472,
+            congestion,
+            fenced_streams: Some(work.largest_message().max(64 << 10)),
+            idle_timeout: None,
+            handshake_timeout: Duration::from_secs(60),
+            ..TransportConfig::default()
+        };
+        Self { name: name.to_owned(), start: Duration::ZERO, transport, work }
+    }
+}
+
+impl Work {
+    fn largest_message(&self) -> u64 {
+        match self {
+            Self::Bytes(_) => 0,
+            Self::Messages(messages) => {
+                let pieces = messages.groups.iter().flat_map(|group| &group.messages);
+                pieces.map(|piece| u64::from(piece.bytes)).max().unwrap_or(0)
+            }
+        }
+    }
+}

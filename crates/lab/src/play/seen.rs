@@ -1,0 +1,78 @@
+use quickset_base::Duration;
+use quickset_quic::Stats;
+use quickset_sim::Counts;
+
+/// What was seen of a run. Times count from the start of the run.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Each flow, in the order of the setting.
+    pub flows: Vec<FlowSeen>,
+    /// Packets towards servers.
+    pub up: Counts,
+    /// Packets towards clients.
+    pub down: Counts,
+    /// When it ended.
+    pub ended: Duration,
+}
+
+/// What was seen of a flow.
+#[derive(Clone, Debug, Default)]
+pub struct FlowSeen {
+    /// When the client began to connect.
+    pub started: Duration,
+    /// When the handshake was complete at the client.
+    pub connected: Option<Duration>,
+    /// Messages at the client, in the order in which they were let go.
+    pub arrivals: Vec<Arrival>,
+    /// Each group, as far as it came.
+    pub groups: Vec<GroupSeen>,
+    /// Bytes delivered to the client's application, payload alone.
+    pub delivered: u64,
+    /// How they grew, and what the server's congestion controller was at.
+    pub progress: Vec<Progress>,
+    /// When the client had everything that was to come.
+    pub finished: Option<Duration>,
+    /// Messages that the server gave up, outdated or too late.
+    pub abandoned: u64,
+    /// The server's counters, and the client's.
+    pub server: Stats,
+    /// See [`server`](Self::server).
+    pub client: Stats,
+    /// Why the connection broke, if it did.
+    pub broken: Option<String>,
+}
+
+/// A message at the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// The group it belongs to.
+    pub group: u32,
+    /// Its place in the order of sending, over all groups.
+    pub index: u32,
+    /// Its length.
+    pub bytes: u32,
+    /// When it was complete.
+    pub completed: Duration,
+    /// When fences let it go.
+    pub released: Duration,
+}
+
+/// A group of messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupSeen {
+    /// When the client asked for it, if it asks for each.
+    pub requested: Option<Duration>,
+    /// When it was due at the server.
+    pub due: Option<Duration>,
+    /// When all its messages were let go.
+    pub complete: Option<Duration>,
+}
+
+/// A look at a flow on its way, taken a few times in a round trip.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// When.
+    pub at: Duration,
+    /// Payload bytes that the client's application had.
+    pub delivered: u64,
+}

@@ -1,0 +1,130 @@
+use serde::{Deserialize, Serialize};
+
+/// A distribution of times that can be joined with others: exact counts in buckets less than 0.8 % wide.
+///
+/// A bucket is told by the position of the highest bit of the nanoseconds and the seven bits behind it, so all of it
+/// is whole numbers and the same everywhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Histogram(Vec<(u32, u64)>); // Bucket and count, in rising order, no zeros.
+
+impl Histogram {
+    /// The distribution of these times in milliseconds, in rising order.
+    pub fn of_sorted(milliseconds: &[f64]) -> Self {
+        let mut buckets: Vec<(u32, u64)> = Vec::new();
+        for ms in milliseconds {
+            let bucket = bucket((ms * 1e6).round().max(0.0) as u64);
+            match buckets.last_mut() {
+                Some(last) if last.0 == bucket => last.1 += 1,
+                _ => buckets.push((bucket, 1)),
+            }
+        }
+        Self(buckets)
+    }
+
+    /// Adds another one.
+    pub fn join(&mut self, other: &Self) {
+        let mut all = std::collections::BTreeMap::new();
+        for (bucket, count) in self.0.iter().chain(&other.0) {
+            *all.entry(*bucket).or_insert(0) += count;
+        }
+        self.0 = all.into_iter().collect();
+    }
+
+    /// How many times there are.
+    pub fn count(&self) -> u64 {
+        self.0.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Steps of the cumulative distribution: a time in milliseconds, and the share that is at most as long.
+    pub fn steps(&self) -> Vec<(f64, f64)> {
+        let all = self.count().max(1) as f64;
+        let mut seen = 0;
+        let step = |(bucket, count): &(u32, u64)| {
+            seen += count;
+            (middle(*bucket) as f64 / 1e6, seen as f64 / all)
+        };
+        self.0.iter().map(step).collect()
+    }
+
+    /// The time in milliseconds that the share `p` does not exceed; 0 when there are none.
+    pub fn percentile(&self, p: f64) -> f64 {
+        let rank = (p * self.count() as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        for (bucket, count) in &self.0 {
+            seen += count;
+            if seen >= rank {
+                return middle(*bucket) as f64 / 1e6;
+            }
+        }
+        0.0
+    }
+
+    /// The share of times above `milliseconds`; 0 when there are none.
+    pub fn share_above(&self, milliseconds: f64) -> f64 {
+        let limit = bucket((milliseconds * 1e6).round().max(0.0) as u64);
+        let above: u64 = self.0.iter().filter(|(bucket, _)| *bucket > limit).map(|(_, count)| count).sum();
+        above as f64 / self.count().max(1) as f64
+    }
+}
+
+fn bucket(ns: u64) -> u32 {
+    let high = 63 - (ns | 1).leading_zeros();
+    if high < BITS {
+        return ns as u32;
+    }
+    let shift = high - BITS;
+    ((shift + 1) << BITS) + ((ns >> shift) as u32 - (1 << BITS))
+}
+
+/// The middle of a bucket, in nanoseconds.
+fn middle(bucket: u32) -> u64 {
+    if bucket < 1 << BITS {
+        return u64::from(bucket);
+    }
+    let shift = ((bucket >> BITS) - 1).min(63 - BITS);
+    let low = u64::from((1 << BITS) + (bucket & ((1 << BITS) - 1))) << shift;
+    low + (1u64 << shift) / 2
+}
+
+/// Bits behind the highest one: 2^-7 is the width of a bucket over its value.
+const BITS: u32 = 7;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn buckets_rise_and_are_narrow(a in 0u64..1 << 62, b in 0u64..1 << 62) {
+            let (low, high) = (a.min(b), a.max(b));
+            prop_assert!(bucket(low) <= bucket(high));
+            let error = middle(bucket(low)).abs_diff(low);
+            prop_assert!(error as f64 <= low as f64 / 128.0, "{low}: off by {error}");
+        }
+
+        #[test]
+        fn joined_is_the_distribution_of_all(mut a in prop::collection::vec(0.0..500.0f64, 1..200), b in prop::collection::vec(0.0..500.0f64, 1..200)) {
+            a.sort_by(f64::total_cmp);
+            let mut sorted = b.clone();
+            sorted.sort_by(f64::total_cmp);
+            let mut joined = Histogram::of_sorted(&a);
+            joined.join(&Histogram::of_sorted(&sorted));
+            let mut all = [a, b].concat();
+            all.sort_by(f64::total_cmp);
+            prop_assert_eq!(&joined, &Histogram::of_sorted(&all));
+            let exact = all[(0.8 * all.len() as f64).ceil() as usize - 1];
+            prop_assert!((joined.percentile(0.8) - exact).abs() <= exact / 100.0);
+        }
+    }
+
+    #[test]
+    fn any_bucket_is_read_without_overflow() {
+        for bucket in [0, 127, 128, 7_500, u32::MAX] {
+            let _ = middle(bucket);
+        }
+        assert_eq!(Histogram::default().percentile(0.5).to_bits(), 0f64.to_bits());
+    }
+}

@@ -1,0 +1,222 @@
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::Row;
+
+/// The rows of an experiment on disk, a line each, appended as runs end.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+    rows: Vec<Row>,
+    known: BTreeSet<String>,
+}
+
+/// The first line of a journal.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Header {
+    /// The version of the format.
+    #[serde(rename = "quickset-lab")]
+    version: u32,
+    experiment: String,
+    commit: String,
+}
+
+/// Why a journal cannot be used: one sentence with the next step.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The file system says no.
+    #[error("{path} cannot be {doing}: {error}")]
+    Io {
+        /// The file.
+        path: String,
+        /// What was tried.
+        doing: &'static str,
+        /// Why not.
+        error: io::Error,
+    },
+    /// It is something else.
+    #[error("{0} is not a journal of results; choose another directory with -o")]
+    Foreign(String),
+    /// It is of another version.
+    #[error(
+        "{path} has results of format {found}, and this is format {VERSION}; choose another directory with -o, or move the file away"
+    )]
+    Version {
+        /// The file.
+        path: String,
+        /// Its version.
+        found: u32,
+    },
+    /// It belongs to another experiment.
+    #[error("{path} has results of the experiment {found}; choose another directory with -o")]
+    Experiment {
+        /// The file.
+        path: String,
+        /// Its experiment.
+        found: String,
+    },
+    /// It was made by another build.
+    #[error(
+        "{path} has results of commit {found}, and this is {ours}; choose another directory with -o, or --fresh to begin anew"
+    )]
+    Commit {
+        /// The file.
+        path: String,
+        /// Its commit.
+        found: String,
+        /// This build's.
+        ours: String,
+    },
+    /// A line is damaged.
+    #[error("line {line} of {path} cannot be read: {why}; delete the line and run again")]
+    Line {
+        /// The file.
+        path: String,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl Journal {
+    /// Opens the journal of `experiment` in `dir`, or begins one; with `fresh` always begins one. The end of a line
+    /// that was being written when a run was killed is dropped.
+    ///
+    /// # Errors
+    /// See [`JournalError`].
+    pub fn open(dir: &Path, experiment: &str, commit: &str, fresh: bool) -> Result<Self, JournalError> {
+        let path = dir.join(format!("{experiment}.rows"));
+        std::fs::create_dir_all(dir).map_err(io_error(dir, "made"))?;
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(fresh)
+            .open(&path)
+            .map_err(io_error(&path, "opened"))?;
+        let (header, rows, end) = read(&mut file, &path)?;
+        match header {
+            None => {
+                let header =
+                    Header { version: VERSION, experiment: experiment.to_owned(), commit: commit.to_owned() };
+                file.set_len(0).map_err(io_error(&path, "written"))?;
+                file.seek(SeekFrom::Start(0)).map_err(io_error(&path, "written"))?;
+                append(&mut file, &header).map_err(io_error(&path, "written"))?;
+            }
+            Some(header) if header.experiment != experiment => {
+                return Err(JournalError::Experiment { path: shown(&path), found: header.experiment });
+            }
+            Some(header) if header.commit != commit => {
+                let ours = commit.to_owned();
+                return Err(JournalError::Commit { path: shown(&path), found: header.commit, ours });
+            }
+            Some(_) => {
+                file.set_len(end).map_err(io_error(&path, "written"))?;
+                file.seek(SeekFrom::Start(end)).map_err(io_error(&path, "written"))?;
+            }
+        }
+        let known = rows.iter().map(Row::identity).collect();
+        Ok(Self { file, path, rows, known })
+    }
+
+    /// True when a run with this identity is there.
+    pub fn has(&self, identity: &str) -> bool {
+        self.known.contains(identity)
+    }
+
+    /// Adds a row; it is with the system when this returns.
+    ///
+    /// # Errors
+    /// When the disk is full, say.
+    pub fn add(&mut self, row: Row) -> Result<(), JournalError> {
+        if self.known.insert(row.identity()) {
+            append(&mut self.file, &row).map_err(io_error(&self.path, "written"))?;
+            self.rows.push(row);
+        }
+        Ok(())
+    }
+
+    /// The rows, those read first.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+}
+
+/// The rows of a journal, to look at.
+///
+/// # Errors
+/// See [`JournalError`]; an end without a newline is left out.
+pub fn read_journal(path: &Path) -> Result<Vec<Row>, JournalError> {
+    let mut file = File::open(path).map_err(io_error(path, "opened"))?;
+    match read(&mut file, path)? {
+        (Some(_), rows, _) => Ok(rows),
+        (None, ..) => Err(JournalError::Foreign(shown(path))),
+    }
+}
+
+/// The header, the rows, and where the last whole line ends.
+fn read(file: &mut File, path: &Path) -> Result<(Option<Header>, Vec<Row>, u64), JournalError> {
+    let mut reader = BufReader::new(file);
+    let (mut header, mut rows, mut end) = (None, Vec::new(), 0);
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        let length = reader.read_until(b'\n', &mut line).map_err(io_error(path, "read"))?;
+        if line.last() != Some(&b'\n') {
+            // Of a header that was cut off nothing is lost; anything else that has no line is not ours.
+            if header.is_none() && !line.is_empty() && !line.starts_with(b"{\"quickset-lab\"") {
+                return Err(JournalError::Foreign(shown(path)));
+            }
+            break;
+        }
+        if number == 1 {
+            header = Some(read_header(&line, path)?);
+        } else {
+            let row = serde_json::from_slice(&line);
+            let why = |error: serde_json::Error| error.to_string();
+            rows.push(row.map_err(why).map_err(|why| JournalError::Line {
+                path: shown(path),
+                line: number,
+                why,
+            })?);
+        }
+        end += length as u64;
+    }
+    Ok((header, rows, end))
+}
+
+fn read_header(line: &[u8], path: &Path) -> Result<Header, JournalError> {
+    let json: serde_json::Value =
+        serde_json::from_slice(line).map_err(|_| JournalError::Foreign(shown(path)))?;
+    let version = json.get("quickset-lab").and_then(serde_json::Value::as_u64);
+    let Some(version) = version else { return Err(JournalError::Foreign(shown(path))) };
+    if version != u64::from(VERSION) {
+        return Err(JournalError::Version { path: shown(path), found: version as u32 });
+    }
+    serde_json::from_value(json).map_err(|_| JournalError::Foreign(shown(path)))
+}
+
+/// One write of the whole line, so that two processes never mix theirs.
+fn append(file: &mut File, value: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    file.write_all(&line)?;
+    file.flush()
+}
+
+fn io_error<'a>(path: &'a Path, doing: &'static str) -> impl Fn(io::Error) -> JournalError + 'a {
+    move |error| JournalError::Io { path: shown(path), doing, error }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Raised when rows of before would be misread.
+pub const VERSION: u32 = 1;

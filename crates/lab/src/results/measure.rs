@@ -1,0 +1,208 @@
+use quickset_base::Duration;
+use quickset_sim::Rate;
+
+use super::{Counted, Detail, Histogram, Metrics, Times};
+use crate::play::{FlowSeen, Seen, Setting, Work};
+use crate::stats::{Percentiles, Samples};
+
+/// What measures need to know of a setting.
+#[derive(Clone, Copy, Debug)]
+pub struct Yardstick {
+    /// The round-trip time without queues.
+    pub rtt: Duration,
+    /// The link's rate towards clients in bits per second, if it has one.
+    pub rate: Option<u64>,
+}
+
+impl Yardstick {
+    /// That of a setting.
+    pub fn of(setting: &Setting) -> Self {
+        let rate = match setting.down.rate {
+            Rate::Constant(bps) => Some(bps),
+            _ => None,
+        };
+        Self { rtt: setting.up.delay + setting.down.delay, rate }
+    }
+}
+
+/// The measures of a run.
+pub fn measure(setting: &Setting, seen: &Seen) -> (Metrics, Detail) {
+    let yardstick = Yardstick::of(setting);
+    let mut detail = Detail { length_s: seen.ended.as_secs_f64(), ..Detail::default() };
+    let times = times(setting, seen, &mut detail);
+    let mut metrics = Metrics {
+        times,
+        counted: counted(seen, yardstick),
+        finished: seen.flows.iter().all(|flow| flow.finished.is_some()),
+        broken: seen.flows.iter().find_map(|flow| flow.broken.clone()),
+        on_time: on_time(setting, seen),
+        ..Metrics::default()
+    };
+    if let ([flow], [work]) = (&seen.flows[..], &setting.flows[..]) {
+        alone(&mut metrics, flow, &work.work, yardstick);
+    }
+    if setting.flows.iter().all(|flow| matches!(flow.work, Work::Bytes(None))) {
+        shared(&mut metrics, setting, seen, yardstick);
+        // Nothing is to come to an end here.
+        metrics.finished = metrics.broken.is_none();
+    }
+    for (flow, work) in seen.flows.iter().zip(&setting.flows) {
+        if matches!(work.work, Work::Bytes(_)) {
+            detail.series.insert(format!("goodput/{}", work.name), goodput(flow, seen.ended));
+        }
+    }
+    (metrics, detail)
+}
+
+/// A flow alone: completion, and how far from the ideal.
+fn alone(metrics: &mut Metrics, flow: &FlowSeen, work: &Work, yardstick: Yardstick) {
+    let Some(end) = flow.finished else { return };
+    let took = end.saturating_sub(flow.started).as_secs_f64();
+    metrics.completion_s = Some(took);
+    if took > 0.0 {
+        metrics.goodput_bps = Some(flow.delivered as f64 * 8.0 / took);
+    }
+    if let (Work::Bytes(Some(size)), Some(rate)) = (work, yardstick.rate) {
+        let ideal = 2.0 * yardstick.rtt.as_secs_f64() + *size as f64 * 8.0 / rate as f64;
+        metrics.dct_s = Some(took);
+        metrics.dct_over_ideal = Some(took / ideal);
+    }
+}
+
+/// Flows that go on for the whole run: how they share in its second half.
+fn shared(metrics: &mut Metrics, setting: &Setting, seen: &Seen, yardstick: Yardstick) {
+    let (from, to) = (seen.ended / 2, seen.ended);
+    let seconds = (to - from).as_secs_f64();
+    if seconds <= 0.0 {
+        return;
+    }
+    let rates: Vec<f64> = seen
+        .flows
+        .iter()
+        .map(|flow| (delivered_by(flow, to) - delivered_by(flow, from)) as f64 * 8.0 / seconds)
+        .collect();
+    let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
+    metrics.goodput_bps = Some(sum);
+    if squares > 0.0 {
+        metrics.fairness = Some(sum * sum / (rates.len() as f64 * squares));
+        metrics.first_share = Some(rates[0] / sum);
+    }
+    let payload = setting.flows.first().map_or(1.0, |flow| {
+        let mtu = f64::from(flow.transport.mtu);
+        mtu / (mtu + f64::from(setting.down.overhead))
+    });
+    metrics.utilisation = yardstick.rate.map(|rate| sum / (rate as f64 * payload));
+}
+
+fn delivered_by(flow: &FlowSeen, at: Duration) -> u64 {
+    let before = flow.progress.partition_point(|look| look.at <= at);
+    before.checked_sub(1).map_or(0, |last| flow.progress[last].delivered)
+}
+
+/// Mbit/s in steps of a hundredth of the run, 100 ms at least.
+fn goodput(flow: &FlowSeen, end: Duration) -> Vec<(f64, f64)> {
+    let step = (end / 100).max(Duration::from_millis(100));
+    let mut series = Vec::new();
+    let mut at = step;
+    let mut last = 0;
+    while at <= end {
+        let now = delivered_by(flow, at);
+        series.push((at.as_secs_f64(), (now - last) as f64 * 8e-6 / step.as_secs_f64()));
+        (last, at) = (now, at + step);
+    }
+    series
+}
+
+fn counted(seen: &Seen, yardstick: Yardstick) -> Counted {
+    let sum = |of: fn(&FlowSeen) -> u64| seen.flows.iter().map(of).sum();
+    Counted {
+        messages_delivered: sum(|flow| flow.arrivals.len() as u64),
+        abandoned: sum(|flow| flow.abandoned),
+        over_rtt: seen.flows.iter().map(|flow| over_rtt(flow, yardstick.rtt)).sum(),
+        bytes_sent: sum(|flow| flow.server.sent_bytes),
+        bytes_useful: sum(|flow| flow.delivered),
+        lost: seen.down.lost,
+        overflowed: seen.down.overflowed,
+        unrecovered: seen.down.lost + seen.down.overflowed,
+        retransmitted: sum(|flow| flow.server.lost_packets),
+        ..Counted::default()
+    }
+}
+
+fn over_rtt(flow: &FlowSeen, rtt: Duration) -> u64 {
+    let gaps = flow.arrivals.windows(2).filter(|pair| pair[0].group == pair[1].group);
+    gaps.filter(|pair| pair[1].released.saturating_sub(pair[0].released) > rtt).count() as u64
+}
+
+fn times(setting: &Setting, seen: &Seen, detail: &mut Detail) -> Times {
+    let mut samples: [Samples; 4] = Default::default();
+    let [blocking, inter_delivery, response, delivery] = &mut samples;
+    for flow in &seen.flows {
+        blocking.extend(flow.arrivals.iter().map(|a| ms(a.released.saturating_sub(a.completed))));
+        let gaps = flow.arrivals.windows(2);
+        inter_delivery.extend(gaps.map(|pair| ms(pair[1].released.saturating_sub(pair[0].released))));
+        let due = |group: u32| flow.groups.get(group as usize).and_then(|group| group.due);
+        let delays = flow.arrivals.iter().filter_map(|a| Some(a.released.saturating_sub(due(a.group)?)));
+        delivery.extend(delays.map(ms));
+        let whole = flow.groups.iter().filter_map(|group| Some((group.requested?, group.complete?)));
+        response.extend(whole.map(|(requested, complete)| ms(complete.saturating_sub(requested))));
+    }
+    if let [flow] = &seen.flows[..] {
+        if matches!(setting.flows[0].work, Work::Messages(_)) {
+            detail.series.insert("blocking".to_owned(), blocking_series(flow));
+        }
+    }
+    let mut summary = |name: &str, samples: &Samples| -> Option<Percentiles> {
+        if samples.is_empty() {
+            return None;
+        }
+        let sorted = samples.sorted();
+        detail.histograms.insert(name.to_owned(), Histogram::of_sorted(sorted.values()));
+        Some(sorted.percentiles())
+    };
+    Times {
+        blocking_ms: summary("blocking_ms", blocking),
+        inter_delivery_ms: summary("inter_delivery_ms", inter_delivery),
+        response_ms: summary("response_ms", response),
+        delivery_ms: summary("delivery_ms", delivery),
+        byte_delay_ms: None,
+    }
+}
+
+/// The longest blocking time of each of up to 500 stretches of messages, by index.
+fn blocking_series(flow: &FlowSeen) -> Vec<(f64, f64)> {
+    let stretch = flow.arrivals.len().div_ceil(500).max(1);
+    let mut by_index: Vec<(u32, f64)> =
+        flow.arrivals.iter().map(|a| (a.index, ms(a.released.saturating_sub(a.completed)))).collect();
+    by_index.sort_unstable_by_key(|(index, _)| *index);
+    by_index
+        .chunks(stretch)
+        .map(|chunk| (f64::from(chunk[0].0), chunk.iter().map(|(_, ms)| *ms).fold(0.0, f64::max)))
+        .collect()
+}
+
+/// Of all messages with a deadline, those let go before it.
+fn on_time(setting: &Setting, seen: &Seen) -> Option<f64> {
+    let (mut all, mut good) = (0u64, 0u64);
+    for (flow, seen) in setting.flows.iter().zip(&seen.flows) {
+        let Work::Messages(messages) = &flow.work else { continue };
+        let deadlines: Vec<Option<Duration>> = messages
+            .groups
+            .iter()
+            .flat_map(|group| group.messages.iter().map(|piece| piece.deadline))
+            .collect();
+        all += deadlines.iter().flatten().count() as u64;
+        let in_time = seen.arrivals.iter().filter(|a| {
+            let due = seen.groups.get(a.group as usize).and_then(|group| group.due);
+            let deadline = deadlines.get(a.index as usize).copied().flatten();
+            matches!((due, deadline), (Some(due), Some(deadline)) if a.released <= due + deadline)
+        });
+        good += in_time.count() as u64;
+    }
+    (all > 0).then(|| good as f64 / all as f64)
+}
+
+fn ms(duration: Duration) -> f64 {
+    // The nearest number to the decimal one, so that it is written as such.
+    duration.as_nanos() as f64 / 1e6
+}

@@ -1,0 +1,171 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Histogram;
+use crate::experiment::Params;
+use crate::stats::Percentiles;
+
+/// What came of one run. As JSON it is a row of `quickset lab run --json`, with [`Detail`] left out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The experiment.
+    pub experiment: String,
+    /// The seed of its losses.
+    pub seed: u64,
+    /// The commit that it ran at, with a `+` behind it when the tree had changes.
+    pub commit: String,
+    /// `sim` in virtual time, `real` over sockets and the emulated link.
+    pub world: String,
+    /// The parameters, one member each.
+    #[serde(flatten)]
+    pub params: Params,
+    /// The measures, one member each.
+    #[serde(flatten)]
+    pub metrics: Metrics,
+    /// What figures are drawn from.
+    #[serde(default)]
+    pub detail: Detail,
+}
+
+/// Measures of a run. What a run does not have is left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Metrics {
+    /// Distributions of times.
+    #[serde(flatten)]
+    pub times: Times,
+    /// Counts and totals.
+    #[serde(flatten)]
+    pub counted: Counted,
+    /// Whether everything arrived before the run's limit.
+    pub finished: bool,
+    /// Why the connection broke, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken: Option<String>,
+    /// From the client's first packet to its having everything, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completion_s: Option<f64>,
+    /// Download completion time: as `completion_s`, of bytes on one stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dct_s: Option<f64>,
+    /// `dct_s` over that of our own plain QUIC with the same losses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dct_ratio: Option<f64>,
+    /// `dct_s` over what arithmetic allows: two round trips, and every byte once at the link's rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dct_over_ideal: Option<f64>,
+    /// The share of messages let go before their deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_time: Option<f64>,
+    /// Payload delivered to the application, in bits per second, over the time from the first request's start to the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goodput_bps: Option<f64>,
+    /// Jain's index over the flows' goodputs in the second half of the run: 1 is equal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fairness: Option<f64>,
+    /// The share of the link's capacity that payload used in the second half of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub utilisation: Option<f64>,
+    /// The first flow's share of all goodput in the second half of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_share: Option<f64>,
+}
+
+/// Distributions of times, in milliseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// From a message being complete at the receiver to fences letting it go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocking_ms: Option<Percentiles>,
+    /// From one message being let go to the next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inter_delivery_ms: Option<Percentiles>,
+    /// From the request of an update to all of it being let go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_ms: Option<Percentiles>,
+    /// From a message being due at the sender to its being let go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery_ms: Option<Percentiles>,
+    /// From a byte being due at the sender to its being read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub byte_delay_ms: Option<Percentiles>,
+}
+
+/// Counts and totals. Packets and bytes are those from servers to clients.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counted {
+    /// Messages let go.
+    pub messages_delivered: u64,
+    /// Messages that the sender gave up: outdated, or too late.
+    pub abandoned: u64,
+    /// Inter-delivery times within one update that were longer than the round-trip time.
+    pub over_rtt: u64,
+    /// UDP payload that servers sent.
+    pub bytes_sent: u64,
+    /// Payload that applications were given.
+    pub bytes_useful: u64,
+    /// Of `bytes_sent`, those of repair symbols.
+    pub repair_bytes: u64,
+    /// Packets that the link lost, of those sent to the client.
+    pub lost: u64,
+    /// Packets that its queue dropped.
+    pub overflowed: u64,
+    /// Packets that repair symbols brought back before a retransmission did.
+    pub recovered: u64,
+    /// Lost packets that only a retransmission brought back.
+    pub unrecovered: u64,
+    /// Packets that servers declared lost and sent again.
+    pub retransmitted: u64,
+    /// Repair blocks that could not be decoded.
+    pub failed_blocks: u64,
+    /// Repair blocks.
+    pub blocks: u64,
+}
+
+/// What figures are drawn from; only in the journal.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Detail {
+    /// For each metric of [`Times`] that there is, its distribution.
+    #[serde(default)]
+    pub histograms: BTreeMap<String, Histogram>,
+    /// Named series of (x, y): `blocking` (message index, ms), `goodput/FLOW` (s, Mbit/s).
+    #[serde(default)]
+    pub series: BTreeMap<String, Vec<(f64, f64)>>,
+    /// How long the run took in reality, in seconds.
+    #[serde(default)]
+    pub wall_s: f64,
+    /// How long it was in its own time, in seconds.
+    #[serde(default)]
+    pub length_s: f64,
+}
+
+impl Row {
+    /// A number by its path: a metric (`completion_s`, `blocking_ms.p99`), or a key of the parameters.
+    pub fn number(&self, path: &str) -> Option<f64> {
+        if let Ok(n) = self.params.number(path) {
+            return Some(n);
+        }
+        let json = serde_json::to_value(&self.metrics).ok()?;
+        path.split('.').try_fold(&json, |at, name| at.get(name)).and_then(serde_json::Value::as_f64)
+    }
+
+    /// The row without what only figures need.
+    #[must_use]
+    pub fn bare(&self) -> serde_json::Value {
+        let mut json = serde_json::to_value(self).expect("rows are plain data");
+        if let Some(members) = json.as_object_mut() {
+            members.remove("detail");
+        }
+        json
+    }
+
+    /// What tells this run from all others: world, parameters, seed.
+    pub fn identity(&self) -> String {
+        identity(&self.world, &self.params, self.seed)
+    }
+}
+
+/// See [`Row::identity`].
+pub(crate) fn identity(world: &str, params: &Params, seed: u64) -> String {
+    format!("{world} {params} seed={seed}")
+}

@@ -1,0 +1,204 @@
+//! Running experiments: jobs over all cores, each row on disk as soon as it is there.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Instant;
+
+use crate::catalogue;
+use crate::experiment::{Experiment, Params, ValueError};
+use crate::play::{PlayError, RealError, really, virtually};
+use crate::results::{Journal, JournalError, Row, identity, measure};
+
+/// One run to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// The name of the experiment.
+    pub experiment: String,
+    /// The point.
+    pub params: Params,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// Where runs take place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum World {
+    /// In virtual time, without cryptography: equal seeds give equal rows.
+    #[default]
+    Sim,
+    /// Over real sockets with TLS, through the emulated link.
+    Real,
+}
+
+/// How to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where runs take place.
+    pub world: World,
+    /// What rows say of the build.
+    pub commit: String,
+    /// Threads; in the real world runs take turns whatever this says, or they would disturb each other.
+    pub threads: usize,
+    /// Forget the rows that are there.
+    pub fresh: bool,
+}
+
+/// How far a sweep has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// Runs to do, those that were there included.
+    pub all: usize,
+    /// Runs done, those that were there included.
+    pub done: usize,
+    /// Runs that were there.
+    pub resumed: usize,
+    /// Seconds of the runs' own time that were played, and of reality on one core.
+    pub played_s: f64,
+    /// See [`played_s`](Self::played_s).
+    pub wall_s: f64,
+    /// The greatest share of its own time that a run took in reality.
+    pub slowest: f64,
+}
+
+/// Why a sweep came to no end. What it had done is on disk.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A key or value does not fit.
+    #[error(transparent)]
+    Value(#[from] ValueError),
+    /// The results cannot be kept.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// A run failed in virtual time.
+    #[error("{0}: {1}")]
+    Play(String, PlayError),
+    /// A run failed in real time.
+    #[error("{0}: {1}")]
+    Real(String, RealError),
+    /// The user wants no more.
+    #[error("stopped; the rows so far are kept, and the same command goes on from there")]
+    Stopped,
+}
+
+/// The jobs of an experiment: each point with each seed.
+pub fn jobs(experiment: &Experiment, points: &[Params], seeds: u32) -> Vec<Job> {
+    // Seeds change slowest: a sweep that is stopped early has something of every point.
+    let of_seed = |seed: u64| {
+        let job = move |params: &Params| Job {
+            experiment: experiment.name.to_owned(),
+            params: params.clone(),
+            seed,
+        };
+        points.iter().map(job)
+    };
+    (1..=u64::from(seeds)).flat_map(of_seed).collect()
+}
+
+/// Does the jobs of one experiment that `dir` has no rows of yet; returns the rows of all jobs, in their order.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn run(
+    jobs: &[Job],
+    dir: &Path,
+    options: &Options,
+    stop: &AtomicBool,
+    observer: &mut dyn FnMut(&Progress),
+) -> Result<Vec<Row>, RunError> {
+    let Some(first) = jobs.first() else { return Ok(Vec::new()) };
+    let experiment = catalogue::find(&first.experiment)?;
+    let mut journal = Journal::open(dir, experiment.name, &options.commit, options.fresh)?;
+    let wanted: Vec<String> =
+        jobs.iter().map(|job| identity(options.world.name(), &job.params, job.seed)).collect();
+    let missing: Vec<&Job> =
+        jobs.iter().zip(&wanted).filter(|(_, identity)| !journal.has(identity)).map(|(job, _)| job).collect();
+    let resumed = jobs.len() - missing.len();
+    let mut progress = Progress { all: jobs.len(), done: resumed, resumed, ..Progress::default() };
+    observer(&progress);
+    let result = each(&missing, experiment, options, stop, &mut |row| {
+        progress.done += 1;
+        progress.played_s += row.detail.length_s;
+        progress.wall_s += row.detail.wall_s;
+        progress.slowest = progress.slowest.max(row.detail.wall_s / row.detail.length_s.max(1e-9));
+        journal.add(row)?;
+        observer(&progress);
+        Ok(())
+    });
+    result?;
+    let by_identity: std::collections::BTreeMap<String, &Row> =
+        journal.rows().iter().map(|row| (row.identity(), row)).collect();
+    Ok(wanted.iter().filter_map(|identity| by_identity.get(identity).map(|row| (*row).clone())).collect())
+}
+
+/// Plays each job on some thread and hands its row to `take`, in the order in which they end.
+fn each(
+    jobs: &[&Job],
+    experiment: &Experiment,
+    options: &Options,
+    stop: &AtomicBool,
+    take: &mut dyn FnMut(Row) -> Result<(), RunError>,
+) -> Result<(), RunError> {
+    let threads = if options.world == World::Real { 1 } else { options.threads.max(1) };
+    let next = AtomicUsize::new(0);
+    let failed = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (sender, rows) = mpsc::sync_channel(threads);
+        for _ in 0..threads.min(jobs.len()) {
+            let (sender, next, failed) = (sender.clone(), &next, &failed);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
+                    let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+                    if sender.send(play(experiment, job, options)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let mut result = Ok(());
+        for row in rows {
+            let kept = row.and_then(&mut *take);
+            if kept.is_err() && result.is_ok() {
+                failed.store(true, Ordering::Relaxed);
+                result = kept;
+            }
+        }
+        if result.is_ok() && stop.load(Ordering::Relaxed) { Err(RunError::Stopped) } else { result }
+    })
+}
+
+/// Plays one job.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn play(experiment: &Experiment, job: &Job, options: &Options) -> Result<Row, RunError> {
+    let setting = (experiment.setting)(&job.params)?;
+    let begun = Instant::now();
+    let named = || format!("{} with {} and seed {}", job.experiment, job.params, job.seed);
+    let seen = match options.world {
+        World::Sim => virtually(&setting, job.seed).map_err(|error| RunError::Play(named(), error))?,
+        World::Real => really(&setting, job.seed).map_err(|error| RunError::Real(named(), error))?,
+    };
+    let (metrics, mut detail) = measure(&setting, &seen);
+    detail.wall_s = begun.elapsed().as_secs_f64();
+    Ok(Row {
+        experiment: job.experiment.clone(),
+        seed: job.seed,
+        commit: options.commit.clone(),
+        world: options.world.name().to_owned(),
+        params: job.params.clone(),
+        metrics,
+        detail,
+    })
+}
+
+impl World {
+    /// What rows say.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Real => "real",
+        }
+    }
+}
