@@ -15,6 +15,17 @@ pub(crate) struct Held {
     pub(crate) lost: bool,
 }
 
+impl Held {
+    /// Marks it as having met congestion, if it can be marked; what has met some before stays as it is.
+    pub(crate) fn mark(&mut self) -> bool {
+        self.marked |= matches!(self.ecn, Ecn::Ect0 | Ecn::Ect1);
+        if self.ecn != Ecn::NotEct {
+            self.ecn = Ecn::Ce;
+        }
+        self.ecn == Ecn::Ce
+    }
+}
+
 /// The packets that wait, oldest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Line {
@@ -49,7 +60,7 @@ impl Line {
     }
 }
 
-/// What CoDel aims at (RFC 8289).
+/// What CoDel aims at (RFC 8289). As text `codel:5ms,100ms,9MB`, and `codel-ecn:…` for marking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoDel {
     /// The waiting time that may stand.
@@ -87,10 +98,10 @@ impl Control {
             self.dropping = ok;
             while self.dropping && now >= self.drop_next {
                 self.count = self.count.saturating_add(1);
-                let packet = head.expect("only a packet can have waited too long");
-                if let Some(marked) = codel.mark(packet) {
+                let mut packet = head.expect("only a packet can have waited too long");
+                if codel.ecn && packet.mark() {
                     self.drop_next = codel.control_law(self.drop_next, self.count);
-                    return Some(marked);
+                    return Some(packet);
                 }
                 dropped(packet);
                 (head, ok) = self.head(codel, line, now);
@@ -101,12 +112,13 @@ impl Control {
                 }
             }
         } else if ok {
-            let packet = head.expect("only a packet can have waited too long");
-            let marked = codel.mark(packet);
-            head = marked.or_else(|| {
+            let mut packet = head.expect("only a packet can have waited too long");
+            if codel.ecn && packet.mark() {
+                head = Some(packet);
+            } else {
                 dropped(packet);
-                self.head(codel, line, now).0
-            });
+                head = self.head(codel, line, now).0;
+            }
             self.dropping = true;
             // RFC 8289 §5.5: a queue that was controlled a short while ago goes on with the rate of drops
             // which it ended with.
@@ -140,11 +152,6 @@ impl Control {
 }
 
 impl CoDel {
-    /// The packet with a mark, if it can be marked.
-    fn mark(&self, packet: Held) -> Option<Held> {
-        (self.ecn && packet.ecn != Ecn::NotEct).then_some(Held { ecn: Ecn::Ce, marked: true, ..packet })
-    }
-
     /// RFC 8289 §5.6: drops come closer together with the square root of their number.
     fn control_law(&self, from: Time, count: u32) -> Time {
         // A square root is exact to the last bit on every machine (IEEE 754), unlike other functions.

@@ -45,6 +45,9 @@
 //! report seeds.
 
 mod codel;
+mod course;
+mod events;
+mod files;
 mod jitter;
 mod lane;
 mod link;
@@ -53,20 +56,26 @@ mod network;
 mod pool;
 mod queue;
 mod rate;
+mod ratetrace;
+mod red;
 mod scenario;
 mod seeds;
+mod server;
 mod spec;
 mod trace;
 pub mod units;
 mod world;
 
 pub use codel::CoDel;
+pub use events::{Change, Event, Gap};
 pub use jitter::Jitter;
 pub use link::{Counts, Damage, Delivery, DropReason, Fate, Link, Sent};
 pub use loss::{GilbertElliott, Loss, Ordinals};
 pub use network::LinkId;
-pub use queue::Queue;
+pub use queue::{Above, Mark, Queue};
 pub use rate::Rate;
+pub use ratetrace::RateTrace;
+pub use red::Red;
 pub use scenario::{Failure, Goal, Scenario};
 pub use seeds::{SEED_VARIABLE, each_seed, seeds};
 pub use spec::LinkSpec;

@@ -3,11 +3,13 @@ use std::collections::VecDeque;
 use quickset_base::{Ecn, Rng, Seed, Time};
 
 use crate::codel::{Control, Held, Line};
+use crate::course::Course;
 use crate::jitter::Jitter;
 use crate::lane::{Lane, below, hit};
 use crate::loss::LossProcess;
-use crate::queue::{Admission, Backlog, Queue};
-use crate::rate::Server;
+use crate::queue::{Above, Backlog, Mark, Queue};
+use crate::red::{Early, Verdict};
+use crate::server::Server;
 use crate::spec::LinkSpec;
 
 /// One direction of a link: given what is sent when, it tells what arrives when.
@@ -30,11 +32,13 @@ use crate::spec::LinkSpec;
 #[derive(Clone, Debug)]
 pub struct Link {
     spec: LinkSpec,
+    course: Course,
     server: Server,
     backlog: Backlog,
     // Packets whose fate is open, what decides about them, and the fates not yet told.
     line: Line,
     control: Control,
+    early: Early,
     told: VecDeque<(u64, Fate)>,
     // After a change, what waits cannot have left before the time of the next call.
     changed: bool,
@@ -58,19 +62,24 @@ impl Link {
         bytes[16..].copy_from_slice(b"quickset sim: li");
         let mut rng = Rng::new(Seed(bytes));
         // The order of the forks is part of what a seed means: add new ones at the end.
+        let loss = LossProcess::new(rng.fork());
+        let (jitter, corruption) = (Lane::new(rng.fork()), Lane::new(rng.fork()));
+        let duplication = Lane::new(rng.fork());
         Self {
+            course: Course::new(&spec),
             spec,
             server: Server::default(),
             backlog: Backlog::default(),
             line: Line::default(),
             control: Control::default(),
+            early: Early::new(rng.fork()),
             told: VecDeque::new(),
             changed: false,
             floor: Time::ZERO,
-            loss: LossProcess::new(rng.fork()),
-            jitter: Lane::new(rng.fork()),
-            corruption: Lane::new(rng.fork()),
-            duplication: Lane::new(rng.fork()),
+            loss,
+            jitter,
+            corruption,
+            duplication,
             last: Time::ZERO,
             counts: Counts::default(),
         }
@@ -84,24 +93,20 @@ impl Link {
         self.counts.sent_bytes += size;
         let lost = self.loss.loses(&self.spec.loss, n, n + self.passed_by(now));
 
-        if self.spec.mtu.is_some_and(|mtu| size > u64::from(mtu)) {
+        if size > self.course.at(now).mtu {
             self.counts.oversized += 1;
             return Sent::Known(Fate::Dropped(DropReason::Oversized));
         }
         self.decide(now);
         self.backlog.advance(now);
-        let packet = Held { ordinal: n, since: now, size, ecn, marked: false, lost };
-        match self.spec.queue.admit(&self.backlog, &self.line, size) {
-            Admission::Full => {
-                self.counts.overflowed += 1;
-                return Sent::Known(Fate::Dropped(DropReason::Overflow));
-            }
-            Admission::Sent if self.line.len() == 0 => {
-                let fate = self.transmit(now, packet);
-                self.count_backlog();
-                return Sent::Known(fate);
-            }
-            Admission::Sent | Admission::Waits => {}
+        let mut packet = Held { ordinal: n, since: now, size, ecn, marked: false, lost };
+        if let Err(why) = self.admit(now, &mut packet) {
+            return Sent::Known(Fate::Dropped(why));
+        }
+        if self.line.len() == 0 && !self.spec.queue.decides_at_head() {
+            let fate = self.transmit(now, packet);
+            self.count_backlog();
+            return Sent::Known(fate);
         }
         self.line.push(packet);
         self.count_backlog();
@@ -143,7 +148,10 @@ impl Link {
     /// random streams go on as if the new description had been there from the start (a Gilbert-Elliott
     /// chain may be in another state).
     pub fn change(&mut self, spec: LinkSpec) {
+        self.course = Course::new(&spec);
         self.spec = spec;
+        self.server.change();
+        self.backlog.change();
         self.changed = true;
     }
 
@@ -167,10 +175,44 @@ impl Link {
         }
     }
 
+    /// Decides whether a packet comes into the queue; it may get a mark.
+    fn admit(&mut self, now: Time, packet: &mut Held) -> Result<(), DropReason> {
+        let queue = &self.spec.queue;
+        let queued = self.backlog.bytes() + self.line.bytes();
+        let bps = match queue {
+            Queue::Time(_) | Queue::Red(_) => self.course.bps(now),
+            _ => None,
+        };
+        let (bytes, packets) = queue.limits(bps);
+        let is_first = queued == 0 && matches!(queue, Queue::Time(_));
+        let fits = queued.saturating_add(packet.size) <= bytes
+            && self.backlog.packets() + (self.line.len() as u64) < packets;
+        if !fits && !is_first {
+            self.counts.overflowed += 1;
+            return Err(DropReason::Overflow);
+        }
+        match queue {
+            Queue::Mark(Mark { above: Above::Bytes(most), .. }) if queued > *most => {
+                packet.mark();
+            }
+            Queue::Red(red) => {
+                let idle = now.since(self.server.idle());
+                let verdict = self.early.judge(red, packet.ordinal, queued, (idle, bps));
+                let drops = verdict == Verdict::Drop || (verdict == Verdict::Notify && !packet.mark());
+                if drops {
+                    self.counts.aqm += 1;
+                    return Err(DropReason::Aqm);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
     /// When the first packet that waits is taken from the queue.
     fn decision(&self) -> Option<Time> {
         let arrival = self.line.first()?.since.max(self.floor);
-        Some(self.server.ready(self.spec.rate, arrival)).filter(|at| *at < Time::MAX)
+        Some(self.server.ready(&self.course, arrival)).filter(|at| *at < Time::MAX)
     }
 
     /// Lets the queue decide about everything that is taken from it by `now`.
@@ -201,16 +243,21 @@ impl Link {
     }
 
     /// Sends a packet that is taken from the queue at `at`.
-    fn transmit(&mut self, at: Time, packet: Held) -> Fate {
-        let Held { ordinal, since, size, ecn, marked, lost } = packet;
-        self.counts.marked += u64::from(marked);
-        let leaves = self.server.serve(self.spec.rate, since.max(self.floor), size);
-        self.backlog.enter(at, leaves, size);
-        if lost {
+    fn transmit(&mut self, at: Time, mut packet: Held) -> Fate {
+        let arrival = packet.since.max(self.floor);
+        if let Queue::Mark(Mark { above: Above::Wait(most), .. }) = self.spec.queue {
+            if self.server.ready(&self.course, arrival).since(packet.since) > most {
+                packet.mark();
+            }
+        }
+        let leaves = self.server.serve(&self.course, arrival, packet.size);
+        self.backlog.enter(at, leaves, packet.size);
+        self.counts.marked += u64::from(packet.marked);
+        if packet.lost || self.course.loses(leaves) {
             self.counts.lost += 1;
             return Fate::Dropped(DropReason::Loss);
         }
-        self.deliver(ordinal, leaves + self.spec.delay, ecn)
+        self.deliver(packet.ordinal, leaves + self.course.at(leaves).delay, packet.ecn)
     }
 
     fn count_backlog(&mut self) {

@@ -4,16 +4,21 @@ use core::time::Duration;
 
 use quickset_base::Time;
 
+use crate::course::Course;
+use crate::events::Event;
 use crate::jitter::Jitter;
 use crate::loss::Loss;
 use crate::queue::Queue;
-use crate::rate::{Rate, Server};
+use crate::rate::Rate;
+use crate::server::Server;
 use crate::units::{self, UnitError};
 
 /// One direction of a link, as data. The default is perfect: no delay, no limit, no loss.
 ///
 /// As text it is what differs from the default, separated by spaces:
-/// `rate=100mbit delay=50ms queue=9MB loss=0.5% jitter=normal:5ms,2ms reorder=yes`.
+/// `rate=100mbit delay=50ms queue=9MB loss=0.5% jitter=normal:5ms,2ms reorder=yes blackout=5s+300ms`.
+/// Events may be several. Paths of recordings are read as they are, and so hold no space (nor a comma in
+/// `at=` and `handover=`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkSpec {
     /// How fast it sends.
@@ -40,14 +45,17 @@ pub struct LinkSpec {
     /// Bytes of headers that each packet has besides what is given to the link: 28 for UDP over IPv4,
     /// 48 over IPv6. They count for rate, queue and MTU.
     pub overhead: u32,
+    /// What is going to happen to it.
+    pub events: Vec<Event>,
 }
 
 impl LinkSpec {
     /// How long a packet of `size` bytes takes on an idle link without jitter: serialization and
-    /// propagation, rounded up to nanoseconds.
+    /// propagation, rounded up to nanoseconds. Where these differ from time to time: at the beginning.
     pub fn latency(&self, size: usize) -> Duration {
-        let sent = Server::default().serve(self.rate, Time::ZERO, size as u64 + u64::from(self.overhead));
-        sent.since(Time::ZERO) + self.delay
+        let course = Course::new(self);
+        let leaves = Server::default().serve(&course, Time::ZERO, size as u64 + u64::from(self.overhead));
+        leaves.since(Time::ZERO).saturating_add(course.at(leaves).delay)
     }
 }
 
@@ -78,7 +86,10 @@ impl FromStr for LinkSpec {
                 "duplicate" => spec.duplicate = units::share(value)?,
                 "mtu" => spec.mtu = Some(whole(value)?),
                 "overhead" => spec.overhead = whole(value)?,
-                _ => return Err(link_error(word, "its key is not known")),
+                _ => match Event::parse(key, value) {
+                    Some(event) => spec.events.push(event?),
+                    None => return Err(link_error(word, "its key is not known")),
+                },
             }
         }
         Ok(spec)
@@ -108,13 +119,17 @@ impl fmt::Display for LinkSpec {
         word(self.duplicate > 0.0, "duplicate", &units::share_text(self.duplicate))?;
         word(self.mtu.is_some(), "mtu", &self.mtu.unwrap_or_default())?;
         word(self.overhead != 0, "overhead", &self.overhead)?;
+        for event in &self.events {
+            write!(f, "{space}{event}")?;
+            space = " ";
+        }
         if space.is_empty() { f.write_str(PERFECT) } else { Ok(()) }
     }
 }
 
 fn link_error(word: &str, why: &str) -> UnitError {
-    let accepted = "key=value with rate, delay, queue, loss, others, jitter, reorder, corrupt, duplicate, mtu or \
-                    overhead, like rate=100mbit";
+    let accepted = "key=value with rate, delay, queue, loss, others, jitter, reorder, corrupt, duplicate, mtu, \
+                    overhead, blackout, outage, handover or at, like rate=100mbit";
     UnitError::new(word, "a property of a link", why, accepted)
 }
 
@@ -127,7 +142,7 @@ mod tests {
     #[test]
     fn text_round_trips() {
         let all = "rate=100mbit delay=50ms queue=9MB loss=ge:0.5%,25%,95%,0.5% others=833 jitter=normal:5ms,2ms \
-                   reorder=yes corrupt=0.1% duplicate=1% mtu=1500 overhead=28";
+                   reorder=yes corrupt=0.1% duplicate=1% mtu=1500 overhead=28 blackout=5s+300ms at=1s:mtu=1280 blackout=1s+1ms,every=2s";
         for text in ["perfect", "rate=1.5mbit", "delay=200us loss=list:0,2-4", all] {
             assert_eq!(text.parse::<LinkSpec>().unwrap().to_string(), text);
         }

@@ -32,6 +32,12 @@ pub fn duration(text: &str) -> Result<Duration, UnitError> {
     kind.quantity(text, &plain, &TIMES, None).map(Duration::from_nanos)
 }
 
+/// Reads a bare decimal number of seconds as nanoseconds.
+pub(crate) fn seconds(text: &str) -> Result<u64, UnitError> {
+    let kind = Kind { name: "a time", accepts: "a number of seconds, like 2.5" };
+    kind.quantity(text, text.trim(), &TIMES, Some(1_000_000_000))
+}
+
 /// Reads a size in bytes: a number with `B`, `kB`, `MB`, `GB` (powers of 1000), `KiB`, `MiB`, `GiB`
 /// (powers of 1024), or a bare number of bytes.
 pub fn size(text: &str) -> Result<u64, UnitError> {
@@ -92,6 +98,18 @@ impl UnitError {
     /// `text` is not `what` because of `why`; `accepted` tells what to write instead.
     pub(crate) fn new(text: &str, what: &str, why: &str, accepted: &str) -> Self {
         Self(format!("`{text}` is not {what}: {why}; write {accepted}"))
+    }
+
+    /// The file `path` is not as it should be: which line, counted from 1, and what is wrong or expected.
+    pub(crate) fn of_file(path: &str, line: Option<(usize, &str)>, why: &str) -> Self {
+        Self(match line {
+            // Of a line that is no text for people, as much as tells it apart.
+            Some((n, line)) => {
+                let line: String = line.chars().take(40).collect();
+                format!("`{path}`, line {n}, `{line}`: {why}")
+            }
+            None => format!("`{path}`: {why}"),
+        })
     }
 }
 

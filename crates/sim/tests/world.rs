@@ -382,6 +382,7 @@ fn any_spec() -> impl Strategy<Value = LinkSpec> {
             duplicate,
             mtu,
             overhead,
+            ..LinkSpec::default()
         },
     )
 }
