@@ -3,6 +3,8 @@ use std::collections::VecDeque;
 
 use quickset_base::{Ecn, Time};
 
+use crate::loss::Chance;
+
 /// A packet that waits in a queue which decides at its head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
@@ -11,8 +13,8 @@ pub(crate) struct Held {
     pub(crate) size: u64,
     pub(crate) ecn: Ecn,
     pub(crate) marked: bool,
-    // The loss model has taken it already; it goes on using the queue and the rate.
-    pub(crate) lost: bool,
+    // If the loss model has taken it already, it goes on using the queue and the rate.
+    pub(crate) chance: Chance,
 }
 
 impl Held {

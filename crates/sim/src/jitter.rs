@@ -2,7 +2,8 @@ use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
-use crate::lane::below;
+use crate::exponential::exponential;
+use crate::lane::{below, stream};
 use crate::units::{self, UnitError};
 
 /// Delay that differs from packet to packet, on top of the link's own.
@@ -20,6 +21,16 @@ pub enum Jitter {
         /// The standard deviation.
         deviation: Duration,
     },
+    /// Exponentially distributed, with this mean.
+    Exponential(Duration),
+    /// With a heavy tail: Pareto's distribution of the second kind (Lomax's), beyond x with probability
+    /// (1 + x / ((shape - 1) mean))^-shape; cut off at a thousand means.
+    Pareto {
+        /// The mean.
+        mean: Duration,
+        /// How light the tail is, from 2 (the variance has no bound) to 100.
+        shape: u32,
+    },
 }
 
 impl Jitter {
@@ -32,11 +43,24 @@ impl Jitter {
                 let ns = nanos(mean) as f64 + nanos(deviation) as f64 * normal(draws);
                 Duration::from_nanos(ns.max(0.0) as u64)
             }
+            Self::Exponential(mean) => Duration::from_nanos(exponential(nanos(mean), stream(draws[0]))),
+            Self::Pareto { mean, shape } => {
+                // An exponential number whose rate is a sum of `shape` others has this distribution.
+                let mut draw = stream(draws[0]);
+                let mut unit = || u128::from(exponential(1 << 40, &mut draw));
+                let above = unit().saturating_mul(u128::from(nanos(mean)));
+                let below: u128 = (0..shape).map(|_| unit()).sum();
+                let ns = above.saturating_mul(u128::from(shape.saturating_sub(1))) / below.max(1);
+                Duration::from_nanos(
+                    u64::try_from(ns).unwrap_or(u64::MAX).min(nanos(mean).saturating_mul(1000)),
+                )
+            }
         }
     }
 }
 
-/// Reads `10ms` or `uniform:10ms` (from zero to that), `normal:5ms,2ms` (mean, standard deviation), or `none`.
+/// Reads `10ms` or `uniform:10ms` (from zero to that), `normal:5ms,2ms` (mean, standard deviation),
+/// `exponential:5ms` (mean), `pareto:5ms,3` (mean, shape), or `none`.
 impl FromStr for Jitter {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
@@ -51,6 +75,18 @@ impl FromStr for Jitter {
             })?;
             return Ok(Self::Normal { mean: units::duration(mean)?, deviation: units::duration(deviation)? });
         }
+        if let Some(mean) = plain.strip_prefix("exponential:") {
+            return units::duration(mean).map(Self::Exponential);
+        }
+        if let Some(parts) = plain.strip_prefix("pareto:") {
+            let parsed =
+                parts.split_once(',').and_then(|(mean, shape)| Some((mean, shape.trim().parse().ok()?)));
+            let (mean, shape) = parsed.filter(|(_, shape)| (2..=100).contains(shape)).ok_or_else(|| {
+                let accepted = "pareto:MEAN,SHAPE with a shape from 2 to 100, like pareto:5ms,3";
+                UnitError::new(text, "a jitter", "it has no such shape", accepted)
+            })?;
+            return Ok(Self::Pareto { mean: units::duration(mean)?, shape });
+        }
         let most = units::duration(plain.strip_prefix("uniform:").unwrap_or(plain))?;
         Ok(if most.is_zero() { Self::None } else { Self::Uniform(most) })
     }
@@ -64,6 +100,8 @@ impl fmt::Display for Jitter {
             Self::Normal { mean, deviation } => {
                 write!(f, "normal:{},{}", units::duration_text(*mean), units::duration_text(*deviation))
             }
+            Self::Exponential(mean) => write!(f, "exponential:{}", units::duration_text(*mean)),
+            Self::Pareto { mean, shape } => write!(f, "pareto:{},{shape}", units::duration_text(*mean)),
         }
     }
 }
@@ -87,11 +125,13 @@ mod tests {
 
     #[test]
     fn text_round_trips() {
-        for text in ["none", "uniform:10ms", "normal:5ms,2ms"] {
+        for text in ["none", "uniform:10ms", "normal:5ms,2ms", "exponential:5ms", "pareto:5ms,3"] {
             assert_eq!(text.parse::<Jitter>().unwrap().to_string(), text);
         }
         assert_eq!("10ms".parse(), Ok(Jitter::Uniform(Duration::from_millis(10))));
         assert!("normal:5ms".parse::<Jitter>().unwrap_err().to_string().contains("deviation is missing"));
+        assert!("pareto:5ms".parse::<Jitter>().unwrap_err().to_string().contains("from 2 to 100"));
+        assert!("pareto:5ms,1".parse::<Jitter>().unwrap_err().to_string().contains("from 2 to 100"));
         assert!("5".parse::<Jitter>().unwrap_err().to_string().contains("unit is missing"));
     }
 
@@ -108,6 +148,29 @@ mod tests {
         assert!((moment(4) - 2.9).abs() < 0.09, "{}", moment(4));
         let beyond_two = draws.iter().filter(|x| x.abs() > 2.0).count() as f64 / f64::from(n);
         assert!((beyond_two - 0.0455).abs() < 0.004, "{beyond_two}");
+    }
+
+    #[test]
+    fn tails_are_as_heavy_as_they_should_be() {
+        let mut rng = Rng::new(6);
+        let n = 200_000;
+        let mean = Duration::from_millis(1);
+        for (jitter, beyond) in [
+            (Jitter::Exponential(mean), (|x: f64| (-x).exp()) as fn(f64) -> f64),
+            (Jitter::Pareto { mean, shape: 3 }, |x| (1.0 + x / 2.0).powi(-3)),
+            (Jitter::Pareto { mean, shape: 2 }, |x| (1.0 + x).powi(-2)),
+        ] {
+            let draws: Vec<f64> =
+                (0..n).map(|_| jitter.extra([rng.next(), 0, 0]).as_secs_f64() * 1000.0).collect();
+            for x in [0.05, 0.3, 1.0, 3.0, 10.0, 40.0] {
+                let (p, n) = (beyond(x), f64::from(n));
+                let got = draws.iter().filter(|draw| **draw > x).count() as f64 / n;
+                assert!(
+                    (got - p).abs() <= 4.0 * (p * (1.0 - p) / n).sqrt() + 4.0 / n,
+                    "{jitter:?} {x}: {got}, {p}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -45,3 +45,15 @@ pub(crate) fn hit(bits: u64, p: f64) -> bool {
 pub(crate) fn below(bits: u64, n: u64) -> u64 {
     ((u128::from(bits) * u128::from(n)) >> 64) as u64
 }
+
+/// Random numbers without end that follow from `bits` (SplitMix64 of Steele, Lea and Flood, 2014), for a
+/// draw that takes no fixed number of them.
+pub(crate) fn stream(bits: u64) -> impl FnMut() -> u64 {
+    let mut state = bits;
+    move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}

@@ -9,6 +9,7 @@ use crate::lane::{Lane, below, hit};
 use crate::loss::LossProcess;
 use crate::queue::{Above, Backlog, Mark, Queue};
 use crate::red::{Early, Verdict};
+use crate::reorder::Reorder;
 use crate::server::Server;
 use crate::spec::LinkSpec;
 
@@ -47,6 +48,7 @@ pub struct Link {
     jitter: Lane<3>,
     corruption: Lane<4>,
     duplication: Lane<4>,
+    reordering: Lane<1>,
     // When the last packet arrives, for links that keep the order.
     last: Time,
     counts: Counts,
@@ -62,9 +64,10 @@ impl Link {
         bytes[16..].copy_from_slice(b"quickset sim: li");
         let mut rng = Rng::new(Seed(bytes));
         // The order of the forks is part of what a seed means: add new ones at the end.
-        let loss = LossProcess::new(rng.fork());
+        let loss = rng.fork();
         let (jitter, corruption) = (Lane::new(rng.fork()), Lane::new(rng.fork()));
-        let duplication = Lane::new(rng.fork());
+        let (duplication, early) = (Lane::new(rng.fork()), Early::new(rng.fork()));
+        let reordering = Lane::new(rng.fork());
         Self {
             course: Course::new(&spec),
             spec,
@@ -72,14 +75,15 @@ impl Link {
             backlog: Backlog::default(),
             line: Line::default(),
             control: Control::default(),
-            early: Early::new(rng.fork()),
+            early,
             told: VecDeque::new(),
             changed: false,
             floor: Time::ZERO,
-            loss,
+            loss: LossProcess::new(loss, rng.fork()),
             jitter,
             corruption,
             duplication,
+            reordering,
             last: Time::ZERO,
             counts: Counts::default(),
         }
@@ -91,7 +95,7 @@ impl Link {
         let size = size as u64 + u64::from(self.spec.overhead);
         self.counts.sent += 1;
         self.counts.sent_bytes += size;
-        let lost = self.loss.loses(&self.spec.loss, n, n + self.passed_by(now));
+        let chance = self.loss.chance(&self.spec.loss, n, n + self.passed_by(now));
 
         if size > self.course.at(now).mtu {
             self.counts.oversized += 1;
@@ -99,7 +103,7 @@ impl Link {
         }
         self.decide(now);
         self.backlog.advance(now);
-        let mut packet = Held { ordinal: n, since: now, size, ecn, marked: false, lost };
+        let mut packet = Held { ordinal: n, since: now, size, ecn, marked: false, chance };
         if let Err(why) = self.admit(now, &mut packet) {
             return Sent::Known(Fate::Dropped(why));
         }
@@ -253,7 +257,7 @@ impl Link {
         let leaves = self.server.serve(&self.course, arrival, packet.size);
         self.backlog.enter(at, leaves, packet.size);
         self.counts.marked += u64::from(packet.marked);
-        if packet.lost || self.course.loses(leaves) {
+        if self.loss.loses(&self.spec.loss, packet.chance, leaves) || self.course.loses(leaves) {
             self.counts.lost += 1;
             return Fate::Dropped(DropReason::Loss);
         }
@@ -271,9 +275,15 @@ impl Link {
         if jitter != Jitter::None {
             first = jittered(self.jitter.at(n));
         }
-        if !reorder {
-            first = first.max(self.last);
-            self.last = first;
+        match reorder {
+            Reorder::Yes => {}
+            Reorder::Share(share, late) if hit(self.reordering.at(n)[0], share) => {
+                first = first.max(self.last) + late;
+            }
+            Reorder::No | Reorder::Share(..) => {
+                first = first.max(self.last);
+                self.last = first;
+            }
         }
         let mut damage = [None; 2];
         if corrupt > 0.0 {
@@ -287,7 +297,7 @@ impl Link {
         if duplicate > 0.0 {
             let [chance, draws @ ..] = self.duplication.at(n);
             if hit(chance, duplicate) {
-                let at = if reorder { jittered(draws) } else { first };
+                let at = if reorder == Reorder::Yes { jittered(draws) } else { first };
                 let copy = Delivery { at, ecn, damage: damage[1] };
                 self.counts.duplicated += 1;
                 self.counts.corrupted += u64::from(copy.damage.is_some());

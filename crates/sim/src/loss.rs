@@ -1,15 +1,18 @@
 use core::fmt;
 use core::str::FromStr;
 
-use quickset_base::Rng;
+use quickset_base::{Rng, Time};
 
-use crate::lane::{Lane, hit};
+use crate::lane::{Lane, below, hit};
+use crate::recorded::LossTrace;
+use crate::timed::{Stays, TimedGilbertElliott};
 use crate::units::{self, UnitError};
 
 /// Which packets a link loses, besides those that its queue drops.
 ///
 /// Whether packet n is lost depends on the link's seed, its direction and n alone, never on sizes or
-/// times: protocols that are compared under one seed meet the same losses (common random numbers).
+/// times: protocols that are compared under one seed meet the same losses (common random numbers). The
+/// exception is the chain in time, whose state depends on seed, direction and time alone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Loss {
     /// None.
@@ -19,8 +22,26 @@ pub enum Loss {
     Independent(f64),
     /// In bursts.
     GilbertElliott(GilbertElliott),
+    /// In bursts of the medium: a chain that advances with time.
+    Timed(TimedGilbertElliott),
+    /// In bursts at regular distances.
+    Burst(Burst),
     /// Exactly these.
     Listed(Ordinals),
+    /// As it was recorded.
+    Recorded(LossTrace),
+}
+
+/// Of each `every` packets the last `length` are lost, or as many that lie up to `jitter` packets earlier,
+/// each number as likely. As text `burst:every,length` or `burst:every,length,jitter`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Burst {
+    /// The packets of a block; above zero.
+    pub every: u64,
+    /// How many of them are lost.
+    pub length: u64,
+    /// By how much a burst may lie before the end of its block; no more than `every - length`.
+    pub jitter: u64,
 }
 
 /// A chain of two states that advances once a packet and starts in the good one (Gilbert 1960,
@@ -57,7 +78,14 @@ impl Ordinals {
         after > 0 && n <= self.0[after - 1].1
     }
 
-    fn from_ranges(mut ranges: Vec<(u64, u64)>) -> Self {
+    /// Reads `7` or `10-20`.
+    pub(crate) fn range(text: &str) -> Option<(u64, u64)> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        (first <= last).then_some((first, last))
+    }
+
+    pub(crate) fn from_ranges(mut ranges: Vec<(u64, u64)>) -> Self {
         ranges.sort_unstable();
         let mut merged: Vec<(u64, u64)> = Vec::with_capacity(ranges.len());
         for (first, last) in ranges {
@@ -76,20 +104,26 @@ impl FromIterator<u64> for Ordinals {
     }
 }
 
-/// Reads `0.5%`, `0.005`, `ge:p,r[,bad,good[,longest]]`, `list:3,7,10-20`, or `none`.
+/// Reads `0.5%`, `0.005`, `ge:p,r[,bad,good[,longest]]`, `gilbert:p,r,h` (Gilbert's, where h is the
+/// probability to arrive in the bad state), `get:good,bad,lost_bad,lost_good`, `burst:every,length[,jitter]`,
+/// `list:3,7,10-20`, `recorded:PATH`, or `none`.
 impl FromStr for Loss {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let plain = text.trim();
-        if plain == "none" {
-            Ok(Self::None)
-        } else if let Some(parts) = plain.strip_prefix("ge:") {
-            gilbert_elliott(text, parts).map(Self::GilbertElliott)
-        } else if let Some(parts) = plain.strip_prefix("list:") {
-            listed(text, parts).map(Self::Listed)
-        } else {
-            let p = units::share(plain).map_err(|_| loss_error(text, "it is no share either"))?;
-            Ok(if p == 0.0 { Self::None } else { Self::Independent(p) })
+        match plain.split_once(':') {
+            None if plain == "none" => Ok(Self::None),
+            None => {
+                let p = units::share(plain).map_err(|_| loss_error(text, "it is no share either"))?;
+                Ok(if p == 0.0 { Self::None } else { Self::Independent(p) })
+            }
+            Some(("ge", parts)) => gilbert_elliott(text, parts).map(Self::GilbertElliott),
+            Some(("gilbert", parts)) => gilbert(text, parts).map(Self::GilbertElliott),
+            Some(("get", parts)) => timed(text, parts).map(Self::Timed),
+            Some(("burst", parts)) => burst(text, parts).map(Self::Burst),
+            Some(("list", parts)) => listed(text, parts).map(Self::Listed),
+            Some(("recorded", path)) => LossTrace::read(path).map(Self::Recorded),
+            Some(_) => Err(loss_error(text, "its kind is not known")),
         }
     }
 }
@@ -104,6 +138,14 @@ impl fmt::Display for Loss {
                 write!(f, "ge:{p},{r},{bad},{good}")?;
                 ge.longest.map_or(Ok(()), |longest| write!(f, ",{longest}"))
             }
+            Self::Timed(TimedGilbertElliott { good, bad, bad_loss, good_loss }) => {
+                let [good, bad] = [*good, *bad].map(units::duration_text);
+                let [bad_loss, good_loss] = [*bad_loss, *good_loss].map(units::share_text);
+                write!(f, "get:{good},{bad},{bad_loss},{good_loss}")
+            }
+            Self::Burst(Burst { every, length, jitter: 0 }) => write!(f, "burst:{every},{length}"),
+            Self::Burst(Burst { every, length, jitter }) => write!(f, "burst:{every},{length},{jitter}"),
+            Self::Recorded(trace) => write!(f, "recorded:{}", trace.path()),
             Self::Listed(Ordinals(ranges)) => {
                 f.write_str("list:")?;
                 for (i, (first, last)) in ranges.iter().enumerate() {
@@ -139,25 +181,85 @@ fn gilbert_elliott(text: &str, parts: &str) -> Result<GilbertElliott, UnitError>
     Ok(GilbertElliott { to_bad, to_good, bad, good, longest })
 }
 
-fn listed(text: &str, parts: &str) -> Result<Ordinals, UnitError> {
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        (first <= last).then_some((first, last))
+fn gilbert(text: &str, parts: &str) -> Result<GilbertElliott, UnitError> {
+    let parts: Vec<f64> = parts
+        .split(',')
+        .map(units::share)
+        .collect::<Result<_, _>>()
+        .map_err(|_| loss_error(text, "p, r and h are shares"))?;
+    let [to_bad, to_good, h] = parts[..] else {
+        return Err(loss_error(text, "`gilbert:` takes three numbers"));
     };
+    Ok(GilbertElliott { to_bad, to_good, bad: 1.0 - h, good: 0.0, longest: None })
+}
+
+fn timed(text: &str, parts: &str) -> Result<TimedGilbertElliott, UnitError> {
+    let [good, bad, bad_loss, good_loss] = parts.split(',').collect::<Vec<_>>()[..] else {
+        return Err(loss_error(text, "`get:` takes two durations and two shares"));
+    };
+    let [good, bad] = [units::duration(good)?, units::duration(bad)?];
+    if good.is_zero() || bad.is_zero() {
+        return Err(loss_error(text, "a mean stay is zero"));
+    }
+    Ok(TimedGilbertElliott {
+        good,
+        bad,
+        bad_loss: units::share(bad_loss)?,
+        good_loss: units::share(good_loss)?,
+    })
+}
+
+fn burst(text: &str, parts: &str) -> Result<Burst, UnitError> {
+    let parts: Vec<u64> = parts
+        .split(',')
+        .map(|part| part.trim().parse())
+        .collect::<Result<_, _>>()
+        .map_err(|_| loss_error(text, "it has something else than whole numbers of packets"))?;
+    let (every, length, jitter) = match parts[..] {
+        [every, length] => (every, length, 0),
+        [every, length, jitter] => (every, length, jitter),
+        _ => return Err(loss_error(text, "`burst:` takes two or three numbers")),
+    };
+    if every == 0 || length.saturating_add(jitter) > every {
+        return Err(loss_error(
+            text,
+            "the burst with its jitter is longer than the block of packets it lies in",
+        ));
+    }
+    Ok(Burst { every, length, jitter })
+}
+
+fn listed(text: &str, parts: &str) -> Result<Ordinals, UnitError> {
     parts
         .split(',')
         .filter(|part| !part.trim().is_empty())
         .map(|part| {
-            range(part).ok_or_else(|| loss_error(text, &format!("`{part}` is no ordinal and no range")))
+            Ordinals::range(part)
+                .ok_or_else(|| loss_error(text, &format!("`{part}` is no ordinal and no range")))
         })
         .collect::<Result<Vec<_>, _>>()
         .map(Ordinals::from_ranges)
 }
 
 fn loss_error(text: &str, why: &str) -> UnitError {
-    let accepted = "a share like 0.5% or 0.005, `ge:p,r,bad,good` with a share each, or `list:3,7,10-20`";
+    let accepted = "a share like 0.5% or 0.005, `ge:p,r,bad,good` or `gilbert:p,r,h` with a share each, \
+                    `get:1s,50ms,bad,good`, `burst:100,5`, `list:3,7,10-20` or `recorded:PATH`";
     UnitError::new(text, "a loss", why, accepted)
+}
+
+/// What is decided about a packet when it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chance {
+    Kept,
+    Lost,
+    /// The state of the medium when it leaves decides, with these random bits.
+    Later(u64),
+}
+
+impl From<bool> for Chance {
+    fn from(lost: bool) -> Self {
+        if lost { Self::Lost } else { Self::Kept }
+    }
 }
 
 /// The random side of [`Loss`]: one decision for each place in the process.
@@ -166,28 +268,61 @@ pub(crate) struct LossProcess {
     lane: Lane<2>,
     // Packets that the bad state has lasted; 0 in the good one.
     stay: u32,
+    bursts: Lane<1>,
+    // The block that the last packet was in, and the random number of its burst.
+    block: Option<(u64, u64)>,
+    stays: Stays,
 }
 
 impl LossProcess {
-    pub(crate) fn new(rng: Rng) -> Self {
-        Self { lane: Lane::new(rng), stay: 0 }
+    /// `rng` decides by packet, `more` about regular bursts and by time.
+    pub(crate) fn new(rng: Rng, mut more: Rng) -> Self {
+        let (bursts, stays) = (Lane::new(more.fork()), Stays::new(more.fork()));
+        Self { lane: Lane::new(rng), stay: 0, bursts, block: None, stays }
     }
 
     /// Decides about packet `ordinal` at `place` in the process, which is the ordinal plus the packets
     /// of others that went by. Both rise from call to call.
-    pub(crate) fn loses(&mut self, loss: &Loss, ordinal: u64, place: u64) -> bool {
+    pub(crate) fn chance(&mut self, loss: &Loss, ordinal: u64, place: u64) -> Chance {
         match loss {
-            Loss::None => false,
-            Loss::Independent(p) => hit(self.lane.at(place)[0], *p),
-            Loss::Listed(ordinals) => ordinals.contains(ordinal),
+            Loss::None => Chance::Kept,
+            Loss::Independent(p) => hit(self.lane.at(place)[0], *p).into(),
+            Loss::Timed(_) => Chance::Later(self.lane.at(place)[0]),
+            Loss::Burst(burst) => self.bursts(burst, ordinal).into(),
+            Loss::Listed(ordinals) => ordinals.contains(ordinal).into(),
+            Loss::Recorded(trace) => trace.loses(ordinal).into(),
             Loss::GilbertElliott(ge) => {
                 // Others that go by at once, each a step of the chain.
                 while self.lane.next() < place {
                     self.advance(ge);
                 }
-                self.advance(ge)
+                self.advance(ge).into()
             }
         }
+    }
+
+    /// Decides about a packet that leaves at `time`.
+    pub(crate) fn loses(&mut self, loss: &Loss, chance: Chance, time: Time) -> bool {
+        match (chance, loss) {
+            (Chance::Lost, _) => true,
+            (Chance::Later(bits), Loss::Timed(chain)) if time < Time::MAX => {
+                self.stays.loses(chain, time, bits)
+            }
+            (Chance::Kept | Chance::Later(_), _) => false,
+        }
+    }
+
+    fn bursts(&mut self, burst: &Burst, ordinal: u64) -> bool {
+        let every = burst.every.max(1);
+        let (block, within) = (ordinal / every, ordinal % every);
+        let bits = match self.block {
+            Some((last, bits)) if last == block => bits,
+            // After a change to longer blocks, their numbers begin again with those that are left.
+            _ => self.bursts.at(block.max(self.bursts.next()))[0],
+        };
+        self.block = Some((block, bits));
+        let end = every - below(bits, burst.jitter.saturating_add(1)).min(every);
+        within < end && within.saturating_add(burst.length) >= end
     }
 
     fn advance(&mut self, ge: &GilbertElliott) -> bool {
@@ -207,13 +342,23 @@ mod tests {
 
     #[test]
     fn text_round_trips() {
-        for text in ["none", "0.5%", "ge:0.5%,25%,95%,0.5%", "ge:1%,33%,100%,0%,5", "list:3,7,10-20", "list:"]
-        {
+        for text in [
+            "none",
+            "0.5%",
+            "ge:0.5%,25%,95%,0.5%",
+            "ge:1%,33%,100%,0%,5",
+            "get:1s,50ms,95%,0.5%",
+            "burst:100,5",
+            "burst:100,5,20",
+            "list:3,7,10-20",
+            "list:",
+        ] {
             assert_eq!(text.parse::<Loss>().unwrap().to_string(), text);
         }
         assert_eq!("0.005".parse::<Loss>(), Ok(Loss::Independent(0.005)));
         assert_eq!("0".parse::<Loss>(), Ok(Loss::None));
         assert_eq!("ge:1%,0.5".parse::<Loss>(), Ok(Loss::GilbertElliott(GilbertElliott::simple(0.01, 0.5))));
+        assert_eq!("gilbert:1%,25%,0.5".parse::<Loss>().unwrap().to_string(), "ge:1%,25%,50%,0%");
         assert_eq!("list:5,4,3,9".parse::<Loss>().unwrap().to_string(), "list:3-5,9");
     }
 
@@ -227,24 +372,56 @@ mod tests {
         assert!(says("ge:1%,2%,1,0,0").contains("above 0"));
         assert!(says("list:7-3").contains("`7-3` is no ordinal"));
         assert!(says("120%").contains("not a loss"));
+        assert!(says("gilbert:1%,2%").contains("three numbers"));
+        assert!(says("gilbert:1%,2%,x").contains("are shares"));
+        assert!(says("get:1s,0,1,0").contains("stay is zero"));
+        assert!(says("get:1s,50ms").contains("two durations"));
+        assert!(says("burst:10").contains("two or three"));
+        assert!(says("burst:10,5,6").contains("longer than the block"));
+        assert!(says("burst:0,0").contains("longer than the block"));
+        assert!(says("bursts:3,1").contains("kind is not known"));
+        assert!(says("recorded:/nowhere").contains("cannot be opened"));
     }
 
     #[test]
     fn lists_lose_exactly_what_they_list() {
         let loss: Loss = "list:3,7,10-20".parse().unwrap();
-        let mut process = LossProcess::new(Rng::new(1));
-        let lost: Vec<u64> = (0..30).filter(|&n| process.loses(&loss, n, n)).collect();
+        let mut process = LossProcess::new(Rng::new(1), Rng::new(2));
+        let lost: Vec<u64> = (0..30).filter(|&n| process.chance(&loss, n, n) == Chance::Lost).collect();
         assert_eq!(lost, [3, 7].into_iter().chain(10..=20).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn regular_bursts_lie_at_the_end_of_their_blocks_or_a_little_before() {
+        let lost = |text: &str| -> Vec<u64> {
+            let loss: Loss = text.parse().unwrap();
+            let mut process = LossProcess::new(Rng::new(1), Rng::new(2));
+            (0..10_000).filter(|&n| process.chance(&loss, n, n) == Chance::Lost).collect()
+        };
+        assert!(lost("burst:10,3").into_iter().eq((0..10_000).filter(|n| n % 10 >= 7)));
+        assert!(lost("burst:10,0").is_empty());
+        assert_eq!(lost("burst:4,4").len(), 10_000);
+        // Blocks of ten with three in a row, which begin at 2 to 7, 167 times each (standard deviation 12).
+        let moved = lost("burst:10,3,5");
+        let mut begins = [0u32; 10];
+        for (i, burst) in moved.chunks_exact(3).enumerate() {
+            assert_eq!((burst[1], burst[2]), (burst[0] + 1, burst[0] + 2));
+            assert_eq!(burst[0] / 10, i as u64);
+            begins[(burst[0] % 10) as usize] += 1;
+        }
+        assert_eq!(moved.len(), 3000);
+        assert_eq!(begins.iter().sum::<u32>(), begins[2..=7].iter().sum());
+        assert!(begins[2..=7].iter().all(|n| n.abs_diff(167) < 60), "{begins:?}");
     }
 
     #[test]
     fn a_bad_state_ends_at_its_longest() {
         let ge = GilbertElliott { longest: Some(5), ..GilbertElliott::simple(0.1, 0.0) };
-        let mut process = LossProcess::new(Rng::new(1));
+        let mut process = LossProcess::new(Rng::new(1), Rng::new(2));
         let mut run = 0;
         let mut runs = Vec::new();
         for n in 0..10_000 {
-            if process.loses(&Loss::GilbertElliott(ge), n, n) {
+            if process.chance(&Loss::GilbertElliott(ge), n, n) == Chance::Lost {
                 run += 1;
             } else if run > 0 {
                 runs.push(run);

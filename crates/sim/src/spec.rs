@@ -10,6 +10,7 @@ use crate::jitter::Jitter;
 use crate::loss::Loss;
 use crate::queue::Queue;
 use crate::rate::Rate;
+use crate::reorder::Reorder;
 use crate::server::Server;
 use crate::units::{self, UnitError};
 
@@ -34,8 +35,8 @@ pub struct LinkSpec {
     pub others_pps: u32,
     /// Delay that differs from packet to packet.
     pub jitter: Jitter,
-    /// True when packets may overtake one another; else jitter delays those behind as well.
-    pub reorder: bool,
+    /// Whether packets may overtake one another.
+    pub reorder: Reorder,
     /// Probability that a packet arrives with a flipped bit (as when checksums are off).
     pub corrupt: f64,
     /// Probability that a packet arrives twice.
@@ -75,13 +76,7 @@ impl FromStr for LinkSpec {
                 "loss" => spec.loss = value.parse()?,
                 "others" => spec.others_pps = whole(value)?,
                 "jitter" => spec.jitter = value.parse()?,
-                "reorder" => {
-                    spec.reorder = match value {
-                        "yes" => true,
-                        "no" => false,
-                        _ => return Err(link_error(word, "its value is neither yes nor no")),
-                    }
-                }
+                "reorder" => spec.reorder = value.parse()?,
                 "corrupt" => spec.corrupt = units::share(value)?,
                 "duplicate" => spec.duplicate = units::share(value)?,
                 "mtu" => spec.mtu = Some(whole(value)?),
@@ -114,7 +109,7 @@ impl fmt::Display for LinkSpec {
         word(self.loss != perfect.loss, "loss", &self.loss)?;
         word(self.others_pps != 0, "others", &self.others_pps)?;
         word(self.jitter != perfect.jitter, "jitter", &self.jitter)?;
-        word(self.reorder, "reorder", &"yes")?;
+        word(self.reorder != perfect.reorder, "reorder", &self.reorder)?;
         word(self.corrupt > 0.0, "corrupt", &units::share_text(self.corrupt))?;
         word(self.duplicate > 0.0, "duplicate", &units::share_text(self.duplicate))?;
         word(self.mtu.is_some(), "mtu", &self.mtu.unwrap_or_default())?;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use quickset_base::{Duration, Ecn, Time};
-use quickset_sim::{DropReason, Fate, Jitter, Link, LinkSpec, Loss, each_seed};
+use quickset_sim::{DropReason, Fate, Jitter, Link, LinkSpec, Loss, Reorder, each_seed};
 
 fn spec(text: &str) -> LinkSpec {
     text.parse().expect("a link")
@@ -352,7 +352,8 @@ proptest! {
         packets in prop::collection::vec((0u64..500_000, 1usize..1600), 1..300),
     ) {
         let spec = LinkSpec {
-            loss: Loss::Independent(loss), corrupt, duplicate, reorder,
+            loss: Loss::Independent(loss), corrupt, duplicate,
+            reorder: if reorder { Reorder::Yes } else { Reorder::No },
             jitter: Jitter::Uniform(Duration::from_micros(jitter_us)),
             ..spec("rate=30mbit delay=1ms queue=5kB mtu=1500")
         };

@@ -8,7 +8,7 @@ use common::{Chatter, Flood, Planned, Toy};
 use proptest::prelude::*;
 use quickset_base::{Batch, Duration, Ecn, Input, Machine, Path, Poll, Reason, Rng, Time};
 use quickset_sim::{
-    Ended, Fate, Jitter, LinkId, LinkSpec, Livelock, Loss, NodeId, Pause, Queue, Rate, Scenario, Trace,
+    Ended, Fate, Jitter, LinkId, LinkSpec, Livelock, Loss, NodeId, Pause, Queue, Rate, Reorder, Scenario, Trace,
     World, address, each_seed,
 };
 
@@ -377,7 +377,7 @@ fn any_spec() -> impl Strategy<Value = LinkSpec> {
             loss,
             others_pps: 0,
             jitter,
-            reorder,
+            reorder: if reorder { Reorder::Yes } else { Reorder::No },
             corrupt,
             duplicate,
             mtu,
