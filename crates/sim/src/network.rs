@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use bytes::BytesMut;
 use quickset_base::{Batch, Datagram, Ecn, Path, Time};
 
-use crate::link::{Fate, Link, Sent};
+use crate::link::{Delivery, Fate, Link, Sent};
+use crate::pcap::{Captures, Point, Seen};
 use crate::pool::Pool;
 use crate::trace::{Record, Trace, hash};
 use crate::world::NodeId;
@@ -34,23 +35,56 @@ pub(crate) struct Network {
     pub(crate) links: Vec<Link>,
     // Of each link: the packets whose fate is open, and when it is asked next.
     open: Vec<(VecDeque<Open>, Option<Time>)>,
+    // By what the others call an address.
+    hosts: BTreeMap<SocketAddr, Host>,
     routes: Vec<Route>,
-    // From (source, destination) to the index of the route.
-    table: BTreeMap<(SocketAddr, SocketAddr), u32>,
+    // The links of all routes, one list behind the other.
+    hops: Vec<LinkId>,
+    // From (node, its own name for the source, destination) to the index of the route.
+    table: BTreeMap<Key, u32>,
+    // Of each node, as far as any has one: the link that all it sends takes first.
+    nics: Vec<Option<LinkId>>,
     agenda: BinaryHeap<Reverse<Due>>,
     sequence: u64,
     parcels: Parcels,
     pool: Pool,
+    pub(crate) captures: Captures,
     pub(crate) trace: Option<Trace>,
     pub(crate) unrouted: u64,
+    pub(crate) stranded: u64,
 }
 
-/// Several routes may share a link. (A chain of links would be a list here, and one more event.)
+type Key = (NodeId, SocketAddr, SocketAddr);
+
+/// Who has an address, and what he calls it himself (a NAT may have renamed it).
+#[derive(Clone, Copy, Debug)]
+struct Host {
+    node: NodeId,
+    inside: SocketAddr,
+}
+
+/// A way from one address to another. Several may share links.
 #[derive(Clone, Copy, Debug)]
 struct Route {
+    source: NodeId,
     from: SocketAddr,
-    to: SocketAddr,
     node: NodeId,
+    to: SocketAddr,
+    // What the node calls `to`.
+    inside: SocketAddr,
+    // Its links are `count` from `first`.
+    first: u32,
+    count: u16,
+    // The node has given up the address.
+    closed: bool,
+}
+
+/// Where on its way a packet is.
+#[derive(Clone, Copy, Debug)]
+struct Leg {
+    route: u32,
+    // How many links of the route have been taken, this one included.
+    done: u16,
     link: LinkId,
 }
 
@@ -65,9 +99,9 @@ struct Due {
 /// What may happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum What {
-    /// A packet reaches its node.
+    /// A packet reaches the end of its link.
     Arrive(Parcel),
-    /// A packet that was to wait reaches its link.
+    /// A packet that was to wait leaves its node.
     Depart(Parcel),
     /// A node asked for a timer; out of date if it has asked for another one since.
     Wake(NodeId),
@@ -75,6 +109,10 @@ pub(crate) enum What {
     Flush(NodeId),
     /// A link knows more about packets that wait in it.
     Tell(LinkId),
+    /// A node has done its work, or wakes up.
+    Resume(NodeId),
+    /// Something happens to the world, by its number.
+    Happen(u32),
 }
 
 /// A packet as it was given to its link.
@@ -82,7 +120,7 @@ pub(crate) enum What {
 struct Sending {
     time: Time,
     ordinal: u64,
-    route: u32,
+    leg: Leg,
     ecn: Ecn,
 }
 
@@ -105,27 +143,86 @@ impl Network {
         id
     }
 
-    /// Packets from `from` to `to` take `link` to `node`, from now on.
-    pub(crate) fn add_route(&mut self, from: SocketAddr, to: SocketAddr, link: LinkId, node: NodeId) {
-        let index = u32::try_from(self.routes.len()).expect("fewer than 2^32 routes");
-        self.routes.push(Route { from, to, node, link });
-        self.table.insert((from, to), index);
+    /// Gives a node an address that nobody else has.
+    pub(crate) fn add_host(&mut self, address: SocketAddr, node: NodeId) {
+        let before = self.hosts.insert(address, Host { node, inside: address });
+        assert!(before.is_none(), "two nodes have the address {address}");
     }
 
-    /// Renames an address in all routes. Packets under way keep theirs.
-    pub(crate) fn rename(&mut self, old: SocketAddr, new: SocketAddr) {
-        let renamed = |address| if address == old { new } else { address };
-        let affected: Vec<_> = self
-            .table
-            .iter()
-            .filter(|((from, to), _)| *from == old || *to == old)
-            .map(|(k, i)| (*k, *i))
-            .collect();
-        for ((from, to), index) in affected {
-            self.table.remove(&(from, to));
-            let Route { node, link, .. } = self.routes[index as usize];
-            self.add_route(renamed(from), renamed(to), link, node);
+    /// Packets from `from` to `to` take `links` from now on.
+    pub(crate) fn add_route(&mut self, from: SocketAddr, to: SocketAddr, links: &[LinkId]) {
+        let [source, target] = [from, to].map(|address| self.host(address));
+        let first = u32::try_from(self.hops.len()).expect("fewer than 2^32 links of routes");
+        let count = u16::try_from(links.len()).expect("a route has fewer than 2^16 links");
+        assert!(count > 0, "the route from {from} to {to} has no links");
+        self.hops.extend_from_slice(links);
+        let route = Route {
+            source: source.node,
+            from,
+            node: target.node,
+            to,
+            inside: target.inside,
+            first,
+            count,
+            closed: false,
+        };
+        self.replace((source.node, source.inside, to), route);
+    }
+
+    /// Lets all that a node sends from now on go through a link before anything else.
+    pub(crate) fn set_nic(&mut self, node: NodeId, link: LinkId) {
+        if self.nics.len() <= node.index() {
+            self.nics.resize(node.index() + 1, None);
         }
+        self.nics[node.index()] = Some(link);
+    }
+
+    /// Renames an address for all but its owner. Packets under way keep the old name.
+    pub(crate) fn rename(&mut self, old: SocketAddr, new: SocketAddr) {
+        if old == new {
+            return;
+        }
+        let host = self.host(old);
+        assert!(!self.hosts.contains_key(&new), "the address {new} is in use");
+        self.hosts.remove(&old);
+        self.hosts.insert(new, host);
+        let renamed = |address| if address == old { new } else { address };
+        let affected = self.entries(|key| key.2 == old || (key.0, key.1) == (host.node, host.inside));
+        for (key, index) in affected {
+            self.table.remove(&key);
+            let route = self.routes[index as usize];
+            let route = Route { from: renamed(route.from), to: renamed(route.to), ..route };
+            self.replace((key.0, key.1, renamed(key.2)), route);
+        }
+    }
+
+    /// Takes an address from its node and gives it another one, without routes. Packets that are under
+    /// way to the old one get lost in the end. Returns the node and its own name for the old address.
+    pub(crate) fn readdress(&mut self, old: SocketAddr, new: SocketAddr) -> (NodeId, SocketAddr) {
+        let host = self.host(old);
+        self.hosts.remove(&old);
+        self.add_host(new, host.node);
+        for (key, _) in self.entries(|key| key.2 == old || (key.0, key.1) == (host.node, host.inside)) {
+            self.table.remove(&key);
+        }
+        for route in &mut self.routes {
+            route.closed |= (route.node, route.inside) == (host.node, host.inside);
+        }
+        (host.node, host.inside)
+    }
+
+    fn host(&self, address: SocketAddr) -> Host {
+        *self.hosts.get(&address).unwrap_or_else(|| panic!("no node has the address {address}"))
+    }
+
+    fn entries(&self, which: impl Fn(&Key) -> bool) -> Vec<(Key, u32)> {
+        self.table.iter().filter(|(key, _)| which(key)).map(|(key, index)| (*key, *index)).collect()
+    }
+
+    fn replace(&mut self, key: Key, route: Route) {
+        let index = u32::try_from(self.routes.len()).expect("fewer than 2^32 routes");
+        self.routes.push(route);
+        self.table.insert(key, index);
     }
 
     pub(crate) fn enter(&mut self, at: Time, what: What) {
@@ -149,53 +246,81 @@ impl Network {
         self.agenda.peek().map(|due| due.0.what)
     }
 
-    /// Sends what a node with these `addresses` has written.
-    pub(crate) fn send(&mut self, now: Time, addresses: &[SocketAddr], batch: &Batch) {
+    /// Sends what a node with these `addresses` has written, at `leaves` at the earliest.
+    pub(crate) fn send(&mut self, now: Time, leaves: Time, sender: (NodeId, &[SocketAddr]), batch: &Batch) {
+        let (node, addresses) = sender;
         let remote = batch.path.remote;
         // As an operating system does: the address that was asked for, else the first with a way there.
         let route = addresses
             .iter()
             .filter(|address| batch.path.local.is_none_or(|local| address.ip() == local))
-            .find_map(|address| self.table.get(&(*address, remote)));
+            .find_map(|address| self.table.get(&(node, *address, remote)));
         let Some(&route) = route else {
             self.unrouted += batch.count() as u64;
             return;
         };
-        match batch.not_before.filter(|at| *at > now) {
-            None => batch.segments().for_each(|bytes| self.transmit(now, route, batch.ecn, bytes)),
-            Some(at) => {
-                for bytes in batch.segments() {
-                    let bytes = self.pool.copy(bytes);
-                    let parcel = self.parcels.put(Content { route, ecn: batch.ecn, bytes });
-                    self.enter(at, What::Depart(parcel));
-                }
-            }
+        let leaves = batch.not_before.map_or(leaves, |at| at.max(leaves));
+        if leaves <= now {
+            batch.segments().for_each(|bytes| self.leave(now, route, batch.ecn, Payload::Lent(bytes)));
+            return;
         }
+        let leg = self.first_leg(route);
+        for bytes in batch.segments() {
+            let bytes = self.pool.copy(bytes);
+            let parcel = self.parcels.put(Content { leg, ecn: batch.ecn, bytes });
+            self.enter(leaves, What::Depart(parcel));
+        }
+    }
+
+    /// The node that a packet comes from.
+    pub(crate) fn source(&self, parcel: Parcel) -> Option<NodeId> {
+        let content = self.parcels.slots[parcel.0 as usize].as_ref()?;
+        Some(self.routes[content.leg.route as usize].source)
     }
 
     /// A packet that was to wait goes on its way.
     pub(crate) fn depart(&mut self, now: Time, parcel: Parcel) {
-        let Content { route, ecn, bytes } = self.parcels.take(parcel);
-        self.transmit(now, route, ecn, &bytes);
+        let Content { leg, ecn, bytes } = self.parcels.take(parcel);
+        self.leave(now, leg.route, ecn, Payload::Owned(bytes));
     }
 
-    /// A packet that has arrived: for which node, and what it gets.
-    pub(crate) fn arrive(&mut self, parcel: Parcel) -> (NodeId, Datagram) {
-        let Content { route, ecn, bytes } = self.parcels.take(parcel);
-        let Route { from, to, node, .. } = self.routes[route as usize];
-        (node, Datagram { path: Path { remote: from, local: Some(to.ip()) }, ecn, bytes })
+    /// A packet at the end of its link takes the next one, or has arrived: for which node, and what it gets.
+    pub(crate) fn arrive(&mut self, now: Time, parcel: Parcel) -> Option<(NodeId, Datagram)> {
+        let Content { leg, ecn, bytes } = self.parcels.take(parcel);
+        let route = &self.routes[leg.route as usize];
+        let &Route { from, node, inside, first, count, closed, .. } = route;
+        if !self.captures.is_empty() {
+            let seen = route.seen(ecn, &bytes);
+            self.captures.see(now, &[Point::Leaving(leg.link)], seen);
+            if leg.done >= count && !closed {
+                self.captures.see(now, &[Point::Node(node), Point::Arrivals], seen);
+            }
+        }
+        if leg.done < count {
+            let link = self.hops[first as usize + usize::from(leg.done)];
+            self.transmit(now, Leg { done: leg.done + 1, link, ..leg }, ecn, Payload::Owned(bytes));
+            return None;
+        }
+        if closed {
+            self.stranded += 1;
+            return None;
+        }
+        Some((node, Datagram { path: Path { remote: from, local: Some(inside.ip()) }, ecn, bytes }))
     }
 
     /// Packets on their way over `link`, by looking at each.
     pub(crate) fn in_flight(&self, link: LinkId) -> u64 {
         let on_link = |parcel: Parcel| {
-            self.parcels.slots[parcel.0 as usize]
-                .as_ref()
-                .is_some_and(|content| self.routes[content.route as usize].link == link)
+            self.parcels.slots[parcel.0 as usize].as_ref().is_some_and(|content| content.leg.link == link)
         };
         let arrivals = self.agenda.iter().filter_map(|due| match due.0.what {
             What::Arrive(parcel) => Some(parcel),
-            What::Depart(_) | What::Wake(_) | What::Flush(_) | What::Tell(_) => None,
+            What::Depart(_)
+            | What::Wake(_)
+            | What::Flush(_)
+            | What::Tell(_)
+            | What::Resume(_)
+            | What::Happen(_) => None,
         });
         (arrivals.filter(|parcel| on_link(*parcel)).count() + self.open[link.index()].0.len()) as u64
     }
@@ -207,7 +332,7 @@ impl Network {
             let open = self.open[id.index()].0.pop_front().expect("what has a fate has waited");
             debug_assert_eq!(open.sending.ordinal, ordinal, "fates come in the order of sending");
             let bytes = self.parcels.take(open.parcel).bytes;
-            self.settle(open.sending, fate, &bytes);
+            self.settle(open.sending, fate, Payload::Owned(bytes));
         }
         self.ask_later(now, id);
     }
@@ -222,36 +347,98 @@ impl Network {
         }
     }
 
-    fn transmit(&mut self, now: Time, route: u32, ecn: Ecn, bytes: &[u8]) {
-        let id = self.routes[route as usize].link;
-        let link = &mut self.links[id.index()];
-        let sending = Sending { time: now, ordinal: link.counts().sent, route, ecn };
-        match link.send(now, bytes.len(), ecn) {
-            Sent::Known(fate) => self.settle(sending, fate, bytes),
+    /// The first link of a route: that of the sender's network card, if it has one of its own.
+    fn first_leg(&self, route: u32) -> Leg {
+        let Route { source, first, .. } = self.routes[route as usize];
+        match self.nics.get(source.index()) {
+            Some(&Some(link)) => Leg { route, done: 0, link },
+            _ => Leg { route, done: 1, link: self.hops[first as usize] },
+        }
+    }
+
+    fn leave(&mut self, now: Time, route: u32, ecn: Ecn, payload: Payload<'_>) {
+        if !self.captures.is_empty() {
+            let route = &self.routes[route as usize];
+            let points = [Point::Node(route.source), Point::Departures];
+            self.captures.see(now, &points, route.seen(ecn, payload.bytes()));
+        }
+        self.transmit(now, self.first_leg(route), ecn, payload);
+    }
+
+    fn transmit(&mut self, now: Time, leg: Leg, ecn: Ecn, payload: Payload<'_>) {
+        if !self.captures.is_empty() {
+            let seen = self.routes[leg.route as usize].seen(ecn, payload.bytes());
+            self.captures.see(now, &[Point::Entering(leg.link)], seen);
+        }
+        let link = &mut self.links[leg.link.index()];
+        let sending = Sending { time: now, ordinal: link.counts().sent, leg, ecn };
+        match link.send(now, payload.bytes().len(), ecn) {
+            Sent::Known(fate) => self.settle(sending, fate, payload),
             Sent::Waits(_) => {
-                let bytes = self.pool.copy(bytes);
-                let parcel = self.parcels.put(Content { route, ecn, bytes });
-                self.open[id.index()].0.push_back(Open { sending, parcel });
-                self.ask_later(now, id);
+                let bytes = payload.owned(&mut self.pool);
+                let parcel = self.parcels.put(Content { leg, ecn, bytes });
+                self.open[leg.link.index()].0.push_back(Open { sending, parcel });
+                self.ask_later(now, leg.link);
             }
         }
     }
 
     /// Records the fate of a packet and lets it arrive accordingly.
-    fn settle(&mut self, sending: Sending, fate: Fate, bytes: &[u8]) {
-        let Sending { time, ordinal, route, ecn } = sending;
-        let link = self.routes[route as usize].link;
+    fn settle(&mut self, sending: Sending, fate: Fate, payload: Payload<'_>) {
+        let Sending { time, ordinal, leg, ecn } = sending;
         if let Some(trace) = &mut self.trace {
+            let bytes = payload.bytes();
             let (size, hash) = (bytes.len() as u32, hash(bytes));
-            trace.push(Record { time, link, ordinal, size, ecn, hash, fate });
+            trace.push(Record { time, link: leg.link, ordinal, size, ecn, hash, fate });
         }
-        for delivery in fate.deliveries() {
-            let mut copy = self.pool.copy(bytes);
-            if let Some(damage) = delivery.damage {
-                damage.apply(&mut copy);
+        match fate {
+            Fate::Delivered(original) => {
+                let bytes = payload.owned(&mut self.pool);
+                self.travel(leg, original, bytes);
             }
-            let parcel = self.parcels.put(Content { route, ecn: delivery.ecn, bytes: copy });
-            self.enter(delivery.at, What::Arrive(parcel));
+            Fate::Duplicated(original, copy) => {
+                let bytes = self.pool.copy(payload.bytes());
+                self.travel(leg, original, bytes);
+                let bytes = payload.owned(&mut self.pool);
+                self.travel(leg, copy, bytes);
+            }
+            Fate::Dropped(_) => {}
+        }
+    }
+
+    fn travel(&mut self, leg: Leg, delivery: Delivery, mut bytes: BytesMut) {
+        if let Some(damage) = delivery.damage {
+            damage.apply(&mut bytes);
+        }
+        let parcel = self.parcels.put(Content { leg, ecn: delivery.ecn, bytes });
+        self.enter(delivery.at, What::Arrive(parcel));
+    }
+}
+
+impl Route {
+    fn seen<'a>(&self, ecn: Ecn, payload: &'a [u8]) -> Seen<'a> {
+        Seen { from: self.from, to: self.to, ecn, payload }
+    }
+}
+
+/// The bytes of a packet: a machine's, which are copied if they go anywhere, or those of one under way.
+enum Payload<'a> {
+    Lent(&'a [u8]),
+    Owned(BytesMut),
+}
+
+impl Payload<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Lent(bytes) => bytes,
+            Self::Owned(bytes) => bytes,
+        }
+    }
+
+    fn owned(self, pool: &mut Pool) -> BytesMut {
+        match self {
+            Self::Lent(bytes) => pool.copy(bytes),
+            Self::Owned(bytes) => bytes,
         }
     }
 }
@@ -265,7 +452,7 @@ struct Parcels {
 
 #[derive(Debug)]
 struct Content {
-    route: u32,
+    leg: Leg,
     ecn: Ecn,
     bytes: BytesMut,
 }

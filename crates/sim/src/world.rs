@@ -1,14 +1,17 @@
+mod build;
+
 use core::fmt;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use quickset_base::{Batch, Datagram, Input, Machine, Poll, Reason, Time};
+use quickset_base::{Batch, Machine, Poll, Reason, Time};
 
+use crate::cpu::CpuCounts;
 use crate::link::{Counts, Link};
 use crate::network::{LinkId, Network, What};
-use crate::spec::LinkSpec;
-use crate::trace::Trace;
+use crate::node::{Arrival, Node};
+use crate::timeline::{Happening, Way};
 
 /// Machines, joined by links, in virtual time.
 ///
@@ -23,6 +26,11 @@ use crate::trace::Trace;
 ///    seeds give equal runs.
 /// 4. When a machine reports an event, the run pauses, so that [`node_mut`](Self::node_mut) can be used
 ///    to collect it. A node reached that way is polled again before anything else.
+/// 5. A node with a [`cpu`](Self::cpu) works in between: it is polled again when it has done so, and takes
+///    nothing before it sleeps.
+///
+/// A packet takes the links of its route one after the other, after the [`nic`](Self::nic) of its sender if
+/// there is one. What happens to the world from outside is a [`Timeline`](crate::Timeline).
 #[derive(Debug)]
 pub struct World<M> {
     seed: u64,
@@ -35,6 +43,9 @@ pub struct World<M> {
     patience: u32,
     network: Network,
     batch: Batch,
+    // What is still to happen, by number, and how much has.
+    happenings: Vec<Option<Happening>>,
+    happened: usize,
 }
 
 /// A node of a world.
@@ -46,26 +57,6 @@ impl NodeId {
     pub const fn index(self) -> usize {
         self.0 as usize
     }
-}
-
-#[derive(Debug)]
-struct Node<M> {
-    name: String,
-    machine: M,
-    addresses: Vec<SocketAddr>,
-    inbox: Vec<Datagram>,
-    coalesce: Duration,
-    // What is in the inbox waits for its flush.
-    holding: bool,
-    ready: bool,
-    // What the machine asked for, and the earliest entry of the agenda that stands for it.
-    wake: Option<Time>,
-    reason: Reason,
-    scheduled: Option<Time>,
-    received: u64,
-    // Polls at one instant, against machines that never sleep.
-    polls: u32,
-    polled_at: Time,
 }
 
 /// Why [`World::next`] came back.
@@ -104,96 +95,9 @@ impl<M: Machine> World<M> {
             patience: PATIENCE,
             network: Network::default(),
             batch: Batch::new(),
+            happenings: Vec::new(),
+            happened: 0,
         }
-    }
-
-    /// Adds a node that is reached at `address`. The name is for error messages.
-    pub fn add(&mut self, name: &str, address: SocketAddr, machine: M) -> NodeId {
-        let id = NodeId(u32::try_from(self.nodes.len()).expect("fewer than 2^32 nodes"));
-        self.nodes.push(Node {
-            name: name.to_owned(),
-            machine,
-            addresses: vec![address],
-            inbox: Vec::new(),
-            coalesce: Duration::ZERO,
-            holding: false,
-            ready: false,
-            wake: None,
-            reason: Reason::Idle,
-            scheduled: None,
-            received: 0,
-            polls: 0,
-            polled_at: Time::ZERO,
-        });
-        self.mark_ready(id);
-        id
-    }
-
-    /// Gives a node another address, after those that it has: what it sends without naming a local
-    /// address leaves from the first that has a way to the destination.
-    pub fn add_address(&mut self, node: NodeId, address: SocketAddr) {
-        self.nodes[node.index()].addresses.push(address);
-    }
-
-    /// Joins two addresses by a link each way; returns the links, `up` first. The n-th pair of a world
-    /// draws its randomness as directions 2n and 2n + 1 of the seed.
-    ///
-    /// # Panics
-    /// When an address belongs to no node.
-    pub fn join(&mut self, a: SocketAddr, b: SocketAddr, up: LinkSpec, down: LinkSpec) -> (LinkId, LinkId) {
-        let links = (self.add_link(up), self.add_link(down));
-        self.route(a, b, links.0);
-        self.route(b, a, links.1);
-        links
-    }
-
-    /// Makes a link that no route takes yet.
-    pub fn add_link(&mut self, spec: LinkSpec) -> LinkId {
-        let direction = self.network.links.len() as u64;
-        self.network.add_link(Link::new(spec, self.seed, direction))
-    }
-
-    /// Lets packets from one address to another take `link`, which several routes may share (a common
-    /// bottleneck).
-    ///
-    /// # Panics
-    /// When `to` belongs to no node.
-    pub fn route(&mut self, from: SocketAddr, to: SocketAddr, link: LinkId) {
-        let owner = self.nodes.iter().position(|node| node.addresses.contains(&to));
-        let owner = owner.unwrap_or_else(|| panic!("no node has the address {to}"));
-        self.network.add_route(from, to, link, NodeId(owner as u32));
-    }
-
-    /// Renames an address of a node, as a NAT that lost its binding does: the others see packets come
-    /// from `new` and reach the node there. What is under way arrives as it was sent.
-    pub fn rebind(&mut self, old: SocketAddr, new: SocketAddr) {
-        for address in self.nodes.iter_mut().flat_map(|node| &mut node.addresses) {
-            if *address == old {
-                *address = new;
-            }
-        }
-        self.network.rename(old, new);
-    }
-
-    /// Lets a node receive in larger batches: what arrives is held back until `interval` after the
-    /// first packet (as network cards do). Zero, the default, hands over what arrives at one instant.
-    pub fn coalesce(&mut self, node: NodeId, interval: Duration) {
-        self.nodes[node.index()].coalesce = interval;
-    }
-
-    /// How often a node may be polled at one instant before the run ends in a [`Livelock`].
-    pub fn patience(&mut self, polls: u32) {
-        self.patience = polls;
-    }
-
-    /// Records all packets from now on.
-    pub fn trace(&mut self, trace: Trace) {
-        self.network.trace = Some(trace);
-    }
-
-    /// Ends the recording and returns it.
-    pub fn take_trace(&mut self) -> Option<Trace> {
-        self.network.trace.take()
     }
 
     /// Goes on to the next thing worth telling, at `limit` at the latest (inclusive).
@@ -281,9 +185,24 @@ impl<M> World<M> {
         &self.nodes[node.index()].name
     }
 
-    /// Datagrams that a node was given.
+    /// Datagrams that a node was given or that wait for it.
     pub fn received(&self, node: NodeId) -> u64 {
         self.nodes[node.index()].received
+    }
+
+    /// Datagrams that reached a node while it was [suspended](Self::suspend).
+    pub fn missed(&self, node: NodeId) -> u64 {
+        self.nodes[node.index()].missed
+    }
+
+    /// What a node's [`cpu`](Self::cpu) did; nothing if it has none.
+    pub fn cpu_counts(&self, node: NodeId) -> CpuCounts {
+        self.nodes[node.index()].core.as_ref().map_or_else(CpuCounts::default, |core| core.counts())
+    }
+
+    /// How many things of its [timelines](crate::Timeline) have happened.
+    pub fn happened(&self) -> usize {
+        self.happened
     }
 
     /// When a node wants to be woken, and why it sleeps.
@@ -316,45 +235,16 @@ impl<M> World<M> {
         self.network.unrouted
     }
 
+    /// Packets that came for an address that its node had given up.
+    pub fn stranded(&self) -> u64 {
+        self.network.stranded
+    }
+
     fn mark_ready(&mut self, id: NodeId) {
         let node = &mut self.nodes[id.index()];
         if !node.ready {
             node.ready = true;
             self.ready.push_back(id);
-        }
-    }
-
-    /// Takes everything that is due now off the agenda.
-    fn collect_due(&mut self) {
-        while let Some(what) = self.network.next_due(self.now) {
-            match what {
-                What::Arrive(parcel) => {
-                    let (id, datagram) = self.network.arrive(parcel);
-                    let node = &mut self.nodes[id.index()];
-                    node.inbox.push(datagram);
-                    node.received += 1;
-                    if node.coalesce.is_zero() {
-                        self.mark_ready(id);
-                    } else if node.inbox.len() == 1 {
-                        node.holding = true;
-                        self.network.enter(self.now + node.coalesce, What::Flush(id));
-                    }
-                }
-                What::Depart(parcel) => {
-                    self.network.depart(self.now, parcel);
-                    self.stirred = true;
-                }
-                What::Tell(link) => self.network.tell(self.now, link),
-                What::Flush(id) => {
-                    self.nodes[id.index()].holding = false;
-                    self.mark_ready(id);
-                }
-                What::Wake(id) => {
-                    if self.wake(id, self.now) {
-                        self.mark_ready(id);
-                    }
-                }
-            }
         }
     }
 
@@ -391,57 +281,114 @@ impl<M> World<M> {
 }
 
 impl<M: Machine> World<M> {
+    /// Takes everything that is due now off the agenda.
+    fn collect_due(&mut self) {
+        while let Some(what) = self.network.next_due(self.now) {
+            match what {
+                What::Arrive(parcel) => {
+                    let Some((id, datagram)) = self.network.arrive(self.now, parcel) else { continue };
+                    let node = &mut self.nodes[id.index()];
+                    match node.accept(self.now, datagram) {
+                        Arrival::Now => self.mark_ready(id),
+                        Arrival::Hold => self.network.enter(self.now + node.coalesce, What::Flush(id)),
+                        Arrival::Later => {}
+                    }
+                }
+                What::Depart(parcel) => {
+                    let source = self.network.source(parcel);
+                    match source.map(|id| self.nodes[id.index()].asleep_until) {
+                        Some(wakes) if wakes > self.now => self.network.enter(wakes, What::Depart(parcel)),
+                        _ => self.network.depart(self.now, parcel),
+                    }
+                    self.stirred = true;
+                }
+                What::Tell(link) => self.network.tell(self.now, link),
+                What::Flush(id) => {
+                    self.nodes[id.index()].holding = false;
+                    self.mark_ready(id);
+                }
+                What::Wake(id) => {
+                    if self.wake(id, self.now) {
+                        self.mark_ready(id);
+                    }
+                }
+                What::Resume(id) => self.mark_ready(id),
+                What::Happen(number) => {
+                    if let Some(happening) = self.happenings[number as usize].take() {
+                        self.happen(happening);
+                    }
+                }
+            }
+        }
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        (self.happened, self.stirred) = (self.happened + 1, true);
+        match happening {
+            Happening::Rebind { old, new } => self.rebind(old, new),
+            Happening::Interface { old, new, ways } => self.change_interface(old, new, &ways),
+            Happening::Route(Way { from, to, links }) => self.route_through(from, to, &links),
+            Happening::Suspend { node, pause } => self.suspend(node, pause),
+            Happening::Link { link, spec } => self.link_mut(link).change(spec),
+        }
+    }
+
     /// Gives a node what it received and lets it do everything it wants now. True when it has an event.
     fn drive(&mut self, id: NodeId) -> Result<bool, Livelock> {
         let (now, node) = (self.now, &mut self.nodes[id.index()]);
         if node.polled_at != now {
             (node.polled_at, node.polls) = (now, 0);
         }
-        let mut timer = node.wake.is_some_and(|wake| wake <= now);
-        if !node.inbox.is_empty() && !node.holding {
-            node.machine.handle(now, Input::Received(&mut node.inbox));
-            node.inbox.clear();
-            self.stirred = true;
-            // Polling tells whether the timer is still due.
-            timer = false;
-        }
         loop {
-            if timer {
-                // Forgotten, so that an event before the next sleep does not bring it again.
-                node.wake = None;
-                node.machine.handle(now, Input::Timer);
-                self.stirred = true;
-            }
-            let (wake, reason) = loop {
-                node.polls += 1;
-                let poll = node.machine.poll(now, &mut self.batch);
-                if node.polls > self.patience {
-                    return Err(Livelock { node: node.name.clone(), at: now, polls: node.polls, last: poll });
-                }
-                match poll {
-                    Poll::Send => {
-                        self.network.send(now, &node.addresses, &self.batch);
-                        self.batch.clear();
-                        self.stirred = true;
-                    }
-                    Poll::Event => {
-                        self.stirred = true;
-                        return Ok(true);
-                    }
-                    Poll::Sleep(wake, reason) => break (wake.filter(|wake| *wake < Time::MAX), reason),
-                }
-            };
-            (node.wake, node.reason) = (wake, reason);
-            let Some(wake) = wake else { return Ok(false) };
-            timer = wake <= now;
-            if !timer {
-                if node.scheduled.is_none_or(|scheduled| wake < scheduled) {
-                    node.scheduled = Some(wake);
-                    self.network.enter(wake, What::Wake(id));
-                }
+            if node.busy_until > now {
+                // What resumes it is on the agenda.
                 return Ok(false);
             }
+            if !node.polling {
+                if let Some(work) = node.feed(now) {
+                    (node.polling, self.stirred) = (true, true);
+                    if node.work(now, work) {
+                        self.network.enter(node.busy_until, What::Resume(id));
+                        return Ok(false);
+                    }
+                }
+            }
+            node.polls += 1;
+            let poll = node.machine.poll(now, &mut self.batch);
+            if node.polls > self.patience {
+                return Err(Livelock { node: node.name.clone(), at: now, polls: node.polls, last: poll });
+            }
+            match poll {
+                Poll::Send => {
+                    (node.polling, self.stirred) = (true, true);
+                    let work = node.core.as_mut().map_or(Duration::ZERO, |core| core.send(&self.batch));
+                    self.network.send(now, now + work, (id, &node.addresses), &self.batch);
+                    self.batch.clear();
+                    if node.work(now, work) {
+                        self.network.enter(node.busy_until, What::Resume(id));
+                        return Ok(false);
+                    }
+                }
+                Poll::Event => {
+                    self.stirred = true;
+                    return Ok(true);
+                }
+                Poll::Sleep(wake, reason) => {
+                    node.polling = false;
+                    (node.wake, node.reason) = (wake.filter(|wake| *wake < Time::MAX), reason);
+                    if !node.has_input(now) {
+                        break;
+                    }
+                }
+            }
         }
+        if let Some(wake) = node.wake {
+            if node.scheduled.is_none_or(|scheduled| wake < scheduled) {
+                node.scheduled = Some(wake);
+                self.network.enter(wake, What::Wake(id));
+            }
+        }
+        Ok(false)
     }
 }
 
