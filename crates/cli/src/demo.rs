@@ -62,7 +62,7 @@ impl Args {
         Plan {
             duration: self.seconds,
             paces: self.pace.clone(),
-            rate: self.rate,
+            rate: self.rate.clone(),
             rtt: self.rtt,
             loss: self.loss.clone(),
             queue: self.queue,

@@ -108,7 +108,7 @@ impl Plan {
     /// One direction of the link.
     pub fn link(&self) -> LinkSpec {
         LinkSpec {
-            rate: self.rate,
+            rate: self.rate.clone(),
             delay: self.rtt / 2,
             queue: self.queue,
             loss: self.loss.clone(),
