@@ -1,9 +1,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Key, ValueError};
+use super::{KEYS, Key, ValueError};
 
 /// The value of a key.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -16,7 +17,7 @@ pub enum Value {
 }
 
 /// The parameters of a run: key and value, in the order of names.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Params(BTreeMap<String, Value>);
 
@@ -76,6 +77,33 @@ impl Params {
     }
 }
 
+/// The members of an object that are keys; the others, a row's measures, are somebody else's.
+impl<'de> Deserialize<'de> for Params {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Params;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object with the keys of an experiment")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Params, A::Error> {
+                let mut params = Params::default();
+                while let Some(name) = map.next_key::<String>()? {
+                    if KEYS.iter().any(|key| key.name == name) {
+                        params.0.insert(name, map.next_value()?);
+                    } else {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(params)
+            }
+        }
+        from.deserialize_map(Members)
+    }
+}
+
 /// Whole numbers without a point.
 impl Serialize for Value {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -103,5 +131,37 @@ impl fmt::Display for Params {
             write!(f, "{}{key}={value}", if i == 0 { "" } else { " " })?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::Row;
+
+    #[test]
+    fn a_row_is_read_as_it_was_written() {
+        let mut params = Params::default();
+        for (name, value) in [("loss", "1.23%"), ("mode", "total"), ("updates", "300"), ("owd_ms", "27.61")] {
+            params.set(Key::find(name).unwrap(), value).unwrap();
+        }
+        let mut row = Row {
+            experiment: "screen-streaming".to_owned(),
+            seed: 7,
+            commit: "0".to_owned(),
+            world: "sim".to_owned(),
+            params,
+            metrics: crate::results::Metrics::default(),
+            detail: crate::results::Detail::default(),
+        };
+        row.metrics.finished = true;
+        row.metrics.completion_s = Some(0.1 + 0.2);
+        row.metrics.times.blocking_ms = Some(crate::stats::Percentiles { p99: 1.0 / 3.0, ..Default::default() });
+        let text = serde_json::to_string(&row).unwrap();
+        assert!(text.contains("\"updates\":300,"), "{text}");
+        let read: Row = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, row);
+        assert_eq!(read.identity(), row.identity());
+        assert_eq!(read.params.iter().count(), 4, "measures are not parameters");
     }
 }
