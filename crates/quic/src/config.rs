@@ -45,6 +45,9 @@ pub struct TransportConfig {
     pub max_fenced_streams: u64,
     /// Whether a segmentation offload is worth filling: more than one packet in a batch.
     pub gso: bool,
+    /// Where connections leave their traces; `None`: nowhere.
+    #[cfg(feature = "qlog")]
+    pub qlog: Option<Arc<dyn crate::qlog::Sinks>>,
 }
 
 impl Default for TransportConfig {
@@ -67,6 +70,8 @@ impl Default for TransportConfig {
             fenced_streams: Some(64 << 10),
             max_fenced_streams: 64,
             gso: true,
+            #[cfg(feature = "qlog")]
+            qlog: None,
         }
     }
 }

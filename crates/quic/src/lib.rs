@@ -54,6 +54,11 @@ mod keys;
 mod node;
 mod path;
 mod protect;
+#[cfg(feature = "qlog")]
+pub mod qlog;
+#[cfg(not(feature = "qlog"))]
+#[path = "qlog/off.rs"]
+mod qlog;
 mod recovery;
 mod room;
 mod rx;

@@ -62,6 +62,7 @@ impl Handshake {
 impl Connection {
     /// What follows from new keys and from the end of the handshake.
     pub(crate) fn on_progress(&mut self, progress: Progress) -> Result<(), TransportError> {
+        self.log_progress(progress);
         if progress.one_rtt_keys && self.side.is_server() {
             // The client's parameters came with its hello; the server may send 1-RTT data at once.
             self.take_peer_params()?;
@@ -89,6 +90,7 @@ impl Connection {
     pub(crate) fn confirmed(&mut self) {
         if self.phase < Phase::Confirmed {
             self.phase = Phase::Confirmed;
+            self.log_confirmed();
             self.path.validate();
             self.recovery.confirmed();
             self.discard(Space::Handshake);
@@ -104,6 +106,7 @@ impl Connection {
                 self.fail(error);
             }
             self.keys.discard(space);
+            self.log_discarded(space);
             self.recovery.discard(space, self.now);
             self.outbox.probes[space.index()] = 0;
         }
@@ -129,11 +132,13 @@ impl Connection {
             self.outbox.signals.push_back(Signal::NeedCids(wanted));
         }
         let mtu = usize::try_from(params.max_udp_payload_size).unwrap_or(usize::MAX);
+        let before = self.path.mtu;
         self.path.limit_mtu(mtu);
         self.recovery.set_peer(params.max_ack_delay);
         self.lifecycle.set_idle_timeout(self.config.idle_timeout, params.max_idle_timeout);
         self.streams.set_peer(&params);
         self.handshake.peer = Some(params);
+        self.log_peer(before);
         Ok(())
     }
 
@@ -157,6 +162,7 @@ impl Connection {
             return;
         }
         self.recovery.restart();
+        self.log_retry(&scid, token.len(), packet.len());
         tracing::debug!("the server asks for a proof of our address");
     }
 

@@ -32,6 +32,7 @@ use crate::config::TransportConfig;
 use crate::error::{Closed, TransportError};
 use crate::keys::KeyRing;
 use crate::path::Path;
+use crate::qlog::Qlog;
 use crate::recovery::{Recovery, Settled};
 use crate::room::{Phase, View};
 use crate::rx::Early;
@@ -54,6 +55,7 @@ pub use start::{IssuedCid, Signal, Start};
 ///    [`Poll::Event`], [`poll_event`](Self::poll_event) is called until it is empty, and so is
 ///    [`poll_signal`](Self::poll_signal), whose signals go to [`Endpoint::signal`](crate::Endpoint::signal).
 /// 4. After [`Signal::Drained`] the connection is dropped.
+// sizes: rooms and what they share; the trace is of all of them.
 #[derive(Debug)]
 pub struct Connection {
     pub(crate) side: Side,
@@ -76,6 +78,7 @@ pub struct Connection {
     pub(crate) stats: Stats,
     pub(crate) numbering: Numbering,
     pub(crate) now: Time,
+    pub(crate) qlog: Qlog,
 }
 
 /// Buffers that are used again and again, so that a packet allocates nothing.
@@ -143,8 +146,10 @@ impl Connection {
             stats: Stats::default(),
             numbering: Numbering::new(rng),
             now,
+            qlog: Qlog::none(),
             config,
         };
+        this.log_begin();
         this.keys.drive()?;
         Ok(this)
     }
@@ -170,6 +175,7 @@ impl Connection {
     pub(crate) fn over(&mut self, why: Closed) {
         if self.stats.closed.is_none() {
             self.collect();
+            self.log_over(&why);
             self.stats.closed = Some(why.clone());
             self.outbox.events.push_back(Event::Closed(why));
         }
@@ -189,7 +195,10 @@ impl Connection {
         let (now, pto) = (self.now, self.pto());
         match self.lifecycle.on_time(now, pto) {
             Expired::Silence => self.over(Closed::TimedOut),
-            Expired::Drained => self.outbox.signals.push_back(Signal::Drained),
+            Expired::Drained => {
+                self.log_drained();
+                self.outbox.signals.push_back(Signal::Drained);
+            }
             Expired::Nothing => {}
         }
         if !self.lifecycle.is_open() {
@@ -261,12 +270,15 @@ impl Machine for Connection {
             return Poll::Event;
         }
         if !self.lifecycle.is_drained() && self.transmit(out) {
+            self.log_metrics(false);
             return Poll::Send;
         }
         if cfg!(any(test, all(debug_assertions, feature = "null"))) {
             self.check();
         }
-        match self.deadline() {
+        let deadline = self.deadline();
+        self.log_rest(deadline.map(|(t, _)| t));
+        match deadline {
             Some((t, reason)) => Poll::Sleep(Some(t), reason),
             None => Poll::Sleep(None, Reason::Idle),
         }

@@ -23,7 +23,7 @@ impl Connection {
                 self.keys.on_acked(largest);
             }
         }
-        self.settle(&mut settled);
+        self.settle(space, &mut settled);
         self.scratch.settled = settled;
         result
     }
@@ -32,8 +32,9 @@ impl Connection {
     pub(crate) fn on_loss_time(&mut self) {
         let mut settled = std::mem::take(&mut self.scratch.settled);
         let may_probe = self.may_probe();
-        match self.recovery.on_time(self.now, may_probe, &mut settled) {
-            Outcome::Nothing | Outcome::Lost => {}
+        let space = match self.recovery.on_time(self.now, may_probe, &mut settled) {
+            Outcome::Nothing => Space::Data,
+            Outcome::Lost(space) => space,
             Outcome::Probe(space) => {
                 // RFC 9002 §6.2.4: two probes, of what is oldest, or else of anything.
                 self.outbox.probes[space.index()] = 2;
@@ -41,14 +42,17 @@ impl Connection {
                     self.recovery.probe_tokens(space, &mut settled.lost);
                 }
                 self.stats.ptos += 1;
+                self.log_probe(space);
+                space
             }
-        }
-        self.settle(&mut settled);
+        };
+        self.settle(space, &mut settled);
         self.scratch.settled = settled;
     }
 
     /// Hands what was settled back to whom it belongs, and tells congestion control.
-    fn settle(&mut self, settled: &mut Settled) {
+    fn settle(&mut self, space: Space, settled: &mut Settled) {
+        self.log_lost(space, settled);
         for token in settled.acked.drain(..) {
             self.acked(token);
         }
@@ -73,6 +77,7 @@ impl Connection {
             self.path.congestion.on_feedback(&feedback);
             self.stats.lost_packets += settled.lost_packets.len() as u64;
         }
+        self.log_metrics(settled.persistent);
         settled.clear();
     }
 

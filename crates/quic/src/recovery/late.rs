@@ -55,6 +55,13 @@ impl Late {
         });
     }
 
+    /// Whether the time threshold condemned a packet; `None` when it is not remembered.
+    #[cfg(feature = "qlog")]
+    pub(super) fn by_time(&self, number: u64) -> Option<bool> {
+        let at = self.lost.binary_search_by_key(&number, |lost| lost.number).ok()?;
+        Some(self.lost[at].by_time)
+    }
+
     pub(super) fn clear(&mut self) {
         self.lost.clear();
     }

@@ -14,12 +14,16 @@ mod sent;
 mod streak;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "qlog")]
+mod told;
 
 use quickset_base::{Duration, Reason, Time};
 use quickset_wire::{Side, Space, TransportErrorCode};
 
 pub(crate) use rtt::Rtt;
 pub(crate) use sent::SentPacket;
+#[cfg(feature = "qlog")]
+pub(crate) use told::thresholds;
 
 use crate::ack::Merged;
 use crate::cc;
@@ -110,8 +114,8 @@ impl Settled {
 pub(crate) enum Outcome {
     /// It was early.
     Nothing,
-    /// Packets were declared lost.
-    Lost,
+    /// Packets of this space were declared lost.
+    Lost(Space),
     /// A probe timeout: one or two packets that elicit should be sent in this space, whatever the window
     /// says (RFC 9002 §6.2.4).
     Probe(Space),
@@ -261,7 +265,7 @@ impl Recovery {
             out.prior_in_flight = self.in_flight;
             self.detect_lost(space, now, out);
             self.spaces[space.index()].sent.trim();
-            return Outcome::Lost;
+            return Outcome::Lost(space);
         }
         match self.pto_time() {
             Some((time, space)) if may_probe && time <= now => {

@@ -119,7 +119,7 @@ fn a_packet_is_lost_three_behind_or_after_nine_eighths_of_a_round_trip() {
     assert_eq!(r.deadline(true), Some((due, Reason::LossTime)));
     let mut out = Settled::default();
     assert_eq!(r.on_time(due - Duration::from_nanos(1), true, &mut out), Outcome::Nothing);
-    assert_eq!(r.on_time(due, true, &mut out), Outcome::Lost);
+    assert_eq!(r.on_time(due, true, &mut out), Outcome::Lost(Space::Data));
     assert_eq!(out.lost, [token(2)]);
     assert_eq!(r.deadline(true), Some((due + MS, Reason::LossTime)));
     let mut out = Settled::default();

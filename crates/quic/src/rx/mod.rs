@@ -17,6 +17,7 @@ use quickset_wire::{PacketType, Side, Space};
 use crate::conn::Connection;
 use crate::error::{Closed, TransportError};
 use crate::keys::OpenError;
+use crate::qlog::Why;
 use crate::room::Phase;
 
 /// Packets kept until their keys are there: a flight of the peer's that overtook its handshake.
@@ -44,6 +45,7 @@ impl Connection {
             // since we announce disable_active_migration.
             if datagram.path.remote != self.path.address.remote {
                 self.stats.dropped_packets += 1;
+                self.log_dropped(None, datagram.bytes.len(), Why::Address);
                 continue;
             }
             self.path.on_received(datagram.bytes.len());
@@ -135,7 +137,7 @@ impl Connection {
         source: Option<quickset_wire::ConnectionId>,
     ) -> Result<bool, TransportError> {
         let Waiting { kind, mut packet, number_at, ecn } = waiting;
-        let space = kind.space();
+        let (space, size) = (kind.space(), packet.len());
         // RFC 9001 §5.7: a server acts on 1-RTT packets only when the handshake is complete.
         let too_early = kind == PacketType::OneRtt && self.phase == Phase::Handshake && self.side.is_server();
         let largest = self.acks[space.index()].largest();
@@ -148,21 +150,25 @@ impl Connection {
             Ok(opened) => opened,
             Err(OpenError::TooEarly) => {
                 if self.early.packets.len() < MAX_EARLY {
+                    self.log_buffered(kind, size);
                     self.early.packets.push(Waiting { kind, packet, number_at, ecn });
                 }
                 return Ok(true);
             }
             Err(OpenError::Dropped) => {
                 self.stats.dropped_packets += 1;
+                self.log_dropped(Some(kind), size, Why::Unreadable);
                 return Ok(false);
             }
             Err(OpenError::Fatal(error)) => return Err(error),
         };
         if source.is_some_and(|scid| !self.accept_source(scid)) {
+            self.log_dropped(Some(kind), size, Why::Source);
             return Ok(true);
         }
         if self.acks[space.index()].is_duplicate(opened.number) {
             self.stats.duplicate_packets += 1;
+            self.log_dropped(Some(kind), size, Why::Duplicate);
             return Ok(true);
         }
         self.lifecycle.on_heard(self.now);
@@ -174,7 +180,9 @@ impl Connection {
         }
         packet.truncate(opened.payload.1);
         packet.advance(opened.payload.0);
-        let eliciting = self.frames(kind, &packet.freeze())?;
+        let payload = packet.freeze();
+        self.log_received(kind, opened.number, size, &payload);
+        let eliciting = self.frames(kind, &payload)?;
         self.acks[space.index()].on_packet(opened.number, self.now, eliciting, ecn);
         if !self.early.packets.is_empty() && matches!(kind, PacketType::Initial | PacketType::Handshake) {
             self.retry_early()?;

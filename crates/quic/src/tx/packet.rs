@@ -137,6 +137,7 @@ impl Connection {
             let length = frame.at.number_len + payload + frame.tag_len;
             wire::Writer::new(&mut buffer[at..at + 2]).varint2(length as u64);
         }
+        self.log_sent(&frame.at, &buffer[frame.payload_at..][..payload], len);
         self.keys.seal(&mut buffer[..len], &frame.at);
         len
     }

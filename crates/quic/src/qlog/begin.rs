@@ -1,0 +1,150 @@
+//! What is told once, at the beginning: who talks to whom, and what both sides announce.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ::qlog::events::EventData;
+use ::qlog::events::connectivity::{
+    ConnectionStarted, ConnectionState, ConnectionStateUpdated, MtuUpdated, TransportOwner,
+};
+use ::qlog::events::quic::{
+    RecoveryParametersSet, TransportParametersSet, UnknownTransportParameter, VersionInformation,
+};
+use quickset_base::Path;
+use quickset_wire::{Space, TransportParams, Writer};
+
+use super::frame::hex;
+use super::log::{Log, Qlog};
+use super::metrics::millis;
+use super::{Sinks, Subject};
+use crate::conn::Connection;
+use crate::recovery::thresholds;
+
+impl Connection {
+    /// The trace begins, if the configuration has a sink for it.
+    pub(crate) fn log_begin(&mut self) {
+        let ours = &self.handshake.ours;
+        // The client learns only from the Retry that its first choice was not the last.
+        let original_dcid = ours.original_destination_connection_id.unwrap_or(*self.cids.remote());
+        let subject = Subject { side: self.side, original_dcid, now: self.now };
+        self.qlog = Qlog::begin(self.config.qlog.as_deref().map(|sinks| sinks as &dyn Sinks), &subject);
+        if !self.qlog.is_on() {
+            return;
+        }
+        let now = self.now;
+        let ours = &self.handshake.ours;
+        let (local, remote) = (*self.cids.first_local(), *self.cids.remote());
+        let started = started(&self.path.address, (hex(&local), hex(&remote)));
+        let parameters = parameters(TransportOwner::Local, ours);
+        let recovery = self.recovery_parameters();
+        let (version, mtu) = (self.version, self.path.mtu as u16);
+        let Some(log) = self.qlog.log() else { return };
+        log.remote_cid = remote;
+        log.event(now, &EventData::ConnectionStarted(started));
+        log.state(now, None, ConnectionState::Attempted);
+        let version = Some(format!("{:x}", version.0));
+        let version = VersionInformation { chosen_version: version, ..VersionInformation::default() };
+        log.event(now, &EventData::VersionInformation(version));
+        log.event(now, &EventData::TransportParametersSet(parameters));
+        log.event(now, &EventData::RecoveryParametersSet(recovery));
+        log.event(now, &EventData::MtuUpdated(MtuUpdated { old: None, new: mtu, done: Some(true) }));
+        log.new_keys(now, Space::Initial);
+        self.log_metrics(false);
+    }
+
+    /// The peer's parameters are known; `mtu` is what we took before.
+    pub(crate) fn log_peer(&mut self, mtu: usize) {
+        let now = self.now;
+        let (old, new) = (mtu as u16, self.path.mtu as u16);
+        let (Some(log), Some(peer)) = (self.qlog.log(), &self.handshake.peer) else { return };
+        let parameters = parameters(TransportOwner::Remote, peer);
+        log.event(now, &EventData::TransportParametersSet(parameters));
+        if old != new {
+            log.event(now, &EventData::MtuUpdated(MtuUpdated { old: Some(old), new, done: Some(true) }));
+        }
+    }
+
+    fn recovery_parameters(&self) -> RecoveryParametersSet {
+        let (packets, eighths, granularity, persistent) = thresholds();
+        RecoveryParametersSet {
+            reordering_threshold: Some(packets as u16),
+            time_threshold: Some(eighths as f32 / 8.0),
+            timer_granularity: Some(granularity.as_millis() as u16),
+            initial_rtt: Some(millis(self.config.initial_rtt)),
+            max_datagram_size: Some(self.path.mtu as u32),
+            initial_congestion_window: Some(self.path.congestion.control().window),
+            minimum_congestion_window: None,
+            loss_reduction_factor: None,
+            persistent_congestion_threshold: Some(persistent),
+        }
+    }
+}
+
+impl Log {
+    pub(super) fn state(
+        &mut self,
+        now: quickset_base::Time,
+        old: Option<ConnectionState>,
+        new: ConnectionState,
+    ) {
+        self.event(now, &EventData::ConnectionStateUpdated(ConnectionStateUpdated { old, new }));
+    }
+}
+
+fn started(path: &Path, (src_cid, dst_cid): (String, String)) -> ConnectionStarted {
+    let remote = path.remote.ip();
+    let unspecified = match remote {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    ConnectionStarted {
+        ip_version: Some(if remote.is_ipv4() { "v4" } else { "v6" }.to_owned()),
+        src_ip: path.local.unwrap_or(unspecified).to_string(),
+        dst_ip: remote.to_string(),
+        protocol: Some("QUIC".to_owned()),
+        src_port: None,
+        dst_port: Some(path.remote.port()),
+        src_cid: Some(src_cid),
+        dst_cid: Some(dst_cid),
+    }
+}
+
+/// All but the stateless reset token, and the preferred address, which comes with one.
+fn parameters(owner: TransportOwner, params: &TransportParams) -> TransportParametersSet {
+    let fenced = params.fenced_streams.map(|max| {
+        let mut buffer = [0; 8];
+        let mut w = Writer::new(&mut buffer);
+        w.varint(max);
+        UnknownTransportParameter { id: FENCED_STREAMS, value: hex(w.written()) }
+    });
+    let id = |id: Option<quickset_wire::ConnectionId>| id.map(|id| hex(&id));
+    TransportParametersSet {
+        owner: Some(owner),
+        resumption_allowed: None,
+        early_data_enabled: None,
+        tls_cipher: None,
+        aead_tag_length: None,
+        original_destination_connection_id: id(params.original_destination_connection_id),
+        initial_source_connection_id: id(params.initial_source_connection_id),
+        retry_source_connection_id: id(params.retry_source_connection_id),
+        stateless_reset_token: None,
+        disable_active_migration: Some(params.disable_active_migration),
+        max_idle_timeout: Some(u64::try_from(params.max_idle_timeout.as_millis()).unwrap_or(u64::MAX)),
+        max_udp_payload_size: Some(u32::try_from(params.max_udp_payload_size).unwrap_or(u32::MAX)),
+        ack_delay_exponent: Some(params.ack_delay_exponent.into()),
+        max_ack_delay: Some(params.max_ack_delay.as_millis() as u16),
+        active_connection_id_limit: Some(
+            u32::try_from(params.active_connection_id_limit).unwrap_or(u32::MAX),
+        ),
+        initial_max_data: Some(params.initial_max_data),
+        initial_max_stream_data_bidi_local: Some(params.initial_max_stream_data_bidi_local),
+        initial_max_stream_data_bidi_remote: Some(params.initial_max_stream_data_bidi_remote),
+        initial_max_stream_data_uni: Some(params.initial_max_stream_data_uni),
+        initial_max_streams_bidi: Some(params.initial_max_streams_bidi),
+        initial_max_streams_uni: Some(params.initial_max_streams_uni),
+        preferred_address: None,
+        unknown_parameters: fenced.into_iter().collect(),
+    }
+}
+
+/// FS-2: the transport parameter of fenced streams.
+const FENCED_STREAMS: u64 = 0x0071_53f1;

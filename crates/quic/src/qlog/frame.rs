@@ -1,0 +1,203 @@
+use ::qlog::events::RawInfo;
+use ::qlog::events::quic::{AckedRanges, ErrorSpace, QuicFrame, StreamType};
+use quickset_wire::Dir;
+use quickset_wire::frame::{Ack, Frame, Frames};
+use serde::Serialize;
+
+/// A frame in a record.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Logged {
+    Known(QuicFrame),
+    /// FENCED and ABANDON of `spec/fenced-streams.md`: unknown to viewers, which show their fields as they are.
+    Ours(Ours),
+}
+
+/// A frame of our extension.
+#[derive(Serialize)]
+pub(super) struct Ours {
+    frame_type: &'static str,
+    raw_frame_type: u64,
+    extension: &'static str,
+    stream_id: u64,
+    offset: u64,
+    length: u64,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    fence: Option<Fence>,
+    raw: RawInfo,
+}
+
+/// What only FENCED has.
+#[derive(Serialize)]
+struct Fence {
+    distance: u64,
+    start: bool,
+    each: bool,
+    fin: bool,
+}
+
+/// Puts the frames of `payload` into `out`, as far as they can be read and up to [`MAX_FRAMES`]. Returns how many
+/// more there are.
+pub(super) fn collect(payload: &[u8], ack_delay_exponent: u8, out: &mut Vec<Logged>) -> u64 {
+    out.clear();
+    let mut omitted = 0;
+    for frame in Frames::new(payload).map_while(Result::ok) {
+        if out.len() < MAX_FRAMES {
+            out.push(logged(&frame, ack_delay_exponent));
+        } else {
+            omitted += 1;
+        }
+    }
+    omitted
+}
+
+/// Bytes as digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    ::qlog::HexSlice::new(bytes).to_string()
+}
+
+/// Words that came from somewhere, in bounds.
+pub(super) fn words(bytes: &[u8]) -> Option<String> {
+    let cut = &bytes[..bytes.len().min(MAX_WORDS)];
+    (!cut.is_empty()).then(|| String::from_utf8_lossy(cut).into_owned())
+}
+
+/// A token whose length alone is told: who knows it can pose as its owner.
+pub(super) fn token(len: usize) -> ::qlog::Token {
+    let raw = RawInfo { length: Some(len as u64), ..RawInfo::default() };
+    ::qlog::Token { ty: None, details: None, raw: Some(raw) }
+}
+
+fn logged(frame: &Frame<'_>, ack_delay_exponent: u8) -> Logged {
+    Logged::Known(match *frame {
+        Frame::Padding(n) => {
+            let n = n as u32;
+            QuicFrame::Padding { length: Some(n), payload_length: n }
+        }
+        Frame::Ping => QuicFrame::Ping { length: None, payload_length: None },
+        Frame::Ack(ref ack) => acknowledgement(ack, ack_delay_exponent),
+        Frame::ResetStream { id, code, final_size } => QuicFrame::ResetStream {
+            stream_id: id.0,
+            error_code: code,
+            final_size,
+            length: None,
+            payload_length: None,
+        },
+        Frame::StopSending { id, code } => {
+            QuicFrame::StopSending { stream_id: id.0, error_code: code, length: None, payload_length: None }
+        }
+        Frame::Crypto { offset, data } => QuicFrame::Crypto { offset, length: data.len() as u64 },
+        Frame::NewToken { token: bytes } => QuicFrame::NewToken { token: token(bytes.len()) },
+        Frame::Stream { id, offset, fin, data } => QuicFrame::Stream {
+            stream_id: id.0,
+            offset,
+            length: data.len() as u64,
+            fin: fin.then_some(true),
+            raw: None,
+        },
+        Frame::MaxData(maximum) => QuicFrame::MaxData { maximum },
+        Frame::MaxStreamData { id, max } => QuicFrame::MaxStreamData { stream_id: id.0, maximum: max },
+        Frame::MaxStreams { dir, max } => QuicFrame::MaxStreams { stream_type: kind(dir), maximum: max },
+        Frame::DataBlocked(limit) => QuicFrame::DataBlocked { limit },
+        Frame::StreamDataBlocked { id, limit } => QuicFrame::StreamDataBlocked { stream_id: id.0, limit },
+        Frame::StreamsBlocked { dir, limit } => QuicFrame::StreamsBlocked { stream_type: kind(dir), limit },
+        // Who knows the reset token can end the connection.
+        Frame::NewConnectionId { sequence, retire_prior_to, ref id, token: _ } => {
+            QuicFrame::NewConnectionId {
+                sequence_number: narrow(sequence),
+                retire_prior_to: narrow(retire_prior_to),
+                connection_id_length: Some(id.len() as u8),
+                connection_id: hex(id),
+                stateless_reset_token: None,
+            }
+        }
+        Frame::RetireConnectionId { sequence } => {
+            QuicFrame::RetireConnectionId { sequence_number: narrow(sequence) }
+        }
+        Frame::PathChallenge(data) => QuicFrame::PathChallenge { data: Some(hex(&data)) },
+        Frame::PathResponse(data) => QuicFrame::PathResponse { data: Some(hex(&data)) },
+        Frame::ConnectionClose { code, frame_type, reason } => QuicFrame::ConnectionClose {
+            error_space: Some(ErrorSpace::TransportError),
+            error_code: Some(code.0),
+            error_code_value: None,
+            reason: words(reason),
+            trigger_frame_type: Some(frame_type),
+        },
+        Frame::ApplicationClose { code, reason } => QuicFrame::ConnectionClose {
+            error_space: Some(ErrorSpace::ApplicationError),
+            error_code: Some(code),
+            error_code_value: None,
+            reason: words(reason),
+            trigger_frame_type: None,
+        },
+        Frame::HandshakeDone => QuicFrame::HandshakeDone,
+        Frame::Fenced { id, offset, distance, start, each, fin, data } => {
+            let fence = Some(Fence { distance, start, each, fin });
+            let length = data.len() as u64;
+            let raw = raw(frame.size() as u64, length);
+            return extension(frame, Ours { stream_id: id.0, offset, length, fence, raw, ..FENCED });
+        }
+        Frame::Abandon { id, offset, len } => {
+            let raw = raw(frame.size() as u64, 0);
+            return extension(frame, Ours { stream_id: id.0, offset, length: len, raw, ..ABANDON });
+        }
+    })
+}
+
+fn extension(frame: &Frame<'_>, fields: Ours) -> Logged {
+    Logged::Ours(Ours { raw_frame_type: frame.kind(), ..fields })
+}
+
+fn acknowledgement(ack: &Ack<'_>, ack_delay_exponent: u8) -> QuicFrame {
+    let delay_us = (ack.delay as f64) * f64::from(1u32 << ack_delay_exponent.min(20));
+    let mut ranges: Vec<_> = ack.ranges().take(MAX_RANGES).map(|r| (*r.start(), *r.end())).collect();
+    ranges.reverse();
+    QuicFrame::Ack {
+        ack_delay: Some((delay_us / 1e3) as f32),
+        acked_ranges: Some(AckedRanges::Double(ranges)),
+        ect1: ack.ecn.map(|ecn| ecn.ect1),
+        ect0: ack.ecn.map(|ecn| ecn.ect0),
+        ce: ack.ecn.map(|ecn| ecn.ce),
+        length: None,
+        payload_length: None,
+    }
+}
+
+const fn raw(length: u64, payload_length: u64) -> RawInfo {
+    RawInfo { length: Some(length), payload_length: Some(payload_length), data: None }
+}
+
+const fn kind(dir: Dir) -> StreamType {
+    match dir {
+        Dir::Bi => StreamType::Bidirectional,
+        Dir::Uni => StreamType::Unidirectional,
+    }
+}
+
+/// The data model has 32 bits for what never gets there.
+fn narrow(n: u64) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+const FENCED: Ours = named("fenced");
+const ABANDON: Ours = named("abandon");
+
+const fn named(extension: &'static str) -> Ours {
+    Ours {
+        frame_type: "unknown",
+        raw_frame_type: 0,
+        extension,
+        stream_id: 0,
+        offset: 0,
+        length: 0,
+        fence: None,
+        raw: raw(0, 0),
+    }
+}
+
+/// Frames of a packet that are told: a packet of one-byte frames is not to become a record a hundred times its size.
+const MAX_FRAMES: usize = 64;
+/// Ranges of an acknowledgement that are told, the newest.
+const MAX_RANGES: usize = 128;
+/// Bytes of a reason that are told.
+const MAX_WORDS: usize = 256;
