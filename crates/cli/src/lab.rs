@@ -106,7 +106,7 @@ fn run_experiments(args: &RunArgs) -> anyhow::Result<()> {
         threads: args.jobs.map_or_else(cores, usize::from),
         fresh: args.fresh,
     };
-    let stop = Arc::new(AtomicBool::new(false));
+    let stop = stop_on_interrupt()?;
     let mut rows = Vec::new();
     for sweep in &sweeps {
         let bar = Bar::new(&sweep[0].experiment);
@@ -143,7 +143,7 @@ struct Bar {
 impl Bar {
     fn new(name: &str) -> Self {
         let bar = if std::io::stderr().is_terminal() { ProgressBar::new(0) } else { ProgressBar::hidden() };
-        let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} runs, {eta} left")
+        let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} runs{msg}, {eta} left")
             .expect("the template is ours");
         bar.set_style(style);
         bar.set_prefix(name.to_owned());
@@ -157,6 +157,11 @@ impl Bar {
             self.bar.reset_eta();
         }
         self.bar.set_position(progress.done as u64);
+        if progress.under_way_s > 0.0 {
+            self.bar.set_message(format!(" and {:.0} s of the next", progress.under_way_s));
+        } else {
+            self.bar.set_message("");
+        }
         self.last.set(*progress);
     }
 
@@ -173,9 +178,23 @@ impl Bar {
     }
 }
 
-#[expect(dead_code, reason = "the signal sets it")]
-fn stopped(stop: &AtomicBool) -> bool {
-    stop.load(Ordering::Relaxed)
+/// The first Ctrl-C lets runs end and keeps their rows, the second one does not wait for them.
+fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (runtime, told) = (tokio::runtime::Builder::new_current_thread().enable_all().build()?, stop.clone());
+    std::thread::Builder::new().name("interrupt".to_owned()).spawn(move || {
+        runtime.block_on(async {
+            if tokio::signal::ctrl_c().await.is_ok() {
+                told.store(true, Ordering::Relaxed);
+                eprintln!("\nstopping behind the runs under way; once more to stop at once");
+            }
+            if tokio::signal::ctrl_c().await.is_ok() {
+                // As a shell reports a program that was interrupted.
+                std::process::exit(130);
+            }
+        });
+    })?;
+    Ok(stop)
 }
 
 const EXAMPLE: &str = "\

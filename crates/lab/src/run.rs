@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::catalogue;
 use crate::experiment::{Experiment, Params, ValueError};
@@ -57,6 +57,8 @@ pub struct Progress {
     pub played_s: f64,
     /// See [`played_s`](Self::played_s).
     pub wall_s: f64,
+    /// Seconds into a run in real time that is under way.
+    pub under_way_s: f64,
     /// The greatest share of its own time that a run took in reality.
     pub slowest: f64,
 }
@@ -116,8 +118,17 @@ pub fn run(
     let resumed = jobs.len() - missing.len();
     let mut progress = Progress { all: jobs.len(), done: resumed, resumed, ..Progress::default() };
     observer(&progress);
-    let result = each(&missing, experiment, options, stop, &mut |row| {
+    let result = each(&missing, experiment, options, stop, &mut |news| {
+        let row = match news {
+            News::Row(row) => *row,
+            News::UnderWay(seconds) => {
+                progress.under_way_s = seconds;
+                observer(&progress);
+                return Ok(());
+            }
+        };
         progress.done += 1;
+        progress.under_way_s = 0.0;
         progress.played_s += row.detail.length_s;
         progress.wall_s += row.detail.wall_s;
         progress.slowest = progress.slowest.max(row.detail.wall_s / row.detail.length_s.max(1e-9));
@@ -131,13 +142,20 @@ pub fn run(
     Ok(wanted.iter().filter_map(|identity| by_identity.get(identity).map(|row| (*row).clone())).collect())
 }
 
+/// What a thread tells.
+enum News {
+    Row(Box<Row>),
+    /// Seconds into a run.
+    UnderWay(f64),
+}
+
 /// Plays each job on some thread and hands its row to `take`, in the order in which they end.
 fn each(
     jobs: &[&Job],
     experiment: &Experiment,
     options: &Options,
     stop: &AtomicBool,
-    take: &mut dyn FnMut(Row) -> Result<(), RunError>,
+    take: &mut dyn FnMut(News) -> Result<(), RunError>,
 ) -> Result<(), RunError> {
     let threads = if options.world == World::Real { 1 } else { options.threads.max(1) };
     let next = AtomicUsize::new(0);
@@ -149,7 +167,16 @@ fn each(
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
                     let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
-                    if sender.send(play(experiment, job, options)).is_err() {
+                    let mut observer = |at: Duration| {
+                        // Whoever has stopped listening has stopped the threads too.
+                        let _ = sender.send(Ok(News::UnderWay(at.as_secs_f64())));
+                    };
+                    let row = play(experiment, job, options, stop, &mut observer);
+                    // A run that was stopped has seen half of it.
+                    if stop.load(Ordering::Relaxed) && options.world == World::Real {
+                        return;
+                    }
+                    if sender.send(row.map(|row| News::Row(Box::new(row)))).is_err() {
                         return;
                     }
                 }
@@ -157,8 +184,8 @@ fn each(
         }
         drop(sender);
         let mut result = Ok(());
-        for row in rows {
-            let kept = row.and_then(&mut *take);
+        for news in rows {
+            let kept = news.and_then(&mut *take);
             if kept.is_err() && result.is_ok() {
                 failed.store(true, Ordering::Relaxed);
                 result = kept;
@@ -172,15 +199,29 @@ fn each(
 ///
 /// # Errors
 /// See [`RunError`].
-pub fn play(experiment: &Experiment, job: &Job, options: &Options) -> Result<Row, RunError> {
+pub fn play(
+    experiment: &Experiment,
+    job: &Job,
+    options: &Options,
+    stop: &AtomicBool,
+    observer: &mut dyn FnMut(Duration),
+) -> Result<Row, RunError> {
     let setting = (experiment.setting)(&job.params)?;
     let begun = Instant::now();
     let named = || format!("{} with {} and seed {}", job.experiment, job.params, job.seed);
-    let seen = match options.world {
-        World::Sim => virtually(&setting, job.seed).map_err(|error| RunError::Play(named(), error))?,
-        World::Real => really(&setting, job.seed).map_err(|error| RunError::Real(named(), error))?,
+    let (seen, accuracy) = match options.world {
+        World::Sim => (virtually(&setting, job.seed).map_err(|error| RunError::Play(named(), error))?, None),
+        World::Real => {
+            let played = really(&setting, job.seed, stop, observer);
+            let (seen, accuracy) = played.map_err(|error| RunError::Real(named(), error))?;
+            (seen, Some(accuracy))
+        }
     };
-    let (metrics, mut detail) = measure(&setting, &seen);
+    let (mut metrics, mut detail) = measure(&setting, &seen);
+    if let Some(accuracy) = accuracy {
+        metrics.lateness_p99_ms = Some(accuracy.lateness.percentile(0.99).as_secs_f64() * 1e3);
+        metrics.overruns = accuracy.overruns;
+    }
     detail.wall_s = begun.elapsed().as_secs_f64();
     Ok(Row {
         experiment: job.experiment.clone(),

@@ -113,7 +113,8 @@ impl ServerConfig {
         &self.identity
     }
 
-    pub(crate) fn quic(&self) -> quickset_quic::ServerConfig {
+    /// The same in the words of the core, for those who drive its machines themselves.
+    pub fn quic(&self) -> quickset_quic::ServerConfig {
         let builder = rustls::ServerConfig::builder_with_provider(crate::identity::provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .expect("the provider has TLS 1.3");
@@ -174,7 +175,8 @@ impl ClientConfig {
         self
     }
 
-    pub(crate) fn quic(&self) -> &quickset_quic::ClientConfig {
+    /// The same in the words of the core, for those who drive its machines themselves.
+    pub fn quic(&self) -> &quickset_quic::ClientConfig {
         &self.quic
     }
 }

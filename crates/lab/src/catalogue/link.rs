@@ -53,12 +53,13 @@ pub(super) fn order(params: &Params) -> Order {
     }
 }
 
-/// When to give up on `bytes`: twenty times what they take at the link's rate, and a minute and a hundred round trips.
+/// When to give up on `bytes`: fifty times what they take at the link's rate, ten minutes and a hundred round trips. CUBIC
+/// at 0.5 % loss and 100 ms gets 2 % of 100 Mbit/s (RFC 9438 §5.2).
 pub(super) fn patience(params: &Params, bytes: u64) -> Result<Duration, ValueError> {
     let wire = bytes as f64 * 8.0 / (params.number("rate_mbit")? * 1e6);
     let rtt = match params.get("owd_ms") {
         Some(_) => params.number("owd_ms")? * 2e-3,
         None => params.number("rtt_ms")? * 1e-3,
     };
-    Ok(Duration::from_secs_f64(wire * 20.0 + rtt * 100.0 + 60.0))
+    Ok(Duration::from_secs_f64(wire * 50.0 + rtt * 100.0 + 600.0))
 }

@@ -14,7 +14,8 @@ use quickset::{Algorithm, TransportConfig};
 use quickset_base::Duration;
 use quickset_sim::LinkSpec;
 
-pub use real::{RealError, really};
+pub use actor::CredentialsError;
+pub use real::{Accuracy, RealError, really};
 pub use seen::{Arrival, FlowSeen, GroupSeen, Progress, Seen};
 pub use virtual_time::{PlayError, virtually};
 

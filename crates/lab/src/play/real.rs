@@ -1,17 +1,240 @@
-use super::{Seen, Setting};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use bytes::BytesMut;
+use quickset_base::{Batch, Datagram, Duration, Ecn, Input, Machine as _, Path, Poll, Time};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::actor::{self, Actor, Credentials, CredentialsError};
+use super::{FlowSeen, Seen, Setting};
+use crate::relay::{Lateness, Relay};
 
 /// Why a run in real time came to no end.
 #[derive(Debug, thiserror::Error)]
 pub enum RealError {
     /// No socket or thread.
     #[error("the system gives no socket or thread: {0}")]
-    System(#[from] std::io::Error),
+    System(#[from] io::Error),
+    /// No TLS.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
 }
 
-/// Plays a setting over real sockets, with TLS, through the emulated link.
+/// How well the emulated link kept its times.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Accuracy {
+    /// How much later than the model says packets left.
+    pub lateness: Lateness,
+    /// Datagrams that the system dropped before the link saw them; `None` where it does not tell.
+    pub overruns: Option<u64>,
+}
+
+/// Plays a setting in real time: sockets on the loopback interface, TLS, and the link as a relay between them. The
+/// loss model takes the same packets as in virtual time, by their number. ECN marks are not carried.
+///
+/// The machines are driven by a loop of the laboratory's own and not by tokio: so the whole of an application is in
+/// one machine, and what differs from virtual time is the system alone.
+///
+/// It ends when every client has what it wanted, at the setting's limit, or soon after `stop` is set; `observer` is
+/// told the time several times a second.
 ///
 /// # Errors
 /// When the system gives no socket or thread.
-pub fn really(_setting: &Setting, _seed: u64) -> Result<Seen, RealError> {
-    Err(RealError::System(std::io::ErrorKind::Unsupported.into()))
+pub fn really(
+    setting: &Setting,
+    seed: u64,
+    stop: &AtomicBool,
+    observer: &mut dyn FnMut(Duration),
+) -> Result<(Seen, Accuracy), RealError> {
+    let credentials = Credentials::tls(seed)?;
+    let mut sockets = Vec::new();
+    for _ in &setting.flows {
+        sockets.push([socket()?, socket()?]);
+    }
+    let servers = sockets.iter().map(|[_, far]| far.local_addr()).collect::<io::Result<Vec<SocketAddr>>>()?;
+    let relay = Relay::shared(&servers, setting.up.clone(), setting.down.clone(), seed)?;
+    let started = Instant::now();
+    let mut near = Threads::default();
+    let mut far = Threads::default();
+    for (n, (flow, [client, server])) in setting.flows.iter().zip(sockets).enumerate() {
+        let ends = actor::pair(flow, &credentials, seed, n as u64, relay.addresses()[n]);
+        far.start(ends.1, server, started)?;
+        near.start(ends.0, client, started)?;
+    }
+    while !near.are_done() && started.elapsed() < setting.limit && !stop.load(Ordering::Relaxed) {
+        thread::sleep(LOOK_EVERY);
+        observer(started.elapsed());
+    }
+    let ended = started.elapsed().min(setting.limit);
+    let ends = near.end()?.into_iter().zip(far.end()?);
+    let flows: Vec<FlowSeen> = ends.map(|(client, server)| actor::tell(client, server)).collect();
+    // When the last one was done, not when that was looked for.
+    let finished: Option<Vec<Duration>> = flows.iter().map(|flow| flow.finished).collect();
+    let ended = finished.and_then(|times| times.into_iter().max()).unwrap_or(ended);
+    let [up, down] = relay.counts();
+    let accuracy = Accuracy { lateness: relay.lateness(), overruns: relay.overruns() };
+    Ok((Seen { flows, up, down, ended }, accuracy))
 }
+
+/// Actors under way, each with a thread of its own. Dropped, they end.
+#[derive(Default)]
+struct Threads {
+    stop: std::sync::Arc<AtomicBool>,
+    all: Vec<JoinHandle<io::Result<Actor>>>,
+}
+
+impl Threads {
+    fn start(&mut self, actor: Actor, socket: UdpSocket, started: Instant) -> io::Result<()> {
+        let stop = self.stop.clone();
+        let driver = Driver {
+            actor,
+            socket,
+            started,
+            batch: Batch::new(),
+            inbox: Vec::new(),
+            buffer: vec![0; MAX_DATAGRAM],
+        };
+        let thread = thread::Builder::new().name("actor".into()).spawn(move || driver.run(&stop))?;
+        self.all.push(thread);
+        Ok(())
+    }
+
+    /// True when all have come to their end by themselves.
+    fn are_done(&self) -> bool {
+        self.all.iter().all(JoinHandle::is_finished)
+    }
+
+    fn end(&mut self) -> io::Result<Vec<Actor>> {
+        self.stop.store(true, Ordering::Relaxed);
+        let join = |thread: JoinHandle<io::Result<Actor>>| {
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+        };
+        self.all.drain(..).map(join).collect()
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.all.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Drives an actor over a socket.
+struct Driver {
+    actor: Actor,
+    socket: UdpSocket,
+    started: Instant,
+    batch: Batch,
+    inbox: Vec<Datagram>,
+    buffer: Vec<u8>,
+}
+
+impl Driver {
+    /// Until the actor is done, or is told to stop.
+    fn run(mut self, stop: &AtomicBool) -> io::Result<Actor> {
+        while !self.actor.is_done() && !stop.load(Ordering::Relaxed) {
+            let wake = self.send()?;
+            if self.actor.is_done() {
+                break;
+            }
+            let wait = wake.map_or(LOOK_EVERY, |at| at.since(self.now()).min(LOOK_EVERY));
+            if self.wait(wait)? {
+                self.receive()?;
+            } else if wake.is_some_and(|at| at <= self.now()) {
+                let now = self.now();
+                self.actor.handle(now, Input::Timer);
+            }
+        }
+        Ok(self.actor)
+    }
+
+    /// Lets the actor do everything that it wants to now; returns when it is to be woken.
+    fn send(&mut self) -> io::Result<Option<Time>> {
+        loop {
+            let now = self.now();
+            match self.actor.poll(now, &mut self.batch) {
+                Poll::Sleep(wake, _) => return Ok(wake),
+                Poll::Event => {}
+                Poll::Send => {
+                    for segment in self.batch.segments() {
+                        match self.socket.send_to(segment, self.batch.path.remote) {
+                            // What the system has no room for is lost, as on any network; and a refused port is one
+                            // that has closed.
+                            Err(error) if !is_passing(&error) => return Err(error),
+                            _ => {}
+                        }
+                    }
+                    self.batch.clear();
+                }
+            }
+        }
+    }
+
+    /// True when datagrams have come.
+    fn wait(&self, at_most: Duration) -> io::Result<bool> {
+        let mut sockets = [PollFd::new(&self.socket, PollFlags::IN)];
+        let timeout =
+            Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: i64::from(at_most.subsec_nanos()) };
+        match poll(&mut sockets, Some(&timeout)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Hands over all that is there, as one batch.
+    fn receive(&mut self) -> io::Result<()> {
+        while self.inbox.len() < MAX_BATCH {
+            match self.socket.recv_from(&mut self.buffer) {
+                Ok((length, remote)) => {
+                    let bytes = BytesMut::from(&self.buffer[..length]);
+                    self.inbox.push(Datagram { path: Path::to(remote), ecn: Ecn::NotEct, bytes });
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if !self.inbox.is_empty() {
+            let now = self.now();
+            self.actor.handle(now, Input::Received(&mut self.inbox));
+            self.inbox.clear();
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO + self.started.elapsed()
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
+    matches!(error.kind(), ConnectionRefused | Interrupted | WouldBlock)
+        || error.raw_os_error() == Some(ENOBUFS)
+}
+
+fn socket() -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    socket.set_nonblocking(true)?;
+    let buffers = socket2::SockRef::from(&socket);
+    // The system may grant less.
+    let _ = buffers.set_recv_buffer_size(BUFFER);
+    let _ = buffers.set_send_buffer_size(BUFFER);
+    Ok(socket)
+}
+
+/// How long it takes at most to see that a run is over or to be stopped.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// What one call of recvmmsg returns in the production driver, about.
+const MAX_BATCH: usize = 64;
+const MAX_DATAGRAM: usize = 65_536;
+const BUFFER: usize = 4 << 20;
+const ENOBUFS: i32 = 105;

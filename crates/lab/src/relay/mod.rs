@@ -10,7 +10,7 @@
 //! late packets leave is measured: [`Relay::lateness`]. ECN marks are not carried.
 
 mod clients;
-mod courier;
+pub(crate) mod courier;
 mod kernel;
 
 use std::io;
@@ -27,7 +27,7 @@ pub use courier::Lateness;
 /// A running relay; it stops when dropped.
 #[derive(Debug)]
 pub struct Relay {
-    address: SocketAddr,
+    addresses: Vec<SocketAddr>,
     courier: Arc<Courier>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -39,23 +39,43 @@ impl Relay {
     /// # Errors
     /// When a socket cannot be bound or a thread cannot be started.
     pub fn start(server: SocketAddr, up: LinkSpec, down: LinkSpec, seed: u64) -> io::Result<Self> {
-        let loopback: IpAddr =
-            if server.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
-        let front = Arc::new(socket(loopback)?);
-        let address = front.local_addr()?;
+        Self::shared(&[server], up, down, seed)
+    }
+
+    /// As [`start`](Self::start), towards several servers that share the link; [`addresses`](Self::addresses) has
+    /// a port for each.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn shared(servers: &[SocketAddr], up: LinkSpec, down: LinkSpec, seed: u64) -> io::Result<Self> {
         let courier = Arc::new(Courier::new([Link::new(up, seed, 0), Link::new(down, seed, 1)]));
-        courier.listen_on(address);
-        let clients = Clients::new(front, server, courier.clone());
-        let mut relay = Self { address, courier: courier.clone(), threads: Vec::new() };
+        let mut relay = Self { addresses: Vec::new(), courier: courier.clone(), threads: Vec::new() };
         // From here on a failure drops the relay, and that ends the threads that run.
+        for server in servers {
+            let loopback: IpAddr =
+                if server.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
+            let front = Arc::new(socket(loopback)?);
+            let address = front.local_addr()?;
+            courier.listen_on(address);
+            relay.addresses.push(address);
+            let clients = Clients::new(front, *server, courier.clone());
+            relay.threads.push(spawn("relay-clients", move || clients.run())?);
+        }
         relay.threads.push(spawn("relay-courier", move || courier.run())?);
-        relay.threads.push(spawn("relay-clients", move || clients.run())?);
         Ok(relay)
     }
 
     /// Where clients send to.
+    ///
+    /// # Panics
+    /// When the relay has no server.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.addresses[0]
+    }
+
+    /// Where clients of each server send to.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
     }
 
     /// What happened up and down.

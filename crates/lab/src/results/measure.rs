@@ -139,7 +139,9 @@ fn times(setting: &Setting, seen: &Seen, detail: &mut Detail) -> Times {
     let [blocking, inter_delivery, response, delivery] = &mut samples;
     for flow in &seen.flows {
         blocking.extend(flow.arrivals.iter().map(|a| ms(a.released.saturating_sub(a.completed))));
-        let gaps = flow.arrivals.windows(2);
+        // Between updates that are asked for one by one lies the pause of the one who asks.
+        let within = flow.groups.iter().any(|group| group.requested.is_some());
+        let gaps = flow.arrivals.windows(2).filter(|pair| !within || pair[0].group == pair[1].group);
         inter_delivery.extend(gaps.map(|pair| ms(pair[1].released.saturating_sub(pair[0].released))));
         let due = |group: u32| flow.groups.get(group as usize).and_then(|group| group.due);
         let delays = flow.arrivals.iter().filter_map(|a| Some(a.released.saturating_sub(due(a.group)?)));

@@ -66,6 +66,12 @@ pub struct Metrics {
     /// The share of the link's capacity that payload used in the second half of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub utilisation: Option<f64>,
+    /// How late packets left the emulated link, beyond what the model says: the 99th percentile. In real time only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness_p99_ms: Option<f64>,
+    /// Datagrams that the system dropped before the emulated link saw them: losses that no model decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overruns: Option<u64>,
     /// The first flow's share of all goodput in the second half of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_share: Option<f64>,
@@ -77,7 +83,7 @@ pub struct Times {
     /// From a message being complete at the receiver to fences letting it go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocking_ms: Option<Percentiles>,
-    /// From one message being let go to the next.
+    /// From one message being let go to the next; where updates are asked for one by one, within an update.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inter_delivery_ms: Option<Percentiles>,
     /// From the request of an update to all of it being let go.

@@ -9,12 +9,15 @@ mod server;
 
 use std::sync::Arc;
 
+use quickset::{ConfigError, Identity, IdentityError, Trust};
 use quickset_base::{Batch, Input, Machine, Poll, Reason, Rng, Time};
 use quickset_quic::null::{NullClient, NullSecrets, NullServer};
 use quickset_quic::{
     ClientConfig, ClientCrypto, Endpoint, EndpointConfig, EndpointCrypto, Node, RetryPolicy, ServerConfig,
     ServerCrypto, TransportConfig,
 };
+
+use quickset_tls::EndpointSecrets;
 
 use super::{Flow, FlowSeen};
 pub(crate) use client::Client;
@@ -55,6 +58,22 @@ impl Credentials {
         }
     }
 
+    /// TLS with a key made for this run, which the clients pin.
+    pub(crate) fn tls(seed: u64) -> Result<Self, CredentialsError> {
+        let protocol = std::str::from_utf8(PROTOCOL).expect("the name is ASCII");
+        let identity = Identity::self_signed(["localhost"])?;
+        let trust = Trust::pinned(identity.fingerprint());
+        let client = quickset::ClientConfig::new(trust, &[protocol])?;
+        let server = quickset::ServerConfig::new(identity, &[protocol])?;
+        // Of an experiment on this machine nobody wants to forge resets.
+        let secrets = [seed, !seed].map(|seed| {
+            let mut master = [0; 32];
+            Rng::new(seed).fill(&mut master);
+            Arc::new(EndpointSecrets::new(&master)) as Arc<dyn EndpointCrypto>
+        });
+        Ok(Self { client: client.quic().crypto.clone(), server: server.quic().crypto, secrets })
+    }
+
     fn endpoint(&self, side: usize) -> EndpointConfig {
         EndpointConfig { crypto: self.secrets[side].clone(), connection_id_len: 8, resets_per_second: 10 }
     }
@@ -75,6 +94,17 @@ impl Credentials {
         };
         Node::new(Endpoint::new(self.endpoint(1), Some(config), Rng::new(seed)))
     }
+}
+
+/// Why there is no TLS.
+#[derive(Debug, thiserror::Error)]
+pub enum CredentialsError {
+    /// No certificate.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// No configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
 }
 
 impl Actor {
@@ -133,6 +163,14 @@ impl Machine for Actor {
             };
         }
     }
+}
+
+/// What both ends of a flow have seen.
+pub(crate) fn tell(mut client: Actor, mut server: Actor) -> FlowSeen {
+    let mut seen = FlowSeen::default();
+    server.tell(&mut seen);
+    client.tell(&mut seen);
+    seen
 }
 
 /// Both ends of a flow; `index` tells flows of a run apart.
