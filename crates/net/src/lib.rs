@@ -68,13 +68,19 @@ mod shared;
 mod socket;
 mod tickets;
 mod timers;
+#[cfg(feature = "qlog")]
+mod trace;
 mod wakers;
 
 pub use connection::Connection;
 pub use endpoint::Endpoint;
 pub use error::{ConnectError, ReadError, ReadToEndError, ReceiveError, SendError, TrySendError, WriteError};
 pub use messages::{Deadline, Message, MessageReceiver, MessageSender, Ticket};
+#[cfg(feature = "qlog")]
+pub use quickset_quic::qlog;
 pub use quickset_quic::{Closed, Counters, Outcome, Side, Stats, StreamId, TransportError};
 pub use recv::RecvStream;
 pub use send::SendStream;
 pub use socket::SocketConfig;
+#[cfg(feature = "qlog")]
+pub use trace::QlogDir;

@@ -63,6 +63,8 @@ pub use quickset_net::{
     ReadError, ReadToEndError, ReceiveError, RecvStream, SendError, SendStream, Side, SocketConfig, Stats,
     StreamId, Ticket, TransportError, TrySendError, WriteError,
 };
+#[cfg(feature = "qlog")]
+pub use quickset_net::{QlogDir, qlog};
 pub use quickset_quic::{Algorithm, AlgorithmError, RetryPolicy, TransportConfig};
 pub use quickset_tls::PeerCertificates;
 pub use trust::{Trust, TrustError};
