@@ -10,6 +10,7 @@ use quickset_lab::demo::{self, Findings, Plan, Progress};
 use quickset_lab::report;
 use quickset_sim::{Loss, Queue, Rate};
 
+use crate::qlog::QlogArgs;
 use crate::values;
 
 /// Show what fences do: a moving desktop through a lossy link, all delivery modes at once.
@@ -55,6 +56,8 @@ pub(crate) struct Args {
     /// Print the results as one JSON document
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    qlog: QlogArgs,
 }
 
 impl Args {
@@ -68,6 +71,7 @@ impl Args {
             queue: self.queue,
             seed: self.seed,
             congestion: self.cc,
+            qlog: self.qlog.qlog.clone(),
             ..Plan::default()
         }
     }
@@ -91,7 +95,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let findings = findings?;
 
     if let Some(file) = args.report() {
-        std::fs::write(file, report::html(&findings, &words(args))).with_context(|| {
+        std::fs::write(file, report::demo::html(&findings, &words(args))).with_context(|| {
             format!("the report cannot be written to {}; choose another place with --output", file.display())
         })?;
     }

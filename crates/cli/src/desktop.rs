@@ -12,6 +12,7 @@ use quickset_desktop::trust::{Authorized, Folder, Gate, Token, load_identity, re
 use quickset_desktop::view::{Credential, Password, ServerTrust, View, ViewConfig, ViewStats};
 use quickset_desktop::{Kind, LinkConfig, VncPassword};
 
+use crate::qlog::QlogArgs;
 use crate::values;
 
 /// Carry a VNC desktop across a lossy path: any VNC server, any viewer.
@@ -114,12 +115,14 @@ struct LinkArgs {
     /// Congestion controller: bbr, cubic or fixed:RATE
     #[arg(long, default_value = "bbr", value_parser = values::congestion)]
     cc: Algorithm,
+    #[command(flatten)]
+    qlog: QlogArgs,
 }
 
 impl LinkArgs {
-    fn config(&self) -> LinkConfig {
+    fn config(&self) -> anyhow::Result<LinkConfig> {
         let key_log = std::env::var_os("SSLKEYLOGFILE").is_some();
-        LinkConfig { congestion: self.cc, mtu: self.mtu, key_log }
+        Ok(LinkConfig { congestion: self.cc, mtu: self.mtu, key_log, qlog: self.qlog.sinks()? })
     }
 }
 
@@ -151,7 +154,7 @@ async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
             clipboard: !args.no_clipboard,
             wish: !args.view_only,
         },
-        link: args.link.config(),
+        link: args.link.config()?,
     })?;
     let mut out = std::io::stdout();
     writeln!(out, "listening on {} {}", serve.local_addr(), serve.fingerprint())?;
@@ -208,7 +211,7 @@ async fn view(args: &ViewArgs) -> anyhow::Result<()> {
         credential,
         identity,
         viewer_password: vnc_password(args.viewer_password_file.as_ref())?,
-        link: args.link.config(),
+        link: args.link.config()?,
     })
     .await?;
     let mut out = std::io::stdout();

@@ -8,7 +8,9 @@ mod cert;
 mod demo;
 mod desktop;
 mod lab;
+mod link;
 mod perf;
+mod qlog;
 mod values;
 
 use std::io::IsTerminal as _;
@@ -30,6 +32,7 @@ enum Subcommands {
     Demo(demo::Args),
     Desktop(desktop::Args),
     Lab(lab::Args),
+    Link(link::Args),
     Perf(perf::Args),
     Cert(cert::Args),
 }
@@ -41,6 +44,8 @@ fn main() -> ExitCode {
         Subcommands::Demo(args) => demo::run(&args),
         Subcommands::Desktop(args) => desktop::run(&args),
         Subcommands::Lab(args) => lab::run(args),
+        // Its exit status is another program's.
+        Subcommands::Link(args) => return link::run(&args),
         Subcommands::Perf(args) => perf::run(args),
         Subcommands::Cert(args) => cert::run(&args),
     };
@@ -78,7 +83,8 @@ const AFTER: &str = "\
 Example: see what fences do for a screen on a lossy link (about a minute, nothing else needed)
   quickset demo --open
 
-Logs go to stderr, as much as RUST_LOG says, like RUST_LOG=debug.";
+Logs go to stderr, as much as RUST_LOG says, like RUST_LOG=debug. With SSLKEYLOGFILE=FILE the
+secrets of connections are appended to that file, for Wireshark; --qlog DIR needs none.";
 
 #[cfg(test)]
 mod tests {

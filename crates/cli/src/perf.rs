@@ -14,6 +14,7 @@ use quickset::{
 };
 use quickset_lab::perf::{self, Direction, Job, PROTOCOL, Speed};
 
+use crate::qlog::QlogArgs;
 use crate::values;
 
 /// Measure how fast bytes go from one host to another, and what they cost.
@@ -96,16 +97,19 @@ struct TransportArgs {
     /// Hand packets to the system one by one, without segmentation offload
     #[arg(long)]
     no_gso: bool,
+    #[command(flatten)]
+    qlog: QlogArgs,
 }
 
 impl TransportArgs {
-    fn config(&self) -> TransportConfig {
-        TransportConfig {
+    fn config(&self) -> anyhow::Result<TransportConfig> {
+        Ok(TransportConfig {
             mtu: self.mtu,
             congestion: self.cc,
             gso: !self.no_gso,
+            qlog: self.qlog.sinks()?,
             ..TransportConfig::default()
-        }
+        })
     }
 
     fn socket(&self) -> SocketConfig {
@@ -127,7 +131,7 @@ async fn serve(args: ServerArgs) -> anyhow::Result<()> {
     };
     let fingerprint = identity.fingerprint();
     let config =
-        ServerConfig::new(identity, &[PROTOCOL])?.with_transport(args.transport.config()).with_key_log();
+        ServerConfig::new(identity, &[PROTOCOL])?.with_transport(args.transport.config()?).with_key_log();
     let endpoint = Endpoint::bind(args.listen, &args.transport.socket(), Some(&config))
         .with_context(|| format!("cannot listen on {}; choose another address with --listen", args.listen))?;
     println!("listening on {} {fingerprint}", endpoint.local_addr());
@@ -157,7 +161,7 @@ async fn fetch(args: ClientArgs) -> anyhow::Result<()> {
         time: args.seconds.or(args.bytes.is_none().then_some(Duration::from_secs(8))),
     };
     let config =
-        ClientConfig::new(trust, &[PROTOCOL])?.with_transport(args.transport.config()).with_key_log();
+        ClientConfig::new(trust, &[PROTOCOL])?.with_transport(args.transport.config()?).with_key_log();
     let local =
         if job.address.is_ipv4() { SocketAddr::from(([0; 4], 0)) } else { SocketAddr::from(([0u16; 8], 0)) };
     let endpoint = Endpoint::bind(local, &args.transport.socket(), None).context("no socket can be had")?;

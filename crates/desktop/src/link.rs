@@ -18,11 +18,20 @@ pub struct LinkConfig {
     pub mtu: u16,
     /// Appends the secrets of connections to the file that SSLKEYLOGFILE names.
     pub key_log: bool,
+    /// Where connections leave their traces; `None`: nowhere.
+    #[cfg(feature = "qlog")]
+    pub qlog: Option<std::sync::Arc<dyn quickset::qlog::Sinks>>,
 }
 
 impl Default for LinkConfig {
     fn default() -> Self {
-        Self { congestion: Algorithm::Bbr, mtu: 1200, key_log: false }
+        Self {
+            congestion: Algorithm::Bbr,
+            mtu: 1200,
+            key_log: false,
+            #[cfg(feature = "qlog")]
+            qlog: None,
+        }
     }
 }
 
@@ -40,6 +49,8 @@ impl LinkConfig {
             max_uni_streams: 4,
             idle_timeout: Some(Duration::from_secs(10)),
             keep_alive: Some(Duration::from_secs(3)),
+            #[cfg(feature = "qlog")]
+            qlog: self.qlog.clone(),
             ..TransportConfig::default()
         }
     }

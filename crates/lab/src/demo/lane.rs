@@ -3,9 +3,10 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use quickset::qlog::Sinks;
 use quickset::{
-    ClientConfig, Connection, Endpoint, Identity, MessageReceiver, MessageSender, ServerConfig, SocketConfig,
-    Ticket, TransportConfig, Trust,
+    ClientConfig, Connection, Endpoint, Identity, MessageReceiver, MessageSender, QlogDir, ServerConfig,
+    SocketConfig, Ticket, TransportConfig, Trust,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -45,15 +46,21 @@ struct Seen {
 impl Lane {
     /// Connects through a link of its own.
     pub(crate) async fn start(plan: &Plan, mode: Mode, measured: Range<u32>) -> Result<Self, DemoError> {
-        let transport =
-            TransportConfig { mtu: plan.mtu, congestion: plan.congestion, ..TransportConfig::default() };
+        let traces = plan.qlog.as_ref().map(|dir| QlogDir::new(dir.join(mode.name()))).transpose()?;
+        let transport = TransportConfig {
+            mtu: plan.mtu,
+            congestion: plan.congestion,
+            qlog: traces.map(|dir| Arc::new(dir) as Arc<dyn Sinks>),
+            ..TransportConfig::default()
+        };
         let identity = Identity::self_signed(["localhost"])?;
         let trust = Trust::pinned(identity.fingerprint());
-        let config = ServerConfig::new(identity, &[PROTOCOL])?.with_transport(transport.clone());
+        let config =
+            ServerConfig::new(identity, &[PROTOCOL])?.with_transport(transport.clone()).with_key_log();
         let server = Endpoint::server(([127, 0, 0, 1], 0).into(), &config)?;
         let relay = Relay::start(server.local_addr(), plan.link(), plan.link(), plan.seed)?;
         let client = Endpoint::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default(), None)?;
-        let config = ClientConfig::new(trust, &[PROTOCOL])?.with_transport(transport);
+        let config = ClientConfig::new(trust, &[PROTOCOL])?.with_transport(transport).with_key_log();
         let connect = client.connect(relay.address(), "localhost", &config);
         // The first failure ends both: without a connection there is nothing to accept.
         let (near, far) = tokio::try_join!(async { connect.await.map_err(DemoError::from) }, async {

@@ -12,6 +12,7 @@
 mod lane;
 mod tally;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -73,6 +74,8 @@ pub struct Plan {
     pub congestion: Algorithm,
     /// The largest UDP payload, in bytes.
     pub mtu: u16,
+    /// Where traces of the connections go, a folder for each mode in it; `None`: nowhere.
+    pub qlog: Option<PathBuf>,
 }
 
 impl Default for Plan {
@@ -89,6 +92,7 @@ impl Default for Plan {
             congestion: Algorithm::Bbr,
             // What is left of 1500 bytes behind the headers of IPv4 and UDP.
             mtu: 1472,
+            qlog: None,
         }
     }
 }
