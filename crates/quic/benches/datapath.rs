@@ -29,14 +29,14 @@ struct Pair {
 }
 
 impl Pair {
-    fn new() -> Self {
+    fn new(config: TransportConfig) -> Self {
         let transport = Arc::new(TransportConfig {
             mtu: 1472,
             congestion: Algorithm::Fixed(1_000_000_000_000),
             stream_window: 1 << 30,
             max_stream_window: 1 << 40,
             max_connection_window: 1 << 40,
-            ..TransportConfig::default()
+            ..config
         });
         let endpoint = |n, server| {
             let crypto = Arc::new(NullSecrets(n));
@@ -114,10 +114,16 @@ fn send(from: &mut Connection, now: Time, path: Path, out: &mut Batch, inbox: &m
 }
 
 fn packets(c: &mut Criterion) {
+    measure(c, "44 packets there, one acknowledgement back", TransportConfig::default());
+    #[cfg(feature = "qlog")]
+    measure(c, "the same, with traces of both ends", traced());
+}
+
+fn measure(c: &mut Criterion, name: &str, config: TransportConfig) {
     let mut group = c.benchmark_group("datapath");
-    let mut pair = Pair::new();
+    let mut pair = Pair::new(config);
     group.throughput(Throughput::Elements(44));
-    group.bench_function("44 packets there, one acknowledgement back", |b| {
+    group.bench_function(name, |b| {
         b.iter(|| {
             let id = pair.stream.expect("a stream");
             let _ = pair.client.write(id, &mut pair.data.slice(..44 * 1500));
@@ -126,6 +132,23 @@ fn packets(c: &mut Criterion) {
         });
     });
     group.finish();
+}
+
+/// Traces that go nowhere: what is left is the cost of writing them.
+#[cfg(feature = "qlog")]
+fn traced() -> TransportConfig {
+    use quickset_quic::qlog::{Output, Sinks, Subject};
+
+    #[derive(Debug)]
+    struct Nowhere;
+
+    impl Sinks for Nowhere {
+        fn open(&self, _: &Subject) -> Option<Output> {
+            Some(Output { writer: Box::new(std::io::sink()), reference_time_ms: 0.0 })
+        }
+    }
+
+    TransportConfig { qlog: Some(Arc::new(Nowhere)), ..TransportConfig::default() }
 }
 
 criterion_group!(benches, packets);
