@@ -282,7 +282,10 @@ impl Link {
             }
             Reorder::No | Reorder::Share(..) => {
                 first = first.max(self.last);
-                self.last = first;
+                // What never arrives holds up nobody.
+                if first < Time::MAX {
+                    self.last = first;
+                }
             }
         }
         let mut damage = [None; 2];
