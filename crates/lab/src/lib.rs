@@ -22,3 +22,5 @@ pub mod run;
 pub mod screen;
 pub mod stats;
 pub mod trace;
+#[cfg(target_os = "linux")]
+pub mod tunnel;

@@ -4,6 +4,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use quickset_base::Ecn;
+
 use super::courier::{Courier, Exit};
 use super::{socket, spawn};
 
@@ -29,7 +31,7 @@ impl Clients {
         while !self.courier.is_stopped() {
             if let Ok((len, client)) = self.front.recv_from(&mut buffer) {
                 if let Some(back) = self.back_of(client) {
-                    self.courier.take(0, &buffer[..len], &Exit { socket: back, to: None });
+                    self.courier.take(0, &buffer[..len], Ecn::NotEct, &Exit::Socket(back, None));
                 }
             }
         }
@@ -58,11 +60,11 @@ impl Clients {
         let (from, front, courier) = (back.clone(), self.front.clone(), self.courier.clone());
         let reader = spawn("relay-server", move || {
             let mut buffer = vec![0; MAX_DATAGRAM];
-            let exit = Exit { socket: front, to: Some(client) };
+            let exit = Exit::Socket(front, Some(client));
             while !courier.is_stopped() {
                 // An error here is a time-out, or the news that nobody listens at the server's port.
                 if let Ok(len) = from.recv(&mut buffer) {
-                    courier.take(1, &buffer[..len], &exit);
+                    courier.take(1, &buffer[..len], Ecn::NotEct, &exit);
                 }
             }
         })?;

@@ -8,6 +8,9 @@ use std::time::Instant;
 use quickset_base::{Duration, Ecn, Time};
 use quickset_sim::{Counts, Fate, Link, Sent};
 
+#[cfg(target_os = "linux")]
+use crate::tunnel::Device;
+
 /// Holds packets until their time has come, and hands them on.
 ///
 /// Readers [take](Self::take) packets in; one thread [runs](Self::run). It sleeps on a condition variable,
@@ -35,12 +38,14 @@ struct State {
     ports: Vec<SocketAddr>,
 }
 
-/// How a packet leaves the relay.
+/// How a packet leaves.
 #[derive(Debug, Clone)]
-pub(crate) struct Exit {
-    pub(crate) socket: Arc<UdpSocket>,
-    /// `None` when the socket is connected.
-    pub(crate) to: Option<SocketAddr>,
+pub(crate) enum Exit {
+    /// As a datagram to this address, or, without one, where the socket is connected to.
+    Socket(Arc<UdpSocket>, Option<SocketAddr>),
+    /// As a packet that arrives at the system.
+    #[cfg(target_os = "linux")]
+    Device(Arc<Device>),
 }
 
 #[derive(Debug)]
@@ -68,14 +73,14 @@ impl Courier {
         Self { started, stopped: AtomicBool::new(false), state: Mutex::new(state), earlier: Condvar::new() }
     }
 
-    /// Sends a packet into the link of `direction`.
-    pub(crate) fn take(&self, direction: usize, bytes: &[u8], exit: &Exit) {
+    /// Sends a packet, marked `ecn`, into the link of `direction`.
+    pub(crate) fn take(&self, direction: usize, bytes: &[u8], ecn: Ecn, exit: &Exit) {
         let mut state = self.lock();
         // Read under the lock: a link's time never goes back.
         let now = self.now();
         let next = state.next();
         state.tell(now);
-        match state.links[direction].send(now, bytes.len(), Ecn::NotEct) {
+        match state.links[direction].send(now, bytes.len(), ecn) {
             Sent::Known(fate) => state.settle(direction, fate, bytes, exit),
             Sent::Waits(_) => state.open[direction].push_back((bytes.to_vec(), exit.clone())),
         }
@@ -192,6 +197,7 @@ impl State {
     fn settle(&mut self, direction: usize, fate: Fate, bytes: &[u8], exit: &Exit) {
         for delivery in fate.deliveries().filter(|delivery| delivery.at < Time::MAX) {
             let mut bytes = bytes.to_vec();
+            exit.mark(&mut bytes, delivery.ecn);
             if let Some(damage) = delivery.damage {
                 damage.apply(&mut bytes);
             }
@@ -204,9 +210,21 @@ impl State {
 
 impl Exit {
     fn send(&self, bytes: &[u8]) -> std::io::Result<usize> {
-        match self.to {
-            Some(client) => self.socket.send_to(bytes, client),
-            None => self.socket.send(bytes),
+        match self {
+            Self::Socket(socket, Some(client)) => socket.send_to(bytes, client),
+            Self::Socket(socket, None) => socket.send(bytes),
+            #[cfg(target_os = "linux")]
+            Self::Device(device) => device.write(bytes),
+        }
+    }
+
+    /// Writes the congestion mark with which a packet leaves; datagrams have none.
+    #[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "only packets have marks"))]
+    fn mark(&self, bytes: &mut [u8], ecn: Ecn) {
+        match self {
+            Self::Socket(..) => {}
+            #[cfg(target_os = "linux")]
+            Self::Device(_) => crate::tunnel::mark(bytes, ecn),
         }
     }
 }
