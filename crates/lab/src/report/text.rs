@@ -1,50 +1,4 @@
-use std::fmt::Write as _;
-
-use crate::demo::{Mode, Row};
-
-/// What the numbers of a pace say, in sentences.
-pub(crate) fn verdict(rows: &[&Row], rtt_ms: f64) -> String {
-    let of = |mode| rows.iter().find(|row| row.mode == mode);
-    let (Some(total), Some(partial), Some(latest)) = (of(Mode::Total), of(Mode::Partial), of(Mode::Latest))
-    else {
-        return String::new();
-    };
-    let mut text = format!(
-        "Held back by others although they had arrived: {} of the messages in total order, {} with a fence after each \
-         update, {} without fences. ",
-        percent(total.blocked_share),
-        percent(partial.blocked_share),
-        percent(latest.blocked_share)
-    );
-    let (a, b) = (&total.blocking_ms, &partial.blocking_ms);
-    let _ = write!(
-        text,
-        "Four in five waited at most {} ms in total and {} ms in partial order, ninety-nine in a hundred at most {} and \
-         {} ms. ",
-        number(a.p80),
-        number(b.p80),
-        number(a.p99),
-        number(b.p99)
-    );
-    let period_ms = 1000.0 / f64::from(total.updates_per_s);
-    if period_ms < rtt_ms * 0.75 {
-        let _ = write!(
-            text,
-            "Updates come every {} ms and a lost packet takes a round trip of {} ms to be noticed and sent again: an \
-             incomplete update holds several behind it in either order, and so the two come close. A fast stream is \
-             helped by what fills the hole sooner, which is forward erasure correction, or by what need not wait, as \
-             in the mode latest.",
-            number(period_ms),
-            number(rtt_ms)
-        );
-    } else {
-        text.push_str(
-            "The next update comes about when a lost packet has been sent again, or later, so a fence has little to \
-             hold; total order holds what follows within the same update as well.",
-        );
-    }
-    text
-}
+//! Numbers and text for readers and for HTML.
 
 /// A number with as many places as matter.
 pub(crate) fn number(value: f64) -> String {
@@ -88,6 +42,21 @@ pub(crate) fn escaped(text: &str) -> String {
         .replace('"', "&quot;")
 }
 
+/// RFC 4648 §4.
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let at = |i: usize| u32::from(group.get(i).copied().unwrap_or(0));
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        for i in 0..4 {
+            let letter = LETTERS[(bits >> (18 - 6 * i) & 63) as usize];
+            text.push(if i <= group.len() { char::from(letter) } else { '=' });
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,5 +75,21 @@ mod tests {
             ["100 Mbit/s", "9 MB", "0.5 %", "ge:1%,25%", "unlimited"]
         );
         assert_eq!(escaped("<a & 'b'>"), "&lt;a &amp; &#39;b&#39;&gt;");
+    }
+
+    #[test]
+    fn base64_has_the_values_of_its_rfc() {
+        // RFC 4648 §10.
+        let pairs = [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("fooba", "Zm9vYmE="),
+        ];
+        for (plain, coded) in pairs {
+            assert_eq!(base64(plain.as_bytes()), coded);
+        }
     }
 }

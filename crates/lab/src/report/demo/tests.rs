@@ -2,7 +2,7 @@ use crate::demo::{Conditions, Findings, Mode, Row};
 use crate::screen::Picture;
 use crate::stats::Samples;
 
-use super::{base64, html};
+use super::html;
 
 fn row(mode: Mode, pace: u32, blocked_ms: f64) -> Row {
     let blocking = (0..10).map(|i| if i < 7 { 0.0 } else { blocked_ms }).collect::<Samples>().sorted();
@@ -65,20 +65,4 @@ fn damage_is_not_hidden() {
     let mut findings = findings();
     findings.modes[1].picture_equal = false;
     assert!(html(&findings, "quickset demo").contains("That is a fault"));
-}
-
-#[test]
-fn base64_has_the_values_of_its_rfc() {
-    // RFC 4648 §10.
-    let pairs = [
-        ("", ""),
-        ("f", "Zg=="),
-        ("fo", "Zm8="),
-        ("foo", "Zm9v"),
-        ("foob", "Zm9vYg=="),
-        ("fooba", "Zm9vYmE="),
-    ];
-    for (plain, coded) in pairs {
-        assert_eq!(base64(plain.as_bytes()), coded);
-    }
 }

@@ -1,0 +1,48 @@
+use std::fmt::Write as _;
+
+use crate::demo::{Mode, Row};
+use crate::report::text::{number, percent};
+
+/// What the numbers of a pace say, in sentences.
+pub(crate) fn verdict(rows: &[&Row], rtt_ms: f64) -> String {
+    let of = |mode| rows.iter().find(|row| row.mode == mode);
+    let (Some(total), Some(partial), Some(latest)) = (of(Mode::Total), of(Mode::Partial), of(Mode::Latest))
+    else {
+        return String::new();
+    };
+    let mut text = format!(
+        "Held back by others although they had arrived: {} of the messages in total order, {} with a fence after each \
+         update, {} without fences. ",
+        percent(total.blocked_share),
+        percent(partial.blocked_share),
+        percent(latest.blocked_share)
+    );
+    let (a, b) = (&total.blocking_ms, &partial.blocking_ms);
+    let _ = write!(
+        text,
+        "Four in five waited at most {} ms in total and {} ms in partial order, ninety-nine in a hundred at most {} and \
+         {} ms. ",
+        number(a.p80),
+        number(b.p80),
+        number(a.p99),
+        number(b.p99)
+    );
+    let period_ms = 1000.0 / f64::from(total.updates_per_s);
+    if period_ms < rtt_ms * 0.75 {
+        let _ = write!(
+            text,
+            "Updates come every {} ms and a lost packet takes a round trip of {} ms to be noticed and sent again: an \
+             incomplete update holds several behind it in either order, and so the two come close. A fast stream is \
+             helped by what fills the hole sooner, which is forward erasure correction, or by what need not wait, as \
+             in the mode latest.",
+            number(period_ms),
+            number(rtt_ms)
+        );
+    } else {
+        text.push_str(
+            "The next update comes about when a lost packet has been sent again, or later, so a fence has little to \
+             hold; total order holds what follows within the same update as well.",
+        );
+    }
+    text
+}
