@@ -10,6 +10,7 @@ mod desktop;
 mod lab;
 mod link;
 mod perf;
+mod qlog;
 mod values;
 
 use std::io::IsTerminal as _;
@@ -82,7 +83,8 @@ const AFTER: &str = "\
 Example: see what fences do for a screen on a lossy link (about a minute, nothing else needed)
   quickset demo --open
 
-Logs go to stderr, as much as RUST_LOG says, like RUST_LOG=debug.";
+Logs go to stderr, as much as RUST_LOG says, like RUST_LOG=debug. With SSLKEYLOGFILE=FILE the
+secrets of connections are appended to that file, for Wireshark; --qlog DIR needs none.";
 
 #[cfg(test)]
 mod tests {
