@@ -201,3 +201,59 @@ const MAX_FRAMES: usize = 64;
 const MAX_RANGES: usize = 128;
 /// Bytes of a reason that are told.
 const MAX_WORDS: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn record(payload: &[u8]) -> (usize, u64, String) {
+        let mut frames = Vec::new();
+        let omitted = collect(payload, 20, &mut frames);
+        (frames.len(), omitted, serde_json::to_string(&frames).expect("frames can be written"))
+    }
+
+    #[test]
+    fn a_packet_of_tiny_frames_makes_a_small_record() {
+        let (told, omitted, text) = record(&[1; 1400]);
+        assert_eq!((told, omitted), (MAX_FRAMES, 1400 - MAX_FRAMES as u64));
+        assert!(text.len() < 64 * 24, "{} bytes", text.len());
+    }
+
+    #[test]
+    fn of_an_acknowledgement_the_newest_ranges_are_told() {
+        let mut buffer = vec![0; 2000];
+        let mut w = quickset_wire::Writer::new(&mut buffer);
+        let all = (0..500u64).rev().map(|n| 3 * n..=3 * n);
+        assert_eq!(quickset_wire::frame::ack(&mut w, all, 0, None), 500);
+        let mut frames = Vec::new();
+        collect(w.written(), 3, &mut frames);
+        let [Logged::Known(QuicFrame::Ack { acked_ranges: Some(AckedRanges::Double(ranges)), .. })] =
+            &frames[..]
+        else {
+            panic!("not one ACK");
+        };
+        assert_eq!((ranges.len(), ranges[0], ranges[127]), (128, (372 * 3, 372 * 3), (499 * 3, 499 * 3)));
+    }
+
+    #[test]
+    fn a_reason_is_cut_and_always_text() {
+        let frame = Frame::ApplicationClose { code: 1, reason: &[0xff; 1000] };
+        let mut buffer = vec![0; 2000];
+        let mut w = quickset_wire::Writer::new(&mut buffer);
+        frame.encode(&mut w);
+        let (told, _, text) = record(w.written());
+        assert_eq!((told, text.matches('\u{fffd}').count()), (1, MAX_WORDS));
+    }
+
+    proptest! {
+        /// Whatever a peer puts into a packet, its record is small and can be written.
+        #[test]
+        fn any_payload_makes_a_bounded_record(payload in proptest::collection::vec(any::<u8>(), 0..1500)) {
+            let (told, _, text) = record(&payload);
+            prop_assert!(told <= MAX_FRAMES);
+            prop_assert!(text.len() < 24 * 1500, "{} bytes", text.len());
+        }
+    }
+}
