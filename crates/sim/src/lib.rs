@@ -59,7 +59,6 @@ mod network;
 mod node;
 mod pcap;
 mod pool;
-mod pulse;
 mod queue;
 mod rate;
 mod ratetrace;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use quickset_base::{Batch, Ecn, Input, Machine, Path, Poll, Reason, Rng, Time};
 
-use crate::pulse::exponential;
+use crate::exponential::exponential;
 
 /// Packets that somebody else sends, as data: no protocol, no answer, no mercy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,11 +163,16 @@ impl Source {
 
     fn gap(&mut self, bps: u64) -> Duration {
         let bits = self.traffic.size as u128 * 8;
-        exponential(&mut self.rng, nanos(bits * 1_000_000_000 / u128::from(bps.max(1))))
+        self.draw(nanos(bits * 1_000_000_000 / u128::from(bps.max(1))))
     }
 
     fn stretch(&mut self, mean: Duration, drawn: bool) -> Duration {
-        if drawn { exponential(&mut self.rng, mean) } else { mean }
+        if drawn { self.draw(mean) } else { mean }
+    }
+
+    fn draw(&mut self, mean: Duration) -> Duration {
+        let mean = u64::try_from(mean.as_nanos()).unwrap_or(u64::MAX);
+        Duration::from_nanos(exponential(mean, || self.rng.next()))
     }
 }
 
