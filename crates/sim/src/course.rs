@@ -76,8 +76,9 @@ impl Course {
     }
 
     /// True when what leaves at `time` is lost.
+    #[inline]
     pub(crate) fn loses(&self, time: Time) -> bool {
-        self.void.covering(time).is_some()
+        !self.void.is_empty() && self.void.covering(time).is_some()
     }
 
     pub(crate) fn at(&self, time: Time) -> &Settings {
@@ -132,12 +133,10 @@ struct Gaps {
 
 impl Gaps {
     fn new(gaps: &[Gap]) -> Self {
-        let every = gaps.iter().filter(|gap| gap.every.is_some()).copied().collect();
-        let mut once: Vec<_> = gaps
-            .iter()
-            .filter(|gap| gap.every.is_none() && !gap.length.is_zero())
-            .map(|gap| (Time::ZERO + gap.at, Time::ZERO + gap.at + gap.length))
-            .collect();
+        let (every, once): (Vec<Gap>, Vec<Gap>) =
+            gaps.iter().filter(|gap| !gap.length.is_zero()).partition(|gap| gap.every.is_some());
+        let mut once: Vec<_> =
+            once.iter().map(|gap| (Time::ZERO + gap.at, Time::ZERO + gap.at + gap.length)).collect();
         once.sort_unstable();
         let mut merged: Vec<(Time, Time)> = Vec::with_capacity(once.len());
         for (begin, end) in once {
@@ -149,13 +148,19 @@ impl Gaps {
         Self { once: merged, every }
     }
 
+    fn is_empty(&self) -> bool {
+        self.once.is_empty() && self.every.is_empty()
+    }
+
     /// The end of a gap that `time` lies in.
     fn covering(&self, time: Time) -> Option<Time> {
         let once = self.once.partition_point(|(begin, _)| *begin <= time);
         let once = once.checked_sub(1).map(|i| self.once[i].1).filter(|end| time < *end);
         let every = self.every.iter().filter_map(|gap| {
             let begin = gap.last_begin(time)?;
-            Some(begin + gap.length).filter(|end| time < *end)
+            let ends = gap.every.is_some_and(|every| every > gap.length);
+            let end = if ends { begin + gap.length } else { Time::MAX };
+            Some(end).filter(|end| time < *end)
         });
         every.chain(once).max()
     }

@@ -29,7 +29,7 @@ pub struct Gap {
     pub at: Duration,
     /// How long it is; above zero.
     pub length: Duration,
-    /// Begins again so long after each beginning, for ever; longer than `length`.
+    /// Begins again so long after each beginning, for ever; longer than `length`, or the gap never ends.
     pub every: Option<Duration>,
 }
 

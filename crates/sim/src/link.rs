@@ -180,6 +180,7 @@ impl Link {
     }
 
     /// Decides whether a packet comes into the queue; it may get a mark.
+    #[inline]
     fn admit(&mut self, now: Time, packet: &mut Held) -> Result<(), DropReason> {
         let queue = &self.spec.queue;
         let queued = self.backlog.bytes() + self.line.bytes();
@@ -220,10 +221,14 @@ impl Link {
     }
 
     /// Lets the queue decide about everything that is taken from it by `now`.
+    #[inline]
     fn decide(&mut self, now: Time) {
-        if self.line.len() == 0 {
-            return;
+        if self.line.len() > 0 {
+            self.decide_by(now);
         }
+    }
+
+    fn decide_by(&mut self, now: Time) {
         if self.changed {
             (self.changed, self.floor) = (false, now);
         }
@@ -247,6 +252,7 @@ impl Link {
     }
 
     /// Sends a packet that is taken from the queue at `at`.
+    #[inline]
     fn transmit(&mut self, at: Time, mut packet: Held) -> Fate {
         let arrival = packet.since.max(self.floor);
         if let Queue::Mark(Mark { above: Above::Wait(most), .. }) = self.spec.queue {

@@ -20,7 +20,8 @@ use crate::units::{self, UnitError};
 /// unless the last line is `SECONDS repeat`: then all of it begins again at that time, which is at least
 /// a millisecond.
 ///
-/// Time zero is that of the link. A file has at most 64 MiB; an opportunity takes 4 bytes, a step 16.
+/// Time zero is that of the link. What would be on the wire for more than four million steps, gaps and
+/// changes never leaves. A file has at most 64 MiB; an opportunity takes 4 bytes, a step 16.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RateTrace(Arc<Named>);
 

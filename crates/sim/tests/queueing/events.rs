@@ -72,3 +72,15 @@ fn the_last_word_at_one_time_counts() {
     let out = arrivals("at=10ms:delay=7ms at=5ms:delay=1ms at=10ms:delay=3ms", [0, 5 * MS, 10 * MS], 9);
     assert_eq!(out, [Some(0), Some(6 * MS), Some(13 * MS)]);
 }
+
+#[test]
+fn a_link_that_is_never_up_takes_no_time_to_say_so() {
+    for events in [
+        "blackout=0+5s,every=10s blackout=5s+5s,every=10s",
+        // All opportunities lie in gaps.
+        "blackout=0+1ms,every=10ms",
+    ] {
+        let path = crate::file("ten.trace", "10\n");
+        assert_eq!(arrivals(&format!("rate=trace:{path} {events}"), [0, MS], 100), [Some(u64::MAX); 2]);
+    }
+}
