@@ -86,3 +86,38 @@ fn warn(warned: &AtomicBool, path: &std::path::Path, error: &io::Error) {
 
 /// A few hundred records for a system call.
 const BUFFER: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use quickset_base::Time;
+    use quickset_quic::{ConnectionId, Side};
+
+    use super::*;
+
+    #[test]
+    fn a_trace_is_never_written_over_and_a_lost_folder_costs_only_traces() {
+        let folder = std::env::temp_dir().join(format!("quickset-traces-{}", std::process::id()));
+        let sinks = QlogDir::new(&folder).unwrap();
+        let original_dcid = ConnectionId::new(&[0xab; 8]).unwrap();
+        let subject = Subject { side: Side::Server, original_dcid, now: Time::ZERO };
+        let mut output = sinks.open(&subject).unwrap();
+        output.writer.write_all(b"first").unwrap();
+        output.writer.flush().unwrap();
+        assert!(sinks.open(&subject).is_none(), "the id comes from the peer");
+        let file = folder.join("abababababababab_server.sqlog");
+        assert_eq!(fs::read(file).unwrap(), b"first");
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(sinks.open(&Subject { side: Side::Client, ..subject }).is_none());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_full_disk_is_an_error_to_the_connection_alone() {
+        let file = File::options().write(true).open("/dev/full").unwrap();
+        let file = BufWriter::with_capacity(BUFFER, file);
+        let mut trace = Trace { file, path: "/dev/full".into(), warned: Arc::default() };
+        trace.write_all(b"a record").unwrap();
+        assert!(trace.flush().is_err());
+        assert!(trace.warned.load(Ordering::Relaxed));
+    }
+}
