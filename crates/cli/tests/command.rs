@@ -200,3 +200,56 @@ fn a_server_with_another_key_is_refused_and_an_unchecked_one_warned_of() {
     assert!(text(&output.stderr).contains("warning"));
     assert!(text(&output.stdout).contains("Gbit/s"));
 }
+
+/// The records of a trace: each whole, between a record separator and a line feed.
+fn records(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let texts = text.strip_prefix('\u{1e}').unwrap().split('\u{1e}');
+    texts.map(|text| serde_json::from_str(text.strip_suffix('\n').unwrap()).unwrap()).collect()
+}
+
+#[test]
+fn both_ends_of_a_connection_leave_traces_even_when_they_are_killed() {
+    let folder = Folder::new("qlog");
+    let (here, there) = (folder.0.join("here"), folder.0.join("deep/there"));
+    let server = Server::start(&["--qlog", there.to_str().unwrap()]);
+    let words =
+        ["perf", "client", &server.address, "--pin", &server.pin, "--bytes", "1MB", "--connections", "2"];
+    let output = quickset(&[&words, &["--qlog", here.to_str().unwrap()][..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    drop(server);
+    let names = |folder: &Path, side: &str| {
+        let names = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap());
+        let mut ids: Vec<_> =
+            names.map(|name| name.strip_suffix(&format!("_{side}.sqlog")).unwrap().to_owned()).collect();
+        ids.sort();
+        ids
+    };
+    let ids = names(&here, "client");
+    assert_eq!(
+        (ids.len(), &ids),
+        (2, &names(&there, "server")),
+        "a file for each connection, matched by name"
+    );
+    let mut taken = 0;
+    for id in ids {
+        for path in [here.join(format!("{id}_client.sqlog")), there.join(format!("{id}_server.sqlog"))] {
+            let records = records(&path);
+            assert_eq!(records[0]["qlog_version"], "0.3");
+            let reference = records[0]["trace"]["common_fields"]["reference_time"].as_f64().unwrap();
+            assert!(reference > 1.7e12, "milliseconds since 1970: {reference}");
+            let count = |name: &str| records.iter().filter(|record| record["name"] == name).count();
+            assert_eq!(count("connectivity:connection_started"), 1);
+            assert_eq!(count("connectivity:connection_closed"), 1, "{}", path.display());
+            taken += count("transport:packet_received");
+        }
+    }
+    assert!(taken > 1_000_000 / 1452, "{taken} packets");
+}
+
+#[test]
+fn a_folder_for_traces_that_cannot_be_made_is_a_failure_that_says_so() {
+    let output = quickset(&["perf", "server", "--listen", "127.0.0.1:0", "--qlog", "/dev/null/traces"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("--qlog"), "{}", text(&output.stderr));
+}
