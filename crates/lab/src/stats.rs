@@ -127,6 +127,55 @@ pub struct Percentiles {
     pub max: f64,
 }
 
+/// The mean of independent samples, and how sure it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The arithmetic mean.
+    pub mean: f64,
+    /// The 95 % confidence interval reaches so far to either side, by Student's t; `None` for a single sample.
+    pub half: Option<f64>,
+    /// How many samples there are.
+    pub count: usize,
+}
+
+impl Estimate {
+    /// That of these samples; `None` when there are none.
+    pub fn of(samples: &[f64]) -> Option<Self> {
+        let count = samples.len();
+        if count == 0 {
+            return None;
+        }
+        let n = count as f64;
+        let mean = samples.iter().sum::<f64>() / n;
+        let half = (count > 1).then(|| {
+            let squares: f64 = samples.iter().map(|sample| (sample - mean) * (sample - mean)).sum();
+            student_t(count - 1) * (squares / (n - 1.0) / n).sqrt()
+        });
+        Some(Self { mean, half, count })
+    }
+}
+
+/// The value that Student's t of so many degrees of freedom exceeds with a probability of 2.5 %: 95 % lie between it
+/// and its negative. At least one degree.
+pub fn student_t(degrees: usize) -> f64 {
+    // Textbooks' table, to 30 degrees.
+    const TABLE: [f64; 30] = [
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
+        2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048,
+        2.045, 2.042,
+    ];
+    TABLE.get(degrees.max(1) - 1).copied().unwrap_or_else(|| near_normal(degrees as f64))
+}
+
+/// The expansion around the normal distribution (Abramowitz and Stegun, 26.7.5), good to 0.001 from ten degrees on.
+fn near_normal(degrees: f64) -> f64 {
+    let z: f64 = 1.959_964;
+    let first = (z.powi(3) + z) / 4.0;
+    let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
+    let third = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
+    z + first / degrees + second / degrees.powi(2) + third / degrees.powi(3)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -172,5 +221,40 @@ mod tests {
     fn nothing_measured_is_zero() {
         assert_eq!(Samples::default().percentiles(), Percentiles::default());
         assert!(Samples::default().share_above(0.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn quantiles_of_student_are_those_of_printed_tables() {
+        for (degrees, printed) in [
+            (1, 12.706),
+            (2, 4.303),
+            (4, 2.776),
+            (9, 2.262),
+            (19, 2.093),
+            (30, 2.042),
+            (40, 2.021),
+            (60, 2.000),
+            (94, 1.986),
+            (120, 1.980),
+            (1_000_000, 1.960),
+        ] {
+            let t = student_t(degrees);
+            assert!((t - printed).abs() < 6e-4, "{degrees} degrees: {t}, printed {printed}");
+        }
+        // The table and the expansion are of different sources.
+        for degrees in 10..=30 {
+            let (table, expansion) = (student_t(degrees), near_normal(degrees as f64));
+            assert!((table - expansion).abs() < 1e-3, "{degrees} degrees: {table}, {expansion}");
+        }
+    }
+
+    #[test]
+    fn an_interval_computed_by_hand() {
+        // Mean 3, sum of squares 10, variance 2.5, standard error sqrt(0.5), 4 degrees of freedom.
+        let got = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        assert!((got.mean - 3.0).abs() < 1e-12);
+        assert!((got.half.unwrap() - 2.776 * 0.5f64.sqrt()).abs() < 1e-9);
+        assert_eq!(Estimate::of(&[7.0]).map(|e| (e.mean, e.half, e.count)), Some((7.0, None, 1)));
+        assert_eq!(Estimate::of(&[]), None);
     }
 }
