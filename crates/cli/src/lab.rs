@@ -1,14 +1,17 @@
+mod merge;
+mod plan;
+
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Context as _;
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use quickset_lab::catalogue;
 use quickset_lab::experiment::{Experiment, Overrides};
-use quickset_lab::results::{Row, write_csv};
+use quickset_lab::plan::Shard;
+use quickset_lab::results::{Row, sort, write_tables};
 use quickset_lab::run::{Job, Options, Progress, World, jobs, run as run_jobs};
 
 /// Run experiments: simulated, or over an emulated link; every published figure is one command.
@@ -23,6 +26,8 @@ pub(crate) struct Args {
 enum Verb {
     List(ListArgs),
     Run(RunArgs),
+    Plan(plan::Args),
+    Merge(merge::Args),
 }
 
 /// List the experiments, or show one with its keys and figures.
@@ -45,17 +50,16 @@ struct ListArgs {
 #[command(after_help = RUN_EXAMPLE, verbatim_doc_comment)]
 struct RunArgs {
     /// The experiments
-    #[arg(required = true, value_name = "NAME")]
+    #[arg(required_unless_present = "from", value_name = "NAME")]
     names: Vec<String>,
-    /// Run with these values; several --set multiply
-    #[arg(long, value_name = "KEY=VALUE,…")]
-    set: Vec<String>,
-    /// Points of a space-filling design
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    points: Option<u32>,
-    /// Runs of each point, with seeds 1 to N [default: the experiment's own]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    seeds: Option<u32>,
+    #[command(flatten)]
+    which: Which,
+    /// Do the runs of this plan (see `quickset lab plan`)
+    #[arg(long, value_name = "PLAN", conflicts_with_all = ["names", "set", "points", "seeds"])]
+    from: Option<PathBuf>,
+    /// Do only this share of the plan, like 2/8 for the second of eight
+    #[arg(long, value_name = "I/N", requires = "from", conflicts_with = "names")]
+    shard: Option<Shard>,
     /// Use real sockets, TLS and the emulated link instead of virtual time
     #[arg(long)]
     real: bool,
@@ -73,10 +77,35 @@ struct RunArgs {
     json: bool,
 }
 
+/// Which runs of an experiment.
+#[derive(Debug, clap::Args)]
+struct Which {
+    /// Run with these values; several --set multiply
+    #[arg(long, value_name = "KEY=VALUE,…")]
+    set: Vec<String>,
+    /// Points of a space-filling design
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    points: Option<u32>,
+    /// Runs of each point, with seeds 1 to N [default: the experiment's own]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    seeds: Option<u32>,
+}
+
+impl Which {
+    fn jobs(&self, name: &str) -> anyhow::Result<Vec<Job>> {
+        let experiment = catalogue::find(name)?;
+        let overrides = Overrides { points: self.points, ..Overrides::parse(&self.set)? };
+        let points = experiment.points(&overrides)?;
+        Ok(jobs(experiment, &points, self.seeds.unwrap_or(experiment.seeds)))
+    }
+}
+
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.verb {
         Verb::List(args) => list(&args),
         Verb::Run(args) => run_experiments(&args),
+        Verb::Plan(args) => plan::run(&args),
+        Verb::Merge(args) => merge::run(&args),
     }
 }
 
@@ -93,18 +122,16 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
 
 fn run_experiments(args: &RunArgs) -> anyhow::Result<()> {
     // Everything that can be wrong with the words is said before the first run.
-    let mut sweeps: Vec<Vec<Job>> = Vec::new();
-    for name in &args.names {
-        let experiment = catalogue::find(name)?;
-        let overrides = Overrides { points: args.points, ..Overrides::parse(&args.set)? };
-        let points = experiment.points(&overrides)?;
-        sweeps.push(jobs(experiment, &points, args.seeds.unwrap_or(experiment.seeds)));
-    }
+    let sweeps = match &args.from {
+        Some(path) => plan::sweeps(path, args.shard)?,
+        None => args.names.iter().map(|name| args.which.jobs(name)).collect::<Result<_, _>>()?,
+    };
     let options = Options {
         world: if args.real { World::Real } else { World::Sim },
-        commit: env!("QUICKSET_COMMIT").to_owned(),
+        commit: COMMIT.to_owned(),
         threads: args.jobs.map_or_else(cores, usize::from),
         fresh: args.fresh,
+        shard: args.shard,
     };
     let stop = stop_on_interrupt()?;
     let mut rows = Vec::new();
@@ -112,9 +139,12 @@ fn run_experiments(args: &RunArgs) -> anyhow::Result<()> {
         let bar = Bar::new(&sweep[0].experiment);
         let done = run_jobs(sweep, &args.output, &options, &stop, &mut |progress| bar.show(progress));
         bar.end();
-        let done = done?;
-        let path = args.output.join(format!("{}.csv", sweep[0].experiment));
-        keep_csv(&done, &path)?;
+        let mut done = done?;
+        sort(&mut done);
+        // The tables are of the whole: `merge` makes them.
+        if args.shard.is_none() {
+            write_tables(&done, &args.output)?;
+        }
         rows.extend(done);
     }
     if args.json {
@@ -122,12 +152,6 @@ fn run_experiments(args: &RunArgs) -> anyhow::Result<()> {
         println!("{}", serde_json::to_string_pretty(&bare)?);
     }
     Ok(())
-}
-
-fn keep_csv(rows: &[Row], path: &Path) -> anyhow::Result<()> {
-    let mut text = Vec::new();
-    write_csv(rows, &mut text)?;
-    std::fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
 }
 
 fn cores() -> usize {
@@ -196,6 +220,9 @@ fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     })?;
     Ok(stop)
 }
+
+/// What rows and plans say of this build.
+const COMMIT: &str = env!("QUICKSET_COMMIT");
 
 const EXAMPLE: &str = "\
 Example: the screen of the 2025 fence paper, at its baseline, and a page of figures

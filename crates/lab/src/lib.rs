@@ -14,6 +14,7 @@ pub mod demo;
 pub mod design;
 pub mod experiment;
 pub mod perf;
+pub mod plan;
 pub mod play;
 pub mod relay;
 pub mod report;

@@ -5,13 +5,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
+
 use crate::catalogue;
 use crate::experiment::{Experiment, Params, ValueError};
+use crate::plan::Shard;
 use crate::play::{PlayError, RealError, really, virtually};
-use crate::results::{Journal, JournalError, Row, identity, measure};
+use crate::results::{Journal, JournalError, Row, identity, journal_name, measure};
 
 /// One run to be done.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Job {
     /// The name of the experiment.
     pub experiment: String,
@@ -42,6 +45,8 @@ pub struct Options {
     pub threads: usize,
     /// Forget the rows that are there.
     pub fresh: bool,
+    /// Whose share of a plan the jobs are: each keeps its rows in a file of its own.
+    pub shard: Option<Shard>,
 }
 
 /// How far a sweep has come.
@@ -110,7 +115,8 @@ pub fn run(
 ) -> Result<Vec<Row>, RunError> {
     let Some(first) = jobs.first() else { return Ok(Vec::new()) };
     let experiment = catalogue::find(&first.experiment)?;
-    let mut journal = Journal::open(dir, experiment.name, &options.commit, options.fresh)?;
+    let path = dir.join(journal_name(experiment.name, options.shard));
+    let mut journal = Journal::open(&path, experiment.name, &options.commit, options.fresh)?;
     let wanted: Vec<String> =
         jobs.iter().map(|job| identity(options.world.name(), &job.params, job.seed)).collect();
     let missing: Vec<&Job> =

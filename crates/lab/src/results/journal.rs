@@ -1,11 +1,12 @@
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::Row;
+use crate::plan::Shard;
 
 /// The rows of an experiment on disk, a line each, appended as runs end.
 #[derive(Debug)]
@@ -17,13 +18,13 @@ pub struct Journal {
 }
 
 /// The first line of a journal.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Header {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Header {
     /// The version of the format.
     #[serde(rename = "quickset-lab")]
     version: u32,
-    experiment: String,
-    commit: String,
+    pub(super) experiment: String,
+    pub(super) commit: String,
 }
 
 /// Why a journal cannot be used: one sentence with the next step.
@@ -85,14 +86,14 @@ pub enum JournalError {
 }
 
 impl Journal {
-    /// Opens the journal of `experiment` in `dir`, or begins one; with `fresh` always begins one. The end of a line
+    /// Opens the journal of `experiment` at `path`, or begins one; with `fresh` always begins one. The end of a line
     /// that was being written when a run was killed is dropped.
     ///
     /// # Errors
     /// See [`JournalError`].
-    pub fn open(dir: &Path, experiment: &str, commit: &str, fresh: bool) -> Result<Self, JournalError> {
-        let path = dir.join(format!("{experiment}.rows"));
-        std::fs::create_dir_all(dir).map_err(io_error(dir, "made"))?;
+    pub fn open(path: &Path, experiment: &str, commit: &str, fresh: bool) -> Result<Self, JournalError> {
+        let path = path.to_owned();
+        make_directory(path.parent().unwrap_or(Path::new(".")))?;
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -103,8 +104,7 @@ impl Journal {
         let (header, rows, end) = read(&mut file, &path)?;
         match header {
             None => {
-                let header =
-                    Header { version: VERSION, experiment: experiment.to_owned(), commit: commit.to_owned() };
+                let header = Header::new(experiment, commit);
                 file.set_len(0).map_err(io_error(&path, "written"))?;
                 file.seek(SeekFrom::Start(0)).map_err(io_error(&path, "written"))?;
                 append(&mut file, &header).map_err(io_error(&path, "written"))?;
@@ -148,15 +148,52 @@ impl Journal {
     }
 }
 
+/// The name of the journal of an experiment, or of a shard's share of it: `NAME.rows`, `NAME.2of8.rows`.
+pub fn journal_name(experiment: &str, shard: Option<Shard>) -> String {
+    let shard = shard.map(|shard| format!(".{shard}")).unwrap_or_default();
+    format!("{experiment}{shard}.{EXTENSION}")
+}
+
 /// The rows of a journal, to look at.
 ///
 /// # Errors
 /// See [`JournalError`]; an end without a newline is left out.
 pub fn read_journal(path: &Path) -> Result<Vec<Row>, JournalError> {
+    match read_whole(path)? {
+        Some((_, rows)) => Ok(rows),
+        None => Err(JournalError::Foreign(shown(path))),
+    }
+}
+
+/// The header and the rows of a journal; nothing of one that was only just begun.
+pub(super) fn read_whole(path: &Path) -> Result<Option<(Header, Vec<Row>)>, JournalError> {
     let mut file = File::open(path).map_err(io_error(path, "opened"))?;
-    match read(&mut file, path)? {
-        (Some(_), rows, _) => Ok(rows),
-        (None, ..) => Err(JournalError::Foreign(shown(path))),
+    let (header, rows, _) = read(&mut file, path)?;
+    Ok(header.map(|header| (header, rows)))
+}
+
+/// Writes a journal as a whole: what was there before stays until all of it is written.
+pub(super) fn write_whole(path: &Path, header: &Header, rows: &[Row]) -> Result<(), JournalError> {
+    make_directory(path.parent().unwrap_or(Path::new(".")))?;
+    let new = path.with_extension(format!("{EXTENSION}.new"));
+    let write = || {
+        let mut out = io::BufWriter::new(File::create(&new)?);
+        append(&mut out, header)?;
+        rows.iter().try_for_each(|row| append(&mut out, row))?;
+        out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+        std::fs::rename(&new, path)
+    };
+    write().map_err(io_error(path, "written"))
+}
+
+/// Makes sure of a directory.
+pub(super) fn make_directory(dir: &Path) -> Result<(), JournalError> {
+    std::fs::create_dir_all(dir).map_err(io_error(dir, "made"))
+}
+
+impl Header {
+    pub(super) fn new(experiment: &str, commit: &str) -> Self {
+        Self { version: VERSION, experiment: experiment.to_owned(), commit: commit.to_owned() }
     }
 }
 
@@ -202,21 +239,22 @@ fn read_header(line: &[u8], path: &Path) -> Result<Header, JournalError> {
     serde_json::from_value(json).map_err(|_| JournalError::Foreign(shown(path)))
 }
 
-/// One write of the whole line, so that two processes never mix theirs.
-fn append(file: &mut File, value: &impl Serialize) -> io::Result<()> {
+/// One write of the whole line: a killed run leaves whole lines, and the beginning of one at most.
+fn append(file: &mut impl io::Write, value: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
-    file.write_all(&line)?;
-    file.flush()
+    file.write_all(&line)
 }
 
-fn io_error<'a>(path: &'a Path, doing: &'static str) -> impl Fn(io::Error) -> JournalError + 'a {
+pub(super) fn io_error<'a>(path: &'a Path, doing: &'static str) -> impl Fn(io::Error) -> JournalError + 'a {
     move |error| JournalError::Io { path: shown(path), doing, error }
 }
 
-fn shown(path: &Path) -> String {
+pub(super) fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
 /// Raised when rows of before would be misread.
 pub const VERSION: u32 = 1;
+/// Of the names of journals.
+pub(super) const EXTENSION: &str = "rows";

@@ -1,17 +1,22 @@
 //! What comes of runs: [`Row`]s, how they are computed from what was seen, kept, and read again.
 //!
 //! A results directory holds for each experiment `NAME.rows`, the journal: a line of JSON a run, appended when the run ends,
-//! so that a killed sweep loses nothing and repeats nothing; and, made from it at the end, `NAME.csv`.
+//! so that a killed sweep loses nothing and repeats nothing; and, made from it at the end, `NAME.csv`. Shards of a plan
+//! keep journals of their own, `NAME.2of8.rows`: reading takes all of them, joining makes one.
 
 mod csv;
 mod histogram;
+mod join;
 mod journal;
 mod measure;
+mod order;
 mod row;
 
 pub use csv::{columns, write_csv};
 pub use histogram::Histogram;
-pub use journal::{Journal, JournalError, VERSION, read_journal};
+pub use join::{JoinError, Sheet, keep_rows, merge, read_results, write_tables};
+pub use journal::{Journal, JournalError, VERSION, journal_name, read_journal};
 pub use measure::{Yardstick, measure};
+pub use order::sort;
 pub(crate) use row::identity;
 pub use row::{Counted, Detail, Metrics, Row, Times};

@@ -1,0 +1,51 @@
+//! `quickset lab plan`, `run --from`, `merge`: several processes in one directory do what one does alone.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The command in a directory.
+fn quickset(dir: &Path, words: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quickset"));
+    command.current_dir(dir).args(words.split(' ')).stderr(Stdio::null());
+    command
+}
+
+#[test]
+fn processes_that_share_a_directory_give_the_table_of_one() {
+    let dir = std::env::temp_dir().join(format!("quickset-processes-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let sweep = "screen-streaming --set updates=2 --set messages=20 --set loss=5%,1% --seeds 2";
+    assert!(quickset(&dir, &format!("lab run {sweep} -o alone")).status().unwrap().success());
+    assert!(quickset(&dir, &format!("lab plan {sweep} -o sweep.plan")).status().unwrap().success());
+    let start = |n: u32| {
+        quickset(&dir, &format!("lab run --from sweep.plan --shard {n}/3 -o shards")).spawn().unwrap()
+    };
+    for mut process in [start(1), start(2), start(3)] {
+        assert!(process.wait().unwrap().success());
+    }
+    assert!(quickset(&dir, "lab merge shards -o whole").status().unwrap().success());
+    let table =
+        |folder: &str| std::fs::read_to_string(dir.join(folder).join("screen-streaming.csv")).unwrap();
+    // A header, two profiles, two modes, two losses, two seeds.
+    assert_eq!(table("alone").lines().count(), 1 + 16);
+    assert_eq!(table("whole"), table("alone"));
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn slips_with_plans_are_usage_errors() {
+    let dir = std::env::temp_dir();
+    for words in [
+        "lab run",
+        "lab run screen-streaming --shard 1/2",
+        "lab run screen-streaming --from sweep.plan",
+        "lab run --from sweep.plan --seeds 2",
+        "lab run --from sweep.plan --shard 3/2",
+        "lab plan screen-streaming",
+        "lab merge -o out",
+    ] {
+        assert_eq!(quickset(&dir, words).status().unwrap().code(), Some(2), "{words}");
+    }
+}

@@ -1,0 +1,343 @@
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::journal::{EXTENSION, Header, io_error, make_directory, read_whole, shown, write_whole};
+use super::{JournalError, Row, journal_name, order, write_csv};
+
+/// The rows of an experiment, in the order of tables, from whichever journals they came.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sheet {
+    /// The experiment.
+    pub experiment: String,
+    /// The commit of all rows.
+    pub commit: String,
+    /// The rows.
+    pub rows: Vec<Row>,
+}
+
+/// Why journals do not fit together: one sentence with the next step.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// One of them cannot be used.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// A run is there twice, and not the same.
+    #[error(
+        "{first} and {second} have the same run with different results ({identity}); delete the one that is wrong and \
+         join again"
+    )]
+    Conflict {
+        /// Where one is: the line and the file.
+        first: String,
+        /// Where the other is.
+        second: String,
+        /// The run.
+        identity: String,
+    },
+    /// They were made by different builds.
+    #[error(
+        "{first} has results of commit {commit}, and {second} of {other}; rows of different builds are not mixed: run all \
+         shards with the same one"
+    )]
+    Commits {
+        /// The one file.
+        first: String,
+        /// Its commit.
+        commit: String,
+        /// The other.
+        second: String,
+        /// Its commit.
+        other: String,
+    },
+    /// There is nothing to join.
+    #[error("{0} has no results; `quickset lab run` makes some")]
+    Empty(String),
+}
+
+/// All rows in directories of results, a sheet an experiment. Journals of shards count as parts of the whole; a run
+/// that is there several times counts once. The time it took may differ.
+///
+/// # Errors
+/// When a journal cannot be read, when rows contradict each other or come from different builds, and when a
+/// directory has no journals at all.
+pub fn read_results(dirs: &[impl AsRef<Path>]) -> Result<Vec<Sheet>, JoinError> {
+    let mut parts: BTreeMap<String, Part> = BTreeMap::new();
+    for dir in dirs.iter().map(AsRef::as_ref) {
+        let paths = journals(dir)?;
+        if paths.is_empty() {
+            return Err(JoinError::Empty(shown(dir)));
+        }
+        for path in paths {
+            // A shard that is just beginning has no header yet.
+            let Some((header, rows)) = read_whole(&path)? else { continue };
+            let part = parts.entry(header.experiment.clone()).or_insert_with(|| Part::new(&path, &header));
+            // The header is the first line.
+            part.add(&path, &header, 2, rows)?;
+        }
+    }
+    Ok(parts.into_iter().map(|(experiment, part)| part.sheet(experiment)).collect())
+}
+
+/// Joins the journals in `dirs`, and those that `out` has already, and writes all of them into `out`: for each
+/// experiment one journal and its tables.
+///
+/// # Errors
+/// As [`read_results`], and when `out` cannot be written.
+pub fn merge(dirs: &[impl AsRef<Path>], out: &Path) -> Result<Vec<Sheet>, JoinError> {
+    let mut all: Vec<&Path> = dirs.iter().map(AsRef::as_ref).collect();
+    if out.is_dir() && !journals(out)?.is_empty() {
+        all.push(out);
+    }
+    let sheets = read_results(&all)?;
+    sheets.iter().try_for_each(|sheet| sheet.write(out))?;
+    Ok(sheets)
+}
+
+/// As [`merge`], of rows that came some other way.
+///
+/// # Errors
+/// As [`merge`].
+pub fn keep_rows(rows: Vec<Row>, out: &Path) -> Result<Vec<Sheet>, JoinError> {
+    let mut parts: BTreeMap<String, Part> = BTreeMap::new();
+    let given = Path::new("the rows given");
+    for (n, row) in rows.into_iter().enumerate() {
+        let header = Header::new(&row.experiment, &row.commit);
+        let part = parts.entry(row.experiment.clone()).or_insert_with(|| Part::new(given, &header));
+        part.add(given, &header, n + 1, vec![row])?;
+    }
+    let known = if out.is_dir() { journals(out)? } else { Vec::new() };
+    for path in known {
+        let Some((header, rows)) = read_whole(&path)? else { continue };
+        if let Some(part) = parts.get_mut(&header.experiment) {
+            part.add(&path, &header, 2, rows)?;
+        }
+    }
+    let sheets: Vec<Sheet> = parts.into_iter().map(|(experiment, part)| part.sheet(experiment)).collect();
+    sheets.iter().try_for_each(|sheet| sheet.write(out))?;
+    Ok(sheets)
+}
+
+impl Sheet {
+    /// Writes journal and tables into a directory, in place of those that are there.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&self, dir: &Path) -> Result<(), JoinError> {
+        let header = Header::new(&self.experiment, &self.commit);
+        write_whole(&dir.join(journal_name(&self.experiment, None)), &header, &self.rows)?;
+        Ok(write_tables(&self.rows, dir)?)
+    }
+}
+
+/// Writes the tables of rows of one experiment into a directory: `NAME.csv`.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_tables(rows: &[Row], dir: &Path) -> Result<(), JournalError> {
+    let Some(first) = rows.first() else { return Ok(()) };
+    make_directory(dir)?;
+    let path = dir.join(format!("{}.csv", first.experiment));
+    let mut csv = Vec::new();
+    write_csv(rows, &mut csv).and_then(|()| std::fs::write(&path, csv)).map_err(io_error(&path, "written"))
+}
+
+/// The journals in a directory, in the order of their names.
+fn journals(dir: &Path) -> Result<Vec<PathBuf>, JournalError> {
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(io_error(dir, "read"))? {
+        let path = entry.map_err(io_error(dir, "read"))?.path();
+        if path.extension().is_some_and(|extension| extension == EXTENSION) {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// What is known of an experiment so far.
+struct Part {
+    /// The first journal of it, and its commit.
+    first: PathBuf,
+    commit: String,
+    /// Each row, with its journal and line.
+    rows: BTreeMap<String, (Row, PathBuf, usize)>,
+}
+
+impl Part {
+    fn new(path: &Path, header: &Header) -> Self {
+        Self { first: path.to_owned(), commit: header.commit.clone(), rows: BTreeMap::new() }
+    }
+
+    fn add(
+        &mut self,
+        path: &Path,
+        header: &Header,
+        first_line: usize,
+        rows: Vec<Row>,
+    ) -> Result<(), JoinError> {
+        if header.commit != self.commit {
+            return Err(JoinError::Commits {
+                first: shown(&self.first),
+                commit: self.commit.clone(),
+                second: shown(path),
+                other: header.commit.clone(),
+            });
+        }
+        for (n, row) in rows.into_iter().enumerate() {
+            let line = first_line + n;
+            let identity = row.identity();
+            match self.rows.get(&identity) {
+                None => {
+                    self.rows.insert(identity, (row, path.to_owned(), line));
+                }
+                Some((known, ..)) if same(known, &row) => {}
+                Some((_, other, at)) => {
+                    return Err(JoinError::Conflict {
+                        first: format!("line {at} of {}", shown(other)),
+                        second: format!("line {line} of {}", shown(path)),
+                        identity,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn sheet(self, experiment: String) -> Sheet {
+        let mut rows: Vec<Row> = self.rows.into_values().map(|(row, ..)| row).collect();
+        order::sort(&mut rows);
+        Sheet { experiment, commit: self.commit, rows }
+    }
+}
+
+/// How long a run took in reality is no result.
+fn same(a: &Row, b: &Row) -> bool {
+    let mut b = b.clone();
+    b.detail.wall_s = a.detail.wall_s;
+    *a == b
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue;
+    use crate::experiment::Value;
+    use crate::results::{Detail, Journal, Metrics};
+
+    /// An empty directory that goes away again.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("quickset-join-{name}-{}", std::process::id()));
+            let _ = std::fs::remove_dir_all(&path);
+            std::fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        /// Writes a journal.
+        fn journal(&self, name: &str, commit: &str, rows: &[Row]) -> PathBuf {
+            let path = self.0.join(name);
+            let mut journal = Journal::open(&path, "screen-streaming", commit, true).unwrap();
+            for row in rows {
+                journal.add(row.clone()).unwrap();
+            }
+            path
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn row(seed: u64) -> Row {
+        let metrics = Metrics { completion_s: Some(0.1 + seed as f64), ..Metrics::default() };
+        Row {
+            experiment: "screen-streaming".into(),
+            seed,
+            commit: "abc".into(),
+            world: "sim".into(),
+            params: catalogue::find("screen-streaming").unwrap().base(),
+            metrics,
+            detail: Detail { wall_s: 0.3, ..Detail::default() },
+        }
+    }
+
+    fn seeds(sheets: &[Sheet]) -> Vec<u64> {
+        sheets.iter().flat_map(|sheet| sheet.rows.iter().map(|row| row.seed)).collect()
+    }
+
+    #[test]
+    fn parts_are_joined_and_what_is_there_twice_counts_once() {
+        let (one, two, out) = (Folder::new("one"), Folder::new("two"), Folder::new("out"));
+        one.journal("screen-streaming.1of2.rows", "abc", &[row(5), row(1)]);
+        one.journal("screen-streaming.2of2.rows", "abc", &[row(10), row(2)]);
+        let slower = Row { detail: Detail { wall_s: 9.0, ..Detail::default() }, ..row(2) };
+        two.journal("screen-streaming.rows", "abc", &[slower, row(3)]);
+        let sheets = merge(&[&one.0, &two.0], &out.0).unwrap();
+        assert_eq!(seeds(&sheets), [1, 2, 3, 5, 10]);
+        // What was written is what was read, and more is added to it.
+        assert_eq!(read_results(&[&out.0]).unwrap(), sheets);
+        assert_eq!(seeds(&keep_rows(vec![row(4), row(2)], &out.0).unwrap()), [1, 2, 3, 4, 5, 10]);
+        let csv = std::fs::read_to_string(out.0.join("screen-streaming.csv")).unwrap();
+        assert_eq!(csv.lines().count(), 7, "{csv}");
+    }
+
+    #[test]
+    fn rows_that_contradict_each_other_are_both_named() {
+        let folder = Folder::new("conflict");
+        let wrong = Row { metrics: Metrics { completion_s: Some(7.0), ..Metrics::default() }, ..row(2) };
+        folder.journal("a.rows", "abc", &[row(1), row(2)]);
+        folder.journal("b.rows", "abc", std::slice::from_ref(&wrong));
+        let error = read_results(&[&folder.0]).unwrap_err().to_string();
+        for part in ["line 3 of", "a.rows", "line 2 of", "b.rows", "seed=2"] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+        let out = Folder::new("conflict-out");
+        let error = keep_rows(vec![row(2), wrong], &out.0).unwrap_err().to_string();
+        assert!(error.contains("line 1 of the rows given and line 2 of the rows given"), "{error}");
+    }
+
+    #[test]
+    fn builds_are_not_mixed() {
+        let folder = Folder::new("commits");
+        folder.journal("a.rows", "abc", &[row(1)]);
+        folder.journal("b.rows", "def", &[Row { commit: "def".into(), ..row(2) }]);
+        let error = read_results(&[&folder.0]).unwrap_err().to_string();
+        assert!(error.contains("commit abc") && error.contains("of def"), "{error}");
+    }
+
+    #[test]
+    fn a_shard_that_just_begins_is_no_error_and_a_directory_without_results_is() {
+        let folder = Folder::new("empty");
+        let none = read_results(&[&folder.0]).unwrap_err().to_string();
+        assert!(none.contains("has no results"), "{none}");
+        folder.journal("a.rows", "abc", &[row(1)]);
+        std::fs::write(folder.0.join("b.rows"), "").unwrap();
+        std::fs::write(folder.0.join("c.rows"), "{\"quickset-lab\":1,\"expe").unwrap();
+        assert_eq!(seeds(&read_results(&[&folder.0]).unwrap()), [1]);
+        assert!(read_results(&[folder.0.join("nowhere")]).unwrap_err().to_string().contains("nowhere"));
+    }
+
+    #[test]
+    fn tables_are_in_the_order_of_keys_and_of_numbers() {
+        let key = |name: &str| crate::experiment::Key::find(name).unwrap();
+        let with = |name: &str, value: Value, seed: u64| {
+            let mut row = row(seed);
+            row.params.put(key(name), value);
+            row
+        };
+        let mut rows = vec![
+            with("loss", Value::Text("ge:0.5%,25%".into()), 1),
+            with("loss", Value::Number(0.1), 2),
+            with("loss", Value::Number(0.02), 3),
+            with("mode", Value::Text("latest".into()), 4),
+            with("mode", Value::Text("total".into()), 5),
+        ];
+        order::sort(&mut rows);
+        // total, partial, latest: as the key lists them.
+        assert_eq!(rows.iter().map(|row| row.seed).collect::<Vec<_>>(), [5, 3, 2, 1, 4]);
+    }
+}
