@@ -238,7 +238,8 @@ impl Scale {
 
     /// The powers of ten around these.
     pub(crate) fn logarithmic(least: f64, most: f64) -> Self {
-        let [least, most] = [least, most].map(|value| if value > 0.0 { value.clamp(1e-12, 1e15) } else { 1e-3 });
+        let [least, most] =
+            [least, most].map(|value| if value > 0.0 { value.clamp(1e-12, 1e15) } else { 1e-3 });
         let (from, to) = (least.log10().floor(), most.log10().ceil());
         Self::Logarithmic { from: 10f64.powf(from), to: 10f64.powf(to.max(from + 1.0)) }
     }

@@ -4,9 +4,9 @@ mod words;
 
 use std::fmt::Write as _;
 
-use crate::demo::{Findings, Mode, Row};
 use super::chart::{Chart, Curve, Scale, Shape, WIDE, shares};
 use super::text::{base64, escaped, number, percent, size};
+use crate::demo::{Findings, Mode, Row};
 use words::verdict;
 
 /// The page. `command` is what to type to get the same findings.

@@ -3,4 +3,5 @@
 
 mod chart;
 pub mod demo;
+pub mod experiments;
 mod text;

@@ -12,6 +12,7 @@ mod measure;
 mod order;
 mod row;
 
+pub(crate) use csv::flat;
 pub use csv::{columns, write_csv};
 pub use histogram::Histogram;
 pub use join::{JoinError, Sheet, keep_rows, merge, read_results, write_tables};

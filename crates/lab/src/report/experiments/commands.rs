@@ -1,0 +1,208 @@
+//! The commands that make the same rows again, found by asking the experiment what they would run.
+
+use std::collections::BTreeSet;
+
+use super::sheet::Sheet;
+use super::words::for_set;
+use crate::experiment::{Experiment, Key, Overrides, Params, Value, Varied};
+
+/// The commands that give all rows of a sheet, a line each; the second is true when they give other points too.
+pub(crate) fn repeat(sheet: &Sheet) -> (Vec<String>, bool) {
+    let (mut commands, mut exact) = (Vec::new(), true);
+    for world in &sheet.worlds {
+        let rows = || sheet.runs.iter().filter(|run| run.row.world == *world).map(|run| &run.row);
+        let mut points: Vec<Params> = Vec::new();
+        let mut known = BTreeSet::new();
+        for row in rows() {
+            if known.insert(row.params.to_string()) {
+                points.push(row.params.clone());
+            }
+        }
+        let seeds = rows().map(|row| row.seed).max().unwrap_or(1);
+        let (words, all) = cover(sheet.experiment, points);
+        exact &= all;
+        for mut words in words {
+            words.insert(0, format!("quickset lab run {}", sheet.experiment.name));
+            words.push(format!("--seeds {seeds}"));
+            words.extend((world == "real").then(|| "--real".to_owned()));
+            commands.push(words.join(" "));
+        }
+    }
+    (commands, exact)
+}
+
+/// The command that adds the points without loss which `sheet` lacks; `None` when it lacks none.
+pub(crate) fn lossless(sheet: &Sheet) -> Vec<String> {
+    if !sheet.experiment.has("loss") {
+        return Vec::new();
+    }
+    let mut commands: Vec<String> = Vec::new();
+    let base = sheet.experiment.base();
+    let lacking = (0..sheet.spots.len()).filter(|spot| sheet.lossless(*spot).is_none());
+    // What one key varies is one command: several --set multiply.
+    let mut by_keys: Vec<(Vec<String>, Vec<Vec<String>>)> = Vec::new();
+    for spot in lacking.map(|spot| &sheet.spots[spot]) {
+        let differing = || spot.point.iter().filter(|(key, value)| key != "loss" && base.get(key) != Some(value));
+        let keys: Vec<String> = differing().map(|(key, _)| key.clone()).collect();
+        let values: Vec<String> = differing().map(|(key, value)| set_text(key, value)).collect();
+        match by_keys.iter_mut().find(|(other, _)| *other == keys) {
+            Some((_, all)) if !all.contains(&values) => all.push(values),
+            Some(_) => {}
+            None => by_keys.push((keys, vec![values])),
+        }
+    }
+    for (keys, all) in by_keys {
+        let mut command = format!("quickset lab run {} --set loss=0", sheet.experiment.name);
+        for (n, key) in keys.iter().enumerate() {
+            let mut values: Vec<String> = Vec::new();
+            for value in all.iter().map(|values| &values[n]) {
+                if !values.contains(value) {
+                    values.push(value.clone());
+                }
+            }
+            command += &format!(" --set {key}={}", joined(&values));
+        }
+        commands.push(command);
+    }
+    commands.truncate(MOST);
+    commands
+}
+
+/// Words of `lab run` whose points are these; false when they may be more.
+fn cover(experiment: &Experiment, points: Vec<Params>) -> (Vec<Vec<String>>, bool) {
+    let mut left = points;
+    let mut commands = Vec::new();
+    while !left.is_empty() && commands.len() < MOST {
+        let Some((words, taken)) = candidates(experiment, &left).into_iter().find_map(|words| {
+            let points = run_by(experiment, &words)?;
+            let names: BTreeSet<String> = left.iter().map(Params::to_string).collect();
+            let all = points.iter().all(|point| names.contains(&point.to_string()));
+            (all && !points.is_empty()).then_some((words, points))
+        }) else {
+            break;
+        };
+        let taken: BTreeSet<String> = taken.iter().map(Params::to_string).collect();
+        left.retain(|point| !taken.contains(&point.to_string()));
+        commands.push(words.texts());
+    }
+    if !left.is_empty() {
+        commands.push(product(experiment, &left).texts());
+    }
+    (commands, left.is_empty())
+}
+
+/// What `lab run` is told.
+#[derive(Clone, Default)]
+struct Words {
+    set: Vec<(String, String)>,
+    points: Option<u32>,
+}
+
+impl Words {
+    fn texts(&self) -> Vec<String> {
+        let set = self.set.iter().map(|(key, values)| {
+            let quoted = values.contains(';');
+            if quoted { format!("--set '{key}={values}'") } else { format!("--set {key}={values}") }
+        });
+        set.chain(self.points.map(|n| format!("--points {n}"))).collect()
+    }
+}
+
+fn run_by(experiment: &Experiment, words: &Words) -> Option<Vec<Params>> {
+    experiment.points(&Overrides { set: words.set.clone(), points: words.points }).ok()
+}
+
+/// From the shortest: everything; everything with what is the same in all points; all products; each by itself.
+fn candidates(experiment: &Experiment, points: &[Params]) -> Vec<Words> {
+    let mut all = vec![Words::default()];
+    let designs = match experiment.varied {
+        Varied::Space { ranges, .. } => {
+            let keys: Vec<&str> = ranges.iter().map(|(key, ..)| *key).collect();
+            let places: BTreeSet<String> = points
+                .iter()
+                .map(|point| keys.iter().map(|key| point.text(key)).collect::<Vec<_>>().join(" "))
+                .collect();
+            vec![u32::try_from(places.len()).ok()]
+        }
+        Varied::OneByOne(_) => vec![],
+    };
+    let constant = constant(experiment, points);
+    for points in std::iter::once(None).chain(designs) {
+        all.push(Words { set: Vec::new(), points });
+        all.push(Words { set: constant.clone(), points });
+    }
+    all.push(product(experiment, points));
+    if let Some(first) = points.first() {
+        // Those that differ from the first in crossed keys alone.
+        let crossed = |key: &str| experiment.crossed.iter().any(|(name, _)| *name == key);
+        let same = |a: &Params, b: &Params| {
+            a.iter().filter(|(key, _)| !crossed(key)).eq(b.iter().filter(|(key, _)| !crossed(key)))
+        };
+        let near: Vec<Params> = points.iter().filter(|point| same(point, first)).cloned().collect();
+        all.push(product(experiment, &near));
+        all.push(product(experiment, std::slice::from_ref(first)));
+    }
+    all
+}
+
+/// Keys that have the same values in all points, others than the experiment gives them.
+fn constant(experiment: &Experiment, points: &[Params]) -> Vec<(String, String)> {
+    let varied: Vec<&str> = match experiment.varied {
+        Varied::OneByOne(keys) => keys.iter().map(|(key, _)| *key).collect(),
+        Varied::Space { ranges, .. } => ranges.iter().map(|(key, ..)| *key).collect(),
+    };
+    let mut set = product(experiment, points).set;
+    set.retain(|(key, _)| !varied.contains(&key.as_str()) || values(points, key).len() == 1);
+    set.retain(|(key, _)| !varied.contains(&key.as_str()) || experiment.base().get(key) != points[0].get(key));
+    set
+}
+
+/// Every key with all its values.
+fn product(experiment: &Experiment, points: &[Params]) -> Words {
+    let base = experiment.base();
+    let mut set = Vec::new();
+    for (key, _) in experiment.baseline {
+        let values = values(points, key);
+        let usual: Vec<Value> = match experiment.crossed.iter().find(|(name, _)| name == key) {
+            Some(_) => run_by(experiment, &Words::default()).map_or_else(Vec::new, |points| self::values(&points, key)),
+            None => base.get(key).cloned().into_iter().collect(),
+        };
+        let same = values.len() == usual.len() && values.iter().all(|value| usual.contains(value));
+        if !same && !values.is_empty() {
+            let texts: Vec<String> = values.iter().map(|value| set_text(key, value)).collect();
+            set.push(((*key).to_owned(), joined(&texts)));
+        }
+    }
+    if set.is_empty() {
+        // The baseline alone: one varied key that is set leaves the other variations out.
+        if let Varied::OneByOne([(key, _), ..]) = experiment.varied {
+            let values = values(points, key);
+            set.extend(values.first().map(|value| ((*key).to_owned(), set_text(key, value))));
+        }
+    }
+    Words { set, points: None }
+}
+
+/// The different values of a key, in the order of points.
+fn values(points: &[Params], key: &str) -> Vec<Value> {
+    let mut values: Vec<Value> = Vec::new();
+    for value in points.iter().filter_map(|point| point.get(key)) {
+        if !values.contains(value) {
+            values.push(value.clone());
+        }
+    }
+    values
+}
+
+fn set_text(key: &str, value: &Value) -> String {
+    Key::find(key).map_or_else(|_| value.to_string(), |key| for_set(key, value))
+}
+
+/// Values that hold commas themselves are told apart by semicolons.
+fn joined(values: &[String]) -> String {
+    let separator = if values.len() > 1 && values.iter().any(|value| value.contains(',')) { ";" } else { "," };
+    values.join(separator)
+}
+
+/// More commands than this help nobody.
+const MOST: usize = 12;

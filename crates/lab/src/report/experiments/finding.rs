@@ -1,0 +1,265 @@
+use super::sheet::{Paired, Sheet};
+use super::words::{self, Better, Measure, metric, with_unit};
+use crate::experiment::Figure;
+use crate::report::text::{escaped, number};
+
+/// A sentence or two that were computed, as HTML.
+pub(crate) struct Finding {
+    pub(crate) tone: Tone,
+    pub(crate) html: String,
+}
+
+/// How a finding ends for the alternative that it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Better,
+    Worse,
+    /// No difference was shown.
+    Even,
+    /// Nothing is compared.
+    Plain,
+}
+
+impl Tone {
+    pub(crate) const fn class(self) -> &'static str {
+        match self {
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::Even => "even",
+            Self::Plain => "plainly",
+        }
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Better => "Better",
+            Self::Worse => "Worse",
+            Self::Even => "No difference shown",
+            Self::Plain => "",
+        }
+    }
+}
+
+/// What the rows of a sheet say.
+pub(crate) fn findings(sheet: &Sheet) -> Vec<Finding> {
+    let metrics = main_metrics(sheet);
+    let mut all = Vec::new();
+    for (context, spots) in sheet.contexts() {
+        let spot = spots.iter().copied().find(|spot| sheet.spots[*spot].is_baseline).unwrap_or(spots[0]);
+        for path in &metrics {
+            match sheet.reference() {
+                Some(reference) => all.extend(against(sheet, (context, &spots), spot, reference, path)),
+                None => all.extend(listed(sheet, context, spot, path)),
+            }
+        }
+    }
+    all
+}
+
+/// The measures that figures are about; of distributions the mean, which every message has a part in.
+fn main_metrics(sheet: &Sheet) -> Vec<String> {
+    let mut metrics: Vec<String> = Vec::new();
+    for figure in sheet.experiment.figures {
+        let path = match figure {
+            Figure::Distribution { metric, .. } => format!("{metric}.mean"),
+            Figure::Runs { metric, .. } | Figure::Boxes { metric, .. } => (*metric).to_owned(),
+            Figure::Scatter { y, .. } => (*y).to_owned(),
+            Figure::Series { .. } => continue,
+        };
+        // The mean time between messages is but the length of the run; what is felt of it are the pauses.
+        let path = if path == "inter_delivery_ms.mean" { "over_rtt".to_owned() } else { path };
+        if !metrics.contains(&path) {
+            metrics.push(path);
+        }
+    }
+    metrics.truncate(3);
+    metrics
+}
+
+/// Every other alternative against the reference, at a spot and over all spots of the context.
+fn against(
+    sheet: &Sheet,
+    (context, spots): (&str, &[usize]),
+    spot: usize,
+    reference: usize,
+    path: &str,
+) -> Vec<Finding> {
+    let mut all = Vec::new();
+    for (world, world_name) in sheet.worlds.iter().enumerate() {
+        for challenger in (0..sheet.alternatives.len()).filter(|n| *n != reference) {
+            let Some(paired) = sheet.paired(spot, [reference, challenger], world, path) else { continue };
+            let mut place = vec![sheet.spots[spot].label.as_str()];
+            place.extend(Some(context).filter(|context| !context.is_empty()));
+            place.extend(Some(world_words(world_name)).filter(|_| sheet.worlds.len() > 1));
+            let tone = tone(&paired, path);
+            let names = [challenger, reference].map(|n| named(sheet, n));
+            let mut html = format!(
+                "<b class={tone}>{word}:</b> {challenger} against {reference}, {place}: {metric} {of_challenger} against \
+                 {of_reference}{difference}.",
+                tone = tone.class(),
+                word = tone.word(),
+                challenger = names[0],
+                reference = names[1],
+                place = escaped(&place.join(", ")),
+                metric = escaped(&metric(path)),
+                of_challenger = with_unit(path, paired.challenger),
+                of_reference = with_unit(path, paired.reference),
+                difference = difference(&paired),
+            );
+            html += &tail(sheet, spot, world, [reference, challenger], path);
+            html += &elsewhere(sheet, spots, world, [reference, challenger], path);
+            all.push(Finding { tone, html });
+        }
+    }
+    all
+}
+
+fn tone(paired: &Paired, path: &str) -> Tone {
+    let better = Measure::of(path).map_or(Better::Neither, |measure| measure.better);
+    match (paired.sign(), better) {
+        (_, Better::Neither) => Tone::Plain,
+        (0, _) => Tone::Even,
+        (-1, Better::Less) | (1, Better::More) => Tone::Better,
+        _ => Tone::Worse,
+    }
+}
+
+/// `, 49 % less (95 % confidence: 45 to 53 %; 20 pairs of runs with the same losses)`.
+fn difference(paired: &Paired) -> String {
+    let Some(more) = paired.more else {
+        return if paired.challenger > 0.0 {
+            format!(", in {} pairs of runs", paired.pairs)
+        } else {
+            format!(", no difference in {} pairs of runs", paired.pairs)
+        };
+    };
+    let sides = |share: f64| {
+        let word = if share < 0.0 { "less" } else { "more" };
+        (number(one_place(share.abs() * 100.0)), word)
+    };
+    let (size, word) = sides(more);
+    match paired.between {
+        None => format!(", {size} % {word}, in a single pair of runs: no interval can be told"),
+        Some((low, high)) => {
+            let ((low, low_word), (high, high_word)) = (sides(low), sides(high));
+            let interval = if low_word == high_word {
+                let [least, most] = if low_word == "less" { [high, low] } else { [low, high] };
+                format!("{least} to {most} % {low_word}")
+            } else {
+                format!("{low} % {low_word} to {high} % {high_word}")
+            };
+            format!(
+                ", <b>{size} % {word}</b> (95 % confidence: {interval}; {} pairs of runs with the same seed)",
+                paired.pairs
+            )
+        }
+    }
+}
+
+fn one_place(percent: f64) -> f64 {
+    if percent >= 10.0 { percent.round() } else { (percent * 10.0).round() / 10.0 }
+}
+
+/// Of a distribution also the far end, pooled over runs.
+fn tail(sheet: &Sheet, spot: usize, world: usize, [reference, challenger]: [usize; 2], path: &str) -> String {
+    let (base, stat) = words::split(path);
+    if stat != Some("mean") {
+        return String::new();
+    }
+    let far = |side: usize, stat: &str| {
+        let cell = sheet.cell(spot, side, world)?;
+        sheet.measured(cell, &format!("{base}.{stat}")).map(|measured| with_unit(base, measured.value))
+    };
+    match (far(challenger, "p80"), far(reference, "p80"), far(challenger, "p99"), far(reference, "p99")) {
+        (Some(a), Some(b), Some(c), Some(d)) => {
+            format!(" Four in five at most {a} against {b}, ninety-nine in a hundred at most {c} against {d}.")
+        }
+        _ => String::new(),
+    }
+}
+
+/// At how many of all points it is so.
+fn elsewhere(sheet: &Sheet, spots: &[usize], world: usize, sides: [usize; 2], path: &str) -> String {
+    if spots.len() < 2 {
+        return String::new();
+    }
+    let (mut better, mut worse, mut even) = (Vec::new(), Vec::new(), Vec::new());
+    for spot in spots {
+        let Some(paired) = sheet.paired(*spot, sides, world, path) else { continue };
+        let label = sheet.spots[*spot].label.as_str();
+        match tone(&paired, path) {
+            Tone::Better => better.push(label),
+            Tone::Worse => worse.push(label),
+            Tone::Even => even.push(label),
+            Tone::Plain => return String::new(),
+        }
+    }
+    let all = better.len() + worse.len() + even.len();
+    let places = |labels: &[&str]| {
+        if labels.is_empty() || labels.len() == all || labels.len() > 4 {
+            return String::new();
+        }
+        format!(" ({})", escaped(&labels.join("; ")))
+    };
+    format!(
+        " Of {all} points it is better at {}{}, worse at {}{}, and no difference is shown at {}{}.",
+        better.len(),
+        places(&better),
+        worse.len(),
+        places(&worse),
+        even.len(),
+        places(&even)
+    )
+}
+
+/// Where nothing is the reference: what each alternative has.
+fn listed(sheet: &Sheet, context: &str, spot: usize, path: &str) -> Vec<Finding> {
+    let mut all = Vec::new();
+    for (world, world_name) in sheet.worlds.iter().enumerate() {
+        let mut values: Vec<String> = Vec::new();
+        for n in 0..sheet.alternatives.len() {
+            let measured = sheet.cell(spot, n, world).and_then(|cell| sheet.measured(cell, path));
+            let Some(measured) = measured else { continue };
+            let half = measured.half.map_or(String::new(), |half| format!(" ± {}", words::shown(path, half)));
+            values.push(format!(
+                "{} {}{half} {}",
+                named(sheet, n),
+                words::shown(path, measured.value),
+                words::unit(path)
+            ));
+        }
+        if values.is_empty() {
+            continue;
+        }
+        let mut place = vec![sheet.spots[spot].label.as_str()];
+        place.extend(Some(context).filter(|context| !context.is_empty()));
+        place.extend(Some(world_words(world_name)).filter(|_| sheet.worlds.len() > 1));
+        let html = format!(
+            "{}, {}: {}.",
+            escaped(&capital(&metric(path))),
+            escaped(&place.join(", ")),
+            values.iter().map(|value| value.trim_end()).collect::<Vec<_>>().join("; ")
+        );
+        all.push(Finding { tone: Tone::Plain, html });
+    }
+    all
+}
+
+/// An alternative as a coloured word.
+pub(crate) fn named(sheet: &Sheet, n: usize) -> String {
+    format!("<span class='name {}'>{}</span>", sheet.hue(n), escaped(&sheet.alternative(n)))
+}
+
+/// Where runs took place, in words.
+pub(crate) fn world_words(world: &str) -> &str {
+    match world {
+        "sim" => "simulated",
+        "real" => "over real sockets",
+        other => other,
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}

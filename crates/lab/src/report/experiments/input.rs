@@ -1,0 +1,109 @@
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::sheet::Sheet;
+use crate::catalogue;
+use crate::results::{JournalError, Row, read_journal};
+
+/// All rows of a results directory, by experiment.
+pub struct Results {
+    pub(crate) sheets: Vec<Sheet>,
+    /// Sentences about what could not be used.
+    pub warnings: Vec<String>,
+}
+
+/// Why there is nothing to report: one sentence with the next step.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The file system says no.
+    #[error("{path} cannot be read: {error}")]
+    Io {
+        /// The directory.
+        path: String,
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// It has no results.
+    #[error("{0} has no results (files named EXPERIMENT.rows); `quickset lab run NAME -o {0}` puts some there")]
+    Empty(String),
+    /// It has journals without a run.
+    #[error("the results in {0} hold no finished run yet; run the experiment again, it goes on where it was")]
+    NoRows(String),
+    /// None of its journals can be used.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// None of its experiments is known.
+    #[error("{0}")]
+    Unknown(String),
+}
+
+impl std::fmt::Debug for Results {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<(&str, usize)> =
+            self.sheets.iter().map(|sheet| (sheet.experiment.name, sheet.runs.len())).collect();
+        f.debug_struct("Results").field("runs", &names).field("warnings", &self.warnings).finish()
+    }
+}
+
+impl Results {
+    /// Reads every journal (`*.rows`) of a directory. One that cannot be used gives a warning, as long as another can.
+    ///
+    /// # Errors
+    /// When there is none that can be used.
+    pub fn read(dir: &Path) -> Result<Self, ReportError> {
+        let shown = dir.display().to_string();
+        let io_error = |error| ReportError::Io { path: shown.clone(), error };
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for entry in std::fs::read_dir(dir).map_err(io_error)? {
+            let path = entry.map_err(io_error)?.path();
+            if path.extension().is_some_and(|extension| extension == "rows") {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        if paths.is_empty() {
+            return Err(ReportError::Empty(shown));
+        }
+        let (mut rows, mut warnings, mut failed) = (Vec::new(), Vec::new(), None);
+        for path in &paths {
+            match read_journal(path) {
+                Ok(more) => rows.extend(more),
+                Err(error) => {
+                    warnings.push(format!("{error}."));
+                    failed.get_or_insert(error);
+                }
+            }
+        }
+        match failed {
+            Some(error) if rows.is_empty() => return Err(error.into()),
+            None if rows.is_empty() => return Err(ReportError::NoRows(shown)),
+            _ => {}
+        }
+        Self::of_rows(rows, warnings)
+    }
+
+    /// Results of these rows.
+    ///
+    /// # Errors
+    /// When no row is of an experiment that is known.
+    pub fn of_rows(rows: Vec<Row>, mut warnings: Vec<String>) -> Result<Self, ReportError> {
+        let mut by_name: BTreeMap<String, Vec<Row>> = BTreeMap::new();
+        for row in rows {
+            by_name.entry(row.experiment.clone()).or_default().push(row);
+        }
+        let mut sheets = Vec::new();
+        for experiment in catalogue::ALL {
+            if let Some(rows) = by_name.remove(experiment.name) {
+                sheets.push(Sheet::new(experiment, rows));
+            }
+        }
+        for (name, rows) in &by_name {
+            let why = catalogue::find(name).err().map(|error| error.to_string()).unwrap_or_default();
+            warnings.push(format!("{} runs are left out: {why}.", rows.len()));
+        }
+        if sheets.is_empty() {
+            return Err(ReportError::Unknown(warnings.join(" ").trim_end_matches('.').to_owned()));
+        }
+        Ok(Self { sheets, warnings })
+    }
+}

@@ -1,0 +1,263 @@
+//! The report of experiments: the rows of a results directory as a page.
+//!
+//! *In:* [`Results`]. *Out:* HTML: for each experiment what was done and found, its figures, and its numbers beside
+//! the published ones and those without loss; then how it was measured, and the commands that do it again. The same
+//! numbers as data are [`Results::lines`].
+//!
+//! Rows are sorted into *spots* (points that alternatives have in common) and at each spot the *alternatives* that
+//! are compared, mostly modes. Percentiles are those of the histograms of all seeds together; intervals come from
+//! the numbers of single runs, by Student's t.
+
+mod commands;
+mod figures;
+mod finding;
+mod input;
+mod sheet;
+mod table;
+mod words;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use super::text::{escaped, number};
+use finding::{Tone, findings, world_words};
+pub use input::{ReportError, Results};
+use sheet::Sheet;
+pub use table::{Line, Number, Printed};
+
+impl Results {
+    /// The numbers of the tables.
+    pub fn lines(&self) -> Vec<Line> {
+        self.sheets.iter().flat_map(table::lines).collect()
+    }
+
+    /// How many runs there are.
+    pub fn runs(&self) -> usize {
+        self.sheets.iter().map(|sheet| sheet.runs.len()).sum()
+    }
+}
+
+/// The page.
+pub fn html(results: &Results) -> String {
+    let mut page = String::with_capacity(1 << 20);
+    page.push_str(HEAD);
+    opening(&mut page, results);
+    for sheet in &results.sheets {
+        section(&mut page, sheet);
+    }
+    method(&mut page, results);
+    page.push_str("</main></body></html>\n");
+    page
+}
+
+fn opening(page: &mut String, results: &Results) {
+    let title = match results.sheets.as_slice() {
+        [sheet] => sheet.experiment.title.to_owned(),
+        sheets => format!("{} experiments", sheets.len()),
+    };
+    let runs = results.runs();
+    let worlds: BTreeSet<&str> =
+        results.sheets.iter().flat_map(|sheet| &sheet.worlds).map(|world| world_words(world)).collect();
+    let _ = write!(
+        page,
+        "<header><p class=kicker>Quickset · laboratory</p><h1>{}</h1><p class=lead>{runs} {}, {}. Every sentence that \
+         compares and every number on this page is computed from them; the commands that make them again stand \
+         below.</p>",
+        escaped(&title),
+        if runs == 1 { "run" } else { "runs" },
+        escaped(&worlds.into_iter().collect::<Vec<_>>().join(" and "))
+    );
+    for warning in &results.warnings {
+        let _ = write!(page, "<p class=warning>{}</p>", escaped(warning));
+    }
+    if results.sheets.len() > 1 {
+        page.push_str("<ul class=contents>");
+        for Sheet { experiment, .. } in &results.sheets {
+            let _ = write!(
+                page,
+                "<li><a href='#{name}'>{}</a> <code>{name}</code>",
+                escaped(experiment.title),
+                name = escaped(experiment.name)
+            );
+        }
+        page.push_str("</ul>");
+    }
+    page.push_str("</header>");
+}
+
+fn section(page: &mut String, sheet: &Sheet) {
+    let experiment = sheet.experiment;
+    let _ = write!(
+        page,
+        "<section id='{}'><h2>{}</h2><p class=source><code>{}</code> {}</p><p>{}</p>",
+        escaped(experiment.name),
+        escaped(experiment.title),
+        escaped(experiment.name),
+        escaped(experiment.source),
+        escaped(experiment.about)
+    );
+    let _ = write!(page, "<p class=base>Baseline: {}.</p>", escaped(&baseline(sheet)));
+    failures(page, sheet);
+    let findings = findings(sheet);
+    if !findings.is_empty() {
+        page.push_str("<h3>What was found</h3><ul class=findings>");
+        for finding in &findings {
+            let _ = write!(page, "<li class={}>{}", finding.tone.class(), finding.html);
+        }
+        page.push_str("</ul>");
+        if findings.iter().all(|finding| finding.tone == Tone::Even) {
+            page.push_str("<p>More seeds (<code>--seeds</code>) make intervals narrower.</p>");
+        }
+    }
+    figures::figures(page, sheet);
+    page.push_str("<h3>The numbers</h3>");
+    table::tables(page, sheet, &table::lines(sheet));
+    without_loss(page, sheet);
+    again(page, sheet);
+    page.push_str("</section>");
+}
+
+/// The keys of the baseline in words, but for those that are compared.
+fn baseline(sheet: &Sheet) -> String {
+    let base = sheet.experiment.base();
+    let told = sheet.experiment.baseline.iter().map(|(key, _)| *key).filter(|key| {
+        *key != sheet.curves && !sheet.experiment.crossed.iter().any(|(crossed, _)| crossed == key)
+    });
+    let words = told.filter_map(|key| Some(words::setting(key, base.get(key)?)));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// Runs that broke, or did not come to their end.
+fn failures(page: &mut String, sheet: &Sheet) {
+    let failed: Vec<_> = sheet.runs.iter().filter(|run| run.is_unfinished()).collect();
+    if failed.is_empty() {
+        return;
+    }
+    let _ = write!(
+        page,
+        "<div class=warning><p>{} of {} runs did not come to their end. What they had measured until then is in the \
+         distributions; times of completion are those of the others alone.</p><ul>",
+        failed.len(),
+        sheet.runs.len()
+    );
+    for run in failed.iter().take(FAILURES) {
+        let why = run.row.metrics.broken.as_deref().unwrap_or("not everything had arrived at the run’s limit");
+        let _ = write!(page, "<li>seed {}, <code>{}</code>: {}", run.row.seed, escaped(&run.row.params.to_string()), escaped(why));
+    }
+    if failed.len() > FAILURES {
+        let _ = write!(page, "<li>and {} more, which the CSV file has", failed.len() - FAILURES);
+    }
+    page.push_str("</ul></div>");
+}
+
+/// Where the column of no loss is empty, how to fill it.
+fn without_loss(page: &mut String, sheet: &Sheet) {
+    let commands = commands::lossless(sheet);
+    if commands.is_empty() {
+        return;
+    }
+    page.push_str(
+        "<details><summary>Where “no loss” is empty the same point was not run without loss; these runs add it</summary><pre>",
+    );
+    page.push_str(&escaped(&commands.join("\n")));
+    page.push_str("</pre></details>");
+}
+
+fn again(page: &mut String, sheet: &Sheet) {
+    let commits: BTreeSet<&str> = sheet.runs.iter().map(|run| run.row.commit.as_str()).collect();
+    let seeds: BTreeSet<u64> = sheet.runs.iter().map(|run| run.row.seed).collect();
+    let (first, last) = (seeds.first().copied().unwrap_or(0), seeds.last().copied().unwrap_or(0));
+    let (commands, exact) = commands::repeat(sheet);
+    let _ = write!(
+        page,
+        "<h3>How to get this again</h3><p>{} runs, {} at commit {}{}.{}</p><pre>{}</pre>",
+        sheet.runs.len(),
+        if first == last { format!("seed {first},") } else { format!("{} seeds, {first} to {last},", seeds.len()) },
+        commits.iter().map(|commit| format!("<code>{}</code>", escaped(commit))).collect::<Vec<_>>().join(", "),
+        if commits.len() > 1 { " – <strong>rows of several commits, which need not be comparable</strong>" } else { "" },
+        if exact { "" } else { " The last command gives some points that are not here as well." },
+        escaped(&commands.join("\n"))
+    );
+    let unequal = sheet.unequal();
+    if let Some((least, most)) = unequal {
+        let _ = write!(page, "<p>Points have {least} to {most} runs each.</p>");
+    }
+    for (world, text) in accuracy(sheet) {
+        let _ = write!(page, "<p>Of the runs {}: {text}.</p>", escaped(world_words(&world)));
+    }
+}
+
+/// How well the emulated link of the real world kept its times.
+fn accuracy(sheet: &Sheet) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for world in sheet.worlds.iter().filter(|world| *world != "sim") {
+        let of = |path: &str| -> Vec<f64> {
+            let runs = sheet.runs.iter().filter(|run| run.row.world == *world);
+            runs.filter_map(|run| run.number(path)).collect()
+        };
+        let (late, overruns) = (of("lateness_p99_ms"), of("overruns"));
+        if late.is_empty() {
+            continue;
+        }
+        let worst = late.iter().copied().fold(0.0, f64::max);
+        let lost: f64 = overruns.iter().sum();
+        let text = format!(
+            "the emulated link sent 99 % of its packets at most {} ms late in the worst run, and the system dropped {} \
+             packets that no model decided",
+            number(worst),
+            number(lost)
+        );
+        all.push((world.clone(), text));
+    }
+    all
+}
+
+fn method(page: &mut String, results: &Results) {
+    page.push_str("<section class=method><h2>What was measured, and how</h2><dl>");
+    let mut told = BTreeSet::new();
+    for path in results.sheets.iter().flat_map(table::lines).map(|line| line.metric) {
+        let Some(measure) = words::Measure::of(&path) else { continue };
+        if told.insert(measure.path) {
+            let _ = write!(page, "<dt>{}<dd>{}.", escaped(measure.label), escaped(measure.about));
+        }
+    }
+    page.push_str(
+        "<dt>Percentiles<dd>of all runs of a point together; below them, and for everything else, the mean over runs. \
+         “80 %” is what four in five do not exceed.\
+         <dt>±<dd>half the width of the 95 % confidence interval by Student’s t over the runs’ own numbers. Of a \
+         single run there is none.\
+         <dt>Less, more<dd>from runs compared one by one: a seed decides for each packet by its number whether the link \
+         loses it, so alternatives with the same seed meet the same losses. An interval that holds zero is no \
+         difference shown. Over a design of many points it is the geometric mean of ratios.\
+         <dt>No loss<dd>the same point with nothing lost: what an alternative costs where it cannot help.\
+         <dt>Published<dd>numbers from papers, of other machines, stacks and links; what should agree is which is better, \
+         by what factor, and where curves bend.",
+    );
+    if results.sheets.iter().any(|sheet| sheet.worlds.iter().any(|world| world == "sim")) {
+        page.push_str(
+            "<dt>Simulated<dd>in virtual time and without cryptography: the same protocol code, and equal seeds give equal \
+             rows, byte for byte.",
+        );
+    }
+    if results.sheets.iter().any(|sheet| sheet.worlds.iter().any(|world| world == "real")) {
+        page.push_str(
+            "<dt>Over real sockets<dd>UDP on the loopback interface with TLS, in real time, through a relay that holds, \
+             delays and loses packets by the same model. Curves of these runs are dashed.",
+        );
+    }
+    page.push_str("</dl></section>");
+}
+
+const HEAD: &str = concat!(
+    "<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'>\
+     <title>Quickset: results of experiments</title><style>",
+    include_str!("../page.css"),
+    include_str!("page.css"),
+    "</style></head><body><main>"
+);
+
+/// Failed runs that are listed one by one.
+const FAILURES: usize = 20;
+
+#[cfg(test)]
+mod tests;

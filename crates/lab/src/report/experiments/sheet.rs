@@ -1,0 +1,382 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::words;
+use crate::experiment::{Experiment, Figure, Overrides, Params, Value, Varied};
+use crate::results::{Histogram, Row};
+use crate::stats::Estimate;
+
+/// The rows of an experiment, sorted into what is compared: spots, and at each spot the alternatives.
+pub(crate) struct Sheet {
+    pub(crate) experiment: &'static Experiment,
+    pub(crate) runs: Vec<Run>,
+    /// The key whose values are compared, mostly `mode`.
+    pub(crate) curves: &'static str,
+    pub(crate) alternatives: Vec<Value>,
+    /// Simulated first.
+    pub(crate) worlds: Vec<String>,
+    pub(crate) spots: Vec<Spot>,
+    /// By spot, alternative and world.
+    cells: BTreeMap<(usize, usize, usize), Cell>,
+}
+
+/// One run: its row, and its numbers by path.
+pub(crate) struct Run {
+    pub(crate) row: Row,
+    numbers: BTreeMap<String, f64>,
+}
+
+/// Parameters that alternatives have in common.
+pub(crate) struct Spot {
+    /// Crossed keys.
+    pub(crate) context: Part,
+    /// All other keys; of a design of many points without those that it fills.
+    pub(crate) point: Part,
+    pub(crate) context_label: String,
+    pub(crate) label: String,
+    /// True where nothing but crossed keys differs from the baseline.
+    pub(crate) is_baseline: bool,
+    /// True where it stands for a whole design.
+    pub(crate) is_pooled: bool,
+}
+
+/// Some keys with their values, in the order of names.
+pub(crate) type Part = Vec<(String, Value)>;
+
+/// The runs of an alternative at a spot in a world.
+#[derive(Default)]
+pub(crate) struct Cell {
+    pub(crate) runs: Vec<usize>,
+    pub(crate) histograms: BTreeMap<String, Histogram>,
+    /// Runs that broke or did not end before their limit.
+    pub(crate) unfinished: usize,
+}
+
+/// A number of several runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Measured {
+    /// The mean over runs; of percentiles that of the pooled distribution.
+    pub(crate) value: f64,
+    /// To either side, with 95 % confidence, from the numbers of single runs.
+    pub(crate) half: Option<f64>,
+    pub(crate) runs: usize,
+}
+
+/// Runs that differ in one thing alone, compared one by one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Paired {
+    pub(crate) reference: f64,
+    pub(crate) challenger: f64,
+    pub(crate) pairs: usize,
+    /// How much more the challenger has, as a share of the reference; `None` where that is zero.
+    pub(crate) more: Option<f64>,
+    /// The same with 95 % confidence; `None` for a single pair.
+    pub(crate) between: Option<(f64, f64)>,
+}
+
+impl Sheet {
+    pub(crate) fn new(experiment: &'static Experiment, rows: Vec<Row>) -> Self {
+        let curves = curves(experiment);
+        let mut known = BTreeSet::new();
+        let runs: Vec<Run> =
+            rows.into_iter().filter(|row| known.insert(row.identity())).map(Run::new).collect();
+        // The order of the table of the experiment; what is not in it follows as it came.
+        let planned = experiment.points(&Overrides::default()).unwrap_or_default();
+        let mut worlds: Vec<String> = Vec::new();
+        let mut alternatives: Vec<Value> = Vec::new();
+        let alternative = |params: &Params| params.get(curves).cloned();
+        for run in &runs {
+            if !worlds.contains(&run.row.world) {
+                worlds.push(run.row.world.clone());
+            }
+        }
+        worlds.sort_by_key(|world| world != "sim");
+        let there: Vec<Value> = runs.iter().filter_map(|run| alternative(&run.row.params)).collect();
+        let first = planned.iter().filter_map(alternative).filter(|value| there.contains(value));
+        for value in first.chain(there.iter().cloned()) {
+            if !alternatives.contains(&value) {
+                alternatives.push(value);
+            }
+        }
+        if alternatives.is_empty() {
+            alternatives.push(Value::Text("all".to_owned()));
+        }
+        let mut sheet =
+            Self { experiment, runs, curves, alternatives, worlds, spots: Vec::new(), cells: BTreeMap::new() };
+        sheet.sort_into_cells(&planned);
+        sheet
+    }
+
+    fn sort_into_cells(&mut self, planned: &[Params]) {
+        let pooled = self.pooled();
+        let mut spots: Vec<(Part, Part)> = Vec::new();
+        let mut places: BTreeMap<String, usize> = BTreeMap::new();
+        let name = |(context, point): &(Part, Part)| format!("{context:?} {point:?}");
+        let split = |params: &Params| split(self.experiment, self.curves, pooled.as_ref(), params);
+        let there: BTreeSet<String> = self.runs.iter().map(|run| name(&split(&run.row.params))).collect();
+        let all = planned.iter().chain(self.runs.iter().map(|run| &run.row.params));
+        for place in all.map(split) {
+            let name = name(&place);
+            if there.contains(&name) && !places.contains_key(&name) {
+                places.insert(name, spots.len());
+                spots.push(place);
+            }
+        }
+        let mut cells: BTreeMap<(usize, usize, usize), Cell> = BTreeMap::new();
+        for (n, run) in self.runs.iter().enumerate() {
+            let value = run.row.params.get(self.curves);
+            let alternative =
+                value.and_then(|value| self.alternatives.iter().position(|other| other == value));
+            let world = self.worlds.iter().position(|world| *world == run.row.world);
+            let place = (places[&name(&split(&run.row.params))], alternative.unwrap_or(0), world.unwrap_or(0));
+            let cell = cells.entry(place).or_default();
+            cell.runs.push(n);
+            cell.unfinished += usize::from(run.is_unfinished());
+            for (metric, histogram) in &run.row.detail.histograms {
+                cell.histograms.entry(metric.clone()).or_default().join(histogram);
+            }
+        }
+        let spots: Vec<Spot> =
+            spots.into_iter().map(|(context, point)| self.spot(context, point, pooled.as_ref())).collect();
+        (self.spots, self.cells) = (spots, cells);
+    }
+
+    fn spot(&self, context: Part, point: Part, pooled: Option<&Pooled>) -> Spot {
+        let base = self.experiment.base();
+        let differing: Vec<String> = point
+            .iter()
+            .filter(|(key, value)| base.get(key) != Some(value))
+            .map(|(key, value)| words::setting(key, value))
+            .collect();
+        // A key that the design fills and that is set, like no loss, is none of the design.
+        let is_pooled = pooled.is_some_and(|pooled| !point.iter().any(|(key, _)| pooled.keys.contains(&key.as_str())));
+        let label = match (differing.is_empty(), pooled.filter(|_| is_pooled)) {
+            (true, None) => "baseline".to_owned(),
+            (false, None) => differing.join(", "),
+            (_, Some(pooled)) => {
+                let mut label = format!("all {} points of the design", pooled.points);
+                differing.iter().for_each(|words| label += &format!(", {words}"));
+                label
+            }
+        };
+        let context_label =
+            context.iter().map(|(key, value)| words::setting(key, value)).collect::<Vec<_>>().join(", ");
+        Spot { context, point, context_label, label, is_baseline: differing.is_empty(), is_pooled }
+    }
+
+    /// Whether points fill a space, so many that none is looked at by itself.
+    fn pooled(&self) -> Option<Pooled> {
+        let Varied::Space { ranges, .. } = self.experiment.varied else { return None };
+        let keys: Vec<&'static str> = ranges.iter().map(|(key, ..)| *key).collect();
+        let place = |run: &Run| {
+            let values: Vec<String> = keys.iter().map(|key| run.row.params.text(key)).collect();
+            values.join(" ")
+        };
+        let points = self.runs.iter().map(place).collect::<BTreeSet<_>>().len();
+        (points > FEW).then_some(Pooled { keys, points })
+    }
+
+    pub(crate) fn cell(&self, spot: usize, alternative: usize, world: usize) -> Option<&Cell> {
+        self.cells.get(&(spot, alternative, world))
+    }
+
+    pub(crate) fn runs_of<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = &'a Run> {
+        cell.runs.iter().map(|n| &self.runs[*n])
+    }
+
+    /// A number of a cell; `None` where no run has it.
+    pub(crate) fn measured(&self, cell: &Cell, path: &str) -> Option<Measured> {
+        let of_runs: Vec<f64> = self.runs_of(cell).filter_map(|run| run.number(path)).collect();
+        let estimate = Estimate::of(&of_runs)?;
+        let (base, stat) = words::split(path);
+        let pooled = cell.histograms.get(base).filter(|_| of_runs.len() > 1);
+        let value = match (pooled, stat) {
+            (_, Some("max")) => of_runs.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            (Some(histogram), Some(stat)) => {
+                words::fraction(stat).map_or(estimate.mean, |p| histogram.percentile(p))
+            }
+            _ => estimate.mean,
+        };
+        Some(Measured { value, half: estimate.half, runs: estimate.count })
+    }
+
+    /// Compares two alternatives at a spot, run by run: those of equal parameters and seed met the same losses.
+    pub(crate) fn paired(&self, spot: usize, sides: [usize; 2], world: usize, path: &str) -> Option<Paired> {
+        let cells = sides.map(|side| self.cell(spot, side, world));
+        let [Some(reference), Some(challenger)] = cells else { return None };
+        let numbers = |cell: &Cell| -> BTreeMap<String, f64> {
+            let named = self.runs_of(cell).map(|run| (run.twin(self.curves), run.number(path)));
+            named.filter_map(|(name, number)| Some((name, number?))).collect()
+        };
+        let (a, b) = (numbers(reference), numbers(challenger));
+        let pairs: Vec<(f64, f64)> = a.iter().filter_map(|(name, a)| Some((*a, *b.get(name)?))).collect();
+        if self.spots[spot].is_pooled && pairs.iter().all(|(a, b)| *a > 0.0 && *b > 0.0) {
+            Paired::of_ratios(&pairs)
+        } else {
+            Paired::of_differences(&pairs)
+        }
+    }
+
+    /// The spots of each context, in order.
+    pub(crate) fn contexts(&self) -> Vec<(&str, Vec<usize>)> {
+        let mut contexts: Vec<(&str, Vec<usize>)> = Vec::new();
+        for (n, spot) in self.spots.iter().enumerate() {
+            match contexts.iter_mut().find(|(label, _)| *label == spot.context_label) {
+                Some((_, spots)) => spots.push(n),
+                None => contexts.push((&spot.context_label, vec![n])),
+            }
+        }
+        contexts
+    }
+
+    /// The spot that differs from this one in that nothing is lost.
+    pub(crate) fn lossless(&self, spot: usize) -> Option<usize> {
+        let here = &self.spots[spot];
+        self.spots.iter().position(|other| {
+            other.context == here.context && has_no_loss(&other.point) && without_loss(&other.point) == without_loss(&here.point)
+        })
+    }
+
+    /// The least and the greatest number of runs that alternatives at spots have, where they differ.
+    pub(crate) fn unequal(&self) -> Option<(usize, usize)> {
+        let runs = || self.cells.values().map(|cell| cell.runs.len());
+        runs().min().zip(runs().max()).filter(|(least, most)| least != most)
+    }
+
+    /// The alternative that all others are measured by: what an ordinary transport does.
+    pub(crate) fn reference(&self) -> Option<usize> {
+        if self.curves != "mode" {
+            return None;
+        }
+        let named = |name: &str| self.alternatives.iter().position(|value| value.to_string() == name);
+        named("total").or_else(|| named("plain"))
+    }
+
+    pub(crate) fn alternative(&self, n: usize) -> String {
+        self.alternatives.get(n).map_or_else(String::new, |value| words::plain(self.curves, value))
+    }
+
+    /// The class for styles of an alternative.
+    pub(crate) fn hue(&self, n: usize) -> String {
+        match self.alternatives.get(n) {
+            Some(Value::Text(mode)) if self.curves == "mode" && MODES.contains(&mode.as_str()) => mode.clone(),
+            _ => format!("h{}", n % HUES),
+        }
+    }
+}
+
+struct Pooled {
+    keys: Vec<&'static str>,
+    points: usize,
+}
+
+impl Run {
+    fn new(row: Row) -> Self {
+        let mut numbers = BTreeMap::new();
+        let metrics = serde_json::to_value(&row.metrics).unwrap_or_default();
+        for (path, value) in crate::results::flat(&metrics) {
+            if let Some(number) = value.as_f64() {
+                numbers.insert(path, number);
+            }
+        }
+        Self { row, numbers }
+    }
+
+    /// A measure or a key, as a number.
+    pub(crate) fn number(&self, path: &str) -> Option<f64> {
+        self.numbers.get(path).copied().or_else(|| self.row.params.number(path).ok())
+    }
+
+    pub(crate) fn is_unfinished(&self) -> bool {
+        !self.row.metrics.finished || self.row.metrics.broken.is_some()
+    }
+
+    /// What it has in common with the same run of other alternatives.
+    fn twin(&self, curves: &str) -> String {
+        let mut name = format!("seed={}", self.row.seed);
+        for (key, value) in self.row.params.iter().filter(|(key, _)| *key != curves) {
+            name += &format!(" {key}={value}");
+        }
+        name
+    }
+}
+
+impl Paired {
+    fn of_differences(pairs: &[(f64, f64)]) -> Option<Self> {
+        let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+        let (reference, challenger) = (Estimate::of(&a)?.mean, Estimate::of(&b)?.mean);
+        let difference = Estimate::of(&pairs.iter().map(|(a, b)| b - a).collect::<Vec<_>>())?;
+        let of_reference = |value: f64| (reference > 0.0).then_some(value / reference);
+        let between = difference.half.and_then(|half| {
+            Some((of_reference(difference.mean - half)?, of_reference(difference.mean + half)?))
+        });
+        Some(Self {
+            reference,
+            challenger,
+            pairs: pairs.len(),
+            more: of_reference(difference.mean),
+            between,
+        })
+    }
+
+    /// Over points that are far apart, ratios say more than differences: their geometric mean.
+    fn of_ratios(pairs: &[(f64, f64)]) -> Option<Self> {
+        let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+        let (reference, challenger) = (Estimate::of(&a)?.mean, Estimate::of(&b)?.mean);
+        let logarithms = Estimate::of(&pairs.iter().map(|(a, b)| (b / a).ln()).collect::<Vec<_>>())?;
+        let more = |logarithm: f64| logarithm.exp() - 1.0;
+        let between =
+            logarithms.half.map(|half| (more(logarithms.mean - half), more(logarithms.mean + half)));
+        Some(Self { reference, challenger, pairs: pairs.len(), more: Some(more(logarithms.mean)), between })
+    }
+
+    /// Whether the difference is more than chance would give: the sign, or 0 where that is not shown.
+    pub(crate) fn sign(&self) -> i32 {
+        match self.between {
+            Some((low, _)) if low > 0.0 => 1,
+            Some((_, high)) if high < 0.0 => -1,
+            _ => 0,
+        }
+    }
+}
+
+fn split(
+    experiment: &Experiment,
+    curves: &str,
+    pooled: Option<&Pooled>,
+    params: &Params,
+) -> (Part, Part) {
+    let (mut context, mut point) = (Part::new(), Part::new());
+    for (key, value) in params.iter().filter(|(key, _)| *key != curves) {
+        let is_filled = pooled.is_some_and(|pooled| pooled.keys.contains(&key));
+        let part = (key.to_owned(), value.clone());
+        if experiment.crossed.iter().any(|(name, _)| *name == key) {
+            context.push(part);
+        } else if !is_filled || (key == "loss" && *value == Value::Number(0.0)) {
+            point.push(part);
+        }
+    }
+    (context, point)
+}
+
+fn has_no_loss(point: &Part) -> bool {
+    point.iter().any(|(key, value)| key == "loss" && *value == Value::Number(0.0))
+}
+
+fn without_loss(point: &Part) -> Vec<&(String, Value)> {
+    point.iter().filter(|(key, _)| key != "loss").collect()
+}
+
+/// The key that most figures compare.
+fn curves(experiment: &Experiment) -> &'static str {
+    let keys = experiment.figures.iter().map(|figure| match figure {
+        Figure::Distribution { curves, .. } | Figure::Runs { curves, .. } | Figure::Series { curves, .. } => *curves,
+        Figure::Scatter { colours, .. } | Figure::Boxes { colours, .. } => *colours,
+    });
+    let first = keys.into_iter().find(|key| experiment.has(key));
+    first.unwrap_or("mode")
+}
+
+/// Points of a design that are looked at one by one.
+const FEW: usize = 12;
+const MODES: [&str; 4] = ["total", "partial", "latest", "plain"];
+const HUES: usize = 8;

@@ -1,0 +1,324 @@
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::finding::world_words;
+use super::sheet::{Measured, Sheet, Spot};
+use super::words::{self, metric, shown};
+use crate::experiment::{Figure, Key, Params, Published, Value};
+use crate::report::text::{escaped, number};
+
+/// A line of the numbers: a measure of an alternative at a spot, beside what was published and what it is without loss.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// The experiment.
+    pub experiment: String,
+    /// The values of crossed keys, and of those that differ from the baseline, in words.
+    pub point: String,
+    /// The path of the measure, like `blocking_ms.p99`.
+    pub metric: String,
+    /// The alternative, mostly a mode.
+    pub alternative: String,
+    /// Ours, by world.
+    pub ours: BTreeMap<String, Number>,
+    /// What was published, in the unit of the measure, and in which figure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published: Option<Printed>,
+    /// Ours over the published; the simulated one where there are both.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<f64>,
+    /// How much the real world has more than the simulated one, in per cent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub real_more_percent: Option<f64>,
+    /// The same where nothing is lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without_loss: Option<Number>,
+    /// Where nothing is lost: how much more than the reference, total order or plain QUIC, in per cent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without_loss_more_percent: Option<f64>,
+    #[serde(skip)]
+    spot: usize,
+    #[serde(skip)]
+    place: usize,
+}
+
+/// A measured number.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Number {
+    /// The mean over runs; of percentiles that of the pooled distribution.
+    pub value: f64,
+    /// So far to either side reaches the 95 % confidence interval; missing for a single run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub half: Option<f64>,
+    /// The runs that it is of.
+    pub runs: usize,
+}
+
+/// A published number.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Printed {
+    /// The value.
+    pub value: f64,
+    /// The figure.
+    pub figure: &'static str,
+}
+
+/// All lines of a sheet, spot by spot.
+pub(crate) fn lines(sheet: &Sheet) -> Vec<Line> {
+    let published = targets(sheet);
+    let mut lines = Vec::new();
+    for spot in 0..sheet.spots.len() {
+        for path in metrics(sheet, spot, &published) {
+            for place in 0..sheet.alternatives.len() {
+                lines.extend(line(sheet, (spot, place), &path, &published));
+            }
+        }
+    }
+    lines
+}
+
+fn line(sheet: &Sheet, (spot, place): (usize, usize), path: &str, published: &[Target]) -> Option<Line> {
+    let measured = |spot: usize, place: usize, world: usize| -> Option<Measured> {
+        sheet.measured(sheet.cell(spot, place, world)?, path)
+    };
+    let worlds = || sheet.worlds.iter().enumerate();
+    let ours: BTreeMap<String, Number> =
+        worlds().filter_map(|(n, world)| Some((world.clone(), measured(spot, place, n)?.into()))).collect();
+    let first = worlds().find_map(|(n, _)| measured(spot, place, n))?;
+    let found = published.iter().find(|target| target.is(sheet, spot, place) && target.published.metric == path);
+    let printed = found.map(|target| Printed { value: target.published.value, figure: target.published.figure });
+    let percent = |ours: f64, reference: f64| (reference != 0.0).then(|| (ours / reference - 1.0) * 100.0);
+    let real = match (ours.get("sim"), ours.get("real")) {
+        (Some(sim), Some(real)) => percent(real.value, sim.value),
+        _ => None,
+    };
+    let lossless = sheet.lossless(spot);
+    let at_zero = |place: usize| lossless.and_then(|spot| worlds().find_map(|(n, _)| measured(spot, place, n)));
+    let zero = at_zero(place);
+    let reference = sheet.reference().filter(|reference| *reference != place).and_then(at_zero);
+    let spot_words = &sheet.spots[spot];
+    let point = [spot_words.context_label.as_str(), spot_words.label.as_str()];
+    Some(Line {
+        experiment: sheet.experiment.name.to_owned(),
+        point: point.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(", "),
+        metric: path.to_owned(),
+        alternative: sheet.alternatives[place].to_string(),
+        ours,
+        published: printed,
+        ratio: printed.filter(|printed| printed.value != 0.0).map(|printed| first.value / printed.value),
+        real_more_percent: real,
+        without_loss: zero.map(Number::from),
+        without_loss_more_percent: zero.zip(reference).and_then(|(ours, other)| percent(ours.value, other.value)),
+        spot,
+        place,
+    })
+}
+
+/// The measures of a spot: those of the figures, those published often, and those published just of it.
+fn metrics(sheet: &Sheet, spot: usize, published: &[Target]) -> Vec<String> {
+    let mut paths: Vec<String> = Vec::new();
+    for figure in sheet.experiment.figures {
+        match figure {
+            Figure::Distribution { metric, .. } => {
+                paths.extend(["mean", "p80", "p99"].map(|stat| format!("{metric}.{stat}")));
+            }
+            Figure::Runs { metric, .. } | Figure::Boxes { metric, .. } => paths.push((*metric).to_owned()),
+            Figure::Scatter { x, y, .. } => {
+                paths.extend([x, y].into_iter().filter(|path| Key::find(path).is_err()).map(|path| (*path).to_owned()));
+            }
+            Figure::Series { .. } => {}
+        }
+    }
+    // Between messages the typical time is none; the pauses count.
+    paths.retain(|path| path != "inter_delivery_ms.mean" && path != "inter_delivery_ms.p80");
+    for target in published {
+        let path = target.published.metric;
+        let often = published.iter().filter(|other| other.published.metric == path).count() > 2;
+        let here = (0..sheet.alternatives.len()).any(|place| target.is(sheet, spot, place));
+        if (often || here) && !paths.iter().any(|other| other == path) {
+            paths.push(path.to_owned());
+        }
+    }
+    let mut unique: Vec<String> = Vec::new();
+    for path in paths {
+        if !unique.contains(&path) {
+            unique.push(path);
+        }
+    }
+    // Percentiles of a measure stand together, in rising order.
+    let bases: Vec<String> = unique.iter().map(|path| words::split(path).0.to_owned()).collect();
+    let first = |path: &str| bases.iter().position(|base| base == words::split(path).0);
+    unique.sort_by_key(|path| {
+        let stat = words::split(path).1.and_then(words::fraction).unwrap_or(0.0);
+        (first(path), (stat * 1e6) as u64)
+    });
+    unique
+}
+
+/// A published number, and the parameters that it is about.
+struct Target {
+    published: &'static Published,
+    params: Params,
+    /// The keys that it names.
+    named: Vec<&'static str>,
+}
+
+fn targets(sheet: &Sheet) -> Vec<Target> {
+    let of = |published: &'static Published| -> Option<Target> {
+        let mut params = sheet.experiment.base();
+        let mut named = Vec::new();
+        if sheet.experiment.has("profile") {
+            params.set(Key::find("profile").ok()?, "as-published").ok()?;
+        }
+        for word in published.at.split_whitespace() {
+            let (name, text) = word.split_once('=')?;
+            let key = Key::find(name).ok()?;
+            params.set(key, text).ok()?;
+            named.push(key.name);
+        }
+        Some(Target { published, params, named })
+    };
+    sheet.experiment.published.iter().filter_map(of).collect()
+}
+
+impl Target {
+    /// True when it is about this alternative at this spot. Keys that a design fills are its own matter.
+    fn is(&self, sheet: &Sheet, spot: usize, place: usize) -> bool {
+        let Spot { context, point, .. } = &sheet.spots[spot];
+        let here = |key: &str| -> Option<&Value> {
+            let mut parts = point.iter().chain(context);
+            let found = parts.find(|(name, _)| name == key).map(|(_, value)| value);
+            found.or_else(|| (key == sheet.curves).then(|| &sheet.alternatives[place]))
+        };
+        self.params.iter().all(|(key, value)| match here(key) {
+            Some(other) => other == value,
+            None => !self.named.contains(&key),
+        })
+    }
+}
+
+/// The lines as tables: the baseline in sight, other points folded.
+pub(crate) fn tables(page: &mut String, sheet: &Sheet, lines: &[Line]) {
+    for (context, spots) in sheet.contexts() {
+        if !context.is_empty() {
+            let _ = write!(page, "<h4>{}</h4>", escaped(context));
+        }
+        let first = spots.iter().copied().find(|spot| sheet.spots[*spot].is_baseline).unwrap_or(spots[0]);
+        table(page, sheet, lines, &[first]);
+        let others: Vec<usize> = spots.into_iter().filter(|spot| *spot != first).collect();
+        if !others.is_empty() {
+            let _ = write!(page, "<details><summary>{} more points</summary>", others.len());
+            table(page, sheet, lines, &others);
+            page.push_str("</details>");
+        }
+    }
+}
+
+fn table(page: &mut String, sheet: &Sheet, lines: &[Line], spots: &[usize]) {
+    let with_paper = !sheet.experiment.published.is_empty();
+    let reference = sheet.reference();
+    page.push_str("<div class=scroll><table><thead><tr><th class=words>point<th class=words>measure<th class=words>");
+    page.push_str(&escaped(&sheet.curves.replace('_', " ")));
+    for world in &sheet.worlds {
+        let _ = write!(page, "<th>ours, {}", escaped(world_words(world)));
+    }
+    if sheet.worlds.len() > 1 {
+        page.push_str("<th>real against<br>simulated");
+    }
+    if with_paper {
+        page.push_str("<th>published<th>ours over<br>published");
+    }
+    page.push_str("<th>ours with<br>no loss");
+    if let Some(reference) = reference {
+        let _ = write!(page, "<th>there, against<br>{}", escaped(&sheet.alternative(reference)));
+    }
+    page.push_str("</tr></thead><tbody>");
+    let here: Vec<&Line> = lines.iter().filter(|line| spots.contains(&line.spot)).collect();
+    for (n, line) in here.iter().enumerate() {
+        let before = n.checked_sub(1).map(|n| here[n]);
+        let is_point = before.is_none_or(|before| before.spot != line.spot);
+        let is_metric = is_point || before.is_some_and(|before| before.metric != line.metric);
+        let _ = write!(page, "<tr{}>", if is_point { " class=first" } else if is_metric { " class=next" } else { "" });
+        let point = if is_point { escaped(&sheet.spots[line.spot].label) } else { String::new() };
+        let measure = if is_metric { escaped(&metric_with_unit(&line.metric)) } else { String::new() };
+        let _ = write!(
+            page,
+            "<td class=words>{point}<td class=words>{measure}<th class={hue}><i></i>{name}",
+            hue = sheet.hue(line.place),
+            name = escaped(&sheet.alternative(line.place))
+        );
+        for world in &sheet.worlds {
+            let text = line.ours.get(world).map(|ours| value(&line.metric, ours));
+            let _ = write!(page, "<td>{}", text.as_deref().unwrap_or(NONE));
+        }
+        if sheet.worlds.len() > 1 {
+            let _ = write!(page, "<td>{}", line.real_more_percent.map_or(NONE.to_owned(), signed));
+        }
+        if with_paper {
+            let printed = line.published.map(|printed| {
+                format!("{} <small>fig. {}</small>", shown(&line.metric, printed.value), escaped(printed.figure))
+            });
+            let ratio = line.ratio.map(|ratio| format!("{ratio:.2}"));
+            let _ = write!(
+                page,
+                "<td>{}<td>{}",
+                printed.as_deref().unwrap_or(NONE),
+                ratio.as_deref().unwrap_or(NONE)
+            );
+        }
+        let zero = line.without_loss.map(|zero| value(&line.metric, &zero));
+        let _ = write!(page, "<td>{}", zero.as_deref().unwrap_or(NONE));
+        if reference.is_some() {
+            let _ = write!(page, "<td>{}", harm(line, reference, here.as_slice()));
+        }
+        page.push_str("</tr>");
+    }
+    page.push_str("</tbody></table></div>");
+}
+
+/// What an alternative costs where nothing is lost.
+fn harm(line: &Line, reference: Option<usize>, lines: &[&Line]) -> String {
+    let Some(ours) = line.without_loss.filter(|_| Some(line.place) != reference) else { return NONE.to_owned() };
+    if let Some(percent) = line.without_loss_more_percent {
+        return signed(percent);
+    }
+    let mut same = lines.iter().filter(|other| other.spot == line.spot && other.metric == line.metric);
+    let other = same.find(|other| Some(other.place) == reference).and_then(|other| other.without_loss);
+    match other {
+        // Of nothing there is no share.
+        Some(other) if ours.value == other.value => "±0".to_owned(),
+        Some(other) => format!("+{}", shown(&line.metric, ours.value - other.value)),
+        None => NONE.to_owned(),
+    }
+}
+
+fn metric_with_unit(path: &str) -> String {
+    match words::unit(path) {
+        "" => metric(path),
+        unit => format!("{}, {unit}", metric(path)),
+    }
+}
+
+fn value(path: &str, number: &Number) -> String {
+    let half = number.half.map(|half| format!(" <small>± {}</small>", shown(path, half)));
+    format!("{}{}", shown(path, number.value), half.unwrap_or_default())
+}
+
+fn signed(percent: f64) -> String {
+    let size = if percent.abs() >= 10.0 { format!("{:.0}", percent.abs()) } else { number((percent.abs() * 10.0).round() / 10.0) };
+    match size.as_str() {
+        "0" => "±0 %".to_owned(),
+        size => format!("{}{size} %", if percent < 0.0 { '−' } else { '+' }),
+    }
+}
+
+impl From<Measured> for Number {
+    fn from(measured: Measured) -> Self {
+        let Measured { value, half, runs } = measured;
+        Self { value, half, runs }
+    }
+}
+
+/// Where there is no number.
+const NONE: &str = "–";

@@ -1,0 +1,297 @@
+//! What keys, values and measures are called where people read them.
+
+use crate::experiment::{Key, Value};
+use crate::report::text::{number, size};
+
+/// What to say of a measure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measure {
+    /// As in rows, without a percentile.
+    pub(crate) path: &'static str,
+    pub(crate) label: &'static str,
+    pub(crate) unit: &'static str,
+    /// From the unit of rows to this one.
+    pub(crate) factor: f64,
+    pub(crate) better: Better,
+    /// What it is, in a sentence.
+    pub(crate) about: &'static str,
+}
+
+/// Which way a measure is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Better {
+    Less,
+    More,
+    Neither,
+}
+
+impl Measure {
+    /// Of a path with or without a percentile; a measure that is not known here has its path for a name.
+    pub(crate) fn of(path: &str) -> Option<&'static Self> {
+        let base = path.split('.').next().unwrap_or(path);
+        MEASURES.iter().find(|measure| measure.path == base)
+    }
+}
+
+/// `blocking_ms.p99` as `blocking time, 99 %`.
+pub(crate) fn metric(path: &str) -> String {
+    let (base, stat) = split(path);
+    let label = Measure::of(base).map_or(base, |measure| measure.label);
+    match stat {
+        None => label.to_owned(),
+        Some("mean") => format!("{label}, mean"),
+        Some("max") => format!("{label}, longest"),
+        Some("p50") => format!("{label}, median"),
+        Some(stat) => match fraction(stat) {
+            Some(p) => format!("{label}, {} %", number_of_percent(p)),
+            None => format!("{label}, {stat}"),
+        },
+    }
+}
+
+/// A value of a measure in the unit that is shown, without it.
+pub(crate) fn shown(path: &str, value: f64) -> String {
+    number(value * Measure::of(path).map_or(1.0, |measure| measure.factor))
+}
+
+/// A value of a measure with its unit.
+pub(crate) fn with_unit(path: &str, value: f64) -> String {
+    match unit(path) {
+        "" => shown(path, value),
+        unit => format!("{} {unit}", shown(path, value)),
+    }
+}
+
+/// The unit of a measure; empty for counts and ratios.
+pub(crate) fn unit(path: &str) -> &'static str {
+    Measure::of(path).map_or("", |measure| measure.unit)
+}
+
+/// The label of an axis: a measure or a key, with the unit.
+pub(crate) fn axis(path: &str) -> String {
+    let name = match Measure::of(path) {
+        Some(_) => metric(path),
+        None => Key::find(path).map_or(path, |key| key.about).to_owned(),
+    };
+    match (unit(path), path) {
+        ("", "rtt_ms" | "owd_ms" | "deadline_ms") => format!("{name}, ms"),
+        ("", "rate_mbit") => format!("{name}, Mbit/s"),
+        ("", "size" | "rwin" | "message_bytes") => format!("{name}, bytes"),
+        ("", _) => name,
+        (unit, _) => format!("{name}, {unit}"),
+    }
+}
+
+/// A path and the statistic behind its dot.
+pub(crate) fn split(path: &str) -> (&str, Option<&str>) {
+    path.split_once('.').map_or((path, None), |(base, stat)| (base, Some(stat)))
+}
+
+/// `p9995` as 0.9995.
+pub(crate) fn fraction(stat: &str) -> Option<f64> {
+    let digits = stat.strip_prefix('p').filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
+    format!("0.{digits}").parse().ok()
+}
+
+fn number_of_percent(p: f64) -> String {
+    let text = format!("{:.3}", p * 100.0);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A key with a value, in words that stand alone: `1 % loss`, `20 ms round trip`.
+pub(crate) fn setting(key: &str, value: &Value) -> String {
+    let text = plain(key, value);
+    match (key, value) {
+        ("loss", Value::Number(share)) if *share == 0.0 => "no loss".to_owned(),
+        ("loss", Value::Number(_)) => format!("{text} loss"),
+        ("loss", Value::Text(_)) => format!("loss {text}"),
+        ("rtt_ms", _) => format!("{text} round trip"),
+        ("owd_ms", _) => format!("{text} one way"),
+        ("rate_mbit" | "cc" | "mode" | "scene" | "flows" | "size", _) => text,
+        ("profile", Value::Text(whose)) => match whose.as_str() {
+            "as-published" => "as the paper has it".to_owned(),
+            "ours" => "our own conventions".to_owned(),
+            other => format!("profile {other}"),
+        },
+        ("queue", _) => format!("queue of {text}"),
+        ("rwin", Value::Text(_)) => format!("{text} window"),
+        ("rwin", _) => format!("window of {text}"),
+        ("pace", Value::Text(_)) => "at full pace".to_owned(),
+        ("pace", _) => format!("{text} updates a second"),
+        ("fence_every", _) => format!("a fence every {text}"),
+        ("deadline_ms", _) => format!("deadline {text}"),
+        ("updates" | "messages" | "seconds", _) => format!("{text} {key}"),
+        _ => format!("{} {text}", key.replace('_', " ")),
+    }
+}
+
+/// A value with its unit.
+pub(crate) fn plain(key: &str, value: &Value) -> String {
+    match (key, value) {
+        ("loss", Value::Number(share)) => format!("{} %", number_of_percent(*share)),
+        ("rtt_ms" | "owd_ms" | "deadline_ms", Value::Number(ms)) => format!("{} ms", number(*ms)),
+        ("rate_mbit", Value::Number(rate)) if *rate >= 1000.0 => format!("{} Gbit/s", number(rate / 1000.0)),
+        ("rate_mbit", Value::Number(rate)) => format!("{} Mbit/s", number(*rate)),
+        ("size" | "rwin" | "message_bytes", Value::Number(bytes)) => in_bytes(*bytes),
+        ("cc", Value::Text(name)) if name.chars().all(|c| c.is_ascii_lowercase()) => {
+            if name == "newreno" { "NewReno".to_owned() } else { name.to_uppercase() }
+        }
+        ("queue", Value::Text(text)) => size(text),
+        (_, Value::Number(n)) => n.to_string(),
+        (_, Value::Text(text)) => text.clone(),
+    }
+}
+
+fn in_bytes(bytes: f64) -> String {
+    match bytes {
+        x if x >= 1e9 => format!("{} GB", number(x / 1e9)),
+        x if x >= 1e6 => format!("{} MB", number(x / 1e6)),
+        x if x >= 1e4 => format!("{} kB", number(x / 1e3)),
+        x => format!("{x} B"),
+    }
+}
+
+/// A value as `--set` takes it: read again it is the same.
+pub(crate) fn for_set(key: &Key, value: &Value) -> String {
+    let Value::Number(n) = value else { return value.to_string() };
+    let percent = format!("{}%", number_of_percent(*n));
+    let tries = match key.name {
+        "loss" => vec![percent],
+        "size" | "rwin" => vec![in_bytes(*n).replace(' ', "")],
+        _ => Vec::new(),
+    };
+    let same = |text: &String| key.read(text).as_ref() == Ok(value);
+    tries.into_iter().find(same).unwrap_or_else(|| value.to_string())
+}
+
+const fn measure(path: &'static str, label: &'static str, unit: (&'static str, f64), better: Better, about: &'static str) -> Measure {
+    Measure { path, label, unit: unit.0, factor: unit.1, better, about }
+}
+
+const MS: (&str, f64) = ("ms", 1.0);
+const SECONDS: (&str, f64) = ("s", 1.0);
+const COUNT: (&str, f64) = ("", 1.0);
+const PERCENT: (&str, f64) = ("%", 100.0);
+const MEGABYTES: (&str, f64) = ("MB", 1e-6);
+
+const MEASURES: &[Measure] = &[
+    measure(
+        "blocking_ms",
+        "blocking time",
+        MS,
+        Better::Less,
+        "from the moment a message was complete at the receiver to the moment it was let go: how long it waited for \
+         others",
+    ),
+    measure(
+        "inter_delivery_ms",
+        "inter-delivery time",
+        MS,
+        Better::Less,
+        "from one message let go to the next; messages let go together have nothing between them and are drawn at the \
+         left edge",
+    ),
+    measure("response_ms", "response time", MS, Better::Less, "from the request of an update to all of it being let go"),
+    measure("delivery_ms", "delivery time", MS, Better::Less, "from a message being due at the sender to its being let go"),
+    measure("byte_delay_ms", "byte delay", MS, Better::Less, "from a byte being due at the sender to its being read"),
+    measure(
+        "over_rtt",
+        "pauses over a round trip",
+        COUNT,
+        Better::Less,
+        "how many times in a run the next message of the same update was let go more than a round trip after the one \
+         before",
+    ),
+    measure(
+        "completion_s",
+        "completion",
+        SECONDS,
+        Better::Less,
+        "from the client’s first packet, the handshake included, to its having everything",
+    ),
+    measure(
+        "dct_s",
+        "download time",
+        SECONDS,
+        Better::Less,
+        "from the client’s first packet, the handshake included, to the last byte",
+    ),
+    measure("dct_ratio", "download time over plain QUIC’s", COUNT, Better::Less, "over that of plain QUIC with the same losses"),
+    measure(
+        "dct_over_ideal",
+        "download time over the ideal",
+        COUNT,
+        Better::Less,
+        "over what arithmetic allows: two round trips, and every byte once at the link’s rate",
+    ),
+    measure("on_time", "on time", PERCENT, Better::More, "the share of messages let go before their deadline"),
+    measure("goodput_bps", "goodput", ("Mbit/s", 1e-6), Better::More, "payload that applications were given, over time"),
+    measure(
+        "fairness",
+        "fairness",
+        COUNT,
+        Better::More,
+        "Jain’s index over the flows’ goodputs in the second half of the run: 1 is equal, 0.5 all for one of two",
+    ),
+    measure(
+        "utilisation",
+        "utilisation",
+        PERCENT,
+        Better::More,
+        "the share of the link’s capacity that payload used in the second half of the run",
+    ),
+    measure("first_share", "the first flow’s share", PERCENT, Better::Neither, "of all goodput in the second half of the run"),
+    measure("bytes_sent", "bytes sent", MEGABYTES, Better::Less, "UDP payload that servers sent"),
+    measure("bytes_useful", "bytes given to applications", MEGABYTES, Better::Neither, "payload delivered"),
+    measure("repair_bytes", "bytes of repair symbols", MEGABYTES, Better::Less, "of the bytes sent"),
+    measure("lost", "packets lost", COUNT, Better::Neither, "by the link’s loss model, towards the client"),
+    measure("overflowed", "packets dropped by the queue", COUNT, Better::Less, "towards the client"),
+    measure("recovered", "packets recovered", COUNT, Better::More, "brought back by repair symbols before a retransmission did"),
+    measure("unrecovered", "packets not recovered", COUNT, Better::Less, "lost ones that only a retransmission brought back"),
+    measure("retransmitted", "packets declared lost", COUNT, Better::Neither, "and sent again"),
+    measure("abandoned", "messages given up", COUNT, Better::Neither, "by the sender: outdated, or too late"),
+    measure("messages_delivered", "messages let go", COUNT, Better::More, "in a run"),
+    measure("lateness_p99_ms", "lateness of the emulated link, 99 %", MS, Better::Less, "beyond what the model says"),
+    measure("overruns", "packets that the system dropped", COUNT, Better::Less, "before the emulated link saw them"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_for_set_are_read_as_themselves() {
+        for (name, text, written) in [
+            ("loss", "0.5%", "0.5%"),
+            ("loss", "0", "0%"),
+            ("loss", "0.012345678", "0.012345678"),
+            ("loss", "ge:0.5%,25%", "ge:0.5%,25%"),
+            ("rwin", "150kB", "150kB"),
+            ("rwin", "12345B", "12345"),
+            ("rwin", "unlimited", "unlimited"),
+            ("rtt_ms", "27.61", "27.61"),
+            ("cc", "cubic", "cubic"),
+        ] {
+            let key = Key::find(name).unwrap();
+            let value = key.read(text).unwrap();
+            let again = for_set(key, &value);
+            assert_eq!(key.read(&again).unwrap(), value, "{name}={text}: {again}");
+            if name != "loss" || !text.starts_with("ge") {
+                assert_eq!(again, written);
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_words() {
+        assert_eq!(metric("blocking_ms.p9995"), "blocking time, 99.95 %");
+        assert_eq!(metric("over_rtt"), "pauses over a round trip");
+        assert_eq!(metric("unheard_of.p50"), "unheard_of, median");
+        assert_eq!(with_unit("goodput_bps", 12.5e6), "12.5 Mbit/s");
+        assert_eq!(setting("loss", &Value::Number(0.001)), "0.1 % loss");
+        assert_eq!(setting("cc", &Value::Text("cubic".into())), "CUBIC");
+        assert_eq!(setting("rate_mbit", &Value::Number(1000.0)), "1 Gbit/s");
+        assert_eq!(fraction("p999"), Some(0.999));
+        assert_eq!(fraction("pax"), None);
+    }
+}
