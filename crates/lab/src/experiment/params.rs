@@ -156,7 +156,8 @@ mod tests {
         };
         row.metrics.finished = true;
         row.metrics.completion_s = Some(0.1 + 0.2);
-        row.metrics.times.blocking_ms = Some(crate::stats::Percentiles { p99: 1.0 / 3.0, ..Default::default() });
+        row.metrics.times.blocking_ms =
+            Some(crate::stats::Percentiles { p99: 1.0 / 3.0, ..Default::default() });
         let text = serde_json::to_string(&row).unwrap();
         assert!(text.contains("\"updates\":300,"), "{text}");
         let read: Row = serde_json::from_str(&text).unwrap();
