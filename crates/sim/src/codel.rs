@@ -62,7 +62,11 @@ impl Line {
     }
 }
 
-/// What CoDel aims at (RFC 8289). As text `codel:5ms,100ms,9MB`, and `codel-ecn:…` for marking.
+/// What CoDel aims at (RFC 8289). A queue that holds no more than the largest packet so far does not stand,
+/// however long that waits. A packet that is marked in place of being dropped goes on: with it the turn is
+/// over, and none behind it is looked at.
+///
+/// As text `codel:5ms,100ms,9MB`, and `codel-ecn:…` for marking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoDel {
     /// The waiting time that may stand.

@@ -1,9 +1,10 @@
 //! A network in virtual time: drives any [`Machine`](quickset_base::Machine) over simulated links.
 //!
-//! A [`World`] joins machines by pairs of [`Link`]s, each described by a [`LinkSpec`] (rate, delay,
-//! queue, loss, jitter, corruption, duplication, MTU), and jumps from event to event. Nothing reads a
-//! clock, and equal seeds give equal runs, packet by packet, on every machine. A [`Link`] is a function
-//! of what is sent when, so a relay in real time can use the same one.
+//! A [`World`] joins machines by pairs of [`Link`]s, each described by a [`LinkSpec`] (rate, constant or
+//! recorded, delay, queue and its management, loss, jitter, reordering, corruption, duplication, MTU, and
+//! what will happen to them when), and jumps from event to event. Nothing reads a clock, and equal seeds
+//! give equal runs, packet by packet, on every machine. A [`Link`] is a function of what is sent when, so
+//! a relay in real time can use the same one.
 //!
 //! ```
 //! use quickset_base::{Batch, Duration, Input, Machine, Path, Poll, Reason, Time};

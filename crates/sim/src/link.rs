@@ -394,7 +394,7 @@ pub enum DropReason {
     Oversized,
     /// The queue had no room.
     Overflow,
-    /// The loss model took it.
+    /// The loss model took it, or an outage.
     Loss,
     /// The queue dropped it to keep its waiting time short (active queue management).
     Aqm,
@@ -416,7 +416,7 @@ pub struct Counts {
     pub aqm: u64,
     /// Packets that the queue marked as having met congestion.
     pub marked: u64,
-    /// Packets dropped by the loss model.
+    /// Packets dropped by the loss model, or in an outage.
     pub lost: u64,
     /// Packets that arrive at least once.
     pub passed: u64,

@@ -354,7 +354,9 @@ fn any_spec() -> impl Strategy<Value = LinkSpec> {
     let queue = prop_oneof![
         Just(Queue::Unlimited),
         (0u64..100_000).prop_map(Queue::Bytes),
-        (0u64..50).prop_map(Queue::Packets)
+        (0u64..50).prop_map(Queue::Packets),
+        Just("codel:2ms,20ms,50kB".parse().expect("a queue")),
+        Just("codel-ecn:0,1us,50kB".parse().expect("a queue")),
     ];
     let loss = prop_oneof![
         Just(Loss::None),
@@ -401,7 +403,7 @@ proptest! {
         for (link, from, to) in [(up, left, right), (down, right, left)] {
             let counts = world.counts(link);
             prop_assert_eq!(counts.sent, world.node(from).sent);
-            let dropped = counts.oversized + counts.overflowed + counts.lost;
+            let dropped = counts.oversized + counts.overflowed + counts.aqm + counts.lost;
             let arrived = world.node(to).received;
             prop_assert_eq!(world.received(to), arrived);
             prop_assert_eq!(counts.sent + counts.duplicated, arrived + dropped + world.in_flight(link));

@@ -154,3 +154,32 @@ fn scripted_losses_and_clients_of_their_own() {
     assert_eq!(drain(&two, 1, Instant::now()).0.len(), 1);
     assert_eq!(drain(&one, 0, Instant::now()).0.len(), 0);
 }
+
+#[test]
+fn what_waits_for_its_fate_leaves_when_the_link_has_decided() {
+    let server = bound();
+    // 1000 bytes last 1 ms. CoDel knows what becomes of a packet when it comes to its turn; nobody waits
+    // for a whole second, so all of them get through.
+    let up = spec("rate=8mbit delay=5ms queue=codel:1ms,1s,9MB");
+    let relay = Relay::start(server.local_addr().unwrap(), up, LinkSpec::default(), 1).unwrap();
+    let client = bound();
+    let started = Instant::now();
+    send(&client, relay.address(), 40, 1000);
+    let (got, _) = drain(&server, 40, started);
+    assert_eq!(got.iter().map(|(n, _)| *n).collect::<Vec<_>>(), (0..40).collect::<Vec<_>>());
+    for (n, at) in got {
+        let model = Duration::from_millis(5 + u64::from(n) + 1);
+        assert!(at >= model, "packet {n} came after {at:?}, before its time {model:?}");
+    }
+    until(|| relay.in_flight() == 0);
+    assert_eq!(relay.forwarded(), [40, 0]);
+
+    // With no patience, CoDel drops of a burst, and what it drops is no longer under way.
+    let up = spec("rate=8mbit queue=codel:0,1us,9MB");
+    let relay = Relay::start(server.local_addr().unwrap(), up, LinkSpec::default(), 1).unwrap();
+    send(&client, relay.address(), 40, 1000);
+    until(|| relay.counts()[0].sent == 40 && relay.in_flight() == 0);
+    let [up, _] = relay.counts();
+    assert!(up.aqm > 0, "{up:?}");
+    assert_eq!((up.aqm + up.passed, relay.forwarded()), (40, [up.passed, 0]));
+}
