@@ -211,7 +211,7 @@ fn nothing_secret_is_told() {
     end(&mut pair);
     let texts: Vec<String> = memory.traces().into_iter().map(|trace| trace.text).collect();
     let told = |secret: &[u8]| {
-        let hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = secret.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
         texts.iter().any(|text| text.contains(&hex))
     };
     assert!(told(&memory.traces()[0].subject.original_dcid), "what is told is found");
