@@ -34,14 +34,14 @@ pub enum World {
     Real,
 }
 
-/// How to run.
-#[derive(Clone, Debug)]
+/// How to run. The default is one run at a time in virtual time.
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Where runs take place.
     pub world: World,
     /// What rows say of the build.
     pub commit: String,
-    /// Threads; in the real world runs take turns whatever this says, or they would disturb each other.
+    /// Threads, at least one; in the real world runs take turns whatever this says, or they would disturb each other.
     pub threads: usize,
     /// Forget the rows that are there.
     pub fresh: bool,
