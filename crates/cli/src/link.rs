@@ -24,7 +24,7 @@ use quickset_sim::LinkSpec;
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
 pub(crate) struct Args {
     #[command(flatten)]
-    links: Links,
+    links: Box<Links>,
     /// Seed of losses, jitter and damage
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// Run this shell command on the host's side, in a network of its own; needs no root
     ///
     /// The program starts as soon as this one listens, and this one is ended with the
-    /// program. It finds its own address in $QUICKSET_LINK_HOST.
+    /// program. It finds its own address in $QUICKSET_LINK_HOST, and prints to stderr.
     #[arg(long, value_name = "SERVER")]
     far: Option<String>,
     /// Write the counts here, as one JSON document
@@ -192,7 +192,7 @@ mod linux {
         }
         // Before there is a second thread: for the signals, and for namespaces without root.
         let signals = Signals::take()?;
-        let Links { up, down } = args.links.clone();
+        let Links { up, down } = *args.links.clone();
         let plan = Plan { up, down, seed: args.seed, mtu: args.mtu, enclosed: args.far.is_some() };
         let tunnel = Tunnel::open(&plan)?;
         if !args.quiet {
@@ -220,7 +220,7 @@ mod linux {
 
     fn become_program(parent: u32, args: &Args) -> ExitCode {
         let error = programs::become_program(parent, &args.command);
-        eprintln!("quickset: {} cannot be started: {error}", args.command[0].display());
+        eprintln!("quickset: {} cannot be started: {error}", args.command[0].to_string_lossy());
         ExitCode::from(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
     }
 
@@ -345,7 +345,7 @@ mod tests {
 
     fn links(words: &str) -> [String; 2] {
         let line = format!("link {words} -- true");
-        let Links { up, down } = Line::try_parse_from(line.split_whitespace()).unwrap().args.links;
+        let Links { up, down } = *Line::try_parse_from(line.split_whitespace()).unwrap().args.links;
         [up.to_string(), down.to_string()]
     }
 

@@ -75,8 +75,11 @@ pub enum ProgramError {
 
 /// Runs `near` on the near side until it ends, with `far` on the far side. Both find the far address in the
 /// variable [`HOST_VARIABLE`]. The near program has our terminal, and gets the signals that we get. The far one
-/// has no standard input; `near` waits until it listens, and it is ended when `near` is. The link stays open a
-/// little longer for what the near system has still to send.
+/// has no standard input, and what it prints goes to our standard error; `near` waits until it listens, and it
+/// is ended when `near` is. The link stays open a little longer for what the near system has still to send.
+///
+/// Both commands have to [become](become_program) their programs: that gives them their signals back, and lets
+/// them end with us.
 ///
 /// # Errors
 /// When a program cannot be started. None of them runs then.
@@ -89,7 +92,7 @@ pub fn run(
     let (mut far, was_ready) = match far {
         Some(command) => {
             tunnel.enter(Side::Far)?;
-            command.stdin(Stdio::null()).process_group(0);
+            command.stdin(Stdio::null()).stdout(io::stderr()).process_group(0);
             let mut far = Group(environment(command, tunnel).spawn()?);
             let ready = far.wait_until_it_listens(signals);
             tunnel.enter(Side::Near)?;
@@ -114,6 +117,10 @@ pub fn become_program(parent: u32, words: &[OsString]) -> io::Error {
         return io::ErrorKind::InvalidInput.into();
     };
     if let Err(error) = prctl::set_pdeathsig(Signal::SIGKILL) {
+        return error.into();
+    }
+    // Our parent reads its signals; the program gets those that have come since it was started, and all others.
+    if let Err(error) = SigSet::empty().thread_set_mask() {
         return error.into();
     }
     // It may have died before.
