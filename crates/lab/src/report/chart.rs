@@ -29,6 +29,8 @@ pub(crate) struct Curve<'a> {
 pub(crate) enum Shape {
     /// A cumulative distribution: values in rising order, each with the share of all that are at most as great.
     Steps(Vec<(f64, f64)>),
+    /// Of the same the rest: the share that is greater.
+    Tail(Vec<(f64, f64)>),
     /// A line from one to the next.
     Line(Vec<(f64, f64)>),
     /// A dot each.
@@ -46,6 +48,8 @@ pub(crate) enum Scale {
     Logarithmic { from: f64, to: f64 },
     /// From 0 to 100 %.
     Share,
+    /// From a small share to 100 %, with a line at every power of ten.
+    SmallShare { from: f64 },
     /// Places with a name each, at 0.5, 1.5, and so on.
     Places(Vec<String>),
 }
@@ -68,7 +72,7 @@ pub(crate) const WIDE: Frame =
     Frame { width: 540.0, height: 360.0, left: 62.0, right: 518.0, top: 62.0, bottom: 302.0, fine: 0.1 };
 /// Three stand beside each other.
 pub(crate) const SMALL: Frame =
-    Frame { width: 352.0, height: 268.0, left: 54.0, right: 336.0, top: 58.0, bottom: 214.0, fine: 0.4 };
+    Frame { width: 352.0, height: 268.0, left: 62.0, right: 336.0, top: 58.0, bottom: 214.0, fine: 0.4 };
 
 impl Chart<'_> {
     /// The figure; with `keys`, each curve's class is named in its colour.
@@ -145,7 +149,10 @@ impl Chart<'_> {
 
     fn draw(&self, svg: &mut String, curve: &Curve<'_>) {
         let (kind, path) = match &curve.shape {
-            Shape::Steps(steps) => ("curve", self.steps(steps)),
+            Shape::Steps(steps) => ("curve", self.steps(0.0, steps.iter().copied())),
+            Shape::Tail(steps) => {
+                ("curve", self.steps(1.0, steps.iter().map(|(value, share)| (*value, 1.0 - share))))
+            }
             Shape::Line(points) => ("line", self.line(points)),
             Shape::Dots(points) => ("dots", self.dots(points)),
             Shape::Boxes(boxes) => ("box", self.boxes(boxes)),
@@ -157,22 +164,22 @@ impl Chart<'_> {
         svg.push_str("</path>");
     }
 
-    /// Steps to the right and up, ending at the right edge.
-    fn steps(&self, steps: &[(f64, f64)]) -> String {
+    /// Steps to the right, and up or down, ending at the right edge.
+    fn steps(&self, begin: f64, steps: impl Iterator<Item = (f64, f64)>) -> String {
         let Frame { left, right, fine, .. } = self.frame;
-        let mut path = format!("M{left:.1} {:.1}", self.y_of(0.0));
-        let mut last = (left, self.y_of(0.0));
+        let mut last = (left, self.y_of(begin));
+        let mut path = format!("M{left:.1} {:.1}", last.1);
         for (value, share) in steps {
-            let (x, y) = (self.x_of(*value), self.y_of(*share));
+            let (x, y) = (self.x_of(value), self.y_of(share));
             // What is beyond the right edge is beyond the figure.
-            if *value > self.x.end() {
+            if value > self.x.end() {
                 break;
             }
             if x - last.0 >= fine {
                 let _ = write!(path, "H{x:.1}");
                 last.0 = x;
             }
-            if last.1 - y >= fine {
+            if (last.1 - y).abs() >= fine {
                 let _ = write!(path, "V{y:.1}");
                 last.1 = y;
             }
@@ -247,7 +254,7 @@ impl Scale {
     fn end(&self) -> f64 {
         match self {
             Self::Linear { to, .. } | Self::Logarithmic { to, .. } => *to,
-            Self::Share => 1.0,
+            Self::Share | Self::SmallShare { .. } => 1.0,
             Self::Places(names) => names.len() as f64,
         }
     }
@@ -256,6 +263,7 @@ impl Scale {
     fn part(&self, value: f64) -> f64 {
         let part = match self {
             Self::Logarithmic { from, to } => (value.max(*from) / from).log10() / (to / from).log10(),
+            Self::SmallShare { from } => (value.max(*from) / from).log10() / from.recip().log10(),
             scale => value / scale.end().max(f64::MIN_POSITIVE),
         };
         if part.is_nan() { 0.0 } else { part.clamp(0.0, 1.0) }
@@ -274,6 +282,9 @@ impl Scale {
             Self::Share => (0..=100)
                 .step_by(20)
                 .map(|percent| (f64::from(percent) / 100.0, format!("{percent} %")))
+                .collect(),
+            Self::SmallShare { from } => (from.log10().round() as i32..=0)
+                .map(|n| (10f64.powi(n), format!("{} %", number(10f64.powi(n + 2)))))
                 .collect(),
             Self::Places(names) => {
                 names.iter().enumerate().map(|(n, name)| (n as f64 + 0.5, name.clone())).collect()
@@ -328,7 +339,24 @@ mod tests {
         let height = bottom - top;
         let (quarter, middle) = (bottom - height * 0.75, f64::midpoint(left, right));
         let expected = format!("M{left:.1} {bottom:.1}V{quarter:.1}H{middle:.1}V{top:.1}H{right:.1}");
-        assert_eq!(chart.steps(&steps), expected);
+        assert_eq!(chart.steps(0.0, steps.iter().copied()), expected);
+    }
+
+    #[test]
+    fn tails_fall_by_powers_of_ten() {
+        let chart = chart(Scale::Linear { to: 10.0, step: 5.0 }, Scale::SmallShare { from: 0.001 });
+        assert_eq!(
+            chart.y.ticks().iter().map(|tick| tick.1.as_str()).collect::<Vec<_>>(),
+            ["0.1 %", "1 %", "10 %", "100 %"]
+        );
+        // One in ten is longer than five: a third of the way down; none is longer than ten.
+        let Frame { left, right, top, bottom, .. } = WIDE;
+        let (third, middle) = (top + (bottom - top) / 3.0, f64::midpoint(left, right));
+        let path = chart.steps(1.0, [(5.0, 0.1), (10.0, 0.0)].into_iter());
+        assert_eq!(
+            path,
+            format!("M{left:.1} {top:.1}H{middle:.1}V{third:.1}H{right:.1}V{bottom:.1}H{right:.1}")
+        );
     }
 
     #[test]

@@ -42,7 +42,8 @@ pub(crate) fn lossless(sheet: &Sheet) -> Vec<String> {
     // What one key varies is one command: several --set multiply.
     let mut by_keys: Vec<(Vec<String>, Vec<Vec<String>>)> = Vec::new();
     for spot in lacking.map(|spot| &sheet.spots[spot]) {
-        let differing = || spot.point.iter().filter(|(key, value)| key != "loss" && base.get(key) != Some(value));
+        let differing =
+            || spot.point.iter().filter(|(key, value)| key != "loss" && base.get(key) != Some(value));
         let keys: Vec<String> = differing().map(|(key, _)| key.clone()).collect();
         let values: Vec<String> = differing().map(|(key, value)| set_text(key, value)).collect();
         match by_keys.iter_mut().find(|(other, _)| *other == keys) {
@@ -61,6 +62,10 @@ pub(crate) fn lossless(sheet: &Sheet) -> Vec<String> {
                 }
             }
             command += &format!(" --set {key}={}", joined(&values));
+        }
+        let seeds = sheet.runs.iter().map(|run| run.row.seed).max().unwrap_or(1);
+        if seeds != u64::from(sheet.experiment.seeds) {
+            command += &format!(" --seeds {seeds}");
         }
         commands.push(command);
     }
@@ -153,7 +158,9 @@ fn constant(experiment: &Experiment, points: &[Params]) -> Vec<(String, String)>
     };
     let mut set = product(experiment, points).set;
     set.retain(|(key, _)| !varied.contains(&key.as_str()) || values(points, key).len() == 1);
-    set.retain(|(key, _)| !varied.contains(&key.as_str()) || experiment.base().get(key) != points[0].get(key));
+    set.retain(|(key, _)| {
+        !varied.contains(&key.as_str()) || experiment.base().get(key) != points[0].get(key)
+    });
     set
 }
 
@@ -164,7 +171,8 @@ fn product(experiment: &Experiment, points: &[Params]) -> Words {
     for (key, _) in experiment.baseline {
         let values = values(points, key);
         let usual: Vec<Value> = match experiment.crossed.iter().find(|(name, _)| name == key) {
-            Some(_) => run_by(experiment, &Words::default()).map_or_else(Vec::new, |points| self::values(&points, key)),
+            Some(_) => run_by(experiment, &Words::default())
+                .map_or_else(Vec::new, |points| self::values(&points, key)),
             None => base.get(key).cloned().into_iter().collect(),
         };
         let same = values.len() == usual.len() && values.iter().all(|value| usual.contains(value));
@@ -200,7 +208,8 @@ fn set_text(key: &str, value: &Value) -> String {
 
 /// Values that hold commas themselves are told apart by semicolons.
 fn joined(values: &[String]) -> String {
-    let separator = if values.len() > 1 && values.iter().any(|value| value.contains(',')) { ";" } else { "," };
+    let separator =
+        if values.len() > 1 && values.iter().any(|value| value.contains(',')) { ";" } else { "," };
     values.join(separator)
 }
 

@@ -17,6 +17,9 @@ pub(crate) fn figures(page: &mut String, sheet: &Sheet) {
         for (context, spots) in &contexts {
             let panels = match figure {
                 Figure::Distribution { metric, logarithmic, .. } => {
+                    // Without loss there is not much to see: not among the first.
+                    let mut spots = spots.clone();
+                    spots.sort_by_key(|spot| sheet.lossless(*spot) == Some(*spot));
                     spots.iter().filter_map(|spot| distribution(sheet, *spot, metric, *logarithmic)).collect()
                 }
                 Figure::Series { series, curves } => {
@@ -59,7 +62,11 @@ fn grid(page: &mut String, panels: &[String], in_sight: usize) {
             folded.concat()
         );
         if !left_out.is_empty() {
-            let _ = write!(page, "<p>{} more panels would make this page too large; their numbers are in the CSV file.</p>", left_out.len());
+            let _ = write!(
+                page,
+                "<p>{} more panels would make this page too large; their numbers are in the CSV file.</p>",
+                left_out.len()
+            );
         }
         page.push_str("</details>");
     }
@@ -72,7 +79,9 @@ fn title(figure: &Figure) -> String {
         Figure::Scatter { x, y, .. } => format!("{} over {}", metric(y), metric(x)),
         Figure::Boxes { metric: path, over, .. } => format!("{} over {}", metric(path), axis(over)),
         Figure::Series { series, .. } => match *series {
-            "blocking" => "Blocking time, message by message (seed 1; the longest of each stretch)".to_owned(),
+            "blocking" => {
+                "Blocking time, message by message (seed 1; the longest of each stretch)".to_owned()
+            }
             "goodput" => "Goodput over time (seed 1)".to_owned(),
             other => format!("{other} (seed 1)"),
         },
@@ -89,7 +98,9 @@ fn legend(page: &mut String, sheet: &Sheet, figure: &Figure) {
         page.push_str("<span class=solid>simulated</span> <span class=dashed>over real sockets</span>");
     }
     if matches!(figure, Figure::Boxes { .. }) {
-        page.push_str("<span>box: half of all runs, and the median; lines: to the 5th and the 95th percentile</span>");
+        page.push_str(
+            "<span>box: half of all runs, and the median; lines: to the 5th and the 95th percentile</span>",
+        );
     }
 }
 
@@ -120,7 +131,7 @@ fn distribution(sheet: &Sheet, spot: usize, path: &str, logarithmic: bool) -> Op
         let cell = sheet.cell(spot, lane.0, lane.1)?;
         Some((cell.histograms.get(path)?.clone(), cell.runs.len()))
     };
-    let (mut curves, mut longest) = (Vec::new(), 0.0f64);
+    let (mut curves, mut longest, mut count) = (Vec::new(), 0.0f64, 1);
     for lane in &lanes {
         let Some((histogram, runs)) = of(lane) else { continue };
         let [p50, p80, p99] = [0.5, 0.8, 0.99].map(|p| number(histogram.percentile(p)));
@@ -130,24 +141,33 @@ fn distribution(sheet: &Sheet, spot: usize, path: &str, logarithmic: bool) -> Op
             histogram.count()
         );
         longest = longest.max(histogram.percentile(if logarithmic { 1.0 } else { 0.999 }));
-        curves.push(Curve { class: &lane.2, hover, shape: Shape::Steps(histogram.steps()) });
+        count = count.max(histogram.count());
+        let steps = histogram.steps();
+        let shape = if logarithmic { Shape::Tail(steps) } else { Shape::Steps(steps) };
+        curves.push(Curve { class: &lane.2, hover, shape });
     }
     if curves.is_empty() {
         return None;
     }
     let rtt = round_trip(sheet, spot);
     let reach = rtt.map_or(longest, |rtt| longest.max(rtt * 1.2));
-    let (x, x_label) = if logarithmic {
-        (Scale::logarithmic(0.01, reach.max(1.0)), "ms, logarithmic")
+    let (x, y) = if logarithmic {
+        // Below one in a hundred thousand single pauses are left.
+        let from = 10f64.powf((1.0 / count as f64).log10().floor()).clamp(1e-5, 0.01);
+        (Scale::logarithmic(0.01, reach.max(1.0)), Scale::SmallShare { from })
     } else {
-        (Scale::with_lines(reach, 5.0), "ms")
+        (Scale::with_lines(reach, 5.0), Scale::Share)
     };
     let chart = Chart {
         title: &sheet.spots[spot].label,
-        x_label,
-        y_label: "share that is at most as long",
+        x_label: if logarithmic { "ms, logarithmic" } else { "ms" },
+        y_label: if logarithmic {
+            "share that is longer, logarithmic"
+        } else {
+            "share that is at most as long"
+        },
         x,
-        y: Scale::Share,
+        y,
         mark: rtt.map(|rtt| (rtt, "round trip")),
         frame: SMALL,
     };
@@ -263,9 +283,8 @@ fn scatter(sheet: &Sheet, spots: &[usize], x: &str, y: &str) -> Option<String> {
     let factor = |path: &str| words::Measure::of(path).map_or(1.0, |measure| measure.factor);
     let (x_factor, y_factor) = (factor(x), factor(y));
     let all = gathered(sheet, spots, |run| Some((run.number(x)? * x_factor, run.number(y)? * y_factor)));
-    let most = |of: fn(&(f64, f64)) -> f64| {
-        all.iter().flat_map(|(.., points)| points).map(of).fold(0.0, f64::max)
-    };
+    let most =
+        |of: fn(&(f64, f64)) -> f64| all.iter().flat_map(|(.., points)| points).map(of).fold(0.0, f64::max);
     let scales = [most(|point| point.0), most(|point| point.1)].map(|most| Scale::with_lines(most, 5.0));
     let curves: Vec<Curve<'_>> = all
         .iter()
@@ -293,7 +312,8 @@ fn scatter(sheet: &Sheet, spots: &[usize], x: &str, y: &str) -> Option<String> {
 
 fn boxes(sheet: &Sheet, spots: &[usize], path: &str, over: &str) -> Option<String> {
     let factor = words::Measure::of(path).map_or(1.0, |measure| measure.factor);
-    let numbers = gathered(sheet, spots, |run| Some((run.row.params.number(over).ok()?, run.number(path)? * factor)));
+    let numbers =
+        gathered(sheet, spots, |run| Some((run.row.params.number(over).ok()?, run.number(path)? * factor)));
     if numbers.is_empty() {
         return None;
     }
@@ -307,7 +327,8 @@ fn boxes(sheet: &Sheet, spots: &[usize], path: &str, over: &str) -> Option<Strin
                 points.iter().filter(|point| bins.place(point.0) == bin).map(|point| point.1).collect();
             values.sort_by(f64::total_cmp);
             let Some(last) = values.len().checked_sub(1) else { continue };
-            let quantile = |p: f64| values[((p * values.len() as f64).ceil() as usize).saturating_sub(1).min(last)];
+            let quantile =
+                |p: f64| values[((p * values.len() as f64).ceil() as usize).saturating_sub(1).min(last)];
             let five = [0.05, 0.25, 0.5, 0.75, 0.95].map(quantile);
             highest = highest.max(five[4]);
             // Side by side within four fifths of the place.

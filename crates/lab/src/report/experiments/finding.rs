@@ -172,7 +172,9 @@ fn tail(sheet: &Sheet, spot: usize, world: usize, [reference, challenger]: [usiz
     };
     match (far(challenger, "p80"), far(reference, "p80"), far(challenger, "p99"), far(reference, "p99")) {
         (Some(a), Some(b), Some(c), Some(d)) => {
-            format!(" Four in five at most {a} against {b}, ninety-nine in a hundred at most {c} against {d}.")
+            format!(
+                " Four in five at most {a} against {b}, ninety-nine in a hundred at most {c} against {d}."
+            )
         }
         _ => String::new(),
     }

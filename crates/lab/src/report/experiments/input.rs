@@ -24,7 +24,9 @@ pub enum ReportError {
         error: std::io::Error,
     },
     /// It has no results.
-    #[error("{0} has no results (files named EXPERIMENT.rows); `quickset lab run NAME -o {0}` puts some there")]
+    #[error(
+        "{0} has no results (files named EXPERIMENT.rows); `quickset lab run NAME -o {0}` puts some there"
+    )]
     Empty(String),
     /// It has journals without a run.
     #[error("the results in {0} hold no finished run yet; run the experiment again, it goes on where it was")]

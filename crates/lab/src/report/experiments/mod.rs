@@ -97,12 +97,15 @@ fn section(page: &mut String, sheet: &Sheet) {
         escaped(experiment.about)
     );
     let _ = write!(page, "<p class=base>Baseline: {}.</p>", escaped(&baseline(sheet)));
+    alternatives(page, sheet);
     failures(page, sheet);
     let findings = findings(sheet);
     if !findings.is_empty() {
         page.push_str("<h3>What was found</h3><ul class=findings>");
         for finding in &findings {
-            let _ = write!(page, "<li class={}>{}", finding.tone.class(), finding.html);
+            // Numbers stay with their units.
+            let html = finding.html.replace(" %", "&nbsp;%").replace(" ms", "&nbsp;ms");
+            let _ = write!(page, "<li class={}>{html}", finding.tone.class());
         }
         page.push_str("</ul>");
         if findings.iter().all(|finding| finding.tone == Tone::Even) {
@@ -127,25 +130,48 @@ fn baseline(sheet: &Sheet) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
+/// What is compared, in a sentence each.
+fn alternatives(page: &mut String, sheet: &Sheet) {
+    let told = (0..sheet.alternatives.len()).filter(|_| sheet.curves == "mode");
+    let told: Vec<(usize, &str)> =
+        told.filter_map(|n| Some((n, words::mode(&sheet.alternatives[n].to_string())?))).collect();
+    if told.is_empty() {
+        return;
+    }
+    page.push_str("<ul class=modes>");
+    for (n, words) in told {
+        let _ = write!(
+            page,
+            "<li class={}><i></i>{}: {}.",
+            sheet.hue(n),
+            finding::named(sheet, n),
+            escaped(words)
+        );
+    }
+    page.push_str("</ul>");
+}
+
 /// Runs that broke, or did not come to their end.
 fn failures(page: &mut String, sheet: &Sheet) {
-    let failed: Vec<_> = sheet.runs.iter().filter(|run| run.is_unfinished()).collect();
+    let failed = sheet.failed();
     if failed.is_empty() {
         return;
     }
+    let count: usize = failed.iter().map(|(_, _, seeds)| seeds.len()).sum();
     let _ = write!(
         page,
-        "<div class=warning><p>{} of {} runs did not come to their end. What they had measured until then is in the \
-         distributions; times of completion are those of the others alone.</p><ul>",
-        failed.len(),
+        "<div class=warning><p>{count} of {} runs did not come to their end. What they had measured until then is in the \
+         distributions; times of completion are those of the other runs alone.</p><ul>",
         sheet.runs.len()
     );
-    for run in failed.iter().take(FAILURES) {
-        let why = run.row.metrics.broken.as_deref().unwrap_or("not everything had arrived at the run’s limit");
-        let _ = write!(page, "<li>seed {}, <code>{}</code>: {}", run.row.seed, escaped(&run.row.params.to_string()), escaped(why));
+    for (place, why, seeds) in failed.iter().take(FAILURES) {
+        let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
+        let word = if seeds.len() == 1 { "seed" } else { "seeds" };
+        let _ = write!(page, "<li>{}, {word} {}: {}.", escaped(place), seeds.join(", "), escaped(why));
     }
     if failed.len() > FAILURES {
-        let _ = write!(page, "<li>and {} more, which the CSV file has", failed.len() - FAILURES);
+        let _ =
+            write!(page, "<li>and more at {} other places, which the CSV file has.", failed.len() - FAILURES);
     }
     page.push_str("</ul></div>");
 }
@@ -172,9 +198,21 @@ fn again(page: &mut String, sheet: &Sheet) {
         page,
         "<h3>How to get this again</h3><p>{} runs, {} at commit {}{}.{}</p><pre>{}</pre>",
         sheet.runs.len(),
-        if first == last { format!("seed {first},") } else { format!("{} seeds, {first} to {last},", seeds.len()) },
-        commits.iter().map(|commit| format!("<code>{}</code>", escaped(commit))).collect::<Vec<_>>().join(", "),
-        if commits.len() > 1 { " – <strong>rows of several commits, which need not be comparable</strong>" } else { "" },
+        if first == last {
+            format!("seed {first},")
+        } else {
+            format!("{} seeds, {first} to {last},", seeds.len())
+        },
+        commits
+            .iter()
+            .map(|commit| format!("<code>{}</code>", escaped(commit)))
+            .collect::<Vec<_>>()
+            .join(", "),
+        if commits.len() > 1 {
+            " – <strong>rows of several commits, which need not be comparable</strong>"
+        } else {
+            ""
+        },
         if exact { "" } else { " The last command gives some points that are not here as well." },
         escaped(&commands.join("\n"))
     );
@@ -256,7 +294,7 @@ const HEAD: &str = concat!(
     "</style></head><body><main>"
 );
 
-/// Failed runs that are listed one by one.
+/// Places of failed runs that are listed.
 const FAILURES: usize = 20;
 
 #[cfg(test)]

@@ -47,8 +47,6 @@ pub(crate) type Part = Vec<(String, Value)>;
 pub(crate) struct Cell {
     pub(crate) runs: Vec<usize>,
     pub(crate) histograms: BTreeMap<String, Histogram>,
-    /// Runs that broke or did not end before their limit.
-    pub(crate) unfinished: usize,
 }
 
 /// A number of several runs.
@@ -100,8 +98,15 @@ impl Sheet {
         if alternatives.is_empty() {
             alternatives.push(Value::Text("all".to_owned()));
         }
-        let mut sheet =
-            Self { experiment, runs, curves, alternatives, worlds, spots: Vec::new(), cells: BTreeMap::new() };
+        let mut sheet = Self {
+            experiment,
+            runs,
+            curves,
+            alternatives,
+            worlds,
+            spots: Vec::new(),
+            cells: BTreeMap::new(),
+        };
         sheet.sort_into_cells(&planned);
         sheet
     }
@@ -127,10 +132,10 @@ impl Sheet {
             let alternative =
                 value.and_then(|value| self.alternatives.iter().position(|other| other == value));
             let world = self.worlds.iter().position(|world| *world == run.row.world);
-            let place = (places[&name(&split(&run.row.params))], alternative.unwrap_or(0), world.unwrap_or(0));
+            let place =
+                (places[&name(&split(&run.row.params))], alternative.unwrap_or(0), world.unwrap_or(0));
             let cell = cells.entry(place).or_default();
             cell.runs.push(n);
-            cell.unfinished += usize::from(run.is_unfinished());
             for (metric, histogram) in &run.row.detail.histograms {
                 cell.histograms.entry(metric.clone()).or_default().join(histogram);
             }
@@ -148,7 +153,8 @@ impl Sheet {
             .map(|(key, value)| words::setting(key, value))
             .collect();
         // A key that the design fills and that is set, like no loss, is none of the design.
-        let is_pooled = pooled.is_some_and(|pooled| !point.iter().any(|(key, _)| pooled.keys.contains(&key.as_str())));
+        let is_pooled =
+            pooled.is_some_and(|pooled| !point.iter().any(|(key, _)| pooled.keys.contains(&key.as_str())));
         let label = match (differing.is_empty(), pooled.filter(|_| is_pooled)) {
             (true, None) => "baseline".to_owned(),
             (false, None) => differing.join(", "),
@@ -232,8 +238,30 @@ impl Sheet {
     pub(crate) fn lossless(&self, spot: usize) -> Option<usize> {
         let here = &self.spots[spot];
         self.spots.iter().position(|other| {
-            other.context == here.context && has_no_loss(&other.point) && without_loss(&other.point) == without_loss(&here.point)
+            other.context == here.context
+                && has_no_loss(&other.point)
+                && without_loss(&other.point) == without_loss(&here.point)
         })
+    }
+
+    /// Runs that did not come to their end: where, why, and the seeds.
+    pub(crate) fn failed(&self) -> Vec<(String, String, Vec<u64>)> {
+        let mut all: Vec<(String, String, Vec<u64>)> = Vec::new();
+        for ((spot, alternative, world), cell) in &self.cells {
+            let Spot { context_label, label, .. } = &self.spots[*spot];
+            let alternative = self.alternative(*alternative);
+            let place = [alternative.as_str(), label, context_label, self.worlds[*world].as_str()];
+            let place = place.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(", ");
+            for run in self.runs_of(cell).filter(|run| run.is_unfinished()) {
+                let why = run.row.metrics.broken.as_deref();
+                let why = why.unwrap_or("not everything had arrived at the run’s limit").to_owned();
+                match all.iter_mut().find(|(other, reason, _)| *other == place && *reason == why) {
+                    Some((.., seeds)) => seeds.push(run.row.seed),
+                    None => all.push((place.clone(), why, vec![run.row.seed])),
+                }
+            }
+        }
+        all
     }
 
     /// The least and the greatest number of runs that alternatives at spots have, where they differ.
@@ -258,7 +286,9 @@ impl Sheet {
     /// The class for styles of an alternative.
     pub(crate) fn hue(&self, n: usize) -> String {
         match self.alternatives.get(n) {
-            Some(Value::Text(mode)) if self.curves == "mode" && MODES.contains(&mode.as_str()) => mode.clone(),
+            Some(Value::Text(mode)) if self.curves == "mode" && MODES.contains(&mode.as_str()) => {
+                mode.clone()
+            }
             _ => format!("h{}", n % HUES),
         }
     }
@@ -306,16 +336,11 @@ impl Paired {
         let (reference, challenger) = (Estimate::of(&a)?.mean, Estimate::of(&b)?.mean);
         let difference = Estimate::of(&pairs.iter().map(|(a, b)| b - a).collect::<Vec<_>>())?;
         let of_reference = |value: f64| (reference > 0.0).then_some(value / reference);
+        // Less than nothing is none.
         let between = difference.half.and_then(|half| {
-            Some((of_reference(difference.mean - half)?, of_reference(difference.mean + half)?))
+            Some((of_reference(difference.mean - half)?.max(-1.0), of_reference(difference.mean + half)?))
         });
-        Some(Self {
-            reference,
-            challenger,
-            pairs: pairs.len(),
-            more: of_reference(difference.mean),
-            between,
-        })
+        Some(Self { reference, challenger, pairs: pairs.len(), more: of_reference(difference.mean), between })
     }
 
     /// Over points that are far apart, ratios say more than differences: their geometric mean.
@@ -329,9 +354,10 @@ impl Paired {
         Some(Self { reference, challenger, pairs: pairs.len(), more: Some(more(logarithms.mean)), between })
     }
 
-    /// Whether the difference is more than chance would give: the sign, or 0 where that is not shown.
+    /// Whether the difference is more than chance would give, and matters: the sign, or 0 where that is not shown.
     pub(crate) fn sign(&self) -> i32 {
         match self.between {
+            _ if self.more.is_some_and(|more| more.abs() < NEGLIGIBLE) => 0,
             Some((low, _)) if low > 0.0 => 1,
             Some((_, high)) if high < 0.0 => -1,
             _ => 0,
@@ -339,12 +365,7 @@ impl Paired {
     }
 }
 
-fn split(
-    experiment: &Experiment,
-    curves: &str,
-    pooled: Option<&Pooled>,
-    params: &Params,
-) -> (Part, Part) {
+fn split(experiment: &Experiment, curves: &str, pooled: Option<&Pooled>, params: &Params) -> (Part, Part) {
     let (mut context, mut point) = (Part::new(), Part::new());
     for (key, value) in params.iter().filter(|(key, _)| *key != curves) {
         let is_filled = pooled.is_some_and(|pooled| pooled.keys.contains(&key));
@@ -369,13 +390,17 @@ fn without_loss(point: &Part) -> Vec<&(String, Value)> {
 /// The key that most figures compare.
 fn curves(experiment: &Experiment) -> &'static str {
     let keys = experiment.figures.iter().map(|figure| match figure {
-        Figure::Distribution { curves, .. } | Figure::Runs { curves, .. } | Figure::Series { curves, .. } => *curves,
+        Figure::Distribution { curves, .. } | Figure::Runs { curves, .. } | Figure::Series { curves, .. } => {
+            *curves
+        }
         Figure::Scatter { colours, .. } | Figure::Boxes { colours, .. } => *colours,
     });
     let first = keys.into_iter().find(|key| experiment.has(key));
     first.unwrap_or("mode")
 }
 
+/// What repeats exactly in virtual time is significant however small it is; less than this is of no matter.
+const NEGLIGIBLE: f64 = 0.001;
 /// Points of a design that are looked at one by one.
 const FEW: usize = 12;
 const MODES: [&str; 4] = ["total", "partial", "latest", "plain"];

@@ -86,15 +86,18 @@ fn line(sheet: &Sheet, (spot, place): (usize, usize), path: &str, published: &[T
     let ours: BTreeMap<String, Number> =
         worlds().filter_map(|(n, world)| Some((world.clone(), measured(spot, place, n)?.into()))).collect();
     let first = worlds().find_map(|(n, _)| measured(spot, place, n))?;
-    let found = published.iter().find(|target| target.is(sheet, spot, place) && target.published.metric == path);
-    let printed = found.map(|target| Printed { value: target.published.value, figure: target.published.figure });
+    let found =
+        published.iter().find(|target| target.is(sheet, spot, place) && target.published.metric == path);
+    let printed =
+        found.map(|target| Printed { value: target.published.value, figure: target.published.figure });
     let percent = |ours: f64, reference: f64| (reference != 0.0).then(|| (ours / reference - 1.0) * 100.0);
     let real = match (ours.get("sim"), ours.get("real")) {
         (Some(sim), Some(real)) => percent(real.value, sim.value),
         _ => None,
     };
     let lossless = sheet.lossless(spot);
-    let at_zero = |place: usize| lossless.and_then(|spot| worlds().find_map(|(n, _)| measured(spot, place, n)));
+    let at_zero =
+        |place: usize| lossless.and_then(|spot| worlds().find_map(|(n, _)| measured(spot, place, n)));
     let zero = at_zero(place);
     let reference = sheet.reference().filter(|reference| *reference != place).and_then(at_zero);
     let spot_words = &sheet.spots[spot];
@@ -109,7 +112,9 @@ fn line(sheet: &Sheet, (spot, place): (usize, usize), path: &str, published: &[T
         ratio: printed.filter(|printed| printed.value != 0.0).map(|printed| first.value / printed.value),
         real_more_percent: real,
         without_loss: zero.map(Number::from),
-        without_loss_more_percent: zero.zip(reference).and_then(|(ours, other)| percent(ours.value, other.value)),
+        without_loss_more_percent: zero
+            .zip(reference)
+            .and_then(|(ours, other)| percent(ours.value, other.value)),
         spot,
         place,
     })
@@ -125,7 +130,9 @@ fn metrics(sheet: &Sheet, spot: usize, published: &[Target]) -> Vec<String> {
             }
             Figure::Runs { metric, .. } | Figure::Boxes { metric, .. } => paths.push((*metric).to_owned()),
             Figure::Scatter { x, y, .. } => {
-                paths.extend([x, y].into_iter().filter(|path| Key::find(path).is_err()).map(|path| (*path).to_owned()));
+                paths.extend(
+                    [x, y].into_iter().filter(|path| Key::find(path).is_err()).map(|path| (*path).to_owned()),
+                );
             }
             Figure::Series { .. } => {}
         }
@@ -218,7 +225,9 @@ pub(crate) fn tables(page: &mut String, sheet: &Sheet, lines: &[Line]) {
 fn table(page: &mut String, sheet: &Sheet, lines: &[Line], spots: &[usize]) {
     let with_paper = !sheet.experiment.published.is_empty();
     let reference = sheet.reference();
-    page.push_str("<div class=scroll><table><thead><tr><th class=words>point<th class=words>measure<th class=words>");
+    page.push_str(
+        "<div class=scroll><table><thead><tr><th class=words>point<th class=words>measure<th class=words>",
+    );
     page.push_str(&escaped(&sheet.curves.replace('_', " ")));
     for world in &sheet.worlds {
         let _ = write!(page, "<th>ours, {}", escaped(world_words(world)));
@@ -239,7 +248,17 @@ fn table(page: &mut String, sheet: &Sheet, lines: &[Line], spots: &[usize]) {
         let before = n.checked_sub(1).map(|n| here[n]);
         let is_point = before.is_none_or(|before| before.spot != line.spot);
         let is_metric = is_point || before.is_some_and(|before| before.metric != line.metric);
-        let _ = write!(page, "<tr{}>", if is_point { " class=first" } else if is_metric { " class=next" } else { "" });
+        let _ = write!(
+            page,
+            "<tr{}>",
+            if is_point {
+                " class=first"
+            } else if is_metric {
+                " class=next"
+            } else {
+                ""
+            }
+        );
         let point = if is_point { escaped(&sheet.spots[line.spot].label) } else { String::new() };
         let measure = if is_metric { escaped(&metric_with_unit(&line.metric)) } else { String::new() };
         let _ = write!(
@@ -257,7 +276,11 @@ fn table(page: &mut String, sheet: &Sheet, lines: &[Line], spots: &[usize]) {
         }
         if with_paper {
             let printed = line.published.map(|printed| {
-                format!("{} <small>fig. {}</small>", shown(&line.metric, printed.value), escaped(printed.figure))
+                format!(
+                    "{} <small>fig. {}</small>",
+                    shown(&line.metric, printed.value),
+                    escaped(printed.figure)
+                )
             });
             let ratio = line.ratio.map(|ratio| format!("{ratio:.2}"));
             let _ = write!(
@@ -279,7 +302,9 @@ fn table(page: &mut String, sheet: &Sheet, lines: &[Line], spots: &[usize]) {
 
 /// What an alternative costs where nothing is lost.
 fn harm(line: &Line, reference: Option<usize>, lines: &[&Line]) -> String {
-    let Some(ours) = line.without_loss.filter(|_| Some(line.place) != reference) else { return NONE.to_owned() };
+    let Some(ours) = line.without_loss.filter(|_| Some(line.place) != reference) else {
+        return NONE.to_owned();
+    };
     if let Some(percent) = line.without_loss_more_percent {
         return signed(percent);
     }
@@ -301,12 +326,18 @@ fn metric_with_unit(path: &str) -> String {
 }
 
 fn value(path: &str, number: &Number) -> String {
-    let half = number.half.map(|half| format!(" <small>± {}</small>", shown(path, half)));
+    // Where all runs agree there is nothing to add.
+    let half =
+        number.half.filter(|half| *half > 0.0).map(|half| format!(" <small>± {}</small>", shown(path, half)));
     format!("{}{}", shown(path, number.value), half.unwrap_or_default())
 }
 
 fn signed(percent: f64) -> String {
-    let size = if percent.abs() >= 10.0 { format!("{:.0}", percent.abs()) } else { number((percent.abs() * 10.0).round() / 10.0) };
+    let size = if percent.abs() >= 10.0 {
+        format!("{:.0}", percent.abs())
+    } else {
+        number((percent.abs() * 10.0).round() / 10.0)
+    };
     match size.as_str() {
         "0" => "±0 %".to_owned(),
         size => format!("{}{size} %", if percent < 0.0 { '−' } else { '+' }),

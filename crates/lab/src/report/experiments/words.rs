@@ -120,8 +120,23 @@ pub(crate) fn setting(key: &str, value: &Value) -> String {
         ("pace", _) => format!("{text} updates a second"),
         ("fence_every", _) => format!("a fence every {text}"),
         ("deadline_ms", _) => format!("deadline {text}"),
+        ("message_bytes", _) => format!("messages of {text}"),
         ("updates" | "messages" | "seconds", _) => format!("{text} {key}"),
         _ => format!("{} {text}", key.replace('_', " ")),
+    }
+}
+
+/// What a mode does, for somebody who has not heard of it.
+pub(crate) fn mode(name: &str) -> Option<&'static str> {
+    match name {
+        "total" => Some("every message waits for all before it, as on a TCP connection or one QUIC stream"),
+        "partial" => Some(
+            "messages between two fences are let go in whatever order they arrive; nothing crosses a fence before all \
+             in front of it is there",
+        ),
+        "latest" => Some("no message waits, and what newer ones have made outdated is not sent again"),
+        "plain" => Some("no message waits for another, as if each had a QUIC stream to itself"),
+        _ => None,
     }
 }
 
@@ -134,7 +149,11 @@ pub(crate) fn plain(key: &str, value: &Value) -> String {
         ("rate_mbit", Value::Number(rate)) => format!("{} Mbit/s", number(*rate)),
         ("size" | "rwin" | "message_bytes", Value::Number(bytes)) => in_bytes(*bytes),
         ("cc", Value::Text(name)) if name.chars().all(|c| c.is_ascii_lowercase()) => {
-            if name == "newreno" { "NewReno".to_owned() } else { name.to_uppercase() }
+            if name == "newreno" {
+                "NewReno".to_owned()
+            } else {
+                name.to_uppercase()
+            }
         }
         ("queue", Value::Text(text)) => size(text),
         (_, Value::Number(n)) => n.to_string(),
@@ -164,7 +183,13 @@ pub(crate) fn for_set(key: &Key, value: &Value) -> String {
     tries.into_iter().find(same).unwrap_or_else(|| value.to_string())
 }
 
-const fn measure(path: &'static str, label: &'static str, unit: (&'static str, f64), better: Better, about: &'static str) -> Measure {
+const fn measure(
+    path: &'static str,
+    label: &'static str,
+    unit: (&'static str, f64),
+    better: Better,
+    about: &'static str,
+) -> Measure {
     Measure { path, label, unit: unit.0, factor: unit.1, better, about }
 }
 
@@ -191,9 +216,27 @@ const MEASURES: &[Measure] = &[
         "from one message let go to the next; messages let go together have nothing between them and are drawn at the \
          left edge",
     ),
-    measure("response_ms", "response time", MS, Better::Less, "from the request of an update to all of it being let go"),
-    measure("delivery_ms", "delivery time", MS, Better::Less, "from a message being due at the sender to its being let go"),
-    measure("byte_delay_ms", "byte delay", MS, Better::Less, "from a byte being due at the sender to its being read"),
+    measure(
+        "response_ms",
+        "response time",
+        MS,
+        Better::Less,
+        "from the request of an update to all of it being let go",
+    ),
+    measure(
+        "delivery_ms",
+        "delivery time",
+        MS,
+        Better::Less,
+        "from a message being due at the sender to its being let go",
+    ),
+    measure(
+        "byte_delay_ms",
+        "byte delay",
+        MS,
+        Better::Less,
+        "from a byte being due at the sender to its being read",
+    ),
     measure(
         "over_rtt",
         "pauses over a round trip",
@@ -216,7 +259,13 @@ const MEASURES: &[Measure] = &[
         Better::Less,
         "from the client’s first packet, the handshake included, to the last byte",
     ),
-    measure("dct_ratio", "download time over plain QUIC’s", COUNT, Better::Less, "over that of plain QUIC with the same losses"),
+    measure(
+        "dct_ratio",
+        "download time over plain QUIC’s",
+        COUNT,
+        Better::Less,
+        "over that of plain QUIC with the same losses",
+    ),
     measure(
         "dct_over_ideal",
         "download time over the ideal",
@@ -224,8 +273,20 @@ const MEASURES: &[Measure] = &[
         Better::Less,
         "over what arithmetic allows: two round trips, and every byte once at the link’s rate",
     ),
-    measure("on_time", "on time", PERCENT, Better::More, "the share of messages let go before their deadline"),
-    measure("goodput_bps", "goodput", ("Mbit/s", 1e-6), Better::More, "payload that applications were given, over time"),
+    measure(
+        "on_time",
+        "on time",
+        PERCENT,
+        Better::More,
+        "the share of messages let go before their deadline",
+    ),
+    measure(
+        "goodput_bps",
+        "goodput",
+        ("Mbit/s", 1e-6),
+        Better::More,
+        "payload that applications were given, over time",
+    ),
     measure(
         "fairness",
         "fairness",
@@ -240,19 +301,49 @@ const MEASURES: &[Measure] = &[
         Better::More,
         "the share of the link’s capacity that payload used in the second half of the run",
     ),
-    measure("first_share", "the first flow’s share", PERCENT, Better::Neither, "of all goodput in the second half of the run"),
+    measure(
+        "first_share",
+        "the first flow’s share",
+        PERCENT,
+        Better::Neither,
+        "of all goodput in the second half of the run",
+    ),
     measure("bytes_sent", "bytes sent", MEGABYTES, Better::Less, "UDP payload that servers sent"),
     measure("bytes_useful", "bytes given to applications", MEGABYTES, Better::Neither, "payload delivered"),
     measure("repair_bytes", "bytes of repair symbols", MEGABYTES, Better::Less, "of the bytes sent"),
     measure("lost", "packets lost", COUNT, Better::Neither, "by the link’s loss model, towards the client"),
     measure("overflowed", "packets dropped by the queue", COUNT, Better::Less, "towards the client"),
-    measure("recovered", "packets recovered", COUNT, Better::More, "brought back by repair symbols before a retransmission did"),
-    measure("unrecovered", "packets not recovered", COUNT, Better::Less, "lost ones that only a retransmission brought back"),
+    measure(
+        "recovered",
+        "packets recovered",
+        COUNT,
+        Better::More,
+        "brought back by repair symbols before a retransmission did",
+    ),
+    measure(
+        "unrecovered",
+        "packets not recovered",
+        COUNT,
+        Better::Less,
+        "lost ones that only a retransmission brought back",
+    ),
     measure("retransmitted", "packets declared lost", COUNT, Better::Neither, "and sent again"),
     measure("abandoned", "messages given up", COUNT, Better::Neither, "by the sender: outdated, or too late"),
     measure("messages_delivered", "messages let go", COUNT, Better::More, "in a run"),
-    measure("lateness_p99_ms", "lateness of the emulated link, 99 %", MS, Better::Less, "beyond what the model says"),
-    measure("overruns", "packets that the system dropped", COUNT, Better::Less, "before the emulated link saw them"),
+    measure(
+        "lateness_p99_ms",
+        "lateness of the emulated link, 99 %",
+        MS,
+        Better::Less,
+        "beyond what the model says",
+    ),
+    measure(
+        "overruns",
+        "packets that the system dropped",
+        COUNT,
+        Better::Less,
+        "before the emulated link saw them",
+    ),
 ];
 
 #[cfg(test)]
