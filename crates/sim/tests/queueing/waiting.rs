@@ -50,7 +50,7 @@ fn above_the_rate_the_excess_waits_or_is_dropped() {
 fn random_arrivals_wait_as_pollaczek_and_khinchine_say() {
     each_seed(0..2, |seed| {
         for load in [0.3, 0.6, 0.85] {
-            let times = poisson(seed, 200_000, load);
+            let times = poisson(seed, 100_000, load);
             // A queue that decides at its head serves no other way while it has nothing to drop.
             for queue in ["unlimited", "codel:1s,1s,9GB"] {
                 let fates =
@@ -102,7 +102,7 @@ fn short_queues_lose_the_share_that_the_embedded_chain_says() {
     // K = 1 is Erlang's: load / (1 + load).
     assert!((share_lost(0.5, 1) - 1.0 / 3.0).abs() < 1e-9);
     for (load, k) in [(0.5, 1), (0.9, 3), (0.9, 6), (1.3, 4)] {
-        let times = poisson(7, 200_000, load);
+        let times = poisson(7, 100_000, load);
         let fates = carry(&mut link(&format!("rate=8mbit queue={k}packets"), 1), &plain(times, 1000));
         let lost: Vec<f64> = fates.iter().map(|fate| f64::from(u8::from(arrival(fate).is_none()))).collect();
         let (mean, error) = batches(&lost);
