@@ -1,7 +1,7 @@
 //! Traces of connections for qvis and other viewers: qlog 0.3, as a JSON text sequence (RFC 7464).
 //!
 //! *In:* what `conn`, `rx` and `tx` say of packets, losses, keys and the connection's life, one call at each place
-//! ([`hooks`]). *Out:* one record for each event, written whole, to where the configuration's [`Sinks`] say.
+//! (`hooks`). *Out:* one record for each event, written whole, to where the configuration's [`Sinks`] say.
 //!
 //! Nothing here opens a file or reads a clock: the sinks do the one, and the times are the connection's. The
 //! version is not the newest draft but the one that qvis loads; the data model is that of the crate `qlog`, whose
