@@ -1,8 +1,8 @@
 //! Transfers in virtual time over the null session: by default 42 MB at 100 Mbit/s and 100 ms RTT.
 //!
-//! `cargo run --release -p quickset-quic --example simulated [-- MEGABYTES LINK CC SEEDS [timeline]]` prints what
+//! `cargo run --release -p quickset-quic --example simulated [-- MEGABYTES LINK CC SEEDS WINDOW [timeline]]` prints what
 //! it took from the end of the handshake to the last byte read, in virtual time: one line for each seed, and the
-//! median. With `timeline` also what congestion control thought, every 50 ms.
+//! median. WINDOW is the receive window of a stream at the start, in MiB. With `timeline` also what congestion control thought, every 50 ms.
 
 #[path = "../tests/virtual_time/common.rs"]
 #[expect(dead_code, reason = "the tests use the rest")]
@@ -19,7 +19,8 @@ fn main() {
     let link = argument(1, "rate=100mbit delay=50ms queue=9MB");
     let congestion: Algorithm = argument(2, "bbr").parse().expect("a congestion controller");
     let seeds: u64 = argument(3, "1").parse().expect("a number of seeds");
-    let timeline = argument(4, "") == "timeline";
+    let window: u64 = argument(4, "4").parse().expect("a number of MiB");
+    let timeline = argument(5, "") == "timeline";
 
     println!("{megabytes} MB over {link}, {congestion}");
     let data = pattern(megabytes * 1_000_000);
@@ -28,6 +29,7 @@ fn main() {
         let setup = Setup::new(seed, link).transport(|t| {
             t.mtu = 1472;
             t.congestion = congestion;
+            t.stream_window = window << 20;
         });
         let (took, stats) = transfer(&mut setup.connected(), &data, timeline);
         times.push(took);

@@ -2,9 +2,9 @@
 
 use quickset_base::Duration;
 
-use super::{Bbr, State};
-use crate::cc::rate::volume;
-use crate::cc::{PathView, initial_window};
+use super::{Bbr, LOSS_THRESHOLD, State};
+use crate::cc::rate::{Sample, volume};
+use crate::cc::{Feedback, PathView, initial_window};
 
 impl Bbr {
     pub(super) fn set_rate(&mut self, gain: f64) {
@@ -104,6 +104,28 @@ impl Bbr {
         }
     }
 
+    // §5.5.10.2.
+    pub(super) fn is_too_high(&self, sample: &Sample) -> bool {
+        self.is_excessive(sample.lost, sample.in_flight)
+    }
+
+    /// Whether so many bytes lost are more than chance takes of so many: see the module's departures.
+    pub(super) fn is_excessive(&self, lost: u64, of: u64) -> bool {
+        let expected = of as f64 / self.mtu as f64 * LOSS_THRESHOLD;
+        let most = (expected + 2.0 * expected.sqrt()).max(FEW_LOST);
+        lost as f64 / self.mtu as f64 > most
+    }
+
+    /// Whether more in flight only makes a queue longer: see the module's departures.
+    pub(super) fn is_futile(&self, f: &Feedback<'_>) -> bool {
+        // What a probe does shows in the second round at the earliest.
+        let shown = self.rounds.count > self.probe.from_round + 1;
+        let least = self.min_rtt.value.unwrap_or(f.min_rtt);
+        let queued = 4 * f.rtt.unwrap_or(f.srtt) > 5 * least;
+        let gained = self.max_bandwidth.get() as f64 >= self.probe.from as f64 * PROBE_GAIN;
+        shown && queued && !gained && f.in_flight >= self.bdp(PROBE_VOLUME)
+    }
+
     pub(super) fn view(&self) -> PathView {
         PathView {
             state: match self.state {
@@ -130,3 +152,8 @@ pub(super) const STARTUP_GAIN: f64 = 2.77;
 pub(super) const PROBE_RTT_GAIN: f64 = 0.5;
 pub(super) const PACING_MARGIN: f64 = 0.99;
 const HEADROOM: f64 = 0.15;
+/// Packets: see the module's departures.
+const FEW_LOST: f64 = 3.0;
+/// A probe that gains less than this, with so much of what the path holds in flight, is futile.
+const PROBE_GAIN: f64 = 1.02;
+const PROBE_VOLUME: f64 = 1.2;

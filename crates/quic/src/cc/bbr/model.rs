@@ -71,12 +71,13 @@ pub(super) struct FullPipe {
 }
 
 impl FullPipe {
-    pub(super) fn check(&mut self, sample: &Sample, round_start: bool) {
-        if self.now || !round_start || sample.app_limited {
+    /// A round that put the path to the test brought this rate.
+    pub(super) fn check(&mut self, rate: u64) {
+        if self.now {
             return;
         }
-        if sample.rate as f64 >= self.rate as f64 * 1.25 {
-            self.restart(sample.rate);
+        if rate as f64 >= self.rate as f64 * 1.25 {
+            self.restart(rate);
             return;
         }
         self.rounds += 1;
@@ -156,11 +157,10 @@ impl ShortTerm {
         self.in_flight = self.latest_delivered.max((in_flight as f64 * beta) as u64);
     }
 
-    /// The share of what was sent in this round that was lost.
-    pub(super) fn loss_rate(&self, delivered: u64, lost: u64) -> f64 {
+    /// Bytes lost in this round, and bytes lost or delivered.
+    pub(super) fn losses(&self, delivered: u64, lost: u64) -> (u64, u64) {
         let lost = lost - self.since_lost;
-        let total = lost + (delivered - self.since_delivered);
-        if total == 0 { 0.0 } else { lost as f64 / total as f64 }
+        (lost, lost + (delivered - self.since_delivered))
     }
 
     /// The round is over: losses are counted anew.

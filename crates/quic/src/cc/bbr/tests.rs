@@ -194,17 +194,17 @@ fn spurious_losses_are_undone() {
     bbr.full.reached = true;
     bbr.state = State::Up;
     let state = PacketState { in_flight: 100 * MTU, ..PacketState::default() };
-    let lost: Vec<Packet> = (0..4).map(|number| Packet { number, sent: now, bytes: MTU, state }).collect();
+    let lost: Vec<Packet> = (0..6).map(|number| Packet { number, sent: now, bytes: MTU, state }).collect();
     bbr.probe.is_sample = true;
     for packet in &lost {
         bbr.on_lost(packet, now);
     }
-    // The third of a hundred crosses 2 %: 97 packets were before it, and two lost among them do so by a hair.
+    // The fifth of a hundred crosses 2 + 2·√2: back from its 99 predecessors by (4 - 1.98) / 0.98, to 96.9.
     assert_eq!(bbr.state, State::Down);
-    assert_eq!(bbr.long_term / MTU, 98);
+    assert_eq!(bbr.long_term / MTU, 96);
     bbr.short.adapt(1_000_000, 100 * MTU, BETA);
     assert_eq!((bbr.short.bandwidth, bbr.short.in_flight), (700_000, 70 * MTU));
-    bbr.on_spurious(3);
+    bbr.on_spurious(5);
     assert_eq!(bbr.short.bandwidth, 700_000, "one was lost");
     bbr.on_spurious(1);
     assert_eq!((bbr.short.bandwidth, bbr.long_term), (u64::MAX, u64::MAX));
@@ -246,4 +246,35 @@ fn delivery_rates_are_the_slower_of_sending_and_acknowledging() {
     // Sent over 180 - 109 = 71 ms, acknowledged over 185 - 159 = 26 ms: the slower counts.
     let sample = burst(160, 5, 5, 1, ms(185));
     assert_eq!(sample.rate, 5_000 * 1000 / 71);
+}
+
+/// 2 % and two standard deviations of a Poisson count, and never three packets or fewer.
+#[test]
+fn chance_is_no_congestion() {
+    let bbr = Bbr::new(MTU, Time::ZERO);
+    for (of, most) in [(1, 3), (50, 3), (100, 4), (400, 13), (2500, 64), (10_000, 228)] {
+        assert!(!bbr.is_excessive(most * MTU, of * MTU), "{most} of {of}");
+        assert!(bbr.is_excessive((most + 1) * MTU, of * MTU), "{} of {of}", most + 1);
+    }
+}
+
+#[test]
+fn nobody_starves_under_loss_or_beside_cubic() {
+    let buffer = Link { queue: FAR.bdp(), ..FAR };
+    for (link, second) in [(Link { loss: 0.01, ..buffer }, Algorithm::Bbr), (buffer, Algorithm::Cubic)] {
+        let mut sums = [0.0, 0.0];
+        for seed in 0..2 {
+            let mut world = World::new(link, seed);
+            world.add(Algorithm::Bbr);
+            world.run(Duration::from_millis(500));
+            world.add(second);
+            world.run(secs(10));
+            let report = world.run(secs(30));
+            sums[0] += report.shares[0] / 2.0;
+            sums[1] += report.shares[1] / 2.0;
+        }
+        // A sixth of the fair share.
+        assert!(sums.iter().all(|share| *share > 0.5 / 6.0), "{second}: {sums:?}");
+        assert!(sums[0] + sums[1] > 0.9, "{second}: {sums:?}");
+    }
 }

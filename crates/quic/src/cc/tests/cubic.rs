@@ -270,3 +270,40 @@ fn a_fixed_rate_heeds_nothing() {
     assert!((report.utilisation() - 0.45).abs() < 0.01, "{report:?}");
     assert_eq!(world.rate(0), Some(1_250_000));
 }
+
+/// A queue of one volume keeps the link busy through a cut to 0.7: 0.7 · 2 volumes are more than one.
+#[test]
+fn a_queue_of_one_volume_is_enough() {
+    let link =
+        Link { bits_per_second: 100_000_000, rtt: Duration::from_millis(100), queue: 1_250_000, loss: 0.0 };
+    let mut world = World::new(link, 1);
+    world.add(Algorithm::Cubic);
+    world.run(Duration::from_secs(10));
+    let report = world.run(Duration::from_secs(20));
+    assert!(report.utilisation() > 0.9, "{report:?}");
+}
+
+/// RFC 9438 §5.1: in the Reno-friendly region the mean window is √(3/2p) packets, above it
+/// (C·(3 + β) / 4(1 - β))^¼ · (RTT/p)^¾. Whichever is greater holds.
+#[test]
+fn random_loss_leaves_what_the_response_function_says() {
+    for (loss, rtt) in [(0.005, 0.1), (0.005, 0.02), (0.0005, 0.2)] {
+        let reno = (1.5f64 / loss).sqrt();
+        let cubic = (0.4f64 * 3.7 / 1.2).powf(0.25) * (rtt / loss).powf(0.75);
+        let expected = reno.max(cubic) * MTU as f64 / rtt;
+        let link = Link {
+            bits_per_second: 1_000_000_000,
+            rtt: Duration::from_secs_f64(rtt),
+            queue: 10_000_000,
+            loss,
+        };
+        let (mut got, seeds) = (0.0, 4);
+        for seed in 0..seeds {
+            let mut world = World::new(link, seed);
+            world.add(Algorithm::Cubic);
+            world.run(Duration::from_secs(20));
+            got += world.run(Duration::from_secs(200)).utilisation() * 125e6 / seeds as f64;
+        }
+        assert!((1.0 / 1.5..1.5).contains(&(got / expected)), "{loss} {rtt}: {got} bytes/s, not {expected}");
+    }
+}
