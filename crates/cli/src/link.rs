@@ -10,16 +10,18 @@ use quickset_sim::LinkSpec;
 /// The program runs in a network of its own, whose only way out is the link; every protocol
 /// goes through it, TCP and all. It finds the host's address in $QUICKSET_LINK_HOST (10.77.0.1,
 /// or the next network that is free, and fd77::1 in $QUICKSET_LINK_HOST6): as root, servers of
-/// this machine that listen there or on all addresses are reached, and nothing else is, names
-/// of hosts included. Without root the server runs inside too, see --far.
+/// this machine that listen there or on all addresses are reached. There is no way on to other
+/// hosts, nor to a server of names. Without root the server runs inside too, see --far.
 ///
 /// Rate, delay, jitter, queue and losses are those of one direction, and hold for each of
 /// both. Options with up- (from the program to the host) or down- are for one of them, and
 /// go before.
 ///
 /// Terminal, signals and exit status of the program stay as they are; 125 is a link that
-/// cannot be made, 126 and 127 a program that cannot be started. Counts go to stderr in the
-/// end, since stdout belongs to the program. Nothing is left behind, however it ends.
+/// cannot be made, 126 and 127 a program that cannot be started. It runs as whoever runs
+/// this; as root, `sudo -u NAME` in front of it changes that. Counts go to stderr in the end,
+/// since stdout belongs to the program. The link goes in whatever way it ends; a program
+/// that it has left running has no network then.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
 pub(crate) struct Args {
@@ -74,6 +76,7 @@ use linux::play;
 
 /// Both directions, as options: each is a word of a [`LinkSpec`], and of two with the same key the last counts.
 #[derive(Debug, Clone)]
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no link without Linux"))]
 struct Links {
     up: LinkSpec,
     down: LinkSpec,
@@ -162,8 +165,8 @@ impl clap::FromArgMatches for Links {
     }
 }
 
-const WORDS: &str = "A whole link, like 'rate=20mbit delay=50ms'; the words are those of these options, and others=N, \
-                     reorder=yes, mtu=BYTES, overhead=BYTES";
+const WORDS: &str = "A whole link, like 'rate=20mbit delay=50ms'; further words are others=N, reorder=…, mtu=BYTES, \
+                     overhead=BYTES, and events like blackout=5s+300ms";
 
 /// A word of a link, if it is one.
 fn word(key: &str, value: &str) -> Result<String, String> {

@@ -96,7 +96,7 @@ fn is_here(address: &str) -> bool {
 }
 
 fn signal(id: u32, name: &str) {
-    let status = Command::new("kill").args(["-s", name, &id.to_string()]).status().unwrap();
+    let status = Command::new("sh").args(["-c", &format!("kill -s {name} {id}")]).status().unwrap();
     assert!(status.success());
 }
 

@@ -32,7 +32,9 @@ impl Device {
             })
             .enable(false)
             .build_sync()
-            .map_err(system("a TUN device cannot be made"))?;
+            .map_err(system(
+                "a TUN device cannot be made (in a container it takes the capability NET_ADMIN)",
+            ))?;
         tun.set_nonblocking(true).map_err(system("the TUN device always blocks"))?;
         let netlink = Netlink::open().map_err(system("the kernel does not talk about interfaces"))?;
         let name = tun.name().map_err(system("the TUN device has no name"))?;
