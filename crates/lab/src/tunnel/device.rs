@@ -3,6 +3,8 @@ use std::fs::OpenOptions;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd as _;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tun_rs::{DeviceBuilder, SyncDevice};
@@ -48,9 +50,17 @@ impl Device {
         self.netlink.address(self.index, address, 24)
     }
 
-    /// A further address, in a network of its own.
+    /// A further address, in a network of its own. Packets to it arrive from now on.
     pub(crate) fn add(&self, address: IpAddr, prefix: u8) -> io::Result<()> {
-        self.netlink.address(self.index, address, prefix)
+        self.netlink.address(self.index, address, prefix)?;
+        let until = Instant::now() + SETTLING;
+        while !self.netlink.is_local(address).unwrap_or(false) {
+            if Instant::now() > until {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     /// Sends everything that has no other way through this device.
@@ -101,5 +111,7 @@ pub(crate) fn start_loopback() -> io::Result<()> {
 const NODE: &str = "/dev/net/tun";
 /// How long a reader waits before it looks whether the tunnel is closed.
 const PATIENCE_MS: u8 = 50;
+/// How long a system may take until an address that it has accepted works.
+const SETTLING: Duration = Duration::from_secs(1);
 /// Packets that wait for their reader: half a second at 100 Mbit/s, or a burst of a whole send buffer.
 const QUEUE: u32 = 4096;

@@ -66,6 +66,17 @@ impl Netlink {
         self.tell(&add)
     }
 
+    /// Whether packets to this address arrive here: an address of IPv6 is there a little before its route is.
+    pub(crate) fn is_local(&self, address: IpAddr) -> io::Result<bool> {
+        let mut ask = Message::new(RTM_GETROUTE, 0);
+        match address {
+            IpAddr::V4(v4) => ask.bytes(&[AF_INET, 32]).bytes(&[0; 10]).attribute(RTA_DST, &v4.octets()),
+            IpAddr::V6(v6) => ask.bytes(&[AF_INET6, 128]).bytes(&[0; 10]).attribute(RTA_DST, &v6.octets()),
+        };
+        let answer = self.ask(&ask)?;
+        Ok(*answer.get(HEADER + ROUTE_TYPE).ok_or_else(short)? == LOCAL)
+    }
+
     /// Packets that an interface could not hand over, because nobody had read those before.
     pub(crate) fn dropped(&self, index: u32) -> io::Result<u64> {
         let mut ask = Message::new(RTM_GETLINK, 0);
@@ -109,7 +120,7 @@ struct Message(Vec<u8>);
 impl Message {
     fn new(kind: u16, flags: u16) -> Self {
         let mut message = Self(vec![0; 4]);
-        let acknowledge = if kind == RTM_GETLINK { 0 } else { ACK };
+        let acknowledge = if matches!(kind, RTM_GETLINK | RTM_GETROUTE) { 0 } else { ACK };
         message.bytes(&kind.to_ne_bytes()).bytes(&(REQUEST | acknowledge | flags).to_ne_bytes());
         // Sequence number and sender: one question at a time needs neither.
         message.bytes(&[0; 8]);
@@ -171,6 +182,7 @@ const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
 const RTM_NEWADDR: u16 = 20;
 const RTM_NEWROUTE: u16 = 24;
+const RTM_GETROUTE: u16 = 26;
 const REQUEST: u16 = 1;
 const ACK: u16 = 4;
 /// NLM_F_CREATE and NLM_F_EXCL.
@@ -181,6 +193,7 @@ const IFLA_TXQLEN: u16 = 13;
 const IFLA_STATS64: u16 = 23;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
+const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
 const IFF_UP: u32 = 1;
@@ -189,9 +202,12 @@ const SCOPE_UNIVERSE: u8 = 0;
 const TABLE_MAIN: u8 = 254;
 const PROTOCOL_STATIC: u8 = 4;
 const UNICAST: u8 = 1;
+const LOCAL: u8 = 2;
 /// Bytes of struct nlmsghdr and of struct ifinfomsg.
 const HEADER: usize = 16;
 const LINK: usize = 16;
+/// In struct rtmsg.
+const ROUTE_TYPE: usize = 7;
 /// In struct rtnl_link_stats64: packets and bytes both ways, errors both ways, received drops come first.
 const TX_DROPPED: usize = 7 * 8;
 /// An answer about one interface takes some 2 kB.
@@ -209,6 +225,14 @@ mod tests {
         assert_eq!(told.trim(), index.to_string());
         assert!(netlink.dropped(index).is_ok());
         assert_eq!(netlink.index("quickset-none").unwrap_err().raw_os_error(), Some(19), "ENODEV");
+    }
+
+    #[test]
+    fn local_addresses_are_told_from_others() {
+        let netlink = Netlink::open().unwrap();
+        assert!(netlink.is_local("127.0.0.1".parse().unwrap()).unwrap());
+        // There is no way to it, or there is one, but it does not end here.
+        assert!(!netlink.is_local("192.0.2.77".parse().unwrap()).unwrap_or(false));
     }
 
     #[test]
