@@ -1,37 +1,20 @@
 //! What the keys of all experiments mean for links and connections.
 
-use quickset::Algorithm;
+use quickset::{Algorithm, TransportConfig};
 use quickset_base::Duration;
-use quickset_sim::{LinkSpec, Loss, Queue, Rate};
+use quickset_sim::{GilbertElliott, LinkSpec, Loss, Queue, Rate};
 
-use crate::experiment::{FLEC, Params, Value, ValueError};
-use crate::play::Order;
+use crate::experiment::{FLEC, NONE, Params, Value, ValueError, products};
+use crate::play::{Flow, Order, Work};
 
 /// One direction of the link, with `loss_scale` times the loss.
 pub(super) fn spec(params: &Params, loss_scale: f64) -> Result<LinkSpec, ValueError> {
-    let one_way = match params.get("owd_ms") {
-        Some(_) => params.number("owd_ms")?,
-        None => params.number("rtt_ms")? / 2.0,
-    };
-    let rate = (params.number("rate_mbit")? * 1e6).round() as u64;
-    let loss = match params.get("loss") {
-        Some(Value::Number(share)) if *share > 0.0 => Loss::Independent(share * loss_scale),
-        Some(Value::Text(model)) => model.parse().map_err(|error| ValueError(format!("{error}")))?,
-        _ => Loss::None,
-    };
-    let queue = match params.text("queue").as_str() {
-        FLEC => {
-            // FlEC, ToN 2022: 1.5 times the bandwidth-delay product in packets of 1200 bytes, a megabit being 2^20 bits.
-            let packets = 1.5 * params.number("rate_mbit")? / 8.0 * 1_048_576.0 * one_way * 2e-3 / 1200.0;
-            Queue::Packets((packets as u64).max(1))
-        }
-        text => text.parse().map_err(|error| ValueError(format!("{error}")))?,
-    };
+    let one_way = one_way_s(params)?;
     Ok(LinkSpec {
-        rate: Rate::Constant(rate),
-        delay: Duration::from_nanos((one_way * 1e6).round() as u64),
-        queue,
-        loss,
+        rate: rate(params)?,
+        delay: Duration::from_nanos((one_way * 1e9).round() as u64),
+        queue: queue(params, one_way)?,
+        loss: loss(params, loss_scale)?,
         // UDP over IPv4.
         overhead: 28,
         ..LinkSpec::default()
@@ -57,9 +40,76 @@ pub(super) fn order(params: &Params) -> Order {
 /// at 0.5 % loss and 100 ms gets 2 % of 100 Mbit/s (RFC 9438 §5.2).
 pub(super) fn patience(params: &Params, bytes: u64) -> Result<Duration, ValueError> {
     let wire = bytes as f64 * 8.0 / (params.number("rate_mbit")? * 1e6);
-    let rtt = match params.get("owd_ms") {
-        Some(_) => params.number("owd_ms")? * 2e-3,
-        None => params.number("rtt_ms")? * 1e-3,
-    };
-    Ok(Duration::from_secs_f64(wire * 50.0 + rtt * 100.0 + 600.0))
+    Ok(Duration::from_secs_f64(wire * 50.0 + one_way_s(params)? * 200.0 + 600.0))
 }
+
+/// A flow of the FlEC paper: its packets, and BBR unless something else is asked for.
+pub(super) fn flec_flow(name: &str, params: &Params, work: Work) -> Result<Flow, ValueError> {
+    let mut flow = Flow::new(name, congestion(params)?, work);
+    flow.transport.mtu = 1350;
+    if matches!(flow.work, Work::Bytes(_)) {
+        plain(&mut flow.transport);
+    }
+    Ok(flow)
+}
+
+/// QUIC without anything of ours.
+pub(super) fn plain(transport: &mut TransportConfig) {
+    transport.fenced_streams = None;
+}
+
+/// Receive windows that stay at `bytes`, of the stream and of the connection; with `None`, flow control never stops anything.
+pub(super) fn windows(transport: &mut TransportConfig, bytes: Option<u64>) {
+    let bytes = bytes.unwrap_or(NO_WINDOW);
+    (transport.stream_window, transport.max_stream_window) = (bytes, bytes);
+    transport.max_connection_window = bytes;
+}
+
+fn one_way_s(params: &Params) -> Result<f64, ValueError> {
+    Ok(match params.get("owd_ms") {
+        Some(_) => params.number("owd_ms")? / 1e3,
+        None => params.number("rtt_ms")? / 2e3,
+    })
+}
+
+fn rate(params: &Params) -> Result<Rate, ValueError> {
+    match params.get("rate_trace") {
+        Some(Value::Text(path)) if path != NONE => {
+            format!("trace:{path}").parse().map_err(|error| ValueError(format!("{error}")))
+        }
+        _ => Ok(Rate::Constant((params.number("rate_mbit")? * 1e6).round() as u64)),
+    }
+}
+
+fn queue(params: &Params, one_way_s: f64) -> Result<Queue, ValueError> {
+    let mbit = params.number("rate_mbit")?;
+    match params.text("queue").as_str() {
+        FLEC => {
+            // FlEC, ToN 2022: 1.5 times the bandwidth-delay product in packets of 1200 bytes, a megabit being 2^20 bits.
+            let packets = 1.5 * mbit / 8.0 * 1_048_576.0 * one_way_s * 2.0 / 1200.0;
+            Ok(Queue::Packets((packets as u64).max(1)))
+        }
+        text => match products(text) {
+            // A packet must find room.
+            Some(n) => Ok(Queue::Bytes(((n * mbit * 1e6 / 8.0 * one_way_s * 2.0).round() as u64).max(1500))),
+            None => text.parse().map_err(|error| ValueError(format!("{error}"))),
+        },
+    }
+}
+
+fn loss(params: &Params, scale: f64) -> Result<Loss, ValueError> {
+    if params.get("ge_p").is_some() {
+        let to_bad = params.number("ge_p")?;
+        // FlEC, ToN 2022, figure 11: a burst goes on with 67 %, over 5 packets at most.
+        let bursts = GilbertElliott { longest: Some(5), ..GilbertElliott::simple(to_bad, 0.33) };
+        return Ok(if to_bad > 0.0 { Loss::GilbertElliott(bursts) } else { Loss::None });
+    }
+    match params.get("loss") {
+        Some(Value::Number(share)) if *share > 0.0 => Ok(Loss::Independent(share * scale)),
+        Some(Value::Text(model)) => model.parse().map_err(|error| ValueError(format!("{error}"))),
+        _ => Ok(Loss::None),
+    }
+}
+
+/// A terabyte.
+const NO_WINDOW: u64 = 1 << 40;

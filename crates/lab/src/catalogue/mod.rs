@@ -1,15 +1,35 @@
 //! The experiments, a table each.
 
+mod bulk;
+mod congestion;
 mod link;
+mod messages;
+mod recorded;
 mod screen;
+#[cfg(test)]
+mod tests;
+mod udt;
+mod window;
 
 use crate::experiment::{Experiment, ValueError};
+pub use congestion::FLOWS;
 
 /// All experiments, in the order of reports.
-pub const ALL: &[&Experiment] = &[&screen::STREAMING, &screen::INTERACTIVE];
-
-/// Who may share the link in the experiment `congestion`.
-pub const FLOWS: &[&str] = &["bbr", "cubic", "bbr+bbr", "cubic+cubic", "bbr+cubic"];
+pub const ALL: &[&Experiment] = &[
+    &screen::STREAMING,
+    &screen::INTERACTIVE,
+    &udt::FENCE_UDT,
+    &recorded::SCREEN_TRACES,
+    &bulk::BULK,
+    &window::RWIN_LOW,
+    &window::RWIN_HIGH,
+    &window::RWIN_SCATTER,
+    &window::RWIN_DESIGN,
+    &window::RWIN_BURSTY,
+    &messages::MESSAGES,
+    &messages::MESSAGES_DESIGN,
+    &congestion::CONGESTION,
+];
 
 /// The experiment of that name.
 ///

@@ -25,11 +25,14 @@ pub enum Kind {
     NumberOr(&'static str),
     /// A size in bytes, like `150kB`, or this word.
     SizeOr(&'static str),
+    /// The path of a file, or this word.
+    FileOr(&'static str),
     /// One of these words.
     Word(&'static [&'static str]),
     /// A loss model, as links have it.
     Loss,
-    /// A queue, as links have it, or `flec` for 1.5 times the bandwidth-delay product as that paper counts it.
+    /// A queue, as links have it, `2bdp` for so many bandwidth-delay products, or `flec` for 1.5 of them as that paper
+    /// counts.
     Queue,
     /// A congestion controller.
     Congestion,
@@ -52,9 +55,11 @@ pub const KEYS: &[Key] = &[
     key("flows", Kind::Word(crate::catalogue::FLOWS), "who shares the link"),
     key("cc", Kind::Congestion, "the congestion controller"),
     key("loss", Kind::Loss, "what the link loses, each way"),
+    key("ge_p", Kind::Number(0.0, 1.0), "how often a burst of losses begins: its share of packets, each way"),
     key("rtt_ms", Kind::Number(0.0, 10_000.0), "round-trip time without queues"),
     key("owd_ms", Kind::Number(0.0, 5_000.0), "one-way delay without queues"),
     key("rate_mbit", Kind::Number(0.01, 100_000.0), "the link's rate, each way"),
+    key("rate_trace", Kind::FileOr(NONE), "a recorded rate, as mahimahi writes it, instead of rate_mbit"),
     key("queue", Kind::Queue, "the link's queue, each way"),
     key("rwin", Kind::SizeOr("unlimited"), "the receive window"),
     key("pace", Kind::NumberOr("max"), "updates a second"),
@@ -63,6 +68,8 @@ pub const KEYS: &[Key] = &[
     key("message_bytes", Kind::Whole(16, 1_000_000), "bytes of a message"),
     key("fence_every", Kind::Whole(1, 1_000_000), "messages between two fences"),
     key("deadline_ms", Kind::Number(1.0, 60_000.0), "when a message is too late"),
+    key("api", Kind::Word(&["yes", "no"]), "whether the sender is told of deadlines"),
+    key("trace", Kind::FileOr(CONFERENCE), "recorded frames: lines of a time in microseconds and a size"),
     key("size", Kind::SizeOr("unlimited"), "bytes to fetch"),
     key("seconds", Kind::Number(0.1, 3600.0), "how long it goes on"),
 ];
@@ -111,6 +118,8 @@ impl Key {
                 Ok(n) if n > 0 => Ok(Value::Number(n as f64)),
                 _ => Err(wrong(&format!("write a size above 0 like 150kB, or `{word}`"))),
             },
+            Kind::FileOr(_) if !text.is_empty() => Ok(Value::Text(text.to_owned())),
+            Kind::FileOr(word) => Err(wrong(&format!("write the path of a file, or `{word}`"))),
             Kind::Word(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
             Kind::Word(words) => Err(wrong(&nearest(text, words.iter().copied()))),
             Kind::Loss => match text.parse::<Loss>() {
@@ -120,10 +129,16 @@ impl Key {
                 Err(error) => Err(wrong(&error.to_string())),
             },
             Kind::Queue if text == FLEC => Ok(Value::Text(text.to_owned())),
-            Kind::Queue => {
-                let queue: Queue = text.parse().map_err(|error| wrong(&format!("{error}, or {FLEC}")))?;
-                Ok(Value::Text(queue.to_string()))
-            }
+            Kind::Queue => match products(text) {
+                Some(n) if n > 0.0 && n <= 1e4 => Ok(Value::Text(format!("{n}{BDP}"))),
+                Some(_) => Err(wrong(&format!("write a number above 0 before `{BDP}`"))),
+                None => {
+                    let queue: Queue = text.parse().map_err(|error| {
+                        wrong(&format!("{error}, or 2{BDP} for so many bandwidth-delay products, or {FLEC}"))
+                    })?;
+                    Ok(Value::Text(queue.to_string()))
+                }
+            },
             Kind::Congestion => {
                 let algorithm: Algorithm = text.parse().map_err(|error| wrong(&format!("{error}")))?;
                 Ok(Value::Text(algorithm.to_string()))
@@ -134,6 +149,17 @@ impl Key {
 
 /// The queue of the FlEC paper.
 pub(crate) const FLEC: &str = "flec";
+
+/// How many bandwidth-delay products a queue is to hold, if it is written so.
+pub(crate) fn products(queue: &str) -> Option<f64> {
+    queue.strip_suffix(BDP)?.trim_end().parse().ok()
+}
+
+/// No file.
+pub(crate) const NONE: &str = "none";
+/// The trace that comes with the laboratory.
+pub(crate) const CONFERENCE: &str = "conference";
+const BDP: &str = "bdp";
 
 /// What to write instead of `given`: the nearest of `valid`, or all of them when none is near.
 pub(crate) fn nearest<'a>(given: &str, valid: impl Iterator<Item = &'a str>) -> String {
@@ -162,6 +188,10 @@ mod tests {
         assert_eq!(read("rwin", "unlimited"), Ok(Value::Text("unlimited".into())));
         assert_eq!(read("pace", "max"), Ok(Value::Text("max".into())));
         assert_eq!(read("queue", "flec"), Ok(Value::Text("flec".into())));
+        assert_eq!(read("queue", "0.25bdp"), Ok(Value::Text("0.25bdp".into())));
+        assert_eq!(read("queue", "9MB"), Ok(Value::Text("9MB".into())));
+        assert_eq!(read("rate_trace", "none"), Ok(Value::Text("none".into())));
+        assert_eq!(read("trace", "my/frames.csv"), Ok(Value::Text("my/frames.csv".into())));
         assert_eq!(read("rtt_ms", "100"), Ok(Value::Number(100.0)));
     }
 
@@ -183,6 +213,9 @@ mod tests {
             let _ = read(name, bad);
         }
         assert!(read("rtt_ms", "nan").is_err());
+        assert!(read("queue", "0bdp").unwrap_err().contains("above 0"));
+        assert!(read("queue", "nanbdp").is_err() && read("queue", "9 things").unwrap_err().contains("2bdp"));
+        assert!(read("trace", "").unwrap_err().contains("or `conference`"));
         assert!(read("cc", "reno").is_err());
     }
 }

@@ -9,7 +9,7 @@ mod params;
 mod points;
 
 use crate::play::Setting;
-pub(crate) use keys::{FLEC, nearest};
+pub(crate) use keys::{CONFERENCE, FLEC, NONE, nearest, products};
 pub use keys::{KEYS, Key, Kind, ValueError};
 pub use params::{Params, Value};
 pub use points::{Overrides, PointsError};
@@ -35,8 +35,10 @@ pub struct Experiment {
     pub seeds: u32,
     /// The figures of its report.
     pub figures: &'static [Figure],
-    /// What others have published.
+    /// What others have published, as numbers.
     pub published: &'static [Published],
+    /// What others have published, in words: the figure, and what is to be seen in it.
+    pub claims: &'static [(&'static str, &'static str)],
     /// What a point means: links, flows, work.
     pub setting: fn(&Params) -> Result<Setting, ValueError>,
 }

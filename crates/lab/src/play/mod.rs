@@ -16,7 +16,7 @@ use quickset_sim::LinkSpec;
 
 pub use actor::CredentialsError;
 pub use real::{Accuracy, RealError, really};
-pub use seen::{Arrival, FlowSeen, GroupSeen, Progress, Seen};
+pub use seen::{Arrival, FlowSeen, GroupSeen, Look, Progress, Seen};
 pub use virtual_time::{PlayError, virtually};
 
 /// One run, as data.
@@ -61,6 +61,8 @@ pub struct Messages {
     pub order: Order,
     /// The groups, in order. All rows of a screen update are a group.
     pub groups: Vec<Group>,
+    /// The sender is told of deadlines, and gives up what has missed its own. Without, it sends everything.
+    pub tell_deadlines: bool,
     /// With it, the client asks for each group by itself, this long after the one before is complete; without, one
     /// request at the start is for all, and each is sent when it is due.
     pub interactive: Option<Duration>,
@@ -73,7 +75,7 @@ pub enum Order {
     Total,
     /// None crosses a fence; [`Group::fence`] says where they are.
     Partial,
-    /// No fences; what a newer message covers is not sent again.
+    /// No fences; what newer messages cover is not sent, nor sent again.
     Latest,
     /// No fences, and all are delivered: as a stream for each message would do it.
     Plain,
@@ -97,7 +99,7 @@ pub struct Piece {
     pub bytes: u32,
     /// Counted from when its group is due.
     pub deadline: Option<Duration>,
-    /// The part of a screen that it draws: x, y, width, height. A newer message that covers it makes it outdated.
+    /// The part of a screen that it draws: x, y, width, height. Newer messages that cover it make it outdated.
     pub area: Option<[u16; 4]>,
 }
 

@@ -28,8 +28,10 @@ pub struct FlowSeen {
     pub groups: Vec<GroupSeen>,
     /// Bytes delivered to the client's application, payload alone.
     pub delivered: u64,
-    /// How they grew, and what the server's congestion controller was at.
+    /// How they grew.
     pub progress: Vec<Progress>,
+    /// What the server's congestion controller was at, for bytes on a stream.
+    pub looks: Vec<Look>,
     /// When the client had everything that was to come.
     pub finished: Option<Duration>,
     /// Messages that the server gave up, outdated or too late.
@@ -75,4 +77,17 @@ pub struct Progress {
     pub at: Duration,
     /// Payload bytes that the client's application had.
     pub delivered: u64,
+}
+
+/// A look at a server that sends bytes, taken every so often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// When.
+    pub at: Duration,
+    /// The smoothed round-trip time.
+    pub rtt: Duration,
+    /// The congestion window in bytes.
+    pub window: u64,
+    /// Bytes in flight.
+    pub in_flight: u64,
 }

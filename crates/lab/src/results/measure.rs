@@ -49,6 +49,7 @@ pub fn measure(setting: &Setting, seen: &Seen) -> (Metrics, Detail) {
     for (flow, work) in seen.flows.iter().zip(&setting.flows) {
         if matches!(work.work, Work::Bytes(_)) {
             detail.series.insert(format!("goodput/{}", work.name), goodput(flow, seen.ended));
+            detail.series.insert(format!("queue/{}", work.name), queueing(flow, yardstick.rtt));
         }
     }
     (metrics, detail)
@@ -113,6 +114,13 @@ fn goodput(flow: &FlowSeen, end: Duration) -> Vec<(f64, f64)> {
     series
 }
 
+/// Milliseconds that the smoothed round-trip time was above `rtt`, in up to 200 places.
+fn queueing(flow: &FlowSeen, rtt: Duration) -> Vec<(f64, f64)> {
+    let every = flow.looks.len().div_ceil(200).max(1);
+    let looks = flow.looks.iter().step_by(every);
+    looks.map(|look| (look.at.as_secs_f64(), ms(look.rtt.saturating_sub(rtt)))).collect()
+}
+
 fn counted(seen: &Seen, yardstick: Yardstick) -> Counted {
     let sum = |of: fn(&FlowSeen) -> u64| seen.flows.iter().map(of).sum();
     Counted {
@@ -135,8 +143,8 @@ fn over_rtt(flow: &FlowSeen, rtt: Duration) -> u64 {
 }
 
 fn times(setting: &Setting, seen: &Seen, detail: &mut Detail) -> Times {
-    let mut samples: [Samples; 4] = Default::default();
-    let [blocking, inter_delivery, response, delivery] = &mut samples;
+    let mut samples: [Samples; 5] = Default::default();
+    let [blocking, inter_delivery, response, delivery, queue] = &mut samples;
     for flow in &seen.flows {
         blocking.extend(flow.arrivals.iter().map(|a| ms(a.released.saturating_sub(a.completed))));
         // Between updates that are asked for one by one lies the pause of the one who asks.
@@ -146,6 +154,8 @@ fn times(setting: &Setting, seen: &Seen, detail: &mut Detail) -> Times {
         let due = |group: u32| flow.groups.get(group as usize).and_then(|group| group.due);
         let delays = flow.arrivals.iter().filter_map(|a| Some(a.released.saturating_sub(due(a.group)?)));
         delivery.extend(delays.map(ms));
+        let rtt = setting.up.delay + setting.down.delay;
+        queue.extend(flow.looks.iter().map(|look| ms(look.rtt.saturating_sub(rtt))));
         let whole = flow.groups.iter().filter_map(|group| Some((group.requested?, group.complete?)));
         response.extend(whole.map(|(requested, complete)| ms(complete.saturating_sub(requested))));
     }
@@ -168,6 +178,7 @@ fn times(setting: &Setting, seen: &Seen, detail: &mut Detail) -> Times {
         response_ms: summary("response_ms", response),
         delivery_ms: summary("delivery_ms", delivery),
         byte_delay_ms: None,
+        queue_ms: summary("queue_ms", queue),
     }
 }
 

@@ -95,6 +95,9 @@ pub struct Times {
     /// From a byte being due at the sender to its being read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub byte_delay_ms: Option<Percentiles>,
+    /// How much the servers' smoothed round-trip time was above that without queues, looked at 20 times a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_ms: Option<Percentiles>,
 }
 
 /// Counts and totals. Packets and bytes are those from servers to clients.
@@ -134,7 +137,7 @@ pub struct Detail {
     /// For each metric of [`Times`] that there is, its distribution.
     #[serde(default)]
     pub histograms: BTreeMap<String, Histogram>,
-    /// Named series of (x, y): `blocking` (message index, ms), `goodput/FLOW` (s, Mbit/s).
+    /// Named series of (x, y): `blocking` (message index, ms), `goodput/FLOW` (s, Mbit/s), `queue/FLOW` (s, ms).
     #[serde(default)]
     pub series: BTreeMap<String, Vec<(f64, f64)>>,
     /// How long the run took in reality, in seconds.

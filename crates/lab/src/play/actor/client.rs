@@ -80,9 +80,9 @@ impl Client {
         if let Some(connection) = self.key.and_then(|key| self.node.connection(key)) {
             self.seen.client = connection.stats();
         }
-        let FlowSeen { groups, server, abandoned, .. } = std::mem::take(seen);
+        let FlowSeen { groups, server, abandoned, looks, .. } = std::mem::take(seen);
         *seen = self.seen.clone();
-        (seen.server, seen.abandoned) = (server, abandoned);
+        (seen.server, seen.abandoned, seen.looks) = (server, abandoned, looks);
         for (mine, theirs) in seen.groups.iter_mut().zip(groups) {
             mine.due = mine.due.or(theirs.due);
         }

@@ -5,6 +5,7 @@
 //! it is: its group, and its place over all groups.
 
 mod client;
+mod outdated;
 mod server;
 
 use std::sync::Arc;

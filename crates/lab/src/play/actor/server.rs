@@ -1,14 +1,13 @@
-use std::collections::VecDeque;
-
 use bytes::{BufMut as _, Bytes, BytesMut};
-use quickset_base::Time;
+use quickset_base::{Duration, Time};
 use quickset_quic::{
     Chunk, Connection, ConnectionKey, Dir, Event, Node, Outcome, SendError, StreamEvent, StreamId, Ticket,
     WriteError,
 };
 
+use super::outdated::Outdated;
 use super::{Application, Credentials, HEADER, REQUEST};
-use crate::play::{Flow, FlowSeen, GroupSeen, Messages, Order, Piece, Work};
+use crate::play::{Flow, FlowSeen, GroupSeen, Look, Messages, Order, Piece, Work};
 
 /// The end that answers.
 pub(crate) struct Server {
@@ -23,7 +22,11 @@ pub(crate) struct Server {
 
 #[derive(Debug)]
 enum Answer {
-    Bytes { left: Option<u64>, begun: bool },
+    /// Bytes that are left, and when it is looked at how they fare.
+    Bytes {
+        left: Option<u64>,
+        look: Option<Time>,
+    },
     Messages(Show),
 }
 
@@ -43,14 +46,14 @@ struct Show {
     /// The send buffer is full.
     blocked: bool,
     finished: bool,
-    /// What is out and can be outdated, oldest first.
-    out: VecDeque<(Ticket, [u16; 4])>,
+    /// What is out and can be outdated.
+    out: Outdated<Ticket>,
 }
 
 impl Server {
     pub(crate) fn new(flow: &Flow, credentials: &Credentials, seed: u64) -> Self {
         let answer = match &flow.work {
-            Work::Bytes(size) => Answer::Bytes { left: *size, begun: false },
+            Work::Bytes(size) => Answer::Bytes { left: *size, look: None },
             Work::Messages(plan) => Answer::Messages(Show {
                 plan: plan.clone(),
                 stream: None,
@@ -61,7 +64,7 @@ impl Server {
                 index: 0,
                 blocked: false,
                 finished: false,
-                out: VecDeque::new(),
+                out: Outdated::default(),
             }),
         };
         let groups = match &flow.work {
@@ -89,6 +92,7 @@ impl Server {
         }
         seen.server = self.seen.server.clone();
         seen.abandoned = self.seen.abandoned;
+        seen.looks.clone_from(&self.seen.looks);
         if seen.groups.is_empty() {
             seen.groups.clone_from(&self.seen.groups);
         } else {
@@ -118,7 +122,7 @@ impl Server {
                 while let Some((ticket, outcome)) = connection.next_outcome(id) {
                     self.seen.abandoned += u64::from(outcome != Outcome::Delivered);
                     if let Answer::Messages(show) = &mut self.answer {
-                        show.forget(ticket);
+                        show.out.forget(ticket);
                     }
                 }
             }
@@ -127,14 +131,26 @@ impl Server {
         self.answer(now);
     }
 
+    /// Notes how the bytes fare.
+    fn look(&mut self, now: Time) {
+        if let Answer::Bytes { look, .. } = &mut self.answer {
+            *look = Some(now + LOOK_EVERY);
+        }
+        if let Some(connection) = self.key.and_then(|key| self.node.connection(key)) {
+            let stats = connection.stats();
+            let (rtt, window, in_flight) = (stats.rtt, stats.window, stats.in_flight);
+            self.seen.looks.push(Look { at: now.since(Time::ZERO), rtt, window, in_flight });
+        }
+    }
+
     /// Sends what is asked for, due, and fits.
     fn answer(&mut self, now: Time) {
         let asked = self.request_bytes / REQUEST;
         let (Some(key), true) = (self.key, asked > 0) else { return };
         let Some(connection) = self.node.connection(key) else { return };
         match (&mut self.answer, self.requests) {
-            (Answer::Bytes { left, begun }, Some(id)) => {
-                *begun = true;
+            (Answer::Bytes { left, look }, Some(id)) => {
+                look.get_or_insert(now);
                 write(connection, id, left);
             }
             (Answer::Messages(show), _) => show.go_on(now, connection, asked, &mut self.seen.groups),
@@ -180,13 +196,14 @@ impl Show {
     /// False when not all of it fits.
     fn send_group(&mut self, now: Time, due: Time, connection: &mut Connection, id: StreamId) -> bool {
         while let Some(piece) = self.plan.groups[self.group].messages.get(self.place).copied() {
-            let deadline = piece.deadline.map(|deadline| due + deadline);
+            let deadline = piece.deadline.filter(|_| self.plan.tell_deadlines).map(|deadline| due + deadline);
             let message = payload(self.group as u32, self.index, &piece);
             match connection.send(now, id, message, deadline) {
                 Ok(ticket) => {
                     if let (Order::Latest, Some(area)) = (self.plan.order, piece.area) {
-                        self.outdate(connection, id, area);
-                        self.out.push_back((ticket, area));
+                        for covered in self.out.draw(area, ticket) {
+                            connection.supersede(id, covered);
+                        }
                     }
                 }
                 Err(SendError::Blocked) => {
@@ -202,21 +219,6 @@ impl Show {
             (self.place, self.index) = (self.place + 1, self.index + 1);
         }
         true
-    }
-
-    /// What a newer message covers whole need not arrive.
-    fn outdate(&mut self, connection: &mut Connection, id: StreamId, area: [u16; 4]) {
-        self.out.retain(|(ticket, older)| {
-            let covered = covers(area, *older);
-            if covered {
-                connection.supersede(id, *ticket);
-            }
-            !covered
-        });
-    }
-
-    fn forget(&mut self, ticket: Ticket) {
-        self.out.retain(|(other, _)| *other != ticket);
     }
 
     /// When the next group is to be sent, if it was asked for.
@@ -255,12 +257,17 @@ impl Application for Server {
     }
 
     fn on_time(&mut self, now: Time) {
-        self.answer(now);
+        if matches!(self.answer, Answer::Messages(_)) {
+            self.answer(now);
+        } else {
+            self.look(now);
+        }
     }
 
     fn deadline(&self) -> Option<Time> {
         match &self.answer {
             Answer::Messages(show) if !show.blocked && show.stream.is_some() && !self.closed => show.due(),
+            Answer::Bytes { look, .. } if !self.closed => *look,
             _ => None,
         }
     }
@@ -306,10 +313,5 @@ fn payload(group: u32, index: u32, piece: &Piece) -> Bytes {
     bytes.freeze()
 }
 
-fn covers(new: [u16; 4], old: [u16; 4]) -> bool {
-    let [x, y, w, h] = new.map(u32::from);
-    let [ox, oy, ow, oh] = old.map(u32::from);
-    x <= ox && y <= oy && x + w >= ox + ow && y + h >= oy + oh
-}
-
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 static CHUNK: [u8; 64 << 10] = [b'.'; 64 << 10];

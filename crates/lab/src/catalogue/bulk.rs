@@ -1,0 +1,60 @@
+//! Downloads over lossy links: Michel et al., "FlEC" (IEEE/ACM ToN 2022), figure 3.
+
+use super::link;
+use crate::experiment::{Experiment, Figure, Params, ValueError, Varied};
+use crate::play::{Setting, Work};
+
+/// Files of five sizes.
+pub(super) static BULK: Experiment = Experiment {
+    name: "bulk",
+    title: "Downloads of 10 kB to 10 MB over 95 lossy links",
+    source: "FlEC, IEEE/ACM ToN 2022, figure 3",
+    about: "A client fetches a file from a server: 10 kB to 10 MB, over 95 links whose delay (5 to 100 ms one way), rate \
+        (1 to 30 Mbit/s) and loss (0.1 to 8 % each way, the handshake's packets included) fill the space of these three \
+        evenly. The queue holds one and a half bandwidth-delay products, the receive window never stops the sender, and \
+        the congestion controller is BBR. Measured is the time from the first packet of the handshake to the last byte, \
+        here over what arithmetic allows: two round trips and each byte once at the link's rate. Repair symbols are to \
+        be compared with plain QUIC under the same losses (dct_ratio).",
+    baseline: &[
+        ("mode", "plain"),
+        ("owd_ms", "50"),
+        ("rate_mbit", "10"),
+        ("loss", "1%"),
+        ("size", "1MB"),
+        ("cc", "bbr"),
+        ("queue", "flec"),
+        ("rwin", "unlimited"),
+    ],
+    crossed: &[("size", "10kB,40kB,100kB,1MB,10MB"), ("mode", "plain")],
+    varied: Varied::Space {
+        points: 95,
+        ranges: &[("owd_ms", 5.0, 100.0), ("rate_mbit", 1.0, 30.0), ("loss", 0.001, 0.08)],
+    },
+    seeds: 1,
+    figures: &[
+        Figure::Runs { metric: "dct_over_ideal", curves: "size" },
+        Figure::Scatter { x: "loss", y: "dct_over_ideal", colours: "size" },
+    ],
+    published: &[],
+    claims: &[(
+        "3",
+        "With repair symbols, the ratio to plain QUIC is below 1 for most points; at most a few of 40 kB and 100 kB are worse.",
+    )],
+    setting: download,
+};
+
+/// One download, with the receive window of the key `rwin`.
+pub(super) fn download(params: &Params) -> Result<Setting, ValueError> {
+    let size = params.number_or_word("size").map(|bytes| bytes as u64);
+    let mut flow = link::flec_flow("download", params, Work::Bytes(size))?;
+    link::windows(&mut flow.transport, params.number_or_word("rwin").map(|bytes| bytes as u64));
+    let spec = link::spec(params, 1.0)?;
+    let limit = match size {
+        Some(size) => link::patience(params, size)?,
+        None => ENDLESS,
+    };
+    Ok(Setting { up: spec.clone(), down: spec, flows: vec![flow], limit })
+}
+
+/// What never ends is looked at for so long.
+const ENDLESS: quickset_base::Duration = quickset_base::Duration::from_secs(60);

@@ -1,0 +1,68 @@
+//! Congestion controllers alone and against each other: an experiment of our own.
+
+use quickset::Algorithm;
+use quickset_base::Duration;
+
+use super::link;
+use crate::experiment::{Experiment, Figure, Params, ValueError, Varied};
+use crate::play::{Flow, Setting, Work};
+
+/// Who may share the link.
+pub const FLOWS: &[&str] = &["bbr", "cubic", "bbr+bbr", "cubic+cubic", "bbr+cubic"];
+
+/// Random loss, full queues, and company.
+pub(super) static CONGESTION: Experiment = Experiment {
+    name: "congestion",
+    title: "BBR and CUBIC alone, against themselves and against each other",
+    source: "our own",
+    about: "One or two flows send as much as they can for a minute over one link, the second from the fifth second on. The queue \
+        holds a quarter of a bandwidth-delay product, one, or four, and the link loses nothing else, 0.1 % or 1 % of the packets. \
+        Measured in the second half of the run: how much of the capacity is used, and how it is shared (Jain's index, 1 is equal; the first flow's \
+        share). Over the whole run: how long packets wait in the queue (queue_ms, by the senders' smoothed round-trip time), and what \
+        was lost: to the queue (overflowed) and to chance (lost).",
+    baseline: &[
+        ("flows", "bbr"),
+        ("queue", "1bdp"),
+        ("loss", "0"),
+        ("rtt_ms", "100"),
+        ("rate_mbit", "20"),
+        ("rate_trace", "none"),
+        ("seconds", "60"),
+    ],
+    crossed: &[("queue", "0.25bdp,1bdp,4bdp"), ("flows", "bbr,cubic,bbr+bbr,cubic+cubic,bbr+cubic")],
+    varied: Varied::OneByOne(&[("loss", "0,0.1%,1%"), ("rtt_ms", "20,100"), ("rate_mbit", "20,100")]),
+    seeds: 3,
+    figures: &[
+        Figure::Boxes { metric: "utilisation", over: "loss", colours: "flows" },
+        Figure::Boxes { metric: "queue_ms.p95", over: "queue", colours: "flows" },
+        Figure::Boxes { metric: "fairness", over: "queue", colours: "flows" },
+        Figure::Boxes { metric: "first_share", over: "queue", colours: "flows" },
+        Figure::Series { series: "goodput", curves: "flow" },
+        Figure::Series { series: "queue", curves: "flow" },
+    ],
+    published: &[],
+    claims: &[],
+    setting,
+};
+
+fn setting(params: &Params) -> Result<Setting, ValueError> {
+    let names = params.text("flows");
+    let names: Vec<&str> = names.split('+').collect();
+    let mut flows = Vec::new();
+    for (n, name) in names.iter().enumerate() {
+        let algorithm: Algorithm = name.parse().map_err(|error| ValueError(format!("{error}")))?;
+        // Two of a kind have numbers.
+        let twin = names.iter().filter(|other| *other == name).count() > 1;
+        let called = if twin { format!("{name} {}", n + 1) } else { (*name).to_owned() };
+        let mut flow = Flow::new(&called, algorithm, Work::Bytes(None));
+        flow.start = LATER * n as u32;
+        link::plain(&mut flow.transport);
+        flows.push(flow);
+    }
+    let spec = link::spec(params, 1.0)?;
+    let limit = Duration::from_secs_f64(params.number("seconds")?);
+    Ok(Setting { up: spec.clone(), down: spec, flows, limit })
+}
+
+/// How much later the second flow comes.
+const LATER: Duration = Duration::from_secs(5);

@@ -1,0 +1,126 @@
+//! Messages with deadlines: FlEC (IEEE/ACM ToN 2022), figures 12 to 17.
+
+use quickset_base::Duration;
+
+use super::link;
+use crate::experiment::{CONFERENCE, Experiment, Figure, Params, ValueError, Varied};
+use crate::play::{Group, Messages, Piece, Setting, Work};
+use crate::trace::{Frame, conference, frames};
+
+/// Along the delay.
+pub(super) static MESSAGES: Experiment = Experiment {
+    name: "messages",
+    title: "A video conference: which frames come within 250 ms, along the delay of the link",
+    source: "FlEC, IEEE/ACM ToN 2022, figures 12 to 16",
+    about: ABOUT,
+    baseline: &[
+        ("mode", "plain"),
+        ("api", "no"),
+        ("trace", CONFERENCE),
+        ("messages", "2416"),
+        ("deadline_ms", "250"),
+        ("owd_ms", "100"),
+        ("rate_mbit", "8"),
+        ("rate_trace", "none"),
+        ("loss", "1%"),
+        ("cc", "bbr"),
+        ("queue", "flec"),
+    ],
+    crossed: &[("mode", "total,plain"), ("api", "no,yes")],
+    varied: Varied::OneByOne(&[
+        ("owd_ms", "5,15,25,35,50,60,70,75,80,90,100,125,150,175,200"),
+        ("loss", "0,1%"),
+    ]),
+    seeds: 20,
+    figures: &[
+        Figure::Boxes { metric: "on_time", over: "owd_ms", colours: "mode" },
+        Figure::Boxes { metric: "delivery_ms.p95", over: "owd_ms", colours: "mode" },
+        Figure::Boxes { metric: "delivery_ms.p98", over: "owd_ms", colours: "mode" },
+        Figure::Boxes { metric: "delivery_ms.p99", over: "owd_ms", colours: "mode" },
+        Figure::Boxes { metric: "bytes_sent", over: "owd_ms", colours: "api" },
+        Figure::Distribution { metric: "delivery_ms", curves: "mode", logarithmic: false },
+    ],
+    published: &[],
+    claims: &[
+        (
+            "12",
+            "Plain QUIC delivers less than 98 % in time where the one-way delay is above 75 ms; FlEC delivers 99 % everywhere.",
+        ),
+        (
+            "13 to 15",
+            "No repair is sent where the one-way delay is below 70 ms: a retransmission comes in time there.",
+        ),
+        (
+            "16",
+            "A sender that does not know when the next message comes repairs each at once, and sends up to twice the bytes.",
+        ),
+    ],
+    setting,
+};
+
+/// Over the space of links.
+pub(super) static MESSAGES_DESIGN: Experiment = Experiment {
+    name: "messages-design",
+    title: "A video conference over 95 lossy links: which frames come within 250 ms",
+    source: "FlEC, IEEE/ACM ToN 2022, figure 17",
+    about: ABOUT,
+    baseline: MESSAGES.baseline,
+    crossed: &[("mode", "total,plain"), ("api", "no,yes")],
+    varied: Varied::Space {
+        points: 95,
+        ranges: &[("owd_ms", 5.0, 200.0), ("rate_mbit", 0.8, 30.0), ("loss", 0.001, 0.03)],
+    },
+    seeds: 1,
+    figures: &[
+        Figure::Runs { metric: "on_time", curves: "mode" },
+        Figure::Scatter { x: "owd_ms", y: "on_time", colours: "mode" },
+    ],
+    published: &[],
+    claims: &[("17", "FlEC never delivers fewer messages in time than plain QUIC.")],
+    setting,
+};
+
+fn setting(params: &Params) -> Result<Setting, ValueError> {
+    let deadline = Duration::from_secs_f64(params.number("deadline_ms")? / 1e3);
+    let mut frames = recorded(params)?;
+    frames.truncate(params.whole("messages")? as usize);
+    let group = |frame: &Frame| Group {
+        due: frame.at,
+        messages: vec![Piece { bytes: frame.bytes, deadline: Some(deadline), area: None }],
+        fence: false,
+    };
+    let plan = Messages {
+        order: link::order(params),
+        groups: frames.iter().map(group).collect(),
+        tell_deadlines: params.text("api") == "yes",
+        interactive: None,
+    };
+    let bytes = frames.iter().map(|frame| u64::from(frame.bytes)).sum();
+    let length = frames.last().map_or(Duration::ZERO, |frame| frame.at);
+    let flow = link::flec_flow("conference", params, Work::Messages(plan))?;
+    let spec = link::spec(params, 1.0)?;
+    let limit = length + link::patience(params, bytes)?;
+    Ok(Setting { up: spec.clone(), down: spec, flows: vec![flow], limit })
+}
+
+fn recorded(params: &Params) -> Result<Vec<Frame>, ValueError> {
+    let path = params.text("trace");
+    if path == CONFERENCE {
+        return Ok(conference());
+    }
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| ValueError(format!("the trace {path} cannot be read: {error}")))?;
+    let frames =
+        frames(&text).map_err(|error| ValueError(format!("the trace {path} cannot be used: {error}")))?;
+    if frames.is_empty() {
+        return Err(ValueError(format!("the trace {path} has no frames; write lines like ?63721,1591")));
+    }
+    Ok(frames)
+}
+
+const ABOUT: &str = "The frames of a recorded video conference (2416 of them, 86.6 s, 15 and then 30 a second, 1915 bytes in the \
+    median) are sent as messages, each of which is of use for 250 ms. Where a retransmission comes too late, a lost \
+    packet is a lost frame. Mode plain lets each message go when it is complete, as a stream for each does in plain QUIC \
+    (the paper's baseline); mode total is one ordered stream. With api=yes the sender is told of the deadlines and gives \
+    up what has missed its own; with api=no it sends everything. Measured are the share of all frames that are let go in time, the time from a frame being due \
+    to its being let go (of those that are), and the bytes sent.";

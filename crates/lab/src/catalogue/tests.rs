@@ -1,0 +1,423 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use quickset_base::Duration;
+use quickset_sim::{Loss, Queue, Rate};
+
+use super::{ALL, find};
+use crate::experiment::{Experiment, Figure, Key, Overrides, Params, Varied};
+use crate::play::{Arrival, Order, Seen, Setting, Work, virtually};
+use crate::results::{Row, measure};
+use crate::run::{Job, Options, World, play};
+
+fn overrides(words: &str) -> Overrides {
+    Overrides::parse(&words.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).unwrap()
+}
+
+fn point(name: &str, words: &str) -> Params {
+    let points = find(name).unwrap().points(&overrides(words)).unwrap();
+    assert_eq!(points.len(), 1, "{name} {words}");
+    points.into_iter().next().unwrap()
+}
+
+fn setting(name: &str, words: &str) -> Setting {
+    (find(name).unwrap().setting)(&point(name, words)).unwrap()
+}
+
+/// Words that leave of an experiment what is played in debug within seconds.
+fn smallest(experiment: &Experiment) -> Overrides {
+    let small = [
+        ("updates", "4"),
+        ("messages", "40"),
+        ("fence_every", "10"),
+        ("size", "60kB"),
+        ("rwin", "150kB"),
+        ("seconds", "6"),
+        ("scene", "scroll"),
+        ("queue", "1bdp"),
+        ("rate_mbit", "8"),
+        ("owd_ms", "30"),
+        ("rtt_ms", "60"),
+        ("loss", "2%"),
+        ("ge_p", "0.01"),
+        ("profile", "ours"),
+    ];
+    let set = small.into_iter().filter(|(key, _)| experiment.has(key));
+    let set = set.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    Overrides { set: set.collect(), points: None }
+}
+
+fn options() -> Options {
+    Options { world: World::Sim, commit: "test".into(), threads: 1, fresh: false }
+}
+
+fn row(experiment: &Experiment, params: &Params, seed: u64) -> Row {
+    let job = Job { experiment: experiment.name.into(), params: params.clone(), seed };
+    play(experiment, &job, &options()).unwrap()
+}
+
+#[test]
+fn tables_say_what_can_be_read() {
+    let mut names = BTreeSet::new();
+    for experiment in ALL {
+        assert!(names.insert(experiment.name), "{} twice", experiment.name);
+        for text in [experiment.title, experiment.source, experiment.about] {
+            assert!(!text.is_empty() && !text.contains("  "), "{}: {text}", experiment.name);
+        }
+        assert!(experiment.seeds > 0);
+        // It panics at slips.
+        let base = experiment.base();
+        assert_eq!(base.iter().count(), experiment.baseline.len(), "{}: a key twice", experiment.name);
+        let mut crossed = BTreeSet::new();
+        for (key, _) in experiment.crossed {
+            assert!(experiment.has(key) && crossed.insert(*key), "{}: {key}", experiment.name);
+        }
+        match experiment.varied {
+            Varied::OneByOne(keys) => {
+                for (key, _) in keys {
+                    assert!(experiment.has(key) && !crossed.contains(key), "{}: {key}", experiment.name);
+                }
+            }
+            Varied::Space { points, ranges } => {
+                assert!(points > 1);
+                for (key, least, most) in ranges {
+                    assert!(
+                        experiment.has(key) && !crossed.contains(key) && least < most,
+                        "{}: {key}",
+                        experiment.name
+                    );
+                    // In the key's unit: a share of 8 is not 8 %.
+                    for end in [least, most] {
+                        Key::find(key).unwrap().read(&end.to_string()).unwrap();
+                    }
+                }
+            }
+        }
+        for figure in experiment.figures {
+            let (Figure::Distribution { curves: key, .. }
+            | Figure::Runs { curves: key, .. }
+            | Figure::Series { curves: key, .. }
+            | Figure::Scatter { colours: key, .. }
+            | Figure::Boxes { colours: key, .. }) = figure;
+            assert!(experiment.has(key) || *key == "flow", "{}: a figure by {key}", experiment.name);
+            if let Figure::Boxes { over, .. } = figure {
+                assert!(experiment.has(over), "{}: a figure over {over}", experiment.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_point_is_a_setting() {
+    for experiment in ALL {
+        let points = experiment.points(&Overrides::default()).unwrap();
+        let distinct: BTreeSet<String> = points.iter().map(Params::to_string).collect();
+        assert_eq!(distinct.len(), points.len(), "{}: a point twice", experiment.name);
+        let mut seen = BTreeSet::new();
+        for params in points {
+            let setting = (experiment.setting)(&params).unwrap_or_else(|error| panic!("{params}: {error}"));
+            assert!(!setting.flows.is_empty() && !setting.limit.is_zero(), "{params}");
+            let names: BTreeSet<&str> = setting.flows.iter().map(|flow| flow.name.as_str()).collect();
+            assert_eq!(names.len(), setting.flows.len(), "{params}: flows are told apart by name");
+            assert_eq!(setting.up, setting.down, "{params}");
+            assert!(matches!(setting.up.rate, Rate::Constant(bps) if bps > 0), "{params}");
+            // A receiver that cannot take the largest message would wait for ever.
+            for flow in &setting.flows {
+                if let Work::Messages(messages) = &flow.work {
+                    let pieces = messages.groups.iter().flat_map(|group| &group.messages);
+                    let largest = pieces.map(|piece| u64::from(piece.bytes)).max().unwrap();
+                    assert!(flow.transport.fenced_streams.unwrap() >= largest, "{params}");
+                }
+            }
+            seen.insert(format!("{:?}", setting.up.loss == Loss::None));
+        }
+        let design = matches!(experiment.varied, Varied::Space { .. });
+        assert!(design || seen.contains("true"), "{} has no point without loss", experiment.name);
+    }
+}
+
+/// Shares, and not percent, reach the links.
+#[test]
+fn designs_stay_in_their_ranges() {
+    for (name, least, most) in
+        [("bulk", 0.001, 0.08), ("rwin-design", 0.001, 0.03), ("messages-design", 0.001, 0.03)]
+    {
+        let experiment = find(name).unwrap();
+        let points = experiment.points(&Overrides::default()).unwrap();
+        let mut shares = Vec::new();
+        for params in &points {
+            match (experiment.setting)(params).unwrap().down.loss {
+                Loss::Independent(share) => shares.push(share),
+                other => panic!("{params}: {other}"),
+            }
+        }
+        let (low, high) =
+            shares.iter().fold((1.0_f64, 0.0_f64), |(low, high), share| (low.min(*share), high.max(*share)));
+        assert!(low >= least && high <= most, "{name}: {low} to {high}");
+        // Close to both ends: within a tenth of the range.
+        assert!(
+            low < least + (most - least) / 10.0 && high > most - (most - least) / 10.0,
+            "{name}: {low} to {high}"
+        );
+        let crossed: usize = points.len() / 95;
+        assert_eq!(points.len(), crossed * 95);
+    }
+    let down = setting("rwin-bursty", "ge_p=0.01 owd_ms=50 rate_mbit=10 rwin=1MB").down;
+    assert_eq!(down.loss.to_string(), "ge:1%,33%,100%,0%,5");
+}
+
+#[test]
+fn published_numbers_are_about_points_that_are_run() {
+    for experiment in ALL {
+        let points = experiment.points(&Overrides::default()).unwrap();
+        for published in experiment.published {
+            let mut at = experiment.base();
+            for word in published.at.split_whitespace() {
+                let (key, value) = word.split_once('=').unwrap_or_else(|| panic!("{word}"));
+                assert!(experiment.has(key), "{}: {key}", experiment.name);
+                at.set(Key::find(key).unwrap(), value).unwrap();
+            }
+            assert!(
+                points.contains(&at),
+                "{}, figure {}: {at} is not run",
+                experiment.name,
+                published.figure
+            );
+        }
+    }
+}
+
+#[test]
+fn queues_are_what_papers_say() {
+    // FlEC: floor(1.5 · Mbit/s / 8 · 2^20 · 2·OWD s / 1200): 10 Mbit/s, 50 ms: 1.5 · 1.25 · 1048576 · 0.1 / 1200 = 163.84.
+    assert_eq!(setting("bulk", "owd_ms=50 rate_mbit=10 loss=1% size=1MB").down.queue, Queue::Packets(163));
+    // 20 Mbit/s for 100 ms are 250 kB.
+    assert_eq!(setting("congestion", "flows=bbr queue=0.25bdp loss=0").down.queue, Queue::Bytes(62_500));
+    assert_eq!(setting("congestion", "flows=bbr queue=4bdp loss=0").down.queue, Queue::Bytes(1_000_000));
+}
+
+/// The arithmetic of a window: it lets through itself once a round trip at best. Credit comes when half of it was consumed; a
+/// sender paced at the rate that it has measured sends that half in half of the time, so no worse than two round trips.
+#[test]
+fn a_receive_window_bounds_what_is_in_flight() {
+    for (rwin, bytes) in [("70kB", 70_000.0), ("150kB", 150_000.0)] {
+        let setting = setting("rwin-0.5", &format!("rwin={rwin} loss=0 size=1MB"));
+        let seen = virtually(&setting, 1).unwrap();
+        let flow = &seen.flows[0];
+        let most = flow.looks.iter().map(|look| look.in_flight).max().unwrap() as f64;
+        // Headers of packets and frames are in flight too; 3 % of 1350 bytes are 40.
+        assert!(most <= bytes * 1.03 + 1350.0 && most > bytes * 0.8, "{rwin}: {most} in flight");
+        let (rtt, rounds) = (0.4, 1e6 / bytes);
+        let took = (flow.finished.unwrap() - flow.connected.unwrap()).as_secs_f64();
+        let (best, worst) = ((rounds - 1.0) * rtt, (2.0 * rounds + 6.0) * rtt);
+        assert!(took > best && took < worst, "{rwin}: {took} s, not {best} to {worst}");
+    }
+}
+
+#[test]
+fn every_experiment_plays_and_gives_what_its_figures_show() {
+    for experiment in ALL {
+        let points = experiment.points(&smallest(experiment)).unwrap();
+        for params in &points {
+            let row = row(experiment, params, 1);
+            assert_eq!(row.metrics.broken, None, "{params}");
+            assert!(row.metrics.finished, "{params}");
+            for figure in experiment.figures {
+                match *figure {
+                    Figure::Distribution { metric, .. } => {
+                        assert!(row.detail.histograms.contains_key(metric), "{params}: no {metric}");
+                    }
+                    Figure::Runs { metric, .. } => {
+                        assert!(row.number(metric).is_some(), "{params}: no {metric}")
+                    }
+                    Figure::Scatter { x, y, .. } => {
+                        assert!(row.number(x).is_some() && row.number(y).is_some(), "{params}: no {x}, {y}");
+                    }
+                    Figure::Boxes { metric, .. } => {
+                        assert!(row.number(metric).is_some(), "{params}: no {metric}")
+                    }
+                    Figure::Series { series, curves } => {
+                        let prefix = if curves == "flow" { format!("{series}/") } else { series.to_owned() };
+                        assert!(
+                            row.detail.series.keys().any(|name| name.starts_with(&prefix)),
+                            "{params}: no {series}"
+                        );
+                    }
+                }
+            }
+            for published in experiment.published {
+                assert!(row.number(published.metric).is_some(), "{params}: no {}", published.metric);
+            }
+        }
+    }
+}
+
+#[test]
+fn equal_seeds_give_equal_rows() {
+    for experiment in ALL {
+        let params = experiment.points(&smallest(experiment)).unwrap().pop().unwrap();
+        let text = |seed| {
+            let mut row = row(experiment, &params, seed);
+            row.detail.wall_s = 0.0;
+            serde_json::to_string(&row).unwrap()
+        };
+        assert_eq!(text(5), text(5), "{params}");
+    }
+}
+
+/// When messages could go, by the definition of the order and nothing else: `must[i]` are those that message i waits for.
+fn released(
+    arrivals: &BTreeMap<u32, Arrival>,
+    must: impl Fn(&Arrival, &Arrival) -> bool,
+) -> BTreeMap<u32, Duration> {
+    let mut at = BTreeMap::new();
+    for (index, message) in arrivals {
+        let before = arrivals.values().filter(|other| must(message, other));
+        let latest = before.map(|other| other.completed).max().unwrap_or_default();
+        at.insert(*index, latest.max(message.completed));
+    }
+    at
+}
+
+#[test]
+fn messages_wait_for_just_those_that_they_must() {
+    for seed in 1..=5 {
+        for mode in ["total", "partial", "plain"] {
+            let mut setting =
+                setting("fence-udt", "messages=300 fence_every=25 loss=5% rtt_ms=40 mode=partial");
+            if let Work::Messages(messages) = &mut setting.flows[0].work {
+                messages.order = match mode {
+                    "total" => Order::Total,
+                    "partial" => Order::Partial,
+                    _ => Order::Plain,
+                };
+            }
+            let seen = virtually(&setting, seed).unwrap();
+            let arrivals: BTreeMap<u32, Arrival> =
+                seen.flows[0].arrivals.iter().map(|a| (a.index, *a)).collect();
+            assert_eq!(arrivals.len(), 300, "every message, once");
+            let expected = match mode {
+                "total" => released(&arrivals, |message, other| other.index < message.index),
+                "partial" => released(&arrivals, |message, other| other.index / 25 < message.index / 25),
+                _ => released(&arrivals, |_, _| false),
+            };
+            for (index, message) in &arrivals {
+                assert_eq!(message.group, index / 25);
+                assert_eq!(
+                    message.released, expected[index],
+                    "{mode}, seed {seed}: message {index} of {message:?}"
+                );
+            }
+            assert!(
+                mode == "plain" || arrivals.values().any(|a| a.released > a.completed),
+                "nothing was lost"
+            );
+            // The metric is this difference.
+            let mut waits: Vec<f64> = arrivals
+                .values()
+                .map(|a| (expected[&a.index] - a.completed).as_nanos() as f64 / 1e6)
+                .collect();
+            waits.sort_by(f64::total_cmp);
+            let (metrics, _) = measure(&setting, &seen);
+            let blocking = metrics.times.blocking_ms.unwrap();
+            assert_eq!(blocking.max.to_bits(), waits[299].to_bits());
+            assert_eq!(blocking.p50.to_bits(), waits[149].to_bits());
+        }
+    }
+}
+
+#[test]
+fn on_time_counts_every_message_that_was_to_come() {
+    let mut setting = setting("messages", "messages=4 mode=plain api=no owd_ms=100 loss=0");
+    let ms = Duration::from_millis;
+    let mut seen = Seen::default();
+    seen.flows.push(crate::play::FlowSeen::default());
+    let flow = &mut seen.flows[0];
+    flow.groups = (0..4)
+        .map(|n| crate::play::GroupSeen { due: Some(ms(1000 + 60 * n)), ..Default::default() })
+        .collect();
+    // In time, at the last moment, a microsecond late; the fourth never.
+    let came = [(0, ms(1100)), (2, ms(1370)), (1, ms(1310) + Duration::from_micros(1))];
+    for (n, released) in came {
+        flow.arrivals.push(Arrival { group: n, index: n, bytes: 100, completed: released, released });
+    }
+    let on_time = |setting: &Setting| measure(setting, &seen).0.on_time.unwrap();
+    assert_eq!(on_time(&setting).to_bits(), 0.5_f64.to_bits());
+    // Telling the sender changes what it does, not what is counted.
+    if let Work::Messages(messages) = &mut setting.flows[0].work {
+        messages.tell_deadlines = true;
+    }
+    assert_eq!(on_time(&setting).to_bits(), 0.5_f64.to_bits());
+}
+
+/// With deadlines of the length of the path itself nearly nothing comes in time, so a sender that knows gives up what was lost.
+#[test]
+fn a_sender_gives_up_what_it_knows_to_be_late() {
+    let play = |api: &str| {
+        let params = point("messages", &format!("messages=200 mode=plain api={api} owd_ms=100 loss=5%"));
+        row(find("messages").unwrap(), &params, 3)
+    };
+    let (silent, told) = (play("no"), play("yes"));
+    assert_eq!((silent.metrics.counted.abandoned, silent.metrics.counted.messages_delivered), (0, 200));
+    assert!(told.metrics.counted.abandoned > 0);
+    let counted = &told.metrics.counted;
+    // What is abandoned may have arrived after all, its acknowledgement being late; never is anything both not
+    // delivered and not reported.
+    assert!(counted.abandoned + counted.messages_delivered >= 200);
+    assert!(told.metrics.on_time.unwrap() <= counted.messages_delivered as f64 / 200.0);
+}
+
+/// Of every pixel, the newest message that draws it comes to the viewer.
+#[test]
+fn the_picture_of_latest_order_is_whole() {
+    for (scene, seconds) in [("scroll", "2"), ("page", "9"), ("typing", "8"), ("fastscroll", "1")] {
+        let setting = setting(
+            "screen-traces",
+            &format!("scene={scene} mode=latest loss=5% rate_mbit=10 rtt_ms=60 seconds={seconds}"),
+        );
+        let seen = virtually(&setting, 2).unwrap();
+        let flow = &seen.flows[0];
+        assert!(flow.finished.is_some(), "{scene}");
+        let Work::Messages(messages) = &setting.flows[0].work else { panic!("messages") };
+        let areas: Vec<[u16; 4]> = messages
+            .groups
+            .iter()
+            .flat_map(|group| &group.messages)
+            .map(|piece| piece.area.unwrap())
+            .collect();
+        let arrived: BTreeSet<u32> = flow.arrivals.iter().map(|a| a.index).collect();
+        let mut newest = vec![vec![None; 1280]; 720];
+        for (index, [x, y, w, h]) in (0u32..).zip(&areas) {
+            for row in &mut newest[usize::from(*y)..usize::from(y + h)] {
+                row[usize::from(*x)..usize::from(x + w)].fill(Some(index));
+            }
+        }
+        let missing = newest.iter().flatten().flatten().filter(|index| !arrived.contains(index)).count();
+        assert_eq!(missing, 0, "{scene}: pixels of messages that never came");
+        let lost = areas.len() - arrived.len();
+        assert!(lost as u64 <= flow.abandoned, "{scene}: {lost} missing, {} given up", flow.abandoned);
+        assert!(scene == "typing" || flow.abandoned > 0, "{scene}: nothing was outdated");
+    }
+}
+
+#[test]
+fn a_trace_of_ones_own_is_read_with_the_run() {
+    let dir = std::env::temp_dir().join(format!("quickset-lab-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let (good, bad) = (dir.join("good"), dir.join("bad"));
+    std::fs::write(&good, "?100,500\n?200,600\n").unwrap();
+    std::fs::write(&bad, "?100,500\nsoon,600\n").unwrap();
+    let messages = find("messages").unwrap();
+    let with = |path: &std::path::Path| {
+        (messages.setting)(&point(
+            "messages",
+            &format!("trace={} mode=plain api=no owd_ms=5", path.display()),
+        ))
+    };
+    let Work::Messages(plan) = &with(&good).unwrap().flows[0].work else { panic!("messages") };
+    assert_eq!(plan.groups.len(), 2);
+    assert_eq!(plan.groups[1].due, Duration::from_micros(100));
+    let error = with(&bad).unwrap_err().to_string();
+    assert!(error.contains("bad") && error.contains("line 2, `soon,600`"), "{error}");
+    assert!(with(&dir.join("none")).unwrap_err().to_string().contains("cannot be read"));
+    std::fs::remove_dir_all(&dir).unwrap();
+}
