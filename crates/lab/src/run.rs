@@ -213,12 +213,13 @@ pub fn play(
     observer: &mut dyn FnMut(Duration),
 ) -> Result<Row, RunError> {
     let setting = (experiment.setting)(&job.params)?;
+    let seed = experiment.seed(&job.params, job.seed);
     let begun = Instant::now();
     let named = || format!("{} with {} and seed {}", job.experiment, job.params, job.seed);
     let (seen, accuracy) = match options.world {
-        World::Sim => (virtually(&setting, job.seed).map_err(|error| RunError::Play(named(), error))?, None),
+        World::Sim => (virtually(&setting, seed).map_err(|error| RunError::Play(named(), error))?, None),
         World::Real => {
-            let played = really(&setting, job.seed, stop, observer);
+            let played = really(&setting, seed, stop, observer);
             let (seen, accuracy) = played.map_err(|error| RunError::Real(named(), error))?;
             (seen, Some(accuracy))
         }

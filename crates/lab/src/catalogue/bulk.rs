@@ -53,7 +53,7 @@ pub(super) fn download(params: &Params) -> Result<Setting, ValueError> {
         Some(size) => link::patience(params, size)?,
         None => ENDLESS,
     };
-    Ok(Setting { up: spec.clone(), down: spec, flows: vec![flow], limit })
+    Ok(Setting { up: spec.clone(), down: spec, flows: vec![flow], cross: Vec::new(), limit })
 }
 
 /// What never ends is looked at for so long.

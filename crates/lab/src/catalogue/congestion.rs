@@ -2,13 +2,17 @@
 
 use quickset::Algorithm;
 use quickset_base::Duration;
+use quickset_sim::Pace;
 
 use super::link;
 use crate::experiment::{Experiment, Figure, Params, ValueError, Varied};
-use crate::play::{Flow, Setting, Work};
+use crate::play::{Cross, Flow, Setting, Work};
 
 /// Who may share the link.
 pub const FLOWS: &[&str] = &["bbr", "cubic", "bbr+bbr", "cubic+cubic", "bbr+cubic"];
+
+/// How others may send.
+pub const CROSS: &[&str] = &["none", "constant", "poisson", "bursts"];
 
 /// Random loss, full queues, and company.
 pub(super) static CONGESTION: Experiment = Experiment {
@@ -17,7 +21,8 @@ pub(super) static CONGESTION: Experiment = Experiment {
     source: "our own",
     about: "One or two flows send as much as they can for a minute over one link, the second from the fifth second on. The queue \
         holds a quarter of a bandwidth-delay product, one, or four, and the link loses nothing else, 0.1 % or 1 % of the packets. \
-        Measured in the second half of the run: how much of the capacity is used, and how it is shared (Jain's index, 1 is equal; the first flow's \
+        Others may take a quarter of the link on average (cross): at equal distances, at random ones, or half of it in bursts of a second or so. \
+        Measured in the second half of the run: how much of the capacity that others leave is used, and how it is shared (Jain's index, 1 is equal; the first flow's \
         share). Over the whole run: how long packets wait in the queue (queue_ms, by the senders' smoothed round-trip time), and what \
         was lost: to the queue (overflowed) and to chance (lost).",
     baseline: &[
@@ -27,10 +32,17 @@ pub(super) static CONGESTION: Experiment = Experiment {
         ("rtt_ms", "100"),
         ("rate_mbit", "20"),
         ("rate_trace", "none"),
+        ("cross", "none"),
+        ("cross_share", "0.25"),
         ("seconds", "60"),
     ],
     crossed: &[("queue", "0.25bdp,1bdp,4bdp"), ("flows", "bbr,cubic,bbr+bbr,cubic+cubic,bbr+cubic")],
-    varied: Varied::OneByOne(&[("loss", "0,0.1%,1%"), ("rtt_ms", "20,100"), ("rate_mbit", "20,100")]),
+    varied: Varied::OneByOne(&[
+        ("loss", "0,0.1%,1%"),
+        ("rtt_ms", "20,100"),
+        ("rate_mbit", "20,100"),
+        ("cross", "none,constant,poisson,bursts"),
+    ]),
     seeds: 3,
     figures: &[
         Figure::Boxes { metric: "utilisation", over: "loss", colours: "flows" },
@@ -61,8 +73,25 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
     }
     let spec = link::spec(params, 1.0)?;
     let limit = Duration::from_secs_f64(params.number("seconds")?);
-    Ok(Setting { up: spec.clone(), down: spec, flows, limit })
+    Ok(Setting { up: spec.clone(), down: spec, flows, cross: cross(params)?, limit })
 }
 
+/// Others on the link: on average `cross_share` of its rate, in packets of full length.
+fn cross(params: &Params) -> Result<Vec<Cross>, ValueError> {
+    let payload = f64::from(PACKET) / f64::from(PACKET + 28);
+    let bps = (params.number("rate_mbit")? * 1e6 * params.number("cross_share")? * payload) as u64;
+    let second = Duration::from_secs(1);
+    let pace = match params.text("cross").as_str() {
+        _ if bps == 0 => return Ok(Vec::new()),
+        "constant" => Pace::constant(bps),
+        "poisson" => Pace::poisson(bps),
+        "bursts" => Pace::OnOff { bps: 2 * bps, on: second, off: second, drawn: true },
+        _ => return Ok(Vec::new()),
+    };
+    Ok(vec![Cross { bytes: PACKET, pace }])
+}
+
+/// UDP payload of a packet of 1500 bytes.
+const PACKET: u32 = 1472;
 /// How much later the second flow comes.
 const LATER: Duration = Duration::from_secs(5);

@@ -12,7 +12,7 @@ mod udt;
 mod window;
 
 use crate::experiment::{Experiment, ValueError};
-pub use congestion::FLOWS;
+pub use congestion::{CROSS, FLOWS};
 
 /// All experiments, in the order of reports.
 pub const ALL: &[&Experiment] = &[

@@ -63,7 +63,7 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
     let flow = Flow::new("screen", link::congestion(params)?, Work::Messages(plan));
     let spec = link::spec(params, 1.0)?;
     let limit = length + link::patience(params, bytes)?;
-    Ok(Setting { up: spec.clone(), down: spec, flows: vec![flow], limit })
+    Ok(Setting { up: spec.clone(), down: spec, flows: vec![flow], cross: Vec::new(), limit })
 }
 
 fn group(update: &Update) -> Group {

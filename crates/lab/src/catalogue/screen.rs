@@ -85,7 +85,7 @@ fn setting(params: &Params, interactive: Option<Duration>) -> Result<Setting, Va
             updates as f64 * if interactive.is_some() { params.number("rtt_ms")? * 8e-3 } else { 0.0 },
         );
     let flow = Flow::new("screen", link::congestion(params)?, Work::Messages(messages));
-    Ok(Setting { up: spec.clone(), down: spec, flows: vec![flow], limit })
+    Ok(Setting { up: spec.clone(), down: spec, flows: vec![flow], cross: Vec::new(), limit })
 }
 
 const THINK: Duration = Duration::from_millis(300);

@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicBool;
 
 use quickset_base::Duration;
 use quickset_sim::{Loss, Queue, Rate};
@@ -52,7 +53,7 @@ fn options() -> Options {
 
 fn row(experiment: &Experiment, params: &Params, seed: u64) -> Row {
     let job = Job { experiment: experiment.name.into(), params: params.clone(), seed };
-    play(experiment, &job, &options()).unwrap()
+    play(experiment, &job, &options(), &AtomicBool::new(false), &mut |_| ()).unwrap()
 }
 
 #[test]
@@ -165,6 +166,20 @@ fn designs_stay_in_their_ranges() {
     assert_eq!(down.loss.to_string(), "ge:1%,33%,100%,0%,5");
 }
 
+/// Modes are compared under equal losses, links of a design are not.
+#[test]
+fn points_of_a_design_have_losses_of_their_own() {
+    let bulk = find("bulk").unwrap();
+    let points = bulk.points(&overrides("size=10kB,1MB")).unwrap();
+    let seeds = |seed| points.iter().map(|params| bulk.seed(params, seed)).collect::<Vec<u64>>();
+    let (first, second) = (seeds(1), seeds(2));
+    assert!(first.chunks(2).all(|pair| pair[0] == pair[1]), "both sizes of a link");
+    let distinct: BTreeSet<u64> = first.iter().chain(&second).copied().collect();
+    assert_eq!(distinct.len(), 2 * 95);
+    let screen = find("screen-streaming").unwrap();
+    assert_eq!(screen.seed(&screen.base(), 7), 7);
+}
+
 #[test]
 fn published_numbers_are_about_points_that_are_run() {
     for experiment in ALL {
@@ -207,7 +222,7 @@ fn a_receive_window_bounds_what_is_in_flight() {
         // Headers of packets and frames are in flight too; 3 % of 1350 bytes are 40.
         assert!(most <= bytes * 1.03 + 1350.0 && most > bytes * 0.8, "{rwin}: {most} in flight");
         let (rtt, rounds) = (0.4, 1e6 / bytes);
-        let took = (flow.finished.unwrap() - flow.connected.unwrap()).as_secs_f64();
+        let took = flow.finished.unwrap().saturating_sub(flow.connected.unwrap()).as_secs_f64();
         let (best, worst) = ((rounds - 1.0) * rtt, (2.0 * rounds + 6.0) * rtt);
         assert!(took > best && took < worst, "{rwin}: {took} s, not {best} to {worst}");
     }
@@ -226,14 +241,11 @@ fn every_experiment_plays_and_gives_what_its_figures_show() {
                     Figure::Distribution { metric, .. } => {
                         assert!(row.detail.histograms.contains_key(metric), "{params}: no {metric}");
                     }
-                    Figure::Runs { metric, .. } => {
-                        assert!(row.number(metric).is_some(), "{params}: no {metric}")
-                    }
                     Figure::Scatter { x, y, .. } => {
                         assert!(row.number(x).is_some() && row.number(y).is_some(), "{params}: no {x}, {y}");
                     }
-                    Figure::Boxes { metric, .. } => {
-                        assert!(row.number(metric).is_some(), "{params}: no {metric}")
+                    Figure::Runs { metric, .. } | Figure::Boxes { metric, .. } => {
+                        assert!(row.number(metric).is_some(), "{params}: no {metric}");
                     }
                     Figure::Series { series, curves } => {
                         let prefix = if curves == "flow" { format!("{series}/") } else { series.to_owned() };
@@ -314,7 +326,7 @@ fn messages_wait_for_just_those_that_they_must() {
             // The metric is this difference.
             let mut waits: Vec<f64> = arrivals
                 .values()
-                .map(|a| (expected[&a.index] - a.completed).as_nanos() as f64 / 1e6)
+                .map(|a| expected[&a.index].saturating_sub(a.completed).as_nanos() as f64 / 1e6)
                 .collect();
             waits.sort_by(f64::total_cmp);
             let (metrics, _) = measure(&setting, &seen);
@@ -364,6 +376,27 @@ fn a_sender_gives_up_what_it_knows_to_be_late() {
     // delivered and not reported.
     assert!(counted.abandoned + counted.messages_delivered >= 200);
     assert!(told.metrics.on_time.unwrap() <= counted.messages_delivered as f64 / 200.0);
+}
+
+/// What others send is missing to the flow, and comes at the same times whoever they meet.
+#[test]
+fn others_take_their_share() {
+    let utilised = |words: &str| {
+        let params =
+            point("congestion", &format!("flows=bbr queue=1bdp rate_mbit=8 rtt_ms=20 seconds=8 {words}"));
+        row(find("congestion").unwrap(), &params, 1)
+    };
+    let alone = utilised("cross=none");
+    for cross in ["constant", "poisson", "bursts"] {
+        let beside = utilised(&format!("cross={cross}"));
+        let share = beside.metrics.goodput_bps.unwrap() / alone.metrics.goodput_bps.unwrap();
+        assert!((0.4..0.95).contains(&share), "{cross}: {share} of what there is alone");
+    }
+    let (constant, none) = (utilised("cross=constant"), utilised("cross=constant cross_share=0"));
+    assert_eq!(none.metrics.goodput_bps, alone.metrics.goodput_bps);
+    // A quarter of 8 Mbit/s goes to others, and of the rest nearly all is used.
+    assert!(constant.metrics.utilisation.unwrap() > 0.8, "{:?}", constant.metrics.utilisation);
+    assert!(constant.metrics.goodput_bps.unwrap() < 6e6);
 }
 
 /// Of every pixel, the newest message that draws it comes to the viewer.

@@ -68,7 +68,7 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
     flow.transport.send_buffer = 64 << 20;
     let spec = link::spec(params, 1.0)?;
     let limit = link::patience(params, messages * u64::from(piece.bytes))?;
-    Ok(Setting { up: spec.clone(), down: spec, flows: vec![flow], limit })
+    Ok(Setting { up: spec.clone(), down: spec, flows: vec![flow], cross: Vec::new(), limit })
 }
 
 /// Recovered and unrecovered together are what was lost.

@@ -53,6 +53,8 @@ pub const KEYS: &[Key] = &[
     key("mode", Kind::Word(&["total", "partial", "latest", "plain"]), "which messages wait for which"),
     key("scene", Kind::Word(crate::trace::SCENES), "the recorded screen"),
     key("flows", Kind::Word(crate::catalogue::FLOWS), "who shares the link"),
+    key("cross", Kind::Word(crate::catalogue::CROSS), "who else sends over the link, towards clients"),
+    key("cross_share", Kind::Number(0.0, 1.0), "the share of the link's rate that they take on average"),
     key("cc", Kind::Congestion, "the congestion controller"),
     key("loss", Kind::Loss, "what the link loses, each way"),
     key("ge_p", Kind::Number(0.0, 1.0), "how often a burst of losses begins: its share of packets, each way"),

@@ -12,7 +12,7 @@ mod virtual_time;
 
 use quickset::{Algorithm, TransportConfig};
 use quickset_base::Duration;
-use quickset_sim::LinkSpec;
+use quickset_sim::{LinkSpec, Pace};
 
 pub use actor::CredentialsError;
 pub use real::{Accuracy, RealError, really};
@@ -28,6 +28,8 @@ pub struct Setting {
     pub down: LinkSpec,
     /// Who uses them.
     pub flows: Vec<Flow>,
+    /// Packets of others beside them, towards clients. In virtual time only.
+    pub cross: Vec<Cross>,
     /// The run ends here at the latest.
     pub limit: Duration,
 }
@@ -43,6 +45,15 @@ pub struct Flow {
     pub transport: TransportConfig,
     /// What it asks for.
     pub work: Work,
+}
+
+/// Packets that somebody else sends from servers to clients, whatever becomes of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cross {
+    /// UDP payload of each.
+    pub bytes: u32,
+    /// How they follow one another.
+    pub pace: Pace,
 }
 
 /// What a client asks for.

@@ -19,6 +19,9 @@ pub enum RealError {
     /// No socket or thread.
     #[error("the system gives no socket or thread: {0}")]
     System(#[from] io::Error),
+    /// Others that send are simulated ones.
+    #[error("cross traffic is there in virtual time only; leave --real out, or set cross=none")]
+    Cross,
     /// No TLS.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
@@ -43,13 +46,16 @@ pub struct Accuracy {
 /// told the time several times a second.
 ///
 /// # Errors
-/// When the system gives no socket or thread.
+/// When the system gives no socket or thread, and for cross traffic.
 pub fn really(
     setting: &Setting,
     seed: u64,
     stop: &AtomicBool,
     observer: &mut dyn FnMut(Duration),
 ) -> Result<(Seen, Accuracy), RealError> {
+    if !setting.cross.is_empty() {
+        return Err(RealError::Cross);
+    }
     let credentials = Credentials::tls(seed)?;
     let mut sockets = Vec::new();
     for _ in &setting.flows {

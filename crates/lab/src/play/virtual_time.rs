@@ -1,8 +1,8 @@
-use quickset_base::Time;
-use quickset_sim::{Livelock, NodeId, World, address};
+use quickset_base::{Duration, Time};
+use quickset_sim::{Either, LinkId, Livelock, NodeId, Sink, Source, Traffic, World, address};
 
-use super::actor::{self, Credentials};
-use super::{FlowSeen, Seen, Setting};
+use super::actor::{self, Actor, Credentials};
+use super::{Cross, FlowSeen, Seen, Setting};
 
 /// Why a run came to no end in virtual time.
 #[derive(Debug, thiserror::Error)]
@@ -23,21 +23,48 @@ pub fn virtually(setting: &Setting, seed: u64) -> Result<Seen, PlayError> {
     for (n, flow) in setting.flows.iter().enumerate() {
         let [near, far] = [2 * n + 1, 2 * n + 2].map(|n| address(u16::try_from(n).unwrap_or(u16::MAX)));
         let (client, server) = actor::pair(flow, &Credentials::null(seed), seed, n as u64, far);
-        let ends = (world.add(&flow.name, near, client), world.add(&flow.name, far, server));
+        let ends =
+            (world.add(&flow.name, near, Node::Left(client)), world.add(&flow.name, far, Node::Left(server)));
         world.route(near, far, links.0);
         world.route(far, near, links.1);
         pairs.push(ends);
     }
+    for (n, cross) in setting.cross.iter().enumerate() {
+        add_cross(&mut world, links.1, (seed, n as u16), cross);
+    }
     let limit = Time::ZERO + setting.limit;
     let clients: Vec<NodeId> = pairs.iter().map(|pair| pair.0).collect();
-    world.run_until(limit, |world| clients.iter().all(|id| world.node(*id).is_done()))?;
+    world.run_until(limit, |world| {
+        clients.iter().all(|id| world.node(*id).left().is_some_and(Actor::is_done))
+    })?;
     let ended = world.now().since(Time::ZERO);
     let flows = pairs.into_iter().map(|(near, far)| {
         let mut seen = FlowSeen::default();
-        world.node_mut(far).tell(&mut seen);
-        world.node_mut(near).tell(&mut seen);
+        for end in [far, near] {
+            if let Node::Left(actor) = world.node_mut(end) {
+                actor.tell(&mut seen);
+            }
+        }
         seen
     });
     let flows = flows.collect();
     Ok(Seen { flows, up: world.counts(links.0), down: world.counts(links.1), ended })
 }
+
+/// The ends of flows, and those of others.
+type Node = Either<Actor, Either<Source, Sink>>;
+
+/// Lets others send over `link`, the n-th of them.
+fn add_cross(world: &mut World<Node>, link: LinkId, (seed, n): (u64, u16), cross: &Cross) {
+    let [near, far] = [2 * n, 2 * n + 1].map(|n| address(FIRST_CROSS + n));
+    let traffic = Traffic::new(near, (cross.bytes as usize).max(Traffic::LEAST), cross.pace);
+    // Of their own seed, so that they come at the same times whoever they meet.
+    let source = Source::new(traffic, seed ^ CROSS.wrapping_mul(u64::from(n) + 1));
+    world.add("others", far, Either::Right(Either::Left(source)));
+    world.add("others", near, Either::Right(Either::Right(Sink::new(Duration::from_secs(1)))));
+    world.route(far, near, link);
+}
+
+/// Addresses of flows are below.
+const FIRST_CROSS: u16 = 0x8000;
+const CROSS: u64 = 0x6372_6f73_7300_0001;

@@ -1,5 +1,5 @@
 use quickset_base::Duration;
-use quickset_sim::Rate;
+use quickset_sim::{Pace, Rate};
 
 use super::{Counted, Detail, Histogram, Metrics, Times};
 use crate::play::{FlowSeen, Seen, Setting, Work};
@@ -73,7 +73,7 @@ fn alone(metrics: &mut Metrics, flow: &FlowSeen, work: &Work, yardstick: Yardsti
 /// Flows that go on for the whole run: how they share in its second half.
 fn shared(metrics: &mut Metrics, setting: &Setting, seen: &Seen, yardstick: Yardstick) {
     let (from, to) = (seen.ended / 2, seen.ended);
-    let seconds = (to - from).as_secs_f64();
+    let seconds = to.saturating_sub(from).as_secs_f64();
     if seconds <= 0.0 {
         return;
     }
@@ -92,7 +92,23 @@ fn shared(metrics: &mut Metrics, setting: &Setting, seen: &Seen, yardstick: Yard
         let mtu = f64::from(flow.transport.mtu);
         mtu / (mtu + f64::from(setting.down.overhead))
     });
-    metrics.utilisation = yardstick.rate.map(|rate| sum / (rate as f64 * payload));
+    metrics.utilisation = yardstick.rate.map(|rate| {
+        let others = setting.cross.iter().map(|cross| {
+            let (bytes, overhead) = (f64::from(cross.bytes), f64::from(setting.down.overhead));
+            mean_bps(cross.pace) * (bytes + overhead) / bytes
+        });
+        sum / ((rate as f64 - others.sum::<f64>()).max(1.0) * payload)
+    });
+}
+
+/// Bits of payload a second in the long run.
+fn mean_bps(pace: Pace) -> f64 {
+    match pace {
+        Pace::Constant { bps } | Pace::Poisson { bps } => bps as f64,
+        Pace::OnOff { bps, on, off, .. } => {
+            bps as f64 * on.as_secs_f64() / (on + off).as_secs_f64().max(1e-9)
+        }
+    }
 }
 
 fn delivered_by(flow: &FlowSeen, at: Duration) -> u64 {

@@ -63,7 +63,8 @@ pub struct Metrics {
     /// Jain's index over the flows' goodputs in the second half of the run: 1 is equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fairness: Option<f64>,
-    /// The share of the link's capacity that payload used in the second half of the run.
+    /// The share of the link's capacity, less what others take of it on average, that payload used in the second half of
+    /// the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub utilisation: Option<f64>,
     /// How late packets left the emulated link, beyond what the model says: the 99th percentile. In real time only.
