@@ -55,8 +55,9 @@ impl Default for TransportConfig {
         Self {
             max_bidi_streams: 100,
             max_uni_streams: 100,
-            // A lost packet stops reading for a round trip or more: three times 100 Mbit/s times 100 ms.
-            stream_window: 4 << 20,
+            // A lost packet stops reading for a round trip or more, while Startup sends at nearly thrice the rate: six
+            // times 100 Mbit/s times 100 ms. Half of it costs 42 MB at 0.5 % loss 0.14 s.
+            stream_window: 8 << 20,
             max_stream_window: 32 << 20,
             max_connection_window: 48 << 20,
             send_buffer: 8 << 20,

@@ -1,6 +1,7 @@
 use crate::error::Closed;
 
 /// What a connection has counted so far. Cheap to copy at any time.
+// sizes: a table of numbers that are read one by one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Datagrams sent, and their bytes as UDP payload.

@@ -3,6 +3,7 @@ use std::ops::Range;
 
 use bytes::{Buf, Bytes, BytesMut};
 
+use super::gaps::most_ranges;
 use super::ranges::Ranges;
 
 /// Puts the bytes of a stream in order.
@@ -34,7 +35,7 @@ struct Block {
     bytes: BytesMut,
 }
 
-/// More gaps than [`MAX_GAPS`].
+/// More gaps than [`most_ranges`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooManyGaps;
 
@@ -134,8 +135,13 @@ impl Assembler {
         let held = self.ready.iter().map(Bytes::len).sum::<usize>() + self.tail.len();
         assert_eq!(held as u64, self.next - self.start, "{self:?}");
         assert!(self.early.first().is_none_or(|first| first.start > self.next), "{self:?}");
-        assert!(self.early.len() <= MAX_GAPS);
+        assert!(self.early.len() <= most_ranges(self.span()));
         assert_eq!(self.blocks.is_empty(), self.early.is_empty(), "{self:?}");
+    }
+
+    /// Bytes from the lowest one missing to the highest that came.
+    fn span(&self) -> u64 {
+        self.early.end().map_or(0, |end| end - self.next)
     }
 
     fn append(&mut self, bytes: Bytes) {
@@ -159,7 +165,7 @@ impl Assembler {
     /// Copies what came early.
     fn hold(&mut self, offset: u64, data: &[u8]) -> Result<(), TooManyGaps> {
         self.early.insert(offset..offset + data.len() as u64);
-        if self.early.len() > MAX_GAPS {
+        if self.early.len() > most_ranges(self.span()) {
             return Err(TooManyGaps);
         }
         let (mut at, mut rest) = (offset, data);
@@ -223,7 +229,3 @@ const SMALL: usize = 512;
 
 /// Bytes of a block of early data.
 const BLOCK: u64 = 4096;
-
-/// Ranges above the lowest byte missing that a stream may have. Honest senders come to a few hundred at
-/// a loss rate of some percent in a window of 16 MiB; a peer that makes more is cut off.
-const MAX_GAPS: usize = 1024;

@@ -16,6 +16,7 @@ mod assembler;
 mod event;
 mod fenced;
 mod flow;
+mod gaps;
 mod inbound;
 mod messages;
 mod numbers;

@@ -24,6 +24,12 @@ impl Ranges {
         self.0.front().cloned()
     }
 
+    /// The end of the highest range.
+    #[inline]
+    pub(super) fn end(&self) -> Option<u64> {
+        self.0.back().map(|range| range.end)
+    }
+
     #[inline]
     pub(super) fn pop_first(&mut self) -> Option<Range<u64>> {
         self.0.pop_front()

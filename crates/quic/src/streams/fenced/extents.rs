@@ -11,6 +11,7 @@ use super::ranges::Ranges;
 use super::record::{Malformed, Span, Spans};
 use super::recv::fence_error;
 use crate::TransportError;
+use crate::streams::gaps::most_ranges;
 
 /// Data that arrived in one FENCED frame; `data` are a slice of `payload` and not empty.
 #[derive(Clone, Copy, Debug)]
@@ -498,7 +499,7 @@ impl Extents {
             first.remove();
         }
         self.fences.trim(self.low);
-        if self.got.len() > MAX_RANGES {
+        if self.got.len() > most_ranges(self.got.end().map_or(0, |end| end - self.low)) {
             return Err(fence_error("too many holes in a stream"));
         }
         Ok(result)
@@ -548,6 +549,3 @@ fn conflict(_: Conflict) -> TransportError {
 fn stray() -> TransportError {
     fence_error("a frame without START that does not lie inside one record")
 }
-
-/// Ranges of a stream at most (FS-41).
-const MAX_RANGES: usize = 1024;

@@ -29,6 +29,12 @@ impl Ranges {
         self.0.first_key_value().map(|(&start, &end)| start..end)
     }
 
+    /// The end of the highest range.
+    #[inline]
+    pub(super) fn end(&self) -> Option<u64> {
+        self.0.last_key_value().map(|(_, &end)| end)
+    }
+
     /// Adds a range that is not empty, and returns the range of the set that now holds it.
     pub(super) fn insert(&mut self, Range { mut start, mut end }: Range<u64>) -> Range<u64> {
         debug_assert!(start < end);

@@ -8,6 +8,7 @@ use super::partial::{Content, Run};
 use super::plain::{Piece, Plain};
 use super::record::read_prefix;
 use crate::TransportError;
+use crate::streams::gaps::{credited_ranges, most_ranges};
 
 /// The receiving half of a stream of records.
 ///
@@ -179,7 +180,7 @@ impl Receiver {
                 Err(fault) => self.fault = Some(fault),
             }
             self.release(now);
-            if self.plain.ranges() > MAX_GAPS {
+            if self.plain.ranges() > most_ranges(self.highest - self.plain.low()) {
                 // As on a stream of bytes: more than honest loss explains.
                 return Err(TransportError::new(Code::PROTOCOL_VIOLATION, "too many gaps in a stream"));
             }
@@ -384,7 +385,7 @@ impl Receiver {
             Some(Kind::Plain) => (self.plain.low(), self.plain.record_start(), self.plain.ranges()),
             _ => (self.extents.low(), self.extents.record_start(), self.extents.ranges()),
         };
-        if ranges > MAX_CREDITED_RANGES || self.reset {
+        if ranges > credited_ranges(self.highest.saturating_sub(low)) || self.reset {
             return;
         }
         let record = start.saturating_add(self.max_record).saturating_add(8);
@@ -411,9 +412,3 @@ impl Receiver {
 pub(super) fn fence_error(reason: &'static str) -> TransportError {
     TransportError::new(Code::FENCE_ERROR, reason)
 }
-
-/// Gaps in a stream of STREAM frames at most.
-const MAX_GAPS: usize = 1024;
-
-/// With more ranges than this no credit is added (FS-40).
-const MAX_CREDITED_RANGES: usize = 512;

@@ -8,6 +8,7 @@ use quickset_wire::StreamId;
 
 use super::queue::{Deadlines, Flight, Record, Ring, State};
 use crate::room::{View, Want};
+use crate::streams::gaps::credited_ranges;
 use crate::token::Key;
 use crate::tx::Writer;
 
@@ -400,7 +401,7 @@ impl Sender {
 
     /// No new bytes while the peer may be near its limit of ranges (section 8 of the specification).
     fn may_begin(&self) -> bool {
-        self.flight.acked_runs() <= MAX_ACKED_RUNS
+        self.flight.acked_runs() <= credited_ranges(self.highest.saturating_sub(self.flight.una()))
     }
 
     /// The offset up to which credit is needed for the next new bytes, if there are any.
@@ -471,9 +472,6 @@ impl Sender {
         }
     }
 }
-
-/// New bytes wait while more acknowledged runs than this lie above a hole: half of what the peer takes (FS-41).
-const MAX_ACKED_RUNS: usize = 512;
 
 /// More than a short header and a tag take of a datagram: 1 + 20 + 4 and 16 bytes. Every full packet has the rest.
 const MAX_OVERHEAD: usize = 48;

@@ -113,11 +113,25 @@ fn a_stream_opens_those_below_it_and_they_are_accepted_in_order() {
 fn more_gaps_than_honest_loss_makes_close_the_connection() {
     let big = TransportConfig { fenced_streams: None, ..TransportConfig::default() };
     let mut room = client(&big);
-    for n in 0..1024 {
+    // Twice 512, and two for the whole 2048 bytes that 1026 of them span.
+    for n in 0..1026 {
         frame(&mut room, data(THEIRS, 1 + 2 * n, 1, false)).unwrap();
     }
-    let error = frame(&mut room, data(THEIRS, 1 + 2 * 1024, 1, false)).unwrap_err();
+    let error = frame(&mut room, data(THEIRS, 1 + 2 * 1026, 1, false)).unwrap_err();
     assert_eq!(error.code, Code::PROTOCOL_VIOLATION);
+}
+
+/// A queue that overflows: every other packet is lost, for as much as is under way.
+#[test]
+fn every_other_packet_of_a_large_window_may_be_missing() {
+    let big = TransportConfig { fenced_streams: None, ..TransportConfig::default() };
+    let mut room = client(&big);
+    // Of each two packets of 1200 bytes the second comes, the end of it cut off.
+    let packets = big.stream_window / 2400;
+    assert!(packets > 1500, "as many gaps as closed connections once");
+    for n in 0..packets {
+        frame(&mut room, data(THEIRS, 1200 + 2400 * n, 200, false)).unwrap();
+    }
 }
 
 #[test]

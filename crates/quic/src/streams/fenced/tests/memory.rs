@@ -207,5 +207,5 @@ fn bytes_one_by_one_in_stream_frames() {
     // More gaps than a stream of bytes may have.
     let mut peer = Peer::new();
     let first = (1..).find_map(|n| peer.stream(2 * n, &[0]).err().map(|code| (n, code)));
-    assert_eq!(first, Some((1025, Code::PROTOCOL_VIOLATION)));
+    assert_eq!(first, Some((1027, Code::PROTOCOL_VIOLATION)));
 }
