@@ -199,7 +199,7 @@ fn words(args: &Args) -> String {
     )
 }
 
-fn open(file: &Path) -> anyhow::Result<()> {
+pub(crate) fn open(file: &Path) -> anyhow::Result<()> {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     Command::new(program)
         .arg(file)

@@ -1,7 +1,9 @@
+mod list;
 mod merge;
 mod plan;
+mod report;
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use quickset_lab::catalogue;
-use quickset_lab::experiment::{Experiment, Overrides};
+use quickset_lab::experiment::Overrides;
 use quickset_lab::plan::Shard;
 use quickset_lab::results::{Row, sort, write_tables};
 use quickset_lab::run::{Job, Options, Progress, World, jobs, run as run_jobs};
@@ -24,21 +26,11 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    List(ListArgs),
+    List(list::Args),
     Run(RunArgs),
     Plan(plan::Args),
     Merge(merge::Args),
-}
-
-/// List the experiments, or show one with its keys and figures.
-#[derive(Debug, clap::Args)]
-#[command(after_help = LIST_EXAMPLE)]
-struct ListArgs {
-    /// Show this one
-    name: Option<String>,
-    /// Print one JSON document
-    #[arg(long)]
-    json: bool,
+    Report(report::Args),
 }
 
 /// Run experiments and keep what comes of them, a row a run.
@@ -102,22 +94,12 @@ impl Which {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.verb {
-        Verb::List(args) => list(&args),
+        Verb::List(args) => list::run(&args),
         Verb::Run(args) => run_experiments(&args),
         Verb::Plan(args) => plan::run(&args),
         Verb::Merge(args) => merge::run(&args),
+        Verb::Report(args) => report::run(&args),
     }
-}
-
-fn list(args: &ListArgs) -> anyhow::Result<()> {
-    let chosen: Vec<&Experiment> = match &args.name {
-        Some(name) => vec![catalogue::find(name)?],
-        None => catalogue::ALL.to_vec(),
-    };
-    for experiment in chosen {
-        println!("{:<20} {}", experiment.name, experiment.title);
-    }
-    Ok(())
 }
 
 fn run_experiments(args: &RunArgs) -> anyhow::Result<()> {
@@ -149,9 +131,17 @@ fn run_experiments(args: &RunArgs) -> anyhow::Result<()> {
     }
     if args.json {
         let bare: Vec<_> = rows.iter().map(Row::bare).collect();
-        println!("{}", serde_json::to_string_pretty(&bare)?);
+        print(&(serde_json::to_string_pretty(&bare)? + "\n"))?;
     }
     Ok(())
+}
+
+/// Prints; a reader that wants no more, like `head`, is no error.
+fn print(text: &str) -> anyhow::Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 fn cores() -> usize {
@@ -228,10 +218,6 @@ const EXAMPLE: &str = "\
 Example: the screen of the 2025 fence paper, at its baseline, and a page of figures
   quickset lab run screen-streaming --set loss=0.5%
   quickset lab report results --open";
-
-const LIST_EXAMPLE: &str = "\
-Example: what can be set in an experiment
-  quickset lab list screen-streaming";
 
 const RUN_EXAMPLE: &str = "\
 Example: three loss rates, 20 seeds each, in virtual time

@@ -5,12 +5,14 @@
 //! work, which is played in virtual time or over real sockets.
 
 mod keys;
+mod outline;
 mod params;
 mod points;
 
 use crate::play::Setting;
 pub(crate) use keys::{CONFERENCE, FLEC, NONE, nearest, products};
 pub use keys::{KEYS, Key, Kind, ValueError};
+pub use outline::{Outline, OutlineKey, Values};
 pub use params::{Params, Value};
 pub use points::{Overrides, PointsError};
 

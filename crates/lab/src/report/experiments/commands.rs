@@ -181,9 +181,10 @@ fn product(experiment: &Experiment, points: &[Params]) -> Words {
             set.push(((*key).to_owned(), joined(&texts)));
         }
     }
-    if set.is_empty() {
-        // The baseline alone: one varied key that is set leaves the other variations out.
-        if let Varied::OneByOne([(key, _), ..]) = experiment.varied {
+    // The baseline alone: one varied key that is set leaves the other variations out.
+    if let Varied::OneByOne(keys) = experiment.varied {
+        let is_varied = |name: &str| keys.iter().any(|(key, _)| *key == name);
+        if let (false, Some((key, _))) = (set.iter().any(|(key, _)| is_varied(key)), keys.first()) {
             let values = values(points, key);
             set.extend(values.first().map(|value| ((*key).to_owned(), set_text(key, value))));
         }

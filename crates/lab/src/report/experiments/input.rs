@@ -54,7 +54,10 @@ impl Results {
     /// When there is none that can be used.
     pub fn read(dir: &Path) -> Result<Self, ReportError> {
         let shown = dir.display().to_string();
-        let io_error = |error| ReportError::Io { path: shown.clone(), error };
+        let io_error = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::NotFound => ReportError::Empty(shown.clone()),
+            _ => ReportError::Io { path: shown.clone(), error },
+        };
         let mut paths: Vec<PathBuf> = Vec::new();
         for entry in std::fs::read_dir(dir).map_err(io_error)? {
             let path = entry.map_err(io_error)?.path();

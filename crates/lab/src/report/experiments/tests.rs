@@ -1,1 +1,412 @@
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 
+use super::finding::{Tone, findings};
+use super::sheet::Sheet;
+use super::{Line, ReportError, Results, commands, html, table};
+use crate::catalogue;
+use crate::experiment::{Experiment, Figure, Key, Overrides, Params, Value, Varied};
+use crate::results::{Detail, Histogram, Journal, Metrics, Row, journal_name};
+use crate::stats::Samples;
+
+fn streaming() -> &'static Experiment {
+    catalogue::find("screen-streaming").unwrap()
+}
+
+fn params(experiment: &Experiment, set: &str) -> Params {
+    let mut params = experiment.base();
+    for word in set.split_whitespace() {
+        let (key, value) = word.split_once('=').unwrap();
+        params.set(Key::find(key).unwrap(), value).unwrap();
+    }
+    params
+}
+
+/// A row of the streaming experiment with these blocking times.
+fn row(set: &str, seed: u64, blocking: &[f64], completion_s: f64) -> Row {
+    row_of(streaming(), set, seed, blocking, completion_s)
+}
+
+fn row_of(experiment: &Experiment, set: &str, seed: u64, blocking: &[f64], completion_s: f64) -> Row {
+    let mut metrics = Metrics { finished: true, completion_s: Some(completion_s), ..Metrics::default() };
+    let mut detail = Detail { length_s: completion_s, ..Detail::default() };
+    if !blocking.is_empty() {
+        let sorted = blocking.iter().copied().collect::<Samples>().sorted();
+        metrics.times.blocking_ms = Some(sorted.percentiles());
+        detail.histograms.insert("blocking_ms".into(), Histogram::of_sorted(sorted.values()));
+    }
+    Row {
+        experiment: experiment.name.to_owned(),
+        seed,
+        commit: "abc".to_owned(),
+        world: "sim".to_owned(),
+        params: params(experiment, set),
+        metrics,
+        detail,
+    }
+}
+
+fn results(rows: Vec<Row>) -> Results {
+    Results::of_rows(rows, Vec::new()).unwrap()
+}
+
+fn find<'a>(lines: &'a [Line], metric: &str, mode: &str, words: &str) -> &'a Line {
+    let mut found = lines
+        .iter()
+        .filter(|line| line.metric == metric && line.alternative == mode && line.point.contains(words));
+    found.next().unwrap_or_else(|| panic!("no {metric} of {mode} at {words}"))
+}
+
+fn near(a: f64, b: f64, share: f64) -> bool {
+    (a - b).abs() <= b.abs() * share
+}
+
+#[test]
+fn percentiles_are_those_of_all_seeds_together_and_intervals_those_of_runs() {
+    let low: Vec<f64> = (1..=100).map(f64::from).collect();
+    let high: Vec<f64> = (101..=200).map(f64::from).collect();
+    let set = "profile=as-published mode=total";
+    let lines = results(vec![row(set, 1, &low, 10.0), row(set, 2, &high, 12.0)]).lines();
+    // Of 1 to 200 four in five are at most 160; the two runs alone have 80 and 180.
+    let p80 = find(&lines, "blocking_ms.p80", "total", "");
+    assert!(near(p80.ours["sim"].value, 160.0, 0.01), "{p80:?}");
+    // Standard error of 80 and 180: 100 / 2; one degree of freedom.
+    assert!(near(p80.ours["sim"].half.unwrap(), 50.0 * 12.706, 1e-3), "{p80:?}");
+    let mean = find(&lines, "blocking_ms.mean", "total", "");
+    assert!(near(mean.ours["sim"].value, 100.5, 1e-9));
+    let completion = find(&lines, "completion_s", "total", "");
+    assert!(near(completion.ours["sim"].value, 11.0, 1e-9));
+    assert!(near(completion.ours["sim"].half.unwrap(), 12.706, 1e-3));
+    assert_eq!(completion.ours["sim"].runs, 2);
+    // One run says nothing about others.
+    let alone = results(vec![row(set, 1, &low, 10.0)]).lines();
+    assert_eq!(find(&alone, "completion_s", "total", "").ours["sim"].half, None);
+}
+
+#[test]
+fn published_numbers_stand_beside_the_points_that_they_are_about() {
+    let rows = ["profile=as-published", "profile=ours"].into_iter().flat_map(|profile| {
+        ["", "loss=1%", "updates=40"]
+            .map(|set| row(&format!("{profile} mode=total {set}"), 1, &[115.0], 7.615))
+    });
+    let lines = results(rows.collect()).lines();
+    // Figure 9: 230 ms, 15.23 s.
+    let p99 = find(&lines, "blocking_ms.p99", "total", "as the paper has it, baseline");
+    assert_eq!(p99.published.map(|printed| (printed.value, printed.figure)), Some((230.0, "9")));
+    assert!(near(p99.ratio.unwrap(), 0.5, 1e-9));
+    let completion = find(&lines, "completion_s", "total", "as the paper has it, baseline");
+    assert!(near(completion.ratio.unwrap(), 0.5, 1e-9));
+    let lossy = find(&lines, "blocking_ms.p99", "total", "as the paper has it, 1 % loss");
+    assert_eq!(lossy.published.map(|printed| printed.value), Some(264.0));
+    for other in ["our own conventions, baseline", "as the paper has it, 40 updates"] {
+        assert_eq!(find(&lines, "blocking_ms.p99", "total", other).published, None, "{other}");
+    }
+}
+
+#[test]
+fn no_loss_is_the_same_point_with_nothing_lost() {
+    let point = |set: &str, total: f64, partial: f64| {
+        [("total", total), ("partial", partial)]
+            .map(|(mode, s)| row(&format!("profile=ours mode={mode} {set}"), 1, &[1.0], s))
+    };
+    let rows = [point("", 5.0, 4.0), point("loss=0", 4.0, 4.2), point("rtt_ms=200", 9.0, 8.0)].concat();
+    let results = results(rows);
+    let lines = results.lines();
+    let partial = find(&lines, "completion_s", "partial", "baseline");
+    assert_eq!(partial.without_loss.map(|number| number.value), Some(4.2));
+    assert!(near(partial.without_loss_more_percent.unwrap(), 5.0, 1e-6));
+    assert_eq!(find(&lines, "completion_s", "total", "baseline").without_loss_more_percent, None);
+    // That of another round trip says nothing about this one; the page says what adds it.
+    assert_eq!(find(&lines, "completion_s", "partial", "200 ms").without_loss, None);
+    let added = commands::lossless(&results.sheets[0]);
+    assert_eq!(added, ["quickset lab run screen-streaming --set loss=0 --set rtt_ms=200 --seeds 1"]);
+    assert!(html(&results).contains(added[0].as_str()));
+}
+
+#[test]
+fn a_finding_needs_an_interval_without_zero() {
+    let rows = |partial: [f64; 3]| -> Vec<Row> {
+        let total = [10.0, 12.0, 14.0];
+        let pair = |n: usize| {
+            let of =
+                |mode: &str, ms: f64| row(&format!("profile=ours mode={mode}"), n as u64 + 1, &[ms], 1.0);
+            [of("total", total[n]), of("partial", partial[n])]
+        };
+        (0..3).flat_map(pair).collect()
+    };
+    // Differences of -1, -2, -3: -2 ± 4.303 / sqrt(3), of a mean of 12.
+    let sheet = Sheet::new(streaming(), rows([9.0, 10.0, 11.0]));
+    let paired = sheet.paired(0, [0, 1], 0, "blocking_ms.mean").unwrap();
+    assert!(near(paired.more.unwrap(), -2.0 / 12.0, 1e-9));
+    let half = 4.303 / 3f64.sqrt();
+    let (low, high) = paired.between.unwrap();
+    assert!(near(low, (-2.0 - half) / 12.0, 1e-6) && near(high, (-2.0 + half) / 12.0, 1e-6), "{paired:?}");
+    assert_eq!((paired.sign(), findings(&sheet)[0].tone), (0, Tone::Even));
+    assert!(findings(&sheet)[0].html.contains("No difference shown"));
+    // -3, -3.1, -3.2 is a difference, and the other way round it is a loss that is told as well.
+    let better = findings(&Sheet::new(streaming(), rows([7.0, 8.9, 10.8])));
+    assert_eq!(better[0].tone, Tone::Better);
+    let worse = findings(&Sheet::new(streaming(), rows([13.0, 15.1, 17.2])));
+    assert_eq!(worse[0].tone, Tone::Worse);
+    assert!(worse[0].html.contains("Worse") && worse[0].html.contains("26 % more"), "{}", worse[0].html);
+}
+
+#[test]
+fn worlds_stand_beside_each_other() {
+    let mut rows = vec![row("mode=total", 1, &[10.0], 4.0), row("mode=total", 1, &[11.0], 5.0)];
+    rows[1].world = "real".to_owned();
+    rows[1].metrics.lateness_p99_ms = Some(0.25);
+    let results = results(rows);
+    let line = results.lines().into_iter().find(|line| line.metric == "completion_s").unwrap();
+    assert_eq!((line.ours["sim"].value, line.ours["real"].value), (4.0, 5.0));
+    assert!(near(line.real_more_percent.unwrap(), 25.0, 1e-9));
+    let page = html(&results);
+    assert!(page.contains("class='curve total real'"), "the curve of the real world is dashed");
+    assert!(page.contains("+25&nbsp;%") || page.contains("+25 %"));
+    assert!(page.contains("at most 0.25 ms late"));
+    assert!(page.contains("--real"));
+}
+
+#[test]
+fn failed_runs_are_told() {
+    let mut rows = vec![row("mode=total", 1, &[10.0], 4.0), row("mode=total", 2, &[], 0.0)];
+    rows[1].metrics = Metrics { broken: Some("the peer <left> & said \"no\"".into()), ..Metrics::default() };
+    let page = html(&results(rows));
+    assert!(page.contains("1 of 2 runs did not come to their end"));
+    assert!(page.contains("seed 2: the peer &lt;left&gt; &amp; said &quot;no&quot;"));
+}
+
+#[test]
+fn text_from_journals_is_no_markup() {
+    let mut evil = row("mode=total", 1, &[10.0], 4.0);
+    evil.commit = "<script>alert(1)</script>".into();
+    evil.world = "'><img src=x>".into();
+    evil.params.put(Key::find("queue").unwrap(), Value::Text("<b onclick='x'>".into()));
+    evil.params.put(Key::find("mode").unwrap(), Value::Text("</svg><script>".into()));
+    evil.detail.series.insert("goodput/<script>".into(), vec![(0.0, 1.0)]);
+    let results = Results::of_rows(vec![evil], vec!["<script>".into()]).unwrap();
+    let page = html(&results);
+    for alien in ["<script", "<img", "<b on", "http://", "https://"] {
+        assert!(!page.contains(alien), "{alien}");
+    }
+    well_formed(&page);
+}
+
+#[test]
+fn what_a_row_lacks_is_a_dash() {
+    let mut bare = row("mode=total profile=as-published", 1, &[], 1.0);
+    (bare.metrics, bare.detail) = (Metrics::default(), Detail::default());
+    let mut odd = row("mode=partial profile=as-published", 1, &[f64::MAX, 0.0], f64::NAN);
+    odd.params = Params::default();
+    odd.detail.series.insert("blocking".into(), vec![(f64::NAN, f64::INFINITY)]);
+    let page = html(&results(vec![bare, odd]));
+    assert!(page.contains('–'));
+    well_formed(&page);
+}
+
+#[test]
+fn the_page_of_many_points_is_whole_and_not_too_large() {
+    let mut rows = Vec::new();
+    for loss in 0..20 {
+        for (n, mode) in ["total", "partial", "latest", "plain"].into_iter().enumerate() {
+            for seed in 1..=3 {
+                // Ten thousand times from 0 to some hundred milliseconds, no two alike.
+                let times: Vec<f64> =
+                    (0..10_000u64).map(|i| (i * 7919 + seed) as f64 % 9973.0 / (20.0 + n as f64)).collect();
+                rows.push(row(&format!("mode={mode} loss={}%", f64::from(loss) / 10.0), seed, &times, 4.0));
+            }
+        }
+    }
+    let page = html(&results(rows));
+    assert!(page.len() < 3_000_000, "{} bytes", page.len());
+    assert_eq!(page.matches("<svg").count(), 20, "a panel for each point");
+    assert_eq!(page.matches("class='curve ").count(), 80);
+    // What is not in the first dozen is folded.
+    let (shown, folded) = page.split_once("<details>").unwrap();
+    assert!(shown.matches("<svg").count() <= 12 && folded.contains("<svg"));
+    for alien in ["<script", "@import", "url("] {
+        assert!(!page.contains(alien), "{alien}");
+    }
+    well_formed(&page);
+}
+
+#[test]
+fn the_commands_give_the_same_points() {
+    let default = streaming().points(&Overrides::default()).unwrap();
+    let of = |sets: &[&str]| -> Vec<Params> { sets.iter().map(|set| params(streaming(), set)).collect() };
+    let some: Vec<Params> = default.iter().filter(|point| point.text("mode") == "partial").cloned().collect();
+    let mixed = [
+        default.clone(),
+        of(&[
+            "profile=ours mode=total loss=2%",
+            "profile=ours mode=partial loss=2%",
+            "rtt_ms=20 mode=latest cc=cubic",
+        ]),
+    ]
+    .concat();
+    let bursts = of(&["mode=total loss=ge:0.5%,25%", "mode=total loss=ge:1%,25%"]);
+    let cases: [(Vec<Params>, Option<&str>); 6] = [
+        (default, Some("quickset lab run screen-streaming --seeds 1")),
+        (some, Some("quickset lab run screen-streaming --set mode=partial --seeds 1")),
+        (of(&["mode=partial profile=ours"]), None),
+        (of(&["mode=partial profile=ours loss=1%", "mode=total profile=ours loss=1%"]), None),
+        (mixed, None),
+        (bursts, None),
+    ];
+    for (points, expected) in cases {
+        let rows = points.iter().map(|point| Row { params: point.clone(), ..row("", 1, &[1.0], 1.0) });
+        let sheet = Sheet::new(streaming(), rows.collect());
+        let (told, is_exact) = commands::repeat(&sheet);
+        assert!(is_exact, "{told:?}");
+        if let Some(expected) = expected {
+            assert_eq!(told, [expected]);
+        }
+        let again: Vec<Params> = told.iter().flat_map(|command| points_of(command)).collect();
+        let names = |points: &[Params]| points.iter().map(Params::to_string).collect::<BTreeSet<_>>();
+        assert_eq!(names(&again), names(&points), "{told:?}");
+    }
+}
+
+/// What a command would run.
+fn points_of(command: &str) -> Vec<Params> {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let sets: Vec<String> = words
+        .windows(2)
+        .filter(|pair| pair[0] == "--set")
+        .map(|pair| pair[1].trim_matches('\'').to_owned())
+        .collect();
+    streaming().points(&Overrides::parse(&sets).unwrap()).unwrap()
+}
+
+static SPACE: Experiment = Experiment {
+    name: "space",
+    title: "A design",
+    source: "nowhere",
+    about: "Nothing.",
+    baseline: &[("mode", "plain"), ("loss", "1%"), ("rtt_ms", "100"), ("rate_mbit", "10")],
+    crossed: &[("mode", "plain,partial")],
+    varied: Varied::Space {
+        points: 20,
+        ranges: &[("rtt_ms", 10.0, 100.0), ("rate_mbit", 1.0, 30.0), ("loss", 0.001, 0.05)],
+    },
+    seeds: 1,
+    figures: &[
+        Figure::Runs { metric: "completion_s", curves: "mode" },
+        Figure::Scatter { x: "rtt_ms", y: "completion_s", colours: "mode" },
+        Figure::Boxes { metric: "completion_s", over: "rtt_ms", colours: "mode" },
+    ],
+    published: &[],
+    setting: streaming_setting,
+};
+
+fn streaming_setting(params: &Params) -> Result<crate::play::Setting, crate::experiment::ValueError> {
+    (streaming().setting)(params)
+}
+
+#[test]
+fn a_design_is_looked_at_as_a_whole() {
+    let points = SPACE.points(&Overrides::default()).unwrap();
+    // Half the time at every point, whatever that is there.
+    let rows = points.iter().map(|point| {
+        let full = point.number("rtt_ms").unwrap() / 10.0;
+        let took = if point.text("mode") == "plain" { full } else { full / 2.0 };
+        Row { params: point.clone(), ..row_of(&SPACE, "", 1, &[], took) }
+    });
+    let sheet = Sheet::new(&SPACE, rows.collect());
+    assert_eq!(sheet.spots.len(), 1);
+    assert_eq!(sheet.spots[0].label, "all 20 points of the design");
+    let paired = sheet.paired(0, [0, 1], 0, "completion_s").unwrap();
+    assert!(near(paired.more.unwrap(), -0.5, 1e-9) && paired.pairs == 20, "{paired:?}");
+    let all = findings(&sheet);
+    assert_eq!(all[0].tone, Tone::Better);
+    assert!(all[0].html.contains("50 % less"), "{}", all[0].html);
+    let (told, is_exact) = commands::repeat(&sheet);
+    assert!(is_exact);
+    assert_eq!(told, ["quickset lab run space --seeds 1"]);
+    let mut page = String::new();
+    super::figures::figures(&mut page, &sheet);
+    assert_eq!(page.matches("<svg").count(), 3);
+    assert_eq!(page.matches("class='curve ").count(), 2);
+    // A dot for each run of each mode.
+    assert_eq!(page.matches("h0M").count() + page.matches("h0'").count(), 40);
+    well_formed(&page);
+    assert_eq!(table::lines(&sheet)[0].point, "all 20 points of the design");
+}
+
+/// A directory that goes away again.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("quickset-report-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn directories_that_cannot_be_used_say_what_to_do() {
+    let folder = Folder::new("odd");
+    let error = |name: &str| Results::read(&folder.0.join(name)).unwrap_err();
+    assert!(matches!(error("missing"), ReportError::Empty(_)));
+    assert!(Results::read(&folder.0).unwrap_err().to_string().contains("has no results"));
+
+    let journal = folder.0.join(journal_name("screen-streaming", None));
+    std::fs::write(&journal, "{\"quickset-lab\":999,\"experiment\":\"screen-streaming\",\"commit\":\"x\"}\n")
+        .unwrap();
+    assert!(Results::read(&folder.0).unwrap_err().to_string().contains("format 999"));
+    std::fs::write(&journal, "hello\n").unwrap();
+    assert!(Results::read(&folder.0).unwrap_err().to_string().contains("not a journal"));
+    std::fs::remove_file(&journal).unwrap();
+
+    let mut kept = Journal::open(&journal, "screen-streaming", "abc", false).unwrap();
+    assert!(Results::read(&folder.0).unwrap_err().to_string().contains("no finished run yet"));
+    kept.add(row("mode=total", 1, &[1.0], 1.0)).unwrap();
+    // Beside a journal that can be used, one that cannot is a warning; and so is a row of an unknown experiment.
+    std::fs::write(folder.0.join("other.rows"), "hello\n").unwrap();
+    let results = Results::read(&folder.0).unwrap();
+    assert_eq!((results.runs(), results.warnings.len()), (1, 1));
+    assert!(html(&results).contains("not a journal"));
+    let mut strange = row("mode=total", 2, &[1.0], 1.0);
+    strange.experiment = "screen-streeming".to_owned();
+    let results =
+        Results::of_rows(vec![strange.clone(), row("mode=total", 1, &[1.0], 1.0)], Vec::new()).unwrap();
+    assert!(results.warnings[0].contains("did you mean `screen-streaming`?"), "{:?}", results.warnings);
+    assert!(matches!(Results::of_rows(vec![strange], Vec::new()), Err(ReportError::Unknown(_))));
+}
+
+/// Every tag that must be closed is, in order. Those that HTML lets stand open are closed by what encloses them.
+fn well_formed(page: &str) {
+    const OPEN: [&str; 12] =
+        ["li", "td", "th", "tr", "dt", "dd", "meta", "line", "img", "br", "!doctype", "thead"];
+    let mut stack: Vec<&str> = Vec::new();
+    let body = page.split("<style>").next().unwrap_or_default().to_owned()
+        + page.split("</style>").last().unwrap_or_default();
+    for tag in body.split('<').skip(1) {
+        let (tag, _) = tag.split_once('>').unwrap_or_else(|| panic!("no end: {tag}"));
+        let name = tag.split([' ', '/']).find(|word| !word.is_empty()).unwrap_or_default();
+        let name = OPEN
+            .into_iter()
+            .chain(CLOSED)
+            .find(|known| *known == name)
+            .unwrap_or_else(|| panic!("tag {tag}"));
+        match tag.strip_prefix('/') {
+            None if !OPEN.contains(&name) => stack.push(name),
+            Some(_) if !OPEN.contains(&name) => assert_eq!(stack.pop(), Some(name), "{tag}"),
+            _ => {}
+        }
+    }
+    assert!(stack.is_empty(), "{stack:?}");
+}
+
+const CLOSED: [&str; 31] = [
+    "html", "head", "title", "style", "body", "main", "header", "section", "h1", "h2", "h3", "h4", "p", "b",
+    "i", "a", "code", "pre", "ul", "dl", "div", "span", "small", "strong", "details", "summary", "table",
+    "tbody", "svg", "text", "path",
+];

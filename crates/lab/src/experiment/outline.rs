@@ -1,0 +1,190 @@
+use quickset_sim::Rate;
+use serde::Serialize;
+
+use super::{Experiment, Figure, Key, Kind, Overrides, ValueError, Varied};
+use crate::play::{Setting, Work};
+
+/// An experiment as data for listings: what can be set, what is varied, how many runs that makes.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outline {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// Paper and figures.
+    pub source: &'static str,
+    /// What is done and why.
+    pub about: &'static str,
+    /// Every key that it has.
+    pub keys: Vec<OutlineKey>,
+    /// Keys of which each value is combined with every point.
+    pub crossed: Vec<Values>,
+    /// What is varied one by one, or filled evenly with points.
+    pub varied: Vec<Values>,
+    /// Points of a space-filling design, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub design_points: Option<u32>,
+    /// Points, crossed values included.
+    pub points: usize,
+    /// Runs of each point.
+    pub seeds: u32,
+    /// Points times seeds.
+    pub runs: usize,
+    /// About how long all of that takes in virtual time on one core, in seconds.
+    pub estimated_s: f64,
+    /// The figures of a report.
+    pub figures: Vec<String>,
+    /// How many published numbers stand beside ours.
+    pub published: usize,
+}
+
+/// A key of an experiment.
+#[derive(Clone, Debug, Serialize)]
+pub struct OutlineKey {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value in the baseline.
+    pub baseline: &'static str,
+    /// What can be written.
+    pub accepts: String,
+    /// What it is.
+    pub about: &'static str,
+}
+
+/// The values of a key.
+#[derive(Clone, Debug, Serialize)]
+pub struct Values {
+    /// The key.
+    pub key: &'static str,
+    /// Its values, or the range that is filled.
+    pub values: String,
+}
+
+impl Experiment {
+    /// See [`Outline`].
+    ///
+    /// # Errors
+    /// When the table has a slip.
+    pub fn outline(&self) -> Result<Outline, ValueError> {
+        let points = self.points(&Overrides::default())?;
+        let mut seconds = 0.0;
+        for point in &points {
+            seconds += packets(&(self.setting)(point)?) * SECONDS_A_PACKET;
+        }
+        let keys = self.baseline.iter().map(|(name, baseline)| {
+            let key = Key::find(name)?;
+            Ok(OutlineKey { name: key.name, baseline, accepts: key.kind.accepts(), about: key.about })
+        });
+        let values = |(key, values): &(&'static str, &str)| Values { key, values: (*values).to_owned() };
+        let (varied, design_points) = match self.varied {
+            Varied::OneByOne(keys) => (keys.iter().map(values).collect(), None),
+            Varied::Space { points, ranges } => {
+                let range = |(key, least, most): &(&'static str, f64, f64)| Values {
+                    key,
+                    values: format!("{least} to {most}"),
+                };
+                (ranges.iter().map(range).collect(), Some(points))
+            }
+        };
+        Ok(Outline {
+            name: self.name,
+            title: self.title,
+            source: self.source,
+            about: self.about,
+            keys: keys.collect::<Result<_, ValueError>>()?,
+            crossed: self.crossed.iter().map(values).collect(),
+            varied,
+            design_points,
+            points: points.len(),
+            seeds: self.seeds,
+            runs: points.len() * self.seeds as usize,
+            estimated_s: seconds * f64::from(self.seeds),
+            figures: self.figures.iter().map(Figure::words).collect(),
+            published: self.published.len(),
+        })
+    }
+}
+
+impl Figure {
+    fn words(&self) -> String {
+        match self {
+            Self::Distribution { metric, curves, .. } => format!("distribution of {metric}, by {curves}"),
+            Self::Runs { metric, curves } => format!("distribution of {metric} over runs, by {curves}"),
+            Self::Scatter { x, y, colours } => format!("{y} over {x}, by {colours}"),
+            Self::Boxes { metric, over, colours } => format!("{metric} over {over}, by {colours}"),
+            Self::Series { series, curves } => format!("course of {series}, by {curves}"),
+        }
+    }
+}
+
+impl Kind {
+    /// What can be written.
+    pub fn accepts(&self) -> String {
+        match self {
+            Self::Number(least, most) => format!("{least} to {most}"),
+            Self::Whole(least, most) => format!("a whole number, {least} to {most}"),
+            Self::NumberOr(word) => format!("a number above 0, or {word}"),
+            Self::SizeOr(word) => format!("a size like 150kB, or {word}"),
+            Self::Word(words) => words.join(", "),
+            Self::Loss => "a share like 0.5%, or a model like ge:0.5%,25%".to_owned(),
+            Self::Queue => "a size like 9MB, another queue of links, or flec".to_owned(),
+            Self::Congestion => "bbr, cubic, newreno, fixed:RATE".to_owned(),
+        }
+    }
+}
+
+/// About how many packets a run carries towards clients.
+fn packets(setting: &Setting) -> f64 {
+    let mut bytes = 0.0;
+    let mut is_endless = false;
+    for flow in &setting.flows {
+        match &flow.work {
+            Work::Bytes(Some(size)) => bytes += *size as f64,
+            // All such flows together fill the link.
+            Work::Bytes(None) => is_endless = true,
+            Work::Messages(messages) => {
+                let pieces = messages.groups.iter().flat_map(|group| &group.messages);
+                // A small message is a packet too.
+                bytes += pieces.map(|piece| f64::from(piece.bytes).max(PACKET / 4.0)).sum::<f64>();
+            }
+        }
+    }
+    if is_endless {
+        let bps = match &setting.down.rate {
+            Rate::Constant(bps) => *bps as f64,
+            _ => 1e7,
+        };
+        bytes += bps / 8.0 * setting.limit.as_secs_f64();
+    }
+    // Handshake, requests, and a run's own beginning and end.
+    bytes / PACKET + 200.0
+}
+
+const PACKET: f64 = 1400.0;
+/// Measured: four to eight microseconds, with everything that a packet brings about.
+const SECONDS_A_PACKET: f64 = 5.5e-6;
+
+#[cfg(test)]
+mod tests {
+    use crate::catalogue;
+
+    #[test]
+    fn every_experiment_has_an_outline() {
+        for experiment in catalogue::ALL {
+            let outline = experiment.outline().unwrap();
+            assert_eq!(outline.keys.len(), experiment.baseline.len());
+            assert!(outline.runs >= outline.points && outline.points > 0, "{}", outline.name);
+            assert!(outline.estimated_s > 0.0 && outline.estimated_s.is_finite(), "{}", outline.name);
+        }
+    }
+
+    #[test]
+    fn the_screen_is_counted_and_timed() {
+        let outline = catalogue::find("screen-streaming").unwrap().outline().unwrap();
+        // The baseline and eight variations, in two profiles and two modes.
+        assert_eq!(outline.points, 9 * 2 * 2);
+        // 30,000 messages a run, at some microseconds each.
+        let each = outline.estimated_s / outline.runs as f64;
+        assert!((0.05..0.5).contains(&each), "{each}");
+    }
+}
