@@ -125,6 +125,7 @@ impl Kind {
             Self::Whole(least, most) => format!("a whole number, {least} to {most}"),
             Self::NumberOr(word) => format!("a number above 0, or {word}"),
             Self::SizeOr(word) => format!("a size like 150kB, or {word}"),
+            Self::FileOr(word) => format!("the path of a file, or {word}"),
             Self::Word(words) => words.join(", "),
             Self::Loss => "a share like 0.5%, or a model like ge:0.5%,25%".to_owned(),
             Self::Queue => "a size like 9MB, another queue of links, or flec".to_owned(),
