@@ -41,7 +41,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Experiments wrap protocol and application into one machine; nodes of several kinds are an enum.
+//! Experiments wrap protocol and application into one machine; nodes of several kinds are an [`Either`].
+//! Routes may have several links and share them ([`World::route_through`], [`Topology`]); [`Source`] and
+//! [`Sink`] are other people's traffic, a [`Timeline`] is what happens from outside, a [`Cpu`] is what work
+//! costs a node, and [`World::capture`] writes packets for Wireshark.
 //! [`Scenario`] is `[node, link, node]` with goals for tests, [`seeds`] and [`each_seed`] choose and
 //! report seeds.
 

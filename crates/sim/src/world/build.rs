@@ -150,7 +150,8 @@ impl<M: Machine> World<M> {
         self.nodes[node.index()].coalesce = interval;
     }
 
-    /// How often a node may be polled at one instant before the run ends in a [`Livelock`].
+    /// How often a node may be polled at one instant before the run ends in a
+    /// [`Livelock`](crate::Livelock).
     pub fn patience(&mut self, polls: u32) {
         self.patience = polls;
     }
