@@ -35,8 +35,8 @@ pub(crate) enum Shape {
     Line(Vec<(f64, f64)>),
     /// A dot each.
     Dots(Vec<(f64, f64)>),
-    /// At a place along: the 5th, 25th, 50th, 75th and 95th percentile.
-    Boxes(Vec<(f64, [f64; 5])>),
+    /// At a place along: the 5th, 25th, 50th, 75th and 95th percentile; boxes have this width.
+    Boxes(Vec<(f64, [f64; 5])>, f64),
 }
 
 /// An axis.
@@ -155,7 +155,7 @@ impl Chart<'_> {
             }
             Shape::Line(points) => ("line", self.line(points)),
             Shape::Dots(points) => ("dots", self.dots(points)),
-            Shape::Boxes(boxes) => ("box", self.boxes(boxes)),
+            Shape::Boxes(boxes, width) => ("box", self.boxes(boxes, *width)),
         };
         let _ = write!(svg, "<path class='{kind} {}' d='{path}'>", curve.class);
         if !curve.hover.is_empty() {
@@ -206,17 +206,22 @@ impl Chart<'_> {
         path
     }
 
-    fn boxes(&self, boxes: &[(f64, [f64; 5])]) -> String {
+    fn boxes(&self, boxes: &[(f64, [f64; 5])], width: f64) -> String {
         let mut path = String::new();
         for (at, quantiles) in boxes {
             let x = self.x_of(*at);
             let [low, first, median, third, high] = quantiles.map(|value| self.y_of(value));
             let _ = write!(path, "M{x:.1} {low:.1}V{first:.1}M{x:.1} {third:.1}V{high:.1}");
-            let (from, width) = (x - BOX / 2.0, BOX);
-            let _ = write!(path, "M{from:.1} {first:.1}h{width}V{third:.1}h-{width}z");
-            let _ = write!(path, "M{from:.1} {median:.1}h{width}");
+            let from = x - width / 2.0;
+            let _ = write!(path, "M{from:.1} {first:.1}h{width:.1}V{third:.1}h-{width:.1}z");
+            let _ = write!(path, "M{from:.1} {median:.1}h{width:.1}");
         }
         path
+    }
+
+    /// How wide boxes may be so that `lanes` stand beside each other in each of `places`.
+    pub(crate) fn box_width(frame: Frame, places: usize, lanes: usize) -> f64 {
+        ((frame.right - frame.left) / (places.max(1) * lanes.max(1)) as f64 * 0.6).clamp(1.5, 14.0)
     }
 
     fn x_of(&self, value: f64) -> f64 {
@@ -302,9 +307,6 @@ pub(crate) fn shares(values: &[f64]) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The width of a box.
-const BOX: f64 = 9.0;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -366,9 +368,9 @@ mod tests {
         let Frame { left, right, top, bottom, .. } = WIDE;
         let (x, middle) = (left + (right - left) * 0.25, f64::midpoint(top, bottom));
         assert_eq!(chart.dots(&[(0.5, 50.0)]), format!("M{x:.1} {middle:.1}h0"));
-        let drawn = chart.boxes(&[(0.5, [0.0, 25.0, 50.0, 75.0, 100.0])]);
+        let drawn = chart.boxes(&[(0.5, [0.0, 25.0, 50.0, 75.0, 100.0])], 9.0);
         assert!(drawn.starts_with(&format!("M{x:.1} {bottom:.1}V")), "{drawn}");
         assert!(drawn.contains(&format!("V{top:.1}")), "{drawn}");
-        assert!(drawn.ends_with(&format!("M{:.1} {middle:.1}h9", x - 4.5)), "{drawn}");
+        assert!(drawn.ends_with(&format!("M{:.1} {middle:.1}h9.0", x - 4.5)), "{drawn}");
     }
 }

@@ -1,63 +1,73 @@
 use std::fmt::Write as _;
 
-use super::finding::{named, world_words};
-use super::sheet::{Run, Sheet};
+use super::finding::world_words;
+use super::sheet::{Run, Sheet, hue};
 use super::words::{self, axis, metric};
-use crate::experiment::Figure;
-use crate::report::chart::{Chart, Curve, SMALL, Scale, Shape, shares};
+use crate::experiment::{Figure, Value};
+use crate::report::chart::{Chart, Curve, SMALL, Scale, Shape, WIDE, shares};
 use crate::report::text::{escaped, number};
 use crate::results::Histogram;
 
 /// The figures of a sheet, a dozen panels in sight and the others folded.
 pub(crate) fn figures(page: &mut String, sheet: &Sheet) {
     let contexts = sheet.contexts();
-    let in_sight = (IN_SIGHT / (sheet.experiment.figures.len() * contexts.len()).max(1)).max(3);
+    let in_sight = IN_SIGHT / (sheet.experiment.figures.len() * contexts.len()).max(1);
     for figure in sheet.experiment.figures {
-        let mut drawn: Vec<(&str, Vec<String>)> = Vec::new();
-        for (context, spots) in &contexts {
-            let panels = match figure {
-                Figure::Distribution { metric, logarithmic, .. } => {
+        let mut drawn: Vec<(String, Vec<String>)> = match figure {
+            Figure::Distribution { metric, logarithmic, .. } => {
+                let panels = |spots: &Vec<usize>| {
                     // Without loss there is not much to see: not among the first.
                     let mut spots = spots.clone();
                     spots.sort_by_key(|spot| sheet.lossless(*spot) == Some(*spot));
                     spots.iter().filter_map(|spot| distribution(sheet, *spot, metric, *logarithmic)).collect()
-                }
-                Figure::Series { series, curves } => {
+                };
+                contexts.iter().map(|(context, spots)| ((*context).to_owned(), panels(spots))).collect()
+            }
+            Figure::Series { series, curves } => {
+                let panels = |spots: &Vec<usize>| {
                     spots.iter().flat_map(|spot| series_panels(sheet, *spot, series, curves)).collect()
-                }
-                Figure::Runs { metric, .. } => runs(sheet, spots, metric).into_iter().collect(),
-                Figure::Scatter { x, y, .. } => scatter(sheet, spots, x, y).into_iter().collect(),
-                Figure::Boxes { metric, over, .. } => boxes(sheet, spots, metric, over).into_iter().collect(),
-            };
-            drawn.push((context, panels));
-        }
-        drawn.retain(|(_, panels): &(&str, Vec<String>)| !panels.is_empty());
+                };
+                contexts.iter().map(|(context, spots)| ((*context).to_owned(), panels(spots))).collect()
+            }
+            Figure::Runs { metric, curves } => runs(sheet, metric, curves),
+            Figure::Scatter { x, y, colours } => scatter(sheet, x, y, colours),
+            Figure::Boxes { metric, over, colours } => boxes(sheet, metric, over, colours),
+        };
+        drawn.retain(|(_, panels)| !panels.is_empty());
         if drawn.is_empty() {
             continue;
         }
         let _ = write!(page, "<div class=figure><h3>{}</h3><p class=legend>", escaped(&title(figure)));
         legend(page, sheet, figure);
         page.push_str("</p>");
-        for (context, panels) in &drawn {
-            if !context.is_empty() {
-                let _ = write!(page, "<h4>{}</h4>", escaped(context));
+        if drawn.iter().all(|(_, panels)| panels.len() == 1) {
+            // The panels say themselves what they are of.
+            let panels: Vec<String> = drawn.into_iter().flat_map(|(_, panels)| panels).collect();
+            grid(page, &panels, in_sight.max(6), matches!(figure, Figure::Boxes { .. }));
+        } else {
+            let least = if matches!(figure, Figure::Series { .. }) { 1 } else { 3 };
+            for (context, panels) in &drawn {
+                if !context.is_empty() {
+                    let _ = write!(page, "<h4>{}</h4>", escaped(context));
+                }
+                grid(page, panels, in_sight.max(least), false);
             }
-            grid(page, panels, in_sight);
         }
         page.push_str("</div>");
     }
 }
 
-fn grid(page: &mut String, panels: &[String], in_sight: usize) {
+fn grid(page: &mut String, panels: &[String], in_sight: usize, is_wide: bool) {
+    let class = if is_wide { "'panels wide'" } else { "panels" };
     // One that would be alone behind the fold is shown.
     let cut = if panels.len() <= in_sight + 1 { panels.len() } else { in_sight };
     let (shown, folded) = panels.split_at(cut);
-    let _ = write!(page, "<div class=panels>{}</div>", shown.concat());
+    let _ = write!(page, "<div class={class}>{}</div>", shown.concat());
     if !folded.is_empty() {
         let (folded, left_out) = folded.split_at(folded.len().min(FOLDED));
         let _ = write!(
             page,
-            "<details><summary>{} more</summary><div class=panels>{}</div>",
+            "<details><summary>{} more</summary><div class={class}>{}</div>",
             folded.len(),
             folded.concat()
         );
@@ -89,10 +99,24 @@ fn title(figure: &Figure) -> String {
 }
 
 fn legend(page: &mut String, sheet: &Sheet, figure: &Figure) {
-    if !matches!(figure, Figure::Series { curves: "flow", .. }) {
-        for n in 0..sheet.alternatives.len() {
-            let _ = write!(page, "<span class={}><i></i>{}</span> ", sheet.hue(n), named(sheet, n));
-        }
+    let key = match figure {
+        Figure::Distribution { .. } => sheet.curves,
+        Figure::Series { curves: "flow", .. } => "",
+        Figure::Series { .. } => sheet.curves,
+        Figure::Runs { curves, .. } => curves,
+        Figure::Scatter { colours, .. } | Figure::Boxes { colours, .. } => colours,
+    };
+    let values = if key.is_empty() { Vec::new() } else { sheet.values(key) };
+    for (n, value) in values.iter().enumerate() {
+        let _ = write!(
+            page,
+            "<span class={hue}><i></i><span class='name {hue}'>{}</span></span> ",
+            escaped(&words::plain(key, value)),
+            hue = hue(key, Some(value), n)
+        );
+    }
+    if key.is_empty() {
+        page.push_str("<span>a line for each flow; a pointer that rests on one is told its name</span>");
     }
     if sheet.worlds.len() > 1 && !matches!(figure, Figure::Scatter { .. } | Figure::Boxes { .. }) {
         page.push_str("<span class=solid>simulated</span> <span class=dashed>over real sockets</span>");
@@ -246,167 +270,232 @@ fn series_chart(label: &str, series: &str, curves: &[Curve<'_>]) -> Option<Strin
     Some(chart.svg(curves, false))
 }
 
-fn runs(sheet: &Sheet, spots: &[usize], path: &str) -> Option<String> {
+fn runs(sheet: &Sheet, path: &str, by: &str) -> Vec<(String, Vec<String>)> {
     let factor = words::Measure::of(path).map_or(1.0, |measure| measure.factor);
-    let all = gathered(sheet, spots, |run| run.number(path).map(|value| (value * factor, 0.0)));
-    let mut curves = Vec::new();
-    let (mut least, mut most) = (f64::INFINITY, 0.0f64);
-    for (class, name, values) in &all {
-        let mut values: Vec<f64> = values.iter().map(|(value, _)| *value).collect();
-        values.sort_by(f64::total_cmp);
-        least = least.min(values[0]);
-        most = most.max(values[values.len() - 1]);
-        let hover = format!("{name}: median {}, {} runs", number(values[values.len() / 2]), values.len());
-        curves.push(Curve { class, hover, shape: Shape::Steps(shares(&values)) });
-    }
-    if curves.is_empty() {
-        return None;
-    }
-    let is_wide = least > 0.0 && most / least > 30.0;
-    let chart = Chart {
-        title: &place(sheet, spots),
-        x_label: &axis(path),
-        y_label: "share of runs with at most as much",
-        x: if is_wide { Scale::logarithmic(least, most) } else { Scale::with_lines(most, 5.0) },
-        y: Scale::Share,
-        mark: match path {
-            "dct_ratio" => Some((1.0, "as plain QUIC")),
-            "dct_over_ideal" => Some((1.0, "ideal")),
-            _ => None,
-        },
-        frame: SMALL,
+    let panel = |group: &Group<'_>| {
+        let (mut curves, mut least, mut most) = (Vec::new(), f64::INFINITY, 0.0f64);
+        for lane in &group.lanes {
+            let mut values: Vec<f64> =
+                lane.runs.iter().filter_map(|run| run.number(path)).map(|value| value * factor).collect();
+            values.sort_by(f64::total_cmp);
+            let (Some(first), Some(last)) = (values.first(), values.last()) else { continue };
+            (least, most) = (least.min(*first), most.max(*last));
+            let hover =
+                format!("{}: median {}, {} runs", lane.name, number(values[values.len() / 2]), values.len());
+            curves.push(Curve { class: &lane.class, hover, shape: Shape::Steps(shares(&values)) });
+        }
+        let is_wide = least > 0.0 && most / least > 30.0;
+        let chart = Chart {
+            title: &group.title,
+            x_label: &axis(path),
+            y_label: "share of runs with at most as much",
+            x: if is_wide { Scale::logarithmic(least, most) } else { Scale::with_lines(most, 5.0) },
+            y: Scale::Share,
+            mark: match path {
+                "dct_ratio" => Some((1.0, "as plain QUIC")),
+                "dct_over_ideal" => Some((1.0, "ideal")),
+                _ => None,
+            },
+            frame: SMALL,
+        };
+        (!curves.is_empty()).then(|| chart.svg(&curves, false))
     };
-    Some(chart.svg(&curves, false))
+    grouped(sheet, by, None)
+        .iter()
+        .map(|group| (group.title.clone(), panel(group).into_iter().collect()))
+        .collect()
 }
 
-fn scatter(sheet: &Sheet, spots: &[usize], x: &str, y: &str) -> Option<String> {
+fn scatter(sheet: &Sheet, x: &str, y: &str, by: &str) -> Vec<(String, Vec<String>)> {
     let factor = |path: &str| words::Measure::of(path).map_or(1.0, |measure| measure.factor);
     let (x_factor, y_factor) = (factor(x), factor(y));
-    let all = gathered(sheet, spots, |run| Some((run.number(x)? * x_factor, run.number(y)? * y_factor)));
-    let most =
-        |of: fn(&(f64, f64)) -> f64| all.iter().flat_map(|(.., points)| points).map(of).fold(0.0, f64::max);
-    let scales = [most(|point| point.0), most(|point| point.1)].map(|most| Scale::with_lines(most, 5.0));
-    let curves: Vec<Curve<'_>> = all
-        .iter()
-        .map(|(class, name, points)| Curve {
-            class,
-            hover: format!("{name}: {} runs", points.len()),
-            shape: Shape::Dots(points.iter().copied().take(MOST_DOTS).collect()),
-        })
-        .collect();
-    if curves.is_empty() {
-        return None;
-    }
-    let [x_scale, y_scale] = scales;
-    let chart = Chart {
-        title: &place(sheet, spots),
-        x_label: &axis(x),
-        y_label: &axis(y),
-        x: x_scale,
-        y: y_scale,
-        mark: None,
-        frame: SMALL,
-    };
-    Some(chart.svg(&curves, false))
-}
-
-fn boxes(sheet: &Sheet, spots: &[usize], path: &str, over: &str) -> Option<String> {
-    let factor = words::Measure::of(path).map_or(1.0, |measure| measure.factor);
-    let numbers =
-        gathered(sheet, spots, |run| Some((run.row.params.number(over).ok()?, run.number(path)? * factor)));
-    if numbers.is_empty() {
-        return None;
-    }
-    let bins = Bins::of(numbers.iter().flat_map(|(.., points)| points).map(|point| point.0));
-    let (mut curves, mut highest) = (Vec::new(), 0.0f64);
-    let lanes = numbers.len() as f64;
-    for (n, (class, name, points)) in numbers.iter().enumerate() {
-        let mut boxes = Vec::new();
-        for bin in 0..bins.names.len() {
-            let mut values: Vec<f64> =
-                points.iter().filter(|point| bins.place(point.0) == bin).map(|point| point.1).collect();
-            values.sort_by(f64::total_cmp);
-            let Some(last) = values.len().checked_sub(1) else { continue };
-            let quantile =
-                |p: f64| values[((p * values.len() as f64).ceil() as usize).saturating_sub(1).min(last)];
-            let five = [0.05, 0.25, 0.5, 0.75, 0.95].map(quantile);
-            highest = highest.max(five[4]);
-            // Side by side within four fifths of the place.
-            let along = bin as f64 + 0.1 + 0.8 * (n as f64 + 0.5) / lanes;
-            boxes.push((along, five));
+    let panel = |group: &Group<'_>| {
+        let (mut curves, mut most) = (Vec::new(), [0.0f64; 2]);
+        for lane in &group.lanes {
+            let place = |run: &&Run| Some((run.number(x)? * x_factor, run.number(y)? * y_factor));
+            let points: Vec<(f64, f64)> = lane.runs.iter().filter_map(place).take(MOST_DOTS).collect();
+            if points.is_empty() {
+                continue;
+            }
+            for (x, y) in &points {
+                most = [most[0].max(*x), most[1].max(*y)];
+            }
+            let hover = format!("{}: {} runs", lane.name, points.len());
+            curves.push(Curve { class: &lane.class, hover, shape: Shape::Dots(points) });
         }
-        curves.push(Curve { class, hover: name.clone(), shape: Shape::Boxes(boxes) });
-    }
-    let chart = Chart {
-        title: &place(sheet, spots),
-        x_label: &axis(over),
-        y_label: &axis(path),
-        x: Scale::Places(bins.names),
-        y: Scale::with_lines(highest, 5.0),
-        mark: None,
-        frame: SMALL,
+        let chart = Chart {
+            title: &group.title,
+            x_label: &axis(x),
+            y_label: &axis(y),
+            x: Scale::with_lines(most[0], 5.0),
+            y: Scale::with_lines(most[1], 5.0),
+            mark: None,
+            frame: SMALL,
+        };
+        (!curves.is_empty()).then(|| chart.svg(&curves, false))
     };
-    Some(chart.svg(&curves, false))
+    grouped(sheet, by, None)
+        .iter()
+        .map(|group| (group.title.clone(), panel(group).into_iter().collect()))
+        .collect()
 }
 
-/// The values along a figure of boxes: each for itself, or when there are many, in stretches of equal width.
+fn boxes(sheet: &Sheet, path: &str, over: &str, by: &str) -> Vec<(String, Vec<String>)> {
+    let factor = words::Measure::of(path).map_or(1.0, |measure| measure.factor);
+    let panel = |group: &Group<'_>| {
+        let there = group.lanes.iter().flat_map(|lane| &lane.runs).filter_map(|run| run.row.params.get(over));
+        let bins = Bins::of(over, &sheet.values(over), &there.collect::<Vec<_>>());
+        let width = Chart::box_width(WIDE, bins.names.len(), group.lanes.len());
+        let (mut curves, mut highest) = (Vec::new(), 0.0f64);
+        for (n, lane) in group.lanes.iter().enumerate() {
+            let mut values: Vec<Vec<f64>> = vec![Vec::new(); bins.names.len()];
+            for run in &lane.runs {
+                let bin = run.row.params.get(over).and_then(|value| bins.place(value));
+                if let (Some(bin), Some(value)) = (bin, run.number(path)) {
+                    values[bin].push(value * factor);
+                }
+            }
+            let mut boxes = Vec::new();
+            for (bin, mut values) in values.into_iter().enumerate().filter(|(_, values)| !values.is_empty()) {
+                values.sort_by(f64::total_cmp);
+                let rank = |p: f64| ((p * values.len() as f64).ceil() as usize).clamp(1, values.len()) - 1;
+                let five = [0.05, 0.25, 0.5, 0.75, 0.95].map(|p| values[rank(p)]);
+                highest = highest.max(five[4]);
+                // Side by side within four fifths of the place.
+                let along = bin as f64 + 0.1 + 0.8 * (n as f64 + 0.5) / group.lanes.len() as f64;
+                boxes.push((along, five));
+            }
+            if !boxes.is_empty() {
+                let shape = Shape::Boxes(boxes, width);
+                curves.push(Curve { class: &lane.class, hover: lane.name.clone(), shape });
+            }
+        }
+        let chart = Chart {
+            title: &group.title,
+            x_label: &axis(over),
+            y_label: &axis(path),
+            x: Scale::Places(bins.names),
+            y: Scale::with_lines(highest, 5.0),
+            mark: None,
+            frame: WIDE,
+        };
+        (!curves.is_empty()).then(|| chart.svg(&curves, false))
+    };
+    let groups = grouped(sheet, by, Some(over));
+    groups.iter().map(|group| (group.title.clone(), panel(group).into_iter().collect())).collect()
+}
+
+/// The places along a figure of boxes: each value for itself, or, of many numbers, stretches of equal width.
 struct Bins {
     names: Vec<String>,
-    /// Where each but the first begins.
+    values: Vec<Value>,
+    /// Where each but the first stretch begins.
     begins: Vec<f64>,
 }
 
 impl Bins {
-    fn of(values: impl Iterator<Item = f64>) -> Self {
-        let mut all: Vec<f64> = values.collect();
-        all.sort_by(f64::total_cmp);
-        all.dedup();
-        if all.len() <= MOST_BOXES {
-            let begins = all.iter().skip(1).copied().collect();
-            return Self { names: all.iter().map(|value| number(*value)).collect(), begins };
+    fn of(key: &str, order: &[Value], there: &[&Value]) -> Self {
+        let values: Vec<Value> = order.iter().filter(|value| there.contains(value)).cloned().collect();
+        let mut numbers: Vec<f64> = values
+            .iter()
+            .filter_map(|value| match value {
+                Value::Number(n) => Some(*n),
+                Value::Text(_) => None,
+            })
+            .collect();
+        numbers.sort_by(f64::total_cmp);
+        if values.len() <= MOST_BOXES || numbers.len() < values.len() {
+            let names = values.iter().map(|value| words::bare(key, value)).collect();
+            return Self { names, values, begins: Vec::new() };
         }
-        let (least, most) = (all[0], all[all.len() - 1]);
-        let width = (most - least) / MOST_BOXES as f64;
+        let (least, most) = (numbers[0], numbers[numbers.len() - 1]);
+        let width = (most - least) / STRETCHES as f64;
         let edge = |n: usize| least + width * n as f64;
         Self {
-            names: (0..MOST_BOXES).map(|n| number(edge(n) + width / 2.0)).collect(),
-            begins: (1..MOST_BOXES).map(edge).collect(),
+            names: (0..STRETCHES).map(|n| words::bare(key, &Value::Number(edge(n) + width / 2.0))).collect(),
+            values: Vec::new(),
+            begins: (1..STRETCHES).map(edge).collect(),
         }
     }
 
-    fn place(&self, value: f64) -> usize {
-        self.begins.partition_point(|begin| *begin <= value)
+    fn place(&self, value: &Value) -> Option<usize> {
+        match value {
+            Value::Number(n) if self.values.is_empty() => {
+                Some(self.begins.partition_point(|begin| begin <= n))
+            }
+            value => self.values.iter().position(|other| other == value),
+        }
     }
 }
 
-/// Numbers of all runs at these spots: class, name and pairs for each alternative and world.
-fn gathered(
-    sheet: &Sheet,
-    spots: &[usize],
-    of: impl Fn(&Run) -> Option<(f64, f64)>,
-) -> Vec<(String, String, Vec<(f64, f64)>)> {
-    let mut all: Vec<(String, String, Vec<(f64, f64)>)> = Vec::new();
-    for spot in spots {
-        for (n, world, class, name) in lanes(sheet, *spot) {
-            let Some(cell) = sheet.cell(*spot, n, world) else { continue };
-            let numbers: Vec<(f64, f64)> = sheet.runs_of(cell).filter_map(&of).collect();
-            if numbers.is_empty() {
-                continue;
+/// Runs that have crossed keys in common, but for the one that colours tell.
+struct Group<'a> {
+    title: String,
+    lanes: Vec<Lane<'a>>,
+}
+
+/// Runs of one colour.
+struct Lane<'a> {
+    class: String,
+    name: String,
+    runs: Vec<&'a Run>,
+}
+
+/// All runs by crossed keys and colour. Along a key, where points differ in one thing alone, the others are as in the
+/// baseline; so is a run without loss no part of a design.
+fn grouped<'a>(sheet: &'a Sheet, by: &str, over: Option<&str>) -> Vec<Group<'a>> {
+    let keys: Vec<&str> = std::iter::once(by).chain(over).collect();
+    let is_design = sheet.runs.iter().any(|run| sheet.is_of_design(run));
+    let fits = |run: &&Run| {
+        if is_design {
+            sheet.is_of_design(run)
+        } else {
+            over.is_none() || sheet.is_baseline_but_for(run, &keys)
+        }
+    };
+    let mut chosen: Vec<&Run> = sheet.runs.iter().filter(fits).collect();
+    if chosen.is_empty() {
+        chosen = sheet.runs.iter().collect();
+    }
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for (n, value) in sheet.values(by).iter().enumerate() {
+        for (world, name) in sheet.worlds.iter().enumerate() {
+            let is_second = world > 0;
+            let class = format!("{}{}", hue(by, Some(value), n), if is_second { " real" } else { "" });
+            let mut name_words = words::plain(by, value);
+            if sheet.worlds.len() > 1 {
+                let _ = write!(name_words, ", {}", world_words(name));
             }
-            match all.iter_mut().find(|(_, other, _)| *other == name) {
-                Some((.., points)) => points.extend(numbers),
-                None => all.push((class, name, numbers)),
+            for run in &chosen {
+                if run.row.world != *name || run.row.params.get(by) != Some(value) {
+                    continue;
+                }
+                let title = sheet.context_without(run, &keys);
+                let group = match groups.iter().position(|group| group.title == title) {
+                    Some(at) => &mut groups[at],
+                    None => {
+                        groups.push(Group { title, lanes: Vec::new() });
+                        groups.last_mut().expect("it was pushed just now")
+                    }
+                };
+                match group.lanes.iter().position(|lane| lane.name == name_words) {
+                    Some(at) => group.lanes[at].runs.push(run),
+                    None => group.lanes.push(Lane {
+                        class: class.clone(),
+                        name: name_words.clone(),
+                        runs: vec![run],
+                    }),
+                }
             }
         }
     }
-    all
-}
-
-fn place(sheet: &Sheet, spots: &[usize]) -> String {
-    match spots {
-        [spot] => sheet.spots[*spot].label.clone(),
-        spots => format!("{} points together", spots.len()),
+    for group in &mut groups {
+        if group.title.is_empty() {
+            let all: usize = group.lanes.iter().map(|lane| lane.runs.len()).sum();
+            group.title = format!("{all} runs");
+        }
     }
+    groups
 }
 
 /// Panels of an experiment that are not folded away.
@@ -414,4 +503,5 @@ const IN_SIGHT: usize = 12;
 /// Panels behind a fold.
 const FOLDED: usize = 48;
 const MOST_DOTS: usize = 4000;
-const MOST_BOXES: usize = 8;
+const MOST_BOXES: usize = 16;
+const STRETCHES: usize = 8;

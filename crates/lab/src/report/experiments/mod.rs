@@ -112,12 +112,25 @@ fn section(page: &mut String, sheet: &Sheet) {
             page.push_str("<p>More seeds (<code>--seeds</code>) make intervals narrower.</p>");
         }
     }
+    claims(page, sheet);
     figures::figures(page, sheet);
     page.push_str("<h3>The numbers</h3>");
     table::tables(page, sheet, &table::lines(sheet));
     without_loss(page, sheet);
     again(page, sheet);
     page.push_str("</section>");
+}
+
+/// What was published in words.
+fn claims(page: &mut String, sheet: &Sheet) {
+    if sheet.experiment.claims.is_empty() {
+        return;
+    }
+    page.push_str("<h3>What was published</h3><ul class=claims>");
+    for (figure, words) in sheet.experiment.claims {
+        let _ = write!(page, "<li><small>figure {}</small> {}", escaped(figure), escaped(words));
+    }
+    page.push_str("</ul>");
 }
 
 /// The keys of the baseline in words, but for those that are compared.

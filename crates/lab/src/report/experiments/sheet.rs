@@ -164,8 +164,16 @@ impl Sheet {
                 label
             }
         };
-        let context_label =
-            context.iter().map(|(key, value)| words::setting(key, value)).collect::<Vec<_>>().join(", ");
+        let is_several = |key: &str| {
+            let crossed = self.experiment.crossed.iter().find(|(name, _)| *name == key);
+            key == "profile" || crossed.is_some_and(|(_, values)| values.contains([',', ';']))
+        };
+        let context_label = context
+            .iter()
+            .filter(|(key, _)| is_several(key))
+            .map(|(key, value)| words::setting(key, value))
+            .collect::<Vec<_>>()
+            .join(", ");
         Spot { context, point, context_label, label, is_baseline: differing.is_empty(), is_pooled }
     }
 
@@ -285,12 +293,68 @@ impl Sheet {
 
     /// The class for styles of an alternative.
     pub(crate) fn hue(&self, n: usize) -> String {
-        match self.alternatives.get(n) {
-            Some(Value::Text(mode)) if self.curves == "mode" && MODES.contains(&mode.as_str()) => {
-                mode.clone()
-            }
-            _ => format!("h{}", n % HUES),
+        self.alternatives
+            .get(n)
+            .map_or_else(|| hue(self.curves, None, n), |value| hue(self.curves, Some(value), n))
+    }
+
+    /// The values that a key has in rows: those of the alternatives as they stand, others in the order of the
+    /// experiment's table, numbers rising.
+    pub(crate) fn values(&self, key: &str) -> Vec<Value> {
+        if key == self.curves {
+            return self.alternatives.clone();
         }
+        let there: Vec<&Value> = self.runs.iter().filter_map(|run| run.row.params.get(key)).collect();
+        let planned = self.experiment.points(&Overrides::default()).unwrap_or_default();
+        let first = planned.iter().filter_map(|point| point.get(key)).filter(|value| there.contains(value));
+        let mut values: Vec<Value> = Vec::new();
+        for value in first.chain(there.iter().copied()) {
+            if !values.contains(value) {
+                values.push(value.clone());
+            }
+        }
+        let number = |value: &Value| match value {
+            Value::Number(n) => *n,
+            Value::Text(_) => f64::INFINITY,
+        };
+        values.sort_by(|a, b| number(a).total_cmp(&number(b)));
+        values
+    }
+
+    /// The values of crossed keys of a run in words, without those of some keys.
+    pub(crate) fn context_without(&self, run: &Run, keys: &[&str]) -> String {
+        let crossed = self.experiment.crossed.iter().filter(|(key, values)| {
+            !keys.contains(key) && (*key == "profile" || values.contains([',', ';']))
+        });
+        let words = crossed.filter_map(|(key, _)| Some(words::setting(key, run.row.params.get(key)?)));
+        words.collect::<Vec<_>>().join(", ")
+    }
+
+    /// True when nothing but crossed keys, and these, differs in a run from the baseline.
+    pub(crate) fn is_baseline_but_for(&self, run: &Run, keys: &[&str]) -> bool {
+        let base = self.experiment.base();
+        let crossed = |key: &str| self.experiment.crossed.iter().any(|(name, _)| *name == key);
+        let mut others = run.row.params.iter().filter(|(key, _)| !keys.contains(key) && !crossed(key));
+        others.all(|(key, value)| base.get(key) == Some(value))
+    }
+
+    /// True for a run of a design, and not beside it.
+    pub(crate) fn is_of_design(&self, run: &Run) -> bool {
+        match self.experiment.varied {
+            Varied::Space { ranges, .. } => {
+                let has_loss = ranges.iter().any(|(key, ..)| *key == "loss");
+                !(has_loss && run.row.params.get("loss") == Some(&Value::Number(0.0)))
+            }
+            Varied::OneByOne(_) => false,
+        }
+    }
+}
+
+/// The class for styles of a value, the same in all figures.
+pub(crate) fn hue(key: &str, value: Option<&Value>, n: usize) -> String {
+    match value {
+        Some(Value::Text(mode)) if key == "mode" && MODES.contains(&mode.as_str()) => mode.clone(),
+        _ => format!("h{}", n % HUES),
     }
 }
 

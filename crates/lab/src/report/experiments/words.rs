@@ -148,6 +148,7 @@ pub(crate) fn plain(key: &str, value: &Value) -> String {
         ("rate_mbit", Value::Number(rate)) if *rate >= 1000.0 => format!("{} Gbit/s", number(rate / 1000.0)),
         ("rate_mbit", Value::Number(rate)) => format!("{} Mbit/s", number(*rate)),
         ("size" | "rwin" | "message_bytes", Value::Number(bytes)) => in_bytes(*bytes),
+        ("queue", Value::Text(text)) if text.ends_with("bdp") => text.replace("bdp", " BDP"),
         ("cc", Value::Text(name)) if name.chars().all(|c| c.is_ascii_lowercase()) => {
             if name == "newreno" {
                 "NewReno".to_owned()
@@ -158,6 +159,14 @@ pub(crate) fn plain(key: &str, value: &Value) -> String {
         ("queue", Value::Text(text)) => size(text),
         (_, Value::Number(n)) => n.to_string(),
         (_, Value::Text(text)) => text.clone(),
+    }
+}
+
+/// A value for an axis that has the unit.
+pub(crate) fn bare(key: &str, value: &Value) -> String {
+    match (key, value) {
+        ("rtt_ms" | "owd_ms" | "deadline_ms" | "rate_mbit", Value::Number(n)) => number(*n),
+        _ => plain(key, value),
     }
 }
 
@@ -308,6 +317,7 @@ const MEASURES: &[Measure] = &[
         Better::Neither,
         "of all goodput in the second half of the run",
     ),
+    measure("queue_ms", "queueing delay", MS, Better::Less, "how long packets wait in the link’s queue"),
     measure("bytes_sent", "bytes sent", MEGABYTES, Better::Less, "UDP payload that servers sent"),
     measure("bytes_useful", "bytes given to applications", MEGABYTES, Better::Neither, "payload delivered"),
     measure("repair_bytes", "bytes of repair symbols", MEGABYTES, Better::Less, "of the bytes sent"),
