@@ -96,6 +96,47 @@ mod tests {
         }
     }
 
+    /// What makes a set of WSP: kept ones are apart, and of what was left out each is near one that was kept.
+    #[test]
+    fn kept_points_are_apart_and_leave_no_hole() {
+        let mut rng = Rng::new(3);
+        for dimensions in 1..=4 {
+            let candidates: Vec<Vec<f64>> =
+                (0..600).map(|_| (0..dimensions).map(|_| rng.unit()).collect()).collect();
+            for least in [0.01, 0.04, 0.2] {
+                let kept = keep(&candidates, least);
+                assert!(kept.iter().all(|place| candidates.contains(place)));
+                assert!(least_distance(&kept) >= f64::sqrt(least) - 1e-12, "{dimensions} dimensions");
+                let covered =
+                    |place: &Vec<f64>| kept.iter().any(|near| near == place || squared(near, place) < least);
+                assert!(candidates.iter().all(covered), "{dimensions} dimensions, {least}");
+                // The first is the one nearest to the centre.
+                let from_centre = |place: &Vec<f64>| squared(place, &vec![0.5; dimensions]);
+                let nearest = candidates.iter().map(from_centre).fold(f64::INFINITY, f64::min);
+                assert_eq!(from_centre(&kept[0]).to_bits(), nearest.to_bits());
+            }
+        }
+    }
+
+    /// Points left out at the end would leave a hole.
+    #[test]
+    fn few_points_are_left_out_at_the_end() {
+        for (dimensions, count) in [(2, 95), (3, 30), (3, 95), (3, 200)] {
+            let places = space_filling(dimensions, count);
+            let mut rng = Rng::new(11);
+            let apart = least_distance(&places);
+            for _ in 0..500 {
+                let any: Vec<f64> = (0..dimensions).map(|_| rng.unit()).collect();
+                let near =
+                    places.iter().map(|place| squared(place, &any)).fold(f64::INFINITY, f64::min).sqrt();
+                assert!(
+                    near < 1.5 * apart,
+                    "{dimensions} dimensions: {any:?} is {near} from all of {count}, which are {apart} apart"
+                );
+            }
+        }
+    }
+
     #[test]
     fn equal_arguments_give_equal_designs() {
         assert_eq!(space_filling(3, 30), space_filling(3, 30));
