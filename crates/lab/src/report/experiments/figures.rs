@@ -1,6 +1,6 @@
 use std::fmt::Write as _;
 
-use super::finding::world_words;
+use super::finding::{capital, world_words};
 use super::sheet::{Run, Sheet, hue};
 use super::words::{self, axis, metric};
 use crate::experiment::{Figure, Value};
@@ -37,7 +37,8 @@ pub(crate) fn figures(page: &mut String, sheet: &Sheet) {
         if drawn.is_empty() {
             continue;
         }
-        let _ = write!(page, "<div class=figure><h3>{}</h3><p class=legend>", escaped(&title(figure)));
+        let _ =
+            write!(page, "<div class=figure><h3>{}</h3><p class=legend>", escaped(&capital(&title(figure))));
         legend(page, sheet, figure);
         page.push_str("</p>");
         if drawn.iter().all(|(_, panels)| panels.len() == 1) {
@@ -93,6 +94,7 @@ fn title(figure: &Figure) -> String {
                 "Blocking time, message by message (seed 1; the longest of each stretch)".to_owned()
             }
             "goodput" => "Goodput over time (seed 1)".to_owned(),
+            "queue" => "Queueing delay over time (seed 1)".to_owned(),
             other => format!("{other} (seed 1)"),
         },
     }
@@ -256,6 +258,7 @@ fn series_chart(label: &str, series: &str, curves: &[Curve<'_>]) -> Option<Strin
     let (x_label, y_label) = match series {
         "blocking" => ("message", "ms"),
         "goodput" => ("seconds", "Mbit/s"),
+        "queue" => ("seconds", "ms"),
         other => ("", other),
     };
     let chart = Chart {
@@ -271,7 +274,7 @@ fn series_chart(label: &str, series: &str, curves: &[Curve<'_>]) -> Option<Strin
 }
 
 fn runs(sheet: &Sheet, path: &str, by: &str) -> Vec<(String, Vec<String>)> {
-    let factor = words::Measure::of(path).map_or(1.0, |measure| measure.factor);
+    let factor = words::factor(path);
     let panel = |group: &Group<'_>| {
         let (mut curves, mut least, mut most) = (Vec::new(), f64::INFINITY, 0.0f64);
         for lane in &group.lanes {
@@ -307,8 +310,7 @@ fn runs(sheet: &Sheet, path: &str, by: &str) -> Vec<(String, Vec<String>)> {
 }
 
 fn scatter(sheet: &Sheet, x: &str, y: &str, by: &str) -> Vec<(String, Vec<String>)> {
-    let factor = |path: &str| words::Measure::of(path).map_or(1.0, |measure| measure.factor);
-    let (x_factor, y_factor) = (factor(x), factor(y));
+    let (x_factor, y_factor) = (words::factor(x), words::factor(y));
     let panel = |group: &Group<'_>| {
         let (mut curves, mut most) = (Vec::new(), [0.0f64; 2]);
         for lane in &group.lanes {
@@ -341,7 +343,7 @@ fn scatter(sheet: &Sheet, x: &str, y: &str, by: &str) -> Vec<(String, Vec<String
 }
 
 fn boxes(sheet: &Sheet, path: &str, over: &str, by: &str) -> Vec<(String, Vec<String>)> {
-    let factor = words::Measure::of(path).map_or(1.0, |measure| measure.factor);
+    let factor = words::factor(path);
     let panel = |group: &Group<'_>| {
         let there = group.lanes.iter().flat_map(|lane| &lane.runs).filter_map(|run| run.row.params.get(over));
         let bins = Bins::of(over, &sheet.values(over), &there.collect::<Vec<_>>());

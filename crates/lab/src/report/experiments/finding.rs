@@ -44,9 +44,9 @@ impl Tone {
 pub(crate) fn findings(sheet: &Sheet) -> Vec<Finding> {
     let metrics = main_metrics(sheet);
     let mut all = Vec::new();
-    for (context, spots) in sheet.contexts() {
-        let spot = spots.iter().copied().find(|spot| sheet.spots[*spot].is_baseline).unwrap_or(spots[0]);
-        for path in &metrics {
+    for path in &metrics {
+        for (context, spots) in sheet.contexts() {
+            let spot = spots.iter().copied().find(|spot| sheet.spots[*spot].is_baseline).unwrap_or(spots[0]);
             match sheet.reference() {
                 Some(reference) => all.extend(against(sheet, (context, &spots), spot, reference, path)),
                 None => all.extend(listed(sheet, context, spot, path)),
@@ -97,7 +97,7 @@ fn against(
                 "<b class={tone}>{word}:</b> {challenger} against {reference}, {place}: {metric} {of_challenger} against \
                  {of_reference}{difference}.",
                 tone = tone.class(),
-                word = tone.word(),
+                word = if paired.pairs > 1 { tone.word() } else { "A single pair of runs" },
                 challenger = names[0],
                 reference = names[1],
                 place = escaped(&place.join(", ")),
@@ -127,7 +127,7 @@ fn tone(paired: &Paired, path: &str) -> Tone {
 /// `, 49 % less (95 % confidence: 45 to 53 %; 20 pairs of runs with the same losses)`.
 fn difference(paired: &Paired) -> String {
     let Some(more) = paired.more else {
-        return if paired.challenger > 0.0 {
+        return if paired.challenger > paired.reference {
             format!(", in {} pairs of runs", paired.pairs)
         } else {
             format!(", no difference in {} pairs of runs", paired.pairs)
@@ -139,7 +139,7 @@ fn difference(paired: &Paired) -> String {
     };
     let (size, word) = sides(more);
     match paired.between {
-        None => format!(", {size} % {word}, in a single pair of runs: no interval can be told"),
+        None => format!(", {size} % {word}; how sure that is a single pair cannot tell"),
         Some((low, high)) => {
             let ((low, low_word), (high, high_word)) = (sides(low), sides(high));
             let interval = if low_word == high_word {
@@ -187,7 +187,9 @@ fn elsewhere(sheet: &Sheet, spots: &[usize], world: usize, sides: [usize; 2], pa
     }
     let (mut better, mut worse, mut even) = (Vec::new(), Vec::new(), Vec::new());
     for spot in spots {
-        let Some(paired) = sheet.paired(*spot, sides, world, path) else { continue };
+        let Some(paired) = sheet.paired(*spot, sides, world, path).filter(|paired| paired.pairs > 1) else {
+            continue;
+        };
         let label = sheet.spots[*spot].label.as_str();
         match tone(&paired, path) {
             Tone::Better => better.push(label),
@@ -197,6 +199,9 @@ fn elsewhere(sheet: &Sheet, spots: &[usize], world: usize, sides: [usize; 2], pa
         }
     }
     let all = better.len() + worse.len() + even.len();
+    if all == 0 {
+        return String::new();
+    }
     let places = |labels: &[&str]| {
         if labels.is_empty() || labels.len() == all || labels.len() > 4 {
             return String::new();
@@ -261,7 +266,7 @@ pub(crate) fn world_words(world: &str) -> &str {
     }
 }
 
-fn capital(text: &str) -> String {
+pub(crate) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

@@ -42,10 +42,11 @@ pub fn html(results: &Results) -> String {
     let mut page = String::with_capacity(1 << 20);
     page.push_str(HEAD);
     opening(&mut page, results);
-    for sheet in &results.sheets {
-        section(&mut page, sheet);
+    let lines: Vec<Vec<Line>> = results.sheets.iter().map(table::lines).collect();
+    for (sheet, lines) in results.sheets.iter().zip(&lines) {
+        section(&mut page, sheet, lines, results.sheets.len() > 1);
     }
-    method(&mut page, results);
+    method(&mut page, results, &lines);
     page.push_str("</main></body></html>\n");
     page
 }
@@ -85,13 +86,15 @@ fn opening(page: &mut String, results: &Results) {
     page.push_str("</header>");
 }
 
-fn section(page: &mut String, sheet: &Sheet) {
+fn section(page: &mut String, sheet: &Sheet, lines: &[Line], is_one_of_many: bool) {
     let experiment = sheet.experiment;
+    let _ = write!(page, "<section id='{}'>", escaped(experiment.name));
+    if is_one_of_many {
+        let _ = write!(page, "<h2>{}</h2>", escaped(experiment.title));
+    }
     let _ = write!(
         page,
-        "<section id='{}'><h2>{}</h2><p class=source><code>{}</code> {}</p><p>{}</p>",
-        escaped(experiment.name),
-        escaped(experiment.title),
+        "<p class=source><code>{}</code> {}</p><p>{}</p>",
         escaped(experiment.name),
         escaped(experiment.source),
         escaped(experiment.about)
@@ -101,13 +104,23 @@ fn section(page: &mut String, sheet: &Sheet) {
     failures(page, sheet);
     let findings = findings(sheet);
     if !findings.is_empty() {
-        page.push_str("<h3>What was found</h3><ul class=findings>");
-        for finding in &findings {
-            // Numbers stay with their units.
-            let html = finding.html.replace(" %", "&nbsp;%").replace(" ms", "&nbsp;ms");
-            let _ = write!(page, "<li class={}>{html}", finding.tone.class());
+        page.push_str("<h3>What was found</h3>");
+        let told = |page: &mut String, findings: &[finding::Finding]| {
+            page.push_str("<ul class=findings>");
+            for finding in findings {
+                // Numbers stay with their units.
+                let html = finding.html.replace(" %", "&nbsp;%").replace(" ms", "&nbsp;ms");
+                let _ = write!(page, "<li class={}>{html}", finding.tone.class());
+            }
+            page.push_str("</ul>");
+        };
+        let cut = if findings.len() <= FINDINGS + 1 { findings.len() } else { FINDINGS };
+        told(page, &findings[..cut]);
+        if cut < findings.len() {
+            let _ = write!(page, "<details><summary>{} more findings</summary>", findings.len() - cut);
+            told(page, &findings[cut..]);
+            page.push_str("</details>");
         }
-        page.push_str("</ul>");
         if findings.iter().all(|finding| finding.tone == Tone::Even) {
             page.push_str("<p>More seeds (<code>--seeds</code>) make intervals narrower.</p>");
         }
@@ -115,7 +128,7 @@ fn section(page: &mut String, sheet: &Sheet) {
     claims(page, sheet);
     figures::figures(page, sheet);
     page.push_str("<h3>The numbers</h3>");
-    table::tables(page, sheet, &table::lines(sheet));
+    table::tables(page, sheet, lines);
     without_loss(page, sheet);
     again(page, sheet);
     page.push_str("</section>");
@@ -137,7 +150,10 @@ fn claims(page: &mut String, sheet: &Sheet) {
 fn baseline(sheet: &Sheet) -> String {
     let base = sheet.experiment.base();
     let told = sheet.experiment.baseline.iter().map(|(key, _)| *key).filter(|key| {
-        *key != sheet.curves && !sheet.experiment.crossed.iter().any(|(crossed, _)| crossed == key)
+        // What is not there need not be told.
+        *key != sheet.curves
+            && base.text(key) != "none"
+            && !sheet.experiment.crossed.iter().any(|(crossed, _)| crossed == key)
     });
     let words = told.filter_map(|key| Some(words::setting(key, base.get(key)?)));
     words.collect::<Vec<_>>().join(", ")
@@ -226,7 +242,7 @@ fn again(page: &mut String, sheet: &Sheet) {
         } else {
             ""
         },
-        if exact { "" } else { " The last command gives some points that are not here as well." },
+        if exact { "" } else { " These commands give points as well that are not here." },
         escaped(&commands.join("\n"))
     );
     let unequal = sheet.unequal();
@@ -263,11 +279,11 @@ fn accuracy(sheet: &Sheet) -> Vec<(String, String)> {
     all
 }
 
-fn method(page: &mut String, results: &Results) {
+fn method(page: &mut String, results: &Results, lines: &[Vec<Line>]) {
     page.push_str("<section class=method><h2>What was measured, and how</h2><dl>");
     let mut told = BTreeSet::new();
-    for path in results.sheets.iter().flat_map(table::lines).map(|line| line.metric) {
-        let Some(measure) = words::Measure::of(&path) else { continue };
+    for path in lines.iter().flatten().map(|line| &line.metric) {
+        let Some(measure) = words::Measure::of(path) else { continue };
         if told.insert(measure.path) {
             let _ = write!(page, "<dt>{}<dd>{}.", escaped(measure.label), escaped(measure.about));
         }
@@ -307,6 +323,8 @@ const HEAD: &str = concat!(
     "</style></head><body><main>"
 );
 
+/// Findings that are not folded away.
+const FINDINGS: usize = 8;
 /// Places of failed runs that are listed.
 const FAILURES: usize = 20;
 

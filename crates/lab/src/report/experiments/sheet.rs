@@ -15,6 +15,8 @@ pub(crate) struct Sheet {
     /// Simulated first.
     pub(crate) worlds: Vec<String>,
     pub(crate) spots: Vec<Spot>,
+    /// What the experiment runs unless told.
+    pub(crate) planned: Vec<Params>,
     /// By spot, alternative and world.
     cells: BTreeMap<(usize, usize, usize), Cell>,
 }
@@ -98,27 +100,20 @@ impl Sheet {
         if alternatives.is_empty() {
             alternatives.push(Value::Text("all".to_owned()));
         }
-        let mut sheet = Self {
-            experiment,
-            runs,
-            curves,
-            alternatives,
-            worlds,
-            spots: Vec::new(),
-            cells: BTreeMap::new(),
-        };
-        sheet.sort_into_cells(&planned);
+        let (spots, cells) = (Vec::new(), BTreeMap::new());
+        let mut sheet = Self { experiment, runs, curves, alternatives, worlds, spots, planned, cells };
+        sheet.sort_into_cells();
         sheet
     }
 
-    fn sort_into_cells(&mut self, planned: &[Params]) {
+    fn sort_into_cells(&mut self) {
         let pooled = self.pooled();
         let mut spots: Vec<(Part, Part)> = Vec::new();
         let mut places: BTreeMap<String, usize> = BTreeMap::new();
         let name = |(context, point): &(Part, Part)| format!("{context:?} {point:?}");
         let split = |params: &Params| split(self.experiment, self.curves, pooled.as_ref(), params);
         let there: BTreeSet<String> = self.runs.iter().map(|run| name(&split(&run.row.params))).collect();
-        let all = planned.iter().chain(self.runs.iter().map(|run| &run.row.params));
+        let all = self.planned.iter().chain(self.runs.iter().map(|run| &run.row.params));
         for place in all.map(split) {
             let name = name(&place);
             if there.contains(&name) && !places.contains_key(&name) {
@@ -305,8 +300,8 @@ impl Sheet {
             return self.alternatives.clone();
         }
         let there: Vec<&Value> = self.runs.iter().filter_map(|run| run.row.params.get(key)).collect();
-        let planned = self.experiment.points(&Overrides::default()).unwrap_or_default();
-        let first = planned.iter().filter_map(|point| point.get(key)).filter(|value| there.contains(value));
+        let first =
+            self.planned.iter().filter_map(|point| point.get(key)).filter(|value| there.contains(value));
         let mut values: Vec<Value> = Vec::new();
         for value in first.chain(there.iter().copied()) {
             if !values.contains(value) {

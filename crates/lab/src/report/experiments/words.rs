@@ -51,7 +51,7 @@ pub(crate) fn metric(path: &str) -> String {
 
 /// A value of a measure in the unit that is shown, without it.
 pub(crate) fn shown(path: &str, value: f64) -> String {
-    number(value * Measure::of(path).map_or(1.0, |measure| measure.factor))
+    number(value * factor(path))
 }
 
 /// A value of a measure with its unit.
@@ -59,6 +59,14 @@ pub(crate) fn with_unit(path: &str, value: f64) -> String {
     match unit(path) {
         "" => shown(path, value),
         unit => format!("{} {unit}", shown(path, value)),
+    }
+}
+
+/// What numbers of a measure or a key are multiplied with in figures.
+pub(crate) fn factor(path: &str) -> f64 {
+    match path {
+        "loss" | "ge_p" | "cross_share" => 100.0,
+        path => Measure::of(path).map_or(1.0, |measure| measure.factor),
     }
 }
 
@@ -76,6 +84,7 @@ pub(crate) fn axis(path: &str) -> String {
     match (unit(path), path) {
         ("", "rtt_ms" | "owd_ms" | "deadline_ms") => format!("{name}, ms"),
         ("", "rate_mbit") => format!("{name}, Mbit/s"),
+        ("", "loss" | "ge_p" | "cross_share") => format!("{name}, %"),
         ("", "size" | "rwin" | "message_bytes") => format!("{name}, bytes"),
         ("", _) => name,
         (unit, _) => format!("{name}, {unit}"),
@@ -113,7 +122,17 @@ pub(crate) fn setting(key: &str, value: &Value) -> String {
             "ours" => "our own conventions".to_owned(),
             other => format!("profile {other}"),
         },
+        ("queue", Value::Text(queue)) if queue == "flec" => {
+            "queue of 1.5 bandwidth-delay products as FlEC counts".to_owned()
+        }
         ("queue", _) => format!("queue of {text}"),
+        ("api", Value::Text(told)) => match told.as_str() {
+            "yes" => "deadlines told to the sender".to_owned(),
+            _ => "deadlines not told to the sender".to_owned(),
+        },
+        ("cross", Value::Text(kind)) if kind == "none" => "no cross traffic".to_owned(),
+        ("cross", _) => format!("{text} cross traffic"),
+        ("cross_share", _) => format!("cross traffic of {text} of the link"),
         ("rwin", Value::Text(_)) => format!("{text} window"),
         ("rwin", _) => format!("window of {text}"),
         ("pace", Value::Text(_)) => "at full pace".to_owned(),
@@ -143,7 +162,7 @@ pub(crate) fn mode(name: &str) -> Option<&'static str> {
 /// A value with its unit.
 pub(crate) fn plain(key: &str, value: &Value) -> String {
     match (key, value) {
-        ("loss", Value::Number(share)) => format!("{} %", number_of_percent(*share)),
+        ("loss" | "ge_p" | "cross_share", Value::Number(share)) => format!("{} %", number_of_percent(*share)),
         ("rtt_ms" | "owd_ms" | "deadline_ms", Value::Number(ms)) => format!("{} ms", number(*ms)),
         ("rate_mbit", Value::Number(rate)) if *rate >= 1000.0 => format!("{} Gbit/s", number(rate / 1000.0)),
         ("rate_mbit", Value::Number(rate)) => format!("{} Mbit/s", number(*rate)),
