@@ -8,6 +8,7 @@ mod e2e;
 mod fuzz;
 mod msrv;
 mod needs;
+mod python;
 mod run;
 mod sizes;
 mod source;
@@ -116,6 +117,18 @@ const COMMANDS: &[Command] = &[
         arguments: "[--seconds 10]",
         about: "the desktop gateways between TigerVNC's programs, over a path that loses 1 %",
         run: e2e::command,
+    },
+    Command {
+        name: "python",
+        arguments: "",
+        about: "the Python package: built, installed below target/, tested",
+        run: python::command,
+    },
+    Command {
+        name: "cluster",
+        arguments: "",
+        about: "the recipes of docs/cluster.md: GNU parallel, Slurm, Ray and Dask give what one process gives",
+        run: python::cluster,
     },
     Command {
         name: "msrv",

@@ -6,12 +6,12 @@ use anyhow::{Result, bail};
 
 use crate::run::{Outcome, on_path, output, run};
 
-struct Need {
+pub(crate) struct Need {
     /// The program that shows that the package is there.
-    program: &'static str,
+    pub(crate) program: &'static str,
     /// The Debian package that brings it.
-    package: &'static str,
-    why: &'static str,
+    pub(crate) package: &'static str,
+    pub(crate) why: &'static str,
 }
 
 /// One line a package. aws-lc-sys needs no cmake: its own builder drives the C compiler.
@@ -26,15 +26,21 @@ const NEEDS: &[Need] = &[
     Need { program: "xterm", package: "xterm", why: "e2e: text that scrolls" },
     Need { program: "xwud", package: "x11-apps", why: "e2e: a window with a photograph" },
     Need { program: "xev", package: "x11-utils", why: "e2e: keys and clicks as they arrive" },
+    Need { program: "python3", package: "python3-venv", why: "python: the package for Python" },
     Need { program: "xdotool", package: "xdotool", why: "e2e: somebody who types and drags" },
 ];
 
-/// Installs what is missing, or says what is.
+/// The step of `cargo xtask test`.
 pub(crate) fn step() -> Result<Outcome> {
-    let missing: Vec<&Need> = NEEDS.iter().filter(|n| !on_path(n.program)).collect();
+    ensure(NEEDS).map(|()| Outcome::Done)
+}
+
+/// Installs what is missing, or says what is.
+pub(crate) fn ensure(needs: &[Need]) -> Result<()> {
+    let missing: Vec<&Need> = needs.iter().filter(|n| !on_path(n.program)).collect();
     if missing.is_empty() {
-        println!("everything is there: {}", NEEDS.iter().map(|n| n.program).collect::<Vec<_>>().join(", "));
-        return Ok(Outcome::Done);
+        println!("everything is there: {}", needs.iter().map(|n| n.program).collect::<Vec<_>>().join(", "));
+        return Ok(());
     }
     let list: Vec<String> =
         missing.iter().map(|n| format!("{} ({}; {})", n.program, n.package, n.why)).collect();
@@ -47,8 +53,7 @@ pub(crate) fn step() -> Result<Outcome> {
     run(Command::new("apt-get")
         .env("DEBIAN_FRONTEND", "noninteractive")
         .args(["install", "-y", "-q", "--no-install-recommends"])
-        .args(packages))?;
-    Ok(Outcome::Done)
+        .args(packages))
 }
 
 /// Brings the lists of packages up to date.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::run::{Outcome, cargo, on_path, run};
-use crate::{arrows, beside, e2e, fuzz, msrv, needs, sizes, spec};
+use crate::{arrows, beside, e2e, fuzz, msrv, needs, python, sizes, spec};
 
 struct Step {
     name: &'static str,
@@ -27,6 +27,7 @@ const STEPS: &[Step] = &[
     Step { name: "fuzz", run: fuzz::short },
     Step { name: "interop", run: beside::interop_short },
     Step { name: "peers", run: beside::peers },
+    Step { name: "python", run: python::step },
     Step { name: "e2e", run: e2e::step },
 ];
 

@@ -24,6 +24,13 @@ pub struct Job {
     pub seed: u64,
 }
 
+impl Job {
+    /// What tells the run from all others of its experiment; its row has the same.
+    pub fn identity(&self, world: World) -> String {
+        identity(world.name(), &self.params, self.seed)
+    }
+}
+
 /// Where runs take place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum World {
@@ -117,8 +124,7 @@ pub fn run(
     let experiment = catalogue::find(&first.experiment)?;
     let path = dir.join(journal_name(experiment.name, options.shard));
     let mut journal = Journal::open(&path, experiment.name, &options.commit, options.fresh)?;
-    let wanted: Vec<String> =
-        jobs.iter().map(|job| identity(options.world.name(), &job.params, job.seed)).collect();
+    let wanted: Vec<String> = jobs.iter().map(|job| job.identity(options.world)).collect();
     let missing: Vec<&Job> =
         jobs.iter().zip(&wanted).filter(|(_, identity)| !journal.has(identity)).map(|(job, _)| job).collect();
     let resumed = jobs.len() - missing.len();

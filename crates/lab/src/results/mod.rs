@@ -11,6 +11,7 @@ mod journal;
 mod measure;
 mod order;
 mod row;
+mod table;
 
 pub(crate) use csv::flat;
 pub use csv::{columns, write_csv};
@@ -21,3 +22,4 @@ pub use measure::{Yardstick, measure};
 pub use order::sort;
 pub(crate) use row::identity;
 pub use row::{Counted, Detail, Metrics, Row, Times};
+pub use table::{Cells, Column, table};

@@ -1,0 +1,44 @@
+"""The README's example and the notebooks run."""
+
+import json
+import pathlib
+import re
+
+import matplotlib
+import pytest
+
+PYTHON = pathlib.Path(__file__).parent.parent
+
+
+def test_the_example_of_the_readme_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    block = re.search(r"```python\n(.*?)```", (PYTHON / "README.md").read_text(), re.DOTALL)
+    assert block is not None
+    exec(compile(block.group(1), "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert "6 of 6" in printed and re.search(r"partial p99 [\d.]+ ms in 3 runs", printed)
+    assert (tmp_path / "results" / "screen-streaming.csv").is_file()
+
+
+@pytest.mark.parametrize("notebook", sorted((PYTHON / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_notebooks_run(notebook, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("QUICKSET_SEEDS", "1")
+    monkeypatch.setenv("QUICKSET_UPDATES", "20")
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    stored = json.loads(notebook.read_text())
+    assert stored["nbformat"] == 4
+    names: dict = {}
+    for cell in stored["cells"]:
+        if cell["cell_type"] == "code":
+            assert not cell["outputs"], "notebooks are stored without outputs"
+            exec(compile("".join(cell["source"]), notebook.name, "exec"), names)
+    axes = plt.gcf().axes
+    # A panel for each metric, with a curve for each mode.
+    assert [len(panel.get_lines()) for panel in axes] == [2, 2]
+    for panel in axes:
+        for line in panel.get_lines():
+            assert line.get_ydata()[-1] == 1 and len(line.get_xdata()) > 1
+    plt.close("all")

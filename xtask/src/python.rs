@@ -1,0 +1,191 @@
+//! `cargo xtask python` and `cargo xtask cluster`: the Python package of the laboratory, built, installed into a virtual
+//! environment below `target/`, and tested; and the recipes of docs/cluster.md.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::needs::{self, Need};
+use crate::run::{Outcome, cargo, on_path, output, root, run};
+
+/// Builds the package and runs its tests.
+pub(crate) fn command(args: &[String]) -> Result<()> {
+    if !args.is_empty() {
+        bail!("python takes no arguments");
+    }
+    if let Some(reason) = missing() {
+        bail!("{reason}");
+    }
+    let place = Place::new("test")?;
+    checks(&place)?;
+    place.install(&[])?;
+    run(place
+        .program("pytest")
+        .args(["-q", "-p", "no:cacheprovider", "python"])
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("MPLBACKEND", "Agg"))
+}
+
+/// The step of `cargo xtask test`.
+pub(crate) fn step() -> Result<Outcome> {
+    match missing() {
+        Some(reason) => Ok(Outcome::Skipped(reason)),
+        None => command(&[]).map(|()| Outcome::Done),
+    }
+}
+
+/// The recipes of docs/cluster.md give what one process alone gives. Not a step of the tests: Ray is large.
+pub(crate) fn cluster(args: &[String]) -> Result<()> {
+    if !args.is_empty() {
+        bail!("cluster takes no arguments");
+    }
+    if let Some(reason) = missing() {
+        bail!("{reason}");
+    }
+    needs::ensure(CLUSTER_NEEDS)?;
+    let place = Place::new("cluster")?;
+    // One name for both builds, whatever was built before: rows of two builds do not fit together.
+    let commit = output(Command::new("git").args(["describe", "--always", "--abbrev=12", "--dirty=+"]))?;
+    let commit = ("QUICKSET_COMMIT", commit.trim());
+    run(cargo().args(["build", "--locked", "-p", "quickset-cli"]).env(commit.0, commit.1))?;
+    place.install(&[commit])?;
+    let recipes = ["docs/recipes/parallel.sh", "docs/recipes/slurm.sh"];
+    run(Command::new("shellcheck").args(recipes))?;
+    let results = root().join("target/python/sweeps");
+    if results.exists() {
+        std::fs::remove_dir_all(&results)?;
+    }
+    std::fs::create_dir_all(&results)?;
+    let quickset = root().join("target/debug/quickset");
+    let sweep = || SWEEP.split(' ');
+    run(Command::new(&quickset).args(["lab", "run"]).args(sweep()).arg("-o").arg(results.join("alone")))?;
+
+    run(Command::new(recipes[0])
+        .arg(results.join("parallel"))
+        .args(sweep())
+        .env("QUICKSET", &quickset)
+        .env("SHARDS", "3"))?;
+    slurm(&quickset, &results.join("slurm"), recipes[1])?;
+    for name in ["ray", "dask"] {
+        run(place
+            .program("python")
+            .arg(format!("python/examples/{name}_sweep.py"))
+            .args(sweep())
+            .args(["--workers", "2", "-o"])
+            .arg(results.join(name)))?;
+    }
+
+    let expected = std::fs::read(results.join("alone").join(TABLE))?;
+    for name in ["parallel", "slurm", "ray", "dask"] {
+        let path = results.join(name).join(TABLE);
+        let found = std::fs::read(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+        if found != expected {
+            bail!("{} is not what one process alone gives", path.display());
+        }
+        println!("{name}: the same {} bytes as one process alone", found.len());
+    }
+    Ok(())
+}
+
+/// What an array of Slurm does, one task after the other.
+fn slurm(quickset: &Path, dir: &Path, recipe: &str) -> Result<()> {
+    std::fs::create_dir_all(dir)?;
+    let (plan, shards) = (dir.join("sweep.plan"), dir.join("shards"));
+    run(Command::new(quickset).args(["lab", "plan"]).args(SWEEP.split(' ')).arg("-o").arg(&plan))?;
+    for task in 1..=3 {
+        run(Command::new(recipe)
+            .env("QUICKSET", quickset)
+            .env("PLAN", &plan)
+            .env("OUT", &shards)
+            .env("SLURM_ARRAY_TASK_ID", task.to_string())
+            .env("SLURM_ARRAY_TASK_COUNT", "3")
+            .env("SLURM_CPUS_PER_TASK", "2"))?;
+    }
+    run(Command::new(quickset).args(["lab", "merge"]).arg(shards).arg("-o").arg(dir))
+}
+
+/// A virtual environment, with what `python/requirements-NAME.txt` says, and a folder for its wheel.
+struct Place {
+    environment: PathBuf,
+    wheels: PathBuf,
+}
+
+impl Place {
+    /// Makes the environment, unless there is one with the same requirements.
+    fn new(name: &str) -> Result<Self> {
+        let home = root().join("target/python").join(name);
+        let place = Self { environment: home.join("venv"), wheels: home.join("wheels") };
+        let list = format!("python/requirements-{name}.txt");
+        let wanted = std::fs::read_to_string(&list).with_context(|| format!("{list} cannot be read"))?;
+        let stamp = home.join("requirements.txt");
+        if std::fs::read_to_string(&stamp).is_ok_and(|there| there == wanted) {
+            return Ok(place);
+        }
+        std::fs::create_dir_all(&home)?;
+        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&place.environment))?;
+        run(place.pip().arg("-r").arg(list))?;
+        std::fs::write(stamp, wanted)?;
+        Ok(place)
+    }
+
+    /// Builds the wheel and installs it. What it is made of is shared with the workspace of the root.
+    fn install(&self, environment: &[(&str, &str)]) -> Result<()> {
+        if self.wheels.exists() {
+            std::fs::remove_dir_all(&self.wheels)?;
+        }
+        run(self
+            .program("maturin")
+            .args(["build", "--quiet", "--manifest-path", MANIFEST, "--interpreter"])
+            .arg(self.environment.join("bin/python"))
+            .arg("--out")
+            .arg(&self.wheels)
+            .env("CARGO_TARGET_DIR", root().join("target"))
+            .envs(environment.iter().copied()))?;
+        let wheels = std::fs::read_dir(&self.wheels)?.map(|entry| entry.map(|entry| entry.path()));
+        let wheels = wheels.collect::<Result<Vec<_>, _>>()?;
+        run(self.pip().args(["--force-reinstall", "--no-deps"]).args(wheels))
+    }
+
+    fn pip(&self) -> Command {
+        let mut pip = self.program("pip");
+        pip.args(["install", "--quiet", "--disable-pip-version-check"]);
+        pip
+    }
+
+    fn program(&self, name: &str) -> Command {
+        Command::new(self.environment.join("bin").join(name))
+    }
+}
+
+/// What the steps fmt and clippy are for the workspace of the root.
+fn checks(place: &Place) -> Result<()> {
+    run(cargo().args(["fmt", "--check", "--manifest-path", MANIFEST]))?;
+    run(cargo()
+        .args(["clippy", "--manifest-path", MANIFEST, "--", "-D", "warnings"])
+        .env("PYO3_PYTHON", place.environment.join("bin/python"))
+        .env("CARGO_TARGET_DIR", root().join("target")))
+}
+
+/// Why there is no Python to work with.
+fn missing() -> Option<String> {
+    if !on_path("python3") {
+        return Some("python3 is missing; Debian has it in python3-venv".to_owned());
+    }
+    let venv = ["-c", "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))"];
+    let fits = Command::new("python3").args(venv).stderr(Stdio::null()).status();
+    if fits.is_ok_and(|status| status.success()) {
+        return None;
+    }
+    Some("python3 has no venv or is older than 3.11; Debian has it in python3-venv".to_owned())
+}
+
+const MANIFEST: &str = "python/Cargo.toml";
+/// Twelve short runs.
+const SWEEP: &str = "screen-streaming --set updates=3 --set messages=50 --set loss=5%,1%,0.2% --seeds 1";
+const TABLE: &str = "screen-streaming.csv";
+
+const CLUSTER_NEEDS: &[Need] = &[
+    Need { program: "parallel", package: "parallel", why: "cluster: GNU parallel" },
+    Need { program: "shellcheck", package: "shellcheck", why: "cluster: the recipes are sound" },
+];
