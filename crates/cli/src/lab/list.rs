@@ -79,7 +79,9 @@ fn one(outline: &Outline) -> String {
         time(outline)
     );
     text += "\nFigures of the report:\n";
-    outline.figures.iter().for_each(|figure| text += &paragraph("  ", figure));
+    for figure in &outline.figures {
+        text += &paragraph("  ", figure);
+    }
     if outline.published > 0 {
         let _ = writeln!(text, "  and {} published numbers beside ours", outline.published);
     }

@@ -44,6 +44,8 @@ pub(crate) enum Shape {
 pub(crate) enum Scale {
     /// From zero on, with a line every `step`.
     Linear { to: f64, step: f64 },
+    /// A stretch far from zero, with a line every `step`.
+    Stretch { from: f64, to: f64, step: f64 },
     /// With a line at every power of ten.
     Logarithmic { from: f64, to: f64 },
     /// From 0 to 100 %.
@@ -248,6 +250,17 @@ impl Scale {
         Self::Linear { to: (longest / step).ceil() * step, step }
     }
 
+    /// A linear scale from zero, or, of values that are near each other, of just where they are.
+    pub(crate) fn around(least: f64, most: f64) -> Self {
+        if !(least > most * 0.5 && most.is_finite()) {
+            return Self::with_lines(most, 5.0);
+        }
+        let Self::Linear { step, .. } = Self::with_lines((most - least).max(most * 1e-3), 5.0) else {
+            return Self::with_lines(most, 5.0);
+        };
+        Self::Stretch { from: (least / step).floor() * step, to: (most / step).ceil() * step, step }
+    }
+
     /// The powers of ten around these.
     pub(crate) fn logarithmic(least: f64, most: f64) -> Self {
         let [least, most] =
@@ -258,7 +271,7 @@ impl Scale {
 
     fn end(&self) -> f64 {
         match self {
-            Self::Linear { to, .. } | Self::Logarithmic { to, .. } => *to,
+            Self::Linear { to, .. } | Self::Stretch { to, .. } | Self::Logarithmic { to, .. } => *to,
             Self::Share | Self::SmallShare { .. } => 1.0,
             Self::Places(names) => names.len() as f64,
         }
@@ -268,6 +281,7 @@ impl Scale {
     fn part(&self, value: f64) -> f64 {
         let part = match self {
             Self::Logarithmic { from, to } => (value.max(*from) / from).log10() / (to / from).log10(),
+            Self::Stretch { from, to, .. } => (value - from) / (to - from),
             Self::SmallShare { from } => (value.max(*from) / from).log10() / from.recip().log10(),
             scale => value / scale.end().max(f64::MIN_POSITIVE),
         };
@@ -280,6 +294,13 @@ impl Scale {
             Self::Linear { to, step } => {
                 (0..=(to / step).round() as u32).map(|n| numbered(f64::from(n) * step)).collect()
             }
+            Self::Stretch { from, to, step } => (0..=((to - from) / step).round() as u32)
+                .map(|n| {
+                    let value = from + f64::from(n) * step;
+                    let places = (-step.log10().floor()).clamp(0.0, 6.0) as usize;
+                    (value, format!("{value:.places$}"))
+                })
+                .collect(),
             Self::Logarithmic { from, to } => {
                 let (first, last) = (from.log10().round() as i32, to.log10().round() as i32);
                 (first..=last).map(|n| numbered(10f64.powi(n))).collect()
@@ -322,8 +343,17 @@ mod tests {
         let decades = Scale::Logarithmic { from: 0.01, to: 100.0 }.ticks();
         assert_eq!(decades.len(), 5);
         assert_eq!(Scale::logarithmic(0.02, 55.0), Scale::Logarithmic { from: 0.01, to: 100.0 });
+        for (least, most) in [(5.1, 5.3), (100.0, 100.0), (0.0, 3.0)] {
+            let scale = Scale::around(least, most);
+            assert!(scale.part(least) >= 0.0 && scale.part(least) < 1.0, "{scale:?}");
+            assert!(scale.end() >= most && (2..=8).contains(&scale.ticks().len()), "{scale:?}");
+        }
         for odd in [f64::NAN, f64::INFINITY, -1.0, 0.0] {
-            let _ = (Scale::linear(odd).ticks(), Scale::logarithmic(odd, odd).ticks());
+            let _ = (
+                Scale::around(odd, odd).ticks(),
+                Scale::linear(odd).ticks(),
+                Scale::logarithmic(odd, odd).ticks(),
+            );
         }
     }
 

@@ -69,7 +69,7 @@ impl Histogram {
 }
 
 fn bucket(ns: u64) -> u32 {
-    let high = 63 - (ns | 1).leading_zeros();
+    let high = (ns | 1).ilog2();
     if high < BITS {
         return ns as u32;
     }

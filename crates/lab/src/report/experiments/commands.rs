@@ -1,6 +1,7 @@
 //! The commands that make the same rows again, found by asking the experiment what they would run.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use super::sheet::Sheet;
 use super::words::for_set;
@@ -61,11 +62,11 @@ pub(crate) fn lossless(sheet: &Sheet) -> Vec<String> {
                     values.push(value.clone());
                 }
             }
-            command += &format!(" --set {key}={}", joined(&values));
+            let _ = write!(command, " --set {key}={}", joined(&values));
         }
         let seeds = sheet.runs.iter().map(|run| run.row.seed).max().unwrap_or(1);
         if seeds != u64::from(sheet.experiment.seeds) {
-            command += &format!(" --seeds {seeds}");
+            let _ = write!(command, " --seeds {seeds}");
         }
         commands.push(command);
     }

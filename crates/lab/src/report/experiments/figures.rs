@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 
 use super::finding::{capital, world_words};
-use super::sheet::{Run, Sheet, hue};
+use super::sheet::{Run, Sheet, Spot, hue};
 use super::words::{self, axis, metric};
 use crate::experiment::{Figure, Value};
 use crate::report::chart::{Chart, Curve, SMALL, Scale, Shape, WIDE, shares};
@@ -45,16 +45,31 @@ pub(crate) fn figures(page: &mut String, sheet: &Sheet) {
             // The panels say themselves what they are of.
             let panels: Vec<String> = drawn.into_iter().flat_map(|(_, panels)| panels).collect();
             grid(page, &panels, in_sight.max(6), matches!(figure, Figure::Boxes { .. }));
+        } else if drawn.len() > FEW {
+            // The first of each context, and all others by context behind the fold.
+            let first: Vec<String> = drawn.iter_mut().map(|(_, panels)| panels.remove(0)).collect();
+            grid(page, &first, IN_SIGHT, false);
+            let _ = write!(
+                page,
+                "<details><summary>{} more</summary>",
+                drawn.iter().map(|(_, panels)| panels.len()).sum::<usize>()
+            );
+            contexts_of(page, &drawn, FOLDED);
+            page.push_str("</details>");
         } else {
             let least = if matches!(figure, Figure::Series { .. }) { 1 } else { 3 };
-            for (context, panels) in &drawn {
-                if !context.is_empty() {
-                    let _ = write!(page, "<h4>{}</h4>", escaped(context));
-                }
-                grid(page, panels, in_sight.max(least), false);
-            }
+            contexts_of(page, &drawn, in_sight.max(least));
         }
         page.push_str("</div>");
+    }
+}
+
+fn contexts_of(page: &mut String, drawn: &[(String, Vec<String>)], in_sight: usize) {
+    for (context, panels) in drawn.iter().filter(|(_, panels)| !panels.is_empty()) {
+        if !context.is_empty() {
+            let _ = write!(page, "<h4>{}</h4>", escaped(context));
+        }
+        grid(page, panels, in_sight, false);
     }
 }
 
@@ -102,9 +117,8 @@ fn title(figure: &Figure) -> String {
 
 fn legend(page: &mut String, sheet: &Sheet, figure: &Figure) {
     let key = match figure {
-        Figure::Distribution { .. } => sheet.curves,
         Figure::Series { curves: "flow", .. } => "",
-        Figure::Series { .. } => sheet.curves,
+        Figure::Distribution { .. } | Figure::Series { .. } => sheet.curves,
         Figure::Runs { curves, .. } => curves,
         Figure::Scatter { colours, .. } | Figure::Boxes { colours, .. } => colours,
     };
@@ -157,7 +171,7 @@ fn distribution(sheet: &Sheet, spot: usize, path: &str, logarithmic: bool) -> Op
         let cell = sheet.cell(spot, lane.0, lane.1)?;
         Some((cell.histograms.get(path)?.clone(), cell.runs.len()))
     };
-    let (mut curves, mut longest, mut count) = (Vec::new(), 0.0f64, 1);
+    let (mut curves, mut shortest, mut longest, mut count) = (Vec::new(), f64::INFINITY, 0.0f64, 1);
     for lane in &lanes {
         let Some((histogram, runs)) = of(lane) else { continue };
         let [p50, p80, p99] = [0.5, 0.8, 0.99].map(|p| number(histogram.percentile(p)));
@@ -168,6 +182,7 @@ fn distribution(sheet: &Sheet, spot: usize, path: &str, logarithmic: bool) -> Op
         );
         longest = longest.max(histogram.percentile(if logarithmic { 1.0 } else { 0.999 }));
         count = count.max(histogram.count());
+        shortest = shortest.min(histogram.percentile(0.001));
         let steps = histogram.steps();
         let shape = if logarithmic { Shape::Tail(steps) } else { Shape::Steps(steps) };
         curves.push(Curve { class: &lane.2, hover, shape });
@@ -180,12 +195,12 @@ fn distribution(sheet: &Sheet, spot: usize, path: &str, logarithmic: bool) -> Op
     let (x, y) = if logarithmic {
         // Below one in a hundred thousand single pauses are left.
         let from = 10f64.powf((1.0 / count as f64).log10().floor()).clamp(1e-5, 0.01);
-        (Scale::logarithmic(0.01, reach.max(1.0)), Scale::SmallShare { from })
+        (Scale::logarithmic(shortest.max(0.01), reach.max(1.0)), Scale::SmallShare { from })
     } else {
         (Scale::with_lines(reach, 5.0), Scale::Share)
     };
     let chart = Chart {
-        title: &sheet.spots[spot].label,
+        title: &panel_title(sheet, spot),
         x_label: if logarithmic { "ms, logarithmic" } else { "ms" },
         y_label: if logarithmic {
             "share that is longer, logarithmic"
@@ -198,6 +213,16 @@ fn distribution(sheet: &Sheet, spot: usize, path: &str, logarithmic: bool) -> Op
         frame: SMALL,
     };
     Some(chart.svg(&curves, false))
+}
+
+/// The point, with the context in front where there are many.
+fn panel_title(sheet: &Sheet, spot: usize) -> String {
+    let Spot { context_label, label, .. } = &sheet.spots[spot];
+    if sheet.contexts().len() > FEW && !context_label.is_empty() {
+        format!("{context_label}: {label}")
+    } else {
+        label.clone()
+    }
 }
 
 /// The round-trip time of a spot, where it is a number.
@@ -216,7 +241,7 @@ fn series_panels(sheet: &Sheet, spot: usize, series: &str, by: &str) -> Vec<Stri
         let cell = sheet.cell(spot, lane.0, lane.1)?;
         sheet.runs_of(cell).min_by_key(|run| run.row.seed)
     };
-    let label = &sheet.spots[spot].label;
+    let label = &panel_title(sheet, spot);
     if by != "flow" {
         let curves = lanes.iter().filter_map(|lane| {
             let points = first(lane)?.row.detail.series.get(series)?;
@@ -312,7 +337,7 @@ fn runs(sheet: &Sheet, path: &str, by: &str) -> Vec<(String, Vec<String>)> {
 fn scatter(sheet: &Sheet, x: &str, y: &str, by: &str) -> Vec<(String, Vec<String>)> {
     let (x_factor, y_factor) = (words::factor(x), words::factor(y));
     let panel = |group: &Group<'_>| {
-        let (mut curves, mut most) = (Vec::new(), [0.0f64; 2]);
+        let (mut curves, mut most, mut least) = (Vec::new(), [0.0f64; 2], [f64::INFINITY; 2]);
         for lane in &group.lanes {
             let place = |run: &&Run| Some((run.number(x)? * x_factor, run.number(y)? * y_factor));
             let points: Vec<(f64, f64)> = lane.runs.iter().filter_map(place).take(MOST_DOTS).collect();
@@ -321,6 +346,7 @@ fn scatter(sheet: &Sheet, x: &str, y: &str, by: &str) -> Vec<(String, Vec<String
             }
             for (x, y) in &points {
                 most = [most[0].max(*x), most[1].max(*y)];
+                least = [least[0].min(*x), least[1].min(*y)];
             }
             let hover = format!("{}: {} runs", lane.name, points.len());
             curves.push(Curve { class: &lane.class, hover, shape: Shape::Dots(points) });
@@ -329,8 +355,8 @@ fn scatter(sheet: &Sheet, x: &str, y: &str, by: &str) -> Vec<(String, Vec<String
             title: &group.title,
             x_label: &axis(x),
             y_label: &axis(y),
-            x: Scale::with_lines(most[0], 5.0),
-            y: Scale::with_lines(most[1], 5.0),
+            x: Scale::around(least[0], most[0]),
+            y: Scale::around(least[1], most[1]),
             mark: None,
             frame: SMALL,
         };
@@ -473,13 +499,11 @@ fn grouped<'a>(sheet: &'a Sheet, by: &str, over: Option<&str>) -> Vec<Group<'a>>
                     continue;
                 }
                 let title = sheet.context_without(run, &keys);
-                let group = match groups.iter().position(|group| group.title == title) {
-                    Some(at) => &mut groups[at],
-                    None => {
-                        groups.push(Group { title, lanes: Vec::new() });
-                        groups.last_mut().expect("it was pushed just now")
-                    }
-                };
+                let at = groups.iter().position(|group| group.title == title).unwrap_or_else(|| {
+                    groups.push(Group { title, lanes: Vec::new() });
+                    groups.len() - 1
+                });
+                let group = &mut groups[at];
                 match group.lanes.iter().position(|lane| lane.name == name_words) {
                     Some(at) => group.lanes[at].runs.push(run),
                     None => group.lanes.push(Lane {
@@ -502,6 +526,8 @@ fn grouped<'a>(sheet: &'a Sheet, by: &str, over: Option<&str>) -> Vec<Group<'a>>
 
 /// Panels of an experiment that are not folded away.
 const IN_SIGHT: usize = 12;
+/// Contexts that have a row of panels each.
+const FEW: usize = 2;
 /// Panels behind a fold.
 const FOLDED: usize = 48;
 const MOST_DOTS: usize = 4000;

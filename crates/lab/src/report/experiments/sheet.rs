@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use super::words;
 use crate::experiment::{Experiment, Figure, Overrides, Params, Value, Varied};
@@ -155,7 +156,9 @@ impl Sheet {
             (false, None) => differing.join(", "),
             (_, Some(pooled)) => {
                 let mut label = format!("all {} points of the design", pooled.points);
-                differing.iter().for_each(|words| label += &format!(", {words}"));
+                for words in &differing {
+                    let _ = write!(label, ", {words}");
+                }
                 label
             }
         };
@@ -383,7 +386,7 @@ impl Run {
     fn twin(&self, curves: &str) -> String {
         let mut name = format!("seed={}", self.row.seed);
         for (key, value) in self.row.params.iter().filter(|(key, _)| *key != curves) {
-            name += &format!(" {key}={value}");
+            let _ = write!(name, " {key}={value}");
         }
         name
     }

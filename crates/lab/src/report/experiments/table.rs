@@ -312,8 +312,10 @@ fn harm(line: &Line, reference: Option<usize>, lines: &[&Line]) -> String {
     let other = same.find(|other| Some(other.place) == reference).and_then(|other| other.without_loss);
     match other {
         // Of nothing there is no share.
-        Some(other) if ours.value == other.value => "±0".to_owned(),
-        Some(other) => format!("+{}", shown(&line.metric, ours.value - other.value)),
+        Some(other) => match shown(&line.metric, (ours.value - other.value).abs()).as_str() {
+            "0" => "±0".to_owned(),
+            size => format!("{}{size}", if ours.value < other.value { '−' } else { '+' }),
+        },
         None => NONE.to_owned(),
     }
 }
