@@ -33,11 +33,7 @@ pub(crate) struct View {
     pub(crate) mtu: usize,
     /// Smoothed round-trip time.
     pub(crate) srtt: Duration,
-}
-
-impl View {
-    /// What we take for the one-way delay: half the smoothed round-trip time.
-    pub(crate) fn one_way(&self) -> Duration {
-        self.srtt / 2
-    }
+    /// What a packet takes to the peer at least, as far as is known: half the least round-trip time; nothing while
+    /// nothing is under way, since no sample would ever correct an estimate that keeps everything back.
+    pub(crate) one_way: Duration,
 }

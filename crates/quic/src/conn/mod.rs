@@ -156,7 +156,10 @@ impl Connection {
 
     /// What a room may know of the others.
     pub(crate) fn view(&self) -> View {
-        View { now: self.now, mtu: self.path.mtu, srtt: self.recovery.rtt().smoothed() }
+        let rtt = self.recovery.rtt();
+        let idle = self.recovery.in_flight() == 0;
+        let one_way = if idle { Duration::ZERO } else { rtt.min() / 2 };
+        View { now: self.now, mtu: self.path.mtu, srtt: rtt.smoothed(), one_way }
     }
 
     /// The probe timeout of the application space without back-off.

@@ -3,16 +3,18 @@ use quickset_wire::varint;
 
 /// A receive window: how far the peer may send, and when to let it go further (RFC 9000 §4.1, §4.2).
 ///
-/// New credit is due when half of the window was consumed. When that took less than two round trips,
-/// the peer may well be waiting for us, and the window doubles: a window of twice the data that the
-/// application takes per round trip never stalls a sender.
+/// New credit is due when an eighth of the window was consumed: a sender whose window is smaller than a round trip's
+/// worth gets on by what we return, and one that paces by what it measures settles at a window every two round trips
+/// when half of it comes at a time (1 MB into 70 kB at 400 ms: 12.2 s instead of 7.6 s). When half of the window took
+/// less than two round trips, the peer may well be waiting for us, and the window doubles: a window of twice the data
+/// that the application takes per round trip never stalls a sender.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     size: u64,
     max_size: u64,
     consumed: u64,
     advertised: u64,
-    /// When the credit was last raised, or the first byte came, and what was consumed then.
+    /// When the half of the window began that is being consumed, and what was consumed then.
     since: Option<Time>,
     consumed_then: u64,
 }
@@ -57,7 +59,8 @@ impl Window {
     /// True when new credit is worth a frame.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
-        self.advertised.saturating_sub(self.consumed) <= self.size / 2 && self.target() > self.advertised
+        self.advertised.saturating_sub(self.consumed) <= self.size - self.size / 8
+            && self.target() > self.advertised
     }
 
     /// Moves the limit on and returns it.
@@ -71,8 +74,10 @@ impl Window {
 
     /// The credit is about to be raised: doubles the window if half of it was consumed in less than two round trips.
     pub(super) fn tune(&mut self, now: Time, srtt: Duration) {
-        let half = self.consumed - self.consumed_then >= self.size / 2;
-        if half && self.since.is_some_and(|since| now.since(since) < srtt * 2) {
+        if self.consumed - self.consumed_then < self.size / 2 {
+            return;
+        }
+        if self.since.is_some_and(|since| now.since(since) < srtt * 2) {
             self.size = self.size.saturating_mul(2).min(self.max_size);
         }
         self.since = Some(now);
@@ -147,13 +152,13 @@ mod tests {
     const RTT: Duration = Duration::from_millis(100);
 
     #[test]
-    fn half_a_window_makes_credit_due() {
+    fn an_eighth_of_a_window_makes_credit_due() {
         let mut window = Window::new(1000, 1000);
-        window.consume(499);
+        window.consume(124);
         assert!(!window.is_due());
         window.consume(1);
         assert!(window.is_due());
-        assert_eq!(window.advance(Time::from_millis(900), RTT), 1500);
+        assert_eq!(window.advance(Time::from_millis(900), RTT), 1125);
         assert!(!window.is_due());
     }
 
@@ -165,7 +170,7 @@ mod tests {
         // 199 ms is less than two round trips of 100 ms: 500 + 2·1000.
         assert_eq!(window.advance(Time::from_millis(199), RTT), 2500);
         window.consume(1000);
-        // 200 ms later: not less than two round trips, the window stays at 2000.
+        // Half of it in 200 ms: not less than two round trips, the window stays at 2000.
         assert_eq!(window.advance(Time::from_millis(399), RTT), 3500);
         window.consume(1000);
         // Fast again, but 4000 is above the most allowed.

@@ -165,7 +165,7 @@ impl Streams {
             let Some(stream) = self.slab.get_mut(key) else { continue };
             stream.deadline = None;
             if let Some(sender) = stream.send.as_mut().and_then(|half| half.messages.as_mut()) {
-                sender.on_time(view.now, view.one_way());
+                sender.on_time(view.now, view.one_way);
             }
             self.review(key);
         }

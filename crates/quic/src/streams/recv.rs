@@ -119,9 +119,10 @@ impl RecvHalf {
     #[inline]
     fn is_credit_due(&self) -> bool {
         let Some(receiver) = &self.messages else { return self.window.is_due() };
-        // What fences hold is not consumed, so the rest of the credit counts instead.
+        // What fences hold is not consumed, so the rest of the credit counts too: below half of it any more is of use.
         let left = self.window.limit().saturating_sub(self.highest);
-        left <= self.window.size() / 2 && receiver.max_stream_data() > self.window.limit()
+        let more = receiver.max_stream_data().saturating_sub(self.window.limit());
+        more > 0 && (more >= self.window.size() / 8 || left <= self.window.size() / 2)
     }
 
     /// Moves the credit of the stream on and returns it.

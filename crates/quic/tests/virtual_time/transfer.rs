@@ -86,6 +86,28 @@ fn a_fast_link_is_filled() {
     }
 }
 
+/// A receive window below the bandwidth-delay product is a window each round trip, not each second one.
+#[test]
+fn a_small_receive_window_is_used_once_a_round_trip() {
+    const WINDOW: u64 = 70_000;
+    const SIZE: usize = 1_000_000;
+    for congestion in [Algorithm::Cubic, Algorithm::Bbr] {
+        let setup = Setup::new(4, "rate=8mbit delay=200ms queue=600kB").transport(|t| {
+            t.congestion = congestion;
+            (t.stream_window, t.max_stream_window, t.max_connection_window) = (WINDOW, WINDOW, WINDOW);
+        });
+        let mut pair = setup.connected();
+        let (key, begun) = (pair.key, pair.world.now());
+        let id = pair.client_mut().send(key, Dir::Uni, pattern(SIZE));
+        let server_key = pair.server_key();
+        pair.until("received", |p| p.server().finished.contains(&(server_key, id)));
+        let took = (pair.world.now() - begun).as_secs_f64();
+        // 400 ms and the window's own 70 ms on the wire; credit comes back by eighths, so an eighth more of each turn.
+        let ideal = SIZE as f64 / WINDOW as f64 * 0.47;
+        assert!(took < ideal * 1.4, "{congestion}: {took:.2} s, {ideal:.2} s with a window a round trip");
+    }
+}
+
 #[test]
 fn equal_seeds_give_equal_traces() {
     let run = |seed| {

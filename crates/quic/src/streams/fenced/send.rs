@@ -307,7 +307,7 @@ impl Sender {
         if self.ending.reset {
             return 0;
         }
-        self.on_time(view.now, view.one_way());
+        self.on_time(view.now, view.one_way);
         // A packet may be short for reasons of its own (coalesced, amplification limit); the record waits for a full one.
         self.packet = (w.len() + w.room()).max(view.mtu.saturating_sub(MAX_OVERHEAD)) as u64;
         let before = self.highest;

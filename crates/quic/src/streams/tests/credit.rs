@@ -94,28 +94,32 @@ fn limits(room: &mut Streams, now: Time) -> Vec<String> {
 }
 
 #[test]
-fn credit_is_raised_at_half_a_window_and_doubled_within_two_round_trips() {
+fn credit_is_raised_by_eighths_and_doubled_when_half_takes_less_than_two_round_trips() {
     // The smoothed RTT of the tests is 100 ms. Connection: 1500 at first.
     let mut room = client(&config(1000, 4000, 4000));
     let id = StreamId::new(Side::Server, Dir::Uni, 0);
-    let data = |offset: u64, len: usize| Frame::Stream { id, offset, fin: false, data: &[0; 2000][..len] };
-    frame(&mut room, data(0, 499)).unwrap();
-    room.accept(Dir::Uni).unwrap();
-    assert_eq!(read_all(&mut room, id), 499);
-    assert_eq!(limits(&mut room, Time::from_millis(10)), [""; 0]);
-    frame(&mut room, data(499, 1)).unwrap();
-    read_all(&mut room, id);
-    // Within 199 ms of the first byte: the window is 2000 now.
+    let mut taken = 0;
+    let mut take = |room: &mut Streams, len: usize| {
+        let data = Frame::Stream { id, offset: taken, fin: false, data: &[0; 2000][..len] };
+        frame(room, data).unwrap();
+        room.accept(Dir::Uni);
+        assert_eq!(read_all(room, id), len);
+        taken += len as u64;
+    };
     let raised = |max| format!("{:?}", Frame::MaxStreamData { id, max });
-    assert_eq!(limits(&mut room, Time::from_millis(199)), [raised(2500)]);
-    // The connection's half is 750; 1000 were consumed by then, 500 ms after the first byte: no doubling.
-    frame(&mut room, data(500, 500)).unwrap();
-    read_all(&mut room, id);
-    assert_eq!(limits(&mut room, Time::from_millis(500)), ["MaxData(2500)"]);
-    // 1000 of 2000 since the last raise, but 401 ms after it.
-    frame(&mut room, data(1000, 500)).unwrap();
-    read_all(&mut room, id);
-    assert_eq!(limits(&mut room, Time::from_millis(600)), [raised(3500)]);
+    take(&mut room, 124);
+    assert_eq!(limits(&mut room, Time::from_millis(10)), [""; 0]);
+    take(&mut room, 1);
+    assert_eq!(limits(&mut room, Time::from_millis(20)), [raised(1125)]);
+    // Half of it within 199 ms of the first byte: the window is 2000 now. Of the connection's, 750 would be half.
+    take(&mut room, 375);
+    assert_eq!(limits(&mut room, Time::from_millis(199)), ["MaxData(2000)".to_owned(), raised(2500)]);
+    // Half of the connection's has taken 500 ms: no doubling.
+    take(&mut room, 500);
+    assert_eq!(limits(&mut room, Time::from_millis(500)), ["MaxData(2500)".to_owned(), raised(3000)]);
+    // 1000 of the stream's 2000, but in 401 ms.
+    take(&mut room, 500);
+    assert_eq!(limits(&mut room, Time::from_millis(600)), ["MaxData(3000)".to_owned(), raised(3500)]);
 }
 
 #[test]

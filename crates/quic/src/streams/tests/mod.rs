@@ -22,7 +22,7 @@ use crate::token::Token;
 use crate::tx::Writer;
 
 fn view(now: Time) -> View {
-    View { now, mtu: 1200, srtt: Duration::from_millis(100) }
+    View { now, mtu: 1200, srtt: Duration::from_millis(100), one_way: Duration::from_millis(50) }
 }
 
 /// A packet: its payload, and what the sender keeps of it.

@@ -16,7 +16,7 @@ use crate::tx::Writer;
 const KEY: Key = Key { index: 3, generation: 1 };
 
 fn view(now: Time, srtt: Duration) -> View {
-    View { now, mtu: 1200, srtt }
+    View { now, mtu: 1200, srtt, one_way: srtt / 2 }
 }
 
 /// Lets the sender fill a packet with `room` for frames; returns frames, tokens and the credit used.
