@@ -67,10 +67,14 @@ pub(crate) fn cluster(args: &[String]) -> Result<()> {
         .env("QUICKSET", &quickset)
         .env("SHARDS", "3"))?;
     slurm(&quickset, &results.join("slurm"), recipes[1])?;
+    // Ray writes the token of a cluster that it starts into the home directory; this one is not for long.
+    let home = root().join("target/python/cluster/home");
+    std::fs::create_dir_all(&home)?;
     for name in ["ray", "dask"] {
         run(place
             .program("python")
             .arg(format!("python/examples/{name}_sweep.py"))
+            .env("HOME", &home)
             .args(sweep())
             .args(["--workers", "2", "-o"])
             .arg(results.join(name)))?;

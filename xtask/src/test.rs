@@ -21,6 +21,7 @@ const STEPS: &[Step] = &[
     Step { name: "spec", run: || spec::command(&[]).map(|()| Outcome::Done) },
     Step { name: "clippy", run: clippy },
     Step { name: "tests", run: tests },
+    Step { name: "parquet", run: parquet },
     Step { name: "examples", run: examples },
     Step { name: "docs", run: docs },
     Step { name: "msrv", run: msrv::step },
@@ -82,6 +83,14 @@ fn clippy() -> Result<Outcome> {
 fn tests() -> Result<Outcome> {
     // Without a list of targets cargo runs unit tests, tests/, examples' builds and doctests.
     run(cargo().args(["test", "--workspace", "--locked"]))?;
+    Ok(Outcome::Done)
+}
+
+/// The one feature that no default build has.
+fn parquet() -> Result<Outcome> {
+    let package = ["--package", "quickset-lab", "--features", "parquet", "--lib", "--locked"];
+    run(cargo().arg("clippy").args(package).args(["--", "-D", "warnings"]))?;
+    run(cargo().arg("test").args(package).args(["--", "results::"]))?;
     Ok(Outcome::Done)
 }
 

@@ -129,7 +129,8 @@ impl Sheet {
     }
 }
 
-/// Writes the tables of rows of one experiment into a directory: `NAME.csv`.
+/// Writes the tables of rows of one experiment into a directory: `NAME.csv`, and with the feature `parquet` also
+/// `NAME.parquet`.
 ///
 /// # Errors
 /// When it cannot be written.
@@ -138,7 +139,15 @@ pub fn write_tables(rows: &[Row], dir: &Path) -> Result<(), JournalError> {
     make_directory(dir)?;
     let path = dir.join(format!("{}.csv", first.experiment));
     let mut csv = Vec::new();
-    write_csv(rows, &mut csv).and_then(|()| std::fs::write(&path, csv)).map_err(io_error(&path, "written"))
+    write_csv(rows, &mut csv)
+        .and_then(|()| std::fs::write(&path, csv))
+        .map_err(io_error(&path, "written"))?;
+    #[cfg(feature = "parquet")]
+    {
+        let path = path.with_extension("parquet");
+        super::parquet::write_parquet(rows, &path).map_err(io_error(&path, "written"))?;
+    }
+    Ok(())
 }
 
 /// The journals in a directory, in the order of their names.
