@@ -8,8 +8,8 @@ use common::{Chatter, Flood, Planned, Toy};
 use proptest::prelude::*;
 use quickset_base::{Batch, Duration, Ecn, Input, Machine, Path, Poll, Reason, Rng, Time};
 use quickset_sim::{
-    Ended, Fate, Jitter, LinkId, LinkSpec, Livelock, Loss, NodeId, Pause, Queue, Rate, Reorder, Scenario, Trace,
-    World, address, each_seed,
+    Ended, Fate, Jitter, LinkId, LinkSpec, Livelock, Loss, NodeId, Pause, Queue, Rate, Reorder, Scenario,
+    Trace, World, address, each_seed,
 };
 
 fn spec(text: &str) -> LinkSpec {

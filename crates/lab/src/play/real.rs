@@ -186,8 +186,10 @@ impl Driver {
     /// True when datagrams have come.
     fn wait(&self, at_most: Duration) -> io::Result<bool> {
         let mut sockets = [PollFd::new(&self.socket, PollFlags::IN)];
-        let timeout =
-            Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: i64::from(at_most.subsec_nanos()) };
+        let timeout = Timespec {
+            tv_sec: i64::try_from(at_most.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(at_most.subsec_nanos()),
+        };
         match poll(&mut sockets, Some(&timeout)) {
             Ok(ready) => Ok(ready > 0),
             Err(rustix::io::Errno::INTR) => Ok(false),
