@@ -1,7 +1,7 @@
 //! Experiments as data: what is varied, what is measured, what was published.
 //!
 //! An [`Experiment`] is one table. Its [`Params`] are a baseline, every point of a run differs from it in some
-//! keys, and [`Experiment::setting`] turns a point into a [`Setting`](crate::play::Setting): links, flows and their
+//! keys, and [`Experiment::setting`] turns a point into a [`Setting`]: links, flows and their
 //! work, which is played in virtual time or over real sockets.
 
 mod keys;

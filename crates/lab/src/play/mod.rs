@@ -1,6 +1,6 @@
 //! Playing a [`Setting`]: links, flows and their work, and what was seen of it.
 //!
-//! *In:* a setting and a seed. *Out:* [`Seen`]. The two ends of a flow are machines ([`Actor`](actor::Actor)), each a
+//! *In:* a setting and a seed. *Out:* [`Seen`]. The two ends of a flow are machines (`Actor`), each a
 //! QUIC node with a small application on top. [`virtually`] puts them into a simulated world, [`really`] gives each a
 //! socket and a thread, with TLS, and the same link as a relay between them. It is the same application, so the two
 //! differ in nothing but time, cryptography and the system.
