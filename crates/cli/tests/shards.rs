@@ -1,7 +1,5 @@
 //! `quickset lab plan`, `run --from`, `merge`: several processes in one directory do what one does alone.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
-
 use std::path::Path;
 use std::process::{Command, Stdio};
 

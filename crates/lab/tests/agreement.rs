@@ -55,7 +55,9 @@ fn differences(simulated: &[Row], real: &[Row]) -> Vec<String> {
     }
     let blocking = |rows: &[Row]| {
         let mut all = Histogram::default();
-        rows.iter().for_each(|row| all.join(&row.detail.histograms["blocking_ms"]));
+        for row in rows {
+            all.join(&row.detail.histograms["blocking_ms"]);
+        }
         all
     };
     let (expected, seen) = (blocking(simulated), blocking(real));
