@@ -1,6 +1,8 @@
 //! What a packet costs in the simulator, with few nodes and with many: packets that cross one link, and
 //! three. The throughput is hops a second; it must hardly depend on the number of nodes.
 
+#![expect(missing_docs, reason = "criterion writes the main function")]
+
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use quickset_base::{Duration, Time};
 use quickset_sim::{Cpu, Either, LinkSpec, Pace, Place, Sink, Source, Topology, Traffic, World, address};
@@ -49,7 +51,9 @@ fn working(pairs: usize) -> World<Node> {
     let mut world = dumbbell(pairs);
     let nodes: Vec<_> = world.nodes().map(|(node, _)| node).collect();
     let cpu = Cpu { receive_datagram_ns: 500, send_batch_ns: 500, byte_ps: 100, ..Cpu::default() };
-    nodes.into_iter().for_each(|node| world.cpu(node, cpu));
+    for node in nodes {
+        world.cpu(node, cpu);
+    }
     world
 }
 
