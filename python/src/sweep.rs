@@ -124,8 +124,7 @@ fn options(threads: Option<usize>, real: bool) -> Options {
         world: if real { World::Real } else { World::Sim },
         commit: COMMIT.to_owned(),
         threads: threads.unwrap_or_else(cores),
-        fresh: false,
-        shard: None,
+        ..Options::default()
     }
 }
 

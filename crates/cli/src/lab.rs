@@ -64,6 +64,9 @@ struct RunArgs {
     /// Runs at a time [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
+    /// Record each run in a folder of its own in here: packets (pcap) and traces for qvis (qlog)
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
     /// Print the rows as one JSON array
     #[arg(long)]
     json: bool,
@@ -114,7 +117,15 @@ fn run_experiments(args: &RunArgs) -> anyhow::Result<()> {
         threads: args.jobs.map_or_else(cores, usize::from),
         fresh: args.fresh,
         shard: args.shard,
+        record: args.record.clone(),
     };
+    let runs: usize = sweeps.iter().map(Vec::len).sum();
+    if args.record.is_some() && runs > MOST_RECORDED {
+        anyhow::bail!(
+            "--record takes {MOST_RECORDED} runs at most, since each may fill 100 MB, and these are {runs}; choose some with \
+             --set and --seeds 1"
+        );
+    }
     let stop = stop_on_interrupt()?;
     let mut rows = Vec::new();
     for sweep in &sweeps {
@@ -213,6 +224,9 @@ fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
 
 /// What rows and plans say of this build.
 const COMMIT: &str = env!("QUICKSET_COMMIT");
+
+/// Runs that may be recorded at once.
+const MOST_RECORDED: usize = 20;
 
 const EXAMPLE: &str = "\
 Example: the screen of the 2025 fence paper, at its baseline, and a page of figures

@@ -1,6 +1,6 @@
 //! Running experiments: jobs over all cores, each row on disk as soon as it is there.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::catalogue;
 use crate::experiment::{Experiment, Params, ValueError};
 use crate::plan::Shard;
-use crate::play::{PlayError, RealError, really, virtually};
+use crate::play::{PlayError, RealError, Recording, really, recorded};
 use crate::results::{Journal, JournalError, Row, identity, journal_name, measure};
 
 /// One run to be done.
@@ -54,6 +54,8 @@ pub struct Options {
     pub fresh: bool,
     /// Whose share of a plan the jobs are: each keeps its rows in a file of its own.
     pub shard: Option<Shard>,
+    /// Write what analysers read of each run into a folder of its own in here; see [`Recording`].
+    pub record: Option<PathBuf>,
 }
 
 /// How far a sweep has come.
@@ -90,6 +92,9 @@ pub enum RunError {
     /// A run failed in real time.
     #[error("{0}: {1}")]
     Real(String, RealError),
+    /// What analysers read cannot be written.
+    #[error("the run cannot be recorded: {0}; choose another directory")]
+    Recording(std::io::Error),
     /// The user wants no more.
     #[error("stopped; the rows so far are kept, and the same command goes on from there")]
     Stopped,
@@ -125,8 +130,10 @@ pub fn run(
     let path = dir.join(journal_name(experiment.name, options.shard));
     let mut journal = Journal::open(&path, experiment.name, &options.commit, options.fresh)?;
     let wanted: Vec<String> = jobs.iter().map(|job| job.identity(options.world)).collect();
+    // A row tells nothing of the packets: to be recorded a run is played once more.
+    let is_missing = |identity: &str| options.record.is_some() || !journal.has(identity);
     let missing: Vec<&Job> =
-        jobs.iter().zip(&wanted).filter(|(_, identity)| !journal.has(identity)).map(|(job, _)| job).collect();
+        jobs.iter().zip(&wanted).filter(|(_, identity)| is_missing(identity)).map(|(job, _)| job).collect();
     let resumed = jobs.len() - missing.len();
     let mut progress = Progress { all: jobs.len(), done: resumed, resumed, ..Progress::default() };
     observer(&progress);
@@ -218,12 +225,21 @@ pub fn play(
     stop: &AtomicBool,
     observer: &mut dyn FnMut(Duration),
 ) -> Result<Row, RunError> {
-    let setting = (experiment.setting)(&job.params)?;
+    let mut setting = (experiment.setting)(&job.params)?;
+    let mut recording = None;
+    if let Some(dir) = &options.record {
+        let folder = Recording::new(&dir.join(folder(job)), job).map_err(RunError::Recording)?;
+        setting = folder.traced(setting).map_err(RunError::Recording)?;
+        recording = Some(folder);
+    }
     let seed = experiment.seed(&job.params, job.seed);
     let begun = Instant::now();
     let named = || format!("{} with {} and seed {}", job.experiment, job.params, job.seed);
     let (seen, accuracy) = match options.world {
-        World::Sim => (virtually(&setting, seed).map_err(|error| RunError::Play(named(), error))?, None),
+        World::Sim => {
+            let played = recorded(&setting, seed, recording.as_ref());
+            (played.map_err(|error| RunError::Play(named(), error))?, None)
+        }
         World::Real => {
             let played = really(&setting, seed, stop, observer);
             let (seen, accuracy) = played.map_err(|error| RunError::Real(named(), error))?;
@@ -245,6 +261,16 @@ pub fn play(
         metrics,
         detail,
     })
+}
+
+/// The folder of a run within that of recordings; `run.json` in it says which run it is.
+fn folder(job: &Job) -> String {
+    // FNV-1a: the same in every build, which std does not promise of its own hasher.
+    let text = job.params.to_string();
+    let mark = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{}-seed{}-{:08x}", job.experiment, job.seed, mark >> 32)
 }
 
 impl World {

@@ -23,7 +23,7 @@ fn plan() -> Plan {
 }
 
 fn play(jobs: Vec<Job>, dir: &Path, shard: Option<Shard>) -> usize {
-    let options = Options { world: World::Sim, commit: "abc".to_owned(), threads: 2, fresh: false, shard };
+    let options = Options { commit: "abc".to_owned(), threads: 2, shard, ..Options::default() };
     let mut resumed = 0;
     for sweep in Plan::sweeps(jobs) {
         let mut watch = |progress: &Progress| resumed = progress.resumed.max(resumed);

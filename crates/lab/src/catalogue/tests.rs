@@ -48,7 +48,7 @@ fn smallest(experiment: &Experiment) -> Overrides {
 }
 
 fn options() -> Options {
-    Options { world: World::Sim, commit: "test".into(), threads: 1, fresh: false, shard: None }
+    Options { world: World::Sim, commit: "test".into(), threads: 1, ..Options::default() }
 }
 
 fn row(experiment: &Experiment, params: &Params, seed: u64) -> Row {

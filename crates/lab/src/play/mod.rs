@@ -7,6 +7,7 @@
 
 mod actor;
 mod real;
+mod recording;
 mod seen;
 mod virtual_time;
 
@@ -16,8 +17,9 @@ use quickset_sim::{LinkSpec, Pace};
 
 pub use actor::CredentialsError;
 pub use real::{Accuracy, RealError, really};
+pub use recording::Recording;
 pub use seen::{Arrival, FlowSeen, GroupSeen, Look, Progress, Seen};
-pub use virtual_time::{PlayError, virtually};
+pub use virtual_time::{PlayError, recorded, virtually};
 
 /// One run, as data.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 use quickset_base::{Duration, Time};
-use quickset_sim::{Either, LinkId, Livelock, NodeId, Sink, Source, Traffic, World, address};
+use quickset_sim::{Either, LinkId, Livelock, NodeId, Point, Sink, Source, Traffic, World, address};
 
 use super::actor::{self, Actor, Credentials};
-use super::{Cross, FlowSeen, Seen, Setting};
+use super::{Cross, FlowSeen, Recording, Seen, Setting};
 
 /// Why a run came to no end in virtual time.
 #[derive(Debug, thiserror::Error)]
@@ -10,6 +10,9 @@ pub enum PlayError {
     /// An error of ours.
     #[error("the simulation stands still: {0}")]
     Livelock(#[from] Livelock),
+    /// A capture cannot be written.
+    #[error("the packets cannot be recorded: {0}")]
+    Capture(#[from] std::io::Error),
 }
 
 /// Plays a setting in virtual time: equal seeds see equal things.
@@ -17,6 +20,14 @@ pub enum PlayError {
 /// # Errors
 /// When a machine never sleeps.
 pub fn virtually(setting: &Setting, seed: u64) -> Result<Seen, PlayError> {
+    recorded(setting, seed, None)
+}
+
+/// As [`virtually`], with captures of the packets at both ends of each flow.
+///
+/// # Errors
+/// See [`PlayError`].
+pub fn recorded(setting: &Setting, seed: u64, recording: Option<&Recording>) -> Result<Seen, PlayError> {
     let mut world = World::new(seed);
     let links = (world.add_link(setting.up.clone()), world.add_link(setting.down.clone()));
     let mut pairs: Vec<(NodeId, NodeId)> = Vec::new();
@@ -27,6 +38,10 @@ pub fn virtually(setting: &Setting, seed: u64) -> Result<Seen, PlayError> {
             (world.add(&flow.name, near, Node::Left(client)), world.add(&flow.name, far, Node::Left(server)));
         world.route(near, far, links.0);
         world.route(far, near, links.1);
+        if let Some(recording) = recording {
+            world.capture(Point::Node(ends.0), recording.capture(&flow.name, "client")?)?;
+            world.capture(Point::Node(ends.1), recording.capture(&flow.name, "server")?)?;
+        }
         pairs.push(ends);
     }
     for (n, cross) in setting.cross.iter().enumerate() {
@@ -37,6 +52,7 @@ pub fn virtually(setting: &Setting, seed: u64) -> Result<Seen, PlayError> {
     world.run_until(limit, |world| {
         clients.iter().all(|id| world.node(*id).left().is_some_and(Actor::is_done))
     })?;
+    world.finish_captures()?;
     let ended = world.now().since(Time::ZERO);
     let flows = pairs.into_iter().map(|(near, far)| {
         let mut seen = FlowSeen::default();
