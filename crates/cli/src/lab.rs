@@ -193,13 +193,16 @@ impl Bar {
     fn end(&self) {
         let prefix = self.bar.prefix();
         self.bar.finish_and_clear();
-        let Progress { done, resumed, played_s, wall_s, slowest, .. } = self.last.get();
-        let times = played_s / wall_s.max(1e-9);
-        let slowest = 1.0 / slowest.max(1e-9);
-        eprintln!(
-            "{prefix}: {done} runs, {resumed} of them were there; {played_s:.0} s were played in {wall_s:.1} s of one \
-             core, {times:.0} times as fast as real time, the slowest run {slowest:.1} times"
-        );
+        let Progress { all, done, resumed, played_s, wall_s, slowest, .. } = self.last.get();
+        if played_s > 0.0 {
+            let (times, slowest) = (played_s / wall_s.max(1e-9), 1.0 / slowest.max(1e-9));
+            eprintln!(
+                "{prefix}: {done} of {all} runs, {resumed} of them were there; {played_s:.0} s were played in {wall_s:.1} s \
+                 of one core, {times:.0} times as fast as real time, the slowest run {slowest:.1} times"
+            );
+        } else if all > 0 {
+            eprintln!("{prefix}: {done} of {all} runs were there");
+        }
     }
 }
 
