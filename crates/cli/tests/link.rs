@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -63,6 +63,21 @@ fn until(what: &str, holds: impl Fn() -> bool) {
     let started = Instant::now();
     while !holds() {
         assert!(started.elapsed() < Duration::from_secs(10), "it does not come true that {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// How a program ends, which it does soon.
+fn ended(child: &mut Child) -> ExitStatus {
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if started.elapsed() > Duration::from_secs(10) {
+            child.kill().unwrap();
+            panic!("the program has not ended");
+        }
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -146,7 +161,7 @@ fn the_program_keeps_its_streams_and_its_status() {
     let mut told = String::new();
     child.stdout.take().unwrap().read_to_string(&mut told).unwrap();
     assert_eq!(told, "through");
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(ended(&mut child).code(), Some(0));
 }
 
 #[test]
@@ -154,19 +169,20 @@ fn signals_reach_the_program_and_nothing_stays() {
     if skipped() {
         return;
     }
-    let (mut child, program, host) = sleeper("trap 'exit 9' INT; while :; do sleep 0.05; done");
+    // Not INT: a shell that runs the tests in the background has it ignored, and what is ignored cannot be trapped.
+    let (mut child, program, host) = sleeper("trap 'exit 9' TERM; while :; do sleep 0.05; done");
     assert!(is_here(&host));
-    signal(child.id(), "INT");
-    assert_eq!(child.wait().unwrap().code(), Some(9));
+    signal(child.id(), "TERM");
+    assert_eq!(ended(&mut child).code(), Some(9));
     assert!(!runs(&program) && !is_here(&host));
     let (mut child, program, host) = sleeper("exec sleep 60");
     signal(child.id(), "TERM");
-    assert_eq!(child.wait().unwrap().code(), Some(128 + 15));
+    assert_eq!(ended(&mut child).code(), Some(128 + 15));
     assert!(!runs(&program) && !is_here(&host));
     // Not even when it has no time to tidy up.
     let (mut child, program, host) = sleeper("exec sleep 60");
     signal(child.id(), "KILL");
-    child.wait().unwrap();
+    ended(&mut child);
     until("the program ends", || !runs(&program));
     until("the interface goes", || !is_here(&host));
 }
@@ -184,7 +200,7 @@ fn several_links_have_addresses_of_their_own() {
     assert_eq!(hosts.len(), 3);
     for (child, ..) in &mut sleepers {
         signal(child.id(), "TERM");
-        child.wait().unwrap();
+        ended(child);
     }
     assert!(!hosts.iter().any(|host| is_here(host)), "{hosts:?}");
 }
@@ -209,7 +225,7 @@ fn servers_of_the_host_are_reached_and_the_report_counts() {
     let rest = ["--seed", "3", "--report", &report, "--", "sh", "-c", &client];
     let output = link(&[&words[..], &rest].concat());
     server.kill().unwrap();
-    server.wait().unwrap();
+    ended(&mut server);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let speed: Value = serde_json::from_slice(&output.stdout).unwrap();
     let bps = speed["bits_per_second"].as_f64().unwrap();

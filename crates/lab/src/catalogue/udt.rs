@@ -14,8 +14,8 @@ pub(super) static FENCE_UDT: Experiment = Experiment {
         after every 1600 or 800 messages, only what is behind the next fence waits. Measured is how long messages \
         that have arrived wait (blocking time), over all of them and along the way. All rates of loss hold for each \
         direction: the paper's counts of lost messages fit that. The paper states no queue; ours has 9 MB, which at \
-        these rates is never full. What gets lost is `lost`; with repair symbols, those that come back before a \
-        retransmission does are `recovered`, the others `unrecovered`.",
+        these rates is never full. What gets lost is lost; with repair symbols, those that come back before a \
+        retransmission does are recovered, the others unrecovered.",
     baseline: &[
         ("mode", "partial"),
         ("loss", "0.5%"),
