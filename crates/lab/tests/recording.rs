@@ -45,9 +45,9 @@ fn packets(pcap: &[u8]) -> Vec<[u8; 4]> {
     let mut rest = &pcap[24..];
     let mut sources = Vec::new();
     while rest.len() > 16 {
-        let length = u32::from_le_bytes(rest[8..12].try_into().unwrap()) as usize;
+        let length = u32::from_le_bytes(rest[8..12].try_into().expect("four bytes")) as usize;
         let packet = &rest[16..16 + length];
-        sources.push(packet[12..16].try_into().unwrap());
+        sources.push(packet[12..16].try_into().expect("four bytes"));
         rest = &rest[16 + length..];
     }
     sources

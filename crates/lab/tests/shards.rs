@@ -9,7 +9,7 @@ use quickset_lab::catalogue;
 use quickset_lab::experiment::Overrides;
 use quickset_lab::plan::{Plan, Shard};
 use quickset_lab::results::{merge, sort, write_tables};
-use quickset_lab::run::{Job, Options, Progress, World, jobs, run};
+use quickset_lab::run::{Job, Options, Progress, jobs, run};
 
 /// A plan of two experiments, with an even number of modes: shards get quite different points.
 fn plan() -> Plan {
