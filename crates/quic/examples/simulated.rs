@@ -19,7 +19,7 @@ fn main() {
     let link = argument(1, "rate=100mbit delay=50ms queue=9MB");
     let congestion: Algorithm = argument(2, "bbr").parse().expect("a congestion controller");
     let seeds: u64 = argument(3, "1").parse().expect("a number of seeds");
-    let window: u64 = argument(4, "4").parse().expect("a number of MiB");
+    let window: u64 = argument(4, "8").parse().expect("a number of MiB");
     let timeline = argument(5, "") == "timeline";
 
     println!("{megabytes} MB over {link}, {congestion}");
