@@ -176,7 +176,8 @@ impl Runner {
             }
             let now = Time::ZERO + self.epoch.elapsed();
             let link = self.lanes[direction].link();
-            let fate = link.send(now, len, Ecn::NotEct);
+            // Only queues that decide at their head make a packet wait for its fate, and no case has one.
+            let Some(fate) = link.send(now, len, Ecn::NotEct).known() else { continue };
             let mut state = self.shared.lock();
             if direction == DOWN {
                 state.seen.answer(datagram);
