@@ -66,7 +66,7 @@ impl Raise for RunError {
         match self {
             Self::Value(error) => error.raise(),
             Self::Journal(error) => error.raise(),
-            Self::Real(..) => system(self),
+            Self::Real(..) | Self::Recording(_) => system(self),
             Self::Play(..) | Self::Stopped => PyRuntimeError::new_err(self.to_string()),
         }
     }
