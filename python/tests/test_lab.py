@@ -124,7 +124,10 @@ def test_other_threads_run_meanwhile():
 
 
 INTERRUPTED = """
+import signal
 import quickset_lab as lab
+# A shell that runs the tests in the background has it ignored, and Python leaves that so.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 def progress(now):
     print("done", now.done, flush=True)
 try:
