@@ -1,0 +1,207 @@
+//! Reliability policies: what of a channel's data is protected, and when it is repaired (FlEC, ToN 2022).
+//!
+//! *In:* [`CodingView`], what is known of the path, of the channel's lanes and of its application. *Out:* decisions
+//! that are data: a lane to join, a [`Pattern`]. Mechanism is elsewhere; a policy sends nothing and keeps no symbol.
+//!
+//! Sources: Michel et al., FlEC (algorithms 1 to 4); Cohen et al., AC-RLNC; TUM 2025 (burst loss tolerance, repair
+//! delay tolerance).
+
+use std::fmt;
+
+use quickset_base::{Duration, Time};
+
+/// Decides for one channel what is protected and when repair symbols go out.
+pub trait ReliabilityPolicy: fmt::Debug + Send {
+    /// Whether the packet that is about to be filled with this channel's data is a source symbol, and of which
+    /// lane. `None` costs nothing, on the wire or here.
+    fn protect(&mut self, view: &CodingView<'_>, carried: Carried) -> Option<Lane>;
+
+    /// FlEC's FECPattern(): asked at each free slot of the congestion window before new data of the channel.
+    fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern;
+
+    /// FlEC's ds(): with r = 1 - l, a span whose missing over added degrees of freedom leave `r - md/ad` below this
+    /// is resent, or repaired once more (algorithm 1). `-l` resends only what repair in flight does not cover.
+    fn delay_sensitivity(&self, view: &CodingView<'_>) -> f64;
+}
+
+/// What the packet that asks to be protected carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carried {
+    /// It begins with data that was sent before, and lost.
+    pub resend: bool,
+}
+
+/// One session of a channel: which of at most three, and its code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lane {
+    /// 0 to 2. A lane keeps the code that it was first used with.
+    pub index: u8,
+    /// What its repair symbols are.
+    pub code: Code,
+}
+
+/// The codes of `spec/fec.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// Interleaved XOR: repair i covers each `depth`-th symbol from the i-th on.
+    Xor {
+        /// Repair symbols of a block, and the distance of the symbols of each. At least 1.
+        depth: u16,
+    },
+    /// Rows and columns of XOR.
+    Xor2d {
+        /// Rows of a full block.
+        rows: u16,
+        /// Columns: the symbols of a row.
+        columns: u16,
+    },
+    /// Reed-Solomon.
+    ReedSolomon {
+        /// Parts into which a block is interleaved at least. Blocks of more than 128 symbols are cut all the same.
+        stride: u16,
+    },
+    /// LDPC-Staircase, for large blocks.
+    Ldpc,
+    /// A sliding window of random linear combinations.
+    Rlc,
+}
+
+/// What goes out at this slot before new data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// Nothing.
+    No,
+    /// `n` repair symbols of a lane, in this slot and the next ones. Closes the open block of a block code, but for
+    /// XOR and 2D XOR, whose blocks grow until [`Pattern::Close`] or the block is full.
+    Repair {
+        /// The lane.
+        lane: u8,
+        /// How many.
+        n: u32,
+    },
+    /// The open block of a lane ends without (more) protection.
+    Close(u8),
+    /// Nothing now; ask again at this time at the latest.
+    WakeAt(Time),
+}
+
+/// All that a policy may know. Times are of the connection's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct CodingView<'a> {
+    /// Now.
+    pub now: Time,
+    /// What the path does to packets.
+    pub loss: Loss,
+    /// The lanes of the channel by index; those not opened are empty.
+    pub lanes: [LaneView; 3],
+    /// What the application wants of the channel.
+    pub demand: Demand,
+    /// Deadlines of the channel's messages.
+    pub deadlines: &'a dyn Deadlines,
+    /// Smoothed round-trip time; its least value; its mean deviation.
+    pub rtt: Duration,
+    /// See [`rtt`](Self::rtt).
+    pub min_rtt: Duration,
+    /// See [`rtt`](Self::rtt).
+    pub rtt_var: Duration,
+    /// The probe timeout.
+    pub pto: Duration,
+    /// The peer's max_ack_delay.
+    pub ack_delay: Duration,
+    /// Congestion window and bytes in flight.
+    pub cwnd: u64,
+    /// See [`cwnd`](Self::cwnd).
+    pub in_flight: u64,
+    /// Other channels have something to send.
+    pub others_wait: bool,
+    /// A packet of this connection with application data was acknowledged.
+    pub feedback: bool,
+}
+
+impl CodingView<'_> {
+    /// What a packet takes to the peer: half the least... of the smoothed round trip (wire design: OWD = RTT/2).
+    pub fn one_way(&self) -> Duration {
+        self.rtt / 2
+    }
+}
+
+/// Deadlines of messages that are not known to have arrived.
+pub trait Deadlines: fmt::Debug {
+    /// The earliest at or after `t`.
+    fn next_after(&self, t: Time) -> Option<Time>;
+}
+
+/// Losses of a path, as measured. With few samples a cautious guess.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Loss {
+    /// Share of packets lost: l.
+    pub rate: f64,
+    /// Gilbert model: chance that a packet is lost after one that arrived (p), and that one arrives after one that
+    /// was lost (r). `to_good` is 1 until enough runs of losses were seen.
+    pub to_bad: f64,
+    /// See [`to_bad`](Self::to_bad).
+    pub to_good: f64,
+    /// Packets whose fate is known, since the path is used.
+    pub events: u64,
+    /// Share of the losses of the short window that came while a queue was full (smoothed round trip above 1.5 of the
+    /// least one) or with CE marks: repair does not help against those.
+    pub congested: f64,
+}
+
+/// A lane as its policy sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LaneView {
+    /// Symbols that the peer's decoder keeps (its window) and that we may have outstanding.
+    pub window: u64,
+    /// Symbols of the open block of a block code; of a window code those from First on.
+    pub open: u64,
+    /// U: symbols in `open` that no repair sent covers, less those acknowledged, recovered or resent.
+    pub unprotected: u64,
+    /// Missing degrees of freedom: symbols lost that neither recovery nor repair makes up for.
+    pub md: u64,
+    /// Repair symbols in flight that cover one of the lost.
+    pub ad: u64,
+    /// Repair symbols in flight.
+    pub repairs_in_flight: u64,
+    /// Repair symbols sent, and acknowledged, in all.
+    pub repairs_sent: u64,
+    /// See [`repairs_sent`](Self::repairs_sent).
+    pub repairs_acked: u64,
+    /// Source symbols sent in all, repeats not counted.
+    pub sources: u64,
+    /// When the first of the unprotected symbols was sent.
+    pub first_unprotected: Option<Time>,
+    /// When the last source symbol was sent.
+    pub last_source: Option<Time>,
+    /// Source symbols sent that are not known to have arrived.
+    pub outstanding: u64,
+}
+
+/// What the application of a channel wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// Flow control holds new data back.
+    pub blocked: bool,
+    /// There is nothing to send that flow control lets out.
+    pub limited: bool,
+    /// Bytes not sent yet, if no more will come (the streams of the channel are finished).
+    pub remaining: Option<u64>,
+    /// How many boundaries (fences, flushes, ends) lie behind what was sent, all data before them included, and when
+    /// and of which kind the last was.
+    pub boundaries: u64,
+    /// See [`boundaries`](Self::boundaries).
+    pub boundary: Option<(Boundary, Time)>,
+    /// When the application will send its next message, if it said so.
+    pub next_message: Option<Time>,
+}
+
+/// Kinds of boundaries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Boundary {
+    /// A fence: the receiver waits for all before it.
+    Fence,
+    /// The application flushed the stream.
+    Flush,
+    /// The end of the stream.
+    Fin,
+}
