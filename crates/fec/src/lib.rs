@@ -1,4 +1,6 @@
-//! Erasure codes over byte slices: a room that is kept.
+//! Erasure codes over byte slices, useful alone: the crate knows no network.
 //!
-//! GF(256) kernels, XOR, two-dimensional XOR, Reed-Solomon, LDPC-Staircase and sliding windows will live here,
-//! useful alone and knowing no QUIC. There is nothing to call yet.
+//! A *symbol* is a slice of bytes. Symbols that are combined may differ in length: a shorter one counts as padded
+//! with zeros. What all codes share is arithmetic on whole symbols, in [`gf256`].
+
+pub mod gf256;

@@ -1,0 +1,113 @@
+//! The choice among kernels, made once while the program runs.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use super::scalar;
+
+/// A way to multiply and add byte slices, which this machine supports. All compute the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Kernel(Kind);
+
+/// All but `Scalar` exist only as results of a detection, which is what makes calling them sound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Scalar,
+}
+
+impl Kernel {
+    /// The one without vector instructions, which every machine has.
+    pub const SCALAR: Self = Self(Kind::Scalar);
+
+    /// The fastest of this machine. It is looked for once; later calls cost a load.
+    pub fn best() -> Self {
+        static BEST: OnceLock<Kernel> = OnceLock::new();
+        *BEST.get_or_init(|| Self::available().next().unwrap_or(Self::SCALAR))
+    }
+
+    /// All of this machine, the fastest first, the scalar one last.
+    pub fn available() -> impl Iterator<Item = Self> {
+        [Kind::Scalar].into_iter().map(Self)
+    }
+
+    /// What it needs of the machine, as `gfni+avx512`.
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            Kind::Scalar => "scalar",
+        }
+    }
+
+    /// dst += c · src, `src` padded with zeros.
+    ///
+    /// # Panics
+    ///
+    /// If `src` is longer than `dst`.
+    pub fn mul_add(self, dst: &mut [u8], c: u8, src: &[u8]) {
+        self.combine(&mut [dst], &[c], &[src]);
+    }
+
+    /// dst += Σ coefficients\[i\] · srcs\[i\], each padded with zeros.
+    ///
+    /// # Panics
+    ///
+    /// If a source is longer than `dst`, or there is not one coefficient a source.
+    pub fn gather(self, dst: &mut [u8], coefficients: &[u8], srcs: &[&[u8]]) {
+        self.combine(&mut [dst], coefficients, srcs);
+    }
+
+    /// dsts\[i\] += coefficients\[i\] · src, `src` padded with zeros.
+    ///
+    /// # Panics
+    ///
+    /// If `src` is longer than a destination, or there is not one coefficient a destination.
+    pub fn scatter(self, dsts: &mut [&mut [u8]], coefficients: &[u8], src: &[u8]) {
+        self.combine(dsts, coefficients, &[src]);
+    }
+
+    /// dsts\[i\] += Σ coefficients\[i · srcs.len() + j\] · srcs\[j\]: a matrix by rows, one row a destination. Sources
+    /// are padded with zeros; destinations may differ in length. Many destinations in one call are much faster
+    /// than as many calls of [`gather`](Self::gather): the sources are read once for several of them.
+    ///
+    /// # Panics
+    ///
+    /// If a source is longer than a destination, or there is not one coefficient for each pair.
+    pub fn combine(self, dsts: &mut [&mut [u8]], coefficients: &[u8], srcs: &[&[u8]]) {
+        assert_eq!(coefficients.len(), dsts.len() * srcs.len(), "one coefficient for each pair");
+        check_lengths(dsts, srcs);
+        if coefficients.is_empty() {
+            return;
+        }
+        match self.0 {
+            Kind::Scalar => scalar::combine(dsts, coefficients, srcs),
+        }
+    }
+
+    /// dst += Σ src: XOR, each source padded with zeros.
+    ///
+    /// # Panics
+    ///
+    /// If a source is longer than `dst`.
+    pub fn sum(self, dst: &mut [u8], srcs: &[&[u8]]) {
+        check_lengths(&[&mut *dst], srcs);
+        match self.0 {
+            Kind::Scalar => srcs.iter().for_each(|src| scalar::mul_add(dst, 1, src)),
+        }
+    }
+
+    /// dst *= c.
+    pub fn scale(self, dst: &mut [u8], c: u8) {
+        scalar::scale(dst, c);
+    }
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kernel({})", self.name())
+    }
+}
+
+/// The vector kernels rely on it.
+fn check_lengths(dsts: &[&mut [u8]], srcs: &[&[u8]]) {
+    let longest = srcs.iter().map(|s| s.len()).max().unwrap_or_default();
+    assert!(dsts.iter().all(|d| d.len() >= longest), "no source is longer than a destination");
+}

@@ -1,0 +1,51 @@
+//! Tables computed by the compiler.
+
+use super::POLYNOMIAL;
+
+/// Powers of x, twice in a row, so that a sum of two logarithms needs no reduction.
+pub(super) const EXP: [u8; 510] = exp();
+/// Logarithms to the base x. That of 0, which has none, is 0.
+pub(super) const LOG: [u8; 256] = log();
+
+/// Products of each element with 0..16 and with 0, 16, ..., 240: any product is the XOR of one of each.
+pub(super) static NIBBLES: [[[u8; 16]; 2]; 256] = nibbles();
+
+const fn exp() -> [u8; 510] {
+    let mut table = [0; 510];
+    let (mut power, mut i) = (1, 0);
+    while i < 255 {
+        table[i] = power as u8;
+        table[i + 255] = power as u8;
+        power <<= 1;
+        if power > 255 {
+            power ^= POLYNOMIAL;
+        }
+        i += 1;
+    }
+    table
+}
+
+const fn log() -> [u8; 256] {
+    let mut table = [0; 256];
+    let mut i = 0;
+    while i < 255 {
+        table[EXP[i] as usize] = i as u8;
+        i += 1;
+    }
+    table
+}
+
+const fn nibbles() -> [[[u8; 16]; 2]; 256] {
+    let mut table = [[[0; 16]; 2]; 256];
+    let mut c = 0;
+    while c < 256 {
+        let mut i = 0;
+        while i < 16 {
+            table[c][0][i] = super::mul(c as u8, i as u8);
+            table[c][1][i] = super::mul(c as u8, (i << 4) as u8);
+            i += 1;
+        }
+        c += 1;
+    }
+    table
+}
