@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use quickset_wire::Writer;
-use quickset_wire::frame::{self, Frame, Frames};
+use quickset_wire::frame::{self, Frame, Frames, SymbolFrames};
 
 fuzz_target!(|payload: &[u8]| {
     let mut frames = Frames::new(payload);
@@ -26,8 +26,19 @@ fn round_trip(frame: &Frame<'_>) {
     let mut again = Frames::new(&buffer);
     assert_eq!(again.next(), Some(Ok(*frame)));
     assert_eq!(again.next(), None);
-    if let Frame::Ack(ack) = frame {
-        rewrite(ack);
+    match frame {
+        Frame::Ack(ack) => rewrite(ack),
+        Frame::SymbolAck(ack) => {
+            let mut buffer = vec![0; frame.size()];
+            let written = frame::symbol_ack(&mut Writer::new(&mut buffer), ack.session, ack.ranges());
+            assert_eq!(written, ack.ranges().len());
+        }
+        Frame::SourceSymbol { data, .. } => {
+            for inner in SymbolFrames::new(data).map_while(Result::ok) {
+                assert!(inner.allowed_in_symbol());
+            }
+        }
+        _ => {}
     }
 }
 

@@ -43,6 +43,8 @@ impl TransportErrorCode {
     pub const VERSION_NEGOTIATION_ERROR: Self = Self(0x11);
     /// A breach of the rules of fenced streams (`spec/fenced-streams.md`).
     pub const FENCE_ERROR: Self = Self(0x0071_53f1);
+    /// A breach of the rules of forward erasure correction (`spec/fec.md`).
+    pub const FEC_ERROR: Self = Self(0x0715_3fec);
 
     /// CRYPTO_ERROR: the TLS alert that ended the handshake (RFC 9001 §4.8).
     pub const fn crypto(alert: u8) -> Self {
@@ -83,6 +85,7 @@ impl TransportErrorCode {
             Self::NO_VIABLE_PATH => "NO_VIABLE_PATH",
             Self::VERSION_NEGOTIATION_ERROR => "VERSION_NEGOTIATION_ERROR",
             Self::FENCE_ERROR => "FENCE_ERROR",
+            Self::FEC_ERROR => "FEC_ERROR",
             _ => return None,
         })
     }
@@ -114,6 +117,7 @@ mod tests {
         assert_eq!(Code(0x0a).to_string(), "PROTOCOL_VIOLATION");
         assert_eq!(Code(0x0171_53f1).to_string(), "0x17153f1");
         assert_eq!(Code(0x0071_53f1).to_string(), "FENCE_ERROR");
+        assert_eq!(Code(0x0715_3fec).to_string(), "FEC_ERROR");
         // RFC 8446 §6: unexpected_message is alert 10.
         assert_eq!(Code(0x010a).to_string(), "CRYPTO_ERROR(10)");
     }

@@ -3,7 +3,8 @@
 //! Everything here borrows and nothing allocates or keeps state: what comes off the network is read
 //! with a [`Reader`] and becomes values that point into the datagram; what leaves is written with a
 //! [`Writer`] straight into the buffer that is sent. Whatever bytes arrive, a decoder returns a value or
-//! an error with its wire code. Sources: RFC 8999, 9000, 9369 and `spec/fenced-streams.md`.
+//! an error with its wire code. Sources: RFC 8999, 9000, 9369, `spec/fenced-streams.md` and
+//! `spec/fec.md`.
 //!
 //! ```
 //! use quickset_wire::frame::{self, Frame, Frames};
@@ -26,6 +27,7 @@
 
 mod cursor;
 mod error;
+pub mod fec;
 pub mod frame;
 pub mod header;
 mod id;

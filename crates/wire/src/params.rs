@@ -4,6 +4,7 @@ use core::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use core::time::Duration;
 
 use crate::cursor::{Count, Sink};
+use crate::fec::FecDecoder;
 use crate::frame::MAX_STREAMS;
 use crate::{ConnectionId, Reader, ResetToken, Side, TransportErrorCode, Truncated, Writer, varint};
 
@@ -47,6 +48,11 @@ pub struct TransportParams {
     /// Takes fenced streams with records of up to this many payload bytes, at least 1200
     /// (`spec/fenced-streams.md`).
     pub fenced_streams: Option<u64>,
+    /// Understands forward erasure correction, and decodes this much (`spec/fec.md`).
+    pub fec_decoder: Option<FecDecoder>,
+    /// Takes ACK_FREQUENCY and IMMEDIATE_ACK (draft-ietf-quic-ack-frequency); the least delay of an ACK that may be
+    /// asked for, in whole microseconds, not above `max_ack_delay`.
+    pub min_ack_delay: Option<Duration>,
 }
 
 /// The preferred_address parameter: where a client may move once the handshake is confirmed (RFC 9000 §9.6).
@@ -117,13 +123,15 @@ impl Default for TransportParams {
             initial_source_connection_id: None,
             retry_source_connection_id: None,
             fenced_streams: None,
+            fec_decoder: None,
+            min_ack_delay: None,
         }
     }
 }
 
 impl TransportParams {
     /// No encoding is longer, in bytes.
-    pub const MAX_SIZE: usize = 320;
+    pub const MAX_SIZE: usize = 384;
 
     /// Reads what the side `from` sent. Unknown parameters are skipped (RFC 9000 §7.4.2). Whether the
     /// connection ids are the right ones is for the caller to check (RFC 9000 §7.3).
@@ -145,6 +153,10 @@ impl TransportParams {
                 return Err(ParamsError::ServerOnly(id));
             }
             params.take(id, value)?;
+        }
+        // draft-ietf-quic-ack-frequency §3; only now, since the parameters come in any order.
+        if params.min_ack_delay.is_some_and(|least| least > params.max_ack_delay) {
+            return Err(ParamsError::Range(id::MIN_ACK_DELAY));
         }
         Ok(params)
     }
@@ -205,6 +217,12 @@ impl TransportParams {
             id::RETRY_SOURCE_CONNECTION_ID => self.retry_source_connection_id = Some(cid(id, value)?),
             // FS-2, FS-3.
             id::FENCED_STREAMS => self.fenced_streams = Some(within(id, value, 1200, varint::MAX)?),
+            // FEC-3: at least three numbers, and nothing but numbers.
+            id::FEC_DECODER => {
+                let decoder = FecDecoder::decode(value).map_err(|Truncated| ParamsError::Length(id))?;
+                self.fec_decoder = Some(decoder);
+            }
+            id::MIN_ACK_DELAY => self.min_ack_delay = Some(Duration::from_micros(number(id, value)?)),
             _ => {}
         }
         Ok(())
@@ -237,6 +255,19 @@ impl TransportParams {
                 out.varint(varint::size(value) as u64);
                 out.varint(value);
             }
+        }
+        if let Some(decoder) = &self.fec_decoder {
+            let mut len = Count(0);
+            decoder.emit(&mut len);
+            out.varint(id::FEC_DECODER);
+            out.varint(len.0 as u64);
+            decoder.emit(out);
+        }
+        if let Some(least) = self.min_ack_delay {
+            let micros = u64::try_from(least.as_micros()).unwrap_or(u64::MAX).min(varint::MAX);
+            out.varint(id::MIN_ACK_DELAY);
+            out.varint(varint::size(micros) as u64);
+            out.varint(micros);
         }
         if self.disable_active_migration {
             parameter(out, id::DISABLE_ACTIVE_MIGRATION, &[]);
@@ -336,6 +367,8 @@ fn bit(id: u64) -> Option<u32> {
     match id {
         id::ORIGINAL_DESTINATION_CONNECTION_ID..=id::RETRY_SOURCE_CONNECTION_ID => Some(1 << id),
         id::FENCED_STREAMS => Some(1 << (id::RETRY_SOURCE_CONNECTION_ID + 1)),
+        id::FEC_DECODER => Some(1 << (id::RETRY_SOURCE_CONNECTION_ID + 2)),
+        id::MIN_ACK_DELAY => Some(1 << (id::RETRY_SOURCE_CONNECTION_ID + 3)),
         _ => None,
     }
 }
@@ -378,4 +411,6 @@ mod id {
     pub(super) const INITIAL_SOURCE_CONNECTION_ID: u64 = 0x0f;
     pub(super) const RETRY_SOURCE_CONNECTION_ID: u64 = 0x10;
     pub(super) const FENCED_STREAMS: u64 = 0x0071_53f1;
+    pub(super) const FEC_DECODER: u64 = 0x0715_3fec;
+    pub(super) const MIN_ACK_DELAY: u64 = 0xff04_de1b;
 }

@@ -63,6 +63,16 @@ fn ack_frame() -> impl Strategy<Value = Frame<'static>> {
     })
 }
 
+/// At most 32 ranges, as a SYMBOL_ACK holds them.
+fn symbol_ack_frame() -> impl Strategy<Value = Frame<'static>> {
+    (number(), ranges(32)).prop_map(|(session, ranges)| {
+        let mut buffer = vec![0; 1000];
+        let mut w = Writer::new(&mut buffer);
+        frame::symbol_ack(&mut w, session, ranges);
+        only(w.written().to_vec().leak())
+    })
+}
+
 fn control_frame() -> impl Strategy<Value = Frame<'static>> {
     let streams = prop_oneof![number().prop_map(|n| n >> 2), Just(1 << 60)];
     prop_oneof![
@@ -94,6 +104,16 @@ fn control_frame() -> impl Strategy<Value = Frame<'static>> {
             Frame::ConnectionClose { code: Code(code), frame_type, reason }
         }),
         (number(), data(0..=40)).prop_map(|(code, reason)| Frame::ApplicationClose { code, reason }),
+        Just(Frame::ImmediateAck),
+        (number(), number(), number(), number()).prop_map(
+            |(sequence, threshold, max_delay_us, reordering)| Frame::AckFrequency {
+                sequence,
+                threshold,
+                max_delay_us,
+                reordering
+            }
+        ),
+        (number(), number()).prop_map(|(epoch, window)| Frame::FecWindow { epoch, window }),
     ]
 }
 
@@ -116,11 +136,27 @@ fn data_frame() -> impl Strategy<Value = Frame<'static>> {
             offset: fit(offset, len),
             len
         }),
+        (number(), number(), data(1..=100)).prop_map(|(session, sid, data)| Frame::SourceSymbol {
+            session,
+            sid,
+            data
+        }),
+        // Neither the span nor, with Reed-Solomon, its stride leads beyond 2^62 - 1.
+        (number(), 0..1u64 << 61, 1..1u64 << 30, 0..1u64 << 30, number(), data(1..=100)).prop_map(
+            |(session, first, count, parameter, index, data)| Frame::Repair {
+                session,
+                first,
+                count,
+                parameter,
+                index,
+                data
+            }
+        ),
     ]
 }
 
 fn any_frame() -> impl Strategy<Value = Frame<'static>> {
-    prop_oneof![2 => control_frame(), 1 => data_frame(), 1 => ack_frame()]
+    prop_oneof![4 => control_frame(), 2 => data_frame(), 2 => ack_frame(), 1 => symbol_ack_frame()]
 }
 
 fn encoded(frames: &[Frame<'_>]) -> Vec<u8> {
@@ -214,7 +250,7 @@ proptest! {
     }
 
     #[test]
-    fn likely_bytes_are_digested(bytes in vec(prop_oneof![0u8..0x20, Just(0x7f), 0x50u8..0x5a, any::<u8>()], 0..100)) {
+    fn likely_bytes_are_digested(bytes in vec(prop_oneof![0u8..0x20, Just(0x7f), 0x50u8..0x5a, 0x60u8..0x65, any::<u8>()], 0..100)) {
         digest(&bytes)?;
     }
 
@@ -317,7 +353,7 @@ fn faults_have_the_codes_of_the_rfc() {
         ([&[0x18, 1, 0, 0][..], &[0; 16]].concat(), 0x18, Code::FRAME_ENCODING_ERROR, "empty id"),
         ([&[0x18, 1, 0, 21][..], &[0; 37]].concat(), 0x18, Code::FRAME_ENCODING_ERROR, "long id"),
         ([&[0x18, 1, 2, 1][..], &[0; 17]].concat(), 0x18, Code::FRAME_ENCODING_ERROR, "retires itself"),
-        (vec![0x1f], 0x1f, Code::FRAME_ENCODING_ERROR, "unknown"),
+        (vec![0x21], 0x21, Code::FRAME_ENCODING_ERROR, "unknown"),
         (vec![0x40, 0x01], 0x01, Code::PROTOCOL_VIOLATION, "PING in two bytes"),
         (vec![0x40], 0, Code::FRAME_ENCODING_ERROR, "a type cut short"),
     ];
@@ -332,12 +368,13 @@ fn faults_have_the_codes_of_the_rfc() {
 
 #[test]
 fn packets_and_properties_follow_table_3() {
+    let frequency = Frame::AckFrequency { sequence: 0, threshold: 1, max_delay_us: 2, reordering: 3 };
     let ack = only(&[0x02, 0, 0, 0, 0]);
     let id = StreamId(0);
     let (cid, token) = (ConnectionId::new(&[1]).unwrap(), ResetToken([0; 16]));
     // Kind; in which of Initial, Handshake, 0-RTT, 1-RTT; N = not ack-eliciting; P = probing.
     // RETIRE_CONNECTION_ID: §12.5 takes back the 0 of the table.
-    let table: [(Frame<'_>, u64, &str, &str); 23] = [
+    let table: [(Frame<'_>, u64, &str, &str); 25] = [
         (Frame::Padding(1), 0x00, "IH01", "NP"),
         (Frame::Ping, 0x01, "IH01", ""),
         (ack, 0x02, "IH_1", "N"),
@@ -361,6 +398,9 @@ fn packets_and_properties_follow_table_3() {
         (Frame::ApplicationClose { code: 0, reason: &[] }, 0x1d, "__01", "N"),
         (Frame::HandshakeDone, 0x1e, "___1", ""),
         (only(&[0x03, 0, 0, 0, 0, 0, 0, 0]), 0x03, "IH_1", "N"),
+        // draft-ietf-quic-ack-frequency §3, §4, §5.
+        (Frame::ImmediateAck, 0x1f, "___1", ""),
+        (frequency, 0xaf, "___1", ""),
     ];
     for (frame, kind, packets, properties) in table {
         assert_eq!(frame.kind(), kind);

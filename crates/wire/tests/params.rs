@@ -6,6 +6,7 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
+use quickset_wire::fec::{FecDecoder, Scheme, Schemes};
 use quickset_wire::params::{ParamsError, PreferredAddress, TransportParams};
 use quickset_wire::{ConnectionId, Reader, ResetToken, Side, Writer, varint};
 
@@ -33,10 +34,21 @@ fn number() -> impl Strategy<Value = u64> {
     prop_oneof![0u64..64, 0u64..1 << 30, 0..=varint::MAX]
 }
 
+fn decoder() -> impl Strategy<Value = FecDecoder> {
+    (number(), number(), number(), any::<[bool; 5]>()).prop_map(
+        |(window, max_sessions, max_symbol_size, known)| FecDecoder {
+            window,
+            max_sessions,
+            max_symbol_size,
+            schemes: Scheme::ALL.into_iter().zip(known).filter_map(|(s, known)| known.then_some(s)).collect(),
+        },
+    )
+}
+
 fn params() -> impl Strategy<Value = TransportParams> {
     let limits = (number(), number(), number(), number(), 0..=1u64 << 60, 0..=1u64 << 60);
     let ids = (of(cid(0)), of(cid(0)), of(cid(0)));
-    let ack = (0u8..=20, 0u64..1 << 14);
+    let ack = (0u8..=20, 0u64..1 << 14, of(0.0f64..=1.0), of(decoder()));
     let rest = (
         1200..=varint::MAX,
         2..=varint::MAX,
@@ -58,6 +70,8 @@ fn params() -> impl Strategy<Value = TransportParams> {
         retry_source_connection_id: ids.2,
         ack_delay_exponent: ack.0,
         max_ack_delay: Duration::from_millis(ack.1),
+        min_ack_delay: ack.2.map(|part| Duration::from_micros((ack.1 as f64 * 1e3 * part) as u64)),
+        fec_decoder: ack.3,
         max_udp_payload_size: rest.0,
         active_connection_id_limit: rest.1,
         fenced_streams: rest.2,
@@ -145,6 +159,7 @@ fn absent_parameters_have_the_values_of_section_18_2() {
     assert_eq!(plain.max_idle_timeout, Duration::ZERO);
     assert_eq!((plain.initial_max_data, plain.initial_max_streams_bidi), (0, 0));
     assert_eq!((plain.fenced_streams, plain.disable_active_migration), (None, false));
+    assert_eq!((plain.fec_decoder, plain.min_ack_delay), (None, None));
     // Nothing but the reserved parameter: id 27, no value.
     assert_eq!(encoded(&plain, Side::Client, 0), [27, 0]);
 }
@@ -173,6 +188,52 @@ fn parameters_by_hand() {
 
     let fenced = TransportParams { fenced_streams: Some(65_536), ..TransportParams::default() };
     assert!(encoded(&fenced, Side::Client, 0).starts_with(&[0x80, 0x71, 0x53, 0xf1, 4, 0x80, 1, 0, 0]));
+}
+
+#[test]
+fn min_ack_delay_is_at_most_max_ack_delay() {
+    // draft-ietf-quic-ack-frequency §3: 0xff04de1b in microseconds, the other in milliseconds, in either order.
+    let least = |us: u64| {
+        [&[0xc0, 0, 0, 0, 0xff, 0x04, 0xde, 0x1b, 4][..], &(us as u32 | 1 << 31).to_be_bytes()].concat()
+    };
+    let most = [0x0b, 1, 10];
+    for (bytes, expected) in [
+        (least(1000), Ok(1000)),
+        (least(25_000), Ok(25_000)),
+        (least(25_001), Err(ParamsError::Range(0xff04_de1b))),
+        ([&least(10_000)[..], &most].concat(), Ok(10_000)),
+        ([&most[..], &least(10_001)].concat(), Err(ParamsError::Range(0xff04_de1b))),
+        ([&least(10_001)[..], &most].concat(), Err(ParamsError::Range(0xff04_de1b))),
+    ] {
+        let read = from_server(&bytes).map(|p| p.min_ack_delay);
+        assert_eq!(read, expected.map(|us| Some(Duration::from_micros(us))), "{bytes:02x?}");
+    }
+    let params =
+        TransportParams { min_ack_delay: Some(Duration::from_millis(1)), ..TransportParams::default() };
+    let bytes = [0xc0, 0, 0, 0, 0xff, 0x04, 0xde, 0x1b, 2, 0x43, 0xe8, 27, 0];
+    assert_eq!(encoded(&params, Side::Client, 0), bytes);
+}
+
+#[test]
+fn an_fec_decoder_by_hand() {
+    // FEC-3, FEC-5: window 1024, 4 sessions, symbols of 1200 bytes, schemes 2, 77 (unknown), 4, 2 again.
+    let value = [0x44, 0, 4, 0x44, 0xb0, 2, 0x40, 77, 4, 2];
+    let bytes = |value: &[u8]| [&[0x87, 0x15, 0x3f, 0xec, value.len() as u8][..], value].concat();
+    let schemes = Schemes::NONE.with(Scheme::ReedSolomon).with(Scheme::Rlc);
+    let decoder = FecDecoder { window: 1024, max_sessions: 4, max_symbol_size: 1200, schemes };
+    assert_eq!(from_server(&bytes(&value)).unwrap().fec_decoder, Some(decoder));
+    let params = TransportParams { fec_decoder: Some(decoder), ..TransportParams::default() };
+    let ours = bytes(&[0x44, 0, 4, 0x44, 0xb0, 2, 4]);
+    assert_eq!(encoded(&params, Side::Client, 0), [&ours[..], &[27, 0]].concat());
+    assert_eq!(from_server(&bytes(&[0, 0, 0])).unwrap().fec_decoder, Some(FecDecoder::default()));
+    for wrong in [&[][..], &[1], &[1, 1], &[1, 1, 0x44], &[1, 1, 1, 0x40], &[1, 1, 1, 2, 0xc0, 0]] {
+        assert_eq!(from_server(&bytes(wrong)), Err(ParamsError::Length(0x0715_3fec)), "{wrong:02x?}");
+    }
+
+    // FEC-9: n below Max Sessions, a scheme of the list, a window at all.
+    assert!(decoder.takes(Scheme::Rlc.session(3)) && decoder.takes(2));
+    assert!(!decoder.takes(Scheme::Rlc.session(4)) && !decoder.takes(Scheme::Xor.session(0)));
+    assert!(!decoder.takes(7) && !FecDecoder { window: 0, ..decoder }.takes(2));
 }
 
 #[test]

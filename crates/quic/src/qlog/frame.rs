@@ -11,6 +11,30 @@ pub(super) enum Logged {
     Known(QuicFrame),
     /// FENCED and ABANDON of `spec/fenced-streams.md`: unknown to viewers, which show their fields as they are.
     Ours(Ours),
+    /// The frames of `spec/fec.md`, and IMMEDIATE_ACK and ACK_FREQUENCY, likewise.
+    Extension(Extension),
+}
+
+/// A frame of which viewers know nothing, with its name and the fields of its kind.
+#[derive(Serialize)]
+pub(super) struct Extension {
+    frame_type: &'static str,
+    raw_frame_type: u64,
+    extension: &'static str,
+    #[serde(flatten)]
+    fields: Fields,
+    raw: RawInfo,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Fields {
+    None {},
+    Frequency { sequence: u64, threshold: u64, max_delay_us: u64, reordering: u64 },
+    Symbol { session: u64, sid: u64 },
+    Repair { session: u64, first: u64, count: u64, parameter: u64, index: u64 },
+    Recovered { session: u64, sids: Vec<(u64, u64)> },
+    Window { epoch: u64, window: u64 },
 }
 
 /// A frame of our extension.
@@ -141,6 +165,38 @@ fn logged(frame: &Frame<'_>, ack_delay_exponent: u8) -> Logged {
             let raw = raw(frame.size() as u64, 0);
             return extension(frame, Ours { stream_id: id.0, offset, length: len, raw, ..ABANDON });
         }
+        Frame::ImmediateAck => return told(frame, "immediate_ack", Fields::None {}, 0),
+        Frame::AckFrequency { sequence, threshold, max_delay_us, reordering } => {
+            let fields = Fields::Frequency { sequence, threshold, max_delay_us, reordering };
+            return told(frame, "ack_frequency", fields, 0);
+        }
+        Frame::SourceSymbol { session, sid, data } => {
+            return told(frame, "source_symbol", Fields::Symbol { session, sid }, data.len());
+        }
+        Frame::Repair { session, first, count, parameter, index, data } => {
+            let fields = Fields::Repair { session, first, count, parameter, index };
+            return told(frame, "repair", fields, data.len());
+        }
+        Frame::SymbolAck(ref ack) => {
+            // As acknowledged packets are told: the oldest first.
+            let mut sids: Vec<_> = ack.ranges().map(|r| (*r.start(), *r.end())).collect();
+            sids.reverse();
+            return told(frame, "symbol_ack", Fields::Recovered { session: ack.session, sids }, 0);
+        }
+        Frame::FecWindow { epoch, window } => {
+            return told(frame, "fec_window", Fields::Window { epoch, window }, 0);
+        }
+    })
+}
+
+fn told(frame: &Frame<'_>, extension: &'static str, fields: Fields, payload: usize) -> Logged {
+    let raw = raw(frame.size() as u64, payload as u64);
+    Logged::Extension(Extension {
+        frame_type: "unknown",
+        raw_frame_type: frame.kind(),
+        extension,
+        fields,
+        raw,
     })
 }
 

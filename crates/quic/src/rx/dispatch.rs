@@ -77,6 +77,15 @@ impl Connection {
                 self.path.on_challenge(data);
                 Ok(())
             }
+            // Nothing was offered that would allow these: they are unknown (RFC 9000 §12.4; FEC-8).
+            Frame::SourceSymbol { .. }
+            | Frame::Repair { .. }
+            | Frame::SymbolAck(_)
+            | Frame::FecWindow { .. }
+            | Frame::ImmediateAck
+            | Frame::AckFrequency { .. } => {
+                Err(TransportError::new(Code::FRAME_ENCODING_ERROR, "an extension that was not agreed on"))
+            }
             Frame::NewToken { token } => self.on_new_token(token),
             Frame::HandshakeDone => self.on_handshake_done(),
             Frame::ConnectionClose { code, frame_type, reason } => {

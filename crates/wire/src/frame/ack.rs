@@ -39,28 +39,71 @@ pub struct Ack<'a> {
     pub delay: u64,
     /// The marks counted, if the peer tells.
     pub ecn: Option<EcnCounts>,
-    // Packets right below `largest` in the first range.
-    first: u64,
-    // Ranges after the first, `count` pairs of gap and length.
-    count: u64,
-    pairs: &'a [u8],
+    below: Below<'a>,
 }
 
 impl<'a> Ack<'a> {
     /// The acknowledged ranges, newest first. They do not touch: at least one number lies between two.
     #[inline]
     pub fn ranges(&self) -> AckRanges<'a> {
-        AckRanges {
-            next: Some(self.largest - self.first..=self.largest),
-            left: self.count as usize,
-            pairs: Reader::new(self.pairs),
-        }
+        self.below.ranges(self.largest)
     }
 
     #[inline]
     pub(super) fn parse(r: &mut Reader<'a>, with_ecn: bool) -> Parse<Self> {
         let largest = r.varint()?;
         let delay = r.varint()?;
+        let below = Below::parse(r, largest)?;
+        let ecn = if with_ecn {
+            Some(EcnCounts { ect0: r.varint()?, ect1: r.varint()?, ce: r.varint()? })
+        } else {
+            None
+        };
+        Ok(Self { largest, delay, ecn, below })
+    }
+
+    pub(super) fn emit(&self, out: &mut impl Sink) {
+        out.varint(self.largest);
+        out.varint(self.delay);
+        self.below.emit(out);
+        if let Some(ecn) = &self.ecn {
+            ecn.emit(out);
+        }
+    }
+}
+
+impl fmt::Debug for Ack<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ack")
+            .field("ranges", &Listed(self.ranges()))
+            .field("delay", &self.delay)
+            .field("ecn", &self.ecn)
+            .finish()
+    }
+}
+
+/// Ranges as a list, for logs.
+pub(super) struct Listed<'a>(pub(super) AckRanges<'a>);
+
+impl fmt::Debug for Listed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.clone()).finish()
+    }
+}
+
+/// What stands behind the largest number in ACK and SYMBOL_ACK, its ranges checked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Below<'a> {
+    // Numbers right below the largest in the first range.
+    first: u64,
+    // Ranges after the first, `count` pairs of gap and length.
+    count: u64,
+    pairs: &'a [u8],
+}
+
+impl<'a> Below<'a> {
+    #[inline]
+    pub(super) fn parse(r: &mut Reader<'a>, largest: u64) -> Parse<Self> {
         let count = r.varint()?;
         let first = r.varint()?;
         // RFC 9000 §19.3.1: a range that would go below 0 is an encoding error. Each pair has at least two
@@ -73,43 +116,31 @@ impl<'a> Ack<'a> {
             smallest = smallest.checked_sub(gap + length).ok_or(BELOW_ZERO)?;
         }
         let pairs = &pairs[..pairs.len() - r.remaining()];
-        let ecn = if with_ecn {
-            Some(EcnCounts { ect0: r.varint()?, ect1: r.varint()?, ce: r.varint()? })
-        } else {
-            None
-        };
-        Ok(Self { largest, delay, ecn, first, count, pairs })
+        Ok(Self { first, count, pairs })
+    }
+
+    #[inline]
+    pub(super) fn ranges(&self, largest: u64) -> AckRanges<'a> {
+        AckRanges {
+            next: Some(largest - self.first..=largest),
+            left: self.count as usize,
+            pairs: Reader::new(self.pairs),
+        }
+    }
+
+    /// Ranges after the first.
+    pub(super) const fn further(&self) -> u64 {
+        self.count
     }
 
     pub(super) fn emit(&self, out: &mut impl Sink) {
-        out.varint(self.largest);
-        out.varint(self.delay);
         out.varint(self.count);
         out.varint(self.first);
         out.bytes(self.pairs);
-        if let Some(ecn) = &self.ecn {
-            ecn.emit(out);
-        }
     }
 }
 
-impl fmt::Debug for Ack<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        struct List<'a>(AckRanges<'a>);
-        impl fmt::Debug for List<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_list().entries(self.0.clone()).finish()
-            }
-        }
-        f.debug_struct("Ack")
-            .field("ranges", &List(self.ranges()))
-            .field("delay", &self.delay)
-            .field("ecn", &self.ecn)
-            .finish()
-    }
-}
-
-/// The ranges of an [`Ack`], newest first.
+/// The ranges of an [`Ack`] or a [`SymbolAck`](super::SymbolAck), newest first.
 #[derive(Clone, Debug)]
 pub struct AckRanges<'a> {
     next: Option<RangeInclusive<u64>>,
@@ -165,7 +196,7 @@ pub fn ack(
     let mut ranges = ranges.into_iter();
     let most = ranges.size_hint().1.unwrap_or(usize::MAX);
     let Some(newest) = ranges.next() else { return 0 };
-    let (mut smallest, largest) = newest.into_inner();
+    let (smallest, largest) = newest.into_inner();
     let first = largest.checked_sub(smallest).expect("a range of packets is not empty");
 
     // The number of further ranges is known only at the end: one byte holds 63 of them, two hold 16383.
@@ -187,19 +218,7 @@ pub fn ack(
     }
     w.varint(first);
 
-    let mut further = 0;
-    for range in ranges.take(limit) {
-        let (start, end) = range.into_inner();
-        let gap = smallest.checked_sub(end + 2).expect("ranges come newest first and do not touch");
-        let length = end.checked_sub(start).expect("a range of packets is not empty");
-        if w.room() < varint::size(gap) + varint::size(length) + tail {
-            break;
-        }
-        w.varint(gap);
-        w.varint(length);
-        smallest = start;
-        further += 1;
-    }
+    let further = further_ranges(w, ranges.take(limit), smallest, tail);
     if wide {
         w.patch_varint2(count_at, further);
     } else {
@@ -209,6 +228,30 @@ pub fn ack(
         ecn.emit(w);
     }
     further as usize + 1
+}
+
+/// Writes pairs of gap and length for the ranges below `smallest`, as many as leave `tail` bytes of room, and
+/// returns how many.
+pub(super) fn further_ranges(
+    w: &mut Writer<'_>,
+    ranges: impl Iterator<Item = RangeInclusive<u64>>,
+    mut smallest: u64,
+    tail: usize,
+) -> u64 {
+    let mut further = 0;
+    for range in ranges {
+        let (start, end) = range.into_inner();
+        let gap = smallest.checked_sub(end + 2).expect("ranges come newest first and do not touch");
+        let length = end.checked_sub(start).expect("a range is not empty");
+        if w.room() < varint::size(gap) + varint::size(length) + tail {
+            break;
+        }
+        w.varint(gap);
+        w.varint(length);
+        smallest = start;
+        further += 1;
+    }
+    further
 }
 
 const BELOW_ZERO: FrameError = FrameError::encoding("an ACK range goes below 0");

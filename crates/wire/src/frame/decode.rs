@@ -1,6 +1,6 @@
 use core::iter::FusedIterator;
 
-use super::{Ack, Frame, MAX_STREAMS, kind};
+use super::{Ack, Frame, MAX_STREAMS, SymbolAck, fec, kind};
 use crate::{ConnectionId, Dir, Reader, ResetToken, StreamId, TransportErrorCode, Truncated, varint};
 
 /// Why a payload cannot be read any further, as CONNECTION_CLOSE will tell the peer.
@@ -34,6 +34,12 @@ impl<'a> Frames<'a> {
     #[inline]
     pub const fn remaining(&self) -> usize {
         self.reader.remaining()
+    }
+
+    /// The bytes of those frames.
+    #[inline]
+    pub(super) const fn peek(&self) -> &'a [u8] {
+        self.reader.peek()
     }
 }
 
@@ -78,6 +84,10 @@ impl FrameError {
     const fn fence(why: &'static str) -> Self {
         Self { kind: 0, code: TransportErrorCode::FENCE_ERROR, why }
     }
+
+    pub(super) const fn fec(why: &'static str) -> Self {
+        Self { kind: 0, code: TransportErrorCode::FEC_ERROR, why }
+    }
 }
 
 /// A frame cut short by the end of the packet; its type is for the caller to fill in.
@@ -101,7 +111,13 @@ fn other<'a>(r: &mut Reader<'a>, kind: &mut u64) -> Parse<Frame<'a>> {
 }
 
 const fn is_known(kind: u64) -> bool {
-    matches!(kind, kind::PADDING..=kind::HANDSHAKE_DONE | kind::FENCED..=kind::ABANDON)
+    matches!(
+        kind,
+        kind::PADDING..=kind::IMMEDIATE_ACK
+            | kind::ACK_FREQUENCY
+            | kind::FENCED..=kind::ABANDON
+            | kind::SOURCE_SYMBOL..=kind::FEC_WINDOW
+    )
 }
 
 #[inline]
@@ -146,8 +162,19 @@ fn body<'a>(kind: u64, r: &mut Reader<'a>) -> Parse<Frame<'a>> {
         },
         kind::APPLICATION_CLOSE => Frame::ApplicationClose { code: r.varint()?, reason: r.varint_bytes()? },
         kind::HANDSHAKE_DONE => Frame::HandshakeDone,
+        kind::IMMEDIATE_ACK => Frame::ImmediateAck,
+        kind::ACK_FREQUENCY => Frame::AckFrequency {
+            sequence: r.varint()?,
+            threshold: r.varint()?,
+            max_delay_us: r.varint()?,
+            reordering: r.varint()?,
+        },
         kind::FENCED..=kind::FENCED_LAST => fenced(kind, r)?,
         kind::ABANDON => abandon(r)?,
+        kind::SOURCE_SYMBOL => fec::source_symbol(r)?,
+        kind::REPAIR => fec::repair(r)?,
+        kind::SYMBOL_ACK => Frame::SymbolAck(SymbolAck::parse(r)?),
+        kind::FEC_WINDOW => Frame::FecWindow { epoch: r.varint()?, window: r.varint()? },
         // RFC 9000 §12.4.
         _ => return Err(FrameError::encoding("an unknown frame type")),
     })

@@ -25,7 +25,7 @@ impl Frame<'_> {
         }
         match *self {
             Self::Padding(n) => out.zeros(n),
-            Self::Ping | Self::HandshakeDone => {}
+            Self::Ping | Self::HandshakeDone | Self::ImmediateAck => {}
             Self::Ack(ref ack) => ack.emit(out),
             Self::ResetStream { id, code, final_size } => numbers(out, [id.0, code, final_size]),
             Self::StopSending { id, code } => numbers(out, [id.0, code]),
@@ -69,6 +69,19 @@ impl Frame<'_> {
                 out.varint_bytes(data);
             }
             Self::Abandon { id, offset, len } => numbers(out, [id.0, offset, len]),
+            Self::AckFrequency { sequence, threshold, max_delay_us, reordering } => {
+                numbers(out, [sequence, threshold, max_delay_us, reordering]);
+            }
+            Self::SourceSymbol { session, sid, data } => {
+                numbers(out, [session, sid]);
+                out.varint_bytes(data);
+            }
+            Self::Repair { session, first, count, parameter, index, data } => {
+                numbers(out, [session, first, count, parameter, index]);
+                out.varint_bytes(data);
+            }
+            Self::SymbolAck(ref ack) => ack.emit(out),
+            Self::FecWindow { epoch, window } => numbers(out, [epoch, window]),
         }
     }
 }

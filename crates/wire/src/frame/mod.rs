@@ -1,20 +1,26 @@
-//! Frames (RFC 9000 §19) and those of fenced streams (`spec/fenced-streams.md`).
+//! Frames: RFC 9000 §19, draft-ietf-quic-ack-frequency, and those of our own `spec/fenced-streams.md` and
+//! `spec/fec.md`.
 //!
 //! In: [`Frames`] goes through a packet's payload and yields frames that borrow from it, or the first
 //! fault with its error code. Out: [`Frame::encode`], and for the frames of which there are many,
 //! writers that put only the header in front of data that is copied once: [`stream_header`],
-//! [`fenced_header`], [`crypto_header`], [`ack`]. What a single frame can tell is checked here; what
+//! [`fenced_header`], [`crypto_header`], [`ack`], [`source_symbol_header`], [`repair_header`], [`symbol_ack`]. What a single frame can tell is checked here; what
 //! needs the state of a stream or a connection is not.
 
 mod ack;
 mod decode;
 mod encode;
+mod fec;
 
 pub use ack::{Ack, AckRanges, EcnCounts, ack};
 pub use decode::{FrameError, Frames};
 pub use encode::{
     FencedHeader, crypto_header, crypto_header_size, fenced_header, fenced_header_size, stream_header,
     stream_header_size,
+};
+pub use fec::{
+    MAX_SYMBOL_RANGES, RepairHeader, SymbolAck, SymbolFrames, repair_header, repair_header_size,
+    source_symbol_header, source_symbol_header_size, symbol_ack,
 };
 
 use crate::{ConnectionId, Dir, PacketType, ResetToken, StreamId, TransportErrorCode};
@@ -70,6 +76,20 @@ pub enum Frame<'a> {
     Fenced { id: StreamId, offset: u64, distance: u64, start: bool, each: bool, fin: bool, data: &'a [u8] },
     /// Whole records of a fenced stream that will not be sent any more; `len` is at least 1.
     Abandon { id: StreamId, offset: u64, len: u64 },
+    /// IMMEDIATE_ACK, draft-ietf-quic-ack-frequency §5: acknowledge at once.
+    ImmediateAck,
+    /// ACK_FREQUENCY, draft-ietf-quic-ack-frequency §4: acknowledge after more than `threshold` packets that elicit
+    /// it, or after `max_delay_us` microseconds.
+    AckFrequency { sequence: u64, threshold: u64, max_delay_us: u64, reordering: u64 },
+    /// A source symbol: frames of this packet that repairs cover, at least one byte of them.
+    /// [`SymbolFrames`] reads them.
+    SourceSymbol { session: u64, sid: u64, data: &'a [u8] },
+    /// A repair symbol over `count` source symbols, at least 1, from `first` on; the rest is the scheme's.
+    Repair { session: u64, first: u64, count: u64, parameter: u64, index: u64, data: &'a [u8] },
+    /// Source symbols that were recovered.
+    SymbolAck(SymbolAck<'a>),
+    /// The decoder's window from now on, in symbols for each session; the greatest `epoch` holds.
+    FecWindow { epoch: u64, window: u64 },
 }
 
 impl Frame<'_> {
@@ -99,6 +119,12 @@ impl Frame<'_> {
             Self::HandshakeDone => kind::HANDSHAKE_DONE,
             Self::Fenced { start, each, fin, .. } => encode::fenced_kind(start, each, fin),
             Self::Abandon { .. } => kind::ABANDON,
+            Self::ImmediateAck => kind::IMMEDIATE_ACK,
+            Self::AckFrequency { .. } => kind::ACK_FREQUENCY,
+            Self::SourceSymbol { .. } => kind::SOURCE_SYMBOL,
+            Self::Repair { .. } => kind::REPAIR,
+            Self::SymbolAck(_) => kind::SYMBOL_ACK,
+            Self::FecWindow { .. } => kind::FEC_WINDOW,
         }
     }
 
@@ -107,7 +133,11 @@ impl Frame<'_> {
     pub const fn is_ack_eliciting(&self) -> bool {
         !matches!(
             self,
-            Self::Padding(_) | Self::Ack(_) | Self::ConnectionClose { .. } | Self::ApplicationClose { .. }
+            Self::Padding(_)
+                | Self::Ack(_)
+                | Self::ConnectionClose { .. }
+                | Self::ApplicationClose { .. }
+                | Self::SymbolAck(_)
         )
     }
 
@@ -117,6 +147,20 @@ impl Frame<'_> {
         matches!(
             self,
             Self::Padding(_) | Self::PathChallenge(_) | Self::PathResponse(_) | Self::NewConnectionId { .. }
+        )
+    }
+
+    /// True when a source symbol may hold the frame, a STREAM if it has a length: data and what ends it, sent once
+    /// and for one channel.
+    #[inline]
+    pub const fn allowed_in_symbol(&self) -> bool {
+        matches!(
+            self,
+            Self::Padding(_)
+                | Self::Stream { .. }
+                | Self::Fenced { .. }
+                | Self::Abandon { .. }
+                | Self::ResetStream { .. }
         )
     }
 
@@ -144,9 +188,15 @@ impl Frame<'_> {
             | Self::NewToken { .. }
             | Self::PathResponse(_)
             | Self::HandshakeDone
-            // FS-6: whether the extension was offered is known only with the peer's parameters, after 0-RTT.
+            // FS-6: whether an extension was offered is known only with the peer's parameters, after 0-RTT.
             | Self::Fenced { .. }
-            | Self::Abandon { .. } => matches!(packet, OneRtt),
+            | Self::Abandon { .. }
+            | Self::ImmediateAck
+            | Self::AckFrequency { .. }
+            | Self::SourceSymbol { .. }
+            | Self::Repair { .. }
+            | Self::SymbolAck(_)
+            | Self::FecWindow { .. } => matches!(packet, OneRtt),
         }
     }
 }
@@ -185,10 +235,16 @@ pub mod kind {
     pub const CONNECTION_CLOSE: u64 = 0x1c;
     pub const APPLICATION_CLOSE: u64 = 0x1d;
     pub const HANDSHAKE_DONE: u64 = 0x1e;
+    pub const IMMEDIATE_ACK: u64 = 0x1f;
+    pub const ACK_FREQUENCY: u64 = 0xaf;
     pub const FENCED: u64 = 0x3f50;
     pub const FENCED_FIN: u64 = 0x01;
     pub const FENCED_START: u64 = 0x02;
     pub const FENCED_EACH: u64 = 0x04;
     pub const FENCED_LAST: u64 = 0x3f57;
     pub const ABANDON: u64 = 0x3f58;
+    pub const SOURCE_SYMBOL: u64 = 0x3f60;
+    pub const REPAIR: u64 = 0x3f61;
+    pub const SYMBOL_ACK: u64 = 0x3f62;
+    pub const FEC_WINDOW: u64 = 0x3f63;
 }
