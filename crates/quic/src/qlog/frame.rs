@@ -4,60 +4,14 @@ use quickset_wire::Dir;
 use quickset_wire::frame::{Ack, Frame, Frames};
 use serde::Serialize;
 
+use super::extension::{Extension, Fields};
+
 /// A frame in a record.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum Logged {
     Known(QuicFrame),
-    /// FENCED and ABANDON of `spec/fenced-streams.md`: unknown to viewers, which show their fields as they are.
-    Ours(Ours),
-    /// The frames of `spec/fec.md`, and IMMEDIATE_ACK and ACK_FREQUENCY, likewise.
     Extension(Extension),
-}
-
-/// A frame of which viewers know nothing, with its name and the fields of its kind.
-#[derive(Serialize)]
-pub(super) struct Extension {
-    frame_type: &'static str,
-    raw_frame_type: u64,
-    extension: &'static str,
-    #[serde(flatten)]
-    fields: Fields,
-    raw: RawInfo,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Fields {
-    None {},
-    Frequency { sequence: u64, threshold: u64, max_delay_us: u64, reordering: u64 },
-    Symbol { session: u64, sid: u64 },
-    Repair { session: u64, first: u64, count: u64, parameter: u64, index: u64 },
-    Recovered { session: u64, sids: Vec<(u64, u64)> },
-    Window { epoch: u64, window: u64 },
-}
-
-/// A frame of our extension.
-#[derive(Serialize)]
-pub(super) struct Ours {
-    frame_type: &'static str,
-    raw_frame_type: u64,
-    extension: &'static str,
-    stream_id: u64,
-    offset: u64,
-    length: u64,
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    fence: Option<Fence>,
-    raw: RawInfo,
-}
-
-/// What only FENCED has.
-#[derive(Serialize)]
-struct Fence {
-    distance: u64,
-    start: bool,
-    each: bool,
-    fin: bool,
 }
 
 /// Puts the frames of `payload` into `out`, as far as they can be read and up to [`MAX_FRAMES`]. Returns how many
@@ -140,68 +94,53 @@ fn logged(frame: &Frame<'_>, ack_delay_exponent: u8) -> Logged {
         }
         Frame::PathChallenge(data) => QuicFrame::PathChallenge { data: Some(hex(&data)) },
         Frame::PathResponse(data) => QuicFrame::PathResponse { data: Some(hex(&data)) },
-        Frame::ConnectionClose { code, frame_type, reason } => QuicFrame::ConnectionClose {
-            error_space: Some(ErrorSpace::TransportError),
-            error_code: Some(code.0),
-            error_code_value: None,
-            reason: words(reason),
-            trigger_frame_type: Some(frame_type),
-        },
-        Frame::ApplicationClose { code, reason } => QuicFrame::ConnectionClose {
-            error_space: Some(ErrorSpace::ApplicationError),
-            error_code: Some(code),
-            error_code_value: None,
-            reason: words(reason),
-            trigger_frame_type: None,
-        },
+        Frame::ConnectionClose { code, frame_type, reason } => {
+            farewell(ErrorSpace::TransportError, code.0, reason, Some(frame_type))
+        }
+        Frame::ApplicationClose { code, reason } => {
+            farewell(ErrorSpace::ApplicationError, code, reason, None)
+        }
         Frame::HandshakeDone => QuicFrame::HandshakeDone,
         Frame::Fenced { id, offset, distance, start, each, fin, data } => {
-            let fence = Some(Fence { distance, start, each, fin });
-            let length = data.len() as u64;
-            let raw = raw(frame.size() as u64, length);
-            return extension(frame, Ours { stream_id: id.0, offset, length, fence, raw, ..FENCED });
+            let (stream_id, length) = (id.0, data.len() as u64);
+            let fields = Fields::Fenced { stream_id, offset, length, distance, start, each, fin };
+            return extension(frame, "fenced", fields, data.len());
         }
         Frame::Abandon { id, offset, len } => {
-            let raw = raw(frame.size() as u64, 0);
-            return extension(frame, Ours { stream_id: id.0, offset, length: len, raw, ..ABANDON });
+            let fields = Fields::Abandon { stream_id: id.0, offset, length: len };
+            return extension(frame, "abandon", fields, 0);
         }
-        Frame::ImmediateAck => return told(frame, "immediate_ack", Fields::None {}, 0),
+        Frame::ImmediateAck => return extension(frame, "immediate_ack", Fields::None {}, 0),
         Frame::AckFrequency { sequence, threshold, max_delay_us, reordering } => {
             let fields = Fields::Frequency { sequence, threshold, max_delay_us, reordering };
-            return told(frame, "ack_frequency", fields, 0);
+            return extension(frame, "ack_frequency", fields, 0);
         }
         Frame::SourceSymbol { session, sid, data } => {
-            return told(frame, "source_symbol", Fields::Symbol { session, sid }, data.len());
+            return extension(frame, "source_symbol", Fields::Symbol { session, sid }, data.len());
         }
         Frame::Repair { session, first, count, parameter, index, data } => {
             let fields = Fields::Repair { session, first, count, parameter, index };
-            return told(frame, "repair", fields, data.len());
+            return extension(frame, "repair", fields, data.len());
         }
-        Frame::SymbolAck(ref ack) => {
-            // As acknowledged packets are told: the oldest first.
-            let mut sids: Vec<_> = ack.ranges().map(|r| (*r.start(), *r.end())).collect();
-            sids.reverse();
-            return told(frame, "symbol_ack", Fields::Recovered { session: ack.session, sids }, 0);
-        }
+        Frame::SymbolAck(ref ack) => return extension(frame, "symbol_ack", Fields::recovered(ack), 0),
         Frame::FecWindow { epoch, window } => {
-            return told(frame, "fec_window", Fields::Window { epoch, window }, 0);
+            return extension(frame, "fec_window", Fields::Window { epoch, window }, 0);
         }
     })
 }
 
-fn told(frame: &Frame<'_>, extension: &'static str, fields: Fields, payload: usize) -> Logged {
-    let raw = raw(frame.size() as u64, payload as u64);
-    Logged::Extension(Extension {
-        frame_type: "unknown",
-        raw_frame_type: frame.kind(),
-        extension,
-        fields,
-        raw,
-    })
+fn extension(frame: &Frame<'_>, name: &'static str, fields: Fields, payload: usize) -> Logged {
+    Logged::Extension(Extension::new(frame, name, fields, payload))
 }
 
-fn extension(frame: &Frame<'_>, fields: Ours) -> Logged {
-    Logged::Ours(Ours { raw_frame_type: frame.kind(), ..fields })
+fn farewell(space: ErrorSpace, code: u64, reason: &[u8], trigger_frame_type: Option<u64>) -> QuicFrame {
+    QuicFrame::ConnectionClose {
+        error_space: Some(space),
+        error_code: Some(code),
+        error_code_value: None,
+        reason: words(reason),
+        trigger_frame_type,
+    }
 }
 
 fn acknowledgement(ack: &Ack<'_>, ack_delay_exponent: u8) -> QuicFrame {
@@ -219,10 +158,6 @@ fn acknowledgement(ack: &Ack<'_>, ack_delay_exponent: u8) -> QuicFrame {
     }
 }
 
-const fn raw(length: u64, payload_length: u64) -> RawInfo {
-    RawInfo { length: Some(length), payload_length: Some(payload_length), data: None }
-}
-
 const fn kind(dir: Dir) -> StreamType {
     match dir {
         Dir::Bi => StreamType::Bidirectional,
@@ -233,22 +168,6 @@ const fn kind(dir: Dir) -> StreamType {
 /// The data model has 32 bits for what never gets there.
 fn narrow(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
-}
-
-const FENCED: Ours = named("fenced");
-const ABANDON: Ours = named("abandon");
-
-const fn named(extension: &'static str) -> Ours {
-    Ours {
-        frame_type: "unknown",
-        raw_frame_type: 0,
-        extension,
-        stream_id: 0,
-        offset: 0,
-        length: 0,
-        fence: None,
-        raw: raw(0, 0),
-    }
 }
 
 /// Frames of a packet that are told: a packet of one-byte frames is not to become a record a hundred times its size.
@@ -291,6 +210,23 @@ mod tests {
             panic!("not one ACK");
         };
         assert_eq!((ranges.len(), ranges[0], ranges[127]), (128, (372 * 3, 372 * 3), (499 * 3, 499 * 3)));
+    }
+
+    #[test]
+    fn symbols_and_their_acknowledgements_are_told_by_number() {
+        let mut buffer = vec![0; 200];
+        let mut w = quickset_wire::Writer::new(&mut buffer);
+        Frame::Repair { session: 2, first: 5, count: 4, parameter: 1, index: 7, data: b"abc" }.encode(&mut w);
+        quickset_wire::frame::symbol_ack(&mut w, 12, [9..=9, 3..=6]);
+        let (told, _, text) = record(w.written());
+        assert_eq!(told, 2);
+        for part in [
+            r#""raw_frame_type":16225,"extension":"repair","session":2,"first":5,"count":4,"parameter":1,"index":7,"#,
+            r#""raw":{"length":11,"payload_length":3}"#,
+            r#""raw_frame_type":16226,"extension":"symbol_ack","session":12,"sids":[[3,6],[9,9]],"#,
+        ] {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! fails to take a record gets no other, and the connection goes on.
 
 mod begin;
+mod extension;
 mod frame;
 mod hooks;
 mod life;
