@@ -1,9 +1,13 @@
 //! The choice among kernels, made once while the program runs.
 
+#![expect(unsafe_code, reason = "calls of kernels that this machine was found to have")]
+
 use std::fmt;
 use std::sync::OnceLock;
 
 use super::scalar;
+#[cfg(target_arch = "x86_64")]
+use super::x86::{self, Machine as _};
 
 /// A way to multiply and add byte slices, which this machine supports. All compute the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -12,7 +16,44 @@ pub struct Kernel(Kind);
 /// All but `Scalar` exist only as results of a detection, which is what makes calling them sound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
+    #[cfg(all(target_arch = "x86_64", wide))]
+    Gfni512,
+    #[cfg(all(target_arch = "x86_64", wide))]
+    Gfni256,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Ssse3,
     Scalar,
+}
+
+impl Kind {
+    /// The fastest first.
+    const ALL: &[Self] = &[
+        #[cfg(all(target_arch = "x86_64", wide))]
+        Self::Gfni512,
+        #[cfg(all(target_arch = "x86_64", wide))]
+        Self::Gfni256,
+        #[cfg(target_arch = "x86_64")]
+        Self::Avx2,
+        #[cfg(target_arch = "x86_64")]
+        Self::Ssse3,
+        Self::Scalar,
+    ];
+
+    fn detected(self) -> bool {
+        match self {
+            #[cfg(all(target_arch = "x86_64", wide))]
+            Self::Gfni512 => x86::Gfni512::detected(),
+            #[cfg(all(target_arch = "x86_64", wide))]
+            Self::Gfni256 => x86::Gfni256::detected(),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => x86::Avx2::detected(),
+            #[cfg(target_arch = "x86_64")]
+            Self::Ssse3 => x86::Ssse3::detected(),
+            Self::Scalar => true,
+        }
+    }
 }
 
 impl Kernel {
@@ -27,12 +68,20 @@ impl Kernel {
 
     /// All of this machine, the fastest first, the scalar one last.
     pub fn available() -> impl Iterator<Item = Self> {
-        [Kind::Scalar].into_iter().map(Self)
+        Kind::ALL.iter().copied().filter(|kind| kind.detected()).map(Self)
     }
 
     /// What it needs of the machine, as `gfni+avx512`.
     pub fn name(self) -> &'static str {
         match self.0 {
+            #[cfg(all(target_arch = "x86_64", wide))]
+            Kind::Gfni512 => "gfni+avx512",
+            #[cfg(all(target_arch = "x86_64", wide))]
+            Kind::Gfni256 => "gfni+avx2",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Ssse3 => "ssse3",
             Kind::Scalar => "scalar",
         }
     }
@@ -78,6 +127,18 @@ impl Kernel {
             return;
         }
         match self.0 {
+            #[cfg(all(target_arch = "x86_64", wide))]
+            // SAFETY: the kind exists, so it was detected.
+            Kind::Gfni512 => unsafe { x86::combine::<x86::Gfni512>(dsts, coefficients, srcs) },
+            #[cfg(all(target_arch = "x86_64", wide))]
+            // SAFETY: the kind exists, so it was detected.
+            Kind::Gfni256 => unsafe { x86::combine::<x86::Gfni256>(dsts, coefficients, srcs) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the kind exists, so it was detected.
+            Kind::Avx2 => unsafe { x86::combine::<x86::Avx2>(dsts, coefficients, srcs) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the kind exists, so it was detected.
+            Kind::Ssse3 => unsafe { x86::combine::<x86::Ssse3>(dsts, coefficients, srcs) },
             Kind::Scalar => scalar::combine(dsts, coefficients, srcs),
         }
     }
@@ -90,6 +151,18 @@ impl Kernel {
     pub fn sum(self, dst: &mut [u8], srcs: &[&[u8]]) {
         check_lengths(&[&mut *dst], srcs);
         match self.0 {
+            #[cfg(all(target_arch = "x86_64", wide))]
+            // SAFETY: the kind exists, so it was detected.
+            Kind::Gfni512 => unsafe { x86::sum::<x86::Gfni512>(dst, srcs) },
+            #[cfg(all(target_arch = "x86_64", wide))]
+            // SAFETY: the kind exists, so it was detected.
+            Kind::Gfni256 => unsafe { x86::sum::<x86::Gfni256>(dst, srcs) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the kind exists, so it was detected.
+            Kind::Avx2 => unsafe { x86::sum::<x86::Avx2>(dst, srcs) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the kind exists, so it was detected.
+            Kind::Ssse3 => unsafe { x86::sum::<x86::Ssse3>(dst, srcs) },
             Kind::Scalar => srcs.iter().for_each(|src| scalar::mul_add(dst, 1, src)),
         }
     }

@@ -28,6 +28,8 @@
 mod kernel;
 mod scalar;
 mod tables;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 pub use kernel::Kernel;
 

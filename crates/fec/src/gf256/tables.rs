@@ -10,6 +10,11 @@ pub(super) const LOG: [u8; 256] = log();
 /// Products of each element with 0..16 and with 0, 16, ..., 240: any product is the XOR of one of each.
 pub(super) static NIBBLES: [[[u8; 16]; 2]; 256] = nibbles();
 
+/// The product with each element as a matrix of bits, in the order of `gf2p8affineqb`: byte 7 - i has the bits of
+/// the factor that bit i of the product is the parity of.
+#[cfg(all(target_arch = "x86_64", wide))]
+pub(super) static MATRICES: [u64; 256] = matrices();
+
 const fn exp() -> [u8; 510] {
     let mut table = [0; 510];
     let (mut power, mut i) = (1, 0);
@@ -44,6 +49,23 @@ const fn nibbles() -> [[[u8; 16]; 2]; 256] {
             table[c][0][i] = super::mul(c as u8, i as u8);
             table[c][1][i] = super::mul(c as u8, (i << 4) as u8);
             i += 1;
+        }
+        c += 1;
+    }
+    table
+}
+
+#[cfg(all(target_arch = "x86_64", wide))]
+const fn matrices() -> [u64; 256] {
+    let mut table = [0; 256];
+    let mut c = 0;
+    while c < 256 {
+        let mut bit = 0;
+        while bit < 64 {
+            let (i, j) = (bit / 8, bit % 8);
+            let product = super::mul(c as u8, 1 << j);
+            table[c] |= ((product >> i & 1) as u64) << (8 * (7 - i) + j);
+            bit += 1;
         }
         c += 1;
     }

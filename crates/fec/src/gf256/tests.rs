@@ -1,3 +1,6 @@
+use proptest::collection::vec;
+use proptest::prelude::*;
+
 use super::*;
 
 /// Multiplication of polynomials bit by bit, and division by the field polynomial.
@@ -34,4 +37,112 @@ fn the_first_repair_symbol_has_the_coefficients_of_the_specification() {
     assert_eq!(row, [Some(0xfd), Some(0x7e), Some(0xff), Some(0x7f)]);
     assert_eq!(cauchy(254, 0), Some(1));
     assert_eq!((cauchy(255, 0), cauchy(0, 255), cauchy(200, 55), cauchy(200, 100)), (None, None, None, None));
+}
+
+/// dsts += matrix · srcs, an element at a time.
+fn naive(dsts: &mut [Vec<u8>], coefficients: &[u8], srcs: &[&[u8]]) {
+    for (dst, row) in dsts.iter_mut().zip(coefficients.chunks(srcs.len().max(1))) {
+        for (&c, src) in row.iter().zip(srcs) {
+            dst.iter_mut().zip(*src).for_each(|(d, &s)| *d ^= mul(c, s));
+        }
+    }
+}
+
+fn bytes(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 24) as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+#[test]
+fn each_kernel_multiplies_every_pair_of_elements() {
+    let all: Vec<u8> = (0..=255).collect();
+    for kernel in Kernel::available() {
+        for c in 0..=255 {
+            let mut product = vec![0; 256];
+            kernel.mul_add(&mut product, c, &all);
+            let mut scaled = all.clone();
+            kernel.scale(&mut scaled, c);
+            let expected: Vec<u8> = all.iter().map(|&b| long_mul(c, b)).collect();
+            assert_eq!((product, scaled), (expected.clone(), expected), "{kernel:?} * {c}");
+        }
+    }
+}
+
+/// Nothing behind the end of a source is read as data, nothing behind the longest is written, at every alignment.
+#[test]
+fn each_kernel_keeps_to_its_slices() {
+    let data = bytes(1, 700);
+    for kernel in Kernel::available() {
+        for len in 0..=300 {
+            for (offset, dst_offset) in [(0, 0), (1, 3), (len % 64, 17), (13, len % 31)] {
+                let src = &data[offset..offset + len];
+                let mut dst = bytes(2, 400);
+                let mut expected = [dst[dst_offset..].to_vec()];
+                naive(&mut expected, &[0x53], &[src]);
+                kernel.mul_add(&mut dst[dst_offset..], 0x53, src);
+                assert_eq!(dst[dst_offset..], expected[0], "{kernel:?}, {len} bytes at {offset}");
+                assert_eq!(dst[..dst_offset], bytes(2, 400)[..dst_offset], "{kernel:?}, {len} bytes");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn kernels_agree_with_the_definition(
+        seed: u64,
+        lengths in vec((0..600_usize, 0..64_usize), 0..12),
+        rows in 0..14_usize,
+        plain in 0..4,
+    ) {
+        let data: Vec<Vec<u8>> = lengths.iter().zip(seed..).map(|(l, seed)| bytes(seed, l.0 + l.1)).collect();
+        let srcs: Vec<&[u8]> = data.iter().zip(&lengths).map(|(d, l)| &d[l.1..]).collect();
+        let mut coefficients = bytes(!seed, rows * srcs.len());
+        // Zeros and ones are no rarity in codes.
+        if plain == 0 {
+            for c in &mut coefficients {
+                *c &= 1;
+            }
+        }
+        let before: Vec<Vec<u8>> = (0..rows).map(|r| bytes(seed ^ r as u64, 600 + r % 3)).collect();
+        let mut expected = before.clone();
+        naive(&mut expected, &coefficients, &srcs);
+        for kernel in Kernel::available() {
+            let mut found = before.clone();
+            let mut dsts: Vec<&mut [u8]> = found.iter_mut().map(Vec::as_mut_slice).collect();
+            kernel.combine(&mut dsts, &coefficients, &srcs);
+            prop_assert_eq!(&found, &expected, "combine of {:?}", kernel);
+            let mut sums = vec![bytes(5, 600); 2];
+            naive(&mut sums[..1], &vec![1; srcs.len()], &srcs);
+            kernel.sum(&mut sums[1], &srcs);
+            prop_assert_eq!(&sums[0], &sums[1], "sum of {:?}", kernel);
+        }
+    }
+}
+
+#[test]
+fn the_fastest_kernel_comes_first_and_the_scalar_one_last() {
+    let names: Vec<_> = Kernel::available().map(Kernel::name).collect();
+    assert_eq!(names.first(), Some(&Kernel::best().name()));
+    assert_eq!(names.last(), Some(&"scalar"));
+}
+
+#[test]
+#[should_panic(expected = "longer than a destination")]
+fn a_source_longer_than_the_destination_is_refused() {
+    Kernel::best().mul_add(&mut [0; 3], 1, &[0; 4]);
+}
+
+#[test]
+#[should_panic(expected = "one coefficient for each pair")]
+fn a_matrix_of_another_size_is_refused() {
+    Kernel::best().gather(&mut [0; 3], &[1], &[&[0; 2], &[0; 2]]);
 }

@@ -1,0 +1,18 @@
+//! Tells whether the compiler has the intrinsics of AVX-512 and GFNI, stable since Rust 1.89; the crate's oldest is 1.85.
+
+use std::process::Command;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-check-cfg=cfg(wide)");
+    if minor_version().is_some_and(|minor| minor >= 89) {
+        println!("cargo::rustc-cfg=wide");
+    }
+}
+
+/// 89 of `rustc 1.89.0 (...)`. Without an answer the older kernels are built, which every compiler can.
+fn minor_version() -> Option<u32> {
+    let output = Command::new(std::env::var_os("RUSTC")?).arg("--version").output().ok()?;
+    let version = String::from_utf8(output.stdout).ok()?;
+    version.strip_prefix("rustc 1.")?.split('.').next()?.parse().ok()
+}

@@ -1,0 +1,121 @@
+//! Machines with AVX2: a product is looked up by halves of each byte, in two tables of sixteen that fit a register.
+
+use std::arch::x86_64::{
+    __m256i, _mm_loadu_si128, _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_loadu_si256,
+    _mm256_set1_epi8, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi64, _mm256_storeu_si256,
+    _mm256_xor_si256,
+};
+
+use super::super::tables::NIBBLES;
+use super::{Block, Lanes, Machine, rows};
+
+/// AVX2: 16 registers of 32 bytes.
+pub(in super::super) struct Avx2;
+
+impl Machine for Avx2 {
+    const ROWS: usize = 4;
+
+    fn detected() -> bool {
+        is_x86_feature_detected!("avx2")
+    }
+
+    #[target_feature(enable = "avx2")]
+    unsafe fn combine(block: &Block<'_, '_>, dsts: &mut [&mut [u8]]) {
+        // SAFETY: the machine has been detected, and the driver has checked the lengths.
+        unsafe {
+            match dsts.len() {
+                1 => rows::<V256, 1, 2, false>(block, dsts),
+                2 => rows::<V256, 2, 2, false>(block, dsts),
+                3 => rows::<V256, 3, 1, false>(block, dsts),
+                _ => rows::<V256, 4, 1, false>(block, dsts),
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx2")]
+    unsafe fn sum(block: &Block<'_, '_>, dst: &mut [u8]) {
+        // SAFETY: the machine has been detected, and the driver has checked the lengths.
+        unsafe { rows::<V256, 1, 4, true>(block, &mut [dst]) }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct V256(__m256i);
+
+// SAFETY of all blocks: the caller has the machine and the bytes, as the trait demands.
+impl Lanes for V256 {
+    /// Products of low and of high halves of a byte, each table twice.
+    type Factor = [__m256i; 2];
+
+    const BYTES: usize = 32;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: see above.
+        unsafe { Self(_mm256_setzero_si256()) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Self {
+        // SAFETY: see above.
+        unsafe { Self(_mm256_loadu_si256(from.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u8) {
+        // SAFETY: see above.
+        unsafe { _mm256_storeu_si256(to.cast(), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_part(from: *const u8, len: usize) -> Self {
+        let mut bytes = [0_u8; 32];
+        // SAFETY: see above; `len` is below 32.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), len);
+            Self::load(bytes.as_ptr())
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_part(self, to: *mut u8, len: usize) {
+        let mut bytes = [0_u8; 32];
+        // SAFETY: see above; `len` is below 32.
+        unsafe {
+            self.store(bytes.as_mut_ptr());
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn xor(self, other: Self) -> Self {
+        // SAFETY: see above.
+        unsafe { Self(_mm256_xor_si256(self.0, other.0)) }
+    }
+
+    #[inline(always)]
+    unsafe fn xor3(self, b: Self, c: Self) -> Self {
+        // SAFETY: see above.
+        unsafe { self.xor(b).xor(c) }
+    }
+
+    #[inline(always)]
+    unsafe fn factor(c: u8) -> Self::Factor {
+        let [low, high] = &NIBBLES[usize::from(c)];
+        // SAFETY: see above; the tables have sixteen bytes.
+        unsafe {
+            [low, high].map(|table| _mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast())))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn mul(self, [low, high]: Self::Factor) -> Self {
+        // SAFETY: see above.
+        unsafe {
+            let mask = _mm256_set1_epi8(15);
+            let from_low = _mm256_shuffle_epi8(low, _mm256_and_si256(self.0, mask));
+            let halves = _mm256_and_si256(_mm256_srli_epi64::<4>(self.0), mask);
+            Self(_mm256_xor_si256(from_low, _mm256_shuffle_epi8(high, halves)))
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Machines with GFNI: a product with a constant is linear over bits, so one instruction multiplies each byte with an
+//! 8x8 matrix of bits. (`gf2p8mulb` is of no use: its field has another polynomial.)
+
+#![expect(clippy::incompatible_msrv, reason = "compiled only where build.rs has found Rust 1.89")]
+
+use std::arch::x86_64::{
+    __m256i, __m512i, _mm256_gf2p8affine_epi64_epi8, _mm256_loadu_si256, _mm256_set1_epi64x,
+    _mm256_setzero_si256, _mm256_storeu_si256, _mm256_xor_si256, _mm512_gf2p8affine_epi64_epi8,
+    _mm512_loadu_si512, _mm512_mask_storeu_epi8, _mm512_maskz_loadu_epi8, _mm512_set1_epi64,
+    _mm512_setzero_si512, _mm512_storeu_si512, _mm512_ternarylogic_epi64, _mm512_xor_si512,
+};
+
+use super::super::tables::MATRICES;
+use super::{Block, Lanes, Machine, rows};
+
+/// GFNI with AVX-512: 32 registers of 64 bytes, loads and stores under a mask, XOR of three.
+pub(in super::super) struct Gfni512;
+
+impl Machine for Gfni512 {
+    const ROWS: usize = 6;
+
+    fn detected() -> bool {
+        is_x86_feature_detected!("gfni")
+            && is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("bmi2")
+    }
+
+    #[target_feature(enable = "gfni,avx512f,avx512bw,bmi2")]
+    unsafe fn combine(block: &Block<'_, '_>, dsts: &mut [&mut [u8]]) {
+        // SAFETY: the machine has been detected, and the driver has checked the lengths.
+        unsafe {
+            match dsts.len() {
+                1 => rows::<V512, 1, 4, false>(block, dsts),
+                2 => rows::<V512, 2, 4, false>(block, dsts),
+                3 => rows::<V512, 3, 4, false>(block, dsts),
+                4 => rows::<V512, 4, 4, false>(block, dsts),
+                5 => rows::<V512, 5, 3, false>(block, dsts),
+                _ => rows::<V512, 6, 3, false>(block, dsts),
+            }
+        }
+    }
+
+    #[target_feature(enable = "gfni,avx512f,avx512bw,bmi2")]
+    unsafe fn sum(block: &Block<'_, '_>, dst: &mut [u8]) {
+        // SAFETY: the machine has been detected, and the driver has checked the lengths.
+        unsafe { rows::<V512, 1, 4, true>(block, &mut [dst]) }
+    }
+}
+
+/// GFNI with AVX2: 16 registers of 32 bytes.
+pub(in super::super) struct Gfni256;
+
+impl Machine for Gfni256 {
+    const ROWS: usize = 5;
+
+    fn detected() -> bool {
+        is_x86_feature_detected!("gfni") && is_x86_feature_detected!("avx2")
+    }
+
+    #[target_feature(enable = "gfni,avx2")]
+    unsafe fn combine(block: &Block<'_, '_>, dsts: &mut [&mut [u8]]) {
+        // SAFETY: the machine has been detected, and the driver has checked the lengths.
+        unsafe {
+            match dsts.len() {
+                1 => rows::<V256, 1, 4, false>(block, dsts),
+                2 => rows::<V256, 2, 4, false>(block, dsts),
+                3 => rows::<V256, 3, 3, false>(block, dsts),
+                4 => rows::<V256, 4, 2, false>(block, dsts),
+                _ => rows::<V256, 5, 2, false>(block, dsts),
+            }
+        }
+    }
+
+    #[target_feature(enable = "gfni,avx2")]
+    unsafe fn sum(block: &Block<'_, '_>, dst: &mut [u8]) {
+        // SAFETY: the machine has been detected, and the driver has checked the lengths.
+        unsafe { rows::<V256, 1, 4, true>(block, &mut [dst]) }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct V512(__m512i);
+
+// SAFETY of all blocks: the caller has the machine and the bytes, as the trait demands.
+impl Lanes for V512 {
+    type Factor = Self;
+
+    const BYTES: usize = 64;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: see above.
+        unsafe { Self(_mm512_setzero_si512()) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Self {
+        // SAFETY: see above.
+        unsafe { Self(_mm512_loadu_si512(from.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u8) {
+        // SAFETY: see above.
+        unsafe { _mm512_storeu_si512(to.cast(), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_part(from: *const u8, len: usize) -> Self {
+        // SAFETY: see above; bytes that the mask leaves out are not touched.
+        unsafe { Self(_mm512_maskz_loadu_epi8((1 << len) - 1, from.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_part(self, to: *mut u8, len: usize) {
+        // SAFETY: see above; bytes that the mask leaves out are not touched.
+        unsafe { _mm512_mask_storeu_epi8(to.cast(), (1 << len) - 1, self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn xor(self, other: Self) -> Self {
+        // SAFETY: see above.
+        unsafe { Self(_mm512_xor_si512(self.0, other.0)) }
+    }
+
+    #[inline(always)]
+    unsafe fn xor3(self, b: Self, c: Self) -> Self {
+        // SAFETY: see above. 0x96 is the truth table of three bits' parity.
+        unsafe { Self(_mm512_ternarylogic_epi64::<0x96>(self.0, b.0, c.0)) }
+    }
+
+    #[inline(always)]
+    unsafe fn factor(c: u8) -> Self {
+        // SAFETY: see above.
+        unsafe { Self(_mm512_set1_epi64(MATRICES[usize::from(c)].cast_signed())) }
+    }
+
+    #[inline(always)]
+    unsafe fn mul(self, factor: Self) -> Self {
+        // SAFETY: see above.
+        unsafe { Self(_mm512_gf2p8affine_epi64_epi8::<0>(self.0, factor.0)) }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct V256(__m256i);
+
+// SAFETY of all blocks: the caller has the machine and the bytes, as the trait demands.
+impl Lanes for V256 {
+    type Factor = Self;
+
+    const BYTES: usize = 32;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: see above.
+        unsafe { Self(_mm256_setzero_si256()) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Self {
+        // SAFETY: see above.
+        unsafe { Self(_mm256_loadu_si256(from.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u8) {
+        // SAFETY: see above.
+        unsafe { _mm256_storeu_si256(to.cast(), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_part(from: *const u8, len: usize) -> Self {
+        let mut bytes = [0_u8; 32];
+        // SAFETY: see above; `len` is below 32.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), len);
+            Self::load(bytes.as_ptr())
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_part(self, to: *mut u8, len: usize) {
+        let mut bytes = [0_u8; 32];
+        // SAFETY: see above; `len` is below 32.
+        unsafe {
+            self.store(bytes.as_mut_ptr());
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn xor(self, other: Self) -> Self {
+        // SAFETY: see above.
+        unsafe { Self(_mm256_xor_si256(self.0, other.0)) }
+    }
+
+    #[inline(always)]
+    unsafe fn xor3(self, b: Self, c: Self) -> Self {
+        // SAFETY: see above.
+        unsafe { self.xor(b).xor(c) }
+    }
+
+    #[inline(always)]
+    unsafe fn factor(c: u8) -> Self {
+        // SAFETY: see above.
+        unsafe { Self(_mm256_set1_epi64x(MATRICES[usize::from(c)].cast_signed())) }
+    }
+
+    #[inline(always)]
+    unsafe fn mul(self, factor: Self) -> Self {
+        // SAFETY: see above.
+        unsafe { Self(_mm256_gf2p8affine_epi64_epi8::<0>(self.0, factor.0)) }
+    }
+}
