@@ -29,8 +29,9 @@ pub(crate) enum Phase {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
     pub(crate) now: Time,
-    /// The largest UDP payload on the path, in bytes.
-    pub(crate) mtu: usize,
+    /// Bytes of frames that fit where the next ones go if nothing else is there: into a packet, or into a source
+    /// symbol, which may hold less. Nobody waits for more than this.
+    pub(crate) room: usize,
     /// Smoothed round-trip time.
     pub(crate) srtt: Duration,
     /// What a packet takes to the peer at least, as far as is known: half the least round-trip time; nothing while

@@ -62,3 +62,12 @@ pub(crate) struct Key {
     pub(crate) index: u32,
     pub(crate) generation: u32,
 }
+
+/// Whose data goes together: under one policy of what is protected, and of a source symbol all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Channel {
+    /// All streams without a channel of their own.
+    Connection,
+    /// One stream.
+    Stream(Key),
+}

@@ -39,7 +39,7 @@ use crate::rx::Early;
 use crate::stats::Stats;
 use crate::streams::{StreamEvent, Streams};
 use crate::token::Token;
-use crate::tx::Numbering;
+use crate::tx::{MAX_OVERHEAD, Numbering};
 
 pub(crate) use confirm::Confirmation;
 pub(crate) use handshake::Handshake;
@@ -159,7 +159,8 @@ impl Connection {
         let rtt = self.recovery.rtt();
         let idle = self.recovery.in_flight() == 0;
         let one_way = if idle { Duration::ZERO } else { rtt.min() / 2 };
-        View { now: self.now, mtu: self.path.mtu, srtt: rtt.smoothed(), one_way }
+        let room = self.path.mtu.saturating_sub(MAX_OVERHEAD);
+        View { now: self.now, room, srtt: rtt.smoothed(), one_way }
     }
 
     /// The probe timeout of the application space without back-off.

@@ -2,7 +2,7 @@
 //!
 //! *In:* the application's verbs (`open`, `write`, `read`, …); frames of streams by `on_frame`; what became of
 //! packets by `acked` and `lost`.
-//! *Out:* frames by `write_frames`; [`StreamEvent`]s.
+//! *Out:* frames by `write_control` and `write_data`; [`StreamEvent`]s.
 //!
 //! Invariants: a stream holds a slot of the slab until both halves are through and the application was
 //! told so; tokens name slots by generation, so those of an old owner find nothing. What a peer can make
@@ -114,6 +114,8 @@ struct Stream {
     accepted: bool,
     /// The peer opened it, and it is known to carry bytes (FS-39).
     bytes: bool,
+    /// It has a channel of its own.
+    own: bool,
     /// It stands in `Streams::events`.
     listed: bool,
     /// It stands in `Streams::starving`.
@@ -276,6 +278,7 @@ impl Streams {
             urgency: DEFAULT_URGENCY,
             accepted: ours,
             bytes: false,
+            own: false,
             listed: false,
             starving: false,
             deadline: None,

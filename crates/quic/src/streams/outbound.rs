@@ -6,22 +6,100 @@ use quickset_wire::{Dir, StreamId, varint};
 
 use super::fenced::Sender;
 use super::send::SendHalf;
-use super::{SendState, Stream, Streams, due, owes, told};
+use super::{SendState, Stream, Streams, UnknownStream, due, owes, told};
 use crate::room::View;
-use crate::token::{Key, Token};
+use crate::token::{Channel, Key, Token};
 use crate::tx::Writer;
 
+/// Whose data goes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    pub(crate) channel: Channel,
+    /// Of the stream, 0 (most) to 7.
+    pub(crate) urgency: u8,
+    /// It begins with what was sent before and lost, or gives up what was lost.
+    pub(crate) resend: bool,
+}
+
 impl Streams {
-    /// Fills the packet: first what keeps others going (resets, credit), then by urgency what was lost
-    /// before what is new.
-    pub(crate) fn write_frames(&mut self, w: &mut Writer<'_>, view: &View) {
+    /// Writes what keeps others going: resets, requests to stop, credit, and that we are blocked.
+    #[inline]
+    pub(crate) fn write_control(&mut self, w: &mut Writer<'_>, view: &View) {
         if self.due != 0 {
             self.write_due(w, view);
         }
         if !self.control.is_empty() {
-            self.write_control(w, view);
+            self.write_due_of_streams(w, view);
         }
-        self.write_data(w, view);
+    }
+
+    /// Fills the packet with data: by urgency, what was lost before what is new. With a `channel`, only while the
+    /// turn is its own: what comes behind another's turn waits for it.
+    ///
+    /// It may write nothing although [`next_channel`](Self::next_channel) named the channel: what remains of the
+    /// packet is too little, or the messages came too late and were dropped.
+    pub(crate) fn write_data(&mut self, w: &mut Writer<'_>, view: &View, channel: Option<Channel>) {
+        loop {
+            let credit = self.credit.limit() - self.sent;
+            let Some(key) = self.pick(credit) else { break };
+            let Some(stream) = self.slab.get_mut(key) else { break };
+            if channel.is_some_and(|channel| channel != stream.channel()) {
+                break;
+            }
+            let (id, before) = (stream.id, w.len());
+            let Some(half) = &mut stream.send else { break };
+            if let Some(sender) = &mut half.messages {
+                self.sent += sender.write(w, credit, view);
+                self.review(key);
+            } else {
+                self.sent += half.write(id, key, w, credit);
+                self.refresh(key);
+            }
+            let written = w.len() - before;
+            if written == 0 && (self.owed.contains(key) || self.fresh.contains(key)) {
+                // The packet is full.
+                break;
+            }
+            self.owed.sent(key, written);
+            self.fresh.sent(key, written);
+        }
+        self.note_blocked();
+    }
+
+    /// Whose data [`write_data`](Self::write_data) would write next.
+    pub(crate) fn next_channel(&self) -> Option<Turn> {
+        let key = self.pick(self.credit.limit() - self.sent)?;
+        let stream = self.slab.get(key)?;
+        // A bare FIN needs no credit either, but nothing of it was lost.
+        let resend = self.owed.contains(key) && stream.send.as_ref().is_some_and(SendHalf::is_behind);
+        Some(Turn { channel: stream.channel(), urgency: stream.urgency, resend })
+    }
+
+    /// Gives a stream a channel of its own, or puts it back among the others.
+    pub(crate) fn own_channel(&mut self, id: StreamId, own: bool) -> Result<(), UnknownStream> {
+        let (_, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
+        stream.own = own;
+        Ok(())
+    }
+
+    /// Whether something that the token stands for is still of use at the peer. Who keeps the token of a lost symbol
+    /// asks before the symbol is sent again as it was, and hands the token back as lost when the answer is no.
+    ///
+    /// While a token is kept, its data is neither lost nor acknowledged here: it is not sent a second time, and a
+    /// message that becomes too late meanwhile is given up when the token comes back, as if it was lost only then.
+    pub(crate) fn wants(&self, token: Token, now: Time) -> bool {
+        let half = |key| self.slab.get(key).and_then(|stream| stream.send.as_ref());
+        let sender = |key| half(key).and_then(|half| half.messages.as_ref());
+        match token {
+            Token::Stream { key, offset, len, fin } => half(key).is_some_and(|h| h.wants(offset, len, fin)),
+            Token::Fenced { key, offset, len, fin } => {
+                sender(key).is_some_and(|sender| sender.wants(offset, len as u64, fin, now))
+            }
+            Token::Abandon { key, offset } => sender(key).is_some_and(|sender| sender.abandons(offset)),
+            Token::ResetStream { key } => half(key).is_some_and(|half| half.state == SendState::Reset),
+            // No symbol holds it: it is written afresh, as it is then.
+            _ => false,
+        }
     }
 
     /// A packet with this token has arrived.
@@ -119,7 +197,7 @@ impl Streams {
     }
 
     /// Frames about single streams.
-    fn write_control(&mut self, w: &mut Writer<'_>, view: &View) {
+    fn write_due_of_streams(&mut self, w: &mut Writer<'_>, view: &View) {
         while let Some(&key) = self.control.front() {
             if let Some(stream) = self.slab.get_mut(key) {
                 while stream.control != 0 {
@@ -133,31 +211,6 @@ impl Streams {
             }
             self.control.pop_front();
         }
-    }
-
-    fn write_data(&mut self, w: &mut Writer<'_>, view: &View) {
-        loop {
-            let credit = self.credit.limit() - self.sent;
-            let Some(key) = self.pick(credit) else { break };
-            let Some(stream) = self.slab.get_mut(key) else { break };
-            let (id, before) = (stream.id, w.len());
-            let Some(half) = &mut stream.send else { break };
-            if let Some(sender) = &mut half.messages {
-                self.sent += sender.write(w, credit, view);
-                self.review(key);
-            } else {
-                self.sent += half.write(id, key, w, credit);
-                self.refresh(key);
-            }
-            let written = w.len() - before;
-            if written == 0 && (self.owed.contains(key) || self.fresh.contains(key)) {
-                // The packet is full.
-                break;
-            }
-            self.owed.sent(key, written);
-            self.fresh.sent(key, written);
-        }
-        self.note_blocked();
     }
 
     /// Whose turn it is. Within an urgency what needs no credit goes first: it is older.
@@ -211,6 +264,12 @@ impl Streams {
 }
 
 impl Stream {
+    /// Whose its data is.
+    #[inline]
+    pub(super) fn channel(&self) -> Channel {
+        if self.own { Channel::Stream(self.key) } else { Channel::Connection }
+    }
+
     /// Writes one frame; there is room.
     fn write_control(&mut self, bit: u8, w: &mut Writer<'_>, view: &View) {
         let (id, key) = (self.id, self.key);

@@ -39,6 +39,12 @@ impl Ranges {
         self.0.iter()
     }
 
+    /// True when all of `range` is in the set; of nothing, all is.
+    pub(super) fn covers(&self, range: Range<u64>) -> bool {
+        let at = self.0.partition_point(|r| r.end <= range.start);
+        range.is_empty() || self.0.get(at).is_some_and(|r| r.start <= range.start && range.end <= r.end)
+    }
+
     /// Adds `range`, joining what it overlaps or touches.
     pub(super) fn insert(&mut self, range: Range<u64>) {
         if range.is_empty() {

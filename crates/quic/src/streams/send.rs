@@ -4,6 +4,7 @@ use super::event::SendState;
 use super::fenced::{Outcome, Sender, Ticket};
 use super::flow::Credit;
 use super::send_buffer::SendBuffer;
+use crate::room::Want;
 
 /// The sending half of a stream (RFC 9000 §3.1).
 #[derive(Debug)]
@@ -47,6 +48,20 @@ impl SendHalf {
     #[inline]
     pub(super) fn owes(&self) -> bool {
         self.buffer.lost_range().is_some() || (self.fin_due && self.buffer.unsent() == 0)
+    }
+
+    /// Something was lost, and has to be sent again or given up.
+    pub(super) fn is_behind(&self) -> bool {
+        match &self.messages {
+            Some(sender) => sender.want(0) == Want::Lost,
+            None => self.buffer.lost_range().is_some(),
+        }
+    }
+
+    /// Something of a frame that was sent is still missing at the peer, as far as is known.
+    pub(super) fn wants(&self, offset: u64, len: u32, fin: bool) -> bool {
+        let range = offset..offset + len as u64;
+        self.is_sending() && (self.buffer.misses(range) || (fin && !self.fin_acked))
     }
 
     /// New bytes that the stream's credit lets out.

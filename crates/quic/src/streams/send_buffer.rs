@@ -77,6 +77,11 @@ impl SendBuffer {
         self.lost.first()
     }
 
+    /// True when something of `range`, all of which was sent, is not acknowledged.
+    pub(super) fn misses(&self, range: Range<u64>) -> bool {
+        !self.acked.covers(range.start.max(self.base)..range.end)
+    }
+
     /// Takes `bytes` without a copy, unless they are few.
     pub(super) fn push(&mut self, bytes: Bytes) {
         let len = bytes.len() as u64;

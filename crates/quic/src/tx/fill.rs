@@ -24,8 +24,11 @@ impl Connection {
             self.cids.write(w);
             // Stream control before stream data: a byte of credit moves a window of data. FS-5: here only, and
             // there is no room for 0-RTT packets.
-            let view = self.view();
-            self.streams.write_frames(w, &view);
+            let mut view = self.view();
+            // An empty packet as large as this one holds what this one held when it was empty.
+            view.room = view.room.max(w.len() + w.room());
+            self.streams.write_control(w, &view);
+            self.streams.write_data(w, &view, None);
         }
         // A probe must be answered, and so must a keep-alive (RFC 9002 §6.2.4).
         if (permit.probe || (space == Space::Data && self.lifecycle.wants_ping())) && !w.is_eliciting() {

@@ -29,6 +29,9 @@ const MIN_INITIAL: usize = 1200;
 /// and the tag need.
 const MIN_COALESCED: usize = 128;
 
+/// More than a short header and a tag take of a datagram: 1 + 20 + 4 and 16 bytes. Every full packet has the rest.
+pub(crate) const MAX_OVERHEAD: usize = 48;
+
 /// Segments that fall short of those before them by this little are padded: ending the batch would cost more.
 const MAX_TOP_UP: usize = 48;
 

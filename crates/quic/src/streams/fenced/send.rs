@@ -308,8 +308,10 @@ impl Sender {
             return 0;
         }
         self.on_time(view.now, view.one_way);
-        // A packet may be short for reasons of its own (coalesced, amplification limit); the record waits for a full one.
-        self.packet = (w.len() + w.room()).max(view.mtu.saturating_sub(MAX_OVERHEAD)) as u64;
+        // This packet may be short for reasons of its own (coalesced, amplification limit, other frames); the record
+        // waits for a full one. A source symbol may hold less than a packet without one, so it is looked at each time
+        // anew: what fits the one and not the other waits for nothing when it meets the other, but is cut.
+        self.packet = view.room as u64;
         let before = self.highest;
         let limit = self.limit(conn_credit);
         self.write_abandons(w, limit);
@@ -367,9 +369,7 @@ impl Sender {
             if !record.is_live() || !self.flight.misses(part.clone()) {
                 continue;
             }
-            let give_up =
-                self.give_up_lost || record.state == State::Superseded || record.is_late(now, self.one_way);
-            if give_up && self.mode == Mode::Frames {
+            if self.is_given_up(record, now) {
                 self.abandon(index);
             } else {
                 self.deadlines.push(record.deadline, self.ring.ticket(index));
@@ -377,6 +377,30 @@ impl Sender {
             }
         }
         self.tidy();
+    }
+
+    /// Something of a frame of `len` bytes from `offset` on would be sent again if it was lost at `now`.
+    pub(crate) fn wants(&self, offset: u64, len: u64, fin: bool, now: Time) -> bool {
+        if self.ending.reset {
+            return false;
+        }
+        if len == 0 {
+            return if fin { self.ending.fin != Fin::Acked } else { self.position == 0 };
+        }
+        let range = offset..offset + len;
+        let wanted = |index| {
+            let record = self.ring.get(index);
+            let part = record.offset.max(range.start)..record.end().min(range.end);
+            record.is_live() && !self.is_given_up(record, now) && self.flight.misses(part)
+        };
+        let records =
+            (self.ring.at(offset)..self.ring.begun).take_while(|&i| self.ring.get(i).offset < range.end);
+        (fin && self.ending.fin != Fin::Acked) || records.into_iter().any(wanted)
+    }
+
+    /// The ABANDON that begins at `offset` is on its way.
+    pub(crate) fn abandons(&self, offset: u64) -> bool {
+        !self.ending.reset && self.flight.flying.contains_key(&offset)
     }
 
     /// The peer has the ABANDON that begins at `offset`.
@@ -421,6 +445,12 @@ impl Sender {
     /// The record begun last was sent to its end.
     fn is_whole(&self) -> bool {
         self.ring.last_begun().is_none_or(|last| last.end() <= self.position)
+    }
+
+    /// A record is not sent again when something of it is lost at `now`.
+    fn is_given_up(&self, record: &Record, now: Time) -> bool {
+        self.mode == Mode::Frames
+            && (self.give_up_lost || record.state == State::Superseded || record.is_late(now, self.one_way))
     }
 
     fn is_lost(&self, index: usize) -> bool {
@@ -472,6 +502,3 @@ impl Sender {
         }
     }
 }
-
-/// More than a short header and a tag take of a datagram: 1 + 20 + 4 and 16 bytes. Every full packet has the rest.
-const MAX_OVERHEAD: usize = 48;

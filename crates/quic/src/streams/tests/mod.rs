@@ -22,7 +22,7 @@ use crate::token::Token;
 use crate::tx::Writer;
 
 fn view(now: Time) -> View {
-    View { now, mtu: 1200, srtt: Duration::from_millis(100), one_way: Duration::from_millis(50) }
+    View { now, room: 1152, srtt: Duration::from_millis(100), one_way: Duration::from_millis(50) }
 }
 
 /// A packet: its payload, and what the sender keeps of it.
@@ -36,7 +36,8 @@ struct Packet {
 fn packet(room: &mut Streams, size: usize, now: Time) -> Option<Packet> {
     let (mut buffer, mut tokens) = (vec![0; size], Vec::new());
     let mut w = Writer::new(wire::Writer::new(&mut buffer), &mut tokens);
-    room.write_frames(&mut w, &view(now));
+    room.write_control(&mut w, &view(now));
+    room.write_data(&mut w, &View { room: size.max(1152), ..view(now) }, None);
     let len = w.len();
     buffer.truncate(len);
     (len > 0).then(|| Packet { payload: buffer.into(), tokens })

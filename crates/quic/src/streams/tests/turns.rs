@@ -3,6 +3,10 @@ use quickset_wire::frame::{Frame, Frames};
 use quickset_wire::{Dir, StreamId};
 
 use super::*;
+use crate::room::Want;
+use crate::streams::UnknownStream;
+use crate::streams::outbound::Turn;
+use crate::token::{Channel, Key};
 
 /// The streams of the data frames in the next `n` packets, with their bytes.
 fn turns(room: &mut Streams, n: usize) -> Vec<(u64, usize)> {
@@ -71,4 +75,78 @@ fn packets_are_filled_to_the_last_byte() {
         let sent = packet(&mut room, size, Time::ZERO).unwrap();
         assert_eq!(sent.payload.len(), size);
     }
+}
+
+/// One packet of at most 1200 bytes with data of one channel.
+fn of_channel(room: &mut Streams, channel: Channel) -> Vec<Token> {
+    let (mut buffer, mut tokens) = (vec![0; 1200], Vec::new());
+    let mut w = Writer::new(wire::Writer::new(&mut buffer), &mut tokens);
+    room.write_data(&mut w, &view(Time::ZERO), Some(channel));
+    room.check();
+    tokens
+}
+
+fn stream_of(token: &Token) -> Key {
+    let Token::Stream { key, .. } = token else { panic!("{token:?}") };
+    *key
+}
+
+#[test]
+fn a_packet_of_a_channel_ends_where_anothers_turn_begins() {
+    let mut room = client(&TransportConfig::default());
+    let ids = streams(&mut room, &[3, 3, 3], 500);
+    let keys = [0, 1, 2].map(|n| room.slab.key(ids[n]).unwrap());
+    room.own_channel(ids[1], true).unwrap();
+    let own = Channel::Stream(keys[1]);
+    let turn = |channel| Some(Turn { channel, urgency: 3, resend: false });
+    assert_eq!(room.next_channel(), turn(Channel::Connection));
+    assert_eq!(of_channel(&mut room, own), [], "it is not its turn");
+    // The third stream is of this channel as well, but it comes behind the second.
+    let first = of_channel(&mut room, Channel::Connection);
+    assert_eq!(first.iter().map(stream_of).collect::<Vec<_>>(), [keys[0]]);
+    assert_eq!(room.next_channel(), turn(own));
+    let second = of_channel(&mut room, own);
+    assert_eq!(second.iter().map(stream_of).collect::<Vec<_>>(), [keys[1]]);
+    assert_eq!(room.next_channel(), turn(Channel::Connection));
+    assert_eq!(of_channel(&mut room, Channel::Connection).len(), 1);
+    assert_eq!(room.next_channel(), None);
+    // What was lost needs no credit and is marked; a bare end needs none either and is not.
+    room.finish(ids[0]).unwrap();
+    assert_eq!(room.next_channel(), turn(Channel::Connection));
+    of_channel(&mut room, Channel::Connection);
+    room.lost(second[0], Time::ZERO);
+    assert_eq!(room.next_channel(), Some(Turn { channel: own, urgency: 3, resend: true }));
+    room.own_channel(ids[1], false).unwrap();
+    assert_eq!(
+        of_channel(&mut room, Channel::Connection).iter().map(stream_of).collect::<Vec<_>>(),
+        [keys[1]]
+    );
+    assert_eq!(room.own_channel(StreamId(77), true), Err(UnknownStream));
+}
+
+#[test]
+fn what_is_kept_back_is_wanted_while_it_is_of_use() {
+    let mut room = client(&TransportConfig::default());
+    let id = streams(&mut room, &[3], 2000)[0];
+    room.finish(id).unwrap();
+    let now = Time::ZERO;
+    let sent: Vec<_> = (0..2).map(|_| packet(&mut room, 1200, now).unwrap().tokens[0]).collect();
+    assert!(sent.iter().all(|token| room.wants(*token, now)));
+    // The end is wanted for itself: this is all of the second frame but that.
+    let Token::Stream { key, offset, len, fin: true } = sent[1] else { panic!("{sent:?}") };
+    room.acked(Token::Stream { key, offset, len, fin: false }, now);
+    assert!(room.wants(sent[1], now));
+    room.acked(sent[1], now);
+    assert!(room.wants(sent[0], now) && !room.wants(sent[1], now));
+    // A lost token that is kept is not sent again, and that it is once only when it comes back.
+    assert_eq!(room.want(), Want::None);
+    room.lost(sent[0], now);
+    let again = packet(&mut room, 1200, now).unwrap().tokens[0];
+    assert!(room.wants(again, now));
+    room.reset(id, 7).unwrap();
+    assert!(!room.wants(again, now), "a stream that is given up wants nothing");
+    let reset = packet(&mut room, 1200, now).unwrap().tokens[0];
+    assert!(matches!(reset, Token::ResetStream { .. }) && room.wants(reset, now));
+    room.acked(reset, now);
+    assert!(!room.wants(reset, now));
 }

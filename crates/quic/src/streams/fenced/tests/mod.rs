@@ -16,7 +16,7 @@ use crate::tx::Writer;
 const KEY: Key = Key { index: 3, generation: 1 };
 
 fn view(now: Time, srtt: Duration) -> View {
-    View { now, mtu: 1200, srtt, one_way: srtt / 2 }
+    View { now, room: 1173, srtt, one_way: srtt / 2 }
 }
 
 /// Lets the sender fill a packet with `room` for frames; returns frames, tokens and the credit used.
@@ -24,8 +24,7 @@ fn write_packet(sender: &mut Sender, room: usize, credit: u64, view: &View) -> (
     let mut bytes = vec![0; room];
     let mut tokens = Vec::new();
     let mut w = Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
-    // §17: a short header of 11 bytes and a tag of 16.
-    let used = sender.write(&mut w, credit, &View { mtu: room + 27, ..*view });
+    let used = sender.write(&mut w, credit, &View { room, ..*view });
     let len = w.len();
     bytes.truncate(len);
     (Bytes::from(bytes), tokens, used)

@@ -177,7 +177,7 @@ fn what_fits_a_packet_is_not_split() {
     // Nor does it begin in a packet that is short for once.
     let mut sender = new(Mode::Frames);
     push(&mut sender, 900);
-    let view = View { mtu: 1200, ..view(Time::ZERO, Duration::ZERO) };
+    let view = view(Time::ZERO, Duration::ZERO);
     let mut tokens = Vec::new();
     for (room, frames) in [(300, 0), (1173, 1)] {
         let mut bytes = vec![0; room];
@@ -375,4 +375,79 @@ fn new_bytes_wait_while_the_peer_has_many_holes() {
     assert_eq!(sender.want(1 << 20), Want::None);
     sender.acked(0, 1, false);
     assert_eq!(sender.want(1 << 20), Want::Data);
+}
+
+/// FS-18, when packets with a source symbol hold less than those without.
+#[test]
+fn a_record_between_two_sizes_of_packets_is_sent_in_either() {
+    const SYMBOL: usize = 1000;
+    let limited = |sender: &mut Sender, room: usize| {
+        let view = View { room, ..view(Time::ZERO, Duration::ZERO) };
+        shape(&write_packet(sender, room, 1 << 20, &view).0)
+    };
+    for rooms in [[ROOM, SYMBOL], [SYMBOL, ROOM], [SYMBOL, SYMBOL], [ROOM, ROOM]] {
+        let mut sender = new(Mode::Frames);
+        // The first packet tells what the second is judged by.
+        push(&mut sender, 8);
+        limited(&mut sender, rooms[0]);
+        push(&mut sender, 1100);
+        assert_eq!(sender.want(1 << 20), Want::Data, "{rooms:?}");
+        let frames = limited(&mut sender, rooms[1]);
+        if rooms[1] == ROOM {
+            assert_eq!(frames, ["S 9/0+1102"], "{rooms:?}");
+        } else {
+            // 2 bytes of type, 1 each of stream, offset and distance, 2 of length.
+            assert_eq!(frames, ["S 9/0+993"], "{rooms:?}");
+            assert_eq!(limited(&mut sender, rooms[0]), [" 1002/0+109"], "{rooms:?}");
+        }
+    }
+    // Credit for a part is enough where only a part goes, and credit for all of it comes in any case (FS-36).
+    let mut short = Sender::new(KEY, STREAM, Mode::Frames, 20_000);
+    short.set_max(500);
+    push(&mut short, 1100);
+    assert_eq!(limited(&mut short, ROOM), Vec::<String>::new(), "it waits for credit");
+    assert_eq!((short.want(1 << 20), short.blocked_at()), (Want::None, Some(500)));
+    short.set_max(1102);
+    assert_eq!(limited(&mut short, SYMBOL), ["S 0/0+993"]);
+    assert_eq!(limited(&mut short, ROOM), [" 993/0+109"]);
+}
+
+#[test]
+fn what_is_kept_back_is_wanted_unless_it_would_be_given_up() {
+    let wants = |sender: &Sender, offset, len, ms| sender.wants(offset, len, false, Time::from_millis(ms));
+    let mut sender = new(Mode::Frames);
+    push_by(&mut sender, 60, 50);
+    let second = push(&mut sender, 60);
+    sent(&mut sender, ROOM);
+    // OWD is 10 ms, as of the packet.
+    assert!(wants(&sender, 0, 61, 40) && !wants(&sender, 0, 61, 41), "too late (FS-55)");
+    assert!(wants(&sender, 0, 122, 41), "but not all of it is");
+    assert!(sender.supersede(second));
+    assert!(!wants(&sender, 61, 61, 0) && wants(&sender, 0, 122, 40));
+    sender.acked(0, 61, false);
+    assert!(!wants(&sender, 0, 122, 0));
+    // Kept until it is too late, it is given up when it comes back, and not before: it may still be recovered.
+    let third = push_by(&mut sender, 60, 90);
+    sent(&mut sender, ROOM);
+    outcomes(&mut sender);
+    sender.on_time(Time::from_millis(100), Duration::from_millis(10));
+    assert_eq!(outcomes(&mut sender), []);
+    sender.lost(122, 61, false, Time::from_millis(100));
+    assert_eq!(outcomes(&mut sender), [(third, Outcome::Abandoned)]);
+    assert!(!wants(&sender, 122, 61, 100) && !sender.abandons(122));
+    assert_eq!(shape(&packet_at(&mut sender, ROOM, 100)), ["A 122+61"]);
+    assert!(sender.abandons(122));
+    sender.abandon_acked(122);
+    assert!(!sender.abandons(122));
+    // Latest order gives up what is lost.
+    push(&mut sender, 60);
+    sent(&mut sender, ROOM);
+    assert!(wants(&sender, 183, 61, 0));
+    sender.set_give_up_lost(true);
+    assert!(!wants(&sender, 183, 61, 0));
+    sender.finish();
+    sent(&mut sender, ROOM);
+    assert!(sender.wants(244, 0, true, Time::ZERO));
+    sender.reset();
+    assert!(!sender.wants(244, 0, true, Time::ZERO) && !wants(&sender, 183, 61, 0));
 }
