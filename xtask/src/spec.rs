@@ -64,18 +64,18 @@ impl std::fmt::Display for Id {
 }
 
 impl Id {
-    /// All ids in a text: two capital letters, a hyphen, digits, and nothing alphanumeric around.
+    /// All ids in a text: two or three capital letters, a hyphen, digits, and nothing alphanumeric around.
     fn all_in(text: &str) -> Vec<Self> {
         let bytes = text.as_bytes();
         let mut ids = Vec::new();
         for (hyphen, _) in text.match_indices('-') {
-            let Some(start) = hyphen.checked_sub(2) else { continue };
-            let letters = &bytes[start..hyphen];
+            let letters = bytes[..hyphen].iter().rev().take_while(|b| b.is_ascii_uppercase()).count();
+            let start = hyphen - letters;
             let lone = start == 0 || !(bytes[start - 1].is_ascii_alphanumeric() || bytes[start - 1] == b'-');
             let digits = bytes[hyphen + 1..].iter().take_while(|b| b.is_ascii_digit()).count();
             let end = hyphen + 1 + digits;
             let ends = bytes.get(end).is_none_or(|b| !b.is_ascii_alphanumeric());
-            if lone && ends && letters.iter().all(u8::is_ascii_uppercase) {
+            if lone && ends && (2..=3).contains(&letters) {
                 if let Ok(n) = text[hyphen + 1..end].parse() {
                     ids.push(Self(text[start..hyphen].to_owned(), n));
                 }

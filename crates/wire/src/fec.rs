@@ -107,7 +107,7 @@ pub struct FecDecoder {
 }
 
 impl FecDecoder {
-    /// True when symbols and repairs of this session may be sent to who offers this (FEC-9).
+    /// True when symbols and repairs of this session may be sent to who offers this (FEC-11).
     pub const fn takes(&self, session: u64) -> bool {
         match Scheme::of(session) {
             Some(scheme) => self.window > 0 && session >> 3 < self.max_sessions && self.schemes.has(scheme),

@@ -1,4 +1,4 @@
-//! Transport parameters against RFC 9000 §18 and FS-2, FS-3.
+//! Transport parameters against RFC 9000 §18, FS-2, FS-3, FEC-3 and FEC-5.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::time::Duration;
@@ -230,7 +230,7 @@ fn an_fec_decoder_by_hand() {
         assert_eq!(from_server(&bytes(wrong)), Err(ParamsError::Length(0x0715_3fec)), "{wrong:02x?}");
     }
 
-    // FEC-9: n below Max Sessions, a scheme of the list, a window at all.
+    // FEC-11: n below Max Sessions, a scheme of the list, a window at all.
     assert!(decoder.takes(Scheme::Rlc.session(3)) && decoder.takes(2));
     assert!(!decoder.takes(Scheme::Rlc.session(4)) && !decoder.takes(Scheme::Xor.session(0)));
     assert!(!decoder.takes(7) && !FecDecoder { window: 0, ..decoder }.takes(2));

@@ -32,7 +32,7 @@ impl<'a> SymbolAck<'a> {
         let session = r.varint()?;
         let largest = r.varint()?;
         let below = Below::parse(r, largest)?;
-        // FEC-62, error 4: more ranges than anybody may send.
+        // FEC-61, error 4: no honest peer sends more (FEC-39), and each costs work.
         if below.further() >= MAX_SYMBOL_RANGES as u64 {
             return Err(FrameError::fec("more than 32 ranges"));
         }
@@ -76,7 +76,7 @@ impl<'a> Iterator for SymbolFrames<'a> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let first = *self.frames.peek().first()? as u64;
-        // A STREAM frame without a length would go on into the zeros that a symbol is padded with.
+        // FEC-13: a STREAM frame without a length would go on into the zeros that a symbol is padded with.
         let endless = matches!(first, kind::STREAM..=kind::STREAM_LAST) && first & kind::STREAM_LEN == 0;
         let why = match self.frames.next()? {
             Ok(frame) if frame.allowed_in_symbol() && !endless => return Some(Ok(frame)),
@@ -94,6 +94,7 @@ pub(super) fn source_symbol<'a>(r: &mut Reader<'a>) -> Parse<Frame<'a>> {
     let session = r.varint()?;
     let sid = r.varint()?;
     match r.varint_bytes()? {
+        // FEC-61, error 1.
         [] => Err(FrameError::fec("a symbol of no bytes")),
         data => Ok(Frame::SourceSymbol { session, sid, data }),
     }
@@ -106,7 +107,8 @@ pub(super) fn repair<'a>(r: &mut Reader<'a>) -> Parse<Frame<'a>> {
     let parameter = r.varint()?;
     let index = r.varint()?;
     let data = r.varint_bytes()?;
-    // What can be seen on the frame alone; sizes need the session, and a scheme is refused there as well.
+    // FEC-61, errors 1 and 2: what can be seen on the frame alone. Sizes, and whether there is such a session,
+    // depend on what was offered.
     if count == 0 || data.is_empty() {
         return Err(FrameError::fec("a repair of nothing"));
     }

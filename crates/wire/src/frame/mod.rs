@@ -128,7 +128,7 @@ impl Frame<'_> {
         }
     }
 
-    /// True when a packet with this frame must be acknowledged (RFC 9000 §13.2.1, RFC 9002 §2; FS-11).
+    /// True when a packet with this frame must be acknowledged (RFC 9000 §13.2.1, RFC 9002 §2; FS-11, FEC-9).
     #[inline]
     pub const fn is_ack_eliciting(&self) -> bool {
         !matches!(
@@ -141,7 +141,7 @@ impl Frame<'_> {
         )
     }
 
-    /// True when a packet of such frames alone does not make the peer migrate (RFC 9000 §9.1; FS-12).
+    /// True when a packet of such frames alone does not make the peer migrate (RFC 9000 §9.1; FS-12, FEC-10).
     #[inline]
     pub const fn is_probing(&self) -> bool {
         matches!(
@@ -150,8 +150,7 @@ impl Frame<'_> {
         )
     }
 
-    /// True when a source symbol may hold the frame, a STREAM if it has a length: data and what ends it, sent once
-    /// and for one channel.
+    /// True when a source symbol may hold the frame, a STREAM if it has a length (FEC-13).
     #[inline]
     pub const fn allowed_in_symbol(&self) -> bool {
         matches!(
@@ -188,7 +187,7 @@ impl Frame<'_> {
             | Self::NewToken { .. }
             | Self::PathResponse(_)
             | Self::HandshakeDone
-            // FS-6: whether an extension was offered is known only with the peer's parameters, after 0-RTT.
+            // FS-6, FEC-7: whether an extension was offered is known only with the peer's parameters, after 0-RTT.
             | Self::Fenced { .. }
             | Self::Abandon { .. }
             | Self::ImmediateAck
