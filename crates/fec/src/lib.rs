@@ -4,3 +4,4 @@
 //! with zeros. What all codes share is arithmetic on whole symbols, in [`gf256`].
 
 pub mod gf256;
+pub mod reed_solomon;
