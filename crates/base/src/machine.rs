@@ -73,6 +73,8 @@ pub enum Reason {
     Keys,
     /// A deadline of a message.
     Deadline,
+    /// Repair symbols may be due, or lost symbols are waited for no longer.
+    Repair,
     /// A path is validated (RFC 9000 §8.2).
     PathValidation,
     /// The handshake takes too long.

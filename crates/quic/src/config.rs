@@ -4,6 +4,7 @@ use quickset_base::Duration;
 
 use crate::cc;
 use crate::keys::{ClientCrypto, EndpointCrypto, ServerCrypto};
+use crate::protect::Fec;
 
 /// How a connection behaves. The defaults suit an interactive application on the Internet.
 #[derive(Clone, Debug)]
@@ -43,6 +44,8 @@ pub struct TransportConfig {
     /// bytes: a peer that knows fenced streams is allowed no more new ones than this at once, and those up to
     /// `max_bidi_streams` and `max_uni_streams` as they turn out to carry bytes.
     pub max_fenced_streams: u64,
+    /// Forward erasure correction: what of it we offer, and what protects our streams. `None` does not offer it.
+    pub fec: Option<Fec>,
     /// Whether a segmentation offload is worth filling: more than one packet in a batch.
     pub gso: bool,
     /// Where connections leave their traces; `None`: nowhere.
@@ -70,6 +73,7 @@ impl Default for TransportConfig {
             congestion: cc::Algorithm::default(),
             fenced_streams: Some(64 << 10),
             max_fenced_streams: 64,
+            fec: Some(Fec::default()),
             gso: true,
             #[cfg(feature = "qlog")]
             qlog: None,

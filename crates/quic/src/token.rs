@@ -47,11 +47,13 @@ pub(crate) enum Token {
     #[expect(dead_code, reason = "path validation is a room that is kept")]
     PathChallenge,
     /// A source symbol of forward erasure correction that wraps the next `n` tokens.
-    #[expect(dead_code, reason = "protect is a room that is kept")]
     Symbol { session: u32, sid: u64, n: u16 },
-    /// A repair symbol over a span. It is never resent.
-    #[expect(dead_code, reason = "protect is a room that is kept")]
-    Repair { session: u32, span: u64 },
+    /// A repair symbol of a session, by its number there. It is never resent.
+    Repair { session: u32, serial: u64 },
+    /// A SYMBOL_ACK that told all recoveries of a session up to `epoch`.
+    SymbolAck { session: u32, epoch: u64 },
+    /// FEC_WINDOW.
+    FecWindow { epoch: u64 },
 }
 
 const _: () = assert!(size_of::<Token>() <= 24, "tokens are kept for each frame in flight");

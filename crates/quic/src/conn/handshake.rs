@@ -137,6 +137,7 @@ impl Connection {
         self.recovery.set_peer(params.max_ack_delay);
         self.lifecycle.set_idle_timeout(self.config.idle_timeout, params.max_idle_timeout);
         self.streams.set_peer(&params);
+        self.protect.set_peer(params.fec_decoder);
         self.handshake.peer = Some(params);
         self.log_peer(before);
         Ok(())

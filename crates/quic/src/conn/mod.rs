@@ -14,6 +14,7 @@ mod confirm;
 mod handshake;
 mod lifecycle;
 mod messages;
+mod protection;
 mod settle;
 mod start;
 #[cfg(test)]
@@ -32,6 +33,7 @@ use crate::config::TransportConfig;
 use crate::error::{Closed, TransportError};
 use crate::keys::KeyRing;
 use crate::path::Path;
+use crate::protect::Protect;
 use crate::qlog::Qlog;
 use crate::recovery::{Recovery, Settled};
 use crate::room::{Phase, View};
@@ -69,6 +71,7 @@ pub struct Connection {
     pub(crate) path: Path,
     pub(crate) cids: Cids,
     pub(crate) streams: Streams,
+    pub(crate) protect: Protect,
     pub(crate) handshake: Handshake,
     pub(crate) confirmation: Confirmation,
     pub(crate) lifecycle: Lifecycle,
@@ -86,6 +89,8 @@ pub struct Connection {
 pub(crate) struct Scratch {
     pub(crate) tokens: Vec<Token>,
     pub(crate) settled: Settled,
+    /// What a SYMBOL_ACK settles, and the tokens of one lost symbol.
+    pub(crate) recovered: Vec<Token>,
 }
 
 /// What waits to be collected, and what keeps us from sending.
@@ -137,6 +142,7 @@ impl Connection {
             path,
             cids: Cids::new(local_cid, remote_cid),
             streams: Streams::new(side, &config),
+            protect: Protect::new(&config),
             handshake: Handshake::new(Box::new(params), role, remote_cid),
             confirmation: Confirmation::default(),
             lifecycle: Lifecycle::new(now, config.keep_alive, config.handshake_timeout),
@@ -210,6 +216,11 @@ impl Connection {
         }
         self.keys.on_time(now, pto);
         self.streams.on_time(&self.view());
+        self.protect.send.woken(now);
+        if let Err(error) = self.recover() {
+            self.fail(error);
+            return;
+        }
         self.on_loss_time();
     }
 
@@ -227,6 +238,7 @@ impl Connection {
             self.outbox.paced_until.map(|t| (t, Reason::Pacing)),
             self.keys.deadline(pto),
             self.streams.deadline(),
+            self.protect.deadline(),
         ];
         rooms.into_iter().flatten().min_by_key(|(t, _)| *t)
     }
@@ -245,6 +257,7 @@ impl Connection {
         self.acks.iter().for_each(Acks::check);
         self.cids.check();
         self.streams.check();
+        self.protect.check();
         self.recovery.check();
     }
 

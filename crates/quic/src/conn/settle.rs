@@ -23,7 +23,7 @@ impl Connection {
                 self.keys.on_acked(largest);
             }
         }
-        self.settle(space, &mut settled);
+        self.settle(space, &mut settled, false);
         self.scratch.settled = settled;
         result
     }
@@ -32,9 +32,9 @@ impl Connection {
     pub(crate) fn on_loss_time(&mut self) {
         let mut settled = std::mem::take(&mut self.scratch.settled);
         let may_probe = self.may_probe();
-        let space = match self.recovery.on_time(self.now, may_probe, &mut settled) {
-            Outcome::Nothing => Space::Data,
-            Outcome::Lost(space) => space,
+        let (space, probe) = match self.recovery.on_time(self.now, may_probe, &mut settled) {
+            Outcome::Nothing => (Space::Data, false),
+            Outcome::Lost(space) => (space, false),
             Outcome::Probe(space) => {
                 // RFC 9002 §6.2.4: two probes, of what is oldest, or else of anything.
                 self.outbox.probes[space.index()] = 2;
@@ -43,21 +43,26 @@ impl Connection {
                 }
                 self.stats.ptos += 1;
                 self.log_probe(space);
-                space
+                if space == Space::Data {
+                    // FEC-55: probes carry first what waited for repair.
+                    self.protect.send.release_all();
+                }
+                (space, true)
             }
         };
-        self.settle(space, &mut settled);
+        self.settle(space, &mut settled, probe);
         self.scratch.settled = settled;
     }
 
     /// Hands what was settled back to whom it belongs, and tells congestion control.
-    fn settle(&mut self, space: Space, settled: &mut Settled) {
+    fn settle(&mut self, space: Space, settled: &mut Settled, probe: bool) {
         self.log_lost(space, settled);
         for token in settled.acked.drain(..) {
             self.acked(token);
         }
-        for token in settled.lost.drain(..) {
-            self.lost(token);
+        self.lose(&mut settled.lost, probe);
+        if space == Space::Data {
+            self.observe(settled);
         }
         if settled.has_feedback() {
             let rtt = self.recovery.rtt();
@@ -81,13 +86,35 @@ impl Connection {
         settled.clear();
     }
 
+    /// What the losses of the path are measured by: all packets of the application's space whose fate is known.
+    fn observe(&mut self, settled: &Settled) {
+        let rtt = self.recovery.rtt();
+        let queued = rtt.smoothed() > rtt.min() + rtt.min() / 2;
+        let below = self.recovery.first_outstanding(Space::Data);
+        let (acked, lost) = (&settled.acked_packets, &settled.lost_packets);
+        self.protect.monitor.on_settled(self.now, acked, lost, below, queued);
+        if settled.spurious > 0 {
+            self.protect.monitor.on_spurious(settled.spurious);
+        }
+    }
+
     fn acked(&mut self, token: Token) {
         match token {
             Token::Nothing
             | Token::PathChallenge
-            | Token::Crypto { .. }
-            | Token::Symbol { .. }
-            | Token::Repair { .. } => {}
+            | Token::Crypto { .. } => {}
+            Token::Symbol { session, sid, .. } => self.protect.send.acked(session, sid),
+            Token::Repair { session, serial } => self.protect.send.repair_settled(session, serial, true),
+            Token::SymbolAck { session, epoch } => {
+                if let Some(receive) = &mut self.protect.receive {
+                    receive.acked(session, epoch);
+                }
+            }
+            Token::FecWindow { epoch } => {
+                if let Some(receive) = &mut self.protect.receive {
+                    receive.window_acked(epoch);
+                }
+            }
             Token::Ack { space, largest } => self.acks[space.index()].acked(largest),
             Token::Stream { .. }
             | Token::Fenced { .. }
@@ -107,14 +134,43 @@ impl Connection {
         }
     }
 
-    fn lost(&mut self, token: Token) {
+    /// The peer recovered what a lost packet held.
+    pub(super) fn recovered(&mut self, token: Token) {
+        self.acked(token);
+    }
+
+    /// What lost packets held, or what probes take from packets that may yet arrive. A source symbol keeps its tokens
+    /// for as long as it may be recovered.
+    fn lose(&mut self, tokens: &mut Vec<Token>, probe: bool) {
+        let mut tokens = tokens.drain(..);
+        while let Some(token) = tokens.next() {
+            let Token::Symbol { session, sid, n } = token else {
+                self.lost(token);
+                continue;
+            };
+            let held = tokens.by_ref().take(usize::from(n)).collect();
+            for token in self.protect.send.lost((session, sid), held, probe).into_iter().flatten() {
+                self.lost(token);
+            }
+        }
+        drop(tokens);
+        self.drain_orphans();
+    }
+
+    pub(super) fn lost(&mut self, token: Token) {
         match token {
-            // An ACK is not repeated: the next one says all that it said (RFC 9000 §13.2.1).
+            // An ACK is not repeated: the next one says all that it said (RFC 9000 §13.2.1), and so does a SYMBOL_ACK.
             Token::Nothing
             | Token::Ack { .. }
             | Token::PathChallenge
-            | Token::Symbol { .. }
-            | Token::Repair { .. } => {}
+            | Token::SymbolAck { .. }
+            | Token::Symbol { .. } => {}
+            Token::Repair { session, serial } => self.protect.send.repair_settled(session, serial, false),
+            Token::FecWindow { epoch } => {
+                if let Some(receive) = &mut self.protect.receive {
+                    receive.window_lost(epoch);
+                }
+            }
             Token::Crypto { space, offset, len } => self.keys.stream(space).lost(offset, len),
             Token::Stream { .. }
             | Token::Fenced { .. }

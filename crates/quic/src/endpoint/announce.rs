@@ -4,6 +4,7 @@ use quickset_wire::TransportParams;
 
 use crate::cids;
 use crate::config::TransportConfig;
+use crate::protect::Protect;
 use crate::streams::Streams;
 
 /// The transport parameters that follow from `config`; the connection ids come later.
@@ -17,6 +18,7 @@ pub(crate) fn announce(config: &TransportConfig) -> TransportParams {
     };
     // Credit is the affair of those who count it.
     Streams::offer(config, &mut params);
+    params.fec_decoder = Protect::offer(config);
     params
 }
 

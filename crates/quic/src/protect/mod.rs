@@ -1,5 +1,117 @@
-//! Forward erasure correction: a room that is kept.
+//! Forward erasure correction: runs of frames become source symbols, what is lost of them is recovered from repair.
 //!
-//! It will turn runs of frames into source symbols and repair symbols, and feed recovered frames to
-//! `rx::dispatch`. `Token::Symbol` and `Token::Repair` are its tokens; it offers no transport parameter, so
-//! no peer sends us its frames.
+//! *In:* frames that go out, as the bytes of a symbol; SOURCE_SYMBOL, REPAIR, SYMBOL_ACK and FEC_WINDOW; what became
+//! of packets. *Out:* repair symbols; recovered symbols, whose frames `rx::dispatch` takes like received ones; tokens
+//! that are acknowledged or lost at last.
+//!
+//! Two halves that share nothing: [`send`] has channels, policies and lanes, [`receive`] has decoders. What each is
+//! told of the path comes from [`monitor`]; when what is repaired is the affair of a [`policy`].
+//!
+//! Invariants: congestion control, RTT and probe timeouts see every loss, recovered or not; nothing of the extension
+//! is sent to a peer that did not offer it; each token that was held leaves once.
+//!
+//! Sources: `spec/fec.md` (FEC-n); FlEC (Michel et al., ToN 2022).
+
+mod estimates;
+mod monitor;
+pub mod policy;
+pub(crate) mod receive;
+pub(crate) mod send;
+
+use std::sync::Arc;
+
+use quickset_base::{Reason, Time};
+use quickset_wire::{FecDecoder, Schemes};
+
+pub use estimates::Estimates;
+pub(crate) use monitor::Monitor;
+use receive::{Offer, Receiving};
+use send::{Decoder, Sending, Slot};
+
+use crate::config::TransportConfig;
+
+/// What a connection does with forward erasure correction.
+#[derive(Clone, Debug)]
+pub struct Fec {
+    /// Source symbols that are kept of each session for decoding: the peer repairs no loss farther back. A round trip
+    /// of packets and a half is a good choice. 0: nothing is decoded, but repair may be sent.
+    pub window: u64,
+    /// Sessions that the peer may have at a time: one for each channel and code.
+    pub sessions: u64,
+    /// The largest symbol that is taken, in bytes; symbols are never larger than a packet. `sessions` times `window`
+    /// times this is what decoding may cost.
+    pub symbol: u64,
+    /// What protects streams that were given no protection of their own.
+    pub protection: policy::Protection,
+    /// Where connections to the same peer tell one another of its losses; `None`: each begins without knowledge.
+    pub estimates: Option<Arc<Estimates>>,
+}
+
+impl Default for Fec {
+    fn default() -> Self {
+        Self {
+            window: 1024,
+            sessions: 8,
+            symbol: 1472,
+            protection: policy::Protection::None,
+            estimates: None,
+        }
+    }
+}
+
+/// The room.
+#[derive(Debug)]
+pub(crate) struct Protect {
+    pub(crate) send: Sending,
+    /// `None` without an offer of ours.
+    pub(crate) receive: Option<Receiving>,
+    pub(crate) monitor: Monitor,
+    /// What the next packet is for, when not for new data.
+    pub(crate) due: Option<Slot>,
+}
+
+impl Protect {
+    pub(crate) fn new(config: &TransportConfig) -> Self {
+        let receive = config.fec.as_ref().map(|fec| {
+            Receiving::new(Offer {
+                window: fec.window,
+                sessions: fec.sessions,
+                symbol: usize::try_from(fec.symbol).unwrap_or(usize::MAX),
+                schemes: Schemes::ALL,
+            })
+        });
+        Self { send: Sending::default(), receive, monitor: Monitor::new(), due: None }
+    }
+
+    /// The transport parameter (FEC-3).
+    pub(crate) fn offer(config: &TransportConfig) -> Option<FecDecoder> {
+        config.fec.as_ref().map(|fec| FecDecoder {
+            window: fec.window,
+            max_sessions: fec.sessions,
+            max_symbol_size: fec.symbol,
+            schemes: Schemes::ALL,
+        })
+    }
+
+    /// Takes the peer's offer, if both made one.
+    pub(crate) fn set_peer(&mut self, offer: Option<FecDecoder>) {
+        let (Some(offer), Some(_)) = (offer, &self.receive) else { return };
+        self.send.set_peer(Decoder {
+            window: offer.window,
+            sessions: offer.max_sessions,
+            symbol: usize::try_from(offer.max_symbol_size).unwrap_or(usize::MAX),
+            schemes: offer.schemes,
+        });
+    }
+
+    /// When something is due though nothing happens.
+    pub(crate) fn deadline(&self) -> Option<(Time, Reason)> {
+        let work = self.receive.as_ref().is_some_and(Receiving::has_work).then_some(Time::ZERO);
+        [work, self.send.wake()].into_iter().flatten().min().map(|at| (at, Reason::Repair))
+    }
+
+    /// Debug invariants.
+    pub(crate) fn check(&self) {
+        self.send.check();
+    }
+}

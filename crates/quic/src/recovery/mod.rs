@@ -163,6 +163,22 @@ impl Recovery {
         self.spaces[space.index()].largest_acked
     }
 
+    /// The first number of `space` whose packet is not settled.
+    pub(crate) fn first_outstanding(&self, space: Space) -> u64 {
+        self.spaces[space.index()].sent.base()
+    }
+
+    /// The peer's max_ack_delay.
+    pub(crate) fn max_ack_delay(&self) -> Duration {
+        self.max_ack_delay
+    }
+
+    /// Takes out the tokens of a symbol, named by session and SID, in packet `number` of the application's space, which is in flight: the
+    /// peer has what they stand for. The packet stays, and is acknowledged or lost in time.
+    pub(crate) fn take_symbol(&mut self, number: u64, symbol: (u32, u64), tokens: &mut Vec<Token>) {
+        self.spaces[Space::Data.index()].sent.take_symbol(number, symbol, tokens);
+    }
+
     /// Bytes in flight, of all spaces.
     #[inline]
     pub(crate) fn in_flight(&self) -> u64 {

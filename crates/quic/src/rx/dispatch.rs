@@ -32,7 +32,7 @@ impl Connection {
     }
 
     /// Each frame to its owner.
-    fn dispatch(&mut self, space: Space, frame: &Frame<'_>, payload: &Bytes) -> Result<(), TransportError> {
+    pub(crate) fn dispatch(&mut self, space: Space, frame: &Frame<'_>, payload: &Bytes) -> Result<(), TransportError> {
         match *frame {
             Frame::Stream { .. }
             | Frame::Fenced { .. }
@@ -77,12 +77,12 @@ impl Connection {
                 self.path.on_challenge(data);
                 Ok(())
             }
+            Frame::SourceSymbol { session, sid, data } => self.on_source_symbol((session, sid), data, payload),
+            Frame::Repair { .. } => self.on_repair(frame),
+            Frame::SymbolAck(ref ack) => self.on_symbol_ack(ack),
+            Frame::FecWindow { epoch, window } => self.on_fec_window(epoch, window),
             // Nothing was offered that would allow these: they are unknown (RFC 9000 §12.4; FEC-8).
-            Frame::SourceSymbol { .. }
-            | Frame::Repair { .. }
-            | Frame::SymbolAck(_)
-            | Frame::FecWindow { .. }
-            | Frame::ImmediateAck
+            Frame::ImmediateAck
             | Frame::AckFrequency { .. } => {
                 Err(TransportError::new(Code::FRAME_ENCODING_ERROR, "an extension that was not agreed on"))
             }

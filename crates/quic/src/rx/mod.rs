@@ -184,6 +184,9 @@ impl Connection {
         self.log_received(kind, opened.number, size, &payload);
         let eliciting = self.frames(kind, &payload)?;
         self.acks[space.index()].on_packet(opened.number, self.now, eliciting, ecn);
+        if space == Space::Data {
+            self.recover()?;
+        }
         if !self.early.packets.is_empty() && matches!(kind, PacketType::Initial | PacketType::Handshake) {
             self.retry_early()?;
         }

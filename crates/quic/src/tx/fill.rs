@@ -9,7 +9,12 @@ impl Connection {
     /// The frames of a packet, in order, each with its reason.
     pub(super) fn fill(&mut self, space: Space, w: &mut Writer<'_>, permit: Permit) {
         // What arrived, first: loss detection at the other end waits for it, and it is small.
-        self.acks[space.index()].write(w, self.now);
+        if self.acks[space.index()].write(w, self.now) && space == Space::Data {
+            if let Some(receive) = &mut self.protect.receive {
+                // FEC-49: beside each ACK while they are news.
+                receive.write_acks(w, self.now, self.recovery.rtt().smoothed());
+            }
+        }
         if !permit.data && !permit.probe {
             return;
         }
@@ -28,7 +33,7 @@ impl Connection {
             // An empty packet as large as this one holds what this one held when it was empty.
             view.room = view.room.max(w.len() + w.room());
             self.streams.write_control(w, &view);
-            self.streams.write_data(w, &view, None);
+            self.write_data(w, &view);
         }
         // A probe must be answered, and so must a keep-alive (RFC 9002 §6.2.4).
         if (permit.probe || (space == Space::Data && self.lifecycle.wants_ping())) && !w.is_eliciting() {

@@ -80,6 +80,7 @@ impl Connection {
         if (size < full && (size < MIN_INITIAL || !out.is_empty())) || !out.has_room(size) {
             return false;
         }
+        self.plan_slot();
         // Whoever has nothing to send does not wake up for the pacer.
         let data = self.has_data() && self.may_send(size, control);
         let wants = Space::ALL.map(|space| self.wants(space, data));
@@ -144,6 +145,7 @@ impl Connection {
     /// Whether 1-RTT frames other than ACK and CRYPTO wait.
     fn wants_data(&self) -> bool {
         self.streams.want() > Want::None
+            || self.protect.due.is_some()
             || self.lifecycle.wants_ping()
             || self.path.want() > Want::None
             || self.cids.want() > Want::None

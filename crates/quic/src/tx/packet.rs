@@ -39,7 +39,8 @@ impl Connection {
         let frame = self.header(space, buffer);
         let end = buffer.len() - frame.tag_len;
         let mut tokens = std::mem::take(&mut self.scratch.tokens);
-        let mut w = Writer::new(wire::Writer::new(&mut buffer[frame.payload_at..end]), &mut tokens);
+        let mut w = Writer::new(wire::Writer::new(&mut buffer[frame.payload_at..end]), &mut tokens)
+            .numbered(frame.at.number);
         self.fill(space, &mut w, permit);
         let (written, eliciting) = (w.len(), w.is_eliciting());
         if written == 0 && pad_to == 0 {
@@ -76,7 +77,7 @@ impl Connection {
                 now: self.now,
                 bytes,
                 in_flight: self.recovery.in_flight() + bytes,
-                app_limited: self.streams.want() == Want::None,
+                app_limited: self.streams.want() == Want::None && !self.protect.send.owes(),
             })
         } else {
             cc::PacketState::default()

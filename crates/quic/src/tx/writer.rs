@@ -1,5 +1,5 @@
 use quickset_wire as wire;
-use quickset_wire::frame::Frame;
+use quickset_wire::frame::{Frame, source_symbol_header, source_symbol_header_size};
 
 use crate::token::Token;
 
@@ -12,18 +12,77 @@ pub(crate) struct Writer<'a> {
     bytes: wire::Writer<'a>,
     tokens: &'a mut Vec<Token>,
     eliciting: bool,
+    /// The number of the packet.
+    number: u64,
+    /// Bytes at the end that may not be used now.
+    reserved: usize,
+}
+
+/// A source symbol that is being written.
+#[derive(Debug)]
+pub(crate) struct Symbol {
+    session: u32,
+    sid: u64,
+    begin: usize,
+    length_at: usize,
+    data: usize,
+    token: usize,
+    was_eliciting: bool,
 }
 
 impl<'a> Writer<'a> {
     /// Fills `bytes`, recording tokens behind those already in `tokens`.
     pub(crate) fn new(bytes: wire::Writer<'a>, tokens: &'a mut Vec<Token>) -> Self {
-        Self { bytes, tokens, eliciting: false }
+        Self { bytes, tokens, eliciting: false, number: 0, reserved: 0 }
+    }
+
+    /// Says which packet it is.
+    pub(crate) fn numbered(mut self, number: u64) -> Self {
+        self.number = number;
+        self
+    }
+
+    /// The number of the packet.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Begins a source symbol: the frames written until [`end_symbol`](Self::end_symbol) are its own, of at most
+    /// `limit` bytes. `None` when there is no room.
+    pub(crate) fn begin_symbol(&mut self, session: u32, sid: u64, limit: usize) -> Option<Symbol> {
+        let header = source_symbol_header_size(session.into(), sid);
+        if self.room() <= header {
+            return None;
+        }
+        let (begin, token, was_eliciting) = (self.len(), self.tokens.len(), self.eliciting);
+        let length_at = source_symbol_header(&mut self.bytes, session.into(), sid, 0);
+        let data = self.len();
+        self.tokens.push(Token::Symbol { session, sid, n: 0 });
+        self.reserved = self.bytes.room().saturating_sub(limit);
+        Some(Symbol { session, sid, begin, length_at, data, token, was_eliciting })
+    }
+
+    /// Ends it. `None` when nothing was written, and it is none.
+    pub(crate) fn end_symbol(&mut self, symbol: Symbol) -> Option<&[u8]> {
+        let Symbol { session, sid, begin, length_at, data, token, was_eliciting } = symbol;
+        self.reserved = 0;
+        if self.len() == data {
+            self.bytes.truncate(begin);
+            self.tokens.truncate(token);
+            self.eliciting = was_eliciting;
+            return None;
+        }
+        let len = self.len() - data;
+        self.bytes.patch_varint2(length_at, len as u64);
+        self.tokens[token] = Token::Symbol { session, sid, n: (self.tokens.len() - token - 1) as u16 };
+        self.eliciting = true;
+        Some(&self.bytes.written()[data..])
     }
 
     /// Bytes that still fit.
     #[inline]
     pub(crate) fn room(&self) -> usize {
-        self.bytes.room()
+        self.bytes.room().saturating_sub(self.reserved)
     }
 
     /// Bytes written.

@@ -1,0 +1,359 @@
+//! The seams of forward erasure correction: which slot is for repair, what joins a symbol, what comes out of one.
+
+use bytes::Bytes;
+use quickset_base::Duration;
+use quickset_wire::frame::{
+    Frame, RepairHeader, SymbolAck, SymbolFrames, repair_header, repair_header_size, source_symbol_header,
+    source_symbol_header_size,
+};
+use quickset_wire::{Space, StreamId, TransportErrorCode as Code};
+
+use super::Connection;
+use crate::error::TransportError;
+use crate::path::Path;
+use crate::protect::policy::{Carried, Protection};
+use crate::protect::receive::Dispatch;
+use crate::protect::send::{Outlook, Recovered, Slot};
+use crate::protect::{Monitor, Protect};
+use crate::recovery::Recovery;
+use crate::room::View;
+use crate::streams::{Streams, UnknownStream};
+use crate::token::{Channel, Token};
+use crate::tx::Writer;
+
+/// What the application says.
+impl Connection {
+    /// How the data of a stream is protected from now on; [`Protection::None`] leaves it to the connection's own
+    /// protection ([`Fec::protection`](crate::Fec::protection)) again. Without forward erasure correction at the peer
+    /// nothing is protected, and everything arrives all the same.
+    ///
+    /// # Errors
+    /// When there is no such stream.
+    pub fn set_protection(&mut self, id: StreamId, protection: &Protection) -> Result<(), UnknownStream> {
+        let own = *protection != Protection::None;
+        let channel = self.streams.own_channel(id, own)?;
+        self.protect.send.set_policy(channel, protection);
+        Ok(())
+    }
+
+    /// Whether forward erasure correction was agreed on.
+    pub fn has_fec(&self) -> bool {
+        self.protect.receive.is_some()
+            && self.handshake.peer.as_ref().is_some_and(|p| p.fec_decoder.is_some())
+    }
+}
+
+/// The way out.
+impl Connection {
+    /// Finds out whether the next packet is for repair or for repeated symbols: the channel whose turn it is decides
+    /// (FlEC, algorithm 1).
+    pub(crate) fn plan_slot(&mut self) {
+        self.protect.due = None;
+        if !self.protect.send.is_active() {
+            return;
+        }
+        // A slot may turn out to be for nothing: what was held is not wanted any more.
+        for _ in 0..MAX_PLANS {
+            let Some(slot) = self.next_slot() else { return };
+            let Self { streams, protect, now, .. } = self;
+            let stands = match slot {
+                Slot::Repeat(lane) => protect.send.repeat(lane, |token| streams.wants(token, *now)).is_some(),
+                Slot::Repair(_) => true,
+            };
+            if stands {
+                self.protect.due = Some(slot);
+                return;
+            }
+            self.drain_orphans();
+        }
+    }
+
+    fn next_slot(&mut self) -> Option<Slot> {
+        let facts = self.facts();
+        let Self { streams, protect, .. } = self;
+        let turn = streams.next_channel();
+        let mut best: Option<(u8, Slot)> = None;
+        for at in 0..protect.send.channel_count() {
+            let channel = protect.send.channel(at);
+            let Some(urgency) = streams.urgency(channel) else { continue };
+            let data_first = turn.as_ref().is_some_and(|turn| turn.urgency < urgency);
+            if data_first || best.is_some_and(|(other, _)| other <= urgency) {
+                continue;
+            }
+            let outlook = facts.of(streams, &protect.monitor, channel);
+            if let Some(slot) = protect.send.slot(channel, &outlook) {
+                best = Some((urgency, slot));
+            }
+        }
+        best.map(|(_, slot)| slot)
+    }
+
+    /// Stream data, as symbols where a policy wants it; or what the slot is for instead.
+    pub(crate) fn write_data(&mut self, w: &mut Writer<'_>, view: &View) {
+        if !self.protect.send.is_active() {
+            self.streams.write_data(w, view, None);
+            return;
+        }
+        match self.protect.due.take() {
+            Some(Slot::Repeat(lane)) => return self.write_repeat(w, lane),
+            Some(Slot::Repair(lane)) => return self.write_repair(w, lane),
+            None => {}
+        }
+        let facts = self.facts();
+        let packet = self.symbol_room();
+        let mut served: Option<Channel> = None;
+        while let Some(turn) = self.streams.next_channel() {
+            // A second symbol of the session would be none: the rest of the packet is for others.
+            if served == Some(turn.channel) {
+                break;
+            }
+            let Self { streams, protect, .. } = self;
+            let outlook = facts.of(streams, &protect.monitor, turn.channel);
+            let before = w.len();
+            let joined = protect.send.join(turn.channel, Carried { resend: turn.resend }, &outlook, packet);
+            match joined {
+                Some((lane, limit)) => self.write_symbol(w, (turn.channel, lane), &View { room: limit, ..*view }),
+                None => self.streams.write_data(w, view, Some(turn.channel)),
+            }
+            if w.len() == before {
+                break;
+            }
+            served = Some(turn.channel);
+        }
+    }
+
+    fn write_symbol(&mut self, w: &mut Writer<'_>, (channel, lane): (Channel, usize), view: &View) {
+        let (session, sid) = self.protect.send.head(lane);
+        let Some(symbol) = w.begin_symbol(session, sid, view.room) else { return };
+        self.streams.write_data(w, view, Some(channel));
+        let number = w.number();
+        if let Some(bytes) = w.end_symbol(symbol) {
+            self.protect.send.pushed(lane, bytes, number, self.now);
+        }
+    }
+
+    fn write_repeat(&mut self, w: &mut Writer<'_>, lane: usize) {
+        let Self { streams, protect, now, path, .. } = self;
+        let (session, _) = protect.send.head(lane);
+        let Some((sid, bytes)) = protect.send.repeat(lane, |token| streams.wants(token, *now)) else { return };
+        let need = source_symbol_header_size(session.into(), sid) + bytes.len();
+        if need > w.room() {
+            // The path takes smaller packets than it did.
+            if need + MAX_HEADER > path.mtu {
+                protect.send.give_up(lane);
+                self.drain_orphans();
+            }
+            return;
+        }
+        source_symbol_header(w.bytes(), session.into(), sid, bytes.len());
+        w.bytes().bytes(bytes);
+        let tokens = protect.send.repeated(lane, sid, w.number(), *now);
+        w.record(Token::Symbol { session, sid, n: tokens.len() as u16 }, true);
+        tokens.into_iter().for_each(|token| w.record(token, true));
+    }
+
+    fn write_repair(&mut self, w: &mut Writer<'_>, lane: usize) {
+        let (session, _) = self.protect.send.head(lane);
+        let most = self.path.mtu.saturating_sub(MAX_HEADER);
+        let mut fits = true;
+        let write = |header: &RepairHeader, data: &[u8], serial: u64| {
+            let need = repair_header_size(header, data.len()) + data.len();
+            fits = need <= most;
+            if need > w.room() {
+                return false;
+            }
+            repair_header(w.bytes(), header, data.len());
+            w.bytes().bytes(data);
+            w.record(Token::Repair { session, serial }, true);
+            true
+        };
+        self.protect.send.repair(lane, self.now, write);
+        if !fits {
+            self.protect.send.cancel(lane);
+        }
+    }
+
+    /// What is there of a packet for a repair symbol with its header, whatever the packet's number.
+    fn symbol_room(&self) -> usize {
+        let header = 1 + self.cids.remote().len() + 4;
+        self.path.mtu.saturating_sub(header + self.keys.tag_len(Space::Data))
+    }
+}
+
+/// The way in.
+impl Connection {
+    /// A SOURCE_SYMBOL: its frames act unless they did already.
+    pub(crate) fn on_source_symbol(
+        &mut self,
+        (session, sid): (u64, u64),
+        data: &[u8],
+        payload: &Bytes,
+    ) -> Result<(), TransportError> {
+        let receive = self.protect.receive.as_mut().ok_or_else(not_agreed)?;
+        match receive.on_source(session, sid, data)? {
+            Dispatch::No => Ok(()),
+            Dispatch::All | Dispatch::WithoutDatagrams => self.symbol_frames(data, payload),
+        }
+    }
+
+    /// A REPAIR.
+    pub(crate) fn on_repair(&mut self, frame: &Frame<'_>) -> Result<(), TransportError> {
+        self.protect.receive.as_mut().ok_or_else(not_agreed)?.on_repair(frame)
+    }
+
+    /// FEC_WINDOW: the peer keeps more symbols, or fewer.
+    pub(crate) fn on_fec_window(&mut self, epoch: u64, window: u64) -> Result<(), TransportError> {
+        if self.protect.receive.is_none() {
+            return Err(not_agreed());
+        }
+        self.protect.send.set_window(epoch, window);
+        self.drain_orphans();
+        Ok(())
+    }
+
+    /// SYMBOL_ACK: what the peer recovered is settled with the streams, and lost all the same for congestion control
+    /// and loss detection.
+    pub(crate) fn on_symbol_ack(&mut self, ack: &SymbolAck<'_>) -> Result<(), TransportError> {
+        let never = || TransportError::new(Code::FEC_ERROR, "a SYMBOL_ACK of a symbol never sent");
+        if self.protect.receive.is_none() {
+            return Err(not_agreed());
+        }
+        let live = self.protect.send.live(ack.session).ok_or_else(never)?;
+        if ack.largest >= live.end {
+            return Err(never());
+        }
+        let mut tokens = std::mem::take(&mut self.scratch.recovered);
+        for range in ack.ranges() {
+            // What lies below First is known, or dead.
+            for sid in (*range.start()).max(live.start)..=*range.end() {
+                match self.protect.send.recovered(ack.session, sid) {
+                    Recovered::Known => {}
+                    Recovered::Held(held) => tokens.extend(held),
+                    Recovered::InFlight(number) => {
+                        let session = ack.session as u32;
+                        self.recovery.take_symbol(number, (session, sid), &mut tokens);
+                    },
+                }
+            }
+        }
+        self.protect.send.tidy(ack.session);
+        for token in tokens.drain(..) {
+            self.recovered(token);
+        }
+        self.scratch.recovered = tokens;
+        Ok(())
+    }
+
+    /// After each packet: repair does its work, and what comes of it acts.
+    pub(crate) fn recover(&mut self) -> Result<(), TransportError> {
+        let Some(receive) = &mut self.protect.receive else { return Ok(()) };
+        receive.end_packet();
+        if !receive.has_work() {
+            return Ok(());
+        }
+        receive.work()?;
+        let mut any = false;
+        while let Some((_, _, symbol)) = self.protect.receive.as_mut().and_then(|r| r.next_recovered()) {
+            any = true;
+            self.symbol_frames(&symbol, &symbol)?;
+        }
+        if any {
+            // The sender's window and its resends wait for this.
+        }
+        Ok(())
+    }
+
+    fn symbol_frames(&mut self, data: &[u8], payload: &Bytes) -> Result<(), TransportError> {
+        for frame in SymbolFrames::new(data) {
+            let frame = frame.map_err(|e| TransportError::new(e.code, e.why).in_frame(e.kind))?;
+            self.dispatch(Space::Data, &frame, payload)?;
+            if !self.lifecycle.is_open() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What became of packets.
+impl Connection {
+    /// Tokens that are not held any more are lost.
+    pub(crate) fn drain_orphans(&mut self) {
+        while let Some(token) = self.protect.send.orphan() {
+            self.lost(token);
+        }
+    }
+
+    /// What policies are told of the path.
+    fn facts(&self) -> Facts {
+        Facts::of_path(&self.recovery, &self.path, self)
+    }
+}
+
+/// What the policies of all channels are told alike.
+#[derive(Clone, Copy, Debug)]
+struct Facts {
+    view: View,
+    rtt: Duration,
+    min_rtt: Duration,
+    rtt_var: Duration,
+    pto: Duration,
+    ack_delay: Duration,
+    cwnd: u64,
+    in_flight: u64,
+    feedback: bool,
+}
+
+impl Facts {
+    fn of_path(recovery: &Recovery, path: &Path, of: &Connection) -> Self {
+        let rtt = recovery.rtt();
+        Self {
+            view: of.view(),
+            rtt: rtt.smoothed(),
+            min_rtt: rtt.min(),
+            rtt_var: rtt.var(),
+            pto: of.pto(),
+            ack_delay: recovery.max_ack_delay(),
+            cwnd: path.congestion.control().window,
+            in_flight: recovery.in_flight(),
+            feedback: recovery.largest_acked(Space::Data).is_some(),
+        }
+    }
+
+    fn of<'a>(&self, streams: &'a Streams, monitor: &Monitor, channel: Channel) -> Outlook<'a> {
+        Outlook {
+            now: self.view.now,
+            loss: monitor.loss(),
+            demand: Default::default(),
+            deadlines: &NoDeadlines,
+            rtt: self.rtt,
+            min_rtt: self.min_rtt,
+            rtt_var: self.rtt_var,
+            pto: self.pto,
+            ack_delay: self.ack_delay,
+            cwnd: self.cwnd,
+            in_flight: self.in_flight,
+            others_wait: streams.next_channel().is_some_and(|turn| turn.channel != channel),
+            feedback: self.feedback,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct NoDeadlines;
+impl crate::protect::policy::Deadlines for NoDeadlines {
+    fn next_after(&self, _: quickset_base::Time) -> Option<quickset_base::Time> {
+        None
+    }
+}
+
+/// FEC-2: without the extension the frame is unknown.
+fn not_agreed() -> TransportError {
+    TransportError::new(Code::FRAME_ENCODING_ERROR, "forward erasure correction was not agreed on")
+}
+
+/// A short header and the tag take at most this of a packet: 1 + 20 + 4 and 16 bytes.
+const MAX_HEADER: usize = 41;
+
+/// Slots that turn out to be for nothing in a row, before a packet is built without one.
+const MAX_PLANS: usize = 8;

@@ -1,0 +1,2 @@
+/// Shared estimates (temporary seam).
+#[derive(Debug, Default)] pub struct Estimates {}

@@ -1,0 +1,457 @@
+//! The sending half of forward erasure correction: channels with their policies, and the lanes that carry them.
+//!
+//! *In:* source symbols as they leave, what became of them, what the peer recovered; free slots of the congestion
+//! window. *Out:* what a slot is for ([`Slot`]), tokens that come back as lost or acknowledged.
+//!
+//! Invariants: a symbol holds frames of one channel; without a free session a channel goes unprotected; memory is
+//! what the peer's window allows, times the lanes in use.
+//!
+//! Sources: `spec/fec.md`; FlEC, algorithm 1.
+
+mod lane;
+mod span;
+#[cfg(test)]
+mod tests;
+
+use quickset_base::{Duration, Time};
+use quickset_wire::Schemes;
+use quickset_wire::frame::RepairHeader;
+
+use lane::{Lane, Patience, Review};
+pub(crate) use lane::{Counts, Recovered};
+
+use super::policy::{self, Carried, Code, CodingView, Demand, LaneView, Pattern, Protection, ReliabilityPolicy};
+use crate::token::{Channel, Token};
+
+/// All channels and lanes of a connection's sending half.
+#[derive(Debug, Default)]
+pub(crate) struct Sending {
+    peer: Option<Decoder>,
+    channels: Vec<Coded>,
+    lanes: Vec<Lane>,
+    repair: Vec<u8>,
+    /// Of the latest FEC_WINDOW.
+    epoch: u64,
+}
+
+/// What the peer can decode.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decoder {
+    /// Symbols that it keeps of each session.
+    pub(crate) window: u64,
+    pub(crate) sessions: u64,
+    /// The largest symbol that it takes, in bytes.
+    pub(crate) symbol: usize,
+    pub(crate) schemes: Schemes,
+}
+
+/// A channel with a policy.
+#[derive(Debug)]
+struct Coded {
+    channel: Channel,
+    policy: Box<dyn ReliabilityPolicy>,
+    lanes: [Option<usize>; policy::MAX_LANES],
+    /// When the policy or a release rule wants to be asked again.
+    wake: Option<Time>,
+    /// Missing and added degrees of freedom as last found.
+    reviews: [Review; policy::MAX_LANES],
+}
+
+/// What a free slot of the congestion window is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// The oldest released symbol of a lane, again.
+    Repeat(usize),
+    /// A repair symbol of a lane.
+    Repair(usize),
+}
+
+/// What a channel's policy is told, but for what the lanes know.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outlook<'a> {
+    pub(crate) now: Time,
+    pub(crate) loss: policy::Loss,
+    pub(crate) demand: Demand,
+    pub(crate) deadlines: &'a dyn policy::Deadlines,
+    pub(crate) rtt: Duration,
+    pub(crate) min_rtt: Duration,
+    pub(crate) rtt_var: Duration,
+    pub(crate) pto: Duration,
+    pub(crate) ack_delay: Duration,
+    pub(crate) cwnd: u64,
+    pub(crate) in_flight: u64,
+    pub(crate) others_wait: bool,
+    pub(crate) feedback: bool,
+}
+
+impl<'a> Outlook<'a> {
+    fn view(&self, lanes: [LaneView; policy::MAX_LANES]) -> CodingView<'a> {
+        let Self { now, loss, demand, deadlines, .. } = *self;
+        CodingView {
+            now,
+            loss,
+            lanes,
+            demand,
+            deadlines,
+            rtt: self.rtt,
+            min_rtt: self.min_rtt,
+            rtt_var: self.rtt_var,
+            pto: self.pto,
+            ack_delay: self.ack_delay,
+            cwnd: self.cwnd,
+            in_flight: self.in_flight,
+            others_wait: self.others_wait,
+            feedback: self.feedback,
+        }
+    }
+
+    fn patience(&self, sensitivity: f64) -> Patience {
+        let wait = self.rtt + self.rtt / 8 + self.ack_delay;
+        Patience { now: self.now, wait, rate: self.loss.rate, sensitivity }
+    }
+}
+
+impl Sending {
+    /// The peer told what it can decode.
+    pub(crate) fn set_peer(&mut self, peer: Decoder) {
+        self.peer = (peer.window > 0).then_some(peer);
+    }
+
+    /// FEC_WINDOW.
+    pub(crate) fn set_window(&mut self, epoch: u64, window: u64) {
+        if epoch < self.epoch {
+            return;
+        }
+        self.epoch = epoch;
+        if let Some(peer) = &mut self.peer {
+            peer.window = window;
+            self.lanes.iter_mut().for_each(|lane| lane.set_window(window.max(1)));
+        }
+    }
+
+    /// Gives a channel a policy, or takes it away. What is protected already stays so.
+    pub(crate) fn set_policy(&mut self, channel: Channel, protection: &Protection) {
+        let at = self.channels.iter().position(|coded| coded.channel == channel);
+        let built = protection.policy();
+        match (at, built) {
+            (Some(at), Some(policy)) => self.channels[at].policy = policy,
+            (Some(at), None) => drop(self.channels.swap_remove(at)),
+            (None, Some(policy)) => self.channels.push(Coded {
+                channel,
+                policy,
+                lanes: Default::default(),
+                wake: None,
+                reviews: Default::default(),
+            }),
+            (None, None) => {}
+        }
+    }
+
+    /// Whether anything has to be done for any channel.
+    #[inline]
+    pub(crate) fn is_active(&self) -> bool {
+        self.peer.is_some() && !self.channels.is_empty()
+    }
+
+    /// How many channels have a policy.
+    pub(crate) fn channel_count(&self) -> usize {
+        self.channels.len()
+    }
+
+    /// One of them.
+    pub(crate) fn channel(&self, at: usize) -> Channel {
+        self.channels[at].channel
+    }
+
+    /// What a slot is for that `channel` has won, before new data. `None`: new data, or nothing.
+    pub(crate) fn slot(&mut self, channel: Channel, outlook: &Outlook<'_>) -> Option<Slot> {
+        let coded = self.channels.iter_mut().find(|coded| coded.channel == channel)?;
+        let mine = coded.lanes.iter().flatten().copied();
+        if mine.clone().next().is_none() {
+            return None;
+        }
+        if let Some(at) = mine.clone().find(|at| self.lanes[*at].is_urgent()) {
+            return Some(Slot::Repeat(at));
+        }
+        if let Some(at) = mine.clone().find(|at| self.lanes[*at].owes_repair()) {
+            return Some(Slot::Repair(at));
+        }
+        if mine.clone().all(|at| self.lanes[at].next() == 0) {
+            return None;
+        }
+        let (slot, wake) = coded.decide(&mut self.lanes, outlook);
+        coded.wake = wake;
+        slot
+    }
+
+    /// The lane that the next packet of `channel` joins, and how many bytes its symbol may have. `margin` is what a
+    /// packet has for a repair symbol with its header.
+    pub(crate) fn join(
+        &mut self,
+        channel: Channel,
+        carried: Carried,
+        outlook: &Outlook<'_>,
+        packet: usize,
+    ) -> Option<(usize, usize)> {
+        let peer = self.peer?;
+        let at = self.channels.iter().position(|coded| coded.channel == channel)?;
+        let coded = &mut self.channels[at];
+        let view = outlook.view(coded.views(&self.lanes));
+        let wanted = coded.policy.protect(&view, carried)?;
+        let index = usize::from(wanted.index).min(policy::MAX_LANES - 1);
+        let lane = match coded.lanes[index] {
+            Some(lane) => lane,
+            None => {
+                let lane = self.open(wanted.code, &peer)?;
+                self.channels[at].lanes[index] = Some(lane);
+                lane
+            }
+        };
+        let limit = peer.symbol.min(packet.checked_sub(self.lanes[lane].repair_header())?);
+        (limit >= MIN_SYMBOL).then_some((lane, limit))
+    }
+
+    /// The session of a lane, and the SID of its next symbol.
+    pub(crate) fn head(&self, lane: usize) -> (u32, u64) {
+        (self.lanes[lane].session(), self.lanes[lane].next())
+    }
+
+    /// A symbol of `lane` is in packet `number`.
+    pub(crate) fn pushed(&mut self, lane: usize, bytes: &[u8], number: u64, now: Time) {
+        self.lanes[lane].push(bytes, number, now);
+    }
+
+    /// The next symbol to be repeated of a lane, and its bytes; `wanted` says whether a token still stands for
+    /// anything.
+    pub(crate) fn repeat(&mut self, lane: usize, wanted: impl Fn(Token) -> bool) -> Option<(u64, &[u8])> {
+        let lane = &mut self.lanes[lane];
+        let sid = lane.repeat(wanted)?;
+        Some((sid, lane.bytes(sid).unwrap_or_default()))
+    }
+
+    /// It was written into packet `number`. Its tokens go there.
+    pub(crate) fn repeated(&mut self, lane: usize, sid: u64, number: u64, now: Time) -> Vec<Token> {
+        self.lanes[lane].repeated(sid, number, now)
+    }
+
+    /// Symbols of a lane do not fit a packet any more.
+    pub(crate) fn give_up(&mut self, lane: usize) {
+        self.lanes[lane].give_up();
+    }
+
+    /// Makes the next repair symbol of a lane and lets `write` put it into a packet, with the number that its token
+    /// has; false when that has no room. `None`: nothing is to be repaired any more.
+    pub(crate) fn repair(
+        &mut self,
+        lane: usize,
+        now: Time,
+        write: impl FnOnce(&RepairHeader, &[u8], u64) -> bool,
+    ) -> Option<bool> {
+        let mut data = std::mem::take(&mut self.repair);
+        let of = &mut self.lanes[lane];
+        let made = of.repair(&mut data);
+        let written = made.map(|made| {
+            let header = RepairHeader {
+                session: of.session().into(),
+                first: made.first,
+                count: made.count,
+                parameter: made.parameter,
+                index: made.index,
+            };
+            let written = write(&header, &data, of.next_repair());
+            if written {
+                of.repair_sent(&made, data.len(), now);
+            }
+            written
+        });
+        if written.is_none() {
+            of.cancel();
+        }
+        self.repair = data;
+        written
+    }
+
+    /// Repair of a lane does not fit a packet any more.
+    pub(crate) fn cancel(&mut self, lane: usize) {
+        self.lanes[lane].cancel();
+    }
+
+    /// A repair symbol or a repeat is owed.
+    pub(crate) fn owes(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.owes_repair() || lane.owes_repeat())
+    }
+
+    /// The packet with symbol `sid` arrived.
+    pub(crate) fn acked(&mut self, session: u32, sid: u64) {
+        if let Some(lane) = self.lane(session) {
+            lane.acked(sid);
+        }
+    }
+
+    /// The packet with symbol `sid` was lost, or is probed for. Gives back tokens that are not held.
+    pub(crate) fn lost(
+        &mut self,
+        (session, sid): (u32, u64),
+        tokens: Vec<Token>,
+        probe: bool,
+    ) -> Option<Vec<Token>> {
+        match self.lane(session) {
+            Some(lane) if probe => lane.probed(sid, tokens),
+            Some(lane) => lane.lost(sid, tokens),
+            None => Some(tokens),
+        }
+    }
+
+    /// A repair symbol arrived, or was lost.
+    pub(crate) fn repair_settled(&mut self, session: u32, serial: u64, arrived: bool) {
+        if let Some(lane) = self.lane(session) {
+            lane.repair_settled(serial, arrived);
+        }
+    }
+
+    /// The peer recovered a symbol.
+    pub(crate) fn recovered(&mut self, session: u64, sid: u64) -> Recovered {
+        let lane = u32::try_from(session).ok().and_then(|session| self.lane(session));
+        lane.map_or(Recovered::Known, |lane| lane.recovered(sid))
+    }
+
+    /// SIDs of a session that are not settled: `None` when there is no such session.
+    pub(crate) fn live(&mut self, session: u64) -> Option<std::ops::Range<u64>> {
+        self.lane(u32::try_from(session).ok()?).map(|lane| lane.live())
+    }
+
+    /// First of a lane may move: SYMBOL_ACKs of a batch are through.
+    pub(crate) fn tidy(&mut self, session: u64) {
+        if let Some(lane) = u32::try_from(session).ok().and_then(|session| self.lane(session)) {
+            lane.tidy();
+        }
+    }
+
+    /// A probe timeout: whatever is held goes first.
+    pub(crate) fn release_all(&mut self) {
+        self.lanes.iter_mut().for_each(Lane::release_all);
+    }
+
+    /// Tokens that their owners must take for lost.
+    pub(crate) fn orphan(&mut self) -> Option<Token> {
+        self.lanes.iter_mut().find_map(Lane::orphan)
+    }
+
+    /// When to be asked again though nothing happens.
+    pub(crate) fn wake(&self) -> Option<Time> {
+        self.channels.iter().filter_map(|coded| coded.wake).min()
+    }
+
+    /// That time has come: channels are asked at the next free slot.
+    pub(crate) fn woken(&mut self, now: Time) {
+        for coded in &mut self.channels {
+            coded.wake = coded.wake.filter(|at| *at > now);
+        }
+    }
+
+    /// Sums over the lanes.
+    pub(crate) fn counts(&self) -> Counts {
+        self.lanes.iter().fold(Counts::default(), |sum, lane| sum + lane.counts())
+    }
+
+    /// Debug invariants.
+    pub(crate) fn check(&self) {
+        self.lanes.iter().for_each(Lane::check);
+    }
+
+    fn lane(&mut self, session: u32) -> Option<&mut Lane> {
+        self.lanes.get_mut(session as usize / SCHEMES).filter(|lane| lane.session() == session)
+    }
+
+    /// A lane for a channel: an idle one of the same code that nobody has, or a new session.
+    fn open(&mut self, code: Code, peer: &Decoder) -> Option<usize> {
+        if !peer.schemes.has(code.scheme()) {
+            return None;
+        }
+        let owned = |at: &usize| self.channels.iter().any(|coded| coded.lanes.contains(&Some(*at)));
+        let spare = (0..self.lanes.len())
+            .find(|at| !owned(at) && self.lanes[*at].code() == code && self.lanes[*at].is_idle());
+        if spare.is_some() {
+            return spare;
+        }
+        let n = self.lanes.len();
+        if n as u64 >= peer.sessions.min(MAX_SESSIONS) {
+            return None;
+        }
+        let session = code.scheme().session(n as u64) as u32;
+        self.lanes.push(Lane::new(session, code, peer.window, peer.symbol));
+        Some(n)
+    }
+}
+
+impl Coded {
+    fn views(&self, lanes: &[Lane]) -> [LaneView; policy::MAX_LANES] {
+        std::array::from_fn(|at| match self.lanes[at] {
+            Some(lane) => lanes[lane].view(&self.reviews[at]),
+            None => LaneView::default(),
+        })
+    }
+
+    /// FlEC, algorithm 1: repair by the pattern; else what a span wants, oldest first; else new data.
+    fn decide(&mut self, lanes: &mut [Lane], outlook: &Outlook<'_>) -> (Option<Slot>, Option<Time>) {
+        let sensitivity = {
+            let view = outlook.view(self.views(lanes));
+            self.policy.delay_sensitivity(&view)
+        };
+        let patience = outlook.patience(sensitivity);
+        let mut wake: Option<Time> = None;
+        let mut sooner = |at: Time| wake = Some(wake.map_or(at, |other| other.min(at)));
+        for (at, lane) in self.lanes.iter().enumerate() {
+            if let Some(lane) = *lane {
+                self.reviews[at] = lanes[lane].review(&patience);
+                self.reviews[at].until.into_iter().for_each(&mut sooner);
+            }
+        }
+        // A policy may close one block and go on with the next at once, but not for ever.
+        for _ in 0..2 * policy::MAX_LANES {
+            let view = outlook.view(self.views(lanes));
+            match self.policy.fec_pattern(&view) {
+                Pattern::Repair { lane, n } if n > 0 => {
+                    if let Some(at) = self.lanes.get(usize::from(lane)).copied().flatten() {
+                        lanes[at].plan(n);
+                        if lanes[at].owes_repair() {
+                            return (Some(Slot::Repair(at)), wake);
+                        }
+                    }
+                }
+                Pattern::Close(lane) => {
+                    if let Some(at) = self.lanes.get(usize::from(lane)).copied().flatten() {
+                        lanes[at].close();
+                    }
+                }
+                Pattern::WakeAt(at) if at > outlook.now => {
+                    sooner(at);
+                    break;
+                }
+                Pattern::No | Pattern::Repair { .. } | Pattern::WakeAt(_) => break,
+            }
+        }
+        for (at, lane) in self.lanes.iter().enumerate() {
+            let Some(lane) = *lane else { continue };
+            if lanes[lane].owes_repeat() {
+                return (Some(Slot::Repeat(lane)), wake);
+            }
+            if self.reviews[at].more {
+                lanes[lane].add();
+                if lanes[lane].owes_repair() {
+                    return (Some(Slot::Repair(lane)), wake);
+                }
+            }
+        }
+        (None, wake)
+    }
+}
+
+/// Schemes have eight places in a session number.
+const SCHEMES: usize = 8;
+
+/// Sessions of ours at most, whatever the peer offers.
+const MAX_SESSIONS: u64 = 256;
+
+/// A symbol of fewer bytes is not worth its header.
+const MIN_SYMBOL: usize = 64;

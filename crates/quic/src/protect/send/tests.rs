@@ -1,0 +1,289 @@
+//! Lanes against the rules of the specification, event by event.
+
+use quickset_base::{Duration, Time};
+
+use super::lane::{Lane, Patience, Recovered};
+use crate::protect::policy::Code;
+use crate::token::{Key, Token};
+
+fn ms(n: u64) -> Time {
+    Time::ZERO + Duration::from_millis(n)
+}
+
+fn token(offset: u64) -> Token {
+    Token::Stream { key: Key { index: 0, generation: 0 }, offset, len: 1, fin: false }
+}
+
+fn patience(now: Time) -> Patience {
+    Patience { now, wait: Duration::from_millis(137), rate: 0.01, sensitivity: -0.01 }
+}
+
+/// A lane with `k` symbols, the n-th in packet n.
+fn lane(code: Code, k: u64) -> Lane {
+    let mut lane = Lane::new(code.scheme() as u32, code, 1024, 100);
+    for sid in 0..k {
+        assert_eq!(lane.push(&[sid as u8; 50], sid, ms(sid)), sid);
+    }
+    lane
+}
+
+fn send_repairs(lane: &mut Lane, now: Time) -> Vec<(u64, u64, u64, u64)> {
+    let (mut sent, mut data) = (Vec::new(), Vec::new());
+    while let Some(made) = lane.repair(&mut data) {
+        sent.push((made.first, made.count, made.parameter, made.index));
+        lane.repair_sent(&made, data.len(), now);
+    }
+    sent
+}
+
+const RS: Code = Code::ReedSolomon { stride: 1 };
+
+#[test]
+fn a_block_is_cut_into_interleaved_parts_of_at_most_128() {
+    // k = 300: m = 3 parts of 100; 15 repairs, 5 for each.
+    let mut lane = lane(RS, 300);
+    lane.plan(15);
+    let sent = send_repairs(&mut lane, ms(300));
+    let expected: Vec<_> = (0..3).flat_map(|part| (0..5).map(move |i| (part, 100, 3, i))).collect();
+    assert_eq!(sent, expected);
+    assert_eq!(lane.view(&Default::default()).open, 0, "the first repair closes the block");
+    lane.check();
+}
+
+#[test]
+fn a_single_symbol_has_its_repair() {
+    let mut lane = lane(RS, 1);
+    lane.plan(1);
+    assert_eq!(send_repairs(&mut lane, ms(1)), [(0, 1, 1, 0)]);
+}
+
+#[test]
+fn rows_go_ahead_and_columns_close_the_block() {
+    // 2D with 4 columns and 3 rows; ten symbols make two whole rows and half of one.
+    let mut lane = lane(Code::Xor2d { rows: 3, columns: 4 }, 10);
+    lane.plan(2);
+    assert_eq!(send_repairs(&mut lane, ms(10)), [(0, 4, 4, 4), (0, 8, 4, 5)], "rows, each over its own count");
+    lane.plan(5);
+    let rest = send_repairs(&mut lane, ms(11));
+    assert_eq!(rest, [(0, 10, 4, 6), (0, 10, 4, 0), (0, 10, 4, 1), (0, 10, 4, 2), (0, 10, 4, 3)]);
+    assert_eq!(lane.view(&Default::default()).open, 0);
+}
+
+#[test]
+fn what_repair_in_flight_covers_waits_and_the_rest_is_repeated_at_once() {
+    let mut lane = lane(RS, 100);
+    assert_eq!(lane.lost(3, vec![token(3)]), None);
+    lane.review(&patience(ms(100)));
+    assert!(lane.owes_repeat(), "nothing in flight covers it");
+    assert_eq!(lane.repeat(|_| true), Some(3));
+    assert_eq!(lane.repeated(3, 200, ms(100)), [token(3)]);
+
+    lane.plan(5);
+    send_repairs(&mut lane, ms(101));
+    lane.lost(4, vec![token(4)]);
+    let review = lane.review(&patience(ms(110)));
+    assert!(!lane.owes_repeat(), "five repairs cover it");
+    assert_eq!((review.md, review.ad), (1, 5));
+    assert_eq!(review.until, Some(ms(101 + 137)), "9/8 RTT and the peer's delay after the last repair");
+    lane.review(&patience(ms(238)));
+    assert!(lane.owes_repeat(), "the repairs should have told by now");
+    lane.check();
+}
+
+#[test]
+fn more_losses_than_repair_release_the_oldest() {
+    let mut lane = lane(RS, 100);
+    lane.plan(2);
+    send_repairs(&mut lane, ms(100));
+    for sid in [10, 20, 30, 40, 50] {
+        lane.lost(sid, vec![token(sid)]);
+    }
+    // md = 5, ad = 2: three are beyond repair, the oldest.
+    lane.review(&patience(ms(110)));
+    for sid in [10, 20, 30] {
+        assert_eq!(lane.repeat(|_| true), Some(sid));
+        lane.repeated(sid, 300 + sid, ms(110));
+    }
+    assert!(!lane.owes_repeat());
+    let review = lane.review(&patience(ms(111)));
+    assert_eq!((review.md, review.ad), (2, 2));
+    assert_eq!(lane.counts().failed_blocks, 1);
+}
+
+#[test]
+fn a_recovered_symbol_is_settled_where_its_tokens_are() {
+    let mut lane = lane(RS, 10);
+    lane.plan(2);
+    send_repairs(&mut lane, ms(10));
+    lane.lost(1, vec![token(1)]);
+    assert_eq!(lane.recovered(1), Recovered::Held(vec![token(1)]));
+    assert_eq!(lane.recovered(1), Recovered::Known);
+    assert_eq!(lane.recovered(2), Recovered::InFlight(2), "its packet is not known to be lost");
+    // Its packet is lost later, and holds nothing then.
+    assert_eq!(lane.lost(2, vec![]), None);
+    let review = lane.review(&patience(ms(20)));
+    assert_eq!((review.md, lane.owes_repeat()), (0, false));
+    for sid in [0, 3, 4, 5, 6, 7, 8, 9] {
+        lane.acked(sid);
+    }
+    lane.check();
+    assert!(lane.is_idle());
+}
+
+#[test]
+fn what_nobody_wants_any_more_is_given_up_instead_of_repeated() {
+    let mut lane = lane(Code::Rlc, 3);
+    lane.lost(0, vec![token(0)]);
+    lane.lost(1, vec![token(1)]);
+    lane.review(&patience(ms(3)));
+    assert_eq!(lane.repeat(|t| t == token(1)), Some(1));
+    assert_eq!(lane.orphan(), Some(token(0)));
+    assert_eq!(lane.orphan(), None);
+    assert_eq!(lane.recovered(0), Recovered::Known, "a dead symbol is not settled twice");
+}
+
+#[test]
+fn the_window_passes_over_symbols_and_they_are_dead() {
+    let mut lane = lane(Code::Rlc, 1024);
+    lane.lost(0, vec![token(0)]);
+    lane.push(&[7; 50], 1024, ms(2000));
+    assert_eq!(lane.orphan(), Some(token(0)));
+    assert_eq!(lane.live(), 1..1025);
+    // Its packet is lost after the window went on.
+    lane.push(&[7; 50], 1025, ms(2001));
+    assert_eq!(lane.lost(1, vec![token(1)]), Some(vec![token(1)]), "nothing will recover it");
+    lane.check();
+}
+
+#[test]
+fn a_window_repair_covers_first_to_next() {
+    let mut lane = lane(Code::Rlc, 20);
+    for sid in 0..5 {
+        lane.acked(sid);
+    }
+    lane.acked(7);
+    assert_eq!(lane.view(&Default::default()).unprotected, 14);
+    lane.plan(2);
+    assert_eq!(send_repairs(&mut lane, ms(20)), [(5, 15, 0, 0), (5, 15, 0, 1)]);
+    assert_eq!(lane.view(&Default::default()).unprotected, 0);
+    lane.push(&[1; 50], 30, ms(30));
+    let view = lane.view(&Default::default());
+    assert_eq!((view.unprotected, view.first_unprotected, view.outstanding), (1, Some(ms(30)), 15));
+}
+
+#[test]
+fn a_probe_repeats_before_anything_else() {
+    let mut lane = lane(Code::Rlc, 4);
+    lane.plan(1);
+    send_repairs(&mut lane, ms(4));
+    lane.lost(1, vec![token(1)]);
+    lane.review(&patience(ms(5)));
+    assert!(!lane.owes_repeat());
+    lane.release_all();
+    assert!(lane.is_urgent() && lane.owes_repeat());
+    assert_eq!(lane.probed(0, vec![token(0)]), None);
+    for sid in [0, 1] {
+        assert_eq!(lane.repeat(|_| true), Some(sid));
+        assert_eq!(lane.repeated(sid, 50 + sid, ms(6)), [token(sid)]);
+    }
+    assert_eq!(lane.repeat(|_| true), None);
+    assert!(!lane.is_urgent());
+}
+
+/// Whatever happens in whatever order, each token leaves once.
+mod fates {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn each_token_leaves_once(
+            code in prop_oneof![Just(RS), Just(Code::Rlc), Just(Code::Xor { depth: 4 }),
+                Just(Code::Xor2d { rows: 4, columns: 5 })],
+            steps in prop::collection::vec((0u8..9, any::<u16>()), 1..300),
+        ) {
+            let mut lane = Lane::new(8 + code.scheme() as u32, code, 64, 100);
+            let (mut now, mut number) = (Time::ZERO, 0);
+            // Packets in flight, by number: the symbol, and whether its token is still there.
+            let mut packets: Vec<(u64, u64, bool)> = Vec::new();
+            let mut repairs: Vec<u64> = Vec::new();
+            let mut settled: Vec<u64> = Vec::new();
+            for (what, pick) in steps {
+                now += Duration::from_millis(7);
+                match what {
+                    0..=2 => {
+                        let sid = lane.push(&[pick as u8; 20], number, now);
+                        packets.push((number, sid, true));
+                        number += 1;
+                    }
+                    3 if !packets.is_empty() => {
+                        let (_, sid, there) = packets.remove(pick as usize % packets.len());
+                        if there {
+                            settled.push(sid);
+                        }
+                        lane.acked(sid);
+                    }
+                    4 if !packets.is_empty() => {
+                        let (_, sid, there) = packets.remove(pick as usize % packets.len());
+                        let tokens = if there { vec![token(sid)] } else { vec![] };
+                        for back in lane.lost(sid, tokens).into_iter().flatten() {
+                            prop_assert_eq!(back, token(sid));
+                            settled.push(sid);
+                        }
+                    }
+                    5 => {
+                        let live = lane.live();
+                        if !live.is_empty() {
+                            let sid = live.start + u64::from(pick) % (live.end - live.start);
+                            match lane.recovered(sid) {
+                                Recovered::Known => {}
+                                Recovered::Held(tokens) => settled.extend(tokens.iter().map(|_| sid)),
+                                Recovered::InFlight(in_packet) => {
+                                    let packet = packets.iter_mut().find(|(n, s, _)| (*n, *s) == (in_packet, sid));
+                                    let packet = packet.expect("the packet is in flight");
+                                    prop_assert!(std::mem::take(&mut packet.2), "taken twice");
+                                    settled.push(sid);
+                                }
+                            }
+                            lane.tidy();
+                        }
+                    }
+                    6 => {
+                        lane.plan(u32::from(pick) % 4 + 1);
+                        let mut data = Vec::new();
+                        while let Some(made) = lane.repair(&mut data) {
+                            repairs.push(lane.next_repair());
+                            lane.repair_sent(&made, data.len(), now);
+                        }
+                    }
+                    7 if !repairs.is_empty() => {
+                        let serial = repairs.remove(pick as usize % repairs.len());
+                        lane.repair_settled(serial, pick % 3 > 0);
+                    }
+                    _ => {
+                        lane.review(&patience(now));
+                        while let Some(sid) = lane.repeat(|_| pick % 5 > 0) {
+                            let tokens = lane.repeated(sid, number, now);
+                            prop_assert_eq!(&tokens, &vec![token(sid)]);
+                            packets.push((number, sid, true));
+                            number += 1;
+                        }
+                    }
+                }
+                while let Some(Token::Stream { offset, .. }) = lane.orphan() {
+                    settled.push(offset);
+                }
+                lane.check();
+            }
+            lane.give_up();
+            while let Some(Token::Stream { offset, .. }) = lane.orphan() {
+                settled.push(offset);
+            }
+            settled.extend(packets.iter().filter(|(_, _, there)| *there).map(|(_, sid, _)| *sid));
+            settled.sort_unstable();
+            let all: Vec<u64> = (0..lane.live().end).collect();
+            prop_assert_eq!(settled, all, "a token was lost, or settled twice");
+        }
+    }
+}
