@@ -92,7 +92,7 @@ impl Connection {
         let queued = rtt.smoothed() > rtt.min() + rtt.min() / 2;
         let below = self.recovery.first_outstanding(Space::Data);
         let (acked, lost) = (&settled.acked_packets, &settled.lost_packets);
-        self.protect.monitor.on_settled(self.now, acked, lost, below, queued);
+        self.protect.monitor.on_settled(self.now, (acked, lost), below, queued);
         if settled.spurious > 0 {
             self.protect.monitor.on_spurious(settled.spurious);
         }

@@ -6,9 +6,29 @@
 //! Sources: Michel et al., FlEC (algorithms 1 to 4); Cohen et al., AC-RLNC; TUM 2025 (burst loss tolerance, repair
 //! delay tolerance).
 
+mod adaptive;
+mod block;
+mod boundary;
+mod buffer;
+mod bulk;
+mod causal;
+mod fixed;
+mod grid;
+mod messages;
+mod protection;
+mod repeat;
+mod sizing;
+#[cfg(test)]
+mod tests;
+mod tum;
+
 use std::fmt;
 
 use quickset_base::{Duration, Time};
+use quickset_wire::Scheme;
+
+pub use adaptive::Goal;
+pub use protection::{Custom, Protection, ProtectionError};
 
 /// Decides for one channel what is protected and when repair symbols go out.
 pub trait ReliabilityPolicy: fmt::Debug + Send {
@@ -64,6 +84,19 @@ pub enum Code {
     Ldpc,
     /// A sliding window of random linear combinations.
     Rlc,
+}
+
+impl Code {
+    /// Its scheme on the wire.
+    pub fn scheme(self) -> Scheme {
+        match self {
+            Self::Xor { .. } => Scheme::Xor,
+            Self::Xor2d { .. } => Scheme::Grid,
+            Self::ReedSolomon { .. } => Scheme::ReedSolomon,
+            Self::Ldpc => Scheme::Ldpc,
+            Self::Rlc => Scheme::Rlc,
+        }
+    }
 }
 
 /// What goes out at this slot before new data.
@@ -205,3 +238,18 @@ pub enum Boundary {
     /// The end of the stream.
     Fin,
 }
+
+/// Repair symbols for `unprotected` symbols, after FlEC: as many as losses are to be expected among them, or as a
+/// burst of losses is long. Rounded, since the paper's ceiling doubles every burst under independent loss.
+fn burst(loss: &Loss, unprotected: u64) -> u32 {
+    let expected = loss.rate * unprotected as f64;
+    let run = if loss.to_good > 0.0 { loss.to_good.recip() } else { 1.0 };
+    // The cast saturates.
+    (expected.max(run).round() as u32).max(1)
+}
+
+/// Lanes of a channel at most.
+pub const MAX_LANES: usize = 3;
+
+/// The lane of those policies that have one, a sliding window.
+const RLC: Lane = Lane { index: 0, code: Code::Rlc };

@@ -1,0 +1,237 @@
+use quickset_base::Time;
+
+use super::block::MAX_PART;
+use super::boundary::Boundaries;
+use super::buffer::{Held, room};
+use super::bulk::{Due, Tail};
+use super::messages::Placement;
+use super::sizing::Sizing;
+use super::{Boundary, Carried, Code, CodingView, Lane, Pattern, ReliabilityPolicy};
+
+/// What a channel is for: all that the adaptive policy is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// The end counts: when the last byte is there.
+    Bulk,
+    /// Each fence counts: when everything before it is there.
+    Screen,
+    /// Each message counts, until its deadline.
+    Messages,
+}
+
+/// Ours, and the default: as much repair as the measured losses ask for, where a resend would come too late.
+///
+/// Bulk: the last flight, and what flow control leaves room for. Screen: a Reed-Solomon block for each fence, or a
+/// window over the last fences when few symbols lie between two. Messages: placed by FlEC's algorithm 4. In all cases
+/// the least r with P(more than r losses among k + r) <= 1e-4, and at most a quarter of k, but one. A path without
+/// losses sees nothing of it, not even the wrapping.
+///
+/// None goes out where a resend arrives before anybody waits, or where the losses are our own: while more than half of
+/// them come with a full queue, repair would only displace data. Deadlines excepted, which no resend meets there.
+#[derive(Clone, Debug)]
+pub(super) struct Adaptive {
+    goal: Option<Goal>,
+    sizing: Sizing,
+    placement: Placement,
+    tail: Tail,
+    held: Held,
+    // When flow control last held data back.
+    blocked: Option<Time>,
+    fences: Fences,
+}
+
+/// What lies between fences.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fences {
+    boundaries: Boundaries,
+    windowed: Boundaries,
+    // Symbols of the last block.
+    usual: u64,
+    // Source symbols of the window's lane up to the last fence.
+    fenced: u64,
+    // A fence passed and its symbols are not covered yet.
+    waiting: bool,
+}
+
+impl Adaptive {
+    /// Without a goal that is found which the channel's deadlines and fences suggest.
+    pub(super) fn new(goal: Option<Goal>) -> Self {
+        Self {
+            goal,
+            sizing: Sizing::new(),
+            placement: Placement::new(None),
+            tail: Tail::default(),
+            held: Held::default(),
+            blocked: None,
+            fences: Fences::default(),
+        }
+    }
+
+    fn goal(&self, view: &CodingView<'_>) -> Goal {
+        match (self.goal, view.demand.boundary) {
+            (Some(goal), _) => goal,
+            (None, _) if has_deadline(view) => Goal::Messages,
+            (None, Some((Boundary::Fence, _))) => Goal::Screen,
+            (None, _) => Goal::Bulk,
+        }
+    }
+
+    fn note_blocked(&mut self, view: &CodingView<'_>) {
+        if view.demand.blocked {
+            self.blocked = Some(view.now);
+        }
+    }
+
+    /// Flow control held data back not long ago, and may do so again before what is sent now arrives.
+    fn is_often_blocked(&self, view: &CodingView<'_>) -> bool {
+        self.blocked.is_some_and(|at| view.now.since(at) <= BLOCKED_FOR * view.rtt)
+    }
+
+    /// The end of a transfer, or a closed window.
+    fn bulk(&mut self, view: &CodingView<'_>) -> Pattern {
+        let lane = &view.lanes[usize::from(WINDOW.index)];
+        let held = self.held.goes_on(view, lane);
+        let n = match self.tail.due(view, lane) {
+            Due::Now => self.sizing.repairs(&view.loss, lane.unprotected),
+            Due::At(time) => return Pattern::WakeAt(time),
+            Due::No if held => self.sizing.repairs(&view.loss, lane.unprotected.max(1)).min(room(view, lane)),
+            Due::No => 0,
+        };
+        window_repair(n)
+    }
+
+    /// A fence passed: repair right behind it.
+    fn screen(&mut self, view: &CodingView<'_>) -> Pattern {
+        let open = view.lanes[usize::from(BLOCK.index)];
+        let full = open.open > 0 && open.open >= open.window;
+        if self.fences.boundaries.passed(view.demand.boundaries, open.open) || full {
+            self.fences.usual = open.open;
+            let n = if is_ample(view) { 0 } else { self.sizing.repairs(&view.loss, open.open) };
+            return match n {
+                0 => Pattern::Close(BLOCK.index),
+                n => Pattern::Repair { lane: BLOCK.index, n },
+            };
+        }
+        self.few(view)
+    }
+
+    /// Few symbols lie between fences. One window over all that has not arrived needs less repair than as many
+    /// blocks, each of which rounds up; the last symbols are covered when no more follow.
+    fn few(&mut self, view: &CodingView<'_>) -> Pattern {
+        let lane = &view.lanes[usize::from(WINDOW.index)];
+        let block = lane.sources.saturating_sub(self.fences.fenced);
+        if self.fences.windowed.passed(view.demand.boundaries, block) {
+            self.fences.usual = block;
+            self.fences.fenced = lane.sources;
+            self.fences.waiting = true;
+        }
+        self.fences.waiting |= lane.unprotected >= MAX_PART;
+        if !self.fences.waiting || lane.unprotected == 0 || is_ample(view) {
+            self.fences.waiting = false;
+            return Pattern::No;
+        }
+        let wanted = self.sizing.repairs(&view.loss, lane.outstanding.max(lane.unprotected));
+        let lacking = u64::from(wanted).saturating_sub(lane.repairs_in_flight);
+        let quiet = lane.last_source.map_or(view.now, |last| last + view.rtt / 8);
+        if lacking == 0 && view.now < quiet {
+            return Pattern::WakeAt(quiet);
+        }
+        self.fences.waiting = false;
+        let most = self.sizing.repairs(&view.loss, lane.unprotected);
+        window_repair(u32::try_from(lacking.max(1)).unwrap_or(most).min(most))
+    }
+
+    fn messages(&mut self, view: &CodingView<'_>) -> Pattern {
+        let lane = &view.lanes[usize::from(WINDOW.index)];
+        match self.placement.due(view, lane) {
+            Due::No => Pattern::No,
+            Due::At(time) => Pattern::WakeAt(time),
+            Due::Now => window_repair(self.sizing.repairs(&view.loss, lane.unprotected)),
+        }
+    }
+
+    /// The lane for a symbol between fences.
+    fn fenced_lane(&mut self, view: &CodingView<'_>, carried: Carried) -> Option<Lane> {
+        let (block, window) = (&view.lanes[0], &view.lanes[1]);
+        let begun = window.sources.saturating_sub(self.fences.fenced);
+        self.fences.boundaries.observe(view.demand.boundaries, block.open);
+        self.fences.windowed.observe(view.demand.boundaries, begun);
+        if self.sizing.repairs(&view.loss, self.fences.usual.max(1)) == 0 {
+            return None;
+        }
+        // What was begun in one lane ends there.
+        let few = block.open == 0 && (begun > 0 || self.fences.usual < FEW);
+        if few {
+            return Some(WINDOW);
+        }
+        // A resend belongs to a fence that was passed: alone it would open a block that none closes.
+        (!carried.resend || block.open > 0).then_some(BLOCK)
+    }
+}
+
+impl ReliabilityPolicy for Adaptive {
+    fn protect(&mut self, view: &CodingView<'_>, carried: Carried) -> Option<Lane> {
+        self.note_blocked(view);
+        if view.loss.rate <= 0.0 || is_futile(view) {
+            return None;
+        }
+        match self.goal(view) {
+            Goal::Bulk => (self.tail.is_near(view) || self.is_often_blocked(view)).then_some(WINDOW),
+            Goal::Screen => self.fenced_lane(view, carried),
+            Goal::Messages => Some(WINDOW),
+        }
+    }
+
+    fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {
+        self.note_blocked(view);
+        if is_futile(view) {
+            // The block that is open goes without: it is not to grow until the queue is short again.
+            let open = view.lanes[usize::from(BLOCK.index)].open;
+            return if open > 0 { Pattern::Close(BLOCK.index) } else { Pattern::No };
+        }
+        match self.goal(view) {
+            Goal::Bulk => self.bulk(view),
+            Goal::Screen => self.screen(view),
+            Goal::Messages => self.messages(view),
+        }
+    }
+
+    fn delay_sensitivity(&self, view: &CodingView<'_>) -> f64 {
+        -view.loss.rate
+    }
+}
+
+fn window_repair(n: u32) -> Pattern {
+    if n == 0 { Pattern::No } else { Pattern::Repair { lane: WINDOW.index, n } }
+}
+
+fn has_deadline(view: &CodingView<'_>) -> bool {
+    view.deadlines.next_after(view.now).is_some()
+}
+
+/// Most losses come of a full queue, and nobody's deadline depends on them.
+fn is_futile(view: &CodingView<'_>) -> bool {
+    view.loss.congested > 0.5 && !has_deadline(view)
+}
+
+/// A resend arrives before anybody waits for it: neither the next deadline nor the next message is near. What is not
+/// announced may be so at any time.
+fn is_ample(view: &CodingView<'_>) -> bool {
+    let arrival = view.now + view.one_way();
+    let slack = |deadline: Time, message: Time| deadline.since(arrival).min(message.since(view.now));
+    match (view.deadlines.next_after(arrival), view.demand.next_message) {
+        (Some(deadline), Some(message)) => 4 * slack(deadline, message) > 5 * view.rtt,
+        _ => false,
+    }
+}
+
+/// Whole blocks between fences.
+const BLOCK: Lane = Lane { index: 0, code: Code::ReedSolomon { stride: 1 } };
+/// Everything else.
+const WINDOW: Lane = Lane { index: 1, code: Code::Rlc };
+
+/// Between fences with fewer symbols a block costs more than a window.
+const FEW: u64 = 8;
+
+/// Round trips for which a channel counts as held back after flow control held it back.
+const BLOCKED_FOR: u32 = 4;

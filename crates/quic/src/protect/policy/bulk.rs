@@ -1,0 +1,64 @@
+use super::{Carried, CodingView, Lane, LaneView, Pattern, RLC, ReliabilityPolicy, burst};
+
+/// Bulk transfers (FlEC §5.1): losses in the middle are cheap, those of the last flight cost a round trip. So the
+/// last flight alone is protected, and only that is wrapped.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Bulk {
+    tail: Tail,
+}
+
+impl ReliabilityPolicy for Bulk {
+    fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<Lane> {
+        self.tail.is_near(view).then_some(RLC)
+    }
+
+    fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {
+        let lane = &view.lanes[0];
+        match self.tail.due(view, lane) {
+            Due::No => Pattern::No,
+            Due::At(time) => Pattern::WakeAt(time),
+            Due::Now => Pattern::Repair { lane: 0, n: burst(&view.loss, lane.unprotected) },
+        }
+    }
+
+    fn delay_sensitivity(&self, view: &CodingView<'_>) -> f64 {
+        -view.loss.rate
+    }
+}
+
+/// The last flight of a transfer: where it begins, and when it has been sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tail {
+    // The source symbols that the last burst answered.
+    answered: u64,
+}
+
+/// Whether a burst is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    No,
+    At(quickset_base::Time),
+    Now,
+}
+
+impl Tail {
+    /// What is sent now is of the last flight, or will be when the window has opened a little more.
+    pub(super) fn is_near(&self, view: &CodingView<'_>) -> bool {
+        view.demand.remaining.is_some_and(|bytes| bytes <= view.cwnd.saturating_add(view.cwnd / 4))
+    }
+
+    /// Everything was sent, and an eighth of a round trip went by without another symbol. Says `Now` once for what
+    /// was sent.
+    pub(super) fn due(&mut self, view: &CodingView<'_>, lane: &LaneView) -> Due {
+        if view.demand.remaining != Some(0) || lane.unprotected == 0 || lane.sources == self.answered {
+            return Due::No;
+        }
+        let Some(last) = lane.last_source else { return Due::No };
+        let quiet = last + view.rtt / 8;
+        if view.now < quiet {
+            return Due::At(quiet);
+        }
+        self.answered = lane.sources;
+        Due::Now
+    }
+}

@@ -1,0 +1,40 @@
+use super::{Carried, CodingView, Lane, Pattern, RLC, ReliabilityPolicy};
+
+/// A repair symbol over the window after each `interval` source symbols, whatever the path does.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FixedRate {
+    interval: u32,
+    // Source symbols that were answered with repair.
+    answered: u64,
+}
+
+impl FixedRate {
+    /// `interval` is at least 1.
+    pub(super) fn new(interval: u32) -> Self {
+        Self { interval: interval.max(1), answered: 0 }
+    }
+}
+
+impl ReliabilityPolicy for FixedRate {
+    fn protect(&mut self, _: &CodingView<'_>, _: Carried) -> Option<Lane> {
+        Some(RLC)
+    }
+
+    fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {
+        let lane = &view.lanes[0];
+        let due = lane.sources.saturating_sub(self.answered) / u64::from(self.interval);
+        if due == 0 {
+            return Pattern::No;
+        }
+        self.answered += due * u64::from(self.interval);
+        // All of the window arrived: there is nothing to cover.
+        if lane.open == 0 {
+            return Pattern::No;
+        }
+        Pattern::Repair { lane: 0, n: u32::try_from(due).unwrap_or(u32::MAX) }
+    }
+
+    fn delay_sensitivity(&self, view: &CodingView<'_>) -> f64 {
+        -view.loss.rate
+    }
+}
