@@ -79,8 +79,8 @@ pub use keys::{
     Sealing, ServerCrypto, Session,
 };
 pub use node::Node;
-pub use protect::policy::{Protection, ProtectionError};
+pub use protect::policy::{self, Custom, Goal, Protection, ProtectionError};
 pub use protect::{Estimates, Fec};
 pub use quickset_wire::{ConnectionId, Dir, ResetToken, Side, StreamId, TransportErrorCode, Version};
-pub use stats::Stats;
+pub use stats::{FecStats, Stats};
 pub use streams::*;

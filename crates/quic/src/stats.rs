@@ -46,6 +46,37 @@ pub struct Stats {
     /// The bandwidth that the path is thought to have, in bytes per second; `None` for controllers that do not
     /// estimate it.
     pub bandwidth: Option<u64>,
+    /// Forward erasure correction.
+    pub fec: FecStats,
     /// Why the connection ended, once it has.
     pub closed: Option<Closed>,
+}
+
+/// What forward erasure correction did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FecStats {
+    /// Source symbols sent; repeats are not counted.
+    pub sources_sent: u64,
+    /// Source symbols sent again, as the same symbol.
+    pub repeats_sent: u64,
+    /// Repair symbols sent, and the bytes of their data.
+    pub repairs_sent: u64,
+    /// See [`repairs_sent`](Self::repairs_sent).
+    pub repair_bytes: u64,
+    /// Symbols of ours that were lost, and of which the peer said that it recovered them.
+    pub recovered: u64,
+    /// Symbols of ours that were lost and had to be sent again.
+    pub unrecovered: u64,
+    /// Blocks of ours that were closed with repair symbols, and those of which a symbol had to be sent again.
+    pub blocks: u64,
+    /// See [`blocks`](Self::blocks).
+    pub failed_blocks: u64,
+    /// Source symbols received, each counted once.
+    pub sources_received: u64,
+    /// Repair symbols received.
+    pub repairs_received: u64,
+    /// Symbols that were recovered here before they were received.
+    pub recovered_here: u64,
+    /// The share of packets lost on the way to the peer as it is estimated, in parts per million.
+    pub loss_ppm: u32,
 }

@@ -51,7 +51,7 @@ impl Connection {
     /// # Errors
     /// When there is no such stream of messages.
     pub fn fence(&mut self, id: StreamId) -> Result<(), UnknownStream> {
-        self.streams.fence(id)
+        self.streams.fence(id, self.now)
     }
 
     /// With `ordered`, every message is followed by a fence: delivery in the order of sending.
@@ -73,9 +73,18 @@ impl Connection {
         self.streams.set_resend(id, resend)
     }
 
+    /// Says when the next message of the stream will be sent, for those who decide whether to protect this one;
+    /// `None`: that is not known. Forgotten with the next message. It promises nothing.
+    ///
+    /// # Errors
+    /// When there is no such stream of messages.
+    pub fn next_message_at(&mut self, id: StreamId, at: Option<Time>) -> Result<(), UnknownStream> {
+        self.streams.next_message_at(id, at)
+    }
+
     /// The message is outdated: what was not sent of it is not sent, what is lost is not resent.
     pub fn supersede(&mut self, id: StreamId, ticket: Ticket) -> bool {
-        self.streams.supersede(id, ticket)
+        self.streams.supersede(id, ticket, self.now)
     }
 
     /// The next message that its fences let go.
@@ -87,7 +96,7 @@ impl Connection {
         self.streams.next_message(id)
     }
 
-    /// What became of a message sent, in the order in which that was learnt.
+    /// What became of a message sent, in the order in which that was learnt. [`Outcome::Recovered`] is delivered too.
     pub fn next_outcome(&mut self, id: StreamId) -> Option<(Ticket, Outcome)> {
         self.streams.next_outcome(id)
     }

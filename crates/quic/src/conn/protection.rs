@@ -32,6 +32,8 @@ impl Connection {
     pub fn set_protection(&mut self, id: StreamId, protection: &Protection) -> Result<(), UnknownStream> {
         let own = *protection != Protection::None;
         let channel = self.streams.own_channel(id, own)?;
+        let streams = &self.streams;
+        self.protect.send.purge(|channel| streams.urgency(channel).is_some());
         self.protect.send.set_policy(channel, protection);
         Ok(())
     }
@@ -73,9 +75,14 @@ impl Connection {
         let Self { streams, protect, .. } = self;
         let turn = streams.next_channel();
         let mut best: Option<(u8, Slot)> = None;
-        for at in 0..protect.send.channel_count() {
-            let channel = protect.send.channel(at);
-            let Some(urgency) = streams.urgency(channel) else { continue };
+        let mut at = 0;
+        while let Some(channel) = protect.send.active(at) {
+            let Some(urgency) = streams.urgency(channel) else {
+                // Its stream is over, and nothing of it is wanted any more.
+                protect.send.forget(channel);
+                continue;
+            };
+            at += 1;
             let data_first = turn.as_ref().is_some_and(|turn| turn.urgency < urgency);
             if data_first || best.is_some_and(|(other, _)| other <= urgency) {
                 continue;

@@ -107,6 +107,7 @@ impl Connection {
             pacing_rate: pacing_rate(&control, rtt.smoothed()),
             window_bound: control.view.bound,
             bandwidth: control.view.bandwidth,
+            fec: self.protect.stats(),
             ..self.stats.clone()
         }
     }
@@ -135,6 +136,16 @@ impl Connection {
     /// When it has ended already.
     pub fn finish(&mut self, id: StreamId) -> Result<(), FinishError> {
         self.streams.finish(id)
+    }
+
+    /// The application waits for the answer to what it wrote, or sent, on this stream so far: where it ends, protection
+    /// may add repair at once. It sends nothing earlier, and changes nothing where nothing is protected; neither does
+    /// it without anything new since the last time, or on a stream that has ended.
+    ///
+    /// # Errors
+    /// When there is no such stream.
+    pub fn flush(&mut self, id: StreamId) -> Result<(), UnknownStream> {
+        self.streams.flush(id, self.now)
     }
 
     /// Gives up the sending half; what was not delivered is not (RESET_STREAM).

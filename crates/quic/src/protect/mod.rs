@@ -29,6 +29,8 @@ use receive::{Offer, Receiving};
 use send::{Decoder, Sending, Slot};
 
 use crate::config::TransportConfig;
+use crate::stats::FecStats;
+use crate::token::Channel;
 
 /// What a connection does with forward erasure correction.
 #[derive(Clone, Debug)]
@@ -80,7 +82,11 @@ impl Protect {
                 schemes: Schemes::ALL,
             })
         });
-        Self { send: Sending::default(), receive, monitor: Monitor::new(), due: None }
+        let mut send = Sending::default();
+        if let Some(fec) = &config.fec {
+            send.set_policy(Channel::Connection, &fec.protection);
+        }
+        Self { send, receive, monitor: Monitor::new(), due: None }
     }
 
     /// The transport parameter (FEC-3).
@@ -108,6 +114,26 @@ impl Protect {
     pub(crate) fn deadline(&self) -> Option<(Time, Reason)> {
         let work = self.receive.as_ref().is_some_and(Receiving::has_work).then_some(Time::ZERO);
         [work, self.send.wake()].into_iter().flatten().min().map(|at| (at, Reason::Repair))
+    }
+
+    /// What was counted.
+    pub(crate) fn stats(&self) -> FecStats {
+        let sent = self.send.counts();
+        let received = self.receive.as_ref().map(Receiving::counts).unwrap_or_default();
+        FecStats {
+            sources_sent: sent.sources,
+            repeats_sent: sent.repeats,
+            repairs_sent: sent.repairs,
+            repair_bytes: sent.repair_bytes,
+            recovered: sent.recovered,
+            unrecovered: sent.unrecovered,
+            blocks: sent.blocks,
+            failed_blocks: sent.failed_blocks,
+            sources_received: received.sources,
+            repairs_received: received.repairs,
+            recovered_here: received.recovered,
+            loss_ppm: (self.monitor.loss().rate * 1e6) as u32,
+        }
     }
 
     /// Debug invariants.

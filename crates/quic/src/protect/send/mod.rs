@@ -13,6 +13,8 @@ mod span;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use quickset_base::{Duration, Time};
 use quickset_wire::Schemes;
 use quickset_wire::frame::RepairHeader;
@@ -27,9 +29,13 @@ use crate::token::{Channel, Token};
 #[derive(Debug, Default)]
 pub(crate) struct Sending {
     peer: Option<Decoder>,
-    channels: Vec<Coded>,
+    channels: BTreeMap<Channel, Coded>,
+    /// Those that have lanes: as many as there are sessions at most.
+    active: Vec<Channel>,
     lanes: Vec<Lane>,
     repair: Vec<u8>,
+    /// Channels from which on it is worth to look for those that are no more.
+    purge_at: usize,
     /// Of the latest FEC_WINDOW.
     epoch: u64,
 }
@@ -48,7 +54,6 @@ pub(crate) struct Decoder {
 /// A channel with a policy.
 #[derive(Debug)]
 struct Coded {
-    channel: Channel,
     policy: Box<dyn ReliabilityPolicy>,
     lanes: [Option<usize>; policy::MAX_LANES],
     /// When the policy or a release rule wants to be asked again.
@@ -131,19 +136,36 @@ impl Sending {
 
     /// Gives a channel a policy, or takes it away. What is protected already stays so.
     pub(crate) fn set_policy(&mut self, channel: Channel, protection: &Protection) {
-        let at = self.channels.iter().position(|coded| coded.channel == channel);
-        let built = protection.policy();
-        match (at, built) {
-            (Some(at), Some(policy)) => self.channels[at].policy = policy,
-            (Some(at), None) => drop(self.channels.swap_remove(at)),
-            (None, Some(policy)) => self.channels.push(Coded {
-                channel,
-                policy,
-                lanes: Default::default(),
-                wake: None,
-                reviews: Default::default(),
-            }),
+        match (self.channels.get_mut(&channel), protection.policy()) {
+            (Some(coded), Some(policy)) => coded.policy = policy,
+            (Some(_), None) => self.forget(channel),
+            (None, Some(policy)) => {
+                let coded =
+                    Coded { policy, lanes: Default::default(), wake: None, reviews: Default::default() };
+                self.channels.insert(channel, coded);
+            }
             (None, None) => {}
+        }
+    }
+
+    /// Forgets channels that are no more; called now and then, since nobody tells when a stream is over.
+    pub(crate) fn purge(&mut self, lives: impl Fn(Channel) -> bool) {
+        if self.channels.len() < self.purge_at {
+            return;
+        }
+        let gone: Vec<Channel> = self.channels.keys().copied().filter(|channel| !lives(*channel)).collect();
+        gone.into_iter().for_each(|channel| self.forget(channel));
+        self.purge_at = 2 * self.channels.len() + 16;
+    }
+
+    /// A channel is no more. What its lanes hold comes back; they are free for others once nothing is in flight.
+    pub(crate) fn forget(&mut self, channel: Channel) {
+        self.active.retain(|other| *other != channel);
+        let Some(coded) = self.channels.remove(&channel) else { return };
+        for lane in coded.lanes.into_iter().flatten() {
+            self.lanes[lane].cancel();
+            self.lanes[lane].close();
+            self.lanes[lane].give_up();
         }
     }
 
@@ -153,23 +175,15 @@ impl Sending {
         self.peer.is_some() && !self.channels.is_empty()
     }
 
-    /// How many channels have a policy.
-    pub(crate) fn channel_count(&self) -> usize {
-        self.channels.len()
-    }
-
-    /// One of them.
-    pub(crate) fn channel(&self, at: usize) -> Channel {
-        self.channels[at].channel
+    /// A channel that has lanes, by its place among those.
+    pub(crate) fn active(&self, at: usize) -> Option<Channel> {
+        self.active.get(at).copied()
     }
 
     /// What a slot is for that `channel` has won, before new data. `None`: new data, or nothing.
     pub(crate) fn slot(&mut self, channel: Channel, outlook: &Outlook<'_>) -> Option<Slot> {
-        let coded = self.channels.iter_mut().find(|coded| coded.channel == channel)?;
+        let coded = self.channels.get_mut(&channel)?;
         let mine = coded.lanes.iter().flatten().copied();
-        if mine.clone().next().is_none() {
-            return None;
-        }
         if let Some(at) = mine.clone().find(|at| self.lanes[*at].is_urgent()) {
             return Some(Slot::Repeat(at));
         }
@@ -194,8 +208,7 @@ impl Sending {
         packet: usize,
     ) -> Option<(usize, usize)> {
         let peer = self.peer?;
-        let at = self.channels.iter().position(|coded| coded.channel == channel)?;
-        let coded = &mut self.channels[at];
+        let coded = self.channels.get_mut(&channel)?;
         let view = outlook.view(coded.views(&self.lanes));
         let wanted = coded.policy.protect(&view, carried)?;
         let index = usize::from(wanted.index).min(policy::MAX_LANES - 1);
@@ -203,7 +216,10 @@ impl Sending {
             Some(lane) => lane,
             None => {
                 let lane = self.open(wanted.code, &peer)?;
-                self.channels[at].lanes[index] = Some(lane);
+                self.channels.get_mut(&channel)?.lanes[index] = Some(lane);
+                if !self.active.contains(&channel) {
+                    self.active.push(channel);
+                }
                 lane
             }
         };
@@ -339,13 +355,15 @@ impl Sending {
 
     /// When to be asked again though nothing happens.
     pub(crate) fn wake(&self) -> Option<Time> {
-        self.channels.iter().filter_map(|coded| coded.wake).min()
+        self.active.iter().filter_map(|channel| self.channels.get(channel)?.wake).min()
     }
 
     /// That time has come: channels are asked at the next free slot.
     pub(crate) fn woken(&mut self, now: Time) {
-        for coded in &mut self.channels {
-            coded.wake = coded.wake.filter(|at| *at > now);
+        for channel in &self.active {
+            if let Some(coded) = self.channels.get_mut(channel) {
+                coded.wake = coded.wake.filter(|at| *at > now);
+            }
         }
     }
 
@@ -368,7 +386,10 @@ impl Sending {
         if !peer.schemes.has(code.scheme()) {
             return None;
         }
-        let owned = |at: &usize| self.channels.iter().any(|coded| coded.lanes.contains(&Some(*at)));
+        let owned = |at: &usize| {
+            let of = |channel| self.channels.get(channel).is_some_and(|coded: &Coded| coded.lanes.contains(&Some(*at)));
+            self.active.iter().any(of)
+        };
         let spare = (0..self.lanes.len())
             .find(|at| !owned(at) && self.lanes[*at].code() == code && self.lanes[*at].is_idle());
         if spare.is_some() {
