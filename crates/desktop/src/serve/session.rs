@@ -349,7 +349,7 @@ impl Screen<'_> {
         if let Some((_, bytes)) = self.flying.tickets.remove(&id) {
             self.flying.bytes -= bytes;
         }
-        self.seat.sender().outcome(id, outcome == Outcome::Delivered);
+        self.seat.sender().outcome(id, outcome.is_delivered());
     }
 }
 

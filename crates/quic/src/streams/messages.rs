@@ -70,13 +70,21 @@ impl Streams {
             return Err(SendError::Blocked);
         }
         let ticket = sender.push(message, deadline)?;
+        let next = half.marks.next.take();
+        if let (Some(at), None) = (next, &stream.own) {
+            self.tally.announce((at, key), false);
+        }
+        self.promise(key, deadline, ticket, true);
         self.review(key);
         Ok(ticket)
     }
 
     /// Messages sent from here on are delivered after those sent before.
-    pub(crate) fn fence(&mut self, id: StreamId) -> Result<(), UnknownStream> {
-        self.sender(id).map(|(_, sender)| sender.fence()).ok_or(UnknownStream)
+    pub(crate) fn fence(&mut self, id: StreamId, now: Time) -> Result<(), UnknownStream> {
+        let (key, sender) = self.sender(id).ok_or(UnknownStream)?;
+        sender.fence();
+        self.cross(key, now);
+        Ok(())
     }
 
     /// Total order: a fence after each message, or an end of that.
@@ -98,10 +106,16 @@ impl Streams {
     }
 
     /// Something newer takes the place of a message; false when that changes nothing any more.
-    pub(crate) fn supersede(&mut self, id: StreamId, ticket: Ticket) -> bool {
+    pub(crate) fn supersede(&mut self, id: StreamId, ticket: Ticket, now: Time) -> bool {
         let Some((key, sender)) = self.sender(id) else { return false };
+        let deadline = sender.deadline_of(ticket);
         let changed = sender.supersede(ticket);
+        if changed {
+            // Nobody waits for it any more.
+            self.promise(key, deadline, ticket, false);
+        }
         self.review(key);
+        self.cross(key, now);
         changed
     }
 
@@ -168,6 +182,7 @@ impl Streams {
                 sender.on_time(view.now, view.one_way);
             }
             self.review(key);
+            self.cross(key, view.now);
         }
     }
 
@@ -282,7 +297,14 @@ impl Streams {
     /// room, the end.
     pub(super) fn review(&mut self, key: Key) {
         let Some(stream) = self.slab.get_mut(key) else { return };
+        let channel = stream.channel();
         let Some(half) = &mut stream.send else { return };
+        let ended = half.state != SendState::Open;
+        if let Some(at) = half.marks.next.take_if(|_| ended) {
+            if stream.own.is_none() {
+                self.tally.announce((at, key), false);
+            }
+        }
         let Some(sender) = &mut half.messages else { return self.refresh(key) };
         let open = half.state == SendState::Open;
         let finished = half.state == SendState::Finishing && sender.is_done();
@@ -290,8 +312,11 @@ impl Streams {
         let writable = half.refused && open && room;
         let deadline = sender.deadline();
         let quiet = half.outcomes.is_empty();
-        while let Some(outcome) = sender.next_outcome() {
-            half.outcomes.push_back(outcome);
+        while let Some((ticket, outcome, deadline)) = sender.next_settled() {
+            if let Some(deadline) = deadline {
+                self.tally.fulfil(channel, deadline, key, ticket);
+            }
+            half.outcomes.push_back((ticket, outcome));
         }
         let outcome = quiet && !half.outcomes.is_empty();
         half.refused &= !writable;

@@ -13,6 +13,7 @@
 //! Sources: RFC 9000 §2 to §4, §19; `spec/fenced-streams.md` for messages.
 
 mod assembler;
+mod demand;
 mod event;
 mod fenced;
 mod flow;
@@ -45,6 +46,7 @@ pub use fenced::{Message, Outcome, Ticket};
 use crate::config::TransportConfig;
 use crate::room::Want;
 use crate::token::Key;
+use demand::{Passed, Share, Tally, share};
 use flow::{Credit, Window};
 use messages::Records;
 use numbers::{Ours, Theirs};
@@ -86,6 +88,8 @@ pub(crate) struct Streams {
     events: VecDeque<Key>,
     /// Events about the connection, as bits of [`news`].
     news: u8,
+    /// What reliability policies are told.
+    tally: Tally,
 }
 
 /// What of the configuration concerns streams.
@@ -114,8 +118,10 @@ struct Stream {
     accepted: bool,
     /// The peer opened it, and it is known to carry bytes (FS-39).
     bytes: bool,
-    /// It has a channel of its own.
-    own: bool,
+    /// It has a channel of its own, and this is what it has passed as one.
+    own: Option<Box<Passed>>,
+    /// What it adds to the sums of its channel.
+    share: Share,
     /// It stands in `Streams::events`.
     listed: bool,
     /// It stands in `Streams::starving`.
@@ -159,6 +165,7 @@ impl Streams {
             due: 0,
             events: VecDeque::new(),
             news: 0,
+            tally: Tally::default(),
         }
     }
 
@@ -258,6 +265,9 @@ impl Streams {
             "streams of bytes are miscounted"
         );
         assert!(unread <= self.received - self.window.consumed(), "bytes held that nobody counts");
+        if cfg!(test) {
+            self.check_tally();
+        }
     }
 
     /// Streams that hold a slot.
@@ -278,7 +288,8 @@ impl Streams {
             urgency: DEFAULT_URGENCY,
             accepted: ours,
             bytes: false,
-            own: false,
+            own: None,
+            share: Share::default(),
             listed: false,
             starving: false,
             deadline: None,
@@ -307,18 +318,43 @@ impl Streams {
         } else {
             self.owed.blocked(key);
         }
+        let mut bits = if owes { share::OWED } else { 0 };
         if fresh {
+            bits |= share::FRESH;
             self.fresh.ready(key, stream.urgency);
-            self.note_blocked();
         } else {
             self.fresh.blocked(key);
-            if half.messages.is_some() && stream.wants(u64::MAX).1 && !stream.starving {
-                stream.starving = true;
-                self.starving.push(key);
+            if half.messages.is_some() && stream.wants(u64::MAX).1 {
+                bits |= share::STARVING;
+                if !stream.starving {
+                    stream.starving = true;
+                    self.starving.push(key);
+                }
             }
-            if half.is_starved() && half.credit.is_unreported() {
-                stream.owe(owes::BLOCKED, &mut self.control);
+            if half.is_starved() {
+                bits |= share::STARVED;
+                if half.credit.is_unreported() {
+                    stream.owe(owes::BLOCKED, &mut self.control);
+                }
             }
+        }
+        self.count(key, bits);
+        if fresh {
+            self.note_blocked();
+        }
+    }
+
+    /// Brings what a stream adds to the sums up to date.
+    #[inline]
+    fn count(&mut self, key: Key, bits: u8) {
+        let Some(stream) = self.slab.get_mut(key) else { return };
+        let Some(half) = &stream.send else { return };
+        let share = Share::of(half, bits);
+        if share != stream.share {
+            if stream.own.is_none() {
+                self.tally.change(stream.share, share);
+            }
+            stream.share = share;
         }
     }
 
@@ -386,6 +422,9 @@ impl Streams {
         self.fresh.blocked(key);
         if let Some(at) = stream.deadline {
             self.deadlines.remove(&(at, key));
+        }
+        if stream.own.is_none() {
+            self.tally.change(stream.share, Share::default());
         }
         self.slab.remove(id);
         if id.initiator() != self.side {

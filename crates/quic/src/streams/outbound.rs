@@ -6,7 +6,7 @@ use quickset_wire::{Dir, StreamId, varint};
 
 use super::fenced::Sender;
 use super::send::SendHalf;
-use super::{SendState, Stream, Streams, UnknownStream, due, owes, told};
+use super::{SendState, Stream, Streams, due, owes, told};
 use crate::room::View;
 use crate::token::{Channel, Key, Token};
 use crate::tx::Writer;
@@ -55,6 +55,7 @@ impl Streams {
                 self.sent += half.write(id, key, w, credit);
                 self.refresh(key);
             }
+            self.cross(key, view.now);
             let written = w.len() - before;
             if written == 0 && (self.owed.contains(key) || self.fresh.contains(key)) {
                 // The packet is full.
@@ -75,11 +76,12 @@ impl Streams {
         Some(Turn { channel: stream.channel(), urgency: stream.urgency, resend })
     }
 
-    /// Gives a stream a channel of its own, or puts it back among the others.
-    pub(crate) fn own_channel(&mut self, id: StreamId, own: bool) -> Result<(), UnknownStream> {
-        let (_, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
-        stream.own = own;
-        Ok(())
+    /// How urgent a channel is; `None` when its stream is gone.
+    pub(crate) fn urgency(&self, channel: Channel) -> Option<u8> {
+        match channel {
+            Channel::Connection => Some(super::DEFAULT_URGENCY),
+            Channel::Stream(key) => self.slab.get(key).map(|stream| stream.urgency),
+        }
     }
 
     /// Whether something that the token stands for is still of use at the peer. Who keeps the token of a lost symbol
@@ -102,9 +104,19 @@ impl Streams {
         }
     }
 
+    /// What a token stands for was lost with its packet, and recovered by the peer from repair symbols.
+    pub(crate) fn recovered(&mut self, token: Token, now: Time) {
+        match token {
+            Token::Fenced { key, offset, len, fin } => {
+                self.with_sender(key, now, |sender| sender.recovered(offset, len as u64, fin));
+            }
+            _ => self.acked(token, now),
+        }
+    }
+
     /// A packet with this token has arrived.
     #[inline]
-    pub(crate) fn acked(&mut self, token: Token, _now: Time) {
+    pub(crate) fn acked(&mut self, token: Token, now: Time) {
         match token {
             Token::Stream { key, offset, len, fin } => self.data_acked(key, offset, len, fin),
             Token::ResetStream { key } => {
@@ -114,9 +126,11 @@ impl Streams {
                 }
             }
             Token::Fenced { key, offset, len, fin } => {
-                self.with_sender(key, |sender| sender.acked(offset, len as u64, fin));
+                self.with_sender(key, now, |sender| sender.acked(offset, len as u64, fin));
             }
-            Token::Abandon { key, offset } => self.with_sender(key, |sender| sender.abandon_acked(offset)),
+            Token::Abandon { key, offset } => {
+                self.with_sender(key, now, |sender| sender.abandon_acked(offset));
+            }
             // Credit and requests for it are done with when they arrive.
             _ => {}
         }
@@ -133,9 +147,11 @@ impl Streams {
                 self.refresh(key);
             }
             Token::Fenced { key, offset, len, fin } => {
-                self.with_sender(key, |sender| sender.lost(offset, len as u64, fin, now));
+                self.with_sender(key, now, |sender| sender.lost(offset, len as u64, fin, now));
             }
-            Token::Abandon { key, offset } => self.with_sender(key, |sender| sender.abandon_lost(offset)),
+            Token::Abandon { key, offset } => {
+                self.with_sender(key, now, |sender| sender.abandon_lost(offset));
+            }
             Token::ResetStream { key } => self.repeat(key, owes::RESET, |stream| {
                 stream.send.as_ref().is_some_and(|half| half.state == SendState::Reset)
             }),
@@ -246,11 +262,12 @@ impl Streams {
     }
 
     /// Tells a sender of messages what became of a packet.
-    fn with_sender(&mut self, key: Key, tell: impl FnOnce(&mut Sender)) {
+    fn with_sender(&mut self, key: Key, now: Time, tell: impl FnOnce(&mut Sender)) {
         let half = self.slab.get_mut(key).and_then(|stream| stream.send.as_mut());
         if let Some(sender) = half.and_then(|half| half.messages.as_mut()) {
             tell(sender);
             self.review(key);
+            self.cross(key, now);
         }
     }
 
@@ -264,12 +281,6 @@ impl Streams {
 }
 
 impl Stream {
-    /// Whose its data is.
-    #[inline]
-    pub(super) fn channel(&self) -> Channel {
-        if self.own { Channel::Stream(self.key) } else { Channel::Connection }
-    }
-
     /// Writes one frame; there is room.
     fn write_control(&mut self, bit: u8, w: &mut Writer<'_>, view: &View) {
         let (id, key) = (self.id, self.key);

@@ -6,43 +6,55 @@ use std::ops::Range;
 /// Acknowledgements, losses and arrivals mostly extend the last range or the first, which is O(1); in
 /// the middle it is a binary search and a move of what lies on the shorter side.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ranges(VecDeque<Range<u64>>);
+pub(super) struct Ranges {
+    ranges: VecDeque<Range<u64>>,
+    /// What they hold together.
+    bytes: u64,
+}
 
 impl Ranges {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.ranges.is_empty()
     }
 
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.ranges.len()
+    }
+
+    /// Bytes of all ranges.
+    #[inline]
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     #[inline]
     pub(super) fn first(&self) -> Option<Range<u64>> {
-        self.0.front().cloned()
+        self.ranges.front().cloned()
     }
 
     /// The end of the highest range.
     #[inline]
     pub(super) fn end(&self) -> Option<u64> {
-        self.0.back().map(|range| range.end)
+        self.ranges.back().map(|range| range.end)
     }
 
     #[inline]
     pub(super) fn pop_first(&mut self) -> Option<Range<u64>> {
-        self.0.pop_front()
+        let first = self.ranges.pop_front()?;
+        self.bytes -= first.end - first.start;
+        Some(first)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Range<u64>> {
-        self.0.iter()
+        self.ranges.iter()
     }
 
     /// True when all of `range` is in the set; of nothing, all is.
     pub(super) fn covers(&self, range: Range<u64>) -> bool {
-        let at = self.0.partition_point(|r| r.end <= range.start);
-        range.is_empty() || self.0.get(at).is_some_and(|r| r.start <= range.start && range.end <= r.end)
+        let at = self.ranges.partition_point(|r| r.end <= range.start);
+        range.is_empty() || self.ranges.get(at).is_some_and(|r| r.start <= range.start && range.end <= r.end)
     }
 
     /// Adds `range`, joining what it overlaps or touches.
@@ -50,26 +62,36 @@ impl Ranges {
         if range.is_empty() {
             return;
         }
-        match self.0.back_mut() {
-            Some(back) if back.end < range.start => return self.0.push_back(range),
+        match self.ranges.back_mut() {
+            Some(back) if back.end < range.start => return self.push_back(range),
             Some(back) if back.start <= range.start => {
+                self.bytes += range.end.saturating_sub(back.end);
                 back.end = back.end.max(range.end);
                 return;
             }
             Some(_) => {}
-            None => return self.0.push_back(range),
+            None => return self.push_back(range),
         }
-        let from = self.0.partition_point(|r| r.end < range.start);
-        let to = self.0.partition_point(|r| r.start <= range.end);
+        let from = self.ranges.partition_point(|r| r.end < range.start);
+        let to = self.ranges.partition_point(|r| r.start <= range.end);
         if from == to {
-            self.0.insert(from, range);
+            self.bytes += range.end - range.start;
+            self.ranges.insert(from, range);
             return;
         }
-        let end = self.0[to - 1].end.max(range.end);
-        let joined = &mut self.0[from];
+        let held: u64 = self.ranges.range(from..to).map(|r| r.end - r.start).sum();
+        let end = self.ranges[to - 1].end.max(range.end);
+        let joined = &mut self.ranges[from];
         joined.start = joined.start.min(range.start);
         joined.end = end;
-        self.0.drain(from + 1..to);
+        self.bytes += joined.end - joined.start - held;
+        self.ranges.drain(from + 1..to);
+    }
+
+    #[inline]
+    fn push_back(&mut self, range: Range<u64>) {
+        self.bytes += range.end - range.start;
+        self.ranges.push_back(range);
     }
 
     /// Takes `range` out, cutting what it overlaps in part.
@@ -77,27 +99,27 @@ impl Ranges {
         if range.is_empty() {
             return;
         }
-        let from = self.0.partition_point(|r| r.end <= range.start);
-        let to = self.0.partition_point(|r| r.start < range.end);
+        let from = self.ranges.partition_point(|r| r.end <= range.start);
+        let to = self.ranges.partition_point(|r| r.start < range.end);
         if from >= to {
             return;
         }
-        let left = self.0[from].start..range.start;
-        let right = range.end..self.0[to - 1].end;
-        self.0.drain(from..to);
-        if !right.is_empty() {
-            self.0.insert(from, right);
-        }
-        if !left.is_empty() {
-            self.0.insert(from, left);
+        let left = self.ranges[from].start..range.start;
+        let right = range.end..self.ranges[to - 1].end;
+        self.bytes -= self.ranges.drain(from..to).map(|r| r.end - r.start).sum::<u64>();
+        for rest in [right, left] {
+            if !rest.is_empty() {
+                self.bytes += rest.end - rest.start;
+                self.ranges.insert(from, rest);
+            }
         }
     }
 
     /// Adds `range` but for what `other` holds.
     pub(super) fn insert_except(&mut self, range: Range<u64>, other: &Self) {
         let mut at = range.start;
-        let from = other.0.partition_point(|r| r.end <= range.start);
-        for held in other.0.iter().skip(from).take_while(|r| r.start < range.end) {
+        let from = other.ranges.partition_point(|r| r.end <= range.start);
+        for held in other.ranges.iter().skip(from).take_while(|r| r.start < range.end) {
             self.insert(at..held.start);
             at = held.end;
         }
@@ -132,7 +154,8 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(bits(&ranges), model);
-                let apart = ranges.0.iter().zip(ranges.0.iter().skip(1)).all(|(a, b)| a.end < b.start);
+                prop_assert_eq!(ranges.bytes(), u64::from(model.count_ones()));
+                let apart = ranges.ranges.iter().zip(ranges.ranges.iter().skip(1)).all(|(a, b)| a.end < b.start);
                 prop_assert!(apart && ranges.iter().all(|r| !r.is_empty()), "{:?}", ranges);
             }
         }

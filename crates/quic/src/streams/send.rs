@@ -1,5 +1,6 @@
 use std::collections::VecDeque;
 
+use super::demand::Marks;
 use super::event::SendState;
 use super::fenced::{Outcome, Sender, Ticket};
 use super::flow::Credit;
@@ -26,6 +27,7 @@ pub(super) struct SendHalf {
     pub(super) reset_code: u64,
     /// A write was refused since the last Writable.
     pub(super) refused: bool,
+    pub(super) marks: Marks,
 }
 
 impl SendHalf {
@@ -41,6 +43,7 @@ impl SendHalf {
             stopped: None,
             reset_code: 0,
             refused: false,
+            marks: Marks::default(),
         }
     }
 
@@ -142,13 +145,16 @@ impl SendHalf {
     }
 
     #[inline]
-    fn is_sending(&self) -> bool {
+    pub(super) fn is_sending(&self) -> bool {
         matches!(self.state, SendState::Open | SendState::Finishing)
     }
 
     /// Verifies what must hold between calls.
     pub(super) fn check(&self) {
         self.buffer.check();
+        if cfg!(test) {
+            self.messages.iter().for_each(|sender| sender.check());
+        }
         assert!(self.sent() <= self.credit.limit(), "stream credit exceeded");
     }
 
@@ -161,6 +167,7 @@ impl SendHalf {
         self.reset_code = code;
         self.fin_due = false;
         self.buffer.clear();
+        self.marks.forget();
         if let Some(sender) = &mut self.messages {
             sender.reset();
         }

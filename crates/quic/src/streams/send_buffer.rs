@@ -77,6 +77,12 @@ impl SendBuffer {
         self.lost.first()
     }
 
+    /// Bytes to send again.
+    #[inline]
+    pub(super) fn lost_bytes(&self) -> u64 {
+        self.lost.bytes()
+    }
+
     /// True when something of `range`, all of which was sent, is not acknowledged.
     pub(super) fn misses(&self, range: Range<u64>) -> bool {
         !self.acked.covers(range.start.max(self.base)..range.end)

@@ -1,7 +1,7 @@
 use bytes::{BufMut as _, Bytes, BytesMut};
 use quickset_base::{Duration, Time};
 use quickset_quic::{
-    Chunk, Connection, ConnectionKey, Dir, Event, Node, Outcome, SendError, StreamEvent, StreamId, Ticket,
+    Chunk, Connection, ConnectionKey, Dir, Event, Node, SendError, StreamEvent, StreamId, Ticket,
     WriteError,
 };
 
@@ -120,7 +120,7 @@ impl Server {
             }
             StreamEvent::Outcome(id) => {
                 while let Some((ticket, outcome)) = connection.next_outcome(id) {
-                    self.seen.abandoned += u64::from(outcome != Outcome::Delivered);
+                    self.seen.abandoned += u64::from(!outcome.is_delivered());
                     if let Answer::Messages(show) = &mut self.answer {
                         show.out.forget(ticket);
                     }

@@ -25,6 +25,8 @@ pub(super) struct Record {
     pub(super) size: u64,
     pub(super) prefix: u8,
     pub(super) state: State,
+    /// Something of it arrived by recovery alone.
+    pub(super) recovered: bool,
 }
 
 /// Section 14 of the specification.
@@ -52,6 +54,7 @@ impl Record {
             payload,
             prefix,
             state: State::Queued,
+            recovered: false,
         }
     }
 
@@ -63,6 +66,10 @@ impl Record {
     #[inline]
     pub(super) fn range(&self) -> Range<u64> {
         self.offset..self.end()
+    }
+
+    pub(super) fn due(&self) -> Option<Time> {
+        (self.deadline != Time::MAX).then_some(self.deadline)
     }
 
     /// Begun and not finished.

@@ -3,42 +3,52 @@ use std::ops::Range;
 
 /// A set of stream offsets as disjoint ranges that do not touch.
 #[derive(Debug, Default)]
-pub(super) struct Ranges(BTreeMap<u64, u64>);
+pub(super) struct Ranges {
+    ranges: BTreeMap<u64, u64>,
+    /// What they hold together.
+    bytes: u64,
+}
 
 impl Ranges {
     /// Number of ranges.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.ranges.len()
     }
 
     /// Bytes of memory, about: nodes are at least half full.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
-        self.0.len() * 2 * size_of::<(u64, u64)>()
+        self.ranges.len() * 2 * size_of::<(u64, u64)>()
     }
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.ranges.is_empty()
+    }
+
+    /// Bytes of all ranges.
+    #[inline]
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// The lowest range.
     #[inline]
     pub(super) fn first(&self) -> Option<Range<u64>> {
-        self.0.first_key_value().map(|(&start, &end)| start..end)
+        self.ranges.first_key_value().map(|(&start, &end)| start..end)
     }
 
     /// The end of the highest range.
     #[inline]
     pub(super) fn end(&self) -> Option<u64> {
-        self.0.last_key_value().map(|(_, &end)| end)
+        self.ranges.last_key_value().map(|(_, &end)| end)
     }
 
     /// Adds a range that is not empty, and returns the range of the set that now holds it.
     pub(super) fn insert(&mut self, Range { mut start, mut end }: Range<u64>) -> Range<u64> {
         debug_assert!(start < end);
-        if let Some((&s, e)) = self.0.range_mut(..=start).next_back() {
+        if let Some((&s, e)) = self.ranges.range_mut(..=start).next_back() {
             if *e >= end {
                 return s..*e;
             }
@@ -46,38 +56,42 @@ impl Ranges {
                 start = s;
             }
         }
-        while let Some((&s, &e)) = self.0.range(start..=end).next() {
+        while let Some((&s, &e)) = self.ranges.range(start..=end).next() {
             end = end.max(e);
-            self.0.remove(&s);
+            self.bytes -= e - s;
+            self.ranges.remove(&s);
         }
-        self.0.insert(start, end);
+        self.bytes += end - start;
+        self.ranges.insert(start, end);
         start..end
     }
 
     /// Takes a range out, whether or not it is in.
     pub(super) fn remove(&mut self, Range { start, end }: Range<u64>) {
-        if start >= end || self.0.is_empty() {
+        if start >= end || self.ranges.is_empty() {
             return;
         }
-        if let Some((_, e)) = self.0.range_mut(..start).next_back() {
+        if let Some((_, e)) = self.ranges.range_mut(..start).next_back() {
             let old = *e;
             *e = old.min(start);
+            self.bytes -= old.min(end).saturating_sub(start);
             if old > end {
-                self.0.insert(end, old);
+                self.ranges.insert(end, old);
             }
         }
-        while let Some((&s, &e)) = self.0.range(start..end).next() {
-            self.0.remove(&s);
+        while let Some((&s, &e)) = self.ranges.range(start..end).next() {
+            self.ranges.remove(&s);
+            self.bytes -= e.min(end) - s;
             if e > end {
-                self.0.insert(end, e);
+                self.ranges.insert(end, e);
             }
         }
     }
 
     /// What the set and `within` have in common, in order.
     pub(super) fn overlaps(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
-        let before = self.0.range(..within.start).next_back();
-        let inside = self.0.range(within.start..within.end.max(within.start));
+        let before = self.ranges.range(..within.start).next_back();
+        let inside = self.ranges.range(within.start..within.end.max(within.start));
         before
             .into_iter()
             .chain(inside)
@@ -87,28 +101,30 @@ impl Ranges {
 
     /// Takes the lowest range out.
     pub(super) fn pop_first(&mut self) -> Option<Range<u64>> {
-        self.0.pop_first().map(|(start, end)| start..end)
+        let (start, end) = self.ranges.pop_first()?;
+        self.bytes -= end - start;
+        Some(start..end)
     }
 
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        *self = Self::default();
     }
 
     /// True when the set and `within` have something in common.
     pub(super) fn touches(&self, within: Range<u64>) -> bool {
-        !self.0.is_empty() && self.overlaps(within).next().is_some()
+        !self.ranges.is_empty() && self.overlaps(within).next().is_some()
     }
 
     /// The lowest part of `within` that is not in the set.
     pub(super) fn gap(&self, within: Range<u64>) -> Option<Range<u64>> {
         let mut start = within.start;
-        if let Some((_, &e)) = self.0.range(..=start).next_back() {
+        if let Some((_, &e)) = self.ranges.range(..=start).next_back() {
             start = start.max(e);
         }
         if start >= within.end {
             return None;
         }
-        let end = self.0.range(start..within.end).next().map_or(within.end, |(&s, _)| s);
+        let end = self.ranges.range(start..within.end).next().map_or(within.end, |(&s, _)| s);
         Some(start..end)
     }
 }

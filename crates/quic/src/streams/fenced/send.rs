@@ -1,6 +1,7 @@
 mod fill;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use bytes::Bytes;
 use quickset_base::{Duration, Time};
@@ -38,11 +39,23 @@ pub(crate) struct Sender {
     ending: Ending,
     deadlines: Deadlines,
     one_way: Duration,
-    outcomes: VecDeque<(Ticket, Outcome)>,
+    /// With the deadlines, of those that had one.
+    outcomes: VecDeque<(Ticket, Outcome, Option<Time>)>,
     queued: u64,
+    /// Of those, bytes that were never sent, but for what was given up unsent.
+    unsent: u64,
     /// Room for frames in an empty packet, as last seen.
     packet: u64,
     give_up_lost: bool,
+    even: Even,
+}
+
+/// Messages in packets of equal size.
+#[derive(Debug, Default)]
+struct Even {
+    on: bool,
+    /// The last byte of a message was written since this was last asked.
+    ended: bool,
 }
 
 /// How the bytes travel.
@@ -59,13 +72,27 @@ pub(crate) enum Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub(super) u64);
 
+impl Ticket {
+    /// No ticket is less.
+    pub(crate) const FIRST: Self = Self(0);
+}
+
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The peer has all of it.
     Delivered,
+    /// The peer has all of it, and at least a part of it only since that was recovered from repair symbols.
+    Recovered,
     /// It was dropped or given up: it is not known to have arrived.
     Abandoned,
+}
+
+impl Outcome {
+    /// The peer has the message, whether as it was sent or by recovery.
+    pub const fn is_delivered(self) -> bool {
+        matches!(self, Self::Delivered | Self::Recovered)
+    }
 }
 
 /// Why a message was not taken.
@@ -92,6 +119,8 @@ struct Placed {
     each: bool,
     /// The segment of the next message.
     segment: u64,
+    /// It has a message, dropped or not.
+    used: bool,
     /// The segment begun last, and the fence that it begins with.
     begun: Option<u64>,
     at: u64,
@@ -134,8 +163,10 @@ impl Sender {
             one_way: Duration::ZERO,
             outcomes: VecDeque::new(),
             queued: 0,
+            unsent: 0,
             packet: 0,
             give_up_lost: false,
+            even: Even::default(),
         }
     }
 
@@ -152,6 +183,8 @@ impl Sender {
         }
         let record = Record::new(payload, self.fences.segment, deadline);
         self.queued += record.size;
+        self.unsent += record.size;
+        self.fences.used = true;
         let deadline = record.deadline;
         let ticket = self.ring.push(record);
         self.deadlines.push(deadline, ticket);
@@ -163,7 +196,7 @@ impl Sender {
 
     /// Places a fence behind the messages pushed so far. Fences with no message sent between them are one (FS-25).
     pub(crate) fn fence(&mut self) {
-        self.fences.segment += 1;
+        self.fences.segment += u64::from(std::mem::take(&mut self.fences.used));
     }
 
     /// Total order: a fence after each message from now on.
@@ -178,6 +211,18 @@ impl Sender {
     /// its outcome [`Outcome::Abandoned`] asks the application to encode afresh what is still wanted of it.
     pub(crate) fn set_give_up_lost(&mut self, give_up: bool) {
         self.give_up_lost = give_up;
+    }
+
+    /// From now on, messages that no packet holds go in packets of equal size, as few as can be: each then is worth
+    /// as much as the others to those who repair losses.
+    pub(crate) fn set_even(&mut self, even: bool) {
+        self.even.on = even;
+    }
+
+    /// Whether the last byte of a message that is split [evenly](Self::set_even), or need not be, was written since
+    /// this was last asked.
+    pub(crate) fn take_ended(&mut self) -> bool {
+        std::mem::take(&mut self.even.ended)
     }
 
     /// Something newer takes the place of a message: unsent it is dropped, else what is lost of it is not sent
@@ -217,13 +262,13 @@ impl Sender {
             self.ending.open = false;
             for index in 0..self.ring.len() {
                 if self.ring.get(index).state != State::Finished {
-                    self.outcomes.push_back((Ticket(self.ring.ticket(index)), Outcome::Abandoned));
+                    self.finished(index, Outcome::Abandoned);
                 }
             }
             self.ring = Ring::default();
             self.flight = Flight::default();
             self.deadlines.clear();
-            self.queued = 0;
+            self.unsent = 0;
         }
         self.highest
     }
@@ -249,9 +294,65 @@ impl Sender {
         self.ending.reset || (self.ending.fin == Fin::Acked && told && self.flight.una() == self.position)
     }
 
-    /// What became of a message, once for each.
-    pub(crate) fn next_outcome(&mut self) -> Option<(Ticket, Outcome)> {
+    /// What became of a message, once for each, and its deadline.
+    pub(crate) fn next_settled(&mut self) -> Option<(Ticket, Outcome, Option<Time>)> {
         self.outcomes.pop_front()
+    }
+
+    /// What became of a message, once for each.
+    #[cfg(test)]
+    pub(crate) fn next_outcome(&mut self) -> Option<(Ticket, Outcome)> {
+        self.next_settled().map(|(ticket, outcome, _)| (ticket, outcome))
+    }
+
+    /// Bytes to send, for the first time or again.
+    pub(crate) fn left(&self) -> u64 {
+        self.unsent + self.flight.lost.bytes()
+    }
+
+    /// Messages pushed so far.
+    pub(crate) fn pushed(&self) -> u64 {
+        self.ring.ticket(self.ring.len())
+    }
+
+    /// Messages up to the first that was not sent to its end or dropped.
+    pub(crate) fn begun_whole(&self) -> u64 {
+        self.ring.ticket(self.ring.begun) - u64::from(!self.is_whole())
+    }
+
+    /// Fences that all messages before them were sent or dropped for.
+    pub(crate) fn fences_passed(&self) -> u64 {
+        let first = if self.is_whole() { self.ring.next() } else { self.ring.last_begun() };
+        first.map_or(self.fences.segment, |record| record.segment)
+    }
+
+    /// The end of the stream was sent, whatever became of it.
+    pub(crate) fn fin_was_sent(&self) -> bool {
+        matches!(self.ending.fin, Fin::Sent | Fin::Lost | Fin::Acked)
+    }
+
+    /// When a message has to be there that is not done with.
+    pub(crate) fn deadline_of(&self, ticket: Ticket) -> Option<Time> {
+        self.ring.index(ticket.0).and_then(|index| self.ring.get(index).due())
+    }
+
+    /// Deadlines of the messages that are neither done with nor superseded.
+    pub(crate) fn promised(&self) -> impl Iterator<Item = (Time, Ticket)> + '_ {
+        (0..self.ring.len()).filter_map(|index| {
+            let record = self.ring.get(index);
+            let open = matches!(record.state, State::Queued | State::Begun);
+            record.due().filter(|_| open).map(|at| (at, Ticket(self.ring.ticket(index))))
+        })
+    }
+
+    /// Verifies what must hold between calls.
+    ///
+    /// # Panics
+    /// When it does not: a bug of ours.
+    pub(crate) fn check(&self) {
+        let rest = self.ring.last_begun().map_or(0, |last| last.end().saturating_sub(self.position));
+        let queued = (self.ring.begun..self.ring.len()).map(|index| self.ring.get(index).size);
+        assert_eq!(self.unsent, queued.sum::<u64>() + rest, "{self:?}");
     }
 
     /// What can be sent with `conn_credit` bytes of connection credit.
@@ -324,6 +425,15 @@ impl Sender {
 
     /// The peer has a frame of `len` bytes from `offset` on.
     pub(crate) fn acked(&mut self, offset: u64, len: u64, fin: bool) {
+        self.arrived((offset, len, fin), false);
+    }
+
+    /// The peer did not receive a frame of `len` bytes from `offset` on, but recovered it.
+    pub(crate) fn recovered(&mut self, offset: u64, len: u64, fin: bool) {
+        self.arrived((offset, len, fin), true);
+    }
+
+    fn arrived(&mut self, (offset, len, fin): (u64, u64, bool), recovered: bool) {
         if self.ending.reset {
             return;
         }
@@ -334,6 +444,9 @@ impl Sender {
             return;
         }
         let range = offset..offset + len;
+        if recovered {
+            self.note_recovered(&range);
+        }
         let run = self.flight.ack(range.clone());
         for index in self.ring.at(range.start)..self.ring.begun {
             let record = self.ring.get_mut(index);
@@ -341,10 +454,24 @@ impl Sender {
                 break;
             }
             if record.is_live() && record.offset >= run.start && record.end() <= run.end {
-                self.finished(index, Outcome::Delivered);
+                let outcome = if record.recovered { Outcome::Recovered } else { Outcome::Delivered };
+                self.finished(index, outcome);
             }
         }
         self.tidy();
+    }
+
+    /// Marks the records that recovery brings something new of.
+    fn note_recovered(&mut self, range: &Range<u64>) {
+        for index in self.ring.at(range.start)..self.ring.begun {
+            let record = self.ring.get(index);
+            if record.offset >= range.end {
+                break;
+            }
+            let part = record.offset.max(range.start)..record.end().min(range.end);
+            let is_new = self.flight.misses(part);
+            self.ring.get_mut(index).recovered |= is_new;
+        }
     }
 
     /// A frame of `len` bytes from `offset` on was declared lost.
@@ -459,20 +586,22 @@ impl Sender {
 
     fn drop_unsent(&mut self, index: usize) {
         self.finished(index, Outcome::Abandoned);
-        self.ring.get_mut(index).size = 0;
+        self.unsent -= std::mem::take(&mut self.ring.get_mut(index).size);
     }
 
     fn abandon(&mut self, index: usize) {
         self.finished(index, Outcome::Abandoned);
         let range = self.ring.get(index).range();
         // FS-45: a begun record counts as sent to its end.
+        self.unsent -= range.end.saturating_sub(self.position);
         self.position = self.position.max(range.end);
         self.flight.abandon(range);
     }
 
     fn finished(&mut self, index: usize, outcome: Outcome) {
-        self.outcomes.push_back((Ticket(self.ring.ticket(index)), outcome));
+        let ticket = Ticket(self.ring.ticket(index));
         let record = self.ring.get_mut(index);
+        self.outcomes.push_back((ticket, outcome, record.due()));
         record.state = State::Finished;
         record.payload = Bytes::new();
         self.queued -= record.size;

@@ -104,7 +104,7 @@ impl Post {
                         Err(other) => panic!("{other}"),
                     }
                     if self.rng.chance(0.3) {
-                        self.rooms[0].fence(id).unwrap();
+                        self.rooms[0].fence(id, Time::ZERO).unwrap();
                         *segment += 1;
                     }
                 }
@@ -291,7 +291,7 @@ fn without_resends_a_lost_message_is_abandoned_and_the_sender_told() {
     lost.tokens.iter().for_each(|token| rooms[0].lost(*token, Time::ZERO));
     assert_eq!(drain_events(&mut rooms[0]), [StreamEvent::Outcome(id)]);
     assert_eq!(rooms[0].next_outcome(id), Some((old, Outcome::Abandoned)));
-    rooms[0].fence(id).unwrap();
+    rooms[0].fence(id, Time::ZERO).unwrap();
     let new = rooms[0].send_message(id, letter(1, 1, 100), None).unwrap();
     exchange(&mut rooms, Time::ZERO);
     assert_eq!(rooms[1].accept(Dir::Uni), Some(id));

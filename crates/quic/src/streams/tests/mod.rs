@@ -1,6 +1,7 @@
 //! Two rooms and a toy channel between them: what one writes, the other parses.
 
 mod credit;
+mod demand;
 mod errors;
 mod letters;
 mod order;

@@ -52,6 +52,7 @@ impl Sender {
                 self.plan_rest(limit, w.room())
             };
             let Some(plan) = plan else { return };
+            self.unsent -= plan.range.end - self.position;
             self.position = plan.range.end;
             self.highest = self.highest.max(self.position);
             self.write_frame(&plan, w);
@@ -93,6 +94,7 @@ impl Sender {
             }
             Mode::Plain => stream_header(w.bytes(), self.id, offset, fin, Some(len)),
         }
+        self.even.ended |= self.even.on && self.ends_record(plan);
         let mut index = plan.first;
         while index < self.ring.begun && self.ring.get(index).offset < end {
             let record = self.ring.get(index);
@@ -132,11 +134,12 @@ impl Sender {
             let fits = len + self.header_size(offset, offset - fence, len) as u64 <= room as u64;
             let end = if fits && at + size <= limit {
                 at + size
-            } else if self.fits_packet(record, at) {
+            } else if self.fits_packet(record, at) || (self.even.on && count > 0) {
                 break;
             } else {
                 let least = at + self.least(record);
-                let cut = self.cut(offset..limit.min(at + size), fence, room);
+                let range = offset..limit.min(at + size);
+                let cut = self.share(range, at + size, fence, room);
                 let Some(end) = cut.filter(|&end| end >= least) else { break };
                 end
             };
@@ -158,7 +161,7 @@ impl Sender {
     /// The next part of the record begun last, and of no other (FS-15).
     fn plan_rest(&self, limit: u64, room: usize) -> Option<Plan> {
         let last = self.ring.last_begun()?;
-        let end = self.cut(self.position..last.end().min(limit), last.fence, room)?;
+        let end = self.share(self.position..last.end().min(limit), last.end(), last.fence, room)?;
         Some(Plan {
             first: self.ring.begun - 1,
             range: self.position..end,
@@ -209,6 +212,52 @@ impl Sender {
         (count > 0).then_some(plan)
     }
 
+    /// Where a frame of `range` ends that is the next part of a record until `end`: an equal share of what is left, if
+    /// the stream is split evenly. `None` when it is not worth it, or that waits for a packet with more room.
+    fn share(&self, range: Range<u64>, end: u64, fence: u64, room: usize) -> Option<u64> {
+        if !self.even.on {
+            return self.cut(range, fence, room);
+        }
+        let rest = end - range.start;
+        let (count, headers) = self.frames(range.start..end, fence, self.packet)?;
+        let mut size = (rest + headers).div_ceil(count);
+        // Frames of that size begin elsewhere than full ones, where their headers may be of other sizes.
+        if let Some((same, headers)) = self.frames(range.start..end, fence, size) {
+            if same == count {
+                size = (rest + headers).div_ceil(count);
+            }
+        }
+        if size > room as u64 {
+            return None;
+        }
+        self.cut(range, fence, size as usize)
+    }
+
+    /// How many frames of at most `size` bytes hold the rest of a record, and the bytes of their headers. `None` when
+    /// that is not enough for a header.
+    fn frames(&self, Range { start: mut at, end }: Range<u64>, fence: u64, size: u64) -> Option<(u64, u64)> {
+        let (mut count, mut headers) = (0, 0);
+        while at < end {
+            let header = self.header_size(at, at - fence, size) as u64;
+            let each = size.checked_sub(header).filter(|each| *each > 0)?;
+            // Up to where the numbers in the header take more bytes.
+            let same = longer_from(at).min(fence.saturating_add(longer_from(at - fence))).min(end);
+            let n = (same - at).div_ceil(each);
+            count += n;
+            headers += n * header;
+            at += n * each;
+        }
+        Some((count, headers))
+    }
+
+    /// A record ends in the frame.
+    fn ends_record(&self, plan: &Plan) -> bool {
+        plan.first < self.ring.begun && {
+            let record = self.ring.get(plan.first);
+            record.end() > plan.range.start && record.end() <= plan.range.end
+        }
+    }
+
     /// Where a frame of `range` must end that has `room`, header included; `None` when it is not worth it.
     fn cut(&self, range: Range<u64>, fence: u64, room: usize) -> Option<u64> {
         let want = range.end.saturating_sub(range.start);
@@ -255,6 +304,11 @@ impl Sender {
     pub(super) fn least(&self, next: &Record) -> u64 {
         next.prefix as u64 + (self.packet / 4).min(MIN_CUT)
     }
+}
+
+/// The least number whose varint is longer than that of `n`.
+fn longer_from(n: u64) -> u64 {
+    [1 << 6, 1 << 14, 1 << 30].into_iter().find(|least| n < *least).unwrap_or(u64::MAX)
 }
 
 /// A packet's last bytes are not begun on for less data of a record than this.

@@ -517,6 +517,7 @@ impl World {
         self.read();
         self.learn();
         self.send();
+        self.sender.check();
         while let Some((ticket, outcome)) = self.sender.next_outcome() {
             let told = self.model.messages[ticket.0 as usize].outcome.replace(outcome);
             // FS-56.

@@ -451,3 +451,44 @@ fn what_is_kept_back_is_wanted_unless_it_would_be_given_up() {
     sender.reset();
     assert!(!sender.wants(244, 0, true, Time::ZERO) && !wants(&sender, 183, 61, 0));
 }
+
+#[test]
+fn recovered_is_what_arrived_by_recovery_alone() {
+    let mut sender = new(Mode::Frames);
+    let tickets = [0; 3].map(|_| push(&mut sender, 1000));
+    let long = push(&mut sender, 3000);
+    while !sent(&mut sender, ROOM).is_empty() {}
+    sender.acked(0, 1002, false);
+    // Of the first all had arrived; of the second a part was recovered and a part arrived.
+    sender.recovered(0, 1500, false);
+    sender.acked(1500, 504, false);
+    sender.acked(2004, 1002, false);
+    sender.lost(3006, 3002, false, Time::ZERO);
+    sender.recovered(3006, 1000, false);
+    assert_eq!(
+        outcomes(&mut sender),
+        [
+            (tickets[0], Outcome::Delivered),
+            (tickets[1], Outcome::Recovered),
+            (tickets[2], Outcome::Delivered)
+        ]
+    );
+    // Nothing recovered is sent again.
+    assert_eq!(sent(&mut sender, ROOM), [" 4006/0+1164"]);
+    sender.acked(4006, 2002, false);
+    assert_eq!(outcomes(&mut sender), [(long, Outcome::Recovered)]);
+    assert!(Outcome::Recovered.is_delivered() && Outcome::Delivered.is_delivered());
+    assert!(!Outcome::Abandoned.is_delivered());
+    // Too late for a message that was given up meanwhile.
+    let given_up = push(&mut sender, 100);
+    sent(&mut sender, ROOM);
+    sender.set_give_up_lost(true);
+    sender.lost(6008, 102, false, Time::ZERO);
+    sender.recovered(6008, 102, false);
+    assert_eq!(outcomes(&mut sender), [(given_up, Outcome::Abandoned)]);
+    sender.finish();
+    sent(&mut sender, ROOM);
+    sender.abandon_acked(6008);
+    sender.recovered(6110, 0, true);
+    assert!(sender.is_done());
+}

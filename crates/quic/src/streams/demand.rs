@@ -1,0 +1,331 @@
+//! What reliability policies are told of a channel: sums that are kept up as things happen, never counted afresh.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use quickset_base::Time;
+use quickset_wire::StreamId;
+
+use super::event::SendState;
+use super::fenced::Ticket;
+use super::send::SendHalf;
+use super::{Stream, Streams, UnknownStream};
+use crate::protect::policy::{Boundary, Deadlines, Demand};
+use crate::token::{Channel, Key};
+
+/// The sums over all streams without a channel of their own, and what is ordered by time, over all streams.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    passed: Passed,
+    /// Bytes to send, for the first time or again.
+    left: u64,
+    /// Streams by each bit of their [`Share`].
+    counts: [usize; BITS],
+    /// When streams will have their next message. Those with a channel of their own are not among them.
+    next: BTreeSet<(Time, Key)>,
+    /// Deadlines of messages that are not done with, by channel.
+    due: BTreeSet<(Channel, Time, Key, Ticket)>,
+}
+
+/// Boundaries behind what was sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Passed {
+    count: u64,
+    last: Option<(Boundary, Time)>,
+}
+
+/// What a stream adds to the sums of its channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Share {
+    left: u64,
+    /// Bits of [`share`].
+    bits: u8,
+}
+
+/// Where a stream's boundaries lie that are not passed yet.
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    /// Flushes, as offsets, or numbers of messages: what lies before was written when they were asked for.
+    flushes: VecDeque<u64>,
+    /// The last of them, passed or not: another one at the same place is the same.
+    flushed: u64,
+    /// Fences passed.
+    fences: u64,
+    /// The end was sent.
+    ended: bool,
+    /// When the next message comes, if the application said so.
+    pub(super) next: Option<Time>,
+}
+
+impl Streams {
+    /// What the application wants of a channel. O(1).
+    ///
+    /// `blocked` without `limited`: some streams may go on. A stream whose data is over, or that never was, wants
+    /// nothing.
+    pub(crate) fn demand(&self, channel: Channel) -> Demand {
+        let (share, passed, next) = match channel {
+            Channel::Connection => {
+                let tally = &self.tally;
+                (tally.share(), tally.passed, tally.next.first().map(|next| next.0))
+            }
+            Channel::Stream(key) => {
+                let stream = self.slab.get(key);
+                let next = stream.and_then(|s| s.send.as_ref()?.marks.next);
+                let share = stream.map(|s| s.share).unwrap_or_default();
+                (share, stream.and_then(|s| s.own.as_deref().copied()).unwrap_or_default(), next)
+            }
+        };
+        let is = |bit| share.bits & bit != 0;
+        let spent = self.credit.limit() <= self.sent;
+        Demand {
+            blocked: is(share::STARVED) || is(share::STARVING) || (is(share::FRESH) && spent),
+            limited: !is(share::OWED) && (!is(share::FRESH) || spent),
+            remaining: (!is(share::OPEN)).then_some(share.left),
+            boundaries: passed.count,
+            boundary: passed.last,
+            next_message: next,
+        }
+    }
+
+    /// Deadlines of the messages of a channel that are neither delivered nor given up nor outdated. O(log n).
+    pub(crate) fn deadlines(&self, channel: Channel) -> ChannelDeadlines<'_> {
+        ChannelDeadlines { due: &self.tally.due, channel }
+    }
+
+    /// Gives a stream a channel of its own, or puts it back among the others. Boundaries are counted from here on.
+    /// Returns the channel, whether or not it has it now.
+    pub(crate) fn own_channel(&mut self, id: StreamId, own: bool) -> Result<Channel, UnknownStream> {
+        let (key, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
+        if stream.own.is_some() == own {
+            return Ok(Channel::Stream(key));
+        }
+        let before = stream.channel();
+        stream.own = own.then(Box::default);
+        let after = stream.channel();
+        if own {
+            self.tally.change(stream.share, Share::default());
+        } else {
+            self.tally.change(Share::default(), stream.share);
+        }
+        let Some(half) = &mut stream.send else { return Ok(Channel::Stream(key)) };
+        if let Some(at) = half.marks.next {
+            self.tally.announce((at, key), !own);
+        }
+        for (deadline, ticket) in half.messages.iter().flat_map(|sender| sender.promised()) {
+            if self.tally.due.remove(&(before, deadline, key, ticket)) {
+                self.tally.due.insert((after, deadline, key, ticket));
+            }
+        }
+        Ok(Channel::Stream(key))
+    }
+
+    /// The application waits for what was written so far: a boundary, as soon as all of it was sent.
+    pub(crate) fn flush(&mut self, id: StreamId, now: Time) -> Result<(), UnknownStream> {
+        let (key, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
+        let half = stream.send.as_mut().ok_or(UnknownStream)?;
+        let written = half.written();
+        if half.state == SendState::Open && half.marks.flushed < written {
+            half.marks.flushed = written;
+            half.marks.flushes.push_back(written);
+            self.cross(key, now);
+        }
+        Ok(())
+    }
+
+    /// The next message of a stream will be sent at this time; forgotten when one is.
+    pub(crate) fn next_message_at(&mut self, id: StreamId, at: Option<Time>) -> Result<(), UnknownStream> {
+        let (key, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
+        let half = stream.send.as_mut().filter(|half| half.messages.is_some()).ok_or(UnknownStream)?;
+        if half.state != SendState::Open {
+            return Ok(());
+        }
+        let before = std::mem::replace(&mut half.marks.next, at);
+        if stream.own.is_none() {
+            before.into_iter().for_each(|at| self.tally.announce((at, key), false));
+            at.into_iter().for_each(|at| self.tally.announce((at, key), true));
+        }
+        Ok(())
+    }
+
+    /// A message with a deadline begins, or ends.
+    pub(super) fn promise(&mut self, key: Key, deadline: Option<Time>, ticket: Ticket, is_open: bool) {
+        let (Some(deadline), Some(stream)) = (deadline, self.slab.get(key)) else { return };
+        let entry = (stream.channel(), deadline, key, ticket);
+        if is_open {
+            self.tally.due.insert(entry);
+        } else {
+            self.tally.due.remove(&entry);
+        }
+    }
+
+    /// Counts the boundaries of a stream that what was sent has passed.
+    #[inline]
+    pub(super) fn cross(&mut self, key: Key, now: Time) {
+        let Some(stream) = self.slab.get_mut(key) else { return };
+        let Some(half) = &mut stream.send else { return };
+        if half.messages.is_none() && half.state == SendState::Open && half.marks.flushes.is_empty() {
+            return;
+        }
+        if let Some((n, kind)) = half.crossed() {
+            let passed = stream.own.as_deref_mut().unwrap_or(&mut self.tally.passed);
+            passed.count += n;
+            passed.last = Some((kind, now));
+        }
+    }
+
+    /// The sums are those that one gets by counting.
+    pub(super) fn check_tally(&self) {
+        let mut tally = Tally::default();
+        for (key, stream) in self.slab.iter() {
+            let Some(half) = &stream.send else { continue };
+            if stream.own.is_none() {
+                tally.change(Share::default(), stream.share);
+                tally.next.extend(half.marks.next.map(|at| (at, key)));
+            }
+            assert_eq!(stream.share.left, half.left(), "{stream:?}");
+            let promised = half.messages.iter().flat_map(|sender| sender.promised());
+            tally.due.extend(promised.map(|(at, ticket)| (stream.channel(), at, key, ticket)));
+        }
+        assert_eq!((tally.left, tally.counts), (self.tally.left, self.tally.counts));
+        assert_eq!((&tally.next, &tally.due), (&self.tally.next, &self.tally.due));
+    }
+}
+
+impl Tally {
+    /// A stream's share becomes another.
+    #[inline]
+    pub(super) fn change(&mut self, before: Share, after: Share) {
+        self.left = self.left - before.left + after.left;
+        let changed = before.bits ^ after.bits;
+        if changed == 0 {
+            return;
+        }
+        for (bit, count) in self.counts.iter_mut().enumerate().filter(|(bit, _)| changed & 1 << bit != 0) {
+            if after.bits & 1 << bit == 0 { *count -= 1 } else { *count += 1 }
+        }
+    }
+
+    /// A stream said when its next message comes, or that does not hold any more.
+    pub(super) fn announce(&mut self, next: (Time, Key), is_open: bool) {
+        if is_open {
+            self.next.insert(next);
+        } else {
+            self.next.remove(&next);
+        }
+    }
+
+    /// A message is done with.
+    pub(super) fn fulfil(&mut self, channel: Channel, deadline: Time, key: Key, ticket: Ticket) {
+        self.due.remove(&(channel, deadline, key, ticket));
+    }
+
+    /// All shares as one.
+    fn share(&self) -> Share {
+        let bits =
+            self.counts.iter().enumerate().filter(|(_, n)| **n > 0).fold(0, |bits, (bit, _)| bits | 1 << bit);
+        Share { left: self.left, bits }
+    }
+}
+
+impl Share {
+    /// What a sending half adds, of which the queues say the rest.
+    #[inline]
+    pub(super) fn of(half: &SendHalf, bits: u8) -> Self {
+        let left = half.left();
+        let open = if left > 0 && half.state == SendState::Open { share::OPEN } else { 0 };
+        Self { left, bits: bits | open }
+    }
+}
+
+impl Stream {
+    /// Whose its data is.
+    #[inline]
+    pub(super) fn channel(&self) -> Channel {
+        if self.own.is_some() { Channel::Stream(self.key) } else { Channel::Connection }
+    }
+}
+
+impl SendHalf {
+    /// Bytes to send, for the first time or again.
+    #[inline]
+    fn left(&self) -> u64 {
+        match &self.messages {
+            Some(sender) => sender.left(),
+            None => self.buffer.unsent() + self.buffer.lost_bytes(),
+        }
+    }
+
+    /// How far the application has come, and how far all was sent: in bytes, or in messages.
+    fn written(&self) -> u64 {
+        self.messages.as_ref().map_or(self.buffer.end(), |sender| sender.pushed())
+    }
+
+    fn sent_whole(&self) -> u64 {
+        self.messages.as_ref().map_or(self.buffer.next(), |sender| sender.begun_whole())
+    }
+
+    /// Boundaries that all sent so far lies before, since this was last asked: how many, and what the last is.
+    fn crossed(&mut self) -> Option<(u64, Boundary)> {
+        if !self.is_sending() {
+            return None;
+        }
+        let sent = self.sent_whole();
+        let mut crossed = None;
+        if let Some(fences) = self.messages.as_ref().map(|sender| sender.fences_passed()) {
+            let n = fences - std::mem::replace(&mut self.marks.fences, fences);
+            crossed = (n > 0).then_some((n, Boundary::Fence));
+        }
+        let mut one_more = |kind| crossed = Some((crossed.map_or(1, |(n, _)| n + 1), kind));
+        while self.marks.flushes.front().is_some_and(|at| *at <= sent) {
+            self.marks.flushes.pop_front();
+            one_more(Boundary::Flush);
+        }
+        let fin = match &self.messages {
+            Some(sender) => sender.fin_was_sent(),
+            None => self.state == SendState::Finishing && !self.fin_due,
+        };
+        if fin && !self.marks.ended {
+            self.marks.ended = true;
+            one_more(Boundary::Fin);
+        }
+        crossed
+    }
+}
+
+impl Marks {
+    /// The stream was given up: no boundary is left to pass.
+    pub(super) fn forget(&mut self) {
+        self.flushes = VecDeque::new();
+    }
+}
+
+/// Deadlines of one channel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChannelDeadlines<'a> {
+    due: &'a BTreeSet<(Channel, Time, Key, Ticket)>,
+    channel: Channel,
+}
+
+impl Deadlines for ChannelDeadlines<'_> {
+    fn next_after(&self, t: Time) -> Option<Time> {
+        let from = (self.channel, t, Key { index: 0, generation: 0 }, Ticket::FIRST);
+        let next = self.due.range(from..).next()?;
+        (next.0 == self.channel).then_some(next.1)
+    }
+}
+
+/// What a stream adds to its channel.
+pub(super) mod share {
+    /// It has something to send that needs no credit.
+    pub(in crate::streams) const OWED: u8 = 1;
+    /// It has new data that its own credit lets out.
+    pub(in crate::streams) const FRESH: u8 = 2;
+    /// Its own credit holds all its new data back.
+    pub(in crate::streams) const STARVED: u8 = 4;
+    /// Its next message is longer than what is left of the connection's credit.
+    pub(in crate::streams) const STARVING: u8 = 8;
+    /// It has something to send, and may get more.
+    pub(in crate::streams) const OPEN: u8 = 16;
+}
+
+/// Bits of [`share`].
+const BITS: usize = 5;
