@@ -4,4 +4,12 @@
 //! with zeros. What all codes share is arithmetic on whole symbols, in [`gf256`].
 
 pub mod gf256;
+pub mod online;
 pub mod reed_solomon;
+pub mod rlc;
+
+mod equation;
+mod symbols;
+
+pub use equation::{BadEquation, Coefficients, Equation, MAX_SID};
+pub use symbols::{Missing, NotTaken, Symbols};

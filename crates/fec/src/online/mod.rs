@@ -1,0 +1,387 @@
+//! Decoding of every code whose repair symbols are [`Equation`]s, one symbol at a time.
+//!
+//! Symbols and repair symbols come in, in any order; missing symbols come out as soon as what came determines them.
+//! Coefficients are worked on at once, in a matrix of at most 64 missing symbols. The payload follows in
+//! [`Decoder::work`], in portions that the caller chooses; only what leads to a missing symbol is done, and that in
+//! one pass over the data for many repair symbols.
+//!
+//! Nothing that comes makes it panic, take memory beyond [`Limits`], or do more than a bounded amount of work per
+//! repair symbol (see [`Cost`]).
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use crate::equation::{Equation, MAX_SID};
+use crate::symbols::{NotTaken, Symbols};
+use stored::Stored;
+use system::{System, mask_of};
+
+mod stored;
+mod system;
+
+/// A window of symbols, and what repair symbols say of those that are missing.
+///
+/// 1. Give what comes to [`source`](Self::source) and [`repair`](Self::repair).
+/// 2. Call [`work`](Self::work) while [`has_work`](Self::has_work), with as many bytes as there is time for.
+/// 3. Take what was recovered from [`next_recovered`](Self::next_recovered), before giving more.
+///
+/// ```
+/// use quickset_fec::online::{Decoder, Limits, Repair};
+/// use quickset_fec::{Equation, Symbols};
+///
+/// let mut sent = Symbols::new(100, 10);
+/// ["to", "be", "or", "not"].iter().for_each(|word| drop(sent.push(word.as_bytes())));
+/// let (mut repair, equation) = (Vec::new(), Equation::rlc(0, 4, 1)?);
+/// sent.combine(&equation, &mut repair)?;
+///
+/// let mut decoder = Decoder::new(Limits { window: 100, symbol_size: 10, max_unknowns: 64 });
+/// for sid in [0, 1, 3] {
+///     decoder.source(sid, sent.get(sid).expect("it is held"))?;
+/// }
+/// assert_eq!(decoder.repair(&equation, &repair)?, Repair::Taken);
+/// while decoder.has_work() {
+///     decoder.work(65_536);
+/// }
+/// assert_eq!(decoder.next_recovered(), Some((2, &b"or"[..])));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Decoder {
+    symbols: Symbols,
+    system: System,
+    stored: Stored,
+    recovered: VecDeque<u64>,
+    window: u64,
+    /// The numbers from here on are in the window. It never goes back.
+    low: u64,
+    largest: Option<u64>,
+    /// Buffers for sums, reused.
+    outs: Vec<Vec<u8>>,
+}
+
+/// What a decoder holds at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Numbers in the window: a symbol this far below the largest number seen is forgotten.
+    pub window: usize,
+    /// Bytes of a symbol.
+    pub symbol_size: usize,
+    /// Missing symbols that repair symbols name, at most 64. A repair symbol that would name more is dropped.
+    pub max_unknowns: usize,
+}
+
+/// What became of a source symbol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// It was missing.
+    New,
+    /// It came before.
+    Duplicate,
+    /// It was recovered before.
+    Recovered,
+    /// It is below the window. Whether it came before is not known any more.
+    Below,
+}
+
+/// What became of a repair symbol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repair {
+    /// It is used.
+    Taken,
+    /// It says nothing that is not known.
+    Redundant,
+    /// It reaches below the window, or is wider than it.
+    Old,
+    /// It names too many missing symbols.
+    TooMany,
+}
+
+/// What an honest sender does not do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A symbol came twice, with different bytes; zeros at the end do not count.
+    Mismatch,
+    /// A symbol or repair symbol is longer than the limit.
+    TooLong,
+    /// A repair symbol is shorter than a symbol in it.
+    Short,
+    /// The number of a symbol is beyond [`MAX_SID`].
+    Range,
+}
+
+/// What decoding has cost since the decoder was made.
+///
+/// A symbol or repair symbol that comes costs at most 4 · 64 row operations, now or later. A repair symbol of k symbols
+/// costs at most the bytes of k + 4 · 64 of the largest symbols, in whole cache lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Additions of a row of coefficients to another.
+    pub row_operations: u64,
+    /// Bytes of symbols that were multiplied and added to others.
+    pub bytes: u64,
+}
+
+impl Decoder {
+    /// Nothing has come yet. Memory is taken as symbols come.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            symbols: Symbols::new(limits.window, limits.symbol_size),
+            system: System::new(limits.max_unknowns),
+            stored: Stored::new(limits.symbol_size),
+            recovered: VecDeque::new(),
+            window: limits.window.max(1) as u64,
+            low: 0,
+            largest: None,
+            outs: Vec::new(),
+        }
+    }
+
+    /// Takes source symbol `sid`. The largest number seen moves the window, however far: what the window leaves is
+    /// the sender's loss.
+    pub fn source(&mut self, sid: u64, data: &[u8]) -> Result<Source, Fault> {
+        if data.len() > self.symbols.size() {
+            return Err(Fault::TooLong);
+        }
+        if sid > MAX_SID {
+            return Err(Fault::Range);
+        }
+        if sid < self.low {
+            return Ok(Source::Below);
+        }
+        if let Some(held) = self.symbols.get(sid) {
+            return match trimmed(held) == trimmed(data) {
+                true if self.symbols.is_marked(sid) => Ok(Source::Recovered),
+                true => Ok(Source::Duplicate),
+                false => Err(Fault::Mismatch),
+            };
+        }
+        if self.stored.is_too_short_for(sid, data.len()) {
+            return Err(Fault::Short);
+        }
+        self.advance(sid);
+        self.settle();
+        self.hold(sid, data, false);
+        self.stored.known(sid);
+        if let Some(column) = self.system.column(sid) {
+            self.stored.free(self.system.known(column));
+        }
+        Ok(Source::New)
+    }
+
+    /// Takes a repair symbol. Its last symbol counts as seen, and moves the window.
+    pub fn repair(&mut self, equation: &Equation, data: &[u8]) -> Result<Repair, Fault> {
+        if data.len() > self.symbols.size() {
+            return Err(Fault::TooLong);
+        }
+        if equation.last() - equation.first() >= self.window {
+            return Ok(Repair::Old);
+        }
+        self.advance(equation.last());
+        if equation.first() < self.low {
+            return Ok(Repair::Old);
+        }
+        self.settle();
+        let mut missing = Vec::new();
+        let mut unopened = 0;
+        let mut too_many = false;
+        for term in 0..equation.terms() {
+            let sid = equation.sid(term);
+            match self.symbols.len_of(sid) {
+                Some(len) if len > data.len() => return Err(Fault::Short),
+                Some(_) => continue,
+                None if too_many => continue,
+                None => {}
+            }
+            unopened += usize::from(self.system.column(sid).is_none());
+            too_many = unopened > self.system.room();
+            missing.push((sid, equation.coefficient(term)));
+        }
+        let Some(place) = self.stored.vacant().filter(|_| !too_many) else {
+            return Ok(Repair::TooMany);
+        };
+        if missing.is_empty() || !self.system.add(&missing, place) {
+            return Ok(Repair::Redundant);
+        }
+        self.stored.keep(place, equation, data);
+        Ok(Repair::Taken)
+    }
+
+    /// Whether [`work`](Self::work) would lead to a missing symbol.
+    pub fn has_work(&self) -> bool {
+        self.system.ready().next().is_some()
+    }
+
+    /// Works on the payload of missing symbols that are determined, until it has multiplied and added `budget` bytes,
+    /// and the sum for one missing symbol more at most. Returns how many it was.
+    pub fn work(&mut self, budget: usize) -> usize {
+        let mut spent = 0;
+        while spent < budget {
+            let places = self.system.ready().fold(0, |places, ready| places | mask_of(ready.sum));
+            if places == 0 {
+                self.settle();
+                break;
+            }
+            let step = self.stored.subtract(&self.symbols, places, u64::MAX, budget - spent);
+            spent += if step == 0 { self.solve(places, budget - spent) } else { step };
+        }
+        spent
+    }
+
+    /// The next missing symbol that was recovered, without the zeros at its end.
+    pub fn next_recovered(&mut self) -> Option<(u64, &[u8])> {
+        let sid = self.recovered.pop_front()?;
+        // The window took those with it that it left.
+        self.symbols.get(sid).map(|data| (sid, data))
+    }
+
+    /// The largest number seen, those in repair symbols included.
+    pub fn largest(&self) -> Option<u64> {
+        self.largest
+    }
+
+    /// The least number that is in the window.
+    pub fn low(&self) -> u64 {
+        self.low
+    }
+
+    /// Makes the window `window` numbers wide, at least 1.
+    pub fn set_window(&mut self, window: usize) {
+        self.window = window.max(1) as u64;
+        self.advance(self.largest.unwrap_or(0));
+        self.symbols.set_window(window);
+    }
+
+    /// Whether source symbol `sid` is in the window, and came or was recovered.
+    pub fn is_held(&self, sid: u64) -> bool {
+        self.symbols.len_of(sid).is_some()
+    }
+
+    /// What decoding has cost.
+    pub fn cost(&self) -> Cost {
+        Cost { row_operations: self.system.operations(), bytes: self.stored.bytes() }
+    }
+
+    /// Bytes of memory for symbols and repair symbols.
+    pub fn memory(&self) -> usize {
+        self.symbols.memory() + self.stored.memory()
+    }
+
+    fn hold(&mut self, sid: u64, data: &[u8], recovered: bool) {
+        match self.symbols.place(sid, data, recovered) {
+            // A missing symbol that was computed may have left the window since.
+            Ok(()) | Err(NotTaken::Below) => {}
+            Err(other) => debug_assert!(false, "{sid} was checked, but {other}"),
+        }
+    }
+
+    /// Computes some of the missing symbols that are ready; the stored repair symbols at `places` have been rid of all
+    /// else. Returns how many bytes it took.
+    fn solve(&mut self, places: u128, budget: usize) -> usize {
+        let each = places.count_ones() as usize * self.stored.len();
+        let most = (budget / each.max(1)).clamp(1, SOLVED);
+        let mut solved = Vec::with_capacity(most);
+        let mut coefficients = Vec::with_capacity(most * places.count_ones() as usize);
+        for ready in self.system.ready().take(most) {
+            solved.push((ready.column, ready.sid));
+            let sum = ready.sum.iter().enumerate();
+            coefficients.extend(sum.filter(|(place, _)| places >> place & 1 == 1).map(|(_, &c)| c));
+        }
+        let mut outs = std::mem::take(&mut self.outs);
+        outs.resize_with(solved.len(), Vec::new);
+        let bytes = self.stored.sums(places, &coefficients, &mut outs);
+        for ((column, sid), out) in solved.into_iter().zip(&outs) {
+            let end = out.len().min(self.symbols.size());
+            self.hold(sid, trimmed(&out[..end]), true);
+            self.recovered.push_back(sid);
+            self.system.done(column);
+        }
+        self.outs = outs;
+        bytes
+    }
+
+    /// Frees what led to missing symbols that are known now.
+    fn settle(&mut self) {
+        if self.system.is_empty() {
+            return;
+        }
+        let (freed, sids) = self.system.settle();
+        self.stored.free(freed);
+        for sid in sids {
+            self.stored.known(sid);
+        }
+    }
+
+    /// `sid` was seen: the window moves up to it, and what it leaves is forgotten.
+    fn advance(&mut self, sid: u64) {
+        self.largest = Some(self.largest.map_or(sid, |largest| largest.max(sid)));
+        let low = (self.largest.unwrap_or(0) + 1).saturating_sub(self.window);
+        if low <= self.low {
+            return;
+        }
+        self.low = low;
+        if !self.system.is_empty() {
+            self.settle();
+            let freed = self.system.expire_below(low);
+            self.stored.free(freed);
+            self.forget_below(low);
+        }
+        self.symbols.drop_below(low);
+        self.recovered.retain(|&sid| sid >= low);
+    }
+
+    /// Rids what is stored of the symbols below `low`. Each is subtracted from a repair symbol once, now or later;
+    /// only where a leap of the window would make that too much at once, repair symbols are given up instead.
+    fn forget_below(&mut self, low: u64) {
+        let mut behind = self.stored.behind(u128::MAX, low);
+        let each = self.symbols.held_below(low).max(1) * self.stored.len().max(1);
+        let mut most = LEAP / each;
+        while behind != 0 {
+            let place = behind.trailing_zeros() as usize;
+            if most == 0 {
+                let freed = self.system.forget(place);
+                self.stored.free(freed);
+                behind &= !freed;
+            }
+            most = most.saturating_sub(1);
+            behind &= !(1 << place);
+        }
+        while self.stored.subtract(&self.symbols, u128::MAX, low, usize::MAX) != 0 {}
+    }
+}
+
+impl fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decoder")
+            .field("symbols", &self.symbols)
+            .field("low", &self.low)
+            .field("largest", &self.largest)
+            .field("cost", &self.cost())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mismatch => "a symbol came again with other bytes",
+            Self::TooLong => "a symbol is longer than allowed",
+            Self::Short => "a repair symbol is shorter than a symbol in it",
+            Self::Range => "the number of a symbol is too large",
+        })
+    }
+}
+
+impl std::error::Error for Fault {}
+
+fn trimmed(data: &[u8]) -> &[u8] {
+    let end = data.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    &data[..end]
+}
+
+/// Missing symbols that are computed together: as many sums as fit the registers, and one more pass or two.
+const SOLVED: usize = 16;
+/// Bytes that one symbol can make us work on because the window leaps. A repair symbol is stored for each of 128 places
+/// at most, so that this is reached by leaps of more than 40 held symbols of 1500 bytes, and a tenth of a millisecond.
+const LEAP: usize = 8 << 20;
+
+#[cfg(test)]
+mod tests;

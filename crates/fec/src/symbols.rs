@@ -1,0 +1,410 @@
+//! The symbols that a sender may still need for repair, or a receiver for decoding.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use crate::equation::{Equation, MAX_SID};
+use crate::gf256::Kernel;
+
+/// A window of symbols by number.
+///
+/// It holds at most `window` numbers in a row; a newer symbol pushes the oldest out. Symbols lie in slots of whole
+/// cache lines, which are allocated as they are needed, eight at a time, and then reused: memory is that for
+/// the most symbols that were held at once, rounded up, and 12 bytes for each number of the window.
+///
+/// ```
+/// use quickset_fec::{Equation, Symbols};
+///
+/// let mut window = Symbols::new(1024, 1400);
+/// let first = window.push(b"one").expect("short enough");
+/// window.push(b"three").expect("short enough");
+/// let mut repair = Vec::new();
+/// window.combine(&Equation::xor(first, 2, 1, 0)?, &mut repair)?;
+/// assert_eq!(repair, [b'o' ^ b't', b'n' ^ b'h', b'e' ^ b'r', b'e', b'e']);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Symbols {
+    size: usize,
+    window: usize,
+    first: u64,
+    entries: VecDeque<Entry>,
+    held: usize,
+    chunks: Vec<Chunk>,
+    free: Vec<u32>,
+}
+
+/// Why a symbol was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotTaken {
+    /// It is longer than the window's symbols may be.
+    TooLong,
+    /// Its number is below the window.
+    Below,
+    /// A symbol of this number is held.
+    Held,
+    /// Its number is beyond [`MAX_SID`].
+    Range,
+}
+
+/// A symbol that a repair symbol should be made of is not held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// Its number.
+    pub sid: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    slot: u32,
+    len: u32,
+    mark: bool,
+}
+
+impl Symbols {
+    /// An empty window of `window` numbers, from 0 on, and symbols of at most `size` bytes.
+    pub fn new(window: usize, size: usize) -> Self {
+        Self {
+            size: size.min(u32::MAX as usize),
+            window: window.max(1),
+            first: 0,
+            entries: VecDeque::new(),
+            held: 0,
+            chunks: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// Holds `data` under the number after the largest one, which is returned.
+    pub fn push(&mut self, data: &[u8]) -> Result<u64, NotTaken> {
+        let sid = self.next();
+        self.insert(sid, data).map(|()| sid)
+    }
+
+    /// Holds `data` under the number `sid`. Where that is above the window, the window moves up to it.
+    pub fn insert(&mut self, sid: u64, data: &[u8]) -> Result<(), NotTaken> {
+        self.place(sid, data, false)
+    }
+
+    /// [`insert`](Self::insert), and a mark that [`is_marked`](Self::is_marked) tells.
+    pub(crate) fn place(&mut self, sid: u64, data: &[u8], mark: bool) -> Result<(), NotTaken> {
+        if data.len() > self.size {
+            return Err(NotTaken::TooLong);
+        }
+        if sid > MAX_SID {
+            return Err(NotTaken::Range);
+        }
+        if sid < self.first {
+            return Err(NotTaken::Below);
+        }
+        if self.entry(sid).is_some() {
+            return Err(NotTaken::Held);
+        }
+        self.drop_below((sid + 1).saturating_sub(self.window as u64));
+        let at = (sid - self.first) as usize;
+        if at >= self.entries.len() {
+            self.entries.resize(at + 1, Entry::NONE);
+        }
+        let slot = self.take_slot();
+        self.slot_mut(slot)[..data.len()].copy_from_slice(data);
+        self.slot_mut(slot)[data.len()..lines(data.len())].fill(0);
+        self.entries[at] = Entry { slot, len: data.len() as u32, mark };
+        self.held += 1;
+        Ok(())
+    }
+
+    /// The symbol `sid`, if it is held.
+    pub fn get(&self, sid: u64) -> Option<&[u8]> {
+        self.entry(sid).map(|entry| &self.slot(entry.slot)[..entry.len as usize])
+    }
+
+    /// The symbol `sid` and the zeros behind it, up to a whole number of cache lines.
+    pub(crate) fn padded(&self, sid: u64) -> Option<&[u8]> {
+        self.entry(sid).map(|entry| &self.slot(entry.slot)[..lines(entry.len as usize)])
+    }
+
+    /// The length of symbol `sid`, if it is held.
+    pub(crate) fn len_of(&self, sid: u64) -> Option<usize> {
+        self.entry(sid).map(|entry| entry.len as usize)
+    }
+
+    /// Whether symbol `sid` is held and was placed with a mark.
+    pub(crate) fn is_marked(&self, sid: u64) -> bool {
+        self.entry(sid).is_some_and(|entry| entry.mark)
+    }
+
+    /// Drops all symbols below `sid`; the window begins there now, if it did not begin above.
+    pub fn drop_below(&mut self, sid: u64) {
+        while self.first < sid {
+            let Some(entry) = self.entries.pop_front() else {
+                self.first = sid;
+                return;
+            };
+            self.first += 1;
+            if entry.slot != Entry::NONE.slot {
+                self.free.push(entry.slot);
+                self.held -= 1;
+            }
+        }
+    }
+
+    /// Makes the window `window` numbers wide, at least 1. The largest stay.
+    pub fn set_window(&mut self, window: usize) {
+        self.window = window.max(1);
+        self.drop_below(self.next().saturating_sub(self.window as u64));
+    }
+
+    /// The least number that is in the window.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// The number after the largest that was ever held.
+    pub fn next(&self) -> u64 {
+        self.first + self.entries.len() as u64
+    }
+
+    /// How many symbols are held.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// How many symbols below `sid` are held.
+    pub(crate) fn held_below(&self, sid: u64) -> usize {
+        let numbers = sid.saturating_sub(self.first).min(self.entries.len() as u64);
+        self.entries.range(..numbers as usize).filter(|entry| entry.slot != Entry::NONE.slot).count()
+    }
+
+    /// How many numbers the window is wide.
+    pub fn window(&self) -> usize {
+        self.window
+    }
+
+    /// The most bytes that a symbol can have.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Bytes of memory that are taken, for symbols held and for ones to come.
+    pub fn memory(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.bytes.len()).sum::<usize>()
+            + self.entries.capacity() * size_of::<Entry>()
+            + self.free.capacity() * size_of::<u32>()
+    }
+
+    /// Writes the repair symbol of `equation` into `out`, in place of what is there. It is as long as the longest
+    /// symbol in it. This encodes XOR, two-dimensional XOR, Reed-Solomon and sliding-window codes.
+    ///
+    /// # Errors
+    ///
+    /// If a symbol of the equation is not held; `out` is unchanged then.
+    pub fn combine(&self, equation: &Equation, out: &mut Vec<u8>) -> Result<(), Missing> {
+        // Before the loop, which it bounds.
+        for sid in [equation.first(), equation.last()] {
+            self.len_of(sid).ok_or(Missing { sid })?;
+        }
+        let mut longest = 0;
+        for term in 0..equation.terms() {
+            let sid = equation.sid(term);
+            longest = longest.max(self.len_of(sid).ok_or(Missing { sid })?);
+        }
+        out.clear();
+        out.resize(lines(longest), 0);
+        let kernel = Kernel::best();
+        let mut coefficients = [0; BATCH];
+        let mut symbols = [&[][..]; BATCH];
+        for start in (0..equation.terms()).step_by(BATCH) {
+            let terms = start..equation.terms().min(start + BATCH as u64);
+            let mut n = 0;
+            for term in terms {
+                coefficients[n] = equation.coefficient(term);
+                symbols[n] = self.padded(equation.sid(term)).unwrap_or_default();
+                n += 1;
+            }
+            kernel.gather(out, &coefficients[..n], &symbols[..n]);
+        }
+        out.truncate(longest);
+        Ok(())
+    }
+
+    fn entry(&self, sid: u64) -> Option<&Entry> {
+        let at = sid.checked_sub(self.first)?;
+        self.entries.get(usize::try_from(at).ok()?).filter(|entry| entry.slot != Entry::NONE.slot)
+    }
+
+    fn take_slot(&mut self) -> u32 {
+        if self.free.is_empty() {
+            let first = (self.chunks.len() * CHUNK) as u32;
+            self.chunks.push(Chunk::new(CHUNK * self.slot_len()));
+            // The last is taken first.
+            self.free.extend((first..first + CHUNK as u32).rev());
+        }
+        self.free.pop().expect("a chunk has slots")
+    }
+
+    fn slot_len(&self) -> usize {
+        lines(self.size)
+    }
+
+    fn slot(&self, slot: u32) -> &[u8] {
+        let at = slot as usize % CHUNK * self.slot_len();
+        &self.chunks[slot as usize / CHUNK].lines()[at..at + self.slot_len()]
+    }
+
+    fn slot_mut(&mut self, slot: u32) -> &mut [u8] {
+        let len = self.slot_len();
+        let at = slot as usize % CHUNK * len;
+        &mut self.chunks[slot as usize / CHUNK].lines_mut()[at..at + len]
+    }
+}
+
+impl fmt::Debug for Symbols {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Symbols")
+            .field("window", &self.window)
+            .field("size", &self.size)
+            .field("numbers", &(self.first..self.next()))
+            .field("held", &self.held)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Entry {
+    const NONE: Self = Self { slot: u32::MAX, len: 0, mark: false };
+}
+
+impl fmt::Display for NotTaken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooLong => "the symbol is too long",
+            Self::Below => "the symbol is below the window",
+            Self::Held => "a symbol of this number is held",
+            Self::Range => "the number of the symbol is too large",
+        })
+    }
+}
+
+impl std::error::Error for NotTaken {}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "symbol {} is not held", self.sid)
+    }
+}
+
+impl std::error::Error for Missing {}
+
+/// Slots, the first of which begins with a cache line.
+struct Chunk {
+    bytes: Box<[u8]>,
+    start: usize,
+}
+
+impl Chunk {
+    fn new(len: usize) -> Self {
+        let bytes = vec![0; len + LINE - 1].into_boxed_slice();
+        // The offset may be refused by the contract of `align_offset`; only speed would suffer.
+        let start = bytes.as_ptr().align_offset(LINE).min(LINE - 1);
+        Self { bytes, start }
+    }
+
+    fn lines(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    fn lines_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..]
+    }
+}
+
+/// `len` rounded up to whole cache lines.
+pub(crate) const fn lines(len: usize) -> usize {
+    len.next_multiple_of(LINE)
+}
+
+/// Bytes of a cache line, and of the widest vector.
+const LINE: usize = 64;
+/// Slots that are allocated together: 12 KiB at 1500 bytes, so that a small session stays small.
+const CHUNK: usize = 8;
+/// Symbols that are handed to the kernel together.
+const BATCH: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_push_the_oldest_out() {
+        let mut symbols = Symbols::new(3, 10);
+        for byte in 0..5 {
+            assert_eq!(symbols.push(&[byte]), Ok(u64::from(byte)));
+        }
+        assert_eq!((symbols.first(), symbols.next(), symbols.held()), (2, 5, 3));
+        assert_eq!(symbols.get(1), None);
+        assert_eq!(symbols.get(2), Some(&[2][..]));
+        assert_eq!(symbols.insert(1, &[1]), Err(NotTaken::Below));
+        assert_eq!(symbols.insert(2, &[1]), Err(NotTaken::Held));
+        assert_eq!(symbols.insert(5, &[0; 11]), Err(NotTaken::TooLong));
+        assert_eq!(symbols.insert(u64::MAX, &[0]), Err(NotTaken::Range));
+        symbols.insert(MAX_SID, &[7]).unwrap();
+        assert_eq!((symbols.first(), symbols.held()), (MAX_SID - 2, 1));
+    }
+
+    #[test]
+    fn memory_is_taken_as_needed_and_stays_within_the_window() {
+        let mut symbols = Symbols::new(1024, 1400);
+        symbols.push(&[1; 1400]).unwrap();
+        assert!(symbols.memory() < 16_000, "{}", symbols.memory());
+        symbols.insert(1023, &[1; 1400]).unwrap();
+        assert!(symbols.memory() < 40_000, "{}", symbols.memory());
+        for sid in 1024..5000 {
+            symbols.insert(sid, &[1; 1400]).unwrap();
+        }
+        assert!(symbols.memory() <= 1024 * 1400 * 9 / 8, "{}", symbols.memory());
+    }
+
+    #[test]
+    fn an_elastic_window_reuses_its_slots() {
+        let mut symbols = Symbols::new(1024, 1000);
+        for sid in 0..3000_u64 {
+            symbols.push(&sid.to_be_bytes()).unwrap();
+            symbols.drop_below(sid.saturating_sub(6));
+        }
+        assert_eq!((symbols.held(), symbols.chunks.len()), (7, 1));
+        assert_eq!(symbols.get(2994), Some(&2994_u64.to_be_bytes()[..]));
+    }
+
+    #[test]
+    fn slots_begin_with_a_cache_line_and_end_in_zeros() {
+        let mut symbols = Symbols::new(4, 100);
+        for round in 0..8 {
+            symbols.push(&vec![0xff; if round % 2 == 0 { 100 } else { 3 }]).unwrap();
+        }
+        let last = symbols.padded(7).unwrap();
+        assert_eq!(last.as_ptr().align_offset(64), 0);
+        assert_eq!((last.len(), &last[..4], last[3..].iter().max()), (64, &[255, 255, 255, 0][..], Some(&0)));
+    }
+
+    #[test]
+    fn a_wider_window_keeps_and_a_narrower_one_drops() {
+        let mut symbols = Symbols::new(4, 8);
+        assert_eq!((0..4).map_while(|byte| symbols.push(&[byte]).ok()).count(), 4);
+        symbols.set_window(6);
+        assert_eq!((4..6).map_while(|byte| symbols.push(&[byte]).ok()).count(), 2);
+        assert_eq!(symbols.held(), 6);
+        symbols.set_window(2);
+        assert_eq!((symbols.first(), symbols.held()), (4, 2));
+    }
+
+    #[test]
+    fn a_sum_needs_all_its_symbols() {
+        let mut symbols = Symbols::new(8, 8);
+        symbols.insert(0, &[1]).unwrap();
+        symbols.insert(2, &[2]).unwrap();
+        let mut out = vec![9];
+        let equation = Equation::rlc(0, 3, 1).unwrap();
+        assert_eq!(symbols.combine(&equation, &mut out), Err(Missing { sid: 1 }));
+        let far = Equation::rlc(0, MAX_SID, 1).unwrap();
+        assert_eq!(symbols.combine(&far, &mut out), Err(Missing { sid: MAX_SID - 1 }));
+        assert_eq!(out, [9]);
+    }
+}
