@@ -5,6 +5,7 @@
 use std::fmt;
 use std::sync::OnceLock;
 
+use super::cauchy::{self, POINTS, Rows};
 use super::scalar;
 #[cfg(target_arch = "x86_64")]
 use super::x86::{self, Machine as _};
@@ -164,6 +165,44 @@ impl Kernel {
             // SAFETY: the kind exists, so it was detected.
             Kind::Ssse3 => unsafe { x86::sum::<x86::Ssse3>(dst, srcs) },
             Kind::Scalar => srcs.iter().for_each(|src| scalar::mul_add(dst, 1, src)),
+        }
+    }
+
+    /// sums\[i\] += Σ cauchy(j, rows\[i\]) · sources\[j\]: Reed-Solomon repair symbols, of any numbers in any order. It is
+    /// [`combine`](Self::combine) with these coefficients, but by a transform where that is faster: for four rows or more of
+    /// the same eight (0..8, 8..16, ...) from sixteen sources on. An empty slice stands for a source that
+    /// is to be left out.
+    ///
+    /// # Panics
+    ///
+    /// If a source is longer than a sum, if there is not one row for each sum, or if one of the rows has no coefficient for
+    /// the last source: its number and that of the sources add up to more than 255.
+    pub fn cauchy(self, sums: &mut [&mut [u8]], rows: &[u8], sources: &[&[u8]]) {
+        check_lengths(sums, sources);
+        cauchy::add(self, sums, rows, sources);
+    }
+
+    /// Whether [`transform`](Self::transform) is there; not where a byte costs as much as a vector.
+    pub(super) fn has_transform(self) -> bool {
+        self != Self::SCALAR
+    }
+
+    /// The part of [`cauchy`](Self::cauchy) that is done by a transform; sources behind the end of the slice are none.
+    pub(super) fn transform(self, sources: &[[&[u8]; POINTS]], rows: &mut [Rows<'_>]) {
+        match self.0 {
+            #[cfg(all(target_arch = "x86_64", wide))]
+            // SAFETY: the kind exists, so it was detected.
+            Kind::Gfni512 => unsafe { x86::cauchy::<x86::Gfni512>(sources, rows) },
+            #[cfg(all(target_arch = "x86_64", wide))]
+            // SAFETY: the kind exists, so it was detected.
+            Kind::Gfni256 => unsafe { x86::cauchy::<x86::Gfni256>(sources, rows) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the kind exists, so it was detected.
+            Kind::Avx2 => unsafe { x86::cauchy::<x86::Avx2>(sources, rows) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the kind exists, so it was detected.
+            Kind::Ssse3 => unsafe { x86::cauchy::<x86::Ssse3>(sources, rows) },
+            Kind::Scalar => unreachable!("it has no transform"),
         }
     }
 

@@ -25,6 +25,7 @@
 //! assert_eq!(sum[4], gf256::mul(2, b'e'));
 //! ```
 
+mod cauchy;
 mod kernel;
 mod scalar;
 mod tables;

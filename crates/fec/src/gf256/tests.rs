@@ -146,3 +146,41 @@ fn a_source_longer_than_the_destination_is_refused() {
 fn a_matrix_of_another_size_is_refused() {
     Kernel::best().gather(&mut [0; 3], &[1], &[&[0; 2], &[0; 2]]);
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// Rows that are done by the transform, in one group, in two, in more, and rows that are not.
+    #[test]
+    fn rows_of_a_cauchy_matrix_agree_with_the_definition(
+        seed: u64,
+        lengths in vec(prop_oneof![4 => 0..300_usize, 1 => 2000..2100_usize, 2 => Just(128), 1 => Just(0)], 0..70),
+        rows in vec(prop_oneof![0..8_u8, 3..20_u8, 0..180_u8], 0..40),
+    ) {
+        check_cauchy(seed, &lengths, &rows);
+    }
+
+    /// Up to the last block of sources, which meets the first rows in one group.
+    #[test]
+    fn rows_meet_sources_of_their_group(seed: u64, count in 200..250_usize, rows in 4..6_u8) {
+        check_cauchy(seed, &vec![7; count], &(0..rows).collect::<Vec<_>>());
+    }
+}
+
+fn check_cauchy(seed: u64, lengths: &[usize], rows: &[u8]) {
+    let data: Vec<Vec<u8>> = lengths.iter().zip(seed..).map(|(&l, seed)| bytes(seed, l)).collect();
+    let srcs: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
+    let matrix: Vec<u8> = rows
+        .iter()
+        .flat_map(|&i| (0..srcs.len()).map(move |j| cauchy(j as u8, i).expect("few enough")))
+        .collect();
+    let before: Vec<Vec<u8>> = (0..rows.len()).map(|r| bytes(seed ^ r as u64, 2100 + r % 3)).collect();
+    let mut expected = before.clone();
+    naive(&mut expected, &matrix, &srcs);
+    for kernel in Kernel::available() {
+        let mut found = before.clone();
+        let mut sums: Vec<&mut [u8]> = found.iter_mut().map(Vec::as_mut_slice).collect();
+        kernel.cauchy(&mut sums, rows, &srcs);
+        assert!(found == expected, "{kernel:?}, rows {rows:?}, lengths {lengths:?}, seed {seed}");
+    }
+}

@@ -1,7 +1,7 @@
 //! Blocks at once: nothing is copied, buffers are the caller's.
 
 use super::{Error, MAX_SYMBOLS};
-use crate::gf256::{Kernel, cauchy, inv, mul};
+use crate::gf256::{Kernel, inv, mul};
 
 /// Writes repair symbols 0, 1, ... of `sources`, each padded with zeros to its buffer.
 ///
@@ -18,7 +18,7 @@ pub fn encode(sources: &[&[u8]], repairs: &mut [&mut [u8]]) -> Result<(), Error>
     for repair in repairs.iter_mut() {
         repair.fill(0);
     }
-    add_rows(repairs, &rows, 0, sources);
+    Kernel::best().cauchy(repairs, &rows, sources);
     Ok(())
 }
 
@@ -56,7 +56,7 @@ pub fn decode(
         syndrome[..repair.len()].copy_from_slice(repair);
     }
     let present: Vec<&[u8]> = sources.iter().map(|s| s.unwrap_or_default()).collect();
-    add_rows(&mut syndromes, &rows, 0, &present);
+    Kernel::best().cauchy(&mut syndromes, &rows, &present);
 
     let syndromes: Vec<&[u8]> = syndromes.into_iter().map(|s| &*s).collect();
     for source in recovered.iter_mut() {
@@ -81,16 +81,6 @@ fn check(sources: &[Option<&[u8]>], used: &[(u8, &[u8])]) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// sums\[i\] += repair symbol rows\[i\] of `sources`, which are those from number `first` on. An empty slice stands
-/// for a source that is not there.
-pub(super) fn add_rows(sums: &mut [&mut [u8]], rows: &[u8], first: u8, sources: &[&[u8]]) {
-    let coefficient =
-        |row: u8, term: usize| cauchy(first + term as u8, row).expect("the block is small enough");
-    let matrix: Vec<u8> =
-        rows.iter().flat_map(|&row| (0..sources.len()).map(move |term| coefficient(row, term))).collect();
-    Kernel::best().combine(sums, &matrix, sources);
 }
 
 /// The inverse of the matrix of 1 / (x_j + y_i), x_j the lost sources and y_i = 255 - rows\[i\]: row j, column i.

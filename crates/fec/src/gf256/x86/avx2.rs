@@ -6,7 +6,9 @@ use std::arch::x86_64::{
     _mm256_xor_si256,
 };
 
+use super::super::cauchy::{POINTS, Rows};
 use super::super::tables::NIBBLES;
+use super::transform::transform;
 use super::{Block, Lanes, Machine, rows};
 
 /// AVX2: 16 registers of 32 bytes.
@@ -36,6 +38,17 @@ impl Machine for Avx2 {
     unsafe fn sum(block: &Block<'_, '_>, dst: &mut [u8]) {
         // SAFETY: the machine has been detected, and the driver has checked the lengths.
         unsafe { rows::<V256, 1, 4, true>(block, &mut [dst]) }
+    }
+
+    #[target_feature(enable = "avx2")]
+    unsafe fn cauchy(sources: &[[&[u8]; POINTS]], rows: &mut [Rows<'_>]) {
+        // SAFETY: the machine has been detected.
+        unsafe {
+            match rows.len() {
+                1 => transform::<V256, 1>(sources, rows),
+                _ => transform::<V256, 2>(sources, rows),
+            }
+        }
     }
 }
 

@@ -10,7 +10,9 @@ use std::arch::x86_64::{
     _mm512_setzero_si512, _mm512_storeu_si512, _mm512_ternarylogic_epi64, _mm512_xor_si512,
 };
 
+use super::super::cauchy::{POINTS, Rows};
 use super::super::tables::MATRICES;
+use super::transform::transform;
 use super::{Block, Lanes, Machine, rows};
 
 /// GFNI with AVX-512: 32 registers of 64 bytes, loads and stores under a mask, XOR of three.
@@ -46,6 +48,17 @@ impl Machine for Gfni512 {
         // SAFETY: the machine has been detected, and the driver has checked the lengths.
         unsafe { rows::<V512, 1, 4, true>(block, &mut [dst]) }
     }
+
+    #[target_feature(enable = "gfni,avx512f,avx512bw,bmi2")]
+    unsafe fn cauchy(sources: &[[&[u8]; POINTS]], rows: &mut [Rows<'_>]) {
+        // SAFETY: the machine has been detected.
+        unsafe {
+            match rows.len() {
+                1 => transform::<V512, 1>(sources, rows),
+                _ => transform::<V512, 2>(sources, rows),
+            }
+        }
+    }
 }
 
 /// GFNI with AVX2: 16 registers of 32 bytes.
@@ -76,6 +89,17 @@ impl Machine for Gfni256 {
     unsafe fn sum(block: &Block<'_, '_>, dst: &mut [u8]) {
         // SAFETY: the machine has been detected, and the driver has checked the lengths.
         unsafe { rows::<V256, 1, 4, true>(block, &mut [dst]) }
+    }
+
+    #[target_feature(enable = "gfni,avx2")]
+    unsafe fn cauchy(sources: &[[&[u8]; POINTS]], rows: &mut [Rows<'_>]) {
+        // SAFETY: the machine has been detected.
+        unsafe {
+            match rows.len() {
+                1 => transform::<V256, 1>(sources, rows),
+                _ => transform::<V256, 2>(sources, rows),
+            }
+        }
     }
 }
 

@@ -14,11 +14,14 @@ mod avx2;
 #[cfg(wide)]
 mod gfni;
 mod ssse3;
+mod transform;
 
 pub(super) use avx2::Avx2;
 #[cfg(wide)]
 pub(super) use gfni::{Gfni256, Gfni512};
 pub(super) use ssse3::Ssse3;
+
+use super::cauchy::{POINTS, Rows};
 
 /// A kind of machine: whether this is one, and its entry to the algorithm below.
 pub(super) trait Machine {
@@ -38,6 +41,13 @@ pub(super) trait Machine {
     ///
     /// [`detected`](Self::detected) has returned true.
     unsafe fn sum(block: &Block<'_, '_>, dst: &mut [u8]);
+
+    /// Adds a product with rows of a Cauchy matrix, of one group or of two.
+    ///
+    /// # Safety
+    ///
+    /// [`detected`](Self::detected) has returned true.
+    unsafe fn cauchy(sources: &[[&[u8]; POINTS]], rows: &mut [Rows<'_>]);
 
     /// Destinations that one pass over the sources serves.
     const ROWS: usize;
@@ -66,6 +76,18 @@ pub(super) unsafe fn combine<M: Machine>(dsts: &mut [&mut [u8]], coefficients: &
         block.check(dsts);
         // SAFETY: passed on from our caller.
         unsafe { M::combine(&block, dsts) };
+    }
+}
+
+/// Adds a product with rows of a Cauchy matrix.
+///
+/// # Safety
+///
+/// `M::detected()` has returned true.
+pub(super) unsafe fn cauchy<M: Machine>(sources: &[[&[u8]; POINTS]], rows: &mut [Rows<'_>]) {
+    for rows in rows.chunks_mut(2) {
+        // SAFETY: passed on from our caller.
+        unsafe { M::cauchy(sources, rows) };
     }
 }
 

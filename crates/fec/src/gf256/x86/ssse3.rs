@@ -5,7 +5,9 @@ use std::arch::x86_64::{
     _mm_srli_epi64, _mm_storeu_si128, _mm_xor_si128,
 };
 
+use super::super::cauchy::{POINTS, Rows};
 use super::super::tables::NIBBLES;
+use super::transform::transform;
 use super::{Block, Lanes, Machine, rows};
 
 /// SSSE3: 16 registers of 16 bytes.
@@ -35,6 +37,17 @@ impl Machine for Ssse3 {
     unsafe fn sum(block: &Block<'_, '_>, dst: &mut [u8]) {
         // SAFETY: the machine has been detected, and the driver has checked the lengths.
         unsafe { rows::<V128, 1, 4, true>(block, &mut [dst]) }
+    }
+
+    #[target_feature(enable = "ssse3")]
+    unsafe fn cauchy(sources: &[[&[u8]; POINTS]], rows: &mut [Rows<'_>]) {
+        // SAFETY: the machine has been detected.
+        unsafe {
+            match rows.len() {
+                1 => transform::<V128, 1>(sources, rows),
+                _ => transform::<V128, 2>(sources, rows),
+            }
+        }
     }
 }
 

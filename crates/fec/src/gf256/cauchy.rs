@@ -1,0 +1,192 @@
+//! Products with a Cauchy matrix by a transform: about half the multiplications of the plain sum at five rows, a fifth
+//! at sixteen.
+//!
+//! Row i of Reed-Solomon is the sum of s_j / (x_j + y), with x_j = j and y = 255 - i. Take eight sources at a time, at
+//! the points 8q + t, t < 8, and let P be the polynomial of degree below 8 through them. N(z) = Π (z + t) is linear,
+//! so that N(y + 8q + t) does not depend on t, and its derivative is a constant N'. Lagrange's formula then reads
+//!
+//! > Σ s_(8q+t) / (8q + t + y) = P(y) · N' / N(y + 8q)
+//!
+//! The last factor is the same for all eight y that differ in their low three bits only, call it w(y/8, q). Rows of such
+//! a group are therefore one polynomial, Σ w · P over all q, evaluated at their y. Twelve multiplications turn eight
+//! sources into the coefficients of P, eight weigh them, and twelve more, once for all sources, evaluate
+//! the sum at eight points.
+//!
+//! Coefficients are in the basis 1, x, M(x), x·M(x), K(x), ..., M(x) = x(x+1)/6 and K(x) = x(x+1)(x+2)(x+3)/K0, in which both
+//! ways take three layers of butterflies (Lin, Chung, Han: Novel polynomial basis and its application to
+//! Reed-Solomon erasure codes, 2014, section III).
+
+use super::{Kernel, cauchy, inv, mul};
+
+/// Sources that are transformed together, and rows that come out together.
+pub(super) const POINTS: usize = 8;
+/// Groups of that many points.
+pub(super) const GROUPS: usize = 256 / POINTS;
+
+/// Multipliers of the butterflies, by group: those of four pairs at distance 1, of two times two at distance 2, of four at
+/// distance 4.
+pub(super) static TWIDDLES: [Twiddles; GROUPS] = twiddles();
+
+/// By group of rows, then of sources: the weight w, and its product with the last multiplier of the sources. It is zero
+/// where the groups are the same and no weight exists.
+pub(super) static WEIGHTS: [[[u8; 2]; GROUPS]; GROUPS] = weights();
+
+#[derive(Clone, Copy)]
+pub(super) struct Twiddles {
+    pub(super) near: [u8; 4],
+    pub(super) middle: [u8; 2],
+    pub(super) far: u8,
+}
+
+/// Rows of one group: its number, and the sums of those of its rows that are wanted, by y.
+pub(super) struct Rows<'a> {
+    pub(super) group: usize,
+    pub(super) sums: [Option<&'a mut [u8]>; POINTS],
+}
+
+/// sums\[i\] += Σ cauchy(j, rows\[i\]) · sources\[j\]; no source is longer than a sum.
+pub(super) fn add(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], sources: &[&[u8]]) {
+    assert_eq!(sums.len(), rows.len(), "one row for each sum");
+    let fits = |&row: &u8| sources.len() + usize::from(row) < 256;
+    assert!(rows.iter().all(fits), "each row has a coefficient for each source");
+    let mut wanted = [0; GROUPS];
+    for &row in rows {
+        wanted[place(row).0] += 1;
+    }
+    let worth =
+        |group: usize| kernel.has_transform() && sources.len() >= MIN_SOURCES && wanted[group] >= MIN_ROWS;
+
+    let mut groups: Vec<Rows<'_>> = Vec::new();
+    let (mut plain, mut plain_rows) = (Vec::new(), Vec::new());
+    for (sum, &row) in sums.iter_mut().zip(rows) {
+        let (group, at) = place(row);
+        if !worth(group) {
+            plain.push(&mut **sum);
+            plain_rows.push(row);
+            continue;
+        }
+        let known = groups.iter().position(|g| g.group == group);
+        let index = known.unwrap_or_else(|| {
+            groups.push(Rows { group, sums: Default::default() });
+            groups.len() - 1
+        });
+        let slot = &mut groups[index].sums[at];
+        if slot.is_none() {
+            *slot = Some(sum);
+        } else {
+            // The same row again.
+            plain.push(sum);
+            plain_rows.push(row);
+        }
+    }
+    add_plainly(kernel, &mut plain, &plain_rows, 0, sources);
+    if !groups.is_empty() {
+        add_groups(kernel, &mut groups, sources);
+    }
+}
+
+/// Row by row, for sources from number `first` on.
+fn add_plainly(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], first: usize, sources: &[&[u8]]) {
+    let terms = || (first..first + sources.len()).map(|term| term as u8);
+    let coefficient = |row, term| cauchy(term, row).expect("the sum of the two has been checked");
+    let matrix: Vec<u8> =
+        rows.iter().flat_map(|&row| terms().map(move |term| coefficient(row, term))).collect();
+    kernel.combine(sums, &matrix, sources);
+}
+
+fn add_groups(kernel: Kernel, groups: &mut [Rows<'_>], sources: &[&[u8]]) {
+    let longest = sources.iter().map(|s| s.len()).max().unwrap_or_default();
+    let mut long = Vec::new();
+    let zeros = ZEROS.get(..longest).unwrap_or_else(|| {
+        long.resize(longest, 0);
+        &long
+    });
+    // Left out are those that are empty, and those behind the last.
+    let mut eights = [[zeros; POINTS]; GROUPS];
+    for (slot, source) in eights.as_flattened_mut().iter_mut().zip(sources) {
+        if !source.is_empty() {
+            *slot = source;
+        }
+    }
+    kernel.transform(&eights[..sources.len().div_ceil(POINTS)], groups);
+
+    // Where rows and sources are of the same group there is no weight: with 225 sources and more.
+    for rows in groups {
+        let first = rows.group * POINTS;
+        let Some(same) = sources.get(first..) else { continue };
+        let (mut sums, mut numbers) = (Vec::new(), Vec::new());
+        for (at, sum) in rows.sums.iter_mut().enumerate() {
+            if let Some(sum) = sum {
+                sums.push(&mut **sum);
+                numbers.push(255 - (first + at) as u8);
+            }
+        }
+        add_plainly(kernel, &mut sums, &numbers, first, &same[..same.len().min(POINTS)]);
+    }
+}
+
+/// The group of a row, and its place there.
+fn place(row: u8) -> (usize, usize) {
+    let y = 255 - usize::from(row);
+    (y / POINTS, y % POINTS)
+}
+
+/// Rows of a group from which on the transform is faster than the plain sum.
+const MIN_ROWS: usize = 4;
+/// And sources.
+const MIN_SOURCES: usize = 16;
+/// Stands for sources that are left out.
+static ZEROS: [u8; 2048] = [0; 2048];
+
+const fn twiddles() -> [Twiddles; GROUPS] {
+    let mut table = [Twiddles { near: [0; 4], middle: [0; 2], far: 0 }; GROUPS];
+    let mut group = 0;
+    while group < GROUPS {
+        let at = (group * POINTS) as u8;
+        table[group] = Twiddles {
+            near: [at, at + 2, at + 4, at + 6],
+            middle: [normed(2, at), normed(2, at + 4)],
+            far: normed(4, at),
+        };
+        group += 1;
+    }
+    table
+}
+
+const fn weights() -> [[[u8; 2]; GROUPS]; GROUPS] {
+    // N' = Π t over 0 < t < 8, the derivative of N at 0 and so everywhere.
+    let (mut derivative, mut t) = (1, 1);
+    while t < POINTS {
+        derivative = mul(derivative, t as u8);
+        t += 1;
+    }
+    let mut table = [[[0; 2]; GROUPS]; GROUPS];
+    let mut i = 0;
+    while i < GROUPS * GROUPS {
+        let (rows, sources) = (i / GROUPS, i % GROUPS);
+        if let Some(inverse) = inv(vanishing(8, ((rows ^ sources) * POINTS) as u8)) {
+            let weight = mul(derivative, inverse);
+            table[rows][sources] = [weight, mul(weight, normed(4, (sources * POINTS) as u8))];
+        }
+        i += 1;
+    }
+    table
+}
+
+/// Π (z + t) over t < `size`.
+const fn vanishing(size: u8, z: u8) -> u8 {
+    let (mut product, mut t) = (1, 0);
+    while t < size {
+        product = mul(product, z ^ t);
+        t += 1;
+    }
+    product
+}
+
+/// The same, scaled to be 1 at z = `size`.
+const fn normed(size: u8, z: u8) -> u8 {
+    match inv(vanishing(size, size)) {
+        Some(inverse) => mul(vanishing(size, z), inverse),
+        None => 0,
+    }
+}
