@@ -131,6 +131,7 @@ impl Connection {
         if side.is_client() || matches!(role, Role::Server { validated: true, .. }) {
             path.validate();
         }
+        let protect = Protect::new(&config, path.address.remote.ip(), now);
         let mut this = Self {
             side,
             version,
@@ -142,7 +143,7 @@ impl Connection {
             path,
             cids: Cids::new(local_cid, remote_cid),
             streams: Streams::new(side, &config),
-            protect: Protect::new(&config),
+            protect,
             handshake: Handshake::new(Box::new(params), role, remote_cid),
             confirmation: Confirmation::default(),
             lifecycle: Lifecycle::new(now, config.keep_alive, config.handshake_timeout),

@@ -6,18 +6,18 @@ use quickset_wire::frame::{
     Frame, RepairHeader, SymbolAck, SymbolFrames, repair_header, repair_header_size, source_symbol_header,
     source_symbol_header_size,
 };
-use quickset_wire::{Space, StreamId, TransportErrorCode as Code};
+use quickset_wire::{Space, StreamId, TransportErrorCode as Code, varint};
 
 use super::Connection;
 use crate::error::TransportError;
 use crate::path::Path;
+use crate::protect::Monitor;
 use crate::protect::policy::{Carried, Protection};
 use crate::protect::receive::Dispatch;
 use crate::protect::send::{Outlook, Recovered, Slot};
-use crate::protect::{Monitor, Protect};
 use crate::recovery::Recovery;
 use crate::room::View;
-use crate::streams::{Streams, UnknownStream};
+use crate::streams::{ChannelDeadlines, Streams, UnknownStream, Written};
 use crate::token::{Channel, Token};
 use crate::tx::Writer;
 
@@ -35,7 +35,17 @@ impl Connection {
         let streams = &self.streams;
         self.protect.send.purge(|channel| streams.urgency(channel).is_some());
         self.protect.send.set_policy(channel, protection);
+        // Only messages have ends; a stream of bytes is cut as it comes.
+        let _ = self.streams.set_even(id, protection.splits_evenly());
         Ok(())
+    }
+
+    /// From now on so many symbols of each session of the peer are kept for decoding (FEC_WINDOW). Fewer take less
+    /// memory, but losses farther back cannot be repaired; 0 asks for no more repair.
+    pub fn set_fec_window(&mut self, window: u64) {
+        if let Some(receive) = &mut self.protect.receive {
+            receive.set_window(window.min(varint::MAX));
+        }
     }
 
     /// Whether forward erasure correction was agreed on.
@@ -87,7 +97,8 @@ impl Connection {
             if data_first || best.is_some_and(|(other, _)| other <= urgency) {
                 continue;
             }
-            let outlook = facts.of(streams, &protect.monitor, channel);
+            let deadlines = streams.deadlines(channel);
+            let outlook = facts.of(streams, &protect.monitor, &deadlines);
             if let Some(slot) = protect.send.slot(channel, &outlook) {
                 best = Some((urgency, slot));
             }
@@ -98,7 +109,8 @@ impl Connection {
     /// Stream data, as symbols where a policy wants it; or what the slot is for instead.
     pub(crate) fn write_data(&mut self, w: &mut Writer<'_>, view: &View) {
         if !self.protect.send.is_active() {
-            self.streams.write_data(w, view, None);
+            let written = self.streams.write_data(w, view, None);
+            self.note(&written);
             return;
         }
         match self.protect.due.take() {
@@ -115,12 +127,17 @@ impl Connection {
                 break;
             }
             let Self { streams, protect, .. } = self;
-            let outlook = facts.of(streams, &protect.monitor, turn.channel);
+            let deadlines = streams.deadlines(turn.channel);
+            let outlook = facts.of(streams, &protect.monitor, &deadlines);
             let before = w.len();
             let joined = protect.send.join(turn.channel, Carried { resend: turn.resend }, &outlook, packet);
             match joined {
-                Some((lane, limit)) => self.write_symbol(w, (turn.channel, lane), &View { room: limit, ..*view }),
-                None => self.streams.write_data(w, view, Some(turn.channel)),
+                Some((lane, limit)) => {
+                    self.write_symbol(w, (turn.channel, lane), &View { room: limit, ..*view })
+                }
+                None => {
+                    self.streams.write_data(w, view, Some(turn.channel));
+                }
             }
             if w.len() == before {
                 break;
@@ -129,10 +146,18 @@ impl Connection {
         }
     }
 
+    /// The sooner the end of a message is known to have arrived, or not, the better.
+    fn note(&mut self, written: &Written) {
+        if written.ends_message {
+            self.acks[Space::Data.index()].ask_immediate();
+        }
+    }
+
     fn write_symbol(&mut self, w: &mut Writer<'_>, (channel, lane): (Channel, usize), view: &View) {
         let (session, sid) = self.protect.send.head(lane);
         let Some(symbol) = w.begin_symbol(session, sid, view.room) else { return };
-        self.streams.write_data(w, view, Some(channel));
+        let written = self.streams.write_data(w, view, Some(channel));
+        self.note(&written);
         let number = w.number();
         if let Some(bytes) = w.end_symbol(symbol) {
             self.protect.send.pushed(lane, bytes, number, self.now);
@@ -142,7 +167,9 @@ impl Connection {
     fn write_repeat(&mut self, w: &mut Writer<'_>, lane: usize) {
         let Self { streams, protect, now, path, .. } = self;
         let (session, _) = protect.send.head(lane);
-        let Some((sid, bytes)) = protect.send.repeat(lane, |token| streams.wants(token, *now)) else { return };
+        let Some((sid, bytes)) = protect.send.repeat(lane, |token| streams.wants(token, *now)) else {
+            return;
+        };
         let need = source_symbol_header_size(session.into(), sid) + bytes.len();
         if need > w.room() {
             // The path takes smaller packets than it did.
@@ -239,7 +266,7 @@ impl Connection {
                     Recovered::InFlight(number) => {
                         let session = ack.session as u32;
                         self.recovery.take_symbol(number, (session, sid), &mut tokens);
-                    },
+                    }
                 }
             }
         }
@@ -258,14 +285,15 @@ impl Connection {
         if !receive.has_work() {
             return Ok(());
         }
-        receive.work()?;
+        receive.work();
         let mut any = false;
         while let Some((_, _, symbol)) = self.protect.receive.as_mut().and_then(|r| r.next_recovered()) {
             any = true;
             self.symbol_frames(&symbol, &symbol)?;
         }
         if any {
-            // The sender's window and its resends wait for this.
+            // FEC-40: the sender's window and its resends wait for this.
+            self.acks[Space::Data.index()].soon(self.now);
         }
         Ok(())
     }
@@ -327,12 +355,18 @@ impl Facts {
         }
     }
 
-    fn of<'a>(&self, streams: &'a Streams, monitor: &Monitor, channel: Channel) -> Outlook<'a> {
+    fn of<'a>(
+        &self,
+        streams: &Streams,
+        monitor: &Monitor,
+        deadlines: &'a ChannelDeadlines<'_>,
+    ) -> Outlook<'a> {
+        let channel = deadlines.channel();
         Outlook {
             now: self.view.now,
             loss: monitor.loss(),
-            demand: Default::default(),
-            deadlines: &NoDeadlines,
+            demand: streams.demand(channel),
+            deadlines,
             rtt: self.rtt,
             min_rtt: self.min_rtt,
             rtt_var: self.rtt_var,
@@ -343,14 +377,6 @@ impl Facts {
             others_wait: streams.next_channel().is_some_and(|turn| turn.channel != channel),
             feedback: self.feedback,
         }
-    }
-}
-
-#[derive(Debug)]
-struct NoDeadlines;
-impl crate::protect::policy::Deadlines for NoDeadlines {
-    fn next_after(&self, _: quickset_base::Time) -> Option<quickset_base::Time> {
-        None
     }
 }
 

@@ -96,13 +96,12 @@ impl Connection {
         if settled.spurious > 0 {
             self.protect.monitor.on_spurious(settled.spurious);
         }
+        self.protect.share(self.now);
     }
 
     fn acked(&mut self, token: Token) {
         match token {
-            Token::Nothing
-            | Token::PathChallenge
-            | Token::Crypto { .. } => {}
+            Token::Nothing | Token::PathChallenge | Token::Crypto { .. } => {}
             Token::Symbol { session, sid, .. } => self.protect.send.acked(session, sid),
             Token::Repair { session, serial } => self.protect.send.repair_settled(session, serial, true),
             Token::SymbolAck { session, epoch } => {
@@ -136,7 +135,7 @@ impl Connection {
 
     /// The peer recovered what a lost packet held.
     pub(super) fn recovered(&mut self, token: Token) {
-        self.acked(token);
+        self.streams.recovered(token, self.now);
     }
 
     /// What lost packets held, or what probes take from packets that may yet arrive. A source symbol keeps its tokens

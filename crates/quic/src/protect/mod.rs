@@ -18,9 +18,10 @@ pub mod policy;
 pub(crate) mod receive;
 pub(crate) mod send;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use quickset_base::{Reason, Time};
+use quickset_base::{Duration, Reason, Time};
 use quickset_wire::{FecDecoder, Schemes};
 
 pub use estimates::Estimates;
@@ -70,10 +71,13 @@ pub(crate) struct Protect {
     pub(crate) monitor: Monitor,
     /// What the next packet is for, when not for new data.
     pub(crate) due: Option<Slot>,
+    /// Where other connections to this peer look, and when they were told last.
+    shared: Option<(Arc<Estimates>, IpAddr)>,
+    told: Time,
 }
 
 impl Protect {
-    pub(crate) fn new(config: &TransportConfig) -> Self {
+    pub(crate) fn new(config: &TransportConfig, peer: IpAddr, now: Time) -> Self {
         let receive = config.fec.as_ref().map(|fec| {
             Receiving::new(Offer {
                 window: fec.window,
@@ -86,7 +90,12 @@ impl Protect {
         if let Some(fec) = &config.fec {
             send.set_policy(Channel::Connection, &fec.protection);
         }
-        Self { send, receive, monitor: Monitor::new(), due: None }
+        let mut monitor = Monitor::new();
+        let shared = config.fec.as_ref().and_then(|fec| Some((fec.estimates.clone()?, peer)));
+        if let Some(known) = shared.as_ref().and_then(|(estimates, peer)| estimates.get(*peer, now)) {
+            monitor.start_from(&known);
+        }
+        Self { send, receive, monitor, due: None, shared, told: now }
     }
 
     /// The transport parameter (FEC-3).
@@ -108,6 +117,17 @@ impl Protect {
             symbol: usize::try_from(offer.max_symbol_size).unwrap_or(usize::MAX),
             schemes: offer.schemes,
         });
+    }
+
+    /// Tells other connections what was measured, now and then.
+    pub(crate) fn share(&mut self, now: Time) {
+        if now.since(self.told) < SHARED_EVERY {
+            return;
+        }
+        self.told = now;
+        if let Some((estimates, peer)) = &self.shared {
+            estimates.put(*peer, &self.monitor.loss(), now);
+        }
     }
 
     /// When something is due though nothing happens.
@@ -141,3 +161,6 @@ impl Protect {
         self.send.check();
     }
 }
+
+/// A connection's measurements are good for others long before it ends.
+const SHARED_EVERY: Duration = Duration::from_secs(1);

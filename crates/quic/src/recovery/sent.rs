@@ -205,11 +205,14 @@ impl Ring {
     /// Takes what a symbol, named by session and SID, in packet `number` held; its own token stays, and says that nothing is left.
     pub(crate) fn take_symbol(&mut self, number: u64, symbol: (u32, u64), tokens: &mut Vec<Token>) {
         let at = number.checked_sub(self.base).and_then(|at| usize::try_from(at).ok());
-        let Some(at) = at.filter(|at| self.packets.get(*at).is_some_and(|p| p.fate == Fate::Outstanding)) else {
+        let Some(at) = at.filter(|at| self.packets.get(*at).is_some_and(|p| p.fate == Fate::Outstanding))
+        else {
             return;
         };
         let mut range = self.take_range(at);
-        let found = range.find(|i| matches!(self.tokens[*i], Token::Symbol { session, sid, .. } if (session, sid) == symbol));
+        let found = range.find(
+            |i| matches!(self.tokens[*i], Token::Symbol { session, sid, .. } if (session, sid) == symbol),
+        );
         let Some(at) = found else { return };
         let Token::Symbol { n, .. } = &mut self.tokens[at] else { return };
         let held = usize::from(std::mem::take(n));

@@ -32,7 +32,12 @@ impl Connection {
     }
 
     /// Each frame to its owner.
-    pub(crate) fn dispatch(&mut self, space: Space, frame: &Frame<'_>, payload: &Bytes) -> Result<(), TransportError> {
+    pub(crate) fn dispatch(
+        &mut self,
+        space: Space,
+        frame: &Frame<'_>,
+        payload: &Bytes,
+    ) -> Result<(), TransportError> {
         match *frame {
             Frame::Stream { .. }
             | Frame::Fenced { .. }
@@ -77,14 +82,14 @@ impl Connection {
                 self.path.on_challenge(data);
                 Ok(())
             }
-            Frame::SourceSymbol { session, sid, data } => self.on_source_symbol((session, sid), data, payload),
+            Frame::SourceSymbol { session, sid, data } => {
+                self.on_source_symbol((session, sid), data, payload)
+            }
             Frame::Repair { .. } => self.on_repair(frame),
             Frame::SymbolAck(ref ack) => self.on_symbol_ack(ack),
             Frame::FecWindow { epoch, window } => self.on_fec_window(epoch, window),
-            // Nothing was offered that would allow these: they are unknown (RFC 9000 §12.4; FEC-8).
-            Frame::ImmediateAck
-            | Frame::AckFrequency { .. } => {
-                Err(TransportError::new(Code::FRAME_ENCODING_ERROR, "an extension that was not agreed on"))
+            Frame::ImmediateAck | Frame::AckFrequency { .. } => {
+                self.acks[space.index()].on_frame(frame, self.now)
             }
             Frame::NewToken { token } => self.on_new_token(token),
             Frame::HandshakeDone => self.on_handshake_done(),

@@ -305,6 +305,13 @@ pub(crate) struct ChannelDeadlines<'a> {
     channel: Channel,
 }
 
+impl ChannelDeadlines<'_> {
+    /// Whose they are.
+    pub(crate) fn channel(&self) -> Channel {
+        self.channel
+    }
+}
+
 impl Deadlines for ChannelDeadlines<'_> {
     fn next_after(&self, t: Time) -> Option<Time> {
         let from = (self.channel, t, Key { index: 0, generation: 0 }, Ticket::FIRST);

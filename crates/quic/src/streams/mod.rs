@@ -38,10 +38,12 @@ use quickset_base::Time;
 
 use quickset_wire::{Dir, Side, StreamId, TransportParams, varint};
 
+pub(crate) use demand::ChannelDeadlines;
 pub use event::{
     Chunk, FinishError, ReadError, RecvState, SendError, SendState, StreamEvent, UnknownStream, WriteError,
 };
 pub use fenced::{Message, Outcome, Ticket};
+pub(crate) use outbound::Written;
 
 use crate::config::TransportConfig;
 use crate::room::Want;

@@ -27,6 +27,10 @@ impl Connection {
             self.path.write(w);
             // Connection ids: few, and somebody waits for a spare one.
             self.cids.write(w);
+            // What we keep for decoding: whoever sends repair beyond it wastes it.
+            if let Some(receive) = &mut self.protect.receive {
+                receive.write(w);
+            }
             // Stream control before stream data: a byte of credit moves a window of data. FS-5: here only, and
             // there is no room for 0-RTT packets.
             let mut view = self.view();
@@ -34,6 +38,8 @@ impl Connection {
             view.room = view.room.max(w.len() + w.room());
             self.streams.write_control(w, &view);
             self.write_data(w, &view);
+            // Behind what elicits: the end of a message asks to be acknowledged at once.
+            self.acks[space.index()].write_request(w);
         }
         // A probe must be answered, and so must a keep-alive (RFC 9002 §6.2.4).
         if (permit.probe || (space == Space::Data && self.lifecycle.wants_ping())) && !w.is_eliciting() {

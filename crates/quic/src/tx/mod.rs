@@ -146,6 +146,7 @@ impl Connection {
     fn wants_data(&self) -> bool {
         self.streams.want() > Want::None
             || self.protect.due.is_some()
+            || self.protect.receive.as_ref().is_some_and(|receive| receive.want() > Want::None)
             || self.lifecycle.wants_ping()
             || self.path.want() > Want::None
             || self.cids.want() > Want::None

@@ -2,5 +2,6 @@
 
 mod common;
 mod connections;
+mod fec;
 mod messages;
 mod transfer;

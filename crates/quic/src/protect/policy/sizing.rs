@@ -127,3 +127,120 @@ const PLACES: usize = 128;
 
 /// How often a block may fail: a tail that one block in ten thousand sees.
 pub(super) const TARGET: f64 = 1e-4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loss(rate: f64, to_good: f64) -> Loss {
+        Loss { rate, to_bad: 0.0, to_good, events: 5000, congested: 0.0 }
+    }
+
+    /// P(more than r of n), term by term with exact binomial coefficients.
+    fn binomial_tail(n: u64, r: u64, l: f64) -> f64 {
+        let (mut tail, mut choose) = (0.0, 1.0);
+        for j in 0..=n {
+            if j > r {
+                tail += choose * l.powi(j as i32) * (1.0 - l).powi((n - j) as i32);
+            }
+            choose = choose * (n - j) as f64 / (j + 1) as f64;
+        }
+        tail
+    }
+
+    /// The same under Gilbert's model: over all ways that n packets can fare.
+    fn gilbert_tail(n: u32, r: u32, channel: &Channel) -> f64 {
+        let mut tail = 0.0;
+        for fates in 0..1u32 << n {
+            let mut chance = if fates & 1 == 1 { channel.rate } else { 1.0 - channel.rate };
+            for at in 1..n {
+                chance *= match (fates >> (at - 1) & 1, fates >> at & 1) {
+                    (0, 0) => 1.0 - channel.to_bad,
+                    (0, _) => channel.to_bad,
+                    (_, 0) => channel.to_good,
+                    _ => 1.0 - channel.to_good,
+                };
+            }
+            if fates.count_ones() > r {
+                tail += chance;
+            }
+        }
+        tail
+    }
+
+    #[test]
+    fn the_example_of_the_design_comes_out() {
+        // k = 100, l = 0.5 %: 4 repairs leave 1.9e-4, 5 leave 1.6e-5.
+        assert!((binomial_tail(104, 4, 0.005) - 1.9e-4).abs() < 5e-6);
+        assert!((binomial_tail(105, 5, 0.005) - 1.6e-5).abs() < 5e-7);
+        assert_eq!(Sizing::new().repairs(&loss(0.005, 1.0), 100), 5);
+    }
+
+    #[test]
+    fn independent_losses_follow_the_binomial_law() {
+        let mut sizing = Sizing::new();
+        // Rates of few bits are not rounded.
+        for rate in [1.0 / 1024.0, 1.0 / 256.0, 1.0 / 128.0, 3.0 / 256.0, 1.0 / 32.0] {
+            for k in 8..=128 {
+                let most = (k / 4).max(1);
+                let least = (0..most).find(|r| binomial_tail(k + r, *r, rate) <= TARGET).unwrap_or(most);
+                for _ in 0..2 {
+                    assert_eq!(u64::from(sizing.repairs(&loss(rate, 1.0), k)), least, "{k} at {rate}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bursts_follow_gilberts_law() {
+        for (rate, to_good) in [(0.02, 0.25), (0.01, 0.5), (0.1, 0.33), (0.003, 0.1)] {
+            for k in 1..=9 {
+                let channel = Channel::new(rate, to_good, 1);
+                let least = (0..5).find(|r| gilbert_tail(k + r, *r, &channel) <= 0.01).unwrap_or(5);
+                assert_eq!(
+                    least_repairs(&channel, k.into(), 0.01, 5),
+                    u64::from(least),
+                    "{k} {rate} {to_good}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn interleaving_thins_bursts_as_the_chain_does() {
+        // Two steps of the chain are one of that which every second packet sees.
+        let one = Channel::new(0.02, 0.25, 1);
+        let two = Channel::new(0.02, 0.25, 2);
+        let to_bad = (1.0 - one.to_bad) * one.to_bad + one.to_bad * (1.0 - one.to_good);
+        let to_good = (1.0 - one.to_good) * one.to_good + one.to_good * (1.0 - one.to_bad);
+        assert!((two.to_bad - to_bad).abs() < 1e-12 && (two.to_good - to_good).abs() < 1e-12);
+    }
+
+    #[test]
+    fn there_are_limits() {
+        let mut sizing = Sizing::new();
+        assert_eq!(sizing.repairs(&loss(0.0, 1.0), 100), 0);
+        assert_eq!(sizing.repairs(&loss(0.5, 1.0), 0), 0);
+        for k in 1..8 {
+            assert_eq!(sizing.repairs(&loss(0.3, 0.2), k), 1);
+        }
+        // A loss in a million packets is no matter for ten.
+        assert_eq!(sizing.repairs(&loss(1e-6, 1.0), 10), 0);
+        assert_eq!(sizing.repairs(&loss(0.9, 0.01), 100), 25);
+        assert_eq!(sizing.repairs(&loss(1.0, 0.0), 100), 25);
+        assert_eq!(sizing.repairs(&loss(f64::NAN, 1.0), 100), 0);
+        // 1000 symbols in 8 parts of 125, each of which may fail once in 80,000 times.
+        let each = (0..31).find(|r| binomial_tail(125 + r, *r, 1.0 / 128.0) <= TARGET / 8.0).unwrap();
+        assert_eq!(u64::from(sizing.repairs(&loss(1.0 / 128.0, 1.0), 1000)), 8 * each);
+    }
+
+    #[test]
+    fn rounding_only_adds() {
+        let mut x: f64 = 1.0;
+        for _ in 0..2000 {
+            x *= 0.993;
+            assert!(above(x) >= x && above(x) <= x * (1.0 + 1.0 / 32.0));
+            assert!(below(x) <= x && below(x) >= x * (1.0 - 1.0 / 32.0));
+        }
+    }
+}

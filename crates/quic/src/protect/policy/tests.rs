@@ -1,1 +1,146 @@
+mod adaptive;
+mod blocks;
+mod names;
+mod windows;
 
+use quickset_base::{Duration, Time};
+
+use super::{
+    Boundary, Carried, CodingView, Deadlines, Demand, Lane, LaneView, Loss, MAX_LANES, Pattern,
+    ReliabilityPolicy,
+};
+
+/// What a policy sees, set up by hand: a path of 100 ms and 1 % independent loss, a window of 100 packets, lanes of
+/// a decoder that keeps 1000 symbols.
+#[derive(Clone, Debug)]
+struct Scene {
+    now: Time,
+    loss: Loss,
+    lanes: [LaneView; MAX_LANES],
+    demand: Demand,
+    deadlines: Dates,
+    rtt: Duration,
+    rtt_var: Duration,
+    cwnd: u64,
+    in_flight: u64,
+}
+
+/// Deadlines, in any order.
+#[derive(Clone, Debug, Default)]
+struct Dates(Vec<Time>);
+
+impl Deadlines for Dates {
+    fn next_after(&self, t: Time) -> Option<Time> {
+        self.0.iter().copied().filter(|date| *date >= t).min()
+    }
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self {
+            now: Time::from_millis(1000),
+            loss: independent(0.01),
+            lanes: [LaneView { window: 1000, ..LaneView::default() }; MAX_LANES],
+            demand: Demand::default(),
+            deadlines: Dates::default(),
+            rtt: ms(100),
+            rtt_var: ms(1),
+            cwnd: 120_000,
+            in_flight: 60_000,
+        }
+    }
+
+    fn view(&self) -> CodingView<'_> {
+        CodingView {
+            now: self.now,
+            loss: self.loss,
+            lanes: self.lanes,
+            demand: self.demand,
+            deadlines: &self.deadlines,
+            rtt: self.rtt,
+            min_rtt: self.rtt,
+            rtt_var: self.rtt_var,
+            pto: 2 * self.rtt,
+            ack_delay: ms(25),
+            cwnd: self.cwnd,
+            in_flight: self.in_flight,
+            others_wait: false,
+            feedback: true,
+        }
+    }
+
+    /// Sends `n` source symbols, if the policy wants them in a lane; says in which.
+    fn send(&mut self, policy: &mut dyn ReliabilityPolicy, n: u64) -> Option<Lane> {
+        let mut joined = None;
+        for _ in 0..n {
+            joined = policy.protect(&self.view(), Carried { resend: false });
+            let Some(lane) = joined else { continue };
+            let (now, lane) = (self.now, &mut self.lanes[usize::from(lane.index)]);
+            lane.open += 1;
+            lane.unprotected += 1;
+            lane.outstanding += 1;
+            lane.sources += 1;
+            lane.first_unprotected = lane.first_unprotected.or(Some(now));
+            lane.last_source = Some(now);
+        }
+        joined
+    }
+
+    /// Asks for a pattern, and does as the mechanism does: repair of a block closes it, repair of a window covers it.
+    fn ask(&mut self, policy: &mut dyn ReliabilityPolicy, kind: Kind) -> Pattern {
+        let pattern = policy.fec_pattern(&self.view());
+        let (Pattern::Repair { lane: index, .. } | Pattern::Close(index)) = pattern else { return pattern };
+        let lane = &mut self.lanes[usize::from(index)];
+        lane.unprotected = 0;
+        lane.first_unprotected = None;
+        if let Pattern::Repair { n, .. } = pattern {
+            lane.repairs_sent += u64::from(n);
+            lane.repairs_in_flight += u64::from(n);
+        }
+        if kind == Kind::Block || matches!(pattern, Pattern::Close(_)) {
+            lane.open = 0;
+        }
+        pattern
+    }
+
+    /// A boundary lies behind what was sent.
+    fn boundary(&mut self, kind: Boundary) {
+        self.demand.boundaries += 1;
+        self.demand.boundary = Some((kind, self.now));
+    }
+
+    /// All that is in flight arrives.
+    fn arrive(&mut self) {
+        for lane in &mut self.lanes {
+            *lane = LaneView {
+                window: lane.window,
+                repairs_sent: lane.repairs_sent,
+                sources: lane.sources,
+                last_source: lane.last_source,
+                ..LaneView::default()
+            };
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Window,
+    Block,
+}
+
+fn policy(name: &str) -> Box<dyn ReliabilityPolicy> {
+    name.parse::<super::Protection>().unwrap().policy().unwrap()
+}
+
+fn repair(n: u32) -> Pattern {
+    Pattern::Repair { lane: 0, n }
+}
+
+fn independent(rate: f64) -> Loss {
+    Loss { rate, to_bad: rate, to_good: 1.0, events: 5000, congested: 0.0 }
+}
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}

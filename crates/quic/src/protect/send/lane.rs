@@ -498,7 +498,8 @@ impl Lane {
 
     /// Symbol `sid` cannot be repeated, nor can any other that is lost: they do not fit a packet.
     pub(super) fn give_up(&mut self) {
-        let lost: Vec<u64> = self.lost.iter().filter(|(_, held)| !held.recovered).map(|(sid, _)| *sid).collect();
+        let lost: Vec<u64> =
+            self.lost.iter().filter(|(_, held)| !held.recovered).map(|(sid, _)| *sid).collect();
         for sid in lost {
             self.bury(sid);
         }
@@ -573,17 +574,12 @@ impl Lane {
         debug_assert!(self.sent.len() as u64 <= self.window, "more than the peer keeps");
     }
 
-    fn review_span(
-        &self,
-        cover: &Cover,
-        patience: &Patience,
-        review: &mut Review,
-        released: &mut Vec<u64>,
-    ) {
+    fn review_span(&self, cover: &Cover, patience: &Patience, review: &mut Review, released: &mut Vec<u64>) {
         let of_span = |(sid, held): &(&u64, &Held)| !held.released && cover.holds(**sid);
         let lost: Vec<(u64, bool)> =
             self.lost.iter().filter(of_span).map(|(sid, held)| (*sid, held.recovered)).collect();
-        let missing: Vec<u64> = lost.iter().filter(|(_, recovered)| !recovered).map(|(sid, _)| *sid).collect();
+        let missing: Vec<u64> =
+            lost.iter().filter(|(_, recovered)| !recovered).map(|(sid, _)| *sid).collect();
         if missing.is_empty() {
             return;
         }
@@ -845,7 +841,11 @@ impl Span {
                     (c, c + row, Cover::run(first + begin, c.min(terms - begin)))
                 } else {
                     let column = row - rows;
-                    (c, column, Cover { first: first + column, terms: (terms - column).div_ceil(c), stride: c })
+                    (
+                        c,
+                        column,
+                        Cover { first: first + column, terms: (terms - column).div_ceil(c), stride: c },
+                    )
                 }
             }
             Shape::ReedSolomon => (stride, i, self.cover),

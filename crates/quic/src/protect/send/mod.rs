@@ -19,10 +19,12 @@ use quickset_base::{Duration, Time};
 use quickset_wire::Schemes;
 use quickset_wire::frame::RepairHeader;
 
-use lane::{Lane, Patience, Review};
 pub(crate) use lane::{Counts, Recovered};
+use lane::{Lane, Patience, Review};
 
-use super::policy::{self, Carried, Code, CodingView, Demand, LaneView, Pattern, Protection, ReliabilityPolicy};
+use super::policy::{
+    self, Carried, Code, CodingView, Demand, LaneView, Pattern, Protection, ReliabilityPolicy,
+};
 use crate::token::{Channel, Token};
 
 /// All channels and lanes of a connection's sending half.
@@ -124,7 +126,8 @@ impl Sending {
 
     /// FEC_WINDOW.
     pub(crate) fn set_window(&mut self, epoch: u64, window: u64) {
-        if epoch < self.epoch {
+        // FEC-46.
+        if epoch <= self.epoch {
             return;
         }
         self.epoch = epoch;
@@ -387,7 +390,9 @@ impl Sending {
             return None;
         }
         let owned = |at: &usize| {
-            let of = |channel| self.channels.get(channel).is_some_and(|coded: &Coded| coded.lanes.contains(&Some(*at)));
+            let of = |channel| {
+                self.channels.get(channel).is_some_and(|coded: &Coded| coded.lanes.contains(&Some(*at)))
+            };
             self.active.iter().any(of)
         };
         let spare = (0..self.lanes.len())

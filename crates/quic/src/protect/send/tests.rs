@@ -62,7 +62,11 @@ fn rows_go_ahead_and_columns_close_the_block() {
     // 2D with 4 columns and 3 rows; ten symbols make two whole rows and half of one.
     let mut lane = lane(Code::Xor2d { rows: 3, columns: 4 }, 10);
     lane.plan(2);
-    assert_eq!(send_repairs(&mut lane, ms(10)), [(0, 4, 4, 4), (0, 8, 4, 5)], "rows, each over its own count");
+    assert_eq!(
+        send_repairs(&mut lane, ms(10)),
+        [(0, 4, 4, 4), (0, 8, 4, 5)],
+        "rows, each over its own count"
+    );
     lane.plan(5);
     let rest = send_repairs(&mut lane, ms(11));
     assert_eq!(rest, [(0, 10, 4, 6), (0, 10, 4, 0), (0, 10, 4, 1), (0, 10, 4, 2), (0, 10, 4, 3)]);

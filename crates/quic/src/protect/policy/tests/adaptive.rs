@@ -1,0 +1,305 @@
+use quickset_base::Rng;
+
+use super::super::{Code, Goal, Protection};
+use super::*;
+use crate::cc::{Packet, PacketState};
+use crate::protect::Monitor;
+
+const BLOCK: Lane = Lane { index: 0, code: Code::ReedSolomon { stride: 1 } };
+const WINDOW: Lane = Lane { index: 1, code: Code::Rlc };
+
+fn window_repair(n: u32) -> Pattern {
+    Pattern::Repair { lane: 1, n }
+}
+
+#[test]
+fn large_blocks_get_what_their_losses_ask_for() {
+    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:screen"));
+    scene.loss = independent(0.005);
+    // Of the first block nothing is known: it goes through the window.
+    assert_eq!(scene.send(&mut *policy, 100), Some(WINDOW));
+    scene.boundary(Boundary::Fence);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(5));
+    // The next is expected to be like it.
+    assert_eq!(scene.send(&mut *policy, 100), Some(BLOCK));
+    assert_eq!(scene.ask(&mut *policy, Kind::Block), Pattern::No);
+    scene.boundary(Boundary::Fence);
+    assert_eq!(scene.ask(&mut *policy, Kind::Block), repair(5));
+    assert_eq!(scene.ask(&mut *policy, Kind::Block), Pattern::No);
+    // A block that turns out to be small rounds up.
+    scene.send(&mut *policy, 2);
+    scene.boundary(Boundary::Fence);
+    assert_eq!(scene.ask(&mut *policy, Kind::Block), repair(1));
+    assert_eq!(scene.send(&mut *policy, 1), Some(WINDOW));
+}
+
+#[test]
+fn a_single_symbol_is_covered_at_once() {
+    let (mut scene, mut policy) = (Scene::new(), policy("adaptive"));
+    scene.boundary(Boundary::Fence);
+    for _ in 0..3 {
+        scene.send(&mut *policy, 1);
+        scene.boundary(Boundary::Fence);
+        assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(1));
+        assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+        scene.now += ms(200);
+        scene.arrive();
+    }
+}
+
+#[test]
+fn many_small_blocks_share_a_window() {
+    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:screen"));
+    // A hundred fences of one symbol within a round trip at 1 %: a window of 100 wants seven repairs, not a hundred.
+    for _ in 0..100 {
+        assert_eq!(scene.send(&mut *policy, 1), Some(WINDOW));
+        scene.boundary(Boundary::Fence);
+        scene.ask(&mut *policy, Kind::Window);
+        scene.now += ms(1);
+    }
+    let sent = scene.lanes[1].repairs_sent;
+    assert!((4..=8).contains(&sent), "{sent}");
+    // The last symbols are not left alone: an eighth of a round trip later they are covered as well.
+    scene.send(&mut *policy, 1);
+    scene.boundary(Boundary::Fence);
+    let quiet = scene.now + Duration::from_micros(12_500);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::WakeAt(quiet));
+    scene.now = quiet;
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(1));
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+}
+
+#[test]
+fn the_goal_is_found() {
+    for (protection, boundary, deadline, lane) in [
+        ("adaptive", None, None, None),
+        ("adaptive", Some(Boundary::Flush), None, None),
+        ("adaptive", Some(Boundary::Fence), None, Some(WINDOW)),
+        ("adaptive", None, Some(Time::from_millis(1200)), Some(WINDOW)),
+        // Those that lie behind are none.
+        ("adaptive", None, Some(Time::from_millis(999)), None),
+        ("adaptive:bulk", Some(Boundary::Fence), None, None),
+    ] {
+        let (mut scene, mut policy) = (Scene::new(), policy(protection));
+        scene.demand.boundary = boundary.map(|kind| (kind, scene.now));
+        scene.deadlines.0.extend(deadline);
+        assert_eq!(scene.send(&mut *policy, 1), lane, "{protection} {boundary:?} {deadline:?}");
+    }
+}
+
+#[test]
+fn a_transfer_is_covered_at_its_end_and_where_it_is_held_back() {
+    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:bulk"));
+    assert_eq!(scene.send(&mut *policy, 1), None);
+    scene.demand.blocked = true;
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    // From now on symbols, for some round trips.
+    scene.demand.blocked = false;
+    assert_eq!(scene.send(&mut *policy, 50), Some(WINDOW));
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.demand.blocked = true;
+    // 50 symbols at 1 %: 2·ceil(0.5) in flight, where the tail asks for five.
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(2));
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.demand.blocked = false;
+    scene.now += ms(401);
+    scene.arrive();
+    assert_eq!(scene.send(&mut *policy, 1), None);
+    scene.demand.remaining = Some(100_000);
+    assert_eq!(scene.send(&mut *policy, 100), Some(WINDOW));
+    scene.demand.remaining = Some(0);
+    scene.now += ms(13);
+    // At 1 % P(more than 6 of 106) = 1.2e-4 and P(more than 7 of 107) = 2e-5.
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(7));
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+}
+
+#[test]
+fn messages_are_placed_and_sized() {
+    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:messages"));
+    scene.send(&mut *policy, 100);
+    scene.demand.limited = true;
+    scene.deadlines.0 = vec![Time::from_millis(1250)];
+    scene.demand.next_message = Some(Time::from_millis(1066));
+    // 1250 less the way of 50 and the least margin of 5.
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::WakeAt(Time::from_millis(1195)));
+    scene.now = Time::from_millis(1195);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(7));
+}
+
+#[test]
+fn nothing_is_repaired_that_a_resend_repairs_in_time() {
+    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:screen"));
+    scene.demand.next_message = Some(Time::from_millis(1126));
+    // Slack is the less of 1126 - 1000 and 1176 - 1000 - 50, and 125 ms are 1.25 RTT.
+    for (deadline, ample) in [(Some(1176), true), (Some(1175), false), (None, false)] {
+        let mut policy = super::policy("adaptive:screen");
+        scene.arrive();
+        scene.deadlines.0 = deadline.into_iter().map(Time::from_millis).collect();
+        scene.send(&mut *policy, 4);
+        scene.boundary(Boundary::Fence);
+        let pattern = scene.ask(&mut *policy, Kind::Window);
+        assert_eq!(pattern, if ample { Pattern::No } else { window_repair(1) }, "{deadline:?}");
+    }
+    scene.demand.next_message = None;
+    scene.deadlines.0 = vec![Time::from_millis(2000)];
+    scene.arrive();
+    scene.send(&mut *policy, 4);
+    scene.boundary(Boundary::Fence);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(1));
+}
+
+#[test]
+fn a_full_queue_gets_no_repair_but_for_deadlines() {
+    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:screen"));
+    scene.send(&mut *policy, 20);
+    scene.boundary(Boundary::Fence);
+    scene.ask(&mut *policy, Kind::Window);
+    assert_eq!(scene.send(&mut *policy, 20), Some(BLOCK));
+    scene.boundary(Boundary::Fence);
+    scene.loss.congested = 0.51;
+    assert_eq!(scene.ask(&mut *policy, Kind::Block), Pattern::Close(0));
+    assert_eq!(scene.ask(&mut *policy, Kind::Block), Pattern::No);
+    assert_eq!(scene.send(&mut *policy, 20), None);
+    scene.deadlines.0 = vec![Time::from_millis(1100)];
+    assert_eq!(scene.send(&mut *policy, 20), Some(BLOCK));
+    scene.loss.congested = 0.5;
+    scene.deadlines.0.clear();
+    scene.boundary(Boundary::Fence);
+    assert!(matches!(scene.ask(&mut *policy, Kind::Block), Pattern::Repair { .. }));
+}
+
+/// A channel that sends blocks of 100 symbols, each with a fence, over a path whose losses a monitor sees a round
+/// trip later.
+struct Channel {
+    scene: Scene,
+    policy: Box<dyn ReliabilityPolicy>,
+    monitor: Monitor,
+    rng: Rng,
+    number: u64,
+    bad: bool,
+    // Fates on their way back: number, lost.
+    fates: Vec<(u64, bool)>,
+}
+
+/// What was sent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    sources: u64,
+    wrapped: u64,
+    repairs: u64,
+    failed: u64,
+    blocks: u64,
+}
+
+impl Channel {
+    fn new(seed: u64) -> Self {
+        Self {
+            scene: Scene::new(),
+            policy: Protection::Adaptive(Some(Goal::Screen)).policy().unwrap(),
+            monitor: Monitor::new(),
+            rng: Rng::new(seed),
+            number: 0,
+            bad: false,
+            fates: Vec::new(),
+        }
+    }
+
+    fn packet(&mut self, (to_bad, to_good): (f64, f64)) -> bool {
+        self.bad = if self.bad { !self.rng.chance(to_good) } else { self.rng.chance(to_bad) };
+        self.fates.push((self.number, self.bad));
+        self.number += 1;
+        self.bad
+    }
+
+    /// A block every 20 ms; five are a round trip.
+    fn run(&mut self, blocks: u64, channel: (f64, f64)) -> Sum {
+        let mut sum = Sum::default();
+        for _ in 0..blocks {
+            self.scene.loss = self.monitor.loss();
+            let (mut lost, mut wrapped) = (0, 0);
+            for _ in 0..100 {
+                wrapped += u64::from(self.scene.send(&mut *self.policy, 1).is_some());
+                lost += u64::from(self.packet(channel));
+            }
+            self.scene.boundary(Boundary::Fence);
+            let pattern = self.scene.ask(&mut *self.policy, Kind::Block);
+            let repairs = if let Pattern::Repair { n, .. } = pattern { u64::from(n) } else { 0 };
+            for _ in 0..repairs {
+                lost += u64::from(self.packet(channel));
+            }
+            sum.sources += 100;
+            sum.wrapped += wrapped;
+            sum.repairs += repairs;
+            sum.blocks += 1;
+            sum.failed += u64::from(lost > repairs);
+            self.scene.now += ms(20);
+            self.scene.arrive();
+            self.settle();
+        }
+        sum
+    }
+
+    fn settle(&mut self) {
+        let settled = self.fates.len().saturating_sub(500);
+        let (mut acked, mut lost) = (Vec::new(), Vec::new());
+        for (number, bad) in self.fates.drain(..settled) {
+            let packet = Packet { number, sent: Time::ZERO, bytes: 1200, state: PacketState::default() };
+            if bad { lost.push(packet) } else { acked.push(packet) }
+        }
+        let below = self.number - self.fates.len() as u64;
+        self.monitor.on_settled(self.scene.now, (&acked, &lost), below, false);
+    }
+}
+
+#[test]
+fn a_clean_path_sees_nothing_of_it() {
+    let mut channel = Channel::new(1);
+    let begin = channel.run(20, (0.0, 1.0));
+    assert!(begin.repairs <= 100, "{begin:?}");
+    let sum = channel.run(500, (0.0, 1.0));
+    assert_eq!((sum.repairs, sum.wrapped), (0, 0));
+}
+
+#[test]
+fn half_a_percent_costs_what_fixed_redundancy_costs() {
+    for seed in 0..3 {
+        let mut channel = Channel::new(seed);
+        channel.run(50, (0.005, 0.995));
+        let sum = channel.run(2000, (0.005, 0.995));
+        assert!(sum.repairs * 1000 <= sum.sources * 55, "seed {seed}: {sum:?}");
+        // One in 10,000 is aimed at; 2000 blocks with one in 1000 would show that many once in 20 times.
+        assert!(sum.failed <= 4, "seed {seed}: {sum:?}");
+    }
+}
+
+#[test]
+fn bursts_are_outlasted() {
+    // 2 % in bursts of four.
+    let gilbert = (0.005, 0.25);
+    let mut channel = Channel::new(4);
+    channel.run(100, gilbert);
+    let sum = channel.run(1000, gilbert);
+    assert!(sum.failed * 200 <= sum.blocks, "{sum:?}");
+    assert!(sum.repairs * 4 <= sum.sources, "{sum:?}");
+}
+
+#[test]
+fn it_begins_and_ends_with_the_losses() {
+    for seed in 0..5 {
+        let mut channel = Channel::new(seed);
+        channel.run(200, (0.0, 1.0));
+        // 2 s are a hundred blocks.
+        channel.run(100, (0.02, 0.98));
+        let bad = channel.run(200, (0.02, 0.98));
+        assert!(bad.failed * 100 <= bad.blocks, "seed {seed}: {bad:?}");
+        assert!(bad.repairs * 100 >= bad.sources * 8, "seed {seed}: {bad:?}");
+        channel.run(100, (0.0, 1.0));
+        let good = channel.run(100, (0.0, 1.0));
+        assert!(good.repairs * 100 <= good.sources * 4, "seed {seed}: {good:?}");
+        // Ten seconds later nothing reminds of it.
+        channel.run(400, (0.0, 1.0));
+        let clean = channel.run(100, (0.0, 1.0));
+        assert_eq!((clean.repairs, clean.wrapped), (0, 0), "seed {seed}");
+    }
+}

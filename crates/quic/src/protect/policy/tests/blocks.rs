@@ -1,0 +1,107 @@
+use super::super::Code;
+use super::*;
+
+#[test]
+fn a_fence_closes_a_block_with_its_share() {
+    // Blocks of k symbols and the repair of n0/k0: ceil(k·(n0 - k0)/k0), at least 1 unless n0 = k0.
+    for (name, k, n) in [
+        ("rs:105/100", 100, 5),
+        ("rs:105/100", 101, 6),
+        ("rs:105/100", 1, 1),
+        ("rs:103/100", 34, 2),
+        ("rs:110/100", 9, 1),
+        // 300 symbols in three parts, 15 between them; in four where they are asked for.
+        ("rs:105/100", 300, 15),
+        ("rs:101/100", 300, 3),
+        ("rs:101/100:stride=4", 300, 4),
+        ("rs:105/100:stride=8", 3, 3),
+        // No part of 128 takes more than 127.
+        ("rs:300/100", 128, 127),
+        ("ldpc:110/100", 200, 20),
+        ("ldpc:110/100", 2, 3),
+        ("xor:10", 100, 10),
+        ("xor:10", 4, 4),
+    ] {
+        let (mut scene, mut policy) = (Scene::new(), policy(name));
+        assert!(scene.send(&mut *policy, k).is_some());
+        assert_eq!(scene.ask(&mut *policy, Kind::Block), Pattern::No);
+        scene.boundary(Boundary::Fence);
+        assert_eq!(scene.ask(&mut *policy, Kind::Block), repair(n), "{name} over {k}");
+        assert_eq!(scene.ask(&mut *policy, Kind::Block), Pattern::No);
+    }
+}
+
+#[test]
+fn a_block_may_go_without() {
+    for (name, k) in [("rs:100/100", 50), ("ldpc:110/100", 1)] {
+        let (mut scene, mut policy) = (Scene::new(), policy(name));
+        scene.send(&mut *policy, k);
+        scene.boundary(Boundary::Fence);
+        assert_eq!(scene.ask(&mut *policy, Kind::Block), Pattern::Close(0), "{name} over {k}");
+        assert_eq!(scene.ask(&mut *policy, Kind::Block), Pattern::No);
+    }
+}
+
+#[test]
+fn boundaries_of_an_empty_block_are_none() {
+    for name in ["rs:105/100", "xor2d:4x4", "adaptive:screen"] {
+        let (mut scene, mut policy) = (Scene::new(), policy(name));
+        scene.boundary(Boundary::Fence);
+        assert_eq!(scene.ask(&mut *policy, Kind::Block), Pattern::No);
+        scene.boundary(Boundary::Flush);
+        // No question between the boundary and the first symbol.
+        scene.send(&mut *policy, 3);
+        assert_eq!(scene.ask(&mut *policy, Kind::Block), Pattern::No, "{name}");
+        scene.boundary(Boundary::Fence);
+        assert!(matches!(scene.ask(&mut *policy, Kind::Block), Pattern::Repair { .. }), "{name}");
+    }
+}
+
+#[test]
+fn a_block_ends_with_the_peers_window() {
+    let (mut scene, mut policy) = (Scene::new(), policy("rs:105/100"));
+    scene.lanes[0].window = 64;
+    scene.send(&mut *policy, 63);
+    assert_eq!(scene.ask(&mut *policy, Kind::Block), Pattern::No);
+    scene.send(&mut *policy, 1);
+    assert_eq!(scene.ask(&mut *policy, Kind::Block), repair(4));
+}
+
+#[test]
+fn a_resend_joins_a_block_but_begins_none() {
+    for name in ["rs:105/100", "xor2d:4x4"] {
+        let (mut scene, mut policy) = (Scene::new(), policy(name));
+        let resend = Carried { resend: true };
+        assert_eq!(policy.protect(&scene.view(), resend), None);
+        scene.send(&mut *policy, 1);
+        assert_eq!(policy.protect(&scene.view(), resend).map(|lane| lane.index), Some(0), "{name}");
+    }
+}
+
+#[test]
+fn rows_go_as_they_end_and_columns_with_the_fence() {
+    let (mut scene, mut policy) = (Scene::new(), policy("xor2d:3x4"));
+    assert_eq!(
+        scene.send(&mut *policy, 3),
+        Some(Lane { index: 0, code: Code::Xor2d { rows: 3, columns: 4 } })
+    );
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.send(&mut *policy, 1);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(1));
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    // A second row and a half; the fence cuts the third: that row and the second, and four columns.
+    scene.send(&mut *policy, 6);
+    scene.boundary(Boundary::Fence);
+    assert_eq!(scene.ask(&mut *policy, Kind::Block), repair(6));
+    // A full grid needs no fence: two rows as they end, then the last with the columns.
+    for row in 0..3 {
+        scene.send(&mut *policy, 4);
+        let kind = if row == 2 { Kind::Block } else { Kind::Window };
+        assert_eq!(scene.ask(&mut *policy, kind), repair(if row == 2 { 5 } else { 1 }), "row {row}");
+    }
+    assert_eq!(scene.ask(&mut *policy, Kind::Block), Pattern::No);
+    // One symbol is repaired by one.
+    scene.send(&mut *policy, 1);
+    scene.boundary(Boundary::Fin);
+    assert_eq!(scene.ask(&mut *policy, Kind::Block), repair(1));
+}

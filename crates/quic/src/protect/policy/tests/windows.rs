@@ -1,0 +1,338 @@
+use proptest::prelude::*;
+
+use super::super::{Code, burst};
+use super::*;
+
+const WINDOW: Option<Lane> = Some(Lane { index: 0, code: Code::Rlc });
+
+#[test]
+fn a_burst_is_what_is_expected_or_a_run() {
+    // (l, r, U) and max(1, round(max(l·U, 1/r))).
+    for (rate, to_good, unprotected, n) in [
+        (0.01, 1.0, 10, 1),
+        (0.01, 1.0, 149, 1),
+        (0.01, 1.0, 151, 2),
+        (0.02, 0.25, 50, 4),
+        (0.02, 0.33, 10, 3),
+        (0.02, 0.25, 400, 8),
+        (0.0, 1.0, 1000, 1),
+        (0.0, 0.0, 0, 1),
+    ] {
+        let loss = Loss { to_good, ..independent(rate) };
+        assert_eq!(burst(&loss, unprotected), n, "{rate} {to_good} {unprotected}");
+    }
+}
+
+#[test]
+fn selective_repeat_codes_nothing() {
+    let (mut scene, mut policy) = (Scene::new(), policy("sr"));
+    assert_eq!(scene.send(&mut *policy, 100), None);
+    scene.boundary(Boundary::Fin);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    assert_eq!(policy.delay_sensitivity(&scene.view()), -0.01);
+}
+
+#[test]
+fn fixed_answers_each_tenth_symbol() {
+    let (mut scene, mut policy) = (Scene::new(), policy("fixed:10"));
+    assert_eq!(scene.send(&mut *policy, 9), WINDOW);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.send(&mut *policy, 1);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(1));
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    // 25 more in one go: two are due, and the five count for the next.
+    scene.send(&mut *policy, 25);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(2));
+    scene.send(&mut *policy, 5);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(1));
+    // All arrived before the question.
+    scene.send(&mut *policy, 10);
+    scene.arrive();
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+}
+
+#[test]
+fn ac_rlnc_repairs_once_in_a_round_trip() {
+    let (mut scene, mut policy) = (Scene::new(), policy("ac-rlnc:2"));
+    scene.send(&mut *policy, 300);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::WakeAt(Time::from_millis(1100)));
+    scene.now = Time::from_millis(1100);
+    // 1 % of 300.
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(3));
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.send(&mut *policy, 1);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::WakeAt(Time::from_millis(1200)));
+    scene.now = Time::from_millis(1350);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(1));
+    assert_eq!(policy.delay_sensitivity(&scene.view()), 0.02);
+}
+
+#[test]
+fn bulk_protects_the_last_flight_alone() {
+    let (mut scene, mut policy) = (Scene::new(), policy("bulk"));
+    assert_eq!(scene.send(&mut *policy, 100), None);
+    scene.demand.remaining = Some(150_001);
+    assert_eq!(scene.send(&mut *policy, 1), None);
+    // 1.25 of the window of 120,000.
+    scene.demand.remaining = Some(150_000);
+    assert_eq!(scene.send(&mut *policy, 125), WINDOW);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.demand.remaining = Some(0);
+    // An eighth of 100 ms after the last symbol.
+    let quiet = scene.now + Duration::from_micros(12_500);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::WakeAt(quiet));
+    scene.now = quiet;
+    scene.loss = Loss { to_good: 0.25, ..independent(0.02) };
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(4));
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    // A resend in a symbol of its own is the last flight again.
+    scene.now += ms(120);
+    scene.send(&mut *policy, 2);
+    scene.now += ms(13);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(4));
+    // What has arrived needs none.
+    scene.send(&mut *policy, 2);
+    scene.arrive();
+    scene.now += ms(13);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+}
+
+#[test]
+fn a_full_receive_window_is_filled_with_repair() {
+    let (mut scene, mut policy) = (Scene::new(), policy("buffer"));
+    scene.loss = independent(0.02);
+    // 1/p = 50 symbols.
+    assert_eq!(scene.send(&mut *policy, 49), WINDOW);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.send(&mut *policy, 1);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(1));
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.send(&mut *policy, 8);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    // 58 symbols, 2·ceil(1.16) = 4 in flight, of which one is: three more while blocked.
+    scene.demand.blocked = true;
+    for _ in 0..3 {
+        assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(1));
+    }
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    // Two arrive, their places are taken; not any more when data may go.
+    scene.lanes[0].repairs_in_flight = 2;
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(1));
+    scene.demand.blocked = false;
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    // Blocked again with everything covered: no burst begins.
+    scene.demand.blocked = true;
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    assert_eq!(policy.delay_sensitivity(&scene.view()), 0.02);
+}
+
+#[test]
+fn messages_wait_for_the_next_one() {
+    let (mut scene, mut policy) = (Scene::new(), policy("messages:25ms"));
+    scene.send(&mut *policy, 2);
+    scene.demand.limited = true;
+    // A deadline in 250 ms, one way 50: repair has until 175 ms from now, and the next message comes in 66.
+    scene.deadlines.0 = vec![Time::from_millis(1250)];
+    scene.demand.next_message = Some(Time::from_millis(1066));
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::WakeAt(Time::from_millis(1175)));
+    // The next after that comes too late for it: 1175 is not before 1180.
+    scene.demand.next_message = Some(Time::from_millis(1180));
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(1));
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    // New data before the same deadline: that message was protected, and there is no other deadline.
+    scene.send(&mut *policy, 1);
+    scene.demand.next_message = Some(Time::from_millis(1010));
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(1));
+    // The next deadline.
+    scene.send(&mut *policy, 1);
+    scene.deadlines.0.push(Time::from_millis(1400));
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::WakeAt(Time::from_millis(1325)));
+}
+
+#[test]
+fn messages_that_are_not_announced_are_covered_at_once() {
+    let (mut scene, mut policy) = (Scene::new(), policy("messages"));
+    scene.deadlines.0 = vec![Time::from_millis(1250)];
+    scene.demand.limited = true;
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.send(&mut *policy, 2);
+    // A tenth of the window is kept free: 120,000 / 1.1 = 109,090.9.
+    scene.in_flight = 109_091;
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.in_flight = 109_090;
+    scene.demand.limited = false;
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.demand.limited = true;
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(1));
+    // ε = max(5 ms, 4·rttvar): with an announcement, 1400 - 50 - 32 ms.
+    scene.send(&mut *policy, 1);
+    scene.rtt_var = ms(8);
+    scene.deadlines.0.push(Time::from_millis(1400));
+    scene.demand.next_message = Some(Time::from_millis(1040));
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::WakeAt(Time::from_millis(1318)));
+    scene.rtt_var = ms(1);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::WakeAt(Time::from_millis(1345)));
+}
+
+#[test]
+fn tum_bulk_pays_out_singly_and_new_data_cancels() {
+    let (mut scene, mut policy) = (Scene::new(), policy("tum:3"));
+    scene.demand.limited = true;
+    scene.send(&mut *policy, 5);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.boundary(Boundary::Flush);
+    for _ in 0..3 {
+        assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(1));
+    }
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.send(&mut *policy, 5);
+    scene.boundary(Boundary::Fin);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(1));
+    scene.demand.limited = false;
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.demand.limited = true;
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    // A boundary with nothing behind it that is not covered.
+    scene.boundary(Boundary::Fin);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.send(&mut *policy, 1);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+}
+
+#[test]
+fn tum_incremental_counts_from_the_first_symbol() {
+    let (mut scene, mut policy) = (Scene::new(), policy("tum:3:80ms"));
+    scene.send(&mut *policy, 1);
+    scene.now += ms(30);
+    scene.send(&mut *policy, 1);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::WakeAt(Time::from_millis(1080)));
+    scene.now = Time::from_millis(1080);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(3));
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    // All arrived in time.
+    scene.send(&mut *policy, 1);
+    scene.arrive();
+    scene.now += ms(200);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    // 80 ms are 13/8 of 49.2 ms.
+    scene.rtt = Duration::from_micros(49_231);
+    assert!(scene.send(&mut *policy, 1).is_some());
+    scene.rtt = Duration::from_micros(49_230);
+    assert_eq!(scene.send(&mut *policy, 1), None);
+    scene.now += ms(200);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+}
+
+/// Something happens, as many milliseconds after the last.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Send(u64),
+    RepairsArrive(u64),
+    AllArrive,
+    Block(bool),
+    Pass,
+}
+
+fn event() -> impl Strategy<Value = (u64, Event)> {
+    let event = prop_oneof![
+        (1..60u64).prop_map(Event::Send),
+        (1..9u64).prop_map(Event::RepairsArrive),
+        Just(Event::AllArrive),
+        any::<bool>().prop_map(Event::Block),
+        Just(Event::Pass),
+    ];
+    (0..70u64, event)
+}
+
+fn happen(scene: &mut Scene, policy: &mut dyn ReliabilityPolicy, (after, event): (u64, Event)) {
+    scene.now += ms(after);
+    match event {
+        Event::Send(n) => {
+            scene.send(policy, n.min(1000 - scene.lanes[0].open));
+        }
+        Event::RepairsArrive(n) => {
+            let lane = &mut scene.lanes[0];
+            lane.repairs_in_flight = lane.repairs_in_flight.saturating_sub(n);
+        }
+        Event::AllArrive => scene.arrive(),
+        Event::Block(on) => scene.demand.blocked = on,
+        Event::Pass => {}
+    }
+}
+
+proptest! {
+    #[test]
+    fn ac_rlnc_never_repairs_twice_in_a_round_trip(events in prop::collection::vec(event(), 1..200)) {
+        let (mut scene, mut policy) = (Scene::new(), policy("ac-rlnc"));
+        let mut last: Option<Time> = None;
+        for event in events {
+            happen(&mut scene, &mut *policy, event);
+            for _ in 0..3 {
+                match scene.ask(&mut *policy, Kind::Window) {
+                    Pattern::Repair { n, .. } => {
+                        prop_assert!(n >= 1);
+                        prop_assert!(last.is_none_or(|last| scene.now.since(last) >= scene.rtt));
+                        last = Some(scene.now);
+                    }
+                    Pattern::WakeAt(at) => prop_assert!(at > scene.now),
+                    pattern => prop_assert_eq!(pattern, Pattern::No),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_closed_window_holds_no_more_repair_than_twice_the_losses(
+        events in prop::collection::vec(event(), 1..200),
+        percent in 0..20u32,
+        to_good in 1..=4u32,
+    ) {
+        let (mut scene, mut policy) = (Scene::new(), policy("buffer"));
+        scene.loss = Loss { to_good: 1.0 / f64::from(to_good), ..independent(f64::from(percent) / 100.0) };
+        for event in events {
+            happen(&mut scene, &mut *policy, event);
+            for _ in 0..50 {
+                let before = scene.lanes[0].repairs_in_flight;
+                if scene.ask(&mut *policy, Kind::Window) == Pattern::No {
+                    break;
+                }
+                let lane = &scene.lanes[0];
+                // 2·ceil(W·l), in whole numbers.
+                let limit = 2 * (lane.open * u64::from(percent)).div_ceil(100);
+                prop_assert!(lane.repairs_in_flight <= limit.max(before), "{:?}", lane);
+                prop_assert!(lane.repairs_in_flight > before);
+            }
+        }
+    }
+
+    #[test]
+    fn messages_are_repaired_as_late_as_can_be(
+        events in prop::collection::vec((event(), 60..400u64, prop::option::of(0..200u64)), 1..100),
+    ) {
+        let (mut scene, mut policy) = (Scene::new(), policy("messages:10ms"));
+        scene.demand.limited = true;
+        // The latest deadline among those protected.
+        let mut protected = Time::ZERO;
+        for (event, deadline, next) in events {
+            happen(&mut scene, &mut *policy, event);
+            scene.demand.next_message = next.map(|next| scene.now + ms(next));
+            if matches!(event.1, Event::Send(_)) {
+                scene.deadlines.0.push(scene.now + ms(deadline));
+            }
+            // 50 ms of way, 10 of margin: as the algorithm says it, from the other end.
+            let next = scene.deadlines.0.iter().filter(|d| **d >= scene.now + ms(50) && **d > protected).min();
+            let next = next.copied();
+            let (message, now) = (scene.demand.next_message, scene.now);
+            match scene.ask(&mut *policy, Kind::Window) {
+                Pattern::Repair { .. } => {
+                    let waits = next.zip(message).is_some_and(|(d, m)| m.max(now) + ms(60) < d);
+                    prop_assert!(!waits, "{:?} {:?} {:?}", now, next, message);
+                    protected = next.unwrap_or(protected);
+                }
+                Pattern::WakeAt(at) => prop_assert_eq!(Some(at + ms(60)), next),
+                Pattern::No => prop_assert_eq!(scene.lanes[0].unprotected, 0),
+                Pattern::Close(_) => prop_assert!(false),
+            }
+        }
+    }
+}

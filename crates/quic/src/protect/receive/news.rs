@@ -1,0 +1,122 @@
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use quickset_wire::frame::symbol_ack;
+
+use crate::token::Token;
+use crate::tx::Writer;
+
+/// What was recovered of a session and the encoder may not know (FEC-38).
+#[derive(Debug, Default)]
+pub(super) struct News {
+    /// SIDs, and before which report they were recovered.
+    sids: BTreeMap<u64, u64>,
+    /// The number of the next report.
+    epoch: u64,
+}
+
+impl News {
+    pub(super) fn is_empty(&self) -> bool {
+        self.sids.is_empty()
+    }
+
+    /// A symbol was recovered.
+    pub(super) fn recovered(&mut self, sid: u64) {
+        self.sids.insert(sid, self.epoch);
+    }
+
+    /// What lies below is of no interest any more.
+    pub(super) fn forget_below(&mut self, sid: u64) {
+        while self.sids.first_key_value().is_some_and(|(first, _)| *first < sid) {
+            self.sids.pop_first();
+        }
+    }
+
+    /// The report of this number, and so each one before, reached the encoder.
+    pub(super) fn acked(&mut self, epoch: u64) {
+        self.sids.retain(|_, since| *since > epoch);
+    }
+
+    /// Writes a SYMBOL_ACK. False when there is no room.
+    pub(super) fn write(&mut self, w: &mut Writer<'_>, session: u64) -> bool {
+        let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
+        for &sid in self.sids.keys().rev() {
+            match ranges.last_mut() {
+                Some(range) if *range.start() == sid + 1 => *range = sid..=*range.end(),
+                _ => ranges.push(sid..=sid),
+            }
+        }
+        let all = ranges.len();
+        if w.room() < MIN_ROOM {
+            return false;
+        }
+        let told = symbol_ack(w.bytes(), session, ranges);
+        if told == 0 {
+            return false;
+        }
+        // A report that had to leave something out confirms nothing when it arrives: it would have to say what.
+        let token = if told == all {
+            Token::SymbolAck { session: session as u32, epoch: self.epoch }
+        } else {
+            Token::Nothing
+        };
+        w.record(token, false);
+        self.epoch += 1;
+        true
+    }
+}
+
+/// A header and one range.
+const MIN_ROOM: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use quickset_wire as wire;
+    use quickset_wire::frame::{Frame, Frames};
+
+    use super::*;
+
+    fn write(news: &mut News, room: usize) -> (Vec<RangeInclusive<u64>>, Vec<Token>) {
+        let (mut bytes, mut tokens) = (vec![0; room], Vec::new());
+        let mut w = Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
+        news.write(&mut w, 12);
+        let len = w.len();
+        let ranges = match Frames::new(&bytes[..len]).next() {
+            Some(Ok(Frame::SymbolAck(ack))) => ack.ranges().collect(),
+            None => Vec::new(),
+            other => panic!("{other:?}"),
+        };
+        (ranges, tokens)
+    }
+
+    #[test]
+    fn what_was_recovered_is_told_until_it_is_known_to_have_arrived() {
+        let mut news = News::default();
+        for sid in [5, 6, 9] {
+            news.recovered(sid);
+        }
+        let (ranges, tokens) = write(&mut news, 1000);
+        assert_eq!(ranges, [9..=9, 5..=6]);
+        assert_eq!(tokens, [Token::SymbolAck { session: 12, epoch: 0 }]);
+        news.recovered(7);
+        assert_eq!(write(&mut news, 1000).0, [9..=9, 5..=7]);
+        // The first report arrives: 7 was not in it.
+        news.acked(0);
+        assert_eq!(write(&mut news, 1000).0, [7..=7]);
+        news.acked(2);
+        assert!(news.is_empty());
+    }
+
+    #[test]
+    fn a_report_that_leaves_something_out_settles_nothing() {
+        let mut news = News::default();
+        (0..40).for_each(|i| news.recovered(2 * i));
+        let (ranges, tokens) = write(&mut news, 1000);
+        assert_eq!(ranges.len(), 32, "FEC-39");
+        assert_eq!(ranges[0], 78..=78, "the newest");
+        assert_eq!(tokens, [Token::Nothing]);
+        assert_eq!(write(&mut news, 16).0, [], "no room");
+        news.forget_below(70);
+        assert_eq!(write(&mut news, 1000).0.len(), 5);
+    }
+}
