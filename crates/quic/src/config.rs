@@ -31,6 +31,10 @@ pub struct TransportConfig {
     pub mtu: u16,
     /// How long we may delay acknowledgements (RFC 9000 §13.2.1).
     pub max_ack_delay: Duration,
+    /// The shortest delay of acknowledgements that the peer may ask for, in whole microseconds, and what lies at least
+    /// between two that it did not ask for. When it is not below `max_ack_delay`, the peer cannot ask
+    /// (draft-ietf-quic-ack-frequency).
+    pub min_ack_delay: Duration,
     /// The RTT assumed before there is a sample (RFC 9002 §6.2.2).
     pub initial_rtt: Duration,
     /// The congestion controller.
@@ -69,6 +73,7 @@ impl Default for TransportConfig {
             handshake_timeout: Duration::from_secs(10),
             mtu: 1200,
             max_ack_delay: Duration::from_millis(25),
+            min_ack_delay: Duration::from_millis(1),
             initial_rtt: Duration::from_millis(333),
             congestion: cc::Algorithm::default(),
             fenced_streams: Some(64 << 10),

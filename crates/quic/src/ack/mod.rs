@@ -7,8 +7,9 @@
 //!
 //! Invariants: at most [`MAX_RANGES`] ranges are kept and reported; every number below the horizon counts as
 //! received; an ACK is never sent for packets that do not elicit one.
-//! Sources: RFC 9000 §13.2, §13.4, §19.3.
+//! Sources: RFC 9000 §13.2, §13.4, §19.3; draft-ietf-quic-ack-frequency; `spec/fec.md` §10.
 
+mod frequency;
 mod merged;
 mod ranges;
 #[cfg(test)]
@@ -21,6 +22,9 @@ use quickset_wire::frame::{self, EcnCounts, Frame};
 pub(crate) use merged::Merged;
 pub(crate) use ranges::RangeSet;
 
+use frequency::{Frequency, Request};
+
+use crate::error::TransportError;
 use crate::room::Want;
 use crate::token::Token;
 use crate::tx;
@@ -40,11 +44,20 @@ pub(crate) struct Acks {
     // The least of their numbers.
     unreported: u64,
     immediate: bool,
+    // An ACK frame is wanted for what stands beside it, with or without news.
+    urged: bool,
     deadline: Option<Time>,
-    max_delay: Duration,
+    frequency: Frequency,
+    // When the last ACK frame was written, and its largest number.
+    written: Option<(Time, u64)>,
     ecn: Option<EcnCounts>,
+    // The last packet was marked congestion experienced.
+    marked: bool,
     // ACK frames written since the peer last confirmed one.
     unconfirmed: u32,
+    // The peer takes IMMEDIATE_ACK; and one is to be sent.
+    peer_takes_requests: bool,
+    asking: bool,
 }
 
 impl Acks {
@@ -59,10 +72,66 @@ impl Acks {
             pending: 0,
             unreported: u64::MAX,
             immediate: false,
+            urged: false,
             deadline: None,
-            max_delay,
+            frequency: Frequency::new(max_delay),
+            written: None,
             ecn: None,
+            marked: false,
             unconfirmed: 0,
+            peer_takes_requests: false,
+            asking: false,
+        }
+    }
+
+    /// The min_ack_delay of both sides: what we announced, and what the peer did.
+    pub(crate) fn agree(&mut self, ours: Option<Duration>, theirs: Option<Duration>) {
+        // As it went over the wire.
+        let micros = |d: Duration| Duration::from_micros(u64::try_from(d.as_micros()).unwrap_or(u64::MAX));
+        self.frequency.offer(ours.map(micros));
+        self.peer_takes_requests = theirs.is_some();
+    }
+
+    /// IMMEDIATE_ACK or ACK_FREQUENCY, before [`on_packet`](Self::on_packet) for the packet that brought it.
+    pub(crate) fn on_frame(&mut self, frame: &Frame<'_>, now: Time) -> Result<(), TransportError> {
+        self.frequency.agreed()?;
+        if let Frame::AckFrequency { sequence, threshold, max_delay_us, reordering } = *frame {
+            let request = Request { sequence, threshold, max_delay_us, reordering };
+            if self.frequency.ask(request)? {
+                self.deadline = self.deadline.map(|at| at.min(now + self.frequency.max_delay));
+            }
+        } else {
+            // draft-ietf-quic-ack-frequency §5. However many come in a batch, one ACK answers them.
+            self.immediate = true;
+        }
+        Ok(())
+    }
+
+    /// Something was recovered: the peer is told as soon as [`want`](Self::want) is asked, but not before the
+    /// shortest delay since the last time is over (FEC-40).
+    pub(crate) fn soon(&mut self, now: Time) {
+        let Some((largest, _)) = self.largest else { return };
+        if self.ranges.is_empty() {
+            // Everything was reported and confirmed. A frame has to say something.
+            self.ranges.insert(largest);
+            self.horizon = self.horizon.min(largest);
+        }
+        self.urged = true;
+        let at = self.written.map_or(now, |(then, _)| now.max(then + self.frequency.min_delay()));
+        self.deadline = Some(self.deadline.map_or(at, |deadline| deadline.min(at)));
+    }
+
+    /// The peer will be asked to acknowledge at once, if it takes such requests, by the next packet that
+    /// [`write_request`](Self::write_request) is called for.
+    pub(crate) fn ask_immediate(&mut self) {
+        self.asking = self.peer_takes_requests;
+    }
+
+    /// Writes IMMEDIATE_ACK beside frames that elicit an acknowledgement; it never makes a packet of its own. It is not
+    /// sent again when it is lost (draft-ietf-quic-ack-frequency §5).
+    pub(crate) fn write_request(&mut self, w: &mut tx::Writer<'_>) {
+        if self.asking && w.is_eliciting() && w.put(&Frame::ImmediateAck, Token::Nothing) {
+            self.asking = false;
         }
     }
 
@@ -90,26 +159,30 @@ impl Acks {
         if self.largest.is_none_or(|(largest, _)| number > largest) {
             self.largest = Some((number, now));
         }
+        let was_marked = std::mem::replace(&mut self.marked, ecn == Ecn::Ce);
         if !eliciting {
             return;
         }
         // RFC 9000 §13.2.1: at once when a packet came late or one is missing before it, so that the peer
-        // finds losses soon; when marked, so that it slows down; and while it is in the handshake, where
-        // every round trip is waited for.
-        self.immediate |= self.space != Space::Data || ecn == Ecn::Ce || self.is_out_of_order(number);
+        // finds losses soon; when marked, so that it slows down (draft-ietf-quic-ack-frequency §6.3: when it asked for
+        // fewer, the first mark of several); and while it is in the handshake, where every round trip is waited for.
+        let slow_down = self.marked && (!was_marked || self.frequency.threshold <= 1);
+        self.immediate |= self.space != Space::Data || slow_down || self.is_out_of_order(number);
         self.largest_eliciting = self.largest_eliciting.max(Some(number));
         self.pending += 1;
         self.unreported = self.unreported.min(number);
         if self.deadline.is_none() {
-            self.deadline = Some(now + self.max_delay);
+            self.deadline = Some(now + self.frequency.max_delay);
         }
     }
 
     /// Whether an ACK should go out even if nothing else does. To be asked after a whole received batch.
     #[inline]
     pub(crate) fn want(&self, now: Time) -> Want {
-        // RFC 9000 §13.2.2: two packets that elicit are enough.
-        let due = self.immediate || self.pending >= 2 || self.deadline.is_some_and(|at| at <= now);
+        // RFC 9000 §13.2.2: two packets that elicit are enough, or as many as the peer says.
+        let due = (self.immediate && self.pending > 0)
+            || u64::from(self.pending) > self.frequency.threshold
+            || self.deadline.is_some_and(|at| at <= now);
         if due { Want::Data } else { Want::None }
     }
 
@@ -117,7 +190,7 @@ impl Acks {
     /// (RFC 9000 §13.2.1). False when there is none, or no room.
     pub(crate) fn write(&mut self, w: &mut tx::Writer<'_>, now: Time) -> bool {
         let Some((largest, received)) = self.largest else { return false };
-        if self.pending == 0 {
+        if self.pending == 0 && !self.urged {
             return false;
         }
         let delay = now.since(received).as_micros() >> ACK_DELAY_EXPONENT;
@@ -130,7 +203,9 @@ impl Acks {
         self.pending = 0;
         self.unreported = u64::MAX;
         self.immediate = false;
+        self.urged = false;
         self.deadline = None;
+        self.written = Some((now, largest));
         self.unconfirmed += 1;
         // RFC 9000 §13.2.4: a receiver that sends nothing but ACKs never learns that they arrive, and its ranges
         // pile up. A PING now and then is answered; the answer elicits nothing, so there is no ping-pong.
@@ -148,7 +223,8 @@ impl Acks {
     pub(crate) fn acked(&mut self, largest: u64) {
         self.unconfirmed = 0;
         // A packet that came late and after that frame was written still waits for its first report.
-        self.horizon = self.horizon.max((largest + 1).min(self.unreported));
+        let told = (largest + 1).saturating_sub(self.frequency.memory());
+        self.horizon = self.horizon.max(told.min(self.unreported));
         self.ranges.remove_below(self.horizon);
     }
 
@@ -161,12 +237,19 @@ impl Acks {
     /// Debug invariants.
     pub(crate) fn check(&self) {
         debug_assert!(self.ranges.len() <= MAX_RANGES);
-        debug_assert_eq!(self.pending > 0, self.deadline.is_some());
+        let due = self.pending > 0 || self.urged;
+        debug_assert_eq!(due, self.deadline.is_some());
         debug_assert!(self.ranges.iter().all(|range| *range.start() >= self.horizon));
-        debug_assert!(self.pending == 0 || !self.ranges.is_empty(), "nothing to acknowledge with");
+        debug_assert!(!due || !self.ranges.is_empty(), "nothing to acknowledge with");
     }
 
+    /// Whether a number that was just added is, or shows, a packet out of order of which the peer wants to know.
     fn is_out_of_order(&self, number: u64) -> bool {
+        if !self.frequency.is_eager() {
+            let largest = self.largest_eliciting.map_or(number, |before| before.max(number));
+            let reported = self.written.map(|(_, reported)| reported);
+            return self.frequency.is_reordered(number, (largest, reported), (&self.ranges, self.horizon));
+        }
         let Some(before) = self.largest_eliciting else { return false };
         if number < before {
             return true;

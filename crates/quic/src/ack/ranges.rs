@@ -68,6 +68,15 @@ impl RangeSet {
         }
     }
 
+    /// The least number from `n` on that was not added.
+    pub(crate) fn first_missing(&self, n: u64) -> u64 {
+        let above = self.ranges.partition_point(|&(start, _)| start <= n);
+        match above.checked_sub(1).map(|at| self.ranges[at].1) {
+            Some(end) if end >= n => end.saturating_add(1),
+            _ => n,
+        }
+    }
+
     /// Removes every number below `n`.
     pub(crate) fn remove_below(&mut self, n: u64) {
         while let Some((start, end)) = self.ranges.front_mut() {

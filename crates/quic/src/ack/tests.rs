@@ -1,3 +1,5 @@
+mod frequency;
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
@@ -253,6 +255,11 @@ proptest! {
             }
             let listed: Vec<u64> = set.iter().flat_map(Iterator::rev).collect();
             prop_assert_eq!(listed, model.iter().rev().copied().collect::<Vec<_>>());
+            let mut missing = 240;
+            for n in (0..240).rev() {
+                missing = if model.contains(&n) { missing } else { n };
+                prop_assert_eq!(set.first_missing(n), missing);
+            }
             let ranges: Vec<_> = set.iter().collect();
             prop_assert!(ranges.windows(2).all(|w| w[1].end() + 1 < *w[0].start()), "ranges touch");
             prop_assert!((0..240).all(|n| set.contains(n) == model.contains(&n)));

@@ -9,9 +9,11 @@ use crate::streams::Streams;
 
 /// The transport parameters that follow from `config`; the connection ids come later.
 pub(crate) fn announce(config: &TransportConfig) -> TransportParams {
+    let max_ack_delay = whole_millis(config.max_ack_delay).min(MAX_ACK_DELAY);
     let mut params = TransportParams {
         max_idle_timeout: config.idle_timeout.unwrap_or(Duration::ZERO),
-        max_ack_delay: whole_millis(config.max_ack_delay).min(MAX_ACK_DELAY),
+        max_ack_delay,
+        min_ack_delay: (config.min_ack_delay < max_ack_delay).then_some(config.min_ack_delay),
         disable_active_migration: true,
         active_connection_id_limit: cids::LIMIT,
         ..TransportParams::default()
