@@ -270,9 +270,11 @@ impl SendHalf {
         }
         let sent = self.sent_whole();
         let mut crossed = None;
-        if let Some(fences) = self.messages.as_ref().map(|sender| sender.fences_passed()) {
+        if let Some(sender) = &self.messages {
+            let fences = sender.fences_passed();
             let n = fences - std::mem::replace(&mut self.marks.fences, fences);
-            crossed = (n > 0).then_some((n, Boundary::Fence));
+            // In total order a fence lies behind each message, and the receiver waits for each of them alike.
+            crossed = (n > 0 && !sender.is_ordered()).then_some((n, Boundary::Fence));
         }
         let mut one_more = |kind| crossed = Some((crossed.map_or(1, |(n, _)| n + 1), kind));
         while self.marks.flushes.front().is_some_and(|at| *at <= sent) {

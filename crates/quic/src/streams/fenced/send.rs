@@ -326,6 +326,11 @@ impl Sender {
         first.map_or(self.fences.segment, |record| record.segment)
     }
 
+    /// A fence follows each message.
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.fences.each
+    }
+
     /// The end of the stream was sent, whatever became of it.
     pub(crate) fn fin_was_sent(&self) -> bool {
         matches!(self.ending.fin, Fin::Sent | Fin::Lost | Fin::Acked)
