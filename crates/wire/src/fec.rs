@@ -2,7 +2,7 @@
 //! decode (`spec/fec.md`).
 
 use crate::cursor::Sink;
-use crate::{Reader, Truncated, varint};
+use crate::{Reader, Truncated, Writer, varint};
 
 /// A way to compute repair symbols. The numbers are those on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -107,6 +107,9 @@ pub struct FecDecoder {
 }
 
 impl FecDecoder {
+    /// No value is longer, in bytes: three numbers and a byte for each scheme.
+    pub const MAX_SIZE: usize = 3 * 8 + Scheme::ALL.len();
+
     /// True when symbols and repairs of this session may be sent to who offers this (FEC-11).
     pub const fn takes(&self, session: u64) -> bool {
         match Scheme::of(session) {
@@ -127,6 +130,14 @@ impl FecDecoder {
             }
         }
         Ok(Self { window, max_sessions, max_symbol_size, schemes })
+    }
+
+    /// Writes the value of the parameter, at most [`MAX_SIZE`](Self::MAX_SIZE) bytes.
+    ///
+    /// # Panics
+    /// When there is no room, or a number is above 2^62 - 1.
+    pub fn encode(&self, w: &mut Writer<'_>) {
+        self.emit(w);
     }
 
     pub(crate) fn emit(&self, out: &mut impl Sink) {

@@ -10,7 +10,8 @@ use ::qlog::events::quic::{
     RecoveryParametersSet, TransportParametersSet, UnknownTransportParameter, VersionInformation,
 };
 use quickset_base::Path;
-use quickset_wire::{Space, TransportParams, Writer};
+use quickset_wire::fec::FecDecoder;
+use quickset_wire::{Space, TransportParams, Writer, varint};
 
 use super::frame::hex;
 use super::log::{Log, Qlog};
@@ -110,11 +111,11 @@ fn started(path: &Path, (src_cid, dst_cid): (String, String)) -> ConnectionStart
 
 /// All but the stateless reset token, and the preferred address, which comes with one.
 fn parameters(owner: TransportOwner, params: &TransportParams) -> TransportParametersSet {
-    let fenced = params.fenced_streams.map(|max| {
-        let mut buffer = [0; 8];
-        let mut w = Writer::new(&mut buffer);
-        w.varint(max);
-        UnknownTransportParameter { id: FENCED_STREAMS, value: hex(w.written()) }
+    let fenced = params.fenced_streams.map(|max| unknown(FENCED_STREAMS, |w| w.varint(max)));
+    let fec = params.fec_decoder.map(|decoder| unknown(FEC_DECODER, |w| decoder.encode(w)));
+    let least = params.min_ack_delay.map(|least| {
+        let micros = u64::try_from(least.as_micros()).unwrap_or(u64::MAX).min(varint::MAX);
+        unknown(MIN_ACK_DELAY, |w| w.varint(micros))
     });
     let id = |id: Option<quickset_wire::ConnectionId>| id.map(|id| hex(&id));
     TransportParametersSet {
@@ -142,9 +143,48 @@ fn parameters(owner: TransportOwner, params: &TransportParams) -> TransportParam
         initial_max_streams_bidi: Some(params.initial_max_streams_bidi),
         initial_max_streams_uni: Some(params.initial_max_streams_uni),
         preferred_address: None,
-        unknown_parameters: fenced.into_iter().collect(),
+        unknown_parameters: fenced.into_iter().chain(fec).chain(least).collect(),
     }
+}
+
+/// A parameter for which the data model has no name, with the bytes that went over the wire.
+fn unknown(id: u64, write: impl FnOnce(&mut Writer<'_>)) -> UnknownTransportParameter {
+    let mut buffer = [0; FecDecoder::MAX_SIZE];
+    let mut w = Writer::new(&mut buffer);
+    write(&mut w);
+    UnknownTransportParameter { id, value: hex(w.written()) }
 }
 
 /// FS-2: the transport parameter of fenced streams.
 const FENCED_STREAMS: u64 = 0x0071_53f1;
+/// FEC-3: that of forward erasure correction.
+const FEC_DECODER: u64 = 0x0715_3fec;
+/// draft-ietf-quic-ack-frequency §3.
+const MIN_ACK_DELAY: u64 = 0xff04_de1b;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use quickset_wire::fec::Schemes;
+
+    use super::*;
+
+    #[test]
+    fn extensions_are_told_as_they_went_over_the_wire() {
+        let decoder =
+            FecDecoder { window: 1024, max_sessions: 4, max_symbol_size: 1200, schemes: Schemes::ALL };
+        let params = TransportParams {
+            fenced_streams: Some(65_536),
+            fec_decoder: Some(decoder),
+            min_ack_delay: Some(Duration::from_millis(1)),
+            ..TransportParams::default()
+        };
+        let told = parameters(TransportOwner::Local, &params).unknown_parameters;
+        let told: Vec<_> = told.iter().map(|p| (p.id, p.value.as_str())).collect();
+        // The values in the examples of spec/, and 1000 as a varint.
+        let expected =
+            [(0x0071_53f1, "80010000"), (0x0715_3fec, "44000444b00001020304"), (0xff04_de1b, "43e8")];
+        assert_eq!(told, expected);
+    }
+}
