@@ -97,6 +97,11 @@ impl Streams {
         self.sender(id).map(|(_, sender)| sender.set_give_up_lost(!resend)).ok_or(UnknownStream)
     }
 
+    /// Whether messages that no packet holds are split into packets of equal size.
+    pub(crate) fn set_even(&mut self, id: StreamId, even: bool) -> Result<(), UnknownStream> {
+        self.sender(id).map(|(_, sender)| sender.set_even(even)).ok_or(UnknownStream)
+    }
+
     /// Lets the peer know of the stream before there is a message.
     pub(crate) fn announce(&mut self, id: StreamId) -> Result<(), UnknownStream> {
         let (key, sender) = self.sender(id).ok_or(UnknownStream)?;

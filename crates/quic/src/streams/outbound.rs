@@ -21,6 +21,16 @@ pub(crate) struct Turn {
     pub(crate) resend: bool,
 }
 
+/// What was written into a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// Bytes of frames.
+    pub(crate) bytes: usize,
+    /// Among them is the last of a message of a stream that [splits evenly](Streams::set_even): the sooner it is known
+    /// what arrived of it, the better.
+    pub(crate) ends_message: bool,
+}
+
 impl Streams {
     /// Writes what keeps others going: resets, requests to stop, credit, and that we are blocked.
     #[inline]
@@ -38,7 +48,13 @@ impl Streams {
     ///
     /// It may write nothing although [`next_channel`](Self::next_channel) named the channel: what remains of the
     /// packet is too little, or the messages came too late and were dropped.
-    pub(crate) fn write_data(&mut self, w: &mut Writer<'_>, view: &View, channel: Option<Channel>) {
+    pub(crate) fn write_data(
+        &mut self,
+        w: &mut Writer<'_>,
+        view: &View,
+        channel: Option<Channel>,
+    ) -> Written {
+        let (empty, mut ends_message) = (w.len(), false);
         loop {
             let credit = self.credit.limit() - self.sent;
             let Some(key) = self.pick(credit) else { break };
@@ -50,6 +66,7 @@ impl Streams {
             let Some(half) = &mut stream.send else { break };
             if let Some(sender) = &mut half.messages {
                 self.sent += sender.write(w, credit, view);
+                ends_message |= sender.take_ended();
                 self.review(key);
             } else {
                 self.sent += half.write(id, key, w, credit);
@@ -65,6 +82,7 @@ impl Streams {
             self.fresh.sent(key, written);
         }
         self.note_blocked();
+        Written { bytes: w.len() - empty, ends_message }
     }
 
     /// Whose data [`write_data`](Self::write_data) would write next.

@@ -150,3 +150,22 @@ fn what_is_kept_back_is_wanted_while_it_is_of_use() {
     room.acked(reset, now);
     assert!(!room.wants(reset, now));
 }
+
+#[test]
+fn what_was_written_says_whether_a_message_ended() {
+    let mut room = client(&TransportConfig::default());
+    let id = room.open_messages(Dir::Uni).unwrap();
+    let bytes = streams(&mut room, &[5], 5000)[0];
+    assert_eq!(room.set_even(bytes, true), Err(UnknownStream));
+    room.set_even(id, true).unwrap();
+    room.send_message(id, Bytes::from(vec![0; 2000]), None).unwrap();
+    let mut written = |channel| {
+        let (mut buffer, mut tokens) = (vec![0; 1152], Vec::new());
+        let mut w = Writer::new(wire::Writer::new(&mut buffer), &mut tokens);
+        let written = room.write_data(&mut w, &view(Time::ZERO), channel);
+        assert_eq!(written.bytes, w.len());
+        (written.bytes, written.ends_message)
+    };
+    // Two parts of 2002 bytes and 7 and 9 of headers; the other stream fills up what the last one leaves.
+    assert_eq!([0; 3].map(|_| written(None)), [(1009, false), (1152, true), (1152, false)]);
+}

@@ -218,19 +218,30 @@ impl Sender {
         if !self.even.on {
             return self.cut(range, fence, room);
         }
-        let rest = end - range.start;
-        let (count, headers) = self.frames(range.start..end, fence, self.packet)?;
-        let mut size = (rest + headers).div_ceil(count);
-        // Frames of that size begin elsewhere than full ones, where their headers may be of other sizes.
-        if let Some((same, headers)) = self.frames(range.start..end, fence, size) {
-            if same == count {
-                size = (rest + headers).div_ceil(count);
-            }
-        }
+        let size = self.even_size(range.start..end, fence)?;
         if size > room as u64 {
             return None;
         }
         self.cut(range, fence, size as usize)
+    }
+
+    /// The size of the next frame, header included, so that as few as can be hold the rest of a record, and none is
+    /// more than a byte longer than another: of two sizes the smaller one as long as the rest fits the larger one.
+    fn even_size(&self, rest: Range<u64>, fence: u64) -> Option<u64> {
+        let (count, headers) = self.frames(rest.clone(), fence, self.packet)?;
+        let fits = |rest, size, most| self.frames(rest, fence, size).is_some_and(|(n, _)| n <= most);
+        // Full frames reach sooner where headers grow, so this is a little too much, if anything.
+        let mut size = (rest.end - rest.start + headers).div_ceil(count).min(self.packet);
+        while size < self.packet && !fits(rest.clone(), size, count) {
+            size += 1;
+        }
+        while fits(rest.clone(), size - 1, count) {
+            size -= 1;
+        }
+        let header = self.header_size(rest.start, rest.start - fence, size - 1) as u64;
+        let next = rest.start + (size - 1).saturating_sub(header);
+        let less = rest.start < next && next < rest.end && fits(next..rest.end, size, count - 1);
+        Some(size - u64::from(less))
     }
 
     /// How many frames of at most `size` bytes hold the rest of a record, and the bytes of their headers. `None` when

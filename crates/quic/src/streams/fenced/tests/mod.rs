@@ -1,3 +1,4 @@
+mod even;
 mod hostile;
 mod memory;
 mod model;

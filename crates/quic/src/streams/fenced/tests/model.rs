@@ -32,6 +32,9 @@ struct Case {
     conn_window: u64,
     max_record: u64,
     reads: f64,
+    even: bool,
+    /// Of what arrives, what is told as recovered.
+    recovery: f64,
 }
 
 impl Case {
@@ -59,6 +62,8 @@ impl Case {
             conn_window: least.max([1000, 30_000, 100_000][rng.below(3) as usize]),
             max_record,
             reads: [1.0, 0.5, 0.1][rng.below(3) as usize],
+            even: rng.chance(0.3),
+            recovery: [0.0, 0.3][rng.below(2) as usize],
         }
     }
 }
@@ -302,6 +307,7 @@ impl World {
         sender.set_max(receiver.max_stream_data());
         sender.set_ordered(case.ordered);
         sender.set_give_up_lost(case.latest);
+        sender.set_even(case.even);
         Self {
             conn_max: case.conn_window,
             case,
@@ -469,8 +475,12 @@ impl World {
         self.flying = flying;
         for packet in done {
             let acked = packet.told.is_some_and(|at| at <= now);
+            let recovered = acked && self.rng.chance(self.case.recovery);
             for token in packet.tokens {
                 match token {
+                    Token::Fenced { offset, len, fin, .. } if recovered => {
+                        self.sender.recovered(offset, len as u64, fin);
+                    }
                     Token::Fenced { offset, len, fin, .. } if acked => {
                         self.sender.acked(offset, len as u64, fin);
                     }
@@ -537,6 +547,7 @@ impl World {
             let outcome = message.outcome.expect("exactly one outcome");
             // FS-53: what was abandoned may have arrived all the same.
             assert!(message.delivered || outcome == Outcome::Abandoned, "{message:?}");
+            assert!(outcome != Outcome::Recovered || self.case.recovery > 0.0);
             assert!(self.case.deadline + self.case.supersede > 0.0 || self.case.latest || message.delivered);
         }
         assert_eq!(self.sender.queued(), 0);
