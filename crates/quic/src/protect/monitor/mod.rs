@@ -13,6 +13,7 @@
 //! acknowledges, and in proportion to the losses otherwise; the list is bounded.
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "ratios of small whole numbers, computed alike")]
 mod tests;
 mod window;
 
@@ -65,6 +66,7 @@ impl Monitor {
     }
 
     /// The path is another.
+    #[cfg_attr(not(test), expect(dead_code, reason = "migration is a room that is kept"))]
     pub(crate) fn reset(&mut self) {
         *self = Self::new();
     }
@@ -171,7 +173,7 @@ impl Monitor {
     fn measure(&self) -> Loss {
         let (long, short) = (self.events.long(), self.events.short());
         let total = self.events.total();
-        let to_good = if long.runs >= ENOUGH_RUNS { long.to_good() } else { None };
+        let to_good = if long.runs >= ENOUGH_RUNS { long.gilbert_r() } else { None };
         // Few losses tell how many, but not how they follow one another.
         let to_good = to_good.unwrap_or(self.loss.to_good);
         let (rate, to_bad) = if total < ENOUGH {
@@ -181,7 +183,7 @@ impl Monitor {
         } else {
             let run = long.lost as f64 / (long.runs.max(1)) as f64;
             let fading = RUNS_IN_GAP * run / self.events.since_loss() as f64;
-            (short.rate().max(long.rate().min(fading)), long.to_bad())
+            (short.rate().max(long.rate().min(fading)), long.gilbert_p())
         };
         Loss {
             rate,

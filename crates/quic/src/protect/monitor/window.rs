@@ -133,12 +133,11 @@ impl Events {
         }
         self.runs[at].count -= 1;
         // All behind it arrived.
-        match self.runs.get_mut(at + 1) {
-            Some(next) => next.count = next.count.saturating_add(1),
-            None => {
-                let tick = self.runs[at].tick;
-                self.runs.push_back(Run { kind: Kind::Arrived, count: 1, tick });
-            }
+        if let Some(next) = self.runs.get_mut(at + 1) {
+            next.count = next.count.saturating_add(1);
+        } else {
+            let tick = self.runs[at].tick;
+            self.runs.push_back(Run { kind: Kind::Arrived, count: 1, tick });
         }
         true
     }
@@ -212,14 +211,14 @@ impl Window {
     }
 
     /// Gilbert's p: how often a loss follows an arrival.
-    pub(super) fn to_bad(&self) -> f64 {
+    pub(super) fn gilbert_p(&self) -> f64 {
         let arrived = self.events - self.lost;
         let followed = arrived - u64::from(arrived > 0 && !self.last_lost);
         ratio(self.runs - u64::from(self.first_lost), followed).unwrap_or(0.0)
     }
 
     /// Gilbert's r: how often an arrival follows a loss. `None` without a loss that anything follows.
-    pub(super) fn to_good(&self) -> Option<f64> {
+    pub(super) fn gilbert_r(&self) -> Option<f64> {
         let open = u64::from(self.last_lost);
         ratio(self.runs - open, self.lost - open)
     }

@@ -3,7 +3,7 @@ use quickset_base::Time;
 use super::block::MAX_PART;
 use super::boundary::Boundaries;
 use super::buffer::{Held, room};
-use super::bulk::{Due, Tail};
+use super::bulk::{Due, Tail, ends_soon};
 use super::messages::Placement;
 use super::sizing::Sizing;
 use super::{Boundary, Carried, Code, CodingView, Lane, Pattern, ReliabilityPolicy};
@@ -176,7 +176,7 @@ impl ReliabilityPolicy for Adaptive {
             return None;
         }
         match self.goal(view) {
-            Goal::Bulk => (self.tail.is_near(view) || self.is_often_blocked(view)).then_some(WINDOW),
+            Goal::Bulk => (ends_soon(view) || self.is_often_blocked(view)).then_some(WINDOW),
             Goal::Screen => self.fenced_lane(view, carried),
             Goal::Messages => Some(WINDOW),
         }

@@ -9,7 +9,7 @@ pub(super) struct Bulk {
 
 impl ReliabilityPolicy for Bulk {
     fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<Lane> {
-        self.tail.is_near(view).then_some(RLC)
+        ends_soon(view).then_some(RLC)
     }
 
     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {
@@ -42,11 +42,6 @@ pub(super) enum Due {
 }
 
 impl Tail {
-    /// What is sent now is of the last flight, or will be when the window has opened a little more.
-    pub(super) fn is_near(&self, view: &CodingView<'_>) -> bool {
-        view.demand.remaining.is_some_and(|bytes| bytes <= view.cwnd.saturating_add(view.cwnd / 4))
-    }
-
     /// Everything was sent, and an eighth of a round trip went by without another symbol. Says `Now` once for what
     /// was sent.
     pub(super) fn due(&mut self, view: &CodingView<'_>, lane: &LaneView) -> Due {
@@ -61,4 +56,9 @@ impl Tail {
         self.answered = lane.sources;
         Due::Now
     }
+}
+
+/// What is sent now is of the last flight, or will be when the window has opened a little more.
+pub(super) fn ends_soon(view: &CodingView<'_>) -> bool {
+    view.demand.remaining.is_some_and(|bytes| bytes <= view.cwnd.saturating_add(view.cwnd / 4))
 }

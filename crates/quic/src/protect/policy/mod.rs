@@ -19,6 +19,7 @@ mod protection;
 mod repeat;
 mod sizing;
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "values that pass through unchanged")]
 mod tests;
 mod tum;
 

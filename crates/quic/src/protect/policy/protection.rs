@@ -197,7 +197,7 @@ fn name_of(goal: Goal) -> &'static str {
 /// The c of a policy, unless it is 1.
 fn with_eagerness(f: &mut fmt::Formatter<'_>, name: &str, eagerness: f64) -> fmt::Result {
     f.write_str(name)?;
-    if eagerness == 1.0 { Ok(()) } else { write!(f, ":{eagerness}") }
+    if eagerness.to_bits() == 1f64.to_bits() { Ok(()) } else { write!(f, ":{eagerness}") }
 }
 
 /// A duration in the largest unit in which it is whole.

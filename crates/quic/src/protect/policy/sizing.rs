@@ -196,9 +196,9 @@ mod tests {
         for (rate, to_good) in [(0.02, 0.25), (0.01, 0.5), (0.1, 0.33), (0.003, 0.1)] {
             for k in 1..=9 {
                 let channel = Channel::new(rate, to_good, 1);
-                let least = (0..5).find(|r| gilbert_tail(k + r, *r, &channel) <= 0.01).unwrap_or(5);
+                let least = (0..5).find(|r| gilbert_tail(k + r, *r, &channel) <= 0.013).unwrap_or(5);
                 assert_eq!(
-                    least_repairs(&channel, k.into(), 0.01, 5),
+                    least_repairs(&channel, k.into(), 0.013, 5),
                     u64::from(least),
                     "{k} {rate} {to_good}"
                 );

@@ -284,11 +284,11 @@ proptest! {
     #[test]
     fn a_closed_window_holds_no_more_repair_than_twice_the_losses(
         events in prop::collection::vec(event(), 1..200),
-        percent in 0..20u32,
+        share in 0..24u32,
         to_good in 1..=4u32,
     ) {
         let (mut scene, mut policy) = (Scene::new(), policy("buffer"));
-        scene.loss = Loss { to_good: 1.0 / f64::from(to_good), ..independent(f64::from(percent) / 100.0) };
+        scene.loss = Loss { to_good: 1.0 / f64::from(to_good), ..independent(f64::from(share) / 128.0) };
         for event in events {
             happen(&mut scene, &mut *policy, event);
             for _ in 0..50 {
@@ -298,7 +298,7 @@ proptest! {
                 }
                 let lane = &scene.lanes[0];
                 // 2·ceil(W·l), in whole numbers.
-                let limit = 2 * (lane.open * u64::from(percent)).div_ceil(100);
+                let limit = 2 * (lane.open * u64::from(share)).div_ceil(128);
                 prop_assert!(lane.repairs_in_flight <= limit.max(before), "{:?}", lane);
                 prop_assert!(lane.repairs_in_flight > before);
             }
