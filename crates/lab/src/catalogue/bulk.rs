@@ -17,6 +17,8 @@ pub(super) static BULK: Experiment = Experiment {
         be compared with plain QUIC under the same losses (dct_ratio).",
     baseline: &[
         ("mode", "plain"),
+        ("fec", "none"),
+        ("fec_window", "4096"),
         ("owd_ms", "50"),
         ("rate_mbit", "10"),
         ("loss", "1%"),

@@ -2,6 +2,7 @@
 
 use quickset::{Algorithm, TransportConfig};
 use quickset_base::Duration;
+use quickset_quic::{Fec, Protection};
 use quickset_sim::{GilbertElliott, LinkSpec, Loss, Queue, Rate};
 
 use crate::experiment::{FLEC, NONE, Params, Value, ValueError, products};
@@ -50,7 +51,31 @@ pub(super) fn flec_flow(name: &str, params: &Params, work: Work) -> Result<Flow,
     if matches!(flow.work, Work::Bytes(_)) {
         plain(&mut flow.transport);
     }
+    protect(&mut flow, params)?;
     Ok(flow)
+}
+
+/// What protects a flow against loss, and whether its ends offer to decode.
+pub(super) fn protect(flow: &mut Flow, params: &Params) -> Result<(), ValueError> {
+    flow.protection = protection(params)?;
+    if flow.protection != Protection::None {
+        flow.transport.fec = Some(Fec {
+            window: params.whole("fec_window")?,
+            // The answers, by two codes at most: blocks, and a window.
+            sessions: 2,
+            symbol: u64::from(flow.transport.mtu),
+            ..Fec::default()
+        });
+    }
+    Ok(())
+}
+
+/// The protection of the key `fec`; none without it.
+fn protection(params: &Params) -> Result<Protection, ValueError> {
+    match params.get("fec") {
+        Some(value) => value.to_string().parse().map_err(|error| ValueError(format!("{error}"))),
+        None => Ok(Protection::None),
+    }
 }
 
 /// QUIC without anything of ours.

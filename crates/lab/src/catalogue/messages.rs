@@ -15,6 +15,8 @@ pub(super) static MESSAGES: Experiment = Experiment {
     about: ABOUT,
     baseline: &[
         ("mode", "plain"),
+        ("fec", "none"),
+        ("fec_window", "4096"),
         ("api", "no"),
         ("trace", CONFERENCE),
         ("messages", "2416"),

@@ -23,6 +23,8 @@ pub(super) static SCREEN_TRACES: Experiment = Experiment {
     baseline: &[
         ("scene", "page"),
         ("mode", "partial"),
+        ("fec", "none"),
+        ("fec_window", "4096"),
         ("loss", "1%"),
         ("rtt_ms", "100"),
         ("rate_mbit", "100"),
@@ -60,9 +62,10 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
         tell_deadlines: false,
         interactive: None,
     };
-    let flow = Flow::new("screen", link::congestion(params)?, Work::Messages(plan));
+    let mut flow = Flow::new("screen", link::congestion(params)?, Work::Messages(plan));
     let spec = link::spec(params, 1.0)?;
     let limit = length + link::patience(params, bytes)?;
+    link::protect(&mut flow, params)?;
     Ok(Setting { up: spec.clone(), down: spec, flows: vec![flow], cross: Vec::new(), limit })
 }
 

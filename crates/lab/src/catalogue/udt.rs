@@ -18,6 +18,8 @@ pub(super) static FENCE_UDT: Experiment = Experiment {
         retransmission does are recovered, the others unrecovered.",
     baseline: &[
         ("mode", "partial"),
+        ("fec", "none"),
+        ("fec_window", "16384"),
         ("loss", "0.5%"),
         ("rtt_ms", "70"),
         ("rate_mbit", "1000"),
@@ -66,6 +68,7 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
     // A blast: nothing but its rate holds the sender back.
     link::windows(&mut flow.transport, None);
     flow.transport.send_buffer = 64 << 20;
+    link::protect(&mut flow, params)?;
     let spec = link::spec(params, 1.0)?;
     let limit = link::patience(params, messages * u64::from(piece.bytes))?;
     Ok(Setting { up: spec.clone(), down: spec, flows: vec![flow], cross: Vec::new(), limit })

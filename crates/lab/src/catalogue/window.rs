@@ -11,6 +11,8 @@ pub(super) static RWIN_LOW: Experiment = Experiment {
     about: ABOUT,
     baseline: &[
         ("mode", "plain"),
+        ("fec", "none"),
+        ("fec_window", "4096"),
         ("loss", "0.5%"),
         ("owd_ms", "200"),
         ("rate_mbit", "8"),
@@ -39,6 +41,8 @@ pub(super) static RWIN_HIGH: Experiment = Experiment {
     about: ABOUT,
     baseline: &[
         ("mode", "plain"),
+        ("fec", "none"),
+        ("fec_window", "4096"),
         ("loss", "2%"),
         ("owd_ms", "200"),
         ("rate_mbit", "8"),
@@ -64,6 +68,8 @@ pub(super) static RWIN_SCATTER: Experiment = Experiment {
     about: ABOUT,
     baseline: &[
         ("mode", "plain"),
+        ("fec", "none"),
+        ("fec_window", "4096"),
         ("loss", "2%"),
         ("owd_ms", "200"),
         ("rate_mbit", "8"),
@@ -95,6 +101,8 @@ pub(super) static RWIN_DESIGN: Experiment = Experiment {
     about: ABOUT,
     baseline: &[
         ("mode", "plain"),
+        ("fec", "none"),
+        ("fec_window", "4096"),
         ("loss", "1%"),
         ("owd_ms", "100"),
         ("rate_mbit", "10"),
@@ -126,6 +134,8 @@ pub(super) static RWIN_BURSTY: Experiment = Experiment {
     about: ABOUT,
     baseline: &[
         ("mode", "plain"),
+        ("fec", "none"),
+        ("fec_window", "4096"),
         ("ge_p", "0.005"),
         ("owd_ms", "100"),
         ("rate_mbit", "10"),

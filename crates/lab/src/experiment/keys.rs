@@ -1,4 +1,5 @@
 use quickset::Algorithm;
+use quickset_quic::Protection;
 use quickset_sim::{Loss, Queue, units};
 
 use super::Value;
@@ -36,6 +37,8 @@ pub enum Kind {
     Queue,
     /// A congestion controller.
     Congestion,
+    /// How data is protected against loss.
+    Protection,
 }
 
 /// Why a key or a value was not taken: one sentence that names the nearest valid one.
@@ -51,6 +54,7 @@ pub const KEYS: &[Key] = &[
         "whose conventions: as-published halves the loss and paces",
     ),
     key("mode", Kind::Word(&["total", "partial", "latest", "plain"]), "which messages wait for which"),
+    key("fec", Kind::Protection, "how data is protected against loss, at both ends"),
     key("scene", Kind::Word(crate::trace::SCENES), "the recorded screen"),
     key("flows", Kind::Word(crate::catalogue::FLOWS), "who shares the link"),
     key("cross", Kind::Word(crate::catalogue::CROSS), "who else sends over the link, towards clients"),
@@ -64,6 +68,7 @@ pub const KEYS: &[Key] = &[
     key("rate_trace", Kind::FileOr(NONE), "a recorded rate, as mahimahi writes it, instead of rate_mbit"),
     key("queue", Kind::Queue, "the link's queue, each way"),
     key("rwin", Kind::SizeOr("unlimited"), "the receive window"),
+    key("fec_window", Kind::Whole(1, 1 << 20), "symbols that a receiver keeps for decoding"),
     key("pace", Kind::NumberOr("max"), "updates a second"),
     key("updates", Kind::Whole(1, 100_000), "updates"),
     key("messages", Kind::Whole(1, 1_000_000), "messages, in all or for each update"),
@@ -145,6 +150,10 @@ impl Key {
                 let algorithm: Algorithm = text.parse().map_err(|error| wrong(&format!("{error}")))?;
                 Ok(Value::Text(algorithm.to_string()))
             }
+            Kind::Protection => {
+                let protection: Protection = text.parse().map_err(|error| wrong(&format!("{error}")))?;
+                Ok(Value::Text(protection.to_string()))
+            }
         }
     }
 }
@@ -193,6 +202,8 @@ mod tests {
         assert_eq!(read("queue", "0.25bdp"), Ok(Value::Text("0.25bdp".into())));
         assert_eq!(read("queue", "9MB"), Ok(Value::Text("9MB".into())));
         assert_eq!(read("rate_trace", "none"), Ok(Value::Text("none".into())));
+        assert_eq!(read("fec", "rs:105/100:stride=1"), Ok(Value::Text("rs:105/100".into())));
+        assert_eq!(read("fec", "messages:25ms"), Ok(Value::Text("messages:25ms".into())));
         assert_eq!(read("trace", "my/frames.csv"), Ok(Value::Text("my/frames.csv".into())));
         assert_eq!(read("rtt_ms", "100"), Ok(Value::Number(100.0)));
     }
@@ -211,6 +222,8 @@ mod tests {
             ("loss", "x"),
             ("cc", "reno"),
             ("rtt_ms", "nan"),
+            ("fec", "rs:100/105"),
+            ("fec_window", "0"),
         ];
         for (name, text) in bad {
             assert!(read(name, text).is_err(), "{name}={text}");
@@ -218,5 +231,8 @@ mod tests {
         assert!(read("queue", "0bdp").unwrap_err().contains("above 0"));
         assert!(read("queue", "nanbdp").is_err() && read("queue", "9 things").unwrap_err().contains("2bdp"));
         assert!(read("trace", "").unwrap_err().contains("or `conference`"));
+        // What the library itself says of it.
+        let own = "xor2d".parse::<Protection>().unwrap_err().to_string();
+        assert!(read("fec", "xor2d").unwrap_err().ends_with(&own));
     }
 }

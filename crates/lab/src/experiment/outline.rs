@@ -130,6 +130,7 @@ impl Kind {
             Self::Loss => "a share like 0.5%, or a model like ge:0.5%,25%".to_owned(),
             Self::Queue => "a size like 9MB, another queue of links, or flec".to_owned(),
             Self::Congestion => "bbr, cubic, newreno, fixed:RATE".to_owned(),
+            Self::Protection => "none, adaptive, rs:105/100 and others of the library".to_owned(),
         }
     }
 }
@@ -182,8 +183,8 @@ mod tests {
     #[test]
     fn the_screen_is_counted_and_timed() {
         let outline = catalogue::find("screen-streaming").unwrap().outline().unwrap();
-        // The baseline and eight variations, in two profiles and two modes.
-        assert_eq!(outline.points, 9 * 2 * 2);
+        // The baseline and eight variations, in two profiles, two modes and five protections.
+        assert_eq!(outline.points, 9 * 2 * 2 * 5);
         // 30,000 messages a run, at some microseconds each.
         let each = outline.estimated_s / outline.runs as f64;
         assert!((0.05..0.5).contains(&each), "{each}");

@@ -13,6 +13,7 @@ mod virtual_time;
 
 use quickset::{Algorithm, TransportConfig};
 use quickset_base::Duration;
+use quickset_quic::Protection;
 use quickset_sim::{LinkSpec, Pace};
 
 pub use actor::CredentialsError;
@@ -45,6 +46,8 @@ pub struct Flow {
     pub start: Duration,
     /// The configuration of both ends.
     pub transport: TransportConfig,
+    /// What protects requests and answers against loss, a stream each, if the configuration offers it.
+    pub protection: Protection,
     /// What it asks for.
     pub work: Work,
 }
@@ -117,7 +120,7 @@ pub struct Piece {
 }
 
 impl Flow {
-    /// A flow from the start of the run, with room for its largest message.
+    /// A flow from the start of the run, with room for its largest message, and without forward erasure correction.
     pub fn new(name: &str, congestion: Algorithm, work: Work) -> Self {
         let transport = TransportConfig {
             // What is left of 1500 bytes behind the headers of IPv4 and UDP.
@@ -126,9 +129,11 @@ impl Flow {
             fenced_streams: Some(work.largest_message().max(64 << 10)),
             idle_timeout: None,
             handshake_timeout: Duration::from_secs(60),
+            fec: None,
             ..TransportConfig::default()
         };
-        Self { name: name.to_owned(), start: Duration::ZERO, transport, work }
+        let name = name.to_owned();
+        Self { name, start: Duration::ZERO, transport, protection: Protection::None, work }
     }
 }
 

@@ -36,6 +36,8 @@ pub struct FlowSeen {
     pub finished: Option<Duration>,
     /// Messages that the server gave up, outdated or too late.
     pub abandoned: u64,
+    /// The server's counters when it had sent its first 2000 packets, if it came so far.
+    pub early: Option<Stats>,
     /// The server's counters, and the client's.
     pub server: Stats,
     /// See [`server`](Self::server).

@@ -1,7 +1,8 @@
 use quickset_base::Duration;
+use quickset_quic::{Protection, Stats};
 use quickset_sim::{Pace, Rate};
 
-use super::{Counted, Detail, Histogram, Metrics, Times};
+use super::{Counted, Detail, Histogram, Metrics, Repair, Times, expectation};
 use crate::play::{FlowSeen, Seen, Setting, Work};
 use crate::stats::{Percentiles, Samples};
 
@@ -32,10 +33,11 @@ pub fn measure(setting: &Setting, seen: &Seen) -> (Metrics, Detail) {
     let times = times(setting, seen, &mut detail);
     let mut metrics = Metrics {
         times,
-        counted: counted(seen, yardstick),
+        counted: counted(setting, seen, yardstick),
         finished: seen.flows.iter().all(|flow| flow.finished.is_some()),
         broken: seen.flows.iter().find_map(|flow| flow.broken.clone()),
         on_time: on_time(setting, seen),
+        repair: repair(setting, seen),
         ..Metrics::default()
     };
     if let ([flow], [work]) = (&seen.flows[..], &setting.flows[..]) {
@@ -137,8 +139,13 @@ fn queueing(flow: &FlowSeen, rtt: Duration) -> Vec<(f64, f64)> {
     looks.map(|look| (look.at.as_secs_f64(), ms(look.rtt.saturating_sub(rtt)))).collect()
 }
 
-fn counted(seen: &Seen, yardstick: Yardstick) -> Counted {
+fn counted(setting: &Setting, seen: &Seen, yardstick: Yardstick) -> Counted {
     let sum = |of: fn(&FlowSeen) -> u64| seen.flows.iter().map(of).sum();
+    let unrecovered = if is_protected(setting) {
+        sum(|flow| flow.server.fec.unrecovered)
+    } else {
+        seen.down.lost + seen.down.overflowed
+    };
     Counted {
         messages_delivered: sum(|flow| flow.arrivals.len() as u64),
         abandoned: sum(|flow| flow.abandoned),
@@ -147,9 +154,41 @@ fn counted(seen: &Seen, yardstick: Yardstick) -> Counted {
         bytes_useful: sum(|flow| flow.delivered),
         lost: seen.down.lost,
         overflowed: seen.down.overflowed,
-        unrecovered: seen.down.lost + seen.down.overflowed,
+        repair_bytes: sum(|flow| flow.server.fec.repair_bytes),
+        recovered: sum(|flow| flow.server.fec.recovered),
+        unrecovered,
         retransmitted: sum(|flow| flow.server.lost_packets),
-        ..Counted::default()
+        failed_blocks: sum(|flow| flow.server.fec.failed_blocks),
+        blocks: sum(|flow| flow.server.fec.blocks),
+    }
+}
+
+fn is_protected(setting: &Setting) -> bool {
+    setting.flows.iter().any(|flow| flow.protection != Protection::None)
+}
+
+/// What repair costs, where there may be some.
+fn repair(setting: &Setting, seen: &Seen) -> Repair {
+    if !is_protected(setting) {
+        return Repair::default();
+    }
+    let share = |repair: u64, all: u64| (all > 0).then(|| repair as f64 / all as f64);
+    let (mut whole, mut late) = ([0; 2], [0; 2]);
+    for (flow, seen) in setting.flows.iter().zip(&seen.flows) {
+        if flow.protection == Protection::None {
+            continue;
+        }
+        let sent = |stats: &Stats| [stats.fec.repair_bytes, stats.sent_bytes];
+        let (now, early) = (sent(&seen.server), seen.early.as_ref().map_or(sent(&seen.server), sent));
+        for n in 0..2 {
+            whole[n] += now[n];
+            late[n] += now[n] - early[n];
+        }
+    }
+    Repair {
+        repair_share: share(whole[0], whole[1]),
+        repair_share_late: share(late[0], late[1]),
+        failed_blocks_expected: expectation::failed_blocks(setting, seen),
     }
 }
 

@@ -6,6 +6,7 @@
 //! keep journals of their own, `NAME.2of8.rows`: reading takes all of them, joining makes one.
 
 mod csv;
+mod expectation;
 mod histogram;
 mod join;
 mod journal;
@@ -24,5 +25,5 @@ pub use journal::{Journal, JournalError, VERSION, journal_name, read_journal};
 pub use measure::{Yardstick, measure};
 pub use order::sort;
 pub(crate) use row::identity;
-pub use row::{Counted, Detail, Metrics, Row, Times};
+pub use row::{Counted, Detail, Metrics, Repair, Row, Times};
 pub use table::{Cells, Column, table};

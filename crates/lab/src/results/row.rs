@@ -76,6 +76,23 @@ pub struct Metrics {
     /// The first flow's share of all goodput in the second half of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_share: Option<f64>,
+    /// What repair is of all that servers sent, where they may send some.
+    #[serde(flatten)]
+    pub repair: Repair,
+}
+
+/// What repair is of all that servers sent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Repair {
+    /// `repair_bytes` over `bytes_sent`, where forward erasure correction was offered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair_share: Option<f64>,
+    /// The same of what was sent behind the first 2000 packets, of flows that send more: estimates have settled there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair_share_late: Option<f64>,
+    /// How many `failed_blocks` chance alone would give, where blocks and losses are such that this can be computed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_blocks_expected: Option<f64>,
 }
 
 /// Distributions of times, in milliseconds.
@@ -120,13 +137,14 @@ pub struct Counted {
     pub lost: u64,
     /// Packets that its queue dropped.
     pub overflowed: u64,
-    /// Packets that repair symbols brought back before a retransmission did.
+    /// Packets that repair symbols brought back before a retransmission did, as the sender learnt of it.
     pub recovered: u64,
-    /// Lost packets that only a retransmission brought back.
+    /// Lost packets that were sent again. A SYMBOL_ACK that is lost, or repair that comes late, counts a packet here
+    /// that came back all the same.
     pub unrecovered: u64,
     /// Packets that servers declared lost and sent again.
     pub retransmitted: u64,
-    /// Repair blocks that could not be decoded.
+    /// Repair blocks of which a packet had to be sent again.
     pub failed_blocks: u64,
     /// Repair blocks.
     pub blocks: u64,

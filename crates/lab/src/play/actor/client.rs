@@ -3,8 +3,8 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use quickset_base::{Duration, Path, Time};
 use quickset_quic::{
-    Chunk, ClientConfig, Closed, Connection, ConnectionKey, Dir, Event, Node, ReadError, StreamEvent,
-    StreamId,
+    Chunk, ClientConfig, Closed, Connection, ConnectionKey, Dir, Event, Node, Protection, ReadError,
+    StreamEvent, StreamId,
 };
 
 use super::{Application, Credentials, HEADER, REQUEST};
@@ -16,6 +16,7 @@ pub(crate) struct Client {
     config: Option<ClientConfig>,
     server: SocketAddr,
     start: Time,
+    protection: Protection,
     work: Wanted,
     key: Option<ConnectionKey>,
     requests: Option<StreamId>,
@@ -58,6 +59,7 @@ impl Client {
             config: Some(config),
             server,
             start: Time::ZERO + flow.start,
+            protection: flow.protection.clone(),
             work,
             key: None,
             requests: None,
@@ -80,9 +82,9 @@ impl Client {
         if let Some(connection) = self.key.and_then(|key| self.node.connection(key)) {
             self.seen.client = connection.stats();
         }
-        let FlowSeen { groups, server, abandoned, looks, .. } = std::mem::take(seen);
+        let FlowSeen { groups, server, early, abandoned, looks, .. } = std::mem::take(seen);
         *seen = self.seen.clone();
-        (seen.server, seen.abandoned, seen.looks) = (server, abandoned, looks);
+        (seen.server, seen.early, seen.abandoned, seen.looks) = (server, early, abandoned, looks);
         for (mine, theirs) in seen.groups.iter_mut().zip(groups) {
             mine.due = mine.due.or(theirs.due);
         }
@@ -105,6 +107,10 @@ impl Client {
         let Some(id) = self.connection().and_then(|connection| connection.open(Dir::Bi)) else {
             return self.fail("the server allows no stream".into());
         };
+        let protection = self.protection.clone();
+        if let Some(connection) = self.connection() {
+            connection.set_protection(id, &protection).expect("the stream was opened just now");
+        }
         self.requests = Some(id);
         self.request(now);
     }
@@ -126,6 +132,8 @@ impl Client {
         let Some(connection) = self.connection() else { return };
         let mut request = Bytes::from_static(&[b'?'; REQUEST]);
         let taken = connection.write(id, &mut request);
+        // A request is a message of its own: repair for it goes at once.
+        let _ = connection.flush(id);
         if last && taken.is_ok() {
             // The server may have answered the last one and gone; then nobody misses this end.
             let _ = connection.finish(id);

@@ -35,6 +35,8 @@ trait Application {
     fn node(&mut self) -> &mut Node;
     /// Takes the next event of the node; false when there was none.
     fn on_event(&mut self, now: Time) -> bool;
+    /// Packets go out.
+    fn on_sent(&mut self) {}
     /// Does what is due by now.
     fn on_time(&mut self, now: Time);
     /// When it wants to do something by itself.
@@ -150,6 +152,7 @@ impl Machine for Actor {
                     while application.on_event(now) {}
                     continue;
                 }
+                application.on_sent();
                 return poll;
             };
             let own = application.deadline();

@@ -1,7 +1,7 @@
 use bytes::{BufMut as _, Bytes, BytesMut};
 use quickset_base::{Duration, Time};
 use quickset_quic::{
-    Chunk, Connection, ConnectionKey, Dir, Event, Node, SendError, StreamEvent, StreamId, Ticket,
+    Chunk, Connection, ConnectionKey, Dir, Event, Node, Protection, SendError, StreamEvent, StreamId, Ticket,
     WriteError,
 };
 
@@ -15,6 +15,7 @@ pub(crate) struct Server {
     key: Option<ConnectionKey>,
     requests: Option<StreamId>,
     request_bytes: usize,
+    protection: Protection,
     answer: Answer,
     closed: bool,
     seen: FlowSeen,
@@ -34,6 +35,7 @@ enum Answer {
 #[derive(Debug)]
 struct Show {
     plan: Messages,
+    protection: Protection,
     stream: Option<StreamId>,
     /// When the first request came.
     began: Option<Time>,
@@ -56,6 +58,7 @@ impl Server {
             Work::Bytes(size) => Answer::Bytes { left: *size, look: None },
             Work::Messages(plan) => Answer::Messages(Show {
                 plan: plan.clone(),
+                protection: flow.protection.clone(),
                 stream: None,
                 began: None,
                 asked: 0,
@@ -76,6 +79,7 @@ impl Server {
             key: None,
             requests: None,
             request_bytes: 0,
+            protection: flow.protection.clone(),
             answer,
             closed: false,
             seen: FlowSeen { groups: vec![GroupSeen::default(); groups], ..FlowSeen::default() },
@@ -91,6 +95,7 @@ impl Server {
             self.seen.server = connection.stats();
         }
         seen.server = self.seen.server.clone();
+        seen.early.clone_from(&self.seen.early);
         seen.abandoned = self.seen.abandoned;
         seen.looks.clone_from(&self.seen.looks);
         if seen.groups.is_empty() {
@@ -108,6 +113,9 @@ impl Server {
         match event {
             StreamEvent::Opened(Dir::Bi) => {
                 while let Some(id) = connection.accept(Dir::Bi) {
+                    connection
+                        .set_protection(id, &self.protection)
+                        .expect("the stream was accepted just now");
                     self.requests = Some(id);
                     self.request_bytes += read(connection, id);
                 }
@@ -129,6 +137,17 @@ impl Server {
             _ => {}
         }
         self.answer(now);
+    }
+
+    /// Notes what the first packets were, once so many have gone.
+    fn look_back(&mut self) {
+        if self.seen.early.is_some() {
+            return;
+        }
+        if let Some(connection) = self.key.and_then(|key| self.node.connection(key)) {
+            let stats = connection.stats();
+            self.seen.early = (stats.sent_packets >= EARLY).then_some(stats);
+        }
     }
 
     /// Notes how the bytes fare.
@@ -170,8 +189,10 @@ impl Show {
         self.asked = asked;
         if self.stream.is_none() {
             self.stream = connection.open_messages(Dir::Uni);
-            if let (Some(id), Order::Total) = (self.stream, self.plan.order) {
-                connection.set_ordered(id, true).expect("the stream was opened just now");
+            if let Some(id) = self.stream {
+                connection.set_protection(id, &self.protection).expect("the stream was opened just now");
+                let is_ordered = self.plan.order == Order::Total;
+                connection.set_ordered(id, is_ordered).expect("the stream was opened just now");
             }
         }
         let Some(id) = self.stream else { return };
@@ -183,8 +204,14 @@ impl Show {
             }
             if self.plan.order == Order::Partial && self.plan.groups[self.group].fence {
                 connection.fence(id).expect("the stream is not finished");
+            } else if self.plan.groups[self.group].fence {
+                // Where no fence says so, repair is told that a group is complete.
+                connection.flush(id).expect("the stream is not finished");
             }
             (self.group, self.place) = (self.group + 1, 0);
+            if self.plan.tell_deadlines {
+                connection.next_message_at(id, self.due()).expect("the stream is not finished");
+            }
         }
         if self.group == self.plan.groups.len() && !self.finished {
             self.finished = true;
@@ -234,6 +261,10 @@ impl Show {
 impl Application for Server {
     fn node(&mut self) -> &mut Node {
         &mut self.node
+    }
+
+    fn on_sent(&mut self) {
+        self.look_back();
     }
 
     fn on_event(&mut self, now: Time) -> bool {
@@ -313,5 +344,7 @@ fn payload(group: u32, index: u32, piece: &Piece) -> Bytes {
     bytes.freeze()
 }
 
+/// Packets until estimates of the losses say something.
+const EARLY: u64 = 2000;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 static CHUNK: [u8; 64 << 10] = [b'.'; 64 << 10];

@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 
 use super::finding::{capital, world_words};
-use super::sheet::{Run, Sheet, Spot, hue};
+use super::sheet::{Run, Sheet, Spot};
 use super::words::{self, axis, metric};
 use crate::experiment::{Figure, Value};
 use crate::report::chart::{Chart, Curve, SMALL, Scale, Shape, WIDE, shares};
@@ -128,7 +128,7 @@ fn legend(page: &mut String, sheet: &Sheet, figure: &Figure) {
             page,
             "<span class={hue}><i></i><span class='name {hue}'>{}</span></span> ",
             escaped(&words::plain(key, value)),
-            hue = hue(key, Some(value), n)
+            hue = sheet.hue_of(key, value, n)
         );
     }
     if key.is_empty() {
@@ -489,13 +489,13 @@ fn grouped<'a>(sheet: &'a Sheet, by: &str, over: Option<&str>) -> Vec<Group<'a>>
     for (n, value) in sheet.values(by).iter().enumerate() {
         for (world, name) in sheet.worlds.iter().enumerate() {
             let is_second = world > 0;
-            let class = format!("{}{}", hue(by, Some(value), n), if is_second { " real" } else { "" });
+            let class = format!("{}{}", sheet.hue_of(by, value, n), if is_second { " real" } else { "" });
             let mut name_words = words::plain(by, value);
             if sheet.worlds.len() > 1 {
                 let _ = write!(name_words, ", {}", world_words(name));
             }
             for run in &chosen {
-                if run.row.world != *name || run.row.params.get(by) != Some(value) {
+                if run.row.world != *name || sheet.value(run, by).as_ref() != Some(value) {
                     continue;
                 }
                 let title = sheet.context_without(run, &keys);

@@ -161,9 +161,9 @@ fn baseline(sheet: &Sheet) -> String {
 
 /// What is compared, in a sentence each.
 fn alternatives(page: &mut String, sheet: &Sheet) {
-    let told = (0..sheet.alternatives.len()).filter(|_| sheet.curves == "mode");
-    let told: Vec<(usize, &str)> =
-        told.filter_map(|n| Some((n, words::mode(&sheet.alternatives[n].to_string())?))).collect();
+    let told = |n: usize| words::alternative(sheet.curves, &sheet.alternatives[n].to_string());
+    let told: Vec<(usize, String)> =
+        (0..sheet.alternatives.len()).filter_map(|n| Some((n, told(n)?))).collect();
     if told.is_empty() {
         return;
     }
@@ -174,7 +174,7 @@ fn alternatives(page: &mut String, sheet: &Sheet) {
             "<li class={}><i></i>{}: {}.",
             sheet.hue(n),
             finding::named(sheet, n),
-            escaped(words)
+            escaped(&words)
         );
     }
     page.push_str("</ul>");

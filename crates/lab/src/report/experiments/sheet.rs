@@ -10,9 +10,11 @@ use crate::stats::Estimate;
 pub(crate) struct Sheet {
     pub(crate) experiment: &'static Experiment,
     pub(crate) runs: Vec<Run>,
-    /// The key whose values are compared, mostly `mode`.
+    /// The key whose values are compared, mostly `mode`. Protection counts to the mode: `partial+rs:105/100` is one.
     pub(crate) curves: &'static str,
     pub(crate) alternatives: Vec<Value>,
+    /// All protections, none not counted, in the order of the table of the experiment.
+    protections: Vec<String>,
     /// Simulated first.
     pub(crate) worlds: Vec<String>,
     pub(crate) spots: Vec<Spot>,
@@ -84,7 +86,7 @@ impl Sheet {
         let planned = experiment.points(&Overrides::default()).unwrap_or_default();
         let mut worlds: Vec<String> = Vec::new();
         let mut alternatives: Vec<Value> = Vec::new();
-        let alternative = |params: &Params| params.get(curves).cloned();
+        let alternative = |params: &Params| alternative(curves, params);
         for run in &runs {
             if !worlds.contains(&run.row.world) {
                 worlds.push(run.row.world.clone());
@@ -101,8 +103,15 @@ impl Sheet {
         if alternatives.is_empty() {
             alternatives.push(Value::Text("all".to_owned()));
         }
+        let mut protections: Vec<String> = Vec::new();
+        for (_, protection) in alternatives.iter().filter_map(protected) {
+            if !protections.iter().any(|other| other == protection) {
+                protections.push(protection.to_owned());
+            }
+        }
         let (spots, cells) = (Vec::new(), BTreeMap::new());
-        let mut sheet = Self { experiment, runs, curves, alternatives, worlds, spots, planned, cells };
+        let mut sheet =
+            Self { experiment, runs, curves, alternatives, protections, worlds, spots, planned, cells };
         sheet.sort_into_cells();
         sheet
     }
@@ -124,9 +133,9 @@ impl Sheet {
         }
         let mut cells: BTreeMap<(usize, usize, usize), Cell> = BTreeMap::new();
         for (n, run) in self.runs.iter().enumerate() {
-            let value = run.row.params.get(self.curves);
+            let value = alternative(self.curves, &run.row.params);
             let alternative =
-                value.and_then(|value| self.alternatives.iter().position(|other| other == value));
+                value.and_then(|value| self.alternatives.iter().position(|other| *other == value));
             let world = self.worlds.iter().position(|world| *world == run.row.world);
             let place =
                 (places[&name(&split(&run.row.params))], alternative.unwrap_or(0), world.unwrap_or(0));
@@ -278,11 +287,12 @@ impl Sheet {
 
     /// The alternative that all others are measured by: what an ordinary transport does.
     pub(crate) fn reference(&self) -> Option<usize> {
-        if self.curves != "mode" {
-            return None;
-        }
         let named = |name: &str| self.alternatives.iter().position(|value| value.to_string() == name);
-        named("total").or_else(|| named("plain"))
+        match self.curves {
+            "mode" => named("total").or_else(|| named("plain")),
+            "fec" => named("none"),
+            _ => None,
+        }
     }
 
     pub(crate) fn alternative(&self, n: usize) -> String {
@@ -293,7 +303,45 @@ impl Sheet {
     pub(crate) fn hue(&self, n: usize) -> String {
         self.alternatives
             .get(n)
-            .map_or_else(|| hue(self.curves, None, n), |value| hue(self.curves, Some(value), n))
+            .map_or_else(|| format!("h{}", n % HUES), |value| self.hue_of(self.curves, value, n))
+    }
+
+    /// The class for styles of a value, the n-th of its key, the same in all figures.
+    pub(crate) fn hue_of(&self, key: &str, value: &Value, n: usize) -> String {
+        let name = value.to_string();
+        match (key, protected(value)) {
+            ("mode", Some((mode, protection))) => {
+                let place = self.protections.iter().position(|other| other == protection).unwrap_or(n);
+                // The same protection in another order is the same colour, paler.
+                format!("h{}{}", place % HUES, if mode == "total" { "t" } else { "" })
+            }
+            ("mode", None) if MODES.contains(&name.as_str()) => name,
+            ("fec", _) if name == "none" => "plain".to_owned(),
+            _ => format!("h{}", n % HUES),
+        }
+    }
+
+    /// The value of a key in a run; of the key that is compared, with what counts to it.
+    pub(crate) fn value(&self, run: &Run, key: &str) -> Option<Value> {
+        if key == self.curves { alternative(key, &run.row.params) } else { run.row.params.get(key).cloned() }
+    }
+
+    /// Whether these parameters are of an alternative.
+    pub(crate) fn is_alternative(&self, which: &Value, params: &Params) -> bool {
+        alternative(self.curves, params).is_none_or(|value| value == *which)
+    }
+
+    /// Whether repair may be sent in an alternative.
+    pub(crate) fn is_protected(&self, n: usize) -> bool {
+        let is = |value: &Value| {
+            protected(value).is_some() || (self.curves == "fec" && value.to_string() != "none")
+        };
+        self.alternatives.get(n).is_some_and(is)
+    }
+
+    /// Whether alternatives differ in this key.
+    pub(crate) fn is_compared(&self, key: &str) -> bool {
+        counts_to(self.curves, key)
     }
 
     /// The values that a key has in rows: those of the alternatives as they stand, others in the order of the
@@ -322,7 +370,8 @@ impl Sheet {
     /// The values of crossed keys of a run in words, without those of some keys.
     pub(crate) fn context_without(&self, run: &Run, keys: &[&str]) -> String {
         let crossed = self.experiment.crossed.iter().filter(|(key, values)| {
-            !keys.contains(key) && (*key == "profile" || values.contains([',', ';']))
+            let is_told = keys.iter().any(|told| counts_to(told, key));
+            !is_told && (*key == "profile" || values.contains([',', ';']))
         });
         let words = crossed.filter_map(|(key, _)| Some(words::setting(key, run.row.params.get(key)?)));
         words.collect::<Vec<_>>().join(", ")
@@ -348,12 +397,26 @@ impl Sheet {
     }
 }
 
-/// The class for styles of a value, the same in all figures.
-pub(crate) fn hue(key: &str, value: Option<&Value>, n: usize) -> String {
-    match value {
-        Some(Value::Text(mode)) if key == "mode" && MODES.contains(&mode.as_str()) => mode.clone(),
-        _ => format!("h{}", n % HUES),
+/// What is compared of a run: the value of the key, of a mode with the protection behind a plus.
+fn alternative(curves: &str, params: &Params) -> Option<Value> {
+    let value = params.get(curves)?;
+    match params.get("fec").filter(|_| curves == "mode").map(Value::to_string) {
+        Some(protection) if protection != "none" => Some(Value::Text(format!("{value}+{protection}"))),
+        _ => Some(value.clone()),
     }
+}
+
+/// The mode and the protection of an alternative that has one.
+fn protected(alternative: &Value) -> Option<(&str, &str)> {
+    match alternative {
+        Value::Text(text) => text.split_once('+'),
+        Value::Number(_) => None,
+    }
+}
+
+/// Whether the key that is compared tells the value of `key`.
+fn counts_to(curves: &str, key: &str) -> bool {
+    key == curves || (curves == "mode" && key == "fec")
 }
 
 struct Pooled {
@@ -385,7 +448,7 @@ impl Run {
     /// What it has in common with the same run of other alternatives.
     fn twin(&self, curves: &str) -> String {
         let mut name = format!("seed={}", self.row.seed);
-        for (key, value) in self.row.params.iter().filter(|(key, _)| *key != curves) {
+        for (key, value) in self.row.params.iter().filter(|(key, _)| !counts_to(curves, key)) {
             let _ = write!(name, " {key}={value}");
         }
         name
@@ -429,7 +492,7 @@ impl Paired {
 
 fn split(experiment: &Experiment, curves: &str, pooled: Option<&Pooled>, params: &Params) -> (Part, Part) {
     let (mut context, mut point) = (Part::new(), Part::new());
-    for (key, value) in params.iter().filter(|(key, _)| *key != curves) {
+    for (key, value) in params.iter().filter(|(key, _)| !counts_to(curves, key)) {
         let is_filled = pooled.is_some_and(|pooled| pooled.keys.contains(&key));
         let part = (key.to_owned(), value.clone());
         if experiment.crossed.iter().any(|(name, _)| *name == key) {

@@ -86,6 +86,9 @@ fn line(sheet: &Sheet, (spot, place): (usize, usize), path: &str, published: &[T
     let ours: BTreeMap<String, Number> =
         worlds().filter_map(|(n, world)| Some((world.clone(), measured(spot, place, n)?.into()))).collect();
     let first = worlds().find_map(|(n, _)| measured(spot, place, n))?;
+    if first.value == 0.0 && REPAIR.contains(&path) && !sheet.is_protected(place) {
+        return None;
+    }
     let found =
         published.iter().find(|target| target.is(sheet, spot, place) && target.published.metric == path);
     let printed =
@@ -126,7 +129,7 @@ fn metrics(sheet: &Sheet, spot: usize, published: &[Target]) -> Vec<String> {
     for figure in sheet.experiment.figures {
         match figure {
             Figure::Distribution { metric, .. } => {
-                paths.extend(["mean", "p80", "p99"].map(|stat| format!("{metric}.{stat}")));
+                paths.extend(["mean", "p80", "p99", "p999"].map(|stat| format!("{metric}.{stat}")));
             }
             Figure::Runs { metric, .. } | Figure::Boxes { metric, .. } => paths.push((*metric).to_owned()),
             Figure::Scatter { x, y, .. } => {
@@ -139,6 +142,9 @@ fn metrics(sheet: &Sheet, spot: usize, published: &[Target]) -> Vec<String> {
     }
     // Between messages the typical time is none; the pauses count.
     paths.retain(|path| path != "inter_delivery_ms.mean" && path != "inter_delivery_ms.p80");
+    if sheet.experiment.has("fec") {
+        paths.extend(REPAIR.map(str::to_owned));
+    }
     for target in published {
         let path = target.published.metric;
         let often = published.iter().filter(|other| other.published.metric == path).count() > 2;
@@ -193,15 +199,15 @@ impl Target {
     /// True when it is about this alternative at this spot. Keys that a design fills are its own matter.
     fn is(&self, sheet: &Sheet, spot: usize, place: usize) -> bool {
         let Spot { context, point, .. } = &sheet.spots[spot];
-        let here = |key: &str| -> Option<&Value> {
+        let here = |key: &str| {
             let mut parts = point.iter().chain(context);
-            let found = parts.find(|(name, _)| name == key).map(|(_, value)| value);
-            found.or_else(|| (key == sheet.curves).then(|| &sheet.alternatives[place]))
+            parts.find(|(name, _)| name == key).map(|(_, value)| value)
         };
-        self.params.iter().all(|(key, value)| match here(key) {
+        let of_point = |(key, value): (&str, &Value)| match here(key) {
             Some(other) => other == value,
-            None => !self.named.contains(&key),
-        })
+            None => sheet.is_compared(key) || !self.named.contains(&key),
+        };
+        sheet.is_alternative(&sheet.alternatives[place], &self.params) && self.params.iter().all(of_point)
     }
 }
 
@@ -353,5 +359,14 @@ impl From<Measured> for Number {
     }
 }
 
+/// What is told wherever repair is compared: what it costs, what it achieves, and what chance alone would leave.
+const REPAIR: [&str; 6] = [
+    "repair_share",
+    "repair_share_late",
+    "recovered",
+    "unrecovered",
+    "failed_blocks",
+    "failed_blocks_expected",
+];
 /// Where there is no number.
 const NONE: &str = "–";

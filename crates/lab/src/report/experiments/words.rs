@@ -117,6 +117,9 @@ pub(crate) fn setting(key: &str, value: &Value) -> String {
         ("rtt_ms", _) => format!("{text} round trip"),
         ("owd_ms", _) => format!("{text} one way"),
         ("rate_mbit" | "cc" | "mode" | "scene" | "flows" | "size", _) => text,
+        ("fec", Value::Text(name)) if name == "none" => "without repair".to_owned(),
+        ("fec", _) => format!("repair by {text}"),
+        ("fec_window", _) => format!("{text} symbols kept"),
         ("profile", Value::Text(whose)) => match whose.as_str() {
             "as-published" => "as the paper has it".to_owned(),
             "ours" => "our own conventions".to_owned(),
@@ -145,8 +148,50 @@ pub(crate) fn setting(key: &str, value: &Value) -> String {
     }
 }
 
-/// What a mode does, for somebody who has not heard of it.
-pub(crate) fn mode(name: &str) -> Option<&'static str> {
+/// What an alternative does, for somebody who has not heard of it: a mode, a protection, or both.
+pub(crate) fn alternative(key: &str, name: &str) -> Option<String> {
+    match (key, name.split_once('+')) {
+        ("mode", Some((order, repair))) => Some(format!("as {order}, and {}", protection(repair)?)),
+        ("mode", None) => mode(name).map(str::to_owned),
+        ("fec", _) if name == "none" => Some("plain QUIC: what is lost is sent again".to_owned()),
+        ("fec", _) => protection(name),
+        _ => None,
+    }
+}
+
+/// What a protection sends, by its name in the library.
+fn protection(name: &str) -> Option<String> {
+    let (family, parameters) = name.split_once(':').unwrap_or((name, ""));
+    let ratio = |code: &str| {
+        let (ratio, stride) = parameters.split_once(":stride=").unwrap_or((parameters, ""));
+        let (n, k) = ratio.split_once('/')?;
+        let repairs = n.parse::<u64>().ok()?.checked_sub(k.parse().ok()?)?;
+        let parts =
+            if stride.is_empty() { String::new() } else { format!(", interleaved in {stride} parts") };
+        Some(format!("{repairs} repair symbols for each {k} behind each fence ({code}{parts})"))
+    };
+    Some(match family {
+        "rs" => ratio("Reed–Solomon")?,
+        "ldpc" => ratio("LDPC-Staircase")?,
+        "xor" => format!("{parameters} interleaved sums behind each fence"),
+        "xor2d" => format!("the sums of rows and columns of {}", parameters.replace('x', " × ")),
+        "adaptive" => "as much repair as the measured losses ask for".to_owned(),
+        "sr" => "selective repeat: nothing but resends, by the same machinery".to_owned(),
+        "fixed" => format!("a repair symbol after each {parameters}"),
+        "ac-rlnc" => "repair for the expected losses once a round trip (AC-RLNC)".to_owned(),
+        "bulk" => "repair for the last flight (FlEC)".to_owned(),
+        "buffer" => "repair where a small receive window holds the sender back (FlEC)".to_owned(),
+        "messages" if parameters.is_empty() => {
+            "repair as late as deadlines allow (FlEC), by the measured jitter".to_owned()
+        }
+        "messages" => format!("repair as late as deadlines allow (FlEC), {parameters} before that"),
+        "tum" => "repair for bursts of a given length".to_owned(),
+        _ => return None,
+    })
+}
+
+/// What a mode does.
+fn mode(name: &str) -> Option<&'static str> {
     match name {
         "total" => Some("every message waits for all before it, as on a TCP connection or one QUIC stream"),
         "partial" => Some(
@@ -167,6 +212,7 @@ pub(crate) fn plain(key: &str, value: &Value) -> String {
         ("rate_mbit", Value::Number(rate)) if *rate >= 1000.0 => format!("{} Gbit/s", number(rate / 1000.0)),
         ("rate_mbit", Value::Number(rate)) => format!("{} Mbit/s", number(*rate)),
         ("size" | "rwin" | "message_bytes", Value::Number(bytes)) => in_bytes(*bytes),
+        ("mode", Value::Text(name)) => name.replace('+', " + "),
         ("queue", Value::Text(text)) if text.ends_with("bdp") => text.replace("bdp", " BDP"),
         ("cc", Value::Text(name)) if name.chars().all(|c| c.is_ascii_lowercase()) => {
             if name == "newreno" {
@@ -343,18 +389,49 @@ const MEASURES: &[Measure] = &[
     measure("lost", "packets lost", COUNT, Better::Neither, "by the link’s loss model, towards the client"),
     measure("overflowed", "packets dropped by the queue", COUNT, Better::Less, "towards the client"),
     measure(
+        "repair_share",
+        "share of repair",
+        PERCENT,
+        Better::Less,
+        "bytes of repair symbols over all bytes sent",
+    ),
+    measure(
+        "repair_share_late",
+        "share of repair, later",
+        PERCENT,
+        Better::Less,
+        "the same behind the first 2000 packets, when the losses have been measured",
+    ),
+    measure(
         "recovered",
         "packets recovered",
         COUNT,
-        Better::More,
-        "brought back by repair symbols before a retransmission did",
+        Better::Neither,
+        "brought back by repair symbols, as the sender learnt before it sent them again",
     ),
     measure(
         "unrecovered",
         "packets not recovered",
         COUNT,
         Better::Less,
-        "lost ones that only a retransmission brought back",
+        "lost ones that were sent again; where the notice of a recovery is lost or late, one that came back all the \
+         same is among them",
+    ),
+    measure(
+        "failed_blocks",
+        "failed blocks",
+        COUNT,
+        Better::Less,
+        "blocks of which a packet was sent again. A lost notice, or repair that came late, counts a block here that was \
+         decoded all the same",
+    ),
+    measure(
+        "failed_blocks_expected",
+        "failed blocks, by chance",
+        COUNT,
+        Better::Neither,
+        "as many as the losses of the link alone would give: the binomial tail for each block, or that of the chain of \
+         bursts",
     ),
     measure("retransmitted", "packets declared lost", COUNT, Better::Neither, "and sent again"),
     measure("abandoned", "messages given up", COUNT, Better::Neither, "by the sender: outdated, or too late"),
