@@ -131,6 +131,13 @@ impl Streams {
         Ok(())
     }
 
+    /// Bytes that are yet to be sent, for the first time or again; `None` without a sending half.
+    pub(crate) fn unsent(&self, id: StreamId) -> Option<u64> {
+        let half = self.slab.get(self.slab.key(id)?)?.send.as_ref()?;
+        let given_up = matches!(half.state, SendState::Reset | SendState::ResetAcked);
+        Some(if given_up { 0 } else { half.left() })
+    }
+
     /// The next message of a stream will be sent at this time; forgotten when one is.
     pub(crate) fn next_message_at(&mut self, id: StreamId, at: Option<Time>) -> Result<(), UnknownStream> {
         let (key, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
@@ -140,8 +147,9 @@ impl Streams {
         }
         let before = std::mem::replace(&mut half.marks.next, at);
         if stream.own.is_none() {
-            before.into_iter().for_each(|at| self.tally.announce((at, key), false));
-            at.into_iter().for_each(|at| self.tally.announce((at, key), true));
+            for (at, is_open) in before.map(|at| (at, false)).into_iter().chain(at.map(|at| (at, true))) {
+                self.tally.announce((at, key), is_open);
+            }
         }
         Ok(())
     }

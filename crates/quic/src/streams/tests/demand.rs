@@ -38,6 +38,24 @@ fn flow(room: &mut Streams, ms: u64) -> Vec<Token> {
     tokens
 }
 
+fn several(room: &mut Streams, id: StreamId, n: usize, len: usize) {
+    for _ in 0..n {
+        send(room, id, len, None);
+    }
+}
+
+fn lose(room: &mut Streams, tokens: &[Token], ms: u64) {
+    for token in tokens {
+        room.lost(*token, at(ms));
+    }
+}
+
+fn acknowledge(room: &mut Streams, tokens: &[Token], ms: u64) {
+    for token in tokens {
+        room.acked(*token, at(ms));
+    }
+}
+
 fn key(room: &Streams, id: StreamId) -> Key {
     room.slab.key(id).unwrap()
 }
@@ -65,11 +83,12 @@ fn what_remains_is_known_when_all_that_have_it_are_finished() {
     assert_eq!(room.demand(own), Demand { boundaries: 1, boundary: Some((Boundary::Fin, at(5))), ..nothing });
     assert_eq!(room.demand(ALL), room.demand(own), "each has sent one end");
     // What is lost is to be sent, but is no end again.
-    sent.iter().for_each(|token| room.lost(*token, at(7)));
+    lose(&mut room, &sent, 7);
     room.check();
     assert_eq!((room.demand(ALL).remaining, room.demand(own).remaining), (Some(3000), Some(500)));
     assert!(!room.demand(ALL).limited);
-    flow(&mut room, 9).iter().for_each(|token| room.acked(*token, at(10)));
+    let again = flow(&mut room, 9);
+    acknowledge(&mut room, &again, 10);
     assert_eq!(room.demand(ALL).boundary, Some((Boundary::Fin, at(5))));
     drain_events(&mut room);
     assert_eq!(room.demand(own), nothing, "the stream is over");
@@ -121,7 +140,7 @@ fn a_record_longer_than_the_connections_credit_is_blocked() {
     let mut room = client(&config);
     let ids = [0; 2].map(|_| room.open_messages(Dir::Uni).unwrap());
     for id in ids {
-        (0..2).for_each(|_| drop(send(&mut room, id, 1000, None)));
+        several(&mut room, id, 2, 1000);
     }
     flow(&mut room, 0);
     // 4000 bytes are three records of 1002 and no fourth.
@@ -140,7 +159,7 @@ fn boundaries_are_passed_when_all_before_them_was_sent() {
     let passed = |room: &Streams| (room.demand(ALL).boundaries, room.demand(ALL).boundary);
     // push, push, fence, poll; and the fence once more, which is the same (FS-25).
     room.fence(id, at(0)).unwrap();
-    (0..2).for_each(|_| drop(send(&mut room, id, 800, None)));
+    several(&mut room, id, 2, 800);
     room.fence(id, at(1)).unwrap();
     room.fence(id, at(1)).unwrap();
     packet(&mut room, 1200, at(2)).unwrap();
@@ -158,7 +177,7 @@ fn boundaries_are_passed_when_all_before_them_was_sent() {
         send(&mut room, id, 800, None);
         flow(&mut room, 6)
     };
-    sent.iter().for_each(|token| room.lost(*token, at(7)));
+    lose(&mut room, &sent, 7);
     room.fence(id, at(7)).unwrap();
     assert_eq!(passed(&room), (3, Some((Boundary::Fence, at(7)))), "all was sent once");
     flow(&mut room, 8);
@@ -171,7 +190,7 @@ fn boundaries_are_passed_when_all_before_them_was_sent() {
     flow(&mut room, 9);
     assert_eq!(passed(&room), (6, Some((Boundary::Fence, at(9)))));
     room.set_ordered(id, true).unwrap();
-    (0..3).for_each(|_| drop(send(&mut room, id, 10, None)));
+    several(&mut room, id, 3, 10);
     flow(&mut room, 10);
     assert_eq!(passed(&room).0, 6);
     room.set_ordered(id, false).unwrap();
@@ -217,7 +236,7 @@ fn a_flush_is_a_boundary_once() {
     assert_eq!(room.demand(ALL).boundaries, 0);
     // Of messages it lies behind those sent so far.
     let id = room.open_messages(Dir::Uni).unwrap();
-    (0..2).for_each(|_| drop(send(&mut room, id, 800, None)));
+    several(&mut room, id, 2, 800);
     room.flush(id, at(8)).unwrap();
     packet(&mut room, 1200, at(8)).unwrap();
     assert_eq!(room.demand(ALL).boundaries, 0);
@@ -280,7 +299,7 @@ fn deadlines_of_a_channel_are_those_of_messages_on_their_way() {
     room.check();
     assert_eq!((next(&room, ALL, 201), next(&room, own, 0)), (Some(at(300)), Some(at(250))));
     assert_eq!(next(&room, own, 251), None);
-    tokens.iter().for_each(|token| room.acked(*token, at(100)));
+    acknowledge(&mut room, &tokens, 100);
     room.check();
     assert_eq!(room.next_outcome(ids[0]), Some((first, Outcome::Delivered)));
     assert_eq!(next(&room, ALL, 201), None, "it has arrived");
