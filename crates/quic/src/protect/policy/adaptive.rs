@@ -1,7 +1,7 @@
 use quickset_base::Time;
 
 use super::block::MAX_PART;
-use super::boundary::Boundaries;
+use super::boundary::{Boundaries, Progress};
 use super::buffer::{Held, room};
 use super::bulk::{Due, Tail, ends_soon};
 use super::messages::Placement;
@@ -35,9 +35,33 @@ pub(super) struct Adaptive {
     placement: Placement,
     tail: Tail,
     held: Held,
-    // When flow control last held data back.
-    blocked: Option<Time>,
+    blockade: Blockade,
     fences: Fences,
+}
+
+/// When flow control held data back.
+#[derive(Clone, Copy, Debug, Default)]
+struct Blockade {
+    last: Option<Time>,
+    asked: Option<Time>,
+}
+
+impl Blockade {
+    /// Called with each question. Without a lane none comes during a blockade, but a pause tells of it: nothing was sent
+    /// for a quarter of a round trip, though half of the congestion window was free. An application may pause as well; that
+    /// costs the wrapping of a few round trips, since repair goes only while flow control does hold data back.
+    fn observe(&mut self, view: &CodingView<'_>, sends: bool) {
+        let paused = self.asked.is_some_and(|at| 4 * view.now.since(at) >= view.rtt);
+        if view.demand.blocked || (sends && paused && view.in_flight <= view.cwnd / 2) {
+            self.last = Some(view.now);
+        }
+        self.asked = Some(view.now);
+    }
+
+    /// Not long ago, and perhaps again before what is sent now arrives.
+    fn is_near(&self, view: &CodingView<'_>) -> bool {
+        self.last.is_some_and(|at| view.now.since(at) <= BLOCKED_FOR * view.rtt)
+    }
 }
 
 /// What lies between fences.
@@ -47,7 +71,8 @@ struct Fences {
     windowed: Boundaries,
     // Symbols of the last block.
     usual: u64,
-    // Source symbols of the window's lane up to the last fence.
+    // Source symbols of the window's lane, in all and up to the last fence.
+    progress: Progress,
     fenced: u64,
     // A fence passed and its symbols are not covered yet.
     waiting: bool,
@@ -62,7 +87,7 @@ impl Adaptive {
             placement: Placement::new(None),
             tail: Tail::default(),
             held: Held::default(),
-            blocked: None,
+            blockade: Blockade::default(),
             fences: Fences::default(),
         }
     }
@@ -74,17 +99,6 @@ impl Adaptive {
             (None, Some((Boundary::Fence, _))) => Goal::Screen,
             (None, _) => Goal::Bulk,
         }
-    }
-
-    fn note_blocked(&mut self, view: &CodingView<'_>) {
-        if view.demand.blocked {
-            self.blocked = Some(view.now);
-        }
-    }
-
-    /// Flow control held data back not long ago, and may do so again before what is sent now arrives.
-    fn is_often_blocked(&self, view: &CodingView<'_>) -> bool {
-        self.blocked.is_some_and(|at| view.now.since(at) <= BLOCKED_FOR * view.rtt)
     }
 
     /// The end of a transfer, or a closed window.
@@ -119,13 +133,16 @@ impl Adaptive {
     /// blocks, each of which rounds up; the last symbols are covered when no more follow.
     fn few(&mut self, view: &CodingView<'_>) -> Pattern {
         let lane = &view.lanes[usize::from(WINDOW.index)];
-        let block = lane.sources.saturating_sub(self.fences.fenced);
+        let sources = self.fences.progress.update(lane.sources);
+        let block = sources - self.fences.fenced;
         if self.fences.windowed.passed(view.demand.boundaries, block) {
             self.fences.usual = block;
-            self.fences.fenced = lane.sources;
+            self.fences.fenced = sources;
             self.fences.waiting = true;
         }
-        self.fences.waiting |= lane.unprotected >= MAX_PART;
+        // In total order each message is waited for; and a block that never ends is cut.
+        let unfenced = view.demand.boundary.is_none() && view.demand.limited;
+        self.fences.waiting |= unfenced || lane.unprotected >= MAX_PART;
         if !self.fences.waiting || lane.unprotected == 0 || is_ample(view) {
             self.fences.waiting = false;
             return Pattern::No;
@@ -153,7 +170,7 @@ impl Adaptive {
     /// The lane for a symbol between fences.
     fn fenced_lane(&mut self, view: &CodingView<'_>, carried: Carried) -> Option<Lane> {
         let (block, window) = (&view.lanes[0], &view.lanes[1]);
-        let begun = window.sources.saturating_sub(self.fences.fenced);
+        let begun = self.fences.progress.update(window.sources) - self.fences.fenced;
         self.fences.boundaries.observe(view.demand.boundaries, block.open);
         self.fences.windowed.observe(view.demand.boundaries, begun);
         if self.sizing.repairs(&view.loss, self.fences.usual.max(1)) == 0 {
@@ -171,21 +188,21 @@ impl Adaptive {
 
 impl ReliabilityPolicy for Adaptive {
     fn protect(&mut self, view: &CodingView<'_>, carried: Carried) -> Option<Lane> {
-        self.note_blocked(view);
+        self.blockade.observe(view, true);
         if view.loss.rate <= 0.0 || is_futile(view) {
             return None;
         }
         match self.goal(view) {
-            Goal::Bulk => (ends_soon(view) || self.is_often_blocked(view)).then_some(WINDOW),
+            Goal::Bulk => (ends_soon(view) || self.blockade.is_near(view)).then_some(WINDOW),
             Goal::Screen => self.fenced_lane(view, carried),
             Goal::Messages => Some(WINDOW),
         }
     }
 
     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {
-        self.note_blocked(view);
-        if is_futile(view) {
-            // The block that is open goes without: it is not to grow until the queue is short again.
+        self.blockade.observe(view, false);
+        if view.loss.rate <= 0.0 || is_futile(view) {
+            // An open block goes without: it is not to grow until something is lost again, or the queue short.
             let open = view.lanes[usize::from(BLOCK.index)].open;
             return if open > 0 { Pattern::Close(BLOCK.index) } else { Pattern::No };
         }

@@ -1,3 +1,20 @@
+/// Source symbols of a lane since the policy began.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Progress {
+    told: u64,
+    total: u64,
+}
+
+impl Progress {
+    /// The lane counts `sources`. Called with each question, between two of which at most one symbol is sent: a larger
+    /// step means that another channel had the lane before.
+    pub(super) fn update(&mut self, sources: u64) -> u64 {
+        self.total += u64::from(sources > self.told);
+        self.told = sources;
+        self.total
+    }
+}
+
 /// Which boundaries of a channel its open block has passed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Boundaries {

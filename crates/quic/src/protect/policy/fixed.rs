@@ -1,9 +1,11 @@
+use super::boundary::Progress;
 use super::{Carried, CodingView, Lane, Pattern, RLC, ReliabilityPolicy};
 
 /// A repair symbol over the window after each `interval` source symbols, whatever the path does.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FixedRate {
     interval: u32,
+    progress: Progress,
     // Source symbols that were answered with repair.
     answered: u64,
 }
@@ -11,18 +13,20 @@ pub(super) struct FixedRate {
 impl FixedRate {
     /// `interval` is at least 1.
     pub(super) fn new(interval: u32) -> Self {
-        Self { interval: interval.max(1), answered: 0 }
+        Self { interval: interval.max(1), progress: Progress::default(), answered: 0 }
     }
 }
 
 impl ReliabilityPolicy for FixedRate {
-    fn protect(&mut self, _: &CodingView<'_>, _: Carried) -> Option<Lane> {
+    fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<Lane> {
+        self.progress.update(view.lanes[0].sources);
         Some(RLC)
     }
 
     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {
         let lane = &view.lanes[0];
-        let due = lane.sources.saturating_sub(self.answered) / u64::from(self.interval);
+        let sources = self.progress.update(lane.sources);
+        let due = (sources - self.answered) / u64::from(self.interval);
         if due == 0 {
             return Pattern::No;
         }

@@ -102,6 +102,7 @@ fn a_transfer_is_covered_at_its_end_and_where_it_is_held_back() {
     assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(2));
     assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
     scene.demand.blocked = false;
+    scene.in_flight = 100_000;
     scene.now += ms(401);
     scene.arrive();
     assert_eq!(scene.send(&mut *policy, 1), None);
@@ -112,6 +113,52 @@ fn a_transfer_is_covered_at_its_end_and_where_it_is_held_back() {
     // At 1 % P(more than 6 of 106) = 1.2e-4 and P(more than 7 of 107) = 2e-5.
     assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(7));
     assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+}
+
+#[test]
+fn a_pause_tells_of_a_closed_window() {
+    for (pause, in_flight, lane) in [(25, 60_000, Some(WINDOW)), (24, 60_000, None), (25, 60_001, None)] {
+        let (mut scene, mut policy) = (Scene::new(), policy("adaptive:bulk"));
+        assert_eq!(scene.send(&mut *policy, 1), None);
+        (scene.now, scene.in_flight) = (scene.now + ms(pause), in_flight);
+        assert_eq!(scene.send(&mut *policy, 1), lane, "{pause} {in_flight}");
+    }
+}
+
+#[test]
+fn without_fences_each_pause_is_one() {
+    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:screen"));
+    scene.send(&mut *policy, 3);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.demand.limited = true;
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(1));
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    // Within a long stretch of data at 1 %: P(more than 7 of 135) = 8e-5.
+    scene.arrive();
+    scene.demand.limited = false;
+    scene.lanes[1].repairs_in_flight = 0;
+    scene.send(&mut *policy, 127);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.send(&mut *policy, 1);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(7));
+}
+
+#[test]
+fn a_lane_that_another_channel_had_counts_on() {
+    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:screen"));
+    scene.send(&mut *policy, 1);
+    scene.lanes[1].sources += 1000;
+    scene.boundary(Boundary::Fence);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(1));
+    // The block was one of one symbol, so that the next goes the same way.
+    assert_eq!(scene.send(&mut *policy, 1), Some(WINDOW));
+    let (mut scene, mut policy) = (Scene::new(), super::policy("fixed:3"));
+    scene.send(&mut *policy, 1);
+    scene.lanes[0].sources += 1000;
+    scene.send(&mut *policy, 1);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.send(&mut *policy, 1);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(1));
 }
 
 #[test]
