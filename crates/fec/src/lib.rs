@@ -4,6 +4,7 @@
 //! with zeros. What all codes share is arithmetic on whole symbols, in [`gf256`].
 
 pub mod gf256;
+pub mod ldpc;
 pub mod online;
 pub mod reed_solomon;
 pub mod rlc;

@@ -321,6 +321,12 @@ pub(crate) const fn lines(len: usize) -> usize {
     len.next_multiple_of(LINE)
 }
 
+/// `data` without the zeros at its end, which are not told from padding.
+pub(crate) fn trimmed(data: &[u8]) -> &[u8] {
+    let end = data.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    &data[..end]
+}
+
 /// Bytes of a cache line, and of the widest vector.
 const LINE: usize = 64;
 /// Slots that are allocated together: 12 KiB at 1500 bytes, so that a small session stays small.

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use crate::equation::{Equation, MAX_SID};
-use crate::symbols::{NotTaken, Symbols};
+use crate::symbols::{NotTaken, Symbols, trimmed};
 use stored::Stored;
 use system::{System, mask_of};
 
@@ -104,8 +104,12 @@ pub enum Fault {
     TooLong,
     /// A repair symbol is shorter than a symbol in it.
     Short,
-    /// The number of a symbol is beyond [`MAX_SID`].
+    /// The number of a symbol is beyond [`MAX_SID`], or its block has no repair symbol of this number.
     Range,
+    /// Repair symbols of a block differ in length.
+    Uneven,
+    /// Blocks overlap, or one has changed.
+    Overlap,
 }
 
 /// What decoding has cost since the decoder was made.
@@ -366,16 +370,13 @@ impl fmt::Display for Fault {
             Self::TooLong => "a symbol is longer than allowed",
             Self::Short => "a repair symbol is shorter than a symbol in it",
             Self::Range => "the number of a symbol is too large",
+            Self::Uneven => "repair symbols of a block differ in length",
+            Self::Overlap => "blocks overlap",
         })
     }
 }
 
 impl std::error::Error for Fault {}
-
-fn trimmed(data: &[u8]) -> &[u8] {
-    let end = data.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
-    &data[..end]
-}
 
 /// Missing symbols that are computed together: as many sums as fit the registers, and one more pass or two.
 const SOLVED: usize = 16;

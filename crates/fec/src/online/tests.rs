@@ -213,7 +213,7 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(cases(192))]
+    #![proptest_config(cases(96))]
 
     /// After each operation exactly those missing symbols are recovered that all the equations determine, and every
     /// repair symbol is judged as its rank says.
@@ -423,7 +423,7 @@ fn the_worst_case_stays_within_the_stated_cost() {
 /// those that are never 0 (the last entry decides: 1 of 255).
 #[test]
 fn random_squares_are_rarely_deficient() {
-    let (rounds, mut deficient) = (20_000_u64, 0);
+    let (rounds, mut deficient) = (8_000_u64, 0);
     for round in 0..rounds {
         let mut decoder = Decoder::new(Limits { window: 16, symbol_size: 1, max_unknowns: 8 });
         let first = round * 16;
@@ -433,8 +433,8 @@ fn random_squares_are_rarely_deficient() {
         });
         deficient += u64::from(outcomes.filter(|o| *o == Repair::Redundant).count() > 0);
     }
-    // 78 expected, standard deviation 9.
-    assert!((45..115).contains(&deficient), "{deficient} of {rounds}");
+    // 31 expected, standard deviation 6.
+    assert!((11..58).contains(&deficient), "{deficient} of {rounds}");
 }
 
 #[test]
