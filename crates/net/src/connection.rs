@@ -185,6 +185,18 @@ impl Connection {
         self.shared().lock().conn.has_fenced_streams()
     }
 
+    /// Whether forward erasure correction was agreed on. Without, nothing is repaired, and what is lost is sent again.
+    pub fn has_fec(&self) -> bool {
+        self.shared().lock().conn.has_fec()
+    }
+
+    /// From now on so many symbols of each of the peer's sessions are kept, for decoding: fewer take less memory, and let
+    /// the peer repair losses less far back; 0 asks for no more repair.
+    pub fn set_fec_window(&self, window: u64) {
+        self.shared().lock().conn.set_fec_window(window);
+        self.shared().nudge();
+    }
+
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.owner.shared
     }

@@ -253,7 +253,10 @@ impl Driver {
             let mut state = shared.lock();
             loop {
                 match state.conn.poll(now, &mut self.outlet.batch) {
-                    base::Poll::Send => break,
+                    base::Poll::Send => {
+                        state.drained(&mut self.news.wakes);
+                        break;
+                    }
                     base::Poll::Event => {
                         state.collect(&mut self.news);
                         if self.news.is_for_endpoint() {
@@ -263,6 +266,7 @@ impl Driver {
                         }
                     }
                     base::Poll::Sleep(due, _) => {
+                        state.drained(&mut self.news.wakes);
                         self.roster.timers.set(shared.key.index(), &mut state.timer, due);
                         return Drive::Rests;
                     }

@@ -61,8 +61,10 @@ mod endpoint;
 mod error;
 mod hub;
 mod messages;
+mod outcomes;
 mod pool;
 mod recv;
+mod reliability;
 mod send;
 mod shared;
 mod socket;
@@ -76,10 +78,15 @@ pub use connection::Connection;
 pub use endpoint::Endpoint;
 pub use error::{ConnectError, ReadError, ReadToEndError, ReceiveError, SendError, TrySendError, WriteError};
 pub use messages::{Deadline, Message, MessageReceiver, MessageSender, Ticket};
+pub use outcomes::Outcomes;
 #[cfg(feature = "qlog")]
 pub use quickset_quic::qlog;
-pub use quickset_quic::{Closed, Counters, Outcome, Side, Stats, StreamId, TransportError};
+pub use quickset_quic::{
+    Closed, Counters, FecStats, Goal, Outcome, Protection, ProtectionError, Side, Stats, StreamId,
+    Ticket as TicketId, TransportError,
+};
 pub use recv::RecvStream;
+pub use reliability::Reliability;
 pub use send::SendStream;
 pub use socket::SocketConfig;
 #[cfg(feature = "qlog")]

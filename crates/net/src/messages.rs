@@ -1,16 +1,18 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quickset_base::Time;
-use quickset_quic::{self as quic, FinishError, Outcome, StreamId};
+use quickset_quic::{self as quic, FinishError, Outcome, Protection, StreamId, Ticket as TicketId};
 
 use crate::connection::Owner;
 use crate::error::{ReceiveError, SendError, TrySendError, WriteError};
 use crate::hub::Hub;
+use crate::outcomes::Outcomes;
+use crate::reliability::Reliability;
 
 /// Sends messages: whole, and between two [fences](Self::fence) delivered in whatever order they arrive.
 ///
@@ -19,13 +21,15 @@ use crate::hub::Hub;
 pub struct MessageSender {
     owner: Arc<Owner>,
     id: StreamId,
+    /// How long messages without a deadline of their own are of use.
+    within: Option<Duration>,
 }
 
 /// A message that was sent, and what becomes of it. It may be dropped; the message does not mind.
 pub struct Ticket {
     owner: Arc<Owner>,
     id: StreamId,
-    name: quic::Ticket,
+    name: TicketId,
 }
 
 /// Until when a message must have arrived to be of use.
@@ -63,12 +67,21 @@ pub struct Message {
 impl MessageSender {
     pub(crate) fn new(owner: Arc<Owner>, id: StreamId) -> Self {
         owner.shared.lock().hold(id);
-        Self { owner, id }
+        Self { owner, id, within: None }
     }
 
     /// The id of the stream.
     pub fn id(&self) -> StreamId {
         self.id
+    }
+
+    /// The same with this [`Reliability`].
+    #[must_use]
+    pub fn with(mut self, reliability: impl Into<Reliability>) -> Self {
+        let reliability = reliability.into();
+        self.within = reliability.deadline();
+        self.set_protection(reliability.protection());
+        self
     }
 
     /// Sends a message, without copying it; waits until the send buffer has room. Dropping the future before it is
@@ -77,7 +90,8 @@ impl MessageSender {
     /// # Errors
     /// See [`SendError`].
     pub async fn send(&mut self, message: Bytes) -> Result<Ticket, SendError> {
-        poll_fn(|cx| self.poll_send(cx, &message, None)).await
+        let deadline = self.within.map(|within| self.owner.shared.now() + within);
+        poll_fn(|cx| self.poll_send(cx, &message, deadline)).await
     }
 
     /// Sends a message that is of use until `deadline` only: if it cannot be met it is dropped before it is sent,
@@ -95,6 +109,7 @@ impl MessageSender {
     /// # Errors
     /// See [`TrySendError`], which returns a message for which there is no room.
     pub fn try_send(&mut self, message: Bytes, deadline: Option<Deadline>) -> Result<Ticket, TrySendError> {
+        let deadline = deadline.or(self.within.map(Deadline::After));
         let deadline = deadline.map(|deadline| deadline.time(&self.owner.shared.hub));
         match self.take(&message, deadline, None) {
             Poll::Ready(result) => result.map_err(TrySendError::Failed),
@@ -136,6 +151,65 @@ impl MessageSender {
         self.owner.shared.nudge();
     }
 
+    /// How the messages are protected against loss from now on; see [`Protection`]. Messages sent before may gain by it
+    /// too. It has no effect unless [`has_fec`](crate::Connection::has_fec).
+    pub fn set_protection(&mut self, protection: &Protection) {
+        // A stream that is through has nothing to protect.
+        let _ = self.owner.shared.lock().conn.set_protection(self.id, protection);
+        self.owner.shared.nudge();
+    }
+
+    /// The application waits for the answer to what it has sent: protection may add repair behind it. Fences are such
+    /// places already.
+    pub fn flush(&mut self) {
+        let _ = self.owner.shared.lock().conn.flush(self.id);
+        self.owner.shared.nudge();
+    }
+
+    /// Says when the next message will be sent, if that is known: repair for this one may then travel with it, or must
+    /// not wait for it. Forgotten with the next message; it promises nothing.
+    pub fn next_message_at(&mut self, at: Option<Instant>) {
+        let shared = &self.owner.shared;
+        let at = at.map(|at| shared.hub.time(at));
+        let _ = shared.lock().conn.next_message_at(self.id, at);
+        shared.nudge();
+    }
+
+    /// Bytes of messages that are yet to be sent, for the first time or again.
+    pub fn unsent(&self) -> u64 {
+        self.owner.shared.lock().conn.unsent(self.id).unwrap_or(0)
+    }
+
+    /// Waits until at most so many bytes are [unsent](Self::unsent): time to encode what is newest, where it would only
+    /// grow old in a full buffer. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// When the connection is over.
+    pub async fn drained_to(&mut self, bytes: u64) -> Result<(), SendError> {
+        poll_fn(|cx| {
+            let mut state = self.owner.shared.lock();
+            if let Some(closed) = state.closed() {
+                return Poll::Ready(Err(SendError::Closed(closed)));
+            }
+            if state.conn.unsent(self.id).is_none_or(|unsent| unsent <= bytes) {
+                return Poll::Ready(Ok(()));
+            }
+            state.await_drain(self.id, bytes, cx);
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// What becomes of all messages, from here on, in the order in which it is learnt.
+    pub fn outcomes(&self) -> Outcomes {
+        Outcomes::new(self.owner.clone(), self.id)
+    }
+
+    /// The same as [`Ticket::supersede`], without the ticket.
+    pub fn supersede(&mut self, ticket: TicketId) -> bool {
+        self.owner.supersede(self.id, ticket)
+    }
+
     /// Ends the stream behind what was sent. Does not wait: see [`finished`](Self::finished).
     ///
     /// # Errors
@@ -166,9 +240,16 @@ impl MessageSender {
 
     /// Gives the stream up: what has not arrived does not matter any more, and the peer is told `code`.
     pub fn reset(&mut self, code: u64) {
+        let mut woken = Vec::new();
+        let mut state = self.owner.shared.lock();
         // A stream that is through needs no reset.
-        let _ = self.owner.shared.lock().conn.reset(self.id, code);
+        let _ = state.conn.reset(self.id, code);
+        if let Some(slot) = state.streams.get_mut(&self.id) {
+            slot.sending_over(&mut woken);
+        }
+        drop(state);
         self.owner.shared.nudge();
+        woken.into_iter().for_each(Waker::wake);
     }
 
     fn poll_send(
@@ -251,11 +332,22 @@ impl Ticket {
         .await
     }
 
+    /// Which message of its stream it is of, for [`Outcomes`]. It outlives the ticket.
+    pub fn id(&self) -> TicketId {
+        self.name
+    }
+
     /// The message is outdated: what was not sent of it is not sent, what is lost is not sent again. False when
     /// that changes nothing any more.
     pub fn supersede(&self) -> bool {
-        let changed = self.owner.shared.lock().conn.supersede(self.id, self.name);
-        self.owner.shared.nudge();
+        self.owner.supersede(self.id, self.name)
+    }
+}
+
+impl Owner {
+    fn supersede(&self, id: StreamId, ticket: TicketId) -> bool {
+        let changed = self.shared.lock().conn.supersede(id, ticket);
+        self.shared.nudge();
         changed
     }
 }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use quickset_quic::{self as quic, FinishError, StreamId};
+use quickset_quic::{self as quic, FinishError, Protection, StreamId};
 use tokio::io::AsyncWrite;
 
 use crate::connection::Owner;
 use crate::error::WriteError;
+use crate::reliability::Reliability;
 use crate::shared::State;
 
 /// The sending half of a stream.
@@ -38,6 +39,13 @@ impl SendStream {
     /// here how far it got.
     pub fn written(&self) -> u64 {
         self.written
+    }
+
+    /// The same with this [`Reliability`].
+    #[must_use]
+    pub fn with(mut self, reliability: impl Into<Reliability>) -> Self {
+        self.set_protection(reliability.into().protection());
+        self
     }
 
     /// Writes bytes from the front of `data`, as many as there is room for, and returns how many; waits until
@@ -138,6 +146,21 @@ impl SendStream {
         self.owner.shared.nudge();
     }
 
+    /// How the data is protected against loss from now on; see [`Protection`]. It has no effect unless
+    /// [`has_fec`](crate::Connection::has_fec).
+    pub fn set_protection(&mut self, protection: &Protection) {
+        // A stream that is through has nothing to protect.
+        let _ = self.owner.shared.lock().conn.set_protection(self.id, protection);
+        self.owner.shared.nudge();
+    }
+
+    /// The application waits for the answer to what it has written: where it ends, protection may add repair. It sends
+    /// nothing earlier.
+    pub fn flush(&mut self) {
+        let _ = self.owner.shared.lock().conn.flush(self.id);
+        self.owner.shared.nudge();
+    }
+
     fn poll_write_some(&mut self, cx: &mut Context<'_>, data: &mut Bytes) -> Poll<Result<usize, WriteError>> {
         let coop = ready!(tokio::task::coop::poll_proceed(cx));
         let shared = &self.owner.shared;
@@ -211,14 +234,15 @@ impl Drop for SendStream {
     }
 }
 
-/// Errors are those of [`SendStream::write`]; to flush has no effect, and to shut down finishes the stream and
-/// waits until all has arrived.
+/// Errors are those of [`SendStream::write`]; to flush is [`SendStream::flush`] and never waits, and to shut down
+/// finishes the stream and waits until all has arrived.
 impl AsyncWrite for SendStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         self.get_mut().poll_write_bytes(cx, data).map_err(io::Error::from)
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.get_mut().flush();
         Poll::Ready(Ok(()))
     }
 

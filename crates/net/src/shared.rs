@@ -1,12 +1,15 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
 use quickset_base::Time;
-use quickset_quic::{self as quic, Closed, ConnectionKey, Dir, Event, Side, Signal, StreamEvent, StreamId};
+use quickset_quic::{
+    self as quic, Closed, ConnectionKey, Dir, Event, SendState, Side, Signal, StreamEvent, StreamId,
+};
 
 use crate::hub::Hub;
+use crate::outcomes::Queue;
 use crate::tickets::Tickets;
 use crate::timers::Timer;
 use crate::wakers::Wakers;
@@ -29,6 +32,8 @@ pub(crate) struct State {
     pub(crate) timer: Timer,
     /// Streams that the application has handles of.
     pub(crate) streams: BTreeMap<StreamId, Slot>,
+    /// Streams of which somebody waits until less of them is unsent.
+    draining: BTreeSet<StreamId>,
     /// Tasks that wait for streams of the peer, and for leave to open one.
     pub(crate) opened: [Wakers; 2],
     pub(crate) available: [Wakers; 2],
@@ -42,7 +47,7 @@ pub(crate) struct State {
 /// What the handles of a stream wait for and have to be told.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
-    /// Handles alive: one for each direction, and one for each ticket.
+    /// Handles alive: one for each direction, one for each ticket, and one for the outcomes.
     handles: usize,
     pub(crate) reader: Option<Waker>,
     pub(crate) writer: Option<Waker>,
@@ -51,6 +56,10 @@ pub(crate) struct Slot {
     pub(crate) finished: bool,
     pub(crate) stopped: Option<u64>,
     pub(crate) tickets: Tickets,
+    /// Outcomes for whoever wants all of them; without anybody there is none.
+    pub(crate) outcomes: Option<Queue>,
+    /// The task that waits until so many bytes, or less, are unsent.
+    drain: Option<(u64, Waker)>,
 }
 
 /// What a turn of the driver has to pass on once no lock is held.
@@ -73,6 +82,7 @@ impl Shared {
             conn,
             timer: Timer::default(),
             streams: BTreeMap::new(),
+            draining: BTreeSet::new(),
             opened: Default::default(),
             available: Default::default(),
             phase: Wakers::default(),
@@ -150,6 +160,50 @@ impl State {
         }
     }
 
+    /// The task waits until at most `bytes` of a stream are unsent. At most one does for each stream.
+    pub(crate) fn await_drain(&mut self, id: StreamId, bytes: u64, cx: &Context<'_>) {
+        if let Some(slot) = self.streams.get_mut(&id) {
+            slot.drain = Some((bytes, cx.waker().clone()));
+            self.draining.insert(id);
+        }
+    }
+
+    /// Nothing tells of what leaves, so whenever something may have, those who wait for it are looked at. They are few,
+    /// and mostly none.
+    pub(crate) fn drained(&mut self, woken: &mut Vec<Waker>) {
+        let Self { conn, streams, draining, .. } = self;
+        draining.retain(|id| {
+            let Some(slot) = streams.get_mut(id) else { return false };
+            let low = |(bytes, _): &mut (u64, Waker)| conn.unsent(*id).is_none_or(|unsent| unsent <= *bytes);
+            woken.extend(slot.drain.take_if(low).map(|(_, waker)| waker));
+            slot.drain.is_some()
+        });
+    }
+
+    /// Nothing will be sent on the stream any more, or again.
+    pub(crate) fn is_through(&self, id: StreamId) -> bool {
+        let state = self.conn.send_state(id);
+        !matches!(state, Some(SendState::Open | SendState::Finishing)) || self.conn.closed().is_some()
+    }
+
+    /// Collects outcomes, as long as there is room for them.
+    pub(crate) fn settle(&mut self, id: StreamId, woken: &mut Vec<Waker>) {
+        loop {
+            let slot = self.streams.get_mut(&id);
+            // What is not taken stays where it is bounded: then no more messages are.
+            if slot.is_some_and(|slot| slot.outcomes.as_ref().is_some_and(Queue::is_full)) {
+                return;
+            }
+            let Some((ticket, outcome)) = self.conn.next_outcome(id) else { return };
+            if let Some(slot) = self.streams.get_mut(&id) {
+                slot.tickets.settle(ticket, outcome, woken);
+                if let Some(queue) = &mut slot.outcomes {
+                    queue.push(ticket, outcome, woken);
+                }
+            }
+        }
+    }
+
     /// Collects all that the connection has to tell.
     pub(crate) fn collect(&mut self, news: &mut News) {
         while let Some(event) = self.conn.poll_event() {
@@ -194,13 +248,7 @@ impl State {
                     slot.sending_over(woken);
                 }
             }
-            StreamEvent::Outcome(id) => {
-                while let Some((ticket, outcome)) = self.conn.next_outcome(id) {
-                    if let Some(slot) = self.streams.get_mut(&id) {
-                        slot.tickets.settle(ticket, outcome, woken);
-                    }
-                }
-            }
+            StreamEvent::Outcome(id) => self.settle(id, woken),
         }
     }
 
@@ -220,9 +268,13 @@ impl State {
 }
 
 impl Slot {
-    fn sending_over(&mut self, woken: &mut Vec<Waker>) {
+    pub(crate) fn sending_over(&mut self, woken: &mut Vec<Waker>) {
         woken.extend(self.writer.take());
+        woken.extend(self.drain.take().map(|(_, waker)| waker));
         self.fate.drain_to(woken);
+        if let Some(queue) = &mut self.outcomes {
+            queue.wake(woken);
+        }
     }
 }
 

@@ -63,7 +63,7 @@ pub struct FecStats {
     pub repairs_sent: u64,
     /// See [`repairs_sent`](Self::repairs_sent).
     pub repair_bytes: u64,
-    /// Symbols of ours that were lost, and of which the peer said that it recovered them.
+    /// Symbols of ours of which the peer said that it recovered them: they were lost, or late.
     pub recovered: u64,
     /// Symbols of ours that were lost and had to be sent again.
     pub unrecovered: u64,

@@ -2,5 +2,7 @@
 
 mod endpoints;
 mod ends;
+mod fec;
+mod lossy;
 mod messages;
 mod streams;

@@ -1,5 +1,6 @@
 //! Messages on fenced streams.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -158,4 +159,101 @@ async fn both_ends_of_messages_can_give_up() {
     let mut third = soon(ends.client.open_messages()).await.unwrap();
     ends.client.close(3, b"");
     assert_eq!(soon(third.send(Bytes::new())).await.err(), Some(SendError::Closed(Closed::Locally)));
+}
+
+#[tokio::test]
+async fn all_outcomes_come_in_one_stream() {
+    let ends = pair(TransportConfig::default()).await;
+    let mut sender = soon(ends.client.open_messages()).await.unwrap();
+    let before = soon(sender.send(Bytes::from_static(b"before"))).await.unwrap();
+    assert_eq!(soon(before.outcome()).await, Outcome::Delivered);
+    let mut outcomes = sender.outcomes();
+    assert_eq!(outcomes.try_next(), None, "what was settled before is not told");
+    let (mut expected, mut tickets) = (BTreeMap::new(), Vec::new());
+    // More than are kept at a time: what is not taken has to wait, and is not lost.
+    for n in 0..3000 {
+        let late = n % 3 == 0;
+        let deadline = late.then_some(Deadline::After(Duration::ZERO));
+        let ticket = sender.try_send(Bytes::from_static(b"one of many"), deadline).unwrap();
+        expected.insert(ticket.id(), if late { Outcome::Abandoned } else { Outcome::Delivered });
+        tickets.push(ticket);
+    }
+    let last = tickets.pop().unwrap();
+    drop(tickets);
+    for _ in 0..1500 {
+        let (ticket, outcome) = soon(outcomes.next()).await.unwrap();
+        assert_eq!(expected.remove(&ticket), Some(outcome));
+    }
+    sender.finish().unwrap();
+    while let Some((ticket, outcome)) = soon(outcomes.next()).await {
+        assert_eq!(expected.remove(&ticket), Some(outcome));
+    }
+    assert!(expected.is_empty(), "each is told once: {expected:?}");
+    assert_eq!(soon(last.outcome()).await, Outcome::Delivered, "beside its ticket");
+    assert_eq!(soon(outcomes.next()).await, None, "and so it stays");
+}
+
+#[tokio::test]
+async fn outcomes_end_with_their_stream_or_connection() {
+    let ends = pair(TransportConfig::default()).await;
+    let mut sender = soon(ends.client.open_messages()).await.unwrap();
+    let mut outcomes = sender.outcomes();
+    let waits = tokio::spawn(async move { outcomes.next().await });
+    tokio::task::yield_now().await;
+    sender.reset(1);
+    assert_eq!(soon(waits).await.unwrap(), None, "reset with nothing under way");
+
+    let sender = soon(ends.client.open_messages()).await.unwrap();
+    let (mut one, mut other) = (sender.outcomes(), sender.outcomes());
+    let waits = tokio::spawn(async move { one.next().await });
+    tokio::task::yield_now().await;
+    ends.client.close(0, b"");
+    assert_eq!(soon(waits).await.unwrap(), None);
+    assert_eq!(soon(other.next()).await, None);
+}
+
+#[tokio::test]
+async fn what_nobody_takes_stops_no_tickets_once_nobody_wants_it() {
+    let ends = pair(TransportConfig::default()).await;
+    let mut sender = soon(ends.client.open_messages()).await.unwrap();
+    let outcomes = sender.outcomes();
+    let mut tickets = Vec::new();
+    for _ in 0..3000 {
+        tickets.push(soon(sender.send(Bytes::from_static(b"message"))).await.unwrap());
+    }
+    soon(sender.drained_to(0)).await.unwrap();
+    let last = tickets.pop().unwrap();
+    // The last of them stands behind those for which there was no room.
+    drop(outcomes);
+    assert_eq!(soon(last.outcome()).await, Outcome::Delivered);
+}
+
+#[tokio::test]
+async fn senders_wait_until_little_is_left() {
+    let config =
+        TransportConfig { congestion: "fixed:20mbit".parse().unwrap(), ..TransportConfig::default() };
+    let ends = pair(config).await;
+    let server = ends.server.clone();
+    tokio::spawn(async move {
+        let mut incoming = server.accept_messages().await.unwrap();
+        while incoming.next().await.is_some() {}
+    });
+    let mut sender = soon(ends.client.open_messages()).await.unwrap();
+    assert_eq!(sender.unsent(), 0);
+    soon(sender.drained_to(0)).await.unwrap();
+    let messages: Vec<_> =
+        (0..100).map(|_| sender.try_send(Bytes::from(pattern(1000)), None).unwrap()).collect();
+    // With their lengths of two bytes.
+    assert_eq!(sender.unsent(), 100_200);
+    for level in [50_000, 20_000, 0] {
+        soon(sender.drained_to(level)).await.unwrap();
+        assert!(sender.unsent() <= level);
+    }
+    for message in messages {
+        assert_eq!(soon(message.outcome()).await, Outcome::Delivered);
+    }
+    let superseded = sender.try_send(Bytes::from(pattern(1000)), None).unwrap().id();
+    assert!(sender.supersede(superseded) && sender.unsent() == 0);
+    ends.client.close(0, b"");
+    assert!(soon(sender.drained_to(0)).await.is_err());
 }

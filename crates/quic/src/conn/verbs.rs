@@ -148,6 +148,12 @@ impl Connection {
         self.streams.flush(id, self.now)
     }
 
+    /// Bytes of the sending half that are yet to be sent, for the first time or again; of messages their lengths on the
+    /// wire. `None` when there is no such stream, or no more.
+    pub fn unsent(&self, id: StreamId) -> Option<u64> {
+        self.streams.unsent(id)
+    }
+
     /// Gives up the sending half; what was not delivered is not (RESET_STREAM).
     ///
     /// # Errors

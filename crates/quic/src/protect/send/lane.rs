@@ -92,7 +92,7 @@ pub(crate) struct Counts {
     pub(crate) repairs: u64,
     pub(crate) repairs_acked: u64,
     pub(crate) repair_bytes: u64,
-    /// Lost symbols of which a SYMBOL_ACK told.
+    /// Symbols of which a SYMBOL_ACK told.
     pub(crate) recovered: u64,
     /// Lost symbols that were sent again.
     pub(crate) unrecovered: u64,
@@ -292,6 +292,7 @@ impl Lane {
                 sent.state = State::Recovered;
                 let number = sent.number;
                 self.settled(sid);
+                self.counts.recovered += 1;
                 Recovered::InFlight(number)
             }
             State::Lost => {

@@ -1,0 +1,145 @@
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+
+use quickset_quic::{Outcome, StreamId, Ticket as TicketId};
+
+use crate::connection::Owner;
+use crate::shared::State;
+use crate::wakers::Wakers;
+
+/// What becomes of all messages of a stream, in the order in which it is learnt: one task for many messages, where
+/// awaiting each [`Ticket`](crate::Ticket) would take a task for each.
+///
+/// It tells of what is settled from [`outcomes`](crate::MessageSender::outcomes) on. Whoever keeps it has to take what it
+/// tells: with 65,536 outcomes that nobody has taken, the stream takes no more messages.
+pub struct Outcomes {
+    owner: Arc<Owner>,
+    id: StreamId,
+}
+
+/// Outcomes that nobody has taken yet.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    known: VecDeque<(TicketId, Outcome)>,
+    wakers: Wakers,
+    /// Handles of it.
+    handles: usize,
+}
+
+impl Outcomes {
+    pub(crate) fn new(owner: Arc<Owner>, id: StreamId) -> Self {
+        {
+            let mut state = owner.shared.lock();
+            state.hold(id);
+            if let Some(slot) = state.streams.get_mut(&id) {
+                slot.outcomes.get_or_insert_with(Queue::default).handles += 1;
+            }
+        }
+        Self { owner, id }
+    }
+
+    /// The next message of which it is known what became of it, by the [id](crate::Ticket::id) of its ticket; `None`
+    /// when the stream or the connection has ended and all is told. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Option<(TicketId, Outcome)> {
+        poll_fn(|cx| {
+            let coop = ready!(tokio::task::coop::poll_proceed(cx));
+            let next = self.take(Some(cx));
+            if next.is_ready() {
+                coop.made_progress();
+            }
+            next
+        })
+        .await
+    }
+
+    /// The next one if it is known already.
+    pub fn try_next(&mut self) -> Option<(TicketId, Outcome)> {
+        match self.take(None) {
+            Poll::Ready(next) => next,
+            Poll::Pending => None,
+        }
+    }
+
+    fn take(&mut self, cx: Option<&Context<'_>>) -> Poll<Option<(TicketId, Outcome)>> {
+        let mut woken = Vec::new();
+        let mut state = self.owner.shared.lock();
+        let mut next = state.next_outcome(self.id);
+        if next.is_none() {
+            // What this queue had no room for, if there is any.
+            state.settle(self.id, &mut woken);
+            next = state.next_outcome(self.id);
+        }
+        let waits = next.is_none() && !state.is_through(self.id);
+        if let Some((queue, cx)) = state.queue(self.id).zip(cx).filter(|_| waits) {
+            queue.wakers.add(cx);
+        }
+        drop(state);
+        if !woken.is_empty() {
+            // There may be room for messages again.
+            self.owner.shared.nudge();
+            woken.into_iter().for_each(Waker::wake);
+        }
+        if waits { Poll::Pending } else { Poll::Ready(next) }
+    }
+}
+
+impl State {
+    fn queue(&mut self, id: StreamId) -> Option<&mut Queue> {
+        self.streams.get_mut(&id)?.outcomes.as_mut()
+    }
+
+    fn next_outcome(&mut self, id: StreamId) -> Option<(TicketId, Outcome)> {
+        self.queue(id)?.known.pop_front()
+    }
+}
+
+impl Drop for Outcomes {
+    fn drop(&mut self) {
+        let mut woken = Vec::new();
+        let mut state = self.owner.shared.lock();
+        if let Some(slot) = state.streams.get_mut(&self.id) {
+            if let Some(queue) = &mut slot.outcomes {
+                queue.handles -= 1;
+                if queue.handles == 0 {
+                    slot.outcomes = None;
+                }
+            }
+        }
+        // Tickets wait for what it had no room for.
+        state.settle(self.id, &mut woken);
+        state.release(self.id);
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
+        self.owner.shared.nudge();
+    }
+}
+
+impl Queue {
+    /// There is room for no more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.known.len() >= ROOM
+    }
+
+    /// A message's fate is known; whoever waits for it is among the `woken`.
+    pub(crate) fn push(&mut self, ticket: TicketId, outcome: Outcome, woken: &mut Vec<Waker>) {
+        self.known.push_back((ticket, outcome));
+        self.wake(woken);
+    }
+
+    /// Whoever waits looks again.
+    pub(crate) fn wake(&mut self, woken: &mut Vec<Waker>) {
+        self.wakers.drain_to(woken);
+    }
+}
+
+impl fmt::Debug for Outcomes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outcomes").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// Outcomes kept here; the rest stays with the connection, which has room for 65,536 and then takes no messages.
+const ROOM: usize = 1024;
