@@ -31,7 +31,8 @@ pub(crate) struct Monitor {
     pending: Vec<Span>,
     // What stands for packets not seen yet.
     prior: Prior,
-    evaluated: Option<Time>,
+    // When the windows are looked at again.
+    next: Time,
     loss: Loss,
 }
 
@@ -90,8 +91,7 @@ impl Monitor {
             self.append(lost, if queued { Kind::Queued } else { Kind::Lost });
             self.pass(below);
         }
-        let stale = self.evaluated.is_none_or(|at| now.since(at) >= INTERVAL);
-        if stale || self.events.total() < ENOUGH {
+        if now >= self.next || self.events.total() < ENOUGH {
             self.evaluate(now);
         }
     }
@@ -108,6 +108,7 @@ impl Monitor {
             }
         }
         self.events.recount();
+        self.events.expire();
         self.loss = self.measure();
     }
 
@@ -122,7 +123,7 @@ impl Monitor {
             events: Events::default(),
             pending: Vec::new(),
             prior,
-            evaluated: None,
+            next: Time::ZERO,
             loss: Loss { rate: 0.0, to_bad: 0.0, to_good: prior.to_good, events: 0, congested: 0.0 },
         };
         monitor.loss = monitor.measure();
@@ -165,7 +166,7 @@ impl Monitor {
     }
 
     fn evaluate(&mut self, now: Time) {
-        self.evaluated = Some(now);
+        self.next = now + INTERVAL;
         self.events.expire();
         self.loss = self.measure();
     }

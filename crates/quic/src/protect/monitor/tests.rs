@@ -82,7 +82,7 @@ fn spurious_losses_were_none() {
     monitor.on_spurious(1);
     assert_eq!((monitor.loss().rate, monitor.events.long().runs), (2.0 / 220.0, 1));
     monitor.on_spurious(1);
-    let long = *monitor.events.long();
+    let long = monitor.events.long();
     assert_eq!((long.events, long.lost, long.runs, long.queued), (20, 0, 0, 0));
     assert_eq!(monitor.loss().rate, 1.0 / 220.0);
     // One that waits for its place, and more than there are.

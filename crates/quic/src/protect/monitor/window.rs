@@ -8,6 +8,8 @@ pub(super) struct Events {
     runs: VecDeque<Run>,
     // How many left at the front: what the windows' places count from.
     gone: u64,
+    // All that entered, as the windows count it; the windows know what left them.
+    entered: Sums,
     long: Window,
     short: Window,
     total: u64,
@@ -15,6 +17,7 @@ pub(super) struct Events {
     // Packets since the last that was lost.
     since_loss: u64,
     tick: u32,
+    tick_ends: Time,
 }
 
 /// What became of a packet.
@@ -29,6 +32,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    #[inline]
     pub(super) fn is_lost(self) -> bool {
         self != Self::Arrived
     }
@@ -42,9 +46,9 @@ struct Run {
     tick: u32,
 }
 
-/// The last packets, counted.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
+/// What a window holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
     /// Packets.
     pub(super) events: u64,
     /// Those lost.
@@ -53,14 +57,31 @@ pub(super) struct Window {
     pub(super) queued: u64,
     /// Runs of lost ones without any between them that arrived.
     pub(super) runs: u64,
-    // Whether its first packet was lost, and its last.
-    first_lost: bool,
-    last_lost: bool,
+    // Whether its first packet was lost, and its last: 0 or 1.
+    first_lost: u64,
+    last_lost: u64,
+}
+
+/// Where a window begins.
+#[derive(Clone, Copy, Debug)]
+struct Window {
     // The first run and how many packets of it have left.
     at: u64,
     skip: u32,
-    // It holds what is younger than so many ticks.
+    // What entered before it.
+    left: Sums,
+    // It holds what is younger than so many ticks, and no more packets than these.
     ticks: u32,
+    most: u64,
+}
+
+/// Sums over packets.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    events: u64,
+    lost: u64,
+    queued: u64,
+    runs: u64,
 }
 
 impl Default for Events {
@@ -68,20 +89,27 @@ impl Default for Events {
         Self {
             runs: VecDeque::new(),
             gone: 0,
-            long: Window::new(LONG),
-            short: Window::new(SHORT),
+            entered: Sums::default(),
+            long: Window::new(LONG, MAX_EVENTS),
+            short: Window::new(SHORT, u64::MAX),
             total: 0,
             total_lost: 0,
             since_loss: 0,
             tick: 0,
+            tick_ends: Time::ZERO,
         }
     }
 }
 
 impl Events {
     /// What is pushed from now on happens then.
+    #[inline]
     pub(super) fn set_time(&mut self, now: Time) {
-        self.tick = u32::try_from(now.as_nanos() / TICK_NS).unwrap_or(u32::MAX);
+        if now >= self.tick_ends {
+            let tick = now.as_nanos() / TICK_NS;
+            self.tick = u32::try_from(tick).unwrap_or(u32::MAX);
+            self.tick_ends = Time::from_nanos((tick + 1).saturating_mul(TICK_NS));
+        }
     }
 
     /// `count` packets more.
@@ -96,26 +124,21 @@ impl Events {
         } else {
             self.since_loss += n;
         }
-        self.long.enter(kind, n);
-        self.short.enter(kind, n);
-        match self.runs.back_mut() {
+        let last = self.runs.back_mut();
+        self.entered.enter(kind, n, last.as_ref().is_some_and(|run| run.kind.is_lost()));
+        match last {
             Some(run) if (run.kind, run.tick) == (kind, self.tick) && run.count < u32::MAX / 2 => {
                 run.count += count;
             }
-            _ => self.runs.push_back(Run { kind, count, tick: self.tick }),
-        }
-        if self.long.events > MAX_EVENTS {
-            self.long.leave(&self.runs, self.gone, self.long.events - MAX_EVENTS);
-        }
-        while self.runs.len() > MAX_RUNS {
-            self.drop_first();
+            _ => self.begin(Run { kind, count, tick: self.tick }),
         }
     }
 
-    /// What is too old leaves the windows.
+    /// What is too old, or too much, leaves the windows.
     pub(super) fn expire(&mut self) {
-        self.long.expire(&self.runs, self.gone, self.tick);
-        self.short.expire(&self.runs, self.gone, self.tick);
+        for window in [&mut self.long, &mut self.short] {
+            window.expire(&self.runs, self.gone, (self.entered.events, self.tick));
+        }
         while self.gone < self.long.at.min(self.short.at) {
             self.runs.pop_front();
             self.gone += 1;
@@ -132,38 +155,50 @@ impl Events {
             return true;
         }
         self.runs[at].count -= 1;
-        // All behind it arrived.
+        // All behind it arrived: it becomes the first of those.
         if let Some(next) = self.runs.get_mut(at + 1) {
             next.count = next.count.saturating_add(1);
         } else {
             let tick = self.runs[at].tick;
             self.runs.push_back(Run { kind: Kind::Arrived, count: 1, tick });
         }
+        for window in [&mut self.long, &mut self.short] {
+            match window.at.checked_sub(self.gone + at as u64) {
+                // It was all that the window held of its run.
+                Some(0) if window.skip == self.runs[at].count => {
+                    (window.at, window.skip) = (window.at + 1, 0)
+                }
+                // The window had left it behind.
+                Some(1) => window.skip += 1,
+                _ => {}
+            }
+        }
         true
     }
 
-    /// Counts anew what is in the windows.
+    /// Counts anew what is there.
     pub(super) fn recount(&mut self) {
-        let runs = &self.runs;
+        self.entered = sums(&self.runs, self.runs.len(), 0);
         for window in [&mut self.long, &mut self.short] {
-            window.recount(runs, self.gone);
+            window.left = sums(&self.runs, (window.at - self.gone) as usize, window.skip);
         }
-        let last = runs.iter().rposition(|run| run.kind.is_lost());
+        let last = self.runs.iter().rposition(|run| run.kind.is_lost());
         self.since_loss = match last {
-            Some(at) => runs.range(at + 1..).map(|run| u64::from(run.count)).sum(),
+            Some(at) => self.runs.range(at + 1..).map(|run| u64::from(run.count)).sum(),
             None => self.total,
         };
     }
 
-    pub(super) fn long(&self) -> &Window {
-        &self.long
+    pub(super) fn long(&self) -> Counts {
+        self.count(&self.long)
     }
 
-    pub(super) fn short(&self) -> &Window {
-        &self.short
+    pub(super) fn short(&self) -> Counts {
+        self.count(&self.short)
     }
 
     /// Packets since the beginning.
+    #[inline]
     pub(super) fn total(&self) -> u64 {
         self.total
     }
@@ -178,11 +213,28 @@ impl Events {
         self.since_loss
     }
 
-    fn drop_first(&mut self) {
+    fn count(&self, window: &Window) -> Counts {
+        let (all, left) = (&self.entered, &window.left);
+        let is_lost = |run: Option<&Run>| u64::from(run.is_some_and(|run| run.kind.is_lost()));
+        Counts {
+            events: all.events - left.events,
+            lost: all.lost - left.lost,
+            queued: all.queued - left.queued,
+            runs: all.runs - left.runs,
+            first_lost: is_lost(self.runs.get((window.at - self.gone) as usize)),
+            last_lost: is_lost(self.runs.back()),
+        }
+    }
+
+    fn begin(&mut self, run: Run) {
+        self.runs.push_back(run);
+        if self.runs.len() <= MAX_RUNS {
+            return;
+        }
         for window in [&mut self.long, &mut self.short] {
             if window.at == self.gone {
-                let count = self.runs.front().map_or(0, |run| u64::from(run.count - window.skip));
-                window.leave(&self.runs, self.gone, count);
+                let rest = self.runs.front().map_or(0, |run| u64::from(run.count - window.skip));
+                window.leave(&self.runs, self.gone, rest);
             }
         }
         self.runs.pop_front();
@@ -190,21 +242,7 @@ impl Events {
     }
 }
 
-impl Window {
-    fn new(ticks: u32) -> Self {
-        Self {
-            events: 0,
-            lost: 0,
-            queued: 0,
-            runs: 0,
-            first_lost: false,
-            last_lost: false,
-            at: 0,
-            skip: 0,
-            ticks,
-        }
-    }
-
+impl Counts {
     /// Share of packets lost.
     pub(super) fn rate(&self) -> f64 {
         ratio(self.lost, self.events).unwrap_or(0.0)
@@ -213,75 +251,80 @@ impl Window {
     /// Gilbert's p: how often a loss follows an arrival.
     pub(super) fn gilbert_p(&self) -> f64 {
         let arrived = self.events - self.lost;
-        let followed = arrived - u64::from(arrived > 0 && !self.last_lost);
-        ratio(self.runs - u64::from(self.first_lost), followed).unwrap_or(0.0)
+        let followed = arrived.saturating_sub(1 - self.last_lost);
+        ratio(self.runs.saturating_sub(self.first_lost), followed).unwrap_or(0.0)
     }
 
     /// Gilbert's r: how often an arrival follows a loss. `None` without a loss that anything follows.
     pub(super) fn gilbert_r(&self) -> Option<f64> {
-        let open = u64::from(self.last_lost);
-        ratio(self.runs - open, self.lost - open)
+        let ended = |n: u64| n.saturating_sub(self.last_lost);
+        ratio(ended(self.runs), ended(self.lost))
     }
+}
 
-    fn enter(&mut self, kind: Kind, count: u64) {
-        let lost = kind.is_lost();
-        self.first_lost = if self.events == 0 { lost } else { self.first_lost };
-        if lost {
+impl Sums {
+    #[inline]
+    fn enter(&mut self, kind: Kind, count: u64, after_loss: bool) {
+        self.events += count;
+        if kind.is_lost() {
             self.lost += count;
-            self.runs += u64::from(!self.last_lost);
+            self.runs += u64::from(!after_loss);
             self.queued += if kind == Kind::Queued { count } else { 0 };
         }
-        self.events += count;
-        self.last_lost = lost;
+    }
+}
+
+impl Window {
+    fn new(ticks: u32, most: u64) -> Self {
+        Self { at: 0, skip: 0, left: Sums::default(), ticks, most }
     }
 
-    /// The first `count` packets leave; the last of all stays.
+    /// The first `count` packets leave.
     fn leave(&mut self, runs: &VecDeque<Run>, gone: u64, mut count: u64) {
-        while count > 0 && self.events > 1 {
+        while count > 0 {
             let Some(run) = runs.get((self.at - gone) as usize) else { return };
             let rest = u64::from(run.count - self.skip);
             let n = rest.min(count);
             count -= n;
-            self.events -= n;
-            if run.kind.is_lost() {
-                self.lost -= n;
-                self.queued -= if run.kind == Kind::Queued { n } else { 0 };
-            }
+            // A run of losses has left with its last packet.
+            self.left.enter(run.kind, n, true);
             if n < rest {
                 self.skip += n as u32;
                 return;
             }
             (self.at, self.skip) = (self.at + 1, 0);
             let next = runs.get((self.at - gone) as usize).is_some_and(|run| run.kind.is_lost());
-            self.runs -= u64::from(run.kind.is_lost() && !next);
-            self.first_lost = next;
+            self.left.runs += u64::from(run.kind.is_lost() && !next);
         }
     }
 
-    /// All that is too old leaves, but for the last 200 packets.
-    fn expire(&mut self, runs: &VecDeque<Run>, gone: u64, tick: u32) {
-        while self.events > LEAST_EVENTS {
+    /// All leaves that is too much, or too old, but for the last 200 packets.
+    fn expire(&mut self, runs: &VecDeque<Run>, gone: u64, (entered, tick): (u64, u32)) {
+        let over = (entered - self.left.events).saturating_sub(self.most);
+        self.leave(runs, gone, over);
+        while entered - self.left.events > LEAST_EVENTS {
             let Some(run) = runs.get((self.at - gone) as usize) else { return };
             if tick - run.tick.min(tick) < self.ticks {
                 return;
             }
             let rest = u64::from(run.count - self.skip);
-            self.leave(runs, gone, rest.min(self.events - LEAST_EVENTS));
+            self.leave(runs, gone, rest.min(entered - self.left.events - LEAST_EVENTS));
         }
     }
+}
 
-    fn recount(&mut self, runs: &VecDeque<Run>, gone: u64) {
-        let from = (self.at - gone) as usize;
-        let first = runs.get(from).map_or(0, |run| run.count);
-        // The packet that was forgiven may have been the only one left of its run: the next begins.
-        let (at, skip) =
-            if self.skip >= first && first > 0 { (self.at + 1, 0) } else { (self.at, self.skip) };
-        *self = Self { at, skip, ..Self::new(self.ticks) };
-        for (n, run) in runs.range((at - gone) as usize..).enumerate() {
-            let count = if n == 0 { run.count - skip } else { run.count };
-            self.enter(run.kind, count.into());
-        }
+/// What the runs before `at` hold, and the first `skip` packets of that one. Runs of losses count where they end.
+fn sums(runs: &VecDeque<Run>, at: usize, skip: u32) -> Sums {
+    let mut sums = Sums::default();
+    let mut after_loss = false;
+    let first = runs.get(at).filter(|_| skip > 0).map(|run| (run.kind, skip));
+    for (kind, count) in runs.range(..at).map(|run| (run.kind, run.count)).chain(first) {
+        sums.enter(kind, count.into(), after_loss);
+        after_loss = kind.is_lost();
     }
+    let goes_on = runs.get(at).is_some_and(|run| run.kind.is_lost());
+    sums.runs -= u64::from(after_loss && goes_on);
+    sums
 }
 
 fn ratio(part: u64, of: u64) -> Option<f64> {

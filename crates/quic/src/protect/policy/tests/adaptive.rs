@@ -110,7 +110,7 @@ fn a_transfer_is_covered_at_its_end_and_where_it_is_held_back() {
     assert_eq!(scene.send(&mut *policy, 100), Some(WINDOW));
     scene.demand.remaining = Some(0);
     scene.now += ms(13);
-    // At 1 % P(more than 6 of 106) = 1.2e-4 and P(more than 7 of 107) = 2e-5.
+    // At 1 % P(more than 6 of 106) = 1.03e-4 and P(more than 7 of 107) = 1.4e-5.
     assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(7));
     assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
 }
@@ -133,7 +133,7 @@ fn without_fences_each_pause_is_one() {
     scene.demand.limited = true;
     assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(1));
     assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
-    // Within a long stretch of data at 1 %: P(more than 7 of 135) = 8e-5.
+    // Within a long stretch of data at 1 %: P(more than 7 of 135) = 7.2e-5.
     scene.arrive();
     scene.demand.limited = false;
     scene.lanes[1].repairs_in_flight = 0;
