@@ -8,6 +8,7 @@ pub mod ldpc;
 pub mod online;
 pub mod reed_solomon;
 pub mod rlc;
+pub mod xor;
 
 mod equation;
 mod symbols;

@@ -169,8 +169,8 @@ impl Kernel {
     }
 
     /// sums\[i\] += Σ cauchy(j, rows\[i\]) · sources\[j\]: Reed-Solomon repair symbols, of any numbers in any order. It is
-    /// [`combine`](Self::combine) with these coefficients, but by a transform where that is faster: for four rows or more of
-    /// the same eight (0..8, 8..16, ...) from sixteen sources on. An empty slice stands for a source that
+    /// [`combine`](Self::combine) with these coefficients, but by a transform where that is
+    /// faster: for five rows or more of the same eight (0..8, 8..16, ...) and enough sources. An empty slice stands for a source that
     /// is to be left out.
     ///
     /// # Panics

@@ -59,6 +59,7 @@ struct V256(__m256i);
 impl Lanes for V256 {
     /// Products of low and of high halves of a byte, each table twice.
     type Factor = [__m256i; 2];
+    type Stored = &'static [[u8; 16]; 2];
 
     const BYTES: usize = 32;
 
@@ -113,8 +114,12 @@ impl Lanes for V256 {
     }
 
     #[inline(always)]
-    unsafe fn factor(c: u8) -> Self::Factor {
-        let [low, high] = &NIBBLES[usize::from(c)];
+    fn stored(c: u8) -> Self::Stored {
+        &NIBBLES[usize::from(c)]
+    }
+
+    #[inline(always)]
+    unsafe fn factor([low, high]: Self::Stored) -> Self::Factor {
         // SAFETY: see above; the tables have sixteen bytes.
         unsafe {
             [low, high].map(|table| _mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast())))

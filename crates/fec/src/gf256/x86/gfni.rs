@@ -109,6 +109,7 @@ struct V512(__m512i);
 // SAFETY of all blocks: the caller has the machine and the bytes, as the trait demands.
 impl Lanes for V512 {
     type Factor = Self;
+    type Stored = u64;
 
     const BYTES: usize = 64;
 
@@ -155,9 +156,14 @@ impl Lanes for V512 {
     }
 
     #[inline(always)]
-    unsafe fn factor(c: u8) -> Self {
+    fn stored(c: u8) -> u64 {
+        MATRICES[usize::from(c)]
+    }
+
+    #[inline(always)]
+    unsafe fn factor(stored: u64) -> Self {
         // SAFETY: see above.
-        unsafe { Self(_mm512_set1_epi64(MATRICES[usize::from(c)].cast_signed())) }
+        unsafe { Self(_mm512_set1_epi64(stored.cast_signed())) }
     }
 
     #[inline(always)]
@@ -173,6 +179,7 @@ struct V256(__m256i);
 // SAFETY of all blocks: the caller has the machine and the bytes, as the trait demands.
 impl Lanes for V256 {
     type Factor = Self;
+    type Stored = u64;
 
     const BYTES: usize = 32;
 
@@ -227,9 +234,14 @@ impl Lanes for V256 {
     }
 
     #[inline(always)]
-    unsafe fn factor(c: u8) -> Self {
+    fn stored(c: u8) -> u64 {
+        MATRICES[usize::from(c)]
+    }
+
+    #[inline(always)]
+    unsafe fn factor(stored: u64) -> Self {
         // SAFETY: see above.
-        unsafe { Self(_mm256_set1_epi64x(MATRICES[usize::from(c)].cast_signed())) }
+        unsafe { Self(_mm256_set1_epi64x(stored.cast_signed())) }
     }
 
     #[inline(always)]

@@ -120,6 +120,8 @@ impl Block<'_, '_> {
 trait Lanes: Copy {
     /// A multiplier, in the form that [`mul`](Self::mul) takes.
     type Factor: Copy;
+    /// The same in memory.
+    type Stored: Copy;
 
     /// Length in bytes.
     const BYTES: usize;
@@ -133,7 +135,8 @@ trait Lanes: Copy {
     unsafe fn store_part(self, to: *mut u8, len: usize);
     unsafe fn xor(self, other: Self) -> Self;
     unsafe fn xor3(self, b: Self, c: Self) -> Self;
-    unsafe fn factor(c: u8) -> Self::Factor;
+    fn stored(c: u8) -> Self::Stored;
+    unsafe fn factor(c: Self::Stored) -> Self::Factor;
     unsafe fn mul(self, factor: Self::Factor) -> Self;
 }
 
@@ -196,7 +199,7 @@ unsafe fn strip<L: Lanes, const R: usize, const W: usize, const ONES: bool>(
                     continue;
                 }
                 let row = block.coefficients.as_ptr().add(r * count + j);
-                let (fa, fb) = (L::factor(*row), L::factor(*row.add(1)));
+                let (fa, fb) = (L::factor(L::stored(*row)), L::factor(L::stored(*row.add(1))));
                 for w in 0..W {
                     sums[w] = sums[w].xor3(a[w].mul(fa), b[w].mul(fb));
                 }
@@ -207,7 +210,7 @@ unsafe fn strip<L: Lanes, const R: usize, const W: usize, const ONES: bool>(
             let a: [L; W] = load_strip(block.srcs.get_unchecked(j), at);
             for (r, sums) in sums.iter_mut().enumerate() {
                 let c = if ONES { 1 } else { *block.coefficients.as_ptr().add(r * count + j) };
-                let factor = L::factor(c);
+                let factor = L::factor(L::stored(c));
                 for w in 0..W {
                     sums[w] = sums[w].xor(if ONES { a[w] } else { a[w].mul(factor) });
                 }

@@ -58,6 +58,7 @@ struct V128(__m128i);
 impl Lanes for V128 {
     /// Products of low and of high halves of a byte.
     type Factor = [__m128i; 2];
+    type Stored = &'static [[u8; 16]; 2];
 
     const BYTES: usize = 16;
 
@@ -112,8 +113,12 @@ impl Lanes for V128 {
     }
 
     #[inline(always)]
-    unsafe fn factor(c: u8) -> Self::Factor {
-        let [low, high] = &NIBBLES[usize::from(c)];
+    fn stored(c: u8) -> Self::Stored {
+        &NIBBLES[usize::from(c)]
+    }
+
+    #[inline(always)]
+    unsafe fn factor([low, high]: Self::Stored) -> Self::Factor {
         // SAFETY: see above; the tables have sixteen bytes.
         unsafe { [low, high].map(|table| _mm_loadu_si128(table.as_ptr().cast())) }
     }
