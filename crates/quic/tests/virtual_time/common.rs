@@ -53,7 +53,8 @@ impl Peer {
     }
 
     pub(crate) fn connection(&mut self, key: ConnectionKey) -> &mut Connection {
-        self.node.connection(key).expect("the connection is there")
+        let closed = &self.closed;
+        self.node.connection(key).unwrap_or_else(|| panic!("the connection is over: {closed:?}"))
     }
 
     /// Opens a stream that carries `data` and its end.

@@ -528,9 +528,12 @@ impl Lane {
                 self.spans.iter().map(|span| span.cover).chain([open]).collect()
             }
         };
-        let mut released = Vec::new();
-        for cover in covers {
-            self.review_span(&cover, patience, &mut review, &mut released);
+        // FEC-52, rule 1: a block that ended without repair, or that the window cut, has no span that anybody repairs.
+        let alone = |sid: &&u64| !covers.iter().any(|cover| cover.holds(**sid));
+        let waiting = self.lost.iter().filter(|(_, held)| !held.recovered && !held.released);
+        let mut released: Vec<u64> = waiting.map(|(sid, _)| sid).filter(alone).copied().collect();
+        for cover in &covers {
+            self.review_span(cover, patience, &mut review, &mut released);
         }
         for sid in released {
             self.release(sid);

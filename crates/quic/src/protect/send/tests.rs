@@ -94,6 +94,17 @@ fn what_repair_in_flight_covers_waits_and_the_rest_is_repeated_at_once() {
     lane.check();
 }
 
+/// FEC-52, rule 1: nobody repairs it, so nobody would ever release it.
+#[test]
+fn what_is_lost_of_a_block_without_repair_is_repeated_at_once() {
+    let mut lane = lane(RS, 10);
+    lane.close();
+    assert_eq!(lane.lost(3, vec![token(3)]), None);
+    lane.review(&patience(ms(11)));
+    assert!(lane.owes_repeat());
+    assert_eq!(lane.repeat(|_| true), Some(3));
+}
+
 #[test]
 fn more_losses_than_repair_release_the_oldest() {
     let mut lane = lane(RS, 100);
