@@ -155,22 +155,16 @@ impl Events {
             return true;
         }
         self.runs[at].count -= 1;
-        // All behind it arrived: it becomes the first of those.
-        if let Some(next) = self.runs.get_mut(at + 1) {
-            next.count = next.count.saturating_add(1);
-        } else {
-            let tick = self.runs[at].tick;
-            self.runs.push_back(Run { kind: Kind::Arrived, count: 1, tick });
-        }
+        // All behind it arrived, but at other times.
+        let (rest, tick) = (self.runs[at].count, self.runs[at].tick);
+        self.runs.insert(at + 1, Run { kind: Kind::Arrived, count: 1, tick });
+        let place = self.gone + at as u64;
         for window in [&mut self.long, &mut self.short] {
-            match window.at.checked_sub(self.gone + at as u64) {
+            if window.at > place {
+                window.at += 1;
+            } else if window.at == place && window.skip == rest {
                 // It was all that the window held of its run.
-                Some(0) if window.skip == self.runs[at].count => {
-                    (window.at, window.skip) = (window.at + 1, 0)
-                }
-                // The window had left it behind.
-                Some(1) => window.skip += 1,
-                _ => {}
+                (window.at, window.skip) = (place + 1, 0);
             }
         }
         true
