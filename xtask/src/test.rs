@@ -105,6 +105,7 @@ fn examples() -> Result<Outcome> {
 const EXAMPLES: &[(&str, &str)] = &[
     ("quickset", "echo"),
     ("quickset", "messages"),
+    ("quickset", "protected"),
     ("quickset", "transfer"),
     ("quickset-sim", "ping"),
     ("quickset-quic", "simulated"),

@@ -81,6 +81,8 @@ pub use keys::{
 pub use node::Node;
 pub use protect::policy::{self, Custom, Goal, Protection, ProtectionError};
 pub use protect::{Estimates, Fec};
-pub use quickset_wire::{ConnectionId, Dir, ResetToken, Side, StreamId, TransportErrorCode, Version};
+pub use quickset_wire::{
+    ConnectionId, Dir, ResetToken, Scheme, Schemes, Side, StreamId, TransportErrorCode, Version,
+};
 pub use stats::{FecStats, Stats};
 pub use streams::*;

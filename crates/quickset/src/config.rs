@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quickset_quic::{RetryPolicy, TransportConfig};
+use quickset_quic::{Estimates, Fec, Protection, RetryPolicy, TransportConfig};
 
 use crate::trust::KeyHolder;
 use crate::{Identity, Trust};
@@ -75,6 +75,25 @@ impl ServerConfig {
     #[must_use]
     pub fn with_transport(mut self, transport: TransportConfig) -> Self {
         self.transport = Arc::new(transport);
+        self
+    }
+
+    /// What of forward erasure correction is offered: how much is kept for decoding, and what protects streams that have
+    /// no [`Reliability`](crate::Reliability) of their own. `None`: nothing is offered, decoded or repaired. Unless
+    /// told, it is offered and protects nothing that does not ask for it. Behind
+    /// [`with_transport`](Self::with_transport), of which it is a part.
+    #[must_use]
+    pub fn with_fec(mut self, fec: impl Into<Option<Fec>>) -> Self {
+        Arc::make_mut(&mut self.transport).fec = fec.into();
+        self
+    }
+
+    /// Protects all streams that have no [`Reliability`](crate::Reliability) of their own, as by
+    /// [`with_fec`](Self::with_fec).
+    #[must_use]
+    pub fn with_protection(mut self, protection: Protection) -> Self {
+        let transport = Arc::make_mut(&mut self.transport);
+        transport.fec = Some(Fec { protection, ..transport.fec.take().unwrap_or_default() });
         self
     }
 
@@ -156,6 +175,25 @@ impl ClientConfig {
         self
     }
 
+    /// What of forward erasure correction is offered: how much is kept for decoding, and what protects streams that have
+    /// no [`Reliability`](crate::Reliability) of their own. `None`: nothing is offered, decoded or repaired. Unless
+    /// told, it is offered and protects nothing that does not ask for it. Behind
+    /// [`with_transport`](Self::with_transport), of which it is a part.
+    #[must_use]
+    pub fn with_fec(mut self, fec: impl Into<Option<Fec>>) -> Self {
+        Arc::make_mut(&mut self.quic.transport).fec = fec.into();
+        self
+    }
+
+    /// Protects all streams that have no [`Reliability`](crate::Reliability) of their own, as by
+    /// [`with_fec`](Self::with_fec).
+    #[must_use]
+    pub fn with_protection(mut self, protection: Protection) -> Self {
+        let transport = Arc::make_mut(&mut self.quic.transport);
+        transport.fec = Some(Fec { protection, ..transport.fec.take().unwrap_or_default() });
+        self
+    }
+
     /// Proves to be `identity` when the server asks.
     #[must_use]
     pub fn with_identity(mut self, identity: Identity) -> Self {
@@ -179,6 +217,17 @@ impl ClientConfig {
     pub fn quic(&self) -> &quickset_quic::ClientConfig {
         &self.quic
     }
+}
+
+/// The same configuration, with a place where connections tell one another of losses if it names none.
+pub(crate) fn sharing(transport: &Arc<TransportConfig>, estimates: &Arc<Estimates>) -> Arc<TransportConfig> {
+    let mut transport = transport.clone();
+    if transport.fec.as_ref().is_some_and(|fec| fec.estimates.is_none()) {
+        if let Some(fec) = &mut Arc::make_mut(&mut transport).fec {
+            fec.estimates = Some(estimates.clone());
+        }
+    }
+    transport
 }
 
 fn quic_client(
@@ -233,6 +282,26 @@ impl fmt::Debug for ClientConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn erasure_correction_is_set_beside_the_rest() {
+        let transport = TransportConfig { mtu: 1300, ..TransportConfig::default() };
+        let config = ClientConfig::new(Trust::insecure(), &["a"]).unwrap().with_transport(transport);
+        let fixed: Protection = "fixed:9".parse().unwrap();
+        let config = config.with_fec(Fec { window: 99, ..Fec::default() }).with_protection(fixed.clone());
+        let fec = config.quic().transport.fec.clone().unwrap();
+        assert_eq!((fec.window, fec.protection, config.quic().transport.mtu), (99, fixed, 1300));
+
+        let (ours, own) = (Arc::new(Estimates::new()), Arc::new(Estimates::new()));
+        let of = |transport: &Arc<TransportConfig>| transport.fec.as_ref().and_then(|f| f.estimates.clone());
+        let shared = of(&sharing(&config.quic().transport, &ours)).unwrap();
+        assert!(Arc::ptr_eq(&shared, &ours));
+        let config = config.with_fec(Fec { estimates: Some(own.clone()), ..Fec::default() });
+        let kept = of(&sharing(&config.quic().transport, &ours)).unwrap();
+        assert!(Arc::ptr_eq(&kept, &own), "who names a place has a reason");
+        let without = config.with_fec(None);
+        assert!(sharing(&without.quic().transport, &ours).fec.is_none());
+    }
 
     #[test]
     fn an_application_protocol_is_needed() {

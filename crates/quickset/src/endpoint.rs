@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quickset_net::{ConnectError, Connection, Counters, SocketConfig};
-use quickset_quic::EndpointConfig;
+use quickset_quic::{EndpointConfig, Estimates};
 use quickset_tls::{EndpointSecrets, PeerCertificates};
 
+use crate::config::sharing;
 use crate::{ClientConfig, Fingerprint, ServerConfig};
 
 /// A UDP socket with any number of connections. Clones are handles of the same one.
@@ -14,9 +15,14 @@ use crate::{ClientConfig, Fingerprint, ServerConfig};
 /// It takes connections when it has the configuration of a server, and begins them in either case. A task of
 /// the tokio runtime in which it was made drives it, until the last handle is gone and the last connection
 /// has ended. All futures may be dropped at any point.
+///
+/// Its connections tell one another of the losses on the way to a peer ([`Estimates`]), unless the configuration names
+/// another place for that.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     net: quickset_net::Endpoint,
+    /// What its connections know of losses, for those to come.
+    estimates: Arc<Estimates>,
 }
 
 /// Who the peer of a connection proved to be.
@@ -49,7 +55,7 @@ impl Endpoint {
     /// # Panics
     /// See [`server`](Self::server).
     pub fn client() -> io::Result<Self> {
-        Ok(Self { net: quickset_net::Endpoint::client(endpoint_config()?)? })
+        Ok(Self { net: quickset_net::Endpoint::client(endpoint_config()?)?, estimates: Arc::default() })
     }
 
     /// An endpoint on `address`, with a say in how its socket is used; it takes connections with `server` only.
@@ -64,8 +70,10 @@ impl Endpoint {
         socket: &SocketConfig,
         server: Option<&ServerConfig>,
     ) -> io::Result<Self> {
-        let server = server.map(ServerConfig::quic);
-        Ok(Self { net: quickset_net::Endpoint::bind(address, socket, endpoint_config()?, server)? })
+        let estimates = Arc::default();
+        let server = server.map(|config| server_config(config, &estimates));
+        let net = quickset_net::Endpoint::bind(address, socket, endpoint_config()?, server)?;
+        Ok(Self { net, estimates })
     }
 
     /// An endpoint on a socket that is bound already.
@@ -80,8 +88,10 @@ impl Endpoint {
         socket: &SocketConfig,
         server: Option<&ServerConfig>,
     ) -> io::Result<Self> {
-        let server = server.map(ServerConfig::quic);
-        Ok(Self { net: quickset_net::Endpoint::with_socket(bound, socket, endpoint_config()?, server)? })
+        let estimates = Arc::default();
+        let server = server.map(|config| server_config(config, &estimates));
+        let net = quickset_net::Endpoint::with_socket(bound, socket, endpoint_config()?, server)?;
+        Ok(Self { net, estimates })
     }
 
     /// The address of the socket.
@@ -100,7 +110,12 @@ impl Endpoint {
         name: &str,
         config: &ClientConfig,
     ) -> Result<Connection, ConnectError> {
-        self.net.connect(address, name, config.quic()).await
+        let quic = config.quic();
+        let config = quickset_quic::ClientConfig {
+            crypto: quic.crypto.clone(),
+            transport: sharing(&quic.transport, &self.estimates),
+        };
+        self.net.connect(address, name, &config).await
     }
 
     /// The next connection of a client, its handshake complete; `None` when the endpoint is closed, and at once
@@ -145,6 +160,11 @@ impl Peer for Connection {
     fn fingerprint(&self) -> Option<Fingerprint> {
         Fingerprint::of(self.certificates()?.first()?)
     }
+}
+
+fn server_config(config: &ServerConfig, estimates: &Arc<Estimates>) -> quickset_quic::ServerConfig {
+    let quic = config.quic();
+    quickset_quic::ServerConfig { transport: sharing(&quic.transport, estimates), ..quic }
 }
 
 fn endpoint_config() -> io::Result<EndpointConfig> {

@@ -47,6 +47,10 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! What is lost is sent again, and that takes a round trip. Where this is too late, say what a stream is for, and it is
+//! repaired beforehand, by as much as the losses of the path ask for: see [`Reliability`] and [`Protection`]. Those
+//! who know better write a [policy] of their own.
 
 mod config;
 mod endpoint;
@@ -59,12 +63,62 @@ pub use endpoint::{Endpoint, Peer};
 pub use fingerprint::{Fingerprint, ParseFingerprintError};
 pub use identity::{Identity, IdentityError};
 pub use quickset_net::{
-    Closed, ConnectError, Connection, Counters, Deadline, Message, MessageReceiver, MessageSender, Outcome,
-    ReadError, ReadToEndError, ReceiveError, RecvStream, SendError, SendStream, Side, SocketConfig, Stats,
-    StreamId, Ticket, TransportError, TrySendError, WriteError,
+    Closed, ConnectError, Connection, Counters, Deadline, FecStats, Goal, Message, MessageReceiver,
+    MessageSender, Outcome, Outcomes, Protection, ProtectionError, ReadError, ReadToEndError, ReceiveError,
+    RecvStream, Reliability, SendError, SendStream, Side, SocketConfig, Stats, StreamId, Ticket, TicketId,
+    TransportError, TrySendError, WriteError,
 };
 #[cfg(feature = "qlog")]
 pub use quickset_net::{QlogDir, qlog};
-pub use quickset_quic::{Algorithm, AlgorithmError, RetryPolicy, TransportConfig};
+pub use quickset_quic::{Algorithm, AlgorithmError, Estimates, Fec, RetryPolicy, TransportConfig};
 pub use quickset_tls::PeerCertificates;
 pub use trust::{Trust, TrustError};
+
+/// Policies of an application's own: what of a stream is protected, and when it is repaired.
+///
+/// A policy is asked for each packet whether it is to be protected, and at each free slot of the congestion window
+/// whether repair goes out; it is told of losses, deadlines and what the application wants. Here is one that adds a
+/// repair symbol behind each tenth:
+///
+/// ```
+/// use quickset::policy::{Carried, Code, CodingView, Lane, Pattern, ReliabilityPolicy};
+/// use quickset::policy::{Custom, Scheme, Schemes};
+/// use quickset::{Protection, Reliability};
+///
+/// #[derive(Debug, Default)]
+/// struct EachTenth {
+///     covered: u64,
+/// }
+///
+/// impl ReliabilityPolicy for EachTenth {
+///     fn protect(&mut self, _: &CodingView<'_>, _: Carried) -> Option<Lane> {
+///         Some(Lane { index: 0, code: Code::Rlc })
+///     }
+///
+///     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {
+///         let sent = view.lanes[0].sources;
+///         if sent - self.covered < 10 {
+///             return Pattern::No;
+///         }
+///         self.covered = sent;
+///         Pattern::Repair { lane: 0, n: 1 }
+///     }
+///
+///     // Sent again is only what no repair in flight may bring back.
+///     fn delay_sensitivity(&self, view: &CodingView<'_>) -> f64 {
+///         -view.loss.rate
+///     }
+/// }
+///
+/// let schemes = Schemes::default().with(Scheme::Rlc);
+/// let mine = Protection::Custom(Custom::new(schemes, || Box::new(EachTenth::default())));
+/// let reliability = Reliability::screen().with(mine);
+/// # async fn example(connection: quickset::Connection, reliability: Reliability) -> Result<(), quickset::Closed> {
+/// let screen = connection.open_messages().await?.with(reliability);
+/// # Ok(())
+/// # }
+/// ```
+pub mod policy {
+    pub use quickset_quic::policy::*;
+    pub use quickset_quic::{Scheme, Schemes};
+}
