@@ -95,6 +95,8 @@ impl Adaptive {
     fn goal(&self, view: &CodingView<'_>) -> Goal {
         match (self.goal, view.demand.boundary) {
             (Some(goal), _) => goal,
+            // A block that was begun waits for its fence, whatever else comes up.
+            (None, _) if view.lanes[usize::from(BLOCK.index)].open > 0 => Goal::Screen,
             (None, _) if has_deadline(view) => Goal::Messages,
             (None, Some((Boundary::Fence, _))) => Goal::Screen,
             (None, _) => Goal::Bulk,

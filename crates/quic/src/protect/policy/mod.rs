@@ -26,10 +26,10 @@ mod tum;
 use std::fmt;
 
 use quickset_base::{Duration, Time};
-use quickset_wire::Scheme;
 
 pub use adaptive::Goal;
 pub use protection::{Custom, Protection, ProtectionError};
+pub use quickset_wire::{Scheme, Schemes};
 
 /// Decides for one channel what is protected and when repair symbols go out.
 pub trait ReliabilityPolicy: fmt::Debug + Send {
@@ -105,8 +105,8 @@ impl Code {
 pub enum Pattern {
     /// Nothing.
     No,
-    /// `n` repair symbols of a lane, in this slot and the next ones. Closes the open block of a block code, but for
-    /// XOR and 2D XOR, whose blocks grow until [`Pattern::Close`] or the block is full.
+    /// `n` repair symbols of a lane, in this slot and the next ones. Closes the open block of a block code; that of 2D
+    /// XOR only if `n` is more than the rows that ended and were not answered yet, which go first, and the columns last.
     Repair {
         /// The lane.
         lane: u8,
@@ -153,7 +153,7 @@ pub struct CodingView<'a> {
 }
 
 impl CodingView<'_> {
-    /// What a packet takes to the peer: half the least... of the smoothed round trip (wire design: OWD = RTT/2).
+    /// What a packet takes to the peer, as far as one can know: half of the smoothed round trip.
     pub fn one_way(&self) -> Duration {
         self.rtt / 2
     }

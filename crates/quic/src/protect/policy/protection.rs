@@ -130,6 +130,36 @@ impl Protection {
 }
 
 /// A policy of the application's own.
+///
+/// ```
+/// use quickset_quic::policy::*;
+///
+/// /// Two repair symbols over the window behind each boundary, on paths that lose anything at all.
+/// #[derive(Debug, Default)]
+/// struct Twice {
+///     answered: u64,
+/// }
+///
+/// impl ReliabilityPolicy for Twice {
+///     fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<Lane> {
+///         (view.loss.rate > 0.0).then_some(Lane { index: 0, code: Code::Rlc })
+///     }
+///
+///     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {
+///         let new = view.demand.boundaries != self.answered && view.lanes[0].unprotected > 0;
+///         self.answered = view.demand.boundaries;
+///         if new { Pattern::Repair { lane: 0, n: 2 } } else { Pattern::No }
+///     }
+///
+///     fn delay_sensitivity(&self, view: &CodingView<'_>) -> f64 {
+///         -view.loss.rate
+///     }
+/// }
+///
+/// let schemes = Schemes::default().with(Scheme::Rlc);
+/// let protection = Protection::Custom(Custom::new(schemes, || Box::new(Twice::default())));
+/// assert!(protection.policy().is_some());
+/// ```
 #[derive(Clone)]
 pub struct Custom {
     schemes: Schemes,

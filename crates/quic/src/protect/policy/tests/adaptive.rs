@@ -88,6 +88,22 @@ fn the_goal_is_found() {
 }
 
 #[test]
+fn a_block_keeps_its_goal() {
+    let (mut scene, mut policy) = (Scene::new(), policy("adaptive"));
+    scene.boundary(Boundary::Fence);
+    scene.send(&mut *policy, 20);
+    scene.boundary(Boundary::Fence);
+    scene.ask(&mut *policy, Kind::Window);
+    assert_eq!(scene.send(&mut *policy, 20), Some(BLOCK));
+    // A message with a deadline comes up before the fence.
+    scene.deadlines.0 = vec![Time::from_millis(1200)];
+    assert_eq!(scene.send(&mut *policy, 1), Some(BLOCK));
+    scene.boundary(Boundary::Fence);
+    assert!(matches!(scene.ask(&mut *policy, Kind::Block), Pattern::Repair { lane: 0, .. }));
+    assert_eq!(scene.send(&mut *policy, 1), Some(WINDOW));
+}
+
+#[test]
 fn a_transfer_is_covered_at_its_end_and_where_it_is_held_back() {
     let (mut scene, mut policy) = (Scene::new(), policy("adaptive:bulk"));
     assert_eq!(scene.send(&mut *policy, 1), None);
