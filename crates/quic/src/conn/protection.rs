@@ -165,7 +165,8 @@ impl Connection {
     }
 
     fn write_repeat(&mut self, w: &mut Writer<'_>, lane: usize) {
-        let Self { streams, protect, now, path, .. } = self;
+        let most = self.symbol_room();
+        let Self { streams, protect, now, .. } = self;
         let (session, _) = protect.send.head(lane);
         let Some((sid, bytes)) = protect.send.repeat(lane, |token| streams.wants(token, *now)) else {
             return;
@@ -173,7 +174,7 @@ impl Connection {
         let need = source_symbol_header_size(session.into(), sid) + bytes.len();
         if need > w.room() {
             // The path takes smaller packets than it did.
-            if need + MAX_HEADER > path.mtu {
+            if need > most {
                 protect.send.give_up(lane);
                 self.drain_orphans();
             }
@@ -188,7 +189,7 @@ impl Connection {
 
     fn write_repair(&mut self, w: &mut Writer<'_>, lane: usize) {
         let (session, _) = self.protect.send.head(lane);
-        let most = self.path.mtu.saturating_sub(MAX_HEADER);
+        let most = self.symbol_room();
         let mut fits = true;
         let write = |header: &RepairHeader, data: &[u8], serial: u64| {
             let need = repair_header_size(header, data.len()) + data.len();
@@ -384,9 +385,6 @@ impl Facts {
 fn not_agreed() -> TransportError {
     TransportError::new(Code::FRAME_ENCODING_ERROR, "forward erasure correction was not agreed on")
 }
-
-/// A short header and the tag take at most this of a packet: 1 + 20 + 4 and 16 bytes.
-const MAX_HEADER: usize = 41;
 
 /// Slots that turn out to be for nothing in a row, before a packet is built without one.
 const MAX_PLANS: usize = 8;

@@ -158,6 +158,8 @@ pub(crate) struct Pair {
 pub(crate) struct Setup {
     pub(crate) seed: u64,
     pub(crate) link: LinkSpec,
+    /// The way to the client, when it differs.
+    pub(crate) down: Option<LinkSpec>,
     pub(crate) client: TransportConfig,
     pub(crate) server: TransportConfig,
     pub(crate) retry: RetryPolicy,
@@ -170,6 +172,7 @@ impl Setup {
         Self {
             seed,
             link: link.parse().expect("a link"),
+            down: None,
             client: TransportConfig::default(),
             server: TransportConfig::default(),
             retry: RetryPolicy::Never,
@@ -212,7 +215,8 @@ impl Setup {
             .expect("a connection begins");
         let client = world.add("client", address(1), client);
         let server = world.add("server", address(2), server);
-        world.join(address(1), address(2), self.link.clone(), self.link.clone());
+        let down = self.down.as_ref().unwrap_or(&self.link);
+        world.join(address(1), address(2), self.link.clone(), down.clone());
         Pair { world, client, server, key }
     }
 

@@ -1,5 +1,6 @@
 //! Forward erasure correction between two connections, in virtual time.
 
+mod blocks;
 mod delivery;
 mod traffic;
 
