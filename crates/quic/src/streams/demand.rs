@@ -166,13 +166,9 @@ impl Streams {
     }
 
     /// Counts the boundaries of a stream that what was sent has passed.
-    #[inline]
     pub(super) fn cross(&mut self, key: Key, now: Time) {
         let Some(stream) = self.slab.get_mut(key) else { return };
         let Some(half) = &mut stream.send else { return };
-        if half.messages.is_none() && half.state == SendState::Open && half.marks.flushes.is_empty() {
-            return;
-        }
         if let Some((n, kind)) = half.crossed() {
             let passed = stream.own.as_deref_mut().unwrap_or(&mut self.tally.passed);
             passed.count += n;
@@ -260,6 +256,12 @@ impl SendHalf {
             Some(sender) => sender.left(),
             None => self.buffer.unsent() + self.buffer.lost_bytes(),
         }
+    }
+
+    /// There may be a boundary that was not passed yet.
+    #[inline]
+    pub(super) fn may_cross(&self) -> bool {
+        self.messages.is_some() || self.state != SendState::Open || !self.marks.flushes.is_empty()
     }
 
     /// How far the application has come, and how far all was sent: in bytes, or in messages.

@@ -2,7 +2,8 @@
 //!
 //! *In:* the application's verbs (`open`, `write`, `read`, …); frames of streams by `on_frame`; what became of
 //! packets by `acked` and `lost`.
-//! *Out:* frames by `write_control` and `write_data`; [`StreamEvent`]s.
+//! *Out:* frames by `write_control` and `write_data`; [`StreamEvent`]s; by `demand` and `deadlines`, what the
+//! application wants of a channel, for those who protect it.
 //!
 //! Invariants: a stream holds a slot of the slab until both halves are through and the application was
 //! told so; tokens name slots by generation, so those of an old owner find nothing. What a peer can make
@@ -340,23 +341,14 @@ impl Streams {
                 }
             }
         }
-        self.count(key, bits);
+        if let Some(half) = &stream.send {
+            let before = std::mem::replace(&mut stream.share, Share::of(half, bits));
+            if stream.own.is_none() {
+                self.tally.change(before, stream.share);
+            }
+        }
         if fresh {
             self.note_blocked();
-        }
-    }
-
-    /// Brings what a stream adds to the sums up to date.
-    #[inline]
-    fn count(&mut self, key: Key, bits: u8) {
-        let Some(stream) = self.slab.get_mut(key) else { return };
-        let Some(half) = &stream.send else { return };
-        let share = Share::of(half, bits);
-        if share != stream.share {
-            if stream.own.is_none() {
-                self.tally.change(stream.share, share);
-            }
-            stream.share = share;
         }
     }
 

@@ -64,6 +64,7 @@ impl Streams {
             }
             let (id, before) = (stream.id, w.len());
             let Some(half) = &mut stream.send else { break };
+            let may_cross = half.may_cross();
             if let Some(sender) = &mut half.messages {
                 self.sent += sender.write(w, credit, view);
                 ends_message |= sender.take_ended();
@@ -72,7 +73,9 @@ impl Streams {
                 self.sent += half.write(id, key, w, credit);
                 self.refresh(key);
             }
-            self.cross(key, view.now);
+            if may_cross {
+                self.cross(key, view.now);
+            }
             let written = w.len() - before;
             if written == 0 && (self.owed.contains(key) || self.fresh.contains(key)) {
                 // The packet is full.
