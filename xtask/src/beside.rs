@@ -4,12 +4,31 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
+use crate::needs::{Need, ensure};
 use crate::run::{Outcome, cargo, run};
 
 /// Quickset beside other stacks, in figures. Optimized, as it is shipped.
 pub(crate) fn bench_peers(args: &[String]) -> Result<()> {
+    if let Some(("fec", args)) = args.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        return bench_fec(args);
+    }
     program("peers", &["--release"], &[&["compare".to_owned()], args].concat())
 }
+
+/// Our erasure codes beside others.
+fn bench_fec(args: &[String]) -> Result<()> {
+    if let Err(error) = ensure(ISAL) {
+        println!("without ISA-L: {error:#}");
+    }
+    program("peers", &["--release", "--package", "quickset-peers-fec"], args)
+}
+
+/// The program stands for the library, which comes with none.
+const ISAL: &[Need] = &[Need {
+    program: "igzip",
+    package: "isal libisal-dev",
+    why: "bench-peers fec: Intel's library of erasure codes",
+}];
 
 /// Quickset with another stack. Not optimized itself, so that the debug assertions of our crates take part.
 pub(crate) fn interop(args: &[String]) -> Result<()> {

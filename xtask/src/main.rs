@@ -108,8 +108,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench-peers",
-        arguments: "[--runs 7] [--bytes 2GB] [--json]",
-        about: "throughput and CPU time beside quinn, over loopback",
+        arguments: "[--runs 7] [--bytes 2GB] [--json] | fec",
+        about: "throughput and CPU time beside quinn, over loopback; or erasure codes beside others",
         run: beside::bench_peers,
     },
     Command {
