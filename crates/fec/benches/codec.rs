@@ -6,6 +6,7 @@
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use quickset_fec::gf256::Kernel;
+use quickset_fec::reed_solomon;
 
 fn symbols(count: usize, len: impl Fn(usize) -> usize) -> Vec<Vec<u8>> {
     (0..count).map(|j| (0..len(j)).map(|i| (i * 31 + j * 17 + (i >> 4) * j) as u8).collect()).collect()
@@ -43,5 +44,42 @@ fn kernels(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, kernels);
+/// 105/100: all symbols of 1500 bytes, and of 1400 to 1500.
+fn block(c: &mut Criterion) {
+    let mut group = c.benchmark_group("reed_solomon");
+    for (name, data) in
+        [("1500", symbols(100, |_| 1500)), ("1400-1500", symbols(100, |j| 1400 + j * 37 % 101))]
+    {
+        let srcs = slices(&data);
+        group.throughput(Throughput::Bytes(srcs.iter().map(|s| s.len() as u64).sum()));
+        let mut repairs = vec![vec![0; 1500]; 5];
+        group.bench_function(BenchmarkId::new("encode", name), |b| {
+            b.iter(|| {
+                let mut repairs: Vec<&mut [u8]> = repairs.iter_mut().map(Vec::as_mut_slice).collect();
+                reed_solomon::encode(&srcs, &mut repairs).expect("the block is fine");
+            });
+        });
+        group.bench_function(BenchmarkId::new("encode as sent", name), |b| {
+            let mut encoder = reed_solomon::Encoder::new(5).expect("few enough");
+            b.iter(|| {
+                encoder.clear();
+                srcs.iter().try_for_each(|s| encoder.add(s)).expect("the block is fine");
+            });
+        });
+        let lost = [3, 17, 40, 41, 88];
+        let received: Vec<Option<&[u8]>> =
+            srcs.iter().enumerate().map(|(j, s)| (!lost.contains(&j)).then_some(*s)).collect();
+        let repairs: Vec<(u8, &[u8])> = (0..).zip(slices(&repairs)).collect();
+        let mut recovered = vec![vec![0; 1500]; 5];
+        group.bench_function(BenchmarkId::new("decode 5", name), |b| {
+            b.iter(|| {
+                let mut recovered: Vec<&mut [u8]> = recovered.iter_mut().map(Vec::as_mut_slice).collect();
+                reed_solomon::decode(&received, &repairs, &mut recovered).expect("the block is fine");
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, block, kernels);
 criterion_main!(benches);

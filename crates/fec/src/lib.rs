@@ -1,7 +1,40 @@
-//! Erasure codes over byte slices, useful alone: the crate knows no network.
+//! Erasure codes over byte slices, useful alone: the crate knows no network and depends on nothing.
 //!
-//! A *symbol* is a slice of bytes. Symbols that are combined may differ in length: a shorter one counts as padded
-//! with zeros. What all codes share is arithmetic on whole symbols, in [`gf256`].
+//! A *symbol* is a slice of bytes, a packet's worth. *Source symbols* are the data; *repair symbols* are sums of them and
+//! replace those that are lost. Symbols of a block may differ in length: a shorter one counts as padded with zeros.
+//!
+//! ```
+//! use quickset_fec::reed_solomon;
+//!
+//! let sources: [&[u8]; 4] = [b"any four", b"of these", b"six will", b"do"];
+//! let mut repairs = [[0; 8]; 2];
+//! let [first, second] = &mut repairs;
+//! reed_solomon::encode(&sources, &mut [first, second])?;
+//!
+//! // Two symbols are lost on the way. Repair symbols are told by number.
+//! let received = [Some(sources[0]), None, Some(sources[2]), None];
+//! let mut recovered = [[0; 8]; 2];
+//! let [second, fourth] = &mut recovered;
+//! reed_solomon::decode(&received, &[(0, &repairs[0]), (1, &repairs[1])], &mut [second, fourth])?;
+//! assert_eq!(&recovered[0], b"of these");
+//! assert_eq!(&recovered[1], b"do\0\0\0\0\0\0");
+//! # Ok::<_, reed_solomon::Error>(())
+//! ```
+//!
+//! | module | code | block | repairs |
+//! |---|---|---|---|
+//! | [`xor`] | interleaved XOR, two-dimensional XOR | any, may grow | one loss a class; what peeling a grid recovers |
+//! | [`reed_solomon`] | systematic Cauchy code | up to 256 symbols | any k of n |
+//! | [`ldpc`] | LDPC-Staircase | large | with a few percent more than k |
+//! | [`rlc`], [`online`] | random linear code over a sliding window | none: a window | as many losses as repair symbols, nearly always |
+//!
+//! Under them is [`gf256`]: sums of multiplied slices in the field with 256 elements, with GFNI and AVX-512, GFNI and AVX2,
+//! AVX2 or SSSE3, chosen at run time, or none. `unsafe` is there only, in the vector kernels.
+//!
+//! # Speed
+//!
+//! `cargo xtask bench-peers fec` measures Reed-Solomon beside ISA-L, reed-solomon-simd, reed-solomon-erasure and raptorq in
+//! one run, `cargo bench -p quickset-fec` the kernels.
 
 pub mod gf256;
 pub mod ldpc;
