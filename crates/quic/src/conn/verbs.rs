@@ -138,9 +138,9 @@ impl Connection {
         self.streams.finish(id)
     }
 
-    /// The application waits for the answer to what it wrote, or sent, on this stream so far: where it ends, protection
-    /// may add repair at once. It sends nothing earlier, and changes nothing where nothing is protected; neither does
-    /// it without anything new since the last time, or on a stream that has ended.
+    /// What was written to this stream so far, or sent on it as messages, is what somebody waits for: behind it, repair
+    /// may be sent at once. Nothing leaves earlier for it, and without protection it changes nothing; nor does it when
+    /// nothing was written since the last time, or the stream has ended.
     ///
     /// # Errors
     /// When there is no such stream.

@@ -59,6 +59,7 @@ pub(super) struct Marks {
 impl Streams {
     /// What the application wants of a channel. O(1).
     ///
+    /// What was lost with symbols whose tokens are kept elsewhere is not among the remaining bytes: it is not to be sent.
     /// `blocked` without `limited`: some streams may go on. A stream whose data is over, or that never was, wants
     /// nothing.
     pub(crate) fn demand(&self, channel: Channel) -> Demand {
