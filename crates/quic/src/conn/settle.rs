@@ -3,6 +3,7 @@ use quickset_wire::Space;
 use super::Connection;
 use crate::cc::Feedback;
 use crate::error::TransportError;
+use crate::protect::RoundTrips;
 use crate::recovery::{Outcome, Settled};
 use crate::token::Token;
 
@@ -89,9 +90,11 @@ impl Connection {
     /// What the losses of the path are measured by: all packets of the application's space whose fate is known.
     fn observe(&mut self, settled: &Settled) {
         let rtt = self.recovery.rtt();
-        let queued = rtt.smoothed() > rtt.min() + rtt.min() / 2;
+        let trips = RoundTrips { latest: rtt.latest(), smoothed: rtt.smoothed(), least: rtt.min() };
         let below = self.recovery.first_outstanding(Space::Data);
         let (acked, lost) = (&settled.acked_packets, &settled.lost_packets);
+        let count = ((acked.len() + lost.len()) as u64, lost.len() as u64);
+        let queued = self.protect.blame.observe(self.now, count, &trips);
         self.protect.monitor.on_settled(self.now, (acked, lost), below, queued);
         if settled.spurious > 0 {
             self.protect.monitor.on_spurious(settled.spurious);

@@ -25,7 +25,7 @@ use quickset_base::{Duration, Reason, Time};
 use quickset_wire::{FecDecoder, Schemes};
 
 pub use estimates::Estimates;
-pub(crate) use monitor::Monitor;
+pub(crate) use monitor::{Blame, Monitor, RoundTrips};
 use receive::{Offer, Receiving};
 use send::{Decoder, Sending, Slot};
 
@@ -69,6 +69,7 @@ pub(crate) struct Protect {
     /// `None` without an offer of ours.
     pub(crate) receive: Option<Receiving>,
     pub(crate) monitor: Monitor,
+    pub(crate) blame: Blame,
     /// What the next packet is for, when not for new data.
     pub(crate) due: Option<Slot>,
     /// Where other connections to this peer look, and when they were told last.
@@ -95,7 +96,7 @@ impl Protect {
         if let Some(known) = shared.as_ref().and_then(|(estimates, peer)| estimates.get(*peer, now)) {
             monitor.start_from(&known);
         }
-        Self { send, receive, monitor, due: None, shared, told: now }
+        Self { send, receive, monitor, blame: Blame::default(), due: None, shared, told: now }
     }
 
     /// The transport parameter (FEC-3).

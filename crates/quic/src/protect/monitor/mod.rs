@@ -12,6 +12,7 @@
 //! Invariants: events enter in the order of packet numbers; work is constant for each batch that only
 //! acknowledges, and in proportion to the losses otherwise; the list is bounded.
 
+mod blame;
 #[cfg(test)]
 #[expect(clippy::float_cmp, reason = "ratios of small whole numbers, computed alike")]
 mod tests;
@@ -21,6 +22,7 @@ use quickset_base::{Duration, Time};
 
 use super::policy::Loss;
 use crate::cc::Packet;
+pub(crate) use blame::{Blame, RoundTrips};
 use window::{Events, Kind};
 
 /// One belongs to one path.
@@ -73,8 +75,8 @@ impl Monitor {
     }
 
     /// Packets in flight were acknowledged or declared lost; both in the order of their numbers, all of the
-    /// application's space. All numbers below `below` are settled. `queued`: a queue is full (the smoothed round trip
-    /// is above 1.5 of the least), or marked packets.
+    /// application's space. All numbers below `below` are settled. `queued`: losses now are our own doing,
+    /// as [`Blame`] says.
     pub(crate) fn on_settled(
         &mut self,
         now: Time,

@@ -25,6 +25,7 @@ pub(super) struct Lane {
     session: u32,
     code: Code,
     window: u64,
+    size: usize,
     symbols: Symbols,
     /// One for each SID from `base` on.
     sent: VecDeque<Sent>,
@@ -54,6 +55,12 @@ pub(super) struct Lane {
     last_source: Option<Time>,
     /// Released by a probe timeout: nothing goes before it.
     urgent: bool,
+    /// A channel has it. What is lost of a lane that nobody has is held for nobody.
+    taken: bool,
+    /// What was counted before that channel came.
+    before: Counts,
+    /// The packet that the last symbol went into, for the first time or again.
+    latest: Option<u64>,
 }
 
 /// A symbol of ours.
@@ -177,6 +184,7 @@ impl Lane {
             session,
             code,
             window,
+            size,
             symbols: Symbols::new(usize::try_from(window).unwrap_or(usize::MAX), size),
             sent: VecDeque::new(),
             base: 0,
@@ -196,7 +204,40 @@ impl Lane {
             counts: Counts::default(),
             last_source: None,
             urgent: false,
+            taken: true,
+            before: Counts::default(),
+            latest: None,
         }
+    }
+
+    /// A channel gives it up. What is held comes back, and so does what is lost from now on.
+    pub(super) fn leave(&mut self) {
+        self.taken = false;
+        self.cancel();
+        self.close();
+        self.give_up();
+    }
+
+    /// Another channel takes it, and knows nothing of what was before.
+    pub(super) fn take(&mut self) {
+        self.taken = true;
+        self.before = self.counts;
+        self.last_source = None;
+        self.urgent = false;
+    }
+
+    pub(super) fn is_taken(&self) -> bool {
+        self.taken
+    }
+
+    /// Bytes of a symbol at most.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// A symbol of it is in packet `number` (FEC-15).
+    pub(super) fn is_in(&self, number: u64) -> bool {
+        self.latest == Some(number)
     }
 
     pub(super) fn session(&self) -> u32 {
@@ -240,6 +281,7 @@ impl Lane {
         let taken = self.symbols.insert(sid, bytes);
         debug_assert_eq!(taken, Ok(()), "a symbol of ours that does not fit the window");
         self.sent.push_back(Sent { number, at: now, state: State::InFlight });
+        self.latest = Some(number);
         self.last_source = Some(now);
         self.unprotected += 1;
         self.outstanding += 1;
@@ -259,8 +301,16 @@ impl Lane {
 
     /// The packet that carried symbol `sid` last was lost. Gives the tokens back when nothing will recover it.
     pub(super) fn lost(&mut self, sid: u64, tokens: Vec<Token>) -> Option<Vec<Token>> {
+        let taken = self.taken;
         let Some(sent) = self.sent_mut(sid) else { return Some(tokens) };
         match sent.state {
+            State::InFlight if !taken => {
+                sent.state = State::Dead;
+                self.settled(sid);
+                self.counts.unrecovered += 1;
+                self.advance();
+                Some(tokens)
+            }
             State::InFlight => {
                 sent.state = State::Lost;
                 self.lost.insert(sid, Held { tokens, recovered: false, released: false });
@@ -292,6 +342,7 @@ impl Lane {
                 sent.state = State::Recovered;
                 let number = sent.number;
                 self.settled(sid);
+                self.counts.recovered += 1;
                 self.counts.recovered += 1;
                 Recovered::InFlight(number)
             }
@@ -332,6 +383,8 @@ impl Lane {
     /// `n` repairs more. The open block of a block code is closed by it; rows of a 2D block may go ahead.
     pub(super) fn plan(&mut self, n: u32) {
         match self.code {
+            // All of the window arrived: there is nothing to cover.
+            Code::Rlc if self.sent.is_empty() => {}
             Code::Rlc => self.planned = n.min(MAX_BURST),
             Code::Xor2d { columns, .. } => {
                 let complete = (self.next() - self.open) / columns as u64;
@@ -485,6 +538,7 @@ impl Lane {
     /// Symbol `sid` is sent again in packet `number`; its tokens go with it.
     pub(super) fn repeated(&mut self, sid: u64, number: u64, now: Time) -> Vec<Token> {
         self.counts.repeats += 1;
+        self.latest = Some(number);
         let held = self.lost.remove(&sid);
         if let Some(sent) = self.sent_mut(sid) {
             *sent = Sent { number, at: now, state: State::InFlight };
@@ -552,9 +606,9 @@ impl Lane {
             md: review.md,
             ad: review.ad,
             repairs_in_flight: self.flying,
-            repairs_sent: self.counts.repairs,
-            repairs_acked: self.counts.repairs_acked,
-            sources: self.counts.sources,
+            repairs_sent: self.counts.repairs - self.before.repairs,
+            repairs_acked: self.counts.repairs_acked - self.before.repairs_acked,
+            sources: self.counts.sources - self.before.sources,
             first_unprotected: if self.unprotected == 0 {
                 None
             } else {
@@ -629,6 +683,10 @@ impl Lane {
         while self.spans.front().is_some_and(|span| span.cover.first < self.base) {
             self.spans.pop_front();
         }
+        if self.open < self.base && self.rows_sent > 0 {
+            // FEC-25: repair went out over a block that is cut now, and another one must not overlap it.
+            self.close();
+        }
         self.open = self.open.max(self.base);
         self.prune();
     }
@@ -690,7 +748,7 @@ impl Lane {
     /// Symbol `sid` is dead: what it held goes elsewhere.
     fn bury(&mut self, sid: u64) {
         if let Some(held) = self.lost.remove(&sid) {
-            if !held.recovered {
+            if !held.recovered && !held.released {
                 self.counts.unrecovered += 1;
             }
             self.orphans.extend(held.tokens);

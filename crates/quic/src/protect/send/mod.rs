@@ -121,7 +121,7 @@ impl<'a> Outlook<'a> {
 impl Sending {
     /// The peer told what it can decode.
     pub(crate) fn set_peer(&mut self, peer: Decoder) {
-        self.peer = (peer.window > 0).then_some(peer);
+        self.peer = (peer.window > 0).then_some(Decoder { window: peer.window.min(MAX_WINDOW), ..peer });
     }
 
     /// FEC_WINDOW.
@@ -131,9 +131,15 @@ impl Sending {
             return;
         }
         self.epoch = epoch;
-        if let Some(peer) = &mut self.peer {
-            peer.window = window;
-            self.lanes.iter_mut().for_each(|lane| lane.set_window(window.max(1)));
+        let Some(peer) = &mut self.peer else { return };
+        peer.window = window.min(MAX_WINDOW);
+        if window == 0 {
+            // No symbol and no repair is of any use: all channels go on without.
+            self.lanes.iter_mut().for_each(Lane::leave);
+            self.channels.values_mut().for_each(|coded| coded.lanes = Default::default());
+            self.active.clear();
+        } else {
+            self.lanes.iter_mut().for_each(|lane| lane.set_window(window.min(MAX_WINDOW)));
         }
     }
 
@@ -166,9 +172,7 @@ impl Sending {
         self.active.retain(|other| *other != channel);
         let Some(coded) = self.channels.remove(&channel) else { return };
         for lane in coded.lanes.into_iter().flatten() {
-            self.lanes[lane].cancel();
-            self.lanes[lane].close();
-            self.lanes[lane].give_up();
+            self.lanes[lane].leave();
         }
     }
 
@@ -210,14 +214,21 @@ impl Sending {
         outlook: &Outlook<'_>,
         packet: usize,
     ) -> Option<(usize, usize)> {
-        let peer = self.peer?;
+        let peer = self.peer.filter(|peer| peer.window > 0)?;
         let coded = self.channels.get_mut(&channel)?;
         let view = outlook.view(coded.views(&self.lanes));
         let wanted = coded.policy.protect(&view, carried)?;
         let index = usize::from(wanted.index).min(policy::MAX_LANES - 1);
+        // Of another policy before: a session has one code.
+        let before = coded.lanes[index].filter(|lane| self.lanes[*lane].code() != wanted.code);
+        if let Some(lane) = before {
+            coded.lanes[index] = None;
+            self.lanes[lane].leave();
+        }
         let lane = match coded.lanes[index] {
             Some(lane) => lane,
             None => {
+                let peer = Decoder { symbol: peer.symbol.min(packet), ..peer };
                 let lane = self.open(wanted.code, &peer)?;
                 self.channels.get_mut(&channel)?.lanes[index] = Some(lane);
                 if !self.active.contains(&channel) {
@@ -226,8 +237,13 @@ impl Sending {
                 lane
             }
         };
-        let limit = peer.symbol.min(packet.checked_sub(self.lanes[lane].repair_header())?);
+        let limit = self.lanes[lane].size().min(packet.checked_sub(self.lanes[lane].repair_header())?);
         (limit >= MIN_SYMBOL).then_some((lane, limit))
+    }
+
+    /// Whether packet `number` holds a symbol of a lane already (FEC-15).
+    pub(crate) fn is_in(&self, lane: usize, number: u64) -> bool {
+        self.lanes[lane].is_in(number)
     }
 
     /// The session of a lane, and the SID of its next symbol.
@@ -389,16 +405,12 @@ impl Sending {
         if !peer.schemes.has(code.scheme()) {
             return None;
         }
-        let owned = |at: &usize| {
-            let of = |channel| {
-                self.channels.get(channel).is_some_and(|coded: &Coded| coded.lanes.contains(&Some(*at)))
-            };
-            self.active.iter().any(of)
+        let is_spare = |lane: &Lane| {
+            !lane.is_taken() && lane.code() == code && lane.size() >= peer.symbol && lane.is_idle()
         };
-        let spare = (0..self.lanes.len())
-            .find(|at| !owned(at) && self.lanes[*at].code() == code && self.lanes[*at].is_idle());
-        if spare.is_some() {
-            return spare;
+        if let Some(spare) = self.lanes.iter().position(is_spare) {
+            self.lanes[spare].take();
+            return Some(spare);
         }
         let n = self.lanes.len();
         if n as u64 >= peer.sessions.min(MAX_SESSIONS) {
@@ -475,6 +487,9 @@ impl Coded {
 
 /// Schemes have eight places in a session number.
 const SCHEMES: usize = 8;
+
+/// Symbols of a session that we keep at most, whatever the peer would: those of 2 Gbit/s for a tenth of a second.
+const MAX_WINDOW: u64 = 1 << 14;
 
 /// Sessions of ours at most, whatever the peer offers.
 const MAX_SESSIONS: u64 = 256;

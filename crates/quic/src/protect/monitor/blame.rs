@@ -1,0 +1,145 @@
+use quickset_base::{Duration, Time};
+
+/// Whether losses are our own doing: of a queue that we filled. Against those repair is futile, since in a full queue it
+/// displaces data.
+///
+/// A long queue alone does not prove it: a path that loses at random does so while its queue is long, too, and a large
+/// buffer is long for whole seconds when a controller starts. So it must be long (the smoothed round trip above one
+/// and a half of the least), and either far more must be lost than any path loses by itself, or what is lost must be
+/// lost while the queue is at its longest, and not otherwise.
+#[derive(Debug, Default)]
+pub(crate) struct Blame {
+    // The longest round trip of this period and of the one before.
+    longest: [Duration; 2],
+    period_ends: Time,
+    // With the queue at its longest, and otherwise.
+    top: Counts,
+    below: Counts,
+    // The last hundred packets or so.
+    recent: Counts,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    events: u64,
+    lost: u64,
+}
+
+/// Round-trip times as they are known: the latest sample, smoothed, and the least.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RoundTrips {
+    pub(crate) latest: Duration,
+    pub(crate) smoothed: Duration,
+    pub(crate) least: Duration,
+}
+
+impl Blame {
+    /// Packets were settled, `lost` of `events`. Returns whether such losses are our own doing.
+    pub(crate) fn observe(&mut self, now: Time, (events, lost): (u64, u64), rtt: &RoundTrips) -> bool {
+        if now >= self.period_ends {
+            self.longest = [Duration::ZERO, self.longest[0]];
+            self.period_ends = now + PERIOD;
+        }
+        self.longest[0] = self.longest[0].max(rtt.latest);
+        let longest = self.longest[0].max(self.longest[1]);
+        let at_top = rtt.latest >= longest - longest / 16;
+        let counts = if at_top { &mut self.top } else { &mut self.below };
+        counts.add(events, lost);
+        if self.top.events + self.below.events > MEMORY {
+            self.top.halve();
+            self.below.halve();
+        }
+        self.recent.add(events, lost);
+        while self.recent.events > RECENT {
+            self.recent.halve();
+        }
+        let is_long = rtt.smoothed > rtt.least + rtt.least / 2;
+        is_long && (self.is_heavy() || self.is_concentrated())
+    }
+
+    /// More than one packet in ten: a queue that overflows, in slow start one in two.
+    fn is_heavy(&self) -> bool {
+        self.recent.events >= RECENT / 4 && 10 * self.recent.lost > self.recent.events
+    }
+
+    /// More than four times as likely with the queue at its longest as otherwise; with one loss more assumed there, so
+    /// that few packets prove nothing.
+    fn is_concentrated(&self) -> bool {
+        let Self { top, below, .. } = self;
+        top.lost >= 4 && top.lost * (below.events + 1) > 4 * (below.lost + 1) * top.events
+    }
+}
+
+impl Counts {
+    fn add(&mut self, events: u64, lost: u64) {
+        self.events += events;
+        self.lost += lost;
+    }
+
+    fn halve(&mut self) {
+        self.events /= 2;
+        self.lost = self.lost.div_ceil(2).min(self.events);
+    }
+}
+
+/// A queue's longest is looked for over one to two of these.
+const PERIOD: Duration = Duration::from_secs(5);
+/// Packets that count, about.
+const MEMORY: u64 = 8192;
+/// Packets of which many are lost at once when a queue overflows.
+const RECENT: u64 = 256;
+
+#[cfg(test)]
+mod tests {
+    use quickset_base::Rng;
+
+    use super::*;
+
+    /// Feeds packets, one by one and a millisecond apart; tells how many of the losses were put down to us.
+    fn blamed(n: u64, mut path: impl FnMut(u64) -> (u64, bool)) -> (u64, u64) {
+        let mut blame = Blame::default();
+        let (mut ours, mut lost) = (0, 0);
+        for i in 0..n {
+            let (rtt, is_lost) = path(i);
+            let trips = RoundTrips {
+                latest: Duration::from_millis(rtt),
+                smoothed: Duration::from_millis(rtt),
+                least: Duration::from_millis(100),
+            };
+            let is_ours =
+                blame.observe(Time::ZERO + Duration::from_millis(i), (1, u64::from(is_lost)), &trips);
+            lost += u64::from(is_lost);
+            ours += u64::from(is_lost && is_ours);
+        }
+        (ours, lost)
+    }
+
+    #[test]
+    fn random_loss_while_a_queue_grows_and_drains_is_the_paths() {
+        let mut rng = Rng::new(1);
+        // From 100 to 300 ms and back, as a controller starts, then without a queue.
+        let (ours, lost) = blamed(20_000, |i| {
+            let rtt = match i {
+                0..2000 => 100 + i / 10,
+                2000..4000 => 300 - (i - 2000) / 10,
+                _ => 100,
+            };
+            (rtt, rng.below(200) == 0)
+        });
+        assert!(lost > 60 && ours == 0, "{ours} of {lost}");
+    }
+
+    #[test]
+    fn an_overflow_is_ours_at_once() {
+        // Slow start into a queue of 100 ms: every second packet is lost from then on.
+        let (ours, lost) = blamed(1200, |i| (100 + (i / 10).min(100), i >= 1000 && i % 2 == 0));
+        assert!(lost == 100 && ours > 60, "{ours} of {lost}");
+    }
+
+    #[test]
+    fn a_sawtooth_that_loses_at_its_top_is_ours() {
+        // The queue grows from 60 to 100 ms and loses one packet each time it is full.
+        let (ours, lost) = blamed(100_000, |i| (160 + (i % 1000) / 25, i % 1000 == 999));
+        assert!(lost == 100 && ours > 90, "{ours} of {lost}");
+    }
+}
