@@ -35,6 +35,7 @@ impl Connection {
         let streams = &self.streams;
         self.protect.send.purge(|channel| streams.urgency(channel).is_some());
         self.protect.send.set_policy(channel, protection);
+        self.drain_orphans();
         // Only messages have ends; a stream of bytes is cut as it comes.
         let _ = self.streams.set_even(id, protection.splits_evenly());
         Ok(())
@@ -113,37 +114,45 @@ impl Connection {
             self.note(&written);
             return;
         }
-        match self.protect.due.take() {
-            Some(Slot::Repeat(lane)) => return self.write_repeat(w, lane),
-            Some(Slot::Repair(lane)) => return self.write_repair(w, lane),
-            None => {}
+        let is_used = match self.protect.due.take() {
+            Some(Slot::Repeat(lane)) => self.write_repeat(w, lane),
+            Some(Slot::Repair(lane)) => self.write_repair(w, lane),
+            None => false,
+        };
+        if is_used {
+            return;
         }
         let facts = self.facts();
         let packet = self.symbol_room();
-        let mut served: Option<Channel> = None;
         while let Some(turn) = self.streams.next_channel() {
-            // A second symbol of the session would be none: the rest of the packet is for others.
-            if served == Some(turn.channel) {
-                break;
-            }
             let Self { streams, protect, .. } = self;
             let deadlines = streams.deadlines(turn.channel);
             let outlook = facts.of(streams, &protect.monitor, &deadlines);
             let before = w.len();
             let joined = protect.send.join(turn.channel, Carried { resend: turn.resend }, &outlook, packet);
-            match joined {
-                Some((lane, limit)) => {
-                    self.write_symbol(w, (turn.channel, lane), &View { room: limit, ..*view })
+            let joined = match joined {
+                // FEC-15: what follows of the channel is for the next packet, unless the peer takes nothing larger
+                // than a fraction of one, which would cost more packets than it is worth.
+                Some((lane, limit)) if protect.send.is_in(lane, w.number()) => {
+                    if 2 * limit > packet || w.room() < MIN_REST {
+                        break;
+                    }
+                    None
                 }
-                None => {
-                    self.streams.write_data(w, view, Some(turn.channel));
-                }
+                joined => joined,
+            };
+            if let Some((lane, limit)) = joined {
+                self.write_symbol(w, (turn.channel, lane), &View { room: limit, ..*view });
+            } else {
+                let written = self.streams.write_data(w, view, Some(turn.channel));
+                self.note(&written);
             }
             if w.len() == before {
                 break;
             }
-            served = Some(turn.channel);
         }
+        // Of symbols that the window passed, and of lanes that were left.
+        self.drain_orphans();
     }
 
     /// The sooner the end of a message is known to have arrived, or not, the better.
@@ -164,12 +173,13 @@ impl Connection {
         }
     }
 
-    fn write_repeat(&mut self, w: &mut Writer<'_>, lane: usize) {
+    /// False when there is nothing to repeat. What does not fit beside an ACK has the next packet.
+    fn write_repeat(&mut self, w: &mut Writer<'_>, lane: usize) -> bool {
         let most = self.symbol_room();
         let Self { streams, protect, now, .. } = self;
         let (session, _) = protect.send.head(lane);
         let Some((sid, bytes)) = protect.send.repeat(lane, |token| streams.wants(token, *now)) else {
-            return;
+            return false;
         };
         let need = source_symbol_header_size(session.into(), sid) + bytes.len();
         if need > w.room() {
@@ -178,16 +188,18 @@ impl Connection {
                 protect.send.give_up(lane);
                 self.drain_orphans();
             }
-            return;
+            return true;
         }
         source_symbol_header(w.bytes(), session.into(), sid, bytes.len());
         w.bytes().bytes(bytes);
         let tokens = protect.send.repeated(lane, sid, w.number(), *now);
         w.record(Token::Symbol { session, sid, n: tokens.len() as u16 }, true);
         tokens.into_iter().for_each(|token| w.record(token, true));
+        true
     }
 
-    fn write_repair(&mut self, w: &mut Writer<'_>, lane: usize) {
+    /// False when nothing is to be repaired any more.
+    fn write_repair(&mut self, w: &mut Writer<'_>, lane: usize) -> bool {
         let (session, _) = self.protect.send.head(lane);
         let most = self.symbol_room();
         let mut fits = true;
@@ -202,10 +214,11 @@ impl Connection {
             w.record(Token::Repair { session, serial }, true);
             true
         };
-        self.protect.send.repair(lane, self.now, write);
+        let made = self.protect.send.repair(lane, self.now, write);
         if !fits {
             self.protect.send.cancel(lane);
         }
+        made.is_some()
     }
 
     /// What is there of a packet for a repair symbol with its header, whatever the packet's number.
@@ -385,6 +398,9 @@ impl Facts {
 fn not_agreed() -> TransportError {
     TransportError::new(Code::FRAME_ENCODING_ERROR, "forward erasure correction was not agreed on")
 }
+
+/// Room in a packet that is worth a frame without protection.
+const MIN_REST: usize = 128;
 
 /// Slots that turn out to be for nothing in a row, before a packet is built without one.
 const MAX_PLANS: usize = 8;
