@@ -33,6 +33,8 @@ struct Case {
     max_record: u64,
     reads: f64,
     even: bool,
+    /// Some packets are source symbols, which hold less.
+    symbols: f64,
     /// Of what arrives, what is told as recovered.
     recovery: f64,
 }
@@ -63,6 +65,7 @@ impl Case {
             max_record,
             reads: [1.0, 0.5, 0.1][rng.below(3) as usize],
             even: rng.chance(0.3),
+            symbols: [0.0, 0.5, 0.9][rng.below(3) as usize],
             recovery: [0.0, 0.3][rng.below(2) as usize],
         }
     }
@@ -364,10 +367,11 @@ impl World {
         let view = view(self.now, ONE_WAY * 2);
         for _ in 0..20 {
             let credit = self.conn_max - self.conn_used;
+            let room = self.case.packet * if self.rng.chance(self.case.symbols) { 4 } else { 5 } / 5;
             if self.sender.want(credit) == Want::None {
                 return;
             }
-            let (bytes, tokens, used) = write_packet(&mut self.sender, self.case.packet, credit, &view);
+            let (bytes, tokens, used) = write_packet(&mut self.sender, room, credit, &view);
             // FS-43.
             assert!(used <= credit, "more than the connection's credit");
             self.conn_used += used;
@@ -375,7 +379,7 @@ impl World {
             if bytes.is_empty() {
                 return;
             }
-            self.see_sent(&bytes);
+            self.see_sent(&bytes, room);
             let mut arrivals = Vec::new();
             for _ in 0..=usize::from(self.rng.chance(self.case.duplicate)) {
                 if !self.rng.chance(self.case.loss) {
@@ -387,7 +391,7 @@ impl World {
         }
     }
 
-    fn see_sent(&mut self, bytes: &[u8]) {
+    fn see_sent(&mut self, bytes: &[u8], room: usize) {
         for frame in Frames::new(bytes) {
             match frame.unwrap() {
                 // FS-21: one kind of frames for all data of a direction.
@@ -395,7 +399,7 @@ impl World {
                     if self.case.mode == Mode::Frames =>
                 {
                     if start {
-                        self.model.see_sent_records(offset, data, self.case.packet);
+                        self.model.see_sent_records(offset, data, room);
                     }
                     let header = Fenced { offset, distance, start, each, fin };
                     self.model.see_sent_header(&header, data.len() as u64);
