@@ -9,8 +9,8 @@ use crate::gf256::Kernel;
 /// A window of symbols by number.
 ///
 /// It holds at most `window` numbers in a row; a newer symbol pushes the oldest out. Symbols lie in slots of whole
-/// cache lines, which are allocated as they are needed, eight at a time, and then reused: memory is that for
-/// the most symbols that were held at once, rounded up, and 12 bytes for each number of the window.
+/// cache lines, which are allocated as they are needed, eight at a time, reused, and given back when far fewer are
+/// held. To them come 12 bytes for each number of the window.
 ///
 /// ```
 /// use quickset_fec::{Equation, Symbols};
@@ -29,7 +29,10 @@ pub struct Symbols {
     first: u64,
     entries: VecDeque<Entry>,
     held: usize,
-    chunks: Vec<Chunk>,
+    chunks: Vec<Option<Chunk>>,
+    /// Places in `chunks` where none is.
+    vacant: Vec<u32>,
+    /// Slots of chunks that no symbol is in.
     free: Vec<u32>,
 }
 
@@ -70,6 +73,7 @@ impl Symbols {
             entries: VecDeque::new(),
             held: 0,
             chunks: Vec::new(),
+            vacant: Vec::new(),
             free: Vec::new(),
         }
     }
@@ -137,13 +141,17 @@ impl Symbols {
         while self.first < sid {
             let Some(entry) = self.entries.pop_front() else {
                 self.first = sid;
-                return;
+                break;
             };
             self.first += 1;
             if entry.slot != Entry::NONE.slot {
                 self.free.push(entry.slot);
                 self.held -= 1;
+                self.chunk_mut(entry.slot).used -= 1;
             }
+        }
+        if self.free.len() > self.held + SPARE {
+            self.shrink();
         }
     }
 
@@ -186,7 +194,7 @@ impl Symbols {
 
     /// Bytes of memory that are taken, for symbols held and for ones to come.
     pub fn memory(&self) -> usize {
-        self.chunks.iter().map(|chunk| chunk.bytes.len()).sum::<usize>()
+        self.chunks.iter().flatten().map(|chunk| chunk.bytes.len()).sum::<usize>()
             + self.entries.capacity() * size_of::<Entry>()
             + self.free.capacity() * size_of::<u32>()
     }
@@ -233,12 +241,30 @@ impl Symbols {
 
     fn take_slot(&mut self) -> u32 {
         if self.free.is_empty() {
-            let first = (self.chunks.len() * CHUNK) as u32;
-            self.chunks.push(Chunk::new(CHUNK * self.slot_len()));
+            let place = self.vacant.pop().unwrap_or(self.chunks.len() as u32);
+            let chunk = Some(Chunk::new(CHUNK * self.slot_len()));
+            match self.chunks.get_mut(place as usize) {
+                Some(vacant) => *vacant = chunk,
+                None => self.chunks.push(chunk),
+            }
+            let first = place * CHUNK as u32;
             // The last is taken first.
             self.free.extend((first..first + CHUNK as u32).rev());
         }
-        self.free.pop().expect("a chunk has slots")
+        let slot = self.free.pop().expect("a chunk has slots");
+        self.chunk_mut(slot).used += 1;
+        slot
+    }
+
+    /// Gives back the chunks that no symbol is in.
+    fn shrink(&mut self) {
+        for (place, chunk) in (0..).zip(&mut self.chunks) {
+            if chunk.take_if(|chunk| chunk.used == 0).is_some() {
+                self.vacant.push(place);
+            }
+        }
+        let chunks = &self.chunks;
+        self.free.retain(|slot| chunks[*slot as usize / CHUNK].is_some());
     }
 
     fn slot_len(&self) -> usize {
@@ -247,13 +273,18 @@ impl Symbols {
 
     fn slot(&self, slot: u32) -> &[u8] {
         let at = slot as usize % CHUNK * self.slot_len();
-        &self.chunks[slot as usize / CHUNK].lines()[at..at + self.slot_len()]
+        let chunk = self.chunks[slot as usize / CHUNK].as_ref().expect("a chunk with a symbol stays");
+        &chunk.lines()[at..at + self.slot_len()]
     }
 
     fn slot_mut(&mut self, slot: u32) -> &mut [u8] {
         let len = self.slot_len();
         let at = slot as usize % CHUNK * len;
-        &mut self.chunks[slot as usize / CHUNK].lines_mut()[at..at + len]
+        &mut self.chunk_mut(slot).lines_mut()[at..at + len]
+    }
+
+    fn chunk_mut(&mut self, slot: u32) -> &mut Chunk {
+        self.chunks[slot as usize / CHUNK].as_mut().expect("a chunk with a symbol stays")
     }
 }
 
@@ -297,6 +328,7 @@ impl std::error::Error for Missing {}
 struct Chunk {
     bytes: Box<[u8]>,
     start: usize,
+    used: u32,
 }
 
 impl Chunk {
@@ -304,7 +336,7 @@ impl Chunk {
         let bytes = vec![0; len + LINE - 1].into_boxed_slice();
         // The offset may be refused by the contract of `align_offset`; only speed would suffer.
         let start = bytes.as_ptr().align_offset(LINE).min(LINE - 1);
-        Self { bytes, start }
+        Self { bytes, start, used: 0 }
     }
 
     fn lines(&self) -> &[u8] {
@@ -331,6 +363,8 @@ pub(crate) fn trimmed(data: &[u8]) -> &[u8] {
 const LINE: usize = 64;
 /// Slots that are allocated together: 12 KiB at 1500 bytes, so that a small session stays small.
 const CHUNK: usize = 8;
+/// Free slots more than held symbols that are kept: a burst of that many does not allocate anew.
+const SPARE: usize = 64;
 /// Symbols that are handed to the kernel together.
 const BATCH: usize = 128;
 
@@ -366,6 +400,12 @@ mod tests {
             symbols.insert(sid, &[1; 1400]).unwrap();
         }
         assert!(symbols.memory() <= 1024 * 1400 * 9 / 8, "{}", symbols.memory());
+        // What is not needed for long is given back; what is there stays.
+        symbols.drop_below(4990);
+        assert!(symbols.memory() < 60_000, "{}", symbols.memory());
+        assert!((4990..5000).all(|sid| symbols.get(sid) == Some(&[1; 1400][..])));
+        (5000..6000).try_for_each(|sid| symbols.insert(sid, &[2; 1400])).unwrap();
+        assert!((5000..6000).all(|sid| symbols.get(sid) == Some(&[2; 1400][..])));
     }
 
     #[test]

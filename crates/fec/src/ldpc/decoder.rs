@@ -87,6 +87,7 @@ impl Decoder {
         if data.len() > self.symbols.size() {
             return Err(Fault::TooLong);
         }
+        let data = trimmed(data);
         if sid > MAX_SID {
             return Err(Fault::Range);
         }
@@ -94,7 +95,7 @@ impl Decoder {
             return Ok(Source::Below);
         }
         if let Some(held) = self.symbols.get(sid) {
-            return match trimmed(held) == trimmed(data) {
+            return match held == data {
                 true if self.symbols.is_marked(sid) => Ok(Source::Recovered),
                 true => Ok(Source::Duplicate),
                 false => Err(Fault::Mismatch),

@@ -65,7 +65,8 @@ pub struct Limits {
     pub window: usize,
     /// Bytes of a symbol.
     pub symbol_size: usize,
-    /// Missing symbols that repair symbols name, at most 64. A repair symbol that would name more is dropped.
+    /// Missing symbols that repair symbols name, at most 64. A repair symbol that would name more is dropped. So is one
+    /// when as many are stored as an eighth of the window, of at least 8 and at most 128.
     pub max_unknowns: usize,
 }
 
@@ -102,7 +103,7 @@ pub enum Fault {
     Mismatch,
     /// A symbol or repair symbol is longer than the limit.
     TooLong,
-    /// A repair symbol is shorter than a symbol in it.
+    /// A repair symbol is shorter than a symbol in it; zeros at the end do not count.
     Short,
     /// The number of a symbol is beyond [`MAX_SID`], or its block has no repair symbol of this number.
     Range,
@@ -145,6 +146,8 @@ impl Decoder {
         if data.len() > self.symbols.size() {
             return Err(Fault::TooLong);
         }
+        // Whether its last zeros are its own is not known of a symbol that is recovered, so of none.
+        let data = trimmed(data);
         if sid > MAX_SID {
             return Err(Fault::Range);
         }
@@ -152,7 +155,7 @@ impl Decoder {
             return Ok(Source::Below);
         }
         if let Some(held) = self.symbols.get(sid) {
-            return match trimmed(held) == trimmed(data) {
+            return match held == data {
                 true if self.symbols.is_marked(sid) => Ok(Source::Recovered),
                 true => Ok(Source::Duplicate),
                 false => Err(Fault::Mismatch),
@@ -199,7 +202,7 @@ impl Decoder {
             too_many = unopened > self.system.room();
             missing.push((sid, equation.coefficient(term)));
         }
-        let Some(place) = self.stored.vacant().filter(|_| !too_many) else {
+        let Some(place) = self.stored.vacant(self.window).filter(|_| !too_many) else {
             return Ok(Repair::TooMany);
         };
         if missing.is_empty() || !self.system.add(&missing, place) {

@@ -15,6 +15,8 @@ pub(super) struct Stored {
     slots: Vec<Option<Repair>>,
     /// Bytes of each payload: all as long as the longest symbol can be.
     len: usize,
+    /// How many even a small window may have.
+    pub(super) least: u64,
     kernel: Kernel,
     bytes: u64,
 }
@@ -33,7 +35,7 @@ struct Repair {
 
 impl Stored {
     pub(super) fn new(size: usize) -> Self {
-        Self { slots: Vec::new(), len: lines(size), kernel: Kernel::best(), bytes: 0 }
+        Self { slots: Vec::new(), len: lines(size), least: LEAST, kernel: Kernel::best(), bytes: 0 }
     }
 
     /// Bytes of symbols multiplied and added since the beginning.
@@ -46,12 +48,13 @@ impl Stored {
         self.slots.iter().flatten().count() * self.len
     }
 
-    /// A place for another, or `None` if there is none.
-    pub(super) fn vacant(&self) -> Option<usize> {
-        match self.slots.iter().position(Option::is_none) {
-            None if self.slots.len() < STORED => Some(self.slots.len()),
-            place => place,
+    /// A place for another beside a window of symbols, or `None` if there is none.
+    pub(super) fn vacant(&self, window: u64) -> Option<usize> {
+        let most = (window / 8).clamp(self.least, STORED as u64) as usize;
+        if self.slots.iter().flatten().count() >= most {
+            return None;
         }
+        Some(self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len()))
     }
 
     /// Keeps a repair symbol at a vacant place.
@@ -270,5 +273,7 @@ fn mask(places: impl Iterator<Item = usize>) -> u128 {
     places.fold(0, |mask, place| mask | 1 << place)
 }
 
+/// A block of a few symbols has as many repair symbols.
+const LEAST: u64 = 8;
 /// Symbols in a pass: with the payloads of 64 repair symbols they stay in a second-level cache of 256 KiB.
 const PASS: usize = 64;
