@@ -31,3 +31,31 @@ fn whole_millis(d: Duration) -> Duration {
 
 /// RFC 9000 §18.2: below 2^14.
 const MAX_ACK_DELAY: Duration = Duration::from_millis((1 << 14) - 1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// draft-ietf-quic-ack-frequency §3: a min_ack_delay above max_ack_delay would end the connection.
+    #[test]
+    fn delays_can_be_asked_for_when_there_is_a_choice() {
+        let offered = |least, most| {
+            announce(&TransportConfig {
+                min_ack_delay: least,
+                max_ack_delay: most,
+                ..TransportConfig::default()
+            })
+            .min_ack_delay
+        };
+        let ms = Duration::from_millis;
+        assert_eq!(TransportConfig::default().min_ack_delay, ms(1));
+        assert_eq!(offered(ms(1), ms(25)), Some(ms(1)));
+        assert_eq!(offered(ms(25), ms(25)), None);
+        assert_eq!(offered(ms(30), ms(25)), None);
+        // What is announced is whole milliseconds.
+        assert_eq!(
+            offered(Duration::from_micros(600), Duration::from_micros(500)),
+            Some(Duration::from_micros(600))
+        );
+    }
+}
