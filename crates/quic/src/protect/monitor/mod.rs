@@ -85,6 +85,7 @@ impl Monitor {
         queued: bool,
     ) {
         self.events.set_time(now);
+        let few = self.events.total() < ENOUGH;
         let in_order = acked.last().is_none_or(|packet| packet.number < below);
         if lost.is_empty() && self.pending.is_empty() && in_order {
             self.events.push(Kind::Arrived, acked.len() as u64);
@@ -93,7 +94,7 @@ impl Monitor {
             self.append(lost, if queued { Kind::Queued } else { Kind::Lost });
             self.pass(below);
         }
-        if now >= self.next || self.events.total() < ENOUGH {
+        if now >= self.next || few {
             self.evaluate(now);
         }
     }

@@ -37,7 +37,7 @@ fn few_packets_give_a_cautious_guess() {
     feed(&mut monitor, &mut number, ms(2), 397, || false);
     assert_eq!(monitor.loss().rate, 3.0 / 699.0);
     // With 500 the plain ratio; the last 300 packets hold none of the losses, but were not long without.
-    feed(&mut monitor, &mut number, ms(300), 1, || false);
+    feed(&mut monitor, &mut number, ms(3), 1, || false);
     assert_eq!((monitor.loss().rate, monitor.loss().events), (0.004, 500));
 }
 
