@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use quickset::{Algorithm, Fingerprint};
+use quickset::{Algorithm, Fingerprint, Protection};
 use quickset_desktop::message::{Order, Permissions};
 use quickset_desktop::serve::{Serve, ServeConfig, ServeStats};
 use quickset_desktop::trust::{Authorized, Folder, Gate, Token, load_identity, read_secret};
@@ -115,6 +115,11 @@ struct LinkArgs {
     /// Congestion controller: bbr, cubic or fixed:RATE
     #[arg(long, default_value = "bbr", value_parser = values::congestion)]
     cc: Algorithm,
+    /// Repair losses of what this side sends, by any of: none, adaptive, rs:N/K, xor:DEPTH, xor2d:RxC, ldpc:N/K, fixed:N,
+    /// ac-rlnc[:C], tum:B[:TIME], messages[:TIME], sr. Adaptive repairs screens at fences and input one by one, as much as
+    /// the path loses; any other is for the screen
+    #[arg(long, value_name = "NAME", default_value = "adaptive", value_parser = values::protection)]
+    fec: Protection,
     #[command(flatten)]
     qlog: QlogArgs,
 }
@@ -122,7 +127,13 @@ struct LinkArgs {
 impl LinkArgs {
     fn config(&self) -> anyhow::Result<LinkConfig> {
         let key_log = std::env::var_os("SSLKEYLOGFILE").is_some();
-        Ok(LinkConfig { congestion: self.cc, mtu: self.mtu, key_log, qlog: self.qlog.sinks()? })
+        Ok(LinkConfig {
+            congestion: self.cc,
+            mtu: self.mtu,
+            protection: self.fec.clone(),
+            key_log,
+            qlog: self.qlog.sinks()?,
+        })
     }
 }
 
@@ -269,11 +280,13 @@ fn print_clients(stats: &ServeStats) {
         let kinds: Vec<String> =
             Kind::ALL.iter().map(|&kind| format!("{}={}", kind.name(), screen.of(kind).items)).collect();
         eprintln!(
-            "client={client} rtt={:.1}ms packets={} lost={} spurious={} messages={} bytes={} fences={} {}",
+            "client={client} rtt={:.1}ms packets={} lost={} spurious={} repairs={} recovered={} messages={} bytes={} fences={} {}",
             connection.rtt.as_secs_f64() * 1000.0,
             connection.sent_packets,
             connection.lost_packets,
             connection.spurious_losses,
+            connection.fec.repairs_sent,
+            connection.fec.recovered,
             screen.messages,
             screen.bytes,
             screen.fences,
@@ -284,12 +297,13 @@ fn print_clients(stats: &ServeStats) {
 
 fn print_view(stats: &ViewStats) {
     let totals = stats.totals();
-    let rtt = totals.connection.map_or(Duration::ZERO, |c| c.rtt);
+    let connection = totals.connection.unwrap_or_default();
     eprintln!(
-        "connected={} sessions={} rtt={:.1}ms messages={} bytes={} held={} updates={} unable={} refreshes={}",
+        "connected={} sessions={} rtt={:.1}ms recovered={} messages={} bytes={} held={} updates={} unable={} refreshes={}",
         totals.connected,
         totals.sessions,
-        rtt.as_secs_f64() * 1000.0,
+        connection.rtt.as_secs_f64() * 1000.0,
+        connection.fec.recovered_here,
         totals.screen.messages,
         totals.screen.bytes,
         totals.held,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quickset::{Algorithm, AlgorithmError};
+use quickset::{Algorithm, AlgorithmError, Protection, ProtectionError};
 use quickset_sim::units;
 
 /// A duration above zero, like `50ms`.
@@ -33,6 +33,11 @@ pub(crate) fn congestion(text: &str) -> Result<Algorithm, String> {
     text.parse().map_err(|error: AlgorithmError| error.to_string())
 }
 
+/// A protection against loss: `none`, `adaptive`, `rs:105/100`.
+pub(crate) fn protection(text: &str) -> Result<Protection, String> {
+    text.parse().map_err(|error: ProtectionError| error.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,6 +52,8 @@ mod tests {
             assert!(seconds(bad).is_err(), "{bad}");
         }
         assert_eq!(congestion("fixed:80mbit"), Ok(Algorithm::Fixed(80_000_000)));
+        assert_eq!(protection("adaptive"), Ok(Protection::Adaptive(None)));
+        assert!(protection("auto").unwrap_err().contains("adaptive[:bulk|screen|messages]"));
         assert!(congestion("reno").unwrap_err().contains("bbr, cubic"));
     }
 }

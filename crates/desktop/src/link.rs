@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use quickset::{
-    Algorithm, Closed, Connection, MessageReceiver, MessageSender, ReceiveError, SendError, TransportConfig,
+    Algorithm, Closed, Connection, Fec, Goal, MessageReceiver, MessageSender, Protection, ReceiveError,
+    SendError, Side, TransportConfig,
 };
 
 use crate::message::{Fault, Inbox, Message};
@@ -16,6 +17,10 @@ pub struct LinkConfig {
     pub congestion: Algorithm,
     /// The largest UDP payload sent, in bytes, 1200 to 65,507. Larger than the path's MTU loses packets.
     pub mtu: u16,
+    /// How losses are repaired of what this side sends. Adaptive without a goal, as from the start, is adaptive to what
+    /// each channel is: a screen, or messages. Another protection is that of the screen; control and input then
+    /// are messages all the same, unless there is to be none.
+    pub protection: Protection,
     /// Appends the secrets of connections to the file that SSLKEYLOGFILE names.
     pub key_log: bool,
     /// Where connections leave their traces; `None`: nowhere.
@@ -28,6 +33,7 @@ impl Default for LinkConfig {
         Self {
             congestion: Algorithm::Bbr,
             mtu: 1200,
+            protection: Protection::Adaptive(None),
             key_log: false,
             #[cfg(feature = "qlog")]
             qlog: None,
@@ -40,8 +46,19 @@ impl LinkConfig {
     ///
     /// DT-3: there is no early data. Neither end's TLS offers it, and no verb of `quickset` sends it; whoever
     /// adds such a verb must not use it here.
-    pub(crate) fn transport(&self) -> TransportConfig {
+    pub(crate) fn transport(&self, side: Side) -> TransportConfig {
+        // The screen asks for another one.
+        let protection = match &self.protection {
+            Protection::None => Protection::None,
+            _ => Protection::Adaptive(Some(Goal::Messages)),
+        };
+        let fec = match side {
+            // What comes are small messages, now and then; and whoever has not shown a credential yet could fill it.
+            Side::Server => Fec { window: 128, sessions: 2, protection, ..Fec::default() },
+            Side::Client => Fec { protection, ..Fec::default() },
+        };
         TransportConfig {
+            fec: Some(fec),
             congestion: self.congestion,
             mtu: self.mtu,
             // Control and input, with room for a mistake; each is held by whoever has not shown a credential yet.
@@ -52,6 +69,14 @@ impl LinkConfig {
             #[cfg(feature = "qlog")]
             qlog: self.qlog.clone(),
             ..TransportConfig::default()
+        }
+    }
+
+    /// What protects the screen.
+    pub(crate) fn screen(&self) -> Protection {
+        match &self.protection {
+            Protection::Adaptive(None) => Protection::Adaptive(Some(Goal::Screen)),
+            other => other.clone(),
         }
     }
 }

@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quickset::{ClientAuth, Endpoint, Fingerprint, Identity, ServerConfig, SocketConfig};
+use quickset::{ClientAuth, Endpoint, Fingerprint, Identity, Protection, ServerConfig, Side, SocketConfig};
 use quickset_rfb::Password as VncPassword;
 use tokio::sync::{Semaphore, mpsc};
 
@@ -66,6 +66,8 @@ pub struct Serve {
     stats: ServeStats,
     /// The longest screen message.
     budget: usize,
+    /// Of the screen.
+    protection: Protection,
 }
 
 /// Why a server's gateway has ended, or did not begin.
@@ -102,7 +104,7 @@ impl Serve {
             .expect("the protocol has a name")
             .with_client_auth(ClientAuth::Mandatory)
             .with_max_connections(MOST_CONNECTIONS)
-            .with_transport(config.link.transport());
+            .with_transport(config.link.transport(Side::Server));
         let server = if config.link.key_log { server.with_key_log() } else { server };
         let listen = |error| ServeError::Listen { address: config.listen, error };
         let endpoint =
@@ -113,7 +115,8 @@ impl Serve {
         let terms = Terms { order: config.order, permissions: config.permissions };
         let gate = Arc::new(config.gate);
         let (stats, budget) = (ServeStats::default(), usize::from(config.link.mtu) - PACKET_OVERHEAD);
-        Ok(Self { endpoint, fingerprint, gate, terms, stage, vnc, commands, stats, budget })
+        let protection = config.link.screen();
+        Ok(Self { endpoint, fingerprint, gate, terms, stage, vnc, commands, stats, budget, protection })
     }
 
     /// Where clients connect.
@@ -142,9 +145,9 @@ impl Serve {
     /// # Errors
     /// Why it ended before.
     pub async fn run_until<T>(self, stop: impl Future<Output = T>) -> Result<T, ServeError> {
-        let Self { endpoint, gate, terms, stage, vnc, commands, stats, budget, .. } = self;
+        let Self { endpoint, gate, terms, stage, vnc, commands, stats, budget, protection, .. } = self;
         let ends = endpoint.clone();
-        let shared = Shared { terms, stage, commands, stats, budget };
+        let shared = Shared { terms, stage, commands, stats, budget, protection };
         let result = tokio::select! {
             error = vnc.run() => Err(ServeError::from(error)),
             error = take_clients(endpoint, gate, shared) => Err(error),
@@ -168,6 +171,7 @@ struct Shared {
     commands: mpsc::Sender<vnc::Command>,
     stats: ServeStats,
     budget: usize,
+    protection: Protection,
 }
 
 /// Serves each client in a task of its own; when this is dropped, they end.

@@ -2,9 +2,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use quickset::{Connection, Deadline, MessageSender, Outcome, SendError, Stats, Ticket, TrySendError};
+use quickset::{
+    Connection, Deadline, MessageSender, Outcome, Outcomes, Protection, SendError, Stats, TicketId,
+    TrySendError,
+};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::Shared;
@@ -26,6 +28,7 @@ pub(super) struct Session {
     permissions: Permissions,
     commands: mpsc::Sender<Command>,
     stats: ServeStats,
+    protection: Protection,
     /// A new screen stream is wanted.
     restart: Arc<tokio::sync::Notify>,
 }
@@ -42,14 +45,24 @@ impl Session {
             permissions: shared.terms.permissions,
             commands: shared.commands.clone(),
             stats: shared.stats.clone(),
+            protection: shared.protection.clone(),
             restart: Arc::default(),
         }
     }
 
     /// Serves the client until something ends.
     pub(super) async fn run(self) -> LinkError {
-        let Self { connection, mut control, mut control_out, seat, permissions, commands, stats, restart } =
-            self;
+        let Self {
+            connection,
+            mut control,
+            mut control_out,
+            seat,
+            permissions,
+            commands,
+            stats,
+            protection,
+            restart,
+        } = self;
         let entry = stats.enter();
         let (replies, to_reply) = mpsc::channel(REPLIES);
         let listen = listen(
@@ -62,7 +75,7 @@ impl Session {
             error = tell(&mut control_out, &seat, permissions, to_reply) => error,
             error = take_input(&connection, &seat, permissions, &commands) => error,
             error = listen => error,
-            error = show(&connection, &seat, &restart) => error,
+            error = show(&connection, &seat, &restart, protection) => error,
             never = entry.keep(&connection, &seat) => match never {},
         };
         entry.note(&connection, &seat);
@@ -236,14 +249,20 @@ impl Drop for Hands {
 }
 
 /// Shows the screen: encodes what has changed whenever the connection has room.
-async fn show(connection: &Connection, seat: &Seat, restart: &tokio::sync::Notify) -> LinkError {
+async fn show(
+    connection: &Connection,
+    seat: &Seat,
+    restart: &tokio::sync::Notify,
+    protection: Protection,
+) -> LinkError {
     loop {
         let mut stream = match connection.open_messages().await {
-            Ok(stream) => stream,
+            Ok(stream) => stream.with(protection.clone()),
             Err(closed) => return LinkError::Closed(closed),
         };
         stream.set_urgency(SCREEN);
-        let mut screen = Screen { connection, seat, stream, flying: Flying::default() };
+        let outcomes = stream.outcomes();
+        let mut screen = Screen { connection, seat, stream, outcomes, flying: Flying::default() };
         tokio::select! {
             error = screen.run() => return error,
             // DT-4. Nothing of the new epoch may go to the old stream, and no outcome of the old one to the sender.
@@ -259,67 +278,73 @@ struct Screen<'a> {
     connection: &'a Connection,
     seat: &'a Seat,
     stream: MessageSender,
+    outcomes: Outcomes,
     flying: Flying,
 }
 
 /// Messages whose fate is not known yet.
 #[derive(Default)]
 struct Flying {
-    fates: JoinSet<(u64, Outcome)>,
-    tickets: BTreeMap<u64, (Arc<Ticket>, usize)>,
+    /// What the sender calls a message, and its bytes.
+    messages: BTreeMap<TicketId, (u64, usize)>,
+    tickets: BTreeMap<u64, TicketId>,
     bytes: usize,
 }
 
 impl Screen<'_> {
     async fn run(&mut self) -> LinkError {
         loop {
-            let blocked = match self.fill() {
-                Ok(blocked) => blocked,
+            let low = match self.fill() {
+                Ok(low) => low,
                 Err(error) => return error,
             };
             let (due, now) = (self.seat.sender().next_deadline(), self.seat.now());
             let wait = due.map_or(LONG, |due| due.since(now).max(TICK));
-            let wait = if blocked { TICK } else { wait };
             tokio::select! {
                 () = self.seat.drawn.notified() => {}
-                // Such a task neither panics nor is stopped before its set is gone.
-                Some(Ok(fate)) = self.flying.fates.join_next() => {
-                    self.land(fate);
-                    while let Some(Ok(fate)) = self.flying.fates.try_join_next() {
-                        self.land(fate);
+                outcome = self.outcomes.next() => {
+                    let Some(outcome) = outcome else { return self.ended() };
+                    self.land(outcome);
+                    while let Some(outcome) = self.outcomes.try_next() {
+                        self.land(outcome);
                     }
                 }
+                drained = drained(&mut self.stream, low) => if let Err(error) = drained {
+                    return error.into();
+                },
                 () = sleep(wait) => {}
             }
             while let Some(id) = self.seat.sender().superseded() {
-                if let Some((ticket, _)) = self.flying.tickets.get(&id) {
-                    ticket.supersede();
+                if let Some(ticket) = self.flying.tickets.get(&id) {
+                    self.stream.supersede(*ticket);
                 }
             }
         }
     }
 
-    /// Hands over messages while there is room. True when there is more to come, but no room: the connection says
-    /// nothing when packets leave, so it is to be looked at again soon.
-    fn fill(&mut self) -> Result<bool, LinkError> {
+    /// Hands over messages while there is room. When there is more to come: how little has to be unsent before it is
+    /// time to look again.
+    fn fill(&mut self) -> Result<Option<u64>, LinkError> {
         let stats = self.connection.stats();
         let in_flight = usize::try_from(stats.in_flight).unwrap_or(usize::MAX);
         let rtt = stats.rtt.max(TICK);
-        // What is handed over and not in flight waits to be sent, or sent again: that may take a few milliseconds
-        // at the present rate, not more, or it would be old when it leaves.
+        // What waits to be sent, or sent again, may take a few milliseconds at the present rate, not more, or it would
+        // be old when it leaves.
         let rate = in_flight.saturating_mul(QUEUE.as_micros() as usize) / rtt.as_micros() as usize;
-        let room = in_flight.saturating_add(LEAST_ROOM).saturating_add(rate).min(MOST_ROOM);
+        let queue = LEAST_ROOM.saturating_add(rate);
+        let mut unsent = usize::try_from(self.stream.unsent()).unwrap_or(usize::MAX);
         let patience = (rtt * 9 / 10).max(LEAST_PATIENCE);
         let mut sent = false;
-        let blocked = loop {
-            let left = room.saturating_sub(self.flying.bytes);
+        let low = loop {
+            let left = queue.saturating_sub(unsent).min(MOST_ROOM.saturating_sub(self.flying.bytes));
             if left < LEAST_LEFT {
-                break true;
+                // With half of it gone there is time enough to encode the next half.
+                break Some(queue as u64 / 2);
             }
             let now = self.seat.now();
             let outgoing = self.seat.sender().poll(now, left);
             let (id, payload, keep) = match outgoing {
-                None => break false,
+                None => break None,
                 Some(Outgoing::Fence) => {
                     self.stream.fence();
                     continue;
@@ -330,35 +355,54 @@ impl Screen<'_> {
             let deadline = (!keep).then_some(Deadline::After(patience));
             let bytes = payload.len();
             match self.stream.try_send(payload, deadline) {
-                Ok(ticket) => self.flying.add(id, ticket, bytes),
+                Ok(ticket) => self.flying.add(id, ticket.id(), bytes),
                 // There was room by our account, far below the stream's own.
                 Err(TrySendError::Full(_)) => self.seat.sender().outcome(id, false),
                 Err(TrySendError::Failed(SendError::Stopped(_))) => return Err(LinkError::Ended),
                 Err(TrySendError::Failed(error)) => return Err(error.into()),
             }
+            unsent = unsent.saturating_add(bytes);
             sent = true;
         };
         if sent {
             // Marks follow what is sent.
             self.seat.told.notify_one();
         }
-        Ok(blocked)
+        Ok(low)
     }
 
-    fn land(&mut self, (id, outcome): (u64, Outcome)) {
-        if let Some((_, bytes)) = self.flying.tickets.remove(&id) {
-            self.flying.bytes -= bytes;
+    fn land(&mut self, (ticket, outcome): (TicketId, Outcome)) {
+        if let Some(id) = self.flying.landed(ticket) {
+            self.seat.sender().outcome(id, outcome.is_delivered());
         }
-        self.seat.sender().outcome(id, outcome.is_delivered());
+    }
+
+    /// There will be no more outcomes.
+    fn ended(&self) -> LinkError {
+        self.connection.close_reason().map_or(LinkError::Ended, LinkError::Closed)
+    }
+}
+
+/// Waits until there is room again, if there was none.
+async fn drained(stream: &mut MessageSender, low: Option<u64>) -> Result<(), SendError> {
+    match low {
+        Some(low) => stream.drained_to(low).await,
+        None => std::future::pending().await,
     }
 }
 
 impl Flying {
-    fn add(&mut self, id: u64, ticket: Ticket, bytes: usize) {
-        let ticket = Arc::new(ticket);
+    fn add(&mut self, id: u64, ticket: TicketId, bytes: usize) {
         self.bytes += bytes;
-        self.tickets.insert(id, (ticket.clone(), bytes));
-        self.fates.spawn(async move { (id, ticket.outcome().await) });
+        self.messages.insert(ticket, (id, bytes));
+        self.tickets.insert(id, ticket);
+    }
+
+    fn landed(&mut self, ticket: TicketId) -> Option<u64> {
+        let (id, bytes) = self.messages.remove(&ticket)?;
+        self.tickets.remove(&id);
+        self.bytes -= bytes;
+        Some(id)
     }
 }
 
@@ -430,11 +474,11 @@ const REPLIES: usize = 16;
 const LONG: Duration = Duration::from_secs(3600);
 /// The resolution of timers.
 const TICK: Duration = Duration::from_millis(1);
-/// Bytes that may wait to be sent, however slow the path: a burst of ten packets.
+/// Bytes that may wait to be sent, however slow the path: a burst of a dozen packets.
 const LEAST_ROOM: usize = 16 << 10;
 /// How long they may wait at the present rate.
 const QUEUE: Duration = Duration::from_millis(8);
-/// Bytes handed over and not acknowledged, at most: less than the stream's send buffer.
+/// Bytes of messages whose fate is not known, at most: less than the stream's send buffer.
 const MOST_ROOM: usize = 4 << 20;
 /// Less room than this is none: a message has about as much.
 const LEAST_LEFT: usize = 1200;

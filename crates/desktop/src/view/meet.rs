@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use quickset::{
-    ClientConfig, Closed, ConnectError, Connection, Endpoint, Fingerprint, Identity, Peer as _, Trust,
+    ClientConfig, Closed, ConnectError, Connection, Endpoint, Fingerprint, Identity, Peer as _, Side, Trust,
 };
 use tokio::time::timeout;
 
@@ -277,7 +277,7 @@ impl std::fmt::Debug for Password {
 
 fn client_config(trust: Trust, link: &LinkConfig) -> ClientConfig {
     let config = ClientConfig::new(trust, &[ALPN]).expect("the protocol has a name");
-    let config = config.with_transport(link.transport());
+    let config = config.with_transport(link.transport(Side::Client));
     if link.key_log { config.with_key_log() } else { config }
 }
 
