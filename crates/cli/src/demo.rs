@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
-use quickset::Algorithm;
-use quickset_lab::demo::{self, Findings, Plan, Progress};
+use quickset::{Algorithm, Protection};
+use quickset_lab::demo::{self, Findings, Mode, Plan, Progress};
 use quickset_lab::report;
 use quickset_sim::{Loss, Queue, Rate};
 
@@ -44,6 +44,10 @@ pub(crate) struct Args {
     /// Congestion controller: bbr, cubic or fixed:RATE
     #[arg(long, default_value = "bbr", value_parser = values::congestion)]
     cc: Algorithm,
+    /// How losses are repaired in the mode `partial+fec`, by any of: adaptive, rs:N/K, xor:DEPTH, xor2d:RxC, ldpc:N/K,
+    /// fixed:N, ac-rlnc[:C], tum:B[:TIME], messages, sr; `none` leaves the mode out
+    #[arg(long, value_name = "NAME", default_value = "adaptive:screen", value_parser = values::protection)]
+    fec: Protection,
     /// Seed of the losses and of the desktop
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -71,6 +75,7 @@ impl Args {
             queue: self.queue,
             seed: self.seed,
             congestion: self.cc,
+            protection: self.fec.clone(),
             qlog: self.qlog.qlog.clone(),
             ..Plan::default()
         }
@@ -133,12 +138,12 @@ fn bar(plan: &Plan) -> ProgressBar {
 
 fn show(bar: &ProgressBar, progress: &Progress) {
     let mut text = format!("{} updates a second, so far:\n", progress.pace);
-    let _ = writeln!(text, "  mode      messages   blocked    p80 ms    p99 ms    max ms");
+    let _ = writeln!(text, "  mode         messages   blocked    p80 ms    p99 ms    max ms");
     for mode in &progress.modes {
         let blocking = &mode.blocking_ms;
         let _ = writeln!(
             text,
-            "  {:<8} {:>9} {:>8.1}% {:>9.1} {:>9.1} {:>9.1}",
+            "  {:<11} {:>9} {:>8.1}% {:>9.1} {:>9.1} {:>9.1}",
             mode.mode,
             mode.messages,
             mode.blocked_share * 100.0,
@@ -157,15 +162,17 @@ fn table(findings: &Findings) -> String {
         "{} of loss each way, {} ms round trip, {}, queue {}, {}, seed {}; {} s at each pace\n\n",
         link.loss, link.rtt_ms, link.rate, link.queue, link.congestion, link.seed, link.seconds
     );
-    text.push_str("                          message blocking time, ms           gaps in   delivery ms\n");
     text.push_str(
-        "updates/s  mode     blocked     p80     p90     p99     max   an update    p50    p99   picture\n",
+        "                             message blocking time, ms           gaps in   delivery ms   packets   repaired\n",
+    );
+    text.push_str(
+        "updates/s  mode        blocked     p80     p90     p99     max   an update    p50    p99      lost             picture\n",
     );
     for row in &findings.modes {
         let (blocking, delivery) = (&row.blocking_ms, &row.delivery_ms);
         let _ = writeln!(
             text,
-            "{:>9}  {:<8} {:>6.1}% {:>7.1} {:>7.1} {:>7.1} {:>7.1} {:>11} {:>6.0} {:>6.0}   {}",
+            "{:>9}  {:<11} {:>6.1}% {:>7.1} {:>7.1} {:>7.1} {:>7.1} {:>11} {:>6.0} {:>6.0} {:>9} {:>10}   {}",
             row.updates_per_s,
             row.mode,
             row.blocked_share * 100.0,
@@ -176,10 +183,22 @@ fn table(findings: &Findings) -> String {
             row.over_rtt,
             delivery.p50,
             delivery.p99,
+            row.lost,
+            row.recovered,
             if row.picture_equal { "equal" } else { "DIFFERS" }
         );
     }
     text.push_str("\nblocked: let go more than 1 ms after arriving; gaps: pauses within an update above the round-trip time.\n");
+    let repaired = findings.modes.iter().filter(|row| row.mode == Mode::Repaired);
+    let (repair, sent) = repaired.fold((0, 0), |sum, row| (sum.0 + row.repair_bytes, sum.1 + row.sent_bytes));
+    if sent > 0 {
+        let share = repair as f64 / sent as f64 * 100.0;
+        let _ = writeln!(
+            text,
+            "partial+fec repairs by {}: {share:.1}% of the bytes it sent were repair.",
+            link.fec
+        );
+    }
     text
 }
 
@@ -187,7 +206,7 @@ fn table(findings: &Findings) -> String {
 fn words(args: &Args) -> String {
     let paces: Vec<String> = args.pace.iter().map(u32::to_string).collect();
     format!(
-        "quickset demo --seconds {} --pace {} --rate {} --rtt {} --loss {} --queue {} --cc {} --seed {}",
+        "quickset demo --seconds {} --pace {} --rate {} --rtt {} --loss {} --queue {} --cc {} --fec {} --seed {}",
         args.seconds.as_secs_f64(),
         paces.join(","),
         args.rate,
@@ -195,6 +214,7 @@ fn words(args: &Args) -> String {
         args.loss,
         args.queue,
         args.cc,
+        args.fec,
         args.seed
     )
 }
@@ -217,4 +237,5 @@ const EXAMPLES: &str = "\
 Examples:
   quickset demo --open
   quickset demo --loss 1% --rtt 50ms --pace 20 --seconds 30
+  quickset demo --loss ge:0.2%,20% --fec rs:110/100
   quickset demo --json --seed 7 > findings.json";

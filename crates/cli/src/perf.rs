@@ -9,8 +9,8 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use quickset::{
-    Algorithm, ClientConfig, Endpoint, Fingerprint, Identity, ServerConfig, SocketConfig, TransportConfig,
-    Trust,
+    Algorithm, ClientConfig, Endpoint, Fec, Fingerprint, Identity, Protection, ServerConfig, SocketConfig,
+    TransportConfig, Trust,
 };
 use quickset_lab::perf::{self, Direction, Job, PROTOCOL, Speed};
 
@@ -94,6 +94,10 @@ struct TransportArgs {
     /// Congestion controller: bbr, cubic or fixed:RATE
     #[arg(long, default_value = "cubic", value_parser = values::congestion)]
     cc: Algorithm,
+    /// Repair losses of what this side sends, by any of: none, adaptive[:bulk], bulk, buffer[:C], fixed:N, ac-rlnc[:C],
+    /// rs:N/K, ldpc:N/K, xor:DEPTH, xor2d:RxC, tum:B[:TIME], sr
+    #[arg(long, value_name = "NAME", default_value = "none", value_parser = values::protection)]
+    fec: Protection,
     /// Hand packets to the system one by one, without segmentation offload
     #[arg(long)]
     no_gso: bool,
@@ -107,6 +111,7 @@ impl TransportArgs {
             mtu: self.mtu,
             congestion: self.cc,
             gso: !self.no_gso,
+            fec: Some(Fec { protection: self.fec.clone(), ..Fec::default() }),
             qlog: self.qlog.sinks()?,
             ..TransportConfig::default()
         })
@@ -206,6 +211,13 @@ fn print(speed: &Speed) {
     println!("{:>10.3} Gbit/s on {} connection(s)", speed.bits_per_second / 1e9, speed.connections);
     println!("{:>10} bytes in {:.2} s, each compared", speed.bytes, speed.seconds);
     println!("{:>10} packets sent, {} of them lost", speed.packets, speed.lost);
+    let fec = &speed.fec;
+    if fec.symbols > 0 {
+        println!(
+            "{:>10} symbols of them, {} repair symbols ({} bytes); {} recovered, {} sent again",
+            fec.symbols, fec.repairs, fec.repair_bytes, fec.recovered, fec.unrecovered
+        );
+    }
     println!(
         "processor time: client {}, server {}",
         cost(speed.cpu_s_per_gb_client),
@@ -241,7 +253,8 @@ Example:
 const CLIENT_EXAMPLE: &str = "\
 Examples:
   quickset perf client 192.0.2.7:4433 --pin sha256:… --seconds 20
-  quickset perf client localhost:4433 --insecure --bytes 1GB --upload --json";
+  quickset perf client localhost:4433 --insecure --bytes 1GB --upload --json
+  quickset perf client 192.0.2.7:4433 --pin sha256:… --upload --fec adaptive:bulk";
 
 #[cfg(test)]
 mod tests {

@@ -39,12 +39,15 @@ impl Drop for Folder {
 
 #[test]
 fn slips_in_arguments_are_usage_errors_that_say_what_to_write() {
-    let slips: [(&[&str], &str); 8] = [
+    let slips: [(&[&str], &str); 11] = [
         (&["demo", "--rate", "100"], "mbit"),
         (&["demo", "--rtt", "100"], "like 50ms"),
         (&["demo", "--loss", "2"], "0.5%"),
         (&["demo", "--pace", "0"], "1..=100"),
         (&["demo", "--cc", "reno"], "bbr, cubic"),
+        (&["demo", "--fec", "auto"], "adaptive[:bulk|screen|messages]"),
+        (&["perf", "server", "--fec", "rs:90/100"], "its N is below its K"),
+        (&["desktop", "view", "localhost", "--fec", "fixed:0"], "not whole, zero"),
         (&["perf", "client", "localhost:1"], "--pin"),
         (&["perf", "client", "localhost:1", "--pin", "sha256:12"], "sha256"),
         (&["cert", "new"], "NAME"),
@@ -82,10 +85,10 @@ fn a_short_demo_prints_its_findings_as_json_and_writes_the_report() {
     assert_eq!(findings["link"]["seed"], 5);
     let modes = findings["modes"].as_array().unwrap();
     let names: Vec<_> = modes.iter().map(|mode| mode["mode"].as_str().unwrap()).collect();
-    assert_eq!(names, ["total", "partial", "latest"]);
+    assert_eq!(names, ["total", "partial", "partial+fec", "latest"]);
     for mode in modes {
         assert_eq!(mode["updates_per_s"], 10);
-        assert_eq!(mode["repair_bytes"], 0);
+        assert_eq!(mode["repair_bytes"].as_u64().unwrap() > 0, mode["mode"] == "partial+fec");
         assert_eq!(mode["picture_equal"], true);
         let share = mode["blocked_share"].as_f64().unwrap();
         assert!((0.0..=1.0).contains(&share), "{share}");
@@ -173,7 +176,13 @@ fn perf_measures_both_ways_between_processes() {
     let (cert, key, pin) = new_certificate(&folder);
     let server = Server::start(&["--cert", &cert, "--key", &key]);
     assert_eq!(server.pin, pin);
-    for way in [&[][..], &["--upload"], &["--no-gso", "--mtu", "1200", "--cc", "bbr"]] {
+    let ways: [&[&str]; 4] = [
+        &[],
+        &["--upload"],
+        &["--no-gso", "--mtu", "1200", "--cc", "bbr"],
+        &["--upload", "--fec", "fixed:20"],
+    ];
+    for way in ways {
         let words = ["perf", "client", &server.address, "--pin", &server.pin, "--bytes", "10MB", "--json"];
         let output = quickset(&[&words, way].concat());
         assert_eq!(output.status.code(), Some(0), "{way:?}: {}", text(&output.stderr));
@@ -182,6 +191,10 @@ fn perf_measures_both_ways_between_processes() {
         assert!(speed["bits_per_second"].as_f64().unwrap() > 0.0);
         assert!(speed["packets"].as_u64().unwrap() >= 10_000_000 / 1452, "{way:?}");
         assert!(speed["lost"].is_u64());
+        let [symbols, repairs] = ["symbols", "repairs"].map(|n| speed["fec"][n].as_u64().unwrap());
+        let protected = way.contains(&"--fec");
+        assert_eq!(symbols > 10_000_000 / 1452, protected, "{way:?}: {symbols}");
+        assert_eq!(repairs > symbols / 25, protected, "{way:?}: {repairs} of {symbols}");
         for cost in ["cpu_s_per_gb_client", "cpu_s_per_gb_server"] {
             assert_eq!(speed[cost].is_f64(), cfg!(target_os = "linux"), "{cost}");
         }

@@ -20,10 +20,24 @@ async fn every_mode_delivers_the_whole_picture() {
         assert!(row.lost > 0, "{}: nothing was lost, so nothing was shown", row.mode);
         assert!(row.delivery_ms.p50 >= 50.0, "{}: faster than the link", row.mode);
     }
-    let [total, partial, latest] = &findings.modes[..] else { panic!("three modes") };
-    assert_eq!((total.abandoned, partial.abandoned), (0, 0));
+    let [total, partial, repaired, latest] = &findings.modes[..] else { panic!("four modes") };
+    assert_eq!((total.abandoned, partial.abandoned, repaired.abandoned), (0, 0, 0));
+    for without in [total, partial, latest] {
+        assert_eq!((without.repair_bytes, without.recovered), (0, 0), "{}", without.mode);
+    }
+    assert!(repaired.recovered > 0 && repaired.repair_bytes > 0, "{repaired:?}");
+    assert!(repaired.repair_bytes < repaired.sent_bytes / 4, "{repaired:?}");
     assert!(latest.blocking_ms.max < f64::EPSILON, "nothing waits where there are no fences");
     assert!(told >= Mode::ALL.len());
+}
+
+#[test]
+fn what_is_not_to_be_repaired_is_not_compared() {
+    let modes = |protection: &str| {
+        Plan { protection: protection.parse().unwrap(), ..plan() }.modes().map(Mode::name).collect::<Vec<_>>()
+    };
+    assert_eq!(modes("none"), ["total", "partial", "latest"]);
+    assert_eq!(modes("rs:110/100"), ["total", "partial", "partial+fec", "latest"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,17 +6,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use quickset::{ClientConfig, Endpoint, Identity, ServerConfig, Trust};
+use quickset::{ClientConfig, Endpoint, Identity, Protection, ServerConfig, Trust};
 use quickset_lab::perf::{self, Direction, Job};
 
 /// A server, and a client that trusts it.
 fn pair() -> (Endpoint, Endpoint, ClientConfig) {
+    protected_pair(&Protection::None)
+}
+
+/// The same, with protection at both ends.
+fn protected_pair(protection: &Protection) -> (Endpoint, Endpoint, ClientConfig) {
     let identity = Identity::self_signed(["localhost"]).unwrap();
     let trust = Trust::pinned(identity.fingerprint());
-    let config = ServerConfig::new(identity, &[perf::PROTOCOL]).unwrap();
+    let config = ServerConfig::new(identity, &[perf::PROTOCOL]).unwrap().with_protection(protection.clone());
     let server = Endpoint::server("127.0.0.1:0".parse().unwrap(), &config).unwrap();
     tokio::spawn(perf::serve(server.clone()));
-    (server, Endpoint::client().unwrap(), ClientConfig::new(trust, &[perf::PROTOCOL]).unwrap())
+    let client = ClientConfig::new(trust, &[perf::PROTOCOL]).unwrap().with_protection(protection.clone());
+    (server, Endpoint::client().unwrap(), client)
 }
 
 fn job(server: &Endpoint, direction: Direction) -> Job {
@@ -35,6 +41,20 @@ async fn ten_megabytes_arrive_intact_both_ways() {
         assert!(speed.packets >= 10_000_000 / 1200, "{speed:?}");
         assert!(speed.lost < speed.packets && speed.bits_per_second > 0.0, "{speed:?}");
         assert_eq!(speed.cpu_s_per_gb_server.is_some(), cfg!(target_os = "linux"));
+        assert_eq!(speed.fec, perf::Repaired::default(), "nobody asked for it");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_sends_protects() {
+    let (server, client, config) = protected_pair(&Protection::Fixed(10));
+    for direction in [Direction::Download, Direction::Upload] {
+        let job = Job { bytes: Some(1_000_000), ..job(&server, direction) };
+        let speed = perf::measure(&client, &config, &job, &Arc::default()).await.unwrap();
+        let fec = speed.fec;
+        assert!(fec.symbols >= 1_000_000 / 1200, "{fec:?}");
+        // One behind each tenth, but for the ends.
+        assert!(fec.repairs >= fec.symbols / 12 && fec.repair_bytes > fec.repairs * 500, "{fec:?}");
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use quickset::qlog::Sinks;
 use quickset::{
-    ClientConfig, Connection, Endpoint, Identity, MessageReceiver, MessageSender, QlogDir, ServerConfig,
-    SocketConfig, Ticket, TransportConfig, Trust,
+    ClientConfig, Connection, Endpoint, Identity, MessageReceiver, MessageSender, Protection, QlogDir,
+    ServerConfig, SocketConfig, Stats, Ticket, TransportConfig, Trust,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -22,7 +22,7 @@ pub(crate) struct Lane {
     relay: Relay,
     shots: Option<mpsc::UnboundedSender<Arc<Shot>>>,
     seen: Arc<Mutex<Seen>>,
-    sending: JoinHandle<Result<u64, DemoError>>,
+    sending: JoinHandle<Result<Sent, DemoError>>,
     receiving: JoinHandle<Result<(), DemoError>>,
     // The endpoints live as long as the lane.
     _endpoints: [Endpoint; 2],
@@ -33,6 +33,13 @@ pub(crate) struct Lane {
 pub(crate) struct Shot {
     pub(crate) due: Instant,
     pub(crate) update: Update,
+}
+
+/// What a sender did.
+struct Sent {
+    /// Messages of the measured updates.
+    messages: u64,
+    stats: Stats,
 }
 
 /// What the receiver has.
@@ -67,10 +74,11 @@ impl Lane {
             server.accept().await.ok_or(DemoError::from(quickset::Closed::TimedOut))
         },)?;
 
+        let protection = if mode == Mode::Repaired { plan.protection.clone() } else { Protection::None };
         let (shots, queue) = mpsc::unbounded_channel();
         let tally = Tally::new(measured.clone(), plan.rtt);
         let seen = Arc::new(Mutex::new(Seen { tally, picture: Picture::new(), due: Vec::new() }));
-        let sending = tokio::spawn(send(far, mode, queue, measured));
+        let sending = tokio::spawn(send(far, (mode, protection), queue, measured));
         let receiving = tokio::spawn(receive(near, mode, seen.clone()));
         let shots = Some(shots);
         Ok(Self { mode, relay, shots, seen, sending, receiving, _endpoints: [server, client] })
@@ -94,7 +102,10 @@ impl Lane {
         let [_, down] = self.relay.counts();
         let row = seen.tally.row(self.mode);
         Ok(Row {
-            abandoned: sent - row.messages,
+            abandoned: sent.messages - row.messages,
+            sent_bytes: sent.stats.sent_bytes,
+            repair_bytes: sent.stats.fec.repair_bytes,
+            recovered: sent.stats.fec.recovered,
             lost: down.lost,
             overflowed: down.overflowed,
             picture_equal: seen.picture.pixels() == desktop,
@@ -130,17 +141,17 @@ impl Drop for Lane {
     }
 }
 
-/// Sends updates as they come; returns how many messages the measured ones had.
+/// Sends updates as they come.
 async fn send(
     connection: Connection,
-    mode: Mode,
+    (mode, protection): (Mode, Protection),
     mut shots: mpsc::UnboundedReceiver<Arc<Shot>>,
     measured: Range<u32>,
-) -> Result<u64, DemoError> {
-    let mut sender = connection.open_messages().await?;
+) -> Result<Sent, DemoError> {
+    let mut sender = connection.open_messages().await?.with(protection);
     sender.set_ordered(mode == Mode::Total);
     let mut outdated = Outdated::new();
-    let mut sent = 0;
+    let mut messages = 0;
     while let Some(shot) = shots.recv().await {
         for (header, message) in &shot.update.messages {
             let ticket = sender.send(message.clone()).await?;
@@ -148,17 +159,17 @@ async fn send(
                 outdated.by(header, ticket);
             }
         }
-        if mode == Mode::Partial {
+        if matches!(mode, Mode::Partial | Mode::Repaired) {
             sender.fence();
         }
         if measured.contains(&shot.update.number) {
-            sent += shot.update.messages.len() as u64;
+            messages += shot.update.messages.len() as u64;
         }
     }
     finish(&mut sender).await?;
     // The client closes once it has read everything.
     connection.closed().await;
-    Ok(sent)
+    Ok(Sent { messages, stats: connection.stats() })
 }
 
 async fn finish(sender: &mut MessageSender) -> Result<(), DemoError> {
@@ -177,7 +188,7 @@ async fn receive(connection: Connection, mode: Mode, seen: Arc<Mutex<Seen>>) -> 
         let mut seen = lock(&seen);
         let header = match mode {
             // Only order makes this right: it would show if a fence let something through.
-            Mode::Total | Mode::Partial => seen.picture.draw(&message.payload)?,
+            Mode::Total | Mode::Partial | Mode::Repaired => seen.picture.draw(&message.payload)?,
             Mode::Latest => seen.picture.draw_newest(&message.payload)?,
         };
         if let Some(due) = seen.due.get(header.update as usize).copied() {

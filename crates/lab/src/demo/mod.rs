@@ -16,7 +16,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use quickset::{Algorithm, ConfigError, ConnectError, IdentityError, ReceiveError, SendError};
+use quickset::{
+    Algorithm, ConfigError, ConnectError, Goal, IdentityError, Protection, ReceiveError, SendError,
+};
 use quickset_base::Duration;
 use quickset_sim::{LinkSpec, Loss, Queue, Rate};
 use serde::Serialize;
@@ -29,27 +31,36 @@ pub use tally::Glimpse;
 
 /// How messages wait for one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(into = "&'static str")]
 pub enum Mode {
     /// All in the order of sending: a fence after each message, as an ordinary stream would have it.
     Total,
     /// In any order within an update, and no update before the one before it is complete: a fence after each.
     Partial,
+    /// The same, and what is lost of an update is repaired from what was sent along with it.
+    Repaired,
     /// No fences. The receiver keeps the newest of each cell; what newer messages cover is not sent again.
     Latest,
 }
 
 impl Mode {
     /// All modes, from the most order to the least.
-    pub const ALL: [Self; 3] = [Self::Total, Self::Partial, Self::Latest];
+    pub const ALL: [Self; 4] = [Self::Total, Self::Partial, Self::Repaired, Self::Latest];
 
     /// The name, in one word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Total => "total",
             Self::Partial => "partial",
+            Self::Repaired => "partial+fec",
             Self::Latest => "latest",
         }
+    }
+}
+
+impl From<Mode> for &'static str {
+    fn from(mode: Mode) -> Self {
+        mode.name()
     }
 }
 
@@ -74,6 +85,8 @@ pub struct Plan {
     pub congestion: Algorithm,
     /// The largest UDP payload, in bytes.
     pub mtu: u16,
+    /// How losses are repaired in the mode [`Repaired`](Mode::Repaired), which runs only if they are.
+    pub protection: Protection,
     /// Where traces of the connections go, a folder for each mode in it; `None`: nowhere.
     pub qlog: Option<PathBuf>,
 }
@@ -92,12 +105,19 @@ impl Default for Plan {
             congestion: Algorithm::Bbr,
             // What is left of 1500 bytes behind the headers of IPv4 and UDP.
             mtu: 1472,
+            protection: Protection::Adaptive(Some(Goal::Screen)),
             qlog: None,
         }
     }
 }
 
 impl Plan {
+    /// The modes that run.
+    pub fn modes(&self) -> impl Iterator<Item = Mode> + use<> {
+        let repairs = self.protection != Protection::None;
+        Mode::ALL.into_iter().filter(move |mode| repairs || *mode != Mode::Repaired)
+    }
+
     /// How long updates are sent at each pace before they are measured, ten round trips and a second at least:
     /// slow start and the first full picture are the same for all modes.
     pub fn warm_up(&self) -> Duration {
@@ -140,6 +160,8 @@ pub struct Conditions {
     pub congestion: String,
     /// The largest UDP payload in bytes.
     pub mtu: u16,
+    /// How losses are repaired in the mode that repairs them.
+    pub fec: String,
     /// Seconds measured at each pace.
     pub seconds: f64,
     /// Seconds before them that were not.
@@ -172,8 +194,12 @@ pub struct Row {
     pub over_rtt: u64,
     /// From due at the sender to let go, in milliseconds.
     pub delivery_ms: Percentiles,
-    /// Bytes of repair symbols sent.
+    /// UDP payload that the sender sent in all, the warm-up and acknowledgements included.
+    pub sent_bytes: u64,
+    /// Bytes of repair symbols among them.
     pub repair_bytes: u64,
+    /// Packets that the receiver recovered.
+    pub recovered: u64,
     /// Packets that the link lost towards the receiver.
     pub lost: u64,
     /// Packets that its queue had no room for.
@@ -276,7 +302,7 @@ async fn run_pace(
     let warm_up = updates(pace, plan.warm_up());
     let measured = warm_up..warm_up + updates(pace, plan.duration);
     let mut lanes = Vec::new();
-    for mode in Mode::ALL {
+    for mode in plan.modes() {
         lanes.push(Lane::start(plan, mode, measured.clone()).await?);
     }
     let (mut updates, desktop) = animate(plan.seed, measured.end);
@@ -345,6 +371,7 @@ fn conditions(plan: &Plan) -> Conditions {
         seed: plan.seed,
         congestion: plan.congestion.to_string(),
         mtu: plan.mtu,
+        fec: plan.protection.to_string(),
         seconds: plan.duration.as_secs_f64(),
         warm_up_s: plan.warm_up().as_secs_f64(),
         lateness_p99_ms: 0.0,

@@ -11,7 +11,7 @@ use quickset_base::Duration;
 
 use super::cost::processor_time;
 use super::pattern::{Check, Pattern};
-use super::{Direction, Report, Request, Speed};
+use super::{Direction, Repaired, Report, Request, Speed};
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -95,6 +95,7 @@ pub async fn measure(
         cpu_s_per_gb_server: None,
         packets: 0,
         lost: 0,
+        fec: Repaired::default(),
         bytes: transferred,
         seconds: took.as_secs_f64(),
         connections: n,
@@ -106,12 +107,16 @@ pub async fn measure(
             // The processor time is that of the whole server, and the first connection saw most of it.
             speed.cpu_s_per_gb_server = per_gigabyte(report.cpu_s, transferred);
         }
-        let (packets, lost) = match job.direction {
-            Direction::Download => (report.packets, report.lost),
-            Direction::Upload => (connection.stats().sent_packets, connection.stats().lost_packets),
+        let (packets, lost, fec) = match job.direction {
+            Direction::Download => (report.packets, report.lost, report.fec),
+            Direction::Upload => {
+                let stats = connection.stats();
+                (stats.sent_packets, stats.lost_packets, stats.fec.into())
+            }
         };
         speed.packets += packets;
         speed.lost += lost;
+        speed.fec.add(fec);
         connection.close(0, b"done");
     }
     Ok(speed)

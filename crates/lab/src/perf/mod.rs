@@ -8,13 +8,14 @@
 //! is then transferred is the same pattern from its start on each stream, and each byte is compared. A download
 //! ends with the stream, or when the client stops it. An upload is answered with the number of bytes that
 //! arrived intact, 64 bits. A report is JSON: the server's processor time since the connection's first stream,
-//! and what it sent and lost on that connection.
+//! and what it sent, lost and repaired on that connection.
 
 mod client;
 mod cost;
 mod pattern;
 mod server;
 
+use quickset::FecStats;
 use serde::{Deserialize, Serialize};
 
 pub use client::{Job, PerfError, measure};
@@ -48,6 +49,8 @@ pub struct Speed {
     pub packets: u64,
     /// Those of them that were declared lost.
     pub lost: u64,
+    /// What forward erasure correction did on that side.
+    pub fec: Repaired,
     /// Payload bytes, each of which was compared with what was sent.
     pub bytes: u64,
     /// How long it took.
@@ -58,12 +61,50 @@ pub struct Speed {
     pub direction: Direction,
 }
 
+/// What forward erasure correction did, on the side that sends the bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repaired {
+    /// Source symbols: packets that were protected.
+    pub symbols: u64,
+    /// Repair symbols sent.
+    pub repairs: u64,
+    /// Bytes of their data.
+    pub repair_bytes: u64,
+    /// Symbols that the receiver recovered.
+    pub recovered: u64,
+    /// Symbols that were lost and had to be sent again.
+    pub unrecovered: u64,
+}
+
+impl Repaired {
+    fn add(&mut self, other: Self) {
+        self.symbols += other.symbols;
+        self.repairs += other.repairs;
+        self.repair_bytes += other.repair_bytes;
+        self.recovered += other.recovered;
+        self.unrecovered += other.unrecovered;
+    }
+}
+
+impl From<FecStats> for Repaired {
+    fn from(fec: FecStats) -> Self {
+        Self {
+            symbols: fec.sources_sent,
+            repairs: fec.repairs_sent,
+            repair_bytes: fec.repair_bytes,
+            recovered: fec.recovered,
+            unrecovered: fec.unrecovered,
+        }
+    }
+}
+
 /// What the server tells about itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Report {
     cpu_s: Option<f64>,
     packets: u64,
     lost: u64,
+    fec: Repaired,
 }
 
 /// What a stream is for.

@@ -44,7 +44,12 @@ async fn answer(
         Request::Report => {
             let stats = connection.stats();
             let cpu = processor_time().zip(began).map(|(now, then)| now.saturating_sub(then).as_secs_f64());
-            let report = Report { cpu_s: cpu, packets: stats.sent_packets, lost: stats.lost_packets };
+            let report = Report {
+                cpu_s: cpu,
+                packets: stats.sent_packets,
+                lost: stats.lost_packets,
+                fec: stats.fec.into(),
+            };
             send.write_all(&serde_json::to_vec(&report).map_err(|_| Failure)?).await?;
         }
     }

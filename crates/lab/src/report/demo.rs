@@ -16,7 +16,7 @@ pub fn html(findings: &Findings, command: &str) -> String {
     opening(&mut page, findings);
     page.push_str("<div class=scene>");
     picture(&mut page, findings);
-    modes(&mut page);
+    modes(&mut page, findings);
     page.push_str("</div>");
     for pace in paces(findings) {
         pace_section(&mut page, findings, pace);
@@ -31,10 +31,11 @@ fn opening(page: &mut String, findings: &Findings) {
     let link = &findings.link;
     let _ = write!(
         page,
-        "<header><p class=kicker>Quickset · demonstration</p><h1>A screen across a lossy link, three ways</h1>\
-         <p class=lead>The same moving desktop was sent at the same time over three QUIC connections. Each went \
+        "<header><p class=kicker>Quickset · demonstration</p><h1>A screen across a lossy link, {n} ways</h1>\
+         <p class=lead>The same moving desktop was sent at the same time over {n} QUIC connections. Each went \
          through a link of {rate} and {rtt} ms round trip that lost {loss} of the packets each way, the same ones \
-         on each. All that differs is what has to wait for a lost packet.</p></header>",
+         on each. All that differs is what has to wait for a lost packet, and how it is made good.</p></header>",
+        n = if modes_of(findings).count() == 4 { "four" } else { "three" },
         rate = size(&link.rate),
         rtt = number(link.rtt_ms),
         loss = escaped(&size(&link.loss)),
@@ -57,9 +58,9 @@ fn picture(page: &mut String, findings: &Findings) {
     );
 }
 
-fn modes(page: &mut String) {
+fn modes(page: &mut String, findings: &Findings) {
     page.push_str("<section class=cards>");
-    for mode in Mode::ALL {
+    for mode in modes_of(findings) {
         let (title, text) = match mode {
             Mode::Total => (
                 "Total order",
@@ -70,6 +71,11 @@ fn modes(page: &mut String) {
                 "Partial order",
                 "A fence after each update. Within an update messages are drawn in whatever order they arrive; \
                  the next update waits until the one before it is complete.",
+            ),
+            Mode::Repaired => (
+                "Partial order, repaired",
+                "The same fences. Behind each go repair symbols, as many as the losses of the path ask for: what is lost \
+                 of an update is computed from them, and nobody waits a round trip for it.",
             ),
             Mode::Latest => (
                 "Latest",
@@ -94,11 +100,12 @@ fn pace_section(page: &mut String, findings: &Findings, pace: u32) {
         let _ = write!(
             page,
             "<div class={mode}><b>{blocked}</b><span>of messages held for more than 1 ms</span>\
-             <span>p80 {p80} ms · p99 {p99} ms</span><em>{mode}</em></div>",
+             <span>p80 {p80} ms · p99 {p99} ms</span>{repair}<em>{mode}</em></div>",
             mode = row.mode,
             blocked = percent(row.blocked_share),
             p80 = number(row.blocking_ms.p80),
             p99 = number(row.blocking_ms.p99),
+            repair = repair(row),
         );
     }
     page.push_str("</div><div class=charts>");
@@ -134,12 +141,25 @@ fn pace_section(page: &mut String, findings: &Findings, pace: u32) {
     page.push_str("</div></section>");
 }
 
+fn repair(row: &Row) -> String {
+    if row.mode != Mode::Repaired {
+        return String::new();
+    }
+    let share = row.repair_bytes as f64 / row.sent_bytes.max(1) as f64;
+    format!(
+        "<span>{} of {} lost packets recovered, {} of bytes</span>",
+        row.recovered,
+        row.lost,
+        percent(share)
+    )
+}
+
 fn table(page: &mut String, findings: &Findings) {
     page.push_str(
         "<section><h2>The numbers</h2><div class=scroll><table><thead><tr><th rowspan=2>updates/s<th rowspan=2>mode\
          <th colspan=6>blocking time, ms<th colspan=3>inter-delivery, ms<th rowspan=2>gaps over<br>round trip\
-         <th colspan=2>delivery, ms<th rowspan=2>messages<th rowspan=2>not sent<br>again</tr><tr><th>over 1 ms\
-         <th>mean<th>p80<th>p90<th>p99<th>max<th>p50<th>p99<th>p99.95<th>p50<th>p99</tr></thead><tbody>",
+         <th colspan=2>delivery, ms<th rowspan=2>messages<th rowspan=2>not sent<br>again<th colspan=2>packets<th rowspan=2>repair,<br>kB</tr><tr><th>over 1 ms\
+         <th>mean<th>p80<th>p90<th>p99<th>max<th>p50<th>p99<th>p99.95<th>p50<th>p99<th>lost<th>recovered</tr></thead><tbody>",
     );
     for row in &findings.modes {
         let (b, gap, d) = (&row.blocking_ms, &row.inter_delivery_ms, &row.delivery_ms);
@@ -158,6 +178,9 @@ fn table(page: &mut String, findings: &Findings) {
             number(d.p99),
             row.messages.to_string(),
             row.abandoned.to_string(),
+            row.lost.to_string(),
+            row.recovered.to_string(),
+            number(row.repair_bytes as f64 / 1e3),
         ];
         let first = if row.mode == Mode::ALL[0] { " class=first" } else { "" };
         let _ = write!(
@@ -186,6 +209,8 @@ fn method(page: &mut String, findings: &Findings, command: &str) {
          Messages that are let go together have nothing between them; the figure shows them at its left edge.\
          <dt>Delivery<dd>from the moment the update was due at the sender to the message being let go. In the mode \
          <code>latest</code> messages that were lost and outdated do not count: they never arrive, and need not.\
+         <dt>Repair<dd>in the mode <code>partial+fec</code> by the policy <code>{fec}</code>. Packets lost and recovered and \
+         the bytes of repair symbols are those of the whole run, the {warm_up} s before it included.\
          <dt>Percentiles<dd>are exact (nearest rank) over all messages of {seconds} s at each pace. What comes in the \
          {warm_up} s before is left out: handshake, slow start and the first full picture are the same in all modes.\
          <dt>The link<dd>{rate}, {half} ms each way, queue {queue}, loss {loss} each way, seed {seed}: emulated on this \
@@ -197,6 +222,7 @@ fn method(page: &mut String, findings: &Findings, command: &str) {
          <pre>cargo run --release -- {command}</pre></section>",
         seconds = number(link.seconds),
         warm_up = number(link.warm_up_s),
+        fec = escaped(&link.fec),
         rate = size(&link.rate),
         half = number(link.rtt_ms / 2.0),
         queue = size(&link.queue),
@@ -216,6 +242,11 @@ fn method(page: &mut String, findings: &Findings, command: &str) {
         bytes = crate::screen::MAX_MESSAGE,
         command = escaped(command.strip_prefix("quickset ").unwrap_or(command)),
     );
+}
+
+/// The modes that ran.
+fn modes_of(findings: &Findings) -> impl Iterator<Item = Mode> {
+    Mode::ALL.into_iter().filter(|mode| findings.modes.iter().any(|row| row.mode == *mode))
 }
 
 /// Each pace once, in the order of the findings.

@@ -17,7 +17,9 @@ fn row(mode: Mode, pace: u32, blocked_ms: f64) -> Row {
         inter_delivery_ms: inter_delivery.percentiles(),
         over_rtt: 2,
         delivery_ms: blocking.percentiles(),
-        repair_bytes: 0,
+        sent_bytes: 1_000_000,
+        repair_bytes: if mode == Mode::Repaired { 25_000 } else { 0 },
+        recovered: u64::from(mode == Mode::Repaired) * 2,
         lost: 3,
         overflowed: 0,
         picture_equal: true,
@@ -35,6 +37,7 @@ fn findings() -> Findings {
         seed: 1,
         congestion: "bbr".to_owned(),
         mtu: 1472,
+        fec: "adaptive:screen".to_owned(),
         seconds: 16.0,
         warm_up_s: 1.0,
         lateness_p99_ms: 0.2,
@@ -51,13 +54,30 @@ fn the_page_stands_alone_and_holds_all_of_it() {
         assert!(!page.contains(alien), "{alien}");
     }
     assert_eq!(page.matches("<svg").count(), 4, "two figures for each pace");
-    assert_eq!(page.matches("<path").count(), 12, "a curve for each mode");
-    assert_eq!(page.matches("<tr").count(), 2 + 6);
+    assert_eq!(page.matches("<path").count(), 16, "a curve for each mode");
+    assert_eq!(page.matches("<tr").count(), 2 + 8);
     assert!(page.contains("data:image/png;base64,iVBOR"));
     assert!(page.contains("cargo run --release -- demo --seed 1 --loss &lt;b&gt;"));
     // At 30 updates a second, and only there, the two orders are close, and the page says why.
     assert_eq!(page.matches("the two come close").count(), 1);
     assert!(page.contains("87.5"));
+    // What repair cost and did: in the sentences, and in the tile of its mode alone.
+    assert_eq!(
+        page.matches("2.5 % of the bytes sent were repair, and brought back 2 of 3 packets").count(),
+        2
+    );
+    assert_eq!(page.matches("2 of 3 lost packets recovered, 2.5 % of bytes").count(), 2);
+    assert!(page.contains("four ways") && page.contains("class=partial+fec"));
+}
+
+#[test]
+fn without_repair_there_is_nothing_said_of_it() {
+    let mut findings = findings();
+    findings.modes.retain(|row| row.mode != Mode::Repaired);
+    let page = html(&findings, "quickset demo --fec none");
+    assert_eq!(page.matches("<path").count(), 12);
+    assert!(page.contains("three ways") && !page.contains("class=partial+fec"));
+    assert!(!page.contains("With erasure correction"));
 }
 
 #[test]

@@ -27,14 +27,27 @@ pub(crate) fn verdict(rows: &[&Row], rtt_ms: f64) -> String {
         number(a.p99),
         number(b.p99)
     );
+    if let Some(repaired) = of(Mode::Repaired) {
+        let share = repaired.repair_bytes as f64 / repaired.sent_bytes.max(1) as f64;
+        let _ = write!(
+            text,
+            "With erasure correction behind each fence {} were held, ninety-nine in a hundred for at most {} ms: {} of the \
+             bytes sent were repair, and brought back {} of {} packets lost. ",
+            percent(repaired.blocked_share),
+            number(repaired.blocking_ms.p99),
+            percent(share),
+            repaired.recovered,
+            repaired.lost
+        );
+    }
     let period_ms = 1000.0 / f64::from(total.updates_per_s);
     if period_ms < rtt_ms * 0.75 {
         let _ = write!(
             text,
             "Updates come every {} ms and a lost packet takes a round trip of {} ms to be noticed and sent again: an \
              incomplete update holds several behind it in either order, and so the two come close. A fast stream is \
-             helped by what fills the hole sooner, which is forward erasure correction, or by what need not wait, as \
-             in the mode latest.",
+             helped by what fills the hole sooner, which is erasure correction, or by what need not wait, as in the \
+             mode latest.",
             number(period_ms),
             number(rtt_ms)
         );
