@@ -119,6 +119,7 @@ impl Connection {
             Some(Slot::Repair(lane)) => self.write_repair(w, lane),
             None => false,
         };
+        self.protect.repaired = is_used;
         if is_used {
             return;
         }

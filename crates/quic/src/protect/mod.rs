@@ -72,6 +72,8 @@ pub(crate) struct Protect {
     pub(crate) blame: Blame,
     /// What the next packet is for, when not for new data.
     pub(crate) due: Option<Slot>,
+    /// The last packet was for repair, or a repeat.
+    pub(crate) repaired: bool,
     /// Where other connections to this peer look, and when they were told last.
     shared: Option<(Arc<Estimates>, IpAddr)>,
     told: Time,
@@ -83,7 +85,8 @@ impl Protect {
             Receiving::new(Offer {
                 window: fec.window,
                 sessions: fec.sessions,
-                symbol: usize::try_from(fec.symbol).unwrap_or(usize::MAX),
+                // No datagram brings more.
+                symbol: fec.symbol.min(u16::MAX.into()) as usize,
                 schemes: Schemes::ALL,
             })
         });
@@ -96,7 +99,16 @@ impl Protect {
         if let Some(known) = shared.as_ref().and_then(|(estimates, peer)| estimates.get(*peer, now)) {
             monitor.start_from(&known);
         }
-        Self { send, receive, monitor, blame: Blame::default(), due: None, shared, told: now }
+        Self {
+            send,
+            receive,
+            monitor,
+            blame: Blame::default(),
+            due: None,
+            repaired: false,
+            shared,
+            told: now,
+        }
     }
 
     /// The transport parameter (FEC-3).

@@ -81,6 +81,11 @@ impl Connection {
             return false;
         }
         self.plan_slot();
+        // Repair of short symbols is short, and in one batch so would be all the data behind it.
+        let is_short = !out.is_empty() && out.segment() + MAX_TOP_UP < self.path.mtu;
+        if is_short && self.protect.repaired && self.protect.due.is_none() {
+            return false;
+        }
         // Whoever has nothing to send does not wake up for the pacer.
         let data = self.has_data() && self.may_send(size, control);
         let wants = Space::ALL.map(|space| self.wants(space, data));

@@ -343,7 +343,6 @@ impl Lane {
                 let number = sent.number;
                 self.settled(sid);
                 self.counts.recovered += 1;
-                self.counts.recovered += 1;
                 Recovered::InFlight(number)
             }
             State::Lost => {

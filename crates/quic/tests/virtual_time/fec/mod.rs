@@ -1,7 +1,10 @@
 //! Forward erasure correction between two connections, in virtual time.
 
+mod acceptance;
 mod blocks;
 mod delivery;
+mod negotiation;
+mod seams;
 mod traffic;
 
 use quickset_quic::{Dir, Fec, Protection, Stats, StreamId};

@@ -1,0 +1,140 @@
+//! What was not agreed on is not sent, and then everything is as without the extension.
+
+use quickset_base::Duration;
+use quickset_quic::{Dir, Fec, FecStats, Protection, Stats};
+use quickset_sim::Trace;
+
+use super::traffic::{self, Load};
+use super::{stats, transfer};
+use crate::common::{Setup, pattern};
+
+const LOSSY: &str = "rate=20mbit delay=20ms queue=1MB loss=2%";
+
+const LOAD: Load =
+    Load { bytes: 60_000, updates: 4, messages: 6, size: 900, pause: Duration::from_millis(40) };
+
+fn fec(protection: &str) -> Fec {
+    let protection: Protection = protection.parse().expect("a protection");
+    Fec { protection, ..Fec::default() }
+}
+
+/// Sums of what went over the wire of the extension, either way.
+fn frames(stats: &(Stats, Stats)) -> u64 {
+    let of = |f: &FecStats| {
+        f.sources_sent + f.repeats_sent + f.repairs_sent + f.sources_received + f.repairs_received
+    };
+    of(&stats.0.fec) + of(&stats.1.fec)
+}
+
+/// FEC-1, FEC-63. Who does not know the frames would close the connection on the first of them.
+#[test]
+fn nothing_is_sent_to_who_did_not_offer_it() {
+    for protection in ["fixed:5", "rs:120/100", "xor2d:3x4", "adaptive"] {
+        let with = Some(fec(protection));
+        let nothing = Some(Fec { window: 0, ..fec(protection) });
+        let none_at_all = Some(Fec { sessions: 0, ..fec(protection) });
+        let short = Some(Fec { symbol: 63, ..fec(protection) });
+        let cases = [
+            (with.clone(), None),
+            (None, with),
+            (None, None),
+            (nothing.clone(), nothing),
+            (none_at_all.clone(), none_at_all),
+            (short.clone(), short),
+        ];
+        for (case, (client, server)) in cases.into_iter().enumerate() {
+            let what = format!("{protection}, case {case}");
+            let mut setup = Setup::new(3, LOSSY);
+            (setup.client.fec, setup.server.fec) = (client, server);
+            let mut pair = setup.connected();
+            traffic::run(&mut pair, &LOAD, None, &what);
+            let stats = stats(&mut pair);
+            assert_eq!(frames(&stats), 0, "{what}: {stats:?}");
+            assert_eq!(stats.0.spurious_losses + stats.1.spurious_losses, 0, "{what}");
+        }
+    }
+}
+
+/// The two directions are each other's business: who decodes nothing may send repair all the same.
+#[test]
+fn a_window_of_zero_is_for_those_who_only_send() {
+    let mut setup = Setup::new(4, LOSSY);
+    setup.client.fec = Some(Fec { window: 0, ..fec("fixed:5") });
+    setup.server.fec = Some(fec("fixed:5"));
+    let mut pair = setup.connected();
+    traffic::run(&mut pair, &LOAD, None, "one way");
+    let (client, server) = stats(&mut pair);
+    assert!(client.fec.sources_sent > 50 && client.fec.repairs_sent > 10, "{:?}", client.fec);
+    assert_eq!(server.fec.recovered_here, client.fec.recovered);
+    assert_eq!((server.fec.sources_sent, server.fec.repairs_sent), (0, 0), "{:?}", server.fec);
+}
+
+/// FEC-11, FEC-12: one session for five channels.
+#[test]
+fn without_a_free_session_a_channel_goes_unprotected() {
+    for protection in ["fixed:5", "rs:120/100", "messages", "adaptive"] {
+        let value: Protection = protection.parse().expect("a protection");
+        for sessions in [1, 2] {
+            let setup = Setup::new(5, LOSSY).transport(|t| t.fec = Some(Fec { sessions, ..fec("none") }));
+            let mut pair = setup.connected();
+            let what = format!("{protection}, {sessions} sessions");
+            traffic::run(&mut pair, &LOAD, Some(&value), &what);
+            let (client, server) = stats(&mut pair);
+            if protection != "adaptive" {
+                assert!(client.fec.sources_sent > 0 && server.fec.sources_sent > 0, "{what}: {client:?}");
+            }
+            assert!(client.fec.sources_sent < client.sent_packets / 2 || sessions > 1, "{what}: {client:?}");
+        }
+    }
+}
+
+/// FEC-16. Small symbols cost no more packets than none: what is beside them goes unprotected.
+#[test]
+fn symbols_are_no_longer_than_the_peer_takes() {
+    for (symbol, mtu) in
+        [(64, 1200), (100, 1472), (300, 1200), (900, 1472), (65_535, 1472), (u64::MAX >> 2, 1200)]
+    {
+        let setup = Setup::new(6, LOSSY).transport(|t| {
+            t.fec = Some(Fec { symbol, ..fec("fixed:5") });
+            t.mtu = mtu;
+        });
+        let (mut pair, _) = transfer(&setup, 300_000);
+        let (client, server) = stats(&mut pair);
+        let f = client.fec;
+        assert!(f.sources_sent > 100 && f.repairs_sent > 20, "{symbol}: {f:?}");
+        assert!(f.repair_bytes <= symbol.saturating_mul(f.repairs_sent), "{symbol}: {f:?}");
+        assert!(server.fec.recovered_here > 0, "{symbol}: {:?}", server.fec);
+        let whole = u64::from(mtu - 60);
+        let data = 300_000 / if 2 * symbol.min(whole) > whole { whole.min(symbol) } else { whole };
+        let most = data + f.repairs_sent + client.lost_packets + data / 4;
+        assert!(client.sent_packets < most, "{symbol}: {} packets, {data} of data", client.sent_packets);
+    }
+}
+
+/// With the extension agreed on and nothing protected each packet is the same, but for the parameter in the handshake.
+#[test]
+fn agreement_alone_costs_nothing() {
+    let run = |fec: Option<Fec>| {
+        // The server's flight is as long in both cases: its parameter takes id, length, 2 + 1 + 2 bytes and 5 schemes.
+        let certificate = if fec.is_some() { 900 - 15 } else { 900 };
+        let setup = Setup { certificate, ..Setup::new(7, LOSSY) }.transport(|t| t.fec = fec.clone());
+        let mut pair = setup.connected();
+        pair.world.trace(Trace::full());
+        let (key, at) = (pair.key, pair.server_key());
+        pair.server_mut().echo = true;
+        let id = pair.client_mut().send(key, Dir::Bi, pattern(300_000));
+        let load = Load { bytes: 1000, ..LOAD };
+        traffic::run(&mut pair, &load, None, "idle");
+        pair.until("echoed", |p| p.client().finished.contains(&(key, id)));
+        let trace = pair.world.take_trace().expect("a trace");
+        let stats = (pair.client_mut().connection(key).stats(), pair.server_mut().connection(at).stats());
+        let packets: Vec<_> = trace.records().iter().map(|r| (r.time, r.link, r.size)).collect();
+        (packets, frames(&stats))
+    };
+    let (with, sent) = run(Some(fec("none")));
+    assert_eq!(sent, 0);
+    let (without, _) = run(None);
+    assert!(with.len() > 500);
+    assert_eq!(with, without);
+    assert_eq!(run(Some(fec("sr"))).0, without, "nothing is coded by selective repeat");
+}
