@@ -6,6 +6,7 @@ import quickset_lab as lab
 SWEEP = {
     "profile": "ours",
     "mode": ["total", "partial"],
+    "fec": "none",
     "loss": ["5%", 0.01],
     "updates": 3,
     "messages": 50,

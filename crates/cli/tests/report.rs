@@ -18,15 +18,15 @@ fn text(bytes: &[u8]) -> String {
 fn what_was_run_is_reported() {
     let folder = std::env::temp_dir().join(format!("quickset-lab-report-{}", std::process::id()));
     let out = folder.to_str().unwrap();
-    let set = ["--set", "updates=3", "--set", "loss=0,2%", "--set", "profile=ours", "--seeds", "2"];
+    let set = ["--set", "updates=3", "--set", "loss=0,2%", "--set", "profile=ours", "--set", "fec=none,rs:105/100", "--seeds", "2"];
     let ran = quickset(&[&["lab", "run", "screen-streaming", "-o", out][..], &set].concat());
     assert!(ran.status.success(), "{}", text(&ran.stderr));
 
     let told = quickset(&["lab", "report", out]);
     assert!(told.status.success(), "{}", text(&told.stderr));
-    assert!(text(&told.stdout).starts_with("The report of 8 runs is in "));
+    assert!(text(&told.stdout).starts_with("The report of 16 runs is in "));
     let page = std::fs::read_to_string(folder.join("report.html")).unwrap();
-    assert!(page.ends_with("</html>\n") && page.contains("8 runs, simulated"));
+    assert!(page.ends_with("</html>\n") && page.contains("16 runs, simulated"));
 
     let told = quickset(&["lab", "report", out, "--json"]);
     let document: Value = serde_json::from_slice(&told.stdout).unwrap();

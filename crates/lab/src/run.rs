@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::catalogue;
-use crate::experiment::{Experiment, Params, ValueError};
+use crate::experiment::{Experiment, Key, Params, ValueError};
 use crate::plan::Shard;
-use crate::play::{PlayError, RealError, Recording, really, recorded};
+use crate::play::{PlayError, RealError, Recording, really, recorded, virtually};
 use crate::results::{Journal, JournalError, Row, identity, journal_name, measure};
 
 /// One run to be done.
@@ -251,6 +251,9 @@ pub fn play(
         metrics.lateness_p99_ms = Some(accuracy.lateness.percentile(0.99).as_secs_f64() * 1e3);
         metrics.overruns = accuracy.overruns;
     }
+    if options.world == World::Sim {
+        metrics.dct_ratio = ratio(experiment, job, metrics.dct_s)?;
+    }
     detail.wall_s = begun.elapsed().as_secs_f64();
     Ok(Row {
         experiment: job.experiment.clone(),
@@ -261,6 +264,21 @@ pub fn play(
         metrics,
         detail,
     })
+}
+
+/// How long a download took over what it takes without repair, under the same losses: both are played, so that a row
+/// stands for itself. `None` where there was none, or no repair.
+fn ratio(experiment: &Experiment, job: &Job, dct_s: Option<f64>) -> Result<Option<f64>, RunError> {
+    let protected = job.params.get("fec").is_some_and(|fec| fec.to_string() != "none");
+    let Some(dct_s) = dct_s.filter(|_| protected) else { return Ok(None) };
+    let mut params = job.params.clone();
+    params.set(Key::find("fec")?, "none")?;
+    let setting = (experiment.setting)(&params)?;
+    let named = || format!("{} with {params} and seed {}", job.experiment, job.seed);
+    let seen = virtually(&setting, experiment.seed(&params, job.seed))
+        .map_err(|error| RunError::Play(named(), error))?;
+    let (plain, _) = measure(&setting, &seen);
+    Ok(plain.dct_s.map(|plain_s| dct_s / plain_s))
 }
 
 /// The folder of a run within that of recordings; `run.json` in it says which run it is.

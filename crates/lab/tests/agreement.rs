@@ -14,6 +14,7 @@ fn both_worlds_see_the_same() {
     let set = [
         "profile=ours",
         "mode=total,partial",
+        "fec=none",
         "loss=2%",
         "rtt_ms=40",
         "rate_mbit=20",

@@ -13,7 +13,8 @@ use quickset_lab::run::{Job, Options, Progress, jobs, run};
 
 /// A plan of two experiments, with an even number of modes: shards get quite different points.
 fn plan() -> Plan {
-    let words = ["updates=2", "messages=20", "loss=5%,1%", "rtt_ms=20,100"].map(str::to_owned);
+    let words =
+        ["updates=2", "messages=20", "loss=5%,1%", "rtt_ms=20,100", "fec=none,rs:105/100"].map(str::to_owned);
     let jobs = ["screen-streaming", "screen-interactive"].into_iter().flat_map(|name| {
         let experiment = catalogue::find(name).unwrap();
         let points = experiment.points(&Overrides::parse(&words).unwrap()).unwrap();

@@ -131,7 +131,15 @@ fn loss(params: &Params, scale: f64) -> Result<Loss, ValueError> {
     }
     match params.get("loss") {
         Some(Value::Number(share)) if *share > 0.0 => Ok(Loss::Independent(share * scale)),
-        Some(Value::Text(model)) => model.parse().map_err(|error| ValueError(format!("{error}"))),
+        Some(Value::Text(model)) => match model.parse().map_err(|error| ValueError(format!("{error}")))? {
+            // Bursts as long as ever, and as many fewer.
+            Loss::GilbertElliott(bursts) => Ok(Loss::GilbertElliott(GilbertElliott {
+                to_bad: bursts.to_bad * scale,
+                good: bursts.good * scale,
+                ..bursts
+            })),
+            loss => Ok(loss),
+        },
         _ => Ok(Loss::None),
     }
 }

@@ -2,6 +2,7 @@
 
 mod bulk;
 mod congestion;
+mod harm;
 mod link;
 mod messages;
 mod recorded;
@@ -13,11 +14,13 @@ mod window;
 
 use crate::experiment::{Experiment, ValueError};
 pub use congestion::{CROSS, FLOWS};
+pub use harm::RIVALS;
 
 /// All experiments, in the order of reports.
 pub const ALL: &[&Experiment] = &[
     &screen::STREAMING,
     &screen::INTERACTIVE,
+    &screen::BURSTS,
     &udt::FENCE_UDT,
     &recorded::SCREEN_TRACES,
     &bulk::BULK,
@@ -29,6 +32,7 @@ pub const ALL: &[&Experiment] = &[
     &messages::MESSAGES,
     &messages::MESSAGES_DESIGN,
     &congestion::CONGESTION,
+    &harm::NO_HARM,
 ];
 
 /// The experiment of that name.

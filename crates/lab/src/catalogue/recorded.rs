@@ -17,7 +17,8 @@ pub(super) static SCREEN_TRACES: Experiment = Experiment {
         with a fence. In total order a lost packet stops everything behind it; in partial order (mode partial) just the \
         updates behind its own; in latest order nothing waits, and what newer messages have covered is neither sent nor \
         sent again: the viewer draws no pixel over a newer one. Losses are independent (a share), or come in bursts \
-        (ge: the shares of packets at which a burst begins and ends, lost within one, and lost outside). Measured is how long what has arrived waits (blocking \
+        (ge: the shares of packets at which a burst begins and ends, lost within one, and lost outside). Repair covers an update, \
+        also where no fence ends it. Measured is how long what has arrived waits (blocking \
         time), how long a message takes from being due to being let go (delivery time), how many pauses within \
         an update are longer than a round trip (over_rtt), and how many messages were given up.",
     baseline: &[
@@ -33,7 +34,11 @@ pub(super) static SCREEN_TRACES: Experiment = Experiment {
         ("queue", "1bdp"),
         ("seconds", "60"),
     ],
-    crossed: &[("scene", "typing,scroll,fastscroll,page,video_soft"), ("mode", "total,partial,latest")],
+    crossed: &[
+        ("scene", "typing,scroll,fastscroll,page,video_soft"),
+        ("mode", "total,partial,latest"),
+        ("fec", "none,rs:105/100,adaptive:screen"),
+    ],
     varied: Varied::OneByOne(&[
         ("loss", "0;0.5%;1%;2%;ge:0.5%,25%,95%,0.5%"),
         ("rtt_ms", "20,100,200"),

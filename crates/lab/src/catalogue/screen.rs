@@ -53,6 +53,39 @@ pub(super) static INTERACTIVE: Experiment = Experiment {
     setting: |params| setting(params, Some(THINK)),
 };
 
+/// Losses in bursts.
+pub(super) static BURSTS: Experiment = Experiment {
+    name: "screen-bursts",
+    title: "A screen that is streamed over a link that loses in bursts, with each code",
+    source: "our own: Future Internet 2025, figure 9, with other losses",
+    about: "The baseline of screen-streaming in partial order: 300 updates of 100 messages, a fence behind each. The link loses \
+        one packet in 200 on average, one by one or in bursts of two, four and eight on average (ge: the shares of packets at \
+        which a burst begins and ends). A burst takes more of a block than its repair was meant for; a block that is \
+        interleaved (stride) shares it out over its parts. Of each code: how long messages wait, and how many blocks fail, \
+        beside what chance alone would give. Five repair symbols for 100, and ten; LDPC needs more symbols than were lost, \
+        sums (xor) repair one loss in each.",
+    baseline: BASELINE,
+    crossed: &[
+        ("mode", "partial"),
+        (
+            "fec",
+            "none,rs:105/100,rs:105/100:stride=4,rs:110/100,rs:110/100:stride=4,ldpc:110/100,xor:5,xor:10,\
+                xor2d:10x10,fixed:20,fixed:10,adaptive:screen",
+        ),
+    ],
+    varied: Varied::OneByOne(&[("loss", "0;0.5%;ge:0.2513%,50%;ge:0.1256%,25%;ge:0.0628%,12.5%")]),
+    seeds: 20,
+    figures: &[
+        Figure::Distribution { metric: "blocking_ms", curves: "mode", logarithmic: false },
+        Figure::Boxes { metric: "blocking_ms.p99", over: "loss", colours: "mode" },
+        Figure::Boxes { metric: "failed_blocks", over: "loss", colours: "mode" },
+        Figure::Boxes { metric: "repair_share", over: "loss", colours: "mode" },
+    ],
+    published: &[],
+    claims: &[],
+    setting: |params| setting(params, None),
+};
+
 fn setting(params: &Params, interactive: Option<Duration>) -> Result<Setting, ValueError> {
     let as_published = params.text("profile") == "as-published";
     let updates = params.whole("updates")?;

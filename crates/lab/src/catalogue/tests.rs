@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
 use quickset_base::Duration;
+use quickset_quic::Protection;
 use quickset_sim::{Loss, Queue, Rate};
 
 use super::{ALL, find};
@@ -15,7 +16,12 @@ fn overrides(words: &str) -> Overrides {
 }
 
 fn point(name: &str, words: &str) -> Params {
-    let points = find(name).unwrap().points(&overrides(words)).unwrap();
+    let experiment = find(name).unwrap();
+    let mut words = words.to_owned();
+    if experiment.has("fec") && !words.contains("fec=") {
+        words.push_str(" fec=none");
+    }
+    let points = experiment.points(&overrides(&words)).unwrap();
     assert_eq!(points.len(), 1, "{name} {words}");
     points.into_iter().next().unwrap()
 }
@@ -43,8 +49,13 @@ fn smallest(experiment: &Experiment) -> Overrides {
         ("profile", "ours"),
     ];
     let set = small.into_iter().filter(|(key, _)| experiment.has(key));
-    let set = set.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    Overrides { set: set.collect(), points: None }
+    let mut set: Vec<(String, String)> = set.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    // Without repair, and the last of what is compared with that.
+    let protections = experiment.crossed.iter().find(|(key, _)| *key == "fec");
+    if let Some((_, last)) = protections.and_then(|(_, values)| values.rsplit_once(',')) {
+        set.push(("fec".to_owned(), format!("none,{last}")));
+    }
+    Overrides { set, points: None }
 }
 
 fn options() -> Options {
@@ -114,8 +125,11 @@ fn every_point_is_a_setting() {
         let distinct: BTreeSet<String> = points.iter().map(Params::to_string).collect();
         assert_eq!(distinct.len(), points.len(), "{}: a point twice", experiment.name);
         let mut seen = BTreeSet::new();
-        for params in points {
-            let setting = (experiment.setting)(&params).unwrap_or_else(|error| panic!("{params}: {error}"));
+        // What protects a flow is no matter of its links and its work.
+        let first = |params: &&Params| params.get("fec").is_none_or(|fec| fec.to_string() == "none");
+        let last = points.last().into_iter();
+        for params in points.iter().filter(first).chain(last) {
+            let setting = (experiment.setting)(params).unwrap_or_else(|error| panic!("{params}: {error}"));
             assert!(!setting.flows.is_empty() && !setting.limit.is_zero(), "{params}");
             let names: BTreeSet<&str> = setting.flows.iter().map(|flow| flow.name.as_str()).collect();
             assert_eq!(names.len(), setting.flows.len(), "{params}: flows are told apart by name");
@@ -173,7 +187,11 @@ fn points_of_a_design_have_losses_of_their_own() {
     let points = bulk.points(&overrides("size=10kB,1MB")).unwrap();
     let seeds = |seed| points.iter().map(|params| bulk.seed(params, seed)).collect::<Vec<u64>>();
     let (first, second) = (seeds(1), seeds(2));
-    assert!(first.chunks(2).all(|pair| pair[0] == pair[1]), "both sizes of a link");
+    let of_link = points.len() / 95;
+    assert!(
+        of_link > 2 && first.chunks(of_link).all(|seeds| seeds.iter().all(|seed| *seed == seeds[0])),
+        "of a link"
+    );
     let distinct: BTreeSet<u64> = first.iter().chain(&second).copied().collect();
     assert_eq!(distinct.len(), 2 * 95);
     let screen = find("screen-streaming").unwrap();
@@ -240,6 +258,19 @@ fn every_experiment_plays_and_gives_what_its_figures_show() {
                 match *figure {
                     Figure::Distribution { metric, .. } => {
                         assert!(row.detail.histograms.contains_key(metric), "{params}: no {metric}");
+                    }
+                    Figure::Runs { metric: "dct_ratio", .. }
+                    | Figure::Boxes { metric: "dct_ratio", .. }
+                    | Figure::Scatter { y: "dct_ratio", .. } => {
+                        let protected = params.text("fec") != "none";
+                        assert_eq!(row.number("dct_ratio").is_some(), protected, "{params}");
+                    }
+                    Figure::Boxes { metric: "repair_share" | "repair_share_late", .. } => {
+                        assert_eq!(
+                            row.number("repair_share").is_some(),
+                            params.text("fec") != "none",
+                            "{params}"
+                        );
                     }
                     Figure::Scatter { x, y, .. } => {
                         assert!(row.number(x).is_some() && row.number(y).is_some(), "{params}: no {x}, {y}");
@@ -454,3 +485,112 @@ fn a_trace_of_ones_own_is_read_with_the_run() {
     assert!(with(&dir.join("none")).unwrap_err().to_string().contains("cannot be read"));
     std::fs::remove_dir_all(&dir).unwrap();
 }
+
+/// The keys of protection, and what they leave alone.
+#[test]
+fn protection_is_what_the_key_says() {
+    let plain = &setting("bulk", "size=1MB owd_ms=20 rate_mbit=5 loss=1% rwin=100kB").flows[0];
+    assert!(plain.transport.fec.is_none() && plain.protection == Protection::None);
+    let flow =
+        &setting("bulk", "size=1MB owd_ms=20 rate_mbit=5 loss=1% rwin=100kB fec=bulk fec_window=77").flows[0];
+    assert_eq!(flow.protection, Protection::Bulk);
+    let fec = flow.transport.fec.as_ref().unwrap();
+    assert_eq!((fec.window, fec.sessions, fec.symbol), (77, 2, 1350));
+    // Repair symbols take 5 % of the memory.
+    assert_eq!((plain.transport.stream_window, flow.transport.stream_window), (100_000, 95_000));
+    assert_eq!(flow.transport.max_connection_window, 95_000);
+}
+
+/// Half of the updates of plain QUIC wait for a retransmission; with repair behind each nobody does.
+#[test]
+fn repair_brings_back_what_is_lost_before_anybody_waits() {
+    let words = "profile=ours updates=20 loss=2% rtt_ms=100 rate_mbit=20 pace=10 mode=partial";
+    let streaming = find("screen-streaming").unwrap();
+    let play = |fec: &str| row(streaming, &point("screen-streaming", &format!("{words} fec={fec}")), 4);
+    let (plain, repaired) = (play("none"), play("rs:115/100"));
+    let (without, with) = (&plain.metrics.counted, &repaired.metrics.counted);
+    assert_eq!((without.blocks, without.repair_bytes, without.recovered), (0, 0, 0));
+    assert!(plain.metrics.repair.repair_share.is_none());
+    // A block an update, and fifteen symbols of a packet's length for a hundred.
+    assert_eq!(with.blocks, 20);
+    let share = repaired.metrics.repair.repair_share.unwrap();
+    assert!((0.12..0.135).contains(&share), "{share}");
+    assert!(with.recovered > 20 && with.failed_blocks == 0, "{with:?}");
+    let expected = repaired.metrics.repair.failed_blocks_expected.unwrap();
+    assert!(expected < 1e-3, "{expected}");
+    let longest = |row: &Row| row.metrics.times.blocking_ms.unwrap().max;
+    // What is sent again takes a round trip at least; an update is on the wire for 62 ms, its repair included.
+    let (plain, repaired) = (longest(&plain), longest(&repaired));
+    assert!(plain > 100.0 && repaired < 62.0, "{plain} {repaired}");
+}
+
+/// A request is a block of one symbol, and repair for it goes at once.
+#[test]
+fn requests_are_protected_too() {
+    let setting = setting(
+        "screen-interactive",
+        "profile=ours updates=30 messages=5 loss=0 rtt_ms=20 rate_mbit=20 mode=partial fec=rs:105/100",
+    );
+    let seen = virtually(&setting, 1).unwrap();
+    let sent = seen.flows[0].client.fec;
+    assert_eq!((sent.sources_sent, sent.repairs_sent, sent.blocks), (30, 30, 30));
+}
+
+#[test]
+fn a_ratio_is_to_the_same_download_without_repair() {
+    let words = "size=200kB owd_ms=30 rate_mbit=5 loss=5%";
+    let bulk = find("bulk").unwrap();
+    let play = |fec: &str| row(bulk, &point("bulk", &format!("{words} fec={fec}")), 2).metrics;
+    let (plain, repaired) = (play("none"), play("bulk"));
+    assert_eq!(plain.dct_ratio, None);
+    let expected = repaired.dct_s.unwrap() / plain.dct_s.unwrap();
+    assert!((repaired.dct_ratio.unwrap() - expected).abs() < 1e-12);
+}
+
+/// A flow that never ends has a second half, beside another one or alone.
+#[test]
+fn harm_is_measured_where_nothing_ends() {
+    let words = "rival=cubic queue=1bdp loss=0 seconds=6 rate_mbit=8 rtt_ms=20 fec=rs:110/100";
+    let metrics = row(find("no-harm").unwrap(), &point("no-harm", words), 1).metrics;
+    assert!(metrics.finished);
+    let (share, used) = (metrics.first_share.unwrap(), metrics.utilisation.unwrap());
+    assert!((0.1..0.9).contains(&share), "{share}");
+    // Repair is no payload: a tenth of the first flow's part.
+    assert!((0.8..0.99).contains(&used), "{used}");
+    assert!(metrics.repair.repair_share_late.unwrap() > 0.07);
+}
+
+/// What the library has a name for delivers all of it, over losses one by one and in bursts.
+#[test]
+fn every_protection_delivers_everything() {
+    let streaming = find("screen-streaming").unwrap();
+    let words = "profile=ours updates=8 messages=40 rate_mbit=20 rtt_ms=60 mode=partial";
+    for (loss, fec) in
+        ["3%", "ge:1%,30%"].iter().flat_map(|loss| PROTECTIONS.iter().map(move |fec| (loss, fec)))
+    {
+        let point = point("screen-streaming", &format!("{words} loss={loss} fec={fec}"));
+        let metrics = row(streaming, &point, 1).metrics;
+        assert!(metrics.finished && metrics.broken.is_none(), "{fec}, {loss}: {metrics:?}");
+        assert_eq!(metrics.counted.messages_delivered, 320, "{fec}, {loss}");
+    }
+}
+
+const PROTECTIONS: &[&str] = &[
+    "adaptive",
+    "adaptive:bulk",
+    "adaptive:screen",
+    "adaptive:messages",
+    "sr",
+    "fixed:10",
+    "ac-rlnc",
+    "bulk",
+    "buffer",
+    "messages",
+    "rs:105/100",
+    "rs:110/100:stride=4",
+    "ldpc:110/100",
+    "xor:5",
+    "xor2d:5x5",
+    "tum:3",
+    "tum:2:10ms",
+];

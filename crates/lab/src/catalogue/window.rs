@@ -21,7 +21,7 @@ pub(super) static RWIN_LOW: Experiment = Experiment {
         ("cc", "bbr"),
         ("queue", "flec"),
     ],
-    crossed: &[("rwin", WINDOWS), ("mode", "plain")],
+    crossed: &[("rwin", WINDOWS), ("fec", PROTECTIONS)],
     varied: Varied::OneByOne(&[("loss", "0,0.5%")]),
     seeds: 95,
     figures: BOXES,
@@ -51,7 +51,7 @@ pub(super) static RWIN_HIGH: Experiment = Experiment {
         ("cc", "bbr"),
         ("queue", "flec"),
     ],
-    crossed: &[("rwin", WINDOWS), ("mode", "plain")],
+    crossed: &[("rwin", WINDOWS), ("fec", PROTECTIONS)],
     varied: Varied::OneByOne(&[("loss", "0,2%")]),
     seeds: 95,
     figures: BOXES,
@@ -78,11 +78,11 @@ pub(super) static RWIN_SCATTER: Experiment = Experiment {
         ("cc", "bbr"),
         ("queue", "flec"),
     ],
-    crossed: &[("rwin", "150kB,6MB"), ("mode", "plain")],
+    crossed: &[("rwin", "150kB,6MB"), ("fec", PROTECTIONS)],
     varied: Varied::OneByOne(&[("loss", "0,0.5%,2%")]),
     seeds: 95,
     figures: &[
-        Figure::Scatter { x: "bytes_sent", y: "dct_s", colours: "rwin" },
+        Figure::Scatter { x: "bytes_sent", y: "dct_s", colours: "fec" },
         Figure::Scatter { x: "bytes_sent", y: "dct_s", colours: "loss" },
     ],
     published: &[],
@@ -111,13 +111,13 @@ pub(super) static RWIN_DESIGN: Experiment = Experiment {
         ("cc", "bbr"),
         ("queue", "flec"),
     ],
-    crossed: &[("rwin", DESIGN_WINDOWS), ("mode", "plain")],
+    crossed: &[("rwin", DESIGN_WINDOWS), ("fec", PROTECTIONS)],
     varied: Varied::Space {
         points: 95,
         ranges: &[("owd_ms", 5.0, 200.0), ("rate_mbit", 1.0, 30.0), ("loss", 0.001, 0.03)],
     },
     seeds: 1,
-    figures: &[Figure::Runs { metric: "dct_over_ideal", curves: "rwin" }],
+    figures: DESIGN_FIGURES,
     published: &[],
     claims: &[(
         "10",
@@ -144,13 +144,13 @@ pub(super) static RWIN_BURSTY: Experiment = Experiment {
         ("cc", "bbr"),
         ("queue", "flec"),
     ],
-    crossed: &[("rwin", DESIGN_WINDOWS), ("mode", "plain")],
+    crossed: &[("rwin", DESIGN_WINDOWS), ("fec", PROTECTIONS)],
     varied: Varied::Space {
         points: 95,
         ranges: &[("owd_ms", 5.0, 200.0), ("rate_mbit", 1.0, 30.0), ("ge_p", 0.001, 0.015)],
     },
     seeds: 1,
-    figures: &[Figure::Runs { metric: "dct_over_ideal", curves: "rwin" }],
+    figures: DESIGN_FIGURES,
     published: &[],
     claims: &[("11", "Repair still improves most points when losses come in bursts of up to five packets.")],
     setting: download,
@@ -167,4 +167,15 @@ const ABOUT: &str = "A receiver that can hold little makes loss expensive: behin
 const WINDOWS: &str = "70kB,150kB,250kB,400kB,1MB,3MB";
 const DESIGN_WINDOWS: &str = "150kB,250kB,400kB,700kB,3MB";
 
-const BOXES: &[Figure] = &[Figure::Boxes { metric: "dct_s", over: "rwin", colours: "mode" }];
+const PROTECTIONS: &str = "none,buffer,adaptive:bulk";
+
+const BOXES: &[Figure] = &[
+    Figure::Boxes { metric: "dct_s", over: "rwin", colours: "fec" },
+    Figure::Boxes { metric: "dct_ratio", over: "rwin", colours: "fec" },
+    Figure::Boxes { metric: "bytes_sent", over: "rwin", colours: "fec" },
+];
+
+const DESIGN_FIGURES: &[Figure] = &[
+    Figure::Runs { metric: "dct_ratio", curves: "fec" },
+    Figure::Runs { metric: "dct_over_ideal", curves: "fec" },
+];

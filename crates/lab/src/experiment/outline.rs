@@ -1,7 +1,7 @@
 use quickset_sim::Rate;
 use serde::Serialize;
 
-use super::{Experiment, Figure, Key, Kind, Overrides, ValueError, Varied};
+use super::{Experiment, Figure, Key, Kind, Overrides, Params, ValueError, Varied};
 use crate::play::{Setting, Work};
 
 /// An experiment as data for listings: what can be set, what is varied, how many runs that makes.
@@ -67,9 +67,19 @@ impl Experiment {
     /// When the table has a slip.
     pub fn outline(&self) -> Result<Outline, ValueError> {
         let points = self.points(&Overrides::default())?;
-        let mut seconds = 0.0;
+        let (mut seconds, mut last) = (0.0, None);
         for point in &points {
-            seconds += packets(&(self.setting)(point)?) * SECONDS_A_PACKET;
+            // Protections of a point stand together, and what they add is little.
+            let others = || point.iter().filter(|(key, _)| *key != "fec");
+            let each = match last {
+                Some((before, each))
+                    if others().eq(Params::iter(before).filter(|(key, _)| *key != "fec")) =>
+                {
+                    each
+                }
+                _ => packets(&(self.setting)(point)?) * SECONDS_A_PACKET,
+            };
+            (seconds, last) = (seconds + each, Some((point, each)));
         }
         let keys = self.baseline.iter().map(|(name, baseline)| {
             let key = Key::find(name)?;

@@ -35,13 +35,13 @@ fn mean_chance(flow: &Flow, messages: &Messages, channel: Channel) -> Option<f64
     {
         return None;
     }
-    let mut chances = BTreeMap::new();
-    let mut sum = 0.0;
+    let mut sizes = BTreeMap::new();
     for k in messages.groups.iter().map(|group| group.messages.len() as u64) {
-        if !chances.contains_key(&k) {
-            chances.insert(k, fails(&flow.protection, k, channel)?);
-        }
-        sum += chances[&k];
+        *sizes.entry(k).or_insert(0_u64) += 1;
+    }
+    let mut sum = 0.0;
+    for (k, groups) in sizes {
+        sum += fails(&flow.protection, k, channel)? * groups as f64;
     }
     Some(sum / messages.groups.len().max(1) as f64)
 }

@@ -43,7 +43,7 @@ pub fn measure(setting: &Setting, seen: &Seen) -> (Metrics, Detail) {
     if let ([flow], [work]) = (&seen.flows[..], &setting.flows[..]) {
         alone(&mut metrics, flow, &work.work, yardstick);
     }
-    if setting.flows.iter().all(|flow| matches!(flow.work, Work::Bytes(None))) {
+    if setting.flows.iter().all(|flow| is_endless(setting, &flow.work)) {
         shared(&mut metrics, setting, seen, yardstick);
         // Nothing is to come to an end here.
         metrics.finished = metrics.broken.is_none();
@@ -55,6 +55,19 @@ pub fn measure(setting: &Setting, seen: &Seen) -> (Metrics, Detail) {
         }
     }
     (metrics, detail)
+}
+
+/// Whether there is more to do than the link can carry until the run ends.
+fn is_endless(setting: &Setting, work: &Work) -> bool {
+    match work {
+        Work::Bytes(size) => size.is_none(),
+        Work::Messages(messages) => {
+            let Rate::Constant(bps) = setting.down.rate else { return false };
+            let pieces = messages.groups.iter().flat_map(|group| &group.messages);
+            let bytes: u64 = pieces.map(|piece| u64::from(piece.bytes)).sum();
+            bytes as f64 * 8.0 >= bps as f64 * setting.limit.as_secs_f64()
+        }
+    }
 }
 
 /// A flow alone: completion, and how far from the ideal.

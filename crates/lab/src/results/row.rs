@@ -48,7 +48,7 @@ pub struct Metrics {
     /// Download completion time: as `completion_s`, of bytes on one stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dct_s: Option<f64>,
-    /// `dct_s` over that of our own plain QUIC with the same losses.
+    /// `dct_s` over that of our own plain QUIC with the same losses, of runs with repair in virtual time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dct_ratio: Option<f64>,
     /// `dct_s` over what arithmetic allows: two round trips, and every byte once at the link's rate.

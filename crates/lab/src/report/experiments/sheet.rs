@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use super::words;
 use crate::experiment::{Experiment, Figure, Overrides, Params, Value, Varied};
 use crate::results::{Histogram, Row};
-use crate::stats::Estimate;
+use crate::stats::{Estimate, Samples};
 
 /// The rows of an experiment, sorted into what is compared: spots, and at each spot the alternatives.
 pub(crate) struct Sheet {
@@ -207,8 +207,11 @@ impl Sheet {
     /// A number of a cell; `None` where no run has it.
     pub(crate) fn measured(&self, cell: &Cell, path: &str) -> Option<Measured> {
         let of_runs: Vec<f64> = self.runs_of(cell).filter_map(|run| run.number(path)).collect();
-        let estimate = Estimate::of(&of_runs)?;
         let (base, stat) = words::split(path);
+        if let (true, Some(stat)) = (of_runs.is_empty(), stat) {
+            return self.over_points(cell, base, stat);
+        }
+        let estimate = Estimate::of(&of_runs)?;
         let pooled = cell.histograms.get(base).filter(|_| of_runs.len() > 1);
         let value = match (pooled, stat) {
             (_, Some("max")) => of_runs.iter().copied().fold(f64::NEG_INFINITY, f64::max),
@@ -218,6 +221,30 @@ impl Sheet {
             _ => estimate.mean,
         };
         Some(Measured { value, half: estimate.half, runs: estimate.count })
+    }
+
+    /// A statistic of a number over the points of a design, each point being the median of its runs.
+    fn over_points(&self, cell: &Cell, path: &str, stat: &str) -> Option<Measured> {
+        let mut points: BTreeMap<String, Samples> = BTreeMap::new();
+        let mut runs = 0;
+        for run in self.runs_of(cell) {
+            if let Some(number) = run.number(path) {
+                points.entry(run.row.params.to_string()).or_default().add(number);
+                runs += 1;
+            }
+        }
+        let medians: Samples = points.values().map(|runs| runs.percentiles().p50).collect();
+        if medians.is_empty() {
+            return None;
+        }
+        let value = match words::fraction(stat) {
+            Some(p) => medians.sorted().percentile((p * 1e4).round() as u32),
+            None if stat == words::BELOW_ONE => {
+                medians.sorted().values().partition_point(|ratio| *ratio < 1.0) as f64 / medians.len() as f64
+            }
+            None => return None,
+        };
+        Some(Measured { value, half: None, runs })
     }
 
     /// Compares two alternatives at a spot, run by run: those of equal parameters and seed met the same losses.

@@ -131,6 +131,10 @@ fn metrics(sheet: &Sheet, spot: usize, published: &[Target]) -> Vec<String> {
             Figure::Distribution { metric, .. } => {
                 paths.extend(["mean", "p80", "p99", "p999"].map(|stat| format!("{metric}.{stat}")));
             }
+            Figure::Runs { metric: "dct_ratio", .. } => {
+                let stats = ["p50", "p95", words::BELOW_ONE];
+                paths.extend(stats.map(|stat| format!("dct_ratio.{stat}")));
+            }
             Figure::Runs { metric, .. } | Figure::Boxes { metric, .. } => paths.push((*metric).to_owned()),
             Figure::Scatter { x, y, .. } => {
                 paths.extend(

@@ -42,12 +42,16 @@ pub(crate) fn metric(path: &str) -> String {
         Some("mean") => format!("{label}, mean"),
         Some("max") => format!("{label}, longest"),
         Some("p50") => format!("{label}, median"),
+        Some(BELOW_ONE) => format!("{label}, share of points below 1"),
         Some(stat) => match fraction(stat) {
             Some(p) => format!("{label}, {} %", number_of_percent(p)),
             None => format!("{label}, {stat}"),
         },
     }
 }
+
+/// The statistic of a ratio that says how many points gain.
+pub(crate) const BELOW_ONE: &str = "below_one";
 
 /// A value of a measure in the unit that is shown, without it.
 pub(crate) fn shown(path: &str, value: f64) -> String {
@@ -133,6 +137,8 @@ pub(crate) fn setting(key: &str, value: &Value) -> String {
             "yes" => "deadlines told to the sender".to_owned(),
             _ => "deadlines not told to the sender".to_owned(),
         },
+        ("rival", Value::Text(who)) if who == "none" => "alone".to_owned(),
+        ("rival", Value::Text(who)) => format!("beside a plain {} flow", who.to_uppercase()),
         ("cross", Value::Text(kind)) if kind == "none" => "no cross traffic".to_owned(),
         ("cross", _) => format!("{text} cross traffic"),
         ("cross_share", _) => format!("cross traffic of {text} of the link"),
