@@ -302,8 +302,11 @@ impl Connection {
         }
         receive.work();
         let mut any = false;
-        while let Some((_, _, symbol)) = self.protect.receive.as_mut().and_then(|r| r.next_recovered()) {
+        while let Some((session, sid, symbol)) =
+            self.protect.receive.as_mut().and_then(|r| r.next_recovered())
+        {
             any = true;
+            self.log_recovered(session, sid);
             self.symbol_frames(&symbol, &symbol)?;
         }
         if any {

@@ -62,6 +62,7 @@ impl Connection {
         if !self.qlog.is_on() {
             return;
         }
+        self.log_fec(true);
         let (now, closed) = (self.now, self.closed_event(why));
         let state = if self.lifecycle.is_drained() {
             ConnectionState::Closed

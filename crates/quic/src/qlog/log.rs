@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::frame::Logged;
 use super::metrics::Metrics;
+use super::repair::Told;
 use super::{Output, Sinks, Subject};
 
 /// The trace of a connection, if it leaves one.
@@ -27,6 +28,7 @@ pub(super) struct Log {
     /// The frames of the packet at hand; here so that the memory is used again.
     pub(super) frames: Vec<Logged>,
     pub(super) metrics: Metrics,
+    pub(super) fec_told: Told,
     /// The id of the peer's that was told last, and how many key updates were.
     pub(super) remote_cid: ConnectionId,
     pub(super) key_updates: u64,
@@ -68,6 +70,7 @@ impl Qlog {
             record: Vec::new(),
             frames: Vec::new(),
             metrics: Metrics::default(),
+            fec_told: Told::default(),
             remote_cid: ConnectionId::EMPTY,
             key_updates: 0,
         };

@@ -43,6 +43,7 @@ impl Connection {
             if let Some(log) = self.qlog.log() {
                 log.update(now, metrics, persistent);
             }
+            self.log_fec(false);
         }
     }
 

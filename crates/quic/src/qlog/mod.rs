@@ -18,6 +18,7 @@ mod hooks;
 mod life;
 mod log;
 mod metrics;
+mod repair;
 mod sink;
 
 pub use sink::{Memory, Output, Sinks, Subject, Written};

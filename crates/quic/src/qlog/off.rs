@@ -52,6 +52,8 @@ impl Connection {
     #[inline]
     pub(crate) fn log_metrics(&mut self, _persistent: bool) {}
     #[inline]
+    pub(crate) fn log_recovered(&mut self, _session: u64, _sid: u64) {}
+    #[inline]
     pub(crate) fn log_progress(&mut self, _progress: Progress) {}
     #[inline]
     pub(crate) fn log_confirmed(&mut self) {}

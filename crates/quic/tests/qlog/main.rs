@@ -4,5 +4,6 @@
 mod common;
 mod faults;
 mod reading;
+mod repair;
 mod standard;
 mod truth;
