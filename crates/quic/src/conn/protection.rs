@@ -109,6 +109,7 @@ impl Connection {
 
     /// Stream data, as symbols where a policy wants it; or what the slot is for instead.
     pub(crate) fn write_data(&mut self, w: &mut Writer<'_>, view: &View) {
+        self.protect.repaired = false;
         if !self.protect.send.is_active() {
             let written = self.streams.write_data(w, view, None);
             self.note(&written);
@@ -174,7 +175,7 @@ impl Connection {
         }
     }
 
-    /// False when there is nothing to repeat. What does not fit beside an ACK has the next packet.
+    /// False when there is nothing that can be repeated. What does not fit beside an ACK has the next packet.
     fn write_repeat(&mut self, w: &mut Writer<'_>, lane: usize) -> bool {
         let most = self.symbol_room();
         let Self { streams, protect, now, .. } = self;
@@ -189,7 +190,7 @@ impl Connection {
                 protect.send.give_up(lane);
                 self.drain_orphans();
             }
-            return true;
+            return need <= most;
         }
         source_symbol_header(w.bytes(), session.into(), sid, bytes.len());
         w.bytes().bytes(bytes);
@@ -199,7 +200,7 @@ impl Connection {
         true
     }
 
-    /// False when nothing is to be repaired any more.
+    /// False when nothing is to be repaired any more. What does not fit beside an ACK has the next packet.
     fn write_repair(&mut self, w: &mut Writer<'_>, lane: usize) -> bool {
         let (session, _) = self.protect.send.head(lane);
         let most = self.symbol_room();
@@ -219,7 +220,7 @@ impl Connection {
         if !fits {
             self.protect.send.cancel(lane);
         }
-        made.is_some()
+        made.is_some() && fits
     }
 
     /// What is there of a packet for a repair symbol with its header, whatever the packet's number.
@@ -398,7 +399,7 @@ impl Facts {
     }
 }
 
-/// FEC-2: without the extension the frame is unknown.
+/// FEC-8: without the extension the frame is unknown.
 fn not_agreed() -> TransportError {
     TransportError::new(Code::FRAME_ENCODING_ERROR, "forward erasure correction was not agreed on")
 }

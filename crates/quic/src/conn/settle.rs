@@ -45,7 +45,7 @@ impl Connection {
                 self.stats.ptos += 1;
                 self.log_probe(space);
                 if space == Space::Data {
-                    // FEC-55: probes carry first what waited for repair.
+                    // FEC-52: probes carry first what waited for repair.
                     self.protect.send.release_all();
                 }
                 (space, true)

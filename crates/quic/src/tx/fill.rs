@@ -11,7 +11,7 @@ impl Connection {
         // What arrived, first: loss detection at the other end waits for it, and it is small.
         if self.acks[space.index()].write(w, self.now) && space == Space::Data {
             if let Some(receive) = &mut self.protect.receive {
-                // FEC-49: beside each ACK while they are news.
+                // FEC-38: beside each ACK while they are news.
                 receive.write_acks(w, self.now, self.recovery.rtt().smoothed());
             }
         }
@@ -41,8 +41,11 @@ impl Connection {
             // Behind what elicits: the end of a message asks to be acknowledged at once.
             self.acks[space.index()].write_request(w);
         }
+        // FEC-52: what was held did not fit beside the ACK, and the probe is for it.
+        let waits = space == Space::Data && self.protect.repaired;
         // A probe must be answered, and so must a keep-alive (RFC 9002 §6.2.4).
-        if (permit.probe || (space == Space::Data && self.lifecycle.wants_ping())) && !w.is_eliciting() {
+        let asks = (permit.probe && !waits) || (space == Space::Data && self.lifecycle.wants_ping());
+        if asks && !w.is_eliciting() {
             w.put(&Frame::Ping, Token::Nothing);
         }
     }
