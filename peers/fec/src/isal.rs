@@ -66,8 +66,8 @@ impl Code for Isal<'_> {
         encode(&self.tables, &self.sources, &mut self.repairs);
     }
 
-    /// As its own example does, but that the inverse of the whole matrix of 100 rows, 0.2 ms, is spared it: that of the
-    /// lost columns is enough.
+    /// As its own example does, but that the inverse of the whole matrix of 100 rows, 0.2 ms, is spared it:
+    /// that of the lost columns is enough.
     fn decode(&mut self) {
         let row = |i: usize| &self.matrix[(SOURCES + i) * SOURCES..][..SOURCES];
         let mut square: Vec<u8> = (0..REPAIRS).flat_map(|i| LOST.map(|j| row(i)[j])).collect();

@@ -17,7 +17,7 @@ use clap::Parser;
 #[command(name = "peers-fec")]
 struct Options {
     /// Turns of each code, for encoding and for decoding.
-    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
     turns: u32,
     /// Only this one.
     #[arg(long)]
@@ -33,7 +33,7 @@ const SIZE: usize = 1500;
 /// The lost sources.
 const LOST: [usize; REPAIRS] = [3, 17, 40, 41, 88];
 /// A turn is as many blocks as fit: short enough that some turns are free of what else the machine does.
-const TURN: Duration = Duration::from_millis(2);
+const TURN: Duration = Duration::from_micros(300);
 
 /// Symbols in slots of whole cache lines, as a sender or a receiver keeps them.
 pub(crate) struct Block {

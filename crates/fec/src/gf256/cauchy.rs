@@ -1,20 +1,21 @@
-//! Products with a Cauchy matrix by a transform: about half the multiplications of the plain sum at five rows, a fifth
-//! at sixteen.
+//! Products with a Cauchy matrix by a transform: about half the multiplications of the plain sum at five
+//! rows, a quarter at sixteen.
 //!
-//! Row i of Reed-Solomon is the sum of s_j / (x_j + y), with x_j = j and y = 255 - i. Take eight sources at a time, at
-//! the points 8q + t, t < 8, and let P be the polynomial of degree below 8 through them. N(z) = Π (z + t) is linear,
-//! so that N(y + 8q + t) does not depend on t, and its derivative is a constant N'. Lagrange's formula then reads
+//! Row i of Reed-Solomon is the sum of s_j / (x_j + y), with x_j = j and y = 255 - i. Take eight sources at a
+//! time, at the points 8q + t, t < 8, and let P be the polynomial of degree below 8 through them. The product
+//! N(z) = Π (z + t) is linear, so that N(y + 8q + t) does not depend on t, and its derivative is a constant N'.
+//! Lagrange's formula then reads
 //!
 //! > Σ s_(8q+t) / (8q + t + y) = P(y) · N' / N(y + 8q)
 //!
-//! The last factor is the same for all eight y that differ in their low three bits only, call it w(y/8, q). Rows of such
-//! a group are therefore one polynomial, Σ w · P over all q, evaluated at their y. Twelve multiplications turn eight
-//! sources into the coefficients of P, eight weigh them, and twelve more, once for all sources, evaluate
-//! the sum at eight points.
+//! The last factor is the same for all eight y that differ in their low three bits only, call it w(y/8, q).
+//! Rows of such a group are therefore one polynomial, Σ w · P over all q, evaluated at their y. Twelve
+//! multiplications turn eight sources into the coefficients of P, eight weigh them, and twelve more, once for
+//! all sources, evaluate the sum at eight points.
 //!
-//! Coefficients are in the basis 1, x, M(x), x·M(x), K(x), ..., M(x) = x(x+1)/6 and K(x) = x(x+1)(x+2)(x+3)/K0, in which both
-//! ways take three layers of butterflies (Lin, Chung, Han: Novel polynomial basis and its application to
-//! Reed-Solomon erasure codes, 2014, section III).
+//! Coefficients are in the basis 1, x, M(x), x·M(x), K(x), ..., M(x) = x(x+1)/6 and K(x) =
+//! x(x+1)(x+2)(x+3)/K0, in which both ways take three layers of butterflies (Lin, Chung, Han: Novel
+//! polynomial basis and its application to Reed-Solomon erasure codes, 2014, section III).
 
 use super::{Kernel, cauchy, inv, mul};
 
@@ -23,12 +24,12 @@ pub(super) const POINTS: usize = 8;
 /// Groups of that many points.
 pub(super) const GROUPS: usize = 256 / POINTS;
 
-/// Multipliers of the butterflies, by group: those of four pairs at distance 1, of two times two at distance 2, of four at
-/// distance 4.
+/// Multipliers of the butterflies, by group: those of four pairs at distance 1, of two times two at distance
+/// 2, of four at distance 4.
 pub(super) static TWIDDLES: [Twiddles; GROUPS] = twiddles();
 
-/// By group of rows, then of sources: the weight w, and its product with the last multiplier of the sources. It is zero
-/// where the groups are the same and no weight exists.
+/// By group of rows, then of sources: the weight w, and its product with the last multiplier of the sources.
+/// It is zero where the groups are the same and no weight exists.
 pub(super) static WEIGHTS: [[[u8; 2]; GROUPS]; GROUPS] = weights();
 
 #[derive(Clone, Copy)]
@@ -124,8 +125,8 @@ fn add_groups(kernel: Kernel, groups: &mut [Rows<'_>], sources: &[&[u8]]) {
     }
 }
 
-/// Whether the transform is faster than the plain sum for so many rows of a group: as measured with AVX-512, and not far
-/// off with the other kernels.
+/// Whether the transform is faster than the plain sum for so many rows of a group: as measured with AVX-512,
+/// and not far off with the other kernels.
 fn is_worth(rows: usize, sources: usize) -> bool {
     rows >= 5 && sources * (rows - 3) >= 48
 }

@@ -114,9 +114,10 @@ impl Kernel {
         self.combine(dsts, coefficients, &[src]);
     }
 
-    /// dsts\[i\] += Σ coefficients\[i · srcs.len() + j\] · srcs\[j\]: a matrix by rows, one row a destination. Sources
-    /// are padded with zeros; destinations may differ in length. Many destinations in one call are much faster
-    /// than as many calls of [`gather`](Self::gather): the sources are read once for several of them.
+    /// dsts\[i\] += Σ coefficients\[i · srcs.len() + j\] · srcs\[j\]: a matrix by rows, one row a
+    /// destination. Sources are padded with zeros; destinations may differ in length. Many destinations in
+    /// one call are much faster than as many calls of [`gather`](Self::gather): the sources are read once for
+    /// several of them.
     ///
     /// # Panics
     ///
@@ -168,15 +169,15 @@ impl Kernel {
         }
     }
 
-    /// sums\[i\] += Σ cauchy(j, rows\[i\]) · sources\[j\]: Reed-Solomon repair symbols, of any numbers in any order. It is
-    /// [`combine`](Self::combine) with these coefficients, but by a transform where that is
-    /// faster: for five rows or more of the same eight (0..8, 8..16, ...) and enough sources. An empty slice stands for a source that
-    /// is to be left out.
+    /// sums\[i\] += Σ cauchy(j, rows\[i\]) · sources\[j\]: Reed-Solomon repair symbols, of any numbers in any
+    /// order. It is [`combine`](Self::combine) with these coefficients, but by a transform where that is
+    /// faster: for five rows or more of the same eight (0..8, 8..16, ...) and enough sources. An empty slice
+    /// stands for a source that is to be left out.
     ///
     /// # Panics
     ///
-    /// If a source is longer than a sum, if there is not one row for each sum, or if one of the rows has no coefficient for
-    /// the last source: its number and that of the sources add up to more than 255.
+    /// If a source is longer than a sum, if there is not one row for each sum, or if one of the rows has no
+    /// coefficient for the last source: its number and that of the sources add up to more than 255.
     pub fn cauchy(self, sums: &mut [&mut [u8]], rows: &[u8], sources: &[&[u8]]) {
         check_lengths(sums, sources);
         cauchy::add(self, sums, rows, sources);
@@ -187,7 +188,8 @@ impl Kernel {
         self != Self::SCALAR
     }
 
-    /// The part of [`cauchy`](Self::cauchy) that is done by a transform; sources behind the end of the slice are none.
+    /// The part of [`cauchy`](Self::cauchy) that is done by a transform; sources behind the end of the slice
+    /// are none.
     pub(super) fn transform(self, sources: &[[&[u8]; POINTS]], rows: &mut [Rows<'_>]) {
         match self.0 {
             #[cfg(all(target_arch = "x86_64", wide))]

@@ -1,8 +1,8 @@
 //! The field with 256 elements, and sums of multiplied byte slices in it.
 //!
-//! Addition is XOR; multiplication is that of polynomials over one bit modulo x⁸ + x⁴ + x³ + x² + 1 (0x11d), in which x
-//! generates all elements but 0. A symbol is a slice of elements; a [`Kernel`] multiplies and adds symbols
-//! with the widest vectors of the machine:
+//! Addition is XOR; multiplication is that of polynomials over one bit modulo x⁸ + x⁴ + x³ + x² + 1 (0x11d),
+//! in which x generates all elements but 0. A symbol is a slice of elements; a [`Kernel`] multiplies and adds
+//! symbols with the widest vectors of the machine:
 //!
 //! | call | computes | for |
 //! |---|---|---|
@@ -13,8 +13,9 @@
 //! | [`Kernel::sum`] | one dst += Σ src | XOR codes |
 //! | [`Kernel::scale`] | one dst *= c | a pivot made 1 |
 //!
-//! The first four are `combine` for special numbers, and so one algorithm: it takes a strip of the destinations into
-//! registers, streams all sources past it and writes it back, so that destinations are read and written once.
+//! The first four are `combine` for special numbers, and so one algorithm: it takes a strip of the
+//! destinations into registers, streams all sources past it and writes it back, so that destinations are read
+//! and written once.
 //!
 //! ```
 //! use quickset_fec::gf256::{self, Kernel};
@@ -53,7 +54,8 @@ pub const fn inv(a: u8) -> Option<u8> {
 }
 
 /// Element of a Cauchy matrix: the coefficient of source symbol `term` in Reed-Solomon repair symbol `index`,
-/// 1 / (term xor (255 - index)). `None` where the two meet, at `term` + `index` = 255 and beyond, where no code is.
+/// 1 / (term xor (255 - index)). `None` where the two meet, at `term` + `index` = 255 and beyond, where no
+/// code is.
 pub const fn cauchy(term: u8, index: u8) -> Option<u8> {
     if term as u16 + index as u16 >= 255 { None } else { inv(term ^ (255 - index)) }
 }

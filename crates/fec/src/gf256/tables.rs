@@ -10,8 +10,8 @@ pub(super) const LOG: [u8; 256] = log();
 /// Products of each element with 0..16 and with 0, 16, ..., 240: any product is the XOR of one of each.
 pub(super) static NIBBLES: [[[u8; 16]; 2]; 256] = nibbles();
 
-/// The product with each element as a matrix of bits, in the order of `gf2p8affineqb`: byte 7 - i has the bits of
-/// the factor that bit i of the product is the parity of.
+/// The product with each element as a matrix of bits, in the order of `gf2p8affineqb`: byte 7 - i has the
+/// bits of the factor that bit i of the product is the parity of.
 #[cfg(all(target_arch = "x86_64", wide))]
 pub(super) static MATRICES: [u64; 256] = matrices();
 

@@ -74,7 +74,8 @@ fn each_kernel_multiplies_every_pair_of_elements() {
     }
 }
 
-/// Nothing behind the end of a source is read as data, nothing behind the longest is written, at every alignment.
+/// Nothing behind the end of a source is read as data, nothing behind the longest is written, at every
+/// alignment.
 #[test]
 fn each_kernel_keeps_to_its_slices() {
     let data = bytes(1, 700);

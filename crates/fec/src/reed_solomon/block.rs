@@ -22,11 +22,12 @@ pub fn encode(sources: &[&[u8]], repairs: &mut [&mut [u8]]) -> Result<(), Error>
     Ok(())
 }
 
-/// Computes the lost sources of a block: `sources` has `None` in their places, and `recovered` a buffer for each, in
-/// the same order. Of `repairs`, pairs of number and symbol, the first ones are used, as many as sources are lost.
+/// Computes the lost sources of a block: `sources` has `None` in their places, and `recovered` a buffer for
+/// each, in the same order. Of `repairs`, pairs of number and symbol, the first ones are used, as many as
+/// sources are lost.
 ///
-/// Buffers are at least as long as the repair symbols used; what is behind them becomes zero. A source that was
-/// shorter than the repair symbols comes back padded with zeros: its length is not coded.
+/// Buffers are at least as long as the repair symbols used; what is behind them becomes zero. A source that
+/// was shorter than the repair symbols comes back padded with zeros: its length is not coded.
 pub fn decode(
     sources: &[Option<&[u8]>],
     repairs: &[(u8, &[u8])],
@@ -83,7 +84,8 @@ fn check(sources: &[Option<&[u8]>], used: &[(u8, &[u8])]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The inverse of the matrix of 1 / (x_j + y_i), x_j the lost sources and y_i = 255 - rows\[i\]: row j, column i.
+/// The inverse of the matrix of 1 / (x_j + y_i), x_j the lost sources and y_i = 255 - rows\[i\]: row j,
+/// column i.
 ///
 /// It has a closed form (Schechter 1959): with A(z) = Π (z + x_j) and B(z) = Π (z + y_i), the element is
 /// B(x_j) · A(y_i) / ((x_j + y_i) · A'(x_j) · B'(y_i)).

@@ -50,9 +50,9 @@ impl Decoder {
         self.missing
     }
 
-    /// Recovers the missing source symbols if it can; their numbers, in order, once. [`Error::TooFew`] if more symbols
-    /// are needed. After [`Error::Short`], which means that a symbol is not of this block, all repair symbols
-    /// are dropped.
+    /// Recovers the missing source symbols if it can; their numbers, in order, once. [`Error::TooFew`] if
+    /// more symbols are needed. After [`Error::Short`], which means that a symbol is not of this block, all
+    /// repair symbols are dropped.
     pub fn decode(&mut self) -> Result<Vec<usize>, Error> {
         if self.missing > self.repairs.len() {
             return Err(Error::TooFew);
@@ -72,7 +72,8 @@ impl Decoder {
         Ok(lost)
     }
 
-    /// Source symbol `j`, if it came or was recovered; recovered ones are as long as the repair symbols, zeros at the end.
+    /// Source symbol `j`, if it came or was recovered; recovered ones are as long as the repair symbols,
+    /// zeros at the end.
     pub fn get(&self, j: usize) -> Option<&[u8]> {
         self.sources.get(j)?.as_deref()
     }

@@ -1,14 +1,16 @@
 //! Reed-Solomon: any k of the k + r symbols of a block give the block back.
 //!
 //! The code is systematic: source symbols go as they are, and repair symbol i is the sum of
-//! [`cauchy(j, i)`](crate::gf256::cauchy) · source j. Every square part of a Cauchy matrix is regular, so `e` repair
-//! symbols, whichever, replace any `e` lost sources. Coefficients depend neither on k nor on r: both may be decided
-//! while the block is open, and a block may end with any number of symbols. k + r is at most 256.
+//! [`cauchy(j, i)`](crate::gf256::cauchy) · source j. Every square part of a Cauchy matrix is regular, so `e`
+//! repair symbols, whichever, replace any `e` lost sources. Coefficients depend neither on k nor on r: both
+//! may be decided while the block is open, and a block may end with any number of symbols. k + r is at most
+//! 256.
 //!
-//! [`encode`] and [`decode`] take a block at once and copy nothing; [`Encoder`] and [`Decoder`] take it symbol by
-//! symbol. Blocks of more symbols are interleaved: [`parts`] says how.
+//! [`encode`] and [`decode`] take a block at once and copy nothing; [`Encoder`] and [`Decoder`] take it
+//! symbol by symbol. Blocks of more symbols are interleaved: [`parts`] says how.
 //!
-//! Bömer, Kalfane, Karp, Karpinski, Luby, Zuckerman: An XOR-based erasure-resilient coding scheme, 1995, section 3.
+//! Bömer, Kalfane, Karp, Karpinski, Luby, Zuckerman: An XOR-based erasure-resilient coding scheme, 1995,
+//! section 3.
 
 mod block;
 mod decoder;
@@ -27,7 +29,8 @@ pub const MAX_SYMBOLS: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// Number of a source and number of a repair symbol add up to more than 254, or the number is not of this block.
+    /// Number of a source and number of a repair symbol add up to more than 254, or the number is not of this
+    /// block.
     Index,
     /// A repair symbol comes twice.
     Twice,
@@ -71,15 +74,15 @@ impl Part {
     }
 }
 
-/// Cuts a block of `k` symbols into the fewest parts of at most `limit` >= 1, interleaved, so that a burst of losses is
-/// shared by all of them. Their sizes differ by one at most.
+/// Cuts a block of `k` symbols into the fewest parts of at most `limit` >= 1, interleaved, so that a burst of
+/// losses is shared by all of them. Their sizes differ by one at most.
 pub fn parts(k: usize, limit: usize) -> impl Iterator<Item = Part> {
     let stride = k.div_ceil(limit.max(1));
     (0..stride).map(move |first| Part { first, stride, count: (k - first).div_ceil(stride) })
 }
 
-/// Repair symbols for `k` sources at a rate of `n0` symbols in all for `k0` sources (105/100), rounded up: at least
-/// one unless the rate has none.
+/// Repair symbols for `k` sources at a rate of `n0` symbols in all for `k0` sources (105/100), rounded up: at
+/// least one unless the rate has none.
 pub fn repairs(k: usize, n0: usize, k0: usize) -> usize {
     k.saturating_mul(n0.saturating_sub(k0)).div_ceil(k0.max(1))
 }

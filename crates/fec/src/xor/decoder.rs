@@ -4,10 +4,11 @@ use std::fmt;
 use super::Layout;
 use crate::gf256::Kernel;
 
-/// Collects the symbols of one block, in any order, and recovers each source as soon as a repair symbol lacks nothing else.
+/// Collects the symbols of one block, in any order, and recovers each source as soon as a repair symbol lacks
+/// nothing else.
 ///
-/// A repair symbol is kept as the sum of what is missing of it, so that a source or a repair symbol is read once. Symbols
-/// that come twice, or after they were recovered, change nothing.
+/// A repair symbol is kept as the sum of what is missing of it, so that a source or a repair symbol is read
+/// once. Symbols that come twice, or after they were recovered, change nothing.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     layout: Layout,
@@ -89,7 +90,8 @@ impl Decoder {
         Ok(true)
     }
 
-    /// The next source that was recovered, in the order of recovery, padded with zeros to the length of a repair symbol.
+    /// The next source that was recovered, in the order of recovery, padded with zeros to the length of a
+    /// repair symbol.
     pub fn next_recovered(&mut self) -> Option<(usize, &[u8])> {
         let j = self.recovered.pop_front()?;
         Some((j, self.sources[j].as_deref().unwrap_or_default()))
@@ -115,8 +117,8 @@ impl Decoder {
         let mut changed = Vec::with_capacity(2);
         for index in self.layout.repairs_of(j) {
             if let Some(sum) = self.sums.get_mut(&index) {
-                // One that was recovered from a longer repair symbol: what is cut off is zero, or the symbols are of
-                // different blocks.
+                // One that was recovered from a longer repair symbol: what is cut off is zero, or the symbols
+                // are of different blocks.
                 let len = symbol.len().min(sum.bytes.len());
                 Kernel::best().sum(&mut sum.bytes, &[&symbol[..len]]);
                 sum.missing -= 1;
@@ -149,7 +151,8 @@ impl Decoder {
     }
 }
 
-/// Whether a source has no more than `len` bytes; zeros do not count, which may be the padding of a recovered one.
+/// Whether a source has no more than `len` bytes; zeros do not count, which may be the padding of a recovered
+/// one.
 fn fits(source: &[u8], len: usize) -> bool {
     source.get(len..).is_none_or(|rest| rest.iter().all(|&b| b == 0))
 }

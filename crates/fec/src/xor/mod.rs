@@ -1,13 +1,13 @@
 //! XOR: repair symbols that are plain sums of source symbols, over interleaved classes or over a grid.
 //!
-//! It is the cheapest of codes, and its repair symbols need no number of sources beforehand: a block may grow while
-//! repair symbols of what it had go out. What it repairs depends on where the losses are:
+//! It is the cheapest of codes, and its repair symbols need no number of sources beforehand: a block may grow
+//! while repair symbols of what it had go out. What it repairs depends on where the losses are:
 //!
-//! * [`Layout::Interleaved`]: repair symbol i is the sum of the sources j with j mod depth = i. One loss in each
-//!   class is repaired, so any burst of up to `depth` losses.
-//! * [`Layout::Grid`]: sources fill rows of `columns` symbols, the last row perhaps in part. Repair symbols are sums of
-//!   columns, then of rows. A row or column with one loss is repaired, which may leave one loss in another, and so on
-//!   (iterative decoding); four losses at the corners of a rectangle stay.
+//! * [`Layout::Interleaved`]: repair symbol i is the sum of the sources j with j mod depth = i. One loss in
+//!   each class is repaired, so any burst of up to `depth` losses.
+//! * [`Layout::Grid`]: sources fill rows of `columns` symbols, the last row perhaps in part. Repair symbols
+//!   are sums of columns, then of rows. A row or column with one loss is repaired, which may leave one loss
+//!   in another, and so on (iterative decoding); four losses at the corners of a rectangle stay.
 
 mod decoder;
 mod encoder;
@@ -31,8 +31,8 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// How many repair symbols `count` sources have. Where there are fewer sources than classes or columns, those without
-    /// a source count too, as sums of nothing.
+    /// How many repair symbols `count` sources have. Where there are fewer sources than classes or columns,
+    /// those without a source count too, as sums of nothing.
     pub fn repairs(self, count: usize) -> usize {
         match self {
             Self::Interleaved { depth } => depth.max(1),
@@ -40,7 +40,8 @@ impl Layout {
         }
     }
 
-    /// The sources, of `count`, that repair symbol `index` is the sum of. None for an index without a meaning.
+    /// The sources, of `count`, that repair symbol `index` is the sum of. None for an index without a
+    /// meaning.
     pub fn terms(self, count: usize, index: usize) -> impl Iterator<Item = usize> + Clone {
         let (first, step, end) = match self {
             Self::Interleaved { depth } if index < depth.max(1) => (index, depth.max(1), count),

@@ -1,4 +1,5 @@
-//! Machines with AVX2: a product is looked up by halves of each byte, in two tables of sixteen that fit a register.
+//! Machines with AVX2: a product is looked up by halves of each byte, in two tables of sixteen that fit a
+//! register.
 
 use std::arch::x86_64::{
     __m256i, _mm_loadu_si128, _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_loadu_si256,

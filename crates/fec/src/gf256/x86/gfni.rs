@@ -1,5 +1,5 @@
-//! Machines with GFNI: a product with a constant is linear over bits, so one instruction multiplies each byte with an
-//! 8x8 matrix of bits. (`gf2p8mulb` is of no use: its field has another polynomial.)
+//! Machines with GFNI: a product with a constant is linear over bits, so one instruction multiplies each byte
+//! with an 8x8 matrix of bits. (`gf2p8mulb` is of no use: its field has another polynomial.)
 
 #![expect(clippy::incompatible_msrv, reason = "compiled only where build.rs has found Rust 1.89")]
 

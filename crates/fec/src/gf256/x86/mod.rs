@@ -1,8 +1,9 @@
 //! Kernels of x86-64: one algorithm over vectors of several kinds.
 //!
-//! A strip is `W` vectors wide. `R` destinations of it, `R`·`W` vectors, are sums in registers; each source passes by
-//! once, is multiplied `R` times and added. Sources that end within the strip are padded with zeros as they are
-//! loaded. What differs between machines is [`Lanes`], and the `R` and `W` that its registers allow.
+//! A strip is `W` vectors wide. `R` destinations of it, `R`·`W` vectors, are sums in registers; each source
+//! passes by once, is multiplied `R` times and added. Sources that end within the strip are padded with zeros
+//! as they are loaded. What differs between machines is [`Lanes`], and the `R` and `W` that its registers
+//! allow.
 
 #![expect(unsafe_code, reason = "intrinsics of vector instructions, and loads through pointers")]
 #![expect(
@@ -115,8 +116,8 @@ impl Block<'_, '_> {
 ///
 /// # Safety
 ///
-/// Each function needs the machine that the type is made for. Loads and stores need as many readable or writable bytes
-/// as they move.
+/// Each function needs the machine that the type is made for. Loads and stores need as many readable or
+/// writable bytes as they move.
 trait Lanes: Copy {
     /// A multiplier, in the form that [`mul`](Self::mul) takes.
     type Factor: Copy;
@@ -183,8 +184,8 @@ unsafe fn strip<L: Lanes, const R: usize, const W: usize, const ONES: bool>(
     bytes: usize,
 ) {
     let count = block.srcs.len();
-    // SAFETY: rows and columns of the matrix are below R and `count`, whose product it has; `load_strip` keeps
-    // to the source. The destinations hold `at + bytes`.
+    // SAFETY: rows and columns of the matrix are below R and `count`, whose product it has; `load_strip`
+    // keeps to the source. The destinations hold `at + bytes`.
     unsafe {
         let mut sums = [[L::zero(); W]; R];
         let mut j = 0;

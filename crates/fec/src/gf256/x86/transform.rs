@@ -28,8 +28,8 @@ pub(super) unsafe fn transform<L: Lanes, const G: usize>(sources: &[[&[u8]; POIN
         let (near, middle) = (near.map(L::stored), middle.map(L::stored));
         eights[q].write(Eight::<L, G> { sources, near, middle, weights });
     }
-    // SAFETY: strips end at or before the shortest source, and the longest and so the destinations. As many eights are
-    // written as there are.
+    // SAFETY: strips end at or before the shortest source, and the longest and so the destinations. As many
+    // eights are written as there are.
     unsafe {
         let eights = &*(std::ptr::from_ref(&eights[..sources.len()]) as *const [Eight<'_, '_, L, G>]);
         let mut at = 0;
@@ -44,7 +44,8 @@ pub(super) unsafe fn transform<L: Lanes, const G: usize>(sources: &[[&[u8]; POIN
     }
 }
 
-/// Eight sources and their multipliers, looked up once and not in each strip, which would cost a seventh of the time.
+/// Eight sources and their multipliers, looked up once and not in each strip, which would cost a seventh of
+/// the time.
 struct Eight<'a, 'b, L: Lanes, const G: usize> {
     sources: &'a [&'b [u8]; POINTS],
     near: [L::Stored; 4],
@@ -56,8 +57,8 @@ struct Eight<'a, 'b, L: Lanes, const G: usize> {
 ///
 /// # Safety
 ///
-/// The machine has what `L` is made for; with `FULL`, all sources hold a vector at `at`; all destinations hold
-/// `at + bytes`.
+/// The machine has what `L` is made for; with `FULL`, all sources hold a vector at `at`; all destinations
+/// hold `at + bytes`.
 #[inline(always)]
 unsafe fn strip<L: Lanes, const G: usize, const FULL: bool>(
     eights: &[Eight<'_, '_, L, G>],
