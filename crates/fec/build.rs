@@ -1,4 +1,5 @@
-//! Tells whether the compiler has the intrinsics of AVX-512 and GFNI, stable since Rust 1.89; the crate's oldest is 1.85.
+//! Tells whether the compiler has the intrinsics of AVX-512 and GFNI, stable since Rust 1.89; the crate's
+//! oldest is 1.85.
 
 use std::process::Command;
 
