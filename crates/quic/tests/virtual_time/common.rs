@@ -29,6 +29,8 @@ pub(crate) struct Peer {
     pub(crate) echo: bool,
     /// Received data is left unread.
     pub(crate) lazy: bool,
+    /// How often it was polled.
+    pub(crate) polls: u64,
 }
 
 impl Peer {
@@ -49,6 +51,7 @@ impl Peer {
             events: Vec::new(),
             echo: false,
             lazy: false,
+            polls: 0,
         }
     }
 
@@ -134,6 +137,7 @@ impl Machine for Peer {
 
     fn poll(&mut self, now: Time, out: &mut Batch) -> Poll {
         loop {
+            self.polls += 1;
             let poll = self.node.poll(now, out);
             if poll != Poll::Event {
                 return poll;
