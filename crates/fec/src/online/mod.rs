@@ -212,6 +212,11 @@ impl Decoder {
         Ok(Repair::Taken)
     }
 
+    /// Symbol `sid` is known to exist, which moves the window as if it had come.
+    pub fn seen(&mut self, sid: u64) {
+        self.advance(sid.min(MAX_SID));
+    }
+
     /// Whether [`work`](Self::work) would lead to a missing symbol.
     pub fn has_work(&self) -> bool {
         self.system.ready().next().is_some()
@@ -248,6 +253,11 @@ impl Decoder {
     /// The least number that is in the window.
     pub fn low(&self) -> u64 {
         self.low
+    }
+
+    /// How many numbers the window is wide.
+    pub fn window(&self) -> u64 {
+        self.window
     }
 
     /// Makes the window `window` numbers wide, at least 1.
@@ -385,7 +395,7 @@ impl std::error::Error for Fault {}
 const SOLVED: usize = 16;
 /// Bytes that one symbol can make us work on because the window leaps. A repair symbol is stored for each of 128 places
 /// at most, so that this is reached by leaps of more than 40 held symbols of 1500 bytes, and a tenth of a millisecond.
-const LEAP: usize = 8 << 20;
+const LEAP: usize = 512 << 10;
 
 #[cfg(test)]
 mod tests;

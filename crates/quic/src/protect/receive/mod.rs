@@ -8,29 +8,31 @@
 //!
 //! Source: `spec/fec.md`, sections 5 to 13.
 
+mod blocks;
 mod news;
+mod session;
 mod window;
 
-use bytes::{Bytes, BytesMut};
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
 use quickset_base::{Duration, Time};
-use quickset_fec::online::{self, Decoder, Limits};
-use quickset_fec::{BadEquation, Equation};
-use quickset_wire::frame::Frame;
-use quickset_wire::{Scheme, Schemes, TransportErrorCode as Code};
+use quickset_wire::frame::{Frame, RepairHeader};
+use quickset_wire::{Scheme, Schemes};
 
 use crate::error::TransportError;
 use crate::room::Want;
 use crate::token::Token;
 use crate::tx::Writer;
-use news::News;
+use session::{Session, error};
 use window::Window;
 
 /// All sessions of the peer.
 #[derive(Debug)]
 pub(crate) struct Receiving {
     offer: Offer,
-    /// By n; only as many as were used.
-    sessions: Vec<Option<Box<Session>>>,
+    /// By n; those that were used.
+    sessions: BTreeMap<u64, Session>,
     window: Window,
     /// Packets taken so far, to tell the symbols of one from those of the next.
     packets: u64,
@@ -67,22 +69,11 @@ pub(crate) struct Counts {
     pub(crate) recovered: u64,
 }
 
-#[derive(Debug)]
-struct Session {
-    scheme: Scheme,
-    decoder: Decoder,
-    news: News,
-    /// The packet that the last symbol came in.
-    packet: u64,
-    /// Bytes of the longest repair symbol.
-    longest: usize,
-}
-
 impl Receiving {
     pub(crate) fn new(offer: Offer) -> Self {
         Self {
             offer,
-            sessions: Vec::new(),
+            sessions: BTreeMap::new(),
             window: Window::new(offer.window),
             packets: 1,
             last_ping: None,
@@ -101,18 +92,7 @@ impl Receiving {
         data: &[u8],
     ) -> Result<Dispatch, TransportError> {
         let packet = self.packets;
-        let session = self.session(number)?;
-        // FEC-15.
-        if session.packet == packet {
-            return Err(error("two symbols of a session in a packet"));
-        }
-        session.packet = packet;
-        let dispatch = match session.decoder.source(sid, data).map_err(fault)? {
-            online::Source::New => Dispatch::All,
-            online::Source::Below => Dispatch::WithoutDatagrams,
-            online::Source::Duplicate | online::Source::Recovered => Dispatch::No,
-        };
-        session.news.forget_below(session.decoder.low());
+        let dispatch = self.session(number)?.source(sid, data, packet)?;
         self.counts.sources += u64::from(dispatch != Dispatch::No);
         Ok(dispatch)
     }
@@ -123,27 +103,9 @@ impl Receiving {
     /// FEC_ERROR (FEC-61).
     pub(crate) fn on_repair(&mut self, frame: &Frame<'_>) -> Result<(), TransportError> {
         let Frame::Repair { session, first, count, parameter, index, data } = *frame else { return Ok(()) };
-        // FEC-48: what was within any window of ours is no error.
-        if count > self.window.largest() {
-            return Err(error("a repair over more symbols than were ever offered"));
-        }
-        let session = self.session(session)?;
-        let equation = match session.scheme {
-            Scheme::Xor => Equation::xor(first, count, parameter, index),
-            Scheme::Grid => Equation::xor2d(first, count, parameter, index),
-            Scheme::ReedSolomon => Equation::reed_solomon(first, count, parameter, index),
-            Scheme::Rlc if parameter != 0 => return Err(error("a parameter where there is none")),
-            Scheme::Rlc => {
-                // FEC-38: the encoder goes on, so it knows or does not care.
-                session.news.forget_below(first);
-                Equation::rlc(first, count, index)
-            }
-            Scheme::Ldpc => return Ok(()),
-        };
-        let equation = equation.map_err(|bad: BadEquation| error_of(bad.to_string()))?;
-        session.decoder.repair(&equation, data).map_err(fault)?;
-        session.longest = session.longest.max(data.len());
-        session.news.forget_below(session.decoder.low());
+        let header = RepairHeader { session, first, count, parameter, index };
+        let window = self.window.largest();
+        self.session(session)?.repair(&header, data, window)?;
         self.counts.repairs += 1;
         Ok(())
     }
@@ -155,16 +117,16 @@ impl Receiving {
 
     /// Whether missing symbols can be computed.
     pub(crate) fn has_work(&self) -> bool {
-        self.sessions.iter().flatten().any(|session| session.decoder.has_work())
+        self.sessions.values().any(Session::has_work)
     }
 
     /// Computes some of them: at most [`BUDGET`] bytes are multiplied and added (FEC-60), and what one symbol takes
     /// more. Returns how many it was.
     pub(crate) fn work(&mut self) -> usize {
         let mut spent = 0;
-        for session in self.sessions.iter_mut().flatten() {
-            while spent < BUDGET && session.decoder.has_work() {
-                spent += session.decoder.work(BUDGET - spent).max(1);
+        for session in self.sessions.values_mut() {
+            while spent < BUDGET && session.has_work() {
+                spent += session.work(BUDGET - spent).max(1);
             }
         }
         spent
@@ -172,16 +134,10 @@ impl Receiving {
 
     /// The next symbol that was recovered, by session and SID; each once.
     pub(crate) fn next_recovered(&mut self) -> Option<(u64, u64, Bytes)> {
-        for (n, session) in self.sessions.iter_mut().enumerate() {
-            let Some(session) = session else { continue };
-            if let Some((sid, data)) = session.decoder.next_recovered() {
-                // How many zeros a symbol ends with is not coded, and those too many are PADDING.
-                let mut symbol = BytesMut::with_capacity(session.longest.max(data.len()));
-                symbol.extend_from_slice(data);
-                symbol.resize(session.longest.max(data.len()), 0);
-                session.news.recovered(sid);
+        for (n, session) in &mut self.sessions {
+            if let Some((sid, symbol)) = session.next_recovered() {
                 self.counts.recovered += 1;
-                return Some((session.scheme.session(n as u64), sid, symbol.freeze()));
+                return Some((session.scheme.session(*n), sid, symbol));
             }
         }
         None
@@ -191,11 +147,8 @@ impl Receiving {
     /// acknowledge goes a PING, one in a round trip (FEC-41).
     pub(crate) fn write_acks(&mut self, w: &mut Writer<'_>, now: Time, rtt: Duration) {
         let mut any = false;
-        for (n, session) in self.sessions.iter_mut().enumerate() {
-            let Some(session) = session.as_deref_mut().filter(|session| !session.news.is_empty()) else {
-                continue;
-            };
-            any |= session.news.write(w, session.scheme.session(n as u64));
+        for (n, session) in self.sessions.iter_mut().filter(|(_, session)| !session.news.is_empty()) {
+            any |= session.news.write(w, session.scheme.session(*n));
         }
         let may_ask = self.last_ping.is_none_or(|at| now.since(at) >= rtt);
         if any && may_ask && !w.is_eliciting() && w.put(&Frame::Ping, Token::Nothing) {
@@ -205,7 +158,7 @@ impl Receiving {
 
     /// A SYMBOL_ACK of ours arrived.
     pub(crate) fn acked(&mut self, session: u32, epoch: u64) {
-        if let Some(Some(session)) = self.sessions.get_mut(session as usize >> 3) {
+        if let Some(session) = self.sessions.get_mut(&u64::from(session >> 3)) {
             session.news.acked(epoch);
         }
     }
@@ -213,8 +166,7 @@ impl Receiving {
     /// From now on so many symbols of each session are kept.
     pub(crate) fn set_window(&mut self, window: u64) {
         if self.window.set(window) {
-            let symbols = usize::try_from(window.max(1)).unwrap_or(usize::MAX);
-            self.sessions.iter_mut().flatten().for_each(|session| session.decoder.set_window(symbols));
+            self.sessions.values_mut().for_each(|session| session.set_window(window));
         }
     }
 
@@ -251,16 +203,8 @@ impl Receiving {
         if n >= self.offer.sessions || self.offer.window == 0 {
             return Err(error("a session beyond those offered"));
         }
-        let at = n as usize;
-        if self.sessions.len() <= at {
-            self.sessions.resize_with(at + 1, || None);
-        }
-        let (window, symbol_size) = (self.window.now(), self.offer.symbol);
-        let session = self.sessions[at].get_or_insert_with(|| {
-            let window = usize::try_from(window).unwrap_or(usize::MAX);
-            let decoder = Decoder::new(Limits { window, symbol_size, max_unknowns: MAX_UNKNOWNS });
-            Box::new(Session { scheme, decoder, news: News::default(), packet: 0, longest: 0 })
-        });
+        let (window, symbol) = (self.window.now(), self.offer.symbol);
+        let session = self.sessions.entry(n).or_insert_with(|| Session::new(scheme, window, symbol));
         // FEC-12.
         if session.scheme != scheme {
             return Err(error("two schemes of one session"));
@@ -269,20 +213,8 @@ impl Receiving {
     }
 }
 
-fn error(why: &'static str) -> TransportError {
-    TransportError::new(Code::FEC_ERROR, why)
-}
-
-fn error_of(why: String) -> TransportError {
-    TransportError::new(Code::FEC_ERROR, why)
-}
-
-fn fault(fault: online::Fault) -> TransportError {
-    error_of(fault.to_string())
-}
-
 /// Bytes of payload that are computed for each received packet at most: 20 to 60 microseconds.
 const BUDGET: usize = 512 << 10;
 
-/// Missing symbols of a session that repair symbols may name. Elimination costs their square for each repair symbol.
-const MAX_UNKNOWNS: usize = 64;
+#[cfg(test)]
+mod tests;

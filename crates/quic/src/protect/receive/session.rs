@@ -1,0 +1,217 @@
+use bytes::{Bytes, BytesMut};
+use quickset_fec::online::{self, Limits, Repair, Source};
+use quickset_fec::{BadEquation, Equation, ldpc};
+use quickset_wire::frame::RepairHeader;
+use quickset_wire::{Scheme, TransportErrorCode as Code};
+
+use super::Dispatch;
+use super::blocks::{Blocks, Shape};
+use super::news::News;
+use crate::error::TransportError;
+
+/// One coding context of the peer.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) scheme: Scheme,
+    pub(super) news: News,
+    decoder: Decoder,
+    blocks: Blocks,
+    /// The packet that the last symbol came in.
+    packet: u64,
+    /// Bytes of the longest repair symbol.
+    longest: usize,
+}
+
+/// Two kinds with the same verbs.
+#[derive(Debug)]
+enum Decoder {
+    Linear(Box<online::Decoder>),
+    Staircase(Box<ldpc::Decoder>),
+}
+
+impl Session {
+    pub(super) fn new(scheme: Scheme, window: u64, symbol_size: usize) -> Self {
+        let window = usize::try_from(window).unwrap_or(usize::MAX);
+        let limits = Limits { window, symbol_size, max_unknowns: MAX_UNKNOWNS };
+        let decoder = match scheme {
+            Scheme::Ldpc => Decoder::Staircase(Box::new(ldpc::Decoder::new(limits))),
+            Scheme::Xor | Scheme::Grid | Scheme::ReedSolomon | Scheme::Rlc => {
+                Decoder::Linear(Box::new(online::Decoder::new(limits)))
+            }
+        };
+        Self { scheme, news: News::default(), decoder, blocks: Blocks::default(), packet: 0, longest: 0 }
+    }
+
+    /// A symbol, in this packet.
+    pub(super) fn source(&mut self, sid: u64, data: &[u8], packet: u64) -> Result<Dispatch, TransportError> {
+        // FEC-15.
+        if self.packet == packet {
+            return Err(error("two symbols of a session in a packet"));
+        }
+        self.packet = packet;
+        let outcome = match &mut self.decoder {
+            Decoder::Linear(decoder) => decoder.source(sid, data),
+            Decoder::Staircase(decoder) => decoder.source(sid, data),
+        };
+        self.moved();
+        Ok(match outcome.map_err(fault)? {
+            Source::New => Dispatch::All,
+            Source::Below => Dispatch::WithoutDatagrams,
+            Source::Duplicate | Source::Recovered => Dispatch::No,
+        })
+    }
+
+    /// A repair symbol. `window` is the largest that was ever offered.
+    pub(super) fn repair(
+        &mut self,
+        header: &RepairHeader,
+        data: &[u8],
+        window: u64,
+    ) -> Result<Repair, TransportError> {
+        let RepairHeader { first, count, parameter, index, .. } = *header;
+        let last = self.scheme.last_sid(first, count, parameter);
+        let last = last.ok_or_else(|| error("a repair of no symbols, or beyond the last"))?;
+        // FEC-48: what was within any window of ours is no error.
+        if last - first >= window {
+            return Err(error("a repair over more symbols than were ever offered"));
+        }
+        let outcome = match &mut self.decoder {
+            Decoder::Linear(decoder) => {
+                let equation = equation(self.scheme, header).map_err(|bad| error_of(bad.to_string()))?;
+                // FEC-58: all that it covers, though it may be the sum of fewer.
+                if last - first >= decoder.window() {
+                    return Ok(Repair::Old);
+                }
+                decoder.seen(last);
+                if first < decoder.low() {
+                    return Ok(Repair::Old);
+                }
+                decoder.repair(&equation, data)
+            }
+            Decoder::Staircase(decoder) => {
+                if parameter > window {
+                    return Err(error("more repair symbols than a window has symbols"));
+                }
+                let block =
+                    ldpc::Block::new(first, count, parameter).map_err(|bad| error_of(bad.to_string()))?;
+                decoder.repair(&block, index, data)
+            }
+        };
+        let outcome = outcome.map_err(fault)?;
+        self.longest = self.longest.max(data.len());
+        self.moved();
+        if outcome != Repair::Old {
+            self.note(header)?;
+        }
+        Ok(outcome)
+    }
+
+    /// Whether it contradicts an earlier one (FEC-25, FEC-33); blocks of LDPC the decoder knows itself.
+    fn note(&mut self, header: &RepairHeader) -> Result<(), TransportError> {
+        let RepairHeader { first, count, parameter, index, .. } = *header;
+        let shape = |stride| Shape { first, count, stride, parameter };
+        let stands = match self.scheme {
+            Scheme::Xor | Scheme::Grid => self.blocks.claim(shape(1), true),
+            Scheme::ReedSolomon => self.blocks.claim(shape(parameter), false),
+            Scheme::Ldpc => true,
+            Scheme::Rlc => {
+                // FEC-38: the encoder goes on, so it knows or does not care.
+                self.news.forget_below(first);
+                self.blocks.seed(index)
+            }
+        };
+        if stands { Ok(()) } else { Err(error("repairs that contradict each other")) }
+    }
+
+    pub(super) fn has_work(&self) -> bool {
+        match &self.decoder {
+            Decoder::Linear(decoder) => decoder.has_work(),
+            Decoder::Staircase(decoder) => decoder.has_work(),
+        }
+    }
+
+    /// Multiplies and adds about `budget` bytes; returns how many it was.
+    pub(super) fn work(&mut self, budget: usize) -> usize {
+        match &mut self.decoder {
+            Decoder::Linear(decoder) => decoder.work(budget),
+            Decoder::Staircase(decoder) => decoder.work(budget),
+        }
+    }
+
+    /// The next symbol that was recovered. How many zeros it ends with is not coded: it has as many as the longest
+    /// repair symbol, and those too many are PADDING.
+    pub(super) fn next_recovered(&mut self) -> Option<(u64, Bytes)> {
+        let (sid, data) = match &mut self.decoder {
+            Decoder::Linear(decoder) => decoder.next_recovered(),
+            Decoder::Staircase(decoder) => decoder.next_recovered(),
+        }?;
+        let mut symbol = BytesMut::with_capacity(self.longest.max(data.len()));
+        symbol.extend_from_slice(data);
+        symbol.resize(self.longest.max(data.len()), 0);
+        self.news.recovered(sid);
+        Some((sid, symbol.freeze()))
+    }
+
+    pub(super) fn set_window(&mut self, window: u64) {
+        let window = usize::try_from(window.max(1)).unwrap_or(usize::MAX);
+        match &mut self.decoder {
+            Decoder::Linear(decoder) => decoder.set_window(window),
+            Decoder::Staircase(decoder) => decoder.set_window(window),
+        }
+        self.moved();
+    }
+
+    /// Bytes of symbols and repair symbols.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        match &self.decoder {
+            Decoder::Linear(decoder) => decoder.memory(),
+            Decoder::Staircase(decoder) => decoder.memory(),
+        }
+    }
+
+    /// What was computed so far.
+    #[cfg(test)]
+    pub(super) fn cost(&self) -> online::Cost {
+        match &self.decoder {
+            Decoder::Linear(decoder) => decoder.cost(),
+            Decoder::Staircase(decoder) => decoder.cost(),
+        }
+    }
+
+    /// The window may have moved.
+    fn moved(&mut self) {
+        let low = match &self.decoder {
+            Decoder::Linear(decoder) => decoder.low(),
+            Decoder::Staircase(decoder) => decoder.low(),
+        };
+        self.news.forget_below(low);
+        self.blocks.move_to(low);
+    }
+}
+
+fn equation(scheme: Scheme, header: &RepairHeader) -> Result<Equation, BadEquation> {
+    let RepairHeader { first, count, parameter, index, .. } = *header;
+    match scheme {
+        Scheme::Xor => Equation::xor(first, count, parameter, index),
+        Scheme::Grid => Equation::xor2d(first, count, parameter, index),
+        Scheme::ReedSolomon => Equation::reed_solomon(first, count, parameter, index),
+        Scheme::Rlc if parameter == 0 => Equation::rlc(first, count, index),
+        Scheme::Rlc | Scheme::Ldpc => Err(BadEquation::Index),
+    }
+}
+
+pub(super) fn error(why: &'static str) -> TransportError {
+    TransportError::new(Code::FEC_ERROR, why)
+}
+
+fn error_of(why: String) -> TransportError {
+    TransportError::new(Code::FEC_ERROR, why)
+}
+
+fn fault(fault: online::Fault) -> TransportError {
+    error_of(fault.to_string())
+}
+
+/// Missing symbols of a session that repair symbols may name. Elimination costs their square for each repair symbol.
+const MAX_UNKNOWNS: usize = 64;
