@@ -22,6 +22,7 @@ pub mod results;
 pub mod run;
 pub mod screen;
 pub mod stats;
+mod timing;
 pub mod trace;
 #[cfg(target_os = "linux")]
 pub mod tunnel;

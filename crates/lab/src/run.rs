@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::catalogue;
-use crate::experiment::{Experiment, Key, Params, ValueError};
+use crate::experiment::{Experiment, Key, Params, TimingError, ValueError, Way};
 use crate::plan::Shard;
 use crate::play::{PlayError, RealError, Recording, really, recorded, virtually};
-use crate::results::{Journal, JournalError, Row, identity, journal_name, measure};
+use crate::results::{Detail, Journal, JournalError, Metrics, Row, identity, journal_name, measure};
 
 /// One run to be done.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -27,7 +27,8 @@ pub struct Job {
 impl Job {
     /// What tells the run from all others of its experiment; its row has the same.
     pub fn identity(&self, world: World) -> String {
-        identity(world.name(), &self.params, self.seed)
+        let is_timed = catalogue::find(&self.experiment).is_ok_and(Experiment::is_timed);
+        identity(if is_timed { MACHINE } else { world.name() }, &self.params, self.seed)
     }
 }
 
@@ -83,6 +84,9 @@ pub enum RunError {
     /// A key or value does not fit.
     #[error(transparent)]
     Value(#[from] ValueError),
+    /// Nothing was timed.
+    #[error(transparent)]
+    Timing(#[from] TimingError),
     /// The results cannot be kept.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -176,7 +180,8 @@ fn each(
     stop: &AtomicBool,
     take: &mut dyn FnMut(News) -> Result<(), RunError>,
 ) -> Result<(), RunError> {
-    let threads = if options.world == World::Real { 1 } else { options.threads.max(1) };
+    let in_turn = options.world == World::Real || experiment.is_timed();
+    let threads = if in_turn { 1 } else { options.threads.max(1) };
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -225,7 +230,10 @@ pub fn play(
     stop: &AtomicBool,
     observer: &mut dyn FnMut(Duration),
 ) -> Result<Row, RunError> {
-    let mut setting = (experiment.setting)(&job.params)?;
+    if let Way::Time(time) = experiment.way {
+        return timed(time, job, options);
+    }
+    let mut setting = experiment.setting(&job.params)?;
     let mut recording = None;
     if let Some(dir) = &options.record {
         let folder = Recording::new(&dir.join(folder(job)), job).map_err(RunError::Recording)?;
@@ -266,6 +274,29 @@ pub fn play(
     })
 }
 
+/// Times this machine.
+fn timed(time: Time, job: &Job, options: &Options) -> Result<Row, RunError> {
+    if options.record.is_some() {
+        return Err(
+            ValueError(format!("{} sends no packets to record; leave --record out", job.experiment)).into()
+        );
+    }
+    let begun = Instant::now();
+    let metrics = time(&job.params, job.seed)?;
+    let took_s = begun.elapsed().as_secs_f64();
+    Ok(Row {
+        experiment: job.experiment.clone(),
+        seed: job.seed,
+        commit: options.commit.clone(),
+        world: MACHINE.to_owned(),
+        params: job.params.clone(),
+        metrics,
+        detail: Detail { wall_s: took_s, length_s: took_s, ..Detail::default() },
+    })
+}
+
+type Time = fn(&Params, u64) -> Result<Metrics, TimingError>;
+
 /// How long a download took over what it takes without repair, under the same losses: both are played, so that a row
 /// stands for itself. `None` where there was none, or no repair.
 fn ratio(experiment: &Experiment, job: &Job, dct_s: Option<f64>) -> Result<Option<f64>, RunError> {
@@ -273,7 +304,7 @@ fn ratio(experiment: &Experiment, job: &Job, dct_s: Option<f64>) -> Result<Optio
     let Some(dct_s) = dct_s.filter(|_| protected) else { return Ok(None) };
     let mut params = job.params.clone();
     params.set(Key::find("fec")?, "none")?;
-    let setting = (experiment.setting)(&params)?;
+    let setting = experiment.setting(&params)?;
     let named = || format!("{} with {params} and seed {}", job.experiment, job.seed);
     let seen = virtually(&setting, experiment.seed(&params, job.seed))
         .map_err(|error| RunError::Play(named(), error))?;
@@ -300,3 +331,6 @@ impl World {
         }
     }
 }
+
+/// The world of rows that are timings.
+const MACHINE: &str = "machine";

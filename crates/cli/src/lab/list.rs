@@ -70,9 +70,10 @@ fn one(outline: &Outline) -> String {
         text += "\nCrossed, each with every point:\n";
         text += &values(&outline.crossed);
     }
+    let how = if outline.is_timed { "timed one by one" } else { "in virtual time" };
     let _ = writeln!(
         text,
-        "\n{} points, {} seeds each: {} runs, {} on this machine in virtual time.",
+        "\n{} points, {} seeds each: {} runs, {} on this machine, {how}.",
         outline.points,
         outline.seeds,
         outline.runs,

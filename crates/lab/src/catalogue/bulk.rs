@@ -3,7 +3,7 @@
 use quickset_quic::Protection;
 
 use super::link;
-use crate::experiment::{Experiment, Figure, Params, ValueError, Varied};
+use crate::experiment::{Experiment, Figure, Params, ValueError, Varied, Way};
 use crate::play::{Setting, Work};
 
 /// Files of five sizes.
@@ -49,7 +49,7 @@ pub(super) static BULK: Experiment = Experiment {
         ),
         ("4", "Repair for the last flight alone is better than AC-RLNC, which repairs all along."),
     ],
-    setting: download,
+    way: Way::Play(download),
 };
 
 /// One download, with the receive window of the key `rwin`.

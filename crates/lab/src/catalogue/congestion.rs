@@ -5,7 +5,7 @@ use quickset_base::Duration;
 use quickset_sim::Pace;
 
 use super::link;
-use crate::experiment::{Experiment, Figure, Params, ValueError, Varied};
+use crate::experiment::{Experiment, Figure, Params, ValueError, Varied, Way};
 use crate::play::{Cross, Flow, Setting, Work};
 
 /// Who may share the link.
@@ -54,7 +54,7 @@ pub(super) static CONGESTION: Experiment = Experiment {
     ],
     published: &[],
     claims: &[],
-    setting,
+    way: Way::Play(setting),
 };
 
 fn setting(params: &Params) -> Result<Setting, ValueError> {

@@ -4,7 +4,7 @@ use quickset::Algorithm;
 use quickset_base::Duration;
 
 use super::link;
-use crate::experiment::{Experiment, Figure, Params, ValueError, Varied};
+use crate::experiment::{Experiment, Figure, Params, ValueError, Varied, Way};
 use crate::play::{Flow, Group, Messages, Piece, Setting, Work};
 
 /// Who else may use the link.
@@ -51,7 +51,7 @@ pub(super) static NO_HARM: Experiment = Experiment {
     ],
     published: &[],
     claims: &[],
-    setting,
+    way: Way::Play(setting),
 };
 
 fn setting(params: &Params) -> Result<Setting, ValueError> {

@@ -3,7 +3,7 @@
 use quickset_base::Duration;
 
 use super::link;
-use crate::experiment::{CONFERENCE, Experiment, Figure, Params, ValueError, Varied};
+use crate::experiment::{CONFERENCE, Experiment, Figure, Params, ValueError, Varied, Way};
 use crate::play::{Group, Messages, Piece, Setting, Work};
 use crate::trace::{Frame, conference, frames};
 
@@ -57,7 +57,7 @@ pub(super) static MESSAGES: Experiment = Experiment {
             "A sender that does not know when the next message comes repairs each at once, and sends up to twice the bytes.",
         ),
     ],
-    setting,
+    way: Way::Play(setting),
 };
 
 /// Over the space of links.
@@ -79,7 +79,7 @@ pub(super) static MESSAGES_DESIGN: Experiment = Experiment {
     ],
     published: &[],
     claims: &[("17", "FlEC never delivers fewer messages in time than plain QUIC.")],
-    setting,
+    way: Way::Play(setting),
 };
 
 fn setting(params: &Params) -> Result<Setting, ValueError> {

@@ -9,6 +9,7 @@ mod recorded;
 mod screen;
 #[cfg(test)]
 mod tests;
+mod timed;
 mod udt;
 mod window;
 
@@ -33,6 +34,8 @@ pub const ALL: &[&Experiment] = &[
     &messages::MESSAGES_DESIGN,
     &congestion::CONGESTION,
     &harm::NO_HARM,
+    &timed::CODEC,
+    &timed::PERF_FEC,
 ];
 
 /// The experiment of that name.

@@ -3,7 +3,7 @@
 use quickset_base::Duration;
 
 use super::link;
-use crate::experiment::{Experiment, Figure, Params, ValueError, Varied};
+use crate::experiment::{Experiment, Figure, Params, ValueError, Varied, Way};
 use crate::play::{Flow, Group, Messages, Piece, Setting, Work};
 use crate::trace::{Drawn, Update, looped, scene};
 
@@ -52,7 +52,7 @@ pub(super) static SCREEN_TRACES: Experiment = Experiment {
     ],
     published: &[],
     claims: &[],
-    setting,
+    way: Way::Play(setting),
 };
 
 fn setting(params: &Params) -> Result<Setting, ValueError> {

@@ -3,7 +3,7 @@
 use quickset_base::Duration;
 
 use super::link;
-use crate::experiment::{Experiment, Figure, Params, Published, ValueError, Varied};
+use crate::experiment::{Experiment, Figure, Params, Published, ValueError, Varied, Way};
 use crate::play::{Flow, Group, Messages, Piece, Setting, Work};
 
 /// Updates come by themselves.
@@ -25,7 +25,7 @@ pub(super) static STREAMING: Experiment = Experiment {
         "9 to 17",
         "Messages wait less with fences than in total order, and hardly at all with repair; 15 s for 42 MB are their stack's time, the wire needs 3.6 s.",
     )],
-    setting: |params| setting(params, None),
+    way: Way::Play(|params| setting(params, None)),
 };
 
 /// Each update is asked for.
@@ -50,7 +50,7 @@ pub(super) static INTERACTIVE: Experiment = Experiment {
         ),
         ("26", "Without loss none of it has a considerable effect."),
     ],
-    setting: |params| setting(params, Some(THINK)),
+    way: Way::Play(|params| setting(params, Some(THINK))),
 };
 
 /// Losses in bursts.
@@ -60,10 +60,10 @@ pub(super) static BURSTS: Experiment = Experiment {
     source: "our own: Future Internet 2025, figure 9, with other losses",
     about: "The baseline of screen-streaming in partial order: 300 updates of 100 messages, a fence behind each. The link loses \
         one packet in 200 on average, one by one or in bursts of two, four and eight on average (ge: the shares of packets at \
-        which a burst begins and ends). A burst takes more of a block than its repair was meant for; a block that is \
-        interleaved (stride) shares it out over its parts. Of each code: how long messages wait, and how many blocks fail, \
-        beside what chance alone would give. Five repair symbols for 100, and ten; LDPC needs more symbols than were lost, \
-        sums (xor) repair one loss in each.",
+        which a burst begins and ends). A burst takes more of a block than its repair was meant for. Reed-Solomon \
+        recovers as many losses as it has repair symbols, wherever they are; cut into interleaved parts (stride) it bears fewer, and \
+        costs less to decode. Of each code: how long messages wait, and how many blocks fail, beside what chance alone would give. Five \
+        repair symbols for 100, and ten; LDPC needs more symbols than were lost, sums (xor) repair one loss in each.",
     baseline: BASELINE,
     crossed: &[
         ("mode", "partial"),
@@ -83,7 +83,7 @@ pub(super) static BURSTS: Experiment = Experiment {
     ],
     published: &[],
     claims: &[],
-    setting: |params| setting(params, None),
+    way: Way::Play(|params| setting(params, None)),
 };
 
 fn setting(params: &Params, interactive: Option<Duration>) -> Result<Setting, ValueError> {

@@ -11,6 +11,11 @@ use crate::play::{Arrival, Order, Seen, Setting, Work, virtually};
 use crate::results::{Row, measure};
 use crate::run::{Job, Options, World, play};
 
+/// All that are played, and not timed.
+fn played() -> impl Iterator<Item = &'static Experiment> {
+    ALL.iter().copied().filter(|experiment| !experiment.is_timed())
+}
+
 fn overrides(words: &str) -> Overrides {
     Overrides::parse(&words.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).unwrap()
 }
@@ -27,7 +32,7 @@ fn point(name: &str, words: &str) -> Params {
 }
 
 fn setting(name: &str, words: &str) -> Setting {
-    (find(name).unwrap().setting)(&point(name, words)).unwrap()
+    find(name).unwrap().setting(&point(name, words)).unwrap()
 }
 
 /// Words that leave of an experiment what is played in debug within seconds.
@@ -47,6 +52,7 @@ fn smallest(experiment: &Experiment) -> Overrides {
         ("loss", "2%"),
         ("ge_p", "0.01"),
         ("profile", "ours"),
+        ("symbols", "200"),
     ];
     let set = small.into_iter().filter(|(key, _)| experiment.has(key));
     let mut set: Vec<(String, String)> = set.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
@@ -120,7 +126,7 @@ fn tables_say_what_can_be_read() {
 
 #[test]
 fn every_point_is_a_setting() {
-    for experiment in ALL {
+    for experiment in played() {
         let points = experiment.points(&Overrides::default()).unwrap();
         let distinct: BTreeSet<String> = points.iter().map(Params::to_string).collect();
         assert_eq!(distinct.len(), points.len(), "{}: a point twice", experiment.name);
@@ -129,7 +135,7 @@ fn every_point_is_a_setting() {
         let first = |params: &&Params| params.get("fec").is_none_or(|fec| fec.to_string() == "none");
         let last = points.last().into_iter();
         for params in points.iter().filter(first).chain(last) {
-            let setting = (experiment.setting)(params).unwrap_or_else(|error| panic!("{params}: {error}"));
+            let setting = experiment.setting(params).unwrap_or_else(|error| panic!("{params}: {error}"));
             assert!(!setting.flows.is_empty() && !setting.limit.is_zero(), "{params}");
             let names: BTreeSet<&str> = setting.flows.iter().map(|flow| flow.name.as_str()).collect();
             assert_eq!(names.len(), setting.flows.len(), "{params}: flows are told apart by name");
@@ -160,7 +166,7 @@ fn designs_stay_in_their_ranges() {
         let points = experiment.points(&Overrides::default()).unwrap();
         let mut shares = Vec::new();
         for params in &points {
-            match (experiment.setting)(params).unwrap().down.loss {
+            match experiment.setting(params).unwrap().down.loss {
                 Loss::Independent(share) => shares.push(share),
                 other => panic!("{params}: {other}"),
             }
@@ -296,7 +302,7 @@ fn every_experiment_plays_and_gives_what_its_figures_show() {
 
 #[test]
 fn equal_seeds_give_equal_rows() {
-    for experiment in ALL {
+    for experiment in played() {
         let params = experiment.points(&smallest(experiment)).unwrap().pop().unwrap();
         let text = |seed| {
             let mut row = row(experiment, &params, seed);
@@ -472,10 +478,7 @@ fn a_trace_of_ones_own_is_read_with_the_run() {
     std::fs::write(&bad, "?100,500\nsoon,600\n").unwrap();
     let messages = find("messages").unwrap();
     let with = |path: &std::path::Path| {
-        (messages.setting)(&point(
-            "messages",
-            &format!("trace={} mode=plain api=no owd_ms=5", path.display()),
-        ))
+        messages.setting(&point("messages", &format!("trace={} mode=plain api=no owd_ms=5", path.display())))
     };
     let Work::Messages(plan) = &with(&good).unwrap().flows[0].work else { panic!("messages") };
     assert_eq!(plan.groups.len(), 2);

@@ -1,7 +1,7 @@
 //! Fences over a protocol with a fixed rate: Eghbal and Lu, ICCS 2022, figures 4 to 8.
 
 use super::link;
-use crate::experiment::{Experiment, Figure, Params, Published, ValueError, Varied};
+use crate::experiment::{Experiment, Figure, Params, Published, ValueError, Varied, Way};
 use crate::play::{Flow, Group, Messages, Piece, Setting, Work};
 
 /// A file in messages at 800 Mbit/s, whatever gets lost.
@@ -51,7 +51,7 @@ pub(super) static FENCE_UDT: Experiment = Experiment {
             "In total order the blocking time stands near its peak for most messages; with fences it falls to nothing after each fence.",
         ),
     ],
-    setting,
+    way: Way::Play(setting),
 };
 
 fn setting(params: &Params) -> Result<Setting, ValueError> {

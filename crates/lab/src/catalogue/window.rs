@@ -1,7 +1,7 @@
 //! Downloads into a small receive window: FlEC (IEEE/ACM ToN 2022), figures 6 to 11.
 
 use super::bulk::download;
-use crate::experiment::{Experiment, Figure, Varied};
+use crate::experiment::{Experiment, Figure, Varied, Way};
 
 /// Little loss.
 pub(super) static RWIN_LOW: Experiment = Experiment {
@@ -30,7 +30,7 @@ pub(super) static RWIN_LOW: Experiment = Experiment {
         "6",
         "Repair gains less than at 2 % loss; with 70 kB it is slightly worse than plain QUIC, since 5 % of the window hold repair symbols.",
     )],
-    setting: download,
+    way: Way::Play(download),
 };
 
 /// Much loss.
@@ -57,7 +57,7 @@ pub(super) static RWIN_HIGH: Experiment = Experiment {
     figures: BOXES,
     published: &[],
     claims: &[("7", "The gains grow with the loss, and are greatest where the window is small.")],
-    setting: download,
+    way: Way::Play(download),
 };
 
 /// What the time costs in bytes.
@@ -90,7 +90,7 @@ pub(super) static RWIN_SCATTER: Experiment = Experiment {
         "8, 9",
         "A policy that knows the window spends bytes where that saves time (150 kB, 2 %), and few where it does not (6 MB, 0.5 %).",
     )],
-    setting: download,
+    way: Way::Play(download),
 };
 
 /// Over the whole space of links.
@@ -123,7 +123,7 @@ pub(super) static RWIN_DESIGN: Experiment = Experiment {
         "10",
         "75 % of the points gain, 80 % with windows up to 400 kB; the mean ratio of bandwidth-delay product to window is 1.53 where repair wins and 0.48 where it loses.",
     )],
-    setting: download,
+    way: Way::Play(download),
 };
 
 /// The same with losses in bursts.
@@ -153,7 +153,7 @@ pub(super) static RWIN_BURSTY: Experiment = Experiment {
     figures: DESIGN_FIGURES,
     published: &[],
     claims: &[("11", "Repair still improves most points when losses come in bursts of up to five packets.")],
-    setting: download,
+    way: Way::Play(download),
 };
 
 const ABOUT: &str = "A receiver that can hold little makes loss expensive: behind a lost packet the window fills, the sender \

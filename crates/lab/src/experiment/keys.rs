@@ -79,6 +79,10 @@ pub const KEYS: &[Key] = &[
     key("api", Kind::Word(&["yes", "no"]), "whether the sender is told of deadlines"),
     key("trace", Kind::FileOr(CONFERENCE), "recorded frames: lines of a time in microseconds and a size"),
     key("size", Kind::SizeOr("unlimited"), "bytes to fetch"),
+    key("codec", Kind::Word(&["rlc", "rs"]), "the code that is timed"),
+    key("symbols", Kind::Whole(1, 10_000), "source symbols"),
+    key("symbol_bytes", Kind::Whole(1, 65_000), "bytes of a symbol"),
+    key("losses", Kind::Whole(1, 64), "how many of them are lost"),
     key("seconds", Kind::Number(0.1, 3600.0), "how long it goes on"),
 ];
 

@@ -1,8 +1,8 @@
 //! Experiments as data: what is varied, what is measured, what was published.
 //!
 //! An [`Experiment`] is one table. Its [`Params`] are a baseline, every point of a run differs from it in some
-//! keys, and [`Experiment::setting`] turns a point into a [`Setting`]: links, flows and their
-//! work, which is played in virtual time or over real sockets.
+//! keys, and its [`Way`] turns a point into a [`Setting`]: links, flows and their
+//! work, which is played in virtual time or over real sockets; or it times this machine.
 
 mod keys;
 mod outline;
@@ -10,6 +10,7 @@ mod params;
 mod points;
 
 use crate::play::Setting;
+use crate::results::Metrics;
 pub(crate) use keys::{CONFERENCE, FLEC, NONE, nearest, products};
 pub use keys::{KEYS, Key, Kind, ValueError};
 pub use outline::{Outline, OutlineKey, Values};
@@ -41,9 +42,23 @@ pub struct Experiment {
     pub published: &'static [Published],
     /// What others have published, in words: the figure, and what is to be seen in it.
     pub claims: &'static [(&'static str, &'static str)],
-    /// What a point means: links, flows, work.
-    pub setting: fn(&Params) -> Result<Setting, ValueError>,
+    /// What a point means.
+    pub way: Way,
 }
+
+/// How a run of an experiment takes place.
+#[derive(Clone, Copy, Debug)]
+pub enum Way {
+    /// A point means links, flows and their work, which are played: in virtual time equal seeds give equal rows.
+    Play(fn(&Params) -> Result<Setting, ValueError>),
+    /// This machine does some work for real and is timed. No two runs are the same, and they take turns.
+    Time(fn(&Params, u64) -> Result<Metrics, TimingError>),
+}
+
+/// Why nothing was timed: one sentence.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TimingError(pub(crate) String);
 
 /// How the points of an experiment differ from its baseline.
 #[derive(Clone, Copy, Debug)]
@@ -147,6 +162,24 @@ impl Experiment {
             }
         }
         mixed
+    }
+
+    /// The links, flows and work of a point.
+    ///
+    /// # Errors
+    /// When a value does not fit, and for an experiment that times this machine instead.
+    pub fn setting(&self, params: &Params) -> Result<Setting, ValueError> {
+        match self.way {
+            Way::Play(setting) => setting(params),
+            Way::Time(_) => {
+                Err(ValueError(format!("{} times this machine; it has no links and no flows", self.name)))
+            }
+        }
+    }
+
+    /// True when runs are timings of this machine: their rows differ from run to run.
+    pub fn is_timed(&self) -> bool {
+        matches!(self.way, Way::Time(_))
     }
 
     /// True when the experiment has this key.

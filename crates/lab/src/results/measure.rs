@@ -169,6 +169,7 @@ fn counted(setting: &Setting, seen: &Seen, yardstick: Yardstick) -> Counted {
         overflowed: seen.down.overflowed,
         repair_bytes: sum(|flow| flow.server.fec.repair_bytes),
         recovered: sum(|flow| flow.server.fec.recovered),
+        rebuilt: sum(|flow| flow.client.fec.recovered_here),
         unrecovered,
         retransmitted: sum(|flow| flow.server.lost_packets),
         failed_blocks: sum(|flow| flow.server.fec.failed_blocks),

@@ -25,5 +25,5 @@ pub use journal::{Journal, JournalError, VERSION, journal_name, read_journal};
 pub use measure::{Yardstick, measure};
 pub use order::sort;
 pub(crate) use row::identity;
-pub use row::{Counted, Detail, Metrics, Repair, Row, Times};
+pub use row::{Counted, Detail, Metrics, Repair, Row, Times, Timings};
 pub use table::{Cells, Column, table};

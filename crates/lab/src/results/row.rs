@@ -15,7 +15,7 @@ pub struct Row {
     pub seed: u64,
     /// The commit that it ran at, with a `+` behind it when the tree had changes.
     pub commit: String,
-    /// `sim` in virtual time, `real` over sockets and the emulated link.
+    /// `sim` in virtual time, `real` over sockets and the emulated link, `machine` where this machine was timed.
     pub world: String,
     /// The parameters, one member each.
     #[serde(flatten)]
@@ -79,6 +79,23 @@ pub struct Metrics {
     /// What repair is of all that servers sent, where they may send some.
     #[serde(flatten)]
     pub repair: Repair,
+    /// What this machine took, in experiments that time it.
+    #[serde(flatten)]
+    pub timings: Timings,
+}
+
+/// What this machine took.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Timings {
+    /// One repair symbol, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encode_ms: Option<f64>,
+    /// All that was lost, recovered from repair symbols that have arrived, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decode_ms: Option<f64>,
+    /// Seconds of processor time for each gigabyte (10^9 bytes) of payload, both ends together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_s_per_gb: Option<f64>,
 }
 
 /// What repair is of all that servers sent.
@@ -139,6 +156,9 @@ pub struct Counted {
     pub overflowed: u64,
     /// Packets that repair symbols brought back before a retransmission did, as the sender learnt of it.
     pub recovered: u64,
+    /// The same as clients saw it, whatever the sender knew.
+    #[serde(default)]
+    pub rebuilt: u64,
     /// Lost packets that were sent again. A SYMBOL_ACK that is lost, or repair that comes late, counts a packet here
     /// that came back all the same.
     pub unrecovered: u64,

@@ -262,6 +262,7 @@ pub(crate) fn world_words(world: &str) -> &str {
     match world {
         "sim" => "simulated",
         "real" => "over real sockets",
+        "machine" => "timed on one machine",
         other => other,
     }
 }

@@ -306,6 +306,11 @@ fn method(page: &mut String, results: &Results, lines: &[Vec<Line>]) {
              rows, byte for byte.",
         );
     }
+    if results.sheets.iter().any(|sheet| sheet.experiment.is_timed()) {
+        page.push_str(
+            "<dt>Timed on one machine<dd>the work itself, whatever else the machine did meanwhile: of no two runs the same.",
+        );
+    }
     if results.sheets.iter().any(|sheet| sheet.worlds.iter().any(|world| world == "real")) {
         page.push_str(
             "<dt>Over real sockets<dd>UDP on the loopback interface with TLS, in real time, through a relay that holds, \

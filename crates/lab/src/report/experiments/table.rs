@@ -364,10 +364,11 @@ impl From<Measured> for Number {
 }
 
 /// What is told wherever repair is compared: what it costs, what it achieves, and what chance alone would leave.
-const REPAIR: [&str; 6] = [
+const REPAIR: [&str; 7] = [
     "repair_share",
     "repair_share_late",
     "recovered",
+    "rebuilt",
     "unrecovered",
     "failed_blocks",
     "failed_blocks_expected",

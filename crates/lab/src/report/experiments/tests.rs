@@ -5,7 +5,7 @@ use super::finding::{Tone, findings};
 use super::sheet::Sheet;
 use super::{Line, ReportError, Results, commands, html, table};
 use crate::catalogue;
-use crate::experiment::{Experiment, Figure, Key, Overrides, Params, Value, Varied};
+use crate::experiment::{Experiment, Figure, Key, Overrides, Params, Value, Varied, Way};
 use crate::results::{Detail, Histogram, Journal, Metrics, Row, journal_name};
 use crate::stats::Samples;
 
@@ -297,11 +297,11 @@ static SPACE: Experiment = Experiment {
     ],
     published: &[],
     claims: &[("1", "Half the time.")],
-    setting: streaming_setting,
+    way: Way::Play(streaming_setting),
 };
 
 fn streaming_setting(params: &Params) -> Result<crate::play::Setting, crate::experiment::ValueError> {
-    (streaming().setting)(params)
+    streaming().setting(params)
 }
 
 #[test]

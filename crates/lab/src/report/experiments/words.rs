@@ -416,6 +416,13 @@ const MEASURES: &[Measure] = &[
         "brought back by repair symbols, as the sender learnt before it sent them again",
     ),
     measure(
+        "rebuilt",
+        "packets rebuilt",
+        COUNT,
+        Better::Neither,
+        "by clients from repair symbols, before they came again",
+    ),
+    measure(
         "unrecovered",
         "packets not recovered",
         COUNT,
@@ -442,6 +449,21 @@ const MEASURES: &[Measure] = &[
     measure("retransmitted", "packets declared lost", COUNT, Better::Neither, "and sent again"),
     measure("abandoned", "messages given up", COUNT, Better::Neither, "by the sender: outdated, or too late"),
     measure("messages_delivered", "messages let go", COUNT, Better::More, "in a run"),
+    measure("encode_ms", "one repair symbol", MS, Better::Less, "the time to make it"),
+    measure(
+        "decode_ms",
+        "all losses",
+        MS,
+        Better::Less,
+        "the time to recover them from repair symbols that have arrived",
+    ),
+    measure(
+        "cpu_s_per_gb",
+        "processor time",
+        ("s/GB", 1.0),
+        Better::Less,
+        "of both ends, for each gigabyte (10^9 bytes) of payload",
+    ),
     measure(
         "lateness_p99_ms",
         "lateness of the emulated link, 99 %",

@@ -1,0 +1,58 @@
+//! What codes cost this machine: TUM (IFIP Networking 2025), figure 2, and FlEC (ToN 2022), section 6.
+
+use crate::experiment::{Experiment, Figure, Published, Varied, Way};
+use crate::timing;
+
+/// Codes alone.
+pub(super) static CODEC: Experiment = Experiment {
+    name: "codec",
+    title: "What repair symbols cost to make, and to use",
+    source: "TUM, IFIP Networking 2025, figure 2",
+    about: "One repair symbol is made over a window of 1000 or 2000 packets (rlc), and 50 packets that were lost at the \
+        beginning of it are recovered from 50 repair symbols, all of which have arrived: the time from the first of these to the \
+        last packet. Reed-Solomon (rs) does the same in blocks of 100 with five repair symbols each, five losses in each. Times are medians of \
+        many repetitions on one core of this machine, whatever else it does, and of no two runs the same.",
+    baseline: &[("codec", "rlc"), ("symbols", "1000"), ("symbol_bytes", "1500"), ("losses", "50")],
+    crossed: &[("codec", "rlc,rs")],
+    varied: Varied::OneByOne(&[("symbols", "1000,2000")]),
+    seeds: 5,
+    figures: &[
+        Figure::Boxes { metric: "encode_ms", over: "symbols", colours: "codec" },
+        Figure::Boxes { metric: "decode_ms", over: "symbols", colours: "codec" },
+    ],
+    // Of one repair symbol the paper says that it takes less than this.
+    published: &[
+        Published { figure: "2", at: "codec=rlc", metric: "encode_ms", value: 1.0 },
+        Published { figure: "2", at: "codec=rlc symbols=2000", metric: "encode_ms", value: 3.0 },
+        Published { figure: "2", at: "codec=rlc", metric: "decode_ms", value: 35.0 },
+    ],
+    claims: &[],
+    way: Way::Time(timing::codec),
+};
+
+/// A connection with them.
+pub(super) static PERF_FEC: Experiment = Experiment {
+    name: "perf-fec",
+    title: "What forward erasure correction costs a fast transfer",
+    source: "FlEC, IEEE/ACM ToN 2022, section 6",
+    about: "A gigabyte is fetched over the loopback interface, with TLS, a thread for each end. Without losses there is nothing to \
+        repair, so all of it is cost. Offered and idle it should cost next to nothing (adaptive:bulk, which wraps no packet \
+        of a path without losses); repair after each 20 packets is 5 % more to send, and each packet is held and coded. \
+        Published, on another machine and stack, are 650 Mbit/s without, 300 with the bulk policy, and 280 with one repair symbol for \
+        10 packets. Runs take turns; whatever else this machine does shows in them.",
+    baseline: &[("fec", "none"), ("fec_window", "4096"), ("size", "1GB"), ("cc", "cubic")],
+    crossed: &[("fec", "none,adaptive:bulk,bulk,fixed:20,fixed:10")],
+    varied: Varied::OneByOne(&[("size", "1GB")]),
+    seeds: 5,
+    figures: &[
+        Figure::Boxes { metric: "goodput_bps", over: "size", colours: "fec" },
+        Figure::Boxes { metric: "cpu_s_per_gb", over: "size", colours: "fec" },
+    ],
+    published: &[
+        Published { figure: "text", at: "fec=none", metric: "goodput_bps", value: 650e6 },
+        Published { figure: "text", at: "fec=bulk", metric: "goodput_bps", value: 300e6 },
+        Published { figure: "text", at: "fec=fixed:10", metric: "goodput_bps", value: 280e6 },
+    ],
+    claims: &[],
+    way: Way::Time(timing::transfer),
+};

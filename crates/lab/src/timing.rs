@@ -1,0 +1,286 @@
+//! What this machine takes for work that no link holds up: codes, and transfers over loopback.
+//!
+//! *In:* the point of an experiment, and a seed for the data. *Out:* measures. Nothing here is the same twice, and
+//! whatever else the machine does shows in it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+
+use quickset::{ClientConfig, Endpoint, Fec, Identity, Protection, ServerConfig, TransportConfig, Trust};
+use quickset_base::Rng;
+use quickset_fec::online::{Decoder, Limits};
+use quickset_fec::{Equation, Symbols, reed_solomon};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::experiment::{Params, TimingError};
+use crate::perf::{self, Direction};
+use crate::results::{Counted, Metrics, Timings};
+
+/// Times a code: one repair symbol, and the recovery of what was lost early.
+///
+/// # Errors
+/// When a value does not fit, or what comes out is not what went in.
+pub(crate) fn codec(params: &Params, seed: u64) -> Result<Metrics, TimingError> {
+    let whole = |key: &str| params.whole(key).map_err(|error| TimingError(error.to_string()));
+    let (count, losses, size) =
+        (whole("symbols")? as usize, whole("losses")? as usize, whole("symbol_bytes")? as usize);
+    if losses > count {
+        return Err(TimingError(format!("of {count} symbols {losses} cannot be lost; set losses to less")));
+    }
+    let mut rng = Rng::new(seed);
+    let symbols: Vec<Vec<u8>> = (0..count)
+        .map(|_| {
+            let mut symbol = vec![0; size];
+            rng.fill(&mut symbol);
+            symbol
+        })
+        .collect();
+    let timings = match params.text("codec").as_str() {
+        "rs" => blocks(&symbols, losses),
+        _ => window(&symbols, losses),
+    };
+    let timings =
+        timings.ok_or_else(|| TimingError("what was lost did not come back as it was".to_owned()))?;
+    Ok(Metrics { timings, finished: true, ..Metrics::default() })
+}
+
+/// A random linear code over one window of all symbols; every other one of the first is lost.
+fn window(symbols: &[Vec<u8>], losses: usize) -> Option<Timings> {
+    let count = symbols.len() as u64;
+    let size = symbols.first()?.len();
+    let mut sent = Symbols::new(symbols.len(), size);
+    for symbol in symbols {
+        sent.push(symbol).ok()?;
+    }
+    let mut out = Vec::new();
+    let equation = Equation::rlc(0, count, 7).ok()?;
+    let encode_ms = median_ms(|| (), |()| sent.combine(&equation, &mut out).is_ok())?;
+    // One in 255 sets of as many as are lost does not do.
+    let repairs: Vec<(Equation, Vec<u8>)> = (0..losses as u64 + SPARE)
+        .map(|seed| {
+            let (equation, mut data) = (Equation::rlc(0, count, seed).ok()?, Vec::new());
+            sent.combine(&equation, &mut data).ok()?;
+            Some((equation, data))
+        })
+        .collect::<Option<_>>()?;
+    // Where more than half are lost it is one after the other.
+    let step = if 2 * losses <= symbols.len() { 2 } else { 1 };
+    let is_lost = |sid: usize| sid < losses * step && sid % step == 0;
+    // A decoder stores repair symbols up to an eighth of its window.
+    let limits = Limits { window: symbols.len().max(1024), symbol_size: size, max_unknowns: losses };
+    let received = || {
+        let mut decoder = Decoder::new(limits);
+        for (sid, symbol) in symbols.iter().enumerate().filter(|(sid, _)| !is_lost(*sid)) {
+            decoder.source(sid as u64, symbol).ok()?;
+        }
+        Some(decoder)
+    };
+    let decode_ms = median_ms(received, |decoder| {
+        decoder.is_some_and(|decoder| recovers(decoder, &repairs, symbols, losses))
+    })?;
+    Some(Timings { encode_ms: Some(encode_ms), decode_ms: Some(decode_ms), ..Timings::default() })
+}
+
+/// Whether all that is missing comes back, as it was.
+fn recovers(
+    mut decoder: Decoder,
+    repairs: &[(Equation, Vec<u8>)],
+    symbols: &[Vec<u8>],
+    losses: usize,
+) -> bool {
+    let mut back = 0;
+    for (n, (equation, data)) in repairs.iter().enumerate() {
+        if decoder.repair(equation, data).is_err() {
+            return false;
+        }
+        while n + 1 >= losses && decoder.has_work() {
+            decoder.work(usize::MAX);
+        }
+        while let Some((sid, data)) = decoder.next_recovered() {
+            // Zeros at the end are not kept.
+            let is_right = symbols.get(sid as usize).is_some_and(|symbol| symbol.starts_with(data));
+            back += usize::from(is_right);
+        }
+        if back == losses {
+            return true;
+        }
+    }
+    false
+}
+
+/// Reed-Solomon over blocks of 100, five repair symbols each; losses are shared out evenly, five in a block at most.
+fn blocks(symbols: &[Vec<u8>], losses: usize) -> Option<Timings> {
+    let size = symbols.first()?.len();
+    let blocks: Vec<Vec<&[u8]>> =
+        symbols.chunks(BLOCK).map(|block| block.iter().map(Vec::as_slice).collect()).collect();
+    let of_block =
+        |n: usize| ((losses + blocks.len() - 1 - n) / blocks.len()).min(REPAIRS).min(blocks[n].len());
+    let encode = |block: &[&[u8]]| -> Option<Vec<Vec<u8>>> {
+        let mut repairs = vec![vec![0; size]; REPAIRS];
+        let mut outs: Vec<&mut [u8]> = repairs.iter_mut().map(Vec::as_mut_slice).collect();
+        reed_solomon::encode(block, &mut outs).ok()?;
+        Some(repairs)
+    };
+    let of_five = median_ms(|| (), |()| encode(&blocks[0]).is_some())?;
+    let repairs: Vec<Vec<Vec<u8>>> = blocks.iter().map(|block| encode(block)).collect::<Option<_>>()?;
+    let decode_ms = median_ms(
+        || (),
+        |()| {
+            blocks.iter().zip(&repairs).enumerate().all(|(n, (block, repairs))| {
+                let lost = of_block(n);
+                let received: Vec<Option<&[u8]>> =
+                    block.iter().enumerate().map(|(j, symbol)| (j >= lost).then_some(*symbol)).collect();
+                let numbered: Vec<(u8, &[u8])> = (0..).zip(repairs.iter().map(Vec::as_slice)).collect();
+                let mut back = vec![vec![0; size]; lost];
+                let mut outs: Vec<&mut [u8]> = back.iter_mut().map(Vec::as_mut_slice).collect();
+                reed_solomon::decode(&received, &numbered, &mut outs).is_ok()
+                    && back.iter().zip(block).all(|(a, b)| a == b)
+            })
+        },
+    )?;
+    Some(Timings {
+        encode_ms: Some(of_five / REPAIRS as f64),
+        decode_ms: Some(decode_ms),
+        ..Timings::default()
+    })
+}
+
+/// The median over repetitions of what `work` takes, without what prepares it; `None` once it does not succeed.
+fn median_ms<T>(mut prepare: impl FnMut() -> T, mut work: impl FnMut(T) -> bool) -> Option<f64> {
+    let begun = Instant::now();
+    let mut times = Vec::new();
+    while times.len() < LEAST || (begun.elapsed() < LONG_ENOUGH && times.len() < MOST) {
+        let prepared = prepare();
+        let started = Instant::now();
+        let done = work(prepared);
+        times.push(started.elapsed().as_secs_f64() * 1e3);
+        if !done {
+            return None;
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    Some(times[times.len() / 2])
+}
+
+/// Times a transfer over loopback, with a thread for each end.
+///
+/// # Errors
+/// When the system gives no socket or thread, or the transfer breaks off.
+pub(crate) fn transfer(params: &Params, _: u64) -> Result<Metrics, TimingError> {
+    let broken = |error: &dyn std::fmt::Display| TimingError(format!("nothing was transferred: {error}"));
+    let transport = transport(params)?;
+    let identity = Identity::self_signed(["localhost"]).map_err(|error| broken(&error))?;
+    let trust = Trust::pinned(identity.fingerprint());
+    let server = ServerConfig::new(identity, &[perf::PROTOCOL]).map_err(|error| broken(&error))?;
+    let client = ClientConfig::new(trust, &[perf::PROTOCOL]).map_err(|error| broken(&error))?;
+    let (server, client) = (server.with_transport(transport.clone()), client.with_transport(transport));
+    let [far, near] = [runtime()?, runtime()?];
+    let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let endpoint =
+        far.block_on(async { Endpoint::server(anywhere, &server) }).map_err(|error| broken(&error))?;
+    let job = perf::Job {
+        address: endpoint.local_addr(),
+        name: "localhost".to_owned(),
+        connections: 1,
+        direction: Direction::Download,
+        bytes: params.number_or_word("size").map(|bytes| bytes as u64),
+        time: None,
+    };
+    let speed = std::thread::scope(|scope| {
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        scope.spawn(move || {
+            far.block_on(async {
+                tokio::select! {
+                    () = perf::serve(endpoint) => {}
+                    _ = stopped => {}
+                }
+            });
+        });
+        let speed = near.block_on(async {
+            let endpoint = Endpoint::client().map_err(|error| broken(&error))?;
+            perf::measure(&endpoint, &client, &job, &Arc::default()).await.map_err(|error| broken(&error))
+        });
+        drop(stop);
+        speed
+    })?;
+    Ok(Metrics {
+        finished: true,
+        completion_s: Some(speed.seconds),
+        goodput_bps: Some(speed.bits_per_second),
+        counted: Counted {
+            bytes_useful: speed.bytes,
+            repair_bytes: speed.fec.repair_bytes,
+            retransmitted: speed.lost,
+            ..Counted::default()
+        },
+        timings: Timings { cpu_s_per_gb: speed.cpu_s_per_gb_client, ..Timings::default() },
+        ..Metrics::default()
+    })
+}
+
+fn transport(params: &Params) -> Result<TransportConfig, TimingError> {
+    let wrong = |error: &dyn std::fmt::Display| TimingError(error.to_string());
+    let protection: Protection = params.text("fec").parse().map_err(|error| wrong(&error))?;
+    let fec = Fec { window: params.whole("fec_window").map_err(|error| wrong(&error))?, ..Fec::default() };
+    Ok(TransportConfig {
+        mtu: MTU,
+        congestion: params.text("cc").parse().map_err(|error| wrong(&error))?,
+        fec: (protection != Protection::None).then_some(Fec { protection, symbol: u64::from(MTU), ..fec }),
+        ..TransportConfig::default()
+    })
+}
+
+fn runtime() -> Result<Runtime, TimingError> {
+    let made = Builder::new_current_thread().enable_all().build();
+    made.map_err(|error| TimingError(format!("the system gives no event loop: {error}")))
+}
+
+/// 105/100.
+const BLOCK: usize = 100;
+const REPAIRS: usize = 5;
+const SPARE: u64 = 4;
+/// As `quickset perf` has it.
+const MTU: u16 = 1452;
+/// Repetitions.
+const LEAST: usize = 5;
+const MOST: usize = 1000;
+const LONG_ENOUGH: std::time::Duration = std::time::Duration::from_millis(300);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue;
+    use crate::experiment::Overrides;
+
+    fn points(name: &str, words: &[&str]) -> Vec<Params> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        catalogue::find(name).unwrap().points(&Overrides::parse(&words).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn codes_are_timed_when_all_comes_back() {
+        for params in points("codec", &["symbols=120", "symbol_bytes=50", "losses=5,12"]) {
+            let timings = codec(&params, 1).unwrap().timings;
+            assert!(timings.encode_ms.unwrap() > 0.0 && timings.decode_ms.unwrap() > 0.0, "{params}");
+        }
+        let all = codec(&points("codec", &["symbols=9", "losses=9", "codec=rlc"])[0], 1);
+        assert!(all.is_ok(), "a window of which nothing came");
+        let more = codec(&points("codec", &["symbols=9", "losses=10", "codec=rlc"])[0], 1);
+        assert!(more.unwrap_err().to_string().contains("set losses to less"));
+    }
+
+    #[test]
+    fn a_transfer_is_timed_and_repaired() {
+        let [plain, repaired] = ["none", "fixed:10"].map(|fec| {
+            let point = &points("perf-fec", &["size=2MB", &format!("fec={fec}")])[0];
+            transfer(point, 1).unwrap()
+        });
+        for metrics in [&plain, &repaired] {
+            assert!(metrics.goodput_bps.unwrap() > 0.0 && metrics.counted.bytes_useful == 2_000_000);
+        }
+        // One behind each tenth packet, of a packet's length.
+        assert_eq!(plain.counted.repair_bytes, 0);
+        assert!((150_000..250_000).contains(&repaired.counted.repair_bytes), "{:?}", repaired.counted);
+    }
+}
