@@ -62,7 +62,8 @@ impl Connection {
     /// (FlEC, algorithm 1).
     pub(crate) fn plan_slot(&mut self) {
         self.protect.due = None;
-        if !self.protect.send.is_active() {
+        // FEC-28: a server that speaks before the client has proved its address repairs nothing.
+        if !self.protect.send.is_active() || !self.path.is_validated() {
             return;
         }
         // A slot may turn out to be for nothing: what was held is not wanted any more.

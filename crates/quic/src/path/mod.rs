@@ -71,6 +71,11 @@ impl Path {
         self.sent += bytes as u64;
     }
 
+    /// Whether the peer has proved that it receives at its address.
+    pub(crate) fn is_validated(&self) -> bool {
+        self.validated
+    }
+
     /// Bytes that may be sent before the address is validated (RFC 9000 §8.1).
     pub(crate) fn amplification_budget(&self) -> usize {
         if self.validated {

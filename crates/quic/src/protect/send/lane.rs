@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Add, Range};
 
 use quickset_base::{Duration, Time};
-use quickset_fec::{Equation, Symbols};
+use quickset_fec::{Equation, Symbols, ldpc};
 use quickset_wire::frame::{RepairHeader, repair_header_size};
 
 use super::span::{Cover, Fate, Repair, Shape, Span};
@@ -801,7 +801,7 @@ impl Lane {
         let (first, k) = (self.open, self.next() - self.open);
         let rows_sent = self.rows_sent;
         if k > 0 {
-            self.counts.blocks += 1;
+            self.counts.blocks += u64::from(self.code != Code::Ldpc);
             match self.code {
                 Code::Xor { depth } => {
                     let planned = n.min(u32::from(depth)).min(u32::try_from(k).unwrap_or(u32::MAX));
@@ -833,14 +833,13 @@ impl Lane {
     }
 
     fn close_ldpc(&mut self, first: u64, k: u64, n: u32) {
-        let n = (n as u64).max(3).min(self.window);
-        let sources: Option<Vec<&[u8]>> = (first..first + k).map(|sid| self.symbols.get(sid)).collect();
-        let repairs: Option<Vec<Vec<u8>>> = sources.and_then(|_| None);
-        // A block of one symbol has no LDPC code: it goes unprotected.
-        if let Some(repairs) = repairs {
-            let planned = repairs.len() as u32;
-            self.span(Cover::run(first, k), Shape::Ldpc(repairs), planned);
-        }
+        // FEC-32, and no more than the window. There is no LDPC code for a block of one symbol, or less repair: it goes unprotected.
+        let n = u64::from(n).max(3).min(self.window);
+        let Ok(block) = ldpc::Block::new(first, k, n) else { return };
+        let repairs = block.encode(&self.symbols).expect("the symbols of the open block are kept");
+        self.counts.blocks += 1;
+        let planned = repairs.len() as u32;
+        self.span(Cover::run(first, k), Shape::Ldpc(repairs), planned);
     }
 
     fn span(&mut self, cover: Cover, shape: Shape, planned: u32) {

@@ -3,6 +3,7 @@
 mod acceptance;
 mod blocks;
 mod delivery;
+mod endings;
 mod negotiation;
 mod seams;
 mod traffic;

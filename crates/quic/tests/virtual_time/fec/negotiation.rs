@@ -1,7 +1,7 @@
 //! What was not agreed on is not sent, and then everything is as without the extension.
 
 use quickset_base::Duration;
-use quickset_quic::{Dir, Fec, FecStats, Protection, Stats};
+use quickset_quic::{Algorithm, Dir, Fec, FecStats, Protection, Stats};
 use quickset_sim::Trace;
 
 use super::traffic::{self, Load};
@@ -137,4 +137,71 @@ fn agreement_alone_costs_nothing() {
     assert!(with.len() > 500);
     assert_eq!(with, without);
     assert_eq!(run(Some(fec("sr"))).0, without, "nothing is coded by selective repeat");
+}
+
+/// FEC-6, FEC-28: a peer that found a frame of ours in a packet of the handshake would close the connection (FEC-7), and
+/// with losses the packets of all levels are under way together.
+#[test]
+fn what_is_protected_before_the_handshake_is_through_goes_in_1_rtt_packets() {
+    let mut early = 0;
+    for seed in quickset_sim::seeds(0..20) {
+        let link = "rate=100mbit delay=20ms jitter=10ms loss=10%";
+        let setup = Setup { certificate: 3000, ..Setup::new(seed, link) }.transport(|t| {
+            t.handshake_timeout = Duration::from_secs(60);
+            t.fec = Some(fec("fixed:1"));
+        });
+        let mut pair = setup.pair();
+        let mut sent = [None; 2];
+        for _ in 0..20_000 {
+            pair.pass(Duration::from_millis(1));
+            let keys = [Some(pair.key), pair.server_mut().node.keys().next()];
+            for side in 0..2 {
+                let Some(key) = keys[side].filter(|_| sent[side].is_none()) else { continue };
+                let peer = traffic::peer(&mut pair, side);
+                let is_early = !peer.connection(key).is_established();
+                let Some(id) = peer.connection(key).open(Dir::Uni) else { continue };
+                peer.send_on(key, id, pattern(6000).into());
+                early += usize::from(is_early);
+                sent[side] = Some((key, id));
+            }
+            let delivered = [pair.client(), pair.server()]
+                .into_iter()
+                .zip(&sent)
+                .all(|(peer, sent)| sent.is_some_and(|sent| peer.delivered.contains(&sent)));
+            if delivered {
+                break;
+            }
+        }
+        assert!(pair.client().closed.is_empty() && pair.server().closed.is_empty(), "seed {seed}");
+        let both = [pair.client().delivered.len(), pair.server().delivered.len()];
+        assert_eq!(both, [1, 1], "seed {seed}");
+        let (client, server) = stats(&mut pair);
+        assert!(client.fec.repairs_sent > 0 && server.fec.repairs_sent > 0, "seed {seed}");
+    }
+    assert!(early > 10, "{early} streams before the handshake was through: too few to mean anything");
+}
+
+/// FEC-4: what is offered is decoded, each scheme of it.
+#[test]
+fn every_scheme_of_the_offer_recovers() {
+    let load = Load { bytes: 100, updates: 6, messages: 40, size: 1300, pause: Duration::from_millis(60) };
+    for protection in ["xor:10", "xor2d:5x8", "rs:120/100", "ldpc:130/100", "fixed:5"] {
+        let setup = Setup::new(8, LOSSY).transport(|t| {
+            t.fec = Some(fec(protection));
+            t.mtu = 1472;
+            t.congestion = Algorithm::Fixed(18_000_000);
+        });
+        let mut pair = setup.connected();
+        traffic::run(&mut pair, &load, None, protection);
+        let (client, server) = stats(&mut pair);
+        let of = [client.fec.recovered, server.fec.recovered];
+        assert!(
+            of[0] > 0 && of[1] > 0,
+            "{protection}: {of:?} of {} and {}",
+            client.lost_packets,
+            server.lost_packets
+        );
+        let here = [server.fec.recovered_here, client.fec.recovered_here];
+        assert!(of[0] <= here[0] && of[1] <= here[1], "{protection}: {of:?} were reported of {here:?}");
+    }
 }

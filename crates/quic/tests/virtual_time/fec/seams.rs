@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use quickset_base::Duration;
-use quickset_quic::{ConnectionKey, Dir, Event, Fec, Protection, StreamEvent, StreamId};
+use quickset_quic::{ConnectionKey, Dir, Protection, StreamId};
 
-use super::{protected, stats, transfer};
-use crate::common::{Pair, Setup, pattern};
+use super::{protected, stats};
+use crate::common::{Pair, pattern};
 
 const LOSSY: &str = "rate=20mbit delay=20ms queue=1MB loss=3%";
 
