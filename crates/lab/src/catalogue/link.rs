@@ -55,27 +55,23 @@ pub(super) fn flec_flow(name: &str, params: &Params, work: Work) -> Result<Flow,
     Ok(flow)
 }
 
-/// What protects a flow against loss, and whether its ends offer to decode.
+/// What protects a flow against loss. Both ends offer to decode, also where nothing is protected: handshakes of equal length
+/// meet the same losses, since these go by the number of the packet.
 pub(super) fn protect(flow: &mut Flow, params: &Params) -> Result<(), ValueError> {
     flow.protection = protection(params)?;
-    if flow.protection != Protection::None {
-        flow.transport.fec = Some(Fec {
-            window: params.whole("fec_window")?,
-            // The answers, by two codes at most: blocks, and a window.
-            sessions: 2,
-            symbol: u64::from(flow.transport.mtu),
-            ..Fec::default()
-        });
-    }
+    flow.transport.fec = Some(Fec {
+        window: params.whole("fec_window")?,
+        // The answers, by two codes at most: blocks, and a window.
+        sessions: 2,
+        symbol: u64::from(flow.transport.mtu),
+        ..Fec::default()
+    });
     Ok(())
 }
 
-/// The protection of the key `fec`; none without it.
+/// The protection of the key `fec`.
 fn protection(params: &Params) -> Result<Protection, ValueError> {
-    match params.get("fec") {
-        Some(value) => value.to_string().parse().map_err(|error| ValueError(format!("{error}"))),
-        None => Ok(Protection::None),
-    }
+    params.text("fec").parse().map_err(|error| ValueError(format!("{error}")))
 }
 
 /// QUIC without anything of ours.

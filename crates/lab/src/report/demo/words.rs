@@ -32,7 +32,7 @@ pub(crate) fn verdict(rows: &[&Row], rtt_ms: f64) -> String {
         let _ = write!(
             text,
             "With erasure correction behind each fence {} were held, ninety-nine in a hundred for at most {} ms: {} of the \
-             bytes sent were repair, and brought back {} of {} packets lost. ",
+             bytes sent were repair, and by them {} packets came back where {} were lost. ",
             percent(repaired.blocked_share),
             number(repaired.blocking_ms.p99),
             percent(share),
