@@ -214,6 +214,7 @@ impl Connection {
             }
             repair_header(w.bytes(), header, data.len());
             w.bytes().bytes(data);
+            // FEC-50: a packet with it is in flight like any other.
             w.record(Token::Repair { session, serial }, true);
             true
         };
@@ -263,7 +264,7 @@ impl Connection {
     }
 
     /// SYMBOL_ACK: what the peer recovered is settled with the streams, and lost all the same for congestion control
-    /// and loss detection.
+    /// and loss detection. FEC-43: it acts as it is read, while the ACKs of all packets received together act last.
     pub(crate) fn on_symbol_ack(&mut self, ack: &SymbolAck<'_>) -> Result<(), TransportError> {
         let never = || TransportError::new(Code::FEC_ERROR, "a SYMBOL_ACK of a symbol never sent");
         if self.protect.receive.is_none() {
@@ -309,6 +310,7 @@ impl Connection {
         {
             any = true;
             self.log_recovered(session, sid);
+            // FEC-22: nothing of a packet comes with it: no number to acknowledge, no time, no ECN mark.
             self.symbol_frames(&symbol, &symbol)?;
         }
         if any {
@@ -318,6 +320,7 @@ impl Connection {
         Ok(())
     }
 
+    /// FEC-19, FEC-37: like the frames of the packet, with their errors; what does not parse is one.
     fn symbol_frames(&mut self, data: &[u8], payload: &Bytes) -> Result<(), TransportError> {
         for frame in SymbolFrames::new(data) {
             let frame = frame.map_err(|e| TransportError::new(e.code, e.why).in_frame(e.kind))?;

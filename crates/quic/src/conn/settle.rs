@@ -136,7 +136,7 @@ impl Connection {
         }
     }
 
-    /// The peer recovered what a lost packet held.
+    /// The peer recovered what a lost packet held: to the streams that is an arrival (FEC-42), to nobody else (FEC-49).
     pub(super) fn recovered(&mut self, token: Token) {
         self.streams.recovered(token, self.now);
     }

@@ -415,6 +415,35 @@ fn fence_errors_tell_the_peer_which_frame_was_at_fault() {
     }
 }
 
+/// FEC-8, FEC-19: without an agreement the frames are unknown; with one, what is in a symbol has the errors of its frames.
+#[test]
+fn frames_of_erasure_correction_need_an_agreement() {
+    let symbol = Frame::SourceSymbol { session: 4, sid: 0, data: &[0x0a, 0, 5, 1, 2, 3, 4, 5] };
+    // Stream 3 is the server's own.
+    let astray = Frame::SourceSymbol { session: 4, sid: 0, data: &[0x0a, 3, 1, 1] };
+    let repair =
+        Frame::Repair { session: 4, first: 0, count: 1, parameter: 0, index: 0, data: &[0x0a, 0, 1, 1] };
+    let ack = [0x7f, 0x62, 0x04, 0, 0, 0].to_vec();
+    let window = Frame::FecWindow { epoch: 1, window: 9 };
+    let with = TransportConfig::default;
+    let without = || TransportConfig { fec: None, ..TransportConfig::default() };
+    for frame in [&symbol, &astray, &repair, &window] {
+        let mut pair = joined_with(without());
+        let slice = std::slice::from_ref(frame);
+        assert_eq!(pair.inject(slice), Some(Code::FRAME_ENCODING_ERROR), "{frame:?}");
+    }
+    assert_eq!(
+        joined_with(without()).inject_raw(PacketType::OneRtt, ack.clone()),
+        Some(Code::FRAME_ENCODING_ERROR)
+    );
+    assert_eq!(joined_with(with()).inject(&[symbol]), None);
+    assert_eq!(joined_with(with()).inject(&[repair]), None);
+    assert_eq!(joined_with(with()).inject(&[window]), None);
+    assert_eq!(joined_with(with()).inject(&[astray]), Some(Code::STREAM_STATE_ERROR));
+    // FEC-61, 13: nothing was sent that could have been recovered.
+    assert_eq!(joined_with(with()).inject_raw(PacketType::OneRtt, ack), Some(Code::FEC_ERROR));
+}
+
 #[test]
 fn silence_ends_the_connection_without_a_word() {
     let mut pair = joined();

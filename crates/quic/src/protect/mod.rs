@@ -111,7 +111,7 @@ impl Protect {
         }
     }
 
-    /// The transport parameter (FEC-3).
+    /// The transport parameter (FEC-3), with the schemes that are decoded (FEC-4).
     pub(crate) fn offer(config: &TransportConfig) -> Option<FecDecoder> {
         config.fec.as_ref().map(|fec| FecDecoder {
             window: fec.window,
@@ -121,7 +121,7 @@ impl Protect {
         })
     }
 
-    /// Takes the peer's offer, if both made one.
+    /// Takes the peer's offer, if both made one (FEC-1): without, nothing is protected (FEC-63).
     pub(crate) fn set_peer(&mut self, offer: Option<FecDecoder>) {
         let (Some(offer), Some(_)) = (offer, &self.receive) else { return };
         self.send.set_peer(Decoder {

@@ -31,8 +31,8 @@ impl Connection {
             if let Some(receive) = &mut self.protect.receive {
                 receive.write(w);
             }
-            // Stream control before stream data: a byte of credit moves a window of data. FS-5: here only, and
-            // there is no room for 0-RTT packets.
+            // Stream control before stream data: a byte of credit moves a window of data. FS-5, FEC-6: here
+            // only, and there is no room for 0-RTT packets.
             let mut view = self.view();
             // An empty packet as large as this one holds what this one held when it was empty.
             view.room = view.room.max(w.len() + w.room());

@@ -19,7 +19,7 @@ use crate::token::Token;
 /// 4. [`review`](Self::review) releases what waited in vain (FEC's release rules), [`repeat`](Self::repeat) sends it
 ///    again as the same symbol; what cannot be repeated comes back through [`orphan`](Self::orphan).
 ///
-/// Invariant: a token that came in by `lost` leaves once: into a repeat's packet, as recovered, or as an orphan.
+/// Invariant (FEC-51): a token that came in by `lost` leaves once: into a repeat's packet, as recovered, or as an orphan.
 #[derive(Debug)]
 pub(super) struct Lane {
     session: u32,
@@ -252,7 +252,7 @@ impl Lane {
         self.counts
     }
 
-    /// The SID of the next symbol.
+    /// The SID of the next symbol: they have no gaps (FEC-14).
     pub(super) fn next(&self) -> u64 {
         self.base + self.sent.len() as u64
     }
@@ -447,6 +447,7 @@ impl Lane {
             }
         };
         let equation = equation.expect("a repair of ours is within bounds");
+        // FEC-24, FEC-26: as long as the longest of all symbols of the range, whatever became of them since.
         self.symbols.combine(&equation, out).expect("symbols are kept as long as repairs are owed");
         Some(made)
     }
@@ -481,6 +482,7 @@ impl Lane {
     /// A repair symbol of `bytes` bytes was written.
     pub(super) fn repair_sent(&mut self, made: &Made, bytes: usize, now: Time) {
         match made.from {
+            // FEC-27, FEC-33: no seed and no index is used twice.
             From::Window => {
                 self.planned -= 1;
                 self.seed += 1;
@@ -514,7 +516,7 @@ impl Lane {
     }
 
     /// The oldest symbol that is to be repeated, its bytes and tokens. Symbols of which nothing is wanted any more
-    /// are given up on the way.
+    /// are given up on the way (FEC-53).
     pub(super) fn repeat(&mut self, wanted: impl Fn(Token) -> bool) -> Option<u64> {
         loop {
             let Some((&sid, held)) = self.lost.iter().find(|(_, held)| held.released) else {
@@ -529,7 +531,7 @@ impl Lane {
         }
     }
 
-    /// The bytes of a symbol.
+    /// The bytes of a symbol, as they were sent first (FEC-54).
     pub(super) fn bytes(&self, sid: u64) -> Option<&[u8]> {
         self.symbols.get(sid)
     }
@@ -550,7 +552,7 @@ impl Lane {
         self.orphans.pop()
     }
 
-    /// Symbol `sid` cannot be repeated, nor can any other that is lost: they do not fit a packet.
+    /// Symbol `sid` cannot be repeated, nor can any other that is lost: they do not fit a packet (FEC-18).
     pub(super) fn give_up(&mut self) {
         let lost: Vec<u64> =
             self.lost.iter().filter(|(_, held)| !held.recovered).map(|(sid, _)| *sid).collect();
@@ -670,7 +672,8 @@ impl Lane {
         }
     }
 
-    /// Frees the place of `n` symbols more: whoever the window passes is dead.
+    /// Frees the place of `n` symbols more: whoever the window passes is dead (FEC-34), and nobody waits for it (FEC-35).
+    /// So no repair covers more than the window (FEC-23).
     fn make_room(&mut self, n: u64) {
         while self.sent.len() as u64 + n > self.window {
             let sid = self.base;
@@ -753,6 +756,7 @@ impl Lane {
             self.orphans.extend(held.tokens);
         }
         if let Some(sent) = self.sent_mut(sid) {
+            // FEC-55: a report of it is ignored from now on (FEC-44), and it is not repeated.
             sent.state = State::Dead;
             self.settled(sid);
         }
@@ -803,11 +807,13 @@ impl Lane {
         if k > 0 {
             self.counts.blocks += u64::from(self.code != Code::Ldpc);
             match self.code {
+                // FEC-29: as many repair symbols as there are classes.
                 Code::Xor { depth } => {
                     let planned = n.min(u32::from(depth)).min(u32::try_from(k).unwrap_or(u32::MAX));
                     self.span(Cover::run(first, k), Shape::Xor { depth }, planned);
                 }
                 Code::Xor2d { columns, .. } => {
+                    // FEC-30: what is left of the rows, and the columns.
                     let rest = k.div_ceil(columns as u64) - rows_sent as u64 + (columns as u64).min(k);
                     let planned = n.min(u32::try_from(rest).unwrap_or(u32::MAX));
                     self.span(Cover::run(first, k), Shape::Xor2d { columns, rows_sent }, planned);
@@ -827,6 +833,7 @@ impl Lane {
         for part in 0..parts {
             let terms = (k - part).div_ceil(parts);
             let share = n as u64 / parts + u64::from(part < n as u64 % parts);
+            // FEC-31: symbols and repair are 255 at most.
             let planned = share.min(255 - terms) as u32;
             self.span(Cover { first: first + part, terms, stride: parts }, Shape::ReedSolomon, planned);
         }

@@ -237,6 +237,7 @@ impl Sending {
                 lane
             }
         };
+        // FEC-16, FEC-17: no longer than the peer takes, and than leaves room for the header of a repair symbol over it.
         let limit = self.lanes[lane].size().min(packet.checked_sub(self.lanes[lane].repair_header())?);
         (limit >= MIN_SYMBOL).then_some((lane, limit))
     }
@@ -402,6 +403,7 @@ impl Sending {
 
     /// A lane for a channel: an idle one of the same code that nobody has, or a new session.
     fn open(&mut self, code: Code, peer: &Decoder) -> Option<usize> {
+        // FEC-11, FEC-12: of those that the peer offered, and each n once.
         if !peer.schemes.has(code.scheme()) {
             return None;
         }

@@ -3,6 +3,7 @@
 use quickset_base::{Duration, Time};
 
 use super::lane::{Lane, Patience, Recovered};
+use super::{Decoder, Sending};
 use crate::protect::policy::Code;
 use crate::token::{Key, Token};
 
@@ -145,6 +146,7 @@ fn a_recovered_symbol_is_settled_where_its_tokens_are() {
     assert!(lane.is_idle());
 }
 
+/// FEC-53, and FEC-44: a report of what is dead is ignored.
 #[test]
 fn what_nobody_wants_any_more_is_given_up_instead_of_repeated() {
     let mut lane = lane(Code::Rlc, 3);
@@ -170,6 +172,7 @@ fn the_window_passes_over_symbols_and_they_are_dead() {
     lane.check();
 }
 
+/// FEC-26: symbol 7 was acknowledged, and is summed all the same.
 #[test]
 fn a_window_repair_covers_first_to_next() {
     let mut lane = lane(Code::Rlc, 20);
@@ -205,7 +208,86 @@ fn a_probe_repeats_before_anything_else() {
     assert!(!lane.is_urgent());
 }
 
-/// Whatever happens in whatever order, each token leaves once.
+/// FEC-18, FEC-55: nothing of what does not fit a packet any more is repeated, now or later.
+#[test]
+fn what_does_not_fit_is_dead() {
+    let mut lane = lane(RS, 10);
+    lane.plan(2);
+    send_repairs(&mut lane, ms(10));
+    lane.lost(2, vec![token(2)]);
+    lane.lost(5, vec![token(5)]);
+    lane.give_up();
+    let back: Vec<Token> = std::iter::from_fn(|| lane.orphan()).collect();
+    assert_eq!(back.len(), 2);
+    lane.review(&patience(ms(500)));
+    assert!(!lane.owes_repeat());
+    assert_eq!(lane.recovered(2), Recovered::Known);
+    lane.check();
+}
+
+/// What each code sends, whatever it is asked for: FEC-14, FEC-23, FEC-27, FEC-29, FEC-30, FEC-31, FEC-32, FEC-33, FEC-34.
+#[test]
+fn no_repair_is_sent_twice_and_each_is_within_bounds() {
+    const WINDOW: u64 = 40;
+    let codes = [
+        Code::Xor { depth: 4 },
+        Code::Xor2d { rows: 3, columns: 5 },
+        RS,
+        Code::ReedSolomon { stride: 3 },
+        Code::Ldpc,
+        Code::Rlc,
+    ];
+    for code in codes {
+        let mut lane = Lane::new(8 + code.scheme() as u32, code, WINDOW, 100);
+        let (mut seen, mut first_before) = (std::collections::BTreeSet::new(), 0);
+        for round in 0..200u64 {
+            for n in 0..round * 7 % 23 {
+                let next = lane.next();
+                assert_eq!(lane.push(&[n as u8; 30], next, ms(round)), next, "no gaps");
+            }
+            lane.plan((round * 5 % 300) as u32 + 1);
+            for repair in send_repairs(&mut lane, ms(round)) {
+                let (first, count, parameter, index) = repair;
+                assert!(seen.insert(repair), "{code:?}: {repair:?} twice");
+                let stride = if matches!(code, Code::ReedSolomon { .. }) { parameter } else { 1 };
+                let last = first + (count - 1) * stride;
+                assert!(count > 0 && last - first < WINDOW && last < lane.next(), "{code:?}: {repair:?}");
+                match code {
+                    Code::Xor { .. } => assert!(parameter >= 1 && index < parameter.min(count)),
+                    Code::Xor2d { .. } => {
+                        let is_column = index < parameter.min(count);
+                        let is_row = index >= parameter && (index - parameter) * parameter < count;
+                        assert!(parameter >= 1 && (is_column || is_row), "{repair:?}");
+                    }
+                    Code::ReedSolomon { .. } => assert!(parameter >= 1 && count + index <= 255),
+                    Code::Ldpc => {
+                        assert!(count >= 2 && (3..=WINDOW).contains(&parameter) && index < parameter);
+                    }
+                    Code::Rlc => {
+                        assert!(parameter == 0 && first >= first_before, "{repair:?}");
+                        first_before = first;
+                    }
+                }
+            }
+            lane.check();
+        }
+        assert!(seen.len() > 100, "{code:?}: {}", seen.len());
+    }
+}
+
+/// FEC-46.
+#[test]
+fn an_old_window_is_no_news() {
+    let schemes = quickset_wire::Schemes::ALL;
+    let mut sending = Sending::default();
+    sending.set_peer(Decoder { window: 100, sessions: 4, symbol: 1200, schemes });
+    for (epoch, window, now) in [(2, 50, 50), (1, 70, 50), (2, 80, 50), (3, 90, 90), (7, 0, 0), (5, 60, 0)] {
+        sending.set_window(epoch, window);
+        assert_eq!(sending.peer.map(|peer| peer.window), Some(now), "epoch {epoch}");
+    }
+}
+
+/// FEC-51: whatever happens in whatever order, each token leaves once.
 mod fates {
     use proptest::prelude::*;
 

@@ -86,7 +86,7 @@ fn a_tenth_of_repair_lets_no_fence_wait() {
     assert!(p99 <= Duration::from_millis(1), "p99 {p99:?}");
 }
 
-/// Messages that fill packets to the last byte: repair of their symbols needs the whole of a packet.
+/// FEC-17, FEC-24: messages that fill packets to the last byte. Repair of their symbols needs the whole of a packet.
 #[test]
 fn full_symbols_get_all_their_repair() {
     for mtu in [1200, 1472] {

@@ -160,7 +160,7 @@ fn what_is_protected_before_the_handshake_is_through_goes_in_1_rtt_packets() {
                 let peer = traffic::peer(&mut pair, side);
                 let is_early = !peer.connection(key).is_established();
                 let Some(id) = peer.connection(key).open(Dir::Uni) else { continue };
-                peer.send_on(key, id, pattern(6000).into());
+                peer.send_on(key, id, pattern(1500).into());
                 early += usize::from(is_early);
                 sent[side] = Some((key, id));
             }
