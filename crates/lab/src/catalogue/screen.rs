@@ -127,7 +127,8 @@ const THINK: Duration = Duration::from_millis(300);
 const ABOUT: &str = "A server shows a screen to a client over a link that loses packets. The screen changes in updates of 100 \
     messages of 1400 bytes; nothing of an update may be drawn before all of the one before it is. In total order, which \
     is what a TCP connection or a QUIC stream gives, a lost packet holds back everything behind it; in partial order, \
-    with a fence behind each update, only the updates behind it wait. Measured is how long messages that have arrived \
+    with a fence behind each update, only the updates behind it wait. With repair (fec), so many \
+    symbols behind each update replace packets of it that are lost, and a request has one for itself. Measured is how long messages that have arrived \
     wait (blocking time), the time between two messages being handed on (inter-delivery time; points above the \
     round-trip time are pauses that one sees), and how long an update takes (response time). Profile as-published \
     halves the stated loss for each direction and paces 20 updates a second, as the paper's bridge and counts had it; \

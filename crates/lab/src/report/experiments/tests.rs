@@ -411,3 +411,58 @@ const CLOSED: [&str; 31] = [
     "i", "a", "code", "pre", "ul", "dl", "div", "span", "small", "strong", "details", "summary", "table",
     "tbody", "svg", "text", "path",
 ];
+
+/// A mode with repair stands beside the mode without, and not in a context of its own.
+#[test]
+fn a_mode_and_its_protection_are_one_alternative() {
+    let set = |mode: &str, fec: &str| format!("profile=as-published mode={mode} fec={fec}");
+    let rows = [("total", "none", 200.0), ("partial", "none", 100.0), ("partial", "rs:105/100", 0.4)];
+    let mut rows: Vec<Row> =
+        rows.iter().map(|(mode, fec, ms)| row(&set(mode, fec), 1, &[*ms], 5.0)).collect();
+    rows[2].metrics.counted.failed_blocks = 3;
+    rows[2].metrics.repair.failed_blocks_expected = Some(2.5);
+    let results = results(rows);
+    let sheet = &results.sheets[0];
+    let names: Vec<String> = sheet.alternatives.iter().map(Value::to_string).collect();
+    assert_eq!(names, ["total", "partial", "partial+rs:105/100"]);
+    assert_eq!(sheet.spots.len(), 1);
+    assert_eq!(sheet.reference(), Some(0));
+    let lines = results.lines();
+    // Figure 9: 0.4 ms with FEC 1.05.
+    let p99 = find(&lines, "blocking_ms.p99", "partial+rs:105/100", "baseline");
+    assert_eq!(p99.published.map(|printed| (printed.value, printed.figure)), Some((0.4, "9")));
+    assert_eq!(find(&lines, "blocking_ms.p99", "partial", "baseline").published, None);
+    // Where nothing is repaired, nothing is told of it.
+    let failed =
+        |mode: &str| lines.iter().find(|line| line.metric == "failed_blocks" && line.alternative == mode);
+    assert!(failed("partial").is_none());
+    assert!(near(failed("partial+rs:105/100").unwrap().ours["sim"].value, 3.0, 1e-9));
+    let chance = find(&lines, "failed_blocks_expected", "partial+rs:105/100", "");
+    assert!(near(chance.ours["sim"].value, 2.5, 1e-9));
+    let page = html(&results);
+    assert!(page.contains("partial + rs:105/100") && page.contains("5 repair symbols for each 100"));
+}
+
+#[test]
+fn a_design_is_told_by_the_medians_of_its_points() {
+    let bulk = catalogue::find("bulk").unwrap();
+    let ratio = |loss: f64, seed: u64, ratio: f64| {
+        let mut row = row_of(bulk, &format!("fec=bulk size=1MB loss={loss}"), seed, &[], 1.0);
+        row.metrics.dct_ratio = Some(ratio);
+        row
+    };
+    let mut rows = Vec::new();
+    for n in 0..20 {
+        // Medians 0.80, 0.82, … 1.18; one run of each point is far off.
+        let median = 0.8 + 0.02 * f64::from(n);
+        for (seed, value) in [(1, median), (2, 9.0), (3, median - 0.3)] {
+            rows.push(ratio(0.001 + 0.001 * f64::from(n), seed, value));
+        }
+    }
+    let lines = results(rows).lines();
+    let number = |stat: &str| find(&lines, &format!("dct_ratio.{stat}"), "bulk", "").ours["sim"];
+    assert!(near(number("p50").value, 0.98, 1e-9) && near(number("p95").value, 1.16, 1e-9));
+    // 0.80 to 0.98 are ten of twenty.
+    assert!(near(number("below_one").value, 0.5, 1e-9));
+    assert_eq!(number("p50").runs, 60);
+}

@@ -174,12 +174,12 @@ fn protection(name: &str) -> Option<String> {
         let repairs = n.parse::<u64>().ok()?.checked_sub(k.parse().ok()?)?;
         let parts =
             if stride.is_empty() { String::new() } else { format!(", interleaved in {stride} parts") };
-        Some(format!("{repairs} repair symbols for each {k} behind each fence ({code}{parts})"))
+        Some(format!("{repairs} repair symbols for each {k} behind each fence or flush ({code}{parts})"))
     };
     Some(match family {
         "rs" => ratio("Reed–Solomon")?,
         "ldpc" => ratio("LDPC-Staircase")?,
-        "xor" => format!("{parameters} interleaved sums behind each fence"),
+        "xor" => format!("{parameters} interleaved sums behind each fence or flush"),
         "xor2d" => format!("the sums of rows and columns of {}", parameters.replace('x', " × ")),
         "adaptive" => "as much repair as the measured losses ask for".to_owned(),
         "sr" => "selective repeat: nothing but resends, by the same machinery".to_owned(),
