@@ -32,6 +32,7 @@ enum Decoder {
 impl Session {
     pub(super) fn new(scheme: Scheme, window: u64, symbol_size: usize) -> Self {
         let window = usize::try_from(window).unwrap_or(usize::MAX);
+        // FEC-56, FEC-57: a decoder keeps to the window and an eighth of it, and takes memory as symbols come.
         let limits = Limits { window, symbol_size, max_unknowns: MAX_UNKNOWNS };
         let decoder = match scheme {
             Scheme::Ldpc => Decoder::Staircase(Box::new(ldpc::Decoder::new(limits))),
@@ -55,6 +56,7 @@ impl Session {
         };
         self.moved();
         Ok(match outcome.map_err(fault)? {
+            // FEC-20.
             Source::New => Dispatch::All,
             Source::Below => Dispatch::WithoutDatagrams,
             Source::Duplicate | Source::Recovered => Dispatch::No,
@@ -92,6 +94,7 @@ impl Session {
                 if parameter > window {
                     return Err(error("more repair symbols than a window has symbols"));
                 }
+                // FEC-32, of which the rest is checked by the decoder.
                 let block =
                     ldpc::Block::new(first, count, parameter).map_err(|bad| error_of(bad.to_string()))?;
                 decoder.repair(&block, index, data)
@@ -138,7 +141,7 @@ impl Session {
         }
     }
 
-    /// The next symbol that was recovered. How many zeros it ends with is not coded: it has as many as the longest
+    /// The next symbol that was recovered (FEC-36). How many zeros it ends with is not coded: it has as many as the longest
     /// repair symbol, and those too many are PADDING.
     pub(super) fn next_recovered(&mut self) -> Option<(u64, Bytes)> {
         let (sid, data) = match &mut self.decoder {
@@ -190,6 +193,7 @@ impl Session {
     }
 }
 
+/// FEC-29, FEC-30, FEC-31, FEC-33: the constructors check all numbers of a scheme.
 fn equation(scheme: Scheme, header: &RepairHeader) -> Result<Equation, BadEquation> {
     let RepairHeader { first, count, parameter, index, .. } = *header;
     match scheme {
@@ -213,5 +217,5 @@ fn fault(fault: online::Fault) -> TransportError {
     error_of(fault.to_string())
 }
 
-/// Missing symbols of a session that repair symbols may name. Elimination costs their square for each repair symbol.
+/// FEC-59: missing symbols of a session that repair symbols may name. Elimination costs their square for each repair symbol.
 const MAX_UNKNOWNS: usize = 64;

@@ -86,7 +86,7 @@ fn what_an_encoder_must_not_do_is_an_error() {
     refused(give(&mut new(), header(0, 0, 0, 1, 0), &[1]));
     refused(give(&mut new(), header(4, varint::MAX, 2, 0, 0), &[1]));
     refused(give(&mut new(), header(2, 0, 3, varint::MAX, 0), &[1]));
-    // 3: FEC-29 to FEC-33.
+    // 3: FEC-29, FEC-30, FEC-31, FEC-32, FEC-33.
     for (session, count, parameter, index) in [
         (0, 8, 0, 0),
         (0, 8, 3, 3),
@@ -174,6 +174,70 @@ fn what_an_encoder_contradicts_is_an_error() {
         [(2, 0, 4, 2), (2, 1, 4, 2), (2, 8, 9, 1), (9, 0, 8, 4), (9, 0, 4, 4), (9, 0, 16, 4), (9, 16, 4, 4)]
     {
         give(&mut one, header(session, first, count, parameter, 0), &[1; SIZE]).unwrap();
+    }
+}
+
+/// The examples of `spec/fec.md`, section 20: each REPAIR gives what is missing of the symbols that it covers (FEC-36).
+#[test]
+fn vectors_of_the_specification() {
+    let hex = |text: &str| -> Vec<u8> {
+        text.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
+    };
+    let symbols = [
+        "0a 00 05 68 65 6c 6c 6f",
+        "0e 00 05 06 2c 20 77 69 64 65",
+        "0f 00 0b 06 20 77 6f 72 6c 64",
+        "0a 04 01 78",
+    ]
+    .map(hex);
+    for (covers, frame) in [
+        (&[0_u64, 1, 2, 3][..], "7f 61 00 00 04 01 00 0a 01 04 0a 10 69 3b 74 74 08 01"),
+        (&[0, 2], "7f 61 00 00 04 02 00 0a 05 00 0e 6e 45 1b 03 1d 6c 64"),
+        (&[1, 3], "7f 61 00 00 04 02 01 0a 04 04 04 7e 2c 20 77 69 64 65"),
+        (&[0, 1], "7f 61 01 00 02 02 02 0a 04 00 00 6e 49 4c 1b 06 64 65"),
+        (&[2], "7f 61 01 00 03 02 03 0a 0f 00 0b 06 20 77 6f 72 6c 64"),
+        (&[0, 2], "7f 61 01 00 04 02 00 0a 05 00 0e 6e 45 1b 03 1d 6c 64"),
+        (&[0, 1, 2, 3], "7f 61 02 00 04 01 00 0a df e1 7d 6c 96 5f 9d 3e bf 6a"),
+        (&[0, 2], "7f 61 02 00 02 02 01 0a 59 00 3a 6e c0 7a aa d6 0f b4"),
+        (&[0, 1, 2, 3], "7f 61 04 00 04 00 07 0a fd 8c 97 c1 a4 c7 8f c9 40 19"),
+    ] {
+        let bytes = hex(frame);
+        let Some(Ok(repair @ Frame::Repair { session, .. })) =
+            quickset_wire::frame::Frames::new(&bytes).next()
+        else {
+            panic!("{frame}");
+        };
+        for &lost in covers {
+            let mut one = receiving(64, 1);
+            for sid in (0..4).filter(|sid| *sid != lost) {
+                one.on_source(session, sid, &symbols[sid as usize]).unwrap();
+                one.end_packet();
+            }
+            one.on_repair(&repair).unwrap();
+            one.work();
+            let (_, sid, data) = one.next_recovered().unwrap();
+            let expected = &symbols[lost as usize];
+            assert_eq!((sid, &data[..expected.len()]), (lost, &expected[..]), "{frame}");
+            assert!(data[expected.len()..].iter().all(|&byte| byte == 0));
+        }
+    }
+    // LDPC: symbols of one byte each, in a block from SID 0 on.
+    let mut bits = Symbols::new(6, 1);
+    (0..6).try_for_each(|j| bits.insert(j, &[1 << j])).unwrap();
+    let repairs = ldpc::Block::new(0, 6, 4).unwrap().encode(&bits).unwrap();
+    assert_eq!(repairs.concat(), [0x2f, 0x15, 0x08, 0x3f]);
+}
+
+/// FEC-57, FEC-59: one REPAIR may name a thousand symbols, of which nothing came.
+#[test]
+fn what_is_named_takes_no_memory() {
+    for scheme in [Scheme::Xor, Scheme::Grid, Scheme::Ldpc, Scheme::Rlc] {
+        let mut one = receiving(1024, 1);
+        let parameter = u64::from(scheme != Scheme::Rlc) * 3;
+        give(&mut one, header(scheme.session(0), 0, 1024, parameter, 0), &[1; SIZE]).unwrap();
+        let held: usize = one.sessions.values().map(Session::memory).sum();
+        assert!(held <= 256, "{scheme:?}: {held}");
+        assert!(!one.has_work());
     }
 }
 
