@@ -185,3 +185,33 @@ impl From<ReceiveError> for LinkError {
 pub(crate) const INPUT: u8 = 0;
 pub(crate) const CONTROL: u8 = 1;
 pub(crate) const SCREEN: u8 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_channel_has_the_protection_that_fits_it() {
+        // What is asked for, what the screen has, and what control and input have.
+        for (asked, screen, rest) in [
+            ("adaptive", "adaptive:screen", "adaptive:messages"),
+            ("rs:110/100", "rs:110/100", "adaptive:messages"),
+            ("none", "none", "none"),
+        ] {
+            let protection = asked.parse().unwrap();
+            let link = LinkConfig { protection, ..LinkConfig::default() };
+            assert_eq!(link.screen().to_string(), screen);
+            for side in [Side::Client, Side::Server] {
+                let fec = link.transport(side).fec.unwrap();
+                assert_eq!(fec.protection.to_string(), rest, "{asked}");
+            }
+        }
+    }
+
+    #[test]
+    fn strangers_make_the_server_keep_little() {
+        let fec = LinkConfig::default().transport(Side::Server).fec.unwrap();
+        // What decoding may cost, `spec/fec.md`: an eighth more than the symbols.
+        assert!(fec.sessions * fec.window * fec.symbol * 9 / 8 < 1 << 20, "{fec:?}");
+    }
+}
