@@ -8,7 +8,9 @@
 //!
 //! Sources: `spec/fec.md`; FlEC, algorithm 1.
 
+mod flights;
 mod lane;
+mod owed;
 mod span;
 #[cfg(test)]
 mod tests;

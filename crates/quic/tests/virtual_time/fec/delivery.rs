@@ -74,10 +74,10 @@ fn lost_symbols_are_recovered_and_whatever_happens_the_bytes_arrive() {
     for protection in ["sr", "fixed:10", "ac-rlnc", "bulk", "buffer", "tum:3", "tum:3:80ms", "adaptive:bulk"]
     {
         for seed in 0..2 {
-            let (mut pair, _) = transfer(&protected(seed, LOSSY, protection), 2_000_000);
+            let (mut pair, _) = transfer(&protected(seed, LOSSY, protection), 1_000_000);
             let (_, server) = stats(&mut pair);
             if protection == "fixed:10" {
-                assert!(server.fec.recovered_here > 10, "{protection}, seed {seed}: {:?}", server.fec);
+                assert!(server.fec.recovered_here > 3, "{protection}, seed {seed}: {:?}", server.fec);
             }
         }
     }

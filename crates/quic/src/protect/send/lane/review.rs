@@ -1,0 +1,88 @@
+use quickset_base::{Duration, Time};
+
+use super::{Held, Lane};
+use crate::protect::send::span::{Cover, Fate, Repair};
+
+/// What [`Lane::review`] needs to know.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::protect::send) struct Patience {
+    pub(in crate::protect::send) now: Time,
+    /// How long after a repair was sent its effect is known at the latest: 9/8 RTT + max_ack_delay.
+    pub(in crate::protect::send) wait: Duration,
+    /// Loss rate, and the policy's ds.
+    pub(in crate::protect::send) rate: f64,
+    pub(in crate::protect::send) sensitivity: f64,
+}
+
+/// What follows from a review.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(in crate::protect::send) struct Review {
+    /// When what is held is released at the latest.
+    pub(in crate::protect::send) until: Option<Time>,
+    /// Missing and added degrees of freedom of all spans.
+    pub(in crate::protect::send) md: u64,
+    pub(in crate::protect::send) ad: u64,
+    /// A span wants one repair more (algorithm 1).
+    pub(in crate::protect::send) more: bool,
+}
+
+impl Lane {
+    /// Looks at each span with losses: releases what no repair will help, and says what is to be expected.
+    pub(in crate::protect::send) fn review(&mut self, patience: &Patience) -> Review {
+        let mut review = Review::default();
+        if self.lost.values().all(|held| held.recovered || held.released) {
+            return review;
+        }
+        let covers = self.owed.covers(self.base, self.next());
+        // FEC-52, rule 1: a block that ended without repair, or that the window cut, has no span that anybody repairs.
+        let alone = |sid: &&u64| !covers.iter().any(|cover| cover.holds(**sid));
+        let waiting = self.lost.iter().filter(|(_, held)| !held.recovered && !held.released);
+        let mut released: Vec<u64> = waiting.map(|(sid, _)| sid).filter(alone).copied().collect();
+        for cover in &covers {
+            self.review_span(cover, patience, &mut review, &mut released);
+        }
+        for sid in released {
+            self.release(sid);
+        }
+        review
+    }
+
+    fn review_span(&self, cover: &Cover, patience: &Patience, review: &mut Review, released: &mut Vec<u64>) {
+        let of_span = |(sid, held): &(&u64, &Held)| !held.released && cover.holds(**sid);
+        let lost: Vec<(u64, bool)> =
+            self.lost.iter().filter(of_span).map(|(sid, held)| (*sid, held.recovered)).collect();
+        let missing: Vec<u64> =
+            lost.iter().filter(|(_, recovered)| !recovered).map(|(sid, _)| *sid).collect();
+        if missing.is_empty() {
+            return;
+        }
+        let with = |fate| self.repairs.with(fate);
+        let arrived = with(Fate::Acked).filter(|r| lost.iter().any(|(sid, _)| r.cover.holds(*sid))).count();
+        let flying: Vec<&Repair> =
+            with(Fate::InFlight).filter(|r| missing.iter().any(|sid| r.cover.holds(*sid))).collect();
+        let (md, ad) = (lost.len() - (lost.len() - missing.len()).max(arrived).min(lost.len()), flying.len());
+        review.md += md as u64;
+        review.ad += ad as u64;
+
+        let late = flying.iter().map(|repair| repair.sent + patience.wait).max();
+        let before = released.len();
+        match late {
+            Some(at) if at > patience.now => {
+                let uncovered = |sid: &&u64| !flying.iter().any(|repair| repair.cover.holds(**sid));
+                released.extend(missing.iter().filter(uncovered));
+                // The oldest of those that the repairs in flight cannot all bring back.
+                let short = md.saturating_sub(ad);
+                let gone = released.len() - before;
+                let rest: Vec<u64> =
+                    missing.iter().filter(|sid| !released[before..].contains(sid)).copied().collect();
+                released.extend(rest.into_iter().take(short.saturating_sub(gone)));
+                review.until = review.until.map_or(Some(at), |until| Some(until.min(at)));
+            }
+            _ => released.extend(&missing),
+        }
+        if released.len() == before {
+            let ratio = md as f64 / ad.max(1) as f64;
+            review.more |= 1.0 - patience.rate - ratio < patience.sensitivity - 2e-6;
+        }
+    }
+}

@@ -1,0 +1,324 @@
+use std::collections::VecDeque;
+
+use quickset_fec::{Symbols, ldpc};
+
+use super::span::{Cover, Shape, Span};
+use crate::protect::policy::Code;
+
+/// What repair is owed: for the window, for the open block, and for the closed ones.
+#[derive(Debug)]
+pub(super) struct Owed {
+    code: Code,
+    /// Where the open block begins (block codes).
+    open: u64,
+    /// Closed blocks that may still need repair, oldest first (block codes).
+    spans: VecDeque<Span>,
+    /// Repairs that are owed for the window, or for the open block of a 2D code.
+    planned: u32,
+    /// Complete rows of the open block whose repair was sent (2D XOR).
+    rows_sent: u32,
+    /// Of the next repair over the window.
+    seed: u64,
+}
+
+/// What there is to be covered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Have<'a> {
+    /// The symbols of the lane: from the first that is wanted to the next to be sent.
+    pub(super) base: u64,
+    pub(super) next: u64,
+    pub(super) window: u64,
+    pub(super) symbols: &'a Symbols,
+}
+
+/// A repair symbol that is ready to be written.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub(super) first: u64,
+    pub(super) count: u64,
+    pub(super) parameter: u64,
+    pub(super) index: u64,
+    pub(super) cover: Cover,
+    from: From,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    Window,
+    Row,
+    Span(usize),
+}
+
+impl Owed {
+    pub(super) fn new(code: Code) -> Self {
+        Self { code, open: 0, spans: VecDeque::new(), planned: 0, rows_sent: 0, seed: 0 }
+    }
+
+    pub(super) fn code(&self) -> Code {
+        self.code
+    }
+
+    /// Where the open block begins.
+    pub(super) fn open(&self) -> u64 {
+        self.open
+    }
+
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    pub(super) fn is_any(&self) -> bool {
+        self.planned > 0 || self.spans.iter().any(|span| span.planned > 0)
+    }
+
+    /// `n` repairs more. True when that closed a block.
+    pub(super) fn plan(&mut self, n: u32, have: &Have<'_>) -> bool {
+        match self.code {
+            // All of the window arrived: there is nothing to cover.
+            Code::Rlc if have.base == have.next => false,
+            Code::Rlc => {
+                self.planned = n.min(MAX_BURST);
+                false
+            }
+            Code::Xor2d { columns, .. } => {
+                let complete = (have.next - self.open) / u64::from(columns);
+                if u64::from(n) > complete.saturating_sub(u64::from(self.rows_sent)) {
+                    return self.close_with(n, have);
+                }
+                self.planned = n;
+                false
+            }
+            Code::Xor { .. } | Code::ReedSolomon { .. } | Code::Ldpc => self.close_with(n, have),
+        }
+    }
+
+    /// One repair more over a span that wants it.
+    pub(super) fn add(&mut self, wants: impl Fn(&Cover) -> bool) {
+        if self.code == Code::Rlc {
+            self.planned = self.planned.max(1);
+            return;
+        }
+        let wanting = self.spans.iter_mut().find(|span| {
+            matches!(span.shape, Shape::ReedSolomon)
+                && span.cover.terms + u64::from(span.next) < 255
+                && wants(&span.cover)
+        });
+        if let Some(span) = wanting {
+            span.planned = span.planned.max(1);
+        }
+    }
+
+    /// The open block ends without repair.
+    pub(super) fn close(&mut self, next: u64) {
+        self.planned = 0;
+        self.rows_sent = 0;
+        self.open = next;
+    }
+
+    /// Nothing is owed any more.
+    pub(super) fn cancel(&mut self) {
+        self.planned = 0;
+        for span in &mut self.spans {
+            span.planned = 0;
+        }
+    }
+
+    /// Which repair comes next, and over what.
+    pub(super) fn make(&self, base: u64, next: u64) -> Option<Made> {
+        if let Some(at) = self.spans.iter().position(|span| span.planned > 0) {
+            return Some(self.spans[at].make(at));
+        }
+        if self.planned == 0 {
+            return None;
+        }
+        match self.code {
+            Code::Xor2d { columns, .. } => {
+                let c = columns as u64;
+                let row = u64::from(self.rows_sent);
+                let k = (row + 1) * c;
+                (next - self.open >= k).then(|| Made {
+                    first: self.open,
+                    count: k,
+                    parameter: c,
+                    index: c + row,
+                    cover: Cover::run(self.open + row * c, c),
+                    from: From::Row,
+                })
+            }
+            _ => {
+                let (first, count) = (base, next - base);
+                (count > 0).then(|| Made {
+                    first,
+                    count,
+                    parameter: 0,
+                    index: self.seed,
+                    cover: Cover::run(first, count),
+                    from: From::Window,
+                })
+            }
+        }
+    }
+
+    /// The bytes of a repair that was made when its block was closed.
+    pub(super) fn made_before(&self, made: &Made) -> Option<&[u8]> {
+        let From::Span(at) = made.from else { return None };
+        let Shape::Ldpc(repairs) = &self.spans[at].shape else { return None };
+        Some(&repairs[made.index as usize])
+    }
+
+    /// It was sent. FEC-27, FEC-33: no seed and no index is used twice.
+    pub(super) fn sent(&mut self, made: &Made) {
+        match made.from {
+            From::Window => {
+                self.planned -= 1;
+                self.seed += 1;
+            }
+            From::Row => {
+                self.planned -= 1;
+                self.rows_sent += 1;
+            }
+            From::Span(at) => {
+                let span = &mut self.spans[at];
+                span.planned -= 1;
+                span.next += 1;
+            }
+        }
+    }
+
+    /// What is protected as one, oldest first, the open block at last.
+    pub(super) fn covers(&self, base: u64, next: u64) -> Vec<Cover> {
+        if self.code == Code::Rlc {
+            return vec![Cover::run(base, next - base)];
+        }
+        let open = Cover::run(self.open, next - self.open);
+        self.spans.iter().map(|span| span.cover).chain([open]).collect()
+    }
+
+    /// The window passed everything below `base`. True when that cut a block of which repair was sent.
+    pub(super) fn cut(&mut self, base: u64) -> bool {
+        while self.spans.front().is_some_and(|span| span.cover.first < base) {
+            self.spans.pop_front();
+        }
+        let is_cut = self.open < base && self.rows_sent > 0;
+        self.open = self.open.max(base);
+        is_cut
+    }
+
+    /// Forgets the oldest spans of which all is settled. Returns from where on symbols are needed; `None`: none is
+    /// that is not in flight or lost.
+    pub(super) fn settle(&mut self, is_open: impl Fn(u64) -> bool) -> Option<u64> {
+        while self.spans.front_mut().is_some_and(|span| span.is_over(&is_open)) {
+            self.spans.pop_front();
+        }
+        let first = self.spans.front().map_or(self.open, |span| span.cover.first.min(self.open));
+        (self.code != Code::Rlc).then_some(first)
+    }
+
+    /// Symbol `sid` has to be sent again. True when its block is whole no more, and was until now.
+    pub(super) fn fail(&mut self, sid: u64) -> bool {
+        let span = self.spans.iter_mut().find(|span| span.cover.holds(sid));
+        span.is_some_and(|span| !std::mem::replace(&mut span.failed, true))
+    }
+
+    /// Closes the open block with `n` repairs. False when it is none.
+    fn close_with(&mut self, n: u32, have: &Have<'_>) -> bool {
+        let (first, k) = (self.open, have.next - self.open);
+        let (before, rows_sent) = (self.spans.len(), self.rows_sent);
+        if k > 0 {
+            match self.code {
+                // FEC-29: as many repair symbols as there are classes.
+                Code::Xor { depth } => {
+                    let planned = n.min(u32::from(depth)).min(u32::try_from(k).unwrap_or(u32::MAX));
+                    self.span(Cover::run(first, k), Shape::Xor { depth }, planned);
+                }
+                Code::Xor2d { columns, .. } => {
+                    // FEC-30: what is left of the rows, and the columns.
+                    let c = u64::from(columns);
+                    let rest = k.div_ceil(c) - u64::from(rows_sent) + c.min(k);
+                    let planned = n.min(u32::try_from(rest).unwrap_or(u32::MAX));
+                    self.span(Cover::run(first, k), Shape::Xor2d { columns, rows_sent }, planned);
+                }
+                Code::ReedSolomon { stride } => self.close_reed_solomon(first, k, (stride, n)),
+                Code::Ldpc => self.close_ldpc(first, k, (n, have)),
+                Code::Rlc => {}
+            }
+        }
+        self.close(have.next);
+        self.spans.len() > before
+    }
+
+    fn close_reed_solomon(&mut self, first: u64, k: u64, (stride, n): (u16, u32)) {
+        let parts = u64::from(stride).max(k.div_ceil(MAX_PART)).clamp(1, k);
+        for part in 0..parts {
+            let terms = (k - part).div_ceil(parts);
+            let share = u64::from(n) / parts + u64::from(part < u64::from(n) % parts);
+            // FEC-31: symbols and repair are 255 at most.
+            let planned = share.min(255 - terms) as u32;
+            self.span(Cover { first: first + part, terms, stride: parts }, Shape::ReedSolomon, planned);
+        }
+    }
+
+    fn close_ldpc(&mut self, first: u64, k: u64, (n, have): (u32, &Have<'_>)) {
+        // FEC-32, and no more than the window. There is no LDPC code for a block of one symbol, or less repair: it
+        // goes unprotected.
+        let n = u64::from(n).max(3).min(have.window);
+        let Ok(block) = ldpc::Block::new(first, k, n) else { return };
+        let repairs = block.encode(have.symbols).expect("the symbols of the open block are kept");
+        let planned = repairs.len() as u32;
+        self.span(Cover::run(first, k), Shape::Ldpc(repairs), planned);
+    }
+
+    fn span(&mut self, cover: Cover, shape: Shape, planned: u32) {
+        self.spans.push_back(Span { cover, shape, planned, next: 0, settled: 0, failed: false });
+    }
+}
+
+impl Span {
+    /// All of its symbols are settled: what is owed for it is owed no more. What was found settled once is not looked
+    /// at again.
+    fn is_over(&mut self, is_open: impl Fn(u64) -> bool) -> bool {
+        while self.settled < self.cover.terms {
+            if is_open(self.cover.first + self.settled * self.cover.stride) {
+                return false;
+            }
+            self.settled += 1;
+        }
+        true
+    }
+
+    fn make(&self, at: usize) -> Made {
+        let Cover { first, terms, stride } = self.cover;
+        let i = u64::from(self.next);
+        let (parameter, index, cover) = match &self.shape {
+            Shape::Xor { depth } => {
+                let d = *depth as u64;
+                (d, i, Cover { first: first + i, terms: (terms - i).div_ceil(d), stride: d })
+            }
+            Shape::Xor2d { columns, rows_sent } => {
+                let c = *columns as u64;
+                let row = u64::from(*rows_sent) + i;
+                let rows = terms.div_ceil(c);
+                if row < rows {
+                    let begin = row * c;
+                    (c, c + row, Cover::run(first + begin, c.min(terms - begin)))
+                } else {
+                    let column = row - rows;
+                    (
+                        c,
+                        column,
+                        Cover { first: first + column, terms: (terms - column).div_ceil(c), stride: c },
+                    )
+                }
+            }
+            Shape::ReedSolomon => (stride, i, self.cover),
+            Shape::Ldpc(repairs) => (repairs.len() as u64, i, self.cover),
+        };
+        Made { first, count: terms, parameter, index, cover, from: From::Span(at) }
+    }
+}
+
+/// Symbols of a Reed-Solomon code of ours at most, so that repair has as much room again.
+const MAX_PART: u64 = 128;
+
+/// Repair symbols of one burst at most: more help no window.
+const MAX_BURST: u32 = 255;
