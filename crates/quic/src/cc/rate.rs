@@ -12,6 +12,18 @@ pub(crate) struct Sampler {
     lost: u64,
     // Until so much is delivered, samples tell of the application rather than of the network.
     limited_until: Option<u64>,
+    // The first packets that were acknowledged of what left since nothing was in flight.
+    train: Option<Train>,
+}
+
+/// The head of a flight that began with nothing in flight.
+#[derive(Clone, Copy, Debug)]
+struct Train {
+    sent: Time,
+    acked: Time,
+    // Bytes delivered in all when the flight began, and when its head was acknowledged.
+    before: u64,
+    delivered: u64,
 }
 
 /// What the acknowledgements of a batch tell.
@@ -37,7 +49,7 @@ pub(crate) struct Sample {
 
 impl Sampler {
     pub(crate) fn new(now: Time) -> Self {
-        Self { delivered: 0, delivered_at: now, first_sent: now, lost: 0, limited_until: None }
+        Self { delivered: 0, delivered_at: now, first_sent: now, lost: 0, limited_until: None, train: None }
     }
 
     /// Bytes delivered in all.
@@ -59,6 +71,7 @@ impl Sampler {
             // Nothing was in flight: the interval of a sample begins here.
             self.first_sent = sent.now;
             self.delivered_at = sent.now;
+            self.train = None;
         }
         PacketState {
             delivered: self.delivered,
@@ -81,7 +94,11 @@ impl Sampler {
             return 0;
         }
         let acked = f.acked.iter().map(|p| p.bytes).sum();
+        let before = self.delivered;
         self.delivered += acked;
+        if let (None, Some(head)) = (self.train, f.acked.last()) {
+            self.train = Some(Train { sent: head.sent, acked: f.now, before, delivered: self.delivered });
+        }
         self.delivered_at = f.now;
         if self.limited_until.is_some_and(|until| self.delivered > until) {
             self.limited_until = None;
@@ -104,8 +121,9 @@ impl Sampler {
         // The slower of sending and acknowledging: neither a burst of acknowledgements nor one of packets
         // makes the network faster.
         let interval = newest.sent.since(state.first_sent).max(f.now.since(state.delivered_time));
+        let rate = per_second(delivered, interval).max(self.train_rate(newest, f.now));
         Some(Sample {
-            rate: per_second(delivered, interval),
+            rate,
             delivered,
             prior_delivered: state.delivered,
             in_flight: state.in_flight,
@@ -115,7 +133,25 @@ impl Sampler {
             rtt: f.now.since(newest.sent),
         })
     }
+
+    /// How fast the packets behind the head of a flight went through, for one that is over within a round trip.
+    ///
+    /// The interval of an ordinary sample then holds the whole round trip in which the first acknowledgement is waited
+    /// for, so that an application that sends 140 kB at a time over 100 ms is thought to have a path of 11 Mbit/s,
+    /// however fast that is, and its messages are paced over half a round trip for ever. Here, too, the slower of
+    /// sending and acknowledging counts, and one burst of the pacer less than was delivered.
+    fn train_rate(&self, newest: &Packet, now: Time) -> u64 {
+        let Some(train) = self.train.filter(|train| train.before == newest.state.delivered) else { return 0 };
+        let delivered = self.delivered.saturating_sub(train.delivered);
+        let Some(sure) = delivered.checked_sub(BURST).filter(|_| delivered >= LEAST_TRAIN) else { return 0 };
+        per_second(sure, newest.sent.since(train.sent).max(now.since(train.acked)))
+    }
 }
+
+/// Packets that may leave at once, in bytes (RFC 9002 §7.7: as many as the initial window).
+const BURST: u64 = 10 * 1500;
+/// Shorter flights tell little.
+const LEAST_TRAIN: u64 = 2 * BURST;
 
 /// Bytes per second; 0 when no time passed.
 pub(crate) fn per_second(bytes: u64, time: Duration) -> u64 {
