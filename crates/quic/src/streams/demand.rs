@@ -331,6 +331,12 @@ impl Deadlines for ChannelDeadlines<'_> {
         let next = self.due.range(from..).next()?;
         (next.0 == self.channel).then_some(next.1)
     }
+
+    fn last(&self) -> Option<Time> {
+        let to = (self.channel, Time::MAX, Key { index: u32::MAX, generation: u32::MAX }, Ticket::LAST);
+        let last = self.due.range(..=to).next_back()?;
+        (last.0 == self.channel).then_some(last.1)
+    }
 }
 
 /// What a stream adds to its channel.

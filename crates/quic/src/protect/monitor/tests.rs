@@ -236,7 +236,8 @@ impl Naive {
         let bad = pairs(true, None);
         let to_good = if starts >= 10 && bad > 0.0 { pairs(true, Some(false)) / bad } else { before };
         let total = self.events.len() as f64;
-        let (rate, to_bad) = if total < 500.0 {
+        let guess = total < 500.0 || (total < 1000.0 && count(&self.events) == 0.0);
+        let (rate, to_bad) = if guess {
             let rate = (count(&self.events) + 1.0) / (total + 200.0);
             (rate, (rate * to_good / (1.0 - rate)).min(1.0))
         } else {

@@ -70,7 +70,8 @@ impl Placement {
         if !view.demand.limited || !roomy {
             return Due::No;
         }
-        self.protected = next.or(self.protected);
+        // All that was sent is covered, the newest message too.
+        self.protected = self.protected.max(view.deadlines.last()).max(next);
         Due::Now
     }
 

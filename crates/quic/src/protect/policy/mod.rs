@@ -163,6 +163,8 @@ impl CodingView<'_> {
 pub trait Deadlines: fmt::Debug {
     /// The earliest at or after `t`.
     fn next_after(&self, t: Time) -> Option<Time>;
+    /// The latest of all.
+    fn last(&self) -> Option<Time>;
 }
 
 /// Losses of a path, as measured. With few samples a cautious guess.

@@ -33,6 +33,10 @@ impl Deadlines for Dates {
     fn next_after(&self, t: Time) -> Option<Time> {
         self.0.iter().copied().filter(|date| *date >= t).min()
     }
+
+    fn last(&self) -> Option<Time> {
+        self.0.iter().copied().max()
+    }
 }
 
 impl Scene {

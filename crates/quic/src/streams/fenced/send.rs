@@ -76,6 +76,8 @@ pub struct Ticket(pub(super) u64);
 impl Ticket {
     /// No ticket is less.
     pub(crate) const FIRST: Self = Self(0);
+    /// No ticket is greater.
+    pub(crate) const LAST: Self = Self(u64::MAX);
 }
 
 /// What became of a message.
