@@ -10,7 +10,7 @@ use crate::gf256::Kernel;
 ///
 /// It holds at most `window` numbers in a row; a newer symbol pushes the oldest out. Symbols lie in slots of whole
 /// cache lines, which are allocated as they are needed, eight at a time, reused, and given back when far fewer are
-/// held. To them come 12 bytes for each number of the window.
+/// held. To them come 12 bytes and a bit for each number of the window.
 ///
 /// ```
 /// use quickset_fec::{Equation, Symbols};
@@ -28,6 +28,10 @@ pub struct Symbols {
     window: usize,
     first: u64,
     entries: VecDeque<Entry>,
+    /// A bit for each number that is held, in words of 64 numbers, the first of which has `first`.
+    bits: VecDeque<u64>,
+    /// No symbol since the window was empty was longer.
+    longest: usize,
     held: usize,
     chunks: Vec<Option<Chunk>>,
     /// Places in `chunks` where none is.
@@ -71,6 +75,8 @@ impl Symbols {
             window: window.max(1),
             first: 0,
             entries: VecDeque::new(),
+            bits: VecDeque::new(),
+            longest: 0,
             held: 0,
             chunks: Vec::new(),
             vacant: Vec::new(),
@@ -112,6 +118,12 @@ impl Symbols {
         self.slot_mut(slot)[..data.len()].copy_from_slice(data);
         self.slot_mut(slot)[data.len()..lines(data.len())].fill(0);
         self.entries[at] = Entry { slot, len: data.len() as u32, mark };
+        let word = (sid / 64 - self.first / 64) as usize;
+        if word >= self.bits.len() {
+            self.bits.resize(word + 1, 0);
+        }
+        self.bits[word] |= 1 << (sid % 64);
+        self.longest = if self.held == 0 { data.len() } else { self.longest.max(data.len()) };
         self.held += 1;
         Ok(())
     }
@@ -131,6 +143,26 @@ impl Symbols {
         self.entry(sid).map(|entry| entry.len as usize)
     }
 
+    /// The numbers from `first` to `last` that are not held, both of which are in the window or above it.
+    pub(crate) fn missing(&self, first: u64, last: u64) -> impl Iterator<Item = u64> {
+        (first / 64..=last / 64).flat_map(move |word| {
+            let held = word.checked_sub(self.first / 64).and_then(|at| self.bits.get(at as usize));
+            let mut missing = !held.copied().unwrap_or(0);
+            if word == first / 64 {
+                missing &= u64::MAX << (first % 64);
+            }
+            if word == last / 64 {
+                missing &= u64::MAX >> (63 - last % 64);
+            }
+            bits(missing).map(move |bit| word * 64 + bit as u64)
+        })
+    }
+
+    /// A length that no symbol that is held exceeds.
+    pub(crate) fn longest(&self) -> usize {
+        self.longest
+    }
+
     /// Whether symbol `sid` is held and was placed with a mark.
     pub(crate) fn is_marked(&self, sid: u64) -> bool {
         self.entry(sid).is_some_and(|entry| entry.mark)
@@ -138,6 +170,8 @@ impl Symbols {
 
     /// Drops all symbols below `sid`; the window begins there now, if it did not begin above.
     pub fn drop_below(&mut self, sid: u64) {
+        let words = (sid / 64).saturating_sub(self.first / 64).min(self.bits.len() as u64);
+        self.bits.drain(..words as usize);
         while self.first < sid {
             let Some(entry) = self.entries.pop_front() else {
                 self.first = sid;
@@ -196,6 +230,7 @@ impl Symbols {
     pub fn memory(&self) -> usize {
         self.chunks.iter().flatten().map(|chunk| chunk.bytes.len()).sum::<usize>()
             + self.entries.capacity() * size_of::<Entry>()
+            + self.bits.capacity() * size_of::<u64>()
             + self.free.capacity() * size_of::<u32>()
     }
 
@@ -210,22 +245,23 @@ impl Symbols {
         for sid in [equation.first(), equation.last()] {
             self.len_of(sid).ok_or(Missing { sid })?;
         }
-        let mut longest = 0;
-        for term in 0..equation.terms() {
-            let sid = equation.sid(term);
-            longest = longest.max(self.len_of(sid).ok_or(Missing { sid })?);
+        let mut missing = self.missing(equation.first(), equation.last());
+        if let Some(sid) = missing.find(|sid| equation.term(*sid).is_some()) {
+            return Err(Missing { sid });
         }
         out.clear();
-        out.resize(lines(longest), 0);
-        let kernel = Kernel::best();
+        out.resize(lines(self.longest), 0);
+        let (kernel, mut longest) = (Kernel::best(), 0);
         let mut coefficients = [0; BATCH];
         let mut symbols = [&[][..]; BATCH];
         for start in (0..equation.terms()).step_by(BATCH) {
             let terms = start..equation.terms().min(start + BATCH as u64);
             let mut n = 0;
             for term in terms {
+                let Some(entry) = self.entry(equation.sid(term)) else { continue };
+                longest = longest.max(entry.len as usize);
                 coefficients[n] = equation.coefficient(term);
-                symbols[n] = self.padded(equation.sid(term)).unwrap_or_default();
+                symbols[n] = &self.slot(entry.slot)[..lines(entry.len as usize)];
                 n += 1;
             }
             kernel.gather(out, &coefficients[..n], &symbols[..n]);
@@ -353,6 +389,13 @@ pub(crate) const fn lines(len: usize) -> usize {
     len.next_multiple_of(LINE)
 }
 
+/// The places of the bits that are 1.
+pub(crate) fn bits(mask: u64) -> impl Iterator<Item = usize> {
+    std::iter::successors(Some(mask), |rest| Some(rest & rest.wrapping_sub(1)))
+        .take_while(|rest| *rest != 0)
+        .map(|rest| rest.trailing_zeros() as usize)
+}
+
 /// `data` without the zeros at its end, which are not told from padding.
 pub(crate) fn trimmed(data: &[u8]) -> &[u8] {
     let end = data.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
@@ -439,6 +482,20 @@ mod tests {
         assert_eq!(symbols.held(), 6);
         symbols.set_window(2);
         assert_eq!((symbols.first(), symbols.held()), (4, 2));
+    }
+
+    #[test]
+    fn what_is_missing_is_what_is_not_held() {
+        let mut symbols = Symbols::new(200, 8);
+        for sid in (0..1000).filter(|sid| sid % 7 != 0 && sid % 64 != 9) {
+            symbols.insert(sid, &[1]).unwrap();
+            symbols.drop_below(sid.saturating_sub(150 + sid % 50));
+            let (first, last) = (symbols.first().max(sid.saturating_sub(130)), sid + 70);
+            let expected: Vec<u64> = (first..=last).filter(|sid| symbols.get(*sid).is_none()).collect();
+            assert_eq!(symbols.missing(first, last).collect::<Vec<_>>(), expected);
+        }
+        symbols.insert(MAX_SID, &[1]).unwrap();
+        assert_eq!(symbols.missing(MAX_SID - 2, MAX_SID).collect::<Vec<_>>(), [MAX_SID - 2, MAX_SID - 1]);
     }
 
     #[test]

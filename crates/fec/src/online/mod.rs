@@ -14,7 +14,7 @@ use std::fmt;
 use crate::equation::{Equation, MAX_SID};
 use crate::symbols::{NotTaken, Symbols, trimmed};
 use stored::Stored;
-use system::{System, mask_of};
+use system::System;
 
 mod stored;
 mod system;
@@ -187,22 +187,19 @@ impl Decoder {
             return Ok(Repair::Old);
         }
         self.settle();
-        let mut missing = Vec::new();
-        let mut unopened = 0;
-        let mut too_many = false;
-        for term in 0..equation.terms() {
-            let sid = equation.sid(term);
-            match self.symbols.len_of(sid) {
-                Some(len) if len > data.len() => return Err(Fault::Short),
-                Some(_) => continue,
-                None if too_many => continue,
-                None => {}
-            }
+        if self.is_too_short(equation, data.len()) {
+            return Err(Fault::Short);
+        }
+        let (mut missing, mut unopened, room) = (Vec::new(), 0, self.system.room());
+        for sid in self.symbols.missing(equation.first(), equation.last()) {
+            let Some(term) = equation.term(sid) else { continue };
             unopened += usize::from(self.system.column(sid).is_none());
-            too_many = unopened > self.system.room();
+            if unopened > room {
+                return Ok(Repair::TooMany);
+            }
             missing.push((sid, equation.coefficient(term)));
         }
-        let Some(place) = self.stored.vacant(self.window).filter(|_| !too_many) else {
+        let Some(place) = self.stored.vacant(self.window) else {
             return Ok(Repair::TooMany);
         };
         if missing.is_empty() || !self.system.add(&missing, place) {
@@ -226,14 +223,18 @@ impl Decoder {
     /// and the sum for one missing symbol more at most. Returns how many it was.
     pub fn work(&mut self, budget: usize) -> usize {
         let mut spent = 0;
+        let mut places = self.system.ready_places();
         while spent < budget {
-            let places = self.system.ready().fold(0, |places, ready| places | mask_of(ready.sum));
             if places == 0 {
                 self.settle();
                 break;
             }
             let step = self.stored.subtract(&self.symbols, places, u64::MAX, budget - spent);
-            spent += if step == 0 { self.solve(places, budget - spent) } else { step };
+            spent += step;
+            if step == 0 {
+                spent += self.solve(places, budget - spent);
+                places = self.system.ready_places();
+            }
         }
         spent
     }
@@ -280,6 +281,12 @@ impl Decoder {
     /// Bytes of memory for symbols and repair symbols.
     pub fn memory(&self) -> usize {
         self.symbols.memory() + self.stored.memory()
+    }
+
+    /// Whether a symbol of the equation is held that is longer than `len`.
+    fn is_too_short(&self, equation: &Equation, len: usize) -> bool {
+        let is_longer = |term| self.symbols.len_of(equation.sid(term)).is_some_and(|held| held > len);
+        self.symbols.longest() > len && (0..equation.terms()).any(is_longer)
     }
 
     fn hold(&mut self, sid: u64, data: &[u8], recovered: bool) {

@@ -114,25 +114,25 @@ impl Stored {
         // With a small budget, a few repair symbols at a time.
         let pairs = (budget / self.len.max(1)).max(1);
         let late = self.repairs(behind).flat_map(|(_, repair)| repair.late_below(end)).min();
-        let Pass { group, sids, moved } = match late {
+        let pass = match late {
             Some(sid) => self.late_pass(behind, sid, end, pairs),
             None => self.next_pass(symbols, behind, end, pairs),
         };
-        let count = group.count_ones() as usize;
-        let mut coefficients = Vec::with_capacity(count * sids.len());
-        for (_, repair) in self.repairs(group) {
-            coefficients.extend(sids.iter().map(|&sid| repair.coefficient(sid)));
+        let count = pass.group.count_ones() as usize;
+        let mut coefficients = Vec::with_capacity(count * pass.sids.len());
+        for (_, repair) in self.repairs(pass.group) {
+            repair.coefficients(&pass, &mut coefficients);
         }
-        let srcs: Vec<&[u8]> = sids.iter().filter_map(|&sid| symbols.padded(sid)).collect();
+        let srcs: Vec<&[u8]> = pass.sids.iter().filter_map(|&sid| symbols.padded(sid)).collect();
         let kernel = self.kernel;
         let mut dsts: Vec<&mut [u8]> = Vec::with_capacity(count);
-        for (_, slot) in self.select_slots(group) {
+        for (_, slot) in self.select_slots(pass.group) {
             dsts.extend(slot.as_mut().map(|repair| &mut repair.sum[..]));
         }
         kernel.combine(&mut dsts, &coefficients, &srcs);
         let bytes = srcs.iter().map(|src| src.len()).sum::<usize>() * count;
         self.bytes += bytes as u64;
-        self.move_on(symbols, group, &sids, moved);
+        self.move_on(&pass);
         // A step over missing symbols only is no work, but it is a step.
         bytes.max(1)
     }
@@ -171,14 +171,14 @@ impl Stored {
             );
         }
         sids.sort_unstable();
-        Pass { group: mask(group.iter().map(|(place, _)| *place)), sids, moved: None }
+        Pass { group: mask(group.iter().map(|(place, _)| *place)), sids, run: None }
     }
 
     /// At most about `pairs` subtractions of symbols in the order of their numbers. All repair symbols of the pass have
     /// symbols of one stride, and at least one among those that are dealt with.
     fn next_pass(&self, symbols: &Symbols, behind: u128, end: u64, pairs: usize) -> Pass {
         let lead = self.repairs(behind).map(|(_, repair)| repair).min_by_key(|repair| repair.next());
-        let Some(lead) = lead else { return Pass { group: 0, sids: Vec::new(), moved: None } };
+        let Some(lead) = lead else { return Pass { group: 0, sids: Vec::new(), run: None } };
         let (first, stride) = (lead.next(), lead.equation.stride());
         let within = |most: usize| first + (most as u64 - 1) * stride;
         let mut near: Vec<(u64, usize, u64)> = self
@@ -193,30 +193,33 @@ impl Stored {
 
         let last = near.iter().map(|(.., last)| *last).max().unwrap_or(first).min(end - 1);
         let mut sids = Vec::with_capacity(most);
-        let mut sid = first;
-        while sid <= last && sids.len() < most {
+        let mut run = Run { first, stride, steps: Vec::with_capacity(most), missing: Vec::new(), end: 0 };
+        while first + run.end * stride <= last && sids.len() < most {
+            let sid = first + run.end * stride;
             if symbols.len_of(sid).is_some() {
                 sids.push(sid);
+                run.steps.push(run.end);
+            } else {
+                run.missing.push(sid);
             }
-            sid += stride;
+            run.end += 1;
         }
-        Pass { group: mask(near.iter().map(|(_, place, _)| *place)), sids, moved: Some(sid) }
+        Pass { group: mask(near.iter().map(|(_, place, _)| *place)), sids, run: Some(run) }
     }
 
-    fn move_on(&mut self, symbols: &Symbols, group: u128, sids: &[u64], moved: Option<u64>) {
-        for (_, slot) in self.select_slots(group) {
+    /// Takes note of what a pass has done.
+    fn move_on(&mut self, pass: &Pass) {
+        for (_, slot) in self.select_slots(pass.group) {
             let Some(repair) = slot else { continue };
-            let Some(moved) = moved else {
-                repair.late.retain(|sid| sids.binary_search(sid).is_err());
+            let Some(run) = &pass.run else {
+                repair.late.retain(|sid| pass.sids.binary_search(sid).is_err());
                 continue;
             };
-            while repair.cursor < repair.equation.terms() && repair.next() < moved {
-                let sid = repair.next();
-                if symbols.len_of(sid).is_none() {
-                    repair.open.push(sid);
-                }
-                repair.cursor += 1;
-            }
+            let begin = repair.next();
+            let end = (run.first + run.end * run.stride - repair.equation.first()) / run.stride;
+            repair.cursor = end.clamp(repair.cursor, repair.equation.terms());
+            let passed = begin..repair.next();
+            repair.open.extend(run.missing.iter().filter(|sid| passed.contains(sid)));
         }
     }
 
@@ -250,12 +253,21 @@ impl Repair {
         (self.equation.stride(), self.equation.first() % self.equation.stride())
     }
 
-    /// By what symbol `sid` is to be multiplied when it is subtracted now; 0 if it is not to be.
-    fn coefficient(&self, sid: u64) -> u8 {
-        match self.equation.term(sid) {
-            Some(term) if term >= self.cursor || self.late.contains(&sid) => self.equation.coefficient(term),
+    /// By what the symbols of a pass are to be multiplied; 0 for those that are not to be subtracted.
+    fn coefficients(&self, pass: &Pass, out: &mut Vec<u8>) {
+        let Some(run) = &pass.run else {
+            let of = |sid: &u64| self.equation.term(*sid).map_or(0, |term| self.equation.coefficient(term));
+            return out.extend(pass.sids.iter().map(of));
+        };
+        // All are steps of one stride, so that one division does for all of them.
+        let first = self.equation.first();
+        let (ahead, behind) = (run.first.saturating_sub(first), first.saturating_sub(run.first));
+        let (ahead, behind) = (ahead / run.stride, behind / run.stride);
+        let terms = self.cursor..self.equation.terms();
+        out.extend(run.steps.iter().map(|step| match (step + ahead).checked_sub(behind) {
+            Some(term) if terms.contains(&term) => self.equation.coefficient(term),
             _ => 0,
-        }
+        }));
     }
 }
 
@@ -265,8 +277,20 @@ struct Pass {
     group: u128,
     /// The symbols to subtract, ascending.
     sids: Vec<u64>,
-    /// The terms below have been dealt with then; `None` if the symbols are late ones.
-    moved: Option<u64>,
+    /// How they lie; `None` if they are late ones.
+    run: Option<Run>,
+}
+
+/// Numbers that are a stride apart.
+struct Run {
+    first: u64,
+    stride: u64,
+    /// How many strides each symbol is from the first.
+    steps: Vec<u64>,
+    /// Those between that are missing.
+    missing: Vec<u64>,
+    /// How many strides the next is from the first.
+    end: u64,
 }
 
 fn mask(places: impl Iterator<Item = usize>) -> u128 {

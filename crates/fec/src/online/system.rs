@@ -6,6 +6,7 @@
 //! the row's sum of stored repair symbols, once their payload has been rid of the symbols that are known.
 
 use crate::gf256::{self, Kernel};
+use crate::symbols::bits;
 
 /// Columns and stored repair symbols are told by their places, and rows are in no order.
 pub(super) struct System {
@@ -96,6 +97,11 @@ impl System {
         })
     }
 
+    /// The places of the stored repair symbols that rows that are ready are sums of.
+    pub(super) fn ready_places(&self) -> u128 {
+        self.ready().fold(0, |places, ready| places | mask_of(ready.sum))
+    }
+
     /// The symbol of `column` was computed from its ready row. Other rows do not name it.
     pub(super) fn done(&mut self, column: usize) {
         let row = self.rows.iter_mut().find(|row| row.pivot == column && !row.done);
@@ -108,6 +114,9 @@ impl System {
     /// The other rows may be sums of those stored repair symbols too. They are changed not to be; for that they name
     /// the column again, whose symbol is known now, so that it is to be removed from the payload instead.
     pub(super) fn settle(&mut self) -> (u128, Vec<u64>) {
+        if self.rows.iter().all(|row| !row.done) {
+            return (0, Vec::new());
+        }
         let (before, mut columns, mut sids) = (self.places(), 0, Vec::new());
         while let Some(at) = self.rows.iter().position(|row| row.done) {
             let row = self.rows.swap_remove(at);
@@ -250,7 +259,7 @@ impl Row {
 }
 
 /// Which of at most 128 elements, a multiple of 8, are not 0.
-pub(super) fn mask_of(vector: &[u8]) -> u128 {
+fn mask_of(vector: &[u8]) -> u128 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     let eights =
         vector.chunks_exact(8).map(|eight| u64::from_le_bytes(eight.try_into().expect("they are 8")));
@@ -259,13 +268,6 @@ pub(super) fn mask_of(vector: &[u8]) -> u128 {
         let high = (((eight & LOW) + LOW) | eight) & !LOW;
         mask | u128::from((high >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * i)
     })
-}
-
-/// The places of the bits that are 1.
-pub(super) fn bits(mask: u64) -> impl Iterator<Item = usize> {
-    std::iter::successors(Some(mask), |rest| Some(rest & rest.wrapping_sub(1)))
-        .take_while(|rest| *rest != 0)
-        .map(|rest| rest.trailing_zeros() as usize)
 }
 
 /// The most missing symbols.
