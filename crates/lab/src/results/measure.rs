@@ -154,11 +154,8 @@ fn queueing(flow: &FlowSeen, rtt: Duration) -> Vec<(f64, f64)> {
 
 fn counted(setting: &Setting, seen: &Seen, yardstick: Yardstick) -> Counted {
     let sum = |of: fn(&FlowSeen) -> u64| seen.flows.iter().map(of).sum();
-    let unrecovered = if is_protected(setting) {
-        sum(|flow| flow.server.fec.unrecovered)
-    } else {
-        seen.down.lost + seen.down.overflowed
-    };
+    let unrecovered =
+        if is_protected(setting) { sum(unrecovered) } else { seen.down.lost + seen.down.overflowed };
     Counted {
         messages_delivered: sum(|flow| flow.arrivals.len() as u64),
         abandoned: sum(|flow| flow.abandoned),
@@ -168,13 +165,23 @@ fn counted(setting: &Setting, seen: &Seen, yardstick: Yardstick) -> Counted {
         lost: seen.down.lost,
         overflowed: seen.down.overflowed,
         repair_bytes: sum(|flow| flow.server.fec.repair_bytes),
-        recovered: sum(|flow| flow.server.fec.recovered),
-        rebuilt: sum(|flow| flow.client.fec.recovered_here),
+        recovered: sum(|flow| flow.client.fec.recovered_here),
         unrecovered,
+        resent: sum(|flow| flow.server.fec.unrecovered),
         retransmitted: sum(|flow| flow.server.lost_packets),
         failed_blocks: sum(|flow| flow.server.fec.failed_blocks),
         blocks: sum(|flow| flow.server.fec.blocks),
     }
+}
+
+/// Source symbols that the client neither got nor rebuilt, their frames having come in others, and those that were sent
+/// once more. Where the run ended first, some are on their way, and what the server knew has to do.
+fn unrecovered(flow: &FlowSeen) -> u64 {
+    let (sent, got) = (flow.server.fec, flow.client.fec);
+    if flow.finished.is_none() {
+        return sent.unrecovered;
+    }
+    sent.sources_sent.saturating_sub(got.sources_received + got.recovered_here) + sent.repeats_sent
 }
 
 fn is_protected(setting: &Setting) -> bool {

@@ -154,17 +154,18 @@ pub struct Counted {
     pub lost: u64,
     /// Packets that its queue dropped.
     pub overflowed: u64,
-    /// Packets that repair symbols brought back before a retransmission did, as the sender learnt of it.
+    /// Packets that clients rebuilt from repair symbols before they came again.
     pub recovered: u64,
-    /// The same as clients saw it, whatever the sender knew.
-    #[serde(default)]
-    pub rebuilt: u64,
-    /// Lost packets that were sent again. A SYMBOL_ACK that is lost, or repair that comes late, counts a packet here
-    /// that came back all the same.
+    /// Lost packets that only came again: without repair all that were lost, with repair the protected ones that clients
+    /// could not rebuild, and those sent again as the same symbol.
     pub unrecovered: u64,
+    /// Protected packets that servers sent again, for all they knew: where the notice of a recovery is lost or late,
+    /// also one that was rebuilt.
+    #[serde(default)]
+    pub resent: u64,
     /// Packets that servers declared lost and sent again.
     pub retransmitted: u64,
-    /// Repair blocks of which a packet had to be sent again.
+    /// Repair blocks of which a packet was sent again, for all that servers knew.
     pub failed_blocks: u64,
     /// Repair blocks.
     pub blocks: u64,

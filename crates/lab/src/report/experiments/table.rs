@@ -368,8 +368,8 @@ const REPAIR: [&str; 7] = [
     "repair_share",
     "repair_share_late",
     "recovered",
-    "rebuilt",
     "unrecovered",
+    "resent",
     "failed_blocks",
     "failed_blocks_expected",
 ];

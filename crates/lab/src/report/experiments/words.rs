@@ -413,22 +413,21 @@ const MEASURES: &[Measure] = &[
         "packets recovered",
         COUNT,
         Better::Neither,
-        "brought back by repair symbols, as the sender learnt before it sent them again",
-    ),
-    measure(
-        "rebuilt",
-        "packets rebuilt",
-        COUNT,
-        Better::Neither,
-        "by clients from repair symbols, before they came again",
+        "rebuilt by clients from repair symbols, before they came again",
     ),
     measure(
         "unrecovered",
         "packets not recovered",
         COUNT,
         Better::Less,
-        "lost ones that were sent again; where the notice of a recovery is lost or late, one that came back all the \
-         same is among them",
+        "lost ones that only came again; with repair, of those that were protected",
+    ),
+    measure(
+        "resent",
+        "protected packets sent again",
+        COUNT,
+        Better::Less,
+        "for all that the sender knew: where the notice of a recovery was lost or late, also ones that had been rebuilt",
     ),
     measure(
         "failed_blocks",
