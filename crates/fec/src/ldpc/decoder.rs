@@ -177,8 +177,13 @@ impl Decoder {
 
     /// The next missing symbol that was recovered, without the zeros at its end.
     pub fn next_recovered(&mut self) -> Option<(u64, &[u8])> {
-        let sid = self.recovered.pop_front()?;
-        self.symbols.get(sid).map(|data| (sid, data))
+        while let Some(sid) = self.recovered.pop_front() {
+            // The window may have left it since.
+            if self.is_held(sid) {
+                return self.symbols.get(sid).map(|data| (sid, data));
+            }
+        }
+        None
     }
 
     /// The largest number seen, those of blocks of repair symbols included.

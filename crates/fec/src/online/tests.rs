@@ -387,6 +387,24 @@ fn symbols_leave_the_window_before_what_needs_them() {
     assert_eq!(drain(&mut decoder, 1), [61, 62]);
 }
 
+#[test]
+fn what_is_not_taken_in_time_leaves_with_the_window() {
+    let mut decoder = decoder(30);
+    (0..20).filter(|sid| sid % 10 != 4).for_each(|sid| {
+        decoder.source(sid, &truth(sid)).unwrap();
+    });
+    for seed in 0..2 {
+        let equation = Equation::rlc(0, 20, seed).unwrap();
+        decoder.repair(&equation, &payload(&equation)).unwrap();
+    }
+    while decoder.has_work() {
+        decoder.work(1);
+    }
+    decoder.source(39, &truth(39)).unwrap();
+    assert_eq!(decoder.low(), 10);
+    assert_eq!(taken(&mut decoder), [14]);
+}
+
 /// An opponent who knows the decoder: 64 missing symbols in a full window, and all that comes after keeps as many.
 #[test]
 fn the_worst_case_stays_within_the_stated_cost() {

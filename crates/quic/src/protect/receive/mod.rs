@@ -3,8 +3,9 @@
 //! *In:* SOURCE_SYMBOL and REPAIR frames, packet by packet; news that a SYMBOL_ACK of ours arrived. *Out:* whether a
 //! symbol's frames are to be dispatched, recovered symbols, SYMBOL_ACK and FEC_WINDOW frames.
 //!
-//! Invariants: each SID of the window is handed out once, received or recovered; sessions are made as they are used
-//! and are fewer than we offered; what a packet makes us compute is at most [`BUDGET`] bytes at a time, the rest waits.
+//! Invariants: whatever comes is taken, ignored or an error (FEC-62); each SID of the window is handed out once, received
+//! or recovered; sessions are made as they are used and are fewer than we offered; what a packet makes us compute is at
+//! most [`BUDGET`] bytes at a time, the rest waits.
 //!
 //! Source: `spec/fec.md`, sections 5 to 13.
 
