@@ -13,7 +13,7 @@ use crate::error::TransportError;
 use crate::path::Path;
 use crate::protect::Monitor;
 use crate::protect::policy::{Carried, Protection};
-use crate::protect::receive::Dispatch;
+use crate::protect::receive::{Dispatch, Receiving};
 use crate::protect::send::{Outlook, Recovered, Slot};
 use crate::recovery::Recovery;
 use crate::room::View;
@@ -171,7 +171,7 @@ impl Connection {
         let written = self.streams.write_data(w, view, Some(channel));
         self.note(&written);
         let number = w.number();
-        if let Some(bytes) = w.end_symbol(symbol) {
+        if let Some(bytes) = w.end_symbol(&symbol) {
             self.protect.send.pushed(lane, bytes, number, self.now);
         }
     }
@@ -197,7 +197,9 @@ impl Connection {
         w.bytes().bytes(bytes);
         let tokens = protect.send.repeated(lane, sid, w.number(), *now);
         w.record(Token::Symbol { session, sid, n: tokens.len() as u16 }, true);
-        tokens.into_iter().for_each(|token| w.record(token, true));
+        for token in tokens {
+            w.record(token, true);
+        }
         true
     }
 
@@ -306,7 +308,7 @@ impl Connection {
         receive.work();
         let mut any = false;
         while let Some((session, sid, symbol)) =
-            self.protect.receive.as_mut().and_then(|r| r.next_recovered())
+            self.protect.receive.as_mut().and_then(Receiving::next_recovered)
         {
             any = true;
             self.log_recovered(session, sid);

@@ -63,8 +63,8 @@ impl<'a> Writer<'a> {
     }
 
     /// Ends it. `None` when nothing was written, and it is none.
-    pub(crate) fn end_symbol(&mut self, symbol: Symbol) -> Option<&[u8]> {
-        let Symbol { session, sid, begin, length_at, data, token, was_eliciting } = symbol;
+    pub(crate) fn end_symbol(&mut self, symbol: &Symbol) -> Option<&[u8]> {
+        let Symbol { session, sid, begin, length_at, data, token, was_eliciting } = *symbol;
         self.reserved = 0;
         if self.len() == data {
             self.bytes.truncate(begin);

@@ -94,12 +94,12 @@ pub(crate) struct Outlook<'a> {
 }
 
 impl<'a> Outlook<'a> {
-    fn view(&self, lanes: [LaneView; policy::MAX_LANES]) -> CodingView<'a> {
+    fn view(&self, lanes: &[LaneView; policy::MAX_LANES]) -> CodingView<'a> {
         let Self { now, loss, demand, deadlines, .. } = *self;
         CodingView {
             now,
             loss,
-            lanes,
+            lanes: *lanes,
             demand,
             deadlines,
             rtt: self.rtt,
@@ -165,7 +165,9 @@ impl Sending {
             return;
         }
         let gone: Vec<Channel> = self.channels.keys().copied().filter(|channel| !lives(*channel)).collect();
-        gone.into_iter().for_each(|channel| self.forget(channel));
+        for channel in gone {
+            self.forget(channel);
+        }
         self.purge_at = 2 * self.channels.len() + 16;
     }
 
@@ -218,7 +220,7 @@ impl Sending {
     ) -> Option<(usize, usize)> {
         let peer = self.peer.filter(|peer| peer.window > 0)?;
         let coded = self.channels.get_mut(&channel)?;
-        let view = outlook.view(coded.views(&self.lanes));
+        let view = outlook.view(&coded.views(&self.lanes));
         let wanted = coded.policy.protect(&view, carried)?;
         let index = usize::from(wanted.index).min(policy::MAX_LANES - 1);
         // Of another policy before: a session has one code.
@@ -227,17 +229,16 @@ impl Sending {
             coded.lanes[index] = None;
             self.lanes[lane].leave();
         }
-        let lane = match coded.lanes[index] {
-            Some(lane) => lane,
-            None => {
-                let peer = Decoder { symbol: peer.symbol.min(packet), ..peer };
-                let lane = self.open(wanted.code, &peer)?;
-                self.channels.get_mut(&channel)?.lanes[index] = Some(lane);
-                if !self.active.contains(&channel) {
-                    self.active.push(channel);
-                }
-                lane
+        let lane = if let Some(lane) = coded.lanes[index] {
+            lane
+        } else {
+            let peer = Decoder { symbol: peer.symbol.min(packet), ..peer };
+            let lane = self.open(wanted.code, &peer)?;
+            self.channels.get_mut(&channel)?.lanes[index] = Some(lane);
+            if !self.active.contains(&channel) {
+                self.active.push(channel);
             }
+            lane
         };
         // FEC-16, FEC-17: no longer than the peer takes, and than leaves room for the header of a repair symbol over it.
         let limit = self.lanes[lane].size().min(packet.checked_sub(self.lanes[lane].repair_header())?);
@@ -437,7 +438,7 @@ impl Coded {
     /// FlEC, algorithm 1: repair by the pattern; else what a span wants, oldest first; else new data.
     fn decide(&mut self, lanes: &mut [Lane], outlook: &Outlook<'_>) -> (Option<Slot>, Option<Time>) {
         let sensitivity = {
-            let view = outlook.view(self.views(lanes));
+            let view = outlook.view(&self.views(lanes));
             self.policy.delay_sensitivity(&view)
         };
         let patience = outlook.patience(sensitivity);
@@ -451,7 +452,7 @@ impl Coded {
         }
         // A policy may close one block and go on with the next at once, but not for ever.
         for _ in 0..2 * policy::MAX_LANES {
-            let view = outlook.view(self.views(lanes));
+            let view = outlook.view(&self.views(lanes));
             match self.policy.fec_pattern(&view) {
                 Pattern::Repair { lane, n } if n > 0 => {
                     if let Some(at) = self.lanes.get(usize::from(lane)).copied().flatten() {

@@ -131,32 +131,27 @@ impl Owed {
         if self.planned == 0 {
             return None;
         }
-        match self.code {
-            Code::Xor2d { columns, .. } => {
-                let c = columns as u64;
-                let row = u64::from(self.rows_sent);
-                let k = (row + 1) * c;
-                (next - self.open >= k).then(|| Made {
-                    first: self.open,
-                    count: k,
-                    parameter: c,
-                    index: c + row,
-                    cover: Cover::run(self.open + row * c, c),
-                    from: From::Row,
-                })
-            }
-            _ => {
-                let (first, count) = (base, next - base);
-                (count > 0).then(|| Made {
-                    first,
-                    count,
-                    parameter: 0,
-                    index: self.seed,
-                    cover: Cover::run(first, count),
-                    from: From::Window,
-                })
-            }
+        if let Code::Xor2d { columns, .. } = self.code {
+            let (c, row) = (u64::from(columns), u64::from(self.rows_sent));
+            let k = (row + 1) * c;
+            return (next - self.open >= k).then(|| Made {
+                first: self.open,
+                count: k,
+                parameter: c,
+                index: c + row,
+                cover: Cover::run(self.open + row * c, c),
+                from: From::Row,
+            });
         }
+        let (first, count) = (base, next - base);
+        (count > 0).then(|| Made {
+            first,
+            count,
+            parameter: 0,
+            index: self.seed,
+            cover: Cover::run(first, count),
+            from: From::Window,
+        })
     }
 
     /// The bytes of a repair that was made when its block was closed.

@@ -2,7 +2,7 @@
 
 use quickset_base::{Duration, Time};
 
-use super::lane::{Lane, Patience, Recovered};
+use super::lane::{Lane, Patience, Recovered, Review};
 use super::{Decoder, Sending};
 use crate::protect::policy::Code;
 use crate::token::{Key, Token};
@@ -47,7 +47,7 @@ fn a_block_is_cut_into_interleaved_parts_of_at_most_128() {
     let sent = send_repairs(&mut lane, ms(300));
     let expected: Vec<_> = (0..3).flat_map(|part| (0..5).map(move |i| (part, 100, 3, i))).collect();
     assert_eq!(sent, expected);
-    assert_eq!(lane.view(&Default::default()).open, 0, "the first repair closes the block");
+    assert_eq!(lane.view(&Review::default()).open, 0, "the first repair closes the block");
     lane.check();
 }
 
@@ -71,7 +71,7 @@ fn rows_go_ahead_and_columns_close_the_block() {
     lane.plan(5);
     let rest = send_repairs(&mut lane, ms(11));
     assert_eq!(rest, [(0, 10, 4, 6), (0, 10, 4, 0), (0, 10, 4, 1), (0, 10, 4, 2), (0, 10, 4, 3)]);
-    assert_eq!(lane.view(&Default::default()).open, 0);
+    assert_eq!(lane.view(&Review::default()).open, 0);
 }
 
 #[test]
@@ -104,6 +104,28 @@ fn what_is_lost_of_a_block_without_repair_is_repeated_at_once() {
     lane.review(&patience(ms(11)));
     assert!(lane.owes_repeat());
     assert_eq!(lane.repeat(|_| true), Some(3));
+}
+
+/// FEC-52, rule 3: the repair of class 0 arrived and brought nothing back, so the block is not to be whole.
+#[test]
+fn repair_that_arrived_in_vain_releases_the_span() {
+    let mut lane = lane(Code::Xor { depth: 2 }, 8);
+    lane.plan(2);
+    send_repairs(&mut lane, ms(8));
+    for sid in [2, 3, 4] {
+        lane.lost(sid, vec![token(sid)]);
+    }
+    lane.review(&patience(ms(20)));
+    assert_eq!(lane.repeat(|_| true), Some(2), "md = 3, ad = 2: the oldest");
+    lane.repeated(2, 100, ms(20));
+    lane.review(&patience(ms(21)));
+    assert!(!lane.owes_repeat(), "a repair in flight for each of the others");
+    lane.repair_settled(0, true);
+    lane.review(&patience(ms(22)));
+    for sid in [3, 4] {
+        assert_eq!(lane.repeat(|_| true), Some(sid));
+        lane.repeated(sid, 100 + sid, ms(22));
+    }
 }
 
 #[test]
@@ -180,12 +202,12 @@ fn a_window_repair_covers_first_to_next() {
         lane.acked(sid);
     }
     lane.acked(7);
-    assert_eq!(lane.view(&Default::default()).unprotected, 14);
+    assert_eq!(lane.view(&Review::default()).unprotected, 14);
     lane.plan(2);
     assert_eq!(send_repairs(&mut lane, ms(20)), [(5, 15, 0, 0), (5, 15, 0, 1)]);
-    assert_eq!(lane.view(&Default::default()).unprotected, 0);
+    assert_eq!(lane.view(&Review::default()).unprotected, 0);
     lane.push(&[1; 50], 30, ms(30));
-    let view = lane.view(&Default::default());
+    let view = lane.view(&Review::default());
     assert_eq!((view.unprotected, view.first_unprotected, view.outstanding), (1, Some(ms(30)), 15));
 }
 

@@ -122,7 +122,7 @@ fn a_probe_timeout_sends_what_is_held() {
                 }
                 connection.fence(id).expect("a stream of messages");
                 connection.flush(id).expect("it is open");
-                pair.pass(Duration::from_millis(320) - (now - quickset_base::Time::ZERO));
+                pair.pass(Duration::from_millis(320).saturating_sub(now.since(quickset_base::Time::ZERO)));
                 got.extend(collect(&mut pair, id));
             }
             assert_eq!(got.len(), 10, "{protection}");

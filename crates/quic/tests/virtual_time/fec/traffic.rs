@@ -1,6 +1,7 @@
 //! An application that uses a connection in all ways at once, both ways, and notes what came of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use bytes::Bytes;
 use quickset_base::{Duration, Time};
@@ -47,8 +48,8 @@ pub(crate) fn run(pair: &mut Pair, load: &Load, protection: Option<&Protection>,
     let keys = [pair.key, pair.server_key()];
     let data = pattern(load.bytes);
     let mut halves: Vec<Half> = Vec::new();
-    for side in 0..2 {
-        halves.push(open(peer(pair, side), keys[side], &data, protection));
+    for (side, key) in keys.into_iter().enumerate() {
+        halves.push(open(peer(pair, side), key, &data, protection));
     }
     let mut got = [Got::default(), Got::default()];
     for update in 0..load.updates {
@@ -96,16 +97,16 @@ pub(crate) fn run(pair: &mut Pair, load: &Load, protection: Option<&Protection>,
         let other = 1 - side;
         let received = &peer(pair, other).received[&(keys[other], halves[side].bytes)];
         assert!(*received == data, "{what}: other bytes");
-        check(peer(pair, side), keys[side], &halves[side], &got[other], load, what);
+        check((peer(pair, side), keys[side]), &halves[side], &got[other], load, what);
     }
 }
 
 fn missing(halves: &[Half], got: &[Got; 2], load: &Load) -> String {
-    let mut text = String::new();
+    let (all, mut text) = (load.updates * load.messages, String::new());
     for (side, half) in halves.iter().enumerate() {
         for (order, id) in &half.messages {
             let n = got[1 - side].messages.get(id).map_or(0, Vec::len);
-            text += &format!("side {side} {order:?} {n} of {}; ", load.updates * load.messages);
+            write!(text, "side {side} {order:?} {n} of {all}; ").expect("a string takes all");
         }
     }
     text
@@ -153,7 +154,7 @@ fn send(peer: &mut Peer, (key, now): (ConnectionKey, Time), half: &mut Half, loa
 fn collect(pair: &mut Pair, keys: &[ConnectionKey; 2], halves: &[Half], got: &mut [Got; 2]) {
     let now = pair.world.now();
     for side in 0..2 {
-        for (_, id) in halves[1 - side].messages.iter() {
+        for (_, id) in &halves[1 - side].messages {
             let connection = peer(pair, side).connection(keys[side]);
             while let Ok(Some(message)) = connection.next_message(now, *id) {
                 got[side].messages.entry(*id).or_default().push(number(&message));
@@ -163,7 +164,7 @@ fn collect(pair: &mut Pair, keys: &[ConnectionKey; 2], halves: &[Half], got: &mu
 }
 
 /// Each message once, in an order that its stream allows, and an outcome that is true.
-fn check(sender: &mut Peer, key: ConnectionKey, half: &Half, got: &Got, load: &Load, what: &str) {
+fn check((sender, key): (&mut Peer, ConnectionKey), half: &Half, got: &Got, load: &Load, what: &str) {
     let nothing = Vec::new();
     for (order, id) in &half.messages {
         let messages = got.messages.get(id).unwrap_or(&nothing);

@@ -66,8 +66,14 @@ impl Lane {
 
         let late = flying.iter().map(|repair| repair.sent + patience.wait).max();
         let before = released.len();
+        let covered = |fate, sid: u64| with(fate).any(|repair| repair.cover.holds(sid));
+        // FEC-52, rule 3: all repair over it arrived, and nothing was reported.
+        let in_vain = |sid: &u64| {
+            let open = covered(Fate::InFlight, *sid) || covered(Fate::Lost, *sid);
+            !open && covered(Fate::Acked, *sid)
+        };
         match late {
-            Some(at) if at > patience.now => {
+            Some(at) if at > patience.now && !missing.iter().any(in_vain) => {
                 let uncovered = |sid: &&u64| !flying.iter().any(|repair| repair.cover.holds(**sid));
                 released.extend(missing.iter().filter(uncovered));
                 // The oldest of those that the repairs in flight cannot all bring back.
