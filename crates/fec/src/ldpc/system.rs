@@ -112,17 +112,18 @@ impl System {
     /// Gaussian elimination over GF(2), in which a row is a word of missing symbols.
     fn eliminate(&mut self) -> Option<Job> {
         let unknown: Vec<u32> = self.missing.iter().copied().collect();
-        let mut words: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut ones: Vec<(u32, u64)> = Vec::with_capacity(3 * unknown.len());
         for (bit, &source) in unknown.iter().enumerate() {
             for &row in self.matrix.column(source) {
-                if let Some((&end, _)) = self.segments.range(row..).next() {
-                    *words.entry(end).or_default() ^= 1 << bit;
-                }
+                let segment = self.segments.range(row..).next();
+                ones.extend(segment.map(|(&end, _)| (end, 1 << bit)));
             }
         }
+        ones.sort_unstable_by_key(|(end, _)| *end);
         let mut basis: Vec<Row> = Vec::new();
         let mut used = Vec::new();
-        for (end, word) in words {
+        for ones in ones.chunk_by(|(one, _), (other, _)| one == other) {
+            let (end, word) = (ones[0].0, ones.iter().fold(0, |word, (_, bit)| word ^ bit));
             let mut row = Row { word, sum: 0, pivot: 0 };
             self.operations += basis.len() as u64;
             for other in basis.iter().filter(|other| word & other.pivot != 0) {

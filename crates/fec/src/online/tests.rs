@@ -268,6 +268,32 @@ proptest! {
         prop_assert_eq!(out, payload(&equation));
     }
 
+    /// What is recovered is right, though the window moves over work that is half done.
+    #[test]
+    fn a_window_that_moves_over_work_does_no_harm(ops in prop::collection::vec(op(), 1..250), least in 1..128_u64) {
+        let mut decoder = decoder(48);
+        decoder.stored.least = least;
+        let mut front = 0;
+        for op in ops {
+            match op {
+                Op::Source { ahead, behind } => {
+                    front += ahead;
+                    let sid = u64::saturating_sub(front, behind);
+                    decoder.source(sid, &truth(sid)).unwrap();
+                }
+                Op::Repair { behind, count, code } => {
+                    let first = front.saturating_sub(behind + count);
+                    let Ok(equation) = code.equation(first, count) else { continue };
+                    decoder.repair(&equation, &payload(&equation)).unwrap();
+                }
+                Op::Work(budget) => drop(decoder.work(budget / 4)),
+                Op::Window(window) => decoder.set_window(window),
+            }
+            taken(&mut decoder);
+        }
+        drain(&mut decoder, 100);
+    }
+
     /// However the work is cut, the same comes out.
     #[test]
     fn work_can_be_cut_anywhere(ops in prop::collection::vec(op(), 1..100), budget in 1..3000_usize) {
