@@ -158,6 +158,11 @@ impl Sender {
         &self.shadow
     }
 
+    /// The longest message, in bytes: with less room than that nothing is encoded.
+    pub fn budget(&self) -> usize {
+        self.config.budget
+    }
+
     /// What was sent.
     pub fn stats(&self) -> &SenderStats {
         &self.stats

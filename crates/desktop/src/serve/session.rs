@@ -334,12 +334,17 @@ impl Screen<'_> {
         let queue = LEAST_ROOM.saturating_add(rate);
         let mut unsent = usize::try_from(self.stream.unsent()).unwrap_or(usize::MAX);
         let patience = (rtt * 9 / 10).max(LEAST_PATIENCE);
+        let budget = self.seat.sender().budget();
         let mut sent = false;
         let low = loop {
-            let left = queue.saturating_sub(unsent).min(MOST_ROOM.saturating_sub(self.flying.bytes));
-            if left < LEAST_LEFT {
+            let left = queue.saturating_sub(unsent);
+            if left < budget {
                 // With half of it gone there is time enough to encode the next half.
-                break Some(queue as u64 / 2);
+                break Some(queue.saturating_sub(budget).min(queue / 2) as u64);
+            }
+            if self.flying.bytes >= MOST_FLYING {
+                // Outcomes make room.
+                break None;
             }
             let now = self.seat.now();
             let outgoing = self.seat.sender().poll(now, left);
@@ -474,13 +479,11 @@ const REPLIES: usize = 16;
 const LONG: Duration = Duration::from_secs(3600);
 /// The resolution of timers.
 const TICK: Duration = Duration::from_millis(1);
-/// Bytes that may wait to be sent, however slow the path: a burst of a dozen packets.
+/// Bytes that may wait to be sent, however slow the path: a burst of a dozen packets, and the longest message.
 const LEAST_ROOM: usize = 16 << 10;
 /// How long they may wait at the present rate.
 const QUEUE: Duration = Duration::from_millis(8);
-/// Bytes of messages whose fate is not known, at most: less than the stream's send buffer.
-const MOST_ROOM: usize = 4 << 20;
-/// Less room than this is none: a message has about as much.
-const LEAST_LEFT: usize = 1200;
+/// Bytes of messages whose fate is not known, about at most: less than the stream's send buffer.
+const MOST_FLYING: usize = 4 << 20;
 /// For scheduling and pacing on a short path.
 const LEAST_PATIENCE: Duration = Duration::from_millis(25);
