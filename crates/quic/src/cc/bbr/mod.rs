@@ -14,6 +14,9 @@
 //! 4. A round whose last sample the application, or the peer's receive window, held down counts towards a full
 //!    pipe if the window was full in it. Else Startup, and its queue, lasted as long as lost packets made
 //!    the receive window stop us: three seconds of a 42 MB transfer at 0.5 % of loss.
+//! 5. A sample of the least round trip that an application-limited flow finds anew is as good as ProbeRTT, which
+//!    empties queues: such a flow has none, and would hold its messages back for a round trip every ten seconds.
+//! 6. A flight that is over within a round trip is measured behind its head (`rate`).
 
 mod control;
 mod model;
@@ -443,6 +446,9 @@ impl Bbr {
 
     // §5.3.4.3.
     fn update_min_rtt(&mut self, f: &Feedback<'_>, sample: &Sample) {
+        if sample.app_limited {
+            self.min_rtt.confirm(f.now, sample.rtt);
+        }
         if self.min_rtt.look(f.now) && self.state != State::ProbeRtt {
             // From the old estimate: the new one may be of a full queue.
             let half = self.bdp(PROBE_RTT_GAIN);

@@ -250,6 +250,13 @@ impl MinRtt {
         self.expired
     }
 
+    /// A round trip without a queue of ours: as long as the least, but for what a processor and a medium add.
+    pub(super) fn confirm(&mut self, now: Time, rtt: Duration) {
+        if self.value.is_some_and(|least| rtt <= least + least / 64) {
+            self.stamp = now;
+        }
+    }
+
     pub(super) fn update(&mut self, now: Time, rtt: Duration) {
         if self.expired || self.value.is_none_or(|value| rtt < value) {
             self.value = Some(rtt);
