@@ -146,7 +146,12 @@ fn repair(row: &Row) -> String {
         return String::new();
     }
     let share = row.repair_bytes as f64 / row.sent_bytes.max(1) as f64;
-    format!("<span>{} packets lost, {} came back · {} repair</span>", row.lost, row.recovered, percent(share))
+    format!(
+        "<span>{} packets lost, {} came back</span><span>{} of the bytes repair</span>",
+        row.lost,
+        row.recovered,
+        percent(share)
+    )
 }
 
 fn table(page: &mut String, findings: &Findings) {
