@@ -157,6 +157,21 @@ impl Equation {
     }
 }
 
+impl Equation {
+    /// Appends what the symbols of some terms are multiplied by.
+    pub(crate) fn extend(&self, terms: impl Iterator<Item = u64>, out: &mut Vec<u8>) {
+        match self.coefficients {
+            // Here, not for each term: so the hashes of several overlap.
+            Coefficients::Rlc { seed } => {
+                out.extend(terms.map(|term| rlc::coefficient(seed, self.sid(term))));
+            }
+            Coefficients::Ones | Coefficients::Cauchy { .. } => {
+                out.extend(terms.map(|term| self.coefficient(term)));
+            }
+        }
+    }
+}
+
 impl fmt::Display for BadEquation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -252,19 +252,18 @@ impl Symbols {
         out.clear();
         out.resize(lines(self.longest), 0);
         let (kernel, mut longest) = (Kernel::best(), 0);
-        let mut coefficients = [0; BATCH];
+        let mut coefficients = Vec::with_capacity(BATCH);
         let mut symbols = [&[][..]; BATCH];
         for start in (0..equation.terms()).step_by(BATCH) {
             let terms = start..equation.terms().min(start + BATCH as u64);
-            let mut n = 0;
-            for term in terms {
+            coefficients.clear();
+            equation.extend(terms.clone(), &mut coefficients);
+            for (symbol, term) in symbols.iter_mut().zip(terms) {
                 let Some(entry) = self.entry(equation.sid(term)) else { continue };
                 longest = longest.max(entry.len as usize);
-                coefficients[n] = equation.coefficient(term);
-                symbols[n] = &self.slot(entry.slot)[..lines(entry.len as usize)];
-                n += 1;
+                *symbol = &self.slot(entry.slot)[..lines(entry.len as usize)];
             }
-            kernel.gather(out, &coefficients[..n], &symbols[..n]);
+            kernel.gather(out, &coefficients, &symbols[..coefficients.len()]);
         }
         out.truncate(longest);
         Ok(())

@@ -264,10 +264,12 @@ impl Repair {
         let (ahead, behind) = (run.first.saturating_sub(first), first.saturating_sub(run.first));
         let (ahead, behind) = (ahead / run.stride, behind / run.stride);
         let terms = self.cursor..self.equation.terms();
-        out.extend(run.steps.iter().map(|step| match (step + ahead).checked_sub(behind) {
-            Some(term) if terms.contains(&term) => self.equation.coefficient(term),
-            _ => 0,
-        }));
+        let wanted = run.steps.partition_point(|step| step + ahead < terms.start + behind)
+            ..run.steps.partition_point(|step| step + ahead < terms.end + behind);
+        out.resize(out.len() + wanted.start, 0);
+        let steps = run.steps[wanted.clone()].iter();
+        self.equation.extend(steps.map(|step| step + ahead - behind), out);
+        out.resize(out.len() + run.steps.len() - wanted.end, 0);
     }
 }
 
