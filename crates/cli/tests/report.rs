@@ -63,7 +63,7 @@ fn experiments_are_listed_as_text_and_as_json() {
     }
     let one: Value =
         serde_json::from_slice(&quickset(&["lab", "list", "screen-streaming", "--json"]).stdout).unwrap();
-    assert_eq!(one["runs"], 720);
+    assert_eq!(one["runs"], 3600);
     let shown = text(&quickset(&["lab", "list", "screen-streaming"]).stdout);
     for key in one["keys"].as_array().unwrap() {
         assert!(shown.contains(key["name"].as_str().unwrap()), "{key}");
