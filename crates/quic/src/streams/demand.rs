@@ -63,16 +63,18 @@ impl Streams {
     /// `blocked` without `limited`: some streams may go on. A stream whose data is over, or that never was, wants
     /// nothing.
     pub(crate) fn demand(&self, channel: Channel) -> Demand {
-        let (share, passed, next) = match channel {
+        let (share, passed, next, messages) = match channel {
             Channel::Connection => {
                 let tally = &self.tally;
-                (tally.share(), tally.passed, tally.next.first().map(|next| next.0))
+                (tally.share(), tally.passed, tally.next.first().map(|next| next.0), false)
             }
             Channel::Stream(key) => {
                 let stream = self.slab.get(key);
                 let next = stream.and_then(|s| s.send.as_ref()?.marks.next);
                 let share = stream.map(|s| s.share).unwrap_or_default();
-                (share, stream.and_then(|s| s.own.as_deref().copied()).unwrap_or_default(), next)
+                let messages =
+                    stream.and_then(|s| s.send.as_ref()).is_some_and(|half| half.messages.is_some());
+                (share, stream.and_then(|s| s.own.as_deref().copied()).unwrap_or_default(), next, messages)
             }
         };
         let is = |bit| share.bits & bit != 0;
@@ -83,6 +85,7 @@ impl Streams {
             remaining: (!is(share::OPEN)).then_some(share.left),
             boundaries: passed.count,
             boundary: passed.last,
+            messages,
             next_message: next,
         }
     }

@@ -1,8 +1,9 @@
 use super::boundary::Boundaries;
 use super::{Carried, Code, CodingView, Lane, Pattern, ReliabilityPolicy};
 
-/// A block for each fence: what was sent since the last boundary, and n - k repair symbols right behind it
-/// (2025: Reed-Solomon 103/100, 105/100, 110/100; also LDPC, and XOR whose depth is the redundancy).
+/// A block for each fence: what was sent since the last boundary, and n - k repair symbols right behind it (2025:
+/// Reed-Solomon 103/100, 105/100, 110/100; also LDPC, and XOR whose depth is the redundancy). In bytes, where
+/// there are no fences, blocks have the size that the ratio names until the first flush.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockAtFence {
     code: Code,
@@ -15,6 +16,14 @@ impl BlockAtFence {
     /// A block of k symbols gets `ceil(k·(n0 - k0)/k0)` repair symbols. `n0` is at least `k0`, and that at least 1.
     pub(super) fn new(code: Code, n0: u32, k0: u32) -> Self {
         Self { code, ratio: (n0, k0.max(1)), boundaries: Boundaries::default() }
+    }
+
+    /// Symbols of a block where no fence ends it.
+    fn size(&self) -> u64 {
+        match self.code {
+            Code::Xor { depth } => USUAL.max(u64::from(depth)),
+            _ => u64::from(self.ratio.1),
+        }
     }
 
     fn repairs(&self, k: u64) -> u64 {
@@ -49,7 +58,9 @@ impl ReliabilityPolicy for BlockAtFence {
 
     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {
         let lane = &view.lanes[0];
-        if !self.boundaries.passed(view.demand.boundaries, lane.open) && lane.open < lane.window {
+        let passed = self.boundaries.passed(view.demand.boundaries, lane.open);
+        let endless = !view.demand.messages && view.demand.boundaries == 0 && lane.open >= self.size();
+        if !passed && !endless && lane.open < lane.window {
             return Pattern::No;
         }
         match u32::try_from(self.repairs(lane.open)).unwrap_or(u32::MAX) {
@@ -63,6 +74,9 @@ impl ReliabilityPolicy for BlockAtFence {
         -view.loss.rate
     }
 }
+
+/// The papers' block.
+const USUAL: u64 = 100;
 
 /// Into how many parts a Reed-Solomon block of `k` symbols is interleaved.
 pub(super) fn parts(k: u64, stride: u16) -> u64 {

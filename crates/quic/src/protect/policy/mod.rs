@@ -227,6 +227,8 @@ pub struct Demand {
     pub boundaries: u64,
     /// See [`boundaries`](Self::boundaries).
     pub boundary: Option<(Boundary, Time)>,
+    /// The channel is a stream of messages: the application says where fences are.
+    pub messages: bool,
     /// When the application will send its next message, if it said so.
     pub next_message: Option<Time>,
 }

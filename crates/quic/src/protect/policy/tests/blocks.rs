@@ -23,6 +23,7 @@ fn a_fence_closes_a_block_with_its_share() {
         ("xor:10", 4, 4),
     ] {
         let (mut scene, mut policy) = (Scene::new(), policy(name));
+        scene.demand.messages = true;
         assert!(scene.send(&mut *policy, k).is_some());
         assert_eq!(scene.ask(&mut *policy, Kind::Block), Pattern::No);
         scene.boundary(Boundary::Fence);
@@ -104,4 +105,19 @@ fn rows_go_as_they_end_and_columns_with_the_fence() {
     scene.send(&mut *policy, 1);
     scene.boundary(Boundary::Fin);
     assert_eq!(scene.ask(&mut *policy, Kind::Block), repair(1));
+}
+
+#[test]
+fn without_fences_blocks_have_the_size_of_the_ratio() {
+    for (name, k, n) in
+        [("rs:105/100", 100, 5), ("rs:22/20", 20, 2), ("ldpc:220/200", 200, 20), ("xor:4", 100, 4)]
+    {
+        let (mut scene, mut policy) = (Scene::new(), policy(name));
+        for _ in 0..3 {
+            scene.send(&mut *policy, k - 1);
+            assert_eq!(scene.ask(&mut *policy, Kind::Block), Pattern::No, "{name}");
+            scene.send(&mut *policy, 1);
+            assert_eq!(scene.ask(&mut *policy, Kind::Block), Pattern::Repair { lane: 0, n }, "{name}");
+        }
+    }
 }
