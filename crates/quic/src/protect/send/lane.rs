@@ -84,6 +84,8 @@ struct Held {
     recovered: bool,
     /// It is to be repeated.
     released: bool,
+    /// When somebody first looked after it.
+    since: Option<Time>,
 }
 
 /// Where the tokens of a recovered symbol are.
@@ -226,12 +228,12 @@ impl Lane {
             }
             State::InFlight => {
                 sent.state = State::Lost;
-                self.lost.insert(sid, Held { tokens, recovered: false, released: false });
+                self.lost.insert(sid, Held { tokens, recovered: false, released: false, since: None });
                 None
             }
             State::Recovered => {
                 debug_assert!(tokens.is_empty(), "they were taken when it was recovered");
-                self.lost.insert(sid, Held { tokens, recovered: true, released: false });
+                self.lost.insert(sid, Held { tokens, recovered: true, released: false, since: None });
                 None
             }
             State::Lost | State::Acked | State::Dead => Some(tokens),

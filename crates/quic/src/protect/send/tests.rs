@@ -406,3 +406,21 @@ mod fates {
         }
     }
 }
+
+/// FEC-52, rule 5.
+#[test]
+fn repair_without_end_does_not_keep_a_symbol_for_ever() {
+    let mut lane = lane(Code::Rlc, 10);
+    lane.lost(3, vec![token(3)]);
+    let mut released = None;
+    for now in 11..400 {
+        lane.plan(1);
+        send_repairs(&mut lane, ms(now));
+        lane.review(&patience(ms(now)));
+        if lane.owes_repeat() {
+            released = Some(now);
+            break;
+        }
+    }
+    assert_eq!(released, Some(11 + 137), "9/8 RTT and the peer's delay after its loss was seen");
+}

@@ -97,7 +97,7 @@ fn recovered_data_is_not_sent_again() {
     }
 }
 
-/// FEC-52, rule 5: everything that could repair was lost as well, and the probes carry what is held.
+/// FEC-52, rule 6: everything that could repair was lost as well, and the probes carry what is held.
 #[test]
 fn a_probe_timeout_sends_what_is_held() {
     for protection in ["rs:150/100", "fixed:3", "xor2d:4x5"] {

@@ -34,6 +34,9 @@ impl Lane {
             return review;
         }
         let covers = self.owed.covers(self.base, self.next());
+        for held in self.lost.values_mut() {
+            held.since.get_or_insert(patience.now);
+        }
         // FEC-52, rule 1: a block that ended without repair, or that the window cut, has no span that anybody repairs.
         let alone = |sid: &&u64| !covers.iter().any(|cover| cover.holds(**sid));
         let waiting = self.lost.iter().filter(|(_, held)| !held.recovered && !held.released);
@@ -82,6 +85,7 @@ impl Lane {
                 let rest: Vec<u64> =
                     missing.iter().filter(|sid| !released[before..].contains(sid)).copied().collect();
                 released.extend(rest.into_iter().take(short.saturating_sub(gone)));
+                let at = self.overdue(&missing, patience, released).map_or(at, |due| due.min(at));
                 review.until = review.until.map_or(Some(at), |until| Some(until.min(at)));
             }
             _ => released.extend(&missing),
@@ -90,5 +94,21 @@ impl Lane {
             let ratio = md as f64 / ad.max(1) as f64;
             review.more |= 1.0 - patience.rate - ratio < patience.sensitivity - 2e-6;
         }
+    }
+
+    /// FEC-52, rule 5: repair that follows repair covers a symbol for ever, and a resend would have been there long ago.
+    /// Releases what has waited that long, and says when the next will have.
+    fn overdue(&self, missing: &[u64], patience: &Patience, released: &mut Vec<u64>) -> Option<Time> {
+        let mut next: Option<Time> = None;
+        for sid in missing {
+            let Some(since) = self.lost.get(sid).and_then(|held| held.since) else { continue };
+            let due = since + patience.wait;
+            if due > patience.now {
+                next = Some(next.map_or(due, |other| other.min(due)));
+            } else if !released.contains(sid) {
+                released.push(*sid);
+            }
+        }
+        next
     }
 }
