@@ -18,7 +18,18 @@ fn text(bytes: &[u8]) -> String {
 fn what_was_run_is_reported() {
     let folder = std::env::temp_dir().join(format!("quickset-lab-report-{}", std::process::id()));
     let out = folder.to_str().unwrap();
-    let set = ["--set", "updates=3", "--set", "loss=0,2%", "--set", "profile=ours", "--set", "fec=none,rs:105/100", "--seeds", "2"];
+    let set = [
+        "--set",
+        "updates=3",
+        "--set",
+        "loss=0,2%",
+        "--set",
+        "profile=ours",
+        "--set",
+        "fec=none,rs:105/100",
+        "--seeds",
+        "2",
+    ];
     let ran = quickset(&[&["lab", "run", "screen-streaming", "-o", out][..], &set].concat());
     assert!(ran.status.success(), "{}", text(&ran.stderr));
 

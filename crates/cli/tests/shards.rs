@@ -14,7 +14,8 @@ fn quickset(dir: &Path, words: &str) -> Command {
 fn processes_that_share_a_directory_give_the_table_of_one() {
     let dir = std::env::temp_dir().join(format!("quickset-processes-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
-    let sweep = "screen-streaming --set updates=2 --set messages=20 --set loss=5%,1% --set fec=none --seeds 2";
+    let sweep =
+        "screen-streaming --set updates=2 --set messages=20 --set loss=5%,1% --set fec=none --seeds 2";
     assert!(quickset(&dir, &format!("lab run {sweep} -o alone")).status().unwrap().success());
     assert!(quickset(&dir, &format!("lab plan {sweep} -o sweep.plan")).status().unwrap().success());
     let start = |n: u32| {

@@ -42,7 +42,7 @@ impl Blame {
         }
         self.longest[0] = self.longest[0].max(rtt.latest);
         let longest = self.longest[0].max(self.longest[1]);
-        let at_top = rtt.latest >= longest - longest / 16;
+        let at_top = 16 * rtt.latest >= 15 * longest;
         let counts = if at_top { &mut self.top } else { &mut self.below };
         counts.add(events, lost);
         if self.top.events + self.below.events > MEMORY {
