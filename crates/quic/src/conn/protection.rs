@@ -83,6 +83,7 @@ impl Connection {
     }
 
     fn next_slot(&mut self) -> Option<Slot> {
+        self.protect.send.active(0)?;
         let facts = self.facts();
         let Self { streams, protect, .. } = self;
         let turn = streams.next_channel();
@@ -128,11 +129,18 @@ impl Connection {
         let facts = self.facts();
         let packet = self.symbol_room();
         while let Some(turn) = self.streams.next_channel() {
-            let Self { streams, protect, .. } = self;
-            let deadlines = streams.deadlines(turn.channel);
-            let outlook = facts.of(streams, &protect.monitor, &deadlines);
+            let Self { streams, protect, now, .. } = self;
             let before = w.len();
-            let joined = protect.send.join(turn.channel, Carried { resend: turn.resend }, &outlook, packet);
+            let asked = (turn.channel, turn.resend, *now);
+            let joined = if protect.declined == Some(asked) {
+                None
+            } else {
+                let deadlines = streams.deadlines(turn.channel);
+                let outlook = facts.of(streams, &protect.monitor, &deadlines);
+                let carried = Carried { resend: turn.resend };
+                protect.send.join(turn.channel, carried, &outlook, packet)
+            };
+            protect.declined = joined.is_none().then_some(asked);
             let joined = match joined {
                 // FEC-15: what follows of the channel is for the next packet, unless the peer takes nothing larger
                 // than a fraction of one, which would cost more packets than it is worth.
