@@ -105,7 +105,11 @@ fn example(outline: &Outline) -> Option<(&str, String)> {
     let varied = outline.varied.first()?;
     let value = match outline.design_points {
         Some(_) => varied.values.split(' ').next().unwrap_or_default().to_owned(),
-        None => varied.values.clone(),
+        // The first two say how it is written.
+        None => {
+            let separator = if varied.values.contains(';') { ";" } else { "," };
+            varied.values.split(separator).take(2).collect::<Vec<_>>().join(separator)
+        }
     };
     let is_several = value.contains(';');
     Some((varied.key, if is_several { format!("'{value}'") } else { value }))
@@ -122,23 +126,29 @@ fn time(outline: &Outline) -> String {
     }
 }
 
-/// Text in lines of at most [`WIDTH`] columns; those after the first begin under the text of the first.
+/// Text in lines of at most [`WIDTH`] columns, broken behind words and behind commas; those after the first begin under
+/// the text of the first.
 fn paragraph(first: &str, text: &str) -> String {
     let indent = first.chars().count();
     let mut all = String::new();
     let mut line = first.to_owned();
     let mut is_empty = true;
-    for word in text.split_whitespace() {
-        if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+    let pieces = text.split_whitespace().flat_map(|word| {
+        word.split_inclusive(',')
+            .enumerate()
+            .map(|(i, piece)| if i == 0 { (" ", piece) } else { ("", piece) })
+    });
+    for (space, piece) in pieces {
+        if !is_empty && line.chars().count() + space.len() + piece.chars().count() > WIDTH {
             all += line.trim_end();
             all.push('\n');
             line = " ".repeat(indent);
             is_empty = true;
         }
         if !is_empty {
-            line.push(' ');
+            line += space;
         }
-        line += word;
+        line += piece;
         is_empty = false;
     }
     all += line.trim_end();
@@ -169,5 +179,7 @@ mod tests {
             assert!(texts[texts.len() - 1].contains(outline.name));
         }
         assert_eq!(paragraph("a  ", "b c"), "a  b c\n");
+        let (long, list) = ("x".repeat(60), "y".repeat(60));
+        assert_eq!(paragraph("a ", &format!("{long},{list} z")), format!("a {long},\n  {list} z\n"));
     }
 }
