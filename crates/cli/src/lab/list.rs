@@ -103,13 +103,12 @@ fn values(values: &[Values]) -> String {
 /// A key that is varied with values for it: the first that it has, or the lower end of a range.
 fn example(outline: &Outline) -> Option<(&str, String)> {
     let varied = outline.varied.first()?;
-    let value = match outline.design_points {
-        Some(_) => varied.values.split(' ').next().unwrap_or_default().to_owned(),
+    let value = if outline.design_points.is_some() {
+        varied.values.split(' ').next().unwrap_or_default().to_owned()
+    } else {
         // The first two say how it is written.
-        None => {
-            let separator = if varied.values.contains(';') { ";" } else { "," };
-            varied.values.split(separator).take(2).collect::<Vec<_>>().join(separator)
-        }
+        let separator = if varied.values.contains(';') { ";" } else { "," };
+        varied.values.split(separator).take(2).collect::<Vec<_>>().join(separator)
     };
     let is_several = value.contains(';');
     Some((varied.key, if is_several { format!("'{value}'") } else { value }))
