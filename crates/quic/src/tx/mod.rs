@@ -88,6 +88,9 @@ impl Connection {
         }
         // Whoever has nothing to send does not wake up for the pacer.
         let data = self.has_data() && self.may_send(size, control);
+        if !data {
+            self.free_handshake(control);
+        }
         let wants = Space::ALL.map(|space| self.wants(space, data));
         let Some(last) = wants.iter().rposition(|w| *w) else { return false };
 
@@ -119,6 +122,22 @@ impl Connection {
             self.discard(Space::Initial);
         }
         true
+    }
+
+    /// Lost handshake bytes that the window keeps back go as a probe does. A server may have filled the window with data
+    /// that the client cannot read before it has these bytes, and so cannot acknowledge; nothing of the handshake being
+    /// in flight, no probe timeout would run either (RFC 9002 §6.2.2.1), and both sides would be silent for ever.
+    fn free_handshake(&mut self, control: &Control) {
+        if self.phase == Phase::Confirmed || self.recovery.in_flight() + MIN_INITIAL as u64 <= control.window
+        {
+            return;
+        }
+        for space in [Space::Initial, Space::Handshake] {
+            if self.keys.has(space) && self.keys.stream(space).want() == Want::Lost {
+                let probes = &mut self.outbox.probes[space.index()];
+                *probes = (*probes).max(1);
+            }
+        }
     }
 
     /// Whether a packet of `space` should be built.

@@ -228,3 +228,35 @@ fn many_connections_share_an_endpoint() {
     sizes.sort_unstable();
     assert_eq!(sizes, (100..300).collect::<Vec<_>>());
 }
+
+/// A server that sends at once fills its window with packets that a client without the whole handshake cannot read.
+#[test]
+fn early_data_does_not_keep_the_handshake_back() {
+    let mut early = 0;
+    for seed in 0..40 {
+        let mut setup =
+            Setup::new(seed, "rate=20mbit delay=20ms jitter=uniform:10ms loss=20%").transport(|t| {
+                t.handshake_timeout = Duration::from_secs(60);
+                t.idle_timeout = None;
+            });
+        setup.certificate = 3000;
+        let mut pair = setup.pair();
+        let mut opened = false;
+        for _ in 0..400 {
+            pair.pass(Duration::from_millis(5));
+            let server = pair.server_mut();
+            let Some(key) = server.node.keys().next() else { continue };
+            if server.connection(key).open(Dir::Uni).is_some_and(|id| {
+                early += u32::from(!server.connection(key).is_established());
+                server.send_on(key, id, pattern(60_000).into());
+                true
+            }) {
+                opened = true;
+                break;
+            }
+        }
+        assert!(opened, "seed {seed}: no stream in two seconds");
+        pair.until("delivered", |p| !p.client().finished.is_empty());
+    }
+    assert!(early > 10, "{early} streams before the handshake was through: too few to mean anything");
+}
