@@ -67,7 +67,7 @@ impl Raise for RunError {
             Self::Value(error) => error.raise(),
             Self::Journal(error) => error.raise(),
             Self::Real(..) | Self::Recording(_) => system(self),
-            Self::Play(..) | Self::Stopped => PyRuntimeError::new_err(self.to_string()),
+            Self::Play(..) | Self::Timing(_) | Self::Stopped => PyRuntimeError::new_err(self.to_string()),
         }
     }
 }
