@@ -16,7 +16,10 @@ def test_the_example_of_the_readme_runs(tmp_path, monkeypatch, capsys):
     assert block is not None
     exec(compile(block.group(1), "README.md", "exec"), {})
     printed = capsys.readouterr().out
-    assert "6 of 6" in printed and re.search(r"partial p99 [\d.]+ ms in 3 runs", printed)
+    # Two orders, with and without repair, three seeds.
+    assert "12 of 12" in printed
+    waits = dict(re.findall(r"partial (\S+) p99 ([\d.]+) ms in 3 runs", printed))
+    assert float(waits["rs:105/100"]) < float(waits["none"])
     assert (tmp_path / "results" / "screen-streaming.csv").is_file()
 
 
@@ -36,8 +39,8 @@ def test_notebooks_run(notebook, tmp_path, monkeypatch):
             assert not cell["outputs"], "notebooks are stored without outputs"
             exec(compile("".join(cell["source"]), notebook.name, "exec"), names)
     axes = plt.gcf().axes
-    # A panel for each metric, with a curve for each mode.
-    assert [len(panel.get_lines()) for panel in axes] == [2, 2]
+    # A panel for each metric, with a curve for each order, with repair and without.
+    assert [len(panel.get_lines()) for panel in axes] == [4, 4]
     for panel in axes:
         for line in panel.get_lines():
             assert line.get_ydata()[-1] == 1 and len(line.get_xdata()) > 1
