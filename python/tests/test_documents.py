@@ -42,6 +42,8 @@ def test_notebooks_run(notebook, tmp_path, monkeypatch):
     # A panel for each metric, with a curve for each order, with repair and without.
     assert [len(panel.get_lines()) for panel in axes] == [4, 4]
     for panel in axes:
-        for line in panel.get_lines():
-            assert line.get_ydata()[-1] == 1 and len(line.get_xdata()) > 1
+        lines = panel.get_lines()
+        assert all(line.get_ydata()[-1] == 1 for line in lines)
+        # With repair it may be that nothing waits: one point, at zero.
+        assert sum(len(line.get_xdata()) > 1 for line in lines) >= 2
     plt.close("all")
