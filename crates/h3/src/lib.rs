@@ -1,3 +1,8 @@
-//! Sans-IO HTTP/3: a room that is kept.
-//!
-//! HTTP/3, QPACK and priorities will live here, on the stream verbs of `quic`. There is nothing to call yet.
+//! Sans-IO HTTP/3.
+
+mod error;
+mod field;
+pub mod qpack;
+
+pub use error::{Code, Error};
+pub use field::Field;

@@ -1,0 +1,356 @@
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::prim::{Cursor, Stop, put_int};
+use super::statics;
+use super::table::{Entry, OVERHEAD, Table};
+use crate::{Code, Error, Field};
+
+/// The receiving end of field sections.
+#[derive(Debug)]
+pub struct Decoder {
+    table: Table,
+    max_capacity: u64,
+    max_blocked: u64,
+    max_section: u64,
+    /// Sections that are ahead of the table, by stream.
+    blocked: BTreeMap<u64, Waiting>,
+    /// An instruction that is cut short.
+    partial: Vec<u8>,
+    /// Entries that the encoder knows to have arrived.
+    told: u64,
+    out: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    required: u64,
+    coded: Bytes,
+}
+
+/// What becomes of an encoded field section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Section {
+    /// The field lines in order.
+    Fields(Vec<Field>),
+    /// It was read, and is larger than allowed: the lines were not kept.
+    TooLarge,
+    /// It waits for the table: [`Decoder::unblocked`] will have it, unless the stream is cancelled.
+    Blocked,
+}
+
+impl Decoder {
+    /// A decoder as the own SETTINGS have it: at most `max_capacity` bytes of table, at most `max_blocked` streams that wait
+    /// for it, and at most `max_section` bytes in a field section (RFC 9114 §4.2.2: 32 more than name and value for each
+    /// line).
+    pub fn new(max_capacity: u64, max_blocked: u64, max_section: u64) -> Self {
+        Self {
+            table: Table::default(),
+            max_capacity,
+            max_blocked,
+            max_section,
+            blocked: BTreeMap::new(),
+            partial: Vec::new(),
+            told: 0,
+            out: Vec::new(),
+        }
+    }
+
+    /// Decodes a section, of which all bytes must be there. A stream whose section waits has no other one before that.
+    ///
+    /// # Errors
+    /// QPACK_DECOMPRESSION_FAILED.
+    pub fn section(&mut self, stream: u64, coded: Bytes) -> Result<Section, Error> {
+        debug_assert!(!self.blocked.contains_key(&stream), "a second section on a stream that waits");
+        let encoded = Cursor::new(&coded).int(8).map_err(|_| failed("no Required Insert Count"))?;
+        let required = self.required(encoded)?;
+        if required <= self.table.inserted() {
+            return self.decode(stream, required, &coded);
+        }
+        // RFC 9204 §2.1.2: more streams than were allowed to wait.
+        if self.blocked.len() as u64 >= self.max_blocked {
+            return Err(failed("more blocked streams than allowed"));
+        }
+        self.blocked.insert(stream, Waiting { required, coded });
+        Ok(Section::Blocked)
+    }
+
+    /// The next section whose wait is over, and its stream. To be called until there is none after
+    /// [`on_instructions`](Self::on_instructions).
+    ///
+    /// # Errors
+    /// QPACK_DECOMPRESSION_FAILED.
+    pub fn unblocked(&mut self) -> Option<Result<(u64, Section), Error>> {
+        let inserted = self.table.inserted();
+        let (&stream, _) = self.blocked.iter().find(|(_, waiting)| waiting.required <= inserted)?;
+        let waiting = self.blocked.remove(&stream)?;
+        Some(self.decode(stream, waiting.required, &waiting.coded).map(|section| (stream, section)))
+    }
+
+    /// The stream was reset, or nobody wants to read it: what waits is forgotten, and the encoder told.
+    pub fn cancel(&mut self, stream: u64) {
+        self.blocked.remove(&stream);
+        // RFC 9204 §2.2.2.2: without a table nobody refers to it.
+        if self.max_capacity > 0 {
+            put_int(&mut self.out, 0x40, 6, stream);
+        }
+    }
+
+    /// Bytes of the peer's encoder stream.
+    ///
+    /// # Errors
+    /// QPACK_ENCODER_STREAM_ERROR.
+    pub fn on_instructions(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let mut partial = core::mem::take(&mut self.partial);
+        let joined = !partial.is_empty();
+        if joined {
+            partial.extend_from_slice(bytes);
+        }
+        let input = if joined { &partial[..] } else { bytes };
+        let mut cursor = Cursor::new(input);
+        let mut done = 0;
+        while !cursor.is_empty() {
+            match self.obey(&mut cursor) {
+                Ok(()) => done = input.len() - cursor.remaining(),
+                Err(Stop::More) => break,
+                Err(Stop::Bad) => {
+                    return Err(Error::new(Code::QPACK_ENCODER_STREAM_ERROR, "a bad encoder instruction"));
+                }
+            }
+        }
+        if joined {
+            partial.drain(..done);
+        } else {
+            partial.extend_from_slice(&bytes[done..]);
+        }
+        self.partial = partial;
+        Ok(())
+    }
+
+    /// Instructions for the peer's encoder, to be sent on the decoder stream. What arrived in the table is told here, so
+    /// calling it once after a batch of input says it in few bytes.
+    pub fn take_instructions(&mut self) -> Vec<u8> {
+        let news = self.table.inserted() - self.told;
+        if news > 0 {
+            put_int(&mut self.out, 0, 6, news);
+            self.told = self.table.inserted();
+        }
+        core::mem::take(&mut self.out)
+    }
+
+    /// Entries that were ever inserted.
+    pub fn inserted(&self) -> u64 {
+        self.table.inserted()
+    }
+
+    /// RFC 9204 §4.3: one instruction of the encoder.
+    fn obey(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Stop> {
+        // A string that is longer is too large for the table (RFC 9204 §3.2.2), whatever it belongs to.
+        let max = self.table.capacity().saturating_sub(OVERHEAD) as usize;
+        let first = cursor.peek()?;
+        let entry = if first & 0x80 != 0 {
+            let index = cursor.int(6)?;
+            let value = cursor.string(7, max)?;
+            let mut text = Vec::new();
+            value.append(&mut text)?;
+            let name = if first & 0x40 != 0 {
+                Bytes::from_static(statics::get(index).ok_or(Stop::Bad)?.0.as_bytes())
+            } else {
+                self.table.newest(index).ok_or(Stop::Bad)?.name.clone()
+            };
+            Entry { name, value: text.into() }
+        } else if first & 0x40 != 0 {
+            let (name, value) = (cursor.string(5, max)?, cursor.string(7, max)?);
+            let mut text = Vec::new();
+            let n = name.append(&mut text)?;
+            value.append(&mut text)?;
+            let mut name = Bytes::from(text);
+            let value = name.split_off(n);
+            Entry { name, value }
+        } else if first & 0x20 != 0 {
+            let capacity = cursor.int(5)?;
+            // RFC 9204 §4.3.1: never above the setting.
+            if capacity > self.max_capacity {
+                return Err(Stop::Bad);
+            }
+            self.table.set_capacity(capacity);
+            return Ok(());
+        } else {
+            let index = cursor.int(5)?;
+            self.table.newest(index).ok_or(Stop::Bad)?.clone()
+        };
+        // RFC 9204 §3.2.2: an entry that does not fit an empty table is an error.
+        if self.table.insert(entry) { Ok(()) } else { Err(Stop::Bad) }
+    }
+
+    /// RFC 9204 §4.5.1.1: the Required Insert Count from its encoded form.
+    fn required(&self, encoded: u64) -> Result<u64, Error> {
+        if encoded == 0 {
+            return Ok(0);
+        }
+        let max_entries = self.max_capacity / OVERHEAD;
+        let range = 2 * max_entries;
+        let wrong = failed("a Required Insert Count that cannot be");
+        if encoded > range {
+            return Err(wrong);
+        }
+        let max = self.table.inserted() + max_entries;
+        let mut required = max / range * range + encoded - 1;
+        if required > max {
+            required = required.checked_sub(range).ok_or(wrong)?;
+        }
+        if required == 0 { Err(wrong) } else { Ok(required) }
+    }
+
+    fn decode(&mut self, stream: u64, required: u64, coded: &[u8]) -> Result<Section, Error> {
+        let mut cursor = Cursor::new(coded);
+        let mut lines = Lines::new(&self.table, required, self.max_section);
+        lines.read(&mut cursor).map_err(|_| failed("a field section that cannot be read"))?;
+        let section = lines.finish();
+        if required > 0 {
+            // RFC 9204 §4.4.1; it tells the encoder of all entries up to that, too (§2.1.4).
+            put_int(&mut self.out, 0x80, 7, stream);
+            self.told = self.told.max(required);
+        }
+        Ok(section)
+    }
+}
+
+/// The field lines of one section.
+struct Lines<'a> {
+    table: &'a Table,
+    required: u64,
+    base: u64,
+    max: u64,
+    /// As RFC 9114 §4.2.2 counts it.
+    size: u64,
+    /// The text of literals, one behind the other.
+    text: Vec<u8>,
+    read: Vec<(Part, Part, bool)>,
+}
+
+/// A name or a value.
+enum Part {
+    /// As it is in a table.
+    Shared(Bytes),
+    /// The next bytes of the literals.
+    Literal(usize),
+}
+
+impl Part {
+    fn len(&self) -> usize {
+        match self {
+            Self::Shared(bytes) => bytes.len(),
+            Self::Literal(n) => *n,
+        }
+    }
+}
+
+impl<'a> Lines<'a> {
+    fn new(table: &'a Table, required: u64, max: u64) -> Self {
+        Self { table, required, base: 0, max, size: 0, text: Vec::new(), read: Vec::new() }
+    }
+
+    fn read(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Stop> {
+        cursor.int(8)?;
+        let negative = cursor.peek()? & 0x80 != 0;
+        let delta = cursor.int(7)?;
+        // RFC 9204 §4.5.1.2: the Base is not negative.
+        self.base = if negative {
+            self.required.checked_sub(delta).and_then(|b| b.checked_sub(1)).ok_or(Stop::Bad)?
+        } else {
+            self.required + delta
+        };
+        while !cursor.is_empty() {
+            let (name, value, sensitive) = self.line(cursor)?;
+            self.size = self.size.saturating_add((name.len() + value.len()) as u64 + 32);
+            if self.size > self.max {
+                // The rest is read for its errors only.
+                self.text.clear();
+                self.read.clear();
+            } else {
+                self.read.push((name, value, sensitive));
+            }
+        }
+        Ok(())
+    }
+
+    /// RFC 9204 §4.5.2 to §4.5.6: the representations, by their first bits.
+    fn line(&mut self, cursor: &mut Cursor<'_>) -> Result<(Part, Part, bool), Stop> {
+        let first = cursor.peek()?;
+        Ok(match first.leading_zeros() {
+            0 => {
+                let index = cursor.int(6)?;
+                if first & 0x40 != 0 {
+                    let (name, value) = statics::get(index).ok_or(Stop::Bad)?;
+                    (fixed(name), fixed(value), false)
+                } else {
+                    whole(self.before_base(index)?)
+                }
+            }
+            1 => {
+                let index = cursor.int(4)?;
+                let name = if first & 0x10 != 0 {
+                    fixed(statics::get(index).ok_or(Stop::Bad)?.0)
+                } else {
+                    Part::Shared(self.before_base(index)?.name.clone())
+                };
+                (name, self.literal(cursor, 7)?, first & 0x20 != 0)
+            }
+            2 => (self.literal(cursor, 3)?, self.literal(cursor, 7)?, first & 0x10 != 0),
+            3 => whole(self.behind_base(cursor.int(4)?)?),
+            _ => {
+                let name = Part::Shared(self.behind_base(cursor.int(3)?)?.name.clone());
+                (name, self.literal(cursor, 7)?, first & 0x08 != 0)
+            }
+        })
+    }
+
+    /// A string. It is bounded by the bytes of the section: no symbol has fewer than five bits.
+    fn literal(&mut self, cursor: &mut Cursor<'_>, prefix: u32) -> Result<Part, Stop> {
+        Ok(Part::Literal(cursor.string(prefix, usize::MAX)?.append(&mut self.text)?))
+    }
+
+    fn before_base(&self, relative: u64) -> Result<&Entry, Stop> {
+        self.entry(self.base.checked_sub(relative).and_then(|i| i.checked_sub(1)).ok_or(Stop::Bad)?)
+    }
+
+    fn behind_base(&self, index: u64) -> Result<&Entry, Stop> {
+        self.entry(self.base + index)
+    }
+
+    /// RFC 9204 §2.2.3: neither dropped nor beyond what was declared.
+    fn entry(&self, index: u64) -> Result<&Entry, Stop> {
+        if index < self.required { self.table.get(index).ok_or(Stop::Bad) } else { Err(Stop::Bad) }
+    }
+
+    fn finish(self) -> Section {
+        if self.size > self.max {
+            return Section::TooLarge;
+        }
+        let mut text = Bytes::from(self.text);
+        let mut bytes = |part: Part| match part {
+            Part::Shared(bytes) => bytes,
+            Part::Literal(n) => text.split_to(n),
+        };
+        let fields = self.read.into_iter().map(|(name, value, sensitive)| Field {
+            name: bytes(name),
+            value: bytes(value),
+            sensitive,
+        });
+        Section::Fields(fields.collect())
+    }
+}
+
+fn fixed(text: &'static str) -> Part {
+    Part::Shared(Bytes::from_static(text.as_bytes()))
+}
+
+fn whole(entry: &Entry) -> (Part, Part, bool) {
+    (Part::Shared(entry.name.clone()), Part::Shared(entry.value.clone()), false)
+}
+
+const fn failed(reason: &'static str) -> Error {
+    Error::new(Code::QPACK_DECOMPRESSION_FAILED, reason)
+}
