@@ -1,0 +1,253 @@
+use bytes::{Buf as _, Bytes};
+use quickset_wire::{Reader, Side};
+
+use super::{Frame, Settings, kind};
+use crate::varint::Pieces;
+use crate::{Code, Error};
+
+/// Takes the frames of one stream apart, in whatever pieces its bytes come.
+#[derive(Debug)]
+pub struct FrameReader {
+    place: Place,
+    /// Who reads.
+    side: Side,
+    /// The largest encoded field section that is taken, in bytes.
+    max_section: u64,
+    /// Streams of WebTransport are understood.
+    webtransport: bool,
+    state: State,
+    /// A frame was begun.
+    begun: bool,
+    /// Frames that stand for nothing since the last one that stands for something.
+    unknown: u32,
+}
+
+/// Which stream it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The peer's control stream.
+    Control,
+    /// A request stream.
+    Request,
+}
+
+/// What the bytes of a stream are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// A DATA frame begins, with so many bytes of payload.
+    DataHeader(u64),
+    /// The next bytes of it, never none.
+    Data(Bytes),
+    /// A frame.
+    Frame(Frame),
+    /// A HEADERS frame that is larger than allowed; it is passed over.
+    Oversized,
+    /// A frame that stands for nothing here begins; it is passed over.
+    Unknown(u64),
+    /// This is no request but a stream of the WebTransport session; the rest of it is not made of frames.
+    Session(u64),
+}
+
+#[derive(Debug)]
+enum State {
+    Header(Pieces),
+    /// Of DATA, so many bytes are to come.
+    Data(u64),
+    Skip(u64),
+    Whole {
+        kind: u64,
+        len: u64,
+        so_far: Vec<u8>,
+    },
+}
+
+impl FrameReader {
+    /// A reader at the beginning of a stream, of which `side` is the receiver. HEADERS frames have at most `max_section`
+    /// bytes. `webtransport` says that streams may begin with the signal of WebTransport.
+    pub fn new(place: Place, side: Side, max_section: u64, webtransport: bool) -> Self {
+        let state = State::Header(Pieces::default());
+        Self { place, side, max_section, webtransport, state, begun: false, unknown: 0 }
+    }
+
+    /// Takes bytes from the front of `input` for the next item, of a DATA frame at most `max` (at least 1). `None` when
+    /// more bytes are needed: then all of `input` was taken.
+    ///
+    /// # Errors
+    /// The connection cannot go on: a frame that may not be here, that cannot be read, or is too large.
+    pub fn next(&mut self, input: &mut Bytes, max: usize) -> Result<Option<Item>, Error> {
+        loop {
+            match &mut self.state {
+                State::Header(pieces) => {
+                    let Some([kind, len]) = pieces.take(input) else { return Ok(None) };
+                    let (state, item) = self.begin(kind, len)?;
+                    self.begun = true;
+                    self.state = state;
+                    if item.is_some() {
+                        return Ok(item);
+                    }
+                }
+                State::Data(0) | State::Skip(0) => self.state = State::Header(Pieces::default()),
+                State::Data(left) => {
+                    let n = (*left).min(input.len().min(max) as u64);
+                    *left -= n;
+                    let bytes = input.split_to(n as usize);
+                    return Ok((!bytes.is_empty()).then_some(Item::Data(bytes)));
+                }
+                State::Skip(left) => {
+                    let n = (*left).min(input.len() as u64);
+                    *left -= n;
+                    input.advance(n as usize);
+                    if *left > 0 {
+                        return Ok(None);
+                    }
+                }
+                State::Whole { kind, len, so_far } => {
+                    let missing = *len as usize - so_far.len();
+                    if input.len() < missing {
+                        so_far.extend_from_slice(input);
+                        input.clear();
+                        return Ok(None);
+                    }
+                    let rest = input.split_to(missing);
+                    let payload = if so_far.is_empty() {
+                        rest
+                    } else {
+                        so_far.extend_from_slice(&rest);
+                        core::mem::take(so_far).into()
+                    };
+                    let frame = decode(*kind, payload)?;
+                    self.state = State::Header(Pieces::default());
+                    self.unknown = 0;
+                    return Ok(Some(Item::Frame(frame)));
+                }
+            }
+        }
+    }
+
+    /// Whether the stream may end here (RFC 9114 §7.1): not inside a frame.
+    pub fn is_between_frames(&self) -> bool {
+        match &self.state {
+            State::Header(pieces) => pieces.is_empty(),
+            State::Data(left) | State::Skip(left) => *left == 0,
+            State::Whole { .. } => false,
+        }
+    }
+
+    /// A frame begins: may it, and what is done with its payload?
+    fn begin(&mut self, kind: u64, len: u64) -> Result<(State, Option<Item>), Error> {
+        self.may_be(kind)?;
+        let whole = State::Whole { kind, len, so_far: Vec::new() };
+        let (most, least) = match kind {
+            kind::DATA => {
+                self.unknown = 0;
+                return Ok((State::Data(len), Some(Item::DataHeader(len))));
+            }
+            kind::HEADERS if len > self.max_section => return Ok((State::Skip(len), Some(Item::Oversized))),
+            kind::HEADERS => return Ok((whole, None)),
+            // What stands where the length of a frame would is the session.
+            kind::WT_STREAM if self.webtransport => return Ok((State::Skip(0), Some(Item::Session(len)))),
+            kind::SETTINGS => (MAX_SETTINGS, 0),
+            kind::CANCEL_PUSH | kind::GOAWAY | kind::MAX_PUSH_ID => (8, 1),
+            kind::PRIORITY_UPDATE | kind::PUSH_PRIORITY_UPDATE => (MAX_UPDATE, 1),
+            _ => {
+                self.unknown += 1;
+                // RFC 9114 §10.5: what is ignored costs time all the same.
+                if self.unknown > MAX_UNKNOWN {
+                    return Err(Error::new(
+                        Code::H3_EXCESSIVE_LOAD,
+                        "too many frames that stand for nothing",
+                    ));
+                }
+                return Ok((State::Skip(len), Some(Item::Unknown(kind))));
+            }
+        };
+        if len < least || (len > most && most == 8) {
+            return Err(Error::new(Code::H3_FRAME_ERROR, "a frame of one number that is none"));
+        }
+        if len > most {
+            return Err(Error::new(Code::H3_EXCESSIVE_LOAD, "a frame that is too large"));
+        }
+        Ok((whole, None))
+    }
+
+    fn may_be(&self, kind: u64) -> Result<(), Error> {
+        let unexpected = |reason| Err(Error::new(Code::H3_FRAME_UNEXPECTED, reason));
+        let control = self.place == Place::Control;
+        // RFC 9114 §6.2.1: whatever else comes first.
+        if control && !self.begun && kind != kind::SETTINGS {
+            return Err(Error::new(
+                Code::H3_MISSING_SETTINGS,
+                "the control stream does not begin with SETTINGS",
+            ));
+        }
+        match kind {
+            kind::DATA | kind::HEADERS if control => unexpected("a frame of requests on the control stream"),
+            kind::SETTINGS if control && self.begun => unexpected("SETTINGS for the second time"),
+            // RFC 9114 §7.2.5: on the control stream, and from clients, never.
+            kind::PUSH_PROMISE if control || self.side.is_server() => {
+                unexpected("PUSH_PROMISE where none can be")
+            }
+            // RFC 9114 §7.2.5: no push id was ever allowed.
+            kind::PUSH_PROMISE => Err(Error::new(Code::H3_ID_ERROR, "PUSH_PROMISE without MAX_PUSH_ID")),
+            kind::MAX_PUSH_ID if self.side.is_client() => unexpected("MAX_PUSH_ID from a server"),
+            // RFC 9218 §7.2.
+            kind::PRIORITY_UPDATE | kind::PUSH_PRIORITY_UPDATE if self.side.is_client() => {
+                unexpected("PRIORITY_UPDATE from a server")
+            }
+            kind::CANCEL_PUSH
+            | kind::SETTINGS
+            | kind::GOAWAY
+            | kind::MAX_PUSH_ID
+            | kind::PRIORITY_UPDATE
+            | kind::PUSH_PRIORITY_UPDATE
+                if !control =>
+            {
+                unexpected("a frame of the control stream on a request stream")
+            }
+            // draft-ietf-webtrans-http3 §4.3: as the first bytes of a request stream only.
+            kind::WT_STREAM if self.webtransport && (control || self.begun) => {
+                Err(Error::new(Code::H3_FRAME_ERROR, "a stream of WebTransport that begins late"))
+            }
+            // RFC 9114 §7.2.8, §11.2.1: PRIORITY, PING, WINDOW_UPDATE and CONTINUATION of HTTP/2.
+            0x02 | 0x06 | 0x08 | 0x09 => unexpected("a frame of HTTP/2"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// RFC 9114 §7.1: exactly the fields of the frame, neither more nor less.
+fn decode(kind: u64, payload: Bytes) -> Result<Frame, Error> {
+    let malformed = |_| Error::new(Code::H3_FRAME_ERROR, "a frame that cannot be read");
+    if kind == kind::HEADERS {
+        return Ok(Frame::Headers(payload));
+    }
+    if kind == kind::SETTINGS {
+        return Settings::decode(&payload).map(Frame::Settings);
+    }
+    let mut r = Reader::new(&payload);
+    let id = r.varint().map_err(malformed)?;
+    let value = payload.slice(r.position()..);
+    let number = |frame: fn(u64) -> Frame| {
+        if value.is_empty() {
+            Ok(frame(id))
+        } else {
+            Err(Error::new(Code::H3_FRAME_ERROR, "a frame that is too long"))
+        }
+    };
+    match kind {
+        kind::CANCEL_PUSH => number(Frame::CancelPush),
+        kind::GOAWAY => number(Frame::GoAway),
+        kind::MAX_PUSH_ID => number(Frame::MaxPushId),
+        kind::PRIORITY_UPDATE => Ok(Frame::PriorityUpdate(id, value)),
+        _ => Ok(Frame::PushPriorityUpdate(id, value)),
+    }
+}
+
+/// Bytes of a SETTINGS frame at most; ours have fewer than 50.
+const MAX_SETTINGS: u64 = 4096;
+
+/// Bytes of a PRIORITY_UPDATE frame at most.
+const MAX_UPDATE: u64 = 1024;
+
+/// Frames in a row that stand for nothing, at most.
+const MAX_UNKNOWN: u32 = 1024;
