@@ -9,8 +9,8 @@ use crate::gf256::Kernel;
 /// A window of symbols by number.
 ///
 /// It holds at most `window` numbers in a row; a newer symbol pushes the oldest out. Symbols lie in slots of whole
-/// cache lines, which are allocated as they are needed, eight at a time, reused, and given back when far fewer are
-/// held. To them come 12 bytes and a bit for each number of the window.
+/// cache lines, which are allocated as they are needed, eight at a time, reused, and given back when far fewer were
+/// held for a whole window of numbers, or by [`trim`](Self::trim). To them come 12 bytes and a bit for each number of the window.
 ///
 /// ```
 /// use quickset_fec::{Equation, Symbols};
@@ -38,6 +38,9 @@ pub struct Symbols {
     vacant: Vec<u32>,
     /// Slots of chunks that no symbol is in.
     free: Vec<u32>,
+    /// The most symbols that were held since the number `turn` less a window, and in the window before that.
+    peaks: (usize, usize),
+    turn: u64,
 }
 
 /// Why a symbol was not taken.
@@ -81,6 +84,8 @@ impl Symbols {
             chunks: Vec::new(),
             vacant: Vec::new(),
             free: Vec::new(),
+            peaks: (0, 0),
+            turn: 0,
         }
     }
 
@@ -110,14 +115,19 @@ impl Symbols {
             return Err(NotTaken::Held);
         }
         self.drop_below((sid + 1).saturating_sub(self.window as u64));
-        let at = (sid - self.first) as usize;
-        if at >= self.entries.len() {
-            self.entries.resize(at + 1, Entry::NONE);
-        }
         let slot = self.take_slot();
-        self.slot_mut(slot)[..data.len()].copy_from_slice(data);
-        self.slot_mut(slot)[data.len()..lines(data.len())].fill(0);
-        self.entries[at] = Entry { slot, len: data.len() as u32, mark };
+        let lines = &mut self.slot_mut(slot)[..lines(data.len())];
+        let (symbol, rest) = lines.split_at_mut(data.len());
+        symbol.copy_from_slice(data);
+        rest.fill(0);
+        let (at, entry) = ((sid - self.first) as usize, Entry { slot, len: data.len() as u32, mark });
+        if at < self.entries.len() {
+            self.entries[at] = entry;
+        } else {
+            // Most come in order.
+            self.entries.resize(at, Entry::NONE);
+            self.entries.push_back(entry);
+        }
         let word = (sid / 64 - self.first / 64) as usize;
         if word >= self.bits.len() {
             self.bits.resize(word + 1, 0);
@@ -125,6 +135,13 @@ impl Symbols {
         self.bits[word] |= 1 << (sid % 64);
         self.longest = if self.held == 0 { data.len() } else { self.longest.max(data.len()) };
         self.held += 1;
+        self.peaks.0 = self.peaks.0.max(self.held);
+        if sid >= self.turn {
+            self.turn = sid.saturating_add(self.window as u64);
+            // What is held goes up and down by whole flights: freeing in each trough is paid for in each crest.
+            self.shrink(self.peaks.0.max(self.peaks.1) + CHUNK);
+            self.peaks = (self.held, self.peaks.0);
+        }
         Ok(())
     }
 
@@ -169,9 +186,18 @@ impl Symbols {
     }
 
     /// Drops all symbols below `sid`; the window begins there now, if it did not begin above.
+    #[inline]
     pub fn drop_below(&mut self, sid: u64) {
+        if sid > self.first {
+            self.drop_some(sid);
+        }
+    }
+
+    fn drop_some(&mut self, sid: u64) {
         let words = (sid / 64).saturating_sub(self.first / 64).min(self.bits.len() as u64);
-        self.bits.drain(..words as usize);
+        if words > 0 {
+            self.bits.drain(..words as usize);
+        }
         while self.first < sid {
             let Some(entry) = self.entries.pop_front() else {
                 self.first = sid;
@@ -184,8 +210,17 @@ impl Symbols {
                 self.chunk_mut(entry.slot).used -= 1;
             }
         }
-        if self.free.len() > self.held + SPARE {
-            self.shrink();
+    }
+
+    /// Gives back what memory is not needed for the symbols that are held.
+    pub fn trim(&mut self) {
+        self.shrink(self.held);
+        self.peaks = (self.held, self.held);
+        if self.free.capacity() > FEW.max(2 * self.free.len()) {
+            self.free.shrink_to_fit();
+        }
+        if self.entries.capacity() > FEW.max(2 * self.entries.len()) {
+            self.entries.shrink_to_fit();
         }
     }
 
@@ -291,33 +326,42 @@ impl Symbols {
         slot
     }
 
-    /// Gives back the chunks that no symbol is in.
-    fn shrink(&mut self) {
+    /// Gives back chunks that no symbol is in, as long as `slots` slots remain.
+    fn shrink(&mut self, slots: usize) {
+        let mut spare = (self.free.len() + self.held).saturating_sub(slots) / CHUNK;
+        if spare == 0 {
+            return;
+        }
         for (place, chunk) in (0..).zip(&mut self.chunks) {
-            if chunk.take_if(|chunk| chunk.used == 0).is_some() {
+            if spare > 0 && chunk.take_if(|chunk| chunk.used == 0).is_some() {
                 self.vacant.push(place);
+                spare -= 1;
             }
         }
         let chunks = &self.chunks;
         self.free.retain(|slot| chunks[*slot as usize / CHUNK].is_some());
     }
 
+    #[inline]
     fn slot_len(&self) -> usize {
         lines(self.size)
     }
 
+    #[inline]
     fn slot(&self, slot: u32) -> &[u8] {
         let at = slot as usize % CHUNK * self.slot_len();
         let chunk = self.chunks[slot as usize / CHUNK].as_ref().expect("a chunk with a symbol stays");
         &chunk.lines()[at..at + self.slot_len()]
     }
 
+    #[inline]
     fn slot_mut(&mut self, slot: u32) -> &mut [u8] {
         let len = self.slot_len();
         let at = slot as usize % CHUNK * len;
         &mut self.chunk_mut(slot).lines_mut()[at..at + len]
     }
 
+    #[inline]
     fn chunk_mut(&mut self, slot: u32) -> &mut Chunk {
         self.chunks[slot as usize / CHUNK].as_mut().expect("a chunk with a symbol stays")
     }
@@ -405,8 +449,8 @@ pub(crate) fn trimmed(data: &[u8]) -> &[u8] {
 const LINE: usize = 64;
 /// Slots that are allocated together: 12 KiB at 1500 bytes, so that a small session stays small.
 const CHUNK: usize = 8;
-/// Free slots more than held symbols that are kept: a burst of that many does not allocate anew.
-const SPARE: usize = 64;
+/// Places for that many slots and numbers are never given back.
+const FEW: usize = 256;
 /// Symbols that are handed to the kernel together.
 const BATCH: usize = 128;
 
@@ -442,12 +486,33 @@ mod tests {
             symbols.insert(sid, &[1; 1400]).unwrap();
         }
         assert!(symbols.memory() <= 1024 * 1400 * 9 / 8, "{}", symbols.memory());
-        // What is not needed for long is given back; what is there stays.
+        // What is not needed is given back on demand; what is there stays.
         symbols.drop_below(4990);
+        symbols.trim();
         assert!(symbols.memory() < 60_000, "{}", symbols.memory());
         assert!((4990..5000).all(|sid| symbols.get(sid) == Some(&[1; 1400][..])));
         (5000..6000).try_for_each(|sid| symbols.insert(sid, &[2; 1400])).unwrap();
         assert!((5000..6000).all(|sid| symbols.get(sid) == Some(&[2; 1400][..])));
+        // And by itself, when a few were enough for long.
+        for sid in 6000..9000_u64 {
+            symbols.insert(sid, &[3; 1400]).unwrap();
+            symbols.drop_below(sid - 20);
+        }
+        assert!(symbols.memory() < 100_000, "{}", symbols.memory());
+    }
+
+    #[test]
+    fn what_goes_up_and_down_is_not_allocated_each_time() {
+        let mut symbols = Symbols::new(1024, 1400);
+        let mut memory = Vec::new();
+        for sid in 0..20_000_u64 {
+            symbols.push(&[1; 1400]).unwrap();
+            if sid % 500 == 499 {
+                symbols.drop_below(sid - 10);
+                memory.push(symbols.memory());
+            }
+        }
+        assert!(memory[4..].iter().all(|bytes| *bytes == memory[4]), "{memory:?}");
     }
 
     #[test]

@@ -17,6 +17,7 @@
 //! x(x+1)(x+2)(x+3)/K0, in which both ways take three layers of butterflies (Lin, Chung, Han: Novel
 //! polynomial basis and its application to Reed-Solomon erasure codes, 2014, section III).
 
+use super::tables::{EXP, LOG};
 use super::{Kernel, cauchy, inv, mul};
 
 /// Sources that are transformed together, and rows that come out together.
@@ -45,16 +46,30 @@ pub(super) struct Rows<'a> {
     pub(super) sums: [Option<&'a mut [u8]>; POINTS],
 }
 
-/// sums\[i\] += Σ cauchy(j, rows\[i\]) · sources\[j\]; no source is longer than a sum.
-pub(super) fn add(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], sources: &[&[u8]]) {
+/// What rows are multiplied with, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Columns<'a> {
+    /// The number of the first source, in eights.
+    pub(crate) group: usize,
+    /// None is longer than a sum; empty ones are left out.
+    pub(crate) sources: &'a [&'a [u8]],
+    /// The product takes the place of the bytes of the sums, up to the longest source, and is not added.
+    pub(crate) is_set: bool,
+}
+
+/// sums\[i\] += Σ cauchy(j, rows\[i\]) · sources\[j\].
+pub(super) fn add(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], columns: Columns<'_>) {
     assert_eq!(sums.len(), rows.len(), "one row for each sum");
-    let fits = |&row: &u8| sources.len() + usize::from(row) < 256;
-    assert!(rows.iter().all(fits), "each row has a coefficient for each source");
+    let count = columns.group * POINTS + columns.sources.len();
+    assert!(
+        rows.iter().all(|&row| count + usize::from(row) < 256),
+        "each row has a coefficient for each source"
+    );
     let mut wanted = [0; GROUPS];
     for &row in rows {
         wanted[place(row).0] += 1;
     }
-    let worth = |group: usize| kernel.has_transform() && is_worth(wanted[group], sources.len());
+    let worth = |group: usize| kernel.has_transform() && is_worth(wanted[group], columns.sources.len());
 
     let mut groups: Vec<Rows<'_>> = Vec::new();
     let (mut plain, mut plain_rows) = (Vec::new(), Vec::new());
@@ -79,50 +94,73 @@ pub(super) fn add(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], sources: 
             plain_rows.push(row);
         }
     }
-    add_plainly(kernel, &mut plain, &plain_rows, 0, sources);
+    if !plain.is_empty() {
+        if columns.is_set {
+            for sum in &mut plain {
+                sum.fill(0);
+            }
+        }
+        add_plainly(kernel, &mut plain, &plain_rows, columns);
+    }
     if !groups.is_empty() {
-        add_groups(kernel, &mut groups, sources);
+        add_groups(kernel, &mut groups, columns);
     }
 }
 
-/// Row by row, for sources from number `first` on.
-fn add_plainly(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], first: usize, sources: &[&[u8]]) {
-    let terms = || (first..first + sources.len()).map(|term| term as u8);
+/// Row by row.
+fn add_plainly(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], columns: Columns<'_>) {
+    let first = columns.group * POINTS;
+    let terms = || (first..first + columns.sources.len()).map(|term| term as u8);
     let coefficient = |row, term| cauchy(term, row).expect("the sum of the two has been checked");
     let matrix: Vec<u8> =
         rows.iter().flat_map(|&row| terms().map(move |term| coefficient(row, term))).collect();
-    kernel.combine(sums, &matrix, sources);
+    kernel.combine(sums, &matrix, columns.sources);
 }
 
-fn add_groups(kernel: Kernel, groups: &mut [Rows<'_>], sources: &[&[u8]]) {
-    let longest = sources.iter().map(|s| s.len()).max().unwrap_or_default();
-    let mut long = Vec::new();
-    let zeros = ZEROS.get(..longest).unwrap_or_else(|| {
-        long.resize(longest, 0);
-        &long
-    });
-    // Left out are those that are empty, and those behind the last.
-    let mut eights = [[zeros; POINTS]; GROUPS];
-    for (slot, source) in eights.as_flattened_mut().iter_mut().zip(sources) {
-        if !source.is_empty() {
-            *slot = source;
-        }
-    }
-    kernel.transform(&eights[..sources.len().div_ceil(POINTS)], groups);
+fn add_groups(kernel: Kernel, groups: &mut [Rows<'_>], columns: Columns<'_>) {
+    kernel.transform(columns, groups);
 
     // Where rows and sources are of the same group there is no weight: with 225 sources and more.
     for rows in groups {
-        let first = rows.group * POINTS;
-        let Some(same) = sources.get(first..) else { continue };
+        let same = rows.group.checked_sub(columns.group).and_then(|q| columns.sources.get(q * POINTS..));
+        let Some(same) = same.filter(|same| !same.is_empty()) else { continue };
         let (mut sums, mut numbers) = (Vec::new(), Vec::new());
         for (at, sum) in rows.sums.iter_mut().enumerate() {
             if let Some(sum) = sum {
                 sums.push(&mut **sum);
-                numbers.push(255 - (first + at) as u8);
+                numbers.push(255 - (rows.group * POINTS + at) as u8);
             }
         }
-        add_plainly(kernel, &mut sums, &numbers, first, &same[..same.len().min(POINTS)]);
+        let sources = &same[..same.len().min(POINTS)];
+        add_plainly(kernel, &mut sums, &numbers, Columns { group: rows.group, sources, is_set: false });
     }
+}
+
+/// The inverse of the matrix of 1 / (x_j + y_i), x_j the lost sources and y_i = 255 - rows\[i\]: row j,
+/// column i. All of them are different.
+///
+/// It has a closed form (Schechter 1959): with A(z) = Π (z + x_j) and B(z) = Π (z + y_i), the element is
+/// B(x_j) · A(y_i) / ((x_j + y_i) · A'(x_j) · B'(y_i)).
+pub(crate) fn inverse(rows: &[u8], lost: &[u8]) -> Vec<u8> {
+    let points = || rows.iter().map(|&row| 255 - row);
+    // In logarithms. That of 0 is 0, which leaves out the root itself, as a derivative does.
+    let log = |a: u8| u32::from(LOG[usize::from(a)]);
+    let by_row: Vec<u32> = points()
+        .map(|y| {
+            let value: u32 = lost.iter().map(|x| log(x ^ y)).sum();
+            let derivative: u32 = points().map(|other| log(other ^ y)).sum();
+            (value + 255 * 256 - derivative) % 255
+        })
+        .collect();
+    let mut matrix = Vec::with_capacity(rows.len() * lost.len());
+    for &x in lost {
+        let value: u32 = points().map(|y| log(x ^ y)).sum();
+        let derivative: u32 = lost.iter().map(|other| log(other ^ x)).sum();
+        let by_column = (value + 255 * 256 - derivative) % 255;
+        let element = |(y, row): (u8, &u32)| EXP[((by_column + row + 255 - log(x ^ y)) % 255) as usize];
+        matrix.extend(points().zip(&by_row).map(element));
+    }
+    matrix
 }
 
 /// Whether the transform is faster than the plain sum for so many rows of a group: as measured with AVX-512,
@@ -136,9 +174,6 @@ fn place(row: u8) -> (usize, usize) {
     let y = 255 - usize::from(row);
     (y / POINTS, y % POINTS)
 }
-
-/// Stands for sources that are left out.
-static ZEROS: [u8; 2048] = [0; 2048];
 
 const fn twiddles() -> [Twiddles; GROUPS] {
     let mut table = [Twiddles { near: [0; 4], middle: [0; 2], far: 0 }; GROUPS];

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use super::cauchy::{self, POINTS, Rows};
+use super::cauchy::{self, Columns, Rows};
 use super::scalar;
 #[cfg(target_arch = "x86_64")]
 use super::x86::{self, Machine as _};
@@ -179,8 +179,12 @@ impl Kernel {
     /// If a source is longer than a sum, if there is not one row for each sum, or if one of the rows has no
     /// coefficient for the last source: its number and that of the sources add up to more than 255.
     pub fn cauchy(self, sums: &mut [&mut [u8]], rows: &[u8], sources: &[&[u8]]) {
-        check_lengths(sums, sources);
-        cauchy::add(self, sums, rows, sources);
+        cauchy::add(self, sums, rows, Columns { group: 0, sources, is_set: false });
+    }
+
+    /// [`cauchy`](Self::cauchy), or part of it, or in place of what the sums are, as the columns say.
+    pub(crate) fn columns(self, sums: &mut [&mut [u8]], rows: &[u8], columns: Columns<'_>) {
+        cauchy::add(self, sums, rows, columns);
     }
 
     /// Whether [`transform`](Self::transform) is there; not where a byte costs as much as a vector.
@@ -188,22 +192,21 @@ impl Kernel {
         self != Self::SCALAR
     }
 
-    /// The part of [`cauchy`](Self::cauchy) that is done by a transform; sources behind the end of the slice
-    /// are none.
-    pub(super) fn transform(self, sources: &[[&[u8]; POINTS]], rows: &mut [Rows<'_>]) {
+    /// The part of [`cauchy`](Self::cauchy) that is done by a transform.
+    pub(super) fn transform(self, columns: Columns<'_>, rows: &mut [Rows<'_>]) {
         match self.0 {
             #[cfg(all(target_arch = "x86_64", wide))]
             // SAFETY: the kind exists, so it was detected.
-            Kind::Gfni512 => unsafe { x86::cauchy::<x86::Gfni512>(sources, rows) },
+            Kind::Gfni512 => unsafe { x86::cauchy::<x86::Gfni512>(columns, rows) },
             #[cfg(all(target_arch = "x86_64", wide))]
             // SAFETY: the kind exists, so it was detected.
-            Kind::Gfni256 => unsafe { x86::cauchy::<x86::Gfni256>(sources, rows) },
+            Kind::Gfni256 => unsafe { x86::cauchy::<x86::Gfni256>(columns, rows) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the kind exists, so it was detected.
-            Kind::Avx2 => unsafe { x86::cauchy::<x86::Avx2>(sources, rows) },
+            Kind::Avx2 => unsafe { x86::cauchy::<x86::Avx2>(columns, rows) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the kind exists, so it was detected.
-            Kind::Ssse3 => unsafe { x86::cauchy::<x86::Ssse3>(sources, rows) },
+            Kind::Ssse3 => unsafe { x86::cauchy::<x86::Ssse3>(columns, rows) },
             Kind::Scalar => unreachable!("it has no transform"),
         }
     }

@@ -7,7 +7,7 @@ use std::arch::x86_64::{
     _mm256_xor_si256,
 };
 
-use super::super::cauchy::{POINTS, Rows};
+use super::super::cauchy::{Columns, Rows};
 use super::super::tables::NIBBLES;
 use super::transform::transform;
 use super::{Block, Lanes, Machine, rows};
@@ -42,12 +42,12 @@ impl Machine for Avx2 {
     }
 
     #[target_feature(enable = "avx2")]
-    unsafe fn cauchy(sources: &[[&[u8]; POINTS]], rows: &mut [Rows<'_>]) {
+    unsafe fn cauchy(columns: Columns<'_>, rows: &mut [Rows<'_>]) {
         // SAFETY: the machine has been detected.
         unsafe {
             match rows.len() {
-                1 => transform::<V256, 1>(sources, rows),
-                _ => transform::<V256, 2>(sources, rows),
+                1 => transform::<V256, 1>(columns, rows),
+                _ => transform::<V256, 2>(columns, rows),
             }
         }
     }

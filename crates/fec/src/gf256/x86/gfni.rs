@@ -4,13 +4,14 @@
 #![expect(clippy::incompatible_msrv, reason = "compiled only where build.rs has found Rust 1.89")]
 
 use std::arch::x86_64::{
-    __m256i, __m512i, _mm256_gf2p8affine_epi64_epi8, _mm256_loadu_si256, _mm256_set1_epi64x,
-    _mm256_setzero_si256, _mm256_storeu_si256, _mm256_xor_si256, _mm512_gf2p8affine_epi64_epi8,
-    _mm512_loadu_si512, _mm512_mask_storeu_epi8, _mm512_maskz_loadu_epi8, _mm512_set1_epi64,
-    _mm512_setzero_si512, _mm512_storeu_si512, _mm512_ternarylogic_epi64, _mm512_xor_si512,
+    __m256i, __m512i, _MM_HINT_T0, _mm_prefetch, _mm256_gf2p8affine_epi64_epi8, _mm256_loadu_si256,
+    _mm256_set1_epi64x, _mm256_setzero_si256, _mm256_storeu_si256, _mm256_xor_si256,
+    _mm512_gf2p8affine_epi64_epi8, _mm512_loadu_si512, _mm512_mask_storeu_epi8, _mm512_maskz_loadu_epi8,
+    _mm512_set1_epi64, _mm512_setzero_si512, _mm512_storeu_si512, _mm512_ternarylogic_epi64,
+    _mm512_xor_si512,
 };
 
-use super::super::cauchy::{POINTS, Rows};
+use super::super::cauchy::{Columns, Rows};
 use super::super::tables::MATRICES;
 use super::transform::transform;
 use super::{Block, Lanes, Machine, rows};
@@ -50,12 +51,12 @@ impl Machine for Gfni512 {
     }
 
     #[target_feature(enable = "gfni,avx512f,avx512bw,bmi2")]
-    unsafe fn cauchy(sources: &[[&[u8]; POINTS]], rows: &mut [Rows<'_>]) {
+    unsafe fn cauchy(columns: Columns<'_>, rows: &mut [Rows<'_>]) {
         // SAFETY: the machine has been detected.
         unsafe {
             match rows.len() {
-                1 => transform::<V512, 1>(sources, rows),
-                _ => transform::<V512, 2>(sources, rows),
+                1 => transform::<V512, 1>(columns, rows),
+                _ => transform::<V512, 2>(columns, rows),
             }
         }
     }
@@ -92,12 +93,12 @@ impl Machine for Gfni256 {
     }
 
     #[target_feature(enable = "gfni,avx2")]
-    unsafe fn cauchy(sources: &[[&[u8]; POINTS]], rows: &mut [Rows<'_>]) {
+    unsafe fn cauchy(columns: Columns<'_>, rows: &mut [Rows<'_>]) {
         // SAFETY: the machine has been detected.
         unsafe {
             match rows.len() {
-                1 => transform::<V256, 1>(sources, rows),
-                _ => transform::<V256, 2>(sources, rows),
+                1 => transform::<V256, 1>(columns, rows),
+                _ => transform::<V256, 2>(columns, rows),
             }
         }
     }
@@ -112,6 +113,7 @@ impl Lanes for V512 {
     type Stored = u64;
 
     const BYTES: usize = 64;
+    const FITS_PAIRS: bool = true;
 
     #[inline(always)]
     unsafe fn zero() -> Self {
@@ -123,6 +125,12 @@ impl Lanes for V512 {
     unsafe fn load(from: *const u8) -> Self {
         // SAFETY: see above.
         unsafe { Self(_mm512_loadu_si512(from.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn prefetch(from: *const u8) {
+        // SAFETY: it reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
     }
 
     #[inline(always)]

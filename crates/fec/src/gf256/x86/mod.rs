@@ -22,7 +22,7 @@ pub(super) use avx2::Avx2;
 pub(super) use gfni::{Gfni256, Gfni512};
 pub(super) use ssse3::Ssse3;
 
-use super::cauchy::{POINTS, Rows};
+use super::cauchy::{Columns, Rows};
 
 /// A kind of machine: whether this is one, and its entry to the algorithm below.
 pub(super) trait Machine {
@@ -48,7 +48,7 @@ pub(super) trait Machine {
     /// # Safety
     ///
     /// [`detected`](Self::detected) has returned true.
-    unsafe fn cauchy(sources: &[[&[u8]; POINTS]], rows: &mut [Rows<'_>]);
+    unsafe fn cauchy(columns: Columns<'_>, rows: &mut [Rows<'_>]);
 
     /// Destinations that one pass over the sources serves.
     const ROWS: usize;
@@ -85,10 +85,10 @@ pub(super) unsafe fn combine<M: Machine>(dsts: &mut [&mut [u8]], coefficients: &
 /// # Safety
 ///
 /// `M::detected()` has returned true.
-pub(super) unsafe fn cauchy<M: Machine>(sources: &[[&[u8]; POINTS]], rows: &mut [Rows<'_>]) {
+pub(super) unsafe fn cauchy<M: Machine>(columns: Columns<'_>, rows: &mut [Rows<'_>]) {
     for rows in rows.chunks_mut(2) {
         // SAFETY: passed on from our caller.
-        unsafe { M::cauchy(sources, rows) };
+        unsafe { M::cauchy(columns, rows) };
     }
 }
 
@@ -126,9 +126,14 @@ trait Lanes: Copy {
 
     /// Length in bytes.
     const BYTES: usize;
+    /// Whether there are registers for eight sums, eight sources and a few products.
+    const FITS_PAIRS: bool = false;
 
     unsafe fn zero() -> Self;
     unsafe fn load(from: *const u8) -> Self;
+    /// Asks for the cache line of a byte that is soon to be read, which need not exist. Only where a strip is a line.
+    #[inline(always)]
+    unsafe fn prefetch(_from: *const u8) {}
     unsafe fn store(self, to: *mut u8);
     /// The first `len` < `BYTES` bytes, then zeros.
     unsafe fn load_part(from: *const u8, len: usize) -> Self;

@@ -5,7 +5,7 @@ use std::arch::x86_64::{
     _mm_srli_epi64, _mm_storeu_si128, _mm_xor_si128,
 };
 
-use super::super::cauchy::{POINTS, Rows};
+use super::super::cauchy::{Columns, Rows};
 use super::super::tables::NIBBLES;
 use super::transform::transform;
 use super::{Block, Lanes, Machine, rows};
@@ -40,12 +40,12 @@ impl Machine for Ssse3 {
     }
 
     #[target_feature(enable = "ssse3")]
-    unsafe fn cauchy(sources: &[[&[u8]; POINTS]], rows: &mut [Rows<'_>]) {
+    unsafe fn cauchy(columns: Columns<'_>, rows: &mut [Rows<'_>]) {
         // SAFETY: the machine has been detected.
         unsafe {
             match rows.len() {
-                1 => transform::<V128, 1>(sources, rows),
-                _ => transform::<V128, 2>(sources, rows),
+                1 => transform::<V128, 1>(columns, rows),
+                _ => transform::<V128, 2>(columns, rows),
             }
         }
     }
