@@ -147,12 +147,12 @@ impl Symbols {
 
     /// The symbol `sid`, if it is held.
     pub fn get(&self, sid: u64) -> Option<&[u8]> {
-        self.entry(sid).map(|entry| &self.slot(entry.slot)[..entry.len as usize])
+        self.entry(sid).map(|entry| &self.padded_slot(entry)[..entry.len as usize])
     }
 
     /// The symbol `sid` and the zeros behind it, up to a whole number of cache lines.
     pub(crate) fn padded(&self, sid: u64) -> Option<&[u8]> {
-        self.entry(sid).map(|entry| &self.slot(entry.slot)[..lines(entry.len as usize)])
+        self.entry(sid).map(|entry| self.padded_slot(entry))
     }
 
     /// The length of symbol `sid`, if it is held.
@@ -287,16 +287,19 @@ impl Symbols {
         out.clear();
         out.resize(lines(self.longest), 0);
         let (kernel, mut longest) = (Kernel::best(), 0);
+        // All of them are below the window's width; where there is one, any stride will do.
+        let stride = equation.stride() as usize;
         let mut coefficients = Vec::with_capacity(BATCH);
         let mut symbols = [&[][..]; BATCH];
         for start in (0..equation.terms()).step_by(BATCH) {
             let terms = start..equation.terms().min(start + BATCH as u64);
             coefficients.clear();
-            equation.extend(terms.clone(), &mut coefficients);
-            for (symbol, term) in symbols.iter_mut().zip(terms) {
-                let Some(entry) = self.entry(equation.sid(term)) else { continue };
+            equation.extend(terms, &mut coefficients);
+            let at = (equation.sid(start) - self.first) as usize;
+            let entries = self.entries.range(at..).step_by(stride).take(coefficients.len());
+            for (symbol, entry) in symbols.iter_mut().zip(entries) {
                 longest = longest.max(entry.len as usize);
-                *symbol = &self.slot(entry.slot)[..lines(entry.len as usize)];
+                *symbol = self.padded_slot(entry);
             }
             kernel.gather(out, &coefficients, &symbols[..coefficients.len()]);
         }
@@ -348,13 +351,13 @@ impl Symbols {
     }
 
     #[inline]
-    fn slot(&self, slot: u32) -> &[u8] {
-        let at = slot as usize % CHUNK * self.slot_len();
-        let chunk = self.chunks[slot as usize / CHUNK].as_ref().expect("a chunk with a symbol stays");
-        &chunk.lines()[at..at + self.slot_len()]
+    /// The symbol of an entry that has one, and the zeros behind it.
+    fn padded_slot(&self, entry: &Entry) -> &[u8] {
+        let chunk = self.chunks[entry.slot as usize / CHUNK].as_ref().expect("a chunk with a symbol stays");
+        let at = chunk.start + entry.slot as usize % CHUNK * self.slot_len();
+        &chunk.bytes[at..at + lines(entry.len as usize)]
     }
 
-    #[inline]
     fn slot_mut(&mut self, slot: u32) -> &mut [u8] {
         let len = self.slot_len();
         let at = slot as usize % CHUNK * len;
@@ -416,10 +419,6 @@ impl Chunk {
         // The offset may be refused by the contract of `align_offset`; only speed would suffer.
         let start = bytes.as_ptr().align_offset(LINE).min(LINE - 1);
         Self { bytes, start, used: 0 }
-    }
-
-    fn lines(&self) -> &[u8] {
-        &self.bytes[self.start..]
     }
 
     fn lines_mut(&mut self) -> &mut [u8] {

@@ -14,10 +14,10 @@ use crate::path::Path;
 use crate::protect::Monitor;
 use crate::protect::policy::{Carried, Protection};
 use crate::protect::receive::{Dispatch, Receiving};
-use crate::protect::send::{Outlook, Recovered, Slot};
+use crate::protect::send::{Moment, Outlook, Recovered, Slot};
 use crate::recovery::Recovery;
 use crate::room::View;
-use crate::streams::{ChannelDeadlines, Streams, UnknownStream, Written};
+use crate::streams::{ChannelDeadlines, Streams, Turn, UnknownStream, Written};
 use crate::token::{Channel, Token};
 use crate::tx::Writer;
 
@@ -58,12 +58,25 @@ impl Connection {
 
 /// The way out.
 impl Connection {
+    /// A batch begins.
+    pub(crate) fn begin_symbols(&mut self) {
+        if self.protect.send.is_active() {
+            self.protect.send.stir();
+            // Whatever the packet's number.
+            let header = 1 + self.cids.remote().len() + 4;
+            self.protect.room = self.path.mtu.saturating_sub(header + self.keys.tag_len(Space::Data));
+        }
+    }
+
     /// Finds out whether the next packet is for repair or for repeated symbols: the channel whose turn it is decides
     /// (FlEC, algorithm 1).
     pub(crate) fn plan_slot(&mut self) {
         self.protect.due = None;
         // FEC-28: a server that speaks before the client has proved its address repairs nothing.
         if !self.protect.send.is_active() || !self.path.is_validated() {
+            return;
+        }
+        if self.protect.send.is_calm(self.moment()) {
             return;
         }
         // A slot may turn out to be for nothing: what was held is not wanted any more.
@@ -84,11 +97,12 @@ impl Connection {
 
     fn next_slot(&mut self) -> Option<Slot> {
         self.protect.send.active(0)?;
-        let facts = self.facts();
+        let (facts, moment) = (self.facts(), self.moment());
         let Self { streams, protect, .. } = self;
         let turn = streams.next_channel();
         let mut best: Option<(u8, Slot)> = None;
-        let mut at = 0;
+        let (mut at, mut asked_all) = (0, true);
+        protect.send.ask();
         while let Some(channel) = protect.send.active(at) {
             let Some(urgency) = streams.urgency(channel) else {
                 // Its stream is over, and nothing of it is wanted any more.
@@ -98,6 +112,7 @@ impl Connection {
             at += 1;
             let data_first = turn.as_ref().is_some_and(|turn| turn.urgency < urgency);
             if data_first || best.is_some_and(|(other, _)| other <= urgency) {
+                asked_all = false;
                 continue;
             }
             let deadlines = streams.deadlines(channel);
@@ -106,7 +121,15 @@ impl Connection {
                 best = Some((urgency, slot));
             }
         }
+        if best.is_none() && asked_all {
+            protect.send.rest(moment);
+        }
         best.map(|(_, slot)| slot)
+    }
+
+    /// When what policies are told now was so.
+    fn moment(&self) -> Moment {
+        Moment { now: self.now, pulse: self.streams.pulse() }
     }
 
     /// Stream data, as symbols where a policy wants it; or what the slot is for instead.
@@ -126,25 +149,14 @@ impl Connection {
         if is_used {
             return;
         }
-        let facts = self.facts();
-        let packet = self.symbol_room();
+        let packet = self.protect.room;
         while let Some(turn) = self.streams.next_channel() {
-            let Self { streams, protect, now, .. } = self;
             let before = w.len();
-            let asked = (turn.channel, turn.resend, *now);
-            let joined = if protect.declined == Some(asked) {
-                None
-            } else {
-                let deadlines = streams.deadlines(turn.channel);
-                let outlook = facts.of(streams, &protect.monitor, &deadlines);
-                let carried = Carried { resend: turn.resend };
-                protect.send.join(turn.channel, carried, &outlook, packet)
-            };
-            protect.declined = joined.is_none().then_some(asked);
+            let joined = self.join(&turn, packet);
             let joined = match joined {
                 // FEC-15: what follows of the channel is for the next packet, unless the peer takes nothing larger
                 // than a fraction of one, which would cost more packets than it is worth.
-                Some((lane, limit)) if protect.send.is_in(lane, w.number()) => {
+                Some((lane, limit)) if self.protect.send.is_in(lane, w.number()) => {
                     if 2 * limit > packet || w.room() < MIN_REST {
                         break;
                     }
@@ -158,12 +170,26 @@ impl Connection {
                 let written = self.streams.write_data(w, view, Some(turn.channel));
                 self.note(&written);
             }
-            if w.len() == before {
+            // Whoever's turn it is has the next packet: frames of a few bytes are not worth asking.
+            if w.len() == before || (joined.is_some() && w.room() < MIN_REST) {
                 break;
             }
         }
         // Of symbols that the window passed, and of lanes that were left.
         self.drain_orphans();
+    }
+
+    /// The lane that data of the channel whose turn it is joins, and how many bytes its symbol may have.
+    fn join(&mut self, turn: &Turn, packet: usize) -> Option<(usize, usize)> {
+        let carried = Carried { resend: turn.resend };
+        if let Some(known) = self.protect.send.known(turn.channel, carried, self.moment(), packet) {
+            return known.joined;
+        }
+        let facts = self.facts();
+        let Self { streams, protect, .. } = self;
+        let deadlines = streams.deadlines(turn.channel);
+        let outlook = facts.of(streams, &protect.monitor, &deadlines);
+        protect.send.join(turn.channel, carried, &outlook, packet)
     }
 
     /// The sooner the end of a message is known to have arrived, or not, the better.
@@ -186,7 +212,7 @@ impl Connection {
 
     /// False when there is nothing that can be repeated. What does not fit beside an ACK has the next packet.
     fn write_repeat(&mut self, w: &mut Writer<'_>, lane: usize) -> bool {
-        let most = self.symbol_room();
+        let most = self.protect.room;
         let Self { streams, protect, now, .. } = self;
         let (session, _) = protect.send.head(lane);
         let Some((sid, bytes)) = protect.send.repeat(lane, |token| streams.wants(token, *now)) else {
@@ -214,7 +240,7 @@ impl Connection {
     /// False when nothing is to be repaired any more. What does not fit beside an ACK has the next packet.
     fn write_repair(&mut self, w: &mut Writer<'_>, lane: usize) -> bool {
         let (session, _) = self.protect.send.head(lane);
-        let most = self.symbol_room();
+        let most = self.protect.room;
         let mut fits = true;
         let write = |header: &RepairHeader, data: &[u8], serial: u64| {
             let need = repair_header_size(header, data.len()) + data.len();
@@ -233,12 +259,6 @@ impl Connection {
             self.protect.send.cancel(lane);
         }
         made.is_some() && fits
-    }
-
-    /// What is there of a packet for a repair symbol with its header, whatever the packet's number.
-    fn symbol_room(&self) -> usize {
-        let header = 1 + self.cids.remote().len() + 4;
-        self.path.mtu.saturating_sub(header + self.keys.tag_len(Space::Data))
     }
 }
 
@@ -333,8 +353,10 @@ impl Connection {
     /// FEC-19, FEC-37: like the frames of the packet, with their errors; what does not parse is one.
     fn symbol_frames(&mut self, data: &[u8], payload: &Bytes) -> Result<(), TransportError> {
         for frame in SymbolFrames::new(data) {
-            let frame = frame.map_err(|e| TransportError::new(e.code, e.why).in_frame(e.kind))?;
-            self.dispatch(Space::Data, &frame, payload)?;
+            match &frame {
+                Ok(frame) => self.dispatch(Space::Data, frame, payload)?,
+                Err(e) => return Err(TransportError::new(e.code, e.why).in_frame(e.kind)),
+            }
             if !self.lifecycle.is_open() {
                 break;
             }

@@ -74,9 +74,8 @@ pub(crate) struct Protect {
     pub(crate) due: Option<Slot>,
     /// The last packet was for repair, or a repeat.
     pub(crate) repaired: bool,
-    /// The channel whose policy protects nothing, for resends or not: so it was answered at this time, and a batch of
-    /// packets asks once.
-    pub(crate) declined: Option<(Channel, bool, Time)>,
+    /// What there is of a packet of this batch for a repair symbol with its header.
+    pub(crate) room: usize,
     /// Where other connections to this peer look, and when they were told last.
     shared: Option<(Arc<Estimates>, IpAddr)>,
     told: Time,
@@ -109,7 +108,7 @@ impl Protect {
             blame: Blame::default(),
             due: None,
             repaired: false,
-            declined: None,
+            room: 0,
             shared,
             told: now,
         }

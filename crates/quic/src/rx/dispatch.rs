@@ -14,13 +14,16 @@ impl Connection {
         }
         let mut eliciting = false;
         for frame in Frames::new(payload) {
-            let frame = frame.map_err(|e| TransportError::new(e.code, e.why).in_frame(e.kind))?;
+            let frame = match &frame {
+                Ok(frame) => frame,
+                Err(e) => return Err(TransportError::new(e.code, e.why).in_frame(e.kind)),
+            };
             if !frame.allowed_in(kind) {
                 // RFC 9000 §12.4, table 3.
                 return Err(violation("a frame in a packet that cannot carry it").in_frame(frame.kind()));
             }
             eliciting |= frame.is_ack_eliciting();
-            self.dispatch(kind.space(), &frame, payload).map_err(|e| match e.frame {
+            self.dispatch(kind.space(), frame, payload).map_err(|e| match e.frame {
                 None => e.in_frame(frame.kind()),
                 Some(_) => e,
             })?;

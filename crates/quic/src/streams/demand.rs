@@ -24,6 +24,8 @@ pub(super) struct Tally {
     next: BTreeSet<(Time, Key)>,
     /// Deadlines of messages that are not done with, by channel.
     due: BTreeSet<(Channel, Time, Key, Ticket)>,
+    /// Counts what sending may change of any channel's [`Demand`], but its remaining bytes.
+    pulse: u64,
 }
 
 /// Boundaries behind what was sent.
@@ -88,6 +90,13 @@ impl Streams {
             messages,
             next_message: next,
         }
+    }
+
+    /// Another number than before when what any channel demands has changed while packets were filled: the remaining
+    /// bytes alone do not count.
+    #[inline]
+    pub(crate) fn pulse(&self) -> u64 {
+        self.tally.pulse
     }
 
     /// Deadlines of the messages of a channel that are neither delivered nor given up nor outdated. O(log n).
@@ -177,6 +186,7 @@ impl Streams {
             let passed = stream.own.as_deref_mut().unwrap_or(&mut self.tally.passed);
             passed.count += n;
             passed.last = Some((kind, now));
+            self.tally.beat();
         }
     }
 
@@ -212,6 +222,12 @@ impl Tally {
         }
     }
 
+    /// Somebody's demand has changed.
+    #[inline]
+    pub(super) fn beat(&mut self) {
+        self.pulse = self.pulse.wrapping_add(1);
+    }
+
     /// A stream said when its next message comes, or that does not hold any more.
     pub(super) fn announce(&mut self, next: (Time, Key), is_open: bool) {
         if is_open {
@@ -224,6 +240,7 @@ impl Tally {
     /// A message is done with.
     pub(super) fn fulfil(&mut self, channel: Channel, deadline: Time, key: Key, ticket: Ticket) {
         self.due.remove(&(channel, deadline, key, ticket));
+        self.beat();
     }
 
     /// All shares as one.
@@ -235,6 +252,12 @@ impl Tally {
 }
 
 impl Share {
+    /// Whether more differs than the bytes that are left.
+    #[inline]
+    pub(super) fn differs(self, other: Self) -> bool {
+        self.bits != other.bits
+    }
+
     /// What a sending half adds, of which the queues say the rest.
     #[inline]
     pub(super) fn of(half: &SendHalf, bits: u8) -> Self {

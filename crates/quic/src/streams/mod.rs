@@ -44,7 +44,7 @@ pub use event::{
     Chunk, FinishError, ReadError, RecvState, SendError, SendState, StreamEvent, UnknownStream, WriteError,
 };
 pub use fenced::{Message, Outcome, Ticket};
-pub(crate) use outbound::Written;
+pub(crate) use outbound::{Turn, Written};
 
 use crate::config::TransportConfig;
 use crate::room::Want;
@@ -343,6 +343,9 @@ impl Streams {
         }
         if let Some(half) = &stream.send {
             let before = std::mem::replace(&mut stream.share, Share::of(half, bits));
+            if stream.share.differs(before) {
+                self.tally.beat();
+            }
             if stream.own.is_none() {
                 self.tally.change(before, stream.share);
             }
@@ -420,6 +423,7 @@ impl Streams {
         if stream.own.is_none() {
             self.tally.change(stream.share, Share::default());
         }
+        self.tally.beat();
         self.slab.remove(id);
         if id.initiator() != self.side {
             let dir = id.dir() as usize;

@@ -85,6 +85,10 @@ impl Streams {
             self.fresh.sent(key, written);
         }
         self.note_blocked();
+        if self.credit.limit() <= self.sent {
+            // All channels are limited now.
+            self.tally.beat();
+        }
         Written { bytes: w.len() - empty, ends_message }
     }
 

@@ -53,6 +53,7 @@ impl Connection {
             return self.transmit_farewell(out);
         }
         let segments = if self.config.gso { Batch::MAX_SEGMENTS } else { 1 };
+        self.begin_symbols();
         let control = self.path.congestion.control();
         while out.count() < segments && self.datagram_out(out, &control) {}
         !out.is_empty()

@@ -49,6 +49,7 @@ impl<'a> Writer<'a> {
 
     /// Begins a source symbol: the frames written until [`end_symbol`](Self::end_symbol) are its own, of at most
     /// `limit` bytes. `None` when there is no room.
+    #[inline]
     pub(crate) fn begin_symbol(&mut self, session: u32, sid: u64, limit: usize) -> Option<Symbol> {
         let header = source_symbol_header_size(session.into(), sid);
         if self.room() <= header {
@@ -63,6 +64,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Ends it. `None` when nothing was written, and it is none.
+    #[inline]
     pub(crate) fn end_symbol(&mut self, symbol: &Symbol) -> Option<&[u8]> {
         let Symbol { session, sid, begin, length_at, data, token, was_eliciting } = *symbol;
         self.reserved = 0;

@@ -48,27 +48,33 @@ impl<'a> Iterator for Frames<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        // Most packets are one frame of data; everything else is out of line.
+        // Most packets are one frame of data, or one symbol with one; everything else is out of line. Frames are built where
+        // they are wanted and faults completed there: moving 80 bytes costs more than parsing them.
         let mut kind = 0;
-        let mut result = match *self.reader.peek() {
-            [] => return None,
+        let mut item = match *self.reader.peek() {
+            [] => None,
             [first @ 0x08..=0x0f, ..] => {
                 self.reader.skip(1);
                 kind = first as u64;
-                stream(kind, &mut self.reader)
+                Some(stream(kind, &mut self.reader))
             }
             [0x7f, second @ 0x50..=0x57, ..] => {
                 self.reader.skip(2);
                 kind = 0x3f00 | second as u64;
-                fenced(kind, &mut self.reader)
+                Some(fenced(kind, &mut self.reader))
             }
-            _ => other(&mut self.reader, &mut kind),
+            [0x7f, 0x60, ..] => {
+                self.reader.skip(2);
+                kind = kind::SOURCE_SYMBOL;
+                Some(fec::source_symbol(&mut self.reader))
+            }
+            _ => Some(other(&mut self.reader, &mut kind)),
         };
-        if let Err(fault) = &mut result {
+        if let Some(Err(fault)) = &mut item {
             fault.kind = kind;
             self.reader = Reader::new(&[]);
         }
-        Some(result)
+        item
     }
 }
 

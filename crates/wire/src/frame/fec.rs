@@ -78,18 +78,24 @@ impl<'a> Iterator for SymbolFrames<'a> {
         let first = *self.frames.peek().first()? as u64;
         // FEC-13: a STREAM frame without a length would go on into the zeros that a symbol is padded with.
         let endless = matches!(first, kind::STREAM..=kind::STREAM_LAST) && first & kind::STREAM_LEN == 0;
-        let why = match self.frames.next()? {
-            Ok(frame) if frame.allowed_in_symbol() && !endless => return Some(Ok(frame)),
-            Ok(_) => "a frame that a symbol cannot hold",
-            Err(_) => "a symbol that cannot be read",
+        let mut item = self.frames.next();
+        let why = match &item {
+            Some(Ok(frame)) if frame.allowed_in_symbol() && !endless => None,
+            Some(Ok(_)) => Some("a frame that a symbol cannot hold"),
+            Some(Err(_)) => Some("a symbol that cannot be read"),
+            None => None,
         };
-        self.frames = Frames::new(&[]);
-        Some(Err(FrameError { kind: kind::SOURCE_SYMBOL, ..FrameError::fec(why) }))
+        if let Some(why) = why {
+            self.frames = Frames::new(&[]);
+            item = Some(Err(FrameError { kind: kind::SOURCE_SYMBOL, ..FrameError::fec(why) }));
+        }
+        item
     }
 }
 
 impl FusedIterator for SymbolFrames<'_> {}
 
+#[inline]
 pub(super) fn source_symbol<'a>(r: &mut Reader<'a>) -> Parse<Frame<'a>> {
     let session = r.varint()?;
     let sid = r.varint()?;

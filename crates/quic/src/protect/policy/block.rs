@@ -73,6 +73,13 @@ impl ReliabilityPolicy for BlockAtFence {
     fn delay_sensitivity(&self, view: &CodingView<'_>) -> f64 {
         -view.loss.rate
     }
+
+    fn quiet_for(&self, view: &CodingView<'_>) -> u64 {
+        let lane = &view.lanes[0];
+        let endless = !view.demand.messages && view.demand.boundaries == 0;
+        let full = if endless { self.size().min(lane.window) } else { lane.window };
+        full.saturating_sub(lane.open)
+    }
 }
 
 /// The papers' block.

@@ -6,11 +6,15 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// The lane counts `sources`. Called with each question, between two of which at most one symbol is sent: a larger
-    /// step means that another channel had the lane before.
+    /// The lane counts `sources`, from 0 on since the channel has it: where that is fewer than before, it is another.
     pub(super) fn update(&mut self, sources: u64) -> u64 {
-        self.total += u64::from(sources > self.told);
+        self.total += sources.checked_sub(self.told).unwrap_or(sources);
         self.told = sources;
+        self.total
+    }
+
+    /// What the last update said.
+    pub(super) fn total(&self) -> u64 {
         self.total
     }
 }

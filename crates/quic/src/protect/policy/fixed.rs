@@ -41,4 +41,8 @@ impl ReliabilityPolicy for FixedRate {
     fn delay_sensitivity(&self, view: &CodingView<'_>) -> f64 {
         -view.loss.rate
     }
+
+    fn quiet_for(&self, _: &CodingView<'_>) -> u64 {
+        (self.answered + u64::from(self.interval)).saturating_sub(self.progress.total())
+    }
 }

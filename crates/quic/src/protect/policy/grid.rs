@@ -62,4 +62,10 @@ impl ReliabilityPolicy for Grid {
     fn delay_sensitivity(&self, view: &CodingView<'_>) -> f64 {
         -view.loss.rate
     }
+
+    fn quiet_for(&self, view: &CodingView<'_>) -> u64 {
+        let (open, columns) = (view.lanes[0].open, u64::from(self.columns));
+        // A block begins with a question, since only then it is known to be another.
+        if open == 0 { 0 } else { (columns - open % columns).min(view.lanes[0].window.saturating_sub(open)) }
+    }
 }

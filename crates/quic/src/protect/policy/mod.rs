@@ -43,6 +43,15 @@ pub trait ReliabilityPolicy: fmt::Debug + Send {
     /// FlEC's ds(): with r = 1 - l, a span whose missing over added degrees of freedom leave `r - md/ad` below this
     /// is resent, or repaired once more (algorithm 1). `-l` resends only what repair in flight does not cover.
     fn delay_sensitivity(&self, view: &CodingView<'_>) -> f64;
+
+    /// How many source symbols may leave after a [`Pattern::No`] or [`Pattern::WakeAt`] before `protect` or `fec_pattern`
+    /// could have another answer, if nothing changes but what these symbols do to the lane and to the congestion window:
+    /// not the time, nor what the application wants, but for its remaining bytes, nor what is known of the path. So many
+    /// are not asked about. 0, the default: each is.
+    fn quiet_for(&self, view: &CodingView<'_>) -> u64 {
+        let _ = view;
+        0
+    }
 }
 
 /// What the packet that asks to be protected carries.

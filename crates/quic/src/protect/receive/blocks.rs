@@ -73,7 +73,9 @@ impl Blocks {
         self.owners.drain(..gone);
         self.low = low;
         // What begins below is covered by no REPAIR any more, but its SIDs above still have an owner.
-        self.shapes = self.shapes.split_off(&low);
+        while self.shapes.first_entry().is_some_and(|shape| *shape.key() < low) {
+            self.shapes.pop_first();
+        }
     }
 }
 

@@ -210,7 +210,9 @@ impl Lane {
         if sent.state == State::InFlight {
             sent.state = State::Acked;
             self.settled(sid);
-            self.advance();
+            if sid == self.base || self.owed.waits_for(sid) {
+                self.advance();
+            }
         }
     }
 
@@ -319,7 +321,7 @@ impl Lane {
     pub(super) fn repair(&mut self, out: &mut Vec<u8>) -> Option<Made> {
         let made = self.owed.make(self.base, self.next())?;
         out.clear();
-        if let Some(data) = self.owed.made_before(&made) {
+        if let Some(data) = self.owed.made_before(&made, &self.symbols) {
             out.extend_from_slice(data);
             return Some(made);
         }
@@ -506,8 +508,13 @@ impl Lane {
                 _ => break,
             }
         }
-        if self.code() == Code::Rlc && self.sent.is_empty() {
-            self.owed.cancel();
+        if self.sent.is_empty() {
+            // An idle connection is to cost nothing.
+            self.symbols.trim();
+            self.owed.trim();
+            if self.code() == Code::Rlc {
+                self.owed.cancel();
+            }
         }
         self.repairs.prune(self.base);
     }

@@ -8,6 +8,7 @@
 //!
 //! Sources: `spec/fec.md`; FlEC, algorithm 1.
 
+mod calm;
 mod flights;
 mod lane;
 mod owed;
@@ -21,6 +22,8 @@ use quickset_base::{Duration, Time};
 use quickset_wire::Schemes;
 use quickset_wire::frame::RepairHeader;
 
+use calm::Calm;
+pub(crate) use calm::{Answer, Moment};
 pub(crate) use lane::{Counts, Recovered};
 use lane::{Lane, Patience, Review};
 
@@ -42,6 +45,10 @@ pub(crate) struct Sending {
     purge_at: usize,
     /// Of the latest FEC_WINDOW.
     epoch: u64,
+    /// Nothing is due for some symbols more.
+    calm: Calm,
+    /// What the last packet joined.
+    answer: Option<Answer>,
 }
 
 /// What the peer can decode.
@@ -191,6 +198,27 @@ impl Sending {
         self.active.get(at).copied()
     }
 
+    /// A batch begins: whatever happened since the last one, policies are asked afresh.
+    pub(crate) fn stir(&mut self) {
+        self.calm = Calm::default();
+    }
+
+    /// Nothing is due for any channel: they were asked a few packets ago, and said for how many that would be so.
+    #[inline]
+    pub(crate) fn is_calm(&self, moment: Moment) -> bool {
+        self.calm.holds(moment)
+    }
+
+    /// All channels with lanes are about to be asked.
+    pub(crate) fn ask(&mut self) {
+        self.calm.ask();
+    }
+
+    /// All of them were, at this moment, and nothing is due.
+    pub(crate) fn rest(&mut self, moment: Moment) {
+        self.calm.begin(moment);
+    }
+
     /// What a slot is for that `channel` has won, before new data. `None`: new data, or nothing.
     pub(crate) fn slot(&mut self, channel: Channel, outlook: &Outlook<'_>) -> Option<Slot> {
         let coded = self.channels.get_mut(&channel)?;
@@ -202,16 +230,44 @@ impl Sending {
             return Some(Slot::Repair(at));
         }
         if mine.clone().all(|at| self.lanes[at].next() == 0) {
+            self.calm.limit(0);
             return None;
         }
         let (slot, wake) = coded.decide(&mut self.lanes, outlook);
         coded.wake = wake;
+        self.calm.limit(coded.policy.quiet_for(&outlook.view(&coded.views(&self.lanes))));
         slot
+    }
+
+    /// What [`join`](Self::join) would say, if that is known without asking the channel's policy.
+    pub(crate) fn known(
+        &self,
+        channel: Channel,
+        carried: Carried,
+        moment: Moment,
+        packet: usize,
+    ) -> Option<Answer> {
+        let answer =
+            self.answer.filter(|a| (a.channel, a.carried, a.now) == (channel, carried, moment.now))?;
+        let stands = answer.joined.is_none() || (answer.packet == packet && self.is_calm(moment));
+        stands.then_some(answer)
     }
 
     /// The lane that the next packet of `channel` joins, and how many bytes its symbol may have. `margin` is what a
     /// packet has for a repair symbol with its header.
     pub(crate) fn join(
+        &mut self,
+        channel: Channel,
+        carried: Carried,
+        outlook: &Outlook<'_>,
+        packet: usize,
+    ) -> Option<(usize, usize)> {
+        let joined = self.lane_for(channel, carried, outlook, packet);
+        self.answer = Some(Answer { now: outlook.now, channel, carried, packet, joined });
+        joined
+    }
+
+    fn lane_for(
         &mut self,
         channel: Channel,
         carried: Carried,
@@ -233,6 +289,8 @@ impl Sending {
             lane
         } else {
             let peer = Decoder { symbol: peer.symbol.min(packet), ..peer };
+            // Its policy has not been asked about it.
+            self.stir();
             let lane = self.open(wanted.code, &peer)?;
             self.channels.get_mut(&channel)?.lanes[index] = Some(lane);
             if !self.active.contains(&channel) {
@@ -258,6 +316,7 @@ impl Sending {
     /// A symbol of `lane` is in packet `number`.
     pub(crate) fn pushed(&mut self, lane: usize, bytes: &[u8], number: u64, now: Time) {
         self.lanes[lane].push(bytes, number, now);
+        self.calm.pass();
     }
 
     /// The next symbol to be repeated of a lane, and its bytes; `wanted` says whether a token still stands for

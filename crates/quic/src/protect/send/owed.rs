@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use quickset_fec::{Symbols, ldpc};
+use quickset_fec::{Symbols, ldpc, reed_solomon};
 
 use super::span::{Cover, Shape, Span};
 use crate::protect::policy::Code;
@@ -19,6 +19,8 @@ pub(super) struct Owed {
     rows_sent: u32,
     /// Of the next repair over the window.
     seed: u64,
+    /// Buffers of repair symbols that were made together and sent, to be used again.
+    spare: Vec<Vec<u8>>,
 }
 
 /// What there is to be covered.
@@ -51,7 +53,7 @@ enum From {
 
 impl Owed {
     pub(super) fn new(code: Code) -> Self {
-        Self { code, open: 0, spans: VecDeque::new(), planned: 0, rows_sent: 0, seed: 0 }
+        Self { code, open: 0, spans: VecDeque::new(), planned: 0, rows_sent: 0, seed: 0, spare: Vec::new() }
     }
 
     pub(super) fn code(&self) -> Code {
@@ -99,7 +101,7 @@ impl Owed {
             return;
         }
         let wanting = self.spans.iter_mut().find(|span| {
-            matches!(span.shape, Shape::ReedSolomon)
+            matches!(span.shape, Shape::ReedSolomon(_))
                 && span.cover.terms + u64::from(span.next) < 255
                 && wants(&span.cover)
         });
@@ -121,6 +123,11 @@ impl Owed {
         for span in &mut self.spans {
             span.planned = 0;
         }
+    }
+
+    /// Gives back what memory is kept to be used again.
+    pub(super) fn trim(&mut self) {
+        self.spare = Vec::new();
     }
 
     /// Which repair comes next, and over what.
@@ -154,11 +161,21 @@ impl Owed {
         })
     }
 
-    /// The bytes of a repair that was made when its block was closed.
-    pub(super) fn made_before(&self, made: &Made) -> Option<&[u8]> {
+    /// The bytes of a repair that was made together with the others of its block.
+    pub(super) fn made_before(&mut self, made: &Made, symbols: &Symbols) -> Option<&[u8]> {
         let From::Span(at) = made.from else { return None };
-        let Shape::Ldpc(repairs) = &self.spans[at].shape else { return None };
-        Some(&repairs[made.index as usize])
+        let span = &mut self.spans[at];
+        match &mut span.shape {
+            Shape::Ldpc(repairs) => Some(&repairs[made.index as usize]),
+            Shape::ReedSolomon(repairs) => {
+                if repairs.is_empty() && span.next == 0 && span.planned > 1 {
+                    *repairs = std::mem::take(&mut self.spare);
+                    encode(&span.cover, span.planned, symbols, repairs);
+                }
+                repairs.get(made.index as usize).map(Vec::as_slice)
+            }
+            Shape::Xor { .. } | Shape::Xor2d { .. } => None,
+        }
     }
 
     /// It was sent. FEC-27, FEC-33: no seed and no index is used twice.
@@ -176,6 +193,9 @@ impl Owed {
                 let span = &mut self.spans[at];
                 span.planned -= 1;
                 span.next += 1;
+                if let (0, Shape::ReedSolomon(repairs)) = (span.planned, &mut span.shape) {
+                    self.spare = std::mem::take(repairs);
+                }
             }
         }
     }
@@ -207,6 +227,12 @@ impl Owed {
         }
         let first = self.spans.front().map_or(self.open, |span| span.cover.first.min(self.open));
         (self.code != Code::Rlc).then_some(first)
+    }
+
+    /// Whether [`settle`](Self::settle) may find more now that symbol `sid` is settled.
+    #[inline]
+    pub(super) fn waits_for(&self, sid: u64) -> bool {
+        self.spans.front().is_some_and(|span| span.cover.first + span.settled * span.cover.stride == sid)
     }
 
     /// Symbol `sid` has to be sent again. True when its block is whole no more, and was until now.
@@ -249,7 +275,11 @@ impl Owed {
             let share = u64::from(n) / parts + u64::from(part < u64::from(n) % parts);
             // FEC-31: symbols and repair are 255 at most.
             let planned = share.min(255 - terms) as u32;
-            self.span(Cover { first: first + part, terms, stride: parts }, Shape::ReedSolomon, planned);
+            self.span(
+                Cover { first: first + part, terms, stride: parts },
+                Shape::ReedSolomon(Vec::new()),
+                planned,
+            );
         }
     }
 
@@ -305,11 +335,26 @@ impl Span {
                     )
                 }
             }
-            Shape::ReedSolomon => (stride, i, self.cover),
+            Shape::ReedSolomon(_) => (stride, i, self.cover),
             Shape::Ldpc(repairs) => (repairs.len() as u64, i, self.cover),
         };
         Made { first, count: terms, parameter, index, cover, from: From::Span(at) }
     }
+}
+
+/// The first `n` repair symbols of a Reed-Solomon block, as long as the longest of its symbols (FEC-24, FEC-26).
+fn encode(cover: &Cover, n: u32, symbols: &Symbols, repairs: &mut Vec<Vec<u8>>) {
+    let sid = |term| cover.first + term * cover.stride;
+    let mut sources = Vec::with_capacity(cover.terms as usize);
+    sources.extend((0..cover.terms).filter_map(|term| symbols.get(sid(term))));
+    assert_eq!(sources.len() as u64, cover.terms, "symbols are kept as long as repairs are owed");
+    let longest = sources.iter().map(|source| source.len()).max().unwrap_or(0);
+    repairs.resize_with(n as usize, Vec::new);
+    for repair in repairs.iter_mut() {
+        repair.resize(longest, 0);
+    }
+    let mut buffers: Vec<&mut [u8]> = repairs.iter_mut().map(Vec::as_mut_slice).collect();
+    reed_solomon::encode(&sources, &mut buffers).expect("a block of ours is within bounds");
 }
 
 /// Symbols of a Reed-Solomon code of ours at most, so that repair has as much room again.

@@ -160,17 +160,19 @@ fn without_fences_each_pause_is_one() {
 }
 
 #[test]
-fn a_lane_that_another_channel_had_counts_on() {
+fn another_lane_counts_from_zero() {
     let (mut scene, mut policy) = (Scene::new(), policy("adaptive:screen"));
     scene.send(&mut *policy, 1);
-    scene.lanes[1].sources += 1000;
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.lanes[1].sources = 0;
     scene.boundary(Boundary::Fence);
     assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(1));
     // The block was one of one symbol, so that the next goes the same way.
     assert_eq!(scene.send(&mut *policy, 1), Some(WINDOW));
     let (mut scene, mut policy) = (Scene::new(), super::policy("fixed:3"));
     scene.send(&mut *policy, 1);
-    scene.lanes[0].sources += 1000;
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.lanes[0].sources = 0;
     scene.send(&mut *policy, 1);
     assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
     scene.send(&mut *policy, 1);

@@ -1,0 +1,59 @@
+use quickset_base::Time;
+
+use crate::protect::policy::Carried;
+use crate::token::Channel;
+
+/// What policies were told last: the time, and the count of what has changed in the streams' demands since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    pub(crate) now: Time,
+    pub(crate) pulse: u64,
+}
+
+/// For how many packets more of one batch nothing is due, as all policies said: asking each of them for each packet
+/// would cost more than sealing it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Calm {
+    since: Option<Moment>,
+    left: u64,
+    /// What the round of questions under way has found so far.
+    found: u64,
+}
+
+/// What the data of a channel was told to join.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    pub(super) now: Time,
+    pub(super) channel: Channel,
+    pub(super) carried: Carried,
+    /// Bytes of a packet that a symbol may have.
+    pub(super) packet: usize,
+    /// The lane, and the bytes of a symbol at most; `None`: it goes unprotected.
+    pub(crate) joined: Option<(usize, usize)>,
+}
+
+impl Calm {
+    pub(super) fn holds(&self, moment: Moment) -> bool {
+        self.left > 0 && self.since == Some(moment)
+    }
+
+    /// A round of questions begins.
+    pub(super) fn ask(&mut self) {
+        *self = Self { since: None, left: 0, found: u64::MAX };
+    }
+
+    /// A channel has nothing to say for so many symbols.
+    pub(super) fn limit(&mut self, quiet: u64) {
+        self.found = self.found.min(quiet);
+    }
+
+    /// All were asked, and nothing is due.
+    pub(super) fn begin(&mut self, moment: Moment) {
+        *self = Self { since: Some(moment), left: self.found, found: 0 };
+    }
+
+    /// A symbol was sent.
+    pub(super) fn pass(&mut self) {
+        self.left = self.left.saturating_sub(1);
+    }
+}
