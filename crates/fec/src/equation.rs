@@ -1,8 +1,10 @@
 //! Repair symbols as linear equations.
 
 use std::fmt;
+use std::ops::Range;
 
-use crate::{gf256, rlc};
+use crate::gf256::{self, Kernel};
+use crate::rlc;
 
 /// What a repair symbol is the sum of: symbols of a session, by number, each times a coefficient.
 ///
@@ -158,16 +160,16 @@ impl Equation {
 }
 
 impl Equation {
-    /// Appends what the symbols of some terms are multiplied by.
-    pub(crate) fn extend(&self, terms: impl Iterator<Item = u64>, out: &mut Vec<u8>) {
+    /// Appends what the symbols of some terms in a row are multiplied by.
+    pub(crate) fn extend(&self, terms: Range<u64>, out: &mut Vec<u8>) {
         match self.coefficients {
-            // Here, not for each term: so the hashes of several overlap.
-            Coefficients::Rlc { seed } => {
-                out.extend(terms.map(|term| rlc::coefficient(seed, self.sid(term))));
+            // Its stride is 1.
+            Coefficients::Rlc { seed } if !terms.is_empty() => {
+                let end = out.len();
+                out.resize(end + (terms.end - terms.start) as usize, 0);
+                Kernel::best().hashes(seed, self.sid(terms.start), &mut out[end..]);
             }
-            Coefficients::Ones | Coefficients::Cauchy { .. } => {
-                out.extend(terms.map(|term| self.coefficient(term)));
-            }
+            _ => out.extend(terms.map(|term| self.coefficient(term))),
         }
     }
 }

@@ -6,6 +6,7 @@
 /// ```
 /// assert_eq!(quickset_fec::rlc::coefficient(7, 1000), 20);
 /// ```
+#[inline]
 pub const fn coefficient(seed: u64, sid: u64) -> u8 {
     let mut z = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(sid);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

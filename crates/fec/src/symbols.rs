@@ -295,16 +295,27 @@ impl Symbols {
             let terms = start..equation.terms().min(start + BATCH as u64);
             coefficients.clear();
             equation.extend(terms, &mut coefficients);
-            let at = (equation.sid(start) - self.first) as usize;
-            let entries = self.entries.range(at..).step_by(stride).take(coefficients.len());
-            for (symbol, entry) in symbols.iter_mut().zip(entries) {
-                longest = longest.max(entry.len as usize);
-                *symbol = self.padded_slot(entry);
-            }
-            kernel.gather(out, &coefficients, &symbols[..coefficients.len()]);
+            let symbols = &mut symbols[..coefficients.len()];
+            longest = longest.max(self.collect(equation.sid(start), stride, symbols));
+            kernel.gather(out, &coefficients, symbols);
         }
         out.truncate(longest);
         Ok(())
+    }
+
+    /// Fills `out` with symbols that are held and lie in a row, `stride` apart, each with the zeros behind it. Returns
+    /// the length of the longest.
+    fn collect<'a>(&'a self, first: u64, stride: usize, out: &mut [&'a [u8]]) -> usize {
+        // The entries may lie in two parts; to look for the part each time costs more than all the rest.
+        let (front, back) = self.entries.as_slices();
+        let (mut at, mut longest) = ((first - self.first) as usize, 0);
+        for symbol in out {
+            let entry = if at < front.len() { &front[at] } else { &back[at - front.len()] };
+            longest = longest.max(entry.len);
+            *symbol = self.padded_slot(entry);
+            at += stride;
+        }
+        longest as usize
     }
 
     fn entry(&self, sid: u64) -> Option<&Entry> {

@@ -9,6 +9,7 @@ use super::cauchy::{self, Columns, Rows};
 use super::scalar;
 #[cfg(target_arch = "x86_64")]
 use super::x86::{self, Machine as _};
+use crate::rlc;
 
 /// A way to multiply and add byte slices, which this machine supports. All compute the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -208,6 +209,16 @@ impl Kernel {
             // SAFETY: the kind exists, so it was detected.
             Kind::Ssse3 => unsafe { x86::cauchy::<x86::Ssse3>(columns, rows) },
             Kind::Scalar => unreachable!("it has no transform"),
+        }
+    }
+
+    /// The coefficients of symbols `first`, `first` + 1, ... in the random linear code's repair symbol with `seed`.
+    pub(crate) fn hashes(self, seed: u64, first: u64, out: &mut [u8]) {
+        match self.0 {
+            #[cfg(all(target_arch = "x86_64", wide))]
+            // SAFETY: the kind exists, so it was detected.
+            Kind::Gfni512 => unsafe { x86::hashes(seed, first, out) },
+            _ => out.iter_mut().zip(first..).for_each(|(out, sid)| *out = rlc::coefficient(seed, sid)),
         }
     }
 

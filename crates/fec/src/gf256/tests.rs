@@ -2,6 +2,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::MAX_SID;
+use crate::rlc::coefficient;
 
 /// Multiplication of polynomials bit by bit, and division by the field polynomial.
 fn long_mul(a: u8, b: u8) -> u8 {
@@ -125,6 +127,20 @@ proptest! {
             naive(&mut sums[..1], &vec![1; srcs.len()], &srcs);
             kernel.sum(&mut sums[1], &srcs);
             prop_assert_eq!(&sums[0], &sums[1], "sum of {:?}", kernel);
+        }
+    }
+}
+
+#[test]
+fn each_kernel_hashes_as_the_code_does() {
+    for kernel in Kernel::available() {
+        for (count, first) in (0..70).zip([0, 999, (1 << 40) - 3, MAX_SID - 70].into_iter().cycle()) {
+            for seed in [0, 7, (1 << 62) - 1, u64::MAX] {
+                let expected: Vec<u8> = (first..first + count).map(|sid| coefficient(seed, sid)).collect();
+                let mut found = vec![0; expected.len()];
+                kernel.hashes(seed, first, &mut found);
+                assert_eq!(found, expected, "{kernel:?}, seed {seed}, {count} from {first}");
+            }
         }
     }
 }

@@ -267,8 +267,17 @@ impl Repair {
         let wanted = run.steps.partition_point(|step| step + ahead < terms.start + behind)
             ..run.steps.partition_point(|step| step + ahead < terms.end + behind);
         out.resize(out.len() + wanted.start, 0);
-        let steps = run.steps[wanted.clone()].iter();
-        self.equation.extend(steps.map(|step| step + ahead - behind), out);
+        if let (Some(begin), Some(end)) =
+            (run.steps[wanted.clone()].first(), run.steps[wanted.clone()].last())
+        {
+            // Of all steps between, also of those that are missing, moved up over these.
+            let start = out.len();
+            self.equation.extend(begin + ahead - behind..end + 1 + ahead - behind, out);
+            for (to, step) in (start..).zip(&run.steps[wanted.clone()]) {
+                out[to] = out[start + (step - begin) as usize];
+            }
+            out.truncate(start + wanted.len());
+        }
         out.resize(out.len() + run.steps.len() - wanted.end, 0);
     }
 }

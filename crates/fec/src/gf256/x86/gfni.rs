@@ -5,10 +5,11 @@
 
 use std::arch::x86_64::{
     __m256i, __m512i, _MM_HINT_T0, _mm_prefetch, _mm256_gf2p8affine_epi64_epi8, _mm256_loadu_si256,
-    _mm256_set1_epi64x, _mm256_setzero_si256, _mm256_storeu_si256, _mm256_xor_si256,
-    _mm512_gf2p8affine_epi64_epi8, _mm512_loadu_si512, _mm512_mask_storeu_epi8, _mm512_maskz_loadu_epi8,
-    _mm512_set1_epi64, _mm512_setzero_si512, _mm512_storeu_si512, _mm512_ternarylogic_epi64,
-    _mm512_xor_si512,
+    _mm256_set1_epi64x, _mm256_setzero_si256, _mm256_storeu_si256, _mm256_xor_si256, _mm512_add_epi64,
+    _mm512_gf2p8affine_epi64_epi8, _mm512_loadu_si512, _mm512_mask_cvtepi64_storeu_epi8,
+    _mm512_mask_storeu_epi8, _mm512_maskz_loadu_epi8, _mm512_mullo_epi64, _mm512_set_epi64,
+    _mm512_set1_epi64, _mm512_setzero_si512, _mm512_slli_epi64, _mm512_srli_epi64, _mm512_storeu_si512,
+    _mm512_sub_epi64, _mm512_ternarylogic_epi64, _mm512_xor_si512,
 };
 
 use super::super::cauchy::{Columns, Rows};
@@ -26,6 +27,7 @@ impl Machine for Gfni512 {
         is_x86_feature_detected!("gfni")
             && is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
             && is_x86_feature_detected!("bmi2")
     }
 
@@ -34,7 +36,7 @@ impl Machine for Gfni512 {
         // SAFETY: the machine has been detected, and the driver has checked the lengths.
         unsafe {
             match dsts.len() {
-                1 => rows::<V512, 1, 4, false>(block, dsts),
+                1 => rows::<V512, 1, 12, false>(block, dsts),
                 2 => rows::<V512, 2, 4, false>(block, dsts),
                 3 => rows::<V512, 3, 4, false>(block, dsts),
                 4 => rows::<V512, 4, 4, false>(block, dsts),
@@ -47,7 +49,7 @@ impl Machine for Gfni512 {
     #[target_feature(enable = "gfni,avx512f,avx512bw,bmi2")]
     unsafe fn sum(block: &Block<'_, '_>, dst: &mut [u8]) {
         // SAFETY: the machine has been detected, and the driver has checked the lengths.
-        unsafe { rows::<V512, 1, 4, true>(block, &mut [dst]) }
+        unsafe { rows::<V512, 1, 12, true>(block, &mut [dst]) }
     }
 
     #[target_feature(enable = "gfni,avx512f,avx512bw,bmi2")]
@@ -58,6 +60,36 @@ impl Machine for Gfni512 {
                 1 => transform::<V512, 1>(columns, rows),
                 _ => transform::<V512, 2>(columns, rows),
             }
+        }
+    }
+}
+
+/// `rlc::coefficient` of eight symbols at a time: AVX-512 multiplies numbers of 64 bits.
+///
+/// # Safety
+///
+/// `Gfni512::detected()` has returned true.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,bmi2")]
+pub(in super::super) unsafe fn hashes(seed: u64, first: u64, out: &mut [u8]) {
+    let splat = |number: u64| _mm512_set1_epi64(number.cast_signed());
+    let mut next = splat(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(first));
+    next = _mm512_add_epi64(next, _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
+    for out in out.chunks_mut(8) {
+        let mask = 0xff >> (8 - out.len());
+        // SAFETY: the mask leaves out what is behind the end.
+        unsafe {
+            let mut z = next;
+            next = _mm512_add_epi64(next, splat(8));
+            z = _mm512_xor_si512(z, _mm512_srli_epi64::<30>(z));
+            z = _mm512_mullo_epi64(z, splat(0xbf58_476d_1ce4_e5b9));
+            z = _mm512_xor_si512(z, _mm512_srli_epi64::<27>(z));
+            z = _mm512_mullo_epi64(z, splat(0x94d0_49bb_1331_11eb));
+            z = _mm512_xor_si512(z, _mm512_srli_epi64::<31>(z));
+            // Times 255 is times 256, less once.
+            let upper = _mm512_srli_epi64::<32>(z);
+            let scaled = _mm512_srli_epi64::<32>(_mm512_sub_epi64(_mm512_slli_epi64::<8>(upper), upper));
+            let found = _mm512_add_epi64(scaled, splat(1));
+            _mm512_mask_cvtepi64_storeu_epi8(out.as_mut_ptr().cast(), mask, found);
         }
     }
 }

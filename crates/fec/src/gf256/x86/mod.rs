@@ -19,7 +19,7 @@ mod transform;
 
 pub(super) use avx2::Avx2;
 #[cfg(wide)]
-pub(super) use gfni::{Gfni256, Gfni512};
+pub(super) use gfni::{Gfni256, Gfni512, hashes};
 pub(super) use ssse3::Ssse3;
 
 use super::cauchy::{Columns, Rows};
@@ -146,7 +146,7 @@ trait Lanes: Copy {
     unsafe fn mul(self, factor: Self::Factor) -> Self;
 }
 
-/// `R` = `dsts.len()` destinations, in strips of `W` <= 4 vectors. With `ONES`, all coefficients are 1.
+/// `R` = `dsts.len()` destinations, in strips of `W` vectors, and of 4 where `W` do not fit. With `ONES`, all coefficients are 1.
 ///
 /// # Safety
 ///
@@ -164,6 +164,10 @@ unsafe fn rows<L: Lanes, const R: usize, const W: usize, const ONES: bool>(
         while at + W * L::BYTES <= block.longest {
             strip::<L, R, W, ONES>(block, to, at, W * L::BYTES);
             at += W * L::BYTES;
+        }
+        while W > 4 && at + 4 * L::BYTES <= block.longest {
+            strip::<L, R, 4, ONES>(block, to, at, 4 * L::BYTES);
+            at += 4 * L::BYTES;
         }
         let rest = block.longest - at;
         match rest.div_ceil(L::BYTES) {
