@@ -28,9 +28,10 @@ impl Priority {
             Some(ListEntry::Item(item)) => Some(&item.bare_item),
             _ => None,
         };
-        let urgency = item("u").and_then(|u| u.as_integer()).and_then(|u| u8::try_from(i64::from(u)).ok());
+        let urgency =
+            item("u").and_then(sfv::BareItem::as_integer).and_then(|u| u8::try_from(i64::from(u)).ok());
         let urgency = urgency.filter(|u| *u <= 7).unwrap_or(DEFAULT);
-        let incremental = item("i").and_then(|i| i.as_boolean()).unwrap_or(false);
+        let incremental = item("i").and_then(sfv::BareItem::as_boolean).unwrap_or(false);
         Some(Self { urgency, incremental, parameters })
     }
 

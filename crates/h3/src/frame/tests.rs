@@ -36,7 +36,7 @@ use Side::{Client, Server};
 #[test]
 fn data_passes_in_pieces() {
     let mut reader = reader(Place::Request, Server);
-    let parts: [&[u8]; 4] = [&[0x00], &[5, b'h', b'e'], &[b'l'], &[b'l', b'o', 0x00, 0]];
+    let parts: [&[u8]; 4] = [b"\0", b"\x05he", b"l", b"lo\0\0"];
     let read: Vec<Item> = parts.iter().flat_map(|part| items(&mut reader, part).unwrap()).collect();
     let data = |bytes: &'static str| Item::Data(Bytes::from(bytes));
     assert_eq!(read, [Item::DataHeader(5), data("he"), data("l"), data("lo"), Item::DataHeader(0)]);

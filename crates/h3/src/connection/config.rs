@@ -1,0 +1,63 @@
+use crate::Settings;
+
+/// How a connection behaves.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The largest field section that is taken, in bytes as RFC 9114 §4.2.2 counts it. It bounds what is held of one
+    /// encoded, too.
+    pub max_field_section: u64,
+    /// Bytes of QPACK's dynamic table, in each direction at most; 0 is none.
+    pub table: u64,
+    /// Requests that may wait for that table, in our direction. Each holds at most one field section.
+    pub max_blocked: u64,
+    /// A server takes extended CONNECT requests (RFC 9220).
+    pub extended_connect: bool,
+    /// HTTP datagrams (RFC 9297); of use when the transport has datagrams.
+    pub datagrams: bool,
+    /// Sessions of WebTransport at a time; 0 is none. More than none implies extended CONNECT and datagrams. Flow control
+    /// within sessions is not spoken, so it is at most 1.
+    pub webtransport: u64,
+    /// Priorities kept for requests that have not come yet (RFC 9218 §7).
+    pub max_early_priorities: usize,
+    /// Unidirectional streams of the peer that are listened to at a time, those of WebTransport aside. The connection itself
+    /// needs three.
+    pub max_inlets: usize,
+    /// What stands for nothing is sent along so that peers learn to ignore it (RFC 9114 §7.2.4.1): a number to choose by.
+    pub grease: Option<u64>,
+    /// What the server said the last time, for a client that sends early data (RFC 9114 §7.2.4.2).
+    pub remembered: Option<Settings>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            max_field_section: 64 << 10,
+            table: 4096,
+            max_blocked: 16,
+            extended_connect: false,
+            datagrams: false,
+            webtransport: 0,
+            max_early_priorities: 100,
+            max_inlets: 16,
+            grease: None,
+            remembered: None,
+        }
+    }
+}
+
+impl Config {
+    /// What the peer is told.
+    pub(super) fn settings(&self, is_server: bool) -> Settings {
+        let webtransport = self.webtransport.min(1);
+        Settings {
+            max_field_section_size: Some(self.max_field_section),
+            qpack_max_table_capacity: self.table,
+            qpack_blocked_streams: self.max_blocked,
+            // RFC 9220 §3: of meaning from servers only.
+            enable_connect_protocol: is_server && (self.extended_connect || webtransport > 0),
+            h3_datagram: self.datagrams || webtransport > 0,
+            wt_max_sessions: webtransport,
+            grease: self.grease.map(|n| (crate::frame::grease(n % (1 << 40)), n % (1 << 62))),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+use quickset_quic::{Dir, StreamId};
+
+use super::outlet::Outlet;
+use crate::frame::{Frame, Settings, stream};
+use crate::{Code, Error, Transport, varint};
+
+/// Our three streams without which the connection cannot be (RFC 9114 §6.2.1, RFC 9204 §4.2).
+#[derive(Debug)]
+pub(super) struct Critical {
+    lanes: [Lane; 3],
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    id: Option<StreamId>,
+    out: Outlet,
+}
+
+impl Critical {
+    /// The streams with their types, and SETTINGS on the first.
+    pub(super) fn new(settings: &Settings) -> Self {
+        let mut lanes = [stream::CONTROL, stream::QPACK_ENCODER, stream::QPACK_DECODER].map(|kind| {
+            let mut header = Vec::new();
+            varint::put(&mut header, kind);
+            (Lane::default(), header)
+        });
+        Frame::Settings(*settings).encode(&mut lanes[0].1);
+        Self {
+            lanes: lanes.map(|(mut lane, header)| {
+                lane.out.push(header);
+                lane
+            }),
+        }
+    }
+
+    /// A frame on the control stream.
+    pub(super) fn send(&mut self, frame: &Frame) {
+        let mut bytes = Vec::new();
+        frame.encode(&mut bytes);
+        self.lanes[0].out.push(bytes);
+    }
+
+    /// Whether all instructions for the table were taken.
+    pub(super) fn wants_encoder(&self) -> bool {
+        self.lanes[1].out.queued() == 0
+    }
+
+    pub(super) fn encoder(&mut self, instructions: Vec<u8>) {
+        self.lanes[1].out.push(instructions);
+    }
+
+    pub(super) fn decoder(&mut self, instructions: Vec<u8>) -> Result<(), Error> {
+        self.lanes[2].out.push(instructions);
+        // RFC 9204 §7.3: who does not take what it makes us say.
+        if self.lanes[2].out.queued() > MAX_ANSWERS {
+            return Err(Error::new(Code::H3_EXCESSIVE_LOAD, "the decoder stream is not read"));
+        }
+        Ok(())
+    }
+
+    /// Whether this is one of the streams.
+    pub(super) fn has(&self, id: StreamId) -> bool {
+        self.lanes.iter().any(|lane| lane.id == Some(id))
+    }
+
+    /// Opens what is not open, and hands on what there is room for.
+    pub(super) fn flush(&mut self, t: &mut dyn Transport) {
+        for lane in &mut self.lanes {
+            if lane.id.is_none() {
+                lane.id = t.open(Dir::Uni);
+                if let Some(id) = lane.id {
+                    // Everything else waits for what is said here.
+                    t.set_urgency(id, 0);
+                }
+            }
+            if let Some(id) = lane.id {
+                lane.out.flush(t, id);
+            }
+        }
+    }
+}
+
+/// Bytes on the decoder stream that wait at most; an acknowledgment has ten at most.
+const MAX_ANSWERS: usize = 64 << 10;

@@ -1,0 +1,90 @@
+//! HTTP datagrams in those of QUIC (RFC 9297 §2.1).
+
+use bytes::{Buf as _, Bytes};
+use quickset_quic::StreamId;
+use quickset_wire::Reader;
+
+use super::{Connection, Event, Refusal};
+use crate::{Code, Error, Transport, varint};
+
+impl Connection {
+    /// A datagram of QUIC came.
+    pub fn handle_datagram(&mut self, t: &mut dyn Transport, data: Bytes) {
+        if self.closed.is_some() {
+            return;
+        }
+        let result = self.datagram(data);
+        self.settle(t, result);
+    }
+
+    /// Sends a datagram of a request, or of a session. It may be lost.
+    ///
+    /// # Errors
+    /// [`Refusal::Unsupported`] when the peer takes none, or has not said so yet; [`Refusal::TooLarge`] when it does not fit.
+    pub fn send_datagram(
+        &mut self,
+        t: &mut dyn Transport,
+        id: StreamId,
+        payload: &[u8],
+    ) -> Result<(), Refusal> {
+        self.alive()?;
+        let exchange = self.exchanges.get(&id).ok_or(Refusal::UnknownStream)?;
+        if exchange.sends == super::Phase::Ended {
+            return Err(Refusal::UnknownStream);
+        }
+        // RFC 9297 §2.1.1: not until both have said so.
+        if !(self.ours.h3_datagram && self.peer.h3_datagram) {
+            return Err(Refusal::Unsupported);
+        }
+        let max = t.max_datagram().ok_or(Refusal::Unsupported)?;
+        let mut data = Vec::with_capacity(payload.len() + 8);
+        varint::put(&mut data, id.0 / 4);
+        data.extend_from_slice(payload);
+        if data.len() > max {
+            return Err(Refusal::TooLarge);
+        }
+        t.send_datagram(data.into());
+        Ok(())
+    }
+
+    fn datagram(&mut self, mut data: Bytes) -> Result<(), Error> {
+        let wrong = |reason| Error::new(Code::H3_DATAGRAM_ERROR, reason);
+        let mut r = Reader::new(&data);
+        let quarter = r.varint().map_err(|_| wrong("a datagram without a Quarter Stream ID"))?;
+        // RFC 9297 §2.1: four times it is a stream id.
+        if quarter >= 1 << 60 {
+            return Err(wrong("a Quarter Stream ID that is none"));
+        }
+        let header = r.position();
+        data.advance(header);
+        let (id, payload) = (StreamId(quarter * 4), data);
+        match self.exchanges.get(&id) {
+            Some(exchange) if exchange.told => self.events.push_back(Event::Datagram { id, payload }),
+            // RFC 9297 §2.1: what comes before its request may be kept for a while, what comes behind it may not.
+            seen if self.side.is_server() && (seen.is_some() || !self.shutdown.has_seen(id)) => {
+                if self.early_datagrams.len() == MAX_EARLY {
+                    self.early_datagrams.pop_front();
+                }
+                // A copy: it must not keep a whole received buffer alive.
+                self.early_datagrams.push_back((id, Bytes::copy_from_slice(&payload)));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The request came.
+    pub(super) fn early_datagrams(&mut self, id: StreamId) {
+        let mut rest = core::mem::take(&mut self.early_datagrams);
+        rest.retain(|(to, payload)| {
+            if *to == id {
+                self.events.push_back(Event::Datagram { id, payload: payload.clone() });
+            }
+            *to != id
+        });
+        self.early_datagrams = rest;
+    }
+}
+
+/// Datagrams kept for requests that have not come, at most.
+const MAX_EARLY: usize = 16;

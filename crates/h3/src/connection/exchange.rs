@@ -1,0 +1,136 @@
+use bytes::Bytes;
+use quickset_quic::{Chunk, ReadError, Side, StreamId};
+
+use super::outlet::Outlet;
+use crate::frame::{FrameReader, Item, Place};
+use crate::message::Length;
+use crate::{Code, Error, Field, Request, Transport};
+
+/// A request and its response, on their stream.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    pub(super) inflow: Inflow,
+    pub(super) out: Outlet,
+    /// What may be sent next.
+    pub(super) sends: Phase,
+    pub(super) kind: Kind,
+    /// The application knows of it.
+    pub(super) told: bool,
+}
+
+/// What the request asks for, as far as it changes the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Plain,
+    /// The response has no content.
+    Head,
+    /// A tunnel, once it is accepted.
+    Connect,
+    /// A session of WebTransport, once it is accepted.
+    Session,
+}
+
+/// How far a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    Head,
+    Content,
+    /// Behind the trailers.
+    Trailed,
+    /// Over.
+    Ended,
+}
+
+impl Exchange {
+    pub(super) fn new(side: Side, max_section: u64, webtransport: bool) -> Self {
+        Self {
+            inflow: Inflow {
+                reader: FrameReader::new(Place::Request, side, max_section, webtransport),
+                input: Bytes::new(),
+                fin: false,
+                phase: Phase::Head,
+                waiting: false,
+                length: Length::default(),
+                trailers: None,
+                wanted: false,
+                tunnel: false,
+            },
+            out: Outlet::default(),
+            sends: Phase::Head,
+            kind: Kind::Plain,
+            told: side.is_client(),
+        }
+    }
+
+    /// Both directions are over.
+    pub(super) fn is_over(&self) -> bool {
+        self.inflow.phase == Phase::Ended && self.out.is_over()
+    }
+}
+
+impl Kind {
+    pub(super) fn of(request: &Request) -> Self {
+        match (&request.method[..], request.protocol.as_deref()) {
+            (b"HEAD", _) => Self::Head,
+            (b"CONNECT", Some(b"webtransport")) => Self::Session,
+            (b"CONNECT", _) => Self::Connect,
+            _ => Self::Plain,
+        }
+    }
+}
+
+/// The receiving half.
+#[derive(Debug)]
+pub(super) struct Inflow {
+    reader: FrameReader,
+    /// What was read and not yet looked at.
+    pub(super) input: Bytes,
+    pub(super) fin: bool,
+    pub(super) phase: Phase,
+    /// A field section waits for the table.
+    pub(super) waiting: bool,
+    pub(super) length: Length,
+    pub(super) trailers: Option<Vec<Field>>,
+    /// The application waits for more.
+    pub(super) wanted: bool,
+    /// Only DATA may come (RFC 9114 §4.4).
+    pub(super) tunnel: bool,
+}
+
+/// What comes next.
+#[derive(Debug)]
+pub(super) enum Next {
+    Item(Item),
+    Blocked,
+    End,
+    Reset(u64),
+}
+
+impl Inflow {
+    /// What comes next, of content at most `max` bytes.
+    pub(super) fn next(&mut self, t: &mut dyn Transport, id: StreamId, max: usize) -> Result<Next, Error> {
+        loop {
+            if let Some(item) = self.reader.next(&mut self.input, max)? {
+                return Ok(Next::Item(item));
+            }
+            if self.fin {
+                // RFC 9114 §7.1: a stream does not end inside a frame.
+                return if self.reader.is_between_frames() {
+                    Ok(Next::End)
+                } else {
+                    Err(Error::new(Code::H3_FRAME_ERROR, "a stream that ends inside a frame"))
+                };
+            }
+            match t.read(id, READ) {
+                Ok(Chunk::Data(bytes)) => self.input = bytes,
+                Ok(Chunk::Blocked) => return Ok(Next::Blocked),
+                Ok(Chunk::Finished) => self.fin = true,
+                Err(ReadError::Reset(code)) => return Ok(Next::Reset(code)),
+                Err(_) => return Ok(Next::Reset(Code::H3_INTERNAL_ERROR.0)),
+            }
+        }
+    }
+}
+
+/// Bytes read at a time.
+pub(super) const READ: usize = 64 << 10;

@@ -1,0 +1,79 @@
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use quickset_quic::{StreamId, WriteError};
+
+use crate::Transport;
+
+/// The sending half of a stream, with what the transport had no room for.
+#[derive(Debug, Default)]
+pub(super) struct Outlet {
+    queue: VecDeque<Bytes>,
+    bytes: usize,
+    /// The end follows what is queued.
+    finish: bool,
+    /// Nothing can be sent any more: finished, reset, or stopped.
+    over: bool,
+    /// Somebody waits for room.
+    pub(super) refused: bool,
+}
+
+impl Outlet {
+    /// Queues bytes.
+    pub(super) fn push(&mut self, bytes: impl Into<Bytes>) {
+        let bytes = bytes.into();
+        if !bytes.is_empty() && !self.over {
+            self.bytes += bytes.len();
+            self.queue.push_back(bytes);
+        }
+    }
+
+    /// Bytes queued.
+    pub(super) fn queued(&self) -> usize {
+        self.bytes
+    }
+
+    /// Ends the half behind what is queued.
+    pub(super) fn finish(&mut self) {
+        self.finish = true;
+    }
+
+    /// Whether the half is over, or will be without our doing.
+    pub(super) fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Whether the end was asked for.
+    pub(super) fn is_finishing(&self) -> bool {
+        self.finish || self.over
+    }
+
+    /// Nothing can be sent any more.
+    pub(super) fn end(&mut self) {
+        self.over = true;
+        self.queue.clear();
+        self.bytes = 0;
+    }
+
+    /// Hands on what there is room for. False when something is left.
+    pub(super) fn flush(&mut self, t: &mut dyn Transport, id: StreamId) -> bool {
+        while let Some(front) = self.queue.front_mut() {
+            match t.write(id, front) {
+                Ok(n) => {
+                    self.bytes -= n;
+                    if front.is_empty() {
+                        self.queue.pop_front();
+                    }
+                }
+                Err(WriteError::Blocked) => return false,
+                // Stopped: the event tells.
+                Err(_) => self.end(),
+            }
+        }
+        if self.finish && !self.over {
+            let _ = t.finish(id);
+            self.over = true;
+        }
+        true
+    }
+}

@@ -1,0 +1,254 @@
+//! Heads, content and trailers, as they go.
+
+use bytes::Bytes;
+use quickset_quic::{Dir, StreamId};
+
+use super::exchange::{Exchange, Kind, Phase};
+use super::{Connection, Refusal};
+use crate::frame::{Frame, data_header};
+use crate::message::trailers;
+use crate::{Code, Field, Priority, Request, Response, Transport};
+
+impl Connection {
+    /// Makes a request; with `end` it has no content. The answer is an [`Event::Response`], or
+    /// [`Event::Aborted`](super::Event::Aborted).
+    ///
+    /// # Errors
+    /// [`Refusal::Blocked`] until [`Event::Available`](super::Event::Available) when the peer takes no more requests for now;
+    /// others for a request that cannot be made.
+    ///
+    /// [`Event::Response`]: super::Event::Response
+    pub fn request(
+        &mut self,
+        t: &mut dyn Transport,
+        request: &Request,
+        end: bool,
+    ) -> Result<StreamId, Refusal> {
+        self.alive()?;
+        if self.side.is_server() {
+            return Err(Refusal::OutOfOrder);
+        }
+        // RFC 9114 §5.2.
+        if self.shutdown.is_going() {
+            return Err(Refusal::GoingAway);
+        }
+        request.check()?;
+        // RFC 9220 §3: not before the server has said so.
+        if request.protocol.is_some() && !self.peer.enable_connect_protocol {
+            return Err(Refusal::Unsupported);
+        }
+        let kind = Kind::of(request);
+        if kind == Kind::Session {
+            self.may_begin_session()?;
+        }
+        let section = request.section();
+        self.fits(&section)?;
+        let id = t.open(Dir::Bi).ok_or(Refusal::Blocked)?;
+        let mut exchange =
+            Exchange::new(self.side, self.config.max_field_section, self.ours.wt_max_sessions > 0);
+        exchange.kind = kind;
+        self.exchanges.insert(id, exchange);
+        t.set_urgency(id, Priority::of(&request.fields).urgency);
+        self.send_head(t, id, &section)?;
+        self.sends(id, Phase::Content);
+        if end {
+            self.end(t, id);
+        }
+        self.settle(t, Ok(()));
+        Ok(id)
+    }
+
+    /// Answers a request, with `end` without content. Any number of interim responses (1xx) may come before the final one.
+    ///
+    /// # Errors
+    /// When it cannot be answered so.
+    pub fn respond(
+        &mut self,
+        t: &mut dyn Transport,
+        id: StreamId,
+        response: &Response,
+        end: bool,
+    ) -> Result<(), Refusal> {
+        self.alive()?;
+        let exchange = self.exchanges.get(&id).ok_or(Refusal::UnknownStream)?;
+        if self.side.is_client() || !exchange.told || exchange.sends != Phase::Head {
+            return Err(Refusal::OutOfOrder);
+        }
+        if response.is_interim() && end {
+            return Err(Refusal::OutOfOrder);
+        }
+        response.check()?;
+        let kind = exchange.kind;
+        let section = response.section();
+        self.fits(&section)?;
+        self.send_head(t, id, &section)?;
+        if !response.is_interim() {
+            let bare = kind == Kind::Head || matches!(response.status, 204 | 304);
+            self.sends(id, if bare { Phase::Trailed } else { Phase::Content });
+            let tunnel = matches!(kind, Kind::Connect | Kind::Session) && response.is_success();
+            if let Some(exchange) = self.exchanges.get_mut(&id) {
+                exchange.inflow.tunnel = tunnel;
+            }
+            if kind == Kind::Session {
+                self.answered(t, id, tunnel && !end);
+            }
+        }
+        if end {
+            self.end(t, id);
+        }
+        // What came on a session's stream before it was one.
+        let result = self.pump(t, id);
+        self.settle(t, result);
+        Ok(())
+    }
+
+    /// Sends content from the front of `data`, and returns how many bytes of it: all, up to a megabyte.
+    ///
+    /// # Errors
+    /// [`Refusal::Blocked`] until [`Event::Writable`](super::Event::Writable) when there is no room.
+    pub fn send(&mut self, t: &mut dyn Transport, id: StreamId, data: &mut Bytes) -> Result<usize, Refusal> {
+        self.alive()?;
+        let exchange = self.exchanges.get_mut(&id).ok_or(Refusal::UnknownStream)?;
+        if exchange.sends != Phase::Content || self.sessions.is_open(id) {
+            return Err(Refusal::OutOfOrder);
+        }
+        // Whole frames only: the length is said before the payload.
+        if !exchange.out.flush(t, id) {
+            exchange.out.refused = true;
+            return Err(Refusal::Blocked);
+        }
+        let n = data.len().min(MAX_DATA);
+        if n > 0 {
+            let mut header = Vec::new();
+            data_header(&mut header, n as u64);
+            exchange.out.push(header);
+            exchange.out.push(data.split_to(n));
+            exchange.out.flush(t, id);
+        }
+        Ok(n)
+    }
+
+    /// Sends trailers, and the end behind them.
+    ///
+    /// # Errors
+    /// When none can be sent.
+    pub fn send_trailers(
+        &mut self,
+        t: &mut dyn Transport,
+        id: StreamId,
+        fields: &[Field],
+    ) -> Result<(), Refusal> {
+        self.alive()?;
+        let exchange = self.exchanges.get(&id).ok_or(Refusal::UnknownStream)?;
+        if exchange.sends != Phase::Content || exchange.inflow.tunnel {
+            return Err(Refusal::OutOfOrder);
+        }
+        trailers(fields)?;
+        self.fits(fields)?;
+        self.send_head(t, id, fields)?;
+        self.end(t, id);
+        self.settle(t, Ok(()));
+        Ok(())
+    }
+
+    /// Ends a request or response behind what was sent.
+    ///
+    /// # Errors
+    /// Before its head, or when it has ended.
+    pub fn finish(&mut self, t: &mut dyn Transport, id: StreamId) -> Result<(), Refusal> {
+        self.alive()?;
+        let exchange = self.exchanges.get(&id).ok_or(Refusal::UnknownStream)?;
+        if !matches!(exchange.sends, Phase::Content | Phase::Trailed) {
+            return Err(Refusal::OutOfOrder);
+        }
+        if self.sessions.is_open(id) {
+            self.end_session(t, id, 0, Bytes::new());
+            self.end(t, id);
+            self.stop(t, id, Code::WT_SESSION_GONE);
+        } else {
+            self.end(t, id);
+        }
+        Ok(())
+    }
+
+    /// Gives up a request, in both directions: H3_REQUEST_CANCELLED, or H3_REQUEST_REJECTED by a server that did nothing
+    /// with it (RFC 9114 §4.1.1).
+    pub fn cancel(&mut self, t: &mut dyn Transport, id: StreamId, code: Code) {
+        self.abort(t, id, code);
+        self.settle(t, Ok(()));
+    }
+
+    /// Tells the server that a response has another priority than its request said (RFC 9218 §7).
+    ///
+    /// # Errors
+    /// From servers, and for streams that are over.
+    pub fn prioritise(
+        &mut self,
+        t: &mut dyn Transport,
+        id: StreamId,
+        priority: &Priority,
+    ) -> Result<(), Refusal> {
+        self.alive()?;
+        if self.side.is_server() || !self.exchanges.contains_key(&id) {
+            return Err(Refusal::UnknownStream);
+        }
+        t.set_urgency(id, priority.urgency);
+        self.critical.send(&Frame::PriorityUpdate(id.0, priority.value()));
+        self.settle(t, Ok(()));
+        Ok(())
+    }
+
+    pub(super) fn alive(&self) -> Result<(), Refusal> {
+        if self.closed.is_some() { Err(Refusal::Closed) } else { Ok(()) }
+    }
+
+    /// RFC 9114 §4.2.2: not more than the peer takes.
+    fn fits(&self, section: &[Field]) -> Result<(), Refusal> {
+        let size: u64 = section.iter().map(Field::size).sum();
+        if self.peer.max_field_section_size.is_some_and(|max| size > max) {
+            Err(Refusal::TooLarge)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Sends a HEADERS frame.
+    pub(super) fn send_head(
+        &mut self,
+        t: &mut dyn Transport,
+        id: StreamId,
+        section: &[Field],
+    ) -> Result<(), Refusal> {
+        let exchange = self.exchanges.get_mut(&id).ok_or(Refusal::UnknownStream)?;
+        let coded = self.encoder.encode(id.0, section);
+        // The instructions first, so that the section need not wait for them.
+        if self.critical.wants_encoder() {
+            self.critical.encoder(self.encoder.take_instructions());
+        }
+        self.critical.flush(t);
+        let mut frame = Vec::new();
+        Frame::Headers(coded.into()).encode(&mut frame);
+        exchange.out.push(frame);
+        exchange.out.flush(t, id);
+        Ok(())
+    }
+
+    fn sends(&mut self, id: StreamId, phase: Phase) {
+        if let Some(exchange) = self.exchanges.get_mut(&id) {
+            exchange.sends = phase;
+        }
+    }
+
+    /// Ends the sending half behind what is queued.
+    pub(super) fn end(&mut self, t: &mut dyn Transport, id: StreamId) {
+        if let Some(exchange) = self.exchanges.get_mut(&id) {
+            exchange.sends = Phase::Ended;
+            exchange.out.finish();
+            exchange.out.flush(t, id);
+        }
+        self.tidy(id);
+    }
+}
+
+/// Bytes of a DATA frame at most.
+const MAX_DATA: usize = 1 << 20;

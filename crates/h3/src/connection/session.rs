@@ -1,0 +1,448 @@
+//! WebTransport over HTTP/3 (draft-ietf-webtrans-http3): sessions, their streams, and how they end.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use quickset_quic::{Chunk, Dir, ReadError, Side, StreamId};
+use quickset_wire::Reader;
+
+use super::exchange::{Kind, Next, Phase, READ};
+use super::outlet::Outlet;
+use super::receive::EMPTY;
+use super::{Abort, Connection, Event, Fault, Refusal};
+use crate::capsule::{self, Capsule, CapsuleReader};
+use crate::frame::{Item, kind, stream};
+use crate::{Code, Error, Malformed, Transport, varint};
+
+/// Sessions that are established, and their streams.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    open: BTreeMap<StreamId, CapsuleReader>,
+    streams: BTreeMap<StreamId, SessionStream>,
+}
+
+#[derive(Debug)]
+struct SessionStream {
+    session: StreamId,
+    /// The application knows of it: the session is established.
+    told: bool,
+    /// What came behind the header and was not read.
+    input: Bytes,
+    /// Reading is over, or there is nothing to read.
+    read: bool,
+    wanted: bool,
+    out: Outlet,
+}
+
+impl Sessions {
+    pub(super) fn is_open(&self, session: StreamId) -> bool {
+        self.open.contains_key(&session)
+    }
+
+    pub(super) fn has_stream(&self, id: StreamId) -> bool {
+        self.streams.contains_key(&id)
+    }
+
+    fn of(&self, session: StreamId) -> Vec<StreamId> {
+        self.streams.iter().filter(|(_, s)| s.session == session).map(|(id, _)| *id).collect()
+    }
+
+    fn tidy(&mut self, id: StreamId) {
+        if self.streams.get(&id).is_some_and(|s| s.read && s.out.is_over()) {
+            self.streams.remove(&id);
+        }
+    }
+}
+
+/// Verbs of sessions. A client begins one with a [`request`](Connection::request) of the protocol `webtransport`, a server
+/// accepts it with a response of 2xx; it is established with that response, and its id is that of the request's stream.
+/// Datagrams are sent and come like those of any request.
+impl Connection {
+    /// Opens a stream of a session.
+    ///
+    /// # Errors
+    /// [`Refusal::Blocked`] when the peer allows no more streams for now; [`Event::Available`] tells for bidirectional ones.
+    pub fn open_session_stream(
+        &mut self,
+        t: &mut dyn Transport,
+        session: StreamId,
+        dir: Dir,
+    ) -> Result<StreamId, Refusal> {
+        self.alive()?;
+        if !self.sessions.is_open(session) {
+            return Err(Refusal::UnknownStream);
+        }
+        let id = t.open(dir).ok_or(Refusal::Blocked)?;
+        let mut header = Vec::new();
+        varint::put(&mut header, if dir == Dir::Bi { kind::WT_STREAM } else { stream::WEBTRANSPORT });
+        varint::put(&mut header, session.0);
+        let mut out = Outlet::default();
+        out.push(header);
+        out.flush(t, id);
+        let stream =
+            SessionStream { session, told: true, input: EMPTY, read: dir == Dir::Uni, wanted: false, out };
+        self.sessions.streams.insert(id, stream);
+        Ok(id)
+    }
+
+    /// The next bytes of a session's stream, at most `max`. After [`Chunk::Blocked`] there will be an [`Event::Readable`].
+    ///
+    /// # Errors
+    /// [`Refusal::Aborted`] when the peer gave it up; see [`session_code`].
+    pub fn session_read(
+        &mut self,
+        t: &mut dyn Transport,
+        id: StreamId,
+        max: usize,
+    ) -> Result<Chunk, Refusal> {
+        self.alive()?;
+        let stream =
+            self.sessions.streams.get_mut(&id).filter(|s| s.told && !s.read).ok_or(Refusal::UnknownStream)?;
+        if !stream.input.is_empty() {
+            let n = stream.input.len().min(max.max(1));
+            return Ok(Chunk::Data(stream.input.split_to(n)));
+        }
+        let result = t.read(id, max.max(1));
+        match &result {
+            Ok(Chunk::Data(_)) => {}
+            Ok(Chunk::Blocked) => stream.wanted = true,
+            Ok(Chunk::Finished) | Err(_) => {
+                stream.read = true;
+                self.sessions.tidy(id);
+            }
+        }
+        result.map_err(|error| match error {
+            ReadError::Reset(code) => Refusal::Aborted(Abort::Reset(code)),
+            _ => Refusal::UnknownStream,
+        })
+    }
+
+    /// Sends bytes from the front of `data` on a session's stream, and returns how many.
+    ///
+    /// # Errors
+    /// [`Refusal::Blocked`] until [`Event::Writable`] when there is no room.
+    pub fn session_write(
+        &mut self,
+        t: &mut dyn Transport,
+        id: StreamId,
+        data: &mut Bytes,
+    ) -> Result<usize, Refusal> {
+        self.alive()?;
+        let stream = self.sessions.streams.get_mut(&id).ok_or(Refusal::UnknownStream)?;
+        if !stream.told || stream.out.is_finishing() {
+            return Err(Refusal::UnknownStream);
+        }
+        if !stream.out.flush(t, id) {
+            stream.out.refused = true;
+            return Err(Refusal::Blocked);
+        }
+        let n = data.len();
+        stream.out.push(core::mem::take(data));
+        stream.out.flush(t, id);
+        Ok(n)
+    }
+
+    /// Ends a session's stream behind what was sent.
+    ///
+    /// # Errors
+    /// When there is no such stream.
+    pub fn session_finish(&mut self, t: &mut dyn Transport, id: StreamId) -> Result<(), Refusal> {
+        let stream = self.sessions.streams.get_mut(&id).ok_or(Refusal::UnknownStream)?;
+        stream.out.finish();
+        stream.out.flush(t, id);
+        self.sessions.tidy(id);
+        Ok(())
+    }
+
+    /// Gives up sending on a session's stream, with the application's code. Its header may be lost with it where the
+    /// transport cannot reset behind an offset: then the peer never learns of the stream.
+    pub fn session_reset(&mut self, t: &mut dyn Transport, id: StreamId, code: u32) {
+        if let Some(stream) = self.sessions.streams.get_mut(&id) {
+            t.reset(id, http_code(code));
+            stream.out.end();
+            self.sessions.tidy(id);
+        }
+    }
+
+    /// Wants no more of a session's stream, with the application's code.
+    pub fn session_stop(&mut self, t: &mut dyn Transport, id: StreamId, code: u32) {
+        if let Some(stream) = self.sessions.streams.get_mut(&id) {
+            t.stop(id, http_code(code));
+            stream.read = true;
+            self.sessions.tidy(id);
+        }
+    }
+
+    /// Ends a session, with a code and a reason for the peer's application of at most 1024 bytes of text.
+    ///
+    /// # Errors
+    /// When there is no such session.
+    pub fn close_session(
+        &mut self,
+        t: &mut dyn Transport,
+        session: StreamId,
+        code: u32,
+        reason: &str,
+    ) -> Result<(), Refusal> {
+        self.alive()?;
+        if !self.sessions.is_open(session) {
+            return Err(Refusal::UnknownStream);
+        }
+        let end = (0..=reason.len().min(MAX_REASON)).rev().find(|&n| reason.is_char_boundary(n)).unwrap_or(0);
+        let value = [&code.to_be_bytes()[..], &reason.as_bytes()[..end]].concat();
+        self.send_capsule(t, session, capsule::WT_CLOSE_SESSION, &value);
+        self.drop_session(t, session);
+        self.end(t, session);
+        self.stop(t, session, Code::WT_SESSION_GONE);
+        Ok(())
+    }
+
+    /// Asks that a session end soon.
+    ///
+    /// # Errors
+    /// When there is no such session.
+    pub fn drain_session(&mut self, t: &mut dyn Transport, session: StreamId) -> Result<(), Refusal> {
+        self.alive()?;
+        if !self.sessions.is_open(session) {
+            return Err(Refusal::UnknownStream);
+        }
+        self.send_capsule(t, session, capsule::WT_DRAIN_SESSION, &[]);
+        Ok(())
+    }
+
+    fn send_capsule(&mut self, t: &mut dyn Transport, session: StreamId, kind: u64, value: &[u8]) {
+        let Some(exchange) = self.exchanges.get_mut(&session) else { return };
+        let mut bytes = Vec::new();
+        capsule::encode(&mut bytes, kind, value);
+        let mut header = Vec::new();
+        crate::frame::data_header(&mut header, bytes.len() as u64);
+        exchange.out.push(header);
+        exchange.out.push(bytes);
+        exchange.out.flush(t, session);
+    }
+
+    /// A client may begin a session.
+    pub(super) fn may_begin_session(&self) -> Result<(), Refusal> {
+        // draft-ietf-webtrans-http3 §3.1: both sides have said so, datagrams among it.
+        let (ours, peer) = (&self.ours, &self.peer);
+        if ours.wt_max_sessions == 0 || peer.wt_max_sessions == 0 || !peer.h3_datagram {
+            return Err(Refusal::Unsupported);
+        }
+        // §5.1: one at a time without flow control between sessions.
+        if self.exchanges.values().any(|e| e.kind == Kind::Session) { Err(Refusal::Blocked) } else { Ok(()) }
+    }
+
+    /// A server got the request for a session.
+    pub(super) fn admit_session(&mut self, id: StreamId) -> Result<(), Fault> {
+        if self.ours.wt_max_sessions == 0 || (self.has_settings && !self.peer.h3_datagram) {
+            return Err(Malformed("a session without datagrams").into());
+        }
+        // §5.2: beyond the limit the stream is rejected, and the connection lives.
+        if self.exchanges.iter().any(|(other, e)| *other != id && e.kind == Kind::Session) {
+            return Err(Fault::Stream(Code::H3_REQUEST_REJECTED, Abort::Rejected));
+        }
+        Ok(())
+    }
+
+    /// The response to a session's request came, or was sent.
+    pub(super) fn answered(&mut self, t: &mut dyn Transport, session: StreamId, established: bool) {
+        if !established {
+            return self.drop_session(t, session);
+        }
+        self.sessions.open.insert(session, CapsuleReader::new(MAX_CAPSULE));
+        for id in self.sessions.of(session) {
+            if let Some(stream) = self.sessions.streams.get_mut(&id) {
+                stream.told = true;
+                self.events.push_back(Event::SessionStream { session, id, dir: id.dir() });
+            }
+        }
+    }
+
+    /// A bidirectional stream turned out to be a session's.
+    pub(super) fn session_signal(
+        &mut self,
+        t: &mut dyn Transport,
+        id: StreamId,
+        session: u64,
+    ) -> Result<(), Error> {
+        if id.initiator() == self.side {
+            return Err(Error::new(Code::H3_FRAME_ERROR, "a stream of WebTransport in answer to a request"));
+        }
+        let Some(exchange) = self.exchanges.remove(&id) else { return Ok(()) };
+        self.session_stream(t, (id, session), (exchange.inflow.input, exchange.inflow.fin))
+    }
+
+    /// A stream of the peer belongs to a session; `input` came behind its header, and perhaps the end.
+    pub(super) fn session_stream(
+        &mut self,
+        t: &mut dyn Transport,
+        (id, session): (StreamId, u64),
+        (input, fin): (Bytes, bool),
+    ) -> Result<(), Error> {
+        let session = StreamId(session);
+        // draft-ietf-webtrans-http3 §4: the stream of a request.
+        if session.initiator() != Side::Client || session.dir() != Dir::Bi {
+            return Err(Error::new(Code::H3_ID_ERROR, "a session that is no request"));
+        }
+        let told = self.sessions.is_open(session);
+        if !told {
+            let asked = self.exchanges.get(&session).is_some_and(|e| e.kind == Kind::Session || !e.told);
+            let may_come = asked || (self.side.is_server() && !self.shutdown.has_seen(session));
+            let held = self.sessions.streams.values().filter(|s| !s.told).count();
+            // §4.6: bounded; §6: of sessions that are over, none.
+            let code = match (may_come, held < MAX_HELD) {
+                (true, true) => None,
+                (true, false) => Some(Code::WT_BUFFERED_STREAM_REJECTED),
+                (false, _) => Some(Code::WT_SESSION_GONE),
+            };
+            if let Some(code) = code {
+                t.reset(id, code.0);
+                t.stop(id, code.0);
+                return Ok(());
+            }
+        }
+        let mut out = Outlet::default();
+        if id.dir() == Dir::Uni {
+            out.end();
+        }
+        let read = fin && input.is_empty();
+        let stream = SessionStream { session, told, input, read, wanted: false, out };
+        self.sessions.streams.insert(id, stream);
+        if told {
+            self.events.push_back(Event::SessionStream { session, id, dir: id.dir() });
+        }
+        Ok(())
+    }
+
+    pub(super) fn session_readable(&mut self, id: StreamId) {
+        if let Some(stream) = self.sessions.streams.get_mut(&id) {
+            if core::mem::take(&mut stream.wanted) {
+                self.events.push_back(Event::Readable(id));
+            }
+        }
+    }
+
+    pub(super) fn session_writable(&mut self, t: &mut dyn Transport, id: StreamId) {
+        if let Some(stream) = self.sessions.streams.get_mut(&id) {
+            if stream.out.flush(t, id) && core::mem::take(&mut stream.out.refused) {
+                self.events.push_back(Event::Writable(id));
+            }
+            self.sessions.tidy(id);
+        }
+    }
+
+    pub(super) fn session_stopped(&mut self, id: StreamId, code: u64) {
+        if let Some(stream) = self.sessions.streams.get_mut(&id) {
+            stream.out.end();
+            if stream.told {
+                self.events.push_back(Event::Stopped { id, code });
+            }
+            self.sessions.tidy(id);
+        }
+    }
+
+    /// Reads the capsules of a session.
+    pub(super) fn pump_session(&mut self, t: &mut dyn Transport, id: StreamId) -> Result<(), Error> {
+        loop {
+            let Some(exchange) = self.exchanges.get_mut(&id) else { return Ok(()) };
+            if !self.sessions.is_open(id) {
+                return Ok(());
+            }
+            let result = match exchange.inflow.next(t, id, READ)? {
+                Next::Item(Item::Data(data)) => self.capsules(t, id, data),
+                Next::Item(item) => self.item(id, item),
+                Next::Blocked => return Ok(()),
+                Next::End => {
+                    exchange.inflow.phase = Phase::Ended;
+                    // §6: as if it were closed with code 0.
+                    self.end_session(t, id, 0, EMPTY);
+                    self.end(t, id);
+                    return Ok(());
+                }
+                Next::Reset(_) => {
+                    self.abort(t, id, Code::WT_SESSION_GONE);
+                    return Ok(());
+                }
+            };
+            match result {
+                Ok(()) => {}
+                Err(Fault::Connection(error)) => return Err(error),
+                Err(Fault::Stream(code, _)) => self.abort(t, id, code),
+            }
+        }
+    }
+
+    fn capsules(&mut self, t: &mut dyn Transport, session: StreamId, mut data: Bytes) -> Result<(), Fault> {
+        while let Some(reader) = self.sessions.open.get_mut(&session) {
+            // What is wrong with a session does not end the connection.
+            let next = reader.next(&mut data).map_err(|e| Fault::Stream(e.code, Abort::TooLarge))?;
+            let Some(Capsule { kind, value }) = next else { return Ok(()) };
+            match kind {
+                capsule::DATAGRAM => self.events.push_back(Event::Datagram { id: session, payload: value }),
+                capsule::WT_DRAIN_SESSION => self.events.push_back(Event::SessionDraining(session)),
+                _ => {
+                    let mut r = Reader::new(&value);
+                    let code = r.u32().ok().filter(|_| value.len() <= 4 + MAX_REASON);
+                    let code = code.ok_or(Malformed("a WT_CLOSE_SESSION that is none"))?;
+                    // §6: nothing may follow.
+                    if !data.is_empty() {
+                        return Err(Malformed("bytes behind WT_CLOSE_SESSION").into());
+                    }
+                    self.end_session(t, session, code, value.slice(4..));
+                    self.end(t, session);
+                    self.stop(t, session, Code::WT_SESSION_GONE);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A session is over, if it was one: its streams are given up, and the application told.
+    pub(super) fn end_session(&mut self, t: &mut dyn Transport, session: StreamId, code: u32, reason: Bytes) {
+        if self.sessions.is_open(session) {
+            self.events.push_back(Event::SessionClosed { session, code, reason });
+        }
+        self.drop_session(t, session);
+    }
+
+    /// draft-ietf-webtrans-http3 §6: all streams of a session that is over are given up.
+    fn drop_session(&mut self, t: &mut dyn Transport, session: StreamId) {
+        self.sessions.open.remove(&session);
+        for id in self.sessions.of(session) {
+            if let Some(stream) = self.sessions.streams.remove(&id) {
+                if !stream.out.is_over() {
+                    t.reset(id, Code::WT_SESSION_GONE.0);
+                }
+                if !stream.read {
+                    t.stop(id, Code::WT_SESSION_GONE.0);
+                }
+            }
+        }
+    }
+}
+
+/// The code of RESET_STREAM and STOP_SENDING for an application's code (draft-ietf-webtrans-http3 §4.4): those that stand for
+/// nothing in HTTP/3 are left out.
+pub fn http_code(code: u32) -> u64 {
+    FIRST_CODE + u64::from(code) + u64::from(code) / 0x1e
+}
+
+/// The application's code behind one of RESET_STREAM or STOP_SENDING; `None` for one that is not an application's.
+pub fn session_code(code: u64) -> Option<u32> {
+    if code < FIRST_CODE || crate::frame::is_grease(code) {
+        return None;
+    }
+    let shifted = code - FIRST_CODE;
+    u32::try_from(shifted - shifted / 0x1f).ok()
+}
+
+const FIRST_CODE: u64 = 0x52e4_a40f_a8db;
+
+/// Bytes of a reason at most (draft-ietf-webtrans-http3 §6).
+const MAX_REASON: usize = 1024;
+
+/// Bytes of a capsule at most: a datagram is not larger than a packet.
+const MAX_CAPSULE: u64 = 64 << 10;
+
+/// Streams that wait for their session at most (draft-ietf-webtrans-http3 §4.6).
+const MAX_HELD: usize = 16;

@@ -1,0 +1,100 @@
+use bytes::Bytes;
+use quickset_base::Time;
+use quickset_quic::{self as quic, Chunk, Dir, FinishError, ReadError, StreamId, WriteError};
+
+/// The verbs of a QUIC connection that HTTP/3 is made of; see those of [`quic::Connection`] for what they promise, and
+/// [`StreamEvent`](quic::StreamEvent) for when to go on.
+pub trait Transport {
+    /// Opens a stream, or `None` until there is an `Available`.
+    fn open(&mut self, dir: Dir) -> Option<StreamId>;
+    /// The next stream that the peer opened, in the order of ids.
+    fn accept(&mut self, dir: Dir) -> Option<StreamId>;
+    /// The next bytes in order, at most `max`.
+    ///
+    /// # Errors
+    /// When the peer gave the stream up, or there is no such stream.
+    fn read(&mut self, id: StreamId, max: usize) -> Result<Chunk, ReadError>;
+    /// Takes bytes from the front of `data` and returns how many.
+    ///
+    /// # Errors
+    /// [`WriteError::Blocked`] when that is none; the stream's end otherwise.
+    fn write(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError>;
+    /// Ends the sending half behind what was written.
+    ///
+    /// # Errors
+    /// When it has ended already.
+    fn finish(&mut self, id: StreamId) -> Result<(), FinishError>;
+    /// Gives up the sending half; no effect when it is over.
+    fn reset(&mut self, id: StreamId, code: u64);
+    /// Asks the peer to send no more; no effect when it has ended.
+    fn stop(&mut self, id: StreamId, code: u64);
+    /// How urgent the stream's data is, 0 (most) to 7.
+    fn set_urgency(&mut self, id: StreamId, urgency: u8);
+    /// Ends the connection.
+    fn close(&mut self, code: u64, reason: &[u8]);
+    /// How many bidirectional streams the peer may have opened so far, where that is known: a priority for one beyond is
+    /// the peer's error.
+    fn peer_bidi_limit(&self) -> Option<u64> {
+        None
+    }
+    /// Whether we take datagrams (RFC 9221): the transport parameter was sent.
+    fn takes_datagrams(&self) -> bool {
+        false
+    }
+    /// Bytes of a datagram that the peer takes at most; `None` when it takes none.
+    fn max_datagram(&self) -> Option<usize> {
+        None
+    }
+    /// Sends a datagram, or drops it.
+    fn send_datagram(&mut self, data: Bytes) {
+        drop(data);
+    }
+}
+
+/// A connection of `quic`, at a time.
+#[derive(Debug)]
+pub struct OnQuic<'a> {
+    /// The connection. It is polled after this.
+    pub connection: &'a mut quic::Connection,
+    /// The time, which closing needs.
+    pub now: Time,
+}
+
+impl Transport for OnQuic<'_> {
+    fn open(&mut self, dir: Dir) -> Option<StreamId> {
+        self.connection.open(dir)
+    }
+
+    fn accept(&mut self, dir: Dir) -> Option<StreamId> {
+        self.connection.accept(dir)
+    }
+
+    fn read(&mut self, id: StreamId, max: usize) -> Result<Chunk, ReadError> {
+        self.connection.read(id, max)
+    }
+
+    fn write(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
+        self.connection.write(id, data)
+    }
+
+    fn finish(&mut self, id: StreamId) -> Result<(), FinishError> {
+        self.connection.finish(id)
+    }
+
+    fn reset(&mut self, id: StreamId, code: u64) {
+        // An unknown stream is one that is over.
+        let _ = self.connection.reset(id, code);
+    }
+
+    fn stop(&mut self, id: StreamId, code: u64) {
+        let _ = self.connection.stop(id, code);
+    }
+
+    fn set_urgency(&mut self, id: StreamId, urgency: u8) {
+        let _ = self.connection.set_urgency(id, urgency);
+    }
+
+    fn close(&mut self, code: u64, reason: &[u8]) {
+        self.connection.close(self.now, code, reason);
+    }
+}

@@ -1,0 +1,329 @@
+//! Requests and responses between a client and a server, both ours.
+
+use bytes::Bytes;
+use quickset_h3::{Abort, Body, Code, Config, Event, Field, Refusal, Request, Response};
+use quickset_quic::{Dir, Side, StreamId};
+
+use crate::net::{Pair, Peer, net};
+
+fn get() -> Request {
+    Request::new("GET", "example.com", "/")
+}
+
+fn read(peer: &mut Peer, id: StreamId) -> Result<Body, Refusal> {
+    peer.h3.read(&mut peer.t, id, 1000)
+}
+
+/// Makes a request, which the server gets.
+fn ask(pair: &mut Pair, request: &Request, end: bool) -> StreamId {
+    let id = pair.client.h3.request(&mut pair.client.t, request, end).expect("it may be");
+    let (_, told) = pair.run();
+    assert!(
+        told.iter()
+            .any(|e| matches!(e, Event::Request { id: i, request: r, .. } if *i == id && r == request))
+    );
+    id
+}
+
+fn answer(pair: &mut Pair, id: StreamId, response: &Response, end: bool) -> Vec<Event> {
+    pair.server.h3.respond(&mut pair.server.t, id, response, end).expect("it may be");
+    pair.run().0
+}
+
+#[test]
+fn a_request_is_answered() {
+    let mut pair = Pair::new(&Config::default());
+    let id = ask(&mut pair, &get().with("user-agent", "quickset"), true);
+    assert_eq!(read(&mut pair.server, id), Ok(Body::Finished));
+    let response = Response::new(200).with("content-length", "5");
+    assert_eq!(answer(&mut pair, id, &response, false), [Event::Response { id, response }]);
+    let mut data = Bytes::from("hello");
+    assert_eq!(pair.server.h3.send(&mut pair.server.t, id, &mut data), Ok(5));
+    pair.server.h3.finish(&mut pair.server.t, id).unwrap();
+    pair.run();
+    assert_eq!(read(&mut pair.client, id), Ok(Body::Data(Bytes::from("hello"))));
+    assert_eq!(read(&mut pair.client, id), Ok(Body::Finished));
+    assert_eq!(read(&mut pair.client, id), Err(Refusal::UnknownStream));
+    assert!(pair.client.h3.is_idle() && pair.server.h3.is_idle());
+}
+
+#[test]
+fn interim_responses_come_before_the_final_one() {
+    let mut pair = Pair::new(&Config::default());
+    let id = ask(&mut pair, &get(), true);
+    let early = Response::new(103).with("link", "</style.css>");
+    assert_eq!(answer(&mut pair, id, &early, false), [Event::Interim { id, response: early.clone() }]);
+    assert_eq!(answer(&mut pair, id, &early, false).len(), 1, "any number of them");
+    assert!(matches!(answer(&mut pair, id, &Response::new(200), true)[..], [Event::Response { .. }]));
+    let again = pair.server.h3.respond(&mut pair.server.t, id, &Response::new(200), true);
+    assert_eq!(again, Err(Refusal::OutOfOrder), "and nothing behind it");
+}
+
+#[test]
+fn trailers_come_behind_the_content() {
+    let mut pair = Pair::new(&Config::default());
+    let id = ask(&mut pair, &Request::new("POST", "example.com", "/"), false);
+    assert_eq!(read(&mut pair.server, id), Ok(Body::Blocked));
+    pair.client.h3.send(&mut pair.client.t, id, &mut Bytes::from("data")).unwrap();
+    let fields = [Field::new("x-checksum", "1234")];
+    pair.client.h3.send_trailers(&mut pair.client.t, id, &fields).unwrap();
+    assert_eq!(pair.run().1, [Event::Readable(id)], "told once");
+    assert_eq!(read(&mut pair.server, id), Ok(Body::Data(Bytes::from("data"))));
+    assert_eq!(read(&mut pair.server, id), Ok(Body::Trailers(fields.to_vec())));
+    assert_eq!(read(&mut pair.server, id), Ok(Body::Finished));
+    let more = pair.client.h3.send(&mut pair.client.t, id, &mut Bytes::from("x"));
+    assert_eq!(more, Err(Refusal::OutOfOrder));
+}
+
+#[test]
+fn what_is_malformed_is_not_sent() {
+    let mut pair = Pair::new(&Config::default());
+    let bad = get().with("Upper", "x");
+    assert!(matches!(pair.client.h3.request(&mut pair.client.t, &bad, true), Err(Refusal::Malformed(_))));
+    let id = ask(&mut pair, &get(), true);
+    let respond = |pair: &mut Pair, response: &Response| {
+        pair.server.h3.respond(&mut pair.server.t, id, response, false)
+    };
+    assert!(matches!(respond(&mut pair, &Response::new(101)), Err(Refusal::Malformed(_))));
+    assert!(matches!(respond(&mut pair, &Response::new(200).with("x", "\n")), Err(Refusal::Malformed(_))));
+    respond(&mut pair, &Response::new(200)).unwrap();
+    let trailers = [Field::new(":status", "200")];
+    let result = pair.server.h3.send_trailers(&mut pair.server.t, id, &trailers);
+    assert!(matches!(result, Err(Refusal::Malformed(_))));
+}
+
+/// RFC 9114 §4.2.2.
+#[test]
+fn a_section_larger_than_the_peer_takes_is_not_sent() {
+    let mut pair = Pair::new(&Config { max_field_section: 500, ..Config::default() });
+    let large = get().with("x", "y".repeat(400));
+    assert_eq!(pair.client.h3.request(&mut pair.client.t, &large, true), Err(Refusal::TooLarge));
+    ask(&mut pair, &get().with("x", "y".repeat(100)), true);
+}
+
+#[test]
+fn a_response_without_content_gets_none() {
+    let mut pair = Pair::new(&Config::default());
+    let id = ask(&mut pair, &Request::new("HEAD", "example.com", "/"), true);
+    answer(&mut pair, id, &Response::new(200).with("content-length", "5"), false);
+    let sent = pair.server.h3.send(&mut pair.server.t, id, &mut Bytes::from("hello"));
+    assert_eq!(sent, Err(Refusal::OutOfOrder));
+    pair.server.h3.finish(&mut pair.server.t, id).unwrap();
+    pair.run();
+    assert_eq!(read(&mut pair.client, id), Ok(Body::Finished));
+}
+
+#[test]
+fn a_tunnel_carries_data_both_ways() {
+    let mut pair = Pair::new(&Config::default());
+    let id = ask(&mut pair, &Request::connect("example.com:443"), false);
+    answer(&mut pair, id, &Response::new(200), false);
+    for (n, text) in ["ping", "pong"].into_iter().enumerate() {
+        let (from, to) =
+            if n == 0 { (&mut pair.client, &mut pair.server) } else { (&mut pair.server, &mut pair.client) };
+        from.h3.send(&mut from.t, id, &mut Bytes::from(text)).unwrap();
+        to.turn();
+        assert_eq!(read(to, id), Ok(Body::Data(Bytes::from(text))));
+    }
+    let trailers = pair.client.h3.send_trailers(&mut pair.client.t, id, &[]);
+    assert_eq!(trailers, Err(Refusal::OutOfOrder), "only DATA");
+}
+
+/// RFC 9220 §3.
+#[test]
+fn extended_connect_waits_for_the_servers_word() {
+    let websocket = Request::extended("websocket", "example.com", "/chat");
+    let mut pair = Pair::new(&Config::default());
+    assert_eq!(pair.client.h3.request(&mut pair.client.t, &websocket, false), Err(Refusal::Unsupported));
+    let mut pair = Pair::new(&Config { extended_connect: true, ..Config::default() });
+    ask(&mut pair, &websocket, false);
+}
+
+#[test]
+fn a_request_waits_for_a_stream() {
+    let net = net(1);
+    net.borrow_mut().limit(Side::Client, Dir::Bi, 1);
+    let mut pair = Pair::on(net, &Config::default());
+    ask(&mut pair, &get(), true);
+    assert_eq!(pair.client.h3.request(&mut pair.client.t, &get(), true), Err(Refusal::Blocked));
+    pair.net.borrow_mut().limit(Side::Client, Dir::Bi, 2);
+    assert_eq!(pair.run().0, [Event::Available]);
+    ask(&mut pair, &get(), true);
+}
+
+#[test]
+fn sending_waits_for_room() {
+    let net = net(1);
+    net.borrow_mut().window = 100;
+    let mut pair = Pair::on(net, &Config::default());
+    let id = ask(&mut pair, &Request::new("POST", "example.com", "/"), false);
+    let mut data = Bytes::from(vec![7; 1000]);
+    assert_eq!(
+        pair.client.h3.send(&mut pair.client.t, id, &mut data),
+        Ok(1000),
+        "what is announced is taken"
+    );
+    assert_eq!(pair.client.h3.send(&mut pair.client.t, id, &mut Bytes::from("x")), Err(Refusal::Blocked));
+    pair.client.h3.finish(&mut pair.client.t, id).unwrap();
+    let (mut got, mut writable) = (0, 0);
+    loop {
+        match read(&mut pair.server, id) {
+            Ok(Body::Data(data)) => got += data.len(),
+            Ok(Body::Finished) => break,
+            Ok(Body::Blocked) => {
+                writable += pair.run().0.iter().filter(|e| **e == Event::Writable(id)).count();
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((got, writable), (1000, 1));
+}
+
+/// RFC 9114 §4.1.1.
+#[test]
+fn a_cancelled_request_is_given_up_on_both_sides() {
+    let mut pair = Pair::new(&Config::default());
+    let id = ask(&mut pair, &get(), false);
+    pair.client.h3.cancel(&mut pair.client.t, id, Code::H3_REQUEST_CANCELLED);
+    let (_, told) = pair.run();
+    assert!(told.contains(&Event::Stopped { id, code: 0x10c }), "the response is not wanted");
+    assert_eq!(read(&mut pair.server, id), Err(Refusal::Aborted(Abort::Reset(0x10c))));
+    assert!(pair.client.h3.is_idle() && pair.server.h3.is_idle());
+}
+
+#[test]
+fn a_rejected_request_may_be_sent_again() {
+    let mut pair = Pair::new(&Config::default());
+    let id = ask(&mut pair, &get(), true);
+    pair.server.h3.cancel(&mut pair.server.t, id, Code::H3_REQUEST_REJECTED);
+    assert_eq!(pair.run().0, [Event::Aborted { id, why: Abort::Rejected }]);
+}
+
+#[test]
+fn a_server_may_answer_without_the_rest_of_the_request() {
+    let mut pair = Pair::new(&Config::default());
+    let id = ask(&mut pair, &Request::new("POST", "example.com", "/"), false);
+    pair.server.h3.stop(&mut pair.server.t, id, Code::H3_NO_ERROR);
+    let told = answer(&mut pair, id, &Response::new(413), true);
+    assert_eq!(
+        told,
+        [Event::Stopped { id, code: 0x100 }, Event::Response { id, response: Response::new(413) }]
+    );
+    assert_eq!(read(&mut pair.client, id), Ok(Body::Finished));
+    assert!(pair.client.h3.is_idle() && pair.server.h3.is_idle());
+}
+
+/// A client that gives up its request only still gets the response.
+#[test]
+fn a_reset_request_can_be_answered() {
+    let mut pair = Pair::new(&Config::default());
+    let id = ask(&mut pair, &Request::new("POST", "example.com", "/"), false);
+    quickset_h3::Transport::reset(&mut pair.client.t, id, 0x10c);
+    pair.run();
+    assert_eq!(read(&mut pair.server, id), Err(Refusal::Aborted(Abort::Reset(0x10c))));
+    assert!(matches!(answer(&mut pair, id, &Response::new(400), true)[..], [Event::Response { .. }]));
+}
+
+/// RFC 9114 §5.2.
+#[test]
+fn a_goodbye_loses_nothing() {
+    let mut pair = Pair::new(&Config::default());
+    let first = ask(&mut pair, &get(), true);
+    pair.server.h3.go_away(&mut pair.server.t, true);
+    // Under way while the goodbye is.
+    let second = pair.client.h3.request(&mut pair.client.t, &get(), true).unwrap();
+    let (client, server) = pair.run();
+    assert!(client.contains(&Event::GoAway));
+    assert!(
+        server.iter().any(|e| matches!(e, Event::Request { id, .. } if *id == second)),
+        "served all the same"
+    );
+    assert_eq!(pair.client.h3.request(&mut pair.client.t, &get(), true), Err(Refusal::GoingAway));
+    pair.server.h3.go_away(&mut pair.server.t, false);
+    assert_eq!(pair.run().0, [Event::GoAway]);
+    for id in [first, second] {
+        answer(&mut pair, id, &Response::new(200), true);
+        assert_eq!(read(&mut pair.client, id), Ok(Body::Finished));
+    }
+    assert!(pair.client.h3.is_idle());
+}
+
+#[test]
+fn requests_beyond_a_goodbye_are_rejected() {
+    let mut pair = Pair::new(&Config::default());
+    let first = ask(&mut pair, &get(), true);
+    pair.server.h3.go_away(&mut pair.server.t, false);
+    let second = pair.client.h3.request(&mut pair.client.t, &get(), true).unwrap();
+    let (client, server) = pair.run();
+    assert_eq!(client, [Event::GoAway, Event::Aborted { id: second, why: Abort::Rejected }]);
+    assert_eq!(server, []);
+    assert_eq!(pair.net.borrow().reset_code(second, Side::Server), Some(0x10b));
+    assert!(matches!(answer(&mut pair, first, &Response::new(200), true)[..], [Event::Response { .. }]));
+}
+
+#[test]
+fn a_client_says_goodbye_too() {
+    let mut pair = Pair::new(&Config::default());
+    pair.client.h3.go_away(&mut pair.client.t, false);
+    assert_eq!(pair.run().1, [Event::GoAway]);
+    assert_eq!(pair.client.h3.request(&mut pair.client.t, &get(), true), Err(Refusal::GoingAway));
+}
+
+/// RFC 9297 §2.1.
+#[test]
+fn datagrams_belong_to_requests() {
+    let config = Config { datagrams: true, ..Config::default() };
+    let mut pair = Pair::new(&config);
+    let id = ask(&mut pair, &get(), false);
+    pair.client.h3.send_datagram(&mut pair.client.t, id, b"late is lost").unwrap();
+    pair.server.h3.send_datagram(&mut pair.server.t, id, b"").unwrap();
+    let (client, server) = pair.run();
+    assert_eq!(client, [Event::Datagram { id, payload: Bytes::new() }]);
+    assert_eq!(server, [Event::Datagram { id, payload: Bytes::from("late is lost") }]);
+    let too_large = pair.client.h3.send_datagram(&mut pair.client.t, id, &[0; 1200]);
+    assert_eq!(too_large, Err(Refusal::TooLarge));
+}
+
+#[test]
+fn datagrams_that_come_before_their_request_wait() {
+    let config = Config { datagrams: true, ..Config::default() };
+    let mut pair = Pair::new(&config);
+    let id = pair.client.h3.request(&mut pair.client.t, &get(), false).unwrap();
+    for n in 0..20 {
+        pair.client.h3.send_datagram(&mut pair.client.t, id, &[n]).unwrap();
+    }
+    // The datagrams overtake the request.
+    while let Some(data) = {
+        let mut net = pair.net.borrow_mut();
+        net.next_datagram(Side::Server)
+    } {
+        pair.server.h3.handle_datagram(&mut pair.server.t, data);
+    }
+    let (_, server) = pair.run();
+    assert!(matches!(server[0], Event::Request { .. }));
+    let kept: Vec<u8> = server[1..]
+        .iter()
+        .map(|e| if let Event::Datagram { payload, .. } = e { payload[0] } else { 99 })
+        .collect();
+    assert_eq!(kept, (4..20).collect::<Vec<u8>>(), "the last sixteen");
+}
+
+#[test]
+fn datagrams_are_for_those_who_said_so() {
+    let mut pair = Pair::new(&Config::default());
+    let id = ask(&mut pair, &get(), false);
+    assert_eq!(pair.client.h3.send_datagram(&mut pair.client.t, id, b"x"), Err(Refusal::Unsupported));
+}
+
+#[test]
+fn after_an_error_nothing_goes() {
+    let mut pair = Pair::new(&Config::default());
+    let id = ask(&mut pair, &get(), false);
+    quickset_h3::Transport::write(&mut pair.client.t, id, &mut Bytes::from_static(&[2, 0])).unwrap();
+    pair.run();
+    assert_eq!(read(&mut pair.server, id), Err(Refusal::Closed));
+    assert_eq!(pair.net.borrow().closed, Some((Side::Server, 0x105)));
+    assert!(matches!(pair.run().1[..], [Event::Closed(e)] if e.code == Code::H3_FRAME_UNEXPECTED));
+    let respond = pair.server.h3.respond(&mut pair.server.t, id, &Response::new(200), true);
+    assert_eq!(respond, Err(Refusal::Closed));
+}

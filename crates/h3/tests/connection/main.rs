@@ -1,0 +1,8 @@
+//! A client and a server of HTTP/3 on a connection in memory, and one of them against a peer that breaks rules.
+
+mod exchanges;
+mod net;
+mod priorities;
+mod random;
+mod rules;
+mod sessions;

@@ -1,0 +1,275 @@
+//! WebTransport over HTTP/3.
+
+use bytes::Bytes;
+use quickset_h3::{
+    Abort, Code, Config, Event, Refusal, Request, Response, Transport as _, http_code, session_code,
+};
+use quickset_quic::{Chunk, Dir, Side, StreamId};
+
+use crate::net::{Pair, Raw, frame, headers, net};
+
+fn config() -> Config {
+    Config { webtransport: 1, ..Config::default() }
+}
+
+const SETTINGS: [u8; 13] = [8, 1, 0x33, 1, 0xc0, 0, 0, 0, 0xc6, 0x71, 0x70, 0x6a, 1];
+
+const CONNECT: [(&str, &str); 5] = [
+    (":method", "CONNECT"),
+    (":scheme", "https"),
+    (":authority", "example.com"),
+    (":path", "/"),
+    (":protocol", "webtransport"),
+];
+
+fn request() -> Request {
+    Request::extended("webtransport", "example.com", "/")
+}
+
+/// A session that both sides know.
+fn session() -> (Pair, StreamId) {
+    let mut pair = Pair::new(&config());
+    let id = pair.client.h3.request(&mut pair.client.t, &request(), false).expect("it may be");
+    pair.run();
+    pair.server.h3.respond(&mut pair.server.t, id, &Response::new(200), false).expect("it may be");
+    pair.run();
+    (pair, id)
+}
+
+/// Ours is a server with a session on stream 0.
+fn raw_session() -> (Raw, StreamId) {
+    let mut raw = Raw::with(Side::Server, config(), &SETTINGS);
+    let (id, _) = raw.bi(&headers(&CONNECT));
+    raw.ours.h3.respond(&mut raw.ours.t, id, &Response::new(200), false).expect("it may be");
+    (raw, id)
+}
+
+#[test]
+fn streams_of_both_kinds_and_sides() {
+    let (mut pair, session) = session();
+    for (dir, by_client) in [(Dir::Bi, true), (Dir::Uni, true), (Dir::Bi, false), (Dir::Uni, false)] {
+        let (a, b) = if by_client {
+            (&mut pair.client, &mut pair.server)
+        } else {
+            (&mut pair.server, &mut pair.client)
+        };
+        let id = a.h3.open_session_stream(&mut a.t, session, dir).unwrap();
+        a.h3.session_write(&mut a.t, id, &mut Bytes::from("hello")).unwrap();
+        a.h3.session_finish(&mut a.t, id).unwrap();
+        assert_eq!(b.turn(), [Event::SessionStream { session, id, dir }]);
+        assert_eq!(b.h3.session_read(&mut b.t, id, 3), Ok(Chunk::Data(Bytes::from("hel"))));
+        assert_eq!(b.h3.session_read(&mut b.t, id, 3), Ok(Chunk::Data(Bytes::from("lo"))));
+        assert_eq!(b.h3.session_read(&mut b.t, id, 3), Ok(Chunk::Finished));
+        if dir == Dir::Bi {
+            assert_eq!(a.h3.session_read(&mut a.t, id, 9), Ok(Chunk::Blocked));
+            b.h3.session_write(&mut b.t, id, &mut Bytes::from("back")).unwrap();
+            b.h3.session_finish(&mut b.t, id).unwrap();
+            assert_eq!(a.turn(), [Event::Readable(id)]);
+            assert_eq!(a.h3.session_read(&mut a.t, id, 9), Ok(Chunk::Data(Bytes::from("back"))));
+            assert_eq!(a.h3.session_read(&mut a.t, id, 9), Ok(Chunk::Finished));
+        }
+    }
+}
+
+#[test]
+fn the_headers_of_streams_are_those_of_the_draft() {
+    let (mut raw, session) = raw_session();
+    for (dir, header) in [(Dir::Bi, [0x40, 0x41, 0]), (Dir::Uni, [0x40, 0x54, 0])] {
+        let id = raw.ours.h3.open_session_stream(&mut raw.ours.t, session, dir).unwrap();
+        assert_eq!(raw.sent(id), header);
+    }
+}
+
+#[test]
+fn datagrams_of_a_session() {
+    let (mut pair, session) = session();
+    pair.client.h3.send_datagram(&mut pair.client.t, session, b"x").unwrap();
+    assert_eq!(pair.run().1, [Event::Datagram { id: session, payload: Bytes::from("x") }]);
+    // As a capsule, too.
+    let (mut raw, session) = raw_session();
+    let events = raw.write(session, &frame(0, &[0, 1, b'y']));
+    assert_eq!(events, [Event::Datagram { id: session, payload: Bytes::from("y") }]);
+}
+
+#[test]
+fn a_session_is_closed_with_a_reason_and_its_streams_with_it() {
+    let (mut pair, session) = session();
+    let id = pair.server.h3.open_session_stream(&mut pair.server.t, session, Dir::Bi).unwrap();
+    pair.run();
+    pair.client.h3.drain_session(&mut pair.client.t, session).unwrap();
+    pair.client.h3.close_session(&mut pair.client.t, session, 7, "done").unwrap();
+    let (client, server) = pair.run();
+    let closed = Event::SessionClosed { session, code: 7, reason: Bytes::from("done") };
+    assert_eq!(server, [Event::SessionDraining(session), closed]);
+    assert_eq!(client, []);
+    let net = pair.net.borrow();
+    assert_eq!(net.reset_code(id, Side::Client), Some(0x170d_7b68), "WT_SESSION_GONE");
+    assert_eq!(net.reset_code(id, Side::Server), Some(0x170d_7b68));
+    drop(net);
+    assert!(pair.client.h3.is_idle() && pair.server.h3.is_idle());
+}
+
+#[test]
+fn a_session_ends_with_its_stream() {
+    let (mut raw, session) = raw_session();
+    let events = raw.finish(session);
+    assert_eq!(events, [Event::SessionClosed { session, code: 0, reason: Bytes::new() }]);
+    let (mut raw, session) = raw_session();
+    let events = raw.reset(session, 0x10c);
+    assert_eq!(events, [Event::SessionClosed { session, code: 0, reason: Bytes::new() }]);
+    let (mut raw, session) = raw_session();
+    raw.t.stop(session, 0x10c);
+    let events = raw.ours.turn();
+    assert!(events.contains(&Event::SessionClosed { session, code: 0, reason: Bytes::new() }));
+    assert!(raw.ours.h3.is_idle());
+}
+
+/// draft-ietf-webtrans-http3 §6.
+#[test]
+fn bytes_behind_the_close_are_h3_message_error() {
+    let (mut raw, session) = raw_session();
+    raw.write(session, &frame(0, &[0x68, 0x43, 4, 0, 0, 0, 1, 0]));
+    assert_eq!(raw.given_up(session).0, Some(Code::H3_MESSAGE_ERROR));
+    raw.lives();
+}
+
+#[test]
+fn a_close_that_is_too_long_or_short_is_h3_message_error() {
+    for capsule in
+        [[&[0x68, 0x43, 3][..], &[0; 3]].concat(), [&[0x68, 0x43, 0x44, 5][..], &[0; 1029]].concat()]
+    {
+        let (mut raw, session) = raw_session();
+        raw.write(session, &frame(0, &capsule));
+        assert_eq!(raw.given_up(session).0, Some(Code::H3_MESSAGE_ERROR));
+        raw.lives();
+    }
+}
+
+#[test]
+fn streams_that_come_before_their_session_wait() {
+    let mut raw = Raw::with(Side::Server, config(), &SETTINGS);
+    let connect = raw.t.open(Dir::Bi).unwrap();
+    let uni = raw.uni(&[0x40, 0x54, 0, b'x']);
+    let (bi, events) = raw.bi(&[0x40, 0x41, 0, b'y']);
+    assert_eq!(events, []);
+    raw.write(connect, &headers(&CONNECT));
+    raw.ours.h3.respond(&mut raw.ours.t, connect, &Response::new(200), false).unwrap();
+    let events = raw.ours.turn();
+    assert_eq!(events.len(), 2);
+    for (id, dir, byte) in [(uni, Dir::Uni, "x"), (bi, Dir::Bi, "y")] {
+        assert!(events.contains(&Event::SessionStream { session: connect, id, dir }));
+        assert_eq!(raw.ours.h3.session_read(&mut raw.ours.t, id, 9), Ok(Chunk::Data(Bytes::from(byte))));
+    }
+}
+
+/// draft-ietf-webtrans-http3 §4.6.
+#[test]
+fn streams_that_wait_are_bounded() {
+    let mut raw = Raw::with(Side::Server, config(), &SETTINGS);
+    raw.t.open(Dir::Bi).unwrap();
+    for _ in 0..16 {
+        let (id, _) = raw.bi(&[0x40, 0x41, 0]);
+        assert_eq!(raw.given_up(id), (None, None));
+    }
+    let (id, _) = raw.bi(&[0x40, 0x41, 0]);
+    assert_eq!(raw.given_up(id).0, Some(Code::WT_BUFFERED_STREAM_REJECTED));
+    raw.lives();
+}
+
+#[test]
+fn streams_of_sessions_that_are_over_are_given_up() {
+    let (mut raw, session) = raw_session();
+    raw.finish(session);
+    let (id, _) = raw.bi(&[0x40, 0x41, 0]);
+    assert_eq!(raw.given_up(id), (Some(Code::WT_SESSION_GONE), Some(Code::WT_SESSION_GONE)));
+}
+
+#[test]
+fn streams_that_wait_for_a_session_that_is_refused_are_given_up() {
+    let mut raw = Raw::with(Side::Server, config(), &SETTINGS);
+    let (connect, _) = raw.bi(&headers(&CONNECT));
+    let (id, _) = raw.bi(&[0x40, 0x41, 0]);
+    raw.ours.h3.respond(&mut raw.ours.t, connect, &Response::new(404), true).unwrap();
+    assert_eq!(raw.given_up(id).0, Some(Code::WT_SESSION_GONE));
+}
+
+#[test]
+fn a_session_that_is_no_request_is_h3_id_error() {
+    for session in [1, 2, 3] {
+        let mut raw = Raw::with(Side::Server, config(), &SETTINGS);
+        raw.bi(&[0x40, 0x41, session]);
+        assert_eq!(raw.closed(), Code::H3_ID_ERROR);
+        let mut raw = Raw::with(Side::Server, config(), &SETTINGS);
+        raw.uni(&[0x40, 0x54, session]);
+        assert_eq!(raw.closed(), Code::H3_ID_ERROR);
+    }
+}
+
+/// draft-ietf-webtrans-http3 §4.3.
+#[test]
+fn the_signal_behind_the_first_bytes_is_h3_frame_error() {
+    let mut raw = Raw::with(Side::Server, config(), &SETTINGS);
+    raw.bi(&[0x21, 0, 0x40, 0x41, 0]);
+    assert_eq!(raw.closed(), Code::H3_FRAME_ERROR);
+}
+
+#[test]
+fn a_stream_of_the_server_without_the_signal_is_h3_stream_creation_error() {
+    let mut raw = Raw::with(Side::Client, config(), &SETTINGS);
+    raw.bi(&headers(&[(":status", "200")]));
+    assert_eq!(raw.closed(), Code::H3_STREAM_CREATION_ERROR);
+}
+
+#[test]
+fn the_signal_in_a_response_is_h3_frame_error() {
+    let mut raw = Raw::with(Side::Client, config(), &SETTINGS);
+    let id = raw.ours.h3.request(&mut raw.ours.t, &request(), false).unwrap();
+    raw.write(id, &[0x40, 0x41, 0]);
+    assert_eq!(raw.closed(), Code::H3_FRAME_ERROR);
+}
+
+/// draft-ietf-webtrans-http3 §5.1, §5.2.
+#[test]
+fn one_session_at_a_time() {
+    let (mut pair, _) = session();
+    assert_eq!(pair.client.h3.request(&mut pair.client.t, &request(), false), Err(Refusal::Blocked));
+    let (mut raw, _) = raw_session();
+    let (id, events) = raw.bi(&headers(&CONNECT));
+    assert_eq!((events.len(), raw.given_up(id).0), (0, Some(Code::H3_REQUEST_REJECTED)));
+    raw.lives();
+}
+
+#[test]
+fn without_datagrams_there_are_no_sessions() {
+    let net = net(1);
+    net.borrow_mut().takes_datagrams = false;
+    let mut pair = Pair::on(net, &config());
+    assert_eq!(pair.client.h3.request(&mut pair.client.t, &request(), false), Err(Refusal::Unsupported));
+    // A client that asks all the same, without having said that it takes datagrams.
+    let mut raw = Raw::with(Side::Server, config(), &[]);
+    let (id, _) = raw.bi(&headers(&CONNECT));
+    assert_eq!(raw.given_up(id).0, Some(Code::H3_MESSAGE_ERROR));
+}
+
+/// draft-ietf-webtrans-http3 §4.4: the ends of the range, and the numbers that are left out.
+#[test]
+fn codes_are_mapped_as_the_draft_says() {
+    assert_eq!((http_code(0), http_code(u32::MAX)), (0x52e4_a40f_a8db, 0x52e5_ac98_3162));
+    for code in [0, 1, 28, 29, 30, 31, 59, 60, 1000, u32::MAX] {
+        assert_eq!(session_code(http_code(code)), Some(code));
+        assert_ne!((http_code(code) - 0x21) % 0x1f, 0, "not one that stands for nothing");
+    }
+    assert_eq!(session_code(0x10c), None);
+    assert_eq!(session_code(0x52e5_ac98_3163), None);
+    assert_eq!(session_code(http_code(29) + 1), None, "left out");
+
+    let (mut pair, session) = session();
+    let id = pair.client.h3.open_session_stream(&mut pair.client.t, session, Dir::Bi).unwrap();
+    pair.run();
+    pair.client.h3.session_reset(&mut pair.client.t, id, 5);
+    pair.client.h3.session_stop(&mut pair.client.t, id, 6);
+    let (_, told) = pair.run();
+    assert_eq!(told, [Event::Stopped { id, code: http_code(6) }]);
+    let read = pair.server.h3.session_read(&mut pair.server.t, id, 9);
+    assert_eq!(read, Err(Refusal::Aborted(Abort::Reset(http_code(5)))));
+}
