@@ -190,14 +190,16 @@ impl Decoder {
         if self.is_too_short(equation, data.len()) {
             return Err(Fault::Short);
         }
-        let (mut missing, mut unopened, room) = (Vec::new(), 0, self.system.room());
+        let mut missing = Vec::new();
         for sid in self.symbols.missing(equation.first(), equation.last()) {
             let Some(term) = equation.term(sid) else { continue };
-            unopened += usize::from(self.system.column(sid).is_none());
-            if unopened > room {
+            if missing.len() >= system::COLUMNS {
                 return Ok(Repair::TooMany);
             }
             missing.push((sid, equation.coefficient(term)));
+        }
+        if self.system.unopened(&missing) > self.system.room() {
+            return Ok(Repair::TooMany);
         }
         let Some(place) = self.stored.vacant(self.window) else {
             return Ok(Repair::TooMany);

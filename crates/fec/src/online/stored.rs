@@ -264,19 +264,27 @@ impl Repair {
         let (ahead, behind) = (run.first.saturating_sub(first), first.saturating_sub(run.first));
         let (ahead, behind) = (ahead / run.stride, behind / run.stride);
         let terms = self.cursor..self.equation.terms();
-        let wanted = run.steps.partition_point(|step| step + ahead < terms.start + behind)
-            ..run.steps.partition_point(|step| step + ahead < terms.end + behind);
+        // Mostly it is all of them.
+        let all = run.steps.first().zip(run.steps.last());
+        let below = |end: u64| match all {
+            Some((_, last)) if last + ahead < end + behind => run.steps.len(),
+            Some((first, _)) if first + ahead >= end + behind => 0,
+            _ => run.steps.partition_point(|step| step + ahead < end + behind),
+        };
+        let wanted = below(terms.start)..below(terms.end);
         out.resize(out.len() + wanted.start, 0);
-        if let (Some(begin), Some(end)) =
-            (run.steps[wanted.clone()].first(), run.steps[wanted.clone()].last())
-        {
-            // Of all steps between, also of those that are missing, moved up over these.
+        let steps = &run.steps[wanted.clone()];
+        if let (Some(begin), Some(end)) = (steps.first(), steps.last()) {
             let start = out.len();
             self.equation.extend(begin + ahead - behind..end + 1 + ahead - behind, out);
-            for (to, step) in (start..).zip(&run.steps[wanted.clone()]) {
-                out[to] = out[start + (step - begin) as usize];
+            // Those between that are missing are taken out again.
+            if out.len() - start > steps.len() {
+                let all = &mut out[start..];
+                for (to, step) in steps.iter().enumerate() {
+                    all[to] = all[(step - begin) as usize];
+                }
+                out.truncate(start + steps.len());
             }
-            out.truncate(start + wanted.len());
         }
         out.resize(out.len() + run.steps.len() - wanted.end, 0);
     }

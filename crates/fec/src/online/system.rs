@@ -53,6 +53,16 @@ impl System {
         Some(self.columns[at].1)
     }
 
+    /// How many missing symbols, ascending, have no column.
+    pub(super) fn unopened(&self, missing: &[(u64, u8)]) -> usize {
+        let mut at = 0;
+        let is_open = |&&(sid, _): &&(u64, u8)| {
+            at = self.past(at, sid);
+            self.columns.get(at).is_some_and(|&(other, _)| other == sid)
+        };
+        missing.len() - missing.iter().filter(is_open).count()
+    }
+
     /// How many columns can still be opened.
     pub(super) fn room(&self) -> usize {
         self.limit.saturating_sub(self.columns.len())
@@ -63,13 +73,18 @@ impl System {
         self.operations
     }
 
-    /// Takes an equation, stored at `place`, over missing symbols; there is [`room`](Self::room) for those
+    /// Takes an equation, stored at `place`, over missing symbols, ascending; there is [`room`](Self::room) for those
     /// that have no column. False if it says nothing new; then nothing has changed.
     pub(super) fn add(&mut self, terms: &[(u64, u8)], place: usize) -> bool {
         let mut row = Row { vector: [0; COLUMNS + STORED], mask: 0, pivot: 0, done: false };
         row.vector[COLUMNS + place] = 1;
+        let mut at = 0;
         for &(sid, coefficient) in terms {
-            let column = self.column(sid).unwrap_or_else(|| self.open(sid));
+            at = self.past(at, sid);
+            let column = match self.columns.get(at) {
+                Some(&(other, column)) if other == sid => column,
+                _ => self.open(at, sid),
+            };
             row.vector[column] = coefficient;
         }
         // Pivots are 0 in each other's rows: all can be removed at once.
@@ -208,11 +223,17 @@ impl System {
         }
     }
 
-    fn open(&mut self, sid: u64) -> usize {
+    /// The place in `columns`, from `at` on, of the first that is not below `sid`. For several, ascending, it is faster
+    /// than to search for each.
+    fn past(&self, at: usize, sid: u64) -> usize {
+        at + self.columns[at..].iter().take_while(|&&(other, _)| other < sid).count()
+    }
+
+    /// Opens a column at its place in `columns`.
+    fn open(&mut self, at: usize, sid: u64) -> usize {
         let column = (!self.used).trailing_zeros() as usize;
         self.used |= 1 << column;
         self.sids[column] = sid;
-        let at = self.columns.partition_point(|&(other, _)| other < sid);
         self.columns.insert(at, (sid, column));
         column
     }
