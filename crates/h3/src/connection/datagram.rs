@@ -59,7 +59,7 @@ impl Connection {
         data.advance(header);
         let (id, payload) = (StreamId(quarter * 4), data);
         match self.exchanges.get(&id) {
-            Some(exchange) if exchange.told => self.events.push_back(Event::Datagram { id, payload }),
+            Some(exchange) if exchange.told => self.tell_datagram(id, payload),
             // RFC 9297 §2.1: what comes before its request may be kept for a while, what comes behind it may not.
             seen if self.side.is_server() && (seen.is_some() || !self.shutdown.has_seen(id)) => {
                 if self.early_datagrams.len() == MAX_EARLY {
@@ -78,13 +78,24 @@ impl Connection {
         let mut rest = core::mem::take(&mut self.early_datagrams);
         rest.retain(|(to, payload)| {
             if *to == id {
-                self.events.push_back(Event::Datagram { id, payload: payload.clone() });
+                self.tell_datagram(id, payload.clone());
             }
             *to != id
         });
         self.early_datagrams = rest;
     }
+
+    /// Datagrams that nobody takes are lost.
+    pub(super) fn tell_datagram(&mut self, id: StreamId, payload: Bytes) {
+        if self.datagrams < MAX_TOLD {
+            self.datagrams += 1;
+            self.events.push_back(Event::Datagram { id, payload });
+        }
+    }
 }
+
+/// Datagrams told at a time at most. As capsules they may be of two bytes each, and an event is a hundred.
+const MAX_TOLD: usize = 1024;
 
 /// Datagrams kept for requests that have not come, at most.
 const MAX_EARLY: usize = 16;

@@ -103,7 +103,7 @@ pub enum Abort {
     /// It broke the rules of HTTP.
     #[error(transparent)]
     Malformed(Malformed),
-    /// Its fields are larger than we take.
+    /// Its fields are larger than we take, or its interim responses too many.
     #[error("a field section that is too large")]
     TooLarge,
 }

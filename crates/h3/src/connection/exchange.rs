@@ -16,6 +16,8 @@ pub(super) struct Exchange {
     pub(super) kind: Kind,
     /// The application knows of it.
     pub(super) told: bool,
+    /// Interim responses that came.
+    pub(super) interim: u32,
 }
 
 /// What the request asks for, as far as it changes the rules.
@@ -59,6 +61,7 @@ impl Exchange {
             sends: Phase::Head,
             kind: Kind::Plain,
             told: side.is_client(),
+            interim: 0,
         }
     }
 
@@ -69,10 +72,11 @@ impl Exchange {
 }
 
 impl Kind {
-    pub(super) fn of(request: &Request) -> Self {
+    /// `sessions` says that WebTransport is spoken.
+    pub(super) fn of(request: &Request, sessions: bool) -> Self {
         match (&request.method[..], request.protocol.as_deref()) {
             (b"HEAD", _) => Self::Head,
-            (b"CONNECT", Some(b"webtransport")) => Self::Session,
+            (b"CONNECT", Some(b"webtransport")) if sessions => Self::Session,
             (b"CONNECT", _) => Self::Connect,
             _ => Self::Plain,
         }

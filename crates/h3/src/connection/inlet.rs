@@ -76,7 +76,7 @@ impl Connection {
                 Inlet::Session(pieces) => {
                     let Some([session]) = pieces.take(&mut bytes) else { return Ok(()) };
                     self.inlets.streams.remove(&id);
-                    return self.session_stream(t, (id, session), (bytes, false));
+                    return self.session_stream(t, (id, session), bytes);
                 }
                 Inlet::Control(reader) => {
                     let Some(item) = reader.next(&mut bytes, READ)? else { return Ok(()) };
@@ -150,8 +150,9 @@ impl Connection {
         match frame {
             Frame::Settings(settings) => self.settings(settings),
             Frame::GoAway(id) => {
-                self.shutdown.receive(self.side, id)?;
-                self.events.push_back(Event::GoAway);
+                if self.shutdown.receive(self.side, id)? {
+                    self.events.push_back(Event::GoAway);
+                }
                 self.reject(t);
                 Ok(())
             }
@@ -215,7 +216,7 @@ impl Connection {
                 // What is malformed is as if it were not there.
                 if let Some(priority) = Priority::parse(value) {
                     t.set_urgency(id, priority.urgency);
-                    self.events.push_back(Event::Priority { id, priority });
+                    self.priorities.insert(id, priority);
                 }
             }
             seen if seen.is_some() || !self.shutdown.has_seen(id) => {

@@ -38,7 +38,7 @@ pub use self::session::{http_code, session_code};
 use self::shutdown::Shutdown;
 use crate::frame::{Frame, Settings};
 use crate::qpack::{Decoder, Encoder};
-use crate::{Code, Error, Transport};
+use crate::{Code, Error, Priority, Transport};
 
 /// HTTP/3 on one QUIC connection.
 #[derive(Debug)]
@@ -62,6 +62,10 @@ pub struct Connection {
     /// Datagrams of requests that have not come.
     early_datagrams: VecDeque<(StreamId, Bytes)>,
     events: VecDeque<Event>,
+    /// Events that are datagrams, of which there are not many at a time.
+    datagrams: usize,
+    /// Priorities that changed since they were told; one for each request, however often the client changes its mind.
+    priorities: BTreeMap<StreamId, Priority>,
     closed: Option<Error>,
 }
 
@@ -111,6 +115,8 @@ impl Connection {
             early_priorities: BTreeMap::new(),
             early_datagrams: VecDeque::new(),
             events: VecDeque::new(),
+            datagrams: 0,
+            priorities: BTreeMap::new(),
             closed: None,
             config,
         };
@@ -145,9 +151,13 @@ impl Connection {
         self.settle(t, result);
     }
 
-    /// What happened, in order.
+    /// What happened, in order; changes of priorities last.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        let event = self.events.pop_front();
+        if let Some(Event::Datagram { .. }) = event {
+            self.datagrams -= 1;
+        }
+        event.or_else(|| self.priorities.pop_first().map(|(id, priority)| Event::Priority { id, priority }))
     }
 
     /// The peer's settings, once they are known: what a client may remember for early data of a later connection.
@@ -269,6 +279,7 @@ impl Connection {
                 self.sessions = Sessions::default();
                 self.early_priorities.clear();
                 self.early_datagrams.clear();
+                self.priorities.clear();
                 self.closed = Some(error);
                 self.events.push_back(Event::Closed(error));
             }
@@ -279,12 +290,14 @@ impl Connection {
     fn tidy(&mut self, id: StreamId) {
         if self.exchanges.get(&id).is_some_and(Exchange::is_over) {
             self.exchanges.remove(&id);
+            self.priorities.remove(&id);
         }
     }
 
     /// Gives a stream up, in both directions.
     fn abort(&mut self, t: &mut dyn Transport, id: StreamId, code: Code) {
         let Some(exchange) = self.exchanges.remove(&id) else { return };
+        self.priorities.remove(&id);
         if !exchange.out.is_over() {
             t.reset(id, code.0);
         }

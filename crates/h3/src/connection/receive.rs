@@ -253,7 +253,7 @@ impl Connection {
         if request.protocol.is_some() && !self.ours.enable_connect_protocol {
             return Err(Malformed("an extended CONNECT that was not offered").into());
         }
-        exchange.kind = Kind::of(&request);
+        exchange.kind = Kind::of(&request, self.ours.wt_max_sessions > 0);
         if exchange.kind == Kind::Session {
             self.admit_session(id)?;
         }
@@ -279,6 +279,10 @@ impl Connection {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return Ok(()) };
         let response = Response::from_section(fields)?;
         if response.is_interim() {
+            exchange.interim += 1;
+            if exchange.interim > MAX_INTERIM {
+                return Err(Fault::Stream(Code::H3_EXCESSIVE_LOAD, Abort::TooLarge));
+            }
             self.events.push_back(Event::Interim { id, response });
             return Ok(());
         }
@@ -324,6 +328,9 @@ fn too_large() -> Fault {
 pub(super) const fn unexpected(reason: &'static str) -> Error {
     Error::new(Code::H3_FRAME_UNEXPECTED, reason)
 }
+
+/// Interim responses to a request at most: six bytes each may be, and an event is many times that.
+const MAX_INTERIM: u32 = 64;
 
 /// Nothing.
 pub(super) const EMPTY: Bytes = Bytes::new();

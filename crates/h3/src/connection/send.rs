@@ -37,7 +37,7 @@ impl Connection {
         if request.protocol.is_some() && !self.peer.enable_connect_protocol {
             return Err(Refusal::Unsupported);
         }
-        let kind = Kind::of(request);
+        let kind = Kind::of(request, true);
         if kind == Kind::Session {
             self.may_begin_session()?;
         }

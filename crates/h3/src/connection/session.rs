@@ -17,8 +17,15 @@ use crate::{Code, Error, Malformed, Transport, varint};
 /// Sessions that are established, and their streams.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
-    open: BTreeMap<StreamId, CapsuleReader>,
+    open: BTreeMap<StreamId, Session>,
     streams: BTreeMap<StreamId, SessionStream>,
+}
+
+#[derive(Debug)]
+struct Session {
+    capsules: CapsuleReader,
+    /// It was asked to end, and the application told.
+    draining: bool,
 }
 
 #[derive(Debug)]
@@ -234,7 +241,7 @@ impl Connection {
 
     /// A server got the request for a session.
     pub(super) fn admit_session(&mut self, id: StreamId) -> Result<(), Fault> {
-        if self.ours.wt_max_sessions == 0 || (self.has_settings && !self.peer.h3_datagram) {
+        if self.has_settings && !self.peer.h3_datagram {
             return Err(Malformed("a session without datagrams").into());
         }
         // §5.2: beyond the limit the stream is rejected, and the connection lives.
@@ -249,7 +256,9 @@ impl Connection {
         if !established {
             return self.drop_session(t, session);
         }
-        self.sessions.open.insert(session, CapsuleReader::new(MAX_CAPSULE));
+        self.sessions
+            .open
+            .insert(session, Session { capsules: CapsuleReader::new(MAX_CAPSULE), draining: false });
         for id in self.sessions.of(session) {
             if let Some(stream) = self.sessions.streams.get_mut(&id) {
                 stream.told = true;
@@ -269,15 +278,15 @@ impl Connection {
             return Err(Error::new(Code::H3_FRAME_ERROR, "a stream of WebTransport in answer to a request"));
         }
         let Some(exchange) = self.exchanges.remove(&id) else { return Ok(()) };
-        self.session_stream(t, (id, session), (exchange.inflow.input, exchange.inflow.fin))
+        self.session_stream(t, (id, session), exchange.inflow.input)
     }
 
-    /// A stream of the peer belongs to a session; `input` came behind its header, and perhaps the end.
+    /// A stream of the peer belongs to a session; `input` came behind its header.
     pub(super) fn session_stream(
         &mut self,
         t: &mut dyn Transport,
         (id, session): (StreamId, u64),
-        (input, fin): (Bytes, bool),
+        input: Bytes,
     ) -> Result<(), Error> {
         let session = StreamId(session);
         // draft-ietf-webtrans-http3 §4: the stream of a request.
@@ -305,8 +314,7 @@ impl Connection {
         if id.dir() == Dir::Uni {
             out.end();
         }
-        let read = fin && input.is_empty();
-        let stream = SessionStream { session, told, input, read, wanted: false, out };
+        let stream = SessionStream { session, told, input, read: false, wanted: false, out };
         self.sessions.streams.insert(id, stream);
         if told {
             self.events.push_back(Event::SessionStream { session, id, dir: id.dir() });
@@ -373,13 +381,17 @@ impl Connection {
     }
 
     fn capsules(&mut self, t: &mut dyn Transport, session: StreamId, mut data: Bytes) -> Result<(), Fault> {
-        while let Some(reader) = self.sessions.open.get_mut(&session) {
+        while let Some(open) = self.sessions.open.get_mut(&session) {
             // What is wrong with a session does not end the connection.
-            let next = reader.next(&mut data).map_err(|e| Fault::Stream(e.code, Abort::TooLarge))?;
+            let next = open.capsules.next(&mut data).map_err(|e| Fault::Stream(e.code, Abort::TooLarge))?;
             let Some(Capsule { kind, value }) = next else { return Ok(()) };
             match kind {
-                capsule::DATAGRAM => self.events.push_back(Event::Datagram { id: session, payload: value }),
-                capsule::WT_DRAIN_SESSION => self.events.push_back(Event::SessionDraining(session)),
+                capsule::DATAGRAM => self.tell_datagram(session, value),
+                capsule::WT_DRAIN_SESSION => {
+                    if !core::mem::replace(&mut open.draining, true) {
+                        self.events.push_back(Event::SessionDraining(session));
+                    }
+                }
                 _ => {
                     let mut r = Reader::new(&value);
                     let code = r.u32().ok().filter(|_| value.len() <= 4 + MAX_REASON);

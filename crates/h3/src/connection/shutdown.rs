@@ -45,8 +45,8 @@ impl Shutdown {
         Some(id)
     }
 
-    /// GOAWAY came.
-    pub(super) fn receive(&mut self, side: Side, id: u64) -> Result<(), Error> {
+    /// GOAWAY came. True for the first.
+    pub(super) fn receive(&mut self, side: Side, id: u64) -> Result<bool, Error> {
         // RFC 9114 §7.2.6: from servers, the id of a client's bidirectional stream.
         if side.is_client() && id % 4 != 0 {
             return Err(Error::new(Code::H3_ID_ERROR, "GOAWAY with a stream that holds no request"));
@@ -55,8 +55,7 @@ impl Shutdown {
         if self.received.is_some_and(|before| id > before) {
             return Err(Error::new(Code::H3_ID_ERROR, "GOAWAY with a larger id than before"));
         }
-        self.received = Some(id);
-        Ok(())
+        Ok(self.received.replace(id).is_none())
     }
 
     /// Whether either side said goodbye.

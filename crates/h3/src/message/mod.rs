@@ -23,8 +23,7 @@ pub struct Request {
     pub path: Option<Bytes>,
     /// `:protocol` of an extended CONNECT (RFC 9220).
     pub protocol: Option<Bytes>,
-    /// The other fields, in order. Of `cookie` there may be several, each with a part: they are to be joined by `; ` for whom
-    /// is not HTTP/2 or HTTP/3 (RFC 9114 §4.2.1).
+    /// The other fields, in order. Of `cookie` there may be several; see [`cookie`](Self::cookie).
     pub fields: Vec<Field>,
 }
 
@@ -76,6 +75,16 @@ impl Request {
     /// The value of the first field of this name, which is lowercase.
     pub fn field(&self, name: &str) -> Option<&Bytes> {
         first(&self.fields, name)
+    }
+
+    /// All cookies in one value, as those who do not speak HTTP/2 or HTTP/3 need it (RFC 9114 §4.2.1).
+    pub fn cookie(&self) -> Option<Bytes> {
+        let parts: Vec<&Bytes> = self.fields.iter().filter(|f| f.name == "cookie").map(|f| &f.value).collect();
+        match parts[..] {
+            [] => None,
+            [one] => Some(one.clone()),
+            _ => Some(parts.join(&b"; "[..]).into()),
+        }
     }
 
     /// Whether the stream carries a tunnel once it is accepted.

@@ -45,6 +45,14 @@ fn heads_round_trip() {
 }
 
 #[test]
+fn cookies_are_joined() {
+    assert_eq!(Request::new("GET", "a", "/").cookie(), None);
+    assert_eq!(get_with(&[("cookie", "a=1")]).unwrap().cookie(), Some("a=1".into()));
+    let parts = get_with(&[("cookie", "a=1"), ("x", "y"), ("cookie", "b=2"), ("cookie", "c=3")]);
+    assert_eq!(parts.unwrap().cookie(), Some("a=1; b=2; c=3".into()));
+}
+
+#[test]
 fn pseudo_header_fields_stand_in_front() {
     let mut lines = GET.to_vec();
     lines.insert(2, ("accept", "*/*"));

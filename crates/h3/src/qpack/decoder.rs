@@ -72,6 +72,8 @@ impl Decoder {
         if self.blocked.len() as u64 >= self.max_blocked {
             return Err(failed("more blocked streams than allowed"));
         }
+        // A copy: it must not keep a whole received buffer alive.
+        let coded = Bytes::copy_from_slice(&coded);
         self.blocked.insert(stream, Waiting { required, coded });
         Ok(Section::Blocked)
     }

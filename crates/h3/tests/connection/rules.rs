@@ -541,6 +541,50 @@ mod responses {
     }
 }
 
+/// What is cheap to say must not be dear to hear.
+mod floods {
+    use super::*;
+
+    #[test]
+    fn interim_responses_are_bounded() {
+        let (mut raw, id) = requested();
+        let interim = headers(&[(":status", "100")]);
+        assert_eq!(raw.write(id, &interim.repeat(64)).len(), 64);
+        let events = raw.write(id, &interim);
+        assert_eq!(events, [Event::Aborted { id, why: Abort::TooLarge }]);
+        assert_eq!(raw.given_up(id).1, Some(Code::H3_EXCESSIVE_LOAD));
+    }
+
+    #[test]
+    fn priorities_are_told_once_for_each_request() {
+        let mut raw = Raw::new(Server);
+        raw.bi(&headers(&GET));
+        let update = [0x80, 0x0f, 7, 0, 4, 0, b'u', b'=', b'1'];
+        let last = [0x80, 0x0f, 7, 0, 4, 0, b'u', b'=', b'2'];
+        let events = raw.write(raw.control, &[&update.repeat(100)[..], &last].concat());
+        assert!(matches!(&events[..], [Event::Priority { priority, .. }] if priority.urgency == 2));
+    }
+
+    #[test]
+    fn goodbyes_are_told_once() {
+        let mut raw = Raw::new(Client);
+        assert_eq!(raw.write(raw.control, &[7, 1, 8, 7, 1, 8, 7, 1, 4]), [Event::GoAway]);
+    }
+
+    #[test]
+    fn datagrams_that_nobody_takes_are_lost() {
+        let config = Config { webtransport: 1, ..Config::default() };
+        let settings = [8, 1, 0x33, 1, 0xc0, 0, 0, 0, 0xc6, 0x71, 0x70, 0x6a, 1];
+        let mut raw = Raw::with(Server, config, &settings);
+        let protocol = [(":method", "CONNECT"), (":protocol", "webtransport")];
+        let (id, _) = raw.bi(&headers(&[&protocol, &GET[1..]].concat()));
+        raw.ours.h3.respond(&mut raw.ours.t, id, &quickset_h3::Response::new(200), false).unwrap();
+        assert_eq!(raw.write(id, &frame(0, &[0, 0].repeat(2000))).len(), 1024);
+        assert_eq!(raw.write(id, &frame(0, &[0, 0])).len(), 1, "they were taken");
+        assert_eq!(raw.write(id, &frame(0, &[0x80, 0, 0x78, 0xae, 0].repeat(9))).len(), 1, "draining");
+    }
+}
+
 mod datagrams {
     use super::*;
 
