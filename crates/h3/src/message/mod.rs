@@ -79,12 +79,12 @@ impl Request {
 
     /// All cookies in one value, as those who do not speak HTTP/2 or HTTP/3 need it (RFC 9114 §4.2.1).
     pub fn cookie(&self) -> Option<Bytes> {
-        let parts: Vec<&Bytes> = self.fields.iter().filter(|f| f.name == "cookie").map(|f| &f.value).collect();
-        match parts[..] {
-            [] => None,
-            [one] => Some(one.clone()),
-            _ => Some(parts.join(&b"; "[..]).into()),
+        let parts = || self.fields.iter().filter(|f| f.name == "cookie").map(|f| &f.value);
+        if parts().count() < 2 {
+            return parts().next().cloned();
         }
+        let parts: Vec<&[u8]> = parts().map(|p| &p[..]).collect();
+        Some(parts.join(&b"; "[..]).into())
     }
 
     /// Whether the stream carries a tunnel once it is accepted.
