@@ -21,7 +21,7 @@ use super::tables::{EXP, LOG};
 use super::{Kernel, cauchy, inv, mul};
 
 /// Sources that are transformed together, and rows that come out together.
-pub(super) const POINTS: usize = 8;
+pub(crate) const POINTS: usize = 8;
 /// Groups of that many points.
 pub(super) const GROUPS: usize = 256 / POINTS;
 
@@ -96,8 +96,9 @@ pub(super) fn add(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], columns: 
     }
     if !plain.is_empty() {
         if columns.is_set {
+            let longest = columns.sources.iter().map(|s| s.len()).max().unwrap_or_default();
             for sum in &mut plain {
-                sum.fill(0);
+                sum[..longest].fill(0);
             }
         }
         add_plainly(kernel, &mut plain, &plain_rows, columns);
@@ -166,7 +167,7 @@ pub(crate) fn inverse(rows: &[u8], lost: &[u8]) -> Vec<u8> {
 /// Whether the transform is faster than the plain sum for so many rows of a group: as measured with AVX-512,
 /// and not far off with the other kernels.
 fn is_worth(rows: usize, sources: usize) -> bool {
-    rows >= 5 && sources * (rows - 3) >= 48
+    rows >= 5 && sources * (rows - 3) >= 32
 }
 
 /// The group of a row, and its place there.

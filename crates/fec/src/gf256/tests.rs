@@ -199,5 +199,19 @@ fn check_cauchy(seed: u64, lengths: &[usize], rows: &[u8]) {
         let mut sums: Vec<&mut [u8]> = found.iter_mut().map(Vec::as_mut_slice).collect();
         kernel.cauchy(&mut sums, rows, &srcs);
         assert!(found == expected, "{kernel:?}, rows {rows:?}, lengths {lengths:?}, seed {seed}");
+
+        // In two parts, the first of which takes the place of what is there.
+        let mut found = before.clone();
+        let mut sums: Vec<&mut [u8]> = found.iter_mut().map(Vec::as_mut_slice).collect();
+        let group = (seed % 9) as usize;
+        let (first, second) = srcs.split_at(srcs.len().min(group * POINTS));
+        kernel.columns(&mut sums, rows, Columns { group: 0, sources: first, is_set: true });
+        let columns = Columns { group: first.len() / POINTS, sources: second, is_set: false };
+        kernel.columns(&mut sums, rows, columns);
+        let replaced = first.iter().map(|s| s.len()).max().unwrap_or_default();
+        for ((found, expected), before) in found.iter_mut().zip(&expected).zip(&before) {
+            found[..replaced].iter_mut().zip(before).for_each(|(found, before)| *found ^= before);
+            assert!(found == expected, "{kernel:?}, rows {rows:?}, lengths {lengths:?}, seed {seed}");
+        }
     }
 }

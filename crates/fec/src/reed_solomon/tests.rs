@@ -52,6 +52,26 @@ proptest! {
         prop_assert_eq!(encoder.repairs().map(<[u8]>::to_vec).collect::<Vec<_>>(), expected);
     }
 
+    /// To look at the repair symbols changes nothing, and a block leaves nothing to the next.
+    #[test]
+    fn an_encoder_tells_the_repairs_of_what_was_added_so_far(
+        sources in block(70, 90),
+        count in 0..12_usize,
+        looks in vec(any::<Index>(), 0..6),
+    ) {
+        let mut encoder = Encoder::new(count).expect("few enough");
+        for _ in 0..2 {
+            for (k, source) in (1..).zip(&sources) {
+                encoder.add(source).expect("few enough");
+                if k == sources.len() || looks.iter().any(|look| look.index(sources.len()) == k) {
+                    let expected: Vec<_> = (0..count).map(|i| naive_repair(&sources[..k], i)).collect();
+                    prop_assert_eq!(encoder.repairs().map(<[u8]>::to_vec).collect::<Vec<_>>(), expected);
+                }
+            }
+            encoder.clear();
+        }
+    }
+
     /// Any k of n: losses and repair symbols are drawn independently.
     #[test]
     fn any_k_symbols_are_enough(
