@@ -105,7 +105,7 @@ impl Connection {
                 Err(unexpected("a frame other than DATA in a tunnel").into())
             }
             Item::Frame(Frame::Headers(coded)) => {
-                let section = self.decoder.section(id.0, coded)?;
+                let section = self.decoder.section(id.0, &coded)?;
                 self.trailers(id, section)
             }
             Item::Oversized => Err(too_large()),
@@ -221,7 +221,7 @@ impl Connection {
     fn head_item(&mut self, t: &mut dyn Transport, id: StreamId, item: Item) -> Result<(), Fault> {
         match item {
             Item::Frame(Frame::Headers(coded)) => {
-                let section = self.decoder.section(id.0, coded)?;
+                let section = self.decoder.section(id.0, &coded)?;
                 self.head_section(t, id, section)
             }
             Item::Oversized => Err(too_large()),

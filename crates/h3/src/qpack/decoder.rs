@@ -26,7 +26,7 @@ pub struct Decoder {
 #[derive(Debug)]
 struct Waiting {
     required: u64,
-    coded: Bytes,
+    coded: Vec<u8>,
 }
 
 /// What becomes of an encoded field section.
@@ -61,20 +61,19 @@ impl Decoder {
     ///
     /// # Errors
     /// QPACK_DECOMPRESSION_FAILED.
-    pub fn section(&mut self, stream: u64, coded: Bytes) -> Result<Section, Error> {
+    pub fn section(&mut self, stream: u64, coded: &[u8]) -> Result<Section, Error> {
         debug_assert!(!self.blocked.contains_key(&stream), "a second section on a stream that waits");
-        let encoded = Cursor::new(&coded).int(8).map_err(|_| failed("no Required Insert Count"))?;
+        let encoded = Cursor::new(coded).int(8).map_err(|_| failed("no Required Insert Count"))?;
         let required = self.required(encoded)?;
         if required <= self.table.inserted() {
-            return self.decode(stream, required, &coded);
+            return self.decode(stream, required, coded);
         }
         // RFC 9204 §2.1.2: more streams than were allowed to wait.
         if self.blocked.len() as u64 >= self.max_blocked {
             return Err(failed("more blocked streams than allowed"));
         }
         // A copy: it must not keep a whole received buffer alive.
-        let coded = Bytes::copy_from_slice(&coded);
-        self.blocked.insert(stream, Waiting { required, coded });
+        self.blocked.insert(stream, Waiting { required, coded: coded.into() });
         Ok(Section::Blocked)
     }
 

@@ -19,7 +19,7 @@
 //!
 //! let fields = [Field::new(":method", "GET"), Field::new("user-agent", "quickset")];
 //! let section = encoder.encode(0, &fields);
-//! assert_eq!(decoder.section(0, section.into())?, Section::Blocked);
+//! assert_eq!(decoder.section(0, &section)?, Section::Blocked);
 //! decoder.on_instructions(&encoder.take_instructions())?;
 //! assert_eq!(decoder.unblocked().unwrap()?, (0, Section::Fields(fields.to_vec())));
 //!

@@ -14,7 +14,7 @@ fn hex(text: &str) -> Vec<u8> {
 }
 
 fn decode(decoder: &mut Decoder, stream: u64, section: &str) -> Result<Section, Error> {
-    decoder.section(stream, hex(section).into())
+    decoder.section(stream, &hex(section))
 }
 
 fn fields(lines: &[(&'static str, &'static str)]) -> Section {
@@ -338,7 +338,7 @@ mod encoder {
         let section = encoder.encode(0, &lines);
         encoder.encode(4, &lines);
         assert_eq!(encoder.take_instructions(), [], "none is in the table");
-        let read = Decoder::new(4096, 16, 4096).section(0, section.into()).unwrap();
+        let read = Decoder::new(4096, 16, 4096).section(0, &section).unwrap();
         for line in &mut lines {
             line.sensitive = true;
         }
@@ -353,7 +353,7 @@ mod encoder {
         let lines = [Field::new("server", "quickset"), Field::new("x-custom", "1")];
         for stream in [0, 4] {
             let section = encoder.encode(stream, &lines);
-            assert_eq!(decoder.section(stream, section.into()), Ok(Section::Fields(lines.to_vec())));
+            assert_eq!(decoder.section(stream, &section), Ok(Section::Fields(lines.to_vec())));
         }
         decoder.on_instructions(&encoder.take_instructions()).unwrap();
         encoder.on_instructions(&decoder.take_instructions()).unwrap();
@@ -369,8 +369,7 @@ mod encoder {
         for stream in 0..5 {
             let lines = [Field::new("x-custom", format!("{stream}"))];
             blocked += u32::from(
-                decoder.section(stream * 4, encoder.encode(stream * 4, &lines).into())
-                    == Ok(Section::Blocked),
+                decoder.section(stream * 4, &encoder.encode(stream * 4, &lines)) == Ok(Section::Blocked),
             );
         }
         assert_eq!(blocked, 2);
@@ -401,7 +400,7 @@ mod encoder {
             let section = encoder.encode(n * 4, &lines);
             long += section.len();
             decoder.on_instructions(&encoder.take_instructions()).unwrap();
-            assert_eq!(decoder.section(n * 4, section.into()), Ok(Section::Fields(lines.to_vec())));
+            assert_eq!(decoder.section(n * 4, &section), Ok(Section::Fields(lines.to_vec())));
             encoder.on_instructions(&decoder.take_instructions()).unwrap();
         }
         // Literals of both would be 2 + 8 + 13 + 6 + 3 at least.
@@ -584,7 +583,7 @@ impl Pair {
             return;
         }
         let Some((coded, lines)) = self.sections.get_mut(&id).and_then(VecDeque::pop_front) else { return };
-        match self.decoder.section(id, coded).unwrap() {
+        match self.decoder.section(id, &coded).unwrap() {
             Section::Fields(read) => {
                 assert_eq!(read, lines);
                 self.decoded += 1;
@@ -630,7 +629,7 @@ proptest! {
         let mut pair = Pair::new(300, 300, 2);
         let _ = pair.decoder.on_instructions(&hex("3fbd01 c00f 7777772e6578616d706c652e636f6d c10c 2f73616d706c652f70617468"));
         let _ = pair.decoder.on_instructions(&instructions);
-        let _ = pair.decoder.section(0, section.into());
+        let _ = pair.decoder.section(0, &section);
         pair.step(&Step::Encode(1, vec![(0, 1), (2, 2)]));
         let _ = pair.encoder.on_instructions(&answers);
         pair.encoder.encode(8, &[Field::new("server", "vvv")]);

@@ -441,7 +441,7 @@ mod requests {
             assert_eq!(events, []);
             let sent = raw.sent(id);
             let mut decoder = quickset_h3::qpack::Decoder::new(0, 0, 1000);
-            let section = decoder.section(0, sent[2..].to_vec().into()).unwrap();
+            let section = decoder.section(0, &sent[2..]).unwrap();
             assert_eq!(section, quickset_h3::qpack::Section::Fields(vec![Field::new(":status", "431")]));
             assert_eq!(raw.given_up(id), (None, Some(Code::H3_NO_ERROR)));
             assert!(raw.ours.h3.is_idle(), "nothing is kept");

@@ -1,0 +1,248 @@
+//! HTTP/3 on connections of quickset-quic, in virtual time over a link that loses packets.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quickset_base::{Batch, Duration, Input, Machine, Path, Poll, Rng, Time};
+use quickset_h3::{
+    Body, Code, Config, Connection, Event, OnQuic, Refusal, Request, Response, Transport as _,
+};
+use quickset_quic::null::{NullClient, NullSecrets, NullServer};
+use quickset_quic::{
+    self as quic, ClientConfig, Closed, ConnectionKey, Endpoint, EndpointConfig, Node, RetryPolicy,
+    ServerConfig, Side, StreamId, TransportConfig,
+};
+use quickset_sim::{Ended, NodeId, World, address};
+
+/// A node whose connection speaks HTTP/3. The client sends each request with content, the server sends it back.
+struct Peer {
+    node: Node,
+    h3: Option<(ConnectionKey, Connection)>,
+    side: Side,
+    now: Time,
+    /// Requests that are yet to be made.
+    todo: Vec<Vec<u8>>,
+    /// Content on its way out.
+    out: BTreeMap<StreamId, Bytes>,
+    /// Content that came, and whether all of it.
+    got: BTreeMap<StreamId, (Vec<u8>, bool)>,
+    asked: BTreeMap<StreamId, Vec<u8>>,
+    closed: Option<Closed>,
+    /// What the other end did wrong.
+    broken: Option<quickset_h3::Error>,
+}
+
+impl Peer {
+    fn new(seed: u64, side: Side, server: Option<ServerConfig>) -> Self {
+        let crypto = Arc::new(NullSecrets(seed));
+        let config = EndpointConfig { crypto, connection_id_len: 8, resets_per_second: 10 };
+        Self {
+            node: Node::new(Endpoint::new(config, server, Rng::new(seed))),
+            h3: None,
+            side,
+            now: Time::ZERO,
+            todo: Vec::new(),
+            out: BTreeMap::new(),
+            got: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            closed: None,
+            broken: None,
+        }
+    }
+
+    /// A verb of HTTP/3 on the connection; `None` when there is none.
+    fn verb<T>(&mut self, verb: impl FnOnce(&mut Connection, &mut OnQuic<'_>) -> T) -> Option<T> {
+        let (key, h3) = self.h3.as_mut()?;
+        let mut t = OnQuic { connection: self.node.connection(*key)?, now: self.now };
+        Some(verb(h3, &mut t))
+    }
+
+    fn on_event(&mut self, key: ConnectionKey, event: quic::Event) {
+        match event {
+            quic::Event::Connected => {
+                let connection = self.node.connection(key).expect("it has just connected");
+                let mut t = OnQuic { connection, now: self.now };
+                self.h3 = Some((key, Connection::new(self.side, Config::default(), &mut t)));
+            }
+            quic::Event::Stream(event) => drop(self.verb(|h3, t| h3.handle(t, event))),
+            quic::Event::Closed(why) => self.closed = Some(why),
+            _ => {}
+        }
+        self.ask();
+        while let Some(event) = self.h3.as_mut().and_then(|(_, h3)| h3.poll_event()) {
+            self.on_h3(event);
+        }
+    }
+
+    fn on_h3(&mut self, event: Event) {
+        match event {
+            Event::Request { id, request, .. } => {
+                let response = Response::new(200).with("x-path", request.path.expect("it has one"));
+                self.verb(|h3, t| h3.respond(t, id, &response, false));
+                self.read(id);
+            }
+            Event::Response { id, response } => {
+                assert_eq!(response.field("x-path").map(|p| &p[..]), Some(&b"/echo"[..]));
+                self.read(id);
+            }
+            Event::Readable(id) => self.read(id),
+            Event::Writable(id) => self.send(id),
+            Event::Closed(error) => self.broken = Some(error),
+            Event::Available => self.ask(),
+            _ => {}
+        }
+    }
+
+    fn ask(&mut self) {
+        while let Some(content) = self.todo.last().cloned() {
+            let request = Request::new("POST", "example.com", "/echo").with("priority", "u=2");
+            match self.verb(|h3, t| h3.request(t, &request, false)) {
+                Some(Ok(id)) => {
+                    self.todo.pop();
+                    self.asked.insert(id, content.clone());
+                    self.out.insert(id, content.into());
+                    self.send(id);
+                }
+                None | Some(Err(Refusal::Blocked)) => return,
+                Some(Err(other)) => panic!("{other}"),
+            }
+        }
+    }
+
+    fn send(&mut self, id: StreamId) {
+        let Some(mut data) = self.out.remove(&id) else { return };
+        while !data.is_empty() {
+            match self.verb(|h3, t| h3.send(t, id, &mut data)) {
+                Some(Ok(_)) => {}
+                Some(Err(Refusal::Blocked)) => {
+                    self.out.insert(id, data);
+                    return;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        self.verb(|h3, t| h3.finish(t, id)).expect("it is there").expect("not finished before");
+    }
+
+    fn read(&mut self, id: StreamId) {
+        loop {
+            match self.verb(|h3, t| h3.read(t, id, 4096)) {
+                Some(Ok(Body::Data(data))) => self.got.entry(id).or_default().0.extend_from_slice(&data),
+                Some(Ok(Body::Finished)) => break,
+                Some(Ok(Body::Blocked)) => return,
+                other => panic!("{other:?}"),
+            }
+        }
+        let (content, over) = self.got.entry(id).or_default();
+        *over = true;
+        if self.side.is_server() {
+            self.out.insert(id, content.clone().into());
+            self.send(id);
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.todo.is_empty() && self.asked.keys().all(|id| self.got.get(id).is_some_and(|(_, over)| *over))
+    }
+}
+
+impl Machine for Peer {
+    fn handle(&mut self, now: Time, input: Input<'_>) {
+        self.now = now;
+        self.node.handle(now, input);
+    }
+
+    fn poll(&mut self, now: Time, out: &mut Batch) -> Poll {
+        self.now = now;
+        loop {
+            let poll = self.node.poll(now, out);
+            if poll != Poll::Event {
+                return poll;
+            }
+            while let Some((key, event)) = self.node.poll_event() {
+                self.on_event(key, event);
+            }
+        }
+    }
+}
+
+fn pair(seed: u64, link: &str, transport: TransportConfig) -> (World<Peer>, NodeId, NodeId) {
+    let transport = Arc::new(transport);
+    let server = ServerConfig {
+        crypto: Arc::new(NullServer::new(&[b"h3"])),
+        transport: transport.clone(),
+        max_connections: 1,
+        retry: RetryPolicy::Never,
+        retry_token_lifetime: Duration::from_secs(10),
+        token_lifetime: Duration::from_secs(10),
+    };
+    let mut client = Peer::new(2 * seed + 1, Side::Client, None);
+    let config = ClientConfig { crypto: Arc::new(NullClient::new(&[b"h3"])), transport };
+    client.node.connect(Time::ZERO, &config, Path::to(address(2)), "server").expect("a connection begins");
+    let mut world = World::new(seed);
+    let client = world.add("client", address(1), client);
+    let server = world.add("server", address(2), Peer::new(2 * seed + 2, Side::Server, Some(server)));
+    let link: quickset_sim::LinkSpec = link.parse().expect("a link");
+    world.join(address(1), address(2), link.clone(), link);
+    (world, client, server)
+}
+
+/// Requests beyond the limit of streams, content beyond the buffers, and loss: all is echoed.
+#[test]
+fn requests_are_answered_over_a_link_that_loses_packets() {
+    let transport = TransportConfig {
+        max_bidi_streams: 10,
+        stream_window: 8 << 10,
+        send_buffer: 4 << 10,
+        fenced_streams: None,
+        fec: None,
+        ..TransportConfig::default()
+    };
+    for seed in 0..3 {
+        let (mut world, client, server) = pair(seed, "rate=20mbit delay=20ms loss=3%", transport.clone());
+        let mut rng = Rng::new(seed);
+        let contents: Vec<Vec<u8>> = (0..40)
+            .map(|_| {
+                let mut content = vec![0; rng.below(30_000) as usize];
+                rng.fill(&mut content);
+                content
+            })
+            .collect();
+        world.node_mut(client).todo = contents;
+        let limit = world.now() + Duration::from_secs(600);
+        let ended = world.run_until(limit, |w| w.node(client).is_done() && !w.node(client).asked.is_empty());
+        assert_eq!(ended, Ok(Ended::Goal), "seed {seed}: {:?}", world.node(client).closed);
+        let peer = world.node(client);
+        assert_eq!(peer.asked.len(), 40);
+        for (id, content) in &peer.asked {
+            assert_eq!(&peer.got[id].0, content, "seed {seed}, {id:?}");
+        }
+        for peer in [client, server] {
+            assert_eq!(world.node(peer).broken, None);
+            let (_, h3) = world.node(peer).h3.as_ref().expect("it speaks HTTP/3");
+            assert!(h3.is_idle(), "seed {seed}: nothing is kept");
+        }
+    }
+}
+
+/// RFC 9114 §8: the code reaches the peer.
+#[test]
+fn an_error_closes_the_connection_with_its_code() {
+    let (mut world, client, server) = pair(7, "rate=20mbit delay=20ms", TransportConfig::default());
+    let limit = world.now() + Duration::from_secs(60);
+    let ended = world.run_until(limit, |w| w.node(client).h3.is_some() && w.node(server).h3.is_some());
+    assert_eq!(ended, Ok(Ended::Goal));
+    let peer = world.node_mut(client);
+    peer.verb(|_, t| {
+        let id = t.open(quic::Dir::Bi).expect("allowed");
+        t.write(id, &mut Bytes::from_static(&[0x02, 0x00])).expect("there is room");
+    });
+    let ended = world.run_until(limit, |w| w.node(client).closed.is_some());
+    assert_eq!(ended, Ok(Ended::Goal));
+    assert_eq!(world.node(server).broken.map(|e| e.code), Some(Code::H3_FRAME_UNEXPECTED));
+    match &world.node(client).closed {
+        Some(Closed::ByApplication { code, .. }) => assert_eq!(*code, Code::H3_FRAME_UNEXPECTED.0),
+        other => panic!("{other:?}"),
+    }
+}
