@@ -43,7 +43,20 @@ pub(super) struct Twiddles {
 /// Rows of one group: its number, and the sums of those of its rows that are wanted, by y.
 pub(super) struct Rows<'a> {
     pub(super) group: usize,
-    pub(super) sums: [Option<&'a mut [u8]>; POINTS],
+    pub(super) sums: [Option<Sum<'a>>; POINTS],
+}
+
+pub(super) struct Sum<'a> {
+    pub(super) sum: &'a mut [u8],
+    pub(super) base: One<'a>,
+}
+
+/// [`Base`] of one sum.
+#[derive(Clone, Copy)]
+pub(super) enum One<'a> {
+    Sum,
+    Zero,
+    Other(&'a [u8]),
 }
 
 /// What rows are multiplied with, and how.
@@ -53,8 +66,18 @@ pub(crate) struct Columns<'a> {
     pub(crate) group: usize,
     /// None is longer than a sum; empty ones are left out.
     pub(crate) sources: &'a [&'a [u8]],
-    /// The product takes the place of the bytes of the sums, up to the longest source, and is not added.
-    pub(crate) is_set: bool,
+    pub(crate) base: Base<'a>,
+}
+
+/// What a product is added to, up to the longest source.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Base<'a> {
+    /// The sums.
+    Sums,
+    /// Nothing: it takes their place.
+    Zero,
+    /// These, one for each sum, none shorter than a source: the result takes the place of the sums.
+    Others(&'a [&'a [u8]]),
 }
 
 /// sums\[i\] += Σ cauchy(j, rows\[i\]) · sources\[j\].
@@ -73,10 +96,16 @@ pub(super) fn add(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], columns: 
 
     let mut groups: Vec<Rows<'_>> = Vec::new();
     let (mut plain, mut plain_rows) = (Vec::new(), Vec::new());
-    for (sum, &row) in sums.iter_mut().zip(rows) {
+    for (i, (sum, &row)) in sums.iter_mut().zip(rows).enumerate() {
+        let base = match columns.base {
+            Base::Sums => One::Sum,
+            Base::Zero => One::Zero,
+            Base::Others(others) => One::Other(others[i]),
+        };
+        let sum = Sum { sum, base };
         let (group, at) = place(row);
         if !worth(group) {
-            plain.push(&mut **sum);
+            plain.push(sum);
             plain_rows.push(row);
             continue;
         }
@@ -95,16 +124,31 @@ pub(super) fn add(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], columns: 
         }
     }
     if !plain.is_empty() {
-        if columns.is_set {
-            let longest = columns.sources.iter().map(|s| s.len()).max().unwrap_or_default();
-            for sum in &mut plain {
-                sum[..longest].fill(0);
-            }
-        }
+        let longest = columns.sources.iter().map(|s| s.len()).max().unwrap_or_default();
+        let mut plain: Vec<&mut [u8]> = plain.into_iter().map(|sum| sum.begun(longest)).collect();
         add_plainly(kernel, &mut plain, &plain_rows, columns);
     }
     if !groups.is_empty() {
         add_groups(kernel, &mut groups, columns);
+    }
+}
+
+impl One<'_> {
+    /// Whether there are so many bytes to add to.
+    pub(super) fn holds(self, len: usize) -> bool {
+        !matches!(self, Self::Other(other) if other.len() < len)
+    }
+}
+
+impl<'a> Sum<'a> {
+    /// The sum, its first bytes made what the product is to be added to.
+    fn begun(self, longest: usize) -> &'a mut [u8] {
+        match self.base {
+            One::Sum => {}
+            One::Zero => self.sum[..longest].fill(0),
+            One::Other(other) => self.sum[..longest].copy_from_slice(&other[..longest]),
+        }
+        self.sum
     }
 }
 
@@ -128,12 +172,12 @@ fn add_groups(kernel: Kernel, groups: &mut [Rows<'_>], columns: Columns<'_>) {
         let (mut sums, mut numbers) = (Vec::new(), Vec::new());
         for (at, sum) in rows.sums.iter_mut().enumerate() {
             if let Some(sum) = sum {
-                sums.push(&mut **sum);
+                sums.push(&mut *sum.sum);
                 numbers.push(255 - (rows.group * POINTS + at) as u8);
             }
         }
         let sources = &same[..same.len().min(POINTS)];
-        add_plainly(kernel, &mut sums, &numbers, Columns { group: rows.group, sources, is_set: false });
+        add_plainly(kernel, &mut sums, &numbers, Columns { group: rows.group, sources, base: Base::Sums });
     }
 }
 

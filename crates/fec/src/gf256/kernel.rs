@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use super::cauchy::{self, Columns, Rows};
+use super::cauchy::{self, Base, Columns, Rows};
 use super::scalar;
 #[cfg(target_arch = "x86_64")]
 use super::x86::{self, Machine as _};
@@ -124,24 +124,36 @@ impl Kernel {
     ///
     /// If a source is longer than a destination, or there is not one coefficient for each pair.
     pub fn combine(self, dsts: &mut [&mut [u8]], coefficients: &[u8], srcs: &[&[u8]]) {
+        self.products(dsts, coefficients, srcs, false);
+    }
+
+    /// [`combine`](Self::combine), or with `is_set` in place of what the destinations are: all of their bytes.
+    pub(crate) fn products(self, dsts: &mut [&mut [u8]], coefficients: &[u8], srcs: &[&[u8]], is_set: bool) {
         assert_eq!(coefficients.len(), dsts.len() * srcs.len(), "one coefficient for each pair");
-        check_lengths(dsts, srcs);
+        let longest = check_lengths(dsts, srcs);
+        if is_set {
+            // What the vector kernels leave; all that the scalar one adds to.
+            let kept = if self == Self::SCALAR || srcs.is_empty() { 0 } else { longest };
+            for dst in dsts.iter_mut() {
+                dst[kept..].fill(0);
+            }
+        }
         if coefficients.is_empty() {
             return;
         }
         match self.0 {
             #[cfg(all(target_arch = "x86_64", wide))]
             // SAFETY: the kind exists, so it was detected.
-            Kind::Gfni512 => unsafe { x86::combine::<x86::Gfni512>(dsts, coefficients, srcs) },
+            Kind::Gfni512 => unsafe { x86::combine::<x86::Gfni512>(dsts, coefficients, srcs, is_set) },
             #[cfg(all(target_arch = "x86_64", wide))]
             // SAFETY: the kind exists, so it was detected.
-            Kind::Gfni256 => unsafe { x86::combine::<x86::Gfni256>(dsts, coefficients, srcs) },
+            Kind::Gfni256 => unsafe { x86::combine::<x86::Gfni256>(dsts, coefficients, srcs, is_set) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the kind exists, so it was detected.
-            Kind::Avx2 => unsafe { x86::combine::<x86::Avx2>(dsts, coefficients, srcs) },
+            Kind::Avx2 => unsafe { x86::combine::<x86::Avx2>(dsts, coefficients, srcs, is_set) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the kind exists, so it was detected.
-            Kind::Ssse3 => unsafe { x86::combine::<x86::Ssse3>(dsts, coefficients, srcs) },
+            Kind::Ssse3 => unsafe { x86::combine::<x86::Ssse3>(dsts, coefficients, srcs, is_set) },
             Kind::Scalar => scalar::combine(dsts, coefficients, srcs),
         }
     }
@@ -180,10 +192,10 @@ impl Kernel {
     /// If a source is longer than a sum, if there is not one row for each sum, or if one of the rows has no
     /// coefficient for the last source: its number and that of the sources add up to more than 255.
     pub fn cauchy(self, sums: &mut [&mut [u8]], rows: &[u8], sources: &[&[u8]]) {
-        cauchy::add(self, sums, rows, Columns { group: 0, sources, is_set: false });
+        cauchy::add(self, sums, rows, Columns { group: 0, sources, base: Base::Sums });
     }
 
-    /// [`cauchy`](Self::cauchy), or part of it, or in place of what the sums are, as the columns say.
+    /// [`cauchy`](Self::cauchy), or part of it, or added to something else, as the columns say.
     pub(crate) fn columns(self, sums: &mut [&mut [u8]], rows: &[u8], columns: Columns<'_>) {
         cauchy::add(self, sums, rows, columns);
     }
@@ -234,8 +246,9 @@ impl fmt::Debug for Kernel {
     }
 }
 
-/// The vector kernels rely on it.
-fn check_lengths(dsts: &[&mut [u8]], srcs: &[&[u8]]) {
+/// The length of the longest source. The vector kernels rely on it.
+fn check_lengths(dsts: &[&mut [u8]], srcs: &[&[u8]]) -> usize {
     let longest = srcs.iter().map(|s| s.len()).max().unwrap_or_default();
     assert!(dsts.iter().all(|d| d.len() >= longest), "no source is longer than a destination");
+    longest
 }

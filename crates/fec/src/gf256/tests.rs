@@ -123,6 +123,13 @@ proptest! {
             let mut dsts: Vec<&mut [u8]> = found.iter_mut().map(Vec::as_mut_slice).collect();
             kernel.combine(&mut dsts, &coefficients, &srcs);
             prop_assert_eq!(&found, &expected, "combine of {:?}", kernel);
+            let mut found = before.clone();
+            let mut dsts: Vec<&mut [u8]> = found.iter_mut().map(Vec::as_mut_slice).collect();
+            kernel.products(&mut dsts, &coefficients, &srcs, true);
+            for (found, before) in found.iter_mut().zip(&before) {
+                found.iter_mut().zip(before).for_each(|(found, before)| *found ^= before);
+            }
+            prop_assert_eq!(&found, &expected, "products of {:?}", kernel);
             let mut sums = vec![bytes(5, 600); 2];
             naive(&mut sums[..1], &vec![1; srcs.len()], &srcs);
             kernel.sum(&mut sums[1], &srcs);
@@ -200,17 +207,25 @@ fn check_cauchy(seed: u64, lengths: &[usize], rows: &[u8]) {
         kernel.cauchy(&mut sums, rows, &srcs);
         assert!(found == expected, "{kernel:?}, rows {rows:?}, lengths {lengths:?}, seed {seed}");
 
-        // In two parts, the first of which takes the place of what is there.
-        let mut found = before.clone();
-        let mut sums: Vec<&mut [u8]> = found.iter_mut().map(Vec::as_mut_slice).collect();
+        // In two parts, the first of which takes the place of what is there, or is added to something else.
         let group = (seed % 9) as usize;
         let (first, second) = srcs.split_at(srcs.len().min(group * POINTS));
-        kernel.columns(&mut sums, rows, Columns { group: 0, sources: first, is_set: true });
-        let columns = Columns { group: first.len() / POINTS, sources: second, is_set: false };
-        kernel.columns(&mut sums, rows, columns);
         let replaced = first.iter().map(|s| s.len()).max().unwrap_or_default();
+        let mut found = before.clone();
+        for sum in &mut found {
+            sum[..replaced].fill(0x5a);
+        }
+        let mut sums: Vec<&mut [u8]> = found.iter_mut().map(Vec::as_mut_slice).collect();
+        let others: Vec<Vec<u8>> = (0..rows.len()).map(|r| bytes(seed ^ r as u64, 2100)).collect();
+        let others: Vec<&[u8]> = others.iter().map(Vec::as_slice).collect();
+        let base = if seed % 2 == 0 { Base::Zero } else { Base::Others(&others) };
+        kernel.columns(&mut sums, rows, Columns { group: 0, sources: first, base });
+        let columns = Columns { group: first.len() / POINTS, sources: second, base: Base::Sums };
+        kernel.columns(&mut sums, rows, columns);
         for ((found, expected), before) in found.iter_mut().zip(&expected).zip(&before) {
-            found[..replaced].iter_mut().zip(before).for_each(|(found, before)| *found ^= before);
+            if seed % 2 == 0 {
+                found[..replaced].iter_mut().zip(before).for_each(|(found, before)| *found ^= before);
+            }
             assert!(found == expected, "{kernel:?}, rows {rows:?}, lengths {lengths:?}, seed {seed}");
         }
     }

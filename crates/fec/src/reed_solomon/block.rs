@@ -1,7 +1,7 @@
 //! Blocks at once: nothing is copied, buffers are the caller's.
 
 use super::{Error, MAX_SYMBOLS};
-use crate::gf256::{Columns, Kernel, inverse};
+use crate::gf256::{Base, Columns, Kernel, inverse};
 use crate::symbols::lines;
 
 /// Writes repair symbols 0, 1, ... of `sources`, each padded with zeros to its buffer.
@@ -19,7 +19,7 @@ pub fn encode(sources: &[&[u8]], repairs: &mut [&mut [u8]]) -> Result<(), Error>
     for repair in repairs.iter_mut() {
         repair[longest..].fill(0);
     }
-    Kernel::best().columns(repairs, &rows, Columns { group: 0, sources, is_set: true });
+    Kernel::best().columns(repairs, &rows, Columns { group: 0, sources, base: Base::Zero });
     Ok(())
 }
 
@@ -50,35 +50,35 @@ pub fn decode(
     let used = repairs.get(..lost.len()).ok_or(Error::TooFew)?;
     let rows: Vec<u8> = used.iter().map(|r| r.0).collect();
     let present: Vec<&[u8]> = sources.iter().map(|s| s.unwrap_or_default()).collect();
-    check(&present, used)?;
-    let size = longest(used.iter().map(|r| r.1));
+    let longest = longest(present.iter().copied());
+    check(sources.len(), longest, used)?;
+    let size = used.iter().map(|r| r.1.len()).max().unwrap_or_default();
     if recovered.iter().any(|r| r.len() < size) {
         return Err(Error::Buffer);
     }
 
     // What the lost sources add up to in each repair symbol: the present ones taken out.
     let stride = lines(size.max(1));
-    let mut sums = Vec::with_capacity(stride * lost.len());
-    for (end, (_, repair)) in (1..).zip(used) {
-        sums.extend_from_slice(repair);
-        sums.resize(end * stride, 0);
-    }
+    let mut sums = vec![0; stride * lost.len()];
     let mut syndromes: Vec<&mut [u8]> = sums.chunks_exact_mut(stride).map(|sum| &mut sum[..size]).collect();
-    Kernel::best().cauchy(&mut syndromes, &rows, &present);
+    let symbols: Vec<&[u8]> = used.iter().map(|r| r.1).collect();
+    for (syndrome, symbol) in syndromes.iter_mut().zip(&symbols) {
+        // No present source reaches as far.
+        syndrome[longest..symbol.len()].copy_from_slice(&symbol[longest..]);
+    }
+    let columns = Columns { group: 0, sources: &present, base: Base::Others(&symbols) };
+    Kernel::best().columns(&mut syndromes, &rows, columns);
 
     let syndromes: Vec<&[u8]> = syndromes.into_iter().map(|s| &*s).collect();
-    for source in recovered.iter_mut() {
-        source.fill(0);
-    }
-    Kernel::best().combine(recovered, &inverse(&rows, lost), &syndromes);
+    Kernel::best().products(recovered, &inverse(&rows, lost), &syndromes, true);
     Ok(())
 }
 
-fn check(sources: &[&[u8]], used: &[(u8, &[u8])]) -> Result<(), Error> {
-    let longest = longest(sources.iter().copied());
+/// Whether these repair symbols can be of a block of `count` sources the longest of which has so many bytes.
+fn check(count: usize, longest: usize, used: &[(u8, &[u8])]) -> Result<(), Error> {
     let mut seen = [false; 256];
     for &(index, repair) in used {
-        if sources.len() + usize::from(index) >= MAX_SYMBOLS {
+        if count + usize::from(index) >= MAX_SYMBOLS {
             return Err(Error::Index);
         }
         if std::mem::replace(&mut seen[usize::from(index)], true) {

@@ -1,7 +1,7 @@
 use std::sync::OnceLock;
 
 use super::{Error, MAX_SYMBOLS};
-use crate::gf256::{Columns, Kernel, POINTS};
+use crate::gf256::{Base, Columns, Kernel, POINTS};
 
 /// Repair symbols that accumulate while the block is open: sources are added as they are sent and not kept, but for a
 /// copy of the last few, which are added together.
@@ -88,7 +88,7 @@ fn add(sums: &mut [Vec<u8>], sources: &[Vec<u8>], first: usize) {
         buffers.push(sum);
     }
     let rows: Vec<u8> = (0..=255).take(buffers.len()).collect();
-    let columns = Columns { group: first / POINTS, sources: &slices[..sources.len()], is_set: false };
+    let columns = Columns { group: first / POINTS, sources: &slices[..sources.len()], base: Base::Sums };
     Kernel::best().columns(&mut buffers, &rows, columns);
 }
 

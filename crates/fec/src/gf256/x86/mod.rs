@@ -60,20 +60,27 @@ pub(super) struct Block<'a, 'b> {
     coefficients: &'a [u8],
     srcs: &'a [&'b [u8]],
     longest: usize,
+    /// The sums take the place of what is there, and are not added.
+    is_set: bool,
 }
 
-/// Each dst += Σ c · src, by rows of `coefficients`.
+/// Each dst += Σ c · src, by rows of `coefficients`; or = up to the longest source.
 ///
 /// # Safety
 ///
 /// `M::detected()` has returned true.
-pub(super) unsafe fn combine<M: Machine>(dsts: &mut [&mut [u8]], coefficients: &[u8], srcs: &[&[u8]]) {
+pub(super) unsafe fn combine<M: Machine>(
+    dsts: &mut [&mut [u8]],
+    coefficients: &[u8],
+    srcs: &[&[u8]],
+    is_set: bool,
+) {
     let longest = srcs.iter().map(|s| s.len()).max().unwrap_or_default();
     // Of equal size: seven rows are four and three, since a group of one costs nearly as much as one of four.
     let groups = dsts.len().div_ceil(M::ROWS).max(1);
     let rows = dsts.len().div_ceil(groups).max(1);
     for (dsts, coefficients) in dsts.chunks_mut(rows).zip(coefficients.chunks(rows * srcs.len().max(1))) {
-        let block = Block { coefficients, srcs, longest };
+        let block = Block { coefficients, srcs, longest, is_set };
         block.check(dsts);
         // SAFETY: passed on from our caller.
         unsafe { M::combine(&block, dsts) };
@@ -101,7 +108,7 @@ pub(super) unsafe fn sum<M: Machine>(dst: &mut [u8], srcs: &[&[u8]]) {
     let longest = srcs.iter().map(|s| s.len()).max().unwrap_or_default();
     assert!(dst.len() >= longest);
     // SAFETY: passed on from our caller.
-    unsafe { M::sum(&Block { coefficients: &[], srcs, longest }, dst) };
+    unsafe { M::sum(&Block { coefficients: &[], srcs, longest, is_set: false }, dst) };
 }
 
 impl Block<'_, '_> {
@@ -231,9 +238,11 @@ unsafe fn strip<L: Lanes, const R: usize, const W: usize, const ONES: bool>(
                 let to = to.add(at + w * L::BYTES);
                 let left = bytes - w * L::BYTES;
                 if left >= L::BYTES {
-                    L::load(to).xor(sum).store(to);
+                    let sum = if block.is_set { sum } else { L::load(to).xor(sum) };
+                    sum.store(to);
                 } else {
-                    L::load_part(to, left).xor(sum).store_part(to, left);
+                    let sum = if block.is_set { sum } else { L::load_part(to, left).xor(sum) };
+                    sum.store_part(to, left);
                 }
             }
         }

@@ -7,7 +7,7 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::super::cauchy::{Columns, GROUPS, POINTS, Rows, TWIDDLES, Twiddles, WEIGHTS};
+use super::super::cauchy::{Columns, GROUPS, One, POINTS, Rows, Sum, TWIDDLES, Twiddles, WEIGHTS};
 use super::{Lanes, load_strip};
 
 /// Adds to all destinations of `rows`, whose number is `G`, or replaces their bytes up to the longest source.
@@ -24,7 +24,7 @@ pub(super) unsafe fn transform<L: Lanes, const G: usize>(columns: Columns<'_>, r
     let shortest = sources.iter().map(|s| s.len().wrapping_sub(1)).min().unwrap_or_default();
     let shortest = shortest.wrapping_add(1).min(longest);
     let mut sums = rows.iter().flat_map(|r| r.sums.iter().flatten());
-    assert!(sums.all(|s| s.len() >= longest));
+    assert!(sums.all(|s| s.sum.len() >= longest && s.base.holds(longest)));
     let mut more = Vec::new();
     if shortest > ZEROS.len() {
         more.resize(shortest, 0);
@@ -49,12 +49,12 @@ pub(super) unsafe fn transform<L: Lanes, const G: usize>(columns: Columns<'_>, r
         let mut at = 0;
         while at + L::BYTES <= shortest {
             let sums = full_sums(eights, sources.len(), at);
-            add_values(sums, rows, at..at + L::BYTES, columns.is_set);
+            add_values(sums, rows, at..at + L::BYTES);
             at += L::BYTES;
         }
         while at < longest {
             let sums = part_sums(eights, sources, at);
-            add_values(sums, rows, at..longest.min(at + L::BYTES), columns.is_set);
+            add_values(sums, rows, at..longest.min(at + L::BYTES));
             at += L::BYTES;
         }
     }
@@ -209,33 +209,37 @@ unsafe fn add_half<L: Lanes, const G: usize>(
     }
 }
 
-/// Adds the values to bytes `span` of the destinations, at most one vector, or puts them there.
+/// Adds the values to bytes `span` of what the product is added to, at most one vector.
 ///
 /// # Safety
 ///
-/// The machine has what `L` is made for; the destinations hold `span`.
+/// The machine has what `L` is made for; the destinations hold `span`, and so does what they are begun with.
 #[inline(always)]
 unsafe fn add_values<L: Lanes, const G: usize>(
     sums: [[L; POINTS]; G],
     rows: &mut [Rows<'_>; G],
     span: Range<usize>,
-    is_set: bool,
 ) {
     // SAFETY: passed on from our caller.
     unsafe {
         for (sums, rows) in sums.into_iter().zip(rows) {
             let values = evaluate(sums, &TWIDDLES[rows.group % TWIDDLES.len()]);
             for (mut value, sum) in values.into_iter().zip(&mut rows.sums) {
-                let Some(sum) = sum else { continue };
+                let Some(Sum { sum, base }) = sum else { continue };
                 let to = sum.as_mut_ptr().add(span.start);
+                let base = match base {
+                    One::Sum => Some(to.cast_const()),
+                    One::Zero => None,
+                    One::Other(other) => Some(other.as_ptr().add(span.start)),
+                };
                 if span.len() == L::BYTES {
-                    if !is_set {
-                        value = L::load(to).xor(value);
+                    if let Some(base) = base {
+                        value = L::load(base).xor(value);
                     }
                     value.store(to);
                 } else {
-                    if !is_set {
-                        value = L::load_part(to, span.len()).xor(value);
+                    if let Some(base) = base {
+                        value = L::load_part(base, span.len()).xor(value);
                     }
                     value.store_part(to, span.len());
                 }
