@@ -388,6 +388,17 @@ mod encoder {
         assert_eq!(&section[..2], &[0, 0]);
     }
 
+    /// A value that is new each time costs its name once.
+    #[test]
+    fn names_are_kept_for_values_that_change() {
+        let mut encoder = Encoder::new(4096);
+        encoder.apply(4096, 100);
+        let lengths: Vec<usize> = (0..4)
+            .map(|n| encoder.encode(n * 4, &[Field::new("x-request-id", format!("{n}"))]).len())
+            .collect();
+        assert!(lengths[0] > 10 && lengths[1..].iter().all(|n| *n <= 5), "{lengths:?}");
+    }
+
     #[test]
     fn an_old_entry_in_use_is_copied_before_it_goes() {
         let mut encoder = Encoder::new(256);

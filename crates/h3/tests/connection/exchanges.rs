@@ -1,10 +1,10 @@
 //! Requests and responses between a client and a server, both ours.
 
 use bytes::Bytes;
-use quickset_h3::{Abort, Body, Code, Config, Event, Field, Refusal, Request, Response};
+use quickset_h3::{Abort, Body, Code, Config, Event, Field, Refusal, Request, Response, Transport as _};
 use quickset_quic::{Dir, Side, StreamId};
 
-use crate::net::{Pair, Peer, net};
+use crate::net::{Pair, Peer, Raw, frame, net};
 
 fn get() -> Request {
     Request::new("GET", "example.com", "/")
@@ -218,7 +218,7 @@ fn a_server_may_answer_without_the_rest_of_the_request() {
 fn a_reset_request_can_be_answered() {
     let mut pair = Pair::new(&Config::default());
     let id = ask(&mut pair, &Request::new("POST", "example.com", "/"), false);
-    quickset_h3::Transport::reset(&mut pair.client.t, id, 0x10c);
+    pair.client.t.reset(id, 0x10c);
     pair.run();
     assert_eq!(read(&mut pair.server, id), Err(Refusal::Aborted(Abort::Reset(0x10c))));
     assert!(matches!(answer(&mut pair, id, &Response::new(400), true)[..], [Event::Response { .. }]));
@@ -319,11 +319,63 @@ fn datagrams_are_for_those_who_said_so() {
 fn after_an_error_nothing_goes() {
     let mut pair = Pair::new(&Config::default());
     let id = ask(&mut pair, &get(), false);
-    quickset_h3::Transport::write(&mut pair.client.t, id, &mut Bytes::from_static(&[2, 0])).unwrap();
+    pair.client.t.write(id, &mut Bytes::from_static(&[2, 0])).unwrap();
     pair.run();
     assert_eq!(read(&mut pair.server, id), Err(Refusal::Closed));
     assert_eq!(pair.net.borrow().closed, Some((Side::Server, 0x105)));
     assert!(matches!(pair.run().1[..], [Event::Closed(e)] if e.code == Code::H3_FRAME_UNEXPECTED));
     let respond = pair.server.h3.respond(&mut pair.server.t, id, &Response::new(200), true);
     assert_eq!(respond, Err(Refusal::Closed));
+}
+
+/// RFC 9204 §2.1.2: a section that is ahead of the table waits for it, and so does what is behind it on its stream.
+#[test]
+fn what_is_ahead_of_the_table_waits() {
+    let mut raw = Raw::new(Side::Server);
+    let encoder = raw.uni(&[0x02]);
+    // Required Insert Count 1, Base 1; entry 0, then GET, https and the path.
+    let (id, events) =
+        raw.bi(&[frame(1, &[2, 0, 0x80, 0xc0 | 17, 0xc0 | 23, 0xc1]), frame(0, b"hello")].concat());
+    assert_eq!(events, []);
+    let events = raw.write(encoder, &[0x3f, 0xe1, 0x1f, 0xc0, 1, b'a']);
+    assert!(
+        matches!(&events[..], [Event::Request { request, .. }] if request.authority.as_deref() == Some(b"a")),
+        "{events:?}"
+    );
+    assert_eq!(read(&mut raw.ours, id), Ok(Body::Data(Bytes::from("hello"))));
+    // Trailers, too.
+    assert_eq!(read(&mut raw.ours, id), Ok(Body::Blocked));
+    assert_eq!(raw.write(id, &frame(1, &[3, 0, 0x80])), [Event::Readable(id)]);
+    assert_eq!(read(&mut raw.ours, id), Ok(Body::Blocked));
+    raw.finish(id);
+    assert_eq!(read(&mut raw.ours, id), Ok(Body::Blocked), "the end is behind them");
+    let events = raw.write(encoder, &[0x41, b'x', 1, b'y']);
+    assert_eq!(events, [Event::Readable(id)]);
+    assert_eq!(read(&mut raw.ours, id), Ok(Body::Trailers(vec![Field::new("x", "y")])));
+    assert_eq!(read(&mut raw.ours, id), Ok(Body::Finished));
+    // What the encoder is told: two sections of stream 0.
+    let decoder = std::iter::from_fn(|| raw.t.accept(Dir::Uni)).nth(2).expect("our decoder stream");
+    assert_eq!(raw.sent(decoder), [0x03, 0x80, 0x80]);
+}
+
+#[test]
+fn what_waits_and_is_malformed_is_given_up() {
+    let mut raw = Raw::new(Side::Server);
+    let encoder = raw.uni(&[0x02]);
+    let (id, _) = raw.bi(&frame(1, &[2, 0, 0x80]));
+    assert_eq!(raw.write(encoder, &[0x3f, 0xe1, 0x1f, 0xc0, 1, b'a']), [], "no method");
+    assert_eq!(raw.given_up(id).0, Some(Code::H3_MESSAGE_ERROR));
+    raw.lives();
+}
+
+/// RFC 9204 §2.2.2.2.
+#[test]
+fn a_stream_that_waits_and_is_given_up_is_cancelled_in_the_table() {
+    let mut raw = Raw::new(Side::Server);
+    let encoder = raw.uni(&[0x02]);
+    let (id, _) = raw.bi(&frame(1, &[2, 0, 0x80]));
+    raw.ours.h3.cancel(&mut raw.ours.t, id, Code::H3_REQUEST_REJECTED);
+    assert_eq!(raw.write(encoder, &[0x3f, 0xe1, 0x1f, 0xc0, 1, b'a']), []);
+    let decoder = std::iter::from_fn(|| raw.t.accept(Dir::Uni)).nth(2).expect("our decoder stream");
+    assert_eq!(raw.sent(decoder), [0x03, 0x40, 0x01], "Stream Cancellation, then an increment");
 }

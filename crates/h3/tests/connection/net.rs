@@ -26,6 +26,8 @@ pub(crate) struct Net {
     pub(crate) chunk: u64,
     pub(crate) takes_datagrams: bool,
     pub(crate) limit_known: bool,
+    /// Events come in any order, and not all at once.
+    pub(crate) shuffled: bool,
     rng: Rng,
 }
 
@@ -58,6 +60,7 @@ pub(crate) fn net(seed: u64) -> Shared {
         chunk: 0,
         takes_datagrams: true,
         limit_known: false,
+        shuffled: false,
         rng: Rng::new(seed),
     }))
 }
@@ -84,6 +87,15 @@ impl Net {
 
     pub(crate) fn stop_code(&self, id: StreamId, writer: Side) -> Option<u64> {
         self.halves.get(&(id, writer)).and_then(|h| h.stopped)
+    }
+
+    fn next_event(&mut self, side: Side) -> Option<StreamEvent> {
+        let events = self.events.entry(side).or_default();
+        if !self.shuffled || events.is_empty() {
+            return events.pop_front();
+        }
+        let n = events.len() as u64;
+        if self.rng.chance(0.3) { None } else { events.remove(self.rng.below(n) as usize) }
     }
 
     pub(crate) fn next_datagram(&mut self, to: Side) -> Option<Bytes> {
@@ -248,7 +260,7 @@ impl Peer {
     /// Takes in what has come.
     pub(crate) fn turn(&mut self) -> Vec<Event> {
         loop {
-            let event = self.t.net.borrow_mut().events.entry(self.t.side).or_default().pop_front();
+            let event = self.t.net.borrow_mut().next_event(self.t.side);
             let Some(event) = event else { break };
             self.h3.handle(&mut self.t, event);
         }

@@ -91,6 +91,7 @@ fn play(seed: u64, window: usize, chunk: u64, table: u64, max_blocked: u64) {
     let net = net(seed);
     net.borrow_mut().window = window;
     net.borrow_mut().chunk = chunk;
+    net.borrow_mut().shuffled = true;
     let mut pair = Pair::on(net, &Config { table, max_blocked, grease: Some(seed), ..Config::default() });
     let mut requests: BTreeMap<StreamId, (Request, Message, Message)> = BTreeMap::new();
     let mut known = BTreeSet::new();

@@ -173,7 +173,7 @@ impl Encoder {
             return self.literal(draft, field, found, &hit);
         }
         let mut hit = hit;
-        if !hit.present && self.is_worth(field) && self.has_room_for(field) {
+        if !hit.present && self.is_worth(field, found, &hit) && self.has_room_for(field) {
             let index = self.insert(field, found, hit.any_name);
             if draft.may_wait() {
                 return self.refer(draft, index);
@@ -220,14 +220,16 @@ impl Encoder {
     }
 
     /// Whether a line is likely to come again: at once where it costs no other entry and is not of a kind that changes with
-    /// each message; else when it comes the second time.
-    fn is_worth(&mut self, field: &Field) -> bool {
+    /// each message; else when it comes the second time, or when its name does and is in no table.
+    fn is_worth(&mut self, field: &Field, found: Found, hit: &Hit) -> bool {
         let size = entry_size(&field.name, &field.value);
         if size > self.store.capacity() / 4 * 3 {
             return false;
         }
+        let nameless = found == Found::Nothing && hit.any_name.is_none() && self.recent.saw(b"", &field.name);
         let again = self.recent.saw(&field.name, &field.value);
-        again || (size <= self.store.free() && !VOLATILE.contains(&&field.name[..]))
+        let is_small = size <= self.store.free() || size <= self.store.capacity() / 8;
+        again || (nameless && is_small) || (size <= self.store.free() && !VOLATILE.contains(&&field.name[..]))
     }
 }
 
