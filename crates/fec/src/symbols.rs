@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::equation::{Equation, MAX_SID};
 use crate::gf256::Kernel;
+use crate::prefetch;
 
 /// A window of symbols by number.
 ///
@@ -143,6 +144,14 @@ impl Symbols {
             self.peaks = (self.held, self.peaks.0);
         }
         Ok(())
+    }
+
+    /// The next symbol will be here soon.
+    #[inline]
+    pub(crate) fn expect(&mut self) {
+        if let Some(&next) = self.free.last() {
+            prefetch::for_writing(self.slot_mut(next));
+        }
     }
 
     /// The symbol `sid`, if it is held.

@@ -167,6 +167,7 @@ impl Decoder {
         self.advance(sid);
         self.settle();
         self.hold(sid, data, false);
+        self.symbols.expect();
         self.stored.known(sid);
         if let Some(column) = self.system.column(sid) {
             self.stored.free(self.system.known(column));

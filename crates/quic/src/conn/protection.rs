@@ -352,8 +352,10 @@ impl Connection {
 
     /// FEC-19, FEC-37: like the frames of the packet, with their errors; what does not parse is one.
     fn symbol_frames(&mut self, data: &[u8], payload: &Bytes) -> Result<(), TransportError> {
-        for frame in SymbolFrames::new(data) {
-            match &frame {
+        let mut frames = SymbolFrames::new(data);
+        // By reference: a frame that is moved is read back before it has been written.
+        while let Some(frame) = &frames.next() {
+            match frame {
                 Ok(frame) => self.dispatch(Space::Data, frame, payload)?,
                 Err(e) => return Err(TransportError::new(e.code, e.why).in_frame(e.kind)),
             }

@@ -13,8 +13,10 @@ impl Connection {
             return Err(violation("a packet without frames"));
         }
         let mut eliciting = false;
-        for frame in Frames::new(payload) {
-            let frame = match &frame {
+        let mut frames = Frames::new(payload);
+        // By reference: a frame that is moved is read back before it has been written.
+        while let Some(frame) = &frames.next() {
+            let frame = match frame {
                 Ok(frame) => frame,
                 Err(e) => return Err(TransportError::new(e.code, e.why).in_frame(e.kind)),
             };

@@ -68,6 +68,10 @@ impl<'a> Iterator for Frames<'a> {
                 kind = kind::SOURCE_SYMBOL;
                 Some(fec::source_symbol(&mut self.reader))
             }
+            [0x00, ..] => {
+                self.reader.skip(1);
+                Some(Ok(Frame::Padding(1 + padding(&mut self.reader))))
+            }
             _ => Some(other(&mut self.reader, &mut kind)),
         };
         if let Some(Err(fault)) = &mut item {

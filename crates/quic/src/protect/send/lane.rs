@@ -480,6 +480,9 @@ impl Lane {
     /// Frees the place of `n` symbols more: whoever the window passes is dead (FEC-34), and nobody waits for it (FEC-35).
     /// So no repair covers more than the window (FEC-23).
     fn make_room(&mut self, n: u64) {
+        if self.sent.len() as u64 + n <= self.window {
+            return;
+        }
         while self.sent.len() as u64 + n > self.window {
             let sid = self.base;
             if matches!(self.sent[0].state, State::InFlight | State::Lost) {
@@ -487,6 +490,7 @@ impl Lane {
             }
             self.pop();
         }
+        self.symbols.drop_below(self.base);
         if self.owed.cut(self.base) {
             // FEC-25: repair went out over the block that is cut, and another one must not overlap it.
             self.close();
@@ -508,6 +512,7 @@ impl Lane {
                 _ => break,
             }
         }
+        self.symbols.drop_below(self.base);
         if self.sent.is_empty() {
             // An idle connection is to cost nothing.
             self.symbols.trim();
@@ -519,11 +524,13 @@ impl Lane {
         self.repairs.prune(self.base);
     }
 
+    /// Forgets the first symbol, but for its bytes.
     fn pop(&mut self) {
-        self.lost.remove(&self.base);
+        if !self.lost.is_empty() {
+            self.lost.remove(&self.base);
+        }
         self.sent.pop_front();
         self.base += 1;
-        self.symbols.drop_below(self.base);
     }
 
     /// Symbol `sid` is dead: what it held goes elsewhere.
