@@ -388,6 +388,36 @@ mod encoder {
         assert_eq!(&section[..2], &[0, 0]);
     }
 
+    /// RFC 9204 §2.1.1: what is not known to have arrived is not dropped, even if nothing refers to it.
+    #[test]
+    fn what_is_not_acknowledged_stays() {
+        let mut encoder = Encoder::new(64);
+        encoder.apply(64, 0);
+        encoder.encode(0, &[Field::new("x-one", "1")]);
+        encoder.take_instructions();
+        for _ in 0..3 {
+            encoder.encode(4, &[Field::new("x-two", "2")]);
+        }
+        assert_eq!(encoder.take_instructions(), [], "there is room for one, and it has not arrived");
+        assert!(!encoder.set_capacity(0), "nor may it go so");
+        encoder.on_instructions(&hex("01")).unwrap();
+        encoder.encode(8, &[Field::new("x-two", "2")]);
+        assert_eq!(encoder.inserted(), 2);
+    }
+
+    #[test]
+    fn instructions_that_are_not_taken_are_bounded() {
+        let mut encoder = Encoder::new(1 << 20);
+        encoder.apply(1 << 20, 100);
+        for n in 0..100 {
+            let lines: Vec<Field> =
+                (0..10).map(|m| Field::new(format!("x-{n}-{m}"), "{".repeat(30))).collect();
+            encoder.encode(n, &lines);
+        }
+        let made = encoder.take_instructions().len();
+        assert!((16 << 10..17 << 10).contains(&made), "{made}");
+    }
+
     /// A value that is new each time costs its name once.
     #[test]
     fn names_are_kept_for_values_that_change() {

@@ -261,6 +261,18 @@ fn requests_beyond_a_goodbye_are_rejected() {
     assert!(matches!(answer(&mut pair, first, &Response::new(200), true)[..], [Event::Response { .. }]));
 }
 
+/// RFC 9114 §5.2: never more than before, and nothing twice.
+#[test]
+fn a_goodbye_is_said_once() {
+    let mut raw = Raw::new(Side::Server);
+    raw.ours.h3.go_away(&mut raw.ours.t, false);
+    raw.ours.h3.go_away(&mut raw.ours.t, false);
+    raw.ours.h3.go_away(&mut raw.ours.t, true);
+    let control = raw.t.accept(Dir::Uni).expect("our control stream");
+    let sent = raw.sent(control);
+    assert_eq!(sent[3 + sent[2] as usize..], [7, 1, 0], "behind SETTINGS");
+}
+
 #[test]
 fn a_client_says_goodbye_too() {
     let mut pair = Pair::new(&Config::default());
@@ -334,8 +346,7 @@ fn what_is_ahead_of_the_table_waits() {
     let mut raw = Raw::new(Side::Server);
     let encoder = raw.uni(&[0x02]);
     // Required Insert Count 1, Base 1; entry 0, then GET, https and the path.
-    let (id, events) =
-        raw.bi(&[frame(1, &[2, 0, 0x80, 0xc0 | 17, 0xc0 | 23, 0xc1]), frame(0, b"hello")].concat());
+    let (id, events) = raw.bi(&[frame(1, &[2, 0, 0x80, 0xd1, 0xd7, 0xc1]), frame(0, b"hello")].concat());
     assert_eq!(events, []);
     let events = raw.write(encoder, &[0x3f, 0xe1, 0x1f, 0xc0, 1, b'a']);
     assert!(

@@ -530,6 +530,17 @@ mod responses {
 
     /// RFC 9114 §4.4.
     #[test]
+    fn headers_of_a_client_in_a_tunnel_are_h3_frame_unexpected() {
+        let mut raw = Raw::new(Server);
+        let (id, _) = raw.bi(&headers(&[(":method", "CONNECT"), (":authority", "example.com:443")]));
+        raw.ours.h3.respond(&mut raw.ours.t, id, &quickset_h3::Response::new(200), false).unwrap();
+        raw.write(id, &headers(&[("x", "1")]));
+        let _ = raw.ours.h3.read(&mut raw.ours.t, id, 100);
+        assert_eq!(raw.closed(), Code::H3_FRAME_UNEXPECTED);
+    }
+
+    /// RFC 9114 §4.4.
+    #[test]
     fn headers_in_a_tunnel_are_h3_frame_unexpected() {
         let mut raw = Raw::new(Client);
         let request = quickset_h3::Request::connect("example.com:443");
@@ -563,6 +574,23 @@ mod floods {
         let last = [0x80, 0x0f, 7, 0, 4, 0, b'u', b'=', b'2'];
         let events = raw.write(raw.control, &[&update.repeat(100)[..], &last].concat());
         assert!(matches!(&events[..], [Event::Priority { priority, .. }] if priority.urgency == 2));
+    }
+
+    /// RFC 9204 §7.3.
+    #[test]
+    fn answers_that_are_not_read_are_h3_excessive_load() {
+        let mut raw = Raw::new(Server);
+        raw.net.borrow_mut().window = 200;
+        raw.net.borrow_mut().limit(Client, Dir::Bi, 1 << 20);
+        let mut n = 0;
+        while raw.net.borrow().closed.is_none() {
+            // Each makes us say that the stream is cancelled, in up to four bytes.
+            let (id, _) = raw.bi(&[]);
+            raw.reset(id, 0x10c);
+            n += 1;
+            assert!(n < 64 << 10, "the answers are kept");
+        }
+        assert_eq!(raw.closed(), Code::H3_EXCESSIVE_LOAD);
     }
 
     #[test]

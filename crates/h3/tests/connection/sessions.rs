@@ -105,6 +105,7 @@ fn a_session_is_closed_with_a_reason_and_its_streams_with_it() {
     let net = pair.net.borrow();
     assert_eq!(net.reset_code(id, Side::Client), Some(0x170d_7b68), "WT_SESSION_GONE");
     assert_eq!(net.reset_code(id, Side::Server), Some(0x170d_7b68));
+    assert_eq!(net.stop_code(id, Side::Server), Some(0x170d_7b68));
     drop(net);
     assert!(pair.client.h3.is_idle() && pair.server.h3.is_idle());
 }
