@@ -124,36 +124,24 @@ impl Kernel {
     ///
     /// If a source is longer than a destination, or there is not one coefficient for each pair.
     pub fn combine(self, dsts: &mut [&mut [u8]], coefficients: &[u8], srcs: &[&[u8]]) {
-        self.products(dsts, coefficients, srcs, false);
-    }
-
-    /// [`combine`](Self::combine), or with `is_set` in place of what the destinations are: all of their bytes.
-    pub(crate) fn products(self, dsts: &mut [&mut [u8]], coefficients: &[u8], srcs: &[&[u8]], is_set: bool) {
         assert_eq!(coefficients.len(), dsts.len() * srcs.len(), "one coefficient for each pair");
-        let longest = check_lengths(dsts, srcs);
-        if is_set {
-            // What the vector kernels leave; all that the scalar one adds to.
-            let kept = if self == Self::SCALAR || srcs.is_empty() { 0 } else { longest };
-            for dst in dsts.iter_mut() {
-                dst[kept..].fill(0);
-            }
-        }
+        check_lengths(dsts, srcs);
         if coefficients.is_empty() {
             return;
         }
         match self.0 {
             #[cfg(all(target_arch = "x86_64", wide))]
             // SAFETY: the kind exists, so it was detected.
-            Kind::Gfni512 => unsafe { x86::combine::<x86::Gfni512>(dsts, coefficients, srcs, is_set) },
+            Kind::Gfni512 => unsafe { x86::combine::<x86::Gfni512>(dsts, coefficients, srcs) },
             #[cfg(all(target_arch = "x86_64", wide))]
             // SAFETY: the kind exists, so it was detected.
-            Kind::Gfni256 => unsafe { x86::combine::<x86::Gfni256>(dsts, coefficients, srcs, is_set) },
+            Kind::Gfni256 => unsafe { x86::combine::<x86::Gfni256>(dsts, coefficients, srcs) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the kind exists, so it was detected.
-            Kind::Avx2 => unsafe { x86::combine::<x86::Avx2>(dsts, coefficients, srcs, is_set) },
+            Kind::Avx2 => unsafe { x86::combine::<x86::Avx2>(dsts, coefficients, srcs) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the kind exists, so it was detected.
-            Kind::Ssse3 => unsafe { x86::combine::<x86::Ssse3>(dsts, coefficients, srcs, is_set) },
+            Kind::Ssse3 => unsafe { x86::combine::<x86::Ssse3>(dsts, coefficients, srcs) },
             Kind::Scalar => scalar::combine(dsts, coefficients, srcs),
         }
     }
@@ -246,9 +234,8 @@ impl fmt::Debug for Kernel {
     }
 }
 
-/// The length of the longest source. The vector kernels rely on it.
-fn check_lengths(dsts: &[&mut [u8]], srcs: &[&[u8]]) -> usize {
+/// The vector kernels rely on it.
+fn check_lengths(dsts: &[&mut [u8]], srcs: &[&[u8]]) {
     let longest = srcs.iter().map(|s| s.len()).max().unwrap_or_default();
     assert!(dsts.iter().all(|d| d.len() >= longest), "no source is longer than a destination");
-    longest
 }

@@ -70,7 +70,10 @@ pub fn decode(
     Kernel::best().columns(&mut syndromes, &rows, columns);
 
     let syndromes: Vec<&[u8]> = syndromes.into_iter().map(|s| &*s).collect();
-    Kernel::best().products(recovered, &inverse(&rows, lost), &syndromes, true);
+    for source in recovered.iter_mut() {
+        source.fill(0);
+    }
+    Kernel::best().combine(recovered, &inverse(&rows, lost), &syndromes);
     Ok(())
 }
 

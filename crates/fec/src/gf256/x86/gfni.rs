@@ -36,7 +36,7 @@ impl Machine for Gfni512 {
         // SAFETY: the machine has been detected, and the driver has checked the lengths.
         unsafe {
             match dsts.len() {
-                1 => rows::<V512, 1, 12, false>(block, dsts),
+                1 => rows::<V512, 1, 4, false>(block, dsts),
                 2 => rows::<V512, 2, 4, false>(block, dsts),
                 3 => rows::<V512, 3, 4, false>(block, dsts),
                 4 => rows::<V512, 4, 4, false>(block, dsts),
@@ -49,7 +49,7 @@ impl Machine for Gfni512 {
     #[target_feature(enable = "gfni,avx512f,avx512bw,bmi2")]
     unsafe fn sum(block: &Block<'_, '_>, dst: &mut [u8]) {
         // SAFETY: the machine has been detected, and the driver has checked the lengths.
-        unsafe { rows::<V512, 1, 12, true>(block, &mut [dst]) }
+        unsafe { rows::<V512, 1, 4, true>(block, &mut [dst]) }
     }
 
     #[target_feature(enable = "gfni,avx512f,avx512bw,bmi2")]

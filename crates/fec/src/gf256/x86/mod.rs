@@ -60,27 +60,20 @@ pub(super) struct Block<'a, 'b> {
     coefficients: &'a [u8],
     srcs: &'a [&'b [u8]],
     longest: usize,
-    /// The sums take the place of what is there, and are not added.
-    is_set: bool,
 }
 
-/// Each dst += Σ c · src, by rows of `coefficients`; or = up to the longest source.
+/// Each dst += Σ c · src, by rows of `coefficients`.
 ///
 /// # Safety
 ///
 /// `M::detected()` has returned true.
-pub(super) unsafe fn combine<M: Machine>(
-    dsts: &mut [&mut [u8]],
-    coefficients: &[u8],
-    srcs: &[&[u8]],
-    is_set: bool,
-) {
+pub(super) unsafe fn combine<M: Machine>(dsts: &mut [&mut [u8]], coefficients: &[u8], srcs: &[&[u8]]) {
     let longest = srcs.iter().map(|s| s.len()).max().unwrap_or_default();
     // Of equal size: seven rows are four and three, since a group of one costs nearly as much as one of four.
     let groups = dsts.len().div_ceil(M::ROWS).max(1);
     let rows = dsts.len().div_ceil(groups).max(1);
     for (dsts, coefficients) in dsts.chunks_mut(rows).zip(coefficients.chunks(rows * srcs.len().max(1))) {
-        let block = Block { coefficients, srcs, longest, is_set };
+        let block = Block { coefficients, srcs, longest };
         block.check(dsts);
         // SAFETY: passed on from our caller.
         unsafe { M::combine(&block, dsts) };
@@ -108,7 +101,7 @@ pub(super) unsafe fn sum<M: Machine>(dst: &mut [u8], srcs: &[&[u8]]) {
     let longest = srcs.iter().map(|s| s.len()).max().unwrap_or_default();
     assert!(dst.len() >= longest);
     // SAFETY: passed on from our caller.
-    unsafe { M::sum(&Block { coefficients: &[], srcs, longest, is_set: false }, dst) };
+    unsafe { M::sum(&Block { coefficients: &[], srcs, longest }, dst) };
 }
 
 impl Block<'_, '_> {
@@ -153,7 +146,7 @@ trait Lanes: Copy {
     unsafe fn mul(self, factor: Self::Factor) -> Self;
 }
 
-/// `R` = `dsts.len()` destinations, in strips of `W` vectors, and of 4 where `W` do not fit. With `ONES`, all coefficients are 1.
+/// `R` = `dsts.len()` destinations, in strips of `W` <= 4 vectors. With `ONES`, all coefficients are 1.
 ///
 /// # Safety
 ///
@@ -171,10 +164,6 @@ unsafe fn rows<L: Lanes, const R: usize, const W: usize, const ONES: bool>(
         while at + W * L::BYTES <= block.longest {
             strip::<L, R, W, ONES>(block, to, at, W * L::BYTES);
             at += W * L::BYTES;
-        }
-        while W > 4 && at + 4 * L::BYTES <= block.longest {
-            strip::<L, R, 4, ONES>(block, to, at, 4 * L::BYTES);
-            at += 4 * L::BYTES;
         }
         let rest = block.longest - at;
         match rest.div_ceil(L::BYTES) {
@@ -238,11 +227,9 @@ unsafe fn strip<L: Lanes, const R: usize, const W: usize, const ONES: bool>(
                 let to = to.add(at + w * L::BYTES);
                 let left = bytes - w * L::BYTES;
                 if left >= L::BYTES {
-                    let sum = if block.is_set { sum } else { L::load(to).xor(sum) };
-                    sum.store(to);
+                    L::load(to).xor(sum).store(to);
                 } else {
-                    let sum = if block.is_set { sum } else { L::load_part(to, left).xor(sum) };
-                    sum.store_part(to, left);
+                    L::load_part(to, left).xor(sum).store_part(to, left);
                 }
             }
         }

@@ -98,6 +98,9 @@ unsafe fn full_sums<L: Lanes, const G: usize>(
         let mut sums = [[L::zero(); POINTS]; G];
         let is_half = (1..=POINTS / 2).contains(&(count % POINTS));
         let (whole, half) = eights.split_at(eights.len() - usize::from(is_half));
+        if let [eight] = half {
+            add_half(&mut sums, load_eight(eight, at), eight);
+        }
         // Two at a time where the registers allow it, so that products of both are added by one XOR of three.
         let (pairs, rest) = whole.split_at(if L::FITS_PAIRS && G == 1 { whole.len() & !1 } else { 0 });
         for pair in pairs.chunks_exact(2) {
@@ -106,9 +109,6 @@ unsafe fn full_sums<L: Lanes, const G: usize>(
         }
         for eight in rest {
             add_eight(&mut sums, load_eight(eight, at), eight);
-        }
-        if let [eight] = half {
-            add_half(&mut sums, load_eight(eight, at), eight);
         }
         sums
     }
