@@ -98,6 +98,9 @@ struct TransportArgs {
     /// rs:N/K, ldpc:N/K, xor:DEPTH, xor2d:RxC, tum:B[:TIME], sr
     #[arg(long, value_name = "NAME", default_value = "none", value_parser = values::protection)]
     fec: Protection,
+    /// Do not even agree on repair with the other side, to measure what that costs
+    #[arg(long, conflicts_with = "fec")]
+    no_fec: bool,
     /// Hand packets to the system one by one, without segmentation offload
     #[arg(long)]
     no_gso: bool,
@@ -111,7 +114,7 @@ impl TransportArgs {
             mtu: self.mtu,
             congestion: self.cc,
             gso: !self.no_gso,
-            fec: Some(Fec { protection: self.fec.clone(), ..Fec::default() }),
+            fec: (!self.no_fec).then(|| Fec { protection: self.fec.clone(), ..Fec::default() }),
             qlog: self.qlog.sinks()?,
             ..TransportConfig::default()
         })

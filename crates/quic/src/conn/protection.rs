@@ -171,7 +171,8 @@ impl Connection {
                 self.note(&written);
             }
             // Whoever's turn it is has the next packet: frames of a few bytes are not worth asking.
-            if w.len() == before || (joined.is_some() && w.room() < MIN_REST) {
+            let least = if joined.is_some() { MIN_REST } else { MIN_FRAME };
+            if w.len() == before || w.room() < least {
                 break;
             }
         }
@@ -444,6 +445,9 @@ fn not_agreed() -> TransportError {
 
 /// Room in a packet that is worth a frame without protection.
 const MIN_REST: usize = 128;
+
+/// Less holds no frame with data.
+const MIN_FRAME: usize = 8;
 
 /// Slots that turn out to be for nothing in a row, before a packet is built without one.
 const MAX_PLANS: usize = 8;

@@ -235,7 +235,10 @@ impl Sending {
         }
         let (slot, wake) = coded.decide(&mut self.lanes, outlook);
         coded.wake = wake;
-        self.calm.limit(coded.policy.quiet_for(&outlook.view(&coded.views(&self.lanes))));
+        let views = coded.views(&self.lanes);
+        // Without a symbol under way there is nothing to repair before there is one.
+        let least = u64::from(views.iter().all(|view| view.outstanding == 0));
+        self.calm.limit(coded.policy.quiet_for(&outlook.view(&views)).max(least));
         slot
     }
 
