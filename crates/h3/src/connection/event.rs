@@ -142,6 +142,9 @@ pub enum Refusal {
     /// The peer does not speak it, or has not said so yet.
     #[error("not supported by the peer")]
     Unsupported,
+    /// There is a session of WebTransport already, and one at a time is all there may be.
+    #[error("one session at a time")]
+    TooManySessions,
     /// The peer, or we, said goodbye: no new requests.
     #[error("the connection is going away")]
     GoingAway,

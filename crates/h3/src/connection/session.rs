@@ -236,7 +236,10 @@ impl Connection {
             return Err(Refusal::Unsupported);
         }
         // §5.1: one at a time without flow control between sessions.
-        if self.exchanges.values().any(|e| e.kind == Kind::Session) { Err(Refusal::Blocked) } else { Ok(()) }
+        if self.exchanges.values().any(|e| e.kind == Kind::Session) {
+            return Err(Refusal::TooManySessions);
+        }
+        Ok(())
     }
 
     /// A server got the request for a session.

@@ -101,7 +101,9 @@ fn regular(fields: &[Field]) -> Result<(), Malformed> {
             b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade" => {
                 return Err(Malformed("a field that belongs to HTTP/1.1"));
             }
-            b"te" if field.value != "trailers" => return Err(Malformed("a te other than trailers")),
+            b"te" if !field.value.eq_ignore_ascii_case(b"trailers") => {
+                return Err(Malformed("a te other than trailers"));
+            }
             _ => {}
         }
     }

@@ -233,7 +233,7 @@ fn the_signal_in_a_response_is_h3_frame_error() {
 #[test]
 fn one_session_at_a_time() {
     let (mut pair, _) = session();
-    assert_eq!(pair.client.h3.request(&mut pair.client.t, &request(), false), Err(Refusal::Blocked));
+    assert_eq!(pair.client.h3.request(&mut pair.client.t, &request(), false), Err(Refusal::TooManySessions));
     let (mut raw, _) = raw_session();
     let (id, events) = raw.bi(&headers(&CONNECT));
     assert_eq!((events.len(), raw.given_up(id).0), (0, Some(Code::H3_REQUEST_REJECTED)));

@@ -167,7 +167,7 @@ impl Encoder {
             if draft.may_wait() && self.has_room_for(field) {
                 // RFC 9204 §2.1.1.1: a young copy lets the old entry go.
                 put_int(&mut self.out, 0x00, 5, self.store.inserted() - 1 - index);
-                let index = self.store.insert(field.name.clone(), field.value.clone());
+                let index = self.store.duplicate(index);
                 return self.refer(draft, index);
             }
             return self.literal(draft, field, found, &hit);

@@ -123,6 +123,12 @@ impl Store {
         index
     }
 
+    /// Adds a copy of an entry, for which there is room, and returns its index.
+    pub(super) fn duplicate(&mut self, index: u64) -> u64 {
+        let Entry { name, value } = self.table.get(index).expect("an entry that was found").clone();
+        self.insert(name, value)
+    }
+
     /// False, and nothing happens, when entries would go that may not.
     pub(super) fn set_capacity(&mut self, capacity: u64, known: u64) -> bool {
         if !self.can_shrink_to(capacity, known) {
