@@ -42,9 +42,10 @@ impl Connection {
                 for _ in 0..2 {
                     self.recovery.probe_tokens(space, &mut settled.lost);
                 }
+                self.probe_beside(space, &mut settled.lost);
                 self.stats.ptos += 1;
                 self.log_probe(space);
-                if space == Space::Data {
+                if self.outbox.probes[Space::Data.index()] > 0 {
                     // FEC-52: probes carry first what waited for repair.
                     self.protect.send.release_all();
                 }
@@ -53,6 +54,17 @@ impl Connection {
         };
         self.settle(space, &mut settled, probe);
         self.scratch.settled = settled;
+    }
+
+    /// RFC 9002 §6.2.4: what is in flight at later levels goes along. A client's request that was lost with its Finished would
+    /// else wait until the handshake is confirmed.
+    fn probe_beside(&mut self, space: Space, lost: &mut Vec<Token>) {
+        for other in Space::ALL.into_iter().skip(space.index() + 1) {
+            if self.keys.has(other) && self.recovery.probe_tokens(other, lost) {
+                let probes = &mut self.outbox.probes[other.index()];
+                *probes = (*probes).max(1);
+            }
+        }
     }
 
     /// Hands what was settled back to whom it belongs, and tells congestion control.
