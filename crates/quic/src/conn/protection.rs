@@ -1,7 +1,7 @@
 //! The seams of forward erasure correction: which slot is for repair, what joins a symbol, what comes out of one.
 
 use bytes::Bytes;
-use quickset_base::Duration;
+use quickset_base::{Batch, Duration};
 use quickset_wire::frame::{
     Frame, RepairHeader, SymbolAck, SymbolFrames, repair_header, repair_header_size, source_symbol_header,
     source_symbol_header_size,
@@ -19,7 +19,7 @@ use crate::recovery::Recovery;
 use crate::room::View;
 use crate::streams::{ChannelDeadlines, Streams, Turn, UnknownStream, Written};
 use crate::token::{Channel, Token};
-use crate::tx::Writer;
+use crate::tx::{MAX_TOP_UP, Writer};
 
 /// What the application says.
 impl Connection {
@@ -135,6 +135,7 @@ impl Connection {
     /// Stream data, as symbols where a policy wants it; or what the slot is for instead.
     pub(crate) fn write_data(&mut self, w: &mut Writer<'_>, view: &View) {
         self.protect.repaired = false;
+        self.protect.closing = false;
         if !self.protect.send.is_active() {
             let written = self.streams.write_data(w, view, None);
             self.note(&written);
@@ -202,12 +203,21 @@ impl Connection {
 
     fn write_symbol(&mut self, w: &mut Writer<'_>, (channel, lane): (Channel, usize), view: &View) {
         let (session, sid) = self.protect.send.head(lane);
-        let Some(symbol) = w.begin_symbol(session, sid, view.room) else { return };
+        // For the longer header of repair a packet with nothing but a symbol is a few bytes short. In the middle of a
+        // transfer it is padded to what the batch has, where repair has room as well. At its end that would be what
+        // the last byte waits for: so all packets are as short, those with other frames, too.
+        let rest = (Batch::MAX_SEGMENTS * view.room) as u64;
+        let closing = self.protect.leads
+            && self.protect.room <= view.room + MAX_TOP_UP
+            && self.streams.demand(channel).remaining.is_some_and(|bytes| bytes <= rest);
+        let others = if closing { w.len() } else { 0 };
+        let Some(symbol) = w.begin_symbol(session, sid, view.room.saturating_sub(others)) else { return };
         let written = self.streams.write_data(w, view, Some(channel));
         self.note(&written);
         let number = w.number();
         if let Some(bytes) = w.end_symbol(&symbol) {
             self.protect.send.pushed(lane, bytes, number, self.now);
+            self.protect.closing = closing;
         }
     }
 

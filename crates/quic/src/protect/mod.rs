@@ -76,6 +76,10 @@ pub(crate) struct Protect {
     pub(crate) repaired: bool,
     /// What there is of a packet of this batch for a repair symbol with its header.
     pub(crate) room: usize,
+    /// The next packet is the first of its batch, and says how long the others are.
+    pub(crate) leads: bool,
+    /// The last packet was the first of its batch and has a symbol, and the batch has room for all that follow.
+    pub(crate) closing: bool,
     /// Where other connections to this peer look, and when they were told last.
     shared: Option<(Arc<Estimates>, IpAddr)>,
     told: Time,
@@ -109,6 +113,8 @@ impl Protect {
             due: None,
             repaired: false,
             room: 0,
+            leads: false,
+            closing: false,
             shared,
             told: now,
         }

@@ -33,7 +33,7 @@ const MIN_COALESCED: usize = 128;
 pub(crate) const MAX_OVERHEAD: usize = 48;
 
 /// Segments that fall short of those before them by this little are padded: ending the batch would cost more.
-const MAX_TOP_UP: usize = 48;
+pub(crate) const MAX_TOP_UP: usize = 48;
 
 /// What may leave now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +81,7 @@ impl Connection {
         if (size < full && (size < MIN_INITIAL || !out.is_empty())) || !out.has_room(size) {
             return false;
         }
+        self.protect.leads = out.is_empty();
         self.plan_slot();
         // Repair of short symbols is short, and in one batch so would be all the data behind it.
         let is_short = !out.is_empty() && out.segment() + MAX_TOP_UP < self.path.mtu;

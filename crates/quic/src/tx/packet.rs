@@ -94,8 +94,10 @@ impl Connection {
         let sample = 4usize.saturating_sub(frame.at.number_len);
         let asked = pad_to.saturating_sub(frame.payload_at + frame.tag_len);
         let mut padded = written.max(sample).max(asked).min(room);
-        // A segment a little shorter than those before it would end the batch.
-        if frame.at.space == Space::Data && room - padded <= MAX_TOP_UP && self.streams.want() > Want::None {
+        // A segment a little shorter than those before it would end the batch. The last symbols of a transfer are all
+        // that short, from the first of their batch on.
+        let is_followed = frame.at.space == Space::Data && self.streams.want() > Want::None;
+        if is_followed && !self.protect.closing && room - padded <= MAX_TOP_UP {
             padded = room;
         }
         padded

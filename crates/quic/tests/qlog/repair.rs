@@ -102,6 +102,27 @@ fn each_recovered_symbol_is_told_once_and_was_sent() {
     }
 }
 
+/// What is padded to be as long as the rest of its batch is what the last byte of a transfer would wait for.
+#[test]
+fn the_last_flight_is_not_padded() {
+    let memory = Memory::new();
+    let sinks = Arc::new(memory.clone());
+    let setup = Setup::new(5, "rate=20mbit delay=20ms").transport(|t| {
+        t.qlog = Some(sinks.clone());
+        t.fec = Some(Fec { protection: "bulk".parse().expect("a name"), ..Fec::default() });
+    });
+    let mut pair = setup.connected();
+    let key = pair.key;
+    let id = pair.client_mut().send(key, Dir::Uni, pattern(10_000));
+    pair.until("delivered", |p| p.client().delivered.contains(&(key, id)));
+    let trace = Trace::of(&memory, Side::Client);
+    let frames = trace.named("transport:packet_sent").filter_map(|e| e["data"]["frames"].as_array());
+    let wrapped: Vec<_> = frames.filter(|f| f.iter().any(|f| f["extension"] == "source_symbol")).collect();
+    assert!(wrapped.len() > 7, "10 kB are eight packets at least: {wrapped:?}");
+    let padded = wrapped.iter().filter(|f| f.iter().any(|f| f["frame_type"] == "padding")).count();
+    assert_eq!(padded, 0, "{wrapped:?}");
+}
+
 /// Viewers that take only what they know go on behind these.
 #[test]
 fn other_readers_pass_them() {
