@@ -92,7 +92,7 @@ pub use trust::{Trust, TrustError};
 ///
 /// impl ReliabilityPolicy for EachTenth {
 ///     fn protect(&mut self, _: &CodingView<'_>, _: Carried) -> Option<Lane> {
-///         Some(Lane { index: 0, code: Code::Rlc })
+///         Some(Lane { index: 0, code: Code::Rlc, short: false })
 ///     }
 ///
 ///     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {

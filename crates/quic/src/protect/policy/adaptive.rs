@@ -197,7 +197,7 @@ impl ReliabilityPolicy for Adaptive {
         match self.goal(view) {
             Goal::Bulk => (ends_soon(view) || self.blockade.is_near(view)).then_some(WINDOW),
             Goal::Screen => self.fenced_lane(view, carried),
-            Goal::Messages => Some(WINDOW),
+            Goal::Messages => Some(self.placement.lane(WINDOW, view)),
         }
     }
 
@@ -245,9 +245,9 @@ fn is_ample(view: &CodingView<'_>) -> bool {
 }
 
 /// Whole blocks between fences.
-const BLOCK: Lane = Lane { index: 0, code: Code::ReedSolomon { stride: 1 } };
+const BLOCK: Lane = Lane { index: 0, code: Code::ReedSolomon { stride: 1 }, short: false };
 /// Everything else.
-const WINDOW: Lane = Lane { index: 1, code: Code::Rlc };
+const WINDOW: Lane = Lane { index: 1, code: Code::Rlc, short: false };
 
 /// Between fences with fewer symbols a block costs more than a window.
 const FEW: u64 = 8;

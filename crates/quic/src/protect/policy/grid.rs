@@ -26,7 +26,8 @@ impl ReliabilityPolicy for Grid {
         if carried.resend && lane.open == 0 {
             return None;
         }
-        Some(Lane { index: 0, code: Code::Xor2d { rows: self.rows, columns: self.columns } })
+        let code = Code::Xor2d { rows: self.rows, columns: self.columns };
+        Some(Lane { index: 0, code, short: false })
     }
 
     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {

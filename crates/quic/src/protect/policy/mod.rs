@@ -68,6 +68,9 @@ pub struct Lane {
     pub index: u8,
     /// What its repair symbols are.
     pub code: Code,
+    /// This symbol is to have three quarters of a packet at most, and so will the repair symbols that cover none but
+    /// such. Cheaper where each of these covers few symbols.
+    pub short: bool,
 }
 
 /// The codes of `spec/fec.md`.
@@ -266,4 +269,4 @@ fn burst(loss: &Loss, unprotected: u64) -> u32 {
 pub const MAX_LANES: usize = 3;
 
 /// The lane of those policies that have one, a sliding window.
-const RLC: Lane = Lane { index: 0, code: Code::Rlc };
+const RLC: Lane = Lane { index: 0, code: Code::Rlc, short: false };

@@ -40,7 +40,8 @@ pub enum Protection {
     /// `buffer`, `buffer:2`: transfers held back by a small receive window (FlEC, algorithm 2) and the c of its
     /// delay sensitivity, by default 1, finite and not negative.
     Buffer(f64),
-    /// `messages`, `messages:25ms`: deadlines (FlEC, algorithm 4), and its ε; by default max(5 ms, 4·rttvar).
+    /// `messages`, `messages:25ms`: deadlines (FlEC, algorithm 4), and its ε; by default max(5 ms, 4·rttvar), and
+    /// symbols of three quarters of a packet where repair is over few.
     Messages(Option<Duration>),
     /// `rs:105/100`, `rs:105/100:stride=4`: a Reed-Solomon block for each fence.
     ReedSolomon {
@@ -142,7 +143,7 @@ impl Protection {
 ///
 /// impl ReliabilityPolicy for Twice {
 ///     fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<Lane> {
-///         (view.loss.rate > 0.0).then_some(Lane { index: 0, code: Code::Rlc })
+///         (view.loss.rate > 0.0).then_some(Lane { index: 0, code: Code::Rlc, short: false })
 ///     }
 ///
 ///     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {

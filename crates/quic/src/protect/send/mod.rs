@@ -303,6 +303,7 @@ impl Sending {
         };
         // FEC-16, FEC-17: no longer than the peer takes, and than leaves room for the header of a repair symbol over it.
         let limit = self.lanes[lane].size().min(packet.checked_sub(self.lanes[lane].repair_header())?);
+        let limit = if wanted.short { limit.min(packet / 4 * 3) } else { limit };
         (limit >= MIN_SYMBOL).then_some((lane, limit))
     }
 

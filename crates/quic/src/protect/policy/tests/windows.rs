@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::super::{Code, burst};
 use super::*;
 
-const WINDOW: Option<Lane> = Some(Lane { index: 0, code: Code::Rlc });
+const WINDOW: Option<Lane> = Some(Lane { index: 0, code: Code::Rlc, short: false });
 
 #[test]
 fn a_burst_is_what_is_expected_or_a_run() {
@@ -172,6 +172,43 @@ fn messages_that_are_not_announced_are_covered_at_once() {
     assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::WakeAt(Time::from_millis(1318)));
     scene.rtt_var = ms(1);
     assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::WakeAt(Time::from_millis(1345)));
+}
+
+#[test]
+fn symbols_are_short_where_repair_is_over_few() {
+    for (name, index) in [("messages", 0), ("adaptive:messages", 1)] {
+        let (mut scene, mut policy) = (Scene::new(), policy(name));
+        scene.demand.limited = true;
+        let is_short = |lane: Option<Lane>| lane.expect("messages are protected").short;
+        let mut burst = |scene: &mut Scene, n: u64| {
+            let first = is_short(scene.send(&mut *policy, 1));
+            let last = if n > 1 { is_short(scene.send(&mut *policy, n - 1)) } else { first };
+            let pattern = scene.ask(&mut *policy, Kind::Window);
+            assert!(matches!(pattern, Pattern::Repair { lane, .. } if lane == index), "{name}: {pattern:?}");
+            (first, last)
+        };
+        // Nothing is known; then six packets are too many, and five are not.
+        assert_eq!(burst(&mut scene, 6), (false, false), "{name}");
+        assert_eq!(burst(&mut scene, 5), (false, false), "{name}");
+        // Seven short ones are 5.6 packets.
+        assert_eq!(burst(&mut scene, 7), (true, true), "{name}");
+        assert_eq!(burst(&mut scene, 8), (true, true), "{name}");
+        assert_eq!(burst(&mut scene, 2), (false, false), "{name}");
+        // When none comes for twelve, resends come in time.
+        assert_eq!(burst(&mut scene, 12), (true, true), "{name}");
+        assert_eq!(burst(&mut scene, 1), (false, false), "{name}");
+        assert_eq!(burst(&mut scene, 13), (true, false), "{name}");
+    }
+}
+
+#[test]
+fn the_papers_margin_comes_with_whole_packets() {
+    let (mut scene, mut policy) = (Scene::new(), policy("messages:25ms"));
+    scene.demand.limited = true;
+    for _ in 0..5 {
+        assert_eq!(scene.send(&mut *policy, 1), WINDOW);
+        assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(1));
+    }
 }
 
 #[test]
