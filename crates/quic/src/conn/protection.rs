@@ -16,7 +16,7 @@ use crate::protect::policy::{Carried, Protection};
 use crate::protect::receive::{Dispatch, Receiving};
 use crate::protect::send::{Moment, Outlook, Recovered, Slot};
 use crate::recovery::Recovery;
-use crate::room::View;
+use crate::room::{Phase, View};
 use crate::streams::{ChannelDeadlines, Streams, Turn, UnknownStream, Written};
 use crate::token::{Channel, Token};
 use crate::tx::{MAX_TOP_UP, Writer};
@@ -405,6 +405,7 @@ struct Facts {
     cwnd: u64,
     in_flight: u64,
     feedback: bool,
+    confirmed: bool,
 }
 
 impl Facts {
@@ -420,6 +421,7 @@ impl Facts {
             cwnd: path.congestion.control().window,
             in_flight: recovery.in_flight(),
             feedback: recovery.largest_acked(Space::Data).is_some(),
+            confirmed: of.side.is_server() || of.phase == Phase::Confirmed,
         }
     }
 
@@ -444,6 +446,7 @@ impl Facts {
             in_flight: self.in_flight,
             others_wait: streams.next_channel().is_some_and(|turn| turn.channel != channel),
             feedback: self.feedback,
+            confirmed: self.confirmed,
         }
     }
 }

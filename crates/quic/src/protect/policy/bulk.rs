@@ -48,6 +48,12 @@ impl Tail {
         if view.demand.remaining != Some(0) || lane.unprotected == 0 || lane.sources == self.answered {
             return Due::No;
         }
+        // A client's request mostly shares a datagram with its Finished, without which the server opens nothing: where one
+        // is lost the other is, and the probe brings both (RFC 9002 §6.2.4). Else the end of the handshake comes with
+        // the acknowledgement of the request, or without it.
+        if !view.confirmed && lane.sources <= 1 {
+            return Due::No;
+        }
         let Some(last) = lane.last_source else { return Due::No };
         let quiet = last + view.rtt / 8;
         if view.now < quiet {

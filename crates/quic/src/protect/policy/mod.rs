@@ -162,6 +162,9 @@ pub struct CodingView<'a> {
     pub others_wait: bool,
     /// A packet of this connection with application data was acknowledged.
     pub feedback: bool,
+    /// The peer has all that it needs of the handshake to open what is sent: a client knows once the handshake is
+    /// confirmed, a server always.
+    pub confirmed: bool,
 }
 
 impl CodingView<'_> {

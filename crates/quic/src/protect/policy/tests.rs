@@ -23,6 +23,7 @@ struct Scene {
     rtt_var: Duration,
     cwnd: u64,
     in_flight: u64,
+    confirmed: bool,
 }
 
 /// Deadlines, in any order.
@@ -51,6 +52,7 @@ impl Scene {
             rtt_var: ms(1),
             cwnd: 120_000,
             in_flight: 60_000,
+            confirmed: true,
         }
     }
 
@@ -70,6 +72,7 @@ impl Scene {
             in_flight: self.in_flight,
             others_wait: false,
             feedback: true,
+            confirmed: self.confirmed,
         }
     }
 

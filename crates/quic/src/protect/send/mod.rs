@@ -98,6 +98,7 @@ pub(crate) struct Outlook<'a> {
     pub(crate) in_flight: u64,
     pub(crate) others_wait: bool,
     pub(crate) feedback: bool,
+    pub(crate) confirmed: bool,
 }
 
 impl<'a> Outlook<'a> {
@@ -118,6 +119,7 @@ impl<'a> Outlook<'a> {
             in_flight: self.in_flight,
             others_wait: self.others_wait,
             feedback: self.feedback,
+            confirmed: self.confirmed,
         }
     }
 

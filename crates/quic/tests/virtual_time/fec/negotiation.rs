@@ -185,6 +185,28 @@ fn what_is_protected_before_the_handshake_is_through_goes_in_1_rtt_packets() {
     assert!(early > 10, "{early} streams before the handshake was through: too few to mean anything");
 }
 
+/// What a client sends with its Finished is lost with it, and before it has that the server can open no repair.
+#[test]
+fn a_request_is_not_repaired_before_the_handshake_is_confirmed() {
+    for confirmed in [false, true] {
+        let setup = Setup::new(3, "rate=20mbit delay=20ms").transport(|t| t.fec = Some(fec("bulk")));
+        let mut pair = setup.pair();
+        let key = pair.key;
+        while !pair.client_mut().connection(key).is_established() {
+            pair.pass(Duration::from_millis(1));
+        }
+        if confirmed {
+            pair.pass(Duration::from_millis(100));
+        }
+        pair.client_mut().send(key, Dir::Uni, pattern(500));
+        // An eighth of a round trip, and not yet a whole one.
+        pair.pass(Duration::from_millis(20));
+        let fec = pair.client_mut().connection(key).stats().fec;
+        let sent = (fec.sources_sent, fec.repairs_sent);
+        assert_eq!(sent, (1, u64::from(confirmed)), "confirmed: {confirmed}");
+    }
+}
+
 /// FEC-4: what is offered is decoded, each scheme of it.
 #[test]
 fn every_scheme_of_the_offer_recovers() {

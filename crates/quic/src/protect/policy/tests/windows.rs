@@ -98,6 +98,26 @@ fn bulk_protects_the_last_flight_alone() {
 }
 
 #[test]
+fn a_request_beside_the_handshake_waits_for_its_end() {
+    for (name, index) in [("bulk", 0), ("adaptive:bulk", 1)] {
+        let ask = |confirmed: bool, n: u64| {
+            let (mut scene, mut policy) = (Scene { confirmed, ..Scene::new() }, policy(name));
+            scene.demand.remaining = Some(0);
+            scene.send(&mut *policy, n);
+            scene.now += ms(13);
+            let before = scene.ask(&mut *policy, Kind::Window);
+            scene.confirmed = true;
+            (before, scene.ask(&mut *policy, Kind::Window))
+        };
+        let repair = Pattern::Repair { lane: index, n: 1 };
+        assert_eq!(ask(false, 1), (Pattern::No, repair), "{name}");
+        // More than one packet is more than one datagram.
+        assert_eq!(ask(false, 2), (repair, Pattern::No), "{name}");
+        assert_eq!(ask(true, 1), (repair, Pattern::No), "{name}");
+    }
+}
+
+#[test]
 fn a_full_receive_window_is_filled_with_repair() {
     let (mut scene, mut policy) = (Scene::new(), policy("buffer"));
     scene.loss = independent(0.02);
