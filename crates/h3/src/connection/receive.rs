@@ -12,7 +12,7 @@ use crate::{Code, Error, Field, Malformed, Priority, Request, Response, Transpor
 
 impl Connection {
     /// The next content of a request or response, at most `max` bytes (and at least 1). After [`Body::Blocked`] there will be
-    /// an [`Event::Readable`].
+    /// an [`Event::Readable`], and before the response, that.
     ///
     /// # Errors
     /// [`Refusal::Aborted`] when the message ended before its end, once; then, and when it was read, there is no such stream.
@@ -69,7 +69,8 @@ impl Connection {
                 return Ok(Some(Body::Trailers(fields)));
             }
             if inflow.phase == Phase::Head || inflow.waiting {
-                inflow.wanted = true;
+                // A head is told as such.
+                inflow.wanted = inflow.phase != Phase::Head;
                 return Ok(Some(Body::Blocked));
             }
             match inflow.next(t, id, max)? {
@@ -296,9 +297,6 @@ impl Connection {
             _ => Length::of(&response.fields),
         };
         let kind = exchange.kind;
-        if core::mem::take(&mut exchange.inflow.wanted) {
-            self.events.push_back(Event::Readable(id));
-        }
         self.events.push_back(Event::Response { id, response });
         if kind == Kind::Session {
             self.answered(t, id, tunnel);

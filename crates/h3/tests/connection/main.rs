@@ -1,5 +1,6 @@
 //! A client and a server of HTTP/3 on a connection in memory, and one of them against a peer that breaks rules.
 
+mod aioquic;
 mod exchanges;
 mod net;
 mod priorities;

@@ -365,6 +365,11 @@ impl Raw {
         (id, events)
     }
 
+    /// How many streams of a kind the other has opened.
+    pub(crate) fn opened(&self, dir: Dir) -> u64 {
+        self.net.borrow().opened.get(&(self.t.side, dir)).copied().unwrap_or(0)
+    }
+
     /// All that ours has sent on a stream.
     pub(crate) fn sent(&mut self, id: StreamId) -> Vec<u8> {
         let mut all = Vec::new();
