@@ -105,8 +105,7 @@ impl Connection {
         let trips = RoundTrips { latest: rtt.latest(), smoothed: rtt.smoothed(), least: rtt.min() };
         let below = self.recovery.first_outstanding(Space::Data);
         let (acked, lost) = (&settled.acked_packets, &settled.lost_packets);
-        let count = ((acked.len() + lost.len()) as u64, lost.len() as u64);
-        let queued = self.protect.blame.observe(self.now, count, &trips);
+        let queued = self.protect.blame.observe(self.now, (acked, lost), &trips);
         self.protect.monitor.on_settled(self.now, (acked, lost), below, queued);
         if settled.spurious > 0 {
             self.protect.monitor.on_spurious(settled.spurious);

@@ -1,22 +1,28 @@
 use quickset_base::{Duration, Time};
 
+use crate::cc::Packet;
+
 /// Whether losses are our own doing: of a queue that we filled. Against those repair is futile, since in a full queue it
 /// displaces data.
 ///
 /// A long queue alone does not prove it: a path that loses at random does so while its queue is long, too, and a large
-/// buffer is long for whole seconds when a controller starts. So it must be long (the smoothed round trip above one
-/// and a half of the least), and either far more must be lost than any path loses by itself, or what is lost must be
-/// lost while the queue is at its longest, and not otherwise.
+/// buffer is long for whole seconds when a controller starts. Either it is long (the smoothed round trip above one and a
+/// half of the least) and far more is lost than any path loses by itself; or it is at its longest, however short that
+/// is, and what is lost is lost then and not otherwise. Packets lost in a row count as one: a path that loses in bursts
+/// hits upon the longest queue by chance, once.
 #[derive(Debug, Default)]
 pub(crate) struct Blame {
     // The longest round trip of this period and of the one before.
     longest: [Duration; 2],
     period_ends: Time,
-    // With the queue at its longest, and otherwise.
+    // Runs of losses with the queue at its longest, and otherwise.
     top: Counts,
     below: Counts,
-    // The last hundred packets or so.
+    // The last hundred packets or so: those lost, and runs of them.
     recent: Counts,
+    recent_runs: u64,
+    // The packet behind the last that was lost.
+    run: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,8 +40,14 @@ pub(crate) struct RoundTrips {
 }
 
 impl Blame {
-    /// Packets were settled, `lost` of `events`. Returns whether such losses are our own doing.
-    pub(crate) fn observe(&mut self, now: Time, (events, lost): (u64, u64), rtt: &RoundTrips) -> bool {
+    /// Packets were acknowledged, and declared lost, in the order of their numbers. Returns whether such losses are our
+    /// own doing.
+    pub(crate) fn observe(
+        &mut self,
+        now: Time,
+        (acked, lost): (&[Packet], &[Packet]),
+        rtt: &RoundTrips,
+    ) -> bool {
         if now >= self.period_ends {
             self.longest = [Duration::ZERO, self.longest[0]];
             self.period_ends = now + PERIOD;
@@ -43,23 +55,40 @@ impl Blame {
         self.longest[0] = self.longest[0].max(rtt.latest);
         let longest = self.longest[0].max(self.longest[1]);
         let at_top = 16 * rtt.latest >= 15 * longest;
+        let (events, runs) = ((acked.len() + lost.len()) as u64, self.runs(lost));
         let counts = if at_top { &mut self.top } else { &mut self.below };
-        counts.add(events, lost);
+        counts.add(events, runs);
         if self.top.events + self.below.events > MEMORY {
             self.top.halve();
             self.below.halve();
         }
-        self.recent.add(events, lost);
+        self.recent.add(events, lost.len() as u64);
+        self.recent_runs += runs;
         while self.recent.events > RECENT {
             self.recent.halve();
+            self.recent_runs /= 2;
         }
         let is_long = rtt.smoothed > rtt.least + rtt.least / 2;
-        is_long && (self.is_heavy() || self.is_concentrated())
+        // What varies by less is no queue.
+        let is_queue = longest > rtt.least + rtt.least / 8;
+        (is_long && self.is_heavy()) || (is_queue && at_top && self.is_concentrated())
     }
 
-    /// More than one packet in ten: a queue that overflows, in slow start one in two.
+    /// Losses in a row that begin here.
+    fn runs(&mut self, lost: &[Packet]) -> u64 {
+        let mut runs = 0;
+        for packet in lost {
+            runs += u64::from(packet.number != self.run);
+            self.run = packet.number + 1;
+        }
+        runs
+    }
+
+    /// More than one packet in ten, here and there: a queue that overflows, in slow start one in two.
     fn is_heavy(&self) -> bool {
-        self.recent.events >= RECENT / 4 && 10 * self.recent.lost > self.recent.events
+        self.recent.events >= RECENT / 4
+            && 10 * self.recent.lost > self.recent.events
+            && self.recent_runs >= 4
     }
 
     /// More than four times as likely with the queue at its longest as otherwise; with one loss more assumed there, so
@@ -94,6 +123,7 @@ mod tests {
     use quickset_base::Rng;
 
     use super::*;
+    use crate::cc::PacketState;
 
     /// Feeds packets, one by one and a millisecond apart; tells how many of the losses were put down to us.
     fn blamed(n: u64, mut path: impl FnMut(u64) -> (u64, bool)) -> (u64, u64) {
@@ -106,8 +136,9 @@ mod tests {
                 smoothed: Duration::from_millis(rtt),
                 least: Duration::from_millis(100),
             };
-            let is_ours =
-                blame.observe(Time::ZERO + Duration::from_millis(i), (1, u64::from(is_lost)), &trips);
+            let packet = [Packet { number: i, sent: Time::ZERO, bytes: 1200, state: PacketState::default() }];
+            let settled: (&[Packet], &[Packet]) = if is_lost { (&[], &packet) } else { (&packet, &[]) };
+            let is_ours = blame.observe(Time::ZERO + Duration::from_millis(i), settled, &trips);
             lost += u64::from(is_lost);
             ours += u64::from(is_lost && is_ours);
         }
@@ -127,6 +158,33 @@ mod tests {
             (rtt, rng.below(200) == 0)
         });
         assert!(lost > 60 && ours == 0, "{ours} of {lost}");
+    }
+
+    #[test]
+    fn bursts_that_hit_upon_a_long_queue_are_the_paths() {
+        for seed in 0..20 {
+            let (mut rng, mut bad) = (Rng::new(seed), false);
+            // A controller that starts, as above; one packet in 200 is lost, in bursts of eight.
+            let (ours, lost) = blamed(4_000, |i| {
+                let rtt = if i < 2000 { 100 + i / 10 } else { 300 - (i - 2000) / 10 };
+                bad = if bad { !rng.chance(0.125) } else { rng.chance(0.000_628) };
+                (rtt, bad)
+            });
+            assert!(ours == 0, "seed {seed}: {ours} of {lost}");
+        }
+    }
+
+    #[test]
+    fn a_short_queue_that_overflows_is_ours() {
+        // A quarter of the least round trip, and a sawtooth that loses at its top.
+        let (ours, lost) = blamed(20_000, |i| (100 + (i % 1000) / 40, i % 1000 == 999));
+        assert!(lost == 20 && ours > 12, "{ours} of {lost}");
+        // Of losses at random it is not told, whatever the queue does.
+        for seed in 0..20 {
+            let mut rng = Rng::new(seed);
+            let (ours, lost) = blamed(20_000, |i| (100 + (i % 1000) / 40, rng.below(200) == 0));
+            assert!(20 * ours <= lost, "seed {seed}: {ours} of {lost}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! *In:* what became of all 1-RTT packets in flight; numbers left out and packets that are not in flight are no events.
 //! *Out:* [`Loss`], the same for all policies.
 //!
-//! Two windows over one list: a long one (10 s and 5000 packets at most, FlEC §4.2; 200 packets at least) and a short
+//! Two windows over one list: a long one (10 s, FlEC §4.2, and 20,000 packets at most: 5000 hold too few bursts; 200 packets at least) and a short
 //! one (1 s, and 200 packets at least), since a mean over ten seconds says 0.76 % two seconds after a step to 2 %.
 //! Of the two ratios the larger counts, but what has not been seen for long does not: after n packets without loss
 //! the long window's ratio is at most three runs of losses in n, which a path that still loses as before passes in one
@@ -94,7 +94,8 @@ impl Monitor {
             self.append(lost, if queued { Kind::Queued } else { Kind::Lost });
             self.pass(below);
         }
-        if now >= self.next || few {
+        // A burst is answered when it is known, not when it is time.
+        if now >= self.next || few || !lost.is_empty() {
             self.evaluate(now);
         }
     }
@@ -184,9 +185,8 @@ impl Monitor {
     fn measure(&self) -> Loss {
         let (long, short) = (self.events.long(), self.events.short());
         let total = self.events.total();
-        let to_good = if long.runs >= ENOUGH_RUNS { long.gilbert_r() } else { None };
-        // Few losses tell how many, but not how they follow one another.
-        let to_good = to_good.unwrap_or(self.loss.to_good);
+        // How they follow one another is remembered for longer: it takes runs, not packets.
+        let to_good = self.events.gilbert_r(self.prior.to_good);
         let (rate, to_bad) = if self.is_guessing() {
             let lost = self.events.total_lost() as f64 + PRIOR_EVENTS * self.prior.rate;
             let rate = lost / (total as f64 + PRIOR_EVENTS);
@@ -208,12 +208,10 @@ impl Monitor {
 
 /// Events before plain ratios stand for themselves.
 const ENOUGH: u64 = 500;
-/// The same where none was lost.
-const ENOUGH_CLEAN: u64 = 1000;
+/// The same where none was lost: bursts that take one packet in 200 leave out as many once in twelve times.
+const ENOUGH_CLEAN: u64 = 4000;
 /// Weight of the guess before.
 const PRIOR_EVENTS: f64 = 200.0;
-/// Runs of losses before their length is believed.
-const ENOUGH_RUNS: u64 = 10;
 /// With gaps of geometric length one in twenty (e^-3) holds the place of three.
 const RUNS_IN_GAP: f64 = 3.0;
 /// How often the windows are looked at, which is for each packet at the beginning.

@@ -70,7 +70,7 @@ fn the_order_is_that_of_numbers() {
     let long = monitor.events.long();
     assert_eq!((long.events, long.lost, long.runs), (15, 3, 2));
     // 12 that arrived, of which the last is followed by nothing.
-    assert_eq!((long.gilbert_p(), long.gilbert_r()), (2.0 / 11.0, Some(2.0 / 3.0)));
+    assert_eq!((long.gilbert_p(), monitor.events.gilbert_r(1.0)), (2.0 / 11.0, 4.0 / 5.0));
 }
 
 #[test]
@@ -139,7 +139,8 @@ fn a_step_is_seen_within_two_seconds_or_500_packets() {
     for (pace, wait) in PACES {
         for seed in 0..(5_000 / pace).clamp(4, 20) {
             let mut sender = Sender { monitor: Monitor::new(), rng: Rng::new(seed), pace, now: 0, number: 0 };
-            assert_eq!(sender.run(30_000, 0.0), 0.0);
+            // 4000 packets without a loss are believed.
+            assert_eq!(sender.run((4_000_000 / pace).max(30_000), 0.0), 0.0);
             let rate = sender.run(wait, 0.02);
             // 500 packets hold 10 ± 3.1 losses.
             assert!(rate >= 0.004, "{pace}/s, seed {seed}: {rate} after a step up");
@@ -175,21 +176,39 @@ fn a_gilbert_channel_is_found() {
 }
 
 #[test]
-fn ten_runs_are_needed_for_their_length() {
+fn bursts_are_known_by_the_first_of_them() {
     let (mut monitor, mut number) = (Monitor::new(), 0);
-    for n in 1..=11u64 {
+    for n in 1..=20u64 {
         let mut at = 0;
-        feed(&mut monitor, &mut number, ms(n), 42, || {
+        feed(&mut monitor, &mut number, ms(n), 308, || {
             at += 1;
-            at > 40
+            at > 300
         });
-        // The last run may go on: ten that are known to have ended leave one loss without a successor.
-        let wanted = match n {
-            1..=9 => 1.0,
-            _ => (n - 1) as f64 / (2 * n - 1) as f64,
-        };
-        assert_eq!(monitor.loss().to_good, wanted, "{n} runs");
+        // Two single losses are assumed before.
+        assert_eq!(monitor.loss().to_good, (n + 2) as f64 / (8 * n + 2) as f64, "{n} runs");
     }
+    // They outlast the windows: ten seconds and 20,000 packets later nothing says that the next is shorter.
+    for step in 0..100 {
+        feed(&mut monitor, &mut number, ms(1000 + 200 * step), 300, || false);
+    }
+    assert_eq!((monitor.loss().rate, monitor.loss().to_good), (0.0, 22.0 / 162.0));
+    // But sixty-odd runs do.
+    for step in 0..200 {
+        let mut at = 0;
+        feed(&mut monitor, &mut number, ms(30_000 + step), 100, || {
+            at += 1;
+            at == 100
+        });
+    }
+    assert!(monitor.loss().to_good > 0.8, "{:?}", monitor.loss());
+}
+
+#[test]
+fn a_burst_counts_when_it_is_known() {
+    let (mut monitor, mut number) = (Monitor::new(), 0);
+    feed(&mut monitor, &mut number, ms(0), 2000, || false);
+    monitor.on_settled(ms(1), (&[], &packets(2000..2008)), 2008, false);
+    assert_eq!(monitor.loss().rate, 8.0 / 2008.0);
 }
 
 #[test]
@@ -214,29 +233,54 @@ fn whatever_is_lost_memory_is_bounded() {
 /// The windows, counted anew from all that ever happened.
 #[derive(Debug, Default)]
 struct Naive {
+    // Runs of losses, and losses, of late.
+    bursts: (u64, u64),
     // By number: when it became an event, and whether it was lost, with a full queue.
     events: Vec<(u64, bool, bool)>,
 }
 
 impl Naive {
+    fn push(&mut self, event: (u64, bool, bool)) {
+        if event.1 {
+            if !self.events.last().is_some_and(|before| before.1) {
+                if self.bursts.0 == 64 {
+                    self.bursts = (32, self.bursts.1 / 2);
+                }
+                self.bursts.0 += 1;
+            }
+            self.bursts.1 += 1;
+        }
+        self.events.push(event);
+    }
+
+    /// The last loss among the last `known` events was none; false when there is none.
+    fn forgive(&mut self, known: usize) -> bool {
+        let first = self.events.len() - known;
+        let Some(at) = (first..self.events.len()).rev().find(|at| self.events[*at].1) else { return false };
+        let alone = at == first || !self.events[at - 1].1;
+        self.bursts.1 = self.bursts.1.saturating_sub(1);
+        self.bursts.0 = self.bursts.0.saturating_sub(u64::from(alone)).min(self.bursts.1);
+        (self.events[at].1, self.events[at].2) = (false, false);
+        true
+    }
+
     fn window(&self, tick: u64, ticks: u64, most: usize) -> &[(u64, bool, bool)] {
         let n = self.events.len();
         let young = self.events.iter().position(|(at, ..)| tick - at < ticks).unwrap_or(n);
         &self.events[young.min(n.saturating_sub(200)).max(n.saturating_sub(most))..]
     }
 
-    fn loss(&self, tick: u64, before: f64) -> Loss {
-        let (long, short) = (self.window(tick, 50, 5000), self.window(tick, 5, usize::MAX));
+    fn loss(&self, tick: u64) -> Loss {
+        let to_good = (self.bursts.0 as f64 + 2.0) / (self.bursts.1 as f64 + 2.0);
+        let (long, short) = (self.window(tick, 50, 20_000), self.window(tick, 5, usize::MAX));
         let count = |of: &[(u64, bool, bool)]| of.iter().filter(|e| e.1).count() as f64;
         let pairs = |a: bool, b: Option<bool>| {
             let of = long.windows(2).filter(|w| w[0].1 == a && b.is_none_or(|b| w[1].1 == b));
             of.count() as f64
         };
         let starts = (0..long.len()).filter(|i| long[*i].1 && (*i == 0 || !long[i - 1].1)).count();
-        let bad = pairs(true, None);
-        let to_good = if starts >= 10 && bad > 0.0 { pairs(true, Some(false)) / bad } else { before };
         let total = self.events.len() as f64;
-        let guess = total < 500.0 || (total < 1000.0 && count(&self.events) == 0.0);
+        let guess = total < 500.0 || (total < 4000.0 && count(&self.events) == 0.0);
         let (rate, to_bad) = if guess {
             let rate = (count(&self.events) + 1.0) / (total + 200.0);
             (rate, (rate * to_good / (1.0 - rate)).min(1.0))
@@ -262,7 +306,7 @@ proptest! {
     fn windows_are_what_happened(seed: u64, steps in 1..250u64, pace in 1..60u64, percent in 0..30u64) {
         let mut rng = Rng::new(seed);
         let (mut monitor, mut naive) = (Monitor::new(), Naive::default());
-        let (mut now, mut next, mut below, mut last) = (0, 0, 0, 1.0);
+        let (mut now, mut next, mut below) = (0, 0, 0);
         // Outstanding packets by number, and whether they will be lost; settled ones that wait; as known so far.
         let mut open: Vec<(u64, bool)> = Vec::new();
         let mut waiting: Vec<(u64, bool, bool)> = Vec::new();
@@ -285,25 +329,22 @@ proptest! {
             waiting.extend(lost.iter().map(|p| (p.number, true, queued)));
             waiting.sort_unstable();
             let settled = waiting.partition_point(|p| p.0 < below);
-            naive.events.extend(waiting.drain(..settled).map(|p| (now / 200, p.1, p.2)));
+            waiting.drain(..settled).for_each(|p| naive.push((now / 200, p.1, p.2)));
             monitor.on_settled(ms(now), (&acked, &lost), below, queued);
             monitor.evaluate(ms(now));
-            last = naive.loss(now / 200, last).to_good;
             if rng.chance(0.02) {
-                let (n, mut taken) = (rng.below(4), 0);
+                let n = rng.below(4);
+                let known = monitor.events.kept();
                 monitor.on_spurious(n);
-                let late = waiting.iter_mut().rev().filter(|p| p.1).map(|p| (&mut p.1, &mut p.2));
-                let events = naive.events.iter_mut().rev().filter(|p| p.1).map(|p| (&mut p.1, &mut p.2));
-                for (lost, queued) in late.chain(events) {
-                    if taken == n {
-                        break;
+                for _ in 0..n {
+                    match waiting.iter_mut().rev().find(|p| p.1) {
+                        Some(late) => (late.1, late.2) = (false, false),
+                        None if naive.forgive(known) => {}
+                        None => break,
                     }
-                    (*lost, *queued) = (false, false);
-                    taken += 1;
                 }
             }
-            let wanted = naive.loss(now / 200, last);
-            last = wanted.to_good;
+            let wanted = naive.loss(now / 200);
             prop_assert_eq!(monitor.loss(), wanted);
         }
     }

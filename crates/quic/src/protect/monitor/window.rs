@@ -16,6 +16,7 @@ pub(super) struct Events {
     total_lost: u64,
     // Packets since the last that was lost.
     since_loss: u64,
+    bursts: Bursts,
     tick: u32,
     tick_ends: Time,
 }
@@ -75,6 +76,14 @@ struct Window {
     most: u64,
 }
 
+/// How losses followed one another, of late: a few dozen runs, however long ago, since a window of packets holds few of
+/// them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bursts {
+    runs: u64,
+    lost: u64,
+}
+
 /// Sums over packets.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
@@ -95,6 +104,7 @@ impl Default for Events {
             total: 0,
             total_lost: 0,
             since_loss: 0,
+            bursts: Bursts::default(),
             tick: 0,
             tick_ends: Time::ZERO,
         }
@@ -125,7 +135,11 @@ impl Events {
             self.since_loss += n;
         }
         let last = self.runs.back_mut();
-        self.entered.enter(kind, n, last.as_ref().is_some_and(|run| run.kind.is_lost()));
+        let after_loss = last.as_ref().is_some_and(|run| run.kind.is_lost());
+        self.entered.enter(kind, n, after_loss);
+        if kind.is_lost() {
+            self.bursts.enter(n, after_loss);
+        }
         match last {
             Some(run) if (run.kind, run.tick) == (kind, self.tick) && run.count < u32::MAX / 2 => {
                 run.count += count;
@@ -150,6 +164,8 @@ impl Events {
     pub(super) fn forgive(&mut self) -> bool {
         let Some(at) = self.runs.iter().rposition(|run| run.kind.is_lost()) else { return false };
         self.total_lost = self.total_lost.saturating_sub(1);
+        let goes_on = at > 0 && self.runs[at - 1].kind.is_lost();
+        self.bursts.forgive(self.runs[at].count == 1 && !goes_on);
         if self.runs[at].count == 1 {
             self.runs[at].kind = Kind::Arrived;
             return true;
@@ -202,9 +218,21 @@ impl Events {
         self.total_lost
     }
 
+    /// Gilbert's r: how often an arrival follows a loss, where two losses more were followed as `guess` says.
+    pub(super) fn gilbert_r(&self, guess: f64) -> f64 {
+        let Bursts { runs, lost } = self.bursts;
+        (runs as f64 + PRIOR_LOSSES * guess) / (lost as f64 + PRIOR_LOSSES)
+    }
+
     /// Packets since the last that was lost.
     pub(super) fn since_loss(&self) -> u64 {
         self.since_loss
+    }
+
+    /// Packets that are not forgotten.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.runs.iter().map(|run| run.count as usize).sum()
     }
 
     fn count(&self, window: &Window) -> Counts {
@@ -248,11 +276,23 @@ impl Counts {
         let followed = arrived.saturating_sub(1 - self.last_lost);
         ratio(self.runs.saturating_sub(self.first_lost), followed).unwrap_or(0.0)
     }
+}
 
-    /// Gilbert's r: how often an arrival follows a loss. `None` without a loss that anything follows.
-    pub(super) fn gilbert_r(&self) -> Option<f64> {
-        let ended = |n: u64| n.saturating_sub(self.last_lost);
-        ratio(ended(self.runs), ended(self.lost))
+impl Bursts {
+    fn enter(&mut self, lost: u64, after_loss: bool) {
+        if !after_loss {
+            if self.runs == MAX_BURSTS {
+                *self = Self { runs: self.runs / 2, lost: self.lost / 2 };
+            }
+            self.runs += 1;
+        }
+        self.lost += lost;
+    }
+
+    /// A loss was none; `alone` when it was a run.
+    fn forgive(&mut self, alone: bool) {
+        self.lost = self.lost.saturating_sub(1);
+        self.runs = self.runs.saturating_sub(u64::from(alone)).min(self.lost);
     }
 }
 
@@ -325,6 +365,11 @@ fn ratio(part: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| part as f64 / of as f64)
 }
 
+/// Weight of the guess at how losses follow one another: under independent loss it is right, and a single burst of
+/// eight outweighs it.
+const PRIOR_LOSSES: f64 = 2.0;
+/// Runs of losses that are remembered at most.
+const MAX_BURSTS: u64 = 64;
 /// Time is kept in steps as long as the interval at which windows are looked at.
 const TICK_NS: u64 = 200_000_000;
 /// Ten seconds.
@@ -332,7 +377,7 @@ const LONG: u32 = 50;
 /// One second.
 const SHORT: u32 = 5;
 /// The long window holds no more, except when the short one does.
-const MAX_EVENTS: u64 = 5000;
+const MAX_EVENTS: u64 = 20_000;
 /// Neither window holds fewer, if so many were seen.
 const LEAST_EVENTS: u64 = 200;
 /// 192 KiB: more losses within the windows than that are not told apart.

@@ -1,12 +1,11 @@
 use quickset_base::Time;
 
-use super::block::MAX_PART;
 use super::boundary::{Boundaries, Progress};
 use super::buffer::{Held, room};
 use super::bulk::{Due, Tail, ends_soon};
 use super::messages::Placement;
-use super::sizing::Sizing;
-use super::{Boundary, Carried, Code, CodingView, Lane, Pattern, ReliabilityPolicy};
+use super::sizing::{KNOWN, Sizing};
+use super::{Boundary, Carried, Code, CodingView, Lane, LaneView, Pattern, ReliabilityPolicy};
 
 /// What a channel is for: all that the adaptive policy is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,10 +20,10 @@ pub enum Goal {
 
 /// Ours, and the default: as much repair as the measured losses ask for, where a resend would come too late.
 ///
-/// Bulk: the last flight, and what flow control leaves room for. Screen: a Reed-Solomon block for each fence, or a
-/// window over the last fences when few symbols lie between two. Messages: placed by FlEC's algorithm 4. In all cases
-/// the least r with P(more than r losses among k + r) <= 1e-4, and at most a quarter of k, but one. A path without
-/// losses sees nothing of it, not even the wrapping.
+/// Bulk: the last flight, and what flow control leaves room for. Screen: behind each fence, over a window of all that
+/// has not arrived; or a Reed-Solomon block, when more is in flight than one should sum for each repair symbol. Messages:
+/// placed by FlEC's algorithm 4. In all cases the least r with P(more than r losses among k + r) <= 1e-4, and at most a
+/// quarter of k, but one; see `Sizing` for bursts. A path without losses sees nothing of it, not even the wrapping.
 ///
 /// None goes out where a resend arrives before anybody waits, or where the losses are our own: while more than half of
 /// them come with a full queue, repair would only displace data. Deadlines excepted, which no resend meets there.
@@ -128,12 +127,12 @@ impl Adaptive {
                 n => Pattern::Repair { lane: BLOCK.index, n },
             };
         }
-        self.few(view)
+        self.window(view)
     }
 
-    /// Few symbols lie between fences. One window over all that has not arrived needs less repair than as many
-    /// blocks, each of which rounds up; the last symbols are covered when no more follow.
-    fn few(&mut self, view: &CodingView<'_>) -> Pattern {
+    /// One window over all that has not arrived. What repair behind a fence does not bring back, that behind the next
+    /// one does, long before a resend could: a window bears bursts that a block of its own would not.
+    fn window(&mut self, view: &CodingView<'_>) -> Pattern {
         let lane = &view.lanes[usize::from(WINDOW.index)];
         let sources = self.fences.progress.update(lane.sources);
         let block = sources - self.fences.fenced;
@@ -144,11 +143,26 @@ impl Adaptive {
         }
         // In total order each message is waited for; and a block that never ends is cut.
         let unfenced = view.demand.boundary.is_none() && view.demand.limited;
-        self.fences.waiting |= unfenced || lane.unprotected >= MAX_PART;
+        self.fences.waiting |= unfenced || lane.unprotected >= CUT;
         if !self.fences.waiting || lane.unprotected == 0 || is_ample(view) {
             self.fences.waiting = false;
             return Pattern::No;
         }
+        if self.fences.usual.min(lane.unprotected) < FEW {
+            return self.few(view, lane);
+        }
+        self.fences.waiting = false;
+        // On a path that is known to lose hardly anything, one repair symbol covers several updates.
+        let is_rare = view.loss.rate * (lane.unprotected as f64) < RARE && view.loss.events >= KNOWN;
+        if is_rare && lane.unprotected < CUT {
+            return Pattern::No;
+        }
+        window_repair(self.sizing.again(&view.loss, lane.unprotected))
+    }
+
+    /// Few symbols lie between fences: the window needs less repair than as many blocks, each of which rounds up; the last
+    /// symbols are covered when no more follow.
+    fn few(&mut self, view: &CodingView<'_>, lane: &LaneView) -> Pattern {
         let wanted = self.sizing.repairs(&view.loss, lane.outstanding.max(lane.unprotected));
         let lacking = u64::from(wanted).saturating_sub(lane.repairs_in_flight);
         let quiet = lane.last_source.map_or(view.now, |last| last + view.rtt / 8);
@@ -179,8 +193,8 @@ impl Adaptive {
             return None;
         }
         // What was begun in one lane ends there.
-        let few = block.open == 0 && (begun > 0 || self.fences.usual < FEW);
-        if few {
+        let windowed = block.open == 0 && (begun > 0 || self.fences.usual < FEW || is_affordable(view));
+        if windowed {
             return Some(WINDOW);
         }
         // A resend belongs to a fence that was passed: alone it would open a block that none closes.
@@ -228,6 +242,15 @@ fn has_deadline(view: &CodingView<'_>) -> bool {
     view.deadlines.next_after(view.now).is_some()
 }
 
+/// A window over all that is in flight is short enough to be summed for each repair symbol, and for the peer to keep.
+fn is_affordable(view: &CodingView<'_>) -> bool {
+    let window = match view.lanes[usize::from(WINDOW.index)].window {
+        0 => SUMMED,
+        kept => SUMMED.min(kept),
+    };
+    view.in_flight <= window * SYMBOL
+}
+
 /// Most losses come of a full queue, and nobody's deadline depends on them.
 fn is_futile(view: &CodingView<'_>) -> bool {
     view.loss.congested > 0.5 && !has_deadline(view)
@@ -251,6 +274,17 @@ const WINDOW: Lane = Lane { index: 1, code: Code::Rlc, short: false };
 
 /// Between fences with fewer symbols a block costs more than a window.
 const FEW: u64 = 8;
+
+/// More symbols without a fence are not left without repair: one in eight may be lost, and a decoder still bears it.
+const CUT: u64 = 512;
+
+/// Losses to be expected before the first repair symbol: no more than twenty times as many repair symbols as losses.
+const RARE: f64 = 0.05;
+
+/// Symbols that a repair symbol may sum, 5 MB.
+const SUMMED: u64 = 4096;
+/// A usual one, in bytes.
+const SYMBOL: u64 = 1200;
 
 /// Round trips for which a channel counts as held back after flow control held it back.
 const BLOCKED_FOR: u32 = 4;

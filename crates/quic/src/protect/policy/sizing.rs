@@ -13,6 +13,7 @@ struct Known {
     // The block, and the bits of loss rate and recovery as they were rounded.
     k: u64,
     channel: (u64, u64),
+    kind: Kind,
     repairs: u32,
 }
 
@@ -24,28 +25,69 @@ impl Sizing {
     /// Repair symbols for a block of `k`, interleaved into parts of at most 128: none without losses, and at most
     /// a quarter of the block, but one.
     pub(super) fn repairs(&mut self, loss: &Loss, k: u64) -> u32 {
+        self.least(loss, k, Kind::Block)
+    }
+
+    /// The same for `k` symbols of a window that goes on: what it lacks comes with the next fence, a tenth of a round trip
+    /// later perhaps. So bursts, against which that would take many times as much repair, get twice as much at most;
+    /// and where next to nothing is lost, none gets more than twenty times what is.
+    pub(super) fn again(&mut self, loss: &Loss, k: u64) -> u32 {
+        self.least(loss, k, Kind::Window)
+    }
+
+    fn least(&mut self, loss: &Loss, k: u64, kind: Kind) -> u32 {
         if k == 0 || loss.rate.is_nan() || loss.rate <= 0.0 {
             return 0;
         }
-        let (rate, to_good) = (above(loss.rate).min(1.0), below(loss.to_good));
-        let asked = Known { k, channel: (rate.to_bits(), to_good.to_bits()), repairs: 0 };
+        let rate = match kind {
+            Kind::Block => loss.rate,
+            Kind::Window => cautious(loss),
+        };
+        let (rate, to_good) = (above(rate).min(1.0), below(loss.to_good));
+        let asked = Known { k, kind, channel: (rate.to_bits(), to_good.to_bits()), repairs: 0 };
         let place = k as usize % PLACES;
         if let Some(known) = self.known.get(place) {
-            if (known.k, known.channel) == (asked.k, asked.channel) {
+            if (Known { repairs: 0, ..*known }) == asked {
                 return known.repairs;
             }
         }
-        let parts = parts(k, 1);
-        let channel = Channel::new(rate, to_good, parts);
-        let part = k.div_ceil(parts);
-        let each = least_repairs(&channel, part, TARGET / parts as f64, (part / 4).max(1));
-        let repairs = u32::try_from((each * parts).min((k / 4).max(1))).unwrap_or(u32::MAX);
+        let most = (k / 4).max(1);
+        let repairs = match kind {
+            Kind::Block => {
+                let parts = parts(k, 1);
+                let channel = Channel::new(rate, to_good, parts);
+                let part = k.div_ceil(parts);
+                parts * least_repairs(&channel, part, TARGET / parts as f64, (part / 4).max(1))
+            }
+            Kind::Window => {
+                let chance = least_repairs(&Channel::new(rate, 1.0, 1), k, TARGET, most);
+                let bursts = least_repairs(&Channel::new(rate, to_good, 1), k, SOFT_TARGET, most);
+                chance.max(bursts.min(2 * chance)).min(((MOST_PER_LOSS * rate * k as f64) as u64).max(1))
+            }
+        };
+        let repairs = u32::try_from(repairs.min(most)).unwrap_or(u32::MAX);
         if self.known.is_empty() {
-            self.known = vec![Known { k: 0, channel: (0, 0), repairs: 0 }; PLACES];
+            self.known = vec![Known { k: 0, kind, channel: (0, 0), repairs: 0 }; PLACES];
         }
         self.known[place] = Known { repairs, ..asked };
         repairs
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Block,
+    Window,
+}
+
+/// The loss rate if one run more had been lost than was seen: runs are what estimates are made of, and where they are
+/// long there are few. Of a path that is hardly known, what is assumed of any path, at least.
+fn cautious(loss: &Loss) -> f64 {
+    let events = loss.events.max(1) as f64;
+    let run = if loss.to_good > 0.0 { loss.to_good.recip() } else { 1.0 };
+    let has_losses = loss.rate * events > 1.5;
+    let rate = if has_losses { loss.rate + run / events.clamp(1000.0, 20_000.0) } else { loss.rate };
+    if loss.events < KNOWN || (has_losses && loss.events < 4 * KNOWN) { rate.max(ASSUMED) } else { rate }
 }
 
 /// A two-state chain, as it is seen by every m-th packet: Gilbert's, when m is 1.
@@ -127,6 +169,18 @@ const PLACES: usize = 128;
 
 /// How often a block may fail: a tail that one block in ten thousand sees.
 pub(super) const TARGET: f64 = 1e-4;
+
+/// The same in a window, for what bursts add to it.
+const SOFT_TARGET: f64 = 1e-2;
+
+/// Repair symbols for each loss that is to be expected, at most.
+const MOST_PER_LOSS: f64 = 20.0;
+
+/// Packets before the losses of a path are known.
+pub(super) const KNOWN: u64 = 2000;
+
+/// The loss rate of a path of which nothing is known, as in the monitor.
+const ASSUMED: f64 = 0.005;
 
 #[cfg(test)]
 mod tests {

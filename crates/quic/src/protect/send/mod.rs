@@ -125,7 +125,7 @@ impl<'a> Outlook<'a> {
 
     fn patience(&self, sensitivity: f64) -> Patience {
         let wait = self.rtt + self.rtt / 8 + self.ack_delay;
-        Patience { now: self.now, wait, rate: self.loss.rate, sensitivity }
+        Patience { now: self.now, wait, ahead: self.rtt / 2, rate: self.loss.rate, sensitivity }
     }
 }
 

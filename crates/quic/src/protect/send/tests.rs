@@ -16,7 +16,13 @@ fn token(offset: u64) -> Token {
 }
 
 fn patience(now: Time) -> Patience {
-    Patience { now, wait: Duration::from_millis(137), rate: 0.01, sensitivity: -0.01 }
+    Patience {
+        now,
+        wait: Duration::from_millis(137),
+        ahead: Duration::from_millis(50),
+        rate: 0.01,
+        sensitivity: -0.01,
+    }
 }
 
 /// A lane with `k` symbols, the n-th in packet n.
@@ -423,4 +429,46 @@ fn repair_without_end_does_not_keep_a_symbol_for_ever() {
         }
     }
     assert_eq!(released, Some(11 + 137), "9/8 RTT and the peer's delay after its loss was seen");
+}
+
+/// FEC-52, rule 1: rows that arrived in vain do not release what columns of the open block will cover soon.
+#[test]
+fn columns_that_follow_soon_are_waited_for() {
+    let mut lane = lane(Code::Xor2d { rows: 3, columns: 4 }, 8);
+    lane.plan(2);
+    send_repairs(&mut lane, ms(8));
+    assert_eq!(lane.lost(0, vec![token(0)]), None);
+    assert_eq!(lane.lost(1, vec![token(1)]), None);
+    lane.repair_settled(0, true);
+    // Eight symbols in 20 ms: four more take ten.
+    let review = lane.review(&patience(ms(20)));
+    assert_eq!((review.until, lane.owes_repeat()), (Some(ms(70)), false));
+    // The sender paused: at the pace of 8 in 100 ms it is just soon enough, and later no more.
+    lane.review(&patience(ms(100)));
+    assert!(!lane.owes_repeat());
+    lane.review(&patience(ms(101)));
+    assert!(lane.owes_repeat());
+    lane.check();
+}
+
+/// FEC-52, rule 3: what one repair of a grid brings back makes another of use.
+#[test]
+fn where_rows_and_columns_cross_none_is_in_vain_alone() {
+    let mut lane = lane(Code::Xor2d { rows: 2, columns: 4 }, 8);
+    lane.plan(6);
+    send_repairs(&mut lane, ms(8));
+    for sid in [0, 1, 4] {
+        assert_eq!(lane.lost(sid, vec![token(sid)]), None);
+    }
+    // The row and the column of symbol 0 arrived. Those of 1 and of 4 are to come.
+    lane.repair_settled(0, true);
+    lane.repair_settled(2, true);
+    lane.review(&patience(ms(20)));
+    assert!(!lane.owes_repeat());
+    for serial in [1, 3, 4, 5] {
+        lane.repair_settled(serial, true);
+    }
+    lane.review(&patience(ms(21)));
+    assert!(lane.owes_repeat());
+    lane.check();
 }

@@ -1,6 +1,7 @@
 use quickset_base::{Duration, Time};
 
 use super::{Held, Lane};
+use crate::protect::policy::Code;
 use crate::protect::send::span::{Cover, Fate, Repair};
 
 /// What [`Lane::review`] needs to know.
@@ -9,6 +10,8 @@ pub(in crate::protect::send) struct Patience {
     pub(in crate::protect::send) now: Time,
     /// How long after a repair was sent its effect is known at the latest: 9/8 RTT + max_ack_delay.
     pub(in crate::protect::send) wait: Duration,
+    /// How long repair that is still to come is waited for: half a round trip.
+    pub(in crate::protect::send) ahead: Duration,
     /// Loss rate, and the policy's ds.
     pub(in crate::protect::send) rate: f64,
     pub(in crate::protect::send) sensitivity: f64,
@@ -59,6 +62,13 @@ impl Lane {
         if missing.is_empty() {
             return;
         }
+        if self.ends_soon(cover, patience) {
+            // Asked again by then, whatever becomes of the sender.
+            let at = patience.now + patience.ahead;
+            review.until = review.until.map_or(Some(at), |until| Some(until.min(at)));
+            review.md += missing.len() as u64;
+            return;
+        }
         let with = |fate| self.repairs.with(fate);
         let arrived = with(Fate::Acked).filter(|r| lost.iter().any(|(sid, _)| r.cover.holds(*sid))).count();
         let flying: Vec<&Repair> =
@@ -70,14 +80,17 @@ impl Lane {
         let late = flying.iter().map(|repair| repair.sent + patience.wait).max();
         let before = released.len();
         let covered = |fate, sid: u64| with(fate).any(|repair| repair.cover.holds(sid));
+        // Where rows and columns cross, what one repair brings back may make another of use: none is alone.
+        let crossed = matches!(self.code(), Code::Xor2d { .. });
         // FEC-52, rule 3: all repair over it arrived, and nothing was reported.
         let in_vain = |sid: &u64| {
             let open = covered(Fate::InFlight, *sid) || covered(Fate::Lost, *sid);
             !open && covered(Fate::Acked, *sid)
         };
         match late {
-            Some(at) if at > patience.now && !missing.iter().any(in_vain) => {
-                let uncovered = |sid: &&u64| !flying.iter().any(|repair| repair.cover.holds(**sid));
+            Some(at) if at > patience.now && (crossed || !missing.iter().any(in_vain)) => {
+                let uncovered =
+                    |sid: &&u64| !crossed && !flying.iter().any(|repair| repair.cover.holds(**sid));
                 released.extend(missing.iter().filter(uncovered));
                 // The oldest of those that the repairs in flight cannot all bring back.
                 let short = md.saturating_sub(ad);
@@ -94,6 +107,20 @@ impl Lane {
             let ratio = md as f64 / ad.max(1) as f64;
             review.more |= 1.0 - patience.rate - ratio < patience.sensitivity - 2e-6;
         }
+    }
+
+    /// The block that `cover` is is open, and at the pace of its symbols its columns follow soon: what its rows do not bring
+    /// back, they may.
+    fn ends_soon(&self, cover: &Cover, patience: &Patience) -> bool {
+        let Code::Xor2d { rows, columns } = self.code() else { return false };
+        let full = (u64::from(rows) * u64::from(columns)).min(self.window);
+        let Some(first) = self.sent.get((self.owed.open() - self.base) as usize) else { return false };
+        if !self.taken || cover.first != self.owed.open() || cover.terms == 0 {
+            return false;
+        }
+        let elapsed = patience.now.since(first.at).as_nanos();
+        elapsed * u128::from(full.saturating_sub(cover.terms))
+            <= patience.ahead.as_nanos() * u128::from(cover.terms)
     }
 
     /// FEC-52, rule 5: repair that follows repair covers a symbol for ever, and a resend would have been there long ago.
