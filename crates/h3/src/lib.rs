@@ -88,3 +88,6 @@ pub use priority::Priority;
 /// Structured fields, of which [`Priority::parameters`] are made.
 pub use sfv;
 pub use transport::{OnQuic, Transport};
+
+/// What HTTP/3 is called in the TLS handshake (RFC 9114 §3.1).
+pub const ALPN: &[u8] = b"h3";

@@ -170,7 +170,7 @@ impl Machine for Peer {
 fn pair(seed: u64, link: &str, transport: TransportConfig) -> (World<Peer>, NodeId, NodeId) {
     let transport = Arc::new(transport);
     let server = ServerConfig {
-        crypto: Arc::new(NullServer::new(&[b"h3"])),
+        crypto: Arc::new(NullServer::new(&[quickset_h3::ALPN])),
         transport: transport.clone(),
         max_connections: 1,
         retry: RetryPolicy::Never,
@@ -178,7 +178,7 @@ fn pair(seed: u64, link: &str, transport: TransportConfig) -> (World<Peer>, Node
         token_lifetime: Duration::from_secs(10),
     };
     let mut client = Peer::new(2 * seed + 1, Side::Client, None);
-    let config = ClientConfig { crypto: Arc::new(NullClient::new(&[b"h3"])), transport };
+    let config = ClientConfig { crypto: Arc::new(NullClient::new(&[quickset_h3::ALPN])), transport };
     client.node.connect(Time::ZERO, &config, Path::to(address(2)), "server").expect("a connection begins");
     let mut world = World::new(seed);
     let client = world.add("client", address(1), client);

@@ -314,6 +314,8 @@ pub(crate) struct Raw {
     pub(crate) ours: Peer,
     pub(crate) t: End,
     pub(crate) control: StreamId,
+    /// The encoder stream, where a test opened it.
+    pub(crate) encoder: StreamId,
 }
 
 impl Raw {
@@ -335,7 +337,7 @@ impl Raw {
         let net = net(1);
         let ours = Peer::new(&net, side, config);
         let t = End { net: net.clone(), side: !side };
-        Self { net, ours, t, control: StreamId(0) }
+        Self { net, ours, t, control: StreamId(0), encoder: StreamId(0) }
     }
 
     pub(crate) fn write(&mut self, id: StreamId, bytes: &[u8]) -> Vec<Event> {

@@ -488,6 +488,14 @@ mod responses {
         );
     }
 
+    /// RFC 9114 §4.1: the final response comes before its content.
+    #[test]
+    fn data_behind_an_interim_response_is_h3_frame_unexpected() {
+        let (mut raw, id) = requested();
+        raw.write(id, &[headers(&[(":status", "103")]), frame(0, b"x")].concat());
+        assert_eq!(raw.closed(), Code::H3_FRAME_UNEXPECTED);
+    }
+
     #[test]
     fn a_response_with_fields_that_are_too_large_is_given_up() {
         let net_config = Config { max_field_section: 100, ..Config::default() };
