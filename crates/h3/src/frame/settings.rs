@@ -83,12 +83,16 @@ impl Settings {
     /// Whether what was sent to a peer of whom `before` is remembered is good with these settings, too
     /// (RFC 9114 §7.2.4.2): none of them is less.
     pub fn admit(&self, before: &Self) -> bool {
-        let size = |s: &Self| s.max_field_section_size.unwrap_or(u64::MAX);
+        // What was said is said again, even if what goes without saying is more.
+        let section = match (before.max_field_section_size, self.max_field_section_size) {
+            (before, Some(now)) => now >= before.unwrap_or(u64::MAX),
+            (before, None) => before.is_none(),
+        };
         // RFC 9204 §3.2.3: a table that was used keeps its size.
         let table = before.qpack_max_table_capacity == 0
             || before.qpack_max_table_capacity == self.qpack_max_table_capacity;
         table
-            && size(self) >= size(before)
+            && section
             && self.qpack_blocked_streams >= before.qpack_blocked_streams
             && self.enable_connect_protocol >= before.enable_connect_protocol
             && self.h3_datagram >= before.h3_datagram

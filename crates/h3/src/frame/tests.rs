@@ -257,6 +257,9 @@ mod settings {
         assert!(!Settings { qpack_blocked_streams: 3, ..before }.admit(&before));
         assert!(!Settings { h3_datagram: false, ..before }.admit(&before));
         assert!(!Settings { max_field_section_size: Some(1), ..before }.admit(&before));
+        let bounded = Settings { max_field_section_size: Some(1), ..before };
+        assert!(!before.admit(&bounded), "left out");
+        assert!(Settings { max_field_section_size: Some(2), ..before }.admit(&bounded));
         let table = Settings { qpack_max_table_capacity: 9, ..before };
         assert!(!Settings { qpack_max_table_capacity: 10, ..before }.admit(&table), "a table in use stays");
     }
