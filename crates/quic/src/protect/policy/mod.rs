@@ -188,7 +188,7 @@ pub struct Loss {
     /// Share of packets lost: l.
     pub rate: f64,
     /// Gilbert model: chance that a packet is lost after one that arrived (p), and that one arrives after one that
-    /// was lost (r). `to_good` is 1 until enough runs of losses were seen.
+    /// was lost (r). `to_good` is 1 until a run of several losses was seen.
     pub to_bad: f64,
     /// See [`to_bad`](Self::to_bad).
     pub to_good: f64,
