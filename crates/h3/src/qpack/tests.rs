@@ -38,7 +38,7 @@ mod the_example_of_the_rfc {
         let mut decoder = Decoder::new(220, 16, 4096);
         let section = decode(&mut decoder, 0, "0000 510b 2f69 6e64 6578 2e68 746d 6c");
         assert_eq!(section, Ok(fields(&[(":path", "/index.html")])));
-        assert_eq!(decoder.take_instructions(), [], "no reference, no acknowledgment");
+        assert_eq!(decoder.take_instructions(), [0; 0], "no reference, no acknowledgment");
     }
 
     #[test]
@@ -319,9 +319,9 @@ mod encoder {
         assert_eq!(encoder.encode(0, &lines), hex("0000 5f4d 86ed6989d5054f"));
         encoder.apply(0, 100);
         encoder.encode(4, &lines);
-        assert_eq!(encoder.take_instructions(), []);
+        assert_eq!(encoder.take_instructions(), [0; 0]);
         assert!(encoder.set_capacity(100), "there is nothing to set");
-        assert_eq!(encoder.take_instructions(), []);
+        assert_eq!(encoder.take_instructions(), [0; 0]);
     }
 
     #[test]
@@ -337,7 +337,7 @@ mod encoder {
         ];
         let section = encoder.encode(0, &lines);
         encoder.encode(4, &lines);
-        assert_eq!(encoder.take_instructions(), [], "none is in the table");
+        assert_eq!(encoder.take_instructions(), [0; 0], "none is in the table");
         let read = Decoder::new(4096, 16, 4096).section(0, &section).unwrap();
         for line in &mut lines {
             line.sensitive = true;
@@ -398,7 +398,7 @@ mod encoder {
         for _ in 0..3 {
             encoder.encode(4, &[Field::new("x-two", "2")]);
         }
-        assert_eq!(encoder.take_instructions(), [], "there is room for one, and it has not arrived");
+        assert_eq!(encoder.take_instructions(), [0; 0], "there is room for one, and it has not arrived");
         assert!(!encoder.set_capacity(0), "nor may it go so");
         encoder.on_instructions(&hex("01")).unwrap();
         encoder.encode(8, &[Field::new("x-two", "2")]);
