@@ -112,7 +112,7 @@ impl Symbols {
         if sid < self.first {
             return Err(NotTaken::Below);
         }
-        if self.entry(sid).is_some() {
+        if self.known(sid).is_some() {
             return Err(NotTaken::Held);
         }
         self.drop_below((sid + 1).saturating_sub(self.window as u64));
@@ -148,7 +148,7 @@ impl Symbols {
 
     /// The next symbol will be here soon.
     #[inline]
-    pub(crate) fn expect(&mut self) {
+    pub(crate) fn prefetch(&mut self) {
         if let Some(&next) = self.free.last() {
             prefetch::for_writing(self.slot_mut(next));
         }
@@ -164,12 +164,24 @@ impl Symbols {
         self.entry(sid).map(|entry| self.padded_slot(entry))
     }
 
-    /// The length of symbol `sid`, if it is held.
+    /// The length of symbol `sid`, if it is held or spent.
     pub(crate) fn len_of(&self, sid: u64) -> Option<usize> {
-        self.entry(sid).map(|entry| entry.len as usize)
+        self.known(sid).map(|entry| entry.len as usize)
     }
 
-    /// The numbers from `first` to `last` that are not held, both of which are in the window or above it.
+    /// Forgets the bytes of symbol `sid`, but not that it was held: its place is for another one.
+    pub(crate) fn spend(&mut self, sid: u64) {
+        let Some(Entry { slot, .. }) = self.entry(sid).copied() else { return };
+        self.entries[(sid - self.first) as usize].slot = Entry::SPENT;
+        self.vacate(slot);
+    }
+
+    /// Whether symbol `sid` is spent.
+    pub(crate) fn is_spent(&self, sid: u64) -> bool {
+        self.known(sid).is_some_and(|entry| entry.slot == Entry::SPENT)
+    }
+
+    /// The numbers from `first` to `last` that are neither held nor spent, both of which are in the window or above it.
     pub(crate) fn missing(&self, first: u64, last: u64) -> impl Iterator<Item = u64> {
         (first / 64..=last / 64).flat_map(move |word| {
             let held = word.checked_sub(self.first / 64).and_then(|at| self.bits.get(at as usize));
@@ -189,9 +201,9 @@ impl Symbols {
         self.longest
     }
 
-    /// Whether symbol `sid` is held and was placed with a mark.
+    /// Whether symbol `sid` is held or spent and was placed with a mark.
     pub(crate) fn is_marked(&self, sid: u64) -> bool {
-        self.entry(sid).is_some_and(|entry| entry.mark)
+        self.known(sid).is_some_and(|entry| entry.mark)
     }
 
     /// Drops all symbols below `sid`; the window begins there now, if it did not begin above.
@@ -213,10 +225,8 @@ impl Symbols {
                 break;
             };
             self.first += 1;
-            if entry.slot != Entry::NONE.slot {
-                self.free.push(entry.slot);
-                self.held -= 1;
-                self.chunk_mut(entry.slot).used -= 1;
+            if entry.slot < Entry::SPENT {
+                self.vacate(entry.slot);
             }
         }
     }
@@ -257,7 +267,7 @@ impl Symbols {
     /// How many symbols below `sid` are held.
     pub(crate) fn held_below(&self, sid: u64) -> usize {
         let numbers = sid.saturating_sub(self.first).min(self.entries.len() as u64);
-        self.entries.range(..numbers as usize).filter(|entry| entry.slot != Entry::NONE.slot).count()
+        self.entries.range(..numbers as usize).filter(|entry| entry.slot < Entry::SPENT).count()
     }
 
     /// How many numbers the window is wide.
@@ -327,9 +337,21 @@ impl Symbols {
         longest as usize
     }
 
+    /// Of a symbol that is held.
     fn entry(&self, sid: u64) -> Option<&Entry> {
+        self.known(sid).filter(|entry| entry.slot < Entry::SPENT)
+    }
+
+    /// Of a symbol that is held or spent.
+    fn known(&self, sid: u64) -> Option<&Entry> {
         let at = sid.checked_sub(self.first)?;
         self.entries.get(usize::try_from(at).ok()?).filter(|entry| entry.slot != Entry::NONE.slot)
+    }
+
+    fn vacate(&mut self, slot: u32) {
+        self.free.push(slot);
+        self.held -= 1;
+        self.chunk_mut(slot).used -= 1;
     }
 
     fn take_slot(&mut self) -> u32 {
@@ -403,6 +425,8 @@ impl fmt::Debug for Symbols {
 
 impl Entry {
     const NONE: Self = Self { slot: u32::MAX, len: 0, mark: false };
+    /// The slot of symbols whose bytes were forgotten.
+    const SPENT: u32 = u32::MAX - 1;
 }
 
 impl fmt::Display for NotTaken {

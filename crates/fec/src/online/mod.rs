@@ -92,7 +92,7 @@ pub enum Repair {
     Redundant,
     /// It reaches below the window, or is wider than it.
     Old,
-    /// It names too many missing symbols.
+    /// It names too many missing symbols, or ones of which too little is kept.
     TooMany,
 }
 
@@ -154,11 +154,11 @@ impl Decoder {
         if sid < self.low {
             return Ok(Source::Below);
         }
-        if let Some(held) = self.symbols.get(sid) {
-            return match held == data {
-                true if self.symbols.is_marked(sid) => Ok(Source::Recovered),
-                true => Ok(Source::Duplicate),
-                false => Err(Fault::Mismatch),
+        if self.is_held(sid) {
+            return match self.symbols.get(sid) {
+                Some(held) if held != data => Err(Fault::Mismatch),
+                _ if self.symbols.is_marked(sid) => Ok(Source::Recovered),
+                _ => Ok(Source::Duplicate),
             };
         }
         if self.stored.is_too_short_for(sid, data.len()) {
@@ -167,7 +167,7 @@ impl Decoder {
         self.advance(sid);
         self.settle();
         self.hold(sid, data, false);
-        self.symbols.expect();
+        self.symbols.prefetch();
         self.stored.known(sid);
         if let Some(column) = self.system.column(sid) {
             self.stored.free(self.system.known(column));
@@ -202,6 +202,11 @@ impl Decoder {
         if self.system.unopened(&missing) > self.system.room() {
             return Ok(Repair::TooMany);
         }
+        // Not of a block for itself, as somebody said.
+        let is_spent = |term| self.symbols.is_spent(equation.sid(term));
+        if !missing.is_empty() && (0..equation.terms()).any(is_spent) {
+            return Ok(Repair::TooMany);
+        }
         let Some(place) = self.stored.vacant(self.window) else {
             return Ok(Repair::TooMany);
         };
@@ -210,6 +215,24 @@ impl Decoder {
         }
         self.stored.keep(place, equation, data);
         Ok(Repair::Taken)
+    }
+
+    /// Says that repair symbols over any symbol of `equation` will be over all of them and no others: the block is one for
+    /// itself. If all of them are known their bytes are forgotten, since nothing will be computed from them any more; that
+    /// they came is not. So what is held of a path without losses is the open block.
+    pub fn spend(&mut self, equation: &Equation) {
+        let (first, last) = (equation.first(), equation.last());
+        let is_open = |sid: u64| equation.term(sid).is_some();
+        if first < self.low
+            || !self.recovered.is_empty()
+            || self.stored.overlaps(first, last)
+            || self.symbols.missing(first, last).any(is_open)
+        {
+            return;
+        }
+        for term in 0..equation.terms() {
+            self.symbols.spend(equation.sid(term));
+        }
     }
 
     /// Symbol `sid` is known to exist, which moves the window as if it had come.
@@ -275,7 +298,7 @@ impl Decoder {
         self.symbols.set_window(window);
     }
 
-    /// Whether source symbol `sid` is in the window, and came or was recovered.
+    /// Whether source symbol `sid` is in the window, and came or was recovered. Its bytes may be forgotten.
     pub fn is_held(&self, sid: u64) -> bool {
         self.symbols.len_of(sid).is_some()
     }

@@ -89,6 +89,12 @@ impl Stored {
         self.slots.iter().flatten().any(|repair| repair.len < len && repair.equation.term(sid).is_some())
     }
 
+    /// Whether any may be over symbols from `first` to `last`.
+    pub(super) fn overlaps(&self, first: u64, last: u64) -> bool {
+        let mut stored = self.slots.iter().flatten();
+        stored.any(|repair| repair.equation.first() <= last && first <= repair.equation.last())
+    }
+
     /// The symbol `sid` is held now.
     pub(super) fn known(&mut self, sid: u64) {
         for repair in self.slots.iter_mut().flatten() {

@@ -106,6 +106,12 @@ impl Session {
         if outcome != Repair::Old {
             self.note(header)?;
         }
+        if let (Decoder::Linear(decoder), Scheme::ReedSolomon) = (&mut self.decoder, self.scheme) {
+            // FEC-25: other blocks share no symbol with this one, which most often is complete when its first repair comes.
+            if let Ok(block) = equation(self.scheme, header) {
+                decoder.spend(&block);
+            }
+        }
         Ok(outcome)
     }
 
