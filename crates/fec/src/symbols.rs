@@ -118,9 +118,10 @@ impl Symbols {
         self.drop_below((sid + 1).saturating_sub(self.window as u64));
         let slot = self.take_slot();
         let lines = &mut self.slot_mut(slot)[..lines(data.len())];
-        let (symbol, rest) = lines.split_at_mut(data.len());
-        symbol.copy_from_slice(data);
-        rest.fill(0);
+        if let Some(last) = lines.last_chunk_mut::<LINE>() {
+            *last = [0; LINE];
+        }
+        lines[..data.len()].copy_from_slice(data);
         let (at, entry) = ((sid - self.first) as usize, Entry { slot, len: data.len() as u32, mark });
         if at < self.entries.len() {
             self.entries[at] = entry;

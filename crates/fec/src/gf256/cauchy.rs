@@ -44,6 +44,8 @@ pub(super) struct Twiddles {
 pub(super) struct Rows<'a> {
     pub(super) group: usize,
     pub(super) sums: [Option<Sum<'a>>; POINTS],
+    /// If it is not empty, what would be written is multiplied with this matrix first: as many rows and columns as sums.
+    pub(super) then: &'a [u8],
 }
 
 pub(super) struct Sum<'a> {
@@ -62,11 +64,11 @@ pub(super) enum One<'a> {
 /// What rows are multiplied with, and how.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Columns<'a> {
-    /// The number of the first source, in eights.
-    pub(crate) group: usize,
-    /// None is longer than a sum; empty ones are left out.
-    pub(crate) sources: &'a [&'a [u8]],
-    pub(crate) base: Base<'a>,
+    group: usize,
+    sources: &'a [&'a [u8]],
+    base: Base<'a>,
+    longest: usize,
+    shortest: usize,
 }
 
 /// What a product is added to, up to the longest source.
@@ -82,12 +84,74 @@ pub(crate) enum Base<'a> {
 
 /// sums\[i\] += Σ cauchy(j, rows\[i\]) · sources\[j\].
 pub(super) fn add(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], columns: Columns<'_>) {
-    assert_eq!(sums.len(), rows.len(), "one row for each sum");
-    let count = columns.group * POINTS + columns.sources.len();
-    assert!(
-        rows.iter().all(|&row| count + usize::from(row) < 256),
-        "each row has a coefficient for each source"
-    );
+    columns.check(sums, rows);
+    // Mostly they are the first few, and nothing need be allocated.
+    if let Some(group) = only_group(kernel, rows, &columns) {
+        let mut only = [Rows { group, sums: [const { None }; POINTS], then: &[] }];
+        for (i, (sum, &row)) in sums.iter_mut().zip(rows).enumerate() {
+            only[0].sums[place(row).1] = Some(Sum { sum, base: columns.one(i) });
+        }
+        add_groups(kernel, &mut only, columns);
+    } else {
+        add_any(kernel, sums, rows, columns);
+    }
+}
+
+/// Writes the products of `matrix`, by rows, one for each sum, with what [`add`] would write, in one pass. False, and
+/// nothing done, if that cannot be done.
+pub(super) fn add_then(
+    kernel: Kernel,
+    sums: &mut [&mut [u8]],
+    rows: &[u8],
+    columns: Columns<'_>,
+    matrix: &[u8],
+) -> bool {
+    columns.check(sums, rows);
+    assert_eq!(matrix.len(), rows.len() * rows.len(), "one coefficient for each pair");
+    let group = only_group(kernel, rows, &columns);
+    // Where rows and sources are of the same group, something is added later.
+    let Some(group) = group.filter(|group| columns.group + columns.sources.len().div_ceil(POINTS) <= *group)
+    else {
+        return false;
+    };
+    let mut places = [POINTS; POINTS];
+    for (i, &row) in rows.iter().enumerate() {
+        places[place(row).1] = i;
+    }
+    // The matrix in the order of the places.
+    let (mut order, mut count) = ([0; POINTS], 0);
+    for i in places {
+        order[count % POINTS] = i;
+        count += usize::from(i < POINTS);
+    }
+    let mut then = [0; POINTS * POINTS];
+    for (to, &i) in then.chunks_exact_mut(rows.len()).zip(&order[..count]) {
+        let from = &matrix[i * rows.len()..][..rows.len()];
+        to.iter_mut().zip(&order).for_each(|(to, &j)| *to = from[j]);
+    }
+    let mut only = [Rows { group, sums: [const { None }; POINTS], then: &then[..matrix.len()] }];
+    for (i, (sum, &row)) in sums.iter_mut().zip(rows).enumerate() {
+        only[0].sums[place(row).1] = Some(Sum { sum, base: columns.one(i) });
+    }
+    kernel.transform(columns, &mut only);
+    true
+}
+
+/// The group of all rows, if it is one, no row comes twice, and the transform is faster.
+fn only_group(kernel: Kernel, rows: &[u8], columns: &Columns<'_>) -> Option<usize> {
+    let group = place(*rows.first()?).0;
+    let mut seen = 0_u8;
+    let is_one = rows.iter().all(|&row| {
+        let (other, at) = place(row);
+        let is_new = seen >> at & 1 == 0;
+        seen |= 1 << at;
+        other == group && is_new
+    });
+    (is_one && kernel.has_transform() && is_worth(rows.len(), columns.sources.len())).then_some(group)
+}
+
+/// Rows of any groups.
+fn add_any(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], columns: Columns<'_>) {
     let mut wanted = [0; GROUPS];
     for &row in rows {
         wanted[place(row).0] += 1;
@@ -97,12 +161,7 @@ pub(super) fn add(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], columns: 
     let mut groups: Vec<Rows<'_>> = Vec::new();
     let (mut plain, mut plain_rows) = (Vec::new(), Vec::new());
     for (i, (sum, &row)) in sums.iter_mut().zip(rows).enumerate() {
-        let base = match columns.base {
-            Base::Sums => One::Sum,
-            Base::Zero => One::Zero,
-            Base::Others(others) => One::Other(others[i]),
-        };
-        let sum = Sum { sum, base };
+        let sum = Sum { sum, base: columns.one(i) };
         let (group, at) = place(row);
         if !worth(group) {
             plain.push(sum);
@@ -111,7 +170,7 @@ pub(super) fn add(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], columns: 
         }
         let known = groups.iter().position(|g| g.group == group);
         let index = known.unwrap_or_else(|| {
-            groups.push(Rows { group, sums: Default::default() });
+            groups.push(Rows { group, sums: Default::default(), then: &[] });
             groups.len() - 1
         });
         let slot = &mut groups[index].sums[at];
@@ -124,12 +183,63 @@ pub(super) fn add(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], columns: 
         }
     }
     if !plain.is_empty() {
-        let longest = columns.sources.iter().map(|s| s.len()).max().unwrap_or_default();
-        let mut plain: Vec<&mut [u8]> = plain.into_iter().map(|sum| sum.begun(longest)).collect();
+        let mut plain: Vec<&mut [u8]> = plain.into_iter().map(|sum| sum.begun(columns.longest)).collect();
         add_plainly(kernel, &mut plain, &plain_rows, columns);
     }
     if !groups.is_empty() {
         add_groups(kernel, &mut groups, columns);
+    }
+}
+
+impl<'a> Columns<'a> {
+    /// Sources from number 8 · `group` on; empty ones are left out.
+    pub(crate) fn new(group: usize, sources: &'a [&'a [u8]], base: Base<'a>) -> Self {
+        // Mostly all are equal, which takes a third of the time to see.
+        let any = sources.iter().map(|s| s.len()).find(|&len| len > 0).unwrap_or_default();
+        let differs = |source: &&[u8]| if source.is_empty() { 0 } else { source.len() ^ any };
+        let (mut longest, mut shortest) = (any, any);
+        if sources.iter().fold(0, |all, source| all | differs(source)) != 0 {
+            longest = sources.iter().map(|s| s.len()).max().unwrap_or_default();
+            // Empty ones count as longer than any other.
+            let least = sources.iter().map(|s| s.len().wrapping_sub(1)).min();
+            shortest = least.unwrap_or_default().wrapping_add(1);
+        }
+        Self { group, sources, base, longest, shortest }
+    }
+
+    pub(crate) fn group(&self) -> usize {
+        self.group
+    }
+
+    pub(crate) fn sources(&self) -> &'a [&'a [u8]] {
+        self.sources
+    }
+
+    /// The length of the longest source.
+    pub(crate) fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// No source but the empty ones is shorter, and the longest is not.
+    pub(super) fn shortest(&self) -> usize {
+        self.shortest
+    }
+
+    fn one(&self, i: usize) -> One<'a> {
+        match self.base {
+            Base::Sums => One::Sum,
+            Base::Zero => One::Zero,
+            Base::Others(others) => One::Other(others[i]),
+        }
+    }
+
+    fn check(&self, sums: &[&mut [u8]], rows: &[u8]) {
+        assert_eq!(sums.len(), rows.len(), "one row for each sum");
+        let count = self.group * POINTS + self.sources.len();
+        assert!(
+            rows.iter().all(|&row| count + usize::from(row) < 256),
+            "each row has a coefficient for each source"
+        );
     }
 }
 
@@ -177,7 +287,7 @@ fn add_groups(kernel: Kernel, groups: &mut [Rows<'_>], columns: Columns<'_>) {
             }
         }
         let sources = &same[..same.len().min(POINTS)];
-        add_plainly(kernel, &mut sums, &numbers, Columns { group: rows.group, sources, base: Base::Sums });
+        add_plainly(kernel, &mut sums, &numbers, Columns::new(rows.group, sources, Base::Sums));
     }
 }
 
@@ -202,7 +312,7 @@ pub(crate) fn inverse(rows: &[u8], lost: &[u8]) -> Vec<u8> {
         let value: u32 = points().map(|y| log(x ^ y)).sum();
         let derivative: u32 = lost.iter().map(|other| log(other ^ x)).sum();
         let by_column = (value + 255 * 256 - derivative) % 255;
-        let element = |(y, row): (u8, &u32)| EXP[((by_column + row + 255 - log(x ^ y)) % 255) as usize];
+        let element = |(y, row): (u8, &u32)| EXP[(by_column + row + 255 - log(x ^ y)) as usize];
         matrix.extend(points().zip(&by_row).map(element));
     }
     matrix

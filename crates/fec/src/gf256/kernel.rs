@@ -180,12 +180,24 @@ impl Kernel {
     /// If a source is longer than a sum, if there is not one row for each sum, or if one of the rows has no
     /// coefficient for the last source: its number and that of the sources add up to more than 255.
     pub fn cauchy(self, sums: &mut [&mut [u8]], rows: &[u8], sources: &[&[u8]]) {
-        cauchy::add(self, sums, rows, Columns { group: 0, sources, base: Base::Sums });
+        cauchy::add(self, sums, rows, Columns::new(0, sources, Base::Sums));
     }
 
     /// [`cauchy`](Self::cauchy), or part of it, or added to something else, as the columns say.
     pub(crate) fn columns(self, sums: &mut [&mut [u8]], rows: &[u8], columns: Columns<'_>) {
         cauchy::add(self, sums, rows, columns);
+    }
+
+    /// The product of `matrix` with what [`columns`](Self::columns) would write, where both can be done in one pass;
+    /// false if nothing was done.
+    pub(crate) fn columns_then(
+        self,
+        sums: &mut [&mut [u8]],
+        rows: &[u8],
+        columns: Columns<'_>,
+        matrix: &[u8],
+    ) -> bool {
+        cauchy::add_then(self, sums, rows, columns, matrix)
     }
 
     /// Whether [`transform`](Self::transform) is there; not where a byte costs as much as a vector.

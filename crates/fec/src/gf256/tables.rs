@@ -2,8 +2,8 @@
 
 use super::POLYNOMIAL;
 
-/// Powers of x, twice in a row, so that a sum of two logarithms needs no reduction.
-pub(super) const EXP: [u8; 510] = exp();
+/// Powers of x, three times in a row, so that a sum of three logarithms needs no reduction.
+pub(super) const EXP: [u8; 765] = exp();
 /// Logarithms to the base x. That of 0, which has none, is 0.
 pub(super) const LOG: [u8; 256] = log();
 
@@ -15,12 +15,13 @@ pub(super) static NIBBLES: [[[u8; 16]; 2]; 256] = nibbles();
 #[cfg(all(target_arch = "x86_64", wide))]
 pub(super) static MATRICES: [u64; 256] = matrices();
 
-const fn exp() -> [u8; 510] {
-    let mut table = [0; 510];
+const fn exp() -> [u8; 765] {
+    let mut table = [0; 765];
     let (mut power, mut i) = (1, 0);
     while i < 255 {
         table[i] = power as u8;
         table[i + 255] = power as u8;
+        table[i + 510] = power as u8;
         power <<= 1;
         if power > 255 {
             power ^= POLYNOMIAL;

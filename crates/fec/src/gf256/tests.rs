@@ -212,14 +212,64 @@ fn check_cauchy(seed: u64, lengths: &[usize], rows: &[u8]) {
         let others: Vec<Vec<u8>> = (0..rows.len()).map(|r| bytes(seed ^ r as u64, 2100)).collect();
         let others: Vec<&[u8]> = others.iter().map(Vec::as_slice).collect();
         let base = if seed % 2 == 0 { Base::Zero } else { Base::Others(&others) };
-        kernel.columns(&mut sums, rows, Columns { group: 0, sources: first, base });
-        let columns = Columns { group: first.len() / POINTS, sources: second, base: Base::Sums };
+        kernel.columns(&mut sums, rows, Columns::new(0, first, base));
+        let columns = Columns::new(first.len() / POINTS, second, Base::Sums);
         kernel.columns(&mut sums, rows, columns);
         for ((found, expected), before) in found.iter_mut().zip(&expected).zip(&before) {
             if seed % 2 == 0 {
                 found[..replaced].iter_mut().zip(before).for_each(|(found, before)| *found ^= before);
             }
             assert!(found == expected, "{kernel:?}, rows {rows:?}, lengths {lengths:?}, seed {seed}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// As decoding has it: the sources that came, some left out, then a matrix; also where the sums are shorter or longer
+    /// than a strip, and the rows in any order.
+    #[test]
+    fn a_product_of_a_product_agrees_with_both(
+        seed: u64,
+        lengths in vec(prop_oneof![4 => 1..300_usize, 2 => Just(128), 1 => Just(0)], 16..70),
+        rows in Just((0..16_u8).collect::<Vec<_>>()).prop_shuffle(),
+        count in 1..10_usize,
+        first in 0..2_u8,
+    ) {
+        // In one group, but for one case in two.
+        let mut rows: Vec<u8> = rows.into_iter().filter(|row| first == 1 || *row < 8).collect();
+        rows.truncate(count);
+        let count = rows.len();
+        let data: Vec<Vec<u8>> = lengths.iter().zip(seed..).map(|(&l, seed)| bytes(seed, l)).collect();
+        let srcs: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
+        let longest = lengths.iter().copied().max().unwrap_or_default();
+        let others: Vec<Vec<u8>> = (0..count).map(|r| bytes(seed ^ r as u64, 300)).collect();
+        let matrix = bytes(!seed, count * count);
+
+        let mut sums: Vec<Vec<u8>> = others.iter().map(|other| other[..longest].to_vec()).collect();
+        let coefficients: Vec<u8> = rows
+            .iter()
+            .flat_map(|&i| (0..srcs.len()).map(move |j| cauchy(j as u8, i).expect("few enough")))
+            .collect();
+        naive(&mut sums, &coefficients, &srcs);
+        let mut expected = vec![vec![0; longest]; count];
+        naive(&mut expected, &matrix, &sums.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        for sum in &mut expected {
+            sum.resize(302, 0x5a);
+        }
+
+        let others: Vec<&[u8]> = others.iter().map(Vec::as_slice).collect();
+        for kernel in Kernel::available() {
+            let mut found = vec![vec![0x5a; 302]; count];
+            let before = found.clone();
+            let mut sums: Vec<&mut [u8]> = found.iter_mut().map(Vec::as_mut_slice).collect();
+            let columns = Columns::new(0, &srcs, Base::Others(&others));
+            let done = kernel.columns_then(&mut sums, &rows, columns, &matrix);
+            prop_assert_eq!(&found, if done { &expected } else { &before }, "{:?}, rows {:?}", kernel, rows);
+            let is_one = rows.iter().all(|row| row / 8 == rows[0] / 8);
+            let is_worth = count >= 5 && srcs.len() * (count - 3) >= 32;
+            prop_assert_eq!(done, is_one && is_worth && kernel != Kernel::SCALAR);
         }
     }
 }

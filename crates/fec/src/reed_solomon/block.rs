@@ -1,6 +1,6 @@
 //! Blocks at once: nothing is copied, buffers are the caller's.
 
-use super::{Error, MAX_SYMBOLS};
+use super::{Error, MAX_SYMBOLS, NUMBERS};
 use crate::gf256::{Base, Columns, Kernel, inverse};
 use crate::symbols::lines;
 
@@ -11,15 +11,14 @@ pub fn encode(sources: &[&[u8]], repairs: &mut [&mut [u8]]) -> Result<(), Error>
     if sources.len() + repairs.len() > MAX_SYMBOLS {
         return Err(Error::Index);
     }
-    let longest = longest(sources.iter().copied());
-    if repairs.iter().any(|r| r.len() < longest) {
+    let columns = Columns::new(0, sources, Base::Zero);
+    if repairs.iter().any(|r| r.len() < columns.longest()) {
         return Err(Error::Buffer);
     }
-    let rows: Vec<u8> = (0..=255).take(repairs.len()).collect();
     for repair in repairs.iter_mut() {
-        repair[longest..].fill(0);
+        repair[columns.longest()..].fill(0);
     }
-    Kernel::best().columns(repairs, &rows, Columns { group: 0, sources, base: Base::Zero });
+    Kernel::best().columns(repairs, &NUMBERS[..repairs.len()], columns);
     Ok(())
 }
 
@@ -39,42 +38,69 @@ pub fn decode(
     }
     // Without a branch for each, which a processor would often guess wrong.
     let (mut lost, mut count) = ([0; MAX_SYMBOLS], 0);
-    for (j, source) in sources.iter().enumerate() {
-        lost[count] = j as u8;
+    let mut present: Vec<&[u8]> = Vec::with_capacity(sources.len());
+    present.extend(sources.iter().enumerate().map(|(j, source)| {
+        lost[count % MAX_SYMBOLS] = j as u8;
         count += usize::from(source.is_none());
-    }
+        source.unwrap_or_default()
+    }));
     let lost = &lost[..count];
     if recovered.len() != lost.len() {
         return Err(Error::Buffer);
     }
     let used = repairs.get(..lost.len()).ok_or(Error::TooFew)?;
-    let rows: Vec<u8> = used.iter().map(|r| r.0).collect();
-    let present: Vec<&[u8]> = sources.iter().map(|s| s.unwrap_or_default()).collect();
-    let longest = longest(present.iter().copied());
-    check(sources.len(), longest, used)?;
-    let size = used.iter().map(|r| r.1.len()).max().unwrap_or_default();
+    let (mut rows, mut symbols) = ([0; MAX_SYMBOLS], Vec::with_capacity(used.len()));
+    symbols.extend(rows.iter_mut().zip(used).map(|(row, used)| {
+        *row = used.0;
+        used.1
+    }));
+    let rows = &rows[..used.len()];
+    let columns = Columns::new(0, &present, Base::Others(&symbols));
+    check(sources.len(), columns.longest(), used)?;
+    let size = longest(symbols.iter().copied());
     if recovered.iter().any(|r| r.len() < size) {
         return Err(Error::Buffer);
     }
-
-    // What the lost sources add up to in each repair symbol: the present ones taken out.
-    let stride = lines(size.max(1));
-    let mut sums = vec![0; stride * lost.len()];
-    let mut syndromes: Vec<&mut [u8]> = sums.chunks_exact_mut(stride).map(|sum| &mut sum[..size]).collect();
-    let symbols: Vec<&[u8]> = used.iter().map(|r| r.1).collect();
-    for (syndrome, symbol) in syndromes.iter_mut().zip(&symbols) {
-        // No present source reaches as far.
-        syndrome[longest..symbol.len()].copy_from_slice(&symbol[longest..]);
+    let (kernel, longest, inverse) = (Kernel::best(), columns.longest(), inverse(rows, lost));
+    if !kernel.columns_then(recovered, rows, columns, &inverse) {
+        recover(recovered, rows, &symbols, columns, &inverse);
+        return Ok(());
     }
-    let columns = Columns { group: 0, sources: &present, base: Base::Others(&symbols) };
-    Kernel::best().columns(&mut syndromes, &rows, columns);
+    // No present source reaches as far.
+    for source in recovered.iter_mut() {
+        source[longest..].fill(0);
+    }
+    if size > longest {
+        let mut rest: Vec<&mut [u8]> = recovered.iter_mut().map(|source| &mut source[longest..]).collect();
+        let symbols: Vec<&[u8]> = symbols.iter().map(|symbol| &symbol[longest..]).collect();
+        kernel.combine(&mut rest, &inverse, &symbols);
+    }
+    Ok(())
+}
 
+/// In two passes: what the lost sources add up to in each repair symbol, the present ones taken out, and the product of
+/// the inverse matrix with it.
+fn recover(
+    recovered: &mut [&mut [u8]],
+    rows: &[u8],
+    symbols: &[&[u8]],
+    columns: Columns<'_>,
+    inverse: &[u8],
+) {
+    let (size, from) = (longest(symbols.iter().copied()), columns.longest());
+    let stride = lines(size.max(1));
+    let mut sums = vec![0; stride * rows.len()];
+    let mut syndromes: Vec<&mut [u8]> = sums.chunks_exact_mut(stride).map(|sum| &mut sum[..size]).collect();
+    for (syndrome, symbol) in syndromes.iter_mut().zip(symbols) {
+        // No present source reaches as far.
+        syndrome[from..symbol.len()].copy_from_slice(&symbol[from..]);
+    }
+    Kernel::best().columns(&mut syndromes, rows, columns);
     let syndromes: Vec<&[u8]> = syndromes.into_iter().map(|s| &*s).collect();
     for source in recovered.iter_mut() {
         source.fill(0);
     }
-    Kernel::best().combine(recovered, &inverse(&rows, lost), &syndromes);
-    Ok(())
+    Kernel::best().combine(recovered, inverse, &syndromes);
 }
 
 /// Whether these repair symbols can be of a block of `count` sources the longest of which has so many bytes.

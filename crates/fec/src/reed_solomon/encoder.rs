@@ -1,6 +1,6 @@
 use std::sync::OnceLock;
 
-use super::{Error, MAX_SYMBOLS};
+use super::{Error, MAX_SYMBOLS, NUMBERS};
 use crate::gf256::{Base, Columns, Kernel, POINTS};
 
 /// Repair symbols that accumulate while the block is open: sources are added as they are sent and not kept, but for a
@@ -87,9 +87,12 @@ fn add(sums: &mut [Vec<u8>], sources: &[Vec<u8>], first: usize) {
         }
         buffers.push(sum);
     }
-    let rows: Vec<u8> = (0..=255).take(buffers.len()).collect();
-    let columns = Columns { group: first / POINTS, sources: &slices[..sources.len()], base: Base::Sums };
-    Kernel::best().columns(&mut buffers, &rows, columns);
+    let rows = &NUMBERS[..buffers.len()];
+    Kernel::best().columns(
+        &mut buffers,
+        rows,
+        Columns::new(first / POINTS, &slices[..sources.len()], Base::Sums),
+    );
 }
 
 /// Sources that are added together: the repair symbols are read and written once for all of them, which takes a

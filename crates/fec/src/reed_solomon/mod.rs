@@ -87,5 +87,15 @@ pub fn repairs(k: usize, n0: usize, k0: usize) -> usize {
     k.saturating_mul(n0.saturating_sub(k0)).div_ceil(k0.max(1))
 }
 
+/// Those of repair symbols.
+static NUMBERS: [u8; MAX_SYMBOLS] = {
+    let (mut numbers, mut i) = ([0; MAX_SYMBOLS], 0);
+    while i < MAX_SYMBOLS {
+        numbers[i] = i as u8;
+        i += 1;
+    }
+    numbers
+};
+
 #[cfg(test)]
 mod tests;

@@ -56,9 +56,10 @@ impl Machine for Gfni512 {
     unsafe fn cauchy(columns: Columns<'_>, rows: &mut [Rows<'_>]) {
         // SAFETY: the machine has been detected.
         unsafe {
-            match rows.len() {
-                1 => transform::<V512, 1>(columns, rows),
-                _ => transform::<V512, 2>(columns, rows),
+            match rows {
+                [only] if !only.then.is_empty() => transform::<V512, 1, true>(columns, rows),
+                [_] => transform::<V512, 1, false>(columns, rows),
+                _ => transform::<V512, 2, false>(columns, rows),
             }
         }
     }
@@ -128,9 +129,10 @@ impl Machine for Gfni256 {
     unsafe fn cauchy(columns: Columns<'_>, rows: &mut [Rows<'_>]) {
         // SAFETY: the machine has been detected.
         unsafe {
-            match rows.len() {
-                1 => transform::<V256, 1>(columns, rows),
-                _ => transform::<V256, 2>(columns, rows),
+            match rows {
+                [only] if !only.then.is_empty() => transform::<V256, 1, true>(columns, rows),
+                [_] => transform::<V256, 1, false>(columns, rows),
+                _ => transform::<V256, 2, false>(columns, rows),
             }
         }
     }

@@ -43,9 +43,10 @@ impl Machine for Ssse3 {
     unsafe fn cauchy(columns: Columns<'_>, rows: &mut [Rows<'_>]) {
         // SAFETY: the machine has been detected.
         unsafe {
-            match rows.len() {
-                1 => transform::<V128, 1>(columns, rows),
-                _ => transform::<V128, 2>(columns, rows),
+            match rows {
+                [only] if !only.then.is_empty() => transform::<V128, 1, true>(columns, rows),
+                [_] => transform::<V128, 1, false>(columns, rows),
+                _ => transform::<V128, 2, false>(columns, rows),
             }
         }
     }
