@@ -74,6 +74,7 @@ impl Connection {
             self.acked(token);
         }
         self.lose(&mut settled.lost, probe);
+        self.protect.send.settled();
         if space == Space::Data {
             self.observe(settled);
         }

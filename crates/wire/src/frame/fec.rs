@@ -129,7 +129,12 @@ pub(super) fn repair<'a>(r: &mut Reader<'a>) -> Parse<Frame<'a>> {
 #[inline]
 pub fn source_symbol_header(w: &mut Writer<'_>, session: u64, sid: u64, len: usize) -> usize {
     w.varint2(kind::SOURCE_SYMBOL);
-    w.varint(session);
+    if session < 64 {
+        // As nearly all are.
+        w.u8(session as u8);
+    } else {
+        w.varint(session);
+    }
     w.varint(sid);
     let at = w.len();
     w.varint2(len as u64);

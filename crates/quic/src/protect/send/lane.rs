@@ -204,15 +204,12 @@ impl Lane {
         sid
     }
 
-    /// The packet that carried symbol `sid` last arrived.
+    /// The packet that carried symbol `sid` last arrived. [`tidy`](Self::tidy) is called when all of a batch are told.
     pub(super) fn acked(&mut self, sid: u64) {
         let Some(sent) = self.sent_mut(sid) else { return };
         if sent.state == State::InFlight {
             sent.state = State::Acked;
             self.settled(sid);
-            if sid == self.base || self.owed.waits_for(sid) {
-                self.advance();
-            }
         }
     }
 
@@ -280,7 +277,7 @@ impl Lane {
         self.base..self.next()
     }
 
-    /// First moves, after symbols were recovered.
+    /// First moves, after symbols were acknowledged or recovered.
     pub(super) fn tidy(&mut self) {
         self.advance();
     }

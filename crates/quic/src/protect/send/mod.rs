@@ -49,6 +49,8 @@ pub(crate) struct Sending {
     calm: Calm,
     /// What the last packet joined.
     answer: Option<Answer>,
+    /// First of a lane may move.
+    untidy: bool,
 }
 
 /// What the peer can decode.
@@ -389,6 +391,7 @@ impl Sending {
     pub(crate) fn acked(&mut self, session: u32, sid: u64) {
         if let Some(lane) = self.lane(session) {
             lane.acked(sid);
+            self.untidy = true;
         }
     }
 
@@ -403,6 +406,14 @@ impl Sending {
             Some(lane) if probe => lane.probed(sid, tokens),
             Some(lane) => lane.lost(sid, tokens),
             None => Some(tokens),
+        }
+    }
+
+    /// The packets of a batch of acknowledgements are through.
+    #[inline]
+    pub(crate) fn settled(&mut self) {
+        if std::mem::take(&mut self.untidy) {
+            self.lanes.iter_mut().for_each(Lane::tidy);
         }
     }
 

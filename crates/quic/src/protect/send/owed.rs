@@ -229,12 +229,6 @@ impl Owed {
         (self.code != Code::Rlc).then_some(first)
     }
 
-    /// Whether [`settle`](Self::settle) may find more now that symbol `sid` is settled.
-    #[inline]
-    pub(super) fn waits_for(&self, sid: u64) -> bool {
-        self.spans.front().is_some_and(|span| span.cover.first + span.settled * span.cover.stride == sid)
-    }
-
     /// Symbol `sid` has to be sent again. True when its block is whole no more, and was until now.
     pub(super) fn fail(&mut self, sid: u64) -> bool {
         let span = self.spans.iter_mut().find(|span| span.cover.holds(sid));

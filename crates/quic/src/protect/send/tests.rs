@@ -208,6 +208,7 @@ fn a_window_repair_covers_first_to_next() {
         lane.acked(sid);
     }
     lane.acked(7);
+    lane.tidy();
     assert_eq!(lane.view(&Review::default()).unprotected, 14);
     lane.plan(2);
     assert_eq!(send_repairs(&mut lane, ms(20)), [(5, 15, 0, 0), (5, 15, 0, 1)]);
