@@ -34,6 +34,7 @@ pub struct Symbols {
     /// No symbol since the window was empty was longer.
     longest: usize,
     held: usize,
+    spent: usize,
     chunks: Vec<Option<Chunk>>,
     /// Places in `chunks` where none is.
     vacant: Vec<u32>,
@@ -82,6 +83,7 @@ impl Symbols {
             bits: VecDeque::new(),
             longest: 0,
             held: 0,
+            spent: 0,
             chunks: Vec::new(),
             vacant: Vec::new(),
             free: Vec::new(),
@@ -174,12 +176,14 @@ impl Symbols {
     pub(crate) fn spend(&mut self, sid: u64) {
         let Some(Entry { slot, .. }) = self.entry(sid).copied() else { return };
         self.entries[(sid - self.first) as usize].slot = Entry::SPENT;
+        self.spent += 1;
         self.vacate(slot);
     }
 
-    /// Whether symbol `sid` is spent.
-    pub(crate) fn is_spent(&self, sid: u64) -> bool {
-        self.known(sid).is_some_and(|entry| entry.slot == Entry::SPENT)
+    /// Whether a symbol of the equation is spent.
+    pub(crate) fn has_spent(&self, equation: &Equation) -> bool {
+        let is_spent = |sid| self.known(sid).is_some_and(|entry| entry.slot == Entry::SPENT);
+        self.spent > 0 && (0..equation.terms()).any(|term| is_spent(equation.sid(term)))
     }
 
     /// The numbers from `first` to `last` that are neither held nor spent, both of which are in the window or above it.
@@ -228,6 +232,8 @@ impl Symbols {
             self.first += 1;
             if entry.slot < Entry::SPENT {
                 self.vacate(entry.slot);
+            } else if entry.slot == Entry::SPENT {
+                self.spent -= 1;
             }
         }
     }

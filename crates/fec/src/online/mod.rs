@@ -203,8 +203,7 @@ impl Decoder {
             return Ok(Repair::TooMany);
         }
         // Not of a block for itself, as somebody said.
-        let is_spent = |term| self.symbols.is_spent(equation.sid(term));
-        if !missing.is_empty() && (0..equation.terms()).any(is_spent) {
+        if !missing.is_empty() && self.symbols.has_spent(equation) {
             return Ok(Repair::TooMany);
         }
         let Some(place) = self.stored.vacant(self.window) else {
