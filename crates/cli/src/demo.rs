@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// The link's queue, each way
     #[arg(long, default_value = "9MB")]
     queue: Queue,
-    /// Congestion controller: bbr, cubic or fixed:RATE
+    /// Congestion controller: bbr, cubic, newreno or fixed:RATE
     #[arg(long, default_value = "bbr", value_parser = values::congestion)]
     cc: Algorithm,
     /// How losses are repaired in the mode `partial+fec`, by any of: adaptive, rs:N/K, xor:DEPTH, xor2d:RxC, ldpc:N/K,

@@ -91,7 +91,7 @@ struct TransportArgs {
     /// The largest UDP payload sent, in bytes; larger than the path takes loses packets
     #[arg(long, value_name = "BYTES", default_value_t = 1452, value_parser = clap::value_parser!(u16).range(1200..=65507))]
     mtu: u16,
-    /// Congestion controller: bbr, cubic or fixed:RATE
+    /// Congestion controller: bbr, cubic, newreno or fixed:RATE
     #[arg(long, default_value = "cubic", value_parser = values::congestion)]
     cc: Algorithm,
     /// Repair losses of what this side sends, by any of: none, adaptive[:bulk], bulk, buffer[:C], fixed:N, ac-rlnc[:C],

@@ -28,7 +28,7 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A congestion controller: `bbr`, `cubic` or `fixed:RATE`.
+/// A congestion controller: `bbr`, `cubic`, `newreno` or `fixed:RATE`.
 pub(crate) fn congestion(text: &str) -> Result<Algorithm, String> {
     text.parse().map_err(|error: AlgorithmError| error.to_string())
 }
@@ -52,8 +52,9 @@ mod tests {
             assert!(seconds(bad).is_err(), "{bad}");
         }
         assert_eq!(congestion("fixed:80mbit"), Ok(Algorithm::Fixed(80_000_000)));
+        assert_eq!(congestion("newreno"), Ok(Algorithm::NewReno));
         assert_eq!(protection("adaptive"), Ok(Protection::Adaptive(None)));
         assert!(protection("auto").unwrap_err().contains("adaptive[:bulk|screen|messages]"));
-        assert!(congestion("reno").unwrap_err().contains("bbr, cubic"));
+        assert!(congestion("vegas").unwrap_err().contains("bbr, cubic, newreno"));
     }
 }

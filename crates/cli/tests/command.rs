@@ -44,7 +44,7 @@ fn slips_in_arguments_are_usage_errors_that_say_what_to_write() {
         (&["demo", "--rtt", "100"], "like 50ms"),
         (&["demo", "--loss", "2"], "0.5%"),
         (&["demo", "--pace", "0"], "1..=100"),
-        (&["demo", "--cc", "reno"], "bbr, cubic"),
+        (&["demo", "--cc", "vegas"], "bbr, cubic, newreno"),
         (&["demo", "--fec", "auto"], "adaptive[:bulk|screen|messages]"),
         (&["perf", "server", "--fec", "rs:90/100"], "its N is below its K"),
         (&["desktop", "view", "localhost", "--fec", "fixed:0"], "not whole, zero"),

@@ -40,7 +40,7 @@ pub struct Stats {
     pub congestion_state: &'static str,
     /// The rate at which packets are paced, in bytes per second.
     pub pacing_rate: u64,
-    /// The most bytes in flight that the path is thought to take: CUBIC's slow start threshold, BBR's
+    /// The most bytes in flight that the path is thought to take: the slow start threshold, BBR's
     /// long-term bound (`inflight_hi`); `None` when the controller knows of none.
     pub window_bound: Option<u64>,
     /// The bandwidth that the path is thought to have, in bytes per second; `None` for controllers that do not

@@ -9,7 +9,17 @@ use crate::experiment::{Experiment, Figure, Params, ValueError, Varied, Way};
 use crate::play::{Cross, Flow, Setting, Work};
 
 /// Who may share the link.
-pub const FLOWS: &[&str] = &["bbr", "cubic", "bbr+bbr", "cubic+cubic", "bbr+cubic"];
+pub const FLOWS: &[&str] = &[
+    "bbr",
+    "cubic",
+    "newreno",
+    "bbr+bbr",
+    "cubic+cubic",
+    "newreno+newreno",
+    "bbr+cubic",
+    "bbr+newreno",
+    "cubic+newreno",
+];
 
 /// How others may send.
 pub const CROSS: &[&str] = &["none", "constant", "poisson", "bursts"];
@@ -17,7 +27,7 @@ pub const CROSS: &[&str] = &["none", "constant", "poisson", "bursts"];
 /// Random loss, full queues, and company.
 pub(super) static CONGESTION: Experiment = Experiment {
     name: "congestion",
-    title: "BBR and CUBIC alone, against themselves and against each other",
+    title: "BBR, CUBIC and NewReno alone, against themselves and against each other",
     source: "our own",
     about: "One or two flows send as much as they can for a minute over one link, the second from the fifth second on. The queue \
         holds a quarter of a bandwidth-delay product, one, or four, and the link loses nothing else, 0.1 % or 1 % of the packets. \
@@ -36,7 +46,13 @@ pub(super) static CONGESTION: Experiment = Experiment {
         ("cross_share", "0.25"),
         ("seconds", "60"),
     ],
-    crossed: &[("queue", "0.25bdp,1bdp,4bdp"), ("flows", "bbr,cubic,bbr+bbr,cubic+cubic,bbr+cubic")],
+    crossed: &[
+        ("queue", "0.25bdp,1bdp,4bdp"),
+        (
+            "flows",
+            "bbr,cubic,newreno,bbr+bbr,cubic+cubic,newreno+newreno,bbr+cubic,bbr+newreno,cubic+newreno",
+        ),
+    ],
     varied: Varied::OneByOne(&[
         ("loss", "0,0.1%,1%"),
         ("rtt_ms", "20,100"),

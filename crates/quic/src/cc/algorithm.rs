@@ -5,18 +5,22 @@ use quickset_base::Time;
 
 use super::Congestion;
 use super::bbr::Bbr;
+use super::classic::Classic;
 use super::cubic::Cubic;
 use super::fixed::Fixed;
+use super::newreno::NewReno;
 
 /// Which congestion controller a connection uses.
 ///
-/// As text `bbr`, `cubic`, or `fixed:` with a rate: a decimal number with `bit`, `kbit`, `mbit`, `gbit` or
+/// As text `bbr`, `cubic`, `newreno` (`reno` is read as well), or `fixed:` with a rate: a decimal number with `bit`, `kbit`, `mbit`, `gbit` or
 /// `tbit` (powers of 1000, upper or lower case, an optional `/s`). What is written reads back as the same value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
-    /// CUBIC (RFC 9438).
+    /// CUBIC (RFC 9438), with HyStart++ (RFC 9406).
     #[default]
     Cubic,
+    /// NewReno (RFC 9002 §7), with HyStart++ (RFC 9406).
+    NewReno,
     /// BBR (draft-ietf-ccwg-bbr): keeps its rate under random loss.
     Bbr,
     /// A fixed sending rate in bits per second that heeds no congestion: for experiments on links of your own.
@@ -27,7 +31,8 @@ impl Algorithm {
     /// A controller at its start, for a path that takes UDP payloads of `mtu` bytes.
     pub fn build(self, mtu: u64, now: Time) -> Box<dyn Congestion> {
         match self {
-            Self::Cubic => Box::new(Cubic::new(mtu, now)),
+            Self::Cubic => Box::new(Classic::<Cubic>::new(mtu, now)),
+            Self::NewReno => Box::new(Classic::<NewReno>::new(mtu, now)),
             Self::Bbr => Box::new(Bbr::new(mtu, now)),
             Self::Fixed(bits_per_second) => Box::new(Fixed::new(bits_per_second, mtu)),
         }
@@ -36,8 +41,11 @@ impl Algorithm {
 
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Fixed(bps) = *self else {
-            return f.write_str(if *self == Self::Bbr { "bbr" } else { "cubic" });
+        let bps = match *self {
+            Self::Bbr => return f.write_str("bbr"),
+            Self::Cubic => return f.write_str("cubic"),
+            Self::NewReno => return f.write_str("newreno"),
+            Self::Fixed(bps) => bps,
         };
         let (unit, digits) =
             UNITS.into_iter().rev().find(|(_, digits)| bps >= 10u64.pow(*digits)).unwrap_or(UNITS[0]);
@@ -58,6 +66,7 @@ impl FromStr for Algorithm {
         match text {
             "bbr" => Ok(Self::Bbr),
             "cubic" => Ok(Self::Cubic),
+            "newreno" | "reno" => Ok(Self::NewReno),
             _ => match text.strip_prefix("fixed:") {
                 Some(rate) => bits_per_second(rate).map(Self::Fixed),
                 None => Err(AlgorithmError("it is none of them")),
@@ -68,7 +77,7 @@ impl FromStr for Algorithm {
 
 /// Why a text names no congestion controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}; write bbr, cubic or fixed:RATE, like fixed:80mbit")]
+#[error("{0}; write bbr, cubic, newreno or fixed:RATE, like fixed:80mbit")]
 pub struct AlgorithmError(&'static str);
 
 /// Reads a rate above zero exactly: without floating point, and nothing below one bit per second is dropped unsaid.
@@ -107,6 +116,7 @@ mod tests {
         for (text, value) in [
             ("bbr", Algorithm::Bbr),
             ("cubic", Algorithm::Cubic),
+            ("newreno", Algorithm::NewReno),
             ("fixed:80mbit", Algorithm::Fixed(80_000_000)),
             ("fixed:1.5gbit", Algorithm::Fixed(1_500_000_000)),
             ("fixed:1.048576mbit", Algorithm::Fixed(1 << 20)),
@@ -117,6 +127,7 @@ mod tests {
             assert_eq!(text.parse(), Ok(value));
             assert_eq!(value.to_string(), text);
         }
+        assert_eq!("reno".parse(), Ok(Algorithm::NewReno));
         for (text, bps) in
             [("fixed:0.50Mbit/s", 500_000), ("fixed:.5kbit", 500), ("fixed:2000kbit", 2_000_000)]
         {
@@ -127,7 +138,7 @@ mod tests {
     #[test]
     fn slips_are_explained() {
         for (text, why) in [
-            ("reno", "none of them"),
+            ("vegas", "none of them"),
             ("BBR", "none of them"),
             ("", "none of them"),
             ("fixed", "none of them"),
@@ -144,7 +155,10 @@ mod tests {
             ("fixed:1.5bit", "no whole number"),
         ] {
             let error = text.parse::<Algorithm>().unwrap_err().to_string();
-            assert!(error.contains(why) && error.contains("bbr, cubic or fixed:"), "{text}: {error}");
+            assert!(
+                error.contains(why) && error.contains("bbr, cubic, newreno or fixed:"),
+                "{text}: {error}"
+            );
         }
     }
 

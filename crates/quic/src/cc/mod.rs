@@ -4,13 +4,19 @@
 //! *Out:* [`Control`]: window, pacing rate, burst. The controllers know neither frames nor streams;
 //! a packet whose frames forward erasure correction recovered is lost here all the same (RFC 9265).
 //!
+//! [`classic`] is the frame of the controllers that a loss tells of congestion (RFC 9002 §7, RFC 9406): `newreno` and
+//! `cubic` (RFC 9438) say how its window grows. [`bbr`] goes by the rate of delivery. Sources and departures stand there.
+//!
 //! Invariants: the window never falls below the controller's minimum; a controller draws nothing
 //! from the clock, only from the times it is given.
 
 mod algorithm;
 mod bbr;
+mod classic;
 mod cubic;
 mod fixed;
+mod hystart;
+mod newreno;
 mod pacer;
 mod rate;
 #[cfg(test)]
@@ -102,8 +108,9 @@ pub struct Feedback<'a> {
     pub ce: u64,
     /// Whether the losses span the persistent congestion period (RFC 9002 §7.6).
     pub persistent: bool,
-    /// Packets that were declared lost earlier and are acknowledged now: those losses were none.
-    pub spurious: u64,
+    /// Packets in flight that were declared lost earlier and are acknowledged now, those losses were none: when each
+    /// was declared, which is the time of the feedback that had it among its losses.
+    pub spurious: &'a [Time],
 }
 
 /// What a controller allows.
@@ -125,7 +132,7 @@ pub struct Control {
 pub struct PathView {
     /// The state that it is in, a word of its specification.
     pub state: &'static str,
-    /// The most bytes in flight that the path is thought to take: CUBIC's slow start threshold, BBR's long-term
+    /// The most bytes in flight that the path is thought to take: the slow start threshold, BBR's long-term
     /// bound (`inflight_hi`, since renamed `inflight_longterm`). `None` when nothing is known.
     pub bound: Option<u64>,
     /// The bandwidth that the path is thought to have, in bytes per second; `None` without an estimate.

@@ -91,7 +91,7 @@ impl Connection {
                 min_rtt: rtt.min(),
                 ce: 0,
                 persistent: settled.persistent,
-                spurious: settled.spurious,
+                spurious: &settled.spurious,
             };
             self.path.congestion.on_feedback(&feedback);
             self.stats.lost_packets += settled.lost_packets.len() as u64;
@@ -108,8 +108,8 @@ impl Connection {
         let (acked, lost) = (&settled.acked_packets, &settled.lost_packets);
         let queued = self.protect.blame.observe(self.now, (acked, lost), &trips);
         self.protect.monitor.on_settled(self.now, (acked, lost), below, queued);
-        if settled.spurious > 0 {
-            self.protect.monitor.on_spurious(settled.spurious);
+        if !settled.spurious.is_empty() {
+            self.protect.monitor.on_spurious(settled.spurious.len() as u64);
         }
         self.protect.share(self.now);
     }

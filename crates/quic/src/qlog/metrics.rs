@@ -50,7 +50,7 @@ impl Connection {
     fn metrics(&self) -> Metrics {
         let (rtt, control) = (self.recovery.rtt(), self.path.congestion.control());
         let sampled = self.recovery.has_sample();
-        let is_cubic = is_cubic(&self.config);
+        let is_threshold = has_threshold(&self.config);
         Metrics {
             rtt: sampled.then(|| Rtt {
                 min: rtt.min(),
@@ -61,10 +61,10 @@ impl Connection {
             pto_count: Some(self.recovery.pto_count()),
             window: Some(control.window),
             in_flight: Some(self.recovery.in_flight()),
-            threshold: control.view.bound.filter(|_| is_cubic),
+            threshold: control.view.bound.filter(|_| is_threshold),
             pacing_rate: Some(pacing_rate(&control, rtt.smoothed()).saturating_mul(8)),
             bandwidth: control.view.bandwidth.map(|bytes| bytes.saturating_mul(8)),
-            bound: control.view.bound.filter(|_| !is_cubic),
+            bound: control.view.bound.filter(|_| !is_threshold),
             state: control.view.state,
         }
     }
@@ -127,8 +127,12 @@ pub(super) fn millis(time: Duration) -> f32 {
     (time.as_secs_f64() * 1e3) as f32
 }
 
-fn is_cubic(config: &TransportConfig) -> bool {
-    config.congestion == Algorithm::Cubic
+/// Whether the bound of the controller is a slow start threshold.
+fn has_threshold(config: &TransportConfig) -> bool {
+    match config.congestion {
+        Algorithm::Cubic | Algorithm::NewReno => true,
+        Algorithm::Bbr | Algorithm::Fixed(_) => false,
+    }
 }
 
 /// States are written like all names of the standard.

@@ -20,6 +20,8 @@ pub(super) struct Lost {
     pub(super) behind: u64,
     /// Whether the time threshold condemned it rather than the packet threshold.
     pub(super) by_time: bool,
+    /// Whether it was in flight, so that congestion control heard of the loss.
+    pub(super) in_flight: bool,
 }
 
 impl Late {

@@ -86,14 +86,14 @@ pub(crate) struct Settled {
     pub(crate) rtt: Option<Duration>,
     /// The losses establish persistent congestion (RFC 9002 §7.6).
     pub(crate) persistent: bool,
-    /// Packets acknowledged that had been declared lost.
-    pub(crate) spurious: u64,
+    /// Packets acknowledged that had been declared lost in flight: when each was.
+    pub(crate) spurious: Vec<Time>,
 }
 
 impl Settled {
     /// True when congestion control has something to hear.
     pub(crate) fn has_feedback(&self) -> bool {
-        !self.acked_packets.is_empty() || !self.lost_packets.is_empty() || self.spurious > 0
+        !self.acked_packets.is_empty() || !self.lost_packets.is_empty() || !self.spurious.is_empty()
     }
 
     /// Forgets everything and keeps the memory.
@@ -105,7 +105,7 @@ impl Settled {
         self.prior_in_flight = 0;
         self.rtt = None;
         self.persistent = false;
-        self.spurious = 0;
+        self.spurious.clear();
     }
 }
 
@@ -393,18 +393,22 @@ impl Recovery {
             return;
         }
         let (mut packets, mut time) = (self.packet_threshold, self.time_threshold);
+        let mut any = false;
         late.take(ack.ranges(), |lost| {
-            out.spurious += 1;
+            any = true;
+            if lost.in_flight {
+                out.spurious.push(lost.declared);
+            }
             if lost.by_time {
                 time = time.max(self.time_threshold + 1);
             } else {
                 packets = packets.max(lost.behind + 1);
             }
         });
-        if out.spurious > 0 {
+        if any {
             self.spaces[space.index()].streak.reset();
         }
-        self.spurious += out.spurious;
+        self.spurious += out.spurious.len() as u64;
         self.packet_threshold = packets.min(MAX_PACKET_THRESHOLD);
         self.time_threshold = time.min(MAX_TIME_THRESHOLD);
     }
@@ -450,7 +454,8 @@ impl Recovery {
                 break;
             }
             let gone = numbers.sent.settle(at, &mut out.lost);
-            numbers.late.push(Lost { number: at, declared: now, behind, by_time: !too_far });
+            let in_flight = gone.in_flight;
+            numbers.late.push(Lost { number: at, declared: now, behind, by_time: !too_far, in_flight });
             if gone.in_flight {
                 self.in_flight -= gone.packet.bytes;
                 out.lost_packets.push(gone.packet);

@@ -279,13 +279,40 @@ fn late_acknowledgements_are_told_and_widen_the_threshold() {
     let out = ack(&mut r, Space::Data, &[(5, 5)], ms(101));
     assert_eq!(numbers(&out.lost_packets), [0, 1, 2]);
     let out = ack(&mut r, Space::Data, &[(0, 5)], ms(102));
-    assert_eq!((out.spurious, r.spurious_losses()), (3, 3));
+    assert_eq!((&out.spurious[..], r.spurious_losses()), (&[ms(101); 3][..], 3));
     assert_eq!(out.acked, [token(3), token(4)], "what was lost was told already");
     // 0 was five behind; six is now the least that counts as lost.
     let out = ack(&mut r, Space::Data, &[(11, 11)], ms(103));
     assert_eq!(numbers(&out.lost_packets), [] as [u64; 0]);
     let out = ack(&mut r, Space::Data, &[(12, 12)], ms(104));
     assert_eq!(numbers(&out.lost_packets), [6]);
+}
+
+/// Congestion control hears of a late packet what it heard of its loss: when that was, and nothing of packets that were not
+/// in flight.
+#[test]
+fn late_packets_are_told_apart() {
+    let mut r = recovery(Side::Client);
+    for n in 0..30 {
+        let bare = n == 1;
+        let packet = SentPacket {
+            number: n,
+            now: ms(1),
+            bytes: 1200,
+            eliciting: !bare,
+            in_flight: !bare,
+            state: PacketState::default(),
+        };
+        r.on_sent(Space::Data, packet, &mut Vec::new());
+    }
+    let out = ack(&mut r, Space::Data, &[(5, 5)], ms(101));
+    assert_eq!(numbers(&out.lost_packets), [0, 2]);
+    let out = ack(&mut r, Space::Data, &[(9, 9)], ms(103));
+    assert_eq!(numbers(&out.lost_packets), [3, 4, 6]);
+    let out = ack(&mut r, Space::Data, &[(6, 6), (0, 3)], ms(104));
+    assert_eq!(out.spurious, [ms(101), ms(101), ms(103), ms(103)]);
+    assert!(out.has_feedback());
+    assert_eq!(r.spurious_losses(), 4);
 }
 
 /// A missing packet keeps the ring; what is acknowledged above it is passed over in one step.

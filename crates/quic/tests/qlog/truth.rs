@@ -146,7 +146,8 @@ fn time_never_goes_back_and_the_handshake_has_its_order() {
 /// The path as the records left it is the path as the counters have it.
 #[test]
 fn metrics_add_up_to_the_counters() {
-    for congestion in [Algorithm::Cubic, Algorithm::Bbr, Algorithm::Fixed(10_000_000)] {
+    for congestion in [Algorithm::Cubic, Algorithm::NewReno, Algorithm::Bbr, Algorithm::Fixed(10_000_000)] {
+        let has_threshold = matches!(congestion, Algorithm::Cubic | Algorithm::NewReno);
         let seen = transfer(5, congestion);
         let trace = Trace::of(&seen.memory, Side::Client);
         let mut last = serde_json::Map::new();
@@ -163,7 +164,7 @@ fn metrics_add_up_to_the_counters() {
         assert!(close(ms("min_rtt"), seen.client.min_rtt), "{last:?}");
         assert_eq!(last["congestion_window"], seen.client.window);
         assert_eq!(last["pacing_rate"], seen.client.pacing_rate * 8);
-        assert_eq!(last.get("ssthresh").is_some(), congestion == Algorithm::Cubic);
+        assert_eq!(last.get("ssthresh").is_some(), has_threshold);
         assert_eq!(last.get("bandwidth_estimate").is_some(), congestion == Algorithm::Bbr);
         let state = trace.named("recovery:congestion_state_updated").last().expect("a state");
         assert_eq!(state["data"]["new"], seen.client.congestion_state.replace(' ', "_"));

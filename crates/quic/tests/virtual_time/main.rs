@@ -1,6 +1,7 @@
 //! Connections over simulated links, with the null session: equal seeds give equal runs.
 
 mod common;
+mod congestion;
 mod connections;
 mod fec;
 mod messages;

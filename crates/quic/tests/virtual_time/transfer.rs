@@ -29,8 +29,8 @@ fn bytes_survive_loss_reordering_duplication_and_corruption() {
     for seed in quickset_sim::seeds(0..12) {
         let link = "rate=50mbit delay=20ms queue=200kB loss=3% duplicate=2% corrupt=1% jitter=uniform:8ms reorder=yes";
         let setup = Setup::new(seed, link).transport(|t| {
-            t.congestion = if seed % 2 == 0 { Algorithm::Cubic } else { Algorithm::Bbr };
-            t.mtu = if seed % 3 == 0 { 1200 } else { 1472 };
+            t.congestion = [Algorithm::Cubic, Algorithm::Bbr, Algorithm::NewReno][seed as usize % 3];
+            t.mtu = if seed % 2 == 0 { 1200 } else { 1472 };
         });
         let mut pair = setup.connected();
         pair.server_mut().echo = true;
@@ -66,9 +66,12 @@ fn handshakes_survive_heavy_loss() {
 
 #[test]
 fn a_fast_link_is_filled() {
-    for (algorithm, least) in
-        [(Algorithm::Cubic, 0.85), (Algorithm::Bbr, 0.85), (Algorithm::Fixed(95_000_000), 0.9)]
-    {
+    for (algorithm, least) in [
+        (Algorithm::Cubic, 0.85),
+        (Algorithm::NewReno, 0.85),
+        (Algorithm::Bbr, 0.85),
+        (Algorithm::Fixed(95_000_000), 0.9),
+    ] {
         let mut pair = Setup::new(5, "rate=100mbit delay=25ms queue=1MB")
             .transport(|t| {
                 t.congestion = algorithm;

@@ -546,8 +546,8 @@ impl Congestion for Bbr {
     }
 
     fn on_feedback(&mut self, f: &Feedback<'_>) {
-        if f.spurious > 0 {
-            self.on_spurious(f.spurious);
+        if !f.spurious.is_empty() {
+            self.on_spurious(f.spurious.len() as u64);
         }
         let acked = self.sampler.on_acked(f);
         for packet in f.lost {

@@ -234,7 +234,7 @@ fn delivery_rates_are_the_slower_of_sending_and_acknowledging() {
             min_rtt: Duration::ZERO,
             ce: 0,
             persistent: false,
-            spurious: 0,
+            spurious: &[],
         };
         let bytes = sampler.on_acked(&feedback);
         sampler.sample(&feedback, bytes).unwrap()

@@ -1,98 +1,19 @@
 use quickset_base::{Duration, Time};
 
+use super::hand::Hand;
 use super::link::{Link, MTU, World};
-use crate::cc::cubic::Cubic;
-use crate::cc::{Algorithm, Congestion, Feedback, Packet, PacketState, Sent};
+use crate::cc::{Algorithm, Sent};
 
-/// A controller fed by hand: a window of packets in each round trip.
-struct Hand {
-    cubic: Cubic,
-    now: Time,
-    rtt: Duration,
-}
-
-impl Hand {
-    fn new(rtt: Duration) -> Self {
-        Self { cubic: Cubic::new(MTU, Time::from_millis(1)), now: Time::from_millis(1), rtt }
-    }
-
-    fn packets(&self) -> f64 {
-        self.cubic.control().window as f64 / MTU as f64
-    }
-
-    fn feedback(&mut self, acked: &[Packet], lost: &[Packet], (in_flight, ce, spurious): (u64, u64, u64)) {
-        self.cubic.on_feedback(&Feedback {
-            now: self.now,
-            acked,
-            lost,
-            prior_in_flight: in_flight,
-            in_flight: in_flight - (acked.len() + lost.len()) as u64 * MTU,
-            rtt: Some(self.rtt),
-            srtt: self.rtt,
-            min_rtt: self.rtt,
-            ce,
-            persistent: false,
-            spurious,
-        });
-    }
-
-    fn packet(&self) -> Packet {
-        Packet { number: 0, sent: self.now - self.rtt, bytes: MTU, state: PacketState::default() }
-    }
-
-    /// A round trip with `in_flight` of the window in use, acknowledged evenly.
-    fn round_with(&mut self, in_flight: u64) {
-        let n = (in_flight / MTU).max(1);
-        for _ in 0..n {
-            self.now += self.rtt / n as u32;
-            self.cubic.on_sent(&Sent { now: self.now, bytes: MTU, in_flight, app_limited: false });
-            let packet = self.packet();
-            self.feedback(&[packet], &[], (in_flight, 0, 0));
-        }
-    }
-
-    fn round(&mut self) {
-        self.round_with(self.cubic.control().window);
-    }
-
-    /// A packet that left just now is lost.
-    fn lose(&mut self) {
-        let lost = Packet { sent: self.now, ..self.packet() };
-        self.now += self.rtt;
-        let window = self.cubic.control().window;
-        self.feedback(&[], &[lost], (window, 0, 0));
-        // What was in flight at the loss is acknowledged without growth.
-        let window = self.cubic.control().window;
-        let old = Packet { sent: self.now - self.rtt, ..lost };
-        self.feedback(&[old], &[], (window, 0, 0));
-        assert_eq!(self.cubic.control().window, window);
-        self.now += self.rtt + Duration::from_nanos(1);
-    }
-
-    fn grow_to(&mut self, packets: f64) {
-        while self.packets() < packets {
-            self.round();
-        }
-    }
-}
-
-#[test]
-fn slow_start_doubles_and_the_initial_window_is_ten_packets() {
-    let mut hand = Hand::new(Duration::from_millis(50));
-    assert_eq!(hand.cubic.control().window, 12_500);
-    for packets in [20, 40, 80] {
-        hand.round();
-        assert_eq!(hand.cubic.control().window, packets * MTU);
-    }
-    // RFC 9002 §7.2: 14,720 bytes for packets of 1,472, and two packets of a jumbo size.
-    assert_eq!(Cubic::new(1472, Time::ZERO).control().window, 14_720);
-    assert_eq!(Cubic::new(9000, Time::ZERO).control().window, 18_000);
+/// W(t) = 0.4·(t - K)³ + W_max in packets, with K = ∛((W_max - start) / 0.4) (RFC 9438 §4.2).
+fn curve(t: f64, w_max: f64, start: f64) -> f64 {
+    let k = ((w_max - start) / 0.4).cbrt();
+    0.4 * (t - k).powi(3) + w_max
 }
 
 /// RFC 9438 §4.2, computed here: W(t) = 0.4·(t - K)³ + W_max.
 #[test]
 fn the_window_follows_the_cubic_curve() {
-    let mut hand = Hand::new(Duration::from_millis(100));
+    let mut hand = Hand::new(Algorithm::Cubic, 100);
     hand.grow_to(1280.0);
     let w_max = hand.packets();
     hand.lose();
@@ -112,7 +33,7 @@ fn the_window_follows_the_cubic_curve() {
 /// RFC 9438 §4.7: a second reduction below the last peak lowers the peak to 0.85 of the window.
 #[test]
 fn fast_convergence_gives_way() {
-    let mut hand = Hand::new(Duration::from_millis(100));
+    let mut hand = Hand::new(Algorithm::Cubic, 100);
     hand.grow_to(1280.0);
     hand.lose();
     for _ in 0..20 {
@@ -133,7 +54,7 @@ fn fast_convergence_gives_way() {
 /// RFC 9438 §4.3: on a short path a packet per 1.89 round trips (3·0.3/1.7), above the old window one per round.
 #[test]
 fn short_paths_grow_like_reno() {
-    let mut hand = Hand::new(Duration::from_millis(5));
+    let mut hand = Hand::new(Algorithm::Cubic, 5);
     hand.grow_to(40.0);
     let prior = hand.packets();
     hand.lose();
@@ -156,91 +77,6 @@ fn short_paths_grow_like_reno() {
         hand.round();
     }
     assert!((8.5..10.5).contains(&(hand.packets() - begin)), "{}", hand.packets() - begin);
-}
-
-#[test]
-fn one_reaction_per_round_trip() {
-    let mut hand = Hand::new(Duration::from_millis(50));
-    hand.grow_to(160.0);
-    let window = hand.packets();
-    let in_flight = hand.cubic.control().window;
-    let lost = Packet { sent: hand.now, ..hand.packet() };
-    hand.now += hand.rtt;
-    hand.feedback(&[], &[lost], (in_flight, 0, 0));
-    hand.now += hand.rtt / 2;
-    hand.feedback(&[], &[lost, lost], (in_flight - MTU, 0, 0));
-    assert!((hand.packets() - 0.7 * window).abs() < 0.01);
-    // A mark on what left afterwards is news (RFC 9002 §7.1).
-    let marked = Packet { sent: hand.now, ..lost };
-    hand.now += hand.rtt;
-    hand.feedback(&[marked], &[], (in_flight / 2, 1, 0));
-    assert!((hand.packets() - 0.49 * window).abs() < 0.01, "{}", hand.packets());
-}
-
-#[test]
-fn losses_that_were_none_are_undone() {
-    let mut hand = Hand::new(Duration::from_millis(50));
-    hand.grow_to(160.0);
-    let window = hand.packets();
-    let in_flight = hand.cubic.control().window;
-    let lost = Packet { sent: hand.now, ..hand.packet() };
-    hand.now += hand.rtt;
-    hand.feedback(&[], &[lost, lost], (in_flight, 0, 0));
-    hand.feedback(&[], &[], (in_flight - 2 * MTU, 0, 1));
-    assert!(hand.packets() < window, "one of two was lost");
-    hand.feedback(&[], &[], (in_flight - 2 * MTU, 0, 1));
-    assert_eq!(hand.cubic.control().window, in_flight);
-    assert!(hand.cubic.control().slow_start);
-}
-
-#[test]
-fn an_unused_window_does_not_grow() {
-    let mut hand = Hand::new(Duration::from_millis(50));
-    hand.grow_to(40.0);
-    let slow = hand.packets();
-    for _ in 0..20 {
-        hand.round_with(8 * MTU);
-    }
-    // What was in use before the pause still counts for a round or two.
-    assert!(hand.packets() <= slow + 16.0, "{}", hand.packets());
-    hand.grow_to(640.0);
-    hand.lose();
-    let start = hand.now;
-    for _ in 0..10 {
-        hand.round();
-    }
-    let grown = hand.packets();
-    // RFC 9438 §5.8: a minute of little use does not count on the curve.
-    for _ in 0..1200 {
-        hand.round_with(100 * MTU);
-    }
-    let paused = hand.packets();
-    assert!(paused - grown < 30.0, "{grown} -> {paused}");
-    hand.round();
-    assert!(hand.packets() - paused < 30.0, "no jump after {:?}", hand.now.since(start));
-}
-
-#[test]
-fn persistent_congestion_leaves_two_packets() {
-    let mut hand = Hand::new(Duration::from_millis(50));
-    hand.grow_to(160.0);
-    let lost = Packet { sent: hand.now, ..hand.packet() };
-    hand.now += hand.rtt;
-    hand.cubic.on_feedback(&Feedback {
-        now: hand.now,
-        acked: &[],
-        lost: &[lost],
-        prior_in_flight: 10 * MTU,
-        in_flight: 9 * MTU,
-        rtt: None,
-        srtt: hand.rtt,
-        min_rtt: hand.rtt,
-        ce: 0,
-        persistent: true,
-        spurious: 0,
-    });
-    assert_eq!(hand.cubic.control().window, 2 * MTU);
-    assert!(hand.cubic.control().slow_start, "up to where it was cut");
 }
 
 #[test]
@@ -305,5 +141,116 @@ fn random_loss_leaves_what_the_response_function_says() {
             got += world.run(Duration::from_secs(200)).utilisation() * 125e6 / seeds as f64;
         }
         assert!((1.0 / 1.5..1.5).contains(&(got / expected)), "{loss} {rtt}: {got} bytes/s, not {expected}");
+    }
+}
+
+/// RFC 9438 §4.8: after persistent congestion slow start leads to 0.7 of the old window, where the curve is flat (K = 0).
+#[test]
+fn after_persistent_congestion_the_curve_begins_flat() {
+    let mut hand = Hand::new(Algorithm::Cubic, 100);
+    hand.grow_to(1280.0);
+    let prior = hand.packets();
+    hand.declare(1, true);
+    assert_eq!(hand.window(), 2 * MTU);
+    while hand.state() == "slow start" {
+        hand.round();
+    }
+    let (start, begin) = (hand.now, hand.packets());
+    assert!((begin - 0.7 * prior).abs() < 5.0, "{begin} of {prior}");
+    for _ in 0..120 {
+        hand.round();
+        let t = hand.now.since(start).as_secs_f64();
+        // §4.3: 0.529 packets a round trip at least, while the curve is flatter.
+        let expected = (begin + 0.529 * t / 0.1).max(curve(t, begin, begin));
+        let got = hand.packets();
+        assert!((got / expected - 1.0).abs() < 0.015, "{t:.2} s: {got} packets, not {expected}");
+    }
+}
+
+/// RFC 9438 §4.10, RFC 9406 §4.2: five rounds after the round trip grew, and the curve is flat there. Reno's pace is
+/// a packet a round trip, since the window was never cut.
+#[test]
+fn after_hystart_the_curve_begins_flat() {
+    let mut hand = Hand::new(Algorithm::Cubic, 100);
+    hand.grow_to(160.0);
+    hand.rtt = Duration::from_millis(130);
+    let mut rounds = 0;
+    while hand.state() != "congestion avoidance" {
+        hand.round();
+        rounds += 1;
+    }
+    // 8 samples into the second of them, which is one of the five.
+    assert!((5..=7).contains(&rounds), "{rounds}");
+    let (start, begin) = (hand.now, hand.packets());
+    assert!(hand.window() - hand.cc.control().view.bound.unwrap() < MTU);
+    for _ in 0..100 {
+        hand.round();
+        let t = hand.now.since(start).as_secs_f64();
+        let expected = (begin + t / 0.13).max(curve(t, begin, begin));
+        let got = hand.packets();
+        assert!((got / expected - 1.0).abs() < 0.015, "{t:.2} s: {got} packets, not {expected}");
+    }
+}
+
+/// RFC 9438 §5.8: a minute of silence, or of little to send, is no time on the curve.
+#[test]
+fn unused_time_is_no_time_on_the_curve() {
+    for idle in [true, false] {
+        let mut hand = Hand::new(Algorithm::Cubic, 100);
+        hand.grow_to(1280.0);
+        let w_max = hand.packets();
+        hand.lose();
+        let begin = hand.packets();
+        let start = hand.now;
+        (0..60).for_each(|_| hand.round());
+        let used = hand.now.since(start);
+        if idle {
+            // The last packet is acknowledged, and the next leaves a minute later.
+            hand.now += Duration::from_secs(60);
+            hand.cc.on_sent(&Sent { now: hand.now, bytes: MTU, in_flight: MTU, app_limited: false });
+        } else {
+            let before = hand.packets();
+            (0..600).for_each(|_| hand.round_with(100 * MTU, 1));
+            assert!(hand.packets() - before < 8.0, "what was in flight before counts for two rounds");
+        }
+        let again = hand.now;
+        for _ in 0..40 {
+            hand.round();
+            let t = (used + hand.now.since(again)).as_secs_f64();
+            let (got, expected) = (hand.packets(), curve(t, w_max, begin));
+            assert!((got / expected - 1.0).abs() < 0.02, "{idle} {t:.2} s: {got} packets, not {expected}");
+        }
+    }
+}
+
+/// RFC 9438 §4.9.2: as if the event had not been, with the time it took on the curve.
+#[test]
+fn an_event_that_was_none_leaves_no_trace_on_the_curve() {
+    let mut hand = Hand::new(Algorithm::Cubic, 100);
+    hand.grow_to(1280.0);
+    let w_max = hand.packets();
+    hand.lose();
+    let (start, begin) = (hand.now, hand.packets());
+    (0..60).for_each(|_| hand.round());
+    let before = hand.window();
+    let declared = hand.declare(3, false);
+    assert!((hand.packets() / (0.7 * before as f64 / MTU as f64) - 1.0).abs() < 0.001);
+    hand.arrive(&[declared; 3]);
+    assert_eq!(hand.window(), before);
+    for _ in 0..60 {
+        hand.round();
+        let t = hand.now.since(start).as_secs_f64();
+        let (got, expected) = (hand.packets(), curve(t, w_max, begin));
+        assert!((got / expected - 1.0).abs() < 0.015, "{t:.2} s: {got} packets, not {expected}");
+    }
+}
+
+#[test]
+fn the_initial_window_is_ten_packets() {
+    // RFC 9002 §7.2: 14,720 bytes for packets of 1,472, and two packets of a jumbo size.
+    for (mtu, window) in [(1250, 12_500), (1472, 14_720), (9000, 18_000)] {
+        for algorithm in [Algorithm::Cubic, Algorithm::NewReno] {
+            assert_eq!(algorithm.build(mtu, Time::ZERO).control().window, window);
+        }
     }
 }

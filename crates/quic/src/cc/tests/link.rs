@@ -94,9 +94,13 @@ impl World {
     }
 
     pub(crate) fn add(&mut self, algorithm: Algorithm) -> usize {
+        self.add_controller(algorithm.build(MTU, self.now))
+    }
+
+    pub(crate) fn add_controller(&mut self, cc: Box<dyn Congestion>) -> usize {
         let flow = self.flows.len();
         self.flows.push(Flow {
-            cc: algorithm.build(MTU, self.now),
+            cc,
             pacer: Pacer::new(MTU, self.now),
             sent: VecDeque::new(),
             next: 0,
@@ -127,6 +131,15 @@ impl World {
 
     pub(crate) fn window(&self, flow: usize) -> u64 {
         self.flows[flow].cc.control().window
+    }
+
+    pub(crate) fn state(&self, flow: usize) -> &'static str {
+        self.flows[flow].cc.control().view.state
+    }
+
+    /// Bytes that were declared lost.
+    pub(crate) fn lost(&self, flow: usize) -> u64 {
+        self.flows[flow].lost
     }
 
     pub(crate) fn rate(&self, flow: usize) -> Option<u64> {
@@ -250,7 +263,7 @@ impl World {
             min_rtt: f.min_rtt,
             ce: 0,
             persistent: false,
-            spurious: 0,
+            spurious: &[],
         });
         self.send(flow);
     }
@@ -274,7 +287,7 @@ impl World {
                 min_rtt: f.min_rtt,
                 ce: 0,
                 persistent: true,
-                spurious: 0,
+                spurious: &[],
             });
             self.send(flow);
         }

@@ -1,3 +1,6 @@
 mod cubic;
+mod hand;
+mod hystart;
 pub(crate) mod link;
+mod newreno;
 mod pacer;
