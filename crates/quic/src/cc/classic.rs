@@ -11,7 +11,8 @@ use super::{Congestion, Control, Feedback, PacketState, PathView, Sent, initial_
 /// Where this departs from its sources:
 /// 1. The first slow start is HyStart++ (RFC 9406), with `L` unbounded since packets are paced.
 /// 2. A cut takes a share of the window and not of what is in flight (RFC 9438 §4.6 has both), for a window that is not
-///    used does not grow (RFC 9002 §7.8): in slow start beyond twice what was in flight, else beyond ten packets more.
+///    used does not grow (RFC 9002 §7.8): in slow start beyond twice what was in flight, else beyond ten packets or
+///    a third more, whichever is less.
 /// 3. The least window is two packets after marks, too (RFC 9002 §7.2; RFC 9438 §4.6 goes down to one).
 /// 4. When every packet of an event proves to have arrived, the event did not happen (RFC 9438 §4.9.2), for NewReno,
 ///    too. An event with a mark among its acknowledgements did.
@@ -116,7 +117,7 @@ impl<A: Avoidance> Classic<A> {
         if rest == 0 {
             return;
         }
-        let full = self.usage.peak() + MARGIN * self.mtu >= self.window;
+        let full = self.usage.peak() + (MARGIN * self.mtu).min(self.window / 4) >= self.window;
         let (window, mtu) = (self.window, self.mtu);
         let next =
             self.avoidance.advance(&Acked { now: f.now, srtt: f.srtt, bytes: rest, window, mtu, full });
@@ -230,8 +231,8 @@ impl<A: Avoidance> Congestion for Classic<A> {
     }
 
     fn control(&self) -> Control {
-        let view = self.view();
-        Control { window: self.window, rate: None, slow_start: view.state == "slow start", view }
+        let slow_start = self.is_slow_start() && !self.is_cautious();
+        Control { window: self.window, rate: None, slow_start, view: self.view() }
     }
 }
 
@@ -269,5 +270,5 @@ struct Undo<A> {
     lost: u64,
 }
 
-/// Packets that the pacer or a batch may leave unused of a window that is in full use.
+/// Packets that the pacer or a batch may leave unused of a window that is in full use, or a quarter of it.
 const MARGIN: u64 = 10;

@@ -1,6 +1,6 @@
+mod classic;
 mod cubic;
 mod hand;
 mod hystart;
 pub(crate) mod link;
-mod newreno;
 mod pacer;

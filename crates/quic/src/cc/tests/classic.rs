@@ -1,8 +1,9 @@
-use quickset_base::{Duration, Rng};
+use proptest::prelude::*;
+use quickset_base::{Duration, Rng, Time};
 
 use super::hand::{Also, Hand};
 use super::link::{Link, MTU, World};
-use crate::cc::{Algorithm, Packet};
+use crate::cc::{Algorithm, Packet, Sent};
 
 const BOTH: [(Algorithm, f64); 2] = [(Algorithm::NewReno, 0.5), (Algorithm::Cubic, 0.7)];
 
@@ -127,6 +128,12 @@ fn an_unused_window_does_not_grow() {
         assert!(paused - grown < 3.0, "{grown} -> {paused}");
         hand.round();
         assert!(hand.packets() - paused < 30.0, "no jump");
+        // A few packets are little, too.
+        (0..10).for_each(|_| hand.lose());
+        hand.grow_to(8.0);
+        let small = hand.packets();
+        (0..200).for_each(|_| hand.round_with(4 * MTU, 1));
+        assert!(hand.packets() - small < 2.5, "{small} -> {}", hand.packets());
     }
 }
 
@@ -227,6 +234,82 @@ fn equal_flows_share_equally() {
             for share in &report.shares {
                 assert!((0.45..0.55).contains(share), "{algorithm}, seed {seed}: {report:?}");
             }
+        }
+    }
+}
+
+/// Something that happens to a controller.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Pass(u64),
+    Send(u64),
+    Ack { packets: usize, age_us: u64, ce: u64 },
+    Lose { packets: usize, age_us: u64, persistent: bool },
+    Late { packets: usize, ago_us: u64 },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let age = || 0..3_000_000u64;
+    prop_oneof![
+        prop_oneof![0..200_000u64, 0..100_000_000_000u64].prop_map(Step::Pass),
+        (1..500u64).prop_map(Step::Send),
+        (1..500usize, age(), 0..2u64).prop_map(|(packets, age_us, ce)| Step::Ack {
+            packets,
+            age_us,
+            ce: ce * ce
+        }),
+        (1..300usize, age()).prop_map(|(packets, age_us)| Step::Ack { packets, age_us, ce: 0 }),
+        (1..9usize, age(), proptest::bool::weighted(0.1))
+            .prop_map(|(packets, age_us, persistent)| { Step::Lose { packets, age_us, persistent } }),
+        (1..9usize, age()).prop_map(|(packets, ago_us)| Step::Late { packets, ago_us }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Whatever comes in whatever order: never below two packets; never more growth than was acknowledged but for an
+    /// event that was none, and then to no more than there ever was; never a shrinking window without a loss or a mark.
+    #[test]
+    fn the_window_keeps_its_bounds(
+        reno in any::<bool>(),
+        rtt_us in 0..2_000_000u64,
+        steps in prop::collection::vec(step(), 1..80),
+    ) {
+        let mut hand = Hand::new(if reno { Algorithm::NewReno } else { Algorithm::Cubic }, 1);
+        hand.rtt = Duration::from_micros(rtt_us);
+        // Packets may have left before the connection knew of time.
+        hand.now = Time::from_millis(10_000);
+        let mut most = hand.window();
+        for step in steps {
+            let before = hand.window();
+            let packet = |hand: &Hand, us| Packet { sent: hand.now - Duration::from_micros(us), ..hand.packet() };
+            match step {
+                Step::Pass(us) => hand.now += Duration::from_micros(us),
+                Step::Send(packets) => {
+                    let in_flight = packets * MTU;
+                    hand.cc.on_sent(&Sent { now: hand.now, bytes: MTU, in_flight, app_limited: false });
+                    prop_assert_eq!(hand.window(), before);
+                }
+                Step::Ack { packets, age_us, ce } => {
+                    let acked = vec![packet(&hand, age_us); packets];
+                    hand.feedback(&acked, &[], before, Also { ce, ..Also::default() });
+                    prop_assert!(hand.window() <= before + packets as u64 * MTU);
+                    prop_assert!(ce > 0 || hand.window() >= before);
+                }
+                Step::Lose { packets, age_us, persistent } => {
+                    let lost = vec![packet(&hand, age_us); packets];
+                    hand.feedback(&[], &lost, before, Also { persistent, ..Also::default() });
+                    prop_assert!(hand.window() <= before);
+                    prop_assert!(!persistent || hand.window() == 2 * MTU);
+                }
+                Step::Late { packets, ago_us } => {
+                    hand.arrive(&vec![hand.now - Duration::from_micros(ago_us); packets]);
+                    prop_assert!((before..=most).contains(&hand.window()));
+                }
+            }
+            prop_assert!(hand.window() >= 2 * MTU);
+            most = most.max(hand.window());
         }
     }
 }
