@@ -225,7 +225,7 @@ mod tests {
             ("updates", "1.5"),
             ("size", "0"),
             ("loss", "x"),
-            ("cc", "reno"),
+            ("cc", "vegas"),
             ("rtt_ms", "nan"),
             ("fec", "rs:100/105"),
             ("fec_window", "0"),
