@@ -36,15 +36,14 @@
 //! # Speed
 //!
 //! Reed-Solomon, 100 symbols of 1500 bytes, 5 repair symbols, 5 losses, on one core of a Xeon with AVX-512
-//! and GFNI at 3 GHz that had other work beside; GB/s of source bytes, medians of `cargo xtask bench-peers
-//! fec`:
+//! and GFNI at 3 GHz; GB/s of source bytes, medians of `cargo xtask bench-peers fec`:
 //!
 //! | | encode | decode |
 //! |---|---|---|
-//! | this crate | 34.5 | 28.3 |
-//! | ISA-L 2.30 | 8.5 | 5.0 |
-//! | reed-solomon-simd 3 | 6.1 | 0.4 |
-//! | reed-solomon-erasure 6, simd-accel | 4.9 | 4.5 |
+//! | this crate | 45.9 | 37.2 |
+//! | ISA-L 2.30 | 8.5 | 5.2 |
+//! | reed-solomon-simd 3 | 6.2 | 0.4 |
+//! | reed-solomon-erasure 6, simd-accel | 5.0 | 4.8 |
 //! | raptorq 2 | 1.0 | 0.4 |
 //!
 //! The kernels are measured by `cargo bench -p quickset-fec --bench codec`.
