@@ -121,3 +121,38 @@ fn without_fences_blocks_have_the_size_of_the_ratio() {
         }
     }
 }
+
+/// Who promises to be silent is not asked: so it must be true, and no longer than it is.
+#[test]
+fn what_is_promised_to_be_quiet_is() {
+    for (name, quiet) in [("rs:105/100", 100), ("rs:103/7", 7), ("fixed:20", 20), ("fixed:1", 1)] {
+        let (mut scene, mut policy) = (Scene::new(), policy(name));
+        let kind = if name.starts_with("rs") { Kind::Block } else { Kind::Window };
+        for _ in 0..4 {
+            scene.send(&mut *policy, 1);
+            // As with all answers after the first symbol of a stretch.
+            let mut left = quiet - 1;
+            while left > 0 {
+                assert_eq!(scene.ask(&mut *policy, kind), Pattern::No, "{name}, {left} to go");
+                assert_eq!(policy.quiet_for(&scene.view()), left, "{name}");
+                scene.send(&mut *policy, 1);
+                left -= 1;
+            }
+            assert_ne!(scene.ask(&mut *policy, kind), Pattern::No, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_row_ends_when_a_grid_said_it_would() {
+    let (mut scene, mut policy) = (Scene::new(), policy("xor2d:4x5"));
+    for _ in 0..3 {
+        scene.send(&mut *policy, 1);
+        for left in (1..5).rev() {
+            assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No, "{left} to go");
+            assert_eq!(policy.quiet_for(&scene.view()), left);
+            scene.send(&mut *policy, 1);
+        }
+        assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(1));
+    }
+}
