@@ -228,15 +228,14 @@ impl Sender {
     /// The size of the next frame, header included, so that as few as can be hold the rest of a record, and none is
     /// more than a byte longer than another: of two sizes the smaller one as long as the rest fits the larger one.
     fn even_size(&self, rest: Range<u64>, fence: u64) -> Option<u64> {
-        let (count, headers) = self.frames(rest.clone(), fence, self.packet)?;
-        let fits = |rest, size, most| self.frames(rest, fence, size).is_some_and(|(n, _)| n <= most);
-        // Full frames reach sooner where headers grow, so this is a little too much, if anything.
-        let mut size = (rest.end - rest.start + headers).div_ceil(count).min(self.packet);
+        let count = self.frames(rest.clone(), fence, self.packet)?;
+        let fits = |rest, size, most| self.frames(rest, fence, size).is_some_and(|n| n <= most);
+        // Upwards from what the shortest headers would need: what a size holds is not what a smaller one holds and more,
+        // since a longer frame may be the one that begins where headers grow.
+        let shortest = self.header_size(rest.start, rest.start - fence, 0) as u64;
+        let mut size = ((rest.end - rest.start).div_ceil(count) + shortest).min(self.packet);
         while size < self.packet && !fits(rest.clone(), size, count) {
             size += 1;
-        }
-        while fits(rest.clone(), size - 1, count) {
-            size -= 1;
         }
         let header = self.header_size(rest.start, rest.start - fence, size - 1) as u64;
         let next = rest.start + (size - 1).saturating_sub(header);
@@ -244,10 +243,9 @@ impl Sender {
         Some(size - u64::from(less))
     }
 
-    /// How many frames of at most `size` bytes hold the rest of a record, and the bytes of their headers. `None` when
-    /// that is not enough for a header.
-    fn frames(&self, Range { start: mut at, end }: Range<u64>, fence: u64, size: u64) -> Option<(u64, u64)> {
-        let (mut count, mut headers) = (0, 0);
+    /// How many frames of at most `size` bytes hold the rest of a record. `None` when that is not enough for a header.
+    fn frames(&self, Range { start: mut at, end }: Range<u64>, fence: u64, size: u64) -> Option<u64> {
+        let mut count = 0;
         while at < end {
             let header = self.header_size(at, at - fence, size) as u64;
             let each = size.checked_sub(header).filter(|each| *each > 0)?;
@@ -255,10 +253,9 @@ impl Sender {
             let same = longer_from(at).min(fence.saturating_add(longer_from(at - fence))).min(end);
             let n = (same - at).div_ceil(each);
             count += n;
-            headers += n * header;
             at += n * each;
         }
-        Some((count, headers))
+        Some(count)
     }
 
     /// A record ends in the frame.
