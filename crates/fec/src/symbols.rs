@@ -95,7 +95,17 @@ impl Symbols {
     /// Holds `data` under the number after the largest one, which is returned.
     pub fn push(&mut self, data: &[u8]) -> Result<u64, NotTaken> {
         let sid = self.next();
-        self.insert(sid, data).map(|()| sid)
+        if data.len() > self.size {
+            return Err(NotTaken::TooLong);
+        }
+        if sid > MAX_SID {
+            return Err(NotTaken::Range);
+        }
+        self.drop_below((sid + 1).saturating_sub(self.window as u64));
+        let slot = self.store(data);
+        self.entries.push_back(Entry { slot, len: data.len() as u32, mark: false });
+        self.held_now(sid, data.len());
+        Ok(sid)
     }
 
     /// Holds `data` under the number `sid`. Where that is above the window, the window moves up to it.
@@ -118,12 +128,7 @@ impl Symbols {
             return Err(NotTaken::Held);
         }
         self.drop_below((sid + 1).saturating_sub(self.window as u64));
-        let slot = self.take_slot();
-        let lines = &mut self.slot_mut(slot)[..lines(data.len())];
-        if let Some(last) = lines.last_chunk_mut::<LINE>() {
-            *last = [0; LINE];
-        }
-        lines[..data.len()].copy_from_slice(data);
+        let slot = self.store(data);
         let (at, entry) = ((sid - self.first) as usize, Entry { slot, len: data.len() as u32, mark });
         if at < self.entries.len() {
             self.entries[at] = entry;
@@ -132,12 +137,18 @@ impl Symbols {
             self.entries.resize(at, Entry::NONE);
             self.entries.push_back(entry);
         }
+        self.held_now(sid, data.len());
+        Ok(())
+    }
+
+    /// A symbol of `len` bytes was stored, and has its entry.
+    fn held_now(&mut self, sid: u64, len: usize) {
         let word = (sid / 64 - self.first / 64) as usize;
         if word >= self.bits.len() {
             self.bits.resize(word + 1, 0);
         }
         self.bits[word] |= 1 << (sid % 64);
-        self.longest = if self.held == 0 { data.len() } else { self.longest.max(data.len()) };
+        self.longest = if self.held == 0 { len } else { self.longest.max(len) };
         self.held += 1;
         self.peaks.0 = self.peaks.0.max(self.held);
         if sid >= self.turn {
@@ -146,10 +157,10 @@ impl Symbols {
             self.shrink(self.peaks.0.max(self.peaks.1) + CHUNK);
             self.peaks = (self.held, self.peaks.0);
         }
-        Ok(())
     }
 
-    /// The next symbol will be here soon.
+    /// Says that the next symbol will come soon: the place for it is brought into the cache, so that copying it there
+    /// holds up nothing.
     #[inline]
     pub(crate) fn prefetch(&mut self) {
         if let Some(&next) = self.free.last() {
@@ -172,18 +183,21 @@ impl Symbols {
         self.known(sid).map(|entry| entry.len as usize)
     }
 
-    /// Forgets the bytes of symbol `sid`, but not that it was held: its place is for another one.
+    /// Forgets the bytes of symbol `sid`, but not that it was held: its place is for another one, and no repair symbol
+    /// can be made of it any more.
     pub(crate) fn spend(&mut self, sid: u64) {
         let Some(Entry { slot, .. }) = self.entry(sid).copied() else { return };
         self.entries[(sid - self.first) as usize].slot = Entry::SPENT;
         self.spent += 1;
-        self.vacate(slot);
+        self.held -= 1;
+        vacate(slot, &mut self.free, &mut self.chunks);
     }
 
-    /// Whether a symbol of the equation is spent.
-    pub(crate) fn has_spent(&self, equation: &Equation) -> bool {
-        let is_spent = |sid| self.known(sid).is_some_and(|entry| entry.slot == Entry::SPENT);
-        self.spent > 0 && (0..equation.terms()).any(|term| is_spent(equation.sid(term)))
+    /// The first symbol of the equation that is spent.
+    pub(crate) fn spent_in(&self, equation: &Equation) -> Option<u64> {
+        let is_spent = |sid: &u64| self.known(*sid).is_some_and(|entry| entry.slot == Entry::SPENT);
+        let terms = if self.spent > 0 { equation.terms() } else { 0 };
+        (0..terms).map(|term| equation.sid(term)).find(is_spent)
     }
 
     /// The numbers from `first` to `last` that are neither held nor spent, both of which are in the window or above it.
@@ -224,18 +238,17 @@ impl Symbols {
         if words > 0 {
             self.bits.drain(..words as usize);
         }
-        while self.first < sid {
-            let Some(entry) = self.entries.pop_front() else {
-                self.first = sid;
-                break;
-            };
-            self.first += 1;
+        let numbers = (sid - self.first).min(self.entries.len() as u64) as usize;
+        let Self { entries, free, chunks, held, spent, .. } = self;
+        for entry in entries.drain(..numbers) {
             if entry.slot < Entry::SPENT {
-                self.vacate(entry.slot);
+                vacate(entry.slot, free, chunks);
+                *held -= 1;
             } else if entry.slot == Entry::SPENT {
-                self.spent -= 1;
+                *spent -= 1;
             }
         }
+        self.first = sid;
     }
 
     /// Gives back what memory is not needed for the symbols that are held.
@@ -306,6 +319,9 @@ impl Symbols {
         for sid in [equation.first(), equation.last()] {
             self.len_of(sid).ok_or(Missing { sid })?;
         }
+        if let Some(sid) = self.spent_in(equation) {
+            return Err(Missing { sid });
+        }
         let mut missing = self.missing(equation.first(), equation.last());
         if let Some(sid) = missing.find(|sid| equation.term(*sid).is_some()) {
             return Err(Missing { sid });
@@ -355,27 +371,37 @@ impl Symbols {
         self.entries.get(usize::try_from(at).ok()?).filter(|entry| entry.slot != Entry::NONE.slot)
     }
 
-    fn vacate(&mut self, slot: u32) {
-        self.free.push(slot);
-        self.held -= 1;
-        self.chunk_mut(slot).used -= 1;
-    }
-
-    fn take_slot(&mut self) -> u32 {
+    /// Copies a symbol into a free slot, with zeros up to the end of its last cache line.
+    #[inline]
+    fn store(&mut self, data: &[u8]) -> u32 {
         if self.free.is_empty() {
-            let place = self.vacant.pop().unwrap_or(self.chunks.len() as u32);
-            let chunk = Some(Chunk::new(CHUNK * self.slot_len()));
-            match self.chunks.get_mut(place as usize) {
-                Some(vacant) => *vacant = chunk,
-                None => self.chunks.push(chunk),
-            }
-            let first = place * CHUNK as u32;
-            // The last is taken first.
-            self.free.extend((first..first + CHUNK as u32).rev());
+            self.grow();
         }
         let slot = self.free.pop().expect("a chunk has slots");
-        self.chunk_mut(slot).used += 1;
+        let len = self.slot_len();
+        let chunk = self.chunk_mut(slot);
+        chunk.used += 1;
+        let at = slot as usize % CHUNK * len;
+        let lines = &mut chunk.lines_mut()[at..at + lines(data.len())];
+        if let Some(last) = lines.last_chunk_mut::<LINE>() {
+            *last = [0; LINE];
+        }
+        lines[..data.len()].copy_from_slice(data);
         slot
+    }
+
+    /// Makes slots.
+    #[cold]
+    fn grow(&mut self) {
+        let place = self.vacant.pop().unwrap_or(self.chunks.len() as u32);
+        let chunk = Some(Chunk::new(CHUNK * self.slot_len()));
+        match self.chunks.get_mut(place as usize) {
+            Some(vacant) => *vacant = chunk,
+            None => self.chunks.push(chunk),
+        }
+        let first = place * CHUNK as u32;
+        // The last is taken first.
+        self.free.extend((first..first + CHUNK as u32).rev());
     }
 
     /// Gives back chunks that no symbol is in, as long as `slots` slots remain.
@@ -399,8 +425,8 @@ impl Symbols {
         lines(self.size)
     }
 
-    #[inline]
     /// The symbol of an entry that has one, and the zeros behind it.
+    #[inline]
     fn padded_slot(&self, entry: &Entry) -> &[u8] {
         let chunk = self.chunks[entry.slot as usize / CHUNK].as_ref().expect("a chunk with a symbol stays");
         let at = chunk.start + entry.slot as usize % CHUNK * self.slot_len();
@@ -456,6 +482,13 @@ impl fmt::Display for Missing {
 }
 
 impl std::error::Error for Missing {}
+
+/// No symbol is in a slot any more.
+#[inline]
+fn vacate(slot: u32, free: &mut Vec<u32>, chunks: &mut [Option<Chunk>]) {
+    free.push(slot);
+    chunks[slot as usize / CHUNK].as_mut().expect("a chunk with a symbol stays").used -= 1;
+}
 
 /// Slots, the first of which begins with a cache line.
 struct Chunk {

@@ -1,7 +1,9 @@
-//! The cost of a packet: a batch of 44 full packets sealed, opened, acknowledged and settled, over the null session.
+//! The cost of a packet: a batch of 44 full packets sealed, opened, acknowledged and settled, over the null session;
+//! the same with 20 batches in flight, and with forward erasure correction offered, and used.
 
 #![expect(missing_docs, reason = "criterion writes the main function")]
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -10,7 +12,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use quickset_base::{Batch, Datagram, Duration, Input, Machine, Path, Poll, Rng, Time};
 use quickset_quic::null::{NullClient, NullSecrets, NullServer};
 use quickset_quic::{
-    Algorithm, Chunk, ClientConfig, Connection, Dir, Endpoint, EndpointConfig, RetryPolicy, Route,
+    Algorithm, Chunk, ClientConfig, Connection, Dir, Endpoint, EndpointConfig, Fec, RetryPolicy, Route,
     ServerConfig, StreamId, TransportConfig,
 };
 
@@ -24,6 +26,9 @@ struct Pair {
     server: Connection,
     out: Batch,
     inbox: Vec<Datagram>,
+    /// Batches under way to the server, and how many there are to be.
+    flight: VecDeque<Vec<Datagram>>,
+    depth: usize,
     stream: Option<StreamId>,
     data: Bytes,
 }
@@ -65,7 +70,17 @@ impl Pair {
         let mut server = Connection::new(start).expect("begins");
         server.handle(now, Input::Received(&mut vec![first]));
         let data = Bytes::from(vec![7; 1 << 20]);
-        let mut pair = Self { now, client, server, out, inbox: Vec::new(), stream: None, data };
+        let mut pair = Self {
+            now,
+            client,
+            server,
+            out,
+            inbox: Vec::new(),
+            flight: VecDeque::new(),
+            depth: 0,
+            stream: None,
+            data,
+        };
         for _ in 0..10 {
             pair.turn();
         }
@@ -78,6 +93,10 @@ impl Pair {
     fn turn(&mut self) -> usize {
         self.now += Duration::from_micros(100);
         let sent = send(&mut self.client, self.now, address(1), &mut self.out, &mut self.inbox);
+        if self.depth > 0 {
+            let spare = if self.flight.len() < self.depth { None } else { self.flight.pop_front() };
+            self.flight.push_back(std::mem::replace(&mut self.inbox, spare.unwrap_or_default()));
+        }
         self.server.handle(self.now, Input::Received(&mut self.inbox));
         while let Some(id) = self.server.accept(Dir::Uni) {
             self.stream = Some(id);
@@ -114,25 +133,39 @@ fn send(from: &mut Connection, now: Time, path: Path, out: &mut Batch, inbox: &m
 }
 
 fn packets(c: &mut Criterion) {
-    measure(c, "44 packets there, one acknowledgement back", TransportConfig::default());
+    measure(c, "44 packets there, one acknowledgement back", TransportConfig::default(), 0);
     #[cfg(feature = "qlog")]
-    measure(c, "the same, with traces of both ends", traced());
+    measure(c, "the same, with traces of both ends", traced(), 0);
+    let with = |protection: &str| {
+        let protection = protection.parse().expect("a protection");
+        TransportConfig { fec: Some(Fec { protection, ..Fec::default() }), ..TransportConfig::default() }
+    };
+    let offered = TransportConfig { fec: Some(Fec::default()), ..TransportConfig::default() };
+    measure(c, "20 such batches in flight", TransportConfig::default(), FLIGHT);
+    measure(c, "20 in flight, repair offered", offered, FLIGHT);
+    for protection in ["rs:100/100", "rs:105/100", "adaptive:bulk"] {
+        measure(c, &format!("20 in flight, {protection}"), with(protection), FLIGHT);
+    }
 }
 
-fn measure(c: &mut Criterion, name: &str, config: TransportConfig) {
+fn measure(c: &mut Criterion, name: &str, config: TransportConfig, depth: usize) {
     let mut group = c.benchmark_group("datapath");
     let mut pair = Pair::new(config);
+    pair.depth = depth;
     group.throughput(Throughput::Elements(44));
     group.bench_function(name, |b| {
         b.iter(|| {
             let id = pair.stream.expect("a stream");
             let _ = pair.client.write(id, &mut pair.data.slice(..44 * 1500));
             let sent = pair.turn();
-            assert!(sent > 40, "{sent} packets in a batch");
+            assert!(sent > 0, "nothing to send");
         });
     });
     group.finish();
 }
+
+/// Batches in flight: about as many packets as a fast path has.
+const FLIGHT: usize = 20;
 
 /// Traces that go nowhere: what is left is the cost of writing them.
 #[cfg(feature = "qlog")]

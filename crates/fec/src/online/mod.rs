@@ -203,7 +203,7 @@ impl Decoder {
             return Ok(Repair::TooMany);
         }
         // Not of a block for itself, as somebody said.
-        if !missing.is_empty() && self.symbols.has_spent(equation) {
+        if !missing.is_empty() && self.symbols.spent_in(equation).is_some() {
             return Ok(Repair::TooMany);
         }
         let Some(place) = self.stored.vacant(self.window) else {

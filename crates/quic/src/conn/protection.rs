@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use quickset_base::{Batch, Duration};
 use quickset_wire::frame::{
-    Frame, RepairHeader, SymbolAck, SymbolFrames, repair_header, repair_header_size, source_symbol_header,
+    Frame, FrameError, RepairHeader, SymbolAck, SymbolFrames, repair_header, repair_header_size, source_symbol_header,
     source_symbol_header_size,
 };
 use quickset_wire::{Space, StreamId, TransportErrorCode as Code, varint};
@@ -214,9 +214,8 @@ impl Connection {
         let Some(symbol) = w.begin_symbol(session, sid, view.room.saturating_sub(others)) else { return };
         let written = self.streams.write_data(w, view, Some(channel));
         self.note(&written);
-        let number = w.number();
-        if let Some(bytes) = w.end_symbol(&symbol) {
-            self.protect.send.pushed(lane, bytes, number, self.now);
+        if let Some(packed) = w.end_symbol(&symbol) {
+            self.protect.send.pushed(lane, packed, self.now);
             self.protect.closing = closing;
         }
     }
@@ -226,10 +225,11 @@ impl Connection {
         let most = self.protect.room;
         let Self { streams, protect, now, .. } = self;
         let (session, _) = protect.send.head(lane);
-        let Some((sid, bytes)) = protect.send.repeat(lane, |token| streams.wants(token, *now)) else {
+        let Some((sid, parts)) = protect.send.repeat(lane, |token| streams.wants(token, *now)) else {
             return false;
         };
-        let need = source_symbol_header_size(session.into(), sid) + bytes.len();
+        let len = parts[0].len() + parts[1].len();
+        let need = source_symbol_header_size(session.into(), sid) + len;
         if need > w.room() {
             // The path takes smaller packets than it did.
             if need > most {
@@ -238,8 +238,8 @@ impl Connection {
             }
             return need <= most;
         }
-        source_symbol_header(w.bytes(), session.into(), sid, bytes.len());
-        w.bytes().bytes(bytes);
+        source_symbol_header(w.bytes(), session.into(), sid, len);
+        parts.into_iter().for_each(|part| w.bytes().bytes(part));
         let tokens = protect.send.repeated(lane, sid, w.number(), *now);
         w.record(Token::Symbol { session, sid, n: tokens.len() as u16 }, true);
         for token in tokens {
@@ -283,9 +283,13 @@ impl Connection {
         payload: &Bytes,
     ) -> Result<(), TransportError> {
         let receive = self.protect.receive.as_mut().ok_or_else(not_agreed)?;
+        let mut frames = SymbolFrames::new(data);
+        // Before the decoder copies the symbol: a frame that is read back while it is still on its way to the cache waits
+        // for whatever was stored before it.
+        let first = frames.next();
         match receive.on_source(session, sid, data)? {
             Dispatch::No => Ok(()),
-            Dispatch::All | Dispatch::WithoutDatagrams => self.symbol_frames(data, payload),
+            Dispatch::All | Dispatch::WithoutDatagrams => self.symbol_frames(first, frames, payload),
         }
     }
 
@@ -352,7 +356,8 @@ impl Connection {
             any = true;
             self.log_recovered(session, sid);
             // FEC-22: nothing of a packet comes with it: no number to acknowledge, no time, no ECN mark.
-            self.symbol_frames(&symbol, &symbol)?;
+            let mut frames = SymbolFrames::new(&symbol);
+            self.symbol_frames(frames.next(), frames, &symbol)?;
         }
         if any {
             // FEC-40: the sender's window and its resends wait for this.
@@ -362,10 +367,14 @@ impl Connection {
     }
 
     /// FEC-19, FEC-37: like the frames of the packet, with their errors; what does not parse is one.
-    fn symbol_frames(&mut self, data: &[u8], payload: &Bytes) -> Result<(), TransportError> {
-        let mut frames = SymbolFrames::new(data);
+    fn symbol_frames<'a>(
+        &mut self,
+        mut first: Option<Result<Frame<'a>, FrameError>>,
+        mut frames: SymbolFrames<'a>,
+        payload: &Bytes,
+    ) -> Result<(), TransportError> {
         // By reference: a frame that is moved is read back before it has been written.
-        while let Some(frame) = &frames.next() {
+        while let Some(frame) = &first {
             match frame {
                 Ok(frame) => self.dispatch(Space::Data, frame, payload)?,
                 Err(e) => return Err(TransportError::new(e.code, e.why).in_frame(e.kind)),
@@ -373,6 +382,7 @@ impl Connection {
             if !self.lifecycle.is_open() {
                 break;
             }
+            first = frames.next();
         }
         Ok(())
     }

@@ -48,6 +48,25 @@ enum Fate {
     Skipped,
 }
 
+impl Packet {
+    /// A number that is left out before `sent`.
+    #[inline]
+    fn skipped(sent: &SentPacket, first_token: u32) -> Self {
+        Self {
+            sent: sent.now,
+            state: sent.state,
+            tokens: first_token,
+            token_count: 0,
+            bytes: sent.bytes,
+            fate: Fate::Skipped,
+            eliciting: false,
+            in_flight: false,
+            run_up: 0,
+            run_down: 0,
+        }
+    }
+}
+
 /// A packet that just left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SentPacket {
@@ -104,32 +123,25 @@ impl Ring {
     /// When the number was used: that would reuse a nonce.
     pub(crate) fn push(&mut self, sent: &SentPacket, tokens: &mut Vec<Token>) {
         assert!(sent.number >= self.next(), "packet number {} was used", sent.number);
-        let first_token = self.token_base.wrapping_add(self.tokens.len() as u32);
-        let mut packet = Packet {
-            sent: sent.now,
-            state: sent.state,
-            tokens: first_token,
-            token_count: 0,
-            bytes: sent.bytes,
-            fate: Fate::Skipped,
-            eliciting: false,
-            in_flight: false,
-            run_up: 0,
-            run_down: 0,
-        };
         if self.packets.is_empty() {
             self.base = sent.number;
         }
+        let first_token = self.token_base.wrapping_add(self.tokens.len() as u32);
         while self.next() < sent.number {
-            self.packets.push_back(Packet { ..packet });
+            self.packets.push_back(Packet::skipped(sent, first_token));
         }
-        // A frame takes at least a byte.
-        packet.token_count = tokens.len() as u16;
-        packet.fate = Fate::Outstanding;
-        packet.eliciting = sent.eliciting;
-        packet.in_flight = sent.in_flight;
-        self.packets.push_back(packet);
-        self.tokens.extend(tokens.drain(..));
+        self.packets.push_back(Packet {
+            fate: Fate::Outstanding,
+            // A frame takes at least a byte.
+            token_count: tokens.len() as u16,
+            eliciting: sent.eliciting,
+            in_flight: sent.in_flight,
+            ..Packet::skipped(sent, first_token)
+        });
+        // Two or three, for which `extend` is much ado.
+        for token in tokens.drain(..) {
+            self.tokens.push_back(token);
+        }
         self.outstanding += 1;
         self.eliciting += usize::from(sent.eliciting);
     }

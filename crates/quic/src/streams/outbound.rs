@@ -93,11 +93,14 @@ impl Streams {
     }
 
     /// Whose data [`write_data`](Self::write_data) would write next.
+    #[inline]
     pub(crate) fn next_channel(&self) -> Option<Turn> {
         let key = self.pick(self.credit.limit() - self.sent)?;
         let stream = self.slab.get(key)?;
         // A bare FIN needs no credit either, but nothing of it was lost.
-        let resend = self.owed.contains(key) && stream.send.as_ref().is_some_and(SendHalf::is_behind);
+        let resend = !self.owed.is_empty()
+            && self.owed.contains(key)
+            && stream.send.as_ref().is_some_and(SendHalf::is_behind);
         Some(Turn { channel: stream.channel(), urgency: stream.urgency, resend })
     }
 
@@ -350,11 +353,13 @@ impl SendHalf {
             return 0;
         }
         stream_header(w.bytes(), id, offset, fin, Some(n));
-        let space = w.bytes().space(n);
         if new {
-            self.buffer.send_new(space);
+            if w.shares() {
+                w.share(self.buffer.next_shared(n));
+            }
+            self.buffer.send_new(w.bytes().space(n));
         } else {
-            self.buffer.resend(offset, space);
+            self.buffer.resend(offset, w.bytes().space(n));
         }
         if fin {
             self.fin_due = false;

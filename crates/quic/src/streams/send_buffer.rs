@@ -121,6 +121,14 @@ impl SendBuffer {
         }
     }
 
+    /// The next `n` unsent bytes without a copy, if they lie in one piece.
+    #[inline]
+    pub(super) fn next_shared(&self, n: usize) -> Option<Bytes> {
+        let piece = self.pieces.get(self.cursor)?;
+        let from = (self.next - piece.offset) as usize;
+        (n > 0 && from + n <= piece.bytes.len()).then(|| piece.bytes.slice(from..from + n))
+    }
+
     /// Fills `out` with the bytes at `offset`, which were sent before, and takes them for sent again.
     pub(super) fn resend(&mut self, offset: u64, out: &mut [u8]) {
         let end = offset + out.len() as u64;

@@ -1,3 +1,4 @@
+use bytes::Bytes;
 use quickset_wire as wire;
 use quickset_wire::frame::{Frame, source_symbol_header, source_symbol_header_size};
 
@@ -16,6 +17,10 @@ pub(crate) struct Writer<'a> {
     number: u64,
     /// Bytes at the end that may not be used now.
     reserved: usize,
+    /// A symbol is being written, whose data need not be copied.
+    shares: bool,
+    /// Its last data.
+    shared: Option<Bytes>,
 }
 
 /// A source symbol that is being written.
@@ -30,10 +35,20 @@ pub(crate) struct Symbol {
     was_eliciting: bool,
 }
 
+/// A source symbol that was written.
+#[derive(Clone, Debug)]
+pub(crate) struct Packed<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// The number of the packet that it is in.
+    pub(crate) packet: u64,
+    /// Its bytes but for the first few, where the stream has them.
+    pub(crate) data: Option<Bytes>,
+}
+
 impl<'a> Writer<'a> {
     /// Fills `bytes`, recording tokens behind those already in `tokens`.
     pub(crate) fn new(bytes: wire::Writer<'a>, tokens: &'a mut Vec<Token>) -> Self {
-        Self { bytes, tokens, eliciting: false, number: 0, reserved: 0 }
+        Self { bytes, tokens, eliciting: false, number: 0, reserved: 0, shares: false, shared: None }
     }
 
     /// Says which packet it is.
@@ -60,14 +75,16 @@ impl<'a> Writer<'a> {
         let data = self.len();
         self.tokens.push(Token::Symbol { session, sid, n: 0 });
         self.reserved = self.bytes.room().saturating_sub(limit);
+        self.shares = true;
         Some(Symbol { session, sid, begin, length_at, data, token, was_eliciting })
     }
 
     /// Ends it. `None` when nothing was written, and it is none.
     #[inline]
-    pub(crate) fn end_symbol(&mut self, symbol: &Symbol) -> Option<&[u8]> {
+    pub(crate) fn end_symbol(&mut self, symbol: &Symbol) -> Option<Packed<'_>> {
         let Symbol { session, sid, begin, length_at, data, token, was_eliciting } = *symbol;
         self.reserved = 0;
+        self.shares = false;
         if self.len() == data {
             self.bytes.truncate(begin);
             self.tokens.truncate(token);
@@ -78,7 +95,21 @@ impl<'a> Writer<'a> {
         self.bytes.patch_varint2(length_at, len as u64);
         self.tokens[token] = Token::Symbol { session, sid, n: (self.tokens.len() - token - 1) as u16 };
         self.eliciting = true;
-        Some(&self.bytes.written()[data..])
+        // With another frame beside it the data is not the end of the symbol, or not all of it.
+        let shared = self.shared.take().filter(|_| self.tokens.len() == token + 2);
+        Some(Packed { bytes: &self.bytes.written()[data..], packet: self.number, data: shared })
+    }
+
+    /// Whoever writes data that is kept elsewhere may [`share`](Self::share) it.
+    #[inline]
+    pub(crate) fn shares(&self) -> bool {
+        self.shares
+    }
+
+    /// The data of the STREAM frame that is being written.
+    #[inline]
+    pub(crate) fn share(&mut self, data: Option<Bytes>) {
+        self.shared = data;
     }
 
     /// Bytes that still fit.

@@ -33,6 +33,7 @@ pub(crate) struct Answer {
 }
 
 impl Calm {
+    #[inline]
     pub(super) fn holds(&self, moment: Moment) -> bool {
         self.left > 0 && self.since == Some(moment)
     }
@@ -53,6 +54,7 @@ impl Calm {
     }
 
     /// A symbol was sent.
+    #[inline]
     pub(super) fn pass(&mut self) {
         self.left = self.left.saturating_sub(1);
     }

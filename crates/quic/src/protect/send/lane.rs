@@ -5,16 +5,18 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use quickset_base::Time;
-use quickset_fec::{Equation, Symbols};
+use quickset_fec::Equation;
 use quickset_wire::frame::{RepairHeader, repair_header_size};
 
 pub(crate) use counts::Counts;
 pub(super) use review::{Patience, Review};
 
 use super::flights::Flights;
+use super::kept::Kept;
 use super::owed::{Have, Made, Owed};
 use crate::protect::policy::{Code, LaneView};
 use crate::token::Token;
+use crate::tx::Packed;
 
 /// One session of ours: source symbols in flight, and what repairs them.
 ///
@@ -32,7 +34,7 @@ pub(super) struct Lane {
     session: u32,
     window: u64,
     size: usize,
-    symbols: Symbols,
+    kept: Kept,
     /// One for each SID from `base` on.
     sent: VecDeque<Sent>,
     /// First: all below is acknowledged, recovered or dead.
@@ -106,7 +108,7 @@ impl Lane {
             session,
             window,
             size,
-            symbols: Symbols::new(usize::try_from(window).unwrap_or(usize::MAX), size),
+            kept: Kept::new(window, size, matches!(code, Code::ReedSolomon { .. })),
             sent: VecDeque::new(),
             base: 0,
             owed: Owed::new(code),
@@ -151,14 +153,17 @@ impl Lane {
     }
 
     /// A symbol of it is in packet `number` (FEC-15).
+    #[inline]
     pub(super) fn is_in(&self, number: u64) -> bool {
         self.latest == Some(number)
     }
 
+    #[inline]
     pub(super) fn session(&self) -> u32 {
         self.session
     }
 
+    #[inline]
     pub(super) fn code(&self) -> Code {
         self.owed.code()
     }
@@ -168,6 +173,7 @@ impl Lane {
     }
 
     /// The SID of the next symbol: they have no gaps (FEC-14).
+    #[inline]
     pub(super) fn next(&self) -> u64 {
         self.base + self.sent.len() as u64
     }
@@ -180,12 +186,13 @@ impl Lane {
     /// The peer keeps that many symbols from now on.
     pub(super) fn set_window(&mut self, window: u64) {
         self.window = window;
-        self.symbols.set_window(usize::try_from(window).unwrap_or(usize::MAX));
+        self.kept.set_window(window);
         self.make_room(0);
     }
 
-    /// A symbol is sent in packet `number`. Returns its SID.
-    pub(super) fn push(&mut self, bytes: &[u8], number: u64, now: Time) -> u64 {
+    /// A symbol is sent. Returns its SID.
+    #[inline]
+    pub(super) fn push(&mut self, packed: Packed<'_>, now: Time) -> u64 {
         if let Code::Xor2d { rows, columns } = self.code() {
             if self.next() - self.owed.open() >= rows as u64 * columns as u64 {
                 self.close();
@@ -193,8 +200,8 @@ impl Lane {
         }
         self.make_room(1);
         let sid = self.next();
-        let taken = self.symbols.insert(sid, bytes);
-        debug_assert_eq!(taken, Ok(()), "a symbol of ours that does not fit the window");
+        let number = packed.packet;
+        self.kept.push(sid, packed);
         self.sent.push_back(Sent { number, at: now, state: State::InFlight });
         self.latest = Some(number);
         self.last_source = Some(now);
@@ -291,7 +298,7 @@ impl Lane {
 
     /// `n` repairs more. The open block of a block code is closed by it; rows of a 2D block may go ahead.
     pub(super) fn plan(&mut self, n: u32) {
-        let have = Have { base: self.base, next: self.next(), window: self.window, symbols: &self.symbols };
+        let have = Have { base: self.base, next: self.next(), window: self.window, kept: &self.kept };
         self.counts.blocks += u64::from(self.owed.plan(n, &have));
     }
 
@@ -318,7 +325,7 @@ impl Lane {
     pub(super) fn repair(&mut self, out: &mut Vec<u8>) -> Option<Made> {
         let made = self.owed.make(self.base, self.next())?;
         out.clear();
-        if let Some(data) = self.owed.made_before(&made, &self.symbols) {
+        if let Some(data) = self.owed.made_before(&made, &mut self.kept) {
             out.extend_from_slice(data);
             return Some(made);
         }
@@ -331,8 +338,7 @@ impl Lane {
             }
         };
         let equation = equation.expect("a repair of ours is within bounds");
-        // FEC-24, FEC-26: as long as the longest of all symbols of the range, whatever became of them since.
-        self.symbols.combine(&equation, out).expect("symbols are kept as long as repairs are owed");
+        self.kept.combine(&equation, out);
         Some(made)
     }
 
@@ -382,8 +388,8 @@ impl Lane {
         self.urgent
     }
 
-    /// The oldest symbol that is to be repeated, its bytes and tokens. Symbols of which nothing is wanted any more
-    /// are given up on the way (FEC-53).
+    /// The oldest symbol that is to be repeated. Symbols of which nothing is wanted any more are given up on the way
+    /// (FEC-53).
     pub(super) fn repeat(&mut self, wanted: impl Fn(Token) -> bool) -> Option<u64> {
         loop {
             let Some((&sid, held)) = self.lost.iter().find(|(_, held)| held.released) else {
@@ -398,9 +404,9 @@ impl Lane {
         }
     }
 
-    /// The bytes of a symbol, as they were sent first (FEC-54).
-    pub(super) fn bytes(&self, sid: u64) -> Option<&[u8]> {
-        self.symbols.get(sid)
+    /// The bytes of a symbol in two parts, as they were sent first (FEC-54).
+    pub(super) fn bytes(&self, sid: u64) -> Option<[&[u8]; 2]> {
+        self.kept.parts(sid)
     }
 
     /// Symbol `sid` is sent again in packet `number`; its tokens go with it.
@@ -476,18 +482,22 @@ impl Lane {
 
     /// Frees the place of `n` symbols more: whoever the window passes is dead (FEC-34), and nobody waits for it (FEC-35).
     /// So no repair covers more than the window (FEC-23).
+    #[inline]
     fn make_room(&mut self, n: u64) {
-        if self.sent.len() as u64 + n <= self.window {
-            return;
+        if self.sent.len() as u64 + n > self.window {
+            self.pass(n);
         }
-        while self.sent.len() as u64 + n > self.window {
-            let sid = self.base;
-            if matches!(self.sent[0].state, State::InFlight | State::Lost) {
+    }
+
+    /// The window passes its oldest symbols.
+    fn pass(&mut self, n: u64) {
+        let over = (self.sent.len() as u64 + n).saturating_sub(self.window).min(self.sent.len() as u64);
+        for sid in self.base..self.base + over {
+            if matches!(self.sent[(sid - self.base) as usize].state, State::InFlight | State::Lost) {
                 self.bury(sid);
             }
-            self.pop();
         }
-        self.symbols.drop_below(self.base);
+        self.pop(over as usize);
         if self.owed.cut(self.base) {
             // FEC-25: repair went out over the block that is cut, and another one must not overlap it.
             self.close();
@@ -503,16 +513,11 @@ impl Lane {
             sent.is_some_and(|sent| matches!(sent.state, State::InFlight | State::Lost))
         };
         let keep = self.owed.settle(is_open).unwrap_or(self.next());
-        while self.base < keep {
-            match self.sent.front() {
-                Some(sent) if !matches!(sent.state, State::InFlight | State::Lost) => self.pop(),
-                _ => break,
-            }
-        }
-        self.symbols.drop_below(self.base);
+        let settled = self.sent.iter().take_while(|sent| !matches!(sent.state, State::InFlight | State::Lost));
+        self.pop(settled.take((keep.max(self.base) - self.base) as usize).count());
         if self.sent.is_empty() {
             // An idle connection is to cost nothing.
-            self.symbols.trim();
+            self.kept.trim();
             self.owed.trim();
             if self.code() == Code::Rlc {
                 self.owed.cancel();
@@ -521,13 +526,17 @@ impl Lane {
         self.repairs.prune(self.base);
     }
 
-    /// Forgets the first symbol, but for its bytes.
-    fn pop(&mut self) {
-        if !self.lost.is_empty() {
-            self.lost.remove(&self.base);
+    /// Forgets the first `n` symbols.
+    fn pop(&mut self, n: usize) {
+        if n == 0 {
+            return;
         }
-        self.sent.pop_front();
-        self.base += 1;
+        self.sent.drain(..n);
+        self.base += n as u64;
+        while self.lost.first_key_value().is_some_and(|(sid, _)| *sid < self.base) {
+            self.lost.pop_first();
+        }
+        self.kept.drop_below(self.base);
     }
 
     /// Symbol `sid` is dead: what it held goes elsewhere.

@@ -10,6 +10,7 @@
 
 mod calm;
 mod flights;
+mod kept;
 mod lane;
 mod owed;
 mod span;
@@ -31,6 +32,7 @@ use super::policy::{
     self, Carried, Code, CodingView, Demand, LaneView, Pattern, Protection, ReliabilityPolicy,
 };
 use crate::token::{Channel, Token};
+use crate::tx::Packed;
 
 /// All channels and lanes of a connection's sending half.
 #[derive(Debug, Default)]
@@ -247,6 +249,7 @@ impl Sending {
     }
 
     /// What [`join`](Self::join) would say, if that is known without asking the channel's policy.
+    #[inline]
     pub(crate) fn known(
         &self,
         channel: Channel,
@@ -254,10 +257,10 @@ impl Sending {
         moment: Moment,
         packet: usize,
     ) -> Option<Answer> {
-        let answer =
-            self.answer.filter(|a| (a.channel, a.carried, a.now) == (channel, carried, moment.now))?;
+        let answer = self.answer.as_ref()?;
+        let same = answer.channel == channel && answer.carried == carried && answer.now == moment.now;
         let stands = answer.joined.is_none() || (answer.packet == packet && self.is_calm(moment));
-        stands.then_some(answer)
+        (same && stands).then_some(*answer)
     }
 
     /// The lane that the next packet of `channel` joins, and how many bytes its symbol may have. `margin` is what a
@@ -312,24 +315,26 @@ impl Sending {
     }
 
     /// Whether packet `number` holds a symbol of a lane already (FEC-15).
+    #[inline]
     pub(crate) fn is_in(&self, lane: usize, number: u64) -> bool {
         self.lanes[lane].is_in(number)
     }
 
     /// The session of a lane, and the SID of its next symbol.
+    #[inline]
     pub(crate) fn head(&self, lane: usize) -> (u32, u64) {
         (self.lanes[lane].session(), self.lanes[lane].next())
     }
 
-    /// A symbol of `lane` is in packet `number`.
-    pub(crate) fn pushed(&mut self, lane: usize, bytes: &[u8], number: u64, now: Time) {
-        self.lanes[lane].push(bytes, number, now);
+    /// A symbol of `lane` was written.
+    #[inline]
+    pub(crate) fn pushed(&mut self, lane: usize, packed: Packed<'_>, now: Time) {
+        self.lanes[lane].push(packed, now);
         self.calm.pass();
     }
 
-    /// The next symbol to be repeated of a lane, and its bytes; `wanted` says whether a token still stands for
-    /// anything.
-    pub(crate) fn repeat(&mut self, lane: usize, wanted: impl Fn(Token) -> bool) -> Option<(u64, &[u8])> {
+    /// The next symbol to be repeated of a lane, and its bytes in two parts; `wanted` says whether a token still stands for anything.
+    pub(crate) fn repeat(&mut self, lane: usize, wanted: impl Fn(Token) -> bool) -> Option<(u64, [&[u8]; 2])> {
         let lane = &mut self.lanes[lane];
         let sid = lane.repeat(wanted)?;
         Some((sid, lane.bytes(sid).unwrap_or_default()))

@@ -1,7 +1,8 @@
 use std::collections::VecDeque;
 
-use quickset_fec::{Symbols, ldpc, reed_solomon};
+use quickset_fec::ldpc;
 
+use super::kept::Kept;
 use super::span::{Cover, Shape, Span};
 use crate::protect::policy::Code;
 
@@ -30,7 +31,7 @@ pub(super) struct Have<'a> {
     pub(super) base: u64,
     pub(super) next: u64,
     pub(super) window: u64,
-    pub(super) symbols: &'a Symbols,
+    pub(super) kept: &'a Kept,
 }
 
 /// A repair symbol that is ready to be written.
@@ -56,6 +57,7 @@ impl Owed {
         Self { code, open: 0, spans: VecDeque::new(), planned: 0, rows_sent: 0, seed: 0, spare: Vec::new() }
     }
 
+    #[inline]
     pub(super) fn code(&self) -> Code {
         self.code
     }
@@ -162,15 +164,15 @@ impl Owed {
     }
 
     /// The bytes of a repair that was made together with the others of its block.
-    pub(super) fn made_before(&mut self, made: &Made, symbols: &Symbols) -> Option<&[u8]> {
+    pub(super) fn made_before(&mut self, made: &Made, kept: &mut Kept) -> Option<&[u8]> {
         let From::Span(at) = made.from else { return None };
         let span = &mut self.spans[at];
         match &mut span.shape {
             Shape::Ldpc(repairs) => Some(&repairs[made.index as usize]),
             Shape::ReedSolomon(repairs) => {
-                if repairs.is_empty() && span.next == 0 && span.planned > 1 {
+                if repairs.is_empty() && span.next == 0 {
                     *repairs = std::mem::take(&mut self.spare);
-                    encode(&span.cover, span.planned, symbols, repairs);
+                    kept.encode(&span.cover, span.planned, repairs);
                 }
                 repairs.get(made.index as usize).map(Vec::as_slice)
             }
@@ -282,7 +284,7 @@ impl Owed {
         // goes unprotected.
         let n = u64::from(n).max(3).min(have.window);
         let Ok(block) = ldpc::Block::new(first, k, n) else { return };
-        let repairs = block.encode(have.symbols).expect("the symbols of the open block are kept");
+        let repairs = block.encode(have.kept.copies()).expect("the symbols of the open block are kept");
         let planned = repairs.len() as u32;
         self.span(Cover::run(first, k), Shape::Ldpc(repairs), planned);
     }
@@ -334,21 +336,6 @@ impl Span {
         };
         Made { first, count: terms, parameter, index, cover, from: From::Span(at) }
     }
-}
-
-/// The first `n` repair symbols of a Reed-Solomon block, as long as the longest of its symbols (FEC-24, FEC-26).
-fn encode(cover: &Cover, n: u32, symbols: &Symbols, repairs: &mut Vec<Vec<u8>>) {
-    let sid = |term| cover.first + term * cover.stride;
-    let mut sources = Vec::with_capacity(cover.terms as usize);
-    sources.extend((0..cover.terms).filter_map(|term| symbols.get(sid(term))));
-    assert_eq!(sources.len() as u64, cover.terms, "symbols are kept as long as repairs are owed");
-    let longest = sources.iter().map(|source| source.len()).max().unwrap_or(0);
-    repairs.resize_with(n as usize, Vec::new);
-    for repair in repairs.iter_mut() {
-        repair.resize(longest, 0);
-    }
-    let mut buffers: Vec<&mut [u8]> = repairs.iter_mut().map(Vec::as_mut_slice).collect();
-    reed_solomon::encode(&sources, &mut buffers).expect("a block of ours is within bounds");
 }
 
 /// Symbols of a Reed-Solomon code of ours at most, so that repair has as much room again.
