@@ -94,6 +94,10 @@ impl Symbols {
 
     /// Holds `data` under the number after the largest one, which is returned.
     pub fn push(&mut self, data: &[u8]) -> Result<u64, NotTaken> {
+        self.append(data, false)
+    }
+
+    fn append(&mut self, data: &[u8], mark: bool) -> Result<u64, NotTaken> {
         let sid = self.next();
         if data.len() > self.size {
             return Err(NotTaken::TooLong);
@@ -103,7 +107,7 @@ impl Symbols {
         }
         self.drop_below((sid + 1).saturating_sub(self.window as u64));
         let slot = self.store(data);
-        self.entries.push_back(Entry { slot, len: data.len() as u32, mark: false });
+        self.entries.push_back(Entry { slot, len: data.len() as u32, mark });
         self.held_now(sid, data.len());
         Ok(sid)
     }
@@ -121,6 +125,10 @@ impl Symbols {
         if sid > MAX_SID {
             return Err(NotTaken::Range);
         }
+        if sid == self.next() {
+            // As most come.
+            return self.append(data, mark).map(|_| ());
+        }
         if sid < self.first {
             return Err(NotTaken::Below);
         }
@@ -133,7 +141,6 @@ impl Symbols {
         if at < self.entries.len() {
             self.entries[at] = entry;
         } else {
-            // Most come in order.
             self.entries.resize(at, Entry::NONE);
             self.entries.push_back(entry);
         }

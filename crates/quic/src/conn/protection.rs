@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use quickset_base::{Batch, Duration};
 use quickset_wire::frame::{
-    Frame, FrameError, RepairHeader, SymbolAck, SymbolFrames, repair_header, repair_header_size, source_symbol_header,
-    source_symbol_header_size,
+    Frame, FrameError, RepairHeader, SymbolAck, SymbolFrames, repair_header, repair_header_size,
+    source_symbol_header, source_symbol_header_size,
 };
 use quickset_wire::{Space, StreamId, TransportErrorCode as Code, varint};
 
@@ -225,10 +225,10 @@ impl Connection {
         let most = self.protect.room;
         let Self { streams, protect, now, .. } = self;
         let (session, _) = protect.send.head(lane);
-        let Some((sid, parts)) = protect.send.repeat(lane, |token| streams.wants(token, *now)) else {
+        let Some((sid, symbol)) = protect.send.repeat(lane, |token| streams.wants(token, *now)) else {
             return false;
         };
-        let len = parts[0].len() + parts[1].len();
+        let len = symbol.len();
         let need = source_symbol_header_size(session.into(), sid) + len;
         if need > w.room() {
             // The path takes smaller packets than it did.
@@ -239,7 +239,7 @@ impl Connection {
             return need <= most;
         }
         source_symbol_header(w.bytes(), session.into(), sid, len);
-        parts.into_iter().for_each(|part| w.bytes().bytes(part));
+        symbol.write(w.bytes().space(len));
         let tokens = protect.send.repeated(lane, sid, w.number(), *now);
         w.record(Token::Symbol { session, sid, n: tokens.len() as u16 }, true);
         for token in tokens {

@@ -9,7 +9,7 @@ use super::send::SendHalf;
 use super::{SendState, Stream, Streams, due, owes, told};
 use crate::room::View;
 use crate::token::{Channel, Key, Token};
-use crate::tx::Writer;
+use crate::tx::{StreamFrame, Writer};
 
 /// Whose data goes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -354,8 +354,10 @@ impl SendHalf {
         }
         stream_header(w.bytes(), id, offset, fin, Some(n));
         if new {
-            if w.shares() {
-                w.share(self.buffer.next_shared(n));
+            if w.shares() && !fin {
+                if let Some(data) = self.buffer.next_shared(n) {
+                    w.share(StreamFrame { id, offset, data });
+                }
             }
             self.buffer.send_new(w.bytes().space(n));
         } else {

@@ -15,7 +15,7 @@ use quickset_base::Batch;
 use quickset_wire::Space;
 
 pub(crate) use numbering::Numbering;
-pub(crate) use writer::{Packed, Writer};
+pub(crate) use writer::{Packed, StreamFrame, Writer};
 
 use crate::cc::Control;
 use crate::conn::Connection;

@@ -50,41 +50,43 @@ impl Connection {
         let room = end - frame.payload_at;
         let padded = self.padded(&frame, written, room, pad_to);
         w.bytes().zeros(padded - written);
+        // RFC 9002 §2: packets with PADDING are in flight too.
+        let in_flight = eliciting || padded > written;
+        // Before it is sealed: what was just stored is read back slowly.
+        let state = self.departs(frame.payload_at + padded + frame.tag_len, in_flight);
         let len = self.sealed(frame, buffer, padded);
 
         if eliciting {
             self.lifecycle.on_eliciting_sent(self.now);
             self.outbox.probes[space.index()] = self.outbox.probes[space.index()].saturating_sub(1);
         }
-        // RFC 9002 §2: packets with PADDING are in flight too.
-        self.record(frame.at, len, (eliciting, eliciting || padded > written), &mut tokens);
+        let (number, now) = (frame.at.number, self.now);
+        let packet = SentPacket { number, now, bytes: len as u16, eliciting, in_flight, state };
+        self.record(space, packet, &mut tokens);
         self.scratch.tokens = tokens;
         len
     }
 
-    /// Remembers a packet that is about to leave.
-    fn record(
-        &mut self,
-        at: Unsealed,
-        len: usize,
-        (eliciting, in_flight): (bool, bool),
-        tokens: &mut Vec<Token>,
-    ) {
+    /// A packet of `len` bytes is about to leave: for congestion control, if it counts there.
+    #[inline]
+    fn departs(&mut self, len: usize, in_flight: bool) -> cc::PacketState {
+        if !in_flight {
+            return cc::PacketState::default();
+        }
         let bytes = len as u64;
-        let state = if in_flight {
-            self.path.pacer.on_sent(bytes);
-            self.path.congestion.on_sent(&cc::Sent {
-                now: self.now,
-                bytes,
-                in_flight: self.recovery.in_flight() + bytes,
-                app_limited: self.streams.want() == Want::None && !self.protect.send.owes(),
-            })
-        } else {
-            cc::PacketState::default()
-        };
-        let packet =
-            SentPacket { number: at.number, now: self.now, bytes: len as u16, eliciting, in_flight, state };
-        self.recovery.on_sent(at.space, packet, tokens);
+        self.path.pacer.on_sent(bytes);
+        self.path.congestion.on_sent(&cc::Sent {
+            now: self.now,
+            bytes,
+            in_flight: self.recovery.in_flight() + bytes,
+            app_limited: self.streams.want() == Want::None && !self.protect.send.owes(),
+        })
+    }
+
+    /// Remembers a packet that is about to leave.
+    #[inline]
+    fn record(&mut self, space: Space, packet: SentPacket, tokens: &mut Vec<Token>) {
+        self.recovery.on_sent(space, packet, tokens);
         self.stats.sent_packets += 1;
     }
 
@@ -166,7 +168,9 @@ impl Connection {
         let padded = self.padded(&frame, written, room, pad_to);
         w.bytes().zeros(padded - written);
         let len = self.sealed(frame, buffer, padded);
-        self.record(frame.at, len, (false, false), &mut tokens);
+        let (number, now, state) = (frame.at.number, self.now, cc::PacketState::default());
+        let packet = SentPacket { number, now, bytes: len as u16, eliciting: false, in_flight: false, state };
+        self.record(space, packet, &mut tokens);
         self.scratch.tokens = tokens;
         len
     }

@@ -1,6 +1,7 @@
 use bytes::Bytes;
 use quickset_wire as wire;
-use quickset_wire::frame::{Frame, source_symbol_header, source_symbol_header_size};
+use quickset_wire::StreamId;
+use quickset_wire::frame::{Frame, source_symbol_header, source_symbol_header_size, stream_header};
 
 use crate::token::Token;
 
@@ -19,8 +20,8 @@ pub(crate) struct Writer<'a> {
     reserved: usize,
     /// A symbol is being written, whose data need not be copied.
     shares: bool,
-    /// Its last data.
-    shared: Option<Bytes>,
+    /// Its last STREAM frame.
+    shared: Option<StreamFrame>,
 }
 
 /// A source symbol that is being written.
@@ -41,8 +42,29 @@ pub(crate) struct Packed<'a> {
     pub(crate) bytes: &'a [u8],
     /// The number of the packet that it is in.
     pub(crate) packet: u64,
-    /// Its bytes but for the first few, where the stream has them.
-    pub(crate) data: Option<Bytes>,
+    /// It is this STREAM frame.
+    pub(crate) frame: Option<StreamFrame>,
+}
+
+/// A STREAM frame with a length and without FIN, whose data lies where the stream has it.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamFrame {
+    pub(crate) id: StreamId,
+    pub(crate) offset: u64,
+    pub(crate) data: Bytes,
+}
+
+impl StreamFrame {
+    /// What stands before its data is not longer: a kind and three varints.
+    pub(crate) const HEAD: usize = 25;
+
+    /// Writes that, as it was written first, to the start of `out`. Returns how many bytes it is.
+    #[inline]
+    pub(crate) fn write_head(&self, out: &mut [u8]) -> usize {
+        let mut w = wire::Writer::new(out);
+        stream_header(&mut w, self.id, self.offset, false, Some(self.data.len()));
+        w.len()
+    }
 }
 
 impl<'a> Writer<'a> {
@@ -96,8 +118,8 @@ impl<'a> Writer<'a> {
         self.tokens[token] = Token::Symbol { session, sid, n: (self.tokens.len() - token - 1) as u16 };
         self.eliciting = true;
         // With another frame beside it the data is not the end of the symbol, or not all of it.
-        let shared = self.shared.take().filter(|_| self.tokens.len() == token + 2);
-        Some(Packed { bytes: &self.bytes.written()[data..], packet: self.number, data: shared })
+        let frame = self.shared.take().filter(|_| self.tokens.len() == token + 2);
+        Some(Packed { bytes: &self.bytes.written()[data..], packet: self.number, frame })
     }
 
     /// Whoever writes data that is kept elsewhere may [`share`](Self::share) it.
@@ -106,10 +128,10 @@ impl<'a> Writer<'a> {
         self.shares
     }
 
-    /// The data of the STREAM frame that is being written.
+    /// The STREAM frame that is being written.
     #[inline]
-    pub(crate) fn share(&mut self, data: Option<Bytes>) {
-        self.shared = data;
+    pub(crate) fn share(&mut self, frame: StreamFrame) {
+        self.shared = Some(frame);
     }
 
     /// Bytes that still fit.

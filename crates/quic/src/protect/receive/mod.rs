@@ -35,6 +35,8 @@ pub(crate) struct Receiving {
     /// By n; those that were used.
     sessions: BTreeMap<u64, Session>,
     window: Window,
+    /// A session may have something to compute.
+    busy: bool,
     /// Packets taken so far, to tell the symbols of one from those of the next.
     packets: u64,
     last_ping: Option<Time>,
@@ -76,6 +78,7 @@ impl Receiving {
             offer,
             sessions: BTreeMap::new(),
             window: Window::new(offer.window),
+            busy: false,
             packets: 1,
             last_ping: None,
             counts: Counts::default(),
@@ -93,7 +96,10 @@ impl Receiving {
         data: &[u8],
     ) -> Result<Dispatch, TransportError> {
         let packet = self.packets;
-        let dispatch = self.session(number)?.source(sid, data, packet)?;
+        let session = self.session(number)?;
+        let dispatch = session.source(sid, data, packet)?;
+        let has_work = session.has_work();
+        self.busy |= has_work;
         self.counts.sources += u64::from(dispatch != Dispatch::No);
         Ok(dispatch)
     }
@@ -106,7 +112,10 @@ impl Receiving {
         let Frame::Repair { session, first, count, parameter, index, data } = *frame else { return Ok(()) };
         let header = RepairHeader { session, first, count, parameter, index };
         let window = self.window.largest();
-        self.session(session)?.repair(&header, data, window)?;
+        let session = self.session(session)?;
+        session.repair(&header, data, window)?;
+        let has_work = session.has_work();
+        self.busy |= has_work;
         self.counts.repairs += 1;
         Ok(())
     }
@@ -117,8 +126,9 @@ impl Receiving {
     }
 
     /// Whether missing symbols can be computed.
+    #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        self.sessions.values().any(Session::has_work)
+        self.busy && self.sessions.values().any(Session::has_work)
     }
 
     /// Computes some of them: at most [`BUDGET`] bytes are multiplied and added (FEC-60), and what one symbol takes
@@ -130,6 +140,7 @@ impl Receiving {
                 spent += session.work(BUDGET - spent).max(1);
             }
         }
+        self.busy = self.sessions.values().any(Session::has_work);
         spent
     }
 

@@ -1,10 +1,9 @@
 use std::collections::VecDeque;
 
-use bytes::Bytes;
 use quickset_fec::{Equation, Symbols, reed_solomon};
 
 use super::span::Cover;
-use crate::tx::Packed;
+use crate::tx::{Packed, StreamFrame};
 
 /// The bytes of a lane's symbols: for repair, and to send a symbol again as it was.
 ///
@@ -13,26 +12,20 @@ use crate::tx::Packed;
 #[derive(Debug)]
 pub(super) struct Kept {
     copies: Symbols,
-    /// For each SID from `base` on, where its data is if there is no copy.
-    shared: VecDeque<Shared>,
+    /// For each SID from `base` on the frame that it is, if there is no copy.
+    shared: VecDeque<Option<StreamFrame>>,
     base: u64,
     /// Symbols are encoded in one pass.
     shares: bool,
-}
-
-/// A symbol in two parts. Without data it is none.
-#[derive(Debug, Default)]
-struct Shared {
-    head: [u8; HEAD],
-    head_len: u8,
-    data: Bytes,
+    /// Where headers are written for it.
+    heads: Vec<u8>,
 }
 
 impl Kept {
     /// None yet, of a peer that keeps `window` of at most `size` bytes. With `shares` they are encoded in one pass.
     pub(super) fn new(window: u64, size: usize, shares: bool) -> Self {
         let copies = Symbols::new(usize::try_from(window).unwrap_or(usize::MAX), size);
-        Self { copies, shared: VecDeque::new(), base: 0, shares }
+        Self { copies, shared: VecDeque::new(), base: 0, shares, heads: Vec::new() }
     }
 
     /// The copies, which are all when nothing is encoded in one pass.
@@ -45,9 +38,9 @@ impl Kept {
     #[inline]
     pub(super) fn push(&mut self, sid: u64, packed: Packed<'_>) {
         if self.shares {
-            let shared = Shared::new(packed.bytes, packed.data);
-            let is_shared = shared.is_any();
-            self.shared.push_back(shared);
+            let frame = packed.frame.filter(|frame| frame.data.len() >= MIN_SHARED);
+            let is_shared = frame.is_some();
+            self.shared.push_back(frame);
             if is_shared {
                 return;
             }
@@ -59,12 +52,10 @@ impl Kept {
         debug_assert_eq!(taken, Ok(sid), "a symbol of ours that does not fit the window");
     }
 
-    /// The bytes of a symbol, in two parts.
-    pub(super) fn parts(&self, sid: u64) -> Option<[&[u8]; 2]> {
-        match self.shared(sid) {
-            Some(shared) => Some(shared.parts()),
-            None => Some([self.copies.get(sid)?, &[]]),
-        }
+    /// The bytes of a symbol.
+    pub(super) fn get(&self, sid: u64) -> Option<Symbol<'_>> {
+        let shared = self.shared(sid).map(Symbol::Frame);
+        shared.or_else(|| self.copies.get(sid).map(Symbol::Copy))
     }
 
     /// Forgets everything below `sid`.
@@ -83,6 +74,9 @@ impl Kept {
     /// Gives back what memory is not needed.
     pub(super) fn trim(&mut self) {
         self.copies.trim();
+        if self.heads.capacity() > FEW * PLACE {
+            self.heads = Vec::new();
+        }
         if self.shared.capacity() > FEW.max(2 * self.shared.len()) {
             self.shared.shrink_to_fit();
         }
@@ -92,7 +86,7 @@ impl Kept {
     /// them since.
     pub(super) fn combine(&mut self, equation: &Equation, out: &mut Vec<u8>) {
         if self.shares {
-            self.copy((0..equation.terms()).map(|term| equation.sid(term)), |_| true);
+            (0..equation.terms()).for_each(|term| self.copy(equation.sid(term)));
         }
         self.copies.combine(equation, out).expect("symbols are kept as long as repairs are owed");
     }
@@ -102,13 +96,25 @@ impl Kept {
         let sids = (0..cover.terms).map(|term| cover.first + term * cover.stride);
         // The code works on each byte by itself. So the first bytes of all symbols, as many as most have apart from their
         // data, are encoded on their own, and then the others, where they lie.
-        let head = sids.clone().find_map(|sid| self.shared(sid)).map_or(0, |shared| shared.head_len);
-        self.copy(sids.clone(), |shared| shared.head_len != head);
-        let head = usize::from(head);
+        self.heads.resize((cover.terms as usize * PLACE).max(self.heads.len()), 0);
+        let mut heads = std::mem::take(&mut self.heads);
+        let mut head = None;
+        for (sid, place) in sids.clone().zip(heads.chunks_exact_mut(PLACE)) {
+            let Some(frame) = self.shared(sid) else { continue };
+            let len = frame.write_head(place);
+            if *head.get_or_insert(len) != len {
+                self.copy(sid);
+            }
+        }
+        let head = head.unwrap_or(0);
         let (mut firsts, mut others) = (Vec::with_capacity(MAX_TERMS), Vec::with_capacity(MAX_TERMS));
-        for sid in sids {
-            let [first, other] = self.parts(sid).expect("symbols are kept as long as repairs are owed");
-            let (first, other) = if other.is_empty() { first.split_at(head.min(first.len())) } else { (first, other) };
+        for (sid, place) in sids.zip(heads.chunks_exact(PLACE)) {
+            let (first, other) = if let Some(frame) = self.shared(sid) {
+                (&place[..head], &frame.data[..])
+            } else {
+                let copy = self.copies.get(sid).expect("symbols are kept as long as repairs are owed");
+                copy.split_at(head.min(copy.len()))
+            };
             firsts.push(first);
             others.push(other);
         }
@@ -121,52 +127,55 @@ impl Kept {
         for (sources, mut buffers) in [(firsts, parts.0), (others, parts.1)] {
             reed_solomon::encode(&sources, &mut buffers).expect("a block of ours is within bounds");
         }
+        self.heads = heads;
     }
 
-    /// Makes copies of those of `sids` that are shared and `want` it.
-    fn copy(&mut self, sids: impl Iterator<Item = u64>, want: impl Fn(&Shared) -> bool) {
-        for sid in sids {
-            let Some(at) = sid.checked_sub(self.base) else { continue };
-            let Some(shared) = self.shared.get_mut(at as usize) else { continue };
-            if shared.is_any() && want(shared) {
-                let taken = self.copies.insert(sid, &std::mem::take(shared).parts().concat());
-                debug_assert_eq!(taken, Ok(()), "there was no copy");
+    /// Makes a copy of a symbol, if there is none.
+    fn copy(&mut self, sid: u64) {
+        let Some(at) = sid.checked_sub(self.base) else { return };
+        let Some(frame) = self.shared.get_mut(at as usize).and_then(Option::take) else { return };
+        let mut bytes = vec![0; Symbol::Frame(&frame).len()];
+        Symbol::Frame(&frame).write(&mut bytes);
+        let taken = self.copies.insert(sid, &bytes);
+        debug_assert_eq!(taken, Ok(()), "there was no copy");
+    }
+
+    fn shared(&self, sid: u64) -> Option<&StreamFrame> {
+        let at = usize::try_from(sid.checked_sub(self.base)?).ok()?;
+        self.shared.get(at)?.as_ref()
+    }
+}
+
+/// A symbol as it was sent first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Symbol<'a> {
+    Copy(&'a [u8]),
+    Frame(&'a StreamFrame),
+}
+
+impl Symbol<'_> {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Copy(bytes) => bytes.len(),
+            Self::Frame(frame) => frame.write_head(&mut [0; PLACE]) + frame.data.len(),
+        }
+    }
+
+    /// Fills `out`, which is as long as the symbol.
+    pub(crate) fn write(&self, out: &mut [u8]) {
+        match self {
+            Self::Copy(bytes) => out.copy_from_slice(bytes),
+            Self::Frame(frame) => {
+                let head = frame.write_head(out);
+                out[head..].copy_from_slice(&frame.data);
             }
         }
     }
-
-    fn shared(&self, sid: u64) -> Option<&Shared> {
-        self.shared.get(usize::try_from(sid.checked_sub(self.base)?).ok()?).filter(|shared| shared.is_any())
-    }
 }
 
-impl Shared {
-    /// The symbol `bytes`, the last of which are `data`; none if that is not worth it.
-    #[inline]
-    fn new(bytes: &[u8], data: Option<Bytes>) -> Self {
-        let mut shared = Self::default();
-        let Some(data) = data.filter(|data| data.len() >= MIN_SHARED) else { return shared };
-        let len = bytes.len() - data.len();
-        if let Some(head) = shared.head.get_mut(..len) {
-            head.copy_from_slice(&bytes[..len]);
-            shared.head_len = len as u8;
-            shared.data = data;
-        }
-        shared
-    }
-
-    #[inline]
-    fn is_any(&self) -> bool {
-        !self.data.is_empty()
-    }
-
-    fn parts(&self) -> [&[u8]; 2] {
-        [&self.head[..usize::from(self.head_len)], &self.data]
-    }
-}
-
-/// More than the header of a STREAM frame with data: a kind, an id, an offset and a length.
-const HEAD: usize = 23;
+/// Room for the header of a frame.
+const PLACE: usize = 32;
+const _: () = assert!(StreamFrame::HEAD <= PLACE);
 
 /// Places for as many symbols are not worth giving back.
 const FEW: usize = 64;
@@ -180,28 +189,45 @@ const MIN_SHARED: usize = 512;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
     use proptest::prelude::*;
+    use quickset_wire::StreamId;
 
-    /// Bytes of a symbol, how many of them are its head, and whether its data is shared.
-    fn symbol() -> impl Strategy<Value = (Vec<u8>, usize, bool)> {
-        let head = prop_oneof![8 => Just(11usize), 1 => 1usize..30];
-        let len = prop_oneof![4 => Just(1400usize), 1 => 1usize..1500];
-        (head, len, any::<bool>(), any::<u8>()).prop_map(|(head, len, shared, seed)| {
-            let bytes: Vec<u8> = (0..len).map(|at| (at as u8).wrapping_mul(seed | 1).wrapping_add(seed)).collect();
-            (bytes, head.min(len), shared)
-        })
+    /// A symbol that is one STREAM frame.
+    #[derive(Clone, Debug)]
+    struct Sent {
+        frame: StreamFrame,
+        shared: bool,
     }
 
-    fn fill(kept: &mut Kept, symbols: &[(Vec<u8>, usize, bool)]) {
-        for (sid, (bytes, head, shared)) in (0..).zip(symbols) {
-            let data = shared.then(|| Bytes::copy_from_slice(&bytes[*head..]));
-            kept.push(sid, Packed { bytes, packet: sid, data });
+    impl Sent {
+        fn bytes(&self) -> Vec<u8> {
+            let mut bytes = vec![0; Symbol::Frame(&self.frame).len()];
+            Symbol::Frame(&self.frame).write(&mut bytes);
+            bytes
         }
     }
 
-    fn reference(symbols: &[(Vec<u8>, usize, bool)], equation: &Equation) -> Vec<u8> {
+    fn sent() -> impl Strategy<Value = Sent> {
+        let offset =
+            prop_oneof![8 => 20_000u64..1 << 30, 1 => Just(0), 1 => any::<u64>().prop_map(|n| n >> 2)];
+        let len = prop_oneof![4 => Just(1400usize), 1 => 1usize..1470];
+        (offset, len, any::<bool>(), any::<u8>()).prop_map(|(offset, len, shared, seed)| {
+            let data = (0..len).map(|at| (at as u8).wrapping_mul(seed | 1).wrapping_add(seed)).collect();
+            Sent { frame: StreamFrame { id: StreamId(4), offset, data }, shared }
+        })
+    }
+
+    fn fill(kept: &mut Kept, symbols: &[Sent]) {
+        for (packet, sent) in (0..).zip(symbols) {
+            let frame = sent.shared.then(|| sent.frame.clone());
+            kept.push(packet, Packed { bytes: &sent.bytes(), packet, frame });
+        }
+    }
+
+    fn reference(symbols: &[Sent], equation: &Equation) -> Vec<u8> {
         let mut copies = Symbols::new(1024, 1500);
-        symbols.iter().for_each(|(bytes, ..)| assert!(copies.push(bytes).is_ok()));
+        symbols.iter().for_each(|sent| assert!(copies.push(&sent.bytes()).is_ok()));
         let mut out = Vec::new();
         copies.combine(equation, &mut out).unwrap();
         out
@@ -210,7 +236,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_shared_is_repaired_and_repeated_like_a_copy(
-            symbols in prop::collection::vec(symbol(), 1..130),
+            symbols in prop::collection::vec(sent(), 1..130),
             stride in 1u64..4,
         ) {
             let mut kept = Kept::new(1024, 1500, true);
@@ -224,8 +250,11 @@ mod tests {
                 prop_assert_eq!(&repair[..expected.len()], &expected[..]);
                 prop_assert!(repair[expected.len()..].iter().all(|byte| *byte == 0));
             }
-            for (sid, (bytes, ..)) in (0..).zip(&symbols) {
-                prop_assert_eq!(&kept.parts(sid).unwrap().concat(), bytes);
+            for (sid, sent) in (0..).zip(&symbols) {
+                let kept = kept.get(sid).unwrap();
+                let mut bytes = vec![0; kept.len()];
+                kept.write(&mut bytes);
+                prop_assert_eq!(bytes, sent.bytes());
             }
             // And one more, for which all are copied.
             let equation = Equation::reed_solomon(0, terms, stride, 3).unwrap();
@@ -239,14 +268,11 @@ mod tests {
     fn what_is_settled_is_let_go() {
         let mut kept = Kept::new(1024, 1500, true);
         let data = Bytes::from(vec![7; 1400]);
-        for sid in 0..10 {
-            let bytes = [&[1; 11], &data[..]].concat();
-            kept.push(sid, Packed { bytes: &bytes, packet: sid, data: Some(data.clone()) });
-        }
+        let frame = StreamFrame { id: StreamId(0), offset: 5, data: data.clone() };
+        fill(&mut kept, &vec![Sent { frame, shared: true }; 10]);
         assert_eq!((kept.copies.held(), kept.shared.len()), (0, 10), "nothing was copied");
-        assert!(!data.is_unique());
         kept.drop_below(10);
-        assert_eq!(kept.parts(9), None);
+        assert!(kept.get(9).is_none());
         assert!(data.is_unique(), "the stream alone has it");
     }
 }

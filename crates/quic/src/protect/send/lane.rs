@@ -12,7 +12,7 @@ pub(crate) use counts::Counts;
 pub(super) use review::{Patience, Review};
 
 use super::flights::Flights;
-use super::kept::Kept;
+use super::kept::{Kept, Symbol};
 use super::owed::{Have, Made, Owed};
 use crate::protect::policy::{Code, LaneView};
 use crate::token::Token;
@@ -404,9 +404,9 @@ impl Lane {
         }
     }
 
-    /// The bytes of a symbol in two parts, as they were sent first (FEC-54).
-    pub(super) fn bytes(&self, sid: u64) -> Option<[&[u8]; 2]> {
-        self.kept.parts(sid)
+    /// A symbol as it was sent first (FEC-54).
+    pub(super) fn symbol(&self, sid: u64) -> Option<Symbol<'_>> {
+        self.kept.get(sid)
     }
 
     /// Symbol `sid` is sent again in packet `number`; its tokens go with it.
@@ -513,7 +513,8 @@ impl Lane {
             sent.is_some_and(|sent| matches!(sent.state, State::InFlight | State::Lost))
         };
         let keep = self.owed.settle(is_open).unwrap_or(self.next());
-        let settled = self.sent.iter().take_while(|sent| !matches!(sent.state, State::InFlight | State::Lost));
+        let settled =
+            self.sent.iter().take_while(|sent| !matches!(sent.state, State::InFlight | State::Lost));
         self.pop(settled.take((keep.max(self.base) - self.base) as usize).count());
         if self.sent.is_empty() {
             // An idle connection is to cost nothing.

@@ -25,6 +25,7 @@ use quickset_wire::frame::RepairHeader;
 
 use calm::Calm;
 pub(crate) use calm::{Answer, Moment};
+use kept::Symbol;
 pub(crate) use lane::{Counts, Recovered};
 use lane::{Lane, Patience, Review};
 
@@ -333,11 +334,15 @@ impl Sending {
         self.calm.pass();
     }
 
-    /// The next symbol to be repeated of a lane, and its bytes in two parts; `wanted` says whether a token still stands for anything.
-    pub(crate) fn repeat(&mut self, lane: usize, wanted: impl Fn(Token) -> bool) -> Option<(u64, [&[u8]; 2])> {
+    /// The next symbol to be repeated of a lane; `wanted` says whether a token still stands for anything.
+    pub(crate) fn repeat(
+        &mut self,
+        lane: usize,
+        wanted: impl Fn(Token) -> bool,
+    ) -> Option<(u64, Symbol<'_>)> {
         let lane = &mut self.lanes[lane];
         let sid = lane.repeat(wanted)?;
-        Some((sid, lane.bytes(sid).unwrap_or_default()))
+        Some((sid, lane.symbol(sid).expect("what is in the window is kept")))
     }
 
     /// It was written into packet `number`. Its tokens go there.

@@ -5,8 +5,8 @@ use quickset_base::{Duration, Time};
 use super::lane::{Lane, Patience, Recovered, Review};
 use super::{Decoder, Sending};
 use crate::protect::policy::Code;
-use crate::tx::Packed;
 use crate::token::{Key, Token};
+use crate::tx::Packed;
 
 fn ms(n: u64) -> Time {
     Time::ZERO + Duration::from_millis(n)
@@ -27,7 +27,7 @@ fn patience(now: Time) -> Patience {
 }
 
 fn packed(bytes: &[u8], packet: u64) -> Packed<'_> {
-    Packed { bytes, packet, data: None }
+    Packed { bytes, packet, frame: None }
 }
 
 /// A lane with `k` symbols, the n-th in packet n.
