@@ -30,8 +30,7 @@
 //! | [`rlc`], [`online`] | random linear code over a sliding window | none: a window | as many losses as repair symbols, nearly always |
 //!
 //! Under them is [`gf256`]: sums of multiplied slices in the field with 256 elements, with GFNI and AVX-512,
-//! GFNI and AVX2, AVX2 or SSSE3, chosen at run time, or none. `unsafe` is there only, in the vector kernels, but for
-//! one prefetch.
+//! GFNI and AVX2, AVX2 or SSSE3, chosen at run time, or none. `unsafe` is there only, in the vector kernels.
 //!
 //! # Speed
 //!
@@ -56,7 +55,6 @@ pub mod rlc;
 pub mod xor;
 
 mod equation;
-mod prefetch;
 mod symbols;
 
 pub use equation::{BadEquation, Coefficients, Equation, MAX_SID};

@@ -5,7 +5,6 @@ use std::fmt;
 
 use crate::equation::{Equation, MAX_SID};
 use crate::gf256::Kernel;
-use crate::prefetch;
 
 /// A window of symbols by number.
 ///
@@ -163,15 +162,6 @@ impl Symbols {
             // What is held goes up and down by whole flights: freeing in each trough is paid for in each crest.
             self.shrink(self.peaks.0.max(self.peaks.1) + CHUNK);
             self.peaks = (self.held, self.peaks.0);
-        }
-    }
-
-    /// Says that the next symbol will come soon: the place for it is brought into the cache, so that copying it there
-    /// holds up nothing.
-    #[inline]
-    pub(crate) fn prefetch(&mut self) {
-        if let Some(&next) = self.free.last() {
-            prefetch::for_writing(self.slot_mut(next));
         }
     }
 
@@ -438,12 +428,6 @@ impl Symbols {
         let chunk = self.chunks[entry.slot as usize / CHUNK].as_ref().expect("a chunk with a symbol stays");
         let at = chunk.start + entry.slot as usize % CHUNK * self.slot_len();
         &chunk.bytes[at..at + lines(entry.len as usize)]
-    }
-
-    fn slot_mut(&mut self, slot: u32) -> &mut [u8] {
-        let len = self.slot_len();
-        let at = slot as usize % CHUNK * len;
-        &mut self.chunk_mut(slot).lines_mut()[at..at + len]
     }
 
     #[inline]

@@ -167,7 +167,6 @@ impl Decoder {
         self.advance(sid);
         self.settle();
         self.hold(sid, data, false);
-        self.symbols.prefetch();
         self.stored.known(sid);
         if let Some(column) = self.system.column(sid) {
             self.stored.free(self.system.known(column));

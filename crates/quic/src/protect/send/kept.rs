@@ -60,8 +60,11 @@ impl Kept {
 
     /// Forgets everything below `sid`.
     pub(super) fn drop_below(&mut self, sid: u64) {
-        let n = usize::try_from(sid.saturating_sub(self.base)).unwrap_or(usize::MAX);
-        self.shared.drain(..n.min(self.shared.len()));
+        let n = usize::try_from(sid.saturating_sub(self.base)).unwrap_or(usize::MAX).min(self.shared.len());
+        match n {
+            1 => drop(self.shared.pop_front()),
+            _ => drop(self.shared.drain(..n)),
+        }
         self.base = self.base.max(sid);
         self.copies.drop_below(sid);
     }

@@ -529,10 +529,12 @@ impl Lane {
 
     /// Forgets the first `n` symbols.
     fn pop(&mut self, n: usize) {
-        if n == 0 {
-            return;
+        match n {
+            0 => return,
+            // In a full window one goes for each that comes.
+            1 => drop(self.sent.pop_front()),
+            _ => drop(self.sent.drain(..n)),
         }
-        self.sent.drain(..n);
         self.base += n as u64;
         while self.lost.first_key_value().is_some_and(|(sid, _)| *sid < self.base) {
             self.lost.pop_first();
