@@ -114,7 +114,13 @@ impl TransportArgs {
             mtu: self.mtu,
             congestion: self.cc,
             gso: !self.no_gso,
-            fec: (!self.no_fec).then(|| Fec { protection: self.fec.clone(), ..Fec::default() }),
+            fec: (!self.no_fec).then(|| Fec {
+                // One stream, and at these rates more packets in flight than usual.
+                window: 4096,
+                sessions: 2,
+                protection: self.fec.clone(),
+                ..Fec::default()
+            }),
             qlog: self.qlog.sinks()?,
             ..TransportConfig::default()
         })
