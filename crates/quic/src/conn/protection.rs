@@ -215,7 +215,8 @@ impl Connection {
         let written = self.streams.write_data(w, view, Some(channel));
         self.note(&written);
         if let Some(packed) = w.end_symbol(&symbol) {
-            self.protect.send.pushed(lane, packed, self.now);
+            let streams = &self.streams;
+            self.protect.send.pushed(lane, packed, self.now, |frame| streams.piece(frame));
             self.protect.closing = closing;
         }
     }

@@ -1,5 +1,6 @@
 //! Frames about streams, as they go, and what became of them.
 
+use bytes::Bytes;
 use quickset_base::Time;
 use quickset_wire::frame::{Frame, stream_header, stream_header_size};
 use quickset_wire::{Dir, StreamId, varint};
@@ -102,6 +103,11 @@ impl Streams {
             && self.owed.contains(key)
             && stream.send.as_ref().is_some_and(SendHalf::is_behind);
         Some(Turn { channel: stream.channel(), urgency: stream.urgency, resend })
+    }
+
+    /// The piece of a stream's buffer that a frame was just taken from.
+    pub(crate) fn piece(&self, frame: &StreamFrame) -> Option<Bytes> {
+        self.slab.get(frame.key)?.send.as_ref()?.buffer.piece(frame.piece)
     }
 
     /// How urgent a channel is; `None` when its stream is gone.
@@ -355,8 +361,8 @@ impl SendHalf {
         stream_header(w.bytes(), id, offset, fin, Some(n));
         if new {
             if w.shares() && !fin {
-                if let Some(data) = self.buffer.next_shared(n) {
-                    w.share(StreamFrame { id, offset, data });
+                if let Some(piece) = self.buffer.next_piece(n) {
+                    w.share(StreamFrame { key, id, offset, len: n as u32, piece });
                 }
             }
             self.buffer.send_new(w.bytes().space(n));

@@ -121,12 +121,17 @@ impl SendBuffer {
         }
     }
 
-    /// The next `n` unsent bytes without a copy, if they lie in one piece.
+    /// The offset of the piece that has all of the next `n` unsent bytes, if there is one.
     #[inline]
-    pub(super) fn next_shared(&self, n: usize) -> Option<Bytes> {
+    pub(super) fn next_piece(&self, n: usize) -> Option<u64> {
         let piece = self.pieces.get(self.cursor)?;
-        let from = (self.next - piece.offset) as usize;
-        (n > 0 && from + n <= piece.bytes.len()).then(|| piece.bytes.slice(from..from + n))
+        (n > 0 && self.next + n as u64 <= piece.end()).then_some(piece.offset)
+    }
+
+    /// The piece at `offset`, which is not acknowledged as a whole.
+    pub(super) fn piece(&self, offset: u64) -> Option<Bytes> {
+        let at = self.pieces.partition_point(|piece| piece.offset < offset);
+        self.pieces.get(at).filter(|piece| piece.offset == offset).map(|piece| piece.bytes.clone())
     }
 
     /// Fills `out` with the bytes at `offset`, which were sent before, and takes them for sent again.

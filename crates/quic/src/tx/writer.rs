@@ -1,9 +1,8 @@
-use bytes::Bytes;
 use quickset_wire as wire;
 use quickset_wire::StreamId;
 use quickset_wire::frame::{Frame, source_symbol_header, source_symbol_header_size, stream_header};
 
-use crate::token::Token;
+use crate::token::{Key, Token};
 
 /// The payload of one packet while it is being filled: bytes, and the tokens that say what they are.
 ///
@@ -37,7 +36,7 @@ pub(crate) struct Symbol {
 }
 
 /// A source symbol that was written.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Packed<'a> {
     pub(crate) bytes: &'a [u8],
     /// The number of the packet that it is in.
@@ -46,12 +45,15 @@ pub(crate) struct Packed<'a> {
     pub(crate) frame: Option<StreamFrame>,
 }
 
-/// A STREAM frame with a length and without FIN, whose data lies where the stream has it.
-#[derive(Clone, Debug)]
+/// A STREAM frame with a length and without FIN, whose data lies in one piece of the stream's buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StreamFrame {
+    pub(crate) key: Key,
     pub(crate) id: StreamId,
     pub(crate) offset: u64,
-    pub(crate) data: Bytes,
+    pub(crate) len: u32,
+    /// The offset of the piece.
+    pub(crate) piece: u64,
 }
 
 impl StreamFrame {
@@ -62,8 +64,14 @@ impl StreamFrame {
     #[inline]
     pub(crate) fn write_head(&self, out: &mut [u8]) -> usize {
         let mut w = wire::Writer::new(out);
-        stream_header(&mut w, self.id, self.offset, false, Some(self.data.len()));
+        stream_header(&mut w, self.id, self.offset, false, Some(self.len as usize));
         w.len()
+    }
+
+    /// Its data.
+    #[inline]
+    pub(crate) fn data<'a>(&self, piece: &'a [u8]) -> &'a [u8] {
+        &piece[(self.offset - self.piece) as usize..][..self.len as usize]
     }
 }
 

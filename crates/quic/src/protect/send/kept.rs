@@ -1,8 +1,10 @@
 use std::collections::VecDeque;
 
+use bytes::Bytes;
 use quickset_fec::{Equation, Symbols, reed_solomon};
 
 use super::span::Cover;
+use crate::token::Key;
 use crate::tx::{Packed, StreamFrame};
 
 /// The bytes of a lane's symbols: for repair, and to send a symbol again as it was.
@@ -13,19 +15,47 @@ use crate::tx::{Packed, StreamFrame};
 pub(super) struct Kept {
     copies: Symbols,
     /// For each SID from `base` on the frame that it is, if there is no copy.
-    shared: VecDeque<Option<StreamFrame>>,
+    shared: VecDeque<Option<Shared>>,
     base: u64,
+    /// Where their data is.
+    pieces: VecDeque<Piece>,
+    /// The number of the first piece.
+    first_piece: u64,
     /// Symbols are encoded in one pass.
     shares: bool,
     /// Where headers are written for it.
     heads: Vec<u8>,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Shared {
+    frame: StreamFrame,
+    /// The number of its piece.
+    piece: u64,
+}
+
+#[derive(Debug)]
+struct Piece {
+    bytes: Bytes,
+    key: Key,
+    offset: u64,
+    /// Of the last symbol in it.
+    sid: u64,
+}
+
 impl Kept {
     /// None yet, of a peer that keeps `window` of at most `size` bytes. With `shares` they are encoded in one pass.
     pub(super) fn new(window: u64, size: usize, shares: bool) -> Self {
         let copies = Symbols::new(usize::try_from(window).unwrap_or(usize::MAX), size);
-        Self { copies, shared: VecDeque::new(), base: 0, shares, heads: Vec::new() }
+        Self {
+            copies,
+            shared: VecDeque::new(),
+            base: 0,
+            pieces: VecDeque::new(),
+            first_piece: 0,
+            shares,
+            heads: Vec::new(),
+        }
     }
 
     /// The copies, which are all when nothing is encoded in one pass.
@@ -34,27 +64,33 @@ impl Kept {
         &self.copies
     }
 
-    /// The next symbol, `sid`.
+    /// The next symbol, `sid`; `piece` gives the data of a frame.
     #[inline]
-    pub(super) fn push(&mut self, sid: u64, packed: Packed<'_>) {
+    pub(super) fn push(
+        &mut self,
+        sid: u64,
+        packed: Packed<'_>,
+        piece: impl FnOnce(&StreamFrame) -> Option<Bytes>,
+    ) {
         if self.shares {
-            let frame = packed.frame.filter(|frame| frame.data.len() >= MIN_SHARED);
-            let is_shared = frame.is_some();
-            self.shared.push_back(frame);
-            if is_shared {
+            let frame = packed.frame.filter(|frame| frame.len >= MIN_SHARED);
+            let shared = frame.and_then(|frame| self.share(sid, frame, piece));
+            self.shared.push_back(shared);
+            if shared.is_some() {
                 return;
             }
         }
-        let taken = match self.shares {
-            true => self.copies.insert(sid, packed.bytes).map(|()| sid),
-            false => self.copies.push(packed.bytes),
+        let taken = if self.shares {
+            self.copies.insert(sid, packed.bytes).map(|()| sid)
+        } else {
+            self.copies.push(packed.bytes)
         };
         debug_assert_eq!(taken, Ok(sid), "a symbol of ours that does not fit the window");
     }
 
     /// The bytes of a symbol.
     pub(super) fn get(&self, sid: u64) -> Option<Symbol<'_>> {
-        let shared = self.shared(sid).map(Symbol::Frame);
+        let shared = self.shared(sid).map(|(frame, data)| Symbol::Frame(frame, data));
         shared.or_else(|| self.copies.get(sid).map(Symbol::Copy))
     }
 
@@ -64,6 +100,10 @@ impl Kept {
         match n {
             1 => drop(self.shared.pop_front()),
             _ => drop(self.shared.drain(..n)),
+        }
+        while self.pieces.front().is_some_and(|piece| piece.sid < sid) {
+            self.pieces.pop_front();
+            self.first_piece += 1;
         }
         self.base = self.base.max(sid);
         self.copies.drop_below(sid);
@@ -103,7 +143,7 @@ impl Kept {
         let mut heads = std::mem::take(&mut self.heads);
         let mut head = None;
         for (sid, place) in sids.clone().zip(heads.chunks_exact_mut(PLACE)) {
-            let Some(frame) = self.shared(sid) else { continue };
+            let Some((frame, _)) = self.shared(sid) else { continue };
             let len = frame.write_head(place);
             if *head.get_or_insert(len) != len {
                 self.copy(sid);
@@ -112,8 +152,8 @@ impl Kept {
         let head = head.unwrap_or(0);
         let (mut firsts, mut others) = (Vec::with_capacity(MAX_TERMS), Vec::with_capacity(MAX_TERMS));
         for (sid, place) in sids.zip(heads.chunks_exact(PLACE)) {
-            let (first, other) = if let Some(frame) = self.shared(sid) {
-                (&place[..head], &frame.data[..])
+            let (first, other) = if let Some((_, data)) = self.shared(sid) {
+                (&place[..head], data)
             } else {
                 let copy = self.copies.get(sid).expect("symbols are kept as long as repairs are owed");
                 copy.split_at(head.min(copy.len()))
@@ -135,17 +175,36 @@ impl Kept {
 
     /// Makes a copy of a symbol, if there is none.
     fn copy(&mut self, sid: u64) {
-        let Some(at) = sid.checked_sub(self.base) else { return };
-        let Some(frame) = self.shared.get_mut(at as usize).and_then(Option::take) else { return };
-        let mut bytes = vec![0; Symbol::Frame(&frame).len()];
-        Symbol::Frame(&frame).write(&mut bytes);
+        let Some((frame, data)) = self.shared(sid) else { return };
+        let symbol = Symbol::Frame(frame, data);
+        let mut bytes = vec![0; symbol.len()];
+        symbol.write(&mut bytes);
+        self.shared[(sid - self.base) as usize] = None;
         let taken = self.copies.insert(sid, &bytes);
         debug_assert_eq!(taken, Ok(()), "there was no copy");
     }
 
-    fn shared(&self, sid: u64) -> Option<&StreamFrame> {
+    /// Sees to it that the piece with a frame's data stays. Most frames are in the piece of the one before.
+    #[inline]
+    fn share(
+        &mut self,
+        sid: u64,
+        frame: StreamFrame,
+        piece: impl FnOnce(&StreamFrame) -> Option<Bytes>,
+    ) -> Option<Shared> {
+        let (key, offset) = (frame.key, frame.piece);
+        match self.pieces.back_mut() {
+            Some(last) if (last.key, last.offset) == (key, offset) => last.sid = sid,
+            _ => self.pieces.push_back(Piece { bytes: piece(&frame)?, key, offset, sid }),
+        }
+        Some(Shared { frame, piece: self.first_piece + self.pieces.len() as u64 - 1 })
+    }
+
+    fn shared(&self, sid: u64) -> Option<(&StreamFrame, &[u8])> {
         let at = usize::try_from(sid.checked_sub(self.base)?).ok()?;
-        self.shared.get(at)?.as_ref()
+        let Shared { frame, piece } = self.shared.get(at)?.as_ref()?;
+        let piece = &self.pieces[(piece - self.first_piece) as usize];
+        Some((frame, frame.data(&piece.bytes)))
     }
 }
 
@@ -153,14 +212,14 @@ impl Kept {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Symbol<'a> {
     Copy(&'a [u8]),
-    Frame(&'a StreamFrame),
+    Frame(&'a StreamFrame, &'a [u8]),
 }
 
 impl Symbol<'_> {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Copy(bytes) => bytes.len(),
-            Self::Frame(frame) => frame.write_head(&mut [0; PLACE]) + frame.data.len(),
+            Self::Frame(frame, data) => frame.write_head(&mut [0; PLACE]) + data.len(),
         }
     }
 
@@ -168,9 +227,9 @@ impl Symbol<'_> {
     pub(crate) fn write(&self, out: &mut [u8]) {
         match self {
             Self::Copy(bytes) => out.copy_from_slice(bytes),
-            Self::Frame(frame) => {
+            Self::Frame(frame, data) => {
                 let head = frame.write_head(out);
-                out[head..].copy_from_slice(&frame.data);
+                out[head..].copy_from_slice(data);
             }
         }
     }
@@ -187,7 +246,7 @@ const FEW: usize = 64;
 const MAX_TERMS: usize = 255;
 
 /// Less is copied sooner than shared.
-const MIN_SHARED: usize = 512;
+const MIN_SHARED: u32 = 512;
 
 #[cfg(test)]
 mod tests {
@@ -200,37 +259,46 @@ mod tests {
     #[derive(Clone, Debug)]
     struct Sent {
         frame: StreamFrame,
+        piece: Bytes,
         shared: bool,
     }
 
     impl Sent {
         fn bytes(&self) -> Vec<u8> {
-            let mut bytes = vec![0; Symbol::Frame(&self.frame).len()];
-            Symbol::Frame(&self.frame).write(&mut bytes);
+            let symbol = Symbol::Frame(&self.frame, self.frame.data(&self.piece));
+            let mut bytes = vec![0; symbol.len()];
+            symbol.write(&mut bytes);
             bytes
         }
     }
 
+    const KEY: Key = Key { index: 0, generation: 0 };
+
     fn sent() -> impl Strategy<Value = Sent> {
         let offset =
             prop_oneof![8 => 20_000u64..1 << 30, 1 => Just(0), 1 => any::<u64>().prop_map(|n| n >> 2)];
-        let len = prop_oneof![4 => Just(1400usize), 1 => 1usize..1470];
-        (offset, len, any::<bool>(), any::<u8>()).prop_map(|(offset, len, shared, seed)| {
-            let data = (0..len).map(|at| (at as u8).wrapping_mul(seed | 1).wrapping_add(seed)).collect();
-            Sent { frame: StreamFrame { id: StreamId(4), offset, data }, shared }
+        let len = prop_oneof![4 => Just(1400u32), 1 => 1u32..1470];
+        (offset, 0u64..50, len, any::<bool>(), any::<u8>()).prop_map(|(piece, from, len, shared, seed)| {
+            let frame = StreamFrame { key: KEY, id: StreamId(4), offset: piece + from, len, piece };
+            let bytes = from as usize + len as usize + 30;
+            let piece = (0..bytes).map(|at| (at as u8).wrapping_mul(seed | 1).wrapping_add(seed)).collect();
+            Sent { frame, piece, shared }
         })
     }
 
     fn fill(kept: &mut Kept, symbols: &[Sent]) {
         for (packet, sent) in (0..).zip(symbols) {
-            let frame = sent.shared.then(|| sent.frame.clone());
-            kept.push(packet, Packed { bytes: &sent.bytes(), packet, frame });
+            let frame = sent.shared.then_some(sent.frame);
+            let packed = Packed { bytes: &sent.bytes(), packet, frame };
+            kept.push(packet, packed, |_| Some(sent.piece.clone()));
         }
     }
 
     fn reference(symbols: &[Sent], equation: &Equation) -> Vec<u8> {
         let mut copies = Symbols::new(1024, 1500);
-        symbols.iter().for_each(|sent| assert!(copies.push(&sent.bytes()).is_ok()));
+        for sent in symbols {
+            copies.push(&sent.bytes()).unwrap();
+        }
         let mut out = Vec::new();
         copies.combine(equation, &mut out).unwrap();
         out
@@ -242,6 +310,9 @@ mod tests {
             symbols in prop::collection::vec(sent(), 1..130),
             stride in 1u64..4,
         ) {
+            // Each is of a stream of its own.
+            let mut symbols = symbols;
+            (0..).zip(&mut symbols).for_each(|(index, sent)| sent.frame.key.index = index);
             let mut kept = Kept::new(1024, 1500, true);
             fill(&mut kept, &symbols);
             let terms = (symbols.len() as u64).div_ceil(stride);
@@ -267,15 +338,33 @@ mod tests {
         }
     }
 
+    /// Three frames in each piece.
     #[test]
     fn what_is_settled_is_let_go() {
         let mut kept = Kept::new(1024, 1500, true);
-        let data = Bytes::from(vec![7; 1400]);
-        let frame = StreamFrame { id: StreamId(0), offset: 5, data: data.clone() };
-        fill(&mut kept, &vec![Sent { frame, shared: true }; 10]);
-        assert_eq!((kept.copies.held(), kept.shared.len()), (0, 10), "nothing was copied");
-        kept.drop_below(10);
-        assert!(kept.get(9).is_none());
-        assert!(data.is_unique(), "the stream alone has it");
+        let pieces: Vec<Bytes> = (0..3).map(|n| Bytes::from(vec![n; 3000])).collect();
+        let symbols: Vec<Sent> = (0..9)
+            .map(|sid| {
+                let offset = 1000 * sid;
+                let frame =
+                    StreamFrame { key: KEY, id: StreamId(0), offset, len: 1000, piece: sid / 3 * 3000 };
+                Sent { frame, piece: pieces[sid as usize / 3].clone(), shared: true }
+            })
+            .collect();
+        fill(&mut kept, &symbols);
+        let bytes: Vec<Vec<u8>> = symbols.iter().map(Sent::bytes).collect();
+        drop(symbols);
+        assert_eq!((kept.copies.held(), kept.pieces.len()), (0, 3), "nothing was copied");
+        for (sid, held) in [(2, 3), (3, 2), (8, 1), (9, 0)] {
+            kept.drop_below(sid);
+            assert_eq!(pieces.iter().filter(|piece| !piece.is_unique()).count(), held, "{sid}");
+            for sid in sid..9 {
+                let symbol = kept.get(sid).unwrap();
+                let mut out = vec![0; symbol.len()];
+                symbol.write(&mut out);
+                assert_eq!(out, bytes[sid as usize]);
+            }
+        }
+        assert!(kept.get(8).is_none());
     }
 }

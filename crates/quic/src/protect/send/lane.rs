@@ -4,6 +4,7 @@ mod review;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
+use bytes::Bytes;
 use quickset_base::Time;
 use quickset_fec::Equation;
 use quickset_wire::frame::{RepairHeader, repair_header_size};
@@ -16,7 +17,7 @@ use super::kept::{Kept, Symbol};
 use super::owed::{Have, Made, Owed};
 use crate::protect::policy::{Code, LaneView};
 use crate::token::Token;
-use crate::tx::Packed;
+use crate::tx::{Packed, StreamFrame};
 
 /// One session of ours: source symbols in flight, and what repairs them.
 ///
@@ -190,9 +191,14 @@ impl Lane {
         self.make_room(0);
     }
 
-    /// A symbol is sent. Returns its SID.
+    /// A symbol is sent; `piece` gives what it shares with its stream. Returns its SID.
     #[inline]
-    pub(super) fn push(&mut self, packed: Packed<'_>, now: Time) -> u64 {
+    pub(super) fn push(
+        &mut self,
+        packed: Packed<'_>,
+        now: Time,
+        piece: impl FnOnce(&StreamFrame) -> Option<Bytes>,
+    ) -> u64 {
         if let Code::Xor2d { rows, columns } = self.code() {
             if self.next() - self.owed.open() >= rows as u64 * columns as u64 {
                 self.close();
@@ -201,7 +207,7 @@ impl Lane {
         self.make_room(1);
         let sid = self.next();
         let number = packed.packet;
-        self.kept.push(sid, packed);
+        self.kept.push(sid, packed, piece);
         self.sent.push_back(Sent { number, at: now, state: State::InFlight });
         self.latest = Some(number);
         self.last_source = Some(now);

@@ -19,6 +19,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use quickset_base::{Duration, Time};
 use quickset_wire::Schemes;
 use quickset_wire::frame::RepairHeader;
@@ -33,7 +34,7 @@ use super::policy::{
     self, Carried, Code, CodingView, Demand, LaneView, Pattern, Protection, ReliabilityPolicy,
 };
 use crate::token::{Channel, Token};
-use crate::tx::Packed;
+use crate::tx::{Packed, StreamFrame};
 
 /// All channels and lanes of a connection's sending half.
 #[derive(Debug, Default)]
@@ -327,10 +328,16 @@ impl Sending {
         (self.lanes[lane].session(), self.lanes[lane].next())
     }
 
-    /// A symbol of `lane` was written.
+    /// A symbol of `lane` was written; `piece` gives what it shares with its stream.
     #[inline]
-    pub(crate) fn pushed(&mut self, lane: usize, packed: Packed<'_>, now: Time) {
-        self.lanes[lane].push(packed, now);
+    pub(crate) fn pushed(
+        &mut self,
+        lane: usize,
+        packed: Packed<'_>,
+        now: Time,
+        piece: impl FnOnce(&StreamFrame) -> Option<Bytes>,
+    ) {
+        self.lanes[lane].push(packed, now, piece);
         self.calm.pass();
     }
 

@@ -34,7 +34,7 @@ fn packed(bytes: &[u8], packet: u64) -> Packed<'_> {
 fn lane(code: Code, k: u64) -> Lane {
     let mut lane = Lane::new(code.scheme() as u32, code, 1024, 100);
     for sid in 0..k {
-        assert_eq!(lane.push(packed(&[sid as u8; 50], sid), ms(sid)), sid);
+        assert_eq!(lane.push(packed(&[sid as u8; 50], sid), ms(sid), |_| None), sid);
     }
     lane
 }
@@ -196,11 +196,11 @@ fn what_nobody_wants_any_more_is_given_up_instead_of_repeated() {
 fn the_window_passes_over_symbols_and_they_are_dead() {
     let mut lane = lane(Code::Rlc, 1024);
     lane.lost(0, vec![token(0)]);
-    lane.push(packed(&[7; 50], 1024), ms(2000));
+    lane.push(packed(&[7; 50], 1024), ms(2000), |_| None);
     assert_eq!(lane.orphan(), Some(token(0)));
     assert_eq!(lane.live(), 1..1025);
     // Its packet is lost after the window went on.
-    lane.push(packed(&[7; 50], 1025), ms(2001));
+    lane.push(packed(&[7; 50], 1025), ms(2001), |_| None);
     assert_eq!(lane.lost(1, vec![token(1)]), Some(vec![token(1)]), "nothing will recover it");
     lane.check();
 }
@@ -218,7 +218,7 @@ fn a_window_repair_covers_first_to_next() {
     lane.plan(2);
     assert_eq!(send_repairs(&mut lane, ms(20)), [(5, 15, 0, 0), (5, 15, 0, 1)]);
     assert_eq!(lane.view(&Review::default()).unprotected, 0);
-    lane.push(packed(&[1; 50], 30), ms(30));
+    lane.push(packed(&[1; 50], 30), ms(30), |_| None);
     let view = lane.view(&Review::default());
     assert_eq!((view.unprotected, view.first_unprotected, view.outstanding), (1, Some(ms(30)), 15));
 }
@@ -277,7 +277,7 @@ fn no_repair_is_sent_twice_and_each_is_within_bounds() {
         for round in 0..200u64 {
             for n in 0..round * 7 % 23 {
                 let next = lane.next();
-                assert_eq!(lane.push(packed(&[n as u8; 30], next), ms(round)), next, "no gaps");
+                assert_eq!(lane.push(packed(&[n as u8; 30], next), ms(round), |_| None), next, "no gaps");
             }
             lane.plan((round * 5 % 300) as u32 + 1);
             for repair in send_repairs(&mut lane, ms(round)) {
@@ -344,7 +344,7 @@ mod fates {
                 now += Duration::from_millis(7);
                 match what {
                     0..=2 => {
-                        let sid = lane.push(packed(&[pick as u8; 20], number), now);
+                        let sid = lane.push(packed(&[pick as u8; 20], number), now, |_| None);
                         packets.push((number, sid, true));
                         number += 1;
                     }
