@@ -1,40 +1,79 @@
-//! Quickset with quinn: each case runs with quinn's client and our server, and with our client and quinn's
-//! server, through a relay that delays, loses and corrupts as the case wants.
+//! Quickset with other QUIC stacks, both ways round, through a relay that delays, loses and corrupts as the case wants.
 //!
-//! Losses and contents come from `--seed`. What may be waited for is waited for; every case ends in time or fails.
+//! Two sets of cases: the QUIC interop runner's, each a matrix cell with both sides in processes of their own
+//! (`matrix`, `adapters`, `play`), and finer ones with quinn in this process, where every byte and code is seen
+//! (`cases`). Losses and contents come from `--seed`. What may be waited for is waited for; every case ends in time or
+//! fails.
 
+mod adapters;
 mod cases;
+mod matrix;
 mod pattern;
+mod play;
+mod port;
 mod relay;
 mod stack;
 mod tls;
 mod world;
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
-use clap::Parser;
+use clap::{Args, Parser, Subcommand};
 
+use crate::adapters::{PEERS, Place};
 use crate::cases::{CASES, Case};
+use crate::matrix::cases::CASES as RUNNERS;
+use crate::matrix::report::{Finer, Report};
+use crate::matrix::{Outcome, Wanted};
 use crate::stack::Stack;
 use crate::world::Pair;
 
-/// Interoperation with quinn, both ways round.
+/// Interoperation with other stacks, both ways round.
 #[derive(Debug, Parser)]
-#[command(name = "interop", after_help = "Example: interop --quick --case keyupdate")]
+#[command(name = "interop", args_conflicts_with_subcommands = true)]
+#[command(after_help = "Example: interop --quick --peer aioquic --case keyupdate")]
+struct Command {
+    #[command(flatten)]
+    options: Options,
+    #[command(subcommand)]
+    role: Option<Part>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Part {
+    /// Play one side of one case.
+    #[command(hide = true)]
+    Play(play::Job),
+}
+
+#[derive(Args, Debug)]
 struct Options {
-    /// Move 5 MB instead of 100 MB where a case moves much: less than a minute in all.
+    /// quinn only, and of the cases those that take little time, with fewer bytes; with --peer or --case, those.
     #[arg(long)]
     quick: bool,
     /// Run only this case; may be given several times.
     #[arg(long = "case", value_name = "NAME")]
     cases: Vec<String>,
-    /// List the cases.
+    /// Run only with this peer; may be given several times.
+    #[arg(long = "peer", value_name = "NAME")]
+    peers: Vec<String>,
+    /// List the peers and the cases.
     #[arg(long)]
     list: bool,
     /// What losses and contents are drawn from.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// The Python that has aioquic and curl_cffi.
+    #[arg(long, value_name = "PROGRAM")]
+    python: Option<PathBuf>,
+    /// Where the page, the JSON and the logs of failures go.
+    #[arg(long, value_name = "FOLDER", default_value = "target/interop")]
+    out: PathBuf,
+    /// A peer that could not be installed, and why.
+    #[arg(long = "missing", value_name = "NAME=REASON", hide = true)]
+    missing: Vec<String>,
 }
 
 fn main() {
@@ -42,64 +81,119 @@ fn main() {
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(std::io::stderr)
         .init();
-    let options = Options::parse();
-    if options.list {
-        for case in CASES {
-            println!("{:<14} {}", case.name, case.about);
+    let command = Command::parse();
+    let result = match command.role {
+        Some(Part::Play(job)) => play::play(job),
+        None if command.options.list => {
+            list();
+            Ok(0)
         }
-        return;
-    }
-    std::process::exit(match run(&options) {
-        Ok(true) => 0,
-        Ok(false) => 1,
-        Err(error) => {
-            eprintln!("interop: {error:#}");
-            2
-        }
-    });
+        None => run(&command.options).map(|passed| i32::from(!passed)),
+    };
+    std::process::exit(result.unwrap_or_else(|error| {
+        eprintln!("interop: {error:#}");
+        2
+    }));
 }
 
-/// True when all passed.
+fn list() {
+    println!("Peers");
+    PEERS.iter().for_each(|peer| println!("  {:<20} {}", peer.name, peer.about));
+    println!("Cases of the QUIC interop runner, with each peer");
+    RUNNERS.iter().for_each(|case| println!("  {:<20} {}", case.name, case.about));
+    println!("Finer cases, with quinn");
+    CASES.iter().for_each(|case| println!("  {:<20} {}", case.name, case.about));
+}
+
+/// True when nothing failed.
 fn run(options: &Options) -> Result<bool> {
-    if let Some(unknown) = options.cases.iter().find(|name| !CASES.iter().any(|case| case.name == **name)) {
-        let known: Vec<&str> = CASES.iter().map(|case| case.name).collect();
-        bail!("there is no case {unknown:?}; the cases are {}", known.join(", "));
+    let known =
+        |name: &&String| !CASES.iter().any(|c| c.name == **name) && !RUNNERS.iter().any(|c| c.name == **name);
+    if let Some(unknown) = options.cases.iter().find(known) {
+        bail!("there is no case {unknown:?}; --list shows the cases");
     }
-    let chosen =
-        CASES.iter().filter(|case| options.cases.is_empty() || options.cases.iter().any(|n| n == case.name));
-    let ways = [(Stack::Quinn, Stack::Quickset), (Stack::Quickset, Stack::Quinn)];
-    println!("{:<14} {:<22} quickset → quinn", "client → server", "quinn → quickset");
-    let (mut passed, mut failures) = (0, Vec::new());
-    for case in chosen {
+    if let Some(unknown) = options.peers.iter().find(|name| !PEERS.iter().any(|peer| peer.name == **name)) {
+        let known: Vec<&str> = PEERS.iter().map(|peer| peer.name).collect();
+        bail!("there is no peer {unknown:?}; the peers are {}", known.join(", "));
+    }
+    let chosen = |name: &str| options.cases.is_empty() || options.cases.iter().any(|n| n == name);
+    let peer = |name: &str| {
+        if options.peers.is_empty() {
+            !options.quick || name == "quinn"
+        } else {
+            options.peers.iter().any(|n| n == name)
+        }
+    };
+    let finer = if peer("quinn") { finer(options, &chosen)? } else { Vec::new() };
+    let named = !options.cases.is_empty();
+    let cases: Vec<_> =
+        RUNNERS.iter().filter(|case| chosen(case.name) && (named || case.short || !options.quick)).collect();
+    let wanted = Wanted {
+        quick: options.quick,
+        seed: options.seed,
+        cases: cases.clone(),
+        peers: PEERS.iter().filter(|p| peer(p.name)).collect(),
+        missing: options
+            .missing
+            .iter()
+            .filter_map(|missing| missing.split_once('='))
+            .map(|(name, why)| (name.to_owned(), why.to_owned()))
+            .collect(),
+        place: Place {
+            programs: PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("programs"),
+            python: options.python.clone(),
+        },
+        logs: std::path::absolute(options.out.join("logs"))?,
+    };
+    let cells = if cases.is_empty() { Vec::new() } else { matrix::play(&wanted)? };
+    let report = Report { seed: options.seed, quick: options.quick, cells, finer };
+    report.write(&cases, &options.out)?;
+    println!();
+    if !report.cells.is_empty() {
+        println!("{}", report.table(&cases));
+    }
+    tell_failures(options, &report);
+    println!("the page: {}", options.out.join("interop.html").display());
+    println!("{}", report.counts());
+    Ok(report.failures() == 0)
+}
+
+fn tell_failures(options: &Options, report: &Report) {
+    let quick = if options.quick { " --quick" } else { "" };
+    for finer in &report.finer {
+        if let Some(why) = &finer.failure {
+            let (case, seed) = (&finer.case, options.seed);
+            println!("{case}, our {}: {why}", finer.ours);
+            println!("    again: cargo xtask interop{quick} --peer quinn --case {case} --seed {seed}\n");
+        }
+    }
+    for row in &report.cells {
+        if let Outcome::Fail { .. } = row.outcome {
+            println!("{}, {}, our {}: {}", row.peer, row.case, row.ours, matrix::report::words(&row.outcome));
+            let (peer, case, seed) = (&row.peer, &row.case, options.seed);
+            println!("    again: cargo xtask interop{quick} --peer {peer} --case {case} --seed {seed}\n");
+        }
+    }
+}
+
+/// The cases with quinn in this process.
+fn finer(options: &Options, chosen: &dyn Fn(&str) -> bool) -> Result<Vec<Finer>> {
+    let ways = [(Stack::Quinn, Stack::Quickset, "server"), (Stack::Quickset, Stack::Quinn, "client")];
+    println!("Finer cases, with quinn in one process\n{:<14} {:<22} our client", "", "our server");
+    let mut all = Vec::new();
+    for case in CASES.iter().filter(|case| chosen(case.name)) {
         let mut cells = Vec::new();
-        for (client, server) in ways {
+        for (client, server, ours) in ways {
             let pair = Pair { client, server, quick: options.quick, seed: options.seed };
             let start = Instant::now();
-            let result = alone(case, pair);
+            let failure = alone(case, pair).err().map(|error| format!("{error:#}"));
             let seconds = start.elapsed().as_secs_f64();
-            match result {
-                Ok(()) => {
-                    passed += 1;
-                    cells.push(format!("pass {seconds:>7.2} s"));
-                }
-                Err(error) => {
-                    cells.push(format!("FAIL {seconds:>7.2} s"));
-                    let quick = if options.quick { " --quick" } else { "" };
-                    failures.push(format!(
-                        "{}, {client} → {server}: {error:#}\n    again: cargo xtask interop{quick} --case {} --seed {}",
-                        case.name, case.name, options.seed,
-                    ));
-                }
-            }
+            cells.push(format!("{} {seconds:>7.2} s", if failure.is_none() { "pass" } else { "FAIL" }));
+            all.push(Finer { case: case.name.into(), ours, seconds, failure });
         }
-        println!("{:<15} {:<22} {}", case.name, cells[0], cells[1]);
+        println!("{:<14} {:<22} {}", case.name, cells[0], cells[1]);
     }
-    println!();
-    for failure in &failures {
-        println!("{failure}\n");
-    }
-    println!("{passed} passed, {} failed", failures.len());
-    Ok(failures.is_empty())
+    Ok(all)
 }
 
 /// Runs a case in a runtime of its own, so that nothing of it is left when it is over.

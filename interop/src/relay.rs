@@ -1,48 +1,39 @@
-//! A path between a client and a server: what arrives at one of its two sockets leaves by the other as a link of
-//! the simulator decides, in real time.
+//! A path between clients and a server: what arrives at one side leaves by the other as a link of the simulator
+//! decides, in real time. To the server each address of a client is one of the relay's own, as behind a NAT.
+
+mod seen;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::collections::{BTreeMap, BinaryHeap};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use anyhow::Result;
 use quickset_base::{Ecn, Time};
 use quickset_sim::{Link, LinkSpec};
-use tokio::net::UdpSocket;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-/// How a path is; the same both ways.
+pub(crate) use self::seen::{Seen, V2};
+use crate::port::{Arrival, Port};
+
+/// How a path is; the same both ways, unless said.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Road {
     pub(crate) link: LinkSpec,
     /// The first so many packets of each direction meet this link instead.
     pub(crate) start: Option<(u64, LinkSpec)>,
+    /// Towards the server it is another.
+    pub(crate) up: Option<LinkSpec>,
 }
 
-/// What the relay saw go by.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seen {
-    pub(crate) retries: u64,
-    pub(crate) version_negotiations: u64,
-    /// Datagrams lost and damaged by the links.
-    pub(crate) lost: u64,
-    pub(crate) corrupted: u64,
-    /// Bytes passed on to the server before a Handshake packet of the client was among them: until then the
-    /// server may not send more than three times as many (RFC 9000 §8.1).
-    pub(crate) unproven: u64,
-    /// What the server sent meanwhile.
-    pub(crate) answered: u64,
-    proven: bool,
-    /// The server sent more than it may.
-    pub(crate) amplified: bool,
-}
-
-/// A running relay for one client. It ends when dropped.
+/// A running relay. It ends when dropped.
 pub(crate) struct Relay {
-    address: SocketAddr,
+    addresses: Vec<SocketAddr>,
     shared: Arc<Shared>,
+    orders: mpsc::Sender<News>,
     task: JoinHandle<()>,
 }
 
@@ -51,34 +42,61 @@ struct Shared {
 }
 
 struct State {
-    server: SocketAddr,
+    servers: Vec<SocketAddr>,
     cut: bool,
-    seen: Seen,
+    /// When the first datagram to each server and the last one from it came.
+    spans: Vec<Option<(Instant, Instant)>>,
+    /// One for each address that a client had, in the order in which they came.
+    seen: Vec<Seen>,
 }
 
 impl Relay {
     /// A relay in front of `server`.
     pub(crate) fn start(server: SocketAddr, road: &Road, seed: u64) -> Result<Self> {
-        let (front, back) = (socket()?, socket()?);
-        let address = front.local_addr()?;
-        let state = State { server, cut: false, seen: Seen::default() };
+        Self::between(&[server], road, seed)
+    }
+
+    /// A relay in front of several servers, to which the same road leads.
+    pub(crate) fn between(servers: &[SocketAddr], road: &Road, seed: u64) -> Result<Self> {
+        let bind = |server: &SocketAddr| Ok(Arc::new(Port::bind(SocketAddr::new(server.ip(), 0))?));
+        let fronts = servers.iter().map(bind).collect::<Result<Vec<_>>>()?;
+        let addresses = fronts.iter().map(|front| front.address()).collect();
+        let spans = vec![None; servers.len()];
+        let state = State { servers: servers.to_vec(), cut: false, spans, seen: Vec::new() };
         let shared = Arc::new(Shared { state: Mutex::new(state) });
-        let lanes = [0, 1].map(|direction| Lane::new(road, seed, direction));
+        let (orders, news) = mpsc::channel(1024);
+        let reader = |(n, front): (usize, &Arc<Port>)| {
+            tokio::spawn(read(front.clone(), From::Clients(n), orders.clone()))
+        };
         let runner = Runner {
-            sockets: [front, back],
-            lanes,
-            client: None,
+            readers: fronts.iter().enumerate().map(reader).collect(),
+            fronts,
+            lanes: [0, 1].map(|direction| Lane::new(road, seed, direction)),
+            flows: Vec::new(),
+            by_client: BTreeMap::new(),
             waiting: BinaryHeap::new(),
             shared: shared.clone(),
             epoch: Instant::now(),
             count: 0,
+            news,
+            own: orders.clone(),
         };
-        Ok(Self { address, shared, task: tokio::spawn(runner.run()) })
+        Ok(Self { addresses, shared, orders, task: tokio::spawn(runner.run()) })
     }
 
-    /// Where clients find the server.
+    /// Where clients find the first server.
     pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+        self.addresses[0]
+    }
+
+    /// Where they find each.
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// From the first datagram to a server until the last one from it.
+    pub(crate) fn span(&self, server: usize) -> Duration {
+        self.shared.lock().spans[server].map_or(Duration::ZERO, |(first, last)| last - first)
     }
 
     /// From now on nothing passes.
@@ -86,13 +104,30 @@ impl Relay {
         self.shared.lock().cut = true;
     }
 
-    /// From now on datagrams of the client go to another server.
-    pub(crate) fn redirect(&self, server: SocketAddr) {
-        self.shared.lock().server = server;
+    /// From now on everything passes again.
+    pub(crate) fn mend(&self) {
+        self.shared.lock().cut = false;
     }
 
+    /// From now on datagrams of the client go to another server.
+    pub(crate) fn redirect(&self, server: SocketAddr) {
+        self.shared.lock().servers[0] = server;
+    }
+
+    /// From now on the server sees clients at other ports, of `ip`; what it sends to the old ones is lost.
+    pub(crate) async fn rebind(&self, ip: IpAddr) {
+        // It fails only when the relay has ended.
+        let _ = self.orders.send(News::Rebind(ip)).await;
+    }
+
+    /// What went by, of all clients.
     pub(crate) fn seen(&self) -> Seen {
-        self.shared.lock().seen
+        self.flows().iter().fold(Seen::default(), |sum, seen| sum.and(seen))
+    }
+
+    /// What went by, for each address that clients had.
+    pub(crate) fn flows(&self) -> Vec<Seen> {
+        self.shared.lock().seen.clone()
     }
 }
 
@@ -108,9 +143,9 @@ impl Shared {
     }
 }
 
-/// Towards the server, and towards the client: also the index of the socket that a direction comes in by.
-const UP: usize = 0;
-const DOWN: usize = 1;
+/// Towards the server, and towards the client.
+pub(crate) const UP: usize = 0;
+pub(crate) const DOWN: usize = 1;
 
 /// One direction.
 struct Lane {
@@ -120,9 +155,10 @@ struct Lane {
 }
 
 impl Lane {
-    fn new(road: &Road, seed: u64, direction: u64) -> Self {
-        let (left, first) = road.start.clone().unwrap_or((0, road.link.clone()));
-        Self { link: Link::new(first, seed, direction), left, after: road.link.clone() }
+    fn new(road: &Road, seed: u64, direction: usize) -> Self {
+        let after = road.up.as_ref().filter(|_| direction == UP).unwrap_or(&road.link).clone();
+        let (left, first) = road.start.clone().unwrap_or((0, after.clone()));
+        Self { link: Link::new(first, seed, direction as u64), left, after }
     }
 
     fn link(&mut self) -> &mut Link {
@@ -134,16 +170,42 @@ impl Lane {
     }
 }
 
-type Parcel = Reverse<(Time, u64, usize, Vec<u8>)>;
+/// What the relay's tasks tell the one that decides.
+enum News {
+    Arrived(From, Vec<Arrival>),
+    Rebind(IpAddr),
+}
+
+#[derive(Clone, Copy)]
+enum From {
+    /// Of the server with this number.
+    Clients(usize),
+    /// For the client of the flow with this number.
+    Server(usize),
+}
+
+/// An address of a client.
+struct Flow {
+    client: SocketAddr,
+    server: usize,
+    back: Arc<Port>,
+    reader: JoinHandle<()>,
+}
+
+type Parcel = Reverse<(Time, u64, usize, usize, u8, Vec<u8>)>;
 
 struct Runner {
-    sockets: [UdpSocket; 2],
+    fronts: Vec<Arc<Port>>,
+    readers: Vec<JoinHandle<()>>,
     lanes: [Lane; 2],
-    client: Option<SocketAddr>,
+    flows: Vec<Flow>,
+    by_client: BTreeMap<(usize, SocketAddr), usize>,
     waiting: BinaryHeap<Parcel>,
     shared: Arc<Shared>,
     epoch: Instant,
     count: u64,
+    news: mpsc::Receiver<News>,
+    own: mpsc::Sender<News>,
 }
 
 impl Runner {
@@ -157,179 +219,134 @@ impl Runner {
                 }
             };
             tokio::select! {
-                _ = self.sockets[UP].readable() => self.take(UP),
-                _ = self.sockets[DOWN].readable() => self.take(DOWN),
+                news = self.news.recv() => {
+                    let Some(news) = news else { return };
+                    if self.take(news).is_err() {
+                        return;
+                    }
+                }
                 () = timer => {}
             }
             self.pass_on().await;
         }
     }
 
-    /// Takes in what waits at a socket, in turns with the other.
-    fn take(&mut self, direction: usize) {
-        let mut buffer = [0; 2048];
-        for _ in 0..64 {
-            let Ok((len, from)) = self.sockets[direction].try_recv_from(&mut buffer) else { return };
-            let datagram = &buffer[..len];
-            if direction == UP {
-                self.client = Some(from);
-            }
-            let now = Time::ZERO + self.epoch.elapsed();
-            let link = self.lanes[direction].link();
-            // Only queues that decide at their head make a packet wait for its fate, and no case has one.
-            let Some(fate) = link.send(now, len, Ecn::NotEct).known() else { continue };
-            let mut state = self.shared.lock();
-            if direction == DOWN {
-                state.seen.answer(datagram);
-            }
-            let mut any = false;
-            for delivery in fate.deliveries() {
-                any = true;
-                let mut bytes = datagram.to_vec();
-                if let Some(damage) = delivery.damage {
-                    damage.apply(&mut bytes);
-                    state.seen.corrupted += 1;
+    fn take(&mut self, news: News) -> Result<()> {
+        match news {
+            News::Arrived(from, arrivals) => {
+                for arrival in arrivals {
+                    let (direction, flow) = match from {
+                        From::Server(flow) => (DOWN, flow),
+                        From::Clients(server) => (UP, self.flow(server, arrival.from)?),
+                    };
+                    self.weigh(direction, flow, &arrival);
                 }
-                self.waiting.push(Reverse((delivery.at, self.count, direction, bytes)));
-                self.count += 1;
             }
-            state.seen.lost += u64::from(!any);
+            News::Rebind(ip) => {
+                for index in 0..self.flows.len() {
+                    let Flow { client, server, .. } = self.flows[index];
+                    self.flows[index] = self.open((server, client), ip, index)?;
+                }
+            }
         }
+        Ok(())
+    }
+
+    /// The flow of a client's address, which may be new.
+    fn flow(&mut self, server: usize, client: SocketAddr) -> Result<usize> {
+        if let Some(flow) = self.by_client.get(&(server, client)) {
+            return Ok(*flow);
+        }
+        let index = self.flows.len();
+        let flow = self.open((server, client), self.fronts[server].address().ip(), index)?;
+        self.flows.push(flow);
+        self.by_client.insert((server, client), index);
+        self.shared.lock().seen.push(Seen::default());
+        Ok(index)
+    }
+
+    fn open(&self, (server, client): (usize, SocketAddr), ip: IpAddr, index: usize) -> Result<Flow> {
+        let back = Arc::new(Port::bind(SocketAddr::new(ip, 0))?);
+        let reader = tokio::spawn(read(back.clone(), From::Server(index), self.own.clone()));
+        Ok(Flow { client, server, back, reader })
+    }
+
+    /// Asks the link what becomes of a datagram.
+    fn weigh(&mut self, direction: usize, flow: usize, arrival: &Arrival) {
+        let now = Time::ZERO + self.epoch.elapsed();
+        let link = self.lanes[direction].link();
+        // Only queues that decide at their head make a packet wait for its fate, and no case has one.
+        let Some(fate) = link.send(now, arrival.bytes.len(), arrival.ecn).known() else { return };
+        let mut state = self.shared.lock();
+        let (server, instant) = (self.flows[flow].server, Instant::now());
+        let span = state.spans[server].get_or_insert((instant, instant));
+        if direction == DOWN {
+            span.1 = instant;
+        }
+        let seen = &mut state.seen[flow];
+        if direction == DOWN {
+            seen.answer(&arrival.bytes);
+        }
+        seen.mark(direction, arrival.ecn);
+        let mut any = false;
+        for delivery in fate.deliveries() {
+            any = true;
+            let mut bytes = arrival.bytes.clone();
+            if let Some(damage) = delivery.damage {
+                damage.apply(&mut bytes);
+                seen.corrupted += 1;
+            }
+            let ecn = arrival.ecn.bits();
+            self.waiting.push(Reverse((delivery.at, self.count, direction, flow, ecn, bytes)));
+            self.count += 1;
+        }
+        seen.lost += u64::from(!any);
     }
 
     /// Sends what is due.
     async fn pass_on(&mut self) {
         let now = Time::ZERO + self.epoch.elapsed();
         while self.waiting.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
-            let Some(Reverse((_, _, direction, bytes))) = self.waiting.pop() else { return };
-            let to = {
+            let Some(Reverse((_, _, direction, flow, ecn, bytes))) = self.waiting.pop() else { return };
+            let server = {
                 let mut state = self.shared.lock();
                 if state.cut {
                     continue;
                 }
                 if direction == UP {
-                    state.seen.ask(&bytes);
-                    Some(state.server)
-                } else {
-                    self.client
+                    state.seen[flow].ask(&bytes);
                 }
+                state.servers[self.flows[flow].server]
             };
-            if let Some(to) = to {
-                // What the system does not take is lost, as on any path.
-                let _ = self.sockets[1 - direction].send_to(&bytes, to).await;
+            let (flow, ecn) = (&self.flows[flow], Ecn::from_bits(ecn));
+            if direction == UP {
+                flow.back.send(server, ecn, &bytes).await;
+            } else {
+                self.fronts[flow.server].send(flow.client, ecn, &bytes).await;
             }
         }
     }
 }
 
-impl Seen {
-    fn ask(&mut self, datagram: &[u8]) {
-        if !self.proven {
-            self.unproven += datagram.len() as u64;
-            self.proven = holds_handshake(datagram);
-        }
-    }
-
-    fn answer(&mut self, datagram: &[u8]) {
-        if let [first @ 0x80..=0xff, version @ ..] = datagram {
-            let negotiates = version.starts_with(&[0; 4]);
-            self.version_negotiations += u64::from(negotiates);
-            // RFC 9000 §17.2.5: Retry is type 3.
-            self.retries += u64::from(!negotiates && first >> 4 & 3 == 3);
-        }
-        if !self.proven {
-            self.answered += datagram.len() as u64;
-            self.amplified |= self.answered > 3 * self.unproven;
-        }
+impl Drop for Runner {
+    fn drop(&mut self) {
+        self.readers.iter().for_each(JoinHandle::abort);
     }
 }
 
-/// Whether one of the packets that share a datagram is a Handshake packet. Only the plain parts of the headers
-/// are read (RFC 9000 §17.2); an independent reader, since it judges ours.
-fn holds_handshake(mut datagram: &[u8]) -> bool {
+impl Drop for Flow {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+/// Tells what arrives at a port.
+async fn read(port: Arc<Port>, from: From, news: mpsc::Sender<News>) {
     loop {
-        let Some((kind, rest)) = long_packet(datagram) else { return false };
-        if kind == 2 {
-            return true;
+        let mut arrivals = Vec::new();
+        let received = port.receive(&mut arrivals).await;
+        if received.is_err() || news.send(News::Arrived(from, arrivals)).await.is_err() {
+            return;
         }
-        datagram = rest;
-    }
-}
-
-/// The type of the long-header packet in front, and what lies behind it.
-fn long_packet(datagram: &[u8]) -> Option<(u8, &[u8])> {
-    let (first, rest) = datagram.split_first()?;
-    if first & 0x80 == 0 {
-        return None;
-    }
-    let kind = first >> 4 & 3;
-    let (_version, mut rest) = rest.split_at_checked(4)?;
-    for _id in 0..2 {
-        let (len, after) = rest.split_first()?;
-        rest = after.get(usize::from(*len)..)?;
-    }
-    if kind == 0 {
-        let (token, after) = varint(rest)?;
-        rest = after.get(token..)?;
-    }
-    let (len, after) = varint(rest)?;
-    Some((kind, after.get(len..)?))
-}
-
-/// RFC 9000 §16.
-fn varint(bytes: &[u8]) -> Option<(usize, &[u8])> {
-    let len = 1 << (bytes.first()? >> 6);
-    let (value, rest) = bytes.split_at_checked(len)?;
-    let value = value.iter().fold(0_u64, |v, b| v << 8 | u64::from(*b)) & (u64::MAX >> (66 - 8 * len));
-    Some((usize::try_from(value).ok()?, rest))
-}
-
-fn socket() -> Result<UdpSocket> {
-    let socket =
-        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, Some(socket2::Protocol::UDP))?;
-    // Bursts of both stacks fit; losses are for the link to decide.
-    socket.set_recv_buffer_size(4 << 20)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
-    Ok(UdpSocket::from_std(socket.into())?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Flags, version, two ids of 8 bytes, then `tail`.
-    fn long(kind: u8, tail: &[u8]) -> Vec<u8> {
-        [&[0xc0 | kind << 4, 0, 0, 0, 1, 8][..], &[1; 8], &[8], &[2; 8], tail].concat()
-    }
-
-    #[test]
-    fn a_handshake_packet_is_found_behind_an_initial_one() {
-        let initial = long(0, &[2, 9, 9, 0x40, 3, 7, 7, 7]);
-        let handshake = long(2, &[1, 7]);
-        assert!(!holds_handshake(&initial));
-        assert!(holds_handshake(&[initial.clone(), handshake.clone()].concat()));
-        assert!(holds_handshake(&handshake));
-        assert!(!holds_handshake(&[&initial[..], &[0x40; 30]].concat()));
-        assert!(!holds_handshake(&handshake[..20]));
-    }
-
-    #[test]
-    fn varints_as_in_the_appendix() {
-        // RFC 9000 §A.1.
-        assert_eq!(varint(&[0x25, 1]), Some((37, &[1][..])));
-        assert_eq!(varint(&[0x7b, 0xbd]), Some((15293, &[][..])));
-        assert_eq!(varint(&[0x9d, 0x7f, 0x3e, 0x7d]), Some((494_878_333, &[][..])));
-        assert_eq!(varint(&[0x7b]), None);
-    }
-
-    #[test]
-    fn three_times_is_the_limit() {
-        let mut seen = Seen::default();
-        seen.ask(&[0; 1200]);
-        (0..3).for_each(|_| seen.answer(&[0; 1200]));
-        assert!(!seen.amplified);
-        seen.answer(&[0; 1]);
-        assert!(seen.amplified);
     }
 }

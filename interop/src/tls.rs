@@ -1,8 +1,10 @@
 //! Certificates, and TLS for both stacks.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
+use aws_lc_rs::digest::{SHA256, digest};
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
@@ -18,22 +20,45 @@ pub(crate) struct Wishes {
     pub(crate) protocol: &'static [u8],
     /// ChaCha20 and nothing else.
     pub(crate) chacha: bool,
+    /// Early data (0-RTT), where the stack has it.
+    pub(crate) early: bool,
 }
 
 /// A server's certificate and key.
 pub(crate) struct Identity {
     certificate: CertificateDer<'static>,
     key: Vec<u8>,
+    /// SHA-256 of the public key, by which browsers know it.
+    pin: Vec<u8>,
 }
 
 impl Identity {
     /// One for `localhost` and for `others` more names, each of which makes it some 30 bytes longer.
     pub(crate) fn new(others: usize) -> Result<Self> {
         let more = (0..others).map(|i| format!("a-rather-long-name-{i}.example"));
-        let made = rcgen::generate_simple_self_signed(
-            std::iter::once(NAME.to_owned()).chain(more).collect::<Vec<_>>(),
-        )?;
-        Ok(Self { certificate: made.cert.der().clone(), key: made.key_pair.serialize_der() })
+        let names = [NAME, "127.0.0.1", "::1"].map(str::to_owned).into_iter().chain(more);
+        let made = rcgen::generate_simple_self_signed(names.collect::<Vec<_>>())?;
+        let pin = digest(&SHA256, &made.key_pair.public_key_der()).as_ref().to_vec();
+        Ok(Self { certificate: made.cert.der().clone(), key: made.key_pair.serialize_der(), pin })
+    }
+
+    /// Leaves it in a folder, for programs of all kinds.
+    pub(crate) fn write(&self, folder: &Path) -> Result<()> {
+        std::fs::create_dir_all(folder)?;
+        std::fs::write(folder.join("cert.der"), &self.certificate)?;
+        std::fs::write(folder.join("key.der"), &self.key)?;
+        std::fs::write(folder.join("cert.pem"), pem("CERTIFICATE", &self.certificate))?;
+        std::fs::write(folder.join("pin"), base64(&self.pin))?;
+        std::fs::write(folder.join("key.pem"), pem("PRIVATE KEY", &self.key))?;
+        Ok(())
+    }
+
+    /// One that was left there.
+    pub(crate) fn read(folder: &Path) -> Result<Self> {
+        let read = |name| {
+            std::fs::read(folder.join(name)).with_context(|| format!("no {name} in {}", folder.display()))
+        };
+        Ok(Self { certificate: read("cert.der")?.into(), key: read("key.der")?, pin: Vec::new() })
     }
 
     /// Bytes of the certificate.
@@ -48,6 +73,10 @@ impl Identity {
             .with_no_client_auth()
             .with_single_cert(vec![self.certificate.clone()], key)?;
         config.alpn_protocols = vec![wishes.protocol.to_vec()];
+        if wishes.early {
+            // RFC 9001 §4.6.1: QUIC's limit is its own, and TLS says just that there may be any.
+            config.max_early_data_size = u32::MAX;
+        }
         Ok(Arc::new(config))
     }
 
@@ -60,8 +89,48 @@ impl Identity {
             .with_root_certificates(roots)
             .with_no_client_auth();
         config.alpn_protocols = vec![wishes.protocol.to_vec()];
+        config.enable_early_data = wishes.early;
         Ok(Arc::new(config))
     }
+}
+
+/// RFC 7468.
+fn pem(label: &str, der: &[u8]) -> String {
+    let text = base64(der);
+    let lines: Vec<&str> =
+        text.as_bytes().chunks(64).filter_map(|line| std::str::from_utf8(line).ok()).collect();
+    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
+}
+
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// What [`base64`] made a text of.
+pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
+    let (mut bytes, mut bits, mut have) = (Vec::with_capacity(text.len() * 3 / 4), 0_u32, 0);
+    for digit in text.trim_end_matches('=').bytes() {
+        bits = bits << 6 | u32::try_from(DIGITS.iter().position(|d| *d == digit)?).ok()?;
+        have += 6;
+        if have >= 8 {
+            have -= 8;
+            bytes.push((bits >> have) as u8);
+            bits &= (1 << have) - 1;
+        }
+    }
+    Some(bytes)
+}
+
+/// RFC 4648 §4.
+fn base64(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let bits =
+            three.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+        for i in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * i) & 63) as usize];
+            text.push(if i <= three.len() { char::from(digit) } else { '=' });
+        }
+    }
+    text
 }
 
 /// RFC 9001 §5.2: Initial packets are protected with AES-128-GCM, whatever is negotiated.
@@ -76,4 +145,26 @@ fn provider(wishes: Wishes) -> Arc<CryptoProvider> {
         provider.cipher_suites = vec![cipher_suite::TLS13_CHACHA20_POLY1305_SHA256];
     }
     Arc::new(provider)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 4648 §10.
+    #[test]
+    fn base64_as_in_its_specification() {
+        let texts = [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("foobar", "Zm9vYmFy"),
+        ];
+        for (bytes, text) in texts {
+            assert_eq!(base64(bytes.as_bytes()), text);
+            assert_eq!(from_base64(text).as_deref(), Some(bytes.as_bytes()));
+        }
+    }
 }

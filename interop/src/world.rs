@@ -41,12 +41,12 @@ impl Setup {
     pub(crate) fn on(pair: Pair, road: &str) -> Result<Self> {
         let side = |stack| Side {
             stack,
-            tls: Wishes { protocol: PROTOCOL, chacha: false },
+            tls: Wishes { protocol: PROTOCOL, chacha: false, early: false },
             retry: false,
             idle: Duration::from_secs(30),
             draft: false,
         };
-        let road = Road { link: road.parse::<LinkSpec>()?, start: None };
+        let road = Road { link: road.parse::<LinkSpec>()?, start: None, up: None };
         Ok(Self { road, client: side(pair.client), server: side(pair.server), names: 0 })
     }
 

@@ -5,7 +5,8 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use crate::needs::{Need, ensure};
-use crate::run::{Outcome, cargo, run};
+use crate::python;
+use crate::run::{Outcome, cargo, root, run};
 
 /// Quickset beside other stacks, in figures. Optimized, as it is shipped.
 pub(crate) fn bench_peers(args: &[String]) -> Result<()> {
@@ -30,10 +31,87 @@ const ISAL: &[Need] = &[Need {
     why: "bench-peers fec: Intel's library of erasure codes",
 }];
 
-/// Quickset with another stack. Not optimized itself, so that the debug assertions of our crates take part.
+/// Quickset with other stacks. Not optimized itself, so that the debug assertions of our crates take part. What the
+/// peers need is installed; one that cannot be is told to the program, which reports it.
 pub(crate) fn interop(args: &[String]) -> Result<()> {
-    program("interop", &[], args)
+    let wanted = Wanted::new(args);
+    let (mut given, mut features) = (args.to_vec(), Vec::new());
+    let mut missing = |peer: &str, error: anyhow::Error| {
+        println!("without {peer}: {error:#}");
+        given.extend(["--missing".to_owned(), format!("{peer}={error:#}")]);
+    };
+    if wanted.has("quiche") {
+        match ensure(QUICHE).and_then(|()| builds("quiche")) {
+            Ok(()) => features.push("quiche"),
+            Err(error) => missing("quiche", error),
+        }
+    }
+    if wanted.has("s2n-quic") {
+        match builds("s2n-quic") {
+            Ok(()) => features.push("s2n-quic"),
+            Err(error) => missing("s2n-quic", error),
+        }
+    }
+    if wanted.has("chromium") {
+        ensure(CHROMIUM).unwrap_or_else(|error| missing("chromium", error));
+    }
+    let home = root().join("target/interop/python");
+    let pythons = ["aioquic", "curl"].map(|peer| (peer, wanted.has(peer)));
+    if pythons.iter().any(|(_, wanted)| *wanted) {
+        match python::environment(&home, "interop/programs/requirements.txt") {
+            Ok(()) => given.extend(["--python".to_owned(), home.join("venv/bin/python").display().to_string()]),
+            Err(error) => {
+                let why = format!("{error:#}");
+                pythons.iter().filter(|(_, wanted)| *wanted).for_each(|(peer, _)| {
+                    missing(peer, anyhow::anyhow!("{why}"));
+                });
+            }
+        }
+    }
+    let features = features.join(",");
+    program("interop", &["--features", &features], &given)
 }
+
+/// Whether a peer can be built here: it may want a newer compiler, or another one.
+fn builds(feature: &str) -> Result<()> {
+    let manifest = manifest("interop")?;
+    run(cargo().args(["build", "--quiet", "--manifest-path", &manifest, "--features", feature]))
+}
+
+/// Which peers a run wants: those named, or all unless it is to be quick.
+struct Wanted<'a> {
+    named: Vec<&'a str>,
+    all: bool,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(args: &'a [String]) -> Self {
+        let named: Vec<&str> = args
+            .iter()
+            .enumerate()
+            .filter_map(|(i, arg)| match arg.strip_prefix("--peer") {
+                Some("") => args.get(i + 1).map(String::as_str),
+                Some(rest) => rest.strip_prefix('='),
+                None => None,
+            })
+            .collect();
+        let all = named.is_empty() && !args.iter().any(|arg| arg == "--quick" || arg == "--list");
+        Self { named, all }
+    }
+
+    fn has(&self, peer: &str) -> bool {
+        self.all || self.named.contains(&peer)
+    }
+}
+
+const QUICHE: &[Need] = &[
+    Need { program: "cmake", package: "cmake", why: "interop: BoringSSL, of quiche" },
+    Need { program: "g++", package: "g++", why: "interop: BoringSSL, of quiche" },
+    Need { program: "clang", package: "clang libclang-dev", why: "interop: bindings of BoringSSL, of quiche" },
+];
+
+const CHROMIUM: &[Need] =
+    &[Need { program: "chromium", package: "chromium", why: "interop: a browser with HTTP/3" }];
 
 /// What of it takes less than a minute.
 pub(crate) fn interop_short() -> Result<Outcome> {
@@ -69,4 +147,23 @@ fn manifest(folder: &str) -> Result<String> {
         bail!("there is no {manifest}");
     }
     Ok(manifest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_that_nobody_asked_for_are_not_installed() {
+        let wants = |args: &[&str], peer| {
+            let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+            Wanted::new(&args).has(peer)
+        };
+        assert!(wants(&[], "quiche"));
+        assert!(wants(&["--case", "retry"], "chromium"));
+        assert!(!wants(&["--quick"], "quiche"));
+        assert!(wants(&["--quick", "--peer", "quiche"], "quiche"));
+        assert!(wants(&["--peer=curl"], "curl"));
+        assert!(!wants(&["--peer=curl"], "quiche"));
+    }
 }

@@ -102,8 +102,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "interop",
-        arguments: "[--quick] [--case NAME]",
-        about: "our stack with quinn, both ways round, over links that lose and corrupt",
+        arguments: "[--quick] [--peer NAME] [--case NAME]",
+        about: "our stack with others, both ways round, over links that lose and corrupt: a matrix",
         run: beside::interop,
     },
     Command {

@@ -120,16 +120,7 @@ impl Place {
     fn new(name: &str) -> Result<Self> {
         let home = root().join("target/python").join(name);
         let place = Self { environment: home.join("venv"), wheels: home.join("wheels") };
-        let list = format!("python/requirements-{name}.txt");
-        let wanted = std::fs::read_to_string(&list).with_context(|| format!("{list} cannot be read"))?;
-        let stamp = home.join("requirements.txt");
-        if std::fs::read_to_string(&stamp).is_ok_and(|there| there == wanted) {
-            return Ok(place);
-        }
-        std::fs::create_dir_all(&home)?;
-        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&place.environment))?;
-        run(place.pip().arg("-r").arg(list))?;
-        std::fs::write(stamp, wanted)?;
+        environment(&home, &format!("python/requirements-{name}.txt"))?;
         Ok(place)
     }
 
@@ -152,14 +143,35 @@ impl Place {
     }
 
     fn pip(&self) -> Command {
-        let mut pip = self.program("pip");
-        pip.args(["install", "--quiet", "--disable-pip-version-check"]);
-        pip
+        pip(&self.environment)
     }
 
     fn program(&self, name: &str) -> Command {
         Command::new(self.environment.join("bin").join(name))
     }
+}
+
+/// Makes a virtual environment `venv` in `home` with what a list says, unless there is one with the same list.
+pub(crate) fn environment(home: &Path, list: &str) -> Result<()> {
+    if let Some(reason) = missing() {
+        bail!("{reason}");
+    }
+    let wanted = std::fs::read_to_string(list).with_context(|| format!("{list} cannot be read"))?;
+    let stamp = home.join("requirements.txt");
+    if std::fs::read_to_string(&stamp).is_ok_and(|there| there == wanted) {
+        return Ok(());
+    }
+    std::fs::create_dir_all(home)?;
+    let environment = home.join("venv");
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment))?;
+    run(pip(&environment).arg("-r").arg(list))?;
+    Ok(std::fs::write(stamp, wanted)?)
+}
+
+fn pip(environment: &Path) -> Command {
+    let mut pip = Command::new(environment.join("bin/pip"));
+    pip.args(["install", "--quiet", "--disable-pip-version-check"]);
+    pip
 }
 
 /// What the steps fmt and clippy are for the workspace of the root.

@@ -1,0 +1,20 @@
+use anyhow::bail;
+
+use super::{Peer, on_path, own};
+use crate::play::Role;
+
+pub(super) const PEER: Peer = Peer {
+    name: "chromium",
+    about: "Debian's Chromium, headless",
+    h3_only: true,
+    program: |_| if on_path("chromium") { own("chromium") } else { bail!("there is no chromium") },
+    lacks: |case, role| match (case, role) {
+        (_, Role::Server) => Some("Chromium is a client"),
+        (
+            "handshake" | "transfer" | "longrtt" | "chacha20" | "retry" | "http3" | "transferloss"
+            | "transfercorruption" | "amplificationlimit" | "rebind-port" | "rebind-addr" | "ipv6",
+            _,
+        ) => None,
+        _ => Some("nobody can tell Chromium to"),
+    },
+};

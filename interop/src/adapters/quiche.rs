@@ -1,0 +1,19 @@
+use anyhow::bail;
+
+use super::{Peer, own};
+use crate::play::Role;
+
+pub(super) const PEER: Peer = Peer {
+    name: "quiche",
+    about: "quiche 0.30 with BoringSSL and its own HTTP/3",
+    h3_only: false,
+    program: |_| {
+        if cfg!(feature = "quiche") { own("quiche") } else { bail!("built without the feature quiche") }
+    },
+    lacks: |case, role| match (case, role) {
+        ("v2", _) => Some("quiche has no version 2"),
+        ("ecn", _) => Some("quiche leaves marks to the application and reports none"),
+        ("keyupdate", Role::Client) => Some("quiche follows updates and begins none"),
+        _ => None,
+    },
+};

@@ -1,0 +1,21 @@
+use anyhow::bail;
+
+use super::{Peer, own};
+use crate::play::Role;
+
+pub(super) const PEER: Peer = Peer {
+    name: "s2n-quic",
+    about: "s2n-quic 1 with rustls",
+    h3_only: false,
+    program: |_| {
+        if cfg!(feature = "s2n-quic") { own("s2n-quic") } else { bail!("built without the feature s2n-quic") }
+    },
+    lacks: |case, role| match (case, role) {
+        ("v2", _) => Some("s2n-quic has no version 2"),
+        ("http3", _) => Some("s2n-quic comes without HTTP/3"),
+        ("zerortt", _) => Some("s2n-quic has no early data"),
+        ("keyupdate", Role::Client) => Some("s2n-quic begins updates by itself, after many packets"),
+        ("connectionmigration", Role::Client) => Some("a client of s2n-quic does not move"),
+        _ => None,
+    },
+};

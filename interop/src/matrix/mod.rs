@@ -1,0 +1,131 @@
+//! Every peer, every case, both ways round: one cell each, in processes of their own with our relay between them.
+
+pub(crate) mod cases;
+mod cell;
+mod program;
+pub(crate) mod report;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use self::cases::Case;
+use self::cell::Cell;
+use crate::adapters::{Peer, Place, quickset};
+use crate::play::Role;
+
+/// What is wanted of a run.
+pub(crate) struct Wanted {
+    pub(crate) quick: bool,
+    pub(crate) seed: u64,
+    pub(crate) cases: Vec<&'static Case>,
+    pub(crate) peers: Vec<&'static Peer>,
+    /// Peers that are not there, and why.
+    pub(crate) missing: Vec<(String, String)>,
+    pub(crate) place: Place,
+    /// Where logs of failures go.
+    pub(crate) logs: PathBuf,
+}
+
+/// How a cell came out.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "outcome", rename_all = "kebab-case")]
+pub(crate) enum Outcome {
+    Pass {
+        seconds: f64,
+        /// What was measured.
+        figure: Option<String>,
+        /// It was expected to fail.
+        surprise: bool,
+    },
+    Fail {
+        why: String,
+        /// The folder of its logs.
+        logs: Option<PathBuf>,
+    },
+    PeerLacks {
+        why: String,
+    },
+    WeLack {
+        why: String,
+    },
+    /// There is no such peer on this machine.
+    Absent {
+        why: String,
+    },
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Row {
+    pub(crate) peer: String,
+    pub(crate) case: String,
+    /// The part that ours played.
+    pub(crate) ours: &'static str,
+    #[serde(flatten)]
+    pub(crate) outcome: Outcome,
+}
+
+/// Plays all that is wanted, and says what comes out as it goes.
+pub(crate) fn play(wanted: &Wanted) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for peer in &wanted.peers {
+        let program = match wanted.missing.iter().find(|(name, _)| name == peer.name) {
+            Some((_, why)) => Err(why.clone()),
+            None => (peer.program)(&wanted.place).map_err(|error| format!("{error:#}")),
+        };
+        println!("\n{}: {}", peer.name, peer.about);
+        if let Err(why) = &program {
+            println!("  not here: {why}");
+        }
+        for case in &wanted.cases {
+            for role in [Role::Server, Role::Client] {
+                let start = Instant::now();
+                let outcome = match &program {
+                    Err(why) => Outcome::Absent { why: why.clone() },
+                    Ok(program) => one(wanted, peer, case, role, program)?,
+                };
+                let ours = if role == Role::Server { "server" } else { "client" };
+                if !matches!(outcome, Outcome::Absent { .. }) {
+                    let seconds = start.elapsed().as_secs_f64();
+                    println!("  {:<20} our {ours} {seconds:>6.1} s  {}", case.name, report::words(&outcome));
+                }
+                rows.push(Row { peer: peer.name.into(), case: case.name.into(), ours, outcome });
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn one(
+    wanted: &Wanted,
+    peer: &Peer,
+    case: &'static Case,
+    ours: Role,
+    program: &[std::ffi::OsString],
+) -> Result<Outcome> {
+    let theirs = if ours == Role::Server { Role::Client } else { Role::Server };
+    if let Some(why) = (peer.lacks)(case.name, theirs) {
+        return Ok(Outcome::PeerLacks { why: why.into() });
+    }
+    let cell = Cell {
+        case,
+        peer: peer.name,
+        ours,
+        h3: peer.h3_only || case.name == "http3",
+        quick: wanted.quick,
+        seed: wanted.seed,
+        our_program: quickset::program()?,
+        peer_program: program.to_vec(),
+        logs: wanted.logs.clone(),
+    };
+    let outcome = cell.play()?;
+    Ok(match (outcome, quickset::lacks(case.name, ours)) {
+        (Outcome::Fail { .. }, Some(why)) => Outcome::WeLack { why: why.into() },
+        (Outcome::Pass { seconds, figure, .. }, lacked) => {
+            Outcome::Pass { seconds, figure, surprise: lacked.is_some() }
+        }
+        (other, _) => other,
+    })
+}

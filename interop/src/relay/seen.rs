@@ -1,0 +1,250 @@
+//! What a relay reads off the packets that go by: the plain parts of their headers (RFC 9000 §17, RFC 9369 §3.2). An
+//! independent reader, since it judges ours.
+
+use quickset_base::Ecn;
+
+use super::DOWN;
+
+/// What the relay saw go by.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) retries: u64,
+    pub(crate) version_negotiations: u64,
+    /// Datagrams lost and damaged by the links.
+    pub(crate) lost: u64,
+    pub(crate) corrupted: u64,
+    /// Bytes passed on to the server before a Handshake packet of the client was among them: until then the
+    /// server may not send more than three times as many (RFC 9000 §8.1).
+    pub(crate) unproven: u64,
+    /// What the server sent meanwhile.
+    pub(crate) answered: u64,
+    /// The server sent more than it may.
+    pub(crate) amplified: bool,
+    /// Bytes of the server's Handshake packets: with them a certificate comes, or does not.
+    pub(crate) handshake_bytes: u64,
+    /// Bytes of the client's 0-RTT packets, and of its 1-RTT packets.
+    pub(crate) early_bytes: u64,
+    pub(crate) late_bytes: u64,
+    /// The version of the server's last packet with a long header that was no Version Negotiation.
+    pub(crate) version: u32,
+    /// Datagrams by direction: all, and those with an ECN mark; and the place of the last that had one.
+    pub(crate) datagrams: [u64; 2],
+    pub(crate) marked: [u64; 2],
+    pub(crate) last_marked: [u64; 2],
+    /// The client began with a packet of a connection that there was already: it moved.
+    pub(crate) moved: bool,
+    proven: bool,
+}
+
+impl Seen {
+    /// Sums.
+    pub(crate) fn and(mut self, other: &Self) -> Self {
+        self.retries += other.retries;
+        self.version_negotiations += other.version_negotiations;
+        self.lost += other.lost;
+        self.corrupted += other.corrupted;
+        self.unproven += other.unproven;
+        self.answered += other.answered;
+        self.amplified |= other.amplified;
+        self.handshake_bytes += other.handshake_bytes;
+        self.early_bytes += other.early_bytes;
+        self.late_bytes += other.late_bytes;
+        self.version = if other.version == 0 { self.version } else { other.version };
+        for direction in 0..2 {
+            self.datagrams[direction] += other.datagrams[direction];
+            self.marked[direction] += other.marked[direction];
+            self.last_marked[direction] = self.last_marked[direction].max(other.last_marked[direction]);
+        }
+        self.moved |= other.moved;
+        self
+    }
+
+    /// A datagram came, to be passed on or lost.
+    pub(super) fn mark(&mut self, direction: usize, ecn: Ecn) {
+        self.datagrams[direction] += 1;
+        if ecn != Ecn::NotEct {
+            self.marked[direction] += 1;
+            self.last_marked[direction] = self.datagrams[direction];
+        }
+    }
+
+    /// A datagram goes to the server.
+    pub(super) fn ask(&mut self, datagram: &[u8]) {
+        // The limit is one of handshakes; paths of a connection that there is have their own (RFC 9000 §8.2).
+        if self.unproven == 0 && datagram.first().is_some_and(|first| first & 0x80 == 0) {
+            self.moved = true;
+            self.proven = true;
+        }
+        let kinds: Vec<(Kind, usize)> = Packets(datagram).collect();
+        for (kind, len) in &kinds {
+            match kind {
+                Kind::ZeroRtt => self.early_bytes += *len as u64,
+                Kind::OneRtt => self.late_bytes += *len as u64,
+                _ => {}
+            }
+        }
+        if !self.proven {
+            self.unproven += datagram.len() as u64;
+            self.proven = kinds.iter().any(|(kind, _)| *kind == Kind::Handshake);
+        }
+    }
+
+    /// A datagram came from the server.
+    pub(super) fn answer(&mut self, datagram: &[u8]) {
+        if let [0x80..=0xff, a, b, c, d, ..] = *datagram {
+            match u32::from_be_bytes([a, b, c, d]) {
+                0 => self.version_negotiations += 1,
+                version => self.version = version,
+            }
+        }
+        for (kind, len) in Packets(datagram) {
+            match kind {
+                Kind::Retry => self.retries += 1,
+                Kind::Handshake => self.handshake_bytes += len as u64,
+                _ => {}
+            }
+        }
+        if !self.proven {
+            self.answered += datagram.len() as u64;
+            self.amplified |= self.answered > 3 * self.unproven;
+        }
+    }
+
+    /// Whether the server's packets were marked to the end, not only while it tried whether marks arrive.
+    pub(crate) fn marks_last(&self) -> bool {
+        self.marked[DOWN] > 0 && self.last_marked[DOWN] + 20 > self.datagrams[DOWN]
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Initial,
+    ZeroRtt,
+    Handshake,
+    Retry,
+    OneRtt,
+    /// Of no version that we know, or cut off.
+    Unknown,
+}
+
+/// The packets that share a datagram, and how many bytes each has.
+struct Packets<'a>(&'a [u8]);
+
+impl Iterator for Packets<'_> {
+    type Item = (Kind, usize);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let first = *self.0.first()?;
+        let all = self.0.len();
+        if first & 0x80 == 0 {
+            self.0 = &[];
+            return Some((Kind::OneRtt, all));
+        }
+        match long_packet(self.0) {
+            Some((kind, rest)) => {
+                self.0 = rest;
+                Some((kind, all - rest.len()))
+            }
+            None => {
+                self.0 = &[];
+                Some((Kind::Unknown, all))
+            }
+        }
+    }
+}
+
+/// The type of the long-header packet in front, and what lies behind it.
+fn long_packet(datagram: &[u8]) -> Option<(Kind, &[u8])> {
+    let (first, rest) = datagram.split_first()?;
+    let (version, mut rest) = rest.split_first_chunk()?;
+    let bits = first >> 4 & 3;
+    let kind = match u32::from_be_bytes(*version) {
+        0 => return None,
+        // RFC 9369 §3.2: each type one further.
+        V2 => [Kind::Retry, Kind::Initial, Kind::ZeroRtt, Kind::Handshake][usize::from(bits)],
+        _ => [Kind::Initial, Kind::ZeroRtt, Kind::Handshake, Kind::Retry][usize::from(bits)],
+    };
+    if kind == Kind::Retry {
+        return Some((kind, &[]));
+    }
+    for _id in 0..2 {
+        let (len, after) = rest.split_first()?;
+        rest = after.get(usize::from(*len)..)?;
+    }
+    if kind == Kind::Initial {
+        let (token, after) = varint(rest)?;
+        rest = after.get(token..)?;
+    }
+    let (len, after) = varint(rest)?;
+    Some((kind, after.get(len..)?))
+}
+
+/// RFC 9000 §16.
+fn varint(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let len = 1 << (bytes.first()? >> 6);
+    let (value, rest) = bytes.split_at_checked(len)?;
+    let value = value.iter().fold(0_u64, |v, b| v << 8 | u64::from(*b)) & (u64::MAX >> (66 - 8 * len));
+    Some((usize::try_from(value).ok()?, rest))
+}
+
+/// QUIC version 2, RFC 9369.
+pub(crate) const V2: u32 = 0x6b33_43cf;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Flags, version, two ids of 8 bytes, then `tail`.
+    fn long(version: u32, kind: u8, tail: &[u8]) -> Vec<u8> {
+        [&[0xc0 | kind << 4][..], &version.to_be_bytes(), &[8], &[1; 8], &[8], &[2; 8], tail].concat()
+    }
+
+    fn kinds(datagram: &[u8]) -> Vec<Kind> {
+        Packets(datagram).map(|(kind, _)| kind).collect()
+    }
+
+    #[test]
+    fn packets_that_share_a_datagram_are_told_apart() {
+        let initial = long(1, 0, &[2, 9, 9, 0x40, 3, 7, 7, 7]);
+        let handshake = long(1, 2, &[1, 7]);
+        assert_eq!(kinds(&initial), [Kind::Initial]);
+        let both = [initial.clone(), handshake.clone()].concat();
+        assert_eq!(
+            Packets(&both).collect::<Vec<_>>(),
+            [(Kind::Initial, initial.len()), (Kind::Handshake, handshake.len())]
+        );
+        assert_eq!(kinds(&[&initial[..], &[0x40; 30]].concat()), [Kind::Initial, Kind::OneRtt]);
+        assert_eq!(kinds(&handshake[..20]), [Kind::Unknown]);
+        assert_eq!(kinds(&long(1, 3, &[5; 30])), [Kind::Retry]);
+        assert_eq!(kinds(&long(1, 1, &[1, 7])), [Kind::ZeroRtt]);
+        // RFC 9369 §3.2.
+        assert_eq!(kinds(&long(V2, 1, &[0, 1, 7])), [Kind::Initial]);
+        assert_eq!(kinds(&long(V2, 2, &[1, 7])), [Kind::ZeroRtt]);
+        assert_eq!(kinds(&long(V2, 3, &[1, 7])), [Kind::Handshake]);
+        assert_eq!(kinds(&long(V2, 0, &[5; 30])), [Kind::Retry]);
+    }
+
+    #[test]
+    fn varints_as_in_the_appendix() {
+        // RFC 9000 §A.1.
+        assert_eq!(varint(&[0x25, 1]), Some((37, &[1][..])));
+        assert_eq!(varint(&[0x7b, 0xbd]), Some((15293, &[][..])));
+        assert_eq!(varint(&[0x9d, 0x7f, 0x3e, 0x7d]), Some((494_878_333, &[][..])));
+        assert_eq!(varint(&[0x7b]), None);
+    }
+
+    #[test]
+    fn three_times_is_the_limit() {
+        let mut seen = Seen::default();
+        seen.ask(&[0xc0; 1200]);
+        (0..3).for_each(|_| seen.answer(&[0xc0; 1200]));
+        assert!(!seen.amplified);
+        seen.answer(&[0xc0; 1]);
+        assert!(seen.amplified);
+        // A client that moves is no handshake.
+        let mut seen = Seen::default();
+        seen.ask(&[0x40; 50]);
+        seen.answer(&[0x40; 1200]);
+        assert!(seen.moved && !seen.amplified);
+    }
+}
