@@ -111,8 +111,6 @@ class Client(QuicConnectionProtocol):
         self._files[stream] = (waiter, [])
         headers = [(b":method", b"GET"), (b":scheme", b"https"), (b":authority", b"localhost"), (b":path", path.encode())]
         self._http.send_headers(stream, headers, True)
-        if isinstance(self._http, H0Connection):
-            self._quic.send_stream_data(stream, b"", True)
         return waiter
 
     async def move(self):

@@ -127,9 +127,10 @@ impl Job {
 
     /// The file of a path; nothing outside the folder.
     fn file(&self, path: &str) -> Option<Bytes> {
-        let name =
-            path.strip_prefix('/').filter(|name| !name.contains(['/', '\\']) && !name.starts_with('.'))?;
-        let name = name.split('?').next().unwrap_or_default();
+        let name = path.strip_prefix('/')?.split('?').next()?;
+        if name.contains(['/', '\\']) || name.starts_with('.') {
+            return None;
+        }
         std::fs::read(self.dir.join(name)).ok().map(Bytes::from)
     }
 
