@@ -71,6 +71,9 @@ struct Options {
     /// Where the page, the JSON and the logs of failures go.
     #[arg(long, value_name = "FOLDER", default_value = "target/interop")]
     out: PathBuf,
+    /// Put another stack in our place: a test of the cases, not of ours.
+    #[arg(long, value_name = "PEER", hide = true)]
+    instead: Option<String>,
     /// A peer that could not be installed, and why.
     #[arg(long = "missing", value_name = "NAME=REASON", hide = true)]
     missing: Vec<String>,
@@ -124,11 +127,21 @@ fn run(options: &Options) -> Result<bool> {
             options.peers.iter().any(|n| n == name)
         }
     };
-    let finer = if peer("quinn") { finer(options, &chosen)? } else { Vec::new() };
+    let finer =
+        if peer("quinn") && options.instead.is_none() { finer(options, &chosen)? } else { Vec::new() };
     let named = !options.cases.is_empty();
     let cases: Vec<_> =
         RUNNERS.iter().filter(|case| chosen(case.name) && (named || case.short || !options.quick)).collect();
+    let place = Place {
+        programs: PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("programs"),
+        python: options.python.clone(),
+    };
+    let ours = match PEERS.iter().find(|peer| Some(peer.name) == options.instead.as_deref()) {
+        Some(peer) => (peer.program)(&place)?,
+        None => adapters::quickset::program()?,
+    };
     let wanted = Wanted {
+        ours,
         quick: options.quick,
         seed: options.seed,
         cases: cases.clone(),
@@ -139,10 +152,7 @@ fn run(options: &Options) -> Result<bool> {
             .filter_map(|missing| missing.split_once('='))
             .map(|(name, why)| (name.to_owned(), why.to_owned()))
             .collect(),
-        place: Place {
-            programs: PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("programs"),
-            python: options.python.clone(),
-        },
+        place,
         logs: std::path::absolute(options.out.join("logs"))?,
     };
     let cells = if cases.is_empty() { Vec::new() } else { matrix::play(&wanted)? };

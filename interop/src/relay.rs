@@ -246,6 +246,7 @@ impl Runner {
                 for index in 0..self.flows.len() {
                     let Flow { client, server, .. } = self.flows[index];
                     self.flows[index] = self.open((server, client), ip, index)?;
+                    self.shared.lock().seen[index].rebind();
                 }
             }
         }
@@ -311,6 +312,7 @@ impl Runner {
             let server = {
                 let mut state = self.shared.lock();
                 if state.cut {
+                    state.seen[flow].cut += 1;
                     continue;
                 }
                 if direction == UP {

@@ -77,7 +77,8 @@ impl Cell {
         std::fs::create_dir_all(folder.join("fetched"))?;
         let identity = Identity::new(self.case.names)?;
         identity.write(&folder.join("identity"))?;
-        let sizes = if self.quick { self.case.quick } else { self.case.files };
+        let quick = self.quick && !self.case.quick.is_empty();
+        let sizes = if quick { self.case.quick } else { self.case.files };
         let sizes = sizes.iter().flat_map(|(count, size)| std::iter::repeat_n(*size, *count));
         // Long paths, so that requests are something: what of them is early data is to be seen.
         let long = if self.case.name == "zerortt" { "x".repeat(200) } else { String::new() };

@@ -5,6 +5,7 @@ mod cell;
 mod program;
 pub(crate) mod report;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -18,6 +19,8 @@ use crate::play::Role;
 
 /// What is wanted of a run.
 pub(crate) struct Wanted {
+    /// The program that plays our part.
+    pub(crate) ours: Vec<OsString>,
     pub(crate) quick: bool,
     pub(crate) seed: u64,
     pub(crate) cases: Vec<&'static Case>,
@@ -103,7 +106,7 @@ fn one(
     peer: &Peer,
     case: &'static Case,
     ours: Role,
-    program: &[std::ffi::OsString],
+    program: &[OsString],
 ) -> Result<Outcome> {
     let theirs = if ours == Role::Server { Role::Client } else { Role::Server };
     if let Some(why) = (peer.lacks)(case.name, theirs) {
@@ -116,7 +119,7 @@ fn one(
         h3: peer.h3_only || case.name == "http3",
         quick: wanted.quick,
         seed: wanted.seed,
-        our_program: quickset::program()?,
+        our_program: wanted.ours.clone(),
         peer_program: program.to_vec(),
         logs: wanted.logs.clone(),
     };

@@ -31,6 +31,11 @@ pub(crate) struct Seen {
     pub(crate) datagrams: [u64; 2],
     pub(crate) marked: [u64; 2],
     pub(crate) last_marked: [u64; 2],
+    /// How often the client's address changed, and how many datagrams the server sent to the last one.
+    pub(crate) rebinds: u64,
+    pub(crate) since_rebind: u64,
+    /// Datagrams that found the road cut.
+    pub(crate) cut: u64,
     /// The client began with a packet of a connection that there was already: it moved.
     pub(crate) moved: bool,
     proven: bool,
@@ -55,6 +60,9 @@ impl Seen {
             self.marked[direction] += other.marked[direction];
             self.last_marked[direction] = self.last_marked[direction].max(other.last_marked[direction]);
         }
+        self.rebinds += other.rebinds;
+        self.since_rebind += other.since_rebind;
+        self.cut += other.cut;
         self.moved |= other.moved;
         self
     }
@@ -66,6 +74,12 @@ impl Seen {
             self.marked[direction] += 1;
             self.last_marked[direction] = self.datagrams[direction];
         }
+    }
+
+    /// The client has another address from now on.
+    pub(super) fn rebind(&mut self) {
+        self.rebinds += 1;
+        self.since_rebind = 0;
     }
 
     /// A datagram goes to the server.
@@ -91,6 +105,7 @@ impl Seen {
 
     /// A datagram came from the server.
     pub(super) fn answer(&mut self, datagram: &[u8]) {
+        self.since_rebind += u64::from(self.rebinds > 0);
         if let [0x80..=0xff, a, b, c, d, ..] = *datagram {
             match u32::from_be_bytes([a, b, c, d]) {
                 0 => self.version_negotiations += 1,
