@@ -86,7 +86,7 @@ fn main() {
         .init();
     let command = Command::parse();
     let result = match command.role {
-        Some(Part::Play(job)) => play::play(job),
+        Some(Part::Play(job)) => play::play(job).map(|()| 0),
         None if command.options.list => {
             list();
             Ok(0)

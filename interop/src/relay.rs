@@ -346,8 +346,11 @@ impl Drop for Flow {
 async fn read(port: Arc<Port>, from: From, news: mpsc::Sender<News>) {
     loop {
         let mut arrivals = Vec::new();
-        let received = port.receive(&mut arrivals).await;
-        if received.is_err() || news.send(News::Arrived(from, arrivals)).await.is_err() {
+        if let Err(error) = port.receive(&mut arrivals).await {
+            eprintln!("the relay: {error:#}");
+            tokio::task::yield_now().await;
+        }
+        if news.send(News::Arrived(from, arrivals)).await.is_err() {
             return;
         }
     }

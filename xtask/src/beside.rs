@@ -35,47 +35,54 @@ const ISAL: &[Need] = &[Need {
 /// peers need is installed; one that cannot be is told to the program, which reports it.
 pub(crate) fn interop(args: &[String]) -> Result<()> {
     let wanted = Wanted::new(args);
-    let (mut given, mut features) = (args.to_vec(), Vec::new());
-    let mut missing = |peer: &str, error: anyhow::Error| {
-        println!("without {peer}: {error:#}");
-        given.extend(["--missing".to_owned(), format!("{peer}={error:#}")]);
-    };
+    let (mut given, mut features, mut heavy) = (args.to_vec(), Vec::new(), Vec::new());
     if wanted.has("quiche") {
-        match ensure(QUICHE).and_then(|()| builds("quiche")) {
-            Ok(()) => features.push("quiche"),
-            Err(error) => missing("quiche", error),
+        match ensure(QUICHE) {
+            Ok(()) => heavy.push("quiche"),
+            Err(error) => missing(&mut given, "quiche", &error),
         }
     }
     if wanted.has("s2n-quic") {
-        match builds("s2n-quic") {
-            Ok(()) => features.push("s2n-quic"),
-            Err(error) => missing("s2n-quic", error),
+        heavy.push("s2n-quic");
+    }
+    // Together where that can be; if not, each that can.
+    if heavy.is_empty() || builds(&heavy.join(",")).is_ok() {
+        features = heavy;
+    } else {
+        for peer in heavy {
+            match builds(peer) {
+                Ok(()) => features.push(peer),
+                Err(error) => missing(&mut given, peer, &error),
+            }
         }
     }
     if wanted.has("chromium") {
-        ensure(CHROMIUM).unwrap_or_else(|error| missing("chromium", error));
+        ensure(CHROMIUM).unwrap_or_else(|error| missing(&mut given, "chromium", &error));
     }
     let home = root().join("target/interop/python");
-    let pythons = ["aioquic", "curl"].map(|peer| (peer, wanted.has(peer)));
-    if pythons.iter().any(|(_, wanted)| *wanted) {
+    let pythons: Vec<&str> = ["aioquic", "curl"].into_iter().filter(|peer| wanted.has(peer)).collect();
+    if !pythons.is_empty() {
         match python::environment(&home, "interop/programs/requirements.txt") {
-            Ok(()) => given.extend(["--python".to_owned(), home.join("venv/bin/python").display().to_string()]),
-            Err(error) => {
-                let why = format!("{error:#}");
-                pythons.iter().filter(|(_, wanted)| *wanted).for_each(|(peer, _)| {
-                    missing(peer, anyhow::anyhow!("{why}"));
-                });
+            Ok(()) => {
+                given.extend(["--python".to_owned(), home.join("venv/bin/python").display().to_string()])
             }
+            Err(error) => pythons.iter().for_each(|peer| missing(&mut given, peer, &error)),
         }
     }
     let features = features.join(",");
     program("interop", &["--features", &features], &given)
 }
 
-/// Whether a peer can be built here: it may want a newer compiler, or another one.
-fn builds(feature: &str) -> Result<()> {
+/// Tells the program of a peer that cannot be had.
+fn missing(given: &mut Vec<String>, peer: &str, error: &anyhow::Error) {
+    println!("without {peer}: {error:#}");
+    given.extend(["--missing".to_owned(), format!("{peer}={error:#}")]);
+}
+
+/// Whether peers can be built here: they may want a newer compiler, or another one.
+fn builds(features: &str) -> Result<()> {
     let manifest = manifest("interop")?;
-    run(cargo().args(["build", "--quiet", "--manifest-path", &manifest, "--features", feature]))
+    run(cargo().args(["build", "--quiet", "--manifest-path", &manifest, "--features", features]))
 }
 
 /// Which peers a run wants: those named, or all unless it is to be quick.
@@ -107,7 +114,11 @@ impl<'a> Wanted<'a> {
 const QUICHE: &[Need] = &[
     Need { program: "cmake", package: "cmake", why: "interop: BoringSSL, of quiche" },
     Need { program: "g++", package: "g++", why: "interop: BoringSSL, of quiche" },
-    Need { program: "clang", package: "clang libclang-dev", why: "interop: bindings of BoringSSL, of quiche" },
+    Need {
+        program: "clang",
+        package: "clang libclang-dev",
+        why: "interop: bindings of BoringSSL, of quiche",
+    },
 ];
 
 const CHROMIUM: &[Need] =

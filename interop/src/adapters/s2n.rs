@@ -13,6 +13,7 @@ pub(super) const PEER: Peer = Peer {
     lacks: |case, role| match (case, role) {
         ("v2", _) => Some("s2n-quic has no version 2"),
         ("http3", _) => Some("s2n-quic comes without HTTP/3"),
+        ("resumption", _) => Some("s2n-quic has resumption behind an unstable feature"),
         ("zerortt", _) => Some("s2n-quic has no early data"),
         ("keyupdate", Role::Client) => Some("s2n-quic begins updates by itself, after many packets"),
         ("connectionmigration", Role::Client) => Some("a client of s2n-quic does not move"),

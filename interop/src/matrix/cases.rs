@@ -269,7 +269,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "10 MB alone over 10 Mbit/s and 30 ms, a queue of 37.5 kB",
         road: "rate=10mbit delay=15ms queue=37500B",
         files: &[(1, 10_000_000)],
-        seconds: 40,
+        seconds: 90,
         short: false,
         ..PLAIN
     },
@@ -278,7 +278,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "the same beside a transfer from quinn to quinn, which begins first",
         road: "rate=10mbit delay=15ms queue=37500B",
         files: &[(1, 10_000_000)],
-        seconds: 60,
+        seconds: 120,
         short: false,
         ..PLAIN
     },

@@ -12,11 +12,11 @@ use quickset_base::Ecn;
 
 use self::app::App;
 use super::quickset::any_port;
-use super::{HQ, Job, Played, Role, dismissed, listening};
+use super::{HQ, Job, Role, dismissed, listening};
 use crate::port::{Arrival, Port};
 use crate::tls;
 
-pub(super) async fn play(job: Job) -> Result<Played> {
+pub(super) async fn play(job: Job) -> Result<()> {
     match job.role {
         Role::Server => {
             tokio::select! {
@@ -26,7 +26,7 @@ pub(super) async fn play(job: Job) -> Result<Played> {
         }
         Role::Client => fetch(&job).await?,
     }
-    Ok(Played::Done)
+    Ok(())
 }
 
 fn config(job: &Job) -> Result<Config> {

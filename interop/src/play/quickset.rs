@@ -9,16 +9,16 @@ use quickset_net::{Connection, Endpoint, RecvStream, SendStream, SocketConfig};
 use quickset_quic::{ClientConfig, EndpointConfig, RetryPolicy, ServerConfig, TransportConfig};
 use tokio::task::JoinSet;
 
-use super::{Job, MAX_FILE, MAX_REQUEST, Played, Role, dismissed, listening, note, request};
+use super::{Job, MAX_FILE, MAX_REQUEST, Role, dismissed, listening, note, request};
 use crate::tls;
 
-pub(super) async fn play(job: Job) -> Result<Played> {
+pub(super) async fn play(job: Job) -> Result<()> {
     let job = Arc::new(job);
     match job.role {
         Role::Server => serve(job).await?,
         Role::Client => fetch(job).await?,
     }
-    Ok(Played::Done)
+    Ok(())
 }
 
 /// What both ways of ours are set up with.

@@ -10,11 +10,11 @@ use quickset_h3::{Body, Config, Connection, Event, OnQuic, Refusal, Request, Res
 use quickset_quic::{self as quic, ConnectionKey, Endpoint, Node, Side, StreamId};
 
 use super::quickset::{any_port, client_config, endpoint_config, server_config};
-use super::{Job, Played, Role, dismissed, listening, note};
+use super::{Job, Role, dismissed, listening, note};
 use crate::port::{Arrival, Port};
 use crate::tls;
 
-pub(super) async fn play(job: Job) -> Result<Played> {
+pub(super) async fn play(job: Job) -> Result<()> {
     match job.role {
         Role::Server => {
             let port = Port::bind(job.address)?;
@@ -43,7 +43,7 @@ pub(super) async fn play(job: Job) -> Result<Played> {
             }
         }
     }
-    Ok(Played::Done)
+    Ok(())
 }
 
 /// A node whose connections speak HTTP/3.

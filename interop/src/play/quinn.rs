@@ -9,16 +9,16 @@ use quinn::{Connection, Endpoint};
 use tokio::task::JoinSet;
 
 use super::quickset::any_port;
-use super::{Job, MAX_FILE, MAX_REQUEST, Played, Role, dismissed, listening, request};
+use super::{Job, MAX_FILE, MAX_REQUEST, Role, dismissed, listening, request};
 use crate::tls;
 
-pub(super) async fn play(job: Job) -> Result<Played> {
+pub(super) async fn play(job: Job) -> Result<()> {
     let job = Arc::new(job);
     match job.role {
         Role::Server => serve(job).await?,
         Role::Client => fetch(job).await?,
     }
-    Ok(Played::Done)
+    Ok(())
 }
 
 pub(super) fn server(job: &Job) -> Result<Endpoint> {

@@ -10,16 +10,16 @@ use http::{Request, Response, StatusCode};
 use tokio::task::JoinSet;
 
 use super::quinn::{accept, client, server};
-use super::{Job, Played, Role, dismissed};
+use super::{Job, Role, dismissed};
 use crate::tls;
 
-pub(super) async fn play(job: Job) -> Result<Played> {
+pub(super) async fn play(job: Job) -> Result<()> {
     let job = Arc::new(job);
     match job.role {
         Role::Server => serve(job).await?,
         Role::Client => fetch(job).await?,
     }
-    Ok(Played::Done)
+    Ok(())
 }
 
 async fn serve(job: Arc<Job>) -> Result<()> {
