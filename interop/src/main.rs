@@ -101,11 +101,17 @@ fn main() {
 
 fn list() {
     println!("Peers");
-    PEERS.iter().for_each(|peer| println!("  {:<20} {}", peer.name, peer.about));
+    for peer in PEERS {
+        println!("  {:<20} {}", peer.name, peer.about);
+    }
     println!("Cases of the QUIC interop runner, with each peer");
-    RUNNERS.iter().for_each(|case| println!("  {:<20} {}", case.name, case.about));
+    for case in RUNNERS {
+        println!("  {:<20} {}", case.name, case.about);
+    }
     println!("Finer cases, with quinn");
-    CASES.iter().for_each(|case| println!("  {:<20} {}", case.name, case.about));
+    for case in CASES {
+        println!("  {:<20} {}", case.name, case.about);
+    }
 }
 
 /// True when nothing failed.
@@ -127,8 +133,7 @@ fn run(options: &Options) -> Result<bool> {
             options.peers.iter().any(|n| n == name)
         }
     };
-    let finer =
-        if peer("quinn") && options.instead.is_none() { finer(options, &chosen)? } else { Vec::new() };
+    let finer = if peer("quinn") && options.instead.is_none() { finer(options, &chosen) } else { Vec::new() };
     let named = !options.cases.is_empty();
     let cases: Vec<_> =
         RUNNERS.iter().filter(|case| chosen(case.name) && (named || case.short || !options.quick)).collect();
@@ -187,7 +192,7 @@ fn tell_failures(options: &Options, report: &Report) {
 }
 
 /// The cases with quinn in this process.
-fn finer(options: &Options, chosen: &dyn Fn(&str) -> bool) -> Result<Vec<Finer>> {
+fn finer(options: &Options, chosen: &dyn Fn(&str) -> bool) -> Vec<Finer> {
     let ways = [(Stack::Quinn, Stack::Quickset, "server"), (Stack::Quickset, Stack::Quinn, "client")];
     println!("Finer cases, with quinn in one process\n{:<14} {:<22} our client", "", "our server");
     let mut all = Vec::new();
@@ -203,7 +208,7 @@ fn finer(options: &Options, chosen: &dyn Fn(&str) -> bool) -> Result<Vec<Finer>>
         }
         println!("{:<14} {:<22} {}", case.name, cells[0], cells[1]);
     }
-    Ok(all)
+    all
 }
 
 /// Runs a case in a runtime of its own, so that nothing of it is left when it is over.

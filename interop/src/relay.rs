@@ -122,7 +122,7 @@ impl Relay {
 
     /// What went by, of all clients.
     pub(crate) fn seen(&self) -> Seen {
-        self.flows().iter().fold(Seen::default(), |sum, seen| sum.and(seen))
+        self.flows().iter().fold(Seen::default(), Seen::and)
     }
 
     /// What went by, for each address that clients had.

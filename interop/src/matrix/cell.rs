@@ -207,7 +207,7 @@ impl Cell {
                 }
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -126,7 +126,7 @@ impl Report {
             let _ = write!(page, "<th colspan=2>{}", escaped(peer));
         }
         page.push_str("\n<tr><th>");
-        peers.iter().for_each(|_| page.push_str("<th>our server<th>our client"));
+        page.push_str(&"<th>our server<th>our client".repeat(peers.len()));
         for case in cases {
             let _ = write!(page, "\n<tr><th title=\"{}\">{}", escaped(case.about), case.name);
             for place in

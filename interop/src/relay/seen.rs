@@ -155,16 +155,9 @@ impl Iterator for Packets<'_> {
             self.0 = &[];
             return Some((Kind::OneRtt, all));
         }
-        match long_packet(self.0) {
-            Some((kind, rest)) => {
-                self.0 = rest;
-                Some((kind, all - rest.len()))
-            }
-            None => {
-                self.0 = &[];
-                Some((Kind::Unknown, all))
-            }
-        }
+        let (kind, rest) = long_packet(self.0).unwrap_or((Kind::Unknown, &[]));
+        self.0 = rest;
+        Some((kind, all - rest.len()))
     }
 }
 
