@@ -1,3 +1,4 @@
+use std::net::{SocketAddrV4, SocketAddrV6};
 use std::sync::Arc;
 
 use quickset_base::Duration;
@@ -50,6 +51,8 @@ pub struct TransportConfig {
     pub max_fenced_streams: u64,
     /// Forward erasure correction: what of it we offer, and what protects our streams. `None` does not offer it.
     pub fec: Option<Fec>,
+    /// Who may move from one address to another, and where to.
+    pub migration: Migration,
     /// Whether a segmentation offload is worth filling: more than one packet in a batch.
     pub gso: bool,
     /// Where connections leave their traces; `None`: nowhere.
@@ -79,10 +82,33 @@ impl Default for TransportConfig {
             fenced_streams: Some(64 << 10),
             max_fenced_streams: 64,
             fec: Some(Fec::default()),
+            migration: Migration::default(),
             gso: true,
             #[cfg(feature = "qlog")]
             qlog: None,
         }
+    }
+}
+
+/// Connection migration (RFC 9000 §9). That a NAT gives the peer another address is never in its power, and is always
+/// tolerated once the handshake is confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Migration {
+    /// Whether clients may move by their own will; `false` is announced (disable_active_migration).
+    pub allowed: bool,
+    /// As a client, whether to go where the server would rather be reached (preferred_address), if it can be reached
+    /// there.
+    pub follow: bool,
+    /// As a server, where it would rather be reached. The endpoint must receive what is sent there and be able to send
+    /// from there: another address of its own machine, of the port that its socket has, or one that is forwarded to it.
+    pub preferred_v4: Option<SocketAddrV4>,
+    /// The same over IPv6. A client takes the address of the family that it has connected by.
+    pub preferred_v6: Option<SocketAddrV6>,
+}
+
+impl Default for Migration {
+    fn default() -> Self {
+        Self { allowed: true, follow: true, preferred_v4: None, preferred_v6: None }
     }
 }
 

@@ -68,8 +68,8 @@ mod token;
 mod tx;
 
 pub use cc::{Algorithm, AlgorithmError};
-pub use config::{ClientConfig, EndpointConfig, RetryPolicy, ServerConfig, TransportConfig};
-pub use conn::{Connection, Event, IssuedCid, Signal, Start};
+pub use config::{ClientConfig, EndpointConfig, Migration, RetryPolicy, ServerConfig, TransportConfig};
+pub use conn::{Connection, Event, IssuedCid, MoveError, Signal, Start};
 pub use endpoint::*;
 pub use error::{Closed, TransportError};
 #[cfg(any(test, feature = "null"))]

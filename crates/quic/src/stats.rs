@@ -28,6 +28,10 @@ pub struct Stats {
     pub ptos: u64,
     /// Key updates, ours and the peer's (RFC 9001 §6).
     pub key_updates: u64,
+    /// Moves to another path that were validated, and those that failed or were taken back.
+    pub moves: u64,
+    /// See [`moves`](Self::moves).
+    pub failed_moves: u64,
     /// Smoothed round-trip time.
     pub rtt: core::time::Duration,
     /// Least round-trip time.

@@ -44,7 +44,6 @@ pub(crate) enum Token {
     /// The handshake is confirmed (RFC 9001 §4.1.2).
     HandshakeDone,
     /// A challenge to a path. It is never resent as it is (RFC 9000 §13.3).
-    #[expect(dead_code, reason = "path validation is a room that is kept")]
     PathChallenge,
     /// A source symbol of forward erasure correction that wraps the next `n` tokens.
     Symbol { session: u32, sid: u64, n: u16 },

@@ -28,6 +28,8 @@ const MAX_RETIRING: usize = 3 * LIMIT as usize;
 /// Both sides' connection ids.
 #[derive(Debug)]
 pub(crate) struct Cids {
+    /// The one of the handshake; the peer may have retired it.
+    first: ConnectionId,
     local: Vec<Local>,
     /// Ids that the peer is ready to hold.
     peer_limit: u64,
@@ -64,6 +66,8 @@ struct Remote {
     id: ConnectionId,
     token: Option<ResetToken>,
     spare: Vec<Spare>,
+    /// In use on paths beside the one that `id` is for.
+    lent: Vec<Spare>,
     /// Ids below this were retired by the peer's wish.
     retired_below: u64,
     largest: u64,
@@ -73,7 +77,8 @@ struct Remote {
 struct Spare {
     sequence: u64,
     id: ConnectionId,
-    token: ResetToken,
+    /// That of a client's first id is never told.
+    token: Option<ResetToken>,
 }
 
 impl Cids {
@@ -84,6 +89,7 @@ impl Cids {
             state: Delivery::Done,
         };
         Self {
+            first: local,
             local: vec![first],
             peer_limit: 1,
             requested: 0,
@@ -92,6 +98,7 @@ impl Cids {
                 id: remote,
                 token: None,
                 spare: Vec::new(),
+                lent: Vec::new(),
                 retired_below: 0,
                 largest: 0,
             },
@@ -106,7 +113,7 @@ impl Cids {
 
     /// The id that the handshake agreed on for us.
     pub(crate) fn first_local(&self) -> &ConnectionId {
-        &self.local[0].cid.id
+        &self.first
     }
 
     /// The peer chose its id (RFC 9000 §7.2), or a Retry replaced it (§17.2.5.2).
@@ -146,6 +153,54 @@ impl Cids {
         }
     }
 
+    /// The peer learnt of this id in our transport parameters (preferred_address).
+    pub(crate) fn add_told(&mut self, cid: IssuedCid) {
+        self.local.push(Local { cid, state: Delivery::Done });
+    }
+
+    /// The number of the id of ours that a packet with a short header is addressed to.
+    pub(crate) fn local_sequence(&self, datagram: &[u8]) -> Option<u64> {
+        let id = datagram.get(1..1 + self.first.len())?;
+        self.local.iter().find(|local| *local.cid.id == *id).map(|local| local.cid.sequence)
+    }
+
+    /// True when the peer has only the empty id: it goes on every path.
+    pub(crate) fn is_remote_empty(&self) -> bool {
+        self.remote.id.is_empty()
+    }
+
+    /// An id of the peer's for another path (RFC 9000 §9.5), by its number; `None` when there is none to spare.
+    pub(crate) fn lend(&mut self) -> Option<u64> {
+        let spare = self.take_spare()?;
+        self.remote.lent.push(spare);
+        Some(spare.sequence)
+    }
+
+    /// An id that was lent, unless the peer retired it.
+    pub(crate) fn lent(&self, sequence: u64) -> Option<ConnectionId> {
+        self.remote.lent.iter().find(|lent| lent.sequence == sequence).map(|lent| lent.id)
+    }
+
+    /// The path of a lent id is in use from here on. Returns the number of the id that was, which is lent now; `None`
+    /// when the peer retired that, or the lent one.
+    pub(crate) fn exchange(&mut self, sequence: u64) -> Option<u64> {
+        let at = self.remote.lent.iter().position(|lent| lent.sequence == sequence)?;
+        let lent = self.remote.lent.swap_remove(at);
+        let (old, id, token) = (self.remote.active, self.remote.id, self.remote.token);
+        self.remote.active = lent.sequence;
+        self.remote.id = lent.id;
+        self.remote.token = lent.token;
+        self.remote.lent.push(Spare { sequence: old, id, token });
+        Some(old)
+    }
+
+    /// The path of a lent id is given up: the id is retired (RFC 9000 §9.5).
+    pub(crate) fn give_back(&mut self, sequence: u64) -> Result<(), TransportError> {
+        let Some(at) = self.remote.lent.iter().position(|lent| lent.sequence == sequence) else { return Ok(()) };
+        self.remote.lent.swap_remove(at);
+        self.retire(sequence)
+    }
+
     /// NEW_CONNECTION_ID. True when the id in use changed, and with it the reset token.
     pub(crate) fn on_new(
         &mut self,
@@ -157,23 +212,26 @@ impl Cids {
         if self.remote.id.is_empty() {
             return Err(violation("a new connection id from a peer that uses none"));
         }
-        let known = self.remote.spare.iter().find(|s| s.sequence == sequence).map(|s| (s.id, s.token));
+        let mut others = self.remote.spare.iter().chain(&self.remote.lent);
+        let known = others.find(|s| s.sequence == sequence).map(|s| (s.id, s.token));
         let active = (self.remote.active == sequence).then_some((self.remote.id, self.remote.token));
-        if known.is_some_and(|k| k != (id, token))
+        if known.is_some_and(|(a, t)| a != id || t.is_some_and(|t| t != token))
             || active.is_some_and(|(a, t)| a != id || t.is_some_and(|t| t != token))
         {
             return Err(violation("another connection id for a known sequence number"));
         }
-        if self.remote.spare.iter().any(|s| s.id == id && s.sequence != sequence) {
+        let mut others = self.remote.spare.iter().chain(&self.remote.lent);
+        if others.any(|s| s.id == id && s.sequence != sequence) {
             return Err(violation("another sequence number for a known connection id"));
         }
         let seen = known.is_some() || active.is_some();
         self.remote.largest = self.remote.largest.max(sequence);
         if retire_prior_to > self.remote.retired_below {
             self.remote.retired_below = retire_prior_to;
-            let retired: Vec<u64> =
-                self.remote.spare.iter().map(|s| s.sequence).filter(|s| *s < retire_prior_to).collect();
+            let others = self.remote.spare.iter().chain(&self.remote.lent);
+            let retired: Vec<u64> = others.map(|s| s.sequence).filter(|s| *s < retire_prior_to).collect();
             self.remote.spare.retain(|s| s.sequence >= retire_prior_to);
+            self.remote.lent.retain(|s| s.sequence >= retire_prior_to);
             for sequence in retired {
                 self.retire(sequence)?;
             }
@@ -184,11 +242,11 @@ impl Cids {
                 self.retire(sequence)?;
             }
         } else if !seen {
-            self.remote.spare.push(Spare { sequence, id, token });
+            self.remote.spare.push(Spare { sequence, id, token: Some(token) });
         }
         let changed = self.remote.active < self.remote.retired_below && self.switch()?;
         // RFC 9000 §5.1.1: ids beyond the limit after retirement.
-        if self.remote.spare.len() as u64 + 1 > LIMIT {
+        if (self.remote.spare.len() + self.remote.lent.len()) as u64 + 1 > LIMIT {
             return Err(TransportError::new(
                 Code::CONNECTION_ID_LIMIT_ERROR,
                 "more connection ids than we hold",
@@ -199,16 +257,19 @@ impl Cids {
 
     /// Moves to the oldest spare id and retires the one in use; false when there is none.
     pub(crate) fn switch(&mut self) -> Result<bool, TransportError> {
-        let Some(at) = (0..self.remote.spare.len()).min_by_key(|i| self.remote.spare[*i].sequence) else {
-            return Ok(false);
-        };
-        let spare = self.remote.spare.swap_remove(at);
+        let Some(spare) = self.take_spare() else { return Ok(false) };
         let old = self.remote.active;
         self.remote.active = spare.sequence;
         self.remote.id = spare.id;
-        self.remote.token = Some(spare.token);
+        self.remote.token = spare.token;
         self.retire(old)?;
         Ok(true)
+    }
+
+    /// The oldest of the spare ids.
+    fn take_spare(&mut self) -> Option<Spare> {
+        let oldest = (0..self.remote.spare.len()).min_by_key(|i| self.remote.spare[*i].sequence)?;
+        Some(self.remote.spare.swap_remove(oldest))
     }
 
     fn retire(&mut self, sequence: u64) -> Result<(), TransportError> {
@@ -294,7 +355,7 @@ impl Cids {
     /// Invariants, for tests.
     pub(crate) fn check(&self) {
         debug_assert!(self.local.len() as u64 <= LIMIT.max(1), "{self:?}");
-        debug_assert!((self.remote.spare.len() as u64) < LIMIT, "{self:?}");
+        debug_assert!(((self.remote.spare.len() + self.remote.lent.len()) as u64) < LIMIT, "{self:?}");
         debug_assert!(self.retiring.len() <= MAX_RETIRING, "{self:?}");
     }
 }

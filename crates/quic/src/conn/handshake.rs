@@ -94,6 +94,7 @@ impl Connection {
             self.path.validate();
             self.recovery.confirmed();
             self.discard(Space::Handshake);
+            self.follow_preferred();
         }
     }
 
@@ -126,6 +127,10 @@ impl Connection {
         if let Some(token) = params.stateless_reset_token {
             self.cids.set_reset_token(token);
             self.outbox.signals.push_back(Signal::ResetToken(self.path.address, token));
+        }
+        if let Some(preferred) = params.preferred_address {
+            // RFC 9000 §5.1.1: its sequence number is 1.
+            self.cids.on_new(1, 0, preferred.id, preferred.token)?;
         }
         let wanted = self.cids.set_peer_limit(params.active_connection_id_limit);
         if wanted > 0 {

@@ -14,6 +14,7 @@ mod confirm;
 mod handshake;
 mod lifecycle;
 mod messages;
+mod paths;
 mod protection;
 mod settle;
 mod start;
@@ -24,7 +25,7 @@ mod verbs;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use quickset_base::{Batch, Duration, Input, Machine, Poll, Reason, Time};
+use quickset_base::{Batch, Duration, Input, Machine, Path as Address, Poll, Reason, Time};
 use quickset_wire::{ConnectionId, Side, Space, TransportErrorCode as Code, Version};
 
 use crate::ack::{Acks, Merged};
@@ -32,7 +33,7 @@ use crate::cids::Cids;
 use crate::config::TransportConfig;
 use crate::error::{Closed, TransportError};
 use crate::keys::KeyRing;
-use crate::path::Path;
+use crate::path::{LEAST, Path, Ways};
 use crate::protect::Protect;
 use crate::qlog::Qlog;
 use crate::recovery::{Recovery, Settled};
@@ -47,6 +48,7 @@ pub(crate) use confirm::Confirmation;
 pub(crate) use handshake::Handshake;
 pub(crate) use lifecycle::{Expired, Farewell, Lifecycle};
 pub(crate) use start::Role;
+pub use paths::MoveError;
 pub use start::{IssuedCid, Signal, Start};
 
 /// One QUIC connection, without a socket or a clock.
@@ -69,6 +71,7 @@ pub struct Connection {
     pub(crate) merged: [Merged; 3],
     pub(crate) recovery: Recovery,
     pub(crate) path: Path,
+    pub(crate) ways: Ways,
     pub(crate) cids: Cids,
     pub(crate) streams: Streams,
     pub(crate) protect: Protect,
@@ -114,6 +117,11 @@ pub enum Event {
     Stream(StreamEvent),
     /// An address validation token for a later connection to this server (RFC 9000 §8.1.3).
     NewToken(Vec<u8>),
+    /// The connection goes on over another path, which is validated: the peer has another address, or we went to
+    /// another one by [`Connection::migrate`], [`Connection::rebound`] or the server's wish.
+    Moved(Address),
+    /// This path that was to be used, or was, does not carry packets both ways; the connection goes on where it was.
+    NotMoved(Address),
     /// The connection is over. It still has to be polled until [`Signal::Drained`].
     Closed(Closed),
 }
@@ -131,6 +139,10 @@ impl Connection {
         if side.is_client() || matches!(role, Role::Server { validated: true, .. }) {
             path.validate();
         }
+        let mut cids = Cids::new(local_cid, remote_cid);
+        if let Role::Server { second: Some(second), .. } = role {
+            cids.add_told(second);
+        }
         let protect = Protect::new(&config, path.address.remote.ip(), now);
         let mut this = Self {
             side,
@@ -141,7 +153,8 @@ impl Connection {
             merged: Default::default(),
             recovery: Recovery::new(side, config.initial_rtt),
             path,
-            cids: Cids::new(local_cid, remote_cid),
+            ways: Ways::new(),
+            cids,
             streams: Streams::new(side, &config),
             protect,
             handshake: Handshake::new(Box::new(params), role, remote_cid),
@@ -240,13 +253,14 @@ impl Connection {
             self.keys.deadline(pto),
             self.streams.deadline(),
             self.protect.deadline(),
+            self.ways.due().map(|t| (t, Reason::PathValidation)),
         ];
         rooms.into_iter().flatten().min_by_key(|(t, _)| *t)
     }
 
     /// RFC 9002 §6.2.2.1: a server at its amplification limit sets no probe timer.
     pub(crate) fn may_probe(&self) -> bool {
-        self.path.amplification_budget() > 0
+        self.path.amplification_budget() >= LEAST
     }
 
     /// Invariants of all rooms.
@@ -255,6 +269,7 @@ impl Connection {
             return;
         }
         self.path.check();
+        self.ways.check();
         self.acks.iter().for_each(Acks::check);
         self.cids.check();
         self.streams.check();
@@ -280,12 +295,21 @@ impl Machine for Connection {
     fn poll(&mut self, now: Time, out: &mut Batch) -> Poll {
         self.now = now.max(self.now);
         // A driver may be late; what is due is due.
-        if self.deadline().is_some_and(|(t, reason)| t <= self.now && reason != Reason::Pacing) {
+        if self.deadline().is_some_and(|(t, reason)| {
+            t <= self.now && reason != Reason::Pacing && reason != Reason::PathValidation
+        }) {
             self.on_time();
+        }
+        let probes = self.ways.is_due(self.now) && self.lifecycle.is_open();
+        if probes {
+            self.on_path_time();
         }
         self.collect();
         if !self.outbox.events.is_empty() || !self.outbox.signals.is_empty() {
             return Poll::Event;
+        }
+        if probes && self.transmit_probe(out) {
+            return Poll::Send;
         }
         if !self.lifecycle.is_drained() && self.transmit(out) {
             self.log_metrics(false);

@@ -41,6 +41,8 @@ pub(crate) enum Role {
         validated: bool,
         /// Tokens for the client's later connections, sent in NEW_TOKEN when the handshake is confirmed.
         new_tokens: Vec<Vec<u8>>,
+        /// Our id of sequence number 1, for the preferred address.
+        second: Option<IssuedCid>,
     },
 }
 

@@ -3,6 +3,7 @@ use std::fmt;
 use quickset_base::{Datagram, Path, Time};
 use quickset_wire::frame::Frame;
 use quickset_wire::header::{self, LongHeader, Parsed};
+use quickset_wire::params::PreferredAddress;
 use quickset_wire::{
     ConnectionId, PacketType, Side, TransportErrorCode as Code, TransportParams, Version, Writer,
     packet_number,
@@ -11,7 +12,7 @@ use quickset_wire::{
 use super::token::{Presented, Proof, Token};
 use super::{ConnectionKey, Dropped, Endpoint, MIN_INITIAL, Response, Route, announce, ids};
 use crate::config::{ClientConfig, RetryPolicy, ServerConfig};
-use crate::conn::{Role, Start};
+use crate::conn::{IssuedCid, Role, Start};
 use crate::keys::{Keys, Session};
 
 /// A client that would like to connect: its first packet, not yet decrypted.
@@ -284,7 +285,17 @@ impl Endpoint {
             Proof::Before { nonce } => (dcid, None, self.replays.spend(nonce)),
             Proof::None | Proof::Bad => (dcid, None, false),
         };
+        let migration = transport.migration;
+        let wanted = migration.preferred_v4.is_some() || migration.preferred_v6.is_some();
+        let second = if wanted { self.issue(key) } else { None };
+        let preferred = |cid: IssuedCid| PreferredAddress {
+            ipv4: migration.preferred_v4,
+            ipv6: migration.preferred_v6,
+            id: cid.id,
+            token: cid.token,
+        };
         let params = TransportParams {
+            preferred_address: second.map(preferred),
             original_destination_connection_id: Some(original_dcid),
             initial_source_connection_id: Some(local.id),
             retry_source_connection_id: retry_scid,
@@ -306,7 +317,7 @@ impl Endpoint {
             params,
             local_cid: local.id,
             remote_cid: scid,
-            role: Role::Server { validated, new_tokens },
+            role: Role::Server { validated, new_tokens, second },
         };
         Ok((key, start, datagram.expect("an incoming packet has its datagram until it is consumed")))
     }

@@ -14,7 +14,7 @@ pub(crate) fn announce(config: &TransportConfig) -> TransportParams {
         max_idle_timeout: config.idle_timeout.unwrap_or(Duration::ZERO),
         max_ack_delay,
         min_ack_delay: (config.min_ack_delay < max_ack_delay).then_some(config.min_ack_delay),
-        disable_active_migration: true,
+        disable_active_migration: !config.migration.allowed,
         active_connection_id_limit: cids::LIMIT,
         ..TransportParams::default()
     };

@@ -1,26 +1,26 @@
-//! The network path: who is at the other end, what it may be sent, and its congestion state.
+//! The network paths: who is at the other end, what it may be sent, and the congestion state.
 //!
-//! *In:* received bytes, PATH_CHALLENGE and PATH_RESPONSE, congestion feedback.
-//! *Out:* the amplification budget, PATH_RESPONSE, window and pacing.
+//! *In:* received bytes, PATH_CHALLENGE and PATH_RESPONSE, congestion feedback. *Out:* the amplification budget,
+//! challenges and answers, window and pacing. One path is in use, [`Path`]; beside it [`Ways`] has those that are
+//! being validated and the one to go back to. Who moves when is for [`conn`](crate::conn) to say.
 //!
-//! Invariants: to an address that is not validated at most three times the bytes it sent are sent
-//! (RFC 9000 §8.1); pending responses are bounded. Room is kept for several paths (migration), MTU
-//! discovery and ECN validation; there is one path, of a configured MTU, not ECN-capable.
+//! Invariants: to an address that has not answered at most three times the bytes it sent are sent (RFC 9000 §8.1,
+//! §9.3); paths, challenges and answers are bounded, whoever asks; a path begins with a congestion state of its own
+//! unless nothing but the port of the peer is another (§9.4). MTU discovery and ECN validation are rooms that are
+//! kept: the MTU is configured, and paths are not ECN-capable.
 
-use std::collections::VecDeque;
+mod probe;
+mod proof;
+mod ways;
 
 use quickset_base::{Path as Address, Time};
-use quickset_wire::frame::Frame;
 
 use crate::cc::{self, Congestion, Pacer};
-use crate::room::Want;
-use crate::token::Token;
-use crate::tx::Writer;
+pub(crate) use probe::{Patience, Probe};
+pub(crate) use proof::Proof;
+pub(crate) use ways::{Arrival, LEAST, Role, Saved, Way, Ways};
 
-/// Challenges answered at most between two packets of ours; the peer repeats what we forget.
-const MAX_RESPONSES: usize = 4;
-
-/// One path.
+/// The path in use.
 #[derive(Debug)]
 pub(crate) struct Path {
     pub(crate) address: Address,
@@ -28,10 +28,10 @@ pub(crate) struct Path {
     pub(crate) mtu: usize,
     pub(crate) congestion: Box<dyn Congestion>,
     pub(crate) pacer: Pacer,
-    validated: bool,
-    received: u64,
-    sent: u64,
-    responses: VecDeque<[u8; 8]>,
+    pub(crate) proof: Proof,
+    pub(crate) probe: Probe,
+    /// Names the path for loss detection.
+    pub(crate) number: u8,
 }
 
 impl Path {
@@ -41,10 +41,9 @@ impl Path {
             mtu,
             congestion: algorithm.build(mtu as u64, now),
             pacer: Pacer::new(mtu as u64, now),
-            validated: false,
-            received: 0,
-            sent: 0,
-            responses: VecDeque::new(),
+            proof: Proof::default(),
+            probe: Probe::default(),
+            number: 0,
         }
     }
 
@@ -56,61 +55,48 @@ impl Path {
         }
     }
 
-    /// The peer's address is known to be its own.
+    /// The handshake proves the peer's address, and its packets the path.
     pub(crate) fn validate(&mut self) {
-        self.validated = true;
+        self.proof.prove(true);
+    }
+
+    /// Whether a datagram from there comes on this path.
+    #[inline]
+    pub(crate) fn takes(&self, from: &Address) -> bool {
+        ways::takes(&self.address, from)
+    }
+
+    /// Whether nothing but the peer's port is another there: a NAT's doing, on the same road (RFC 9000 §9.4).
+    pub(crate) fn is_like(&self, other: &Address) -> bool {
+        self.address.remote.ip() == other.remote.ip() && self.address.local == other.local
     }
 
     /// A datagram came from the peer's address, whether or not it could be read.
+    #[inline]
     pub(crate) fn on_received(&mut self, bytes: usize) {
-        self.received += bytes as u64;
+        self.proof.on_received(bytes);
     }
 
     /// A datagram was sent there.
+    #[inline]
     pub(crate) fn on_sent(&mut self, bytes: usize) {
-        self.sent += bytes as u64;
+        self.proof.on_sent(bytes);
     }
 
-    /// Whether the peer has proved that it receives at its address.
+    /// Whether the peer has proved that it receives at its address, whole datagrams.
+    #[inline]
     pub(crate) fn is_validated(&self) -> bool {
-        self.validated
+        self.proof.is_validated()
     }
 
     /// Bytes that may be sent before the address is validated (RFC 9000 §8.1).
+    #[inline]
     pub(crate) fn amplification_budget(&self) -> usize {
-        if self.validated {
-            return usize::MAX;
-        }
-        usize::try_from((3 * self.received).saturating_sub(self.sent)).unwrap_or(usize::MAX)
-    }
-
-    /// PATH_CHALLENGE: each is answered, the oldest unanswered is forgotten under a flood.
-    pub(crate) fn on_challenge(&mut self, data: [u8; 8]) {
-        if self.responses.len() == MAX_RESPONSES {
-            self.responses.pop_front();
-        }
-        self.responses.push_back(data);
-    }
-
-    pub(crate) fn want(&self) -> Want {
-        if self.responses.is_empty() { Want::None } else { Want::Data }
-    }
-
-    /// Writes PATH_RESPONSE frames; they are sent once (RFC 9000 §13.3).
-    pub(crate) fn write(&mut self, w: &mut Writer<'_>) {
-        while let Some(data) = self.responses.front() {
-            if !w.put(&Frame::PathResponse(*data), Token::Nothing) {
-                return;
-            }
-            self.responses.pop_front();
-        }
+        self.proof.budget()
     }
 
     pub(crate) fn check(&self) {
-        debug_assert!(self.responses.len() <= MAX_RESPONSES);
-        debug_assert!(
-            self.validated || self.sent <= 3 * self.received,
-            "amplification limit broken: {self:?}"
-        );
+        self.probe.check();
+        self.proof.check();
     }
 }

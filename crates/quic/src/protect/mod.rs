@@ -85,6 +85,19 @@ pub(crate) struct Protect {
     told: Time,
 }
 
+/// What is known of the losses of a path.
+#[derive(Debug)]
+pub(crate) struct Losses {
+    monitor: Monitor,
+    blame: Blame,
+}
+
+impl Default for Losses {
+    fn default() -> Self {
+        Self { monitor: Monitor::new(), blame: Blame::default() }
+    }
+}
+
 impl Protect {
     pub(crate) fn new(config: &TransportConfig, peer: IpAddr, now: Time) -> Self {
         let receive = config.fec.as_ref().map(|fec| {
@@ -139,6 +152,18 @@ impl Protect {
             symbol: usize::try_from(offer.max_symbol_size).unwrap_or(usize::MAX),
             schemes: offer.schemes,
         });
+    }
+
+    /// The path to `peer` is another road, of whose losses as much is known. Returns what was known of the one before.
+    pub(crate) fn exchange_losses(&mut self, losses: Losses, peer: IpAddr, now: Time) -> Losses {
+        self.told = now;
+        if let Some((_, at)) = &mut self.shared {
+            *at = peer;
+        }
+        Losses {
+            monitor: std::mem::replace(&mut self.monitor, losses.monitor),
+            blame: std::mem::replace(&mut self.blame, losses.blame),
+        }
     }
 
     /// Tells other connections what was measured, now and then.

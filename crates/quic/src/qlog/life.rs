@@ -8,6 +8,7 @@ use ::qlog::events::security::{KeyDiscarded, KeyType, KeyUpdateOrRetiredTrigger,
 use ::qlog::events::{ApplicationErrorCode, ConnectionErrorCode, EventData};
 use quickset_base::Time;
 use quickset_wire::{ConnectionId, Space, TransportErrorCode as Code};
+use serde::Serialize;
 
 use super::frame::{hex, words};
 use super::log::{FLUSH_EVERY, Log};
@@ -15,6 +16,16 @@ use crate::conn::{Connection, Farewell};
 use crate::error::{Closed, TransportError};
 use crate::keys::Progress;
 use crate::room::Phase;
+
+/// The data of path_updated, of which qlog 0.3 has no more than the name.
+#[derive(Serialize)]
+struct PathUpdated {
+    dst_ip: String,
+    dst_port: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    src_ip: Option<String>,
+    validated: bool,
+}
 
 impl Connection {
     /// The handshake made progress.
@@ -43,6 +54,20 @@ impl Connection {
         let now = self.now;
         if let Some(log) = self.qlog.log() {
             log.state(now, Some(ConnectionState::HandshakeCompleted), ConnectionState::HandshakeConfirmed);
+        }
+    }
+
+    /// Another path is in use.
+    pub(crate) fn log_path(&mut self) {
+        let (now, address, validated) = (self.now, self.path.address, self.path.is_validated());
+        if let Some(log) = self.qlog.log() {
+            let updated = PathUpdated {
+                dst_ip: address.remote.ip().to_string(),
+                dst_port: address.remote.port(),
+                src_ip: address.local.map(|ip| ip.to_string()),
+                validated,
+            };
+            log.named(now, "connectivity:path_updated", &updated);
         }
     }
 

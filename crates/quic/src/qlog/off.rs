@@ -56,6 +56,8 @@ impl Connection {
     #[inline]
     pub(crate) fn log_progress(&mut self, _progress: Progress) {}
     #[inline]
+    pub(crate) fn log_path(&mut self) {}
+    #[inline]
     pub(crate) fn log_confirmed(&mut self) {}
     #[inline]
     pub(crate) fn log_discarded(&mut self, _space: Space) {}

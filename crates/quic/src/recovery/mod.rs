@@ -218,6 +218,39 @@ impl Recovery {
         }
     }
 
+    /// A 1-RTT packet left on a path that is not in use, or outside of congestion control. It is acknowledged or lost
+    /// like any, and counts for nothing: it has timers of its own.
+    pub(crate) fn on_sent_elsewhere(&mut self, number: u64, now: Time, bytes: u16, tokens: &mut Vec<Token>) {
+        let state = cc::PacketState::default();
+        let packet = SentPacket { number, now, bytes, eliciting: false, in_flight: false, state };
+        self.on_sent(Space::Data, packet, tokens);
+        self.spaces[Space::Data.index()].sent.sent_elsewhere();
+    }
+
+    /// Path `path` is in use from here on. Packets of others are not in flight any more, give no sample of the
+    /// round-trip time and are no sign of congestion (RFC 9000 §9.4). With `rtt` what was known of round trips is
+    /// exchanged, and returned.
+    pub(crate) fn change_path(&mut self, path: u8, rtt: Option<Rtt>, now: Time) -> Rtt {
+        self.in_flight = self.spaces.iter_mut().map(|numbers| numbers.sent.change_path(path)).sum();
+        let before = self.rtt;
+        if let Some(rtt) = rtt {
+            self.rtt = rtt;
+            self.first_sample = None;
+            self.packet_threshold = PACKET_THRESHOLD;
+            self.time_threshold = TIME_THRESHOLD;
+        }
+        self.spaces[Space::Data.index()].streak.reset();
+        self.pto_count = 0;
+        self.touched = now;
+        before
+    }
+
+    /// What a challenge and its answer took stands for the round-trip time until there is a sample
+    /// (RFC 9002 §6.2.2).
+    pub(crate) fn assume_rtt(&mut self, trip: Duration) {
+        self.rtt.assume(trip);
+    }
+
     /// The peer acknowledged packets of `space`.
     ///
     /// # Errors
@@ -248,7 +281,7 @@ impl Recovery {
             self.spaces[space.index()].sent.trim();
         }
         let Some(newest) = newly? else { return Ok(()) };
-        if newest.number == largest && newest.any_eliciting {
+        if newest.number == largest && newest.is_own && newest.any_eliciting {
             self.sample(space, now.since(newest.sent), ack.delay(), now);
             out.rtt = Some(self.rtt.latest());
         }
@@ -367,7 +400,7 @@ impl Recovery {
                 let gone = numbers.sent.settle(at, &mut out.acked);
                 any_eliciting |= gone.eliciting;
                 numbers.streak.on_acked(at);
-                newest = Some(Newest { number: at, sent, any_eliciting });
+                newest = Some(Newest { number: at, sent, any_eliciting, is_own: gone.is_own });
                 if gone.in_flight {
                     self.in_flight -= gone.packet.bytes;
                     out.acked_packets.push(gone.packet);
@@ -461,7 +494,7 @@ impl Recovery {
                 out.lost_packets.push(gone.packet);
             }
             // RFC 9002 §7.6.2: only what was sent after the first sample, since before the period is a guess.
-            if gone.eliciting && self.first_sample.is_some_and(|first| sent > first) {
+            if gone.eliciting && gone.is_own && self.first_sample.is_some_and(|first| sent > first) {
                 out.persistent |= numbers.streak.on_lost(at, sent) >= period;
             }
             at += 1;
@@ -513,6 +546,8 @@ struct Newest {
     sent: Time,
     // Of it and all that were settled with it.
     any_eliciting: bool,
+    // It left on the path in use.
+    is_own: bool,
 }
 
 fn never_sent() -> TransportError {

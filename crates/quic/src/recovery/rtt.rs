@@ -19,6 +19,13 @@ impl Rtt {
         Self { latest: initial, min: initial, smoothed, var, sampled: false, forget_min: true }
     }
 
+    /// Without a sample yet, `trip` is a better guess.
+    pub(crate) fn assume(&mut self, trip: Duration) {
+        if !self.sampled {
+            *self = Self::new(trip);
+        }
+    }
+
     /// Takes a sample; `ack_delay` is already bounded as RFC 9002 §5.3 wants it for this packet.
     pub(crate) fn sample(&mut self, latest: Duration, ack_delay: Duration) {
         self.latest = latest;

@@ -21,6 +21,8 @@ pub(crate) struct Ring {
     token_base: u32,
     outstanding: usize,
     eliciting: usize,
+    // The path in use: packets of others are settled like any, but count for no congestion control.
+    path: u8,
 }
 
 #[derive(Debug)]
@@ -34,6 +36,7 @@ struct Packet {
     fate: Fate,
     eliciting: bool,
     in_flight: bool,
+    path: u8,
     // If settled: this packet and at least so many above (below) it, itself included, are settled. Exact
     // at the lower (upper) end of a run; inside of it a bound that was exact once.
     run_up: u32,
@@ -61,6 +64,7 @@ impl Packet {
             fate: Fate::Skipped,
             eliciting: false,
             in_flight: false,
+            path: ELSEWHERE,
             run_up: 0,
             run_down: 0,
         }
@@ -85,7 +89,10 @@ pub(crate) struct SentPacket {
 pub(crate) struct Gone {
     pub(crate) packet: cc::Packet,
     pub(crate) eliciting: bool,
+    /// On the path in use.
     pub(crate) in_flight: bool,
+    /// It left on the path in use.
+    pub(crate) is_own: bool,
 }
 
 /// What stands at a place of the ring.
@@ -136,6 +143,7 @@ impl Ring {
             token_count: tokens.len() as u16,
             eliciting: sent.eliciting,
             in_flight: sent.in_flight,
+            path: self.path,
             ..Packet::skipped(sent, first_token)
         });
         // Two or three, for which `extend` is much ado.
@@ -144,6 +152,19 @@ impl Ring {
         }
         self.outstanding += 1;
         self.eliciting += usize::from(sent.eliciting);
+    }
+
+    /// The packet that was added last left on a path that is not in use, and never will be as far as it is concerned.
+    pub(crate) fn sent_elsewhere(&mut self) {
+        if let Some(last) = self.packets.back_mut() {
+            last.path = ELSEWHERE;
+        }
+    }
+
+    /// From here on this path is in use. Returns the bytes in flight on it.
+    pub(crate) fn change_path(&mut self, path: u8) -> u64 {
+        self.path = path;
+        self.count_in_flight()
     }
 
     /// What stands at `number`, which is in the ring.
@@ -177,7 +198,8 @@ impl Ring {
         let gone = Gone {
             packet: cc::Packet { number, sent: packet.sent, bytes: packet.bytes as u64, state: packet.state },
             eliciting: packet.eliciting,
-            in_flight: packet.in_flight,
+            in_flight: packet.in_flight && packet.path == self.path,
+            is_own: packet.path == self.path,
         };
         self.outstanding -= 1;
         self.eliciting -= usize::from(gone.eliciting);
@@ -236,7 +258,7 @@ impl Ring {
     /// Empties the ring and returns the bytes that were in flight. `tokens` takes what the packets held.
     pub(crate) fn clear(&mut self, tokens: Option<&mut Vec<Token>>) -> u64 {
         let open = |p: &&Packet| p.fate == Fate::Outstanding;
-        let bytes = self.packets.iter().filter(open).filter(|p| p.in_flight).map(|p| p.bytes as u64).sum();
+        let bytes = self.count_in_flight();
         if let Some(out) = tokens {
             for packet in self.packets.iter().filter(open) {
                 let start = packet.tokens.wrapping_sub(self.token_base) as usize;
@@ -253,9 +275,10 @@ impl Ring {
         bytes
     }
 
-    /// Bytes in flight, counted anew.
+    /// Bytes in flight on the path in use, counted anew.
     pub(crate) fn count_in_flight(&self) -> u64 {
-        let open = self.packets.iter().filter(|p| p.fate == Fate::Outstanding && p.in_flight);
+        let is_open = |p: &&Packet| p.fate == Fate::Outstanding && p.in_flight && p.path == self.path;
+        let open = self.packets.iter().filter(is_open);
         open.map(|p| p.bytes as u64).sum()
     }
 
@@ -284,3 +307,6 @@ impl Ring {
         start..start + packet.token_count as usize
     }
 }
+
+/// The path of packets that are on none that counts: challenges and answers.
+const ELSEWHERE: u8 = u8::MAX;

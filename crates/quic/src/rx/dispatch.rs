@@ -63,7 +63,7 @@ impl Connection {
                 self.merged[space.index()].add(ack, delay);
                 Ok(())
             }
-            Frame::Padding(_) | Frame::Ping | Frame::PathResponse(_) => Ok(()),
+            Frame::Padding(_) | Frame::Ping => Ok(()),
             Frame::Crypto { offset, data } => {
                 let progress = self.keys.on_crypto(space, offset, data)?;
                 self.on_progress(progress)
@@ -84,7 +84,11 @@ impl Connection {
                 Ok(())
             }
             Frame::PathChallenge(data) => {
-                self.path.on_challenge(data);
+                self.on_path_challenge(data);
+                Ok(())
+            }
+            Frame::PathResponse(data) => {
+                self.on_path_response(data);
                 Ok(())
             }
             Frame::SourceSymbol { session, sid, data } => {
@@ -121,7 +125,7 @@ impl Connection {
         }
     }
 
-    fn announce_reset_token(&mut self) {
+    pub(crate) fn announce_reset_token(&mut self) {
         if let Some(token) = self.cids.reset_token() {
             self.outbox.signals.push_back(Signal::ResetToken(self.path.address, token));
         }

@@ -41,11 +41,10 @@ impl Connection {
     /// Takes a batch, and acts on what it said as a whole.
     pub(crate) fn receive(&mut self, datagrams: &mut Vec<Datagram>) {
         for datagram in datagrams.drain(..) {
-            // Moving to another address is for a later connection: RFC 9000 §9 lets us drop its packets,
-            // since we announce disable_active_migration.
-            if datagram.path.remote != self.path.address.remote {
-                self.stats.dropped_packets += 1;
-                self.log_dropped(None, datagram.bytes.len(), Why::Address);
+            if !self.path.takes(&datagram.path) || self.ways.claims(&datagram.path) {
+                if !self.receive_elsewhere(datagram) {
+                    self.stats.dropped_packets += 1;
+                }
                 continue;
             }
             self.path.on_received(datagram.bytes.len());
@@ -61,9 +60,14 @@ impl Connection {
         if let Err(error) = self.act_on_acks() {
             self.fail(error);
         }
+        if !self.ways.is_quiet() {
+            // What came may be what an address was waiting for to be sent more.
+            self.ways.stir();
+        }
     }
 
-    fn datagram(&mut self, datagram: Datagram) -> Result<(), TransportError> {
+    /// One datagram.
+    pub(crate) fn datagram(&mut self, datagram: Datagram) -> Result<(), TransportError> {
         let Datagram { mut bytes, ecn, .. } = datagram;
         let size = bytes.len();
         let tail = self.cids.reset_token().and_then(|_| bytes.last_chunk::<16>().copied());
@@ -173,6 +177,9 @@ impl Connection {
         }
         self.lifecycle.on_heard(self.now);
         self.stats.received_packets += 1;
+        if self.ways.arrival.is_some() {
+            self.greet();
+        }
         if space == Space::Handshake && self.side.is_server() {
             // RFC 9000 §8.1: only who received our Initial can send this. RFC 9001 §4.9.1.
             self.path.validate();
@@ -184,6 +191,9 @@ impl Connection {
         self.log_received(kind, opened.number, size, &payload);
         let eliciting = self.frames(kind, &payload)?;
         self.acks[space.index()].on_packet(opened.number, self.now, eliciting, ecn);
+        if self.ways.arrival.is_some() && largest.is_none_or(|largest| opened.number > largest) {
+            self.arrived(kind, &payload);
+        }
         if space == Space::Data {
             self.recover()?;
         }

@@ -23,8 +23,6 @@ impl Connection {
         if space == Space::Data {
             // The end of the handshake: the peer holds keys and timers until it knows.
             self.confirmation.write(w);
-            // Answers to path challenges: the peer measures the path by them.
-            self.path.write(w);
             // Connection ids: few, and somebody waits for a spare one.
             self.cids.write(w);
             // What we keep for decoding: whoever sends repair beyond it wastes it.

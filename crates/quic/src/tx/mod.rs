@@ -9,6 +9,7 @@
 mod fill;
 mod numbering;
 mod packet;
+mod probe;
 mod writer;
 
 use quickset_base::Batch;
@@ -78,7 +79,9 @@ impl Connection {
     fn datagram_out(&mut self, out: &mut Batch, control: &Control) -> bool {
         let full = if out.is_empty() { self.path.mtu } else { out.segment() };
         let size = full.min(self.path.amplification_budget());
-        if (size < full && (size < MIN_INITIAL || !out.is_empty())) || !out.has_room(size) {
+        // Once there are no Initial packets to be padded, a new address may be sent little by little.
+        let least = if self.phase == Phase::Confirmed { MIN_COALESCED } else { MIN_INITIAL };
+        if (size < full && (size < least || !out.is_empty())) || !out.has_room(size) {
             return false;
         }
         self.protect.leads = out.is_empty();
@@ -174,7 +177,6 @@ impl Connection {
             || self.protect.due.is_some()
             || self.protect.receive.as_ref().is_some_and(|receive| receive.want() > Want::None)
             || self.lifecycle.wants_ping()
-            || self.path.want() > Want::None
             || self.cids.want() > Want::None
             || self.confirmation.want() > Want::None
     }

@@ -15,6 +15,11 @@ impl Numbering {
         Self { skip: stride / 2 + rng.below(stride), rng, stride }
     }
 
+    /// Randomness for another purpose.
+    pub(crate) fn fork(&mut self) -> Rng {
+        self.rng.fork()
+    }
+
     /// The number that the packet gets whose turn is `next`.
     #[inline]
     pub(crate) fn choose(&mut self, next: u64) -> u64 {

@@ -1,5 +1,5 @@
 use quickset_wire::header::{LongHeader, ShortHeader, long_header, short_header};
-use quickset_wire::{self as wire, PacketType, Space, packet_number};
+use quickset_wire::{self as wire, ConnectionId, PacketType, Space, packet_number};
 
 use super::{MAX_TOP_UP, Permit, Writer};
 use crate::cc;
@@ -11,13 +11,13 @@ use crate::token::Token;
 
 /// Where the parts of a packet lie in its buffer.
 #[derive(Clone, Copy, Debug)]
-struct Frame {
-    at: Unsealed,
+pub(super) struct Frame {
+    pub(super) at: Unsealed,
     /// Where the Length field of a long header stands.
     length_at: Option<usize>,
     /// Where the payload begins.
-    payload_at: usize,
-    tag_len: usize,
+    pub(super) payload_at: usize,
+    pub(super) tag_len: usize,
 }
 
 impl Connection {
@@ -107,6 +107,12 @@ impl Connection {
 
     /// Writes the header of the next packet of `space`.
     fn header(&mut self, space: Space, buffer: &mut [u8]) -> Frame {
+        let dcid = *self.cids.remote();
+        self.header_to(dcid, space, buffer)
+    }
+
+    /// The same for another id of the peer's.
+    pub(super) fn header_to(&mut self, dcid: ConnectionId, space: Space, buffer: &mut [u8]) -> Frame {
         let next = self.recovery.next_number(space);
         let number = if space == Space::Data { self.numbering.choose(next) } else { next };
         let number_len = packet_number::encode_len(number, self.recovery.largest_acked(space));
@@ -114,7 +120,6 @@ impl Connection {
         let mut w = wire::Writer::new(buffer);
         let length_at = match space {
             Space::Data => {
-                let dcid = *self.cids.remote();
                 let header = ShortHeader { dcid, spin: false, key_phase: self.keys.phase() };
                 short_header(&mut w, &header, number, number_len);
                 None
@@ -123,7 +128,7 @@ impl Connection {
                 let header = LongHeader {
                     ty: if space == Space::Initial { PacketType::Initial } else { PacketType::Handshake },
                     version: self.version,
-                    dcid: *self.cids.remote(),
+                    dcid,
                     scid: *self.cids.first_local(),
                     token: if space == Space::Initial { &self.handshake.token } else { &[] },
                 };
@@ -136,7 +141,7 @@ impl Connection {
     }
 
     /// Sets the length and seals. Returns the size of the packet.
-    fn sealed(&mut self, frame: Frame, buffer: &mut [u8], payload: usize) -> usize {
+    pub(super) fn sealed(&mut self, frame: Frame, buffer: &mut [u8], payload: usize) -> usize {
         let len = frame.payload_at + payload + frame.tag_len;
         if let Some(at) = frame.length_at {
             let length = frame.at.number_len + payload + frame.tag_len;

@@ -5,4 +5,5 @@ mod congestion;
 mod connections;
 mod fec;
 mod messages;
+mod migration;
 mod transfer;

@@ -68,12 +68,6 @@ impl Monitor {
         }
     }
 
-    /// The path is another.
-    #[cfg_attr(not(test), expect(dead_code, reason = "migration is a room that is kept"))]
-    pub(crate) fn reset(&mut self) {
-        *self = Self::new();
-    }
-
     /// Packets in flight were acknowledged or declared lost; both in the order of their numbers, all of the
     /// application's space. All numbers below `below` are settled. `queued`: losses now are our own doing,
     /// as [`Blame`] says.

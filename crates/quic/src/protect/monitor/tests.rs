@@ -53,7 +53,7 @@ fn what_another_connection_knows_weighs_as_200_packets() {
     // Too late for more of it.
     monitor.start_from(&known);
     assert_eq!(monitor.loss().rate, 6.0 / 400.0);
-    monitor.reset();
+    monitor = Monitor::new();
     assert_eq!((monitor.loss().rate, monitor.loss().to_good), (1.0 / 200.0, 1.0));
 }
 

@@ -1,0 +1,464 @@
+//! Who moves when: other addresses of the peer, our own, and the server's preferred one (RFC 9000 §9).
+
+use std::net::{IpAddr, SocketAddr};
+
+use bytes::Bytes;
+use quickset_base::{Datagram, Path as Address, Time};
+use quickset_wire::frame::Frames;
+use quickset_wire::{PacketType, Space};
+
+use super::{Connection, Event};
+use crate::path::{Arrival, LEAST, Patience, Probe, Proof, Role, Saved, Way};
+use crate::protect::Losses;
+use crate::qlog::Why;
+use crate::recovery::Rtt;
+use crate::room::Phase;
+
+/// Why [`Connection::migrate`] does nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MoveError {
+    /// RFC 9000 §9: the handshake is not confirmed, or the connection is over.
+    #[error("the handshake is not confirmed, or the connection is over")]
+    NotConfirmed,
+    /// Only clients move.
+    #[error("a server does not move")]
+    Server,
+    /// The server takes no clients that move (disable_active_migration).
+    #[error("the server forbids it")]
+    Forbidden,
+    /// The server has given us no connection id to use there, or not yet.
+    #[error("no connection id is left for another path")]
+    NoId,
+    /// One is being tried.
+    #[error("another path is being tried")]
+    UnderWay,
+}
+
+/// What the application says.
+impl Connection {
+    /// Tries the path from another address of ours, `None` standing for the system's choice, and goes on there when it
+    /// carries packets both ways: [`Event::Moved`], or else [`Event::NotMoved`]. Meanwhile the connection stays where
+    /// it is. Clients only.
+    ///
+    /// # Errors
+    /// See [`MoveError`].
+    pub fn migrate(&mut self, now: Time, local: Option<IpAddr>) -> Result<(), MoveError> {
+        self.now = now.max(self.now);
+        if self.side.is_server() {
+            return Err(MoveError::Server);
+        }
+        if self.phase != Phase::Confirmed || !self.lifecycle.is_open() {
+            return Err(MoveError::NotConfirmed);
+        }
+        // RFC 9000 §18.2: what the server forbids concerns the address of the handshake.
+        let forbids = self.handshake.peer.as_ref().is_some_and(|peer| peer.disable_active_migration);
+        if forbids && !self.ways.preferred {
+            return Err(MoveError::Forbidden);
+        }
+        self.try_path(Address { remote: self.path.address.remote, local })
+    }
+
+    /// The socket under the connection is another one, and what was sent from the old one gets no answer: the
+    /// connection goes on from the new one at once, and tells the server by itself. [`Event::Moved`] says that the
+    /// server has answered. Without a spare connection id, or when the server forbids its clients to move, it looks to
+    /// the server as if a NAT had changed its mind. Before the handshake is confirmed, and for a server, nothing
+    /// happens.
+    pub fn rebound(&mut self, now: Time) {
+        self.now = now.max(self.now);
+        if self.side.is_server() || self.phase != Phase::Confirmed || !self.lifecycle.is_open() {
+            return;
+        }
+        let address = Address::to(self.path.address.remote);
+        let way = Way { proof: Proof::chosen(), cid: self.cids.lend(), ..self.way(address, Role::Ours) };
+        self.add_way(way);
+        self.move_to(self.ways.len() - 1);
+        for way in self.ways.iter_mut().filter(|way| way.role == Role::Fallback) {
+            way.role = Role::Gone;
+        }
+    }
+
+    /// Challenges a path that we would like to use.
+    fn try_path(&mut self, address: Address) -> Result<(), MoveError> {
+        if self.ways.position(|way| way.role == Role::Ours).is_some() {
+            return Err(MoveError::UnderWay);
+        }
+        // RFC 9000 §9.5: no id on two paths.
+        let cid = self.cids.lend();
+        if cid.is_none() && !self.cids.is_remote_empty() {
+            return Err(MoveError::NoId);
+        }
+        let mut way = Way { proof: Proof::chosen(), cid, until: Time::MAX, ..self.way(address, Role::Ours) };
+        way.probe.begin(self.now, self.patience());
+        self.add_way(way);
+        Ok(())
+    }
+
+    /// The handshake is confirmed: a client goes where the server would rather be reached (RFC 9000 §9.6).
+    pub(super) fn follow_preferred(&mut self) {
+        let preferred = self.handshake.peer.as_ref().and_then(|peer| peer.preferred_address);
+        let Some(preferred) = preferred.filter(|_| self.side.is_client() && self.config.migration.follow) else {
+            return;
+        };
+        // The other family may not be there at all, and this one is.
+        let remote = match self.path.address.remote {
+            SocketAddr::V4(_) => preferred.ipv4.map(SocketAddr::V4),
+            SocketAddr::V6(_) => preferred.ipv6.map(SocketAddr::V6),
+        };
+        if let Some(remote) = remote.filter(|remote| *remote != self.path.address.remote && remote.port() != 0) {
+            // There is an id: it came with the address.
+            let _ = self.try_path(Address { remote, local: self.path.address.local });
+        }
+    }
+}
+
+/// What arrives.
+impl Connection {
+    /// A datagram that did not come on the path in use. False when it is dropped.
+    pub(crate) fn receive_elsewhere(&mut self, datagram: Datagram) -> bool {
+        let (address, size) = (datagram.path, datagram.bytes.len());
+        let is_known = self.ways.find(&address).is_some();
+        let is_welcome = if self.side.is_client() {
+            // RFC 9000 §9: a server does not move. Which address of ours it was sent to is the system's affair.
+            address.remote == self.path.address.remote || is_known
+        } else {
+            // RFC 9000 §9: nobody moves before the handshake is confirmed.
+            self.phase == Phase::Confirmed
+        };
+        if !is_welcome {
+            self.log_dropped(None, size, Why::Address);
+            return false;
+        }
+        self.stats.received_datagrams += 1;
+        self.stats.received_bytes += size as u64;
+        if is_known || self.side.is_server() {
+            let to = self.cids.local_sequence(&datagram.bytes);
+            self.ways.arrival = Some(Arrival { address, size, to, is_known: false });
+        } else {
+            self.path.on_received(size);
+        }
+        let result = self.datagram(datagram);
+        self.ways.arrival = None;
+        if let Err(error) = result {
+            self.fail(error);
+        }
+        true
+    }
+
+    /// An authentic packet that is no copy came from elsewhere: the place is remembered, and challenged.
+    pub(crate) fn greet(&mut self) {
+        let Some(arrival) = &mut self.ways.arrival else { return };
+        if std::mem::replace(&mut arrival.is_known, true) {
+            return;
+        }
+        let Arrival { address, size, to, .. } = *arrival;
+        let at = match self.ways.find(&address) {
+            Some(at) => at,
+            None => {
+                let Some(cid) = self.id_for(to) else { return };
+                let mut way = Way { cid, peer_uses: to, ..self.way(address, Role::Seen) };
+                way.probe.begin(self.now, self.patience());
+                self.add_way(way);
+                self.ways.len() - 1
+            }
+        };
+        let until = self.now + self.patience().all;
+        let way = self.ways.get_mut(at);
+        way.proof.on_received(size);
+        way.until = way.until.max(until);
+        self.ways.stir();
+    }
+
+    /// The id that packets to a new address of the peer carry, whose packets come to our id number `to`: a lent one, or
+    /// `Some(None)` for that of the path in use. `None` when there is none, and the address cannot be spoken to.
+    fn id_for(&mut self, to: Option<u64>) -> Option<Option<u64>> {
+        // RFC 9000 §9.5: the peer did not change its own, so the network moved it and nothing is given away by keeping
+        // ours. An empty id says nothing anyway.
+        if self.cids.is_remote_empty() || (to.is_some() && to == self.ways.peer_uses) {
+            return Some(None);
+        }
+        match self.cids.lend() {
+            Some(sequence) => Some(Some(sequence)),
+            // It may be the one that it uses.
+            None => self.ways.peer_uses.is_none().then_some(None),
+        }
+    }
+
+    /// A packet from elsewhere was read whose number is the largest so far: unless it only probes, the peer is there
+    /// now (RFC 9000 §9.3).
+    pub(crate) fn arrived(&mut self, kind: PacketType, payload: &Bytes) {
+        let is_move = self.side.is_server() && kind == PacketType::OneRtt && !is_probing(payload);
+        let at = self.ways.arrival.and_then(|arrival| self.ways.find(&arrival.address));
+        let Some(at) = at.filter(|_| is_move && self.lifecycle.is_open()) else { return };
+        let is_validated = self.ways.get(at).proof.is_validated();
+        if is_validated || self.now >= self.ways.wary_until {
+            self.move_to(at);
+            self.ways.arrival = None;
+        } else if !self.ways.get(at).probe.is_under_way() {
+            let patience = self.patience();
+            self.ways.get_mut(at).probe.begin(self.now, patience);
+        }
+    }
+
+    /// PATH_CHALLENGE: answered on the path that it came on (RFC 9000 §8.2.2).
+    pub(crate) fn on_path_challenge(&mut self, data: [u8; 8]) {
+        if self.phase == Phase::Handshake {
+            // There may be no keys for an answer yet.
+            return;
+        }
+        match self.ways.arrival.map(|arrival| self.ways.find(&arrival.address)) {
+            None => self.path.probe.on_challenge(data),
+            Some(Some(at)) => self.ways.get_mut(at).probe.on_challenge(data),
+            Some(None) => {}
+        }
+        self.ways.stir();
+    }
+
+    /// PATH_RESPONSE: whatever path it came on, it validates that of the challenge (RFC 9000 §8.2.3).
+    pub(crate) fn on_path_response(&mut self, data: [u8; 8]) {
+        let patience = self.patience();
+        if let Some(proven) = self.path.probe.on_response(data) {
+            self.path.proof.prove(proven.full);
+            self.recovery.assume_rtt(self.now.since(proven.sent));
+            if proven.full {
+                self.tell_moved();
+            } else {
+                // RFC 9000 §8.2.1: the address is the peer's. Whether datagrams of 1200 bytes get there is not known.
+                self.path.probe.begin(self.now, patience);
+            }
+            self.ways.stir();
+            return;
+        }
+        for at in 0..self.ways.len() {
+            let way = self.ways.get_mut(at);
+            let Some(proven) = way.probe.on_response(data) else { continue };
+            way.proof.prove(proven.full);
+            let is_goal = proven.full && way.role == Role::Ours;
+            if !proven.full {
+                way.probe.begin(self.now, patience);
+            }
+            if is_goal {
+                self.move_to(at);
+                self.recovery.assume_rtt(self.now.since(proven.sent));
+            }
+            self.ways.stir();
+            return;
+        }
+    }
+}
+
+/// What follows.
+impl Connection {
+    /// The connection goes on over way number `at`.
+    fn move_to(&mut self, at: usize) {
+        let mut way = self.ways.remove(at);
+        let (now, patience) = (self.now, self.patience());
+        if !self.path.is_validated() && way.proof.is_validated() {
+            // The peer was not there, or not for long: somebody sends copies of its packets (RFC 9000 §9.3.1, §9.3.3).
+            self.ways.wary_until = now + patience.all;
+            self.stats.failed_moves += 1;
+        }
+        let like = self.path.is_like(&way.address) && way.saved.is_none() && way.role != Role::Ours;
+        let (saved, number) = (way.saved.take(), way.number);
+        let saved = if like { None } else { Some(saved.map_or_else(|| self.unknown(), |saved| *saved)) };
+        let rtt = self.recovery.change_path(number, saved.as_ref().map(|saved| saved.rtt), now);
+        let was_validated = self.path.is_validated();
+        let mut left = Way {
+            address: self.path.address,
+            role: if was_validated { Role::Fallback } else { Role::Seen },
+            cid: self.exchange_ids(way.cid),
+            peer_uses: std::mem::replace(&mut self.ways.peer_uses, way.peer_uses),
+            proof: std::mem::replace(&mut self.path.proof, way.proof),
+            probe: std::mem::replace(&mut self.path.probe, way.probe),
+            number: std::mem::replace(&mut self.path.number, number),
+            saved: None,
+            until: now + patience.all,
+        };
+        if let Some(saved) = saved {
+            let congestion = std::mem::replace(&mut self.path.congestion, saved.congestion);
+            let pacer = std::mem::replace(&mut self.path.pacer, saved.pacer);
+            let losses = self.protect.exchange_losses(saved.losses, way.address.remote.ip(), now);
+            left.saved = was_validated.then(|| Box::new(Saved { congestion, pacer, rtt, losses }));
+        }
+        self.path.address = way.address;
+        if !self.path.is_validated() && !self.path.probe.is_under_way() {
+            self.path.probe.begin(now, patience);
+        }
+        self.leave(left, patience);
+        self.outbox.paced_until = None;
+        // FEC-52, rule 7.
+        self.protect.send.release_all();
+        self.protect.send.stir();
+        self.drain_orphans();
+        self.announce_reset_token();
+        if self.side.is_client() {
+            // RFC 9000 §9.2: what does not only probe makes the server follow.
+            self.lifecycle.ping();
+        }
+        self.log_path();
+        if self.path.is_validated() {
+            self.tell_moved();
+        }
+        self.ways.stir();
+    }
+
+    /// What becomes of the path that was in use.
+    fn leave(&mut self, mut left: Way, patience: Patience) {
+        if left.role == Role::Fallback {
+            for way in self.ways.iter_mut().filter(|way| way.role == Role::Fallback) {
+                way.role = Role::Seen;
+            }
+            if self.side.is_server() {
+                // RFC 9000 §9.3.3: if the peer is still there, it says so, and is followed back.
+                left.probe.begin(self.now, patience);
+            }
+        } else if self.side.is_client() || !left.probe.is_under_way() || left.probe.has_failed(self.now) {
+            self.forget(&left);
+            return;
+        }
+        self.add_way(left);
+    }
+
+    /// The id of a way goes into use. Returns the number of the one that was, if it is another.
+    fn exchange_ids(&mut self, lent: Option<u64>) -> Option<u64> {
+        let lent = lent?;
+        // The peer may have retired it meanwhile.
+        let lent = self.cids.lent(lent).map(|_| lent).or_else(|| self.cids.lend())?;
+        let old = self.cids.exchange(lent)?;
+        for way in self.ways.iter_mut().filter(|way| way.cid.is_none()) {
+            way.cid = Some(old);
+        }
+        Some(old)
+    }
+
+    /// A state for a path of which nothing is known.
+    fn unknown(&self) -> Saved {
+        let mtu = self.path.mtu as u64;
+        Saved {
+            congestion: self.config.congestion.build(mtu, self.now),
+            pacer: crate::cc::Pacer::new(mtu, self.now),
+            rtt: Rtt::new(self.config.initial_rtt),
+            losses: Losses::default(),
+        }
+    }
+
+    /// Time is up for something, or something is to be sent: the first of it.
+    pub(super) fn on_path_time(&mut self) {
+        if self.path.probe.has_failed(self.now) {
+            self.on_path_failed();
+        }
+        let mut at = 0;
+        while at < self.ways.len() {
+            let (now, settled) = (self.now, self.path.is_validated());
+            let way = self.ways.get_mut(at);
+            let failed = way.probe.has_failed(now);
+            if failed {
+                way.probe.end();
+            }
+            let over = way.until <= now && (way.role != Role::Fallback || settled);
+            if over || (failed && matches!(way.role, Role::Seen | Role::Ours)) {
+                let way = self.ways.remove(at);
+                self.forget(&way);
+                if way.role == Role::Ours {
+                    self.stats.failed_moves += 1;
+                    self.outbox.events.push_back(Event::NotMoved(way.address));
+                }
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// The path in use does not answer.
+    fn on_path_failed(&mut self) {
+        self.path.probe.end();
+        let failed = self.path.address;
+        if let Some(at) = self.ways.position(|way| way.role == Role::Fallback) {
+            self.move_to(at);
+            if self.side.is_client() {
+                self.outbox.events.push_back(Event::NotMoved(failed));
+            }
+        } else if self.side.is_client() && !self.path.is_validated() {
+            // There is no other way: as long as the connection lives, this one is tried.
+            let patience = self.patience();
+            self.path.probe.begin(self.now, patience);
+        }
+    }
+
+    /// The application hears where the connection is now.
+    fn tell_moved(&mut self) {
+        if self.ways.told != self.path.number {
+            self.ways.told = self.path.number;
+            self.ways.preferred |= self.is_at_preferred();
+            self.stats.moves += 1;
+            self.outbox.events.push_back(Event::Moved(self.path.address));
+        }
+    }
+
+    fn is_at_preferred(&self) -> bool {
+        let preferred = self.handshake.peer.as_ref().and_then(|peer| peer.preferred_address);
+        preferred.is_some_and(|p| match self.path.address.remote {
+            SocketAddr::V4(remote) => p.ipv4 == Some(remote),
+            SocketAddr::V6(remote) => p.ipv6 == Some(remote),
+        })
+    }
+
+    fn add_way(&mut self, way: Way) {
+        if let Some(evicted) = self.ways.add(way) {
+            self.forget(&evicted);
+        }
+        self.ways.stir();
+    }
+
+    /// A way is given up, and its id with it.
+    fn forget(&mut self, way: &Way) {
+        let Some(sequence) = way.cid else { return };
+        if self.ways.position(|other| other.cid == Some(sequence)).is_some() {
+            return;
+        }
+        if let Err(error) = self.cids.give_back(sequence) {
+            self.fail(error);
+        }
+    }
+
+    /// A way of which nothing is known, but that it is.
+    fn way(&mut self, address: Address, role: Role) -> Way {
+        Way {
+            address,
+            role,
+            cid: None,
+            peer_uses: None,
+            proof: Proof::default(),
+            probe: Probe::default(),
+            number: self.ways.number(),
+            saved: None,
+            until: self.now,
+        }
+    }
+
+    /// How long a validation waits.
+    //
+    // RFC 9000 §8.2.4: three times the probe timeout, of this path or of one of which nothing is known. It is repeated by
+    // the probe timeout that we know: §8.2.1 would have us wait as a first Initial packet does, which is a second in
+    // which the connection stands still. Eight challenges with doubled waits are no load.
+    fn patience(&self) -> Patience {
+        let known = self.pto();
+        let unknown = Rtt::new(self.config.initial_rtt).pto() + self.recovery.max_ack_delay();
+        Patience { wait: known, all: 3 * known.max(unknown) }
+    }
+
+    /// Nothing is due: when will something be?
+    pub(crate) fn rest_paths(&mut self) {
+        let in_use = self.path.probe.due(self.path.amplification_budget() >= LEAST);
+        self.ways.rest(in_use, self.path.is_validated());
+    }
+
+    /// Whether challenges and answers can be written.
+    pub(crate) fn may_probe_paths(&self) -> bool {
+        self.phase > Phase::Handshake && self.keys.has(Space::Data)
+    }
+}
+
+/// Whether a packet of these frames says nothing of where its sender is (RFC 9000 §9.1).
+fn is_probing(payload: &[u8]) -> bool {
+    Frames::new(payload).all(|frame| frame.is_ok_and(|frame| frame.is_probing()))
+}

@@ -1,0 +1,127 @@
+use quickset_base::{Batch, Path as Address};
+use quickset_wire::frame::Frame;
+use quickset_wire::{self as wire, ConnectionId, Space};
+
+use super::{MIN_INITIAL, Writer};
+use crate::conn::Connection;
+use crate::path::{LEAST, Probe};
+use crate::room::Phase;
+use crate::token::Token;
+
+/// Where a probe goes.
+#[derive(Clone, Copy, Debug)]
+struct Goal {
+    address: Address,
+    id: ConnectionId,
+    /// Bytes that may be sent there.
+    budget: usize,
+    in_use: bool,
+}
+
+impl Connection {
+    /// A datagram with challenges and answers for one path that has some. False when there is none.
+    ///
+    /// They are outside of congestion control, which knows the path in use only: [`Probe`] bounds them.
+    pub(crate) fn transmit_probe(&mut self, out: &mut Batch) -> bool {
+        let sent = self.may_probe_paths() && (self.probe_in_use(out) || self.probe_ways(out));
+        if !sent {
+            self.rest_paths();
+        }
+        sent
+    }
+
+    fn probe_in_use(&mut self, out: &mut Batch) -> bool {
+        let goal = Goal {
+            address: self.path.address,
+            id: *self.cids.remote(),
+            budget: self.path.amplification_budget(),
+            in_use: true,
+        };
+        let mut probe = std::mem::take(&mut self.path.probe);
+        let sent = self.probe_out(out, &goal, &mut probe);
+        self.path.probe = probe;
+        self.path.on_sent(sent);
+        sent > 0
+    }
+
+    fn probe_ways(&mut self, out: &mut Batch) -> bool {
+        for at in 0..self.ways.len() {
+            let way = self.ways.get_mut(at);
+            let Some(id) = way.cid.map_or(Some(*self.cids.remote()), |cid| self.cids.lent(cid)) else {
+                // The peer retired it: it has another for this path, or none.
+                way.cid = self.cids.lend();
+                if way.cid.is_none() {
+                    way.probe = Probe::default();
+                }
+                continue;
+            };
+            let goal = Goal { address: way.address, id, budget: way.proof.budget(), in_use: false };
+            let mut probe = std::mem::take(&mut way.probe);
+            let sent = self.probe_out(out, &goal, &mut probe);
+            let way = self.ways.get_mut(at);
+            way.probe = probe;
+            way.proof.on_sent(sent);
+            if sent > 0 {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Writes what `probe` has to say. Returns the size of the datagram; 0 when that is nothing.
+    fn probe_out(&mut self, out: &mut Batch, goal: &Goal, probe: &mut Probe) -> usize {
+        let (answers, challenges) = (probe.answer(self.now).is_some(), probe.wants_challenge(self.now));
+        if goal.budget < LEAST || !(answers || challenges) {
+            return 0;
+        }
+        if let Err(error) = self.keys.before_seal(self.phase == Phase::Confirmed, self.now) {
+            self.fail(error);
+            return 0;
+        }
+        // RFC 9000 §8.2.1, §8.2.2: of 1200 bytes, unless as many were not yet earned.
+        let size = MIN_INITIAL.min(goal.budget);
+        let buffer = out.space(size);
+        let frame = self.header_to(goal.id, Space::Data, buffer);
+        let end = size - frame.tag_len;
+        let mut tokens = std::mem::take(&mut self.scratch.tokens);
+        let mut w = Writer::new(wire::Writer::new(&mut buffer[frame.payload_at..end]), &mut tokens);
+        self.fill_probe(&mut w, probe, (challenges, size == MIN_INITIAL));
+        if goal.in_use && !self.acks[Space::Data.index()].write(&mut w, self.now) {
+            // RFC 9000 §9.3.3: where the peer asks whether we are still there, a packet that does not only probe keeps
+            // us there.
+            w.put(&Frame::Ping, Token::Nothing);
+        }
+        let (written, room) = (w.len(), end - frame.payload_at);
+        w.bytes().zeros(room - written);
+        let number = frame.at.number;
+        let len = self.sealed(frame, buffer, room);
+        self.recovery.on_sent_elsewhere(number, self.now, len as u16, &mut tokens);
+        self.scratch.tokens = tokens;
+        out.path = goal.address;
+        out.commit(len);
+        self.stats.sent_packets += 1;
+        self.stats.sent_datagrams += 1;
+        self.stats.sent_bytes += len as u64;
+        len
+    }
+
+    fn fill_probe(&mut self, w: &mut Writer<'_>, probe: &mut Probe, (challenges, full): (bool, bool)) {
+        if challenges {
+            let data = self.ways.draw(|| self.numbering.fork());
+            if w.put(&Frame::PathChallenge(data), Token::PathChallenge) {
+                probe.on_challenged(data, self.now, full);
+            }
+        }
+        let mut answered = false;
+        while let Some(data) = probe.answer(self.now) {
+            if !w.put(&Frame::PathResponse(data), Token::Nothing) {
+                break;
+            }
+            probe.answer_written();
+            answered = true;
+        }
+        if answered {
+            probe.on_answered(self.now, self.recovery.rtt().smoothed());
+        }
+    }
+}
