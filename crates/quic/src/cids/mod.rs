@@ -196,7 +196,9 @@ impl Cids {
 
     /// The path of a lent id is given up: the id is retired (RFC 9000 §9.5).
     pub(crate) fn give_back(&mut self, sequence: u64) -> Result<(), TransportError> {
-        let Some(at) = self.remote.lent.iter().position(|lent| lent.sequence == sequence) else { return Ok(()) };
+        let Some(at) = self.remote.lent.iter().position(|lent| lent.sequence == sequence) else {
+            return Ok(());
+        };
         self.remote.lent.swap_remove(at);
         self.retire(sequence)
     }

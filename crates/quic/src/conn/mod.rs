@@ -47,8 +47,8 @@ use crate::tx::{MAX_OVERHEAD, Numbering};
 pub(crate) use confirm::Confirmation;
 pub(crate) use handshake::Handshake;
 pub(crate) use lifecycle::{Expired, Farewell, Lifecycle};
-pub(crate) use start::Role;
 pub use paths::MoveError;
+pub(crate) use start::Role;
 pub use start::{IssuedCid, Signal, Start};
 
 /// One QUIC connection, without a socket or a clock.
@@ -248,7 +248,8 @@ impl Connection {
         let rooms = [
             ending,
             self.recovery.deadline(self.may_probe()),
-            self.acks[Space::Data.index()].deadline(),
+            // What may not be sent is not waited for: more has to come first.
+            self.acks[Space::Data.index()].deadline().filter(|_| self.may_probe()),
             self.outbox.paced_until.map(|t| (t, Reason::Pacing)),
             self.keys.deadline(pto),
             self.streams.deadline(),
@@ -258,7 +259,7 @@ impl Connection {
         rooms.into_iter().flatten().min_by_key(|(t, _)| *t)
     }
 
-    /// RFC 9002 §6.2.2.1: a server at its amplification limit sets no probe timer.
+    /// RFC 9002 §6.2.2.1: at its amplification limit a server sets no probe timer.
     pub(crate) fn may_probe(&self) -> bool {
         self.path.amplification_budget() >= LEAST
     }

@@ -96,7 +96,8 @@ impl Connection {
     /// The handshake is confirmed: a client goes where the server would rather be reached (RFC 9000 §9.6).
     pub(super) fn follow_preferred(&mut self) {
         let preferred = self.handshake.peer.as_ref().and_then(|peer| peer.preferred_address);
-        let Some(preferred) = preferred.filter(|_| self.side.is_client() && self.config.migration.follow) else {
+        let Some(preferred) = preferred.filter(|_| self.side.is_client() && self.config.migration.follow)
+        else {
             return;
         };
         // The other family may not be there at all, and this one is.
@@ -104,7 +105,9 @@ impl Connection {
             SocketAddr::V4(_) => preferred.ipv4.map(SocketAddr::V4),
             SocketAddr::V6(_) => preferred.ipv6.map(SocketAddr::V6),
         };
-        if let Some(remote) = remote.filter(|remote| *remote != self.path.address.remote && remote.port() != 0) {
+        if let Some(remote) =
+            remote.filter(|remote| *remote != self.path.address.remote && remote.port() != 0)
+        {
             // There is an id: it came with the address.
             let _ = self.try_path(Address { remote, local: self.path.address.local });
         }

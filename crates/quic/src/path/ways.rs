@@ -138,7 +138,10 @@ impl Ways {
     pub(crate) fn add(&mut self, way: Way) -> Option<Way> {
         let full = self.others.len() >= MAX_WAYS;
         let oldest = || {
-            self.others.iter().position(|w| w.role == Role::Seen).or_else(|| self.position(|w| w.role == Role::Gone))
+            self.others
+                .iter()
+                .position(|w| w.role == Role::Seen)
+                .or_else(|| self.position(|w| w.role == Role::Gone))
         };
         let evicted = if full { oldest() } else { None }.map(|at| self.others.remove(at));
         self.others.push(way);
@@ -205,7 +208,7 @@ pub(super) fn takes(path: &Address, from: &Address) -> bool {
     path.remote == from.remote && (path.local.is_none() || from.local.is_none() || path.local == from.local)
 }
 
-/// Bytes that hold a header, a challenge and a tag.
+/// Bytes that hold a header, a tag, and a challenge or a short ACK frame.
 pub(crate) const LEAST: usize = 64;
 
 /// Paths that the peer can make us remember.

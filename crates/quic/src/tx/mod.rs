@@ -20,6 +20,7 @@ pub(crate) use writer::{Packed, StreamFrame, Writer};
 
 use crate::cc::Control;
 use crate::conn::Connection;
+use crate::path::LEAST;
 use crate::room::{Phase, Want};
 
 /// A client's Initial datagrams, and all datagrams with eliciting Initial packets, have at least this
@@ -80,7 +81,7 @@ impl Connection {
         let full = if out.is_empty() { self.path.mtu } else { out.segment() };
         let size = full.min(self.path.amplification_budget());
         // Once there are no Initial packets to be padded, a new address may be sent little by little.
-        let least = if self.phase == Phase::Confirmed { MIN_COALESCED } else { MIN_INITIAL };
+        let least = if self.phase == Phase::Confirmed { LEAST } else { MIN_INITIAL };
         if (size < full && (size < least || !out.is_empty())) || !out.has_room(size) {
             return false;
         }

@@ -55,7 +55,11 @@ impl Transfer {
                 (last, since) = (got, now);
             }
             longest = longest.max(now.since(since));
-            assert!(now.since(begun) < Duration::from_secs(60), "stuck at {got}: {:?}", self.pair.client().closed);
+            let closed = &self.pair.client().closed;
+            assert!(
+                closed.is_empty() && now.since(begun) < Duration::from_secs(60),
+                "stuck at {got}: {closed:?}"
+            );
         }
         let peer = if self.to_server { self.pair.server() } else { self.pair.client() };
         assert!(peer.received[&(key, self.id)] == self.data);
@@ -108,7 +112,9 @@ fn a_nat_that_forgets_its_binding_costs_a_round_trip() {
 #[test]
 fn one_binding_after_another_and_losses_are_survived() {
     for seed in quickset_sim::seeds(0..6) {
-        let setup = Setup::new(seed, "rate=20mbit delay=20ms jitter=uniform:5ms loss=3% queue=100kB");
+        let mut setup = Setup::new(seed, "rate=20mbit delay=20ms jitter=uniform:5ms loss=3% queue=100kB");
+        // A client that only receives may have nothing to say just when nobody knows its new address.
+        setup.client.keep_alive = Some(Duration::from_millis(300));
         let mut transfer = Transfer::begin(&setup, seed % 2 == 0);
         let mut at = address(1);
         for n in 0..6u16 {
@@ -139,7 +145,9 @@ fn change_network(pair: &mut Pair, new: u16, link: &str) {
 
 #[test]
 fn a_client_on_another_network_goes_on_at_once() {
-    for (seed, to_server) in quickset_sim::seeds(0..4).into_iter().flat_map(|seed| [(seed, true), (seed, false)]) {
+    for (seed, to_server) in
+        quickset_sim::seeds(0..4).into_iter().flat_map(|seed| [(seed, true), (seed, false)])
+    {
         let mut transfer = Transfer::begin(&Setup::new(seed, LINK), to_server);
         change_network(&mut transfer.pair, 5, "rate=50mbit delay=10ms queue=100kB");
         let (took, stall) = transfer.finish();
@@ -168,7 +176,8 @@ fn a_path_is_tried_before_it_is_used() {
         assert_eq!(client.migrate(now, Some(address(6).ip())), Ok(()));
         assert_eq!(client.migrate(now, None), Err(MoveError::UnderWay));
         let (_, stall) = transfer.finish();
-        assert!(stall < Duration::from_millis(120), "up {to_server}: {stall:?}");
+        // The new road begins with a window of ten packets.
+        assert!(stall < Duration::from_millis(150), "up {to_server}: {stall:?}");
         assert_eq!(transfer.server_path(), address(6));
         assert_eq!(moved(&transfer.pair.client().events), [address(2)]);
         let local = transfer.pair.client_mut().connection(key).path().local;
@@ -191,7 +200,8 @@ fn a_path_that_carries_nothing_is_not_used() {
         assert!(stall < Duration::from_millis(120), "{hole:?}: {stall:?}");
         assert_eq!(transfer.server_path(), address(1));
         let client = transfer.pair.client();
-        let failed = client.events.iter().filter(|e| matches!(e, Event::NotMoved(p) if p.local.is_some())).count();
+        let failed =
+            client.events.iter().filter(|e| matches!(e, Event::NotMoved(p) if p.local.is_some())).count();
         assert_eq!((moved(&client.events).len(), failed), (0, 1));
         // And another may be tried.
         let now = transfer.pair.world.now();
@@ -286,7 +296,8 @@ fn repair_survives_a_move() {
 #[test]
 fn equal_seeds_move_alike() {
     let run = |seed| {
-        let mut transfer = Transfer::begin(&Setup::new(seed, "rate=20mbit delay=20ms loss=2% queue=100kB"), true);
+        let mut transfer =
+            Transfer::begin(&Setup::new(seed, "rate=20mbit delay=20ms loss=2% queue=100kB"), true);
         transfer.pair.world.rebind(address(1), nat(9, 9));
         let ended = transfer.finish();
         let key = transfer.pair.key;

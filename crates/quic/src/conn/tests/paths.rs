@@ -159,7 +159,8 @@ fn a_forwarded_packet_does_not_take_the_connection_over() {
     assert!(asked.iter().any(|(to, b)| *to == address(1) && b.len() == 1200), "the old path is challenged");
     let home: Vec<_> = asked.iter().filter(|(to, _)| *to == address(1)).collect();
     pair.now += Duration::from_millis(1);
-    pair.client.handle(pair.now, Input::Received(&mut home.iter().map(|(_, b)| datagram(address(2), b)).collect()));
+    pair.client
+        .handle(pair.now, Input::Received(&mut home.iter().map(|(_, b)| datagram(address(2), b)).collect()));
     let mut answers = drain(&mut pair.client, pair.now, address(1));
     pair.server.handle(pair.now, Input::Received(&mut answers));
     assert_eq!(pair.server.path(), address(1));
