@@ -1,11 +1,11 @@
 use std::any::Any;
 use std::fmt;
 use std::future::poll_fn;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use quickset_quic::{Closed, Dir, Side, Stats, StreamId};
+use quickset_quic::{Closed, Dir, MoveError, Side, Stats, StreamId};
 
 use crate::messages::{MessageReceiver, MessageSender};
 use crate::recv::RecvStream;
@@ -141,6 +141,40 @@ impl Connection {
     /// Where the peer is.
     pub fn remote_address(&self) -> SocketAddr {
         self.shared().lock().conn.path().remote
+    }
+
+    /// Tries the path from another address of this machine, of the socket's port, and goes on there if it carries packets
+    /// both ways; meanwhile the connection stays where it is. Clients only, on a socket that takes all addresses.
+    /// [`moved`](Self::moved) tells how it ended.
+    ///
+    /// # Errors
+    /// See [`MoveError`].
+    pub fn migrate(&self, local: Option<IpAddr>) -> Result<(), MoveError> {
+        let shared = self.shared();
+        let result = shared.lock().conn.migrate(shared.now(), local);
+        shared.nudge();
+        result
+    }
+
+    /// Waits for the next move of the connection to another path, by the will of either side or of a NAT, or for the
+    /// failure of one of ours. Returns where the peer is then ([`remote_address`](Self::remote_address)).
+    ///
+    /// # Errors
+    /// When the connection is over.
+    pub async fn moved(&self) -> Result<SocketAddr, Closed> {
+        let begun = self.shared().lock().moves;
+        poll_fn(|cx| {
+            let mut state = self.shared().lock();
+            if state.moves != begun {
+                return Poll::Ready(Ok(state.conn.path().remote));
+            }
+            if let Some(closed) = state.closed() {
+                return Poll::Ready(Err(closed));
+            }
+            state.movers.add(cx);
+            Poll::Pending
+        })
+        .await
     }
 
     /// Which side of the connection this is.

@@ -14,7 +14,7 @@ use crate::connection::Connection;
 use crate::hub::Hub;
 use crate::pool::Pool;
 use crate::shared::{News, Shared};
-use crate::socket::{self, WIDTH};
+use crate::socket::{self, Socket, WIDTH};
 use crate::timers::Timers;
 
 /// The task of an endpoint: owns its sockets' buffers and timers, and polls its connections.
@@ -23,6 +23,9 @@ use crate::timers::Timers;
 /// to send do so, each a few batches; then the application's tasks are woken, once, and get the thread.
 pub(crate) struct Driver {
     hub: Arc<Hub>,
+    socket: Arc<Socket>,
+    /// The socket before, until the one in use has received something.
+    former: Option<Arc<Socket>>,
     inlet: Inlet,
     roster: Roster,
     outlet: Outlet,
@@ -78,7 +81,8 @@ impl Driver {
     /// Within a tokio runtime with timers only.
     pub(crate) fn new(hub: Arc<Hub>) -> Self {
         let mut pool = Pool::default();
-        let limit = hub.socket.segments();
+        let socket = hub.socket();
+        let limit = socket.segments();
         Self {
             inlet: Inlet {
                 buffers: std::array::from_fn(|_| pool.take()),
@@ -92,6 +96,8 @@ impl Driver {
             alarm: Alarm { sleep: Box::pin(tokio::time::sleep_until(Instant::now())), at: None },
             news: News::default(),
             requests: Vec::new(),
+            socket,
+            former: None,
             hub,
         }
     }
@@ -113,30 +119,43 @@ impl Driver {
     }
 
     fn take_requests(&mut self, cx: &Context<'_>) {
-        let close = self.hub.take_requests(cx, &mut self.requests);
+        let wishes = self.hub.take_requests(cx, &mut self.requests);
         for shared in self.requests.drain(..) {
             self.roster.welcome(&shared);
             self.roster.ready.push_back(shared);
         }
-        if let Some((code, reason)) = close {
+        if let Some((code, reason)) = wishes.close {
             let now = self.hub.now();
-            for shared in self.roster.slots.iter().flatten() {
-                shared.lock().conn.close(now, code, &reason);
-                if shared.enqueue() {
-                    self.roster.ready.push_back(shared.clone());
-                }
-            }
+            self.roster.for_all(|conn| conn.close(now, code, &reason));
+        }
+        if let Some(socket) = wishes.rebound {
+            self.former = Some(std::mem::replace(&mut self.socket, socket));
+            // A batch that waits for room in the old one is lost, as datagrams are.
+            self.outlet.batch.clear();
+            self.outlet.stalled = false;
+            self.inlet.failures = 0;
+            let now = self.hub.now();
+            self.roster.for_all(|conn| conn.rebound(now));
         }
     }
 
     /// True when more may have arrived.
     fn receive(&mut self, cx: &mut Context<'_>) -> bool {
+        let former = self.former.clone().is_some_and(|former| self.receive_from(cx, &former));
+        let socket = self.socket.clone();
+        self.receive_from(cx, &socket) || former
+    }
+
+    fn receive_from(&mut self, cx: &mut Context<'_>, socket: &Arc<Socket>) -> bool {
         for _ in 0..RECEIVES {
-            match self.hub.socket.poll_recv(cx, &mut self.inlet.buffers, &mut self.inlet.metas) {
+            match socket.poll_recv(cx, &mut self.inlet.buffers, &mut self.inlet.metas) {
                 Poll::Pending => return false,
                 Poll::Ready(Ok(n)) => {
                     self.inlet.failures = 0;
-                    self.route(n);
+                    if self.former.is_some() && Arc::ptr_eq(socket, &self.socket) {
+                        self.former = None;
+                    }
+                    self.route(n, socket);
                     if n < WIDTH {
                         // That was all, as of then; to ask again at once would most often be in vain.
                         return true;
@@ -154,7 +173,7 @@ impl Driver {
     }
 
     /// Hands what the first `n` buffers hold to the connections that it is for.
-    fn route(&mut self, n: usize) {
+    fn route(&mut self, n: usize, socket: &Socket) {
         let now = self.hub.now();
         let hub = self.hub.clone();
         let mut router = hub.router();
@@ -162,7 +181,7 @@ impl Driver {
         let mut current = None;
         for (buffer, meta) in buffers[..n].iter_mut().zip(&metas[..n]) {
             let mut message = pool.cut(buffer, meta.len);
-            let (path, ecn, stride) = (hub.socket.path(meta), socket::ecn(meta), meta.stride.max(1));
+            let (path, ecn, stride) = (socket.path(meta), socket::ecn(meta), meta.stride.max(1));
             while !message.is_empty() {
                 let bytes = if message.len() > stride {
                     message.split_to(stride)
@@ -183,7 +202,7 @@ impl Driver {
                         }
                         row.push(datagram);
                     }
-                    Route::Respond(response) => hub.socket.send_response(&response.path, &response.bytes),
+                    Route::Respond(response) => socket.send_response(&response.path, &response.bytes),
                     Route::Reset(key) => {
                         self.roster.deliver(now, current.take(), row);
                         self.roster.reset(key);
@@ -216,10 +235,10 @@ impl Driver {
 
     /// True when there is more to send than a turn allows.
     fn send(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.outlet.stalled && !self.outlet.flush(cx, &self.hub) {
+        if self.outlet.stalled && !self.outlet.flush(cx, &self.socket) {
             return false;
         }
-        let limit = self.hub.socket.segments();
+        let limit = self.socket.segments();
         if limit != self.outlet.limit {
             (self.outlet.limit, self.outlet.batch) = (limit, Batch::with_limit(limit));
         }
@@ -274,7 +293,7 @@ impl Driver {
             }
             drop(state);
             *budget -= 1;
-            if !self.outlet.flush(cx, &self.hub) {
+            if !self.outlet.flush(cx, &self.socket) {
                 return Drive::Stalled;
             }
         }
@@ -374,6 +393,16 @@ impl Roster {
         self.slots.get(key.index())?.as_ref().filter(|shared| shared.key == key)
     }
 
+    /// Does something to every connection, and has them looked at.
+    fn for_all(&mut self, act: impl Fn(&mut quic::Connection)) {
+        for shared in self.slots.iter().flatten() {
+            act(&mut shared.lock().conn);
+            if shared.enqueue() {
+                self.ready.push_back(shared.clone());
+            }
+        }
+    }
+
     fn remove(&mut self, key: ConnectionKey) -> bool {
         self.get(key).is_some() && self.slots[key.index()].take().is_some()
     }
@@ -404,8 +433,8 @@ impl Roster {
 impl Outlet {
     /// Sends the batch. False when there is no room for it; it is kept then.
     #[inline]
-    fn flush(&mut self, cx: &mut Context<'_>, hub: &Hub) -> bool {
-        self.stalled = hub.socket.poll_send(cx, &self.batch).is_pending();
+    fn flush(&mut self, cx: &mut Context<'_>, socket: &Socket) -> bool {
+        self.stalled = socket.poll_send(cx, &self.batch).is_pending();
         if !self.stalled {
             self.batch.clear();
         }

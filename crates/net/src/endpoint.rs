@@ -98,7 +98,44 @@ impl Endpoint {
 
     /// The address of the socket.
     pub fn local_addr(&self) -> SocketAddr {
-        self.hub.socket.address()
+        self.hub.socket().address()
+    }
+
+    /// Goes on with a new socket on `address`, after a change of networks for example: the connections that began here
+    /// tell their servers by themselves, and what is still sent to the old socket is taken until the new one has
+    /// received something ([`quickset_quic::Connection::rebound`]). Those that were taken from clients do not survive
+    /// it, since a server is known by its address.
+    ///
+    /// # Errors
+    /// When the socket cannot be bound, or has not the family of the old one; that one is kept then.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with I/O.
+    pub fn rebind(&self, address: SocketAddr, socket: &SocketConfig) -> io::Result<()> {
+        self.replace(Socket::bind(address, socket)?)
+    }
+
+    /// The same with a socket that is bound already.
+    ///
+    /// # Errors
+    /// See [`rebind`](Self::rebind).
+    ///
+    /// # Panics
+    /// See [`rebind`](Self::rebind).
+    pub fn rebind_socket(&self, bound: std::net::UdpSocket, socket: &SocketConfig) -> io::Result<()> {
+        self.replace(Socket::new(bound, socket)?)
+    }
+
+    fn replace(&self, socket: Socket) -> io::Result<()> {
+        // Connections to IPv6 addresses would end without a word.
+        if socket.address().is_ipv4() && self.local_addr().is_ipv6() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a socket of IPv4 in place of one of IPv6",
+            ));
+        }
+        self.hub.rebind(socket);
+        Ok(())
     }
 
     /// Connects to `remote`, which proves to be `server_name`. Dropping the future gives the attempt up.

@@ -19,7 +19,8 @@ use crate::wakers::Wakers;
 /// Locks are taken in this order, and none of them for longer than a few microseconds but the router's:
 /// router, connection, and then one of the other two.
 pub(crate) struct Hub {
-    pub(crate) socket: Socket,
+    /// The one that is in use, or will be at the driver's next turn.
+    socket: Mutex<Arc<Socket>>,
     started: Instant,
     router: Mutex<quic::Endpoint>,
     requests: Mutex<Requests>,
@@ -31,10 +32,20 @@ pub(crate) struct Hub {
 struct Requests {
     ready: Vec<Arc<Shared>>,
     close: Option<(u64, Bytes)>,
+    /// The endpoint goes on with another socket.
+    rebound: Option<Arc<Socket>>,
     /// Set while the driver sleeps or is on its way there.
     driver: Option<Waker>,
     /// The driver has ended: nothing is kept for it.
     ended: bool,
+}
+
+/// What handles want of the driver for all connections.
+pub(crate) struct Wishes {
+    /// They are to be closed.
+    pub(crate) close: Option<(u64, Bytes)>,
+    /// They go on over this socket.
+    pub(crate) rebound: Option<Arc<Socket>>,
 }
 
 /// Who comes and goes.
@@ -65,7 +76,7 @@ impl Hub {
             tokens: HashMap::new(),
         };
         Self {
-            socket,
+            socket: Mutex::new(Arc::new(socket)),
             started: Instant::now(),
             router: Mutex::new(router),
             requests: Mutex::default(),
@@ -87,6 +98,25 @@ impl Hub {
     /// A time of the program's clock, as connections know it.
     pub(crate) fn time(&self, instant: Instant) -> Time {
         Time::ZERO + instant.saturating_duration_since(self.started)
+    }
+
+    /// The socket. For the driver, which asks for it with every packet, this is too slow.
+    pub(crate) fn socket(&self) -> Arc<Socket> {
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The driver goes on with another socket.
+    pub(crate) fn rebind(&self, socket: Socket) {
+        let socket = Arc::new(socket);
+        *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket.clone();
+        let driver = {
+            let mut requests = self.requests();
+            requests.rebound = Some(socket);
+            requests.driver.take()
+        };
+        if let Some(driver) = driver {
+            driver.wake();
+        }
     }
 
     pub(crate) fn router(&self) -> MutexGuard<'_, quic::Endpoint> {
@@ -129,17 +159,13 @@ impl Hub {
     }
 
     /// The driver's side: takes what was asked for, and leaves its waker for what comes later.
-    pub(crate) fn take_requests(
-        &self,
-        cx: &Context<'_>,
-        ready: &mut Vec<Arc<Shared>>,
-    ) -> Option<(u64, Bytes)> {
+    pub(crate) fn take_requests(&self, cx: &Context<'_>, ready: &mut Vec<Arc<Shared>>) -> Wishes {
         let mut requests = self.requests();
         if requests.driver.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
             requests.driver = Some(cx.waker().clone());
         }
         ready.append(&mut requests.ready);
-        requests.close.take()
+        Wishes { close: requests.close.take(), rebound: requests.rebound.take() }
     }
 
     /// The driver's last word: handles that are still there talk to nobody.
@@ -157,7 +183,7 @@ impl Hub {
         config: &ClientConfig,
     ) -> Result<Connection, ConnectError> {
         let remote = socket::canonical(remote);
-        if remote.is_ipv6() && self.socket.address().is_ipv4() {
+        if remote.is_ipv6() && self.socket().address().is_ipv4() {
             return Err(ConnectError::Family(remote));
         }
         let token = {

@@ -82,7 +82,7 @@ pub use outcomes::Outcomes;
 #[cfg(feature = "qlog")]
 pub use quickset_quic::qlog;
 pub use quickset_quic::{
-    Closed, Counters, FecStats, Goal, Outcome, Protection, ProtectionError, Side, Stats, StreamId,
+    Closed, Counters, FecStats, Goal, MoveError, Outcome, Protection, ProtectionError, Side, Stats, StreamId,
     Ticket as TicketId, TransportError,
 };
 pub use recv::RecvStream;

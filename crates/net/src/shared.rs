@@ -40,6 +40,9 @@ pub(crate) struct State {
     /// Tasks that wait for the handshake or for the end.
     pub(crate) phase: Wakers,
     pub(crate) connected: bool,
+    /// Times that the connection went to another path or failed to; and who waits for the next.
+    pub(crate) moves: u64,
+    pub(crate) movers: Wakers,
     /// For a client: whom it talks to.
     pub(crate) server_name: Option<String>,
 }
@@ -87,6 +90,8 @@ impl Shared {
             available: Default::default(),
             phase: Wakers::default(),
             connected: false,
+            moves: 0,
+            movers: Wakers::default(),
             server_name,
         };
         Self { key, hub, queued: AtomicBool::new(false), state: Mutex::new(state) }
@@ -216,6 +221,10 @@ impl State {
                     self.available.iter_mut().for_each(|wakers| wakers.drain_to(&mut news.wakes));
                 }
                 Event::Stream(event) => self.on_stream(event, &mut news.wakes),
+                Event::Moved(_) | Event::NotMoved(_) => {
+                    self.moves += 1;
+                    self.movers.drain_to(&mut news.wakes);
+                }
                 Event::NewToken(token) => news.tokens.push(token),
                 Event::Closed(_) => self.wake_all(&mut news.wakes),
                 _ => {}
@@ -255,6 +264,7 @@ impl State {
     /// The connection is over: whoever waits, waits in vain.
     fn wake_all(&mut self, woken: &mut Vec<Waker>) {
         self.phase.drain_to(woken);
+        self.movers.drain_to(woken);
         for dir in Dir::ALL {
             self.opened[dir as usize].drain_to(woken);
             self.available[dir as usize].drain_to(woken);

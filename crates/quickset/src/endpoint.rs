@@ -99,6 +99,18 @@ impl Endpoint {
         self.net.local_addr()
     }
 
+    /// Goes on with a new socket on `address`, after a change of networks for example: the connections that began here
+    /// tell their servers by themselves. Those that were taken from clients do not survive it.
+    ///
+    /// # Errors
+    /// When the socket cannot be bound, or is of IPv4 where the old one was of IPv6; that one is kept then.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with I/O.
+    pub fn rebind(&self, address: SocketAddr, socket: &SocketConfig) -> io::Result<()> {
+        self.net.rebind(address, socket)
+    }
+
     /// Connects to the server at `address`. `name` is what its certificate is checked against, a host name or
     /// an address; with a pinned key it is only told to the server. Dropping the future gives the attempt up.
     ///

@@ -64,13 +64,13 @@ pub use fingerprint::{Fingerprint, ParseFingerprintError};
 pub use identity::{Identity, IdentityError};
 pub use quickset_net::{
     Closed, ConnectError, Connection, Counters, Deadline, FecStats, Goal, Message, MessageReceiver,
-    MessageSender, Outcome, Outcomes, Protection, ProtectionError, ReadError, ReadToEndError, ReceiveError,
-    RecvStream, Reliability, SendError, SendStream, Side, SocketConfig, Stats, StreamId, Ticket, TicketId,
-    TransportError, TrySendError, WriteError,
+    MessageSender, MoveError, Outcome, Outcomes, Protection, ProtectionError, ReadError, ReadToEndError,
+    ReceiveError, RecvStream, Reliability, SendError, SendStream, Side, SocketConfig, Stats, StreamId,
+    Ticket, TicketId, TransportError, TrySendError, WriteError,
 };
 #[cfg(feature = "qlog")]
 pub use quickset_net::{QlogDir, qlog};
-pub use quickset_quic::{Algorithm, AlgorithmError, Estimates, Fec, RetryPolicy, TransportConfig};
+pub use quickset_quic::{Algorithm, AlgorithmError, Estimates, Fec, Migration, RetryPolicy, TransportConfig};
 pub use quickset_tls::PeerCertificates;
 pub use trust::{Trust, TrustError};
 

@@ -5,4 +5,5 @@ mod ends;
 mod fec;
 mod lossy;
 mod messages;
+mod moving;
 mod streams;

@@ -1,0 +1,134 @@
+//! Endpoints whose socket is replaced while their connections are busy.
+
+use quickset_net::{Endpoint, SocketConfig};
+use quickset_quic::{Migration, MoveError, TransportConfig};
+
+use crate::ends::{
+    LIMIT, Pair, client, endpoint_config, loopback, pair, pair_on, pattern, server, server_config, soon,
+};
+
+const LEN: usize = 20_000_000;
+
+/// Sends from one side to the other, and replaces the client's socket at one and two thirds of the way.
+async fn rebinds(pair: &Pair, up: bool) {
+    let (from, to) = if up { (&pair.client, &pair.server) } else { (&pair.server, &pair.client) };
+    let data = pattern(LEN);
+    let mut send = soon(from.open_uni()).await.unwrap();
+    let sending = async {
+        send.write_all(&data).await.unwrap();
+        send.finish().unwrap();
+        send.finished().await.unwrap();
+    };
+    let receiving = async {
+        let mut recv = to.accept_uni().await.unwrap();
+        let (mut got, mut rebound) = (Vec::new(), 0);
+        while let Some(chunk) = recv.read_chunk(1 << 20).await.unwrap() {
+            got.extend_from_slice(&chunk);
+            if got.len() > (rebound + 1) * LEN / 3 && rebound < 2 {
+                rebound += 1;
+                let before = pair.client_endpoint.local_addr();
+                pair.client_endpoint.rebind(loopback(), &SocketConfig::default()).unwrap();
+                assert_ne!(pair.client_endpoint.local_addr(), before);
+            }
+        }
+        assert_eq!(rebound, 2);
+        got
+    };
+    let ((), got) = tokio::time::timeout(LIMIT, async { tokio::join!(sending, receiving) }).await.unwrap();
+    assert!(got == data, "all of it, once and in order");
+}
+
+#[tokio::test]
+async fn an_upload_goes_on_over_another_socket() {
+    let pair = pair(TransportConfig::default()).await;
+    rebinds(&pair, true).await;
+    let moved = pair.client_endpoint.local_addr();
+    soon(async {
+        while pair.server.remote_address() != moved {
+            pair.client.ping();
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert!(pair.server.stats().moves >= 1);
+}
+
+#[tokio::test]
+async fn a_download_goes_on_over_another_socket() {
+    let pair = pair(TransportConfig::default()).await;
+    rebinds(&pair, false).await;
+    assert_eq!(pair.server.remote_address(), pair.client_endpoint.local_addr());
+}
+
+#[tokio::test]
+async fn a_quiet_connection_tells_the_server_by_itself() {
+    let pair = pair(TransportConfig::default()).await;
+    let (server, client) = (pair.server.clone(), pair.client.clone());
+    let told = tokio::spawn(async move { server.moved().await });
+    let answered = tokio::spawn(async move { client.moved().await });
+    // A client moves when it knows that the handshake is confirmed: when it has heard of the server.
+    let mut send = soon(pair.client.open_uni()).await.unwrap();
+    send.finish().unwrap();
+    soon(send.finished()).await.unwrap();
+    pair.client_endpoint.rebind(loopback(), &SocketConfig::default()).unwrap();
+    let moved = pair.client_endpoint.local_addr();
+    assert_eq!(soon(told).await.unwrap(), Ok(moved));
+    assert_eq!(soon(answered).await.unwrap(), Ok(pair.server_endpoint.local_addr()));
+}
+
+/// The system has all of 127.0.0.0/8: the client leaves from another address of it, on the same socket.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_client_on_all_addresses_moves_between_them() {
+    let any = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
+    let client = Endpoint::bind(any, &SocketConfig::default(), endpoint_config(2), None).unwrap();
+    let pair =
+        pair_on(server(server_config(TransportConfig::default())), client, TransportConfig::default()).await;
+    let mut send = soon(pair.client.open_uni()).await.unwrap();
+    send.finish().unwrap();
+    soon(send.finished()).await.unwrap();
+    let server = pair.server.clone();
+    let told = tokio::spawn(async move { server.moved().await });
+    let there = std::net::IpAddr::from([127, 0, 0, 9]);
+    soon(async {
+        // Until the server's spare ids have come.
+        while pair.client.migrate(Some(there)) == Err(MoveError::NoId) {
+            pair.client.ping();
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(soon(told).await.unwrap().map(|at| at.ip()), Ok(there));
+}
+
+/// RFC 9000 §9.6: a server on all addresses would rather be reached at another one.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_client_follows_the_server_to_its_preferred_address() {
+    let any = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
+    let socket = std::net::UdpSocket::bind(any).unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let preferred = std::net::SocketAddrV4::new([127, 0, 0, 8].into(), port);
+    let migration = Migration { preferred_v4: Some(preferred), ..Migration::default() };
+    let config = server_config(TransportConfig { migration, ..TransportConfig::default() });
+    socket.set_nonblocking(true).unwrap();
+    let server =
+        Endpoint::with_socket(socket, &SocketConfig::default(), endpoint_config(1), Some(config)).unwrap();
+    let config = crate::ends::client_config(TransportConfig::default());
+    let client = client();
+    let accepting = server.clone();
+    let accepted = tokio::spawn(async move { accepting.accept().await });
+    let connection = soon(client.connect(([127, 0, 0, 1], port).into(), "localhost", &config)).await.unwrap();
+    let server_side = soon(accepted).await.unwrap().unwrap();
+    soon(async {
+        while connection.remote_address() != preferred.into() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let mut send = soon(connection.open_uni()).await.unwrap();
+    soon(send.write_all(b"here as well")).await.unwrap();
+    send.finish().unwrap();
+    let mut recv = soon(server_side.accept_uni()).await.unwrap();
+    assert_eq!(soon(recv.read_to_end(100)).await.unwrap(), b"here as well");
+}
