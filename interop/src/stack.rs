@@ -158,6 +158,15 @@ impl Endpoint {
         })
     }
 
+    /// Goes on with another socket.
+    pub(crate) fn rebind(&self) -> Result<()> {
+        match self {
+            Self::Quinn(endpoint) => endpoint.rebind(std::net::UdpSocket::bind(ANY_PORT)?)?,
+            Self::Quickset(endpoint) => endpoint.rebind(ANY_PORT, &ours::SocketConfig::default())?,
+        }
+        Ok(())
+    }
+
     pub(crate) async fn connect(
         &self,
         to: SocketAddr,
@@ -300,6 +309,14 @@ impl Connection {
                 None
             }
             Self::Quickset(c) => Some(c.update_keys()),
+        }
+    }
+
+    /// Where the peer is.
+    pub(crate) fn remote_address(&self) -> SocketAddr {
+        match self {
+            Self::Quinn(c) => c.remote_address(),
+            Self::Quickset(c) => c.remote_address(),
         }
     }
 

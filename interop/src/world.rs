@@ -62,12 +62,24 @@ impl Setup {
 impl World {
     /// The client's end and the server's end of a new connection.
     pub(crate) async fn connect(&self) -> Result<(Connection, Connection)> {
+        self.connect_by(self.relay.address()).await
+    }
+
+    /// The same without the relay, by which the server cannot see where the client is.
+    pub(crate) async fn connect_directly(&self) -> Result<(Connection, Connection)> {
+        self.connect_by(self.server.address()?).await
+    }
+
+    async fn connect_by(&self, to: std::net::SocketAddr) -> Result<(Connection, Connection)> {
         let accept = async {
             let accepted =
                 self.server.accept(&self.setup.server).await.context("the server takes no connection")?;
             accepted.context("the server's side of the handshake")
         };
-        let connect = async { self.try_connect().await.context("the client's side of the handshake") };
+        let connect = async {
+            let connected = self.client.connect(to, &self.setup.client, &self.identity).await;
+            connected.context("the client's side of the handshake")
+        };
         tokio::try_join!(connect, accept)
     }
 

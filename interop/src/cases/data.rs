@@ -38,8 +38,41 @@ pub(super) async fn corruption(pair: Pair) -> Result<()> {
     world.part(&client, &server).await
 }
 
+/// The client takes another socket in the midst of an upload, and of a download.
+pub(super) async fn rebind(pair: Pair) -> Result<()> {
+    let world = Setup::on(pair, "delay=1ms")?.build(pair)?;
+    let (client, server) = world.connect_directly().await?;
+    let pair = Pair { quick: true, ..pair };
+    for (from, to) in [(&client, &server), (&server, &client)] {
+        let before = server.remote_address();
+        let mut rebound = false;
+        transfer_beside(from, to, pair, |received| {
+            if !rebound && received > 1_000_000 {
+                rebound = true;
+                world.client.rebind()?;
+            }
+            Ok(())
+        })
+        .await?;
+        ensure!(rebound, "all came at once");
+        let (there, here) = (server.remote_address().port(), world.client.address()?.port());
+        ensure!(server.remote_address() != before && there == here, "the server sends to port {there}, not {here}");
+    }
+    world.part(&client, &server).await
+}
+
 /// One stream in one direction, every byte compared.
 async fn transfer(from: &Connection, to: &Connection, pair: Pair) -> Result<()> {
+    transfer_beside(from, to, pair, |_| Ok(())).await
+}
+
+/// The same; `note` is told how many bytes have come.
+async fn transfer_beside(
+    from: &Connection,
+    to: &Connection,
+    pair: Pair,
+    mut note: impl FnMut(u64) -> Result<()>,
+) -> Result<()> {
     let bytes = if pair.quick { 5_000_000 } else { 100_000_000 };
     let send = async {
         let mut stream = from.open_uni().await.context("opening")?;
@@ -56,6 +89,7 @@ async fn transfer(from: &Connection, to: &Connection, pair: Pair) -> Result<()> 
         let mut pattern = Pattern::new(pair.seed);
         while let Some(chunk) = stream.read().await.context("reading")? {
             pattern.check(&chunk)?;
+            note(pattern.position())?;
         }
         ensure!(pattern.position() == bytes, "{} bytes arrived instead of {bytes}", pattern.position());
         Ok(())

@@ -76,6 +76,11 @@ pub(crate) const CASES: &[Case] = &[
         run: |p| Box::pin(data::key_updates(p)),
     },
     Case {
+        name: "rebind",
+        about: "the client takes another socket in the midst of transfers, both ways",
+        run: |p| Box::pin(data::rebind(p)),
+    },
+    Case {
         name: "corruption",
         about: "one datagram in a hundred arrives with a flipped bit",
         run: |p| Box::pin(data::corruption(p)),

@@ -459,4 +459,39 @@ mod tests {
         assert_eq!(c.on_retire(0).unwrap(), Some(1));
         assert_eq!(c.on_retire(0).unwrap(), None, "a repeat is no fault");
     }
+
+    #[test]
+    fn ids_of_other_paths_count_and_are_retired_like_any() {
+        let mut c = cids();
+        for n in 1..LIMIT as u8 {
+            c.on_new(n.into(), 0, cid(n), token(n)).unwrap();
+        }
+        let (one, two) = (c.lend().unwrap(), c.lend().unwrap());
+        assert_eq!((one, two), (1, 2));
+        c.check();
+        assert!(!c.on_new(2, 0, cid(2), token(2)).unwrap(), "a repeat is no fault");
+        assert_eq!(c.on_new(2, 0, cid(8), token(2)).unwrap_err().code, Code::PROTOCOL_VIOLATION);
+        let over = c.on_new(LIMIT, 0, cid(LIMIT as u8), token(9)).unwrap_err();
+        assert_eq!(over.code, Code::CONNECTION_ID_LIMIT_ERROR, "what is lent is held");
+
+        let mut c = cids();
+        c.on_new(1, 0, cid(1), token(1)).unwrap();
+        c.on_new(2, 0, cid(2), token(2)).unwrap();
+        let lent = c.lend().unwrap();
+        assert_eq!(c.exchange(lent), Some(0), "the path moves, and its id with it");
+        assert_eq!((c.remote(), c.reset_token()), (&cid(1), Some(token(1))));
+        assert_eq!(c.exchange(0), Some(1), "and back");
+        assert_eq!(
+            (c.remote(), c.reset_token()),
+            (&cid(0), None),
+            "a first id without a token stays without"
+        );
+        c.give_back(1).unwrap();
+        assert_eq!(c.retiring.iter().map(|r| r.sequence).collect::<Vec<_>>(), [1]);
+        let lent = c.lend().unwrap();
+        assert!(c.on_new(3, 3, cid(3), token(3)).unwrap(), "the peer retires them all");
+        assert_eq!((c.lent(lent), c.exchange(lent)), (None, None));
+        assert_eq!(c.remote(), &cid(3));
+        c.check();
+    }
 }

@@ -154,15 +154,14 @@ impl Connection {
             return;
         }
         let Arrival { address, size, to, .. } = *arrival;
-        let at = match self.ways.find(&address) {
-            Some(at) => at,
-            None => {
-                let Some(cid) = self.id_for(to) else { return };
-                let mut way = Way { cid, peer_uses: to, ..self.way(address, Role::Seen) };
-                way.probe.begin(self.now, self.patience());
-                self.add_way(way);
-                self.ways.len() - 1
-            }
+        let at = if let Some(at) = self.ways.find(&address) {
+            at
+        } else {
+            let Ok(cid) = self.id_for(to) else { return };
+            let mut way = Way { cid, peer_uses: to, ..self.way(address, Role::Seen) };
+            way.probe.begin(self.now, self.patience());
+            self.add_way(way);
+            self.ways.len() - 1
         };
         let until = self.now + self.patience().all;
         let way = self.ways.get_mut(at);
@@ -172,18 +171,16 @@ impl Connection {
     }
 
     /// The id that packets to a new address of the peer carry, whose packets come to our id number `to`: a lent one, or
-    /// `Some(None)` for that of the path in use. `None` when there is none, and the address cannot be spoken to.
-    fn id_for(&mut self, to: Option<u64>) -> Option<Option<u64>> {
+    /// `None` for that of the path in use. Without any it cannot be spoken to.
+    fn id_for(&mut self, to: Option<u64>) -> Result<Option<u64>, MoveError> {
         // RFC 9000 §9.5: the peer did not change its own, so the network moved it and nothing is given away by keeping
         // ours. An empty id says nothing anyway.
         if self.cids.is_remote_empty() || (to.is_some() && to == self.ways.peer_uses) {
-            return Some(None);
+            return Ok(None);
         }
-        match self.cids.lend() {
-            Some(sequence) => Some(Some(sequence)),
-            // It may be the one that it uses.
-            None => self.ways.peer_uses.is_none().then_some(None),
-        }
+        let lent = self.cids.lend();
+        // When it is not known which of our ids the peer uses, it may be this one.
+        if lent.is_none() && self.ways.peer_uses.is_some() { Err(MoveError::NoId) } else { Ok(lent) }
     }
 
     /// A packet from elsewhere was read whose number is the largest so far: unless it only probes, the peer is there

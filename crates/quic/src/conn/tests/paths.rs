@@ -343,3 +343,58 @@ fn clients_take_nothing_from_other_addresses() {
     assert_eq!(after.received_packets, before.received_packets);
     assert!(after.dropped_packets > before.dropped_packets);
 }
+
+/// RFC 9000 §8.2.1: where three times what came is less than 1200 bytes, the address is proved by a short challenge first
+/// and the size of the path by a full one.
+#[test]
+fn a_short_packet_earns_a_short_challenge_and_then_a_full_one() {
+    let mut pair = joined();
+    exchange(&mut pair, address(1), Duration::from_millis(100));
+    let packet = pair.utter();
+    assert!(packet.bytes.len() < 100);
+    pair.give(other_port(), &packet);
+    let first = sent(&mut pair.server, pair.now);
+    let there: usize = first.iter().filter(|(to, _)| *to == other_port()).map(|(_, b)| b.len()).sum();
+    assert!((1..=3 * packet.bytes.len()).contains(&there), "{there}");
+    // The answer has 1200 bytes, and so has the next challenge.
+    pair.now += Duration::from_millis(1);
+    let mut down = first.iter().map(|(_, b)| datagram(address(2), b)).collect();
+    pair.client.handle(pair.now, Input::Received(&mut down));
+    let mut answers = drain(&mut pair.client, pair.now, other_port());
+    assert!(answers.iter().any(|answer| answer.bytes.len() == 1200), "RFC 9000 §8.2.2");
+    pair.server.handle(pair.now, Input::Received(&mut answers));
+    assert!(!pair.server.path.is_validated() && pair.server.path.amplification_budget() == usize::MAX);
+    let second = sent(&mut pair.server, pair.now);
+    assert!(second.iter().any(|(to, b)| *to == other_port() && b.len() == 1200));
+    let mut down = second.iter().map(|(_, b)| datagram(address(2), b)).collect();
+    pair.client.handle(pair.now, Input::Received(&mut down));
+    exchange(&mut pair, other_port(), Duration::from_millis(50));
+    assert!(pair.server.path.is_validated());
+}
+
+/// RFC 9000 §9.5: a peer that uses the empty id has no other to give, and needs none.
+#[test]
+fn a_peer_without_ids_is_followed_as_well() {
+    let mut pair = joined();
+    exchange(&mut pair, address(1), Duration::from_millis(100));
+    let packet = pair.utter();
+    pair.server.cids.set_remote(ConnectionId::EMPTY);
+    // Were ids used, a number of ours that it did not use before would ask for one of its own.
+    pair.server.ways.peer_uses = Some(7);
+    pair.give(elsewhere(), &packet);
+    assert_eq!(pair.server.path(), elsewhere());
+    let asked = sent(&mut pair.server, pair.now);
+    assert!(asked.iter().any(|(to, _)| *to == elsewhere()), "it is challenged there");
+}
+
+/// RFC 9000 §9.5: a peer with another id of ours but none of its own to spare is not spoken to elsewhere.
+#[test]
+fn without_a_spare_id_nobody_is_followed() {
+    let mut pair = joined();
+    exchange(&mut pair, address(1), Duration::from_millis(100));
+    let packet = pair.utter();
+    pair.server.ways.peer_uses = Some(7);
+    pair.give(elsewhere(), &packet);
+    assert_eq!(pair.server.path(), address(1));
+    assert!(sent(&mut pair.server, pair.now).iter().all(|(to, _)| *to == address(1)));
+}
