@@ -145,9 +145,7 @@ fn change_network(pair: &mut Pair, new: u16, link: &str) {
 
 #[test]
 fn a_client_on_another_network_goes_on_at_once() {
-    for (seed, to_server) in
-        quickset_sim::seeds(0..4).into_iter().flat_map(|seed| [(seed, true), (seed, false)])
-    {
+    for (seed, to_server) in quickset_sim::seeds(0..4).flat_map(|seed| [(seed, true), (seed, false)]) {
         let mut transfer = Transfer::begin(&Setup::new(seed, LINK), to_server);
         change_network(&mut transfer.pair, 5, "rate=50mbit delay=10ms queue=100kB");
         let (took, stall) = transfer.finish();
