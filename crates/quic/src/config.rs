@@ -4,6 +4,7 @@ use std::sync::Arc;
 use quickset_base::Duration;
 
 use crate::cc;
+use crate::datagram::DatagramConfig;
 use crate::keys::{ClientCrypto, EndpointCrypto, ServerCrypto};
 use crate::protect::Fec;
 
@@ -53,6 +54,8 @@ pub struct TransportConfig {
     pub fec: Option<Fec>,
     /// Who may move from one address to another, and where to.
     pub migration: Migration,
+    /// Unreliable datagrams (RFC 9221): whether we take any, and how many wait.
+    pub datagrams: DatagramConfig,
     /// Whether a segmentation offload is worth filling: more than one packet in a batch.
     pub gso: bool,
     /// Where connections leave their traces; `None`: nowhere.
@@ -83,6 +86,7 @@ impl Default for TransportConfig {
             max_fenced_streams: 64,
             fec: Some(Fec::default()),
             migration: Migration::default(),
+            datagrams: DatagramConfig::default(),
             gso: true,
             #[cfg(feature = "qlog")]
             qlog: None,

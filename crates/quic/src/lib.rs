@@ -70,6 +70,10 @@ mod tx;
 pub use cc::{Algorithm, AlgorithmError};
 pub use config::{ClientConfig, EndpointConfig, Migration, RetryPolicy, ServerConfig, TransportConfig};
 pub use conn::{Connection, Event, IssuedCid, MoveError, Signal, Start};
+pub use datagram::{
+    DatagramConfig, DatagramError, DatagramEvent, DatagramOptions, DatagramOutcome, DatagramTicket, Unsent,
+    WhenFull,
+};
 pub use endpoint::*;
 pub use error::{Closed, TransportError};
 #[cfg(any(test, feature = "null"))]
@@ -84,5 +88,5 @@ pub use protect::{Estimates, Fec};
 pub use quickset_wire::{
     ConnectionId, Dir, ResetToken, Scheme, Schemes, Side, StreamId, TransportErrorCode, Version,
 };
-pub use stats::{FecStats, Stats};
+pub use stats::{DatagramStats, FecStats, Stats};
 pub use streams::*;

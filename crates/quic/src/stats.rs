@@ -52,8 +52,37 @@ pub struct Stats {
     pub bandwidth: Option<u64>,
     /// Forward erasure correction.
     pub fec: FecStats,
+    /// Unreliable datagrams.
+    pub datagrams: DatagramStats,
     /// Why the connection ended, once it has.
     pub closed: Option<Closed>,
+}
+
+/// Unreliable datagrams so far (RFC 9221).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DatagramStats {
+    /// Datagrams sent, and their bytes.
+    pub sent: u64,
+    /// See [`sent`](Self::sent).
+    pub sent_bytes: u64,
+    /// Of those sent: acknowledged; lost, but recovered by the peer; lost.
+    pub acknowledged: u64,
+    /// See [`acknowledged`](Self::acknowledged).
+    pub recovered: u64,
+    /// See [`acknowledged`](Self::acknowledged).
+    pub lost: u64,
+    /// Not sent: too old; dropped for newer ones; longer than what a packet has room for since.
+    pub expired: u64,
+    /// See [`expired`](Self::expired).
+    pub displaced: u64,
+    /// See [`expired`](Self::expired).
+    pub too_long: u64,
+    /// Datagrams received, and their bytes.
+    pub received: u64,
+    /// See [`received`](Self::received).
+    pub received_bytes: u64,
+    /// Of those received: dropped, since the application did not take them in time.
+    pub dropped: u64,
 }
 
 /// What forward erasure correction did so far.

@@ -53,6 +53,8 @@ pub(crate) enum Token {
     SymbolAck { session: u32, epoch: u64 },
     /// FEC_WINDOW.
     FecWindow { epoch: u64 },
+    /// A datagram, by its ticket, and whether its outcome is wanted. It is never resent.
+    Datagram { number: u64, reported: bool },
 }
 
 const _: () = assert!(size_of::<Token>() <= 24, "tokens are kept for each frame in flight");
@@ -71,4 +73,6 @@ pub(crate) enum Channel {
     Connection,
     /// One stream.
     Stream(Key),
+    /// All datagrams.
+    Datagrams,
 }

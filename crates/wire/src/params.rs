@@ -48,6 +48,8 @@ pub struct TransportParams {
     /// Takes fenced streams with records of up to this many payload bytes, at least 1200
     /// (`spec/fenced-streams.md`).
     pub fenced_streams: Option<u64>,
+    /// The largest DATAGRAM frame it takes, type and length included, in bytes; 0: none (RFC 9221 §3).
+    pub max_datagram_frame_size: u64,
     /// Understands forward erasure correction, and decodes this much (`spec/fec.md`).
     pub fec_decoder: Option<FecDecoder>,
     /// Takes ACK_FREQUENCY and IMMEDIATE_ACK (draft-ietf-quic-ack-frequency); the least delay of an ACK that may be
@@ -123,6 +125,7 @@ impl Default for TransportParams {
             initial_source_connection_id: None,
             retry_source_connection_id: None,
             fenced_streams: None,
+            max_datagram_frame_size: 0,
             fec_decoder: None,
             min_ack_delay: None,
         }
@@ -217,6 +220,7 @@ impl TransportParams {
             id::RETRY_SOURCE_CONNECTION_ID => self.retry_source_connection_id = Some(cid(id, value)?),
             // FS-2, FS-3.
             id::FENCED_STREAMS => self.fenced_streams = Some(within(id, value, 1200, varint::MAX)?),
+            id::MAX_DATAGRAM_FRAME_SIZE => self.max_datagram_frame_size = number(id, value)?,
             // FEC-3: at least three numbers, and nothing but numbers.
             id::FEC_DECODER => {
                 let decoder = FecDecoder::decode(value).map_err(|Truncated| ParamsError::Length(id))?;
@@ -249,6 +253,7 @@ impl TransportParams {
             ),
             // No default is a value that may be sent.
             (id::FENCED_STREAMS, self.fenced_streams.unwrap_or(0), 0),
+            (id::MAX_DATAGRAM_FRAME_SIZE, self.max_datagram_frame_size, 0),
         ] {
             if value != default {
                 out.varint(id);
@@ -369,6 +374,7 @@ fn bit(id: u64) -> Option<u32> {
         id::FENCED_STREAMS => Some(1 << (id::RETRY_SOURCE_CONNECTION_ID + 1)),
         id::FEC_DECODER => Some(1 << (id::RETRY_SOURCE_CONNECTION_ID + 2)),
         id::MIN_ACK_DELAY => Some(1 << (id::RETRY_SOURCE_CONNECTION_ID + 3)),
+        id::MAX_DATAGRAM_FRAME_SIZE => Some(1 << (id::RETRY_SOURCE_CONNECTION_ID + 4)),
         _ => None,
     }
 }
@@ -410,6 +416,7 @@ mod id {
     pub(super) const ACTIVE_CONNECTION_ID_LIMIT: u64 = 0x0e;
     pub(super) const INITIAL_SOURCE_CONNECTION_ID: u64 = 0x0f;
     pub(super) const RETRY_SOURCE_CONNECTION_ID: u64 = 0x10;
+    pub(super) const MAX_DATAGRAM_FRAME_SIZE: u64 = 0x20;
     pub(super) const FENCED_STREAMS: u64 = 0x0071_53f1;
     pub(super) const FEC_DECODER: u64 = 0x0715_3fec;
     pub(super) const MIN_ACK_DELAY: u64 = 0xff04_de1b;

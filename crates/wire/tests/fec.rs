@@ -359,6 +359,7 @@ fn a_symbol_holds_frames_that_end_by_themselves() {
         Frame::Fenced { id, offset: 0, distance: 0, start: true, each: false, fin: false, data: b"\x01a" },
         Frame::Abandon { id, offset: 2, len: 2 },
         Frame::ResetStream { id, code: 0, final_size: 4 },
+        Frame::Datagram { len: true, data: b"d" },
     ];
     let mut symbol: Vec<u8> = good.iter().flat_map(encoded).collect();
     let read: Result<Vec<_>, _> = SymbolFrames::new(&symbol).collect();
@@ -366,12 +367,13 @@ fn a_symbol_holds_frames_that_end_by_themselves() {
     // Zeros behind it, as after a recovery, are PADDING.
     symbol.extend([0; 7]);
     let read: Vec<_> = SymbolFrames::new(&symbol).map(|f| f.expect("a good frame")).collect();
-    assert_eq!((&read[..4], read[4]), (&good[..], Frame::Padding(7)));
+    assert_eq!((&read[..5], read[5]), (&good[..], Frame::Padding(7)));
 
     let nested = encoded(&Frame::SourceSymbol { session: 2, sid: 9, data: &[0x0a, 0, 1, 1] });
-    let bad: [(&[u8], &str); 8] = [
+    let bad: [(&[u8], &str); 9] = [
         (&[0x08, 3, b'a', b'b'], "STREAM without a length"),
         (&[0x0d, 3, 1, b'a'], "STREAM without a length, with offset and FIN"),
+        (&[0x30, b'a'], "DATAGRAM without a length"),
         (&[0x01], "PING"),
         (&[0x06, 0, 1, b'a'], "CRYPTO"),
         (&[0x10, 9], "MAX_DATA"),

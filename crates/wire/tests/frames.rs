@@ -131,6 +131,7 @@ fn data_frame() -> impl Strategy<Value = Frame<'static>> {
             let each = each && start;
             Frame::Fenced { id, offset, distance: b.min(offset), start, each, fin, data }
         }),
+        data(0..=100).prop_map(|data| Frame::Datagram { len: true, data }),
         (id(), number(), 1..=varint::MAX).prop_map(|(id, offset, len)| Frame::Abandon {
             id,
             offset: fit(offset, len),
@@ -336,6 +337,28 @@ fn a_stream_may_go_to_the_end_of_the_packet() {
 }
 
 #[test]
+fn datagrams_with_and_without_a_length() {
+    // RFC 9221 §4: the lowest bit says whether there is a length; without it the frame ends the packet.
+    assert_eq!(only(&[0x30]), Frame::Datagram { len: false, data: b"" });
+    assert_eq!(only(b"\x30\x00\x01\x02"), Frame::Datagram { len: false, data: &[0, 1, 2] });
+    let read: Vec<_> = Frames::new(b"\x31\x02hi\x01").map(|f| f.expect("a good frame")).collect();
+    assert_eq!(read, [Frame::Datagram { len: true, data: b"hi" }, Frame::Ping]);
+    assert_eq!(encoded(&[Frame::Datagram { len: false, data: b"hi" }]), b"\x30hi");
+    assert_eq!(encoded(&[Frame::Datagram { len: true, data: b"hi" }]), b"\x31\x02hi");
+    assert_eq!(fault(b"\x31\x03hi"), (0x31, Code::FRAME_ENCODING_ERROR));
+    assert_eq!(fault(b"\x40\x30"), (0x30, Code::PROTOCOL_VIOLATION));
+
+    let mut buffer = [0; 80];
+    for len in [0usize, 63, 64, 70] {
+        let mut w = Writer::new(&mut buffer);
+        frame::datagram_header(&mut w, len);
+        assert_eq!(w.len(), frame::datagram_header_size(len));
+        w.bytes(&[7; 70][..len]);
+        assert_eq!(only(w.written()), Frame::Datagram { len: true, data: &[7; 70][..len] });
+    }
+}
+
+#[test]
 fn faults_have_the_codes_of_the_rfc() {
     let max = [0xff; 8];
     let with = |head: &[u8], tail: &[u8]| [head, &max, tail].concat();
@@ -374,7 +397,7 @@ fn packets_and_properties_follow_table_3() {
     let (cid, token) = (ConnectionId::new(&[1]).unwrap(), ResetToken([0; 16]));
     // Kind; in which of Initial, Handshake, 0-RTT, 1-RTT; N = not ack-eliciting; P = probing.
     // RETIRE_CONNECTION_ID: §12.5 takes back the 0 of the table.
-    let table: [(Frame<'_>, u64, &str, &str); 25] = [
+    let table: [(Frame<'_>, u64, &str, &str); 27] = [
         (Frame::Padding(1), 0x00, "IH01", "NP"),
         (Frame::Ping, 0x01, "IH01", ""),
         (ack, 0x02, "IH_1", "N"),
@@ -398,6 +421,9 @@ fn packets_and_properties_follow_table_3() {
         (Frame::ApplicationClose { code: 0, reason: &[] }, 0x1d, "__01", "N"),
         (Frame::HandshakeDone, 0x1e, "___1", ""),
         (only(&[0x03, 0, 0, 0, 0, 0, 0, 0]), 0x03, "IH_1", "N"),
+        // RFC 9221 §4, §5.2.
+        (Frame::Datagram { len: false, data: &[] }, 0x30, "__01", ""),
+        (Frame::Datagram { len: true, data: &[] }, 0x31, "__01", ""),
         // draft-ietf-quic-ack-frequency §3, §4, §5.
         (Frame::ImmediateAck, 0x1f, "___1", ""),
         (frequency, 0xaf, "___1", ""),

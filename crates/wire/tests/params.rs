@@ -47,7 +47,7 @@ fn decoder() -> impl Strategy<Value = FecDecoder> {
 
 fn params() -> impl Strategy<Value = TransportParams> {
     let limits = (number(), number(), number(), number(), 0..=1u64 << 60, 0..=1u64 << 60);
-    let ids = (of(cid(0)), of(cid(0)), of(cid(0)));
+    let ids = (of(cid(0)), of(cid(0)), of(cid(0)), number());
     let ack = (0u8..=20, 0u64..1 << 14, of(0.0f64..=1.0), of(decoder()));
     let rest = (
         1200..=varint::MAX,
@@ -68,6 +68,7 @@ fn params() -> impl Strategy<Value = TransportParams> {
         original_destination_connection_id: ids.0,
         initial_source_connection_id: ids.1,
         retry_source_connection_id: ids.2,
+        max_datagram_frame_size: ids.3,
         ack_delay_exponent: ack.0,
         max_ack_delay: Duration::from_millis(ack.1),
         min_ack_delay: ack.2.map(|part| Duration::from_micros((ack.1 as f64 * 1e3 * part) as u64)),
@@ -160,6 +161,8 @@ fn absent_parameters_have_the_values_of_section_18_2() {
     assert_eq!((plain.initial_max_data, plain.initial_max_streams_bidi), (0, 0));
     assert_eq!((plain.fenced_streams, plain.disable_active_migration), (None, false));
     assert_eq!((plain.fec_decoder, plain.min_ack_delay), (None, None));
+    // RFC 9221 §3.
+    assert_eq!(plain.max_datagram_frame_size, 0);
     // Nothing but the reserved parameter: id 27, no value.
     assert_eq!(encoded(&plain, Side::Client, 0), [27, 0]);
 }
@@ -172,6 +175,7 @@ fn parameters_by_hand() {
         0x0c, 0, // disable_active_migration
         0x0f, 3, 1, 2, 3, // initial_source_connection_id
         0x40, 0x42, 1, 9, // unknown
+        0x20, 4, 0x80, 0, 0xff, 0xff, // max_datagram_frame_size 65535, RFC 9221 §3
         0x80, 0x71, 0x53, 0xf1, 4, 0x80, 1, 0,
         0, // fenced_streams 65536, as in spec/fenced-streams.md §17
     ];
@@ -182,6 +186,7 @@ fn parameters_by_hand() {
         disable_active_migration: true,
         initial_source_connection_id: ConnectionId::new(&[1, 2, 3]),
         fenced_streams: Some(65_536),
+        max_datagram_frame_size: 65_535,
         ..TransportParams::default()
     };
     assert_eq!(read, expected);

@@ -143,6 +143,7 @@ impl Connection {
         self.acks[Space::Data.index()].agree(self.handshake.ours.min_ack_delay, params.min_ack_delay);
         self.lifecycle.set_idle_timeout(self.config.idle_timeout, params.max_idle_timeout);
         self.streams.set_peer(&params);
+        self.datagrams.set_peer(&params);
         self.protect.set_peer(params.fec_decoder);
         self.handshake.peer = Some(params);
         self.log_peer(before);

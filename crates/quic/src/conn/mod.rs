@@ -11,6 +11,7 @@
 //! packet-number space is dropped); after the connection is closed no room is asked for anything.
 
 mod confirm;
+mod datagrams;
 mod handshake;
 mod lifecycle;
 mod messages;
@@ -31,6 +32,7 @@ use quickset_wire::{ConnectionId, Side, Space, TransportErrorCode as Code, Versi
 use crate::ack::{Acks, Merged};
 use crate::cids::Cids;
 use crate::config::TransportConfig;
+use crate::datagram::{DatagramEvent, Datagrams};
 use crate::error::{Closed, TransportError};
 use crate::keys::KeyRing;
 use crate::path::{LEAST, Path, Ways};
@@ -74,6 +76,7 @@ pub struct Connection {
     pub(crate) ways: Ways,
     pub(crate) cids: Cids,
     pub(crate) streams: Streams,
+    pub(crate) datagrams: Datagrams,
     pub(crate) protect: Protect,
     pub(crate) handshake: Handshake,
     pub(crate) confirmation: Confirmation,
@@ -115,6 +118,8 @@ pub enum Event {
     Connected,
     /// Something happened to a stream, or streams.
     Stream(StreamEvent),
+    /// Something happened to datagrams.
+    Datagram(DatagramEvent),
     /// An address validation token for a later connection to this server (RFC 9000 §8.1.3).
     NewToken(Vec<u8>),
     /// The connection goes on over another path, which is validated: the peer has another address, or we went to
@@ -156,6 +161,7 @@ impl Connection {
             ways: Ways::new(),
             cids,
             streams: Streams::new(side, &config),
+            datagrams: Datagrams::new(&config.datagrams),
             protect,
             handshake: Handshake::new(Box::new(params), role, remote_cid),
             confirmation: Confirmation::default(),
@@ -213,6 +219,9 @@ impl Connection {
         while let Some(event) = self.streams.next_event() {
             self.outbox.events.push_back(Event::Stream(event));
         }
+        while let Some(event) = self.datagrams.next_event() {
+            self.outbox.events.push_back(Event::Datagram(event));
+        }
     }
 
     fn on_time(&mut self) {
@@ -230,6 +239,7 @@ impl Connection {
         }
         self.keys.on_time(now, pto);
         self.streams.on_time(&self.view());
+        self.expire_datagrams();
         self.protect.send.woken(now);
         if let Err(error) = self.recover() {
             self.fail(error);
@@ -253,6 +263,7 @@ impl Connection {
             self.outbox.paced_until.map(|t| (t, Reason::Pacing)),
             self.keys.deadline(pto),
             self.streams.deadline(),
+            self.datagrams.deadline(),
             self.protect.deadline(),
             self.ways.due().map(|t| (t, Reason::PathValidation)),
         ];
@@ -274,6 +285,7 @@ impl Connection {
         self.acks.iter().for_each(Acks::check);
         self.cids.check();
         self.streams.check();
+        self.datagrams.check();
         self.protect.check();
         self.recovery.check();
     }

@@ -9,10 +9,11 @@ use quickset_wire::frame::{
 use quickset_wire::{Space, StreamId, TransportErrorCode as Code, varint};
 
 use super::Connection;
+use crate::datagram::Datagrams;
 use crate::error::TransportError;
 use crate::path::Path;
 use crate::protect::Monitor;
-use crate::protect::policy::{Carried, Protection};
+use crate::protect::policy::{Carried, Demand, Protection};
 use crate::protect::receive::{Dispatch, Receiving};
 use crate::protect::send::{Moment, Outlook, Recovered, Slot};
 use crate::recovery::Recovery;
@@ -32,8 +33,8 @@ impl Connection {
     pub fn set_protection(&mut self, id: StreamId, protection: &Protection) -> Result<(), UnknownStream> {
         let own = *protection != Protection::None;
         let channel = self.streams.own_channel(id, own)?;
-        let streams = &self.streams;
-        self.protect.send.purge(|channel| streams.urgency(channel).is_some());
+        let (streams, datagrams) = (&self.streams, &self.datagrams);
+        self.protect.send.purge(|channel| urgency(streams, datagrams, channel).is_some());
         self.protect.send.set_policy(channel, protection);
         self.drain_orphans();
         // Only messages have ends; a stream of bytes is cut as it comes.
@@ -98,13 +99,13 @@ impl Connection {
     fn next_slot(&mut self) -> Option<Slot> {
         self.protect.send.active(0)?;
         let (facts, moment) = (self.facts(), self.moment());
-        let Self { streams, protect, .. } = self;
+        let Self { streams, datagrams, protect, .. } = self;
         let turn = streams.next_channel();
         let mut best: Option<(u8, Slot)> = None;
         let (mut at, mut asked_all) = (0, true);
         protect.send.ask();
         while let Some(channel) = protect.send.active(at) {
-            let Some(urgency) = streams.urgency(channel) else {
+            let Some(urgency) = urgency(streams, datagrams, channel) else {
                 // Its stream is over, and nothing of it is wanted any more.
                 protect.send.forget(channel);
                 continue;
@@ -116,7 +117,7 @@ impl Connection {
                 continue;
             }
             let deadlines = streams.deadlines(channel);
-            let outlook = facts.of(streams, &protect.monitor, &deadlines);
+            let outlook = facts.of((streams, datagrams), &protect.monitor, &deadlines);
             if let Some(slot) = protect.send.slot(channel, &outlook) {
                 best = Some((urgency, slot));
             }
@@ -129,7 +130,7 @@ impl Connection {
 
     /// When what policies are told now was so.
     fn moment(&self) -> Moment {
-        Moment { now: self.now, pulse: self.streams.pulse() }
+        Moment { now: self.now, pulse: self.streams.pulse().wrapping_add(self.datagrams.pulse()) }
     }
 
     /// Stream data, as symbols where a policy wants it; or what the slot is for instead.
@@ -137,8 +138,7 @@ impl Connection {
         self.protect.repaired = false;
         self.protect.closing = false;
         if !self.protect.send.is_active() {
-            let written = self.streams.write_data(w, view, None);
-            self.note(&written);
+            self.write_plain(w, view);
             return;
         }
         let is_used = match self.protect.due.take() {
@@ -151,9 +151,10 @@ impl Connection {
             return;
         }
         let packet = self.protect.room;
+        let mut passed = false;
         while let Some(turn) = self.streams.next_channel() {
             let before = w.len();
-            let joined = self.join(&turn, packet);
+            let joined = self.join(&turn, packet).filter(|(_, limit)| self.may_join(turn.channel, *limit));
             let joined = match joined {
                 // FEC-15: what follows of the channel is for the next packet, unless the peer takes nothing larger
                 // than a fraction of one, which would cost more packets than it is worth.
@@ -168,14 +169,22 @@ impl Connection {
             if let Some((lane, limit)) = joined {
                 self.write_symbol(w, (turn.channel, lane), &View { room: limit, ..*view });
             } else {
-                let written = self.streams.write_data(w, view, Some(turn.channel));
-                self.note(&written);
+                self.write_channel(w, view, turn.channel);
+            }
+            if w.len() == before && turn.channel == Channel::Datagrams && !passed {
+                // It is too long for what is left: others may have that.
+                passed = true;
+                self.streams.pass_guest();
+                continue;
             }
             // Whoever's turn it is has the next packet: frames of a few bytes are not worth asking.
             let least = if joined.is_some() { MIN_REST } else { MIN_FRAME };
             if w.len() == before || w.room() < least {
                 break;
             }
+        }
+        if passed {
+            self.recall_datagrams();
         }
         // Of symbols that the window passed, and of lanes that were left.
         self.drain_orphans();
@@ -188,14 +197,14 @@ impl Connection {
             return known.joined;
         }
         let facts = self.facts();
-        let Self { streams, protect, .. } = self;
+        let Self { streams, datagrams, protect, .. } = self;
         let deadlines = streams.deadlines(turn.channel);
-        let outlook = facts.of(streams, &protect.monitor, &deadlines);
+        let outlook = facts.of((streams, datagrams), &protect.monitor, &deadlines);
         protect.send.join(turn.channel, carried, &outlook, packet)
     }
 
     /// The sooner the end of a message is known to have arrived, or not, the better.
-    fn note(&mut self, written: &Written) {
+    pub(super) fn note(&mut self, written: &Written) {
         if written.ends_message {
             self.acks[Space::Data.index()].ask_immediate();
         }
@@ -209,11 +218,10 @@ impl Connection {
         let rest = (Batch::MAX_SEGMENTS * view.room) as u64;
         let closing = self.protect.leads
             && self.protect.room <= view.room + MAX_TOP_UP
-            && self.streams.demand(channel).remaining.is_some_and(|bytes| bytes <= rest);
+            && demand(&self.streams, &self.datagrams, channel).remaining.is_some_and(|bytes| bytes <= rest);
         let others = if closing { w.len() } else { 0 };
         let Some(symbol) = w.begin_symbol(session, sid, view.room.saturating_sub(others)) else { return };
-        let written = self.streams.write_data(w, view, Some(channel));
-        self.note(&written);
+        self.write_channel(w, view, channel);
         if let Some(packed) = w.end_symbol(&symbol) {
             let streams = &self.streams;
             self.protect.send.pushed(lane, packed, self.now, |frame| streams.piece(frame));
@@ -290,7 +298,8 @@ impl Connection {
         let first = frames.next();
         match receive.on_source(session, sid, data)? {
             Dispatch::No => Ok(()),
-            Dispatch::All | Dispatch::WithoutDatagrams => self.symbol_frames(first, frames, payload),
+            Dispatch::All => self.symbol_frames(first, frames, payload, true),
+            Dispatch::WithoutDatagrams => self.symbol_frames(first, frames, payload, false),
         }
     }
 
@@ -358,7 +367,7 @@ impl Connection {
             self.log_recovered(session, sid);
             // FEC-22: nothing of a packet comes with it: no number to acknowledge, no time, no ECN mark.
             let mut frames = SymbolFrames::new(&symbol);
-            self.symbol_frames(frames.next(), frames, &symbol)?;
+            self.symbol_frames(frames.next(), frames, &symbol, true)?;
         }
         if any {
             // FEC-40: the sender's window and its resends wait for this.
@@ -367,16 +376,19 @@ impl Connection {
         Ok(())
     }
 
-    /// FEC-19, FEC-37: like the frames of the packet, with their errors; what does not parse is one.
+    /// FEC-19, FEC-37: like the frames of the packet, with their errors; what does not parse is one. FEC-21: `datagrams`
+    /// that may have been dispatched before are left out.
     fn symbol_frames<'a>(
         &mut self,
         mut first: Option<Result<Frame<'a>, FrameError>>,
         mut frames: SymbolFrames<'a>,
         payload: &Bytes,
+        datagrams: bool,
     ) -> Result<(), TransportError> {
         // By reference: a frame that is moved is read back before it has been written.
         while let Some(frame) = &first {
             match frame {
+                Ok(Frame::Datagram { .. }) if !datagrams => {}
                 Ok(frame) => self.dispatch(Space::Data, frame, payload)?,
                 Err(e) => return Err(TransportError::new(e.code, e.why).in_frame(e.kind)),
             }
@@ -438,7 +450,7 @@ impl Facts {
 
     fn of<'a>(
         &self,
-        streams: &Streams,
+        (streams, datagrams): (&Streams, &Datagrams),
         monitor: &Monitor,
         deadlines: &'a ChannelDeadlines<'_>,
     ) -> Outlook<'a> {
@@ -446,7 +458,7 @@ impl Facts {
         Outlook {
             now: self.view.now,
             loss: monitor.loss(),
-            demand: streams.demand(channel),
+            demand: demand(streams, datagrams, channel),
             deadlines,
             rtt: self.rtt,
             min_rtt: self.min_rtt,
@@ -459,6 +471,22 @@ impl Facts {
             feedback: self.feedback,
             confirmed: self.confirmed,
         }
+    }
+}
+
+/// What the application wants of a channel.
+fn demand(streams: &Streams, datagrams: &Datagrams, channel: Channel) -> Demand {
+    match channel {
+        Channel::Datagrams => datagrams.demand(),
+        Channel::Connection | Channel::Stream(_) => streams.demand(channel),
+    }
+}
+
+/// How urgent a channel is; `None` when there is no such channel any more.
+fn urgency(streams: &Streams, datagrams: &Datagrams, channel: Channel) -> Option<u8> {
+    match channel {
+        Channel::Datagrams => Some(datagrams.urgency()),
+        Channel::Connection | Channel::Stream(_) => streams.urgency(channel),
     }
 }
 

@@ -141,6 +141,7 @@ impl Connection {
             | Token::DataBlocked { .. }
             | Token::StreamDataBlocked { .. }
             | Token::StreamsBlocked { .. } => self.streams.acked(token, self.now),
+            Token::Datagram { number, reported } => self.datagrams.acked(number, reported),
             Token::NewConnectionId { sequence } => self.cids.new_acked(sequence),
             Token::RetireConnectionId { sequence } => self.cids.retire_acked(sequence),
             Token::NewToken { number } => self.confirmation.token_acked(number),
@@ -148,8 +149,12 @@ impl Connection {
         }
     }
 
-    /// The peer recovered what a lost packet held: to the streams that is an arrival (FEC-42), to nobody else (FEC-49).
+    /// The peer recovered what a lost packet held: to those whose frames it held that is an arrival (FEC-42), to nobody
+    /// else (FEC-49).
     pub(super) fn recovered(&mut self, token: Token) {
+        if let Token::Datagram { number, reported } = token {
+            return self.datagrams.recovered(number, reported);
+        }
         self.streams.recovered(token, self.now);
     }
 
@@ -197,6 +202,7 @@ impl Connection {
             | Token::DataBlocked { .. }
             | Token::StreamDataBlocked { .. }
             | Token::StreamsBlocked { .. } => self.streams.lost(token, self.now),
+            Token::Datagram { number, reported } => self.datagrams.lost(number, reported),
             Token::NewConnectionId { sequence } => self.cids.new_lost(sequence),
             Token::RetireConnectionId { sequence } => self.cids.retire_lost(sequence),
             Token::NewToken { number } => self.confirmation.token_lost(number),

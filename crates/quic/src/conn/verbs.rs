@@ -108,6 +108,7 @@ impl Connection {
             window_bound: control.view.bound,
             bandwidth: control.view.bandwidth,
             fec: self.protect.stats(),
+            datagrams: self.datagrams.stats(),
             ..self.stats.clone()
         }
     }

@@ -4,6 +4,7 @@ use quickset_wire::TransportParams;
 
 use crate::cids;
 use crate::config::TransportConfig;
+use crate::datagram::Datagrams;
 use crate::protect::Protect;
 use crate::streams::Streams;
 
@@ -20,6 +21,7 @@ pub(crate) fn announce(config: &TransportConfig) -> TransportParams {
     };
     // Credit is the affair of those who count it.
     Streams::offer(config, &mut params);
+    Datagrams::offer(&config.datagrams, &mut params);
     params.fec_decoder = Protect::offer(config);
     params
 }

@@ -117,6 +117,8 @@ fn parameters(owner: TransportOwner, params: &TransportParams) -> TransportParam
         let micros = u64::try_from(least.as_micros()).unwrap_or(u64::MAX).min(varint::MAX);
         unknown(MIN_ACK_DELAY, |w| w.varint(micros))
     });
+    let most = params.max_datagram_frame_size;
+    let datagrams = (most > 0).then(|| unknown(MAX_DATAGRAM_FRAME_SIZE, |w| w.varint(most)));
     let id = |id: Option<quickset_wire::ConnectionId>| id.map(|id| hex(&id));
     TransportParametersSet {
         owner: Some(owner),
@@ -143,7 +145,7 @@ fn parameters(owner: TransportOwner, params: &TransportParams) -> TransportParam
         initial_max_streams_bidi: Some(params.initial_max_streams_bidi),
         initial_max_streams_uni: Some(params.initial_max_streams_uni),
         preferred_address: None,
-        unknown_parameters: fenced.into_iter().chain(fec).chain(least).collect(),
+        unknown_parameters: fenced.into_iter().chain(fec).chain(least).chain(datagrams).collect(),
     }
 }
 
@@ -159,6 +161,8 @@ fn unknown(id: u64, write: impl FnOnce(&mut Writer<'_>)) -> UnknownTransportPara
 const FENCED_STREAMS: u64 = 0x0071_53f1;
 /// FEC-3: that of forward erasure correction.
 const FEC_DECODER: u64 = 0x0715_3fec;
+/// RFC 9221 §3.
+const MAX_DATAGRAM_FRAME_SIZE: u64 = 0x20;
 /// draft-ietf-quic-ack-frequency §3.
 const MIN_ACK_DELAY: u64 = 0xff04_de1b;
 
@@ -178,13 +182,18 @@ mod tests {
             fenced_streams: Some(65_536),
             fec_decoder: Some(decoder),
             min_ack_delay: Some(Duration::from_millis(1)),
+            max_datagram_frame_size: 1200,
             ..TransportParams::default()
         };
         let told = parameters(TransportOwner::Local, &params).unknown_parameters;
         let told: Vec<_> = told.iter().map(|p| (p.id, p.value.as_str())).collect();
-        // The values in the examples of spec/, and 1000 as a varint.
-        let expected =
-            [(0x0071_53f1, "80010000"), (0x0715_3fec, "44000444b00001020304"), (0xff04_de1b, "43e8")];
+        // The values in the examples of spec/, and 1000 and 1200 as varints.
+        let expected = [
+            (0x0071_53f1, "80010000"),
+            (0x0715_3fec, "44000444b00001020304"),
+            (0xff04_de1b, "43e8"),
+            (0x20, "44b0"),
+        ];
         assert_eq!(told, expected);
     }
 }

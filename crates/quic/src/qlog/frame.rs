@@ -101,6 +101,7 @@ fn logged(frame: &Frame<'_>, ack_delay_exponent: u8) -> Logged {
             farewell(ErrorSpace::ApplicationError, code, reason, None)
         }
         Frame::HandshakeDone => QuicFrame::HandshakeDone,
+        Frame::Datagram { data, .. } => QuicFrame::Datagram { length: data.len() as u64, raw: None },
         Frame::Fenced { id, offset, distance, start, each, fin, data } => {
             let (stream_id, length) = (id.0, data.len() as u64);
             let fields = Fields::Fenced { stream_id, offset, length, distance, start, each, fin };

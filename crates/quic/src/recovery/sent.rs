@@ -225,15 +225,38 @@ impl Ring {
     }
 
     /// Takes the tokens of the oldest packet that elicits and still has any; the packet stays. False if
-    /// there is none.
+    /// there is none. What is never sent again stays too: of a datagram it is not known yet whether it arrived.
     pub(crate) fn take_oldest(&mut self, tokens: &mut Vec<Token>) -> bool {
-        let oldest =
-            self.packets.iter().position(|p| p.fate == Fate::Outstanding && p.eliciting && p.token_count > 0);
+        let has_more = |p: &Packet| {
+            let start = p.tokens.wrapping_sub(self.token_base) as usize;
+            (start..start + p.token_count as usize).any(|i| !self.stays(i))
+        };
+        let oldest = self
+            .packets
+            .iter()
+            .position(|p| p.fate == Fate::Outstanding && p.eliciting && p.token_count > 0 && has_more(p));
         let Some(at) = oldest else { return false };
         let range = self.take_range(at);
-        self.packets[at].token_count = 0;
-        tokens.extend(self.tokens.range(range).filter(|t| **t != Token::Nothing));
+        let mut any_stays = false;
+        for i in range {
+            if self.stays(i) {
+                any_stays = true;
+            } else {
+                let token = std::mem::replace(&mut self.tokens[i], Token::Nothing);
+                tokens.extend((token != Token::Nothing).then_some(token));
+            }
+        }
+        if !any_stays {
+            self.packets[at].token_count = 0;
+        }
         true
+    }
+
+    /// Whether a probe leaves a token where it is: a datagram's, and that of a symbol of datagrams.
+    fn stays(&self, at: usize) -> bool {
+        let is_datagram = |at: usize| matches!(self.tokens.get(at), Some(Token::Datagram { .. }));
+        let holds = matches!(self.tokens[at], Token::Symbol { n: 1.., .. }) && is_datagram(at + 1);
+        holds || is_datagram(at)
     }
 
     /// Takes what a symbol, named by session and SID, in packet `number` held; its own token stays, and says that nothing is left.

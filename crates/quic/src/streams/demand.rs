@@ -70,6 +70,8 @@ impl Streams {
                 let tally = &self.tally;
                 (tally.share(), tally.passed, tally.next.first().map(|next| next.0), false)
             }
+            // Not ours to say.
+            Channel::Datagrams => return Demand::default(),
             Channel::Stream(key) => {
                 let stream = self.slab.get(key);
                 let next = stream.and_then(|s| s.send.as_ref()?.marks.next);

@@ -19,6 +19,7 @@ mod event;
 mod fenced;
 mod flow;
 mod gaps;
+mod guest;
 mod inbound;
 mod messages;
 mod numbers;
@@ -79,6 +80,8 @@ pub(crate) struct Streams {
     owed: Queue,
     /// Streams with new data that their own credit lets out.
     fresh: Queue,
+    /// The place in `fresh` of who is no stream.
+    guest: Option<Key>,
     /// Streams of messages whose next record is longer than what is left of the connection's credit.
     starving: Vec<Key>,
     /// When messages become too late, by stream.
@@ -162,6 +165,7 @@ impl Streams {
             received: 0,
             owed: Queue::default(),
             fresh: Queue::default(),
+            guest: None,
             starving: Vec::new(),
             deadlines: BTreeSet::new(),
             control: VecDeque::new(),
@@ -364,7 +368,8 @@ impl Streams {
 
     /// Connection credit holds data back.
     fn is_blocked(&self) -> bool {
-        (self.credit.limit() <= self.sent && !self.fresh.is_empty()) || !self.starving.is_empty()
+        let waits = || !self.fresh.is_empty() && !self.guest.is_some_and(|guest| self.fresh.is_only(guest));
+        (self.credit.limit() <= self.sent && waits()) || !self.starving.is_empty()
     }
 
     /// More may be sent on all streams together: MAX_DATA.

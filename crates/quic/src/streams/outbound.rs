@@ -97,7 +97,7 @@ impl Streams {
     #[inline]
     pub(crate) fn next_channel(&self) -> Option<Turn> {
         let key = self.pick(self.credit.limit() - self.sent)?;
-        let stream = self.slab.get(key)?;
+        let Some(stream) = self.slab.get(key) else { return self.guests_turn(key) };
         // A bare FIN needs no credit either, but nothing of it was lost.
         let resend = !self.owed.is_empty()
             && self.owed.contains(key)
@@ -114,6 +114,7 @@ impl Streams {
     pub(crate) fn urgency(&self, channel: Channel) -> Option<u8> {
         match channel {
             Channel::Connection => Some(super::DEFAULT_URGENCY),
+            Channel::Datagrams => None,
             Channel::Stream(key) => self.slab.get(key).map(|stream| stream.urgency),
         }
     }
@@ -265,9 +266,11 @@ impl Streams {
 
     /// Whose turn it is. Within an urgency what needs no credit goes first: it is older.
     #[inline]
-    fn pick(&self, credit: u64) -> Option<Key> {
-        let fresh = if credit > 0 { self.fresh.urgency() } else { None };
-        match (self.owed.urgency(), fresh) {
+    pub(super) fn pick(&self, credit: u64) -> Option<Key> {
+        if credit == 0 {
+            return self.pick_spent();
+        }
+        match (self.owed.urgency(), self.fresh.urgency()) {
             (Some(owed), Some(fresh)) if fresh < owed => self.fresh.next(),
             (Some(_), _) => self.owed.next(),
             (None, Some(_)) => self.fresh.next(),

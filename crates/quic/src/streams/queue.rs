@@ -89,6 +89,26 @@ impl Queue {
         }
     }
 
+    /// Puts a stream that waits to the front of its urgency.
+    pub(super) fn lead(&mut self, key: Key) {
+        if let Some(urgency) = self.urgency_of(key) {
+            self.heads[urgency as usize] = key.index;
+        }
+    }
+
+    /// The urgency at which a stream waits.
+    pub(super) fn urgency_of(&self, key: Key) -> Option<u8> {
+        let node = self.nodes.get(key.index as usize)?;
+        (node.linked && node.key == key).then_some(node.urgency)
+    }
+
+    /// Nobody else waits.
+    pub(super) fn is_only(&self, key: Key) -> bool {
+        self.urgency_of(key).is_some_and(|urgency| {
+            self.occupied == 1u8 << urgency && self.nodes[key.index as usize].next == key.index
+        })
+    }
+
     fn link_last(&mut self, key: Key, urgency: u8) {
         let at = key.index;
         let level = urgency as usize;

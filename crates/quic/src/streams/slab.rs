@@ -66,6 +66,12 @@ impl<T> Slab<T> {
         key
     }
 
+    /// A key that no stream will have.
+    pub(super) fn reserve(&mut self) -> Key {
+        self.slots.push(Slot { generation: 0, value: None });
+        Key { index: (self.slots.len() - 1) as u32, generation: 0 }
+    }
+
     pub(super) fn remove(&mut self, id: StreamId) -> Option<T> {
         let key = self.by_id.remove(&id.0)?;
         let slot = &mut self.slots[key.index as usize];

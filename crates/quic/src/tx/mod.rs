@@ -175,6 +175,7 @@ impl Connection {
     /// Whether 1-RTT frames other than ACK and CRYPTO wait.
     fn wants_data(&self) -> bool {
         self.streams.want() > Want::None
+            || !self.datagrams.is_empty()
             || self.protect.due.is_some()
             || self.protect.receive.as_ref().is_some_and(|receive| receive.want() > Want::None)
             || self.lifecycle.wants_ping()

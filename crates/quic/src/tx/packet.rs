@@ -79,7 +79,9 @@ impl Connection {
             now: self.now,
             bytes,
             in_flight: self.recovery.in_flight() + bytes,
-            app_limited: self.streams.want() == Want::None && !self.protect.send.owes(),
+            app_limited: self.streams.want() == Want::None
+                && self.datagrams.is_empty()
+                && !self.protect.send.owes(),
         })
     }
 
@@ -98,7 +100,8 @@ impl Connection {
         let mut padded = written.max(sample).max(asked).min(room);
         // A segment a little shorter than those before it would end the batch. The last symbols of a transfer are all
         // that short, from the first of their batch on.
-        let is_followed = frame.at.space == Space::Data && self.streams.want() > Want::None;
+        let is_followed =
+            frame.at.space == Space::Data && (self.streams.want() > Want::None || !self.datagrams.is_empty());
         if is_followed && !self.protect.closing && room - padded <= MAX_TOP_UP {
             padded = room;
         }

@@ -3,6 +3,7 @@
 mod common;
 mod congestion;
 mod connections;
+mod datagrams;
 mod fec;
 mod messages;
 mod migration;

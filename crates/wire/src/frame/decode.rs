@@ -124,6 +124,7 @@ const fn is_known(kind: u64) -> bool {
     matches!(
         kind,
         kind::PADDING..=kind::IMMEDIATE_ACK
+            | kind::DATAGRAM..=kind::DATAGRAM_LAST
             | kind::ACK_FREQUENCY
             | kind::FENCED..=kind::ABANDON
             | kind::SOURCE_SYMBOL..=kind::FEC_WINDOW
@@ -172,6 +173,9 @@ fn body<'a>(kind: u64, r: &mut Reader<'a>) -> Parse<Frame<'a>> {
         },
         kind::APPLICATION_CLOSE => Frame::ApplicationClose { code: r.varint()?, reason: r.varint_bytes()? },
         kind::HANDSHAKE_DONE => Frame::HandshakeDone,
+        // RFC 9221 §4: without a length to the end of the packet.
+        kind::DATAGRAM => Frame::Datagram { len: false, data: r.rest() },
+        kind::DATAGRAM_LAST => Frame::Datagram { len: true, data: r.varint_bytes()? },
         kind::IMMEDIATE_ACK => Frame::ImmediateAck,
         kind::ACK_FREQUENCY => Frame::AckFrequency {
             sequence: r.varint()?,

@@ -34,6 +34,8 @@ impl Frame<'_> {
                 out.varint_bytes(data);
             }
             Self::NewToken { token } => out.varint_bytes(token),
+            Self::Datagram { len: true, data } => out.varint_bytes(data),
+            Self::Datagram { len: false, data } => out.bytes(data),
             Self::Stream { id, offset, data, .. } => {
                 out.varint(id.0);
                 if offset > 0 {
@@ -130,6 +132,19 @@ pub fn crypto_header(w: &mut Writer<'_>, offset: u64, len: usize) {
 #[inline]
 pub const fn crypto_header_size(offset: u64, len: usize) -> usize {
     1 + varint::size(offset) + varint::size(len as u64)
+}
+
+/// Writes what stands before the data of a DATAGRAM frame, `len` bytes of it.
+#[inline]
+pub fn datagram_header(w: &mut Writer<'_>, len: usize) {
+    w.u8((kind::DATAGRAM | kind::DATAGRAM_LEN) as u8);
+    w.varint(len as u64);
+}
+
+/// The bytes that [`datagram_header`] writes.
+#[inline]
+pub const fn datagram_header_size(len: usize) -> usize {
+    1 + varint::size(len as u64)
 }
 
 /// What stands before the data of a FENCED frame, but for the length; see [`Frame::Fenced`].

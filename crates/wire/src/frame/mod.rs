@@ -1,10 +1,10 @@
-//! Frames: RFC 9000 §19, draft-ietf-quic-ack-frequency, and those of our own `spec/fenced-streams.md` and
-//! `spec/fec.md`.
+//! Frames: RFC 9000 §19, RFC 9221 §4, draft-ietf-quic-ack-frequency, and those of our own `spec/fenced-streams.md`
+//! and `spec/fec.md`.
 //!
 //! In: [`Frames`] goes through a packet's payload and yields frames that borrow from it, or the first
 //! fault with its error code. Out: [`Frame::encode`], and for the frames of which there are many,
 //! writers that put only the header in front of data that is copied once: [`stream_header`],
-//! [`fenced_header`], [`crypto_header`], [`ack`], [`source_symbol_header`], [`repair_header`], [`symbol_ack`]. What a single frame can tell is checked here; what
+//! [`fenced_header`], [`crypto_header`], [`datagram_header`], [`ack`], [`source_symbol_header`], [`repair_header`], [`symbol_ack`]. What a single frame can tell is checked here; what
 //! needs the state of a stream or a connection is not.
 
 mod ack;
@@ -15,8 +15,8 @@ mod fec;
 pub use ack::{Ack, AckRanges, EcnCounts, ack};
 pub use decode::{FrameError, Frames};
 pub use encode::{
-    FencedHeader, crypto_header, crypto_header_size, fenced_header, fenced_header_size, stream_header,
-    stream_header_size,
+    FencedHeader, crypto_header, crypto_header_size, datagram_header, datagram_header_size, fenced_header,
+    fenced_header_size, stream_header, stream_header_size,
 };
 pub use fec::{
     MAX_SYMBOL_RANGES, RepairHeader, SymbolAck, SymbolFrames, repair_header, repair_header_size,
@@ -71,6 +71,8 @@ pub enum Frame<'a> {
     ApplicationClose { code: u64, reason: &'a [u8] },
     /// RFC 9000 §19.20.
     HandshakeDone,
+    /// RFC 9221 §4; `len`: the frame says how long its data is, and needs not be the last of its packet.
+    Datagram { len: bool, data: &'a [u8] },
     /// Data of a fenced stream. The last fence at or before `offset` lies `distance` bytes below it; `start`: the
     /// data begins at a record boundary; `each`: every record boundary inside is a fence.
     Fenced { id: StreamId, offset: u64, distance: u64, start: bool, each: bool, fin: bool, data: &'a [u8] },
@@ -117,6 +119,7 @@ impl Frame<'_> {
             Self::ConnectionClose { .. } => kind::CONNECTION_CLOSE,
             Self::ApplicationClose { .. } => kind::APPLICATION_CLOSE,
             Self::HandshakeDone => kind::HANDSHAKE_DONE,
+            Self::Datagram { len, .. } => kind::DATAGRAM | len as u64,
             Self::Fenced { start, each, fin, .. } => encode::fenced_kind(start, each, fin),
             Self::Abandon { .. } => kind::ABANDON,
             Self::ImmediateAck => kind::IMMEDIATE_ACK,
@@ -150,7 +153,7 @@ impl Frame<'_> {
         )
     }
 
-    /// True when a source symbol may hold the frame, a STREAM if it has a length (FEC-13).
+    /// True when a source symbol may hold the frame, a STREAM or DATAGRAM if it has a length (FEC-13).
     #[inline]
     pub const fn allowed_in_symbol(&self) -> bool {
         matches!(
@@ -160,6 +163,7 @@ impl Frame<'_> {
                 | Self::Fenced { .. }
                 | Self::Abandon { .. }
                 | Self::ResetStream { .. }
+                | Self::Datagram { len: true, .. }
         )
     }
 
@@ -181,6 +185,8 @@ impl Frame<'_> {
             | Self::StreamsBlocked { .. }
             | Self::NewConnectionId { .. }
             | Self::PathChallenge(_)
+            // RFC 9221 §4: application data, so either of the two.
+            | Self::Datagram { .. }
             | Self::ApplicationClose { .. } => matches!(packet, ZeroRtt | OneRtt),
             // RFC 9000 §12.5: table 3 lists RETIRE_CONNECTION_ID for 0-RTT, but no honest client can send it there.
             Self::RetireConnectionId { .. }
@@ -235,6 +241,9 @@ pub mod kind {
     pub const APPLICATION_CLOSE: u64 = 0x1d;
     pub const HANDSHAKE_DONE: u64 = 0x1e;
     pub const IMMEDIATE_ACK: u64 = 0x1f;
+    pub const DATAGRAM: u64 = 0x30;
+    pub const DATAGRAM_LEN: u64 = 0x01;
+    pub const DATAGRAM_LAST: u64 = 0x31;
     pub const ACK_FREQUENCY: u64 = 0xaf;
     pub const FENCED: u64 = 0x3f50;
     pub const FENCED_FIN: u64 = 0x01;

@@ -265,6 +265,18 @@ impl Sending {
         (same && stands).then_some(*answer)
     }
 
+    /// What a symbol of a protected channel may hold in any packet with this much room; `None` for other channels.
+    pub(crate) fn symbol_room(&self, channel: Channel, packet: usize) -> Option<usize> {
+        let peer = self.peer.filter(|peer| peer.window > 0)?;
+        let coded = self.channels.get(&channel)?;
+        let lanes = coded.lanes.iter().flatten().map(|lane| &self.lanes[*lane]);
+        let (size, header) = lanes
+            .map(|lane| (lane.size(), lane.repair_header()))
+            .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+            .unwrap_or((peer.symbol, REPAIR_HEADER));
+        Some(size.min(packet.saturating_sub(header.max(REPAIR_HEADER))))
+    }
+
     /// The lane that the next packet of `channel` joins, and how many bytes its symbol may have. `margin` is what a
     /// packet has for a repair symbol with its header.
     pub(crate) fn join(
@@ -312,7 +324,9 @@ impl Sending {
         };
         // FEC-16, FEC-17: no longer than the peer takes, and than leaves room for the header of a repair symbol over it.
         let limit = self.lanes[lane].size().min(packet.checked_sub(self.lanes[lane].repair_header())?);
-        let limit = if wanted.short { limit.min(packet / 4 * 3) } else { limit };
+        // Datagrams are as long as they are.
+        let short = wanted.short && channel != Channel::Datagrams;
+        let limit = if short { limit.min(packet / 4 * 3) } else { limit };
         (limit >= MIN_SYMBOL).then_some((lane, limit))
     }
 
@@ -591,6 +605,9 @@ const MAX_WINDOW: u64 = 1 << 14;
 
 /// Sessions of ours at most, whatever the peer offers.
 const MAX_SESSIONS: u64 = 256;
+
+/// More than the header of a repair symbol has, as long as there are not millions of symbols.
+const REPAIR_HEADER: usize = 24;
 
 /// A symbol of fewer bytes is not worth its header.
 const MIN_SYMBOL: usize = 64;

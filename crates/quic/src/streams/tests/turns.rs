@@ -169,3 +169,71 @@ fn what_was_written_says_whether_a_message_ended() {
     // Two parts of 2002 bytes and 7 and 9 of headers; the other stream fills up what the last one leaves.
     assert_eq!([0; 3].map(|_| written(None)), [(1009, false), (1152, true), (1152, false)]);
 }
+
+#[test]
+fn a_guest_has_the_share_of_a_stream_of_its_urgency() {
+    let mut room = client(&TransportConfig::default());
+    streams(&mut room, &[3, 3, 5], 300_000);
+    let (mut guest, mut shares) = (0, [0; 3]);
+    let mut run = |room: &mut Streams, urgency: u8, packets: usize| {
+        room.admit_guest(urgency);
+        for _ in 0..packets {
+            if room.is_guests_turn() {
+                guest += 1000;
+                room.guest_sent(1000);
+                continue;
+            }
+            for (index, bytes) in turns(room, 1) {
+                shares[index as usize] += bytes;
+            }
+        }
+        (std::mem::take(&mut guest), std::mem::take(&mut shares))
+    };
+    // No more than a turn and a packet apart.
+    let (guest, shares) = run(&mut room, 3, 120);
+    assert!(
+        shares[2] == 0 && shares[..2].iter().all(|n| n.abs_diff(guest) <= 2 * (4096 + 1200)),
+        "{guest} {shares:?}"
+    );
+    assert_eq!(run(&mut room, 1, 20), (20_000, [0; 3]), "more urgent");
+    let (guest, shares) = run(&mut room, 7, 20);
+    assert!(guest == 0 && shares[2] == 0, "less urgent: {guest} {shares:?}");
+    room.dismiss_guest();
+    assert!(!room.is_guests_turn());
+    room.check();
+}
+
+#[test]
+fn a_guest_needs_no_credit_and_is_not_blocked_by_it() {
+    let mut rooms = pair(&TransportConfig { max_connection_window: 100_000, ..TransportConfig::default() });
+    let room = &mut rooms[0];
+    room.admit_guest(3);
+    assert!(room.is_guests_turn());
+    streams(room, &[3], 500_000);
+    // Passed over, it leaves the packets to the stream, until the credit is spent.
+    room.pass_guest();
+    while packet(room, 1200, Time::ZERO).is_some() {}
+    room.recall_guest(3);
+    assert!(room.is_guests_turn(), "it needs no credit");
+    room.guest_sent(5000);
+    assert!(room.is_guests_turn(), "nobody else may send");
+    room.dismiss_guest();
+    assert!(!room.is_guests_turn() && room.next_channel().is_none());
+    room.check();
+}
+
+#[test]
+fn who_was_passed_over_is_the_first_again() {
+    let mut room = client(&TransportConfig::default());
+    streams(&mut room, &[3, 3], 100_000);
+    room.admit_guest(3);
+    // Both streams have had their turn, or are in it.
+    while !room.is_guests_turn() {
+        turns(&mut room, 1);
+    }
+    room.pass_guest();
+    turns(&mut room, 1);
+    assert!(!room.is_guests_turn());
+    room.recall_guest(3);
+    assert!(room.is_guests_turn());
+}

@@ -1,0 +1,161 @@
+use bytes::Bytes;
+use quickset_base::Time;
+use quickset_wire::Space;
+
+use super::Connection;
+use crate::datagram::{DatagramOptions, DatagramOutcome, DatagramTicket, Unsent, Wrote};
+use crate::protect::policy::Protection;
+use crate::room::View;
+use crate::token::Channel;
+use crate::tx::Writer;
+
+/// Unreliable datagrams (RFC 9221), as the application sends and takes them.
+impl Connection {
+    /// The longest datagram, in bytes, that can be sent now; `None` when the peer takes none, or has not said so yet. It
+    /// changes with the size of the path's packets. Once datagrams are [protected](Self::set_datagram_protection), it is
+    /// the longest that is; those up to some 40 bytes longer are taken all the same, and go unprotected.
+    pub fn max_datagram_len(&self) -> Option<usize> {
+        let room = self.packet_room();
+        self.datagrams.longest(self.protect.send.symbol_room(Channel::Datagrams, room).unwrap_or(room))
+    }
+
+    /// Sends a datagram: whole, in one packet, once, or not at all, in the order in which they were given.
+    ///
+    /// # Errors
+    /// When the peer takes none, or none that is so long, or the send queue is full; the datagram is handed back.
+    pub fn send_datagram(
+        &mut self,
+        now: Time,
+        data: Bytes,
+        how: &DatagramOptions,
+    ) -> Result<DatagramTicket, Unsent> {
+        self.now = now.max(self.now);
+        let ticket = self.datagrams.push(data, how, (self.now, self.packet_room()))?;
+        self.streams.admit_guest(self.datagrams.urgency());
+        Ok(ticket)
+    }
+
+    /// The next datagram that came, in the order of arrival. [`DatagramEvent::Received`](crate::DatagramEvent::Received)
+    /// tells when there is one again.
+    pub fn next_datagram(&mut self) -> Option<Bytes> {
+        self.datagrams.pop()
+    }
+
+    /// What became of a datagram that was sent with [`DatagramOptions::report`], in the order in which that was learnt.
+    pub fn next_datagram_outcome(&mut self) -> Option<(DatagramTicket, DatagramOutcome)> {
+        self.datagrams.next_outcome()
+    }
+
+    /// Datagrams that wait to be sent, and their bytes.
+    pub fn unsent_datagrams(&self) -> (usize, usize) {
+        self.datagrams.backlog()
+    }
+
+    /// How urgent datagrams are, 0 (most) to 7; 3 from the start. Among streams of the same urgency they have their turns
+    /// as one stream would.
+    pub fn set_datagram_urgency(&mut self, urgency: u8) {
+        self.datagrams.set_urgency(urgency);
+        self.review_datagrams();
+    }
+
+    /// How datagrams are protected from now on. What protects the streams of the connection does not protect datagrams.
+    /// Without forward erasure correction at the peer nothing is protected.
+    pub fn set_datagram_protection(&mut self, protection: &Protection) {
+        self.protect.send.set_policy(Channel::Datagrams, protection);
+        self.drain_orphans();
+    }
+
+    /// Datagrams sent so far belong together, a picture or a tick of a game: behind them, repair may be sent at once.
+    /// Without protection it changes nothing.
+    pub fn flush_datagrams(&mut self) {
+        self.datagrams.flush();
+    }
+}
+
+/// The way out.
+impl Connection {
+    /// What a packet that holds nothing else has for frames, whatever its number.
+    fn packet_room(&self) -> usize {
+        let header = 1 + self.cids.remote().len() + 4;
+        self.path.mtu.saturating_sub(header + self.keys.tag_len(Space::Data))
+    }
+
+    /// Data without protection: of streams, and datagrams when it is their turn.
+    pub(super) fn write_plain(&mut self, w: &mut Writer<'_>, view: &View) {
+        let written = self.streams.write_data(w, view, None);
+        self.note(&written);
+        if !self.datagrams.is_empty() {
+            self.write_mixed(w, view);
+        }
+    }
+
+    /// The same from there on. What does not fit beside the rest leaves its place in this packet to others.
+    fn write_mixed(&mut self, w: &mut Writer<'_>, view: &View) {
+        while self.streams.is_guests_turn() {
+            let is_through = self.write_datagrams(w);
+            if !is_through {
+                self.streams.pass_guest();
+            }
+            let written = self.streams.write_data(w, view, None);
+            self.note(&written);
+            if !is_through {
+                self.recall_datagrams();
+                return;
+            }
+        }
+    }
+
+    /// Data of one channel, as long as it is its turn.
+    pub(super) fn write_channel(&mut self, w: &mut Writer<'_>, view: &View, channel: Channel) {
+        if channel == Channel::Datagrams {
+            self.write_datagrams(w);
+        } else {
+            let written = self.streams.write_data(w, view, Some(channel));
+            self.note(&written);
+        }
+    }
+
+    /// Whether a symbol of at most `limit` bytes is of use for what the channel has: datagrams are never split.
+    pub(super) fn may_join(&mut self, channel: Channel, limit: usize) -> bool {
+        let (now, room) = (self.now, self.packet_room());
+        channel != Channel::Datagrams || self.datagrams.next_size(now, room).is_some_and(|size| size <= limit)
+    }
+
+    /// Datagrams while it is their turn. False when the next one does not fit into what is left of the packet.
+    fn write_datagrams(&mut self, w: &mut Writer<'_>) -> bool {
+        let (now, room) = (self.now, self.packet_room());
+        while self.streams.is_guests_turn() {
+            match self.datagrams.write(w, now, room) {
+                Wrote::Frame(size) => self.streams.guest_sent(size),
+                Wrote::NoRoom => return false,
+                Wrote::Nothing => {}
+            }
+            self.review_datagrams();
+        }
+        true
+    }
+
+    /// They have their place among the streams again, in front.
+    pub(super) fn recall_datagrams(&mut self) {
+        if !self.datagrams.is_empty() {
+            self.streams.recall_guest(self.datagrams.urgency());
+        }
+    }
+
+    /// Drops those that are too old.
+    pub(super) fn expire_datagrams(&mut self) {
+        if self.datagrams.deadline().is_some_and(|(at, _)| at <= self.now) {
+            self.datagrams.on_time(self.now);
+            self.review_datagrams();
+        }
+    }
+
+    /// Their place among the streams, or none.
+    fn review_datagrams(&mut self) {
+        if self.datagrams.is_empty() {
+            self.streams.dismiss_guest();
+        } else {
+            self.streams.admit_guest(self.datagrams.urgency());
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! A place among the streams for who is none: datagrams take their turns like a stream of their urgency.
+
+use super::Streams;
+use super::outbound::Turn;
+use crate::token::{Channel, Key};
+
+impl Streams {
+    /// The guest has something to send. It joins at the back, or keeps its place if it is there with this urgency.
+    #[inline]
+    pub(crate) fn admit_guest(&mut self, urgency: u8) {
+        let slab = &mut self.slab;
+        let key = *self.guest.get_or_insert_with(|| slab.reserve());
+        self.fresh.ready(key, urgency);
+    }
+
+    /// It has nothing to send.
+    #[inline]
+    pub(crate) fn dismiss_guest(&mut self) {
+        if let Some(key) = self.guest {
+            self.fresh.blocked(key);
+        }
+    }
+
+    /// Nobody goes before it.
+    #[inline]
+    pub(crate) fn is_guests_turn(&self) -> bool {
+        self.guest.is_some() && self.pick(self.credit.limit() - self.sent) == self.guest
+    }
+
+    /// It sent so many bytes; its turn may be over.
+    #[inline]
+    pub(crate) fn guest_sent(&mut self, bytes: usize) {
+        if let Some(key) = self.guest {
+            self.fresh.sent(key, bytes);
+        }
+    }
+
+    /// What it has does not fit into this packet: others may fill it, until [`recall_guest`](Self::recall_guest).
+    pub(crate) fn pass_guest(&mut self) {
+        self.dismiss_guest();
+    }
+
+    /// It is the first of its urgency again.
+    pub(crate) fn recall_guest(&mut self, urgency: u8) {
+        self.admit_guest(urgency);
+        if let Some(key) = self.guest {
+            self.fresh.lead(key);
+        }
+    }
+
+    /// The turn of who is no stream.
+    #[cold]
+    pub(super) fn guests_turn(&self, key: Key) -> Option<Turn> {
+        (self.guest == Some(key)).then_some(())?;
+        Some(Turn { channel: Channel::Datagrams, urgency: self.fresh.urgency()?, resend: false })
+    }
+
+    /// Whose turn it is when all credit of the connection is used: what needs none.
+    #[cold]
+    pub(super) fn pick_spent(&self) -> Option<Key> {
+        let guest = self.guest.and_then(|key| Some((key, self.fresh.urgency_of(key)?)));
+        match (self.owed.urgency(), guest) {
+            (Some(owed), Some((key, urgency))) if urgency < owed => Some(key),
+            (Some(_), _) => self.owed.next(),
+            (None, guest) => guest.map(|(key, _)| key),
+        }
+    }
+}
