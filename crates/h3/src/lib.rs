@@ -20,6 +20,11 @@
 //!             *h3 = Some(client);
 //!         }
 //!         (quic::Event::Stream(event), Some(h3)) => h3.handle(&mut t, event),
+//!         (quic::Event::Datagram(_), Some(h3)) => {
+//!             while let Some(data) = t.connection.next_datagram() {
+//!                 h3.handle_datagram(&mut t, data);
+//!             }
+//!         }
 //!         _ => {}
 //!     }
 //!     let Some(h3) = h3 else { return };

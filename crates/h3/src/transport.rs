@@ -1,6 +1,8 @@
 use bytes::Bytes;
 use quickset_base::Time;
-use quickset_quic::{self as quic, Chunk, Dir, FinishError, ReadError, StreamId, WriteError};
+use quickset_quic::{
+    self as quic, Chunk, DatagramOptions, Dir, FinishError, ReadError, StreamId, WhenFull, WriteError,
+};
 
 /// The verbs of a QUIC connection that HTTP/3 is made of; see those of [`quic::Connection`] for what they promise, and
 /// [`StreamEvent`](quic::StreamEvent) for when to go on.
@@ -96,5 +98,19 @@ impl Transport for OnQuic<'_> {
 
     fn close(&mut self, code: u64, reason: &[u8]) {
         self.connection.close(self.now, code, reason);
+    }
+
+    fn takes_datagrams(&self) -> bool {
+        self.connection.takes_datagrams()
+    }
+
+    fn max_datagram(&self) -> Option<usize> {
+        self.connection.max_datagram_len()
+    }
+
+    fn send_datagram(&mut self, data: Bytes) {
+        // RFC 9297 §2.1: one that is not sent is as good as lost. The newest is worth most.
+        let how = DatagramOptions { when_full: WhenFull::DropOldest, ..DatagramOptions::default() };
+        let _ = self.connection.send_datagram(self.now, data, &how);
     }
 }

@@ -231,6 +231,10 @@ impl Connection {
         self.shared().nudge();
     }
 
+    pub(crate) fn owner(&self) -> &Arc<Owner> {
+        &self.owner
+    }
+
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.owner.shared
     }

@@ -86,6 +86,34 @@ pub enum TrySendError {
     Failed(#[from] SendError),
 }
 
+/// Why a datagram was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DatagramError {
+    /// The peer takes no datagrams; send messages instead.
+    #[error("the peer takes no datagrams; send messages instead")]
+    Unsupported,
+    /// It is longer than the peer takes, or than fits a packet of the path.
+    #[error("the datagram is longer than {max} bytes, the most that fits a packet")]
+    TooLong {
+        /// The longest datagram, in bytes.
+        max: usize,
+    },
+    /// The connection is over.
+    #[error(transparent)]
+    Closed(Closed),
+}
+
+/// Why a datagram was not taken at once.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TryDatagramError {
+    /// The send queue is full; the datagram comes back. `send_datagram` would wait.
+    #[error("the send queue of datagrams is full; wait with `send_datagram`")]
+    Full(bytes::Bytes),
+    /// It will not be taken later either.
+    #[error(transparent)]
+    Failed(#[from] DatagramError),
+}
+
 /// Why there are no more messages.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReceiveError {

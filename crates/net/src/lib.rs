@@ -56,6 +56,7 @@
 //! and `Endpoint::start`).
 
 mod connection;
+mod datagrams;
 mod driver;
 mod endpoint;
 mod error;
@@ -75,15 +76,19 @@ mod trace;
 mod wakers;
 
 pub use connection::Connection;
+pub use datagrams::{DatagramOptions, SentDatagram};
 pub use endpoint::Endpoint;
-pub use error::{ConnectError, ReadError, ReadToEndError, ReceiveError, SendError, TrySendError, WriteError};
+pub use error::{
+    ConnectError, DatagramError, ReadError, ReadToEndError, ReceiveError, SendError, TryDatagramError,
+    TrySendError, WriteError,
+};
 pub use messages::{Deadline, Message, MessageReceiver, MessageSender, Ticket};
 pub use outcomes::Outcomes;
 #[cfg(feature = "qlog")]
 pub use quickset_quic::qlog;
 pub use quickset_quic::{
-    Closed, Counters, FecStats, Goal, MoveError, Outcome, Protection, ProtectionError, Side, Stats, StreamId,
-    Ticket as TicketId, TransportError,
+    Closed, Counters, DatagramOutcome, DatagramStats, FecStats, Goal, MoveError, Outcome, Protection, ProtectionError,
+    Side, Stats, StreamId, Ticket as TicketId, TransportError, WhenFull,
 };
 pub use recv::RecvStream;
 pub use reliability::Reliability;

@@ -32,10 +32,10 @@ pub struct Ticket {
     name: TicketId,
 }
 
-/// Until when a message must have arrived to be of use.
+/// Until when a message must have arrived to be of use, or a datagram must have left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
-    /// So long after it was sent.
+    /// So long after it was given to be sent.
     After(Duration),
     /// At this time.
     At(Instant),
@@ -326,7 +326,7 @@ impl Ticket {
             let Some(slot) = state.streams.get_mut(&self.id) else { return Poll::Ready(Outcome::Abandoned) };
             match slot.tickets.poll(self.name, cx) {
                 Poll::Pending if over => Poll::Ready(Outcome::Abandoned),
-                other => other,
+                other => other.map(|outcome| outcome.unwrap_or(Outcome::Abandoned)),
             }
         })
         .await
@@ -373,7 +373,7 @@ impl Deadline {
         Self::At(instant)
     }
 
-    fn time(self, hub: &Hub) -> Time {
+    pub(crate) fn time(self, hub: &Hub) -> Time {
         match self {
             Self::After(duration) => hub.now() + duration,
             Self::At(instant) => hub.time(instant),

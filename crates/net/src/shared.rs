@@ -8,6 +8,7 @@ use quickset_quic::{
     self as quic, Closed, ConnectionKey, Dir, Event, SendState, Side, Signal, StreamEvent, StreamId,
 };
 
+use crate::datagrams::Waiting;
 use crate::hub::Hub;
 use crate::outcomes::Queue;
 use crate::tickets::Tickets;
@@ -37,6 +38,7 @@ pub(crate) struct State {
     /// Tasks that wait for streams of the peer, and for leave to open one.
     pub(crate) opened: [Wakers; 2],
     pub(crate) available: [Wakers; 2],
+    pub(crate) datagrams: Waiting,
     /// Tasks that wait for the handshake or for the end.
     pub(crate) phase: Wakers,
     pub(crate) connected: bool,
@@ -88,6 +90,7 @@ impl Shared {
             draining: BTreeSet::new(),
             opened: Default::default(),
             available: Default::default(),
+            datagrams: Waiting::default(),
             phase: Wakers::default(),
             connected: false,
             moves: 0,
@@ -225,6 +228,7 @@ impl State {
                     self.moves += 1;
                     self.movers.drain_to(&mut news.wakes);
                 }
+                Event::Datagram(event) => self.on_datagram(event, &mut news.wakes),
                 Event::NewToken(token) => news.tokens.push(token),
                 Event::Closed(_) => self.wake_all(&mut news.wakes),
                 _ => {}
@@ -265,6 +269,7 @@ impl State {
     fn wake_all(&mut self, woken: &mut Vec<Waker>) {
         self.phase.drain_to(woken);
         self.movers.drain_to(woken);
+        self.datagrams.wake_all(woken);
         for dir in Dir::ALL {
             self.opened[dir as usize].drain_to(woken);
             self.available[dir as usize].drain_to(woken);

@@ -63,14 +63,17 @@ pub use endpoint::{Endpoint, Peer};
 pub use fingerprint::{Fingerprint, ParseFingerprintError};
 pub use identity::{Identity, IdentityError};
 pub use quickset_net::{
-    Closed, ConnectError, Connection, Counters, Deadline, FecStats, Goal, Message, MessageReceiver,
-    MessageSender, MoveError, Outcome, Outcomes, Protection, ProtectionError, ReadError, ReadToEndError,
-    ReceiveError, RecvStream, Reliability, SendError, SendStream, Side, SocketConfig, Stats, StreamId,
-    Ticket, TicketId, TransportError, TrySendError, WriteError,
+    Closed, ConnectError, Connection, Counters, DatagramError, DatagramOptions, DatagramOutcome,
+    DatagramStats, Deadline, FecStats, Goal, Message, MessageReceiver, MessageSender, MoveError, Outcome, Outcomes,
+    Protection, ProtectionError, ReadError, ReadToEndError, ReceiveError, RecvStream, Reliability, SendError,
+    SendStream, SentDatagram, Side, SocketConfig, Stats, StreamId, Ticket, TicketId, TransportError,
+    TryDatagramError, TrySendError, WhenFull, WriteError,
 };
 #[cfg(feature = "qlog")]
 pub use quickset_net::{QlogDir, qlog};
-pub use quickset_quic::{Algorithm, AlgorithmError, Estimates, Fec, Migration, RetryPolicy, TransportConfig};
+pub use quickset_quic::{
+    Algorithm, AlgorithmError, DatagramConfig, Estimates, Fec, Migration, RetryPolicy, TransportConfig,
+};
 pub use quickset_tls::PeerCertificates;
 pub use trust::{Trust, TrustError};
 

@@ -1,5 +1,6 @@
 //! Real sockets on the loopback, tokio, and the null session: what the driver and the handles promise.
 
+mod datagrams;
 mod endpoints;
 mod ends;
 mod fec;

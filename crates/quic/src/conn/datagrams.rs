@@ -4,13 +4,18 @@ use quickset_wire::Space;
 
 use super::Connection;
 use crate::datagram::{DatagramOptions, DatagramOutcome, DatagramTicket, Unsent, Wrote};
-use crate::protect::policy::Protection;
+use crate::protect::policy::{Goal, Protection};
 use crate::room::View;
 use crate::token::Channel;
 use crate::tx::Writer;
 
 /// Unreliable datagrams (RFC 9221), as the application sends and takes them.
 impl Connection {
+    /// Whether we take datagrams: the peer was told so.
+    pub fn takes_datagrams(&self) -> bool {
+        self.config.datagrams.max_frame_size > 0
+    }
+
     /// The longest datagram, in bytes, that can be sent now; `None` when the peer takes none, or has not said so yet. It
     /// changes with the size of the path's packets. Once datagrams are [protected](Self::set_datagram_protection), it is
     /// the longest that is; those up to some 40 bytes longer are taken all the same, and go unprotected.
@@ -59,8 +64,10 @@ impl Connection {
     }
 
     /// How datagrams are protected from now on. What protects the streams of the connection does not protect datagrams.
-    /// Without forward erasure correction at the peer nothing is protected.
+    /// Since none is ever sent again, [`Protection::Adaptive`] without a goal has that of a screen. Without forward erasure correction at the peer nothing is protected.
     pub fn set_datagram_protection(&mut self, protection: &Protection) {
+        let screen = Protection::Adaptive(Some(Goal::Screen));
+        let protection = if *protection == Protection::Adaptive(None) { &screen } else { protection };
         self.protect.send.set_policy(Channel::Datagrams, protection);
         self.drain_orphans();
     }

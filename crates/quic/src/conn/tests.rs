@@ -468,3 +468,41 @@ fn silence_ends_the_connection_without_a_word() {
     let event = std::iter::from_fn(|| pair.client.poll_event()).find(|e| matches!(e, Event::Closed(_)));
     assert_eq!(event, Some(Event::Closed(Closed::TimedOut)));
 }
+
+#[test]
+fn a_symbol_below_the_window_acts_without_its_datagrams() {
+    // FEC-13, FEC-20, FEC-21: RLC, session 0, the default window of 1024.
+    let mut pair = joined();
+    let symbol = |index: u64, data: &'static [u8]| {
+        let stream = Frame::Stream { id: StreamId(2 + 4 * index), offset: 0, fin: true, data: b"s" };
+        let mut bytes = vec![0; 64];
+        let mut w = wire::Writer::new(&mut bytes);
+        stream.encode(&mut w);
+        Frame::Datagram { len: true, data }.encode(&mut w);
+        let len = w.len();
+        bytes.truncate(len);
+        bytes
+    };
+    let [a, b, c] = [symbol(0, b"a"), symbol(1, b"b"), symbol(2, b"c")];
+    let of = |sid, data| Frame::SourceSymbol { session: 4, sid, data };
+    assert_eq!(pair.inject(&[of(2000, &a)]), None);
+    assert_eq!(pair.inject(&[of(2000, &a)]), None, "again");
+    assert_eq!(pair.inject(&[of(1990, &b)]), None);
+    assert_eq!(pair.inject(&[of(3, &c)]), None, "below the window");
+    let accepted = std::iter::from_fn(|| pair.server.accept(Dir::Uni)).count();
+    assert_eq!(accepted, 3, "all streams are there");
+    let datagrams: Vec<_> = std::iter::from_fn(|| pair.server.next_datagram()).collect();
+    assert_eq!(datagrams, [&b"a"[..], b"b"]);
+}
+
+#[test]
+fn datagrams_without_an_offer_end_the_connection() {
+    // RFC 9221 §3.
+    let mut pair = joined();
+    assert_eq!(pair.inject(&[Frame::Datagram { len: true, data: b"x" }]), None);
+    let mut none = TransportConfig::default();
+    none.datagrams.max_frame_size = 0;
+    let mut pair = joined_with(none);
+    assert_eq!(pair.client.max_datagram_len(), None);
+    assert_eq!(pair.inject(&[Frame::Datagram { len: false, data: b"" }]), Some(Code::PROTOCOL_VIOLATION));
+}

@@ -322,7 +322,8 @@ impl Datagrams {
         Demand {
             limited: self.outbox.is_empty(),
             boundaries: self.passed,
-            boundary: self.passed_last.map(|at| (Boundary::Flush, at)),
+            // The receiver waits for all of them.
+            boundary: self.passed_last.map(|at| (Boundary::Fence, at)),
             ..Demand::default()
         }
     }

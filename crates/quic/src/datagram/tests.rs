@@ -91,7 +91,7 @@ fn boundaries_are_passed_when_all_before_them_has_left() {
     assert_eq!(room.demand().boundaries, 0);
     // The second of the two is given up: what is left of the group was sent.
     room.on_time(at(5));
-    assert_eq!((room.demand().boundaries, room.demand().boundary), (1, Some((Boundary::Flush, at(5)))));
+    assert_eq!((room.demand().boundaries, room.demand().boundary), (1, Some((Boundary::Fence, at(5)))));
     assert!(!room.demand().limited);
     write(&mut room, at(6), 1200, 1200);
     room.flush();

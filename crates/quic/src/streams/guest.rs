@@ -40,11 +40,10 @@ impl Streams {
         self.dismiss_guest();
     }
 
-    /// It is the first of its urgency again.
+    /// It goes on with its turn, as the first of its urgency.
     pub(crate) fn recall_guest(&mut self, urgency: u8) {
-        self.admit_guest(urgency);
         if let Some(key) = self.guest {
-            self.fresh.lead(key);
+            self.fresh.resume(key, urgency);
         }
     }
 

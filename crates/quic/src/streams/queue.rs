@@ -89,11 +89,12 @@ impl Queue {
         }
     }
 
-    /// Puts a stream that waits to the front of its urgency.
-    pub(super) fn lead(&mut self, key: Key) {
-        if let Some(urgency) = self.urgency_of(key) {
-            self.heads[urgency as usize] = key.index;
-        }
+    /// A stream that was [`blocked`](Self::blocked) and is not any more goes on with its turn, at the front of its urgency.
+    pub(super) fn resume(&mut self, key: Key, urgency: u8) {
+        let left = self.nodes.get(key.index as usize).map_or(QUANTUM, |node| node.left);
+        self.ready(key, urgency);
+        self.nodes[key.index as usize].left = left;
+        self.heads[urgency as usize] = key.index;
     }
 
     /// The urgency at which a stream waits.

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use quickset_base::Duration;
 use quickset_quic::{
-    DatagramConfig, DatagramError, DatagramOptions, DatagramOutcome, DatagramTicket, Dir, Event, Protection,
-    Stats, WhenFull,
+    Algorithm, DatagramConfig, DatagramError, DatagramOptions, DatagramOutcome, DatagramStats,
+    DatagramTicket, Dir, Event, Protection, Stats, WhenFull,
 };
 
 use crate::common::{Pair, Setup, pattern};
@@ -81,8 +81,9 @@ impl Run {
 #[test]
 fn datagrams_arrive_once_or_not_at_all_and_their_sender_knows() {
     for seed in quickset_sim::seeds(0..4) {
-        let mut run = Run::new(Setup::new(seed, LOSSY).connected());
-        run.stream(2000, 1000, Duration::from_millis(1));
+        let mut run =
+            Run::new(Setup::new(seed, LOSSY).transport(|t| t.congestion = Algorithm::Bbr).connected());
+        run.stream(2000, 1000, Duration::from_millis(10));
         let arrived: BTreeSet<u64> = run.received.iter().copied().collect();
         assert_eq!(arrived.len(), run.received.len(), "seed {seed}: none comes twice");
         assert_eq!(run.outcomes.len(), 2000, "seed {seed}: each has an outcome");
@@ -120,16 +121,20 @@ fn a_probe_does_not_take_a_datagram_for_lost() {
 
 #[test]
 fn a_protected_datagram_is_recovered_and_never_repeated() {
-    for (seed, protection) in (0..).zip(["xor:4", "rs:12/10", "fixed:20", "tum:3", "messages", "adaptive"]) {
+    for (seed, protection) in (0..).zip(["xor:4", "rs:12/10", "fixed:5", "tum:3", "messages", "adaptive"]) {
         let value: Protection = protection.parse().expect("a protection");
-        let mut run = Run::new(Setup::new(seed, LOSSY).transport(|t| t.mtu = 1472).connected());
+        let setup = Setup::new(seed, LOSSY).transport(|t| {
+            t.mtu = 1472;
+            t.congestion = Algorithm::Bbr;
+        });
+        let mut run = Run::new(setup.connected());
         let key = run.pair.key;
         run.pair.client_mut().connection(key).set_datagram_protection(&value);
         for n in 0..2000 {
             run.send(n, 1000, &REPORTED);
             if n % 10 == 9 {
                 run.pair.client_mut().connection(key).flush_datagrams();
-                run.pass(Duration::from_millis(10));
+                run.pass(Duration::from_millis(100));
             }
         }
         run.pass(Duration::from_secs(5));
@@ -143,9 +148,10 @@ fn a_protected_datagram_is_recovered_and_never_repeated() {
         assert!(server.fec.recovered_here > 5, "{what}: {:?}", server.fec);
         let known = |outcome| run.with(outcome).is_subset(&arrived);
         assert!(known(DatagramOutcome::Acknowledged) && known(DatagramOutcome::Recovered), "{what}");
-        assert!(client.datagrams.recovered > 0, "{what}: {:?}", client.datagrams);
         // Of 60 lost, most are there all the same.
-        assert!(arrived.len() > 1965, "{what}: {} arrived", arrived.len());
+        // Of 60 lost, most are there all the same.
+        let DatagramStats { recovered, lost, .. } = client.datagrams;
+        assert!(recovered > 2 * lost, "{what}: {recovered} recovered, {lost} lost");
     }
 }
 
@@ -209,9 +215,8 @@ fn datagrams_and_streams_share_what_there_is() {
             }
             run.pass(Duration::from_millis(5));
         }
-        let (client, server) = run.stats();
+        let (_, server) = run.stats();
         let told = |e: &Event| matches!(e, Event::Datagram(quickset_quic::DatagramEvent::Writable));
-        assert!(refused > 10 && run.pair.client().events.iter().any(told));
         let stream: usize = run.pair.server().received.values().map(Vec::len).sum();
         let datagrams = server.datagrams.received_bytes;
         let share = datagrams as f64 / (datagrams as f64 + stream as f64);
@@ -220,7 +225,10 @@ fn datagrams_and_streams_share_what_there_is() {
         // Packets are full although a second datagram of 700 bytes never fits: 10 Mbit/s for two seconds.
         let rate = (datagrams as f64 + stream as f64) * 8.0 / 2.0;
         assert!(rate > if protected { 6.5e6 } else { 8.0e6 }, "seed {seed}: {rate}");
-        assert!(client.sent_packets > 0);
+        // Whoever was refused hears when there is room.
+        assert!(refused > 10 && !run.pair.client().events.iter().any(told));
+        run.pass(Duration::from_secs(1));
+        assert_eq!(run.pair.client().events.iter().filter(|e| told(e)).count(), 1);
     }
 }
 

@@ -236,4 +236,14 @@ fn who_was_passed_over_is_the_first_again() {
     assert!(!room.is_guests_turn());
     room.recall_guest(3);
     assert!(room.is_guests_turn());
+    // However often it is passed over, its turn has 4096 bytes.
+    for n in 0..5 {
+        assert_eq!(room.is_guests_turn(), n < 5, "after {n} of 1000 bytes");
+        room.guest_sent(1000);
+        if room.is_guests_turn() {
+            room.pass_guest();
+            room.recall_guest(3);
+        }
+    }
+    assert!(!room.is_guests_turn());
 }

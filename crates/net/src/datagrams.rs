@@ -1,0 +1,214 @@
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::Bytes;
+use quickset_quic::{self as quic, Closed, DatagramEvent, DatagramOutcome, DatagramTicket, WhenFull};
+
+use crate::connection::{Connection, Owner};
+use crate::error::{DatagramError, TryDatagramError};
+use crate::messages::Deadline;
+use crate::reliability::Reliability;
+use crate::shared::{Shared, State};
+use crate::tickets::Tickets;
+use crate::wakers::Wakers;
+
+/// How a datagram is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DatagramOptions {
+    /// From then on it is not sent any more; `None`: it may wait for ever.
+    pub deadline: Option<Deadline>,
+    /// What happens when the send queue has no room for it.
+    pub when_full: WhenFull,
+}
+
+/// A datagram that was sent, and what becomes of it. It may be dropped; the datagram does not mind.
+pub struct SentDatagram {
+    owner: Arc<Owner>,
+    name: DatagramTicket,
+}
+
+/// Who waits for datagrams of a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    readers: Wakers,
+    writers: Wakers,
+    tickets: Tickets<DatagramTicket, DatagramOutcome>,
+}
+
+/// Unreliable datagrams (RFC 9221): whole, in one packet each, sent once or not at all.
+impl Connection {
+    /// The longest datagram, in bytes, that can be sent now; `None` when the peer takes none. It changes with the path.
+    pub fn max_datagram_len(&self) -> Option<usize> {
+        self.shared().lock().conn.max_datagram_len()
+    }
+
+    /// Sends a datagram, without copying it; waits until the send queue has room. Dropping the future before it is ready
+    /// means that the datagram was not sent.
+    ///
+    /// # Errors
+    /// When the peer takes none, or none that is so long, or the connection is over.
+    pub async fn send_datagram(&self, data: Bytes) -> Result<(), DatagramError> {
+        poll_fn(|cx| {
+            let coop = ready!(tokio::task::coop::poll_proceed(cx));
+            let how = quic::DatagramOptions::default();
+            let sent = match self.push_datagram(data.clone(), &how, Some(cx)) {
+                Ok(_) => Ok(()),
+                Err(TryDatagramError::Full(_)) => return Poll::Pending,
+                Err(TryDatagramError::Failed(error)) => Err(error),
+            };
+            coop.made_progress();
+            Poll::Ready(sent)
+        })
+        .await
+    }
+
+    /// Sends a datagram at once, or not, as `how` says, and tells what becomes of it.
+    ///
+    /// # Errors
+    /// When the send queue is full and the oldest are to be kept; else like [`send_datagram`](Self::send_datagram).
+    pub fn try_send_datagram(
+        &self,
+        data: Bytes,
+        how: &DatagramOptions,
+    ) -> Result<SentDatagram, TryDatagramError> {
+        let deadline = how.deadline.map(|deadline| deadline.time(&self.shared().hub));
+        let how = quic::DatagramOptions { deadline, when_full: how.when_full, report: true };
+        let name = self.push_datagram(data, &how, None)?;
+        Ok(SentDatagram { owner: self.owner().clone(), name })
+    }
+
+    /// The next datagram of the peer, in the order of arrival. Those that nobody takes in time make room for later ones.
+    /// Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// When the connection is over and all that came was taken.
+    pub async fn read_datagram(&self) -> Result<Bytes, Closed> {
+        poll_fn(|cx| {
+            let coop = ready!(tokio::task::coop::poll_proceed(cx));
+            let mut state = self.shared().lock();
+            let read = match (state.conn.next_datagram(), state.closed()) {
+                (Some(data), _) => Ok(data),
+                (None, Some(closed)) => Err(closed),
+                (None, None) => {
+                    state.datagrams.readers.add(cx);
+                    return Poll::Pending;
+                }
+            };
+            coop.made_progress();
+            Poll::Ready(read)
+        })
+        .await
+    }
+
+    /// The next datagram of the peer if it is there already.
+    pub fn try_read_datagram(&self) -> Option<Bytes> {
+        self.shared().lock().conn.next_datagram()
+    }
+
+    /// How urgent datagrams are, 0 (most) to 7; 3 from the start. Among streams of the same urgency they have their turns
+    /// as one stream would.
+    pub fn set_datagram_urgency(&self, urgency: u8) {
+        self.shared().lock().conn.set_datagram_urgency(urgency);
+        self.shared().nudge();
+    }
+
+    /// How datagrams are repaired from now on. What repairs the streams of the connection does not repair datagrams, and
+    /// none is ever sent again. The time of [`Reliability::within`] is for messages.
+    pub fn set_datagram_reliability(&self, reliability: impl Into<Reliability>) {
+        let reliability = reliability.into();
+        self.shared().lock().conn.set_datagram_protection(reliability.protection());
+        self.shared().nudge();
+    }
+
+    /// Datagrams sent so far belong together, a picture or a tick of a game: behind them, repair may be sent at once.
+    pub fn flush_datagrams(&self) {
+        self.shared().lock().conn.flush_datagrams();
+        self.shared().nudge();
+    }
+
+    fn push_datagram(
+        &self,
+        data: Bytes,
+        how: &quic::DatagramOptions,
+        cx: Option<&Context<'_>>,
+    ) -> Result<DatagramTicket, TryDatagramError> {
+        let shared: &Arc<Shared> = self.shared();
+        let mut state = shared.lock();
+        if let Some(closed) = state.closed() {
+            return Err(DatagramError::Closed(closed).into());
+        }
+        let unsent = match state.conn.send_datagram(shared.now(), data, how) {
+            Ok(ticket) => {
+                if how.report {
+                    state.datagrams.tickets.hold(ticket);
+                }
+                drop(state);
+                shared.nudge();
+                return Ok(ticket);
+            }
+            Err(unsent) => unsent,
+        };
+        Err(match unsent.why {
+            quic::DatagramError::Unsupported => DatagramError::Unsupported.into(),
+            quic::DatagramError::TooLong { max } => DatagramError::TooLong { max }.into(),
+            quic::DatagramError::Full => {
+                if let Some(cx) = cx {
+                    state.datagrams.writers.add(cx);
+                }
+                TryDatagramError::Full(unsent.data)
+            }
+        })
+    }
+}
+
+impl SentDatagram {
+    /// Waits for what becomes of the datagram. [`DatagramOutcome::Lost`] also when the connection ends before that is known.
+    pub async fn outcome(&self) -> DatagramOutcome {
+        poll_fn(|cx| {
+            let mut state = self.owner.shared.lock();
+            if let Poll::Ready(outcome) = state.datagrams.tickets.poll(self.name, cx) {
+                return Poll::Ready(outcome.unwrap_or(DatagramOutcome::Lost));
+            }
+            if state.conn.closed().is_some() { Poll::Ready(DatagramOutcome::Lost) } else { Poll::Pending }
+        })
+        .await
+    }
+}
+
+impl Drop for SentDatagram {
+    fn drop(&mut self) {
+        self.owner.shared.lock().datagrams.tickets.release(self.name);
+    }
+}
+
+impl fmt::Debug for SentDatagram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SentDatagram").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl State {
+    /// News of datagrams.
+    pub(crate) fn on_datagram(&mut self, event: DatagramEvent, woken: &mut Vec<Waker>) {
+        match event {
+            DatagramEvent::Received => self.datagrams.readers.drain_to(woken),
+            DatagramEvent::Writable => self.datagrams.writers.drain_to(woken),
+            DatagramEvent::Outcome => {
+                while let Some((name, outcome)) = self.conn.next_datagram_outcome() {
+                    self.datagrams.tickets.settle(name, outcome, woken);
+                }
+            }
+        }
+    }
+}
+
+impl Waiting {
+    /// The connection is over.
+    pub(crate) fn wake_all(&mut self, woken: &mut Vec<Waker>) {
+        self.readers.drain_to(woken);
+        self.writers.drain_to(woken);
+        self.tickets.wake(woken);
+    }
+}
