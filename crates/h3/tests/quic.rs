@@ -28,6 +28,8 @@ struct Peer {
     /// Content that came, and whether all of it.
     got: BTreeMap<StreamId, (Vec<u8>, bool)>,
     asked: BTreeMap<StreamId, Vec<u8>>,
+    /// Datagrams that came; a server sends them back.
+    datagrams: Vec<Bytes>,
     closed: Option<Closed>,
     /// What the other end did wrong.
     broken: Option<quickset_h3::Error>,
@@ -46,6 +48,7 @@ impl Peer {
             out: BTreeMap::new(),
             got: BTreeMap::new(),
             asked: BTreeMap::new(),
+            datagrams: Vec::new(),
             closed: None,
             broken: None,
         }
@@ -63,9 +66,15 @@ impl Peer {
             quic::Event::Connected => {
                 let connection = self.node.connection(key).expect("it has just connected");
                 let mut t = OnQuic { connection, now: self.now };
-                self.h3 = Some((key, Connection::new(self.side, Config::default(), &mut t)));
+                let config = Config { datagrams: true, ..Config::default() };
+                self.h3 = Some((key, Connection::new(self.side, config, &mut t)));
             }
             quic::Event::Stream(event) => drop(self.verb(|h3, t| h3.handle(t, event))),
+            quic::Event::Datagram(_) => {
+                while let Some(data) = self.node.connection(key).and_then(quic::Connection::next_datagram) {
+                    self.verb(|h3, t| h3.handle_datagram(t, data));
+                }
+            }
             quic::Event::Closed(why) => self.closed = Some(why),
             _ => {}
         }
@@ -90,6 +99,12 @@ impl Peer {
             Event::Writable(id) => self.send(id),
             Event::Closed(error) => self.broken = Some(error),
             Event::Available => self.ask(),
+            Event::Datagram { id, payload } => {
+                if self.side.is_server() {
+                    self.verb(|h3, t| h3.send_datagram(t, id, &payload).expect("it fits"));
+                }
+                self.datagrams.push(payload);
+            }
             _ => {}
         }
     }
@@ -223,6 +238,29 @@ fn requests_are_answered_over_a_link_that_loses_packets() {
             let (_, h3) = world.node(peer).h3.as_ref().expect("it speaks HTTP/3");
             assert!(h3.is_idle(), "seed {seed}: nothing is kept");
         }
+    }
+}
+
+/// RFC 9297 §2.1: datagrams of a request travel in those of QUIC.
+#[test]
+fn datagrams_of_a_request_go_there_and_back() {
+    let (mut world, client, server) = pair(3, "rate=20mbit delay=20ms", TransportConfig::default());
+    let limit = world.now() + Duration::from_secs(60);
+    let ended = world.run_until(limit, |w| w.node(client).h3.is_some() && w.node(server).h3.is_some());
+    assert_eq!(ended, Ok(Ended::Goal));
+    let request = Request::new("POST", "example.com", "/echo");
+    let id = world.node_mut(client).verb(|h3, t| h3.request(t, &request, false)).expect("connected").unwrap();
+    // The settings of the server come meanwhile.
+    world.run(world.now() + Duration::from_millis(200)).expect("it runs");
+    for n in 0..10 {
+        world.node_mut(client).verb(|h3, t| h3.send_datagram(t, id, &[n; 100])).expect("connected").unwrap();
+    }
+    let ended = world.run_until(limit, |w| w.node(client).datagrams.len() == 10);
+    assert_eq!(ended, Ok(Ended::Goal), "{:?}", world.node(server).datagrams);
+    for peer in [client, server] {
+        let payloads: Vec<_> = (0..10).map(|n| Bytes::from(vec![n; 100])).collect();
+        assert_eq!(world.node(peer).datagrams, payloads);
+        assert_eq!(world.node(peer).broken, None);
     }
 }
 

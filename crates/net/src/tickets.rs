@@ -23,7 +23,7 @@ impl<K, O> Default for Tickets<K, O> {
     }
 }
 
-impl<K: Ord, O: Copy> Tickets<K, O> {
+impl<K: Ord + Copy, O: Copy> Tickets<K, O> {
     /// There is a handle of the ticket.
     pub(crate) fn hold(&mut self, ticket: K) {
         self.open.insert(ticket, Fate::Unknown(Wakers::default()));

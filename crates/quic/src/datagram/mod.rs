@@ -152,7 +152,7 @@ impl Datagrams {
                 return refuse(DatagramError::Full, data);
             }
             if let Some(oldest) = self.outbox.pop() {
-                self.dropped(oldest, DatagramOutcome::Displaced, now);
+                self.dropped(&oldest, DatagramOutcome::Displaced, now);
             }
         }
         if self.outbox.is_empty() {
@@ -182,7 +182,7 @@ impl Datagrams {
             }
             // RFC 9221 §5: never fragmented. The path's datagrams became smaller since it was queued.
             if let Some(front) = self.outbox.pop() {
-                self.dropped(front, DatagramOutcome::TooLong, now);
+                self.dropped(&front, DatagramOutcome::TooLong, now);
             }
         }
     }
@@ -304,7 +304,7 @@ impl Datagrams {
             return;
         }
         for gone in self.outbox.expire(now) {
-            self.dropped(gone, DatagramOutcome::Expired, now);
+            self.dropped(&gone, DatagramOutcome::Expired, now);
         }
     }
 
@@ -346,7 +346,7 @@ impl Datagrams {
     }
 
     /// One leaves the queue unsent.
-    fn dropped(&mut self, gone: Waiting, why: DatagramOutcome, now: Time) {
+    fn dropped(&mut self, gone: &Waiting, why: DatagramOutcome, now: Time) {
         match why {
             DatagramOutcome::Expired => self.stats.expired += 1,
             DatagramOutcome::Displaced => self.stats.displaced += 1,
