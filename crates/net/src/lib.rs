@@ -87,8 +87,8 @@ pub use outcomes::Outcomes;
 #[cfg(feature = "qlog")]
 pub use quickset_quic::qlog;
 pub use quickset_quic::{
-    Closed, Counters, DatagramOutcome, DatagramStats, FecStats, Goal, MoveError, Outcome, Protection, ProtectionError,
-    Side, Stats, StreamId, Ticket as TicketId, TransportError, WhenFull,
+    Closed, Counters, DatagramOutcome, DatagramStats, FecStats, Goal, MoveError, Outcome, Protection,
+    ProtectionError, Side, Stats, StreamId, Ticket as TicketId, TransportError, WhenFull,
 };
 pub use recv::RecvStream;
 pub use reliability::Reliability;

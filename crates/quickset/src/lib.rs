@@ -64,10 +64,10 @@ pub use fingerprint::{Fingerprint, ParseFingerprintError};
 pub use identity::{Identity, IdentityError};
 pub use quickset_net::{
     Closed, ConnectError, Connection, Counters, DatagramError, DatagramOptions, DatagramOutcome,
-    DatagramStats, Deadline, FecStats, Goal, Message, MessageReceiver, MessageSender, MoveError, Outcome, Outcomes,
-    Protection, ProtectionError, ReadError, ReadToEndError, ReceiveError, RecvStream, Reliability, SendError,
-    SendStream, SentDatagram, Side, SocketConfig, Stats, StreamId, Ticket, TicketId, TransportError,
-    TryDatagramError, TrySendError, WhenFull, WriteError,
+    DatagramStats, Deadline, FecStats, Goal, Message, MessageReceiver, MessageSender, MoveError, Outcome,
+    Outcomes, Protection, ProtectionError, ReadError, ReadToEndError, ReceiveError, RecvStream, Reliability,
+    SendError, SendStream, SentDatagram, Side, SocketConfig, Stats, StreamId, Ticket, TicketId,
+    TransportError, TryDatagramError, TrySendError, WhenFull, WriteError,
 };
 #[cfg(feature = "qlog")]
 pub use quickset_net::{QlogDir, qlog};
