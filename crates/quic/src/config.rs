@@ -5,6 +5,7 @@ use quickset_base::Duration;
 
 use crate::cc;
 use crate::datagram::DatagramConfig;
+use crate::early::EarlyData;
 use crate::keys::{ClientCrypto, EndpointCrypto, ServerCrypto};
 use crate::protect::Fec;
 
@@ -56,6 +57,9 @@ pub struct TransportConfig {
     pub migration: Migration,
     /// Unreliable datagrams (RFC 9221): whether we take any, and how many wait.
     pub datagrams: DatagramConfig,
+    /// Early data (0-RTT): what a client sends before the handshake is through, and what a server reads of it. It can
+    /// be replayed; `None`: none is sent and none is taken.
+    pub early_data: Option<EarlyData>,
     /// Whether a segmentation offload is worth filling: more than one packet in a batch.
     pub gso: bool,
     /// Where connections leave their traces; `None`: nowhere.
@@ -87,6 +91,7 @@ impl Default for TransportConfig {
             fec: Some(Fec::default()),
             migration: Migration::default(),
             datagrams: DatagramConfig::default(),
+            early_data: None,
             gso: true,
             #[cfg(feature = "qlog")]
             qlog: None,

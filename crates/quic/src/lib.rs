@@ -48,6 +48,7 @@ mod cids;
 mod config;
 mod conn;
 mod datagram;
+mod early;
 mod endpoint;
 mod error;
 mod keys;
@@ -74,6 +75,7 @@ pub use datagram::{
     DatagramConfig, DatagramError, DatagramEvent, DatagramOptions, DatagramOutcome, DatagramTicket, Unsent,
     WhenFull,
 };
+pub use early::{EarlyData, EarlyFate, EarlyGate, EarlyLimits, Refused};
 pub use endpoint::*;
 pub use error::{Closed, TransportError};
 #[cfg(any(test, feature = "null"))]

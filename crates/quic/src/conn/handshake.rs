@@ -4,6 +4,7 @@ use quickset_wire::params::TransportParams;
 use quickset_wire::{ConnectionId, Side, Space, TransportErrorCode as Code};
 
 use super::{Connection, Event, Role, Signal, violation};
+use crate::early::{EarlyFate, EarlyLimits};
 use crate::error::TransportError;
 use crate::keys::{ClientCrypto, Progress};
 use crate::room::Phase;
@@ -18,6 +19,10 @@ pub(crate) struct Handshake {
     pub(crate) peer_cid: Option<ConnectionId>,
     /// The token of our Initial packets.
     pub(crate) token: Vec<u8>,
+    /// What became of early data.
+    pub(crate) early: EarlyFate,
+    /// A client's: the limits that its early data keeps to.
+    pub(crate) remembered: Option<EarlyLimits>,
     pub(crate) side: SideState,
 }
 
@@ -32,13 +37,22 @@ impl Handshake {
         match role {
             Role::Client { crypto, token } => {
                 let side = SideState::Client { crypto, original_dcid: remote_cid, retry_scid: None };
-                Self { ours, peer: None, peer_cid: None, token, side }
+                Self::with(ours, None, token, side)
             }
             Role::Server { new_tokens, .. } => {
                 let side = SideState::Server { new_tokens };
-                Self { ours, peer: None, peer_cid: Some(remote_cid), token: Vec::new(), side }
+                Self::with(ours, Some(remote_cid), Vec::new(), side)
             }
         }
+    }
+
+    fn with(
+        ours: Box<TransportParams>,
+        peer_cid: Option<ConnectionId>,
+        token: Vec<u8>,
+        side: SideState,
+    ) -> Self {
+        Self { ours, peer: None, peer_cid, token, early: EarlyFate::None, remembered: None, side }
     }
 
     /// RFC 9000 §7.3: the ids in the peer's parameters are those that its packets carried.
@@ -63,6 +77,7 @@ impl Connection {
     /// What follows from new keys and from the end of the handshake.
     pub(crate) fn on_progress(&mut self, progress: Progress) -> Result<(), TransportError> {
         self.log_progress(progress);
+        self.follow_early(progress);
         if progress.one_rtt_keys && self.side.is_server() {
             // The client's parameters came with its hello; the server may send 1-RTT data at once.
             self.take_peer_params()?;
@@ -74,6 +89,8 @@ impl Connection {
             self.outbox.events.push_back(Event::Connected);
             self.outbox.signals.push_back(Signal::Established);
             if self.side.is_server() {
+                // RFC 9001 §4.9.3: three probe timeouts for what was overtaken.
+                self.keys.end_early_at(self.now + 3 * self.pto());
                 // RFC 9001 §4.1.2: for the server, complete is confirmed.
                 let tokens = match &mut self.handshake.side {
                     SideState::Server { new_tokens } => std::mem::take(new_tokens),
@@ -142,8 +159,10 @@ impl Connection {
         self.recovery.set_peer(params.max_ack_delay);
         self.acks[Space::Data.index()].agree(self.handshake.ours.min_ack_delay, params.min_ack_delay);
         self.lifecycle.set_idle_timeout(self.config.idle_timeout, params.max_idle_timeout);
+        self.settle_early(&params)?;
         self.streams.set_peer(&params);
         self.datagrams.set_peer(&params);
+        self.resume_early()?;
         self.protect.set_peer(params.fec_decoder);
         self.handshake.peer = Some(params);
         self.log_peer(before);
@@ -170,6 +189,7 @@ impl Connection {
             return;
         }
         self.recovery.restart();
+        self.void_early();
         self.log_retry(&scid, token.len(), packet.len());
         tracing::debug!("the server asks for a proof of our address");
     }

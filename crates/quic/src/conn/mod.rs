@@ -12,6 +12,7 @@
 
 mod confirm;
 mod datagrams;
+mod early;
 mod handshake;
 mod lifecycle;
 mod messages;
@@ -116,6 +117,12 @@ pub(crate) struct Outbox {
 pub enum Event {
     /// The handshake is complete: the peer is authenticated.
     Connected,
+    /// Early data: a server takes that of a client, and the handshake is still under way; or a client learns, before
+    /// [`Connected`](Self::Connected), whether the server took its own.
+    EarlyData {
+        /// It did.
+        accepted: bool,
+    },
     /// Something happened to a stream, or streams.
     Stream(StreamEvent),
     /// Something happened to datagrams.
@@ -137,8 +144,20 @@ impl Connection {
     /// # Errors
     /// When the handshake cannot even begin.
     pub fn new(start: Start) -> Result<Self, TransportError> {
-        let Start { now, rng, path, version, config, session, initial, params, local_cid, remote_cid, role } =
-            start;
+        let Start {
+            now,
+            rng,
+            path,
+            version,
+            config,
+            session,
+            initial,
+            params,
+            local_cid,
+            remote_cid,
+            early,
+            role,
+        } = start;
         let side = if matches!(role, Role::Client { .. }) { Side::Client } else { Side::Server };
         let mut path = Path::new(path, usize::from(config.mtu.max(1200)), config.congestion, now);
         if side.is_client() || matches!(role, Role::Server { validated: true, .. }) {
@@ -153,7 +172,7 @@ impl Connection {
             side,
             version,
             phase: Phase::Handshake,
-            keys: KeyRing::new(session, initial),
+            keys: KeyRing::new(side, session, initial),
             acks: Space::ALL.map(|s| Acks::new(s, config.max_ack_delay)),
             merged: Default::default(),
             recovery: Recovery::new(side, config.initial_rtt),
@@ -166,7 +185,7 @@ impl Connection {
             handshake: Handshake::new(Box::new(params), role, remote_cid),
             confirmation: Confirmation::default(),
             lifecycle: Lifecycle::new(now, config.keep_alive, config.handshake_timeout),
-            early: Early::default(),
+            early: Early::with(early),
             scratch: Scratch::default(),
             outbox: Outbox::default(),
             stats: Stats::default(),
@@ -176,7 +195,9 @@ impl Connection {
             config,
         };
         this.log_begin();
+        this.admit_early();
         this.keys.drive()?;
+        this.begin_early();
         Ok(this)
     }
 

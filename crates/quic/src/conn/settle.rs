@@ -60,7 +60,7 @@ impl Connection {
     /// else wait until the handshake is confirmed.
     fn probe_beside(&mut self, space: Space, lost: &mut Vec<Token>) {
         for other in Space::ALL.into_iter().skip(space.index() + 1) {
-            if self.keys.has(other) && self.recovery.probe_tokens(other, lost) {
+            if self.keys.seals(other) && self.recovery.probe_tokens(other, lost) {
                 let probes = &mut self.outbox.probes[other.index()];
                 *probes = (*probes).max(1);
             }
@@ -160,7 +160,7 @@ impl Connection {
 
     /// What lost packets held, or what probes take from packets that may yet arrive. A source symbol keeps its tokens
     /// for as long as it may be recovered.
-    fn lose(&mut self, tokens: &mut Vec<Token>, probe: bool) {
+    pub(super) fn lose(&mut self, tokens: &mut Vec<Token>, probe: bool) {
         let mut tokens = tokens.drain(..);
         while let Some(token) = tokens.next() {
             let Token::Symbol { session, sid, n } = token else {

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use quickset_base::{Path, Rng, Time};
+use quickset_base::{Datagram, Path, Rng, Time};
 use quickset_wire::params::TransportParams;
 use quickset_wire::{ConnectionId, ResetToken, Version};
 
@@ -24,8 +24,17 @@ pub struct Start {
     pub(crate) local_cid: ConnectionId,
     /// The peer's: for a client the random one of its first packet, for a server the client's source id.
     pub(crate) remote_cid: ConnectionId,
+    /// Early data that overtook the hello.
+    pub(crate) early: Vec<Datagram>,
     /// Whom we are.
     pub(crate) role: Role,
+}
+
+impl Start {
+    /// A server's: takes no early data of this client, whatever it offers.
+    pub fn refuse_early_data(&mut self) {
+        self.session.refuse_early();
+    }
 }
 
 /// The two beginnings.

@@ -10,7 +10,7 @@ use quickset_wire::{
 };
 
 use super::token::{Presented, Proof, Token};
-use super::{ConnectionKey, Dropped, Endpoint, MIN_INITIAL, Response, Route, announce, ids};
+use super::{ConnectionKey, Dropped, Endpoint, MIN_FIRST_ID, MIN_INITIAL, Response, Route, announce, ids};
 use crate::config::{ClientConfig, RetryPolicy, ServerConfig};
 use crate::conn::{IssuedCid, Role, Start};
 use crate::keys::{Keys, Session};
@@ -141,6 +141,7 @@ impl Endpoint {
                     params,
                     local_cid,
                     remote_cid,
+                    early: Vec::new(),
                     role,
                 };
                 Ok((key, start))
@@ -317,6 +318,7 @@ impl Endpoint {
             params,
             local_cid: local.id,
             remote_cid: scid,
+            early: self.overtakers.take(now, &dcid, path.remote),
             role: Role::Server { validated, new_tokens, second },
         };
         Ok((key, start, datagram.expect("an incoming packet has its datagram until it is consumed")))
@@ -407,9 +409,6 @@ fn initial(keys: &Keys, header: &LongHeader<'_>, frame: &Frame<'_>) -> Vec<u8> {
     header_key.protect(&sample[..header_key.sample_len()], first, pn);
     packet
 }
-
-/// RFC 9000 §7.2: the bytes of the id in a client's first packet at least.
-const MIN_FIRST_ID: usize = 8;
 
 /// Tokens for a client's later connections: two, so that two may begin at a time.
 const NEW_TOKENS: usize = 2;

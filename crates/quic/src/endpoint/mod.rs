@@ -13,6 +13,7 @@
 
 mod admit;
 mod announce;
+mod early;
 mod ids;
 mod reset;
 mod token;
@@ -30,6 +31,7 @@ pub use ids::ConnectionKey;
 
 use crate::config::{EndpointConfig, ServerConfig};
 use crate::conn::{IssuedCid, Signal};
+use early::Overtakers;
 use ids::{Issued, Registry};
 use reset::{Detector, Limiter};
 use token::Replays;
@@ -49,6 +51,7 @@ pub struct Endpoint {
     detector: Detector,
     limiter: Limiter,
     replays: Replays,
+    overtakers: Overtakers,
     counters: Counters,
 }
 
@@ -101,6 +104,9 @@ pub enum Dropped {
     /// A first packet that does not open with the keys that anybody can derive.
     #[error("a forged first packet")]
     Forged,
+    /// Early data that came before the hello it goes with: a copy is kept for a moment.
+    #[error("early data before its hello; kept for a moment")]
+    Early,
     /// Enough stateless resets were sent, or this is one of them coming back.
     #[error("no stateless reset is due")]
     NoReset,
@@ -150,6 +156,7 @@ impl Endpoint {
             detector: Detector::default(),
             limiter,
             replays: Replays::default(),
+            overtakers: Overtakers::default(),
             counters: Counters::default(),
         }
     }
@@ -222,7 +229,15 @@ impl Endpoint {
                     Err(dropped) => Route::Dropped(dropped),
                 },
             },
-            Header::ZeroRtt { dcid, .. } | Header::Handshake { dcid, .. } | Header::Retry { dcid, .. } => {
+            Header::ZeroRtt { version, dcid, .. } => match self.registry.route_long(&dcid) {
+                Some(key) => Route::Connection(key, datagram),
+                None if self.takes_early(version, &dcid) => {
+                    self.overtakers.keep(now, dcid, &datagram);
+                    Route::Dropped(Dropped::Early)
+                }
+                None => Route::Dropped(Dropped::Unknown),
+            },
+            Header::Handshake { dcid, .. } | Header::Retry { dcid, .. } => {
                 match self.registry.route_long(&dcid) {
                     Some(key) => Route::Connection(key, datagram),
                     None => Route::Dropped(Dropped::Unknown),
@@ -236,6 +251,13 @@ impl Endpoint {
             }
             Header::UnknownVersion { dcid, scid, .. } => self.negotiate(&datagram, dcid, scid),
         }
+    }
+
+    /// Whether early data of a client that is not known may be worth keeping.
+    fn takes_early(&self, version: Version, dcid: &ConnectionId) -> bool {
+        let server = self.server.as_ref().filter(|server| server.versions.contains(&version));
+        server.is_some_and(|server| server.config.transport.early_data.is_some())
+            && dcid.len() >= MIN_FIRST_ID
     }
 
     fn speaks(&self, version: Version) -> bool {
@@ -295,6 +317,9 @@ impl fmt::Debug for Endpoint {
             .finish_non_exhaustive()
     }
 }
+
+/// RFC 9000 §7.2: the bytes of the id in a client's first packet at least.
+const MIN_FIRST_ID: usize = 8;
 
 /// RFC 9000 §14.1: the UDP payload that a client's first packet fills at least.
 const MIN_INITIAL: usize = 1200;

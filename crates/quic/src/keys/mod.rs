@@ -30,9 +30,11 @@ use crate::TransportError;
 
 /// The cryptographic side of a connection.
 pub(crate) struct KeyRing {
+    side: Side,
     session: Box<dyn Session>,
     initial: Option<Keys>,
     handshake: Option<Keys>,
+    early: Option<Early>,
     one_rtt: Option<OneRtt>,
     streams: [CryptoStream; 3],
     /// The level that the session writes at.
@@ -42,10 +44,19 @@ pub(crate) struct KeyRing {
     inbox: Vec<u8>,
 }
 
+/// 0-RTT keys: a client seals with them, a server opens. One direction needs no others (RFC 9001 §5.6).
+struct Early {
+    sealing: Sealing,
+    /// A server's: when they go.
+    until: Option<Time>,
+}
+
 /// What progress the handshake made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) handshake_keys: bool,
+    /// A server's: early data is taken.
+    pub(crate) early_keys: bool,
     pub(crate) one_rtt_keys: bool,
     pub(crate) complete: bool,
 }
@@ -79,11 +90,13 @@ pub(crate) struct Unsealed {
 }
 
 impl KeyRing {
-    pub(crate) fn new(session: Box<dyn Session>, initial: Keys) -> Self {
+    pub(crate) fn new(side: Side, session: Box<dyn Session>, initial: Keys) -> Self {
         Self {
+            side,
             session,
             initial: Some(initial),
             handshake: None,
+            early: None,
             one_rtt: None,
             streams: Default::default(),
             writing: Space::Initial,
@@ -115,6 +128,45 @@ impl KeyRing {
             Space::Initial => self.initial.is_some(),
             Space::Handshake => self.handshake.is_some(),
             Space::Data => self.one_rtt.is_some(),
+        }
+    }
+
+    /// True when packets of `space` can be sealed, if need be as 0-RTT.
+    pub(crate) fn seals(&self, space: Space) -> bool {
+        self.has(space) || (space == Space::Data && self.sends_early())
+    }
+
+    /// A client's: packets of the application's space are 0-RTT packets.
+    #[inline]
+    pub(crate) fn sends_early(&self) -> bool {
+        self.one_rtt.is_none() && self.early.is_some()
+    }
+
+    /// True when there are 0-RTT keys.
+    pub(crate) fn has_early(&self) -> bool {
+        self.early.is_some()
+    }
+
+    /// A client's: makes use of the session's 0-RTT keys, if it has any.
+    pub(crate) fn begin_early(&mut self) -> bool {
+        self.early = self.session.early_keys().map(|sealing| Early { sealing, until: None });
+        self.early.is_some()
+    }
+
+    /// A server's: takes no early data, whatever the client offers.
+    pub(crate) fn refuse_early(&mut self) {
+        self.session.refuse_early();
+    }
+
+    /// 0-RTT keys are not needed any more.
+    pub(crate) fn end_early(&mut self) {
+        self.early = None;
+    }
+
+    /// A server's: 0-RTT packets that were overtaken are still read until then (RFC 9001 §4.9.3).
+    pub(crate) fn end_early_at(&mut self, at: Time) {
+        if let Some(early) = &mut self.early {
+            early.until = Some(at);
         }
     }
 
@@ -171,11 +223,18 @@ impl KeyRing {
                         ));
                     }
                     self.handshake = Some(keys);
+                    if self.side.is_server() {
+                        progress.early_keys = self.begin_early();
+                    }
                     self.writing = Space::Handshake;
                     progress.handshake_keys = true;
                 }
                 Some(KeyChange::OneRtt { keys, next }) => {
                     self.one_rtt = Some(OneRtt::new(keys, next));
+                    if self.side.is_client() {
+                        // RFC 9001 §4.9.3: a client has no more use for them.
+                        self.early = None;
+                    }
                     self.writing = Space::Data;
                     progress.one_rtt_keys = true;
                 }
@@ -197,14 +256,14 @@ impl KeyRing {
         now: Time,
     ) -> Result<Opened, OpenError> {
         let space = kind.space();
-        let header_key = match space {
-            Space::Initial => self.initial.as_ref().map(|k| &*k.remote.header),
-            Space::Handshake => self.handshake.as_ref().map(|k| &*k.remote.header),
-            Space::Data => self.one_rtt.as_ref().map(OneRtt::header),
+        let header_key = match kind {
+            PacketType::Initial => self.initial.as_ref().map(|k| &*k.remote.header),
+            PacketType::ZeroRtt => self.early.as_ref().map(|k| &*k.sealing.header),
+            PacketType::Handshake => self.handshake.as_ref().map(|k| &*k.remote.header),
+            PacketType::OneRtt => self.one_rtt.as_ref().map(OneRtt::header),
         };
         let Some(header_key) = header_key else {
-            let later = space > self.writing || (space == Space::Data && self.one_rtt.is_none());
-            return Err(if later { OpenError::TooEarly } else { OpenError::Dropped });
+            return Err(if self.will_open(kind) { OpenError::TooEarly } else { OpenError::Dropped });
         };
         // RFC 9001 §5.4.2: the sample lies four bytes behind the start of the number, whatever its length.
         let sample_at = number_at + 4;
@@ -222,14 +281,17 @@ impl KeyRing {
         let number = packet_number::expand(truncated, number_len, largest);
 
         let (header, payload) = packet.split_at_mut(payload_at);
-        let opened = match space {
-            Space::Initial => {
+        let opened = match kind {
+            PacketType::Initial => {
                 self.initial.as_ref().and_then(|k| k.remote.packet.open(number, header, payload))
             }
-            Space::Handshake => {
+            PacketType::ZeroRtt => {
+                self.early.as_ref().and_then(|k| k.sealing.packet.open(number, header, payload))
+            }
+            PacketType::Handshake => {
                 self.handshake.as_ref().and_then(|k| k.remote.packet.open(number, header, payload))
             }
-            Space::Data => self.one_rtt.as_mut().and_then(|k| k.open(number, header, payload, now)),
+            PacketType::OneRtt => self.one_rtt.as_mut().and_then(|k| k.open(number, header, payload, now)),
         };
         let Some(len) = opened else {
             return Err(self.failed(space));
@@ -243,6 +305,16 @@ impl KeyRing {
             )));
         }
         Ok(Opened { number, payload: (payload_at, payload_at + len) })
+    }
+
+    /// The keys for packets of this type are yet to come.
+    fn will_open(&self, kind: PacketType) -> bool {
+        match kind {
+            // They come with the answer to the hello, or never.
+            PacketType::ZeroRtt => self.side.is_server() && self.handshake.is_none() && !self.complete,
+            PacketType::OneRtt => self.one_rtt.is_none(),
+            PacketType::Initial | PacketType::Handshake => kind.space() > self.writing,
+        }
     }
 
     /// RFC 9001 §6.6: forgeries are counted over all keys of the connection.
@@ -267,7 +339,10 @@ impl KeyRing {
         match space {
             Space::Initial => self.initial.as_ref().map(|k| k.local.packet.tag_len()),
             Space::Handshake => self.handshake.as_ref().map(|k| k.local.packet.tag_len()),
-            Space::Data => self.one_rtt.as_ref().map(OneRtt::tag_len),
+            Space::Data => match (&self.one_rtt, &self.early) {
+                (Some(keys), _) => Some(keys.tag_len()),
+                (None, early) => early.as_ref().map(|k| k.sealing.packet.tag_len()),
+            },
         }
         .unwrap_or(16)
     }
@@ -285,7 +360,10 @@ impl KeyRing {
         let sealing = match at.space {
             Space::Initial => self.initial.as_ref().map(|k| (&*k.local.packet, &*k.local.header)),
             Space::Handshake => self.handshake.as_ref().map(|k| (&*k.local.packet, &*k.local.header)),
-            Space::Data => self.one_rtt.as_mut().map(|k| k.sealing(at.number)),
+            Space::Data => match &mut self.one_rtt {
+                Some(keys) => Some(keys.sealing(at.number)),
+                None => self.early.as_ref().map(|k| (&*k.sealing.packet, &*k.sealing.header)),
+            },
         };
         let (packet_key, header_key) = sealing.expect("a packet is only built when its keys are there");
         let payload_at = at.number_at + at.number_len;
@@ -321,12 +399,17 @@ impl KeyRing {
     }
 
     pub(crate) fn deadline(&self, pto: Duration) -> Option<(Time, Reason)> {
-        self.one_rtt.as_ref().and_then(|k| k.deadline(pto)).map(|t| (t, Reason::Keys))
+        let updated = self.one_rtt.as_ref().and_then(|k| k.deadline(pto));
+        let early = self.early.as_ref().and_then(|k| k.until);
+        updated.into_iter().chain(early).min().map(|t| (t, Reason::Keys))
     }
 
     pub(crate) fn on_time(&mut self, now: Time, pto: Duration) {
         if let Some(keys) = &mut self.one_rtt {
             keys.on_time(now, pto);
+        }
+        if self.early.as_ref().and_then(|k| k.until).is_some_and(|t| t <= now) {
+            self.early = None;
         }
     }
 }

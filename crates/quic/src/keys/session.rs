@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quickset_wire::{ConnectionId, ResetToken, Side, Version};
 
-use crate::TransportError;
+use crate::{EarlyFate, TransportError};
 
 /// A handshake in progress, and the connection's cryptographic identity afterwards.
 pub trait Session: Send {
@@ -25,6 +25,21 @@ pub trait Session: Send {
     /// The peer's transport parameters as they came, once they are there. They are authentic only
     /// when the handshake is complete.
     fn peer_params(&self) -> Option<&[u8]>;
+
+    /// Keys of 0-RTT packets, once: for a client those that seal, from the start and when it has a session to resume, whose
+    /// transport parameters [`peer_params`](Self::peer_params) are until the server's come; for a server those that open,
+    /// when it has read a hello and takes the early data that it offers.
+    fn early_keys(&mut self) -> Option<Sealing> {
+        None
+    }
+
+    /// For a client that has [early keys](Self::early_keys): what the server said to it.
+    fn early_fate(&self) -> EarlyFate {
+        EarlyFate::None
+    }
+
+    /// For a server that has read nothing: early data is not to be taken.
+    fn refuse_early(&mut self) {}
 
     /// The application protocol agreed on (ALPN), once it is known.
     fn alpn(&self) -> Option<&[u8]>;

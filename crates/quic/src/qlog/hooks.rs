@@ -147,7 +147,8 @@ impl Connection {
     }
 
     fn packet_sent(&mut self, at: &Unsealed, payload: &[u8], len: usize) {
-        let kind = of(at.space);
+        let early = at.space == Space::Data && self.keys.sends_early();
+        let kind = if early { PacketType::ZeroRtt } else { of(at.space) };
         let (now, version, remote) = (self.now, self.version, *self.cids.remote());
         let updates = self.keys.updates();
         let probe = self.lifecycle.is_open() && self.outbox.probes[at.space.index()] > 0;

@@ -342,8 +342,8 @@ impl Recovery {
         self.touched = now;
     }
 
-    /// Every packet of `space` is lost for a reason that is not congestion: rejected 0-RTT (RFC 9001 §4.6.2).
-    #[cfg_attr(not(test), expect(dead_code, reason = "0-RTT is a room that is kept"))]
+    /// Every packet of `space` is lost for a reason that is not congestion: 0-RTT that was rejected (RFC 9001 §4.6.2), or
+    /// came before a Retry (RFC 9000 §17.2.5.3).
     pub(crate) fn void(&mut self, space: Space, lost: &mut Vec<Token>) {
         self.in_flight -= self.forget(space, Some(lost));
     }

@@ -4,13 +4,14 @@
 //! the batch; packets that came before their keys are kept for a while.
 //!
 //! Invariants: nothing of a packet acts before the packet is authentic; a packet number acts once; at
-//! most [`MAX_EARLY`] packets wait for keys. Frames that forward erasure correction recovers will enter
+//! most [`MAX_EARLY`] packets wait for keys, and [`MAX_ZERO_RTT`] of them are of early data. Frames that forward erasure correction recovers will enter
 //! at `dispatch` too, with an origin of their own.
 
 mod dispatch;
 
 use bytes::{Buf, BytesMut};
 use quickset_base::{Datagram, Ecn};
+use quickset_wire::frame::{Frame, Frames};
 use quickset_wire::header::{Header, Parsed};
 use quickset_wire::{PacketType, Side, Space};
 
@@ -23,10 +24,35 @@ use crate::room::Phase;
 /// Packets kept until their keys are there: a flight of the peer's that overtook its handshake.
 const MAX_EARLY: usize = 16;
 
+/// Of early data: a client's first window (RFC 9002 §7.2).
+const MAX_ZERO_RTT: usize = 10;
+
 /// Packets that came before their keys.
 #[derive(Debug, Default)]
 pub(crate) struct Early {
     packets: Vec<Waiting>,
+    /// Those that the endpoint had before the connection began.
+    datagrams: Vec<Datagram>,
+    /// Bytes of early data that were read.
+    taken: u64,
+}
+
+impl Early {
+    pub(crate) fn with(datagrams: Vec<Datagram>) -> Self {
+        Self { datagrams, ..Self::default() }
+    }
+
+    fn has_room(&self, kind: PacketType) -> bool {
+        let zero_rtt = self.packets.iter().filter(|w| w.kind == PacketType::ZeroRtt).count();
+        if kind == PacketType::ZeroRtt {
+            return zero_rtt < MAX_ZERO_RTT;
+        }
+        self.packets.len() - zero_rtt < MAX_EARLY
+    }
+
+    fn bytes(&self) -> usize {
+        self.packets.iter().filter(|w| w.kind == PacketType::ZeroRtt).map(|w| w.packet.len()).sum()
+    }
 }
 
 #[derive(Debug)]
@@ -53,6 +79,9 @@ impl Connection {
             if let Err(error) = self.datagram(datagram) {
                 self.fail(error);
             }
+        }
+        if !self.early.datagrams.is_empty() {
+            self.receive_overtakers();
         }
         if !self.lifecycle.is_open() {
             return;
@@ -122,7 +151,11 @@ impl Connection {
                 }
                 None
             }
-            Header::ZeroRtt { .. } | Header::UnknownVersion { .. } => None,
+            Header::ZeroRtt { version, scid, .. } => {
+                let taken = version == self.version && self.takes_early(parsed.end);
+                taken.then_some((PacketType::ZeroRtt, Some(scid)))
+            }
+            Header::UnknownVersion { .. } => None,
         }
     }
 
@@ -153,7 +186,7 @@ impl Connection {
         let opened = match opened {
             Ok(opened) => opened,
             Err(OpenError::TooEarly) => {
-                if self.early.packets.len() < MAX_EARLY {
+                if self.early.has_room(kind) {
                     self.log_buffered(kind, size);
                     self.early.packets.push(Waiting { kind, packet, number_at, ecn });
                 }
@@ -190,6 +223,9 @@ impl Connection {
         let payload = packet.freeze();
         self.log_received(kind, opened.number, size, &payload);
         let eliciting = self.frames(kind, &payload)?;
+        if kind == PacketType::ZeroRtt {
+            self.note_early(&payload);
+        }
         self.acks[space.index()].on_packet(opened.number, self.now, eliciting, ecn);
         if self.ways.arrival.is_some() && largest.is_none_or(|largest| opened.number > largest) {
             self.arrived(kind, &payload);
@@ -203,10 +239,44 @@ impl Connection {
         Ok(true)
     }
 
+    /// Early data that overtook the hello it goes with.
+    fn receive_overtakers(&mut self) {
+        for datagram in std::mem::take(&mut self.early.datagrams) {
+            self.path.on_received(datagram.bytes.len());
+            self.stats.received_datagrams += 1;
+            self.stats.received_bytes += datagram.bytes.len() as u64;
+            if let Err(error) = self.datagram(datagram) {
+                self.fail(error);
+            }
+        }
+    }
+
+    /// Whether a 0-RTT packet of `size` bytes is looked at. A client gets none (RFC 9000 §17.2.3).
+    fn takes_early(&self, size: usize) -> bool {
+        let Some(early) = self.config.early_data.as_ref().filter(|_| self.side.is_server()) else {
+            return false;
+        };
+        let held = self.early.taken + (self.early.bytes() + size) as u64;
+        held <= early.max_bytes && (self.keys.has_early() || !self.keys.has(Space::Handshake))
+    }
+
+    /// Counts what came in a 0-RTT packet, and marks the streams that it was for.
+    fn note_early(&mut self, payload: &[u8]) {
+        self.early.taken += payload.len() as u64;
+        for frame in Frames::new(payload).flatten() {
+            if let Frame::Stream { id, .. } | Frame::ResetStream { id, .. } = frame {
+                self.streams.note_early(id);
+            }
+        }
+    }
+
     /// New keys may open what came before them.
     fn retry_early(&mut self) -> Result<(), TransportError> {
+        if self.keys.has(Space::Handshake) && !self.keys.has_early() {
+            self.early.packets.retain(|w| w.kind != PacketType::ZeroRtt);
+        }
         let readable = |this: &Self, kind: PacketType| {
-            this.keys.has(kind.space())
+            (if kind == PacketType::ZeroRtt { this.keys.has_early() } else { this.keys.has(kind.space()) })
                 && !(kind == PacketType::OneRtt && this.phase == Phase::Handshake && this.side.is_server())
         };
         while let Some(at) = self.early.packets.iter().position(|w| readable(self, w.kind)) {

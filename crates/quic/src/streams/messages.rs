@@ -385,11 +385,23 @@ pub(super) struct Records {
     pub(super) offered: bool,
     /// The longest that the peer takes, if it knows fenced streams.
     pub(super) theirs: Option<u64>,
+    /// Whether it does is not known yet: early data.
+    careful: bool,
 }
 
 impl Records {
     pub(super) fn new(ours: Option<u64>) -> Self {
-        Self { ours: ours.unwrap_or(DEFAULT_RECORD), offered: ours.is_some(), theirs: None }
+        Self { ours: ours.unwrap_or(DEFAULT_RECORD), offered: ours.is_some(), theirs: None, careful: false }
+    }
+
+    /// What the peer takes is not known, and messages are sent all the same.
+    pub(super) fn be_careful(&mut self) {
+        self.careful = true;
+    }
+
+    /// Now it is. True when it was not.
+    pub(super) fn end_care(&mut self) -> bool {
+        std::mem::take(&mut self.careful)
     }
 
     /// FS-1: both sides offered fenced streams.
@@ -398,14 +410,19 @@ impl Records {
     }
 
     /// How we send records, for all data of a stream (FS-21), and the longest.
-    fn sending(self) -> (Mode, u64) {
+    pub(super) fn sending(self) -> (Mode, u64) {
         let mode = if self.agreed() { Mode::Frames } else { Mode::Plain };
-        (mode, self.theirs.unwrap_or(DEFAULT_RECORD).min(varint::MAX - RECORD_PREFIX))
+        // FS-2, FS-8: no peer that takes messages takes only shorter ones.
+        let unknown = if self.careful { LEAST_RECORD } else { DEFAULT_RECORD };
+        (mode, self.theirs.unwrap_or(unknown).min(varint::MAX - RECORD_PREFIX))
     }
 }
 
 /// The longest record where no one said, in bytes of payload.
 const DEFAULT_RECORD: u64 = 64 << 10;
+
+/// FS-2: what every peer takes that knows fenced streams, in bytes of payload.
+const LEAST_RECORD: u64 = 1200;
 
 /// Outcomes that wait for the application, per stream; with more no message is taken.
 const MAX_OUTCOMES: usize = 65_536;

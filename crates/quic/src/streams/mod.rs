@@ -15,6 +15,7 @@
 
 mod assembler;
 mod demand;
+mod early;
 mod event;
 mod fenced;
 mod flow;
@@ -189,18 +190,28 @@ impl Streams {
         params.fenced_streams = max_record(config);
     }
 
-    /// Takes the peer's limits. Called again with better ones (after remembered ones), it raises them.
+    /// Takes the peer's limits. Behind [remembered ones](Self::set_early), it raises them.
     pub(crate) fn set_peer(&mut self, params: &TransportParams) {
-        self.initial = Initial {
-            ours_bidi: params.initial_max_stream_data_bidi_remote,
-            theirs_bidi: params.initial_max_stream_data_bidi_local,
-            ours_uni: params.initial_max_stream_data_uni,
-        };
         self.records.theirs = params.fenced_streams;
         if params.fenced_streams.is_none() {
             self.theirs.iter_mut().for_each(Theirs::without_fenced);
             (0..self.theirs.len()).for_each(|dir| self.note_streams(dir));
         }
+        if self.records.end_care() {
+            let (_, longest) = self.records.sending();
+            let senders =
+                self.slab.iter_mut().filter_map(|(_, stream)| stream.send.as_mut()?.messages.as_mut());
+            senders.for_each(|sender| sender.set_max_record(longest));
+        }
+        self.set_limits(params);
+    }
+
+    fn set_limits(&mut self, params: &TransportParams) {
+        self.initial = Initial {
+            ours_bidi: params.initial_max_stream_data_bidi_remote,
+            theirs_bidi: params.initial_max_stream_data_bidi_local,
+            ours_uni: params.initial_max_stream_data_uni,
+        };
         self.raise_credit(params.initial_max_data);
         for (dir, max) in
             Dir::ALL.into_iter().zip([params.initial_max_streams_bidi, params.initial_max_streams_uni])

@@ -16,6 +16,8 @@ pub(super) struct RecvHalf {
     pub(super) messages: Option<Box<Receiver>>,
     /// A STREAM frame came.
     pub(super) plain: bool,
+    /// Something came as early data.
+    pub(super) early: bool,
     pub(super) window: Window,
     /// The offset behind the highest byte that came, or the final size of a reset.
     pub(super) highest: u64,
@@ -36,6 +38,7 @@ impl RecvHalf {
             assembler: Assembler::default(),
             messages: None,
             plain: false,
+            early: false,
             window,
             highest: 0,
             final_size: None,

@@ -149,6 +149,21 @@ impl SendHalf {
         matches!(self.state, SendState::Open | SendState::Finishing)
     }
 
+    /// Nothing that was sent counts; it is to be sent anew, when there is credit.
+    pub(super) fn rewind(&mut self) {
+        self.credit = Credit::default();
+        self.fin_due = self.state == SendState::Finishing && self.messages.is_none();
+        if self.is_sending() {
+            self.buffer.rewind();
+        } else {
+            // The final size of a reset is what was sent.
+            self.buffer = SendBuffer::default();
+        }
+        if let Some(sender) = &mut self.messages {
+            sender.rewind();
+        }
+    }
+
     /// Verifies what must hold between calls.
     pub(super) fn check(&self) {
         self.buffer.check();

@@ -177,6 +177,14 @@ impl SendBuffer {
         self.lost.insert_except(range, &self.acked);
     }
 
+    /// Takes everything for unsent. Nothing may have been acknowledged.
+    pub(super) fn rewind(&mut self) {
+        debug_assert!(self.base == 0 && self.acked.is_empty(), "what was acknowledged was read");
+        self.next = 0;
+        self.cursor = 0;
+        self.lost = Ranges::default();
+    }
+
     /// Drops all data; the offsets stay.
     pub(super) fn clear(&mut self) {
         *self = Self { base: self.next, next: self.next, end: self.next, ..Self::default() };

@@ -20,6 +20,7 @@ impl Connection {
         }
         // The handshake: nothing else goes anywhere before it is through.
         self.keys.stream(space).write(w, space);
+        // RFC 9000 §12.4, table 3: of what 0-RTT packets cannot carry, a client has nothing before the handshake is through.
         if space == Space::Data {
             // The end of the handshake: the peer holds keys and timers until it knows.
             self.confirmation.write(w);
@@ -30,7 +31,7 @@ impl Connection {
                 receive.write(w);
             }
             // Stream control before stream data: a byte of credit moves a window of data. FS-5, FEC-6: here
-            // only, and there is no room for 0-RTT packets.
+            // only, and in 0-RTT packets no room knows the peer's offers.
             let mut view = self.view();
             // An empty packet as large as this one holds what this one held when it was empty.
             view.room = view.room.max(w.len() + w.room());

@@ -149,9 +149,11 @@ impl Connection {
     /// Whether a packet of `space` should be built.
     fn wants(&mut self, space: Space, data: bool) -> bool {
         let at = space.index();
-        if !self.keys.has(space)
-            || (space == Space::Data && self.side.is_client() && self.phase == Phase::Handshake)
-        {
+        let waits = space == Space::Data
+            && self.side.is_client()
+            && self.phase == Phase::Handshake
+            && !self.keys.sends_early();
+        if !self.keys.seals(space) || waits {
             return false;
         }
         if self.outbox.probes[at] > 0 || self.acks[at].want(self.now) > Want::None {
@@ -168,7 +170,7 @@ impl Connection {
     fn has_data(&mut self) -> bool {
         let crypto =
             |this: &mut Self, space| this.keys.has(space) && this.keys.stream(space).want() > Want::None;
-        (self.keys.has(Space::Data) && self.wants_data())
+        (self.keys.seals(Space::Data) && self.wants_data())
             || Space::ALL.into_iter().any(|space| crypto(self, space))
     }
 

@@ -122,14 +122,18 @@ impl Connection {
         let tag_len = self.keys.tag_len(space);
         let mut w = wire::Writer::new(buffer);
         let length_at = match space {
-            Space::Data => {
+            Space::Data if !self.keys.sends_early() => {
                 let header = ShortHeader { dcid, spin: false, key_phase: self.keys.phase() };
                 short_header(&mut w, &header, number, number_len);
                 None
             }
-            Space::Initial | Space::Handshake => {
+            _ => {
                 let header = LongHeader {
-                    ty: if space == Space::Initial { PacketType::Initial } else { PacketType::Handshake },
+                    ty: match space {
+                        Space::Initial => PacketType::Initial,
+                        Space::Handshake => PacketType::Handshake,
+                        Space::Data => PacketType::ZeroRtt,
+                    },
                     version: self.version,
                     dcid,
                     scid: *self.cids.first_local(),

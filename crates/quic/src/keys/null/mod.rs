@@ -12,25 +12,36 @@ mod seal;
 mod session;
 #[cfg(test)]
 mod tests;
+mod tickets;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use quickset_wire::{ConnectionId, ResetToken, Side, Version};
 
 use super::{ClientCrypto, Crypto, EndpointCrypto, Keys, ServerCrypto, Session};
 use seal::{TAG, digest, initial_keys, retry_tag};
 use session::NullSession;
+use tickets::{Issued, Kept};
 
 /// Starts null handshakes of clients.
 #[derive(Clone, Debug)]
 pub struct NullClient {
     alpn: Vec<Vec<u8>>,
+    tickets: Option<Arc<Mutex<Kept>>>,
 }
 
 impl NullClient {
     /// A client that offers the application protocols `alpn`, each of at most 255 bytes.
     pub fn new(alpn: &[&[u8]]) -> Self {
-        Self { alpn: protocols(alpn) }
+        Self { alpn: protocols(alpn), tickets: None }
+    }
+
+    /// The same with tickets: later connections to a server resume an earlier one, and may carry early data. Clones
+    /// share the tickets, each of which is used once.
+    #[must_use]
+    pub fn with_tickets(mut self) -> Self {
+        self.tickets = Some(Arc::default());
+        self
     }
 }
 
@@ -39,13 +50,21 @@ impl NullClient {
 pub struct NullServer {
     alpn: Vec<Vec<u8>>,
     certificate: usize,
+    issued: Option<Arc<Mutex<Issued>>>,
 }
 
 impl NullServer {
     /// A server that speaks the application protocols `alpn`, the best first; without any it takes
     /// clients that offer none.
     pub fn new(alpn: &[&[u8]]) -> Self {
-        Self { alpn: protocols(alpn), certificate: 900 }
+        Self { alpn: protocols(alpn), certificate: 900, issued: None }
+    }
+
+    /// The same with early data: it is taken with a ticket of a connection of this server or a clone, once.
+    #[must_use]
+    pub fn with_early_data(mut self) -> Self {
+        self.issued = Some(Arc::default());
+        self
     }
 
     /// The same with a certificate chain of `len` bytes, at most 60,000; long ones meet the
@@ -91,13 +110,15 @@ impl ClientCrypto for NullClient {
         if server_name.is_empty() || server_name.len() > 255 {
             return Err("a server name has 1 to 255 bytes".into());
         }
-        Ok(Box::new(NullSession::client(version, server_name, self.alpn.clone(), params)))
+        let tickets = self.tickets.clone();
+        Ok(Box::new(NullSession::client(version, server_name, self.alpn.clone(), params, tickets)))
     }
 }
 
 impl ServerCrypto for NullServer {
     fn start(self: Arc<Self>, version: Version, params: Vec<u8>) -> Box<dyn Session> {
-        Box::new(NullSession::server(version, self.certificate, self.alpn.clone(), params))
+        let issued = self.issued.clone();
+        Box::new(NullSession::server(version, self.certificate, self.alpn.clone(), params, issued))
     }
 }
 

@@ -114,7 +114,7 @@ pub(super) fn keys(local: u64, remote: u64) -> Keys {
     Keys { local: sealing(local), remote: sealing(remote) }
 }
 
-fn sealing(secret: u64) -> Sealing {
+pub(super) fn sealing(secret: u64) -> Sealing {
     let mask = mix(secret, HEADER).to_le_bytes();
     // Generation 0 of the packet key.
     Sealing { header: Box::new(NullHeader(mask)), packet: Box::new(NullPacket(mix(secret, 0))) }

@@ -1,10 +1,13 @@
 use std::any::Any;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use quickset_wire::{Side, TransportErrorCode, Version};
 
-use super::seal::{NullNext, digest, directions, keys, mix, word};
+use super::seal::{NullNext, digest, directions, keys, mix, sealing, word};
+use super::tickets::{Grant, Issued, Kept, Ticket};
 use crate::TransportError;
-use crate::keys::{KeyChange, Session};
+use crate::early::{EarlyFate, EarlyLimits};
+use crate::keys::{KeyChange, Sealing, Session};
 
 /// One side of a null handshake.
 pub(super) struct NullSession {
@@ -24,6 +27,20 @@ pub(super) struct NullSession {
     peer_params: Option<Vec<u8>>,
     /// The secret of the 1-RTT keys, once it is agreed.
     master: Option<u64>,
+    resumption: Resumption,
+}
+
+/// What remains of a connection for a later one.
+#[derive(Default)]
+struct Resumption {
+    /// A client's: the name of the server, and its tickets.
+    kept: Option<(String, Arc<Mutex<Kept>>)>,
+    /// A server's.
+    issued: Option<Arc<Mutex<Issued>>>,
+    /// The secret of the 0-RTT keys; a server's if it takes early data.
+    secret: Option<u64>,
+    fate: EarlyFate,
+    refused: bool,
 }
 
 /// What comes next.
@@ -45,13 +62,30 @@ enum Stage {
 
 impl NullSession {
     /// A client that offers `offered`, and begins with a hello to the server of that name.
-    pub(super) fn client(version: Version, name: &str, offered: Vec<Vec<u8>>, params: Vec<u8>) -> Self {
+    pub(super) fn client(
+        version: Version,
+        name: &str,
+        offered: Vec<Vec<u8>>,
+        params: Vec<u8>,
+        kept: Option<Arc<Mutex<Kept>>>,
+    ) -> Self {
         let mut session = Self::new(Side::Client, version, offered, params);
         let mut body = Vec::with_capacity(CLIENT_HELLO);
         put_list(&mut body, &session.offered);
         put(&mut body, name.as_bytes());
         put(&mut body, &session.params);
+        let ticket = kept.as_ref().and_then(|kept| lock(kept).take(name));
+        if let Some(ticket) = &ticket {
+            put(&mut body, &ticket.id.to_be_bytes());
+        }
+        let before = session.transcript;
         session.say(CLIENT_HELLO_KIND, body, CLIENT_HELLO);
+        if let Some(Ticket { secret, params, .. }) = ticket {
+            session.resumption.secret = Some(mix(secret, mix(before, session.transcript)));
+            session.resumption.fate = EarlyFate::Undecided;
+            session.peer_params = Some(params);
+        }
+        session.resumption.kept = kept.map(|kept| (name.to_owned(), kept));
         session
     }
 
@@ -61,8 +95,10 @@ impl NullSession {
         certificate: usize,
         offered: Vec<Vec<u8>>,
         params: Vec<u8>,
+        issued: Option<Arc<Mutex<Issued>>>,
     ) -> Self {
-        Self { certificate, ..Self::new(Side::Server, version, offered, params) }
+        let resumption = Resumption { issued, ..Resumption::default() };
+        Self { certificate, resumption, ..Self::new(Side::Server, version, offered, params) }
     }
 
     fn new(side: Side, version: Version, offered: Vec<Vec<u8>>, params: Vec<u8>) -> Self {
@@ -78,6 +114,7 @@ impl NullSession {
             alpn: None,
             peer_params: None,
             master: None,
+            resumption: Resumption::default(),
         }
     }
 
@@ -101,9 +138,10 @@ impl NullSession {
             (Side::Server, Stage::Hello, CLIENT_HELLO_KIND) => {
                 let (offers, body) = take_list(body).ok_or_else(malformed)?;
                 let (_name, body) = take(body).ok_or_else(malformed)?;
-                let (params, _) = take(body).ok_or_else(malformed)?;
+                let (params, rest) = take(body).ok_or_else(malformed)?;
                 self.agree(&offers)?;
                 self.peer_params = Some(params.to_vec());
+                self.resume(rest, before);
                 self.stage = Stage::HandshakeKeys;
                 // What TLS has random bytes for: no two connections have the same keys.
                 self.say(SERVER_HELLO_KIND, digest(0, &self.params, &[]).to_vec(), SERVER_HELLO);
@@ -111,8 +149,12 @@ impl NullSession {
             (Side::Client, Stage::Hello, SERVER_HELLO_KIND) => self.stage = Stage::HandshakeKeys,
             (Side::Client, Stage::Finished, FLIGHT_KIND) => {
                 let (chosen, body) = take_list(body).ok_or_else(malformed)?;
-                let (params, _) = take(body).ok_or_else(malformed)?;
+                let (params, rest) = take(body).ok_or_else(malformed)?;
                 self.peer_params = Some(params.to_vec());
+                if self.resumption.fate == EarlyFate::Undecided {
+                    let taken = take(rest).is_some_and(|(early, _)| !early.is_empty());
+                    self.resumption.fate = if taken { EarlyFate::Accepted } else { EarlyFate::Rejected };
+                }
                 self.alpn = chosen.first().map(|p| p.to_vec());
                 // RFC 9001 §8.1: a server that agrees on none of what was offered is not talked to.
                 if !self.offered.is_empty() && !self.offered.iter().any(|p| self.alpn.as_ref() == Some(p)) {
@@ -129,8 +171,7 @@ impl NullSession {
                 }
                 self.finish();
             }
-            // Tickets are of no use to a null client.
-            (Side::Client, Stage::Done, TICKET_KIND) => {}
+            (Side::Client, Stage::Done, TICKET_KIND) => self.keep(body),
             _ => return Err(unexpected()),
         }
         Ok(())
@@ -145,10 +186,46 @@ impl NullSession {
                 self.stage = Stage::Complete;
             }
             Side::Server => {
-                self.say(TICKET_KIND, Vec::new(), TICKET);
+                let ticket = self.issue();
+                self.say(TICKET_KIND, ticket, TICKET);
                 self.stage = Stage::Done;
             }
         }
+    }
+
+    /// Server: looks up the ticket in a hello, if there is one. Each is good once.
+    fn resume(&mut self, rest: &[u8], before: u64) {
+        let id = take(rest).and_then(|(id, _)| Some(u64::from_be_bytes(*id.first_chunk()?)));
+        let Some((id, issued)) = id.zip(self.resumption.issued.as_ref()) else { return };
+        let Some(grant) = lock(issued).take(id) else { return };
+        let limits = EarlyLimits::decode(&self.params);
+        // RFC 8446 §4.2.10, RFC 9000 §7.4.1.
+        let same = grant.alpn == self.alpn && limits.is_some_and(|limits| limits.cover(&grant.limits));
+        if same && !self.resumption.refused {
+            self.resumption.secret = Some(mix(grant.secret, mix(before, self.transcript)));
+            self.resumption.fate = EarlyFate::Accepted;
+        }
+    }
+
+    /// Server: a ticket for a later connection; nothing when it gives none.
+    fn issue(&self) -> Vec<u8> {
+        let (Some(issued), Some(master)) = (&self.resumption.issued, self.master) else { return Vec::new() };
+        let Some(limits) = EarlyLimits::decode(&self.params) else { return Vec::new() };
+        let id = mix(master, TICKET_ID);
+        let grant = Grant { secret: mix(master, TICKET_SECRET), alpn: self.alpn.clone(), limits };
+        lock(issued).put(id, grant);
+        let mut body = Vec::new();
+        put(&mut body, &id.to_be_bytes());
+        body
+    }
+
+    /// Client: keeps a ticket.
+    fn keep(&self, body: &[u8]) {
+        let id = take(body).and_then(|(id, _)| Some(u64::from_be_bytes(*id.first_chunk()?)));
+        let (Some(id), Some((name, kept))) = (id, &self.resumption.kept) else { return };
+        let (Some(master), Some(params)) = (self.master, &self.peer_params) else { return };
+        let ticket = Ticket { id, secret: mix(master, TICKET_SECRET), params: params.clone() };
+        lock(kept).put(name, ticket);
     }
 
     /// Server: picks the protocol that it likes best among those offered.
@@ -165,6 +242,9 @@ impl NullSession {
         let mut body = Vec::with_capacity(self.certificate + 256);
         put_list(&mut body, self.alpn.as_slice());
         put(&mut body, &self.params);
+        if self.resumption.fate == EarlyFate::Accepted {
+            put(&mut body, &[1]);
+        }
         let size = body.len() + self.certificate + SIGNATURE;
         self.say(FLIGHT_KIND, body, size);
         self.say(FINISHED_KIND, self.transcript.to_be_bytes().to_vec(), FINISHED);
@@ -227,6 +307,18 @@ impl Session for NullSession {
         self.peer_params.as_deref()
     }
 
+    fn early_keys(&mut self) -> Option<Sealing> {
+        self.resumption.secret.take().map(sealing)
+    }
+
+    fn early_fate(&self) -> EarlyFate {
+        self.resumption.fate
+    }
+
+    fn refuse_early(&mut self) {
+        self.resumption.refused = true;
+    }
+
     fn alpn(&self) -> Option<&[u8]> {
         self.alpn.as_deref()
     }
@@ -244,6 +336,11 @@ impl Session for NullSession {
         }
         true
     }
+}
+
+/// What a panic of another test left is still whole.
+fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn put(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -318,4 +415,6 @@ const NO_APPLICATION_PROTOCOL: u8 = 120;
 // Tell one use of a secret from another.
 const HANDSHAKE: u64 = 0x6861_6e64;
 const MASTER: u64 = 0x6d61_7374;
+const TICKET_ID: u64 = 0x7469_636b;
+const TICKET_SECRET: u64 = 0x7365_6372;
 const TRANSCRIPT: u64 = 0x7472_616e;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use quickset_base::{Duration, Time};
 use quickset_wire::StreamId;
 
-use super::queue::{Deadlines, Flight, Record, Ring, State};
+use super::queue::{Deadlines, Flight, Record, Ring, State, UNSENT};
 use crate::room::{View, Want};
 use crate::streams::gaps::credited_ranges;
 use crate::token::Key;
@@ -274,6 +274,34 @@ impl Sender {
             self.unsent = 0;
         }
         self.highest
+    }
+
+    /// Takes everything for unsent, and has no credit. Nothing may have been acknowledged.
+    pub(crate) fn rewind(&mut self) {
+        debug_assert!(self.mode == Mode::Plain && self.flight.una() == 0, "what was acknowledged was read");
+        for index in 0..self.ring.begun {
+            let ticket = self.ring.ticket(index);
+            let record = self.ring.get_mut(index);
+            if record.is_live() {
+                record.state = State::Queued;
+                self.deadlines.push(record.deadline, ticket);
+            }
+            (record.offset, record.fence) = (UNSENT, UNSENT);
+        }
+        self.ring.begun = 0;
+        self.flight = Flight::default();
+        (self.fences.begun, self.fences.at) = (None, 0);
+        (self.position, self.highest, self.max) = (0, 0, 0);
+        self.unsent = self.queued;
+        if matches!(self.ending.fin, Fin::Sent | Fin::Lost) {
+            self.ending.fin = Fin::Wanted;
+        }
+        self.tidy();
+    }
+
+    /// The longest message that the peer takes, now that it is known.
+    pub(crate) fn set_max_record(&mut self, max: u64) {
+        self.max_record = max;
     }
 
     /// The peer's credit for the stream; a lower one than before is ignored (RFC 9000 §19.10).

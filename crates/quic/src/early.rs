@@ -1,0 +1,133 @@
+//! Early data (0-RTT): what a client remembers of a server, and what each side says about it.
+//!
+//! Early data can be replayed: whoever records a first flight can send it again, and no key is fresh. So it is off until
+//! both sides ask for it, and only the application knows what may arrive twice (RFC 9001 §9.2, RFC 8446 §8).
+
+use std::fmt;
+use std::sync::Arc;
+
+use quickset_base::Path;
+use quickset_wire::{Side, TransportParams};
+
+/// Early data, for those who want it: a client may send before the handshake is through, and a server reads that.
+///
+/// TLS has its own switch for it, and both must be on: the session of a client offers early data with a ticket of an
+/// earlier connection, that of a server takes each ticket once.
+#[derive(Clone, Debug)]
+pub struct EarlyData {
+    /// A client's: what becomes of what was sent early when the server does not take it.
+    pub refused: Refused,
+    /// A server's: the bytes of early packets that it reads in a connection before the handshake is through. Those
+    /// beyond are dropped, and come again as 1-RTT data.
+    pub max_bytes: u64,
+    /// A server's: which clients it reads early data of; `None`: all of them.
+    pub gate: Option<EarlyGate>,
+}
+
+/// What becomes of early data that the server did not take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Refused {
+    /// All of it is sent again once the handshake is through, as if it had been written then.
+    #[default]
+    Resend,
+    /// The streams begun early are reset with this code, nothing of them is sent again, and the application begins anew.
+    Reset(u64),
+}
+
+/// Decides, for each client and before anything of it is read, whether its early data is taken.
+#[derive(Clone)]
+pub struct EarlyGate(Arc<dyn Fn(&Path) -> bool + Send + Sync>);
+
+/// How far the early data of a connection has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EarlyFate {
+    /// There is none.
+    #[default]
+    None,
+    /// A client's: it may be sent, and whether the server takes it is not known.
+    Undecided,
+    /// The server takes it.
+    Accepted,
+    /// The server does not take it.
+    Rejected,
+}
+
+impl Default for EarlyData {
+    fn default() -> Self {
+        Self { refused: Refused::default(), max_bytes: 256 << 10, gate: None }
+    }
+}
+
+impl EarlyGate {
+    /// Early data is taken of those of whom `admits` says so.
+    pub fn new(admits: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(admits))
+    }
+}
+
+impl fmt::Debug for EarlyGate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EarlyGate(..)")
+    }
+}
+
+impl EarlyData {
+    pub(crate) fn admits(&self, client: &Path) -> bool {
+        self.gate.as_ref().is_none_or(|gate| gate.0(client))
+    }
+}
+
+/// The limits that early data was written under: a server that takes it must not go below them (RFC 9000 §7.4.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EarlyLimits([u64; 7]);
+
+impl EarlyLimits {
+    /// Those in a server's transport parameters; `None` when these cannot be read.
+    pub fn decode(params: &[u8]) -> Option<Self> {
+        TransportParams::decode(Side::Server, params).ok().map(|params| Self::of(&params))
+    }
+
+    pub(crate) fn of(params: &TransportParams) -> Self {
+        Self([
+            params.active_connection_id_limit,
+            params.initial_max_data,
+            params.initial_max_stream_data_bidi_local,
+            params.initial_max_stream_data_bidi_remote,
+            params.initial_max_stream_data_uni,
+            params.initial_max_streams_bidi,
+            params.initial_max_streams_uni,
+        ])
+    }
+
+    /// True when whatever keeps to `remembered` keeps to these.
+    pub fn cover(&self, remembered: &Self) -> bool {
+        self.0.iter().zip(&remembered.0).all(|(new, old)| new >= old)
+    }
+
+    /// Of each limit the greater one.
+    #[must_use]
+    pub fn or(mut self, other: &Self) -> Self {
+        self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a = (*a).max(*b));
+        self
+    }
+}
+
+/// What early data is written under, of the parameters that a server announced in an earlier connection.
+pub(crate) fn remembered(params: &TransportParams) -> TransportParams {
+    let fresh = TransportParams::default();
+    TransportParams {
+        // RFC 9000 §7.4.1: these belong to one connection, or say how it is acknowledged.
+        ack_delay_exponent: fresh.ack_delay_exponent,
+        max_ack_delay: fresh.max_ack_delay,
+        initial_source_connection_id: None,
+        original_destination_connection_id: None,
+        preferred_address: None,
+        retry_source_connection_id: None,
+        stateless_reset_token: None,
+        // FS-4, FEC-2, and draft-ietf-quic-ack-frequency §3: what a former connection offered counts for nothing.
+        fenced_streams: None,
+        fec_decoder: None,
+        min_ack_delay: None,
+        ..*params
+    }
+}
