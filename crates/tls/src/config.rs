@@ -1,11 +1,14 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use quickset_quic::{ClientCrypto, ConnectionId, Crypto, Keys, ServerCrypto, Session, Side, Version};
+use quickset_quic::{
+    ClientCrypto, ConnectionId, Crypto, EarlyLimits, Keys, ServerCrypto, Session, Side, Version,
+};
 use rustls::KeyLogFile;
 use rustls::pki_types::ServerName;
 use rustls::quic;
 
 use crate::session::TlsSession;
+use crate::tickets::{Shelf, TicketStore};
 use crate::{keys, retry};
 
 /// Starts the TLS handshakes of a client.
@@ -18,6 +21,8 @@ pub struct Client {
 #[derive(Clone, Debug)]
 pub struct Server {
     tls: Arc<rustls::ServerConfig>,
+    /// Of each limit that was announced so far, the greatest: a ticket may be of a connection with any of them.
+    announced: Arc<Mutex<EarlyLimits>>,
 }
 
 /// Why a TLS configuration cannot be used for QUIC.
@@ -26,16 +31,20 @@ pub enum ConfigError {
     /// RFC 9001 §8.1: QUIC needs an application protocol.
     #[error("no application protocol is configured (alpn_protocols is empty)")]
     NoApplicationProtocol,
-    /// Early data is switched on; this crate carries none.
-    #[error("early data (0-RTT) is switched on and is not supported")]
-    EarlyData,
+    /// Early data is switched on, and more than one application protocol is offered: nobody could tell which one it is in.
+    #[error("early data (0-RTT) is in one application protocol: offer no others beside it")]
+    EarlyProtocols,
+    /// Early data is switched on, and tickets carry the session in themselves: nobody could tell whether one was used.
+    #[error("early data (0-RTT) needs tickets that are used once: configure session_storage and no ticketer")]
+    EarlyTickets,
     /// There is no TLS 1.3, or no cipher suite that QUIC can use.
     #[error("not fit for QUIC: {0}")]
     Tls(#[from] rustls::Error),
 }
 
 impl Client {
-    /// Uses `tls` for the connections of clients.
+    /// Uses `tls` for the connections of clients. With `enable_early_data`, and a transport that wants it, a connection that
+    /// resumes an earlier one can carry early data.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -43,13 +52,24 @@ impl Client {
         if tls.alpn_protocols.is_empty() {
             return Err(ConfigError::NoApplicationProtocol);
         }
-        if tls.enable_early_data {
-            return Err(ConfigError::EarlyData);
+        if tls.enable_early_data && tls.alpn_protocols.len() > 1 {
+            return Err(ConfigError::EarlyProtocols);
         }
         // What can be wrong apart from the name is found now and not with the first connection.
         let name = ServerName::from(std::net::IpAddr::from([127, 0, 0, 1]));
         quic::ClientConnection::new(tls.clone(), quic::Version::V1, name, Vec::new())?;
         Ok(Self { tls })
+    }
+
+    /// Keeps its tickets in `store`, which others may share. `verifier` names by what servers are believed and what this
+    /// client proves to be: where that differs, so must the name. (The TLS library looks at this again by itself, and
+    /// resumes nothing with another verifier or another key.)
+    #[must_use]
+    pub fn with_tickets(mut self, store: Arc<dyn TicketStore>, verifier: &[u8]) -> Self {
+        let tls = Arc::make_mut(&mut self.tls);
+        let shelf = Shelf::new(store, tls.alpn_protocols.clone(), verifier.to_vec());
+        tls.resumption = rustls::client::Resumption::store(Arc::new(shelf));
+        self
     }
 
     /// Appends the secrets of connections to the file named by the environment variable
@@ -65,7 +85,9 @@ impl Client {
 }
 
 impl Server {
-    /// Uses `tls` for the connections of a server.
+    /// Uses `tls` for the connections of a server. With a `max_early_data_size` of 2^32 - 1 (RFC 9001 §4.6.1), and a
+    /// transport that wants it, early data is taken: with a ticket of this server, or one with the same `session_storage`,
+    /// that was not used before, and whose age is what the client says, give or take a minute (RFC 8446 §8.3).
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -73,11 +95,11 @@ impl Server {
         if tls.alpn_protocols.is_empty() {
             return Err(ConfigError::NoApplicationProtocol);
         }
-        if tls.max_early_data_size != 0 {
-            return Err(ConfigError::EarlyData);
+        if tls.max_early_data_size != 0 && (tls.ticketer.enabled() || !tls.session_storage.can_cache()) {
+            return Err(ConfigError::EarlyTickets);
         }
         quic::ServerConnection::new(tls.clone(), quic::Version::V1, Vec::new())?;
-        Ok(Self { tls })
+        Ok(Self { tls, announced: Arc::default() })
     }
 
     /// See [`Client::with_key_log`].
@@ -131,9 +153,25 @@ impl ServerCrypto for Server {
     /// For a version without [initial keys](Crypto::initial_keys), which the caller has had.
     fn start(self: Arc<Self>, version: Version, params: Vec<u8>) -> Box<dyn Session> {
         let version = keys::version(version).expect("a version that there are initial keys for");
+        let covered = self.covers(&params);
         let tls = quic::ServerConnection::new(self.tls.clone(), version, params)
             .expect("the configuration was tried in new");
-        Box::new(TlsSession::new(tls.into()))
+        let mut session = TlsSession::new(tls.into());
+        if !covered {
+            session.refuse_early();
+        }
+        Box::new(session)
+    }
+}
+
+impl Server {
+    /// RFC 9000 §7.4.1: early data was written under limits of an earlier connection, and is not taken under lower ones.
+    fn covers(&self, params: &[u8]) -> bool {
+        let Some(limits) = EarlyLimits::decode(params) else { return false };
+        let mut announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
+        let covered = limits.cover(&announced);
+        *announced = announced.or(&limits);
+        covered
     }
 }
 

@@ -98,6 +98,6 @@ fn keys(keys: quic::Keys) -> Keys {
     Keys { local: sealing(keys.local), remote: sealing(keys.remote) }
 }
 
-fn sealing(keys: quic::DirectionalKeys) -> Sealing {
+pub(crate) fn sealing(keys: quic::DirectionalKeys) -> Sealing {
     Sealing { header: Box::new(Header(keys.header)), packet: Box::new(Packet(keys.packet)) }
 }

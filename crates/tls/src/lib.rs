@@ -6,7 +6,8 @@
 //! reset tokens and address validation tokens.
 //!
 //! Invariants: TLS 1.3 only; no connection without an agreed application protocol (RFC 9001 §8.1); a packet
-//! is sealed and opened in place, without an allocation; no key is printed.
+//! is sealed and opened in place, without an allocation; no key and no ticket is printed; a server that takes early data
+//! (0-RTT) takes each ticket once, and only under limits that cover those of all connections before.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -36,10 +37,12 @@ mod keys;
 mod retry;
 mod secrets;
 mod session;
+mod tickets;
 
 pub use config::{Client, ConfigError, Server};
 pub use secrets::EndpointSecrets;
 pub use session::PeerCertificates;
+pub use tickets::{Ticket, TicketKey, TicketMemory, TicketStore};
 
 #[cfg(test)]
 mod tests;

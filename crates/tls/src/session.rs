@@ -1,8 +1,8 @@
 use std::any::Any;
 
-use quickset_quic::{KeyChange, Session, TransportError, TransportErrorCode as Code};
+use quickset_quic::{EarlyFate, KeyChange, Sealing, Session, TransportError, TransportErrorCode as Code};
 use rustls::pki_types::CertificateDer;
-use rustls::quic;
+use rustls::{HandshakeKind, quic};
 
 use crate::keys;
 
@@ -50,6 +50,27 @@ impl Session for TlsSession {
 
     fn peer_params(&self) -> Option<&[u8]> {
         self.tls.quic_transport_parameters()
+    }
+
+    fn early_keys(&mut self) -> Option<Sealing> {
+        self.tls.zero_rtt_keys().map(keys::sealing)
+    }
+
+    fn early_fate(&self) -> EarlyFate {
+        let quic::Connection::Client(tls) = &self.tls else { return EarlyFate::None };
+        if tls.is_early_data_accepted() {
+            return EarlyFate::Accepted;
+        }
+        let again = tls.handshake_kind() == Some(HandshakeKind::FullWithHelloRetryRequest);
+        if again || !tls.is_handshaking() { EarlyFate::Rejected } else { EarlyFate::Undecided }
+    }
+
+    fn refuse_early(&mut self) {
+        if let quic::Connection::Server(tls) = &mut self.tls {
+            if tls.is_handshaking() {
+                tls.reject_early_data();
+            }
+        }
     }
 
     fn alpn(&self) -> Option<&[u8]> {

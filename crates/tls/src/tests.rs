@@ -327,10 +327,14 @@ fn unfit_configurations_are_found_at_once() {
     assert_eq!(Server::new(Arc::new(server)).err(), Some(ConfigError::NoApplicationProtocol));
     let (mut server, _) = server_tls(&["a"]);
     server.max_early_data_size = u32::MAX;
-    assert_eq!(Server::new(Arc::new(server)).err(), Some(ConfigError::EarlyData));
-    let mut client = client_tls(&["a"], None);
+    assert_eq!(Server::new(Arc::new(server.clone())).err(), None);
+    server.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+    assert_eq!(Server::new(Arc::new(server.clone())).err(), Some(ConfigError::EarlyTickets));
+    server.max_early_data_size = 1;
+    assert!(Server::new(Arc::new(server)).is_err(), "RFC 9001 §4.6.1");
+    let mut client = client_tls(&["a", "b"], None);
     client.enable_early_data = true;
-    assert_eq!(Client::new(Arc::new(client)).err(), Some(ConfigError::EarlyData));
+    assert_eq!(Client::new(Arc::new(client)).err(), Some(ConfigError::EarlyProtocols));
 
     let client = Arc::new(Client::new(Arc::new(client_tls(&["a"], None))).unwrap());
     assert!(client.clone().start(Version::V1, "not a name", Vec::new()).is_err());

@@ -11,6 +11,8 @@ use quickset_wire::{
     self as wire, ConnectionId, Dir, PacketType, ResetToken, StreamId, TransportErrorCode as Code,
 };
 
+mod early;
+
 use super::{Connection, Event};
 use crate::keys::null::{NullClient, NullSecrets, NullServer};
 use crate::{
@@ -219,6 +221,10 @@ fn frames_at_the_wrong_level_are_violations() {
         (PacketType::Initial, Frame::Stream { id: CLIENT_BIDI, offset: 0, fin: false, data: b"x" }),
         (PacketType::Handshake, Frame::MaxData(1 << 20)),
         (PacketType::Initial, Frame::ApplicationClose { code: 1, reason: b"" }),
+        (PacketType::ZeroRtt, Frame::Crypto { offset: 0, data: b"x" }),
+        (PacketType::ZeroRtt, Frame::PathResponse([1; 8])),
+        (PacketType::ZeroRtt, Frame::RetireConnectionId { sequence: 0 }),
+        (PacketType::ZeroRtt, Frame::HandshakeDone),
     ] {
         let mut pair = joined();
         let mut bytes = vec![0; 100];

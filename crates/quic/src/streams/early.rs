@@ -57,14 +57,17 @@ impl Streams {
 
     /// Something of a stream of the peer's came as early data.
     pub(crate) fn note_early(&mut self, id: StreamId) {
+        self.theirs[id.dir() as usize].note_early(id.index());
         if let Some(half) = self.slab.by_id_mut(id).and_then(|(_, stream)| stream.recv.as_mut()) {
             half.early = true;
         }
     }
 
-    /// See [`note_early`](Self::note_early).
+    /// See [`note_early`](Self::note_early). Of a stream that is over and forgotten only a bound is known; if in doubt, it
+    /// did come early.
     pub(crate) fn came_early(&self, id: StreamId) -> bool {
-        let stream = self.slab.key(id).and_then(|key| self.slab.get(key));
-        stream.and_then(|stream| stream.recv.as_ref()).is_some_and(|half| half.early)
+        let possible = id.initiator() != self.side && self.theirs[id.dir() as usize].may_be_early(id.index());
+        let half = self.slab.key(id).and_then(|key| self.slab.get(key)?.recv.as_ref());
+        possible && half.is_none_or(|half| half.early)
     }
 }

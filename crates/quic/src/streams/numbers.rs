@@ -45,6 +45,8 @@ pub(super) struct Theirs {
     bytes: u64,
     closed: u64,
     advertised: u64,
+    /// Those of which something came as early data lie below.
+    early: u64,
     /// The application took all that were open, or does not know of any.
     waited_for: bool,
 }
@@ -53,7 +55,17 @@ impl Theirs {
     pub(super) fn new(most: u64, most_fenced: u64) -> Self {
         let most = most.min(MAX_STREAMS);
         let advertised = most.min(most_fenced);
-        Self { most, most_fenced, opened: 0, accepted: 0, bytes: 0, closed: 0, advertised, waited_for: true }
+        Self {
+            most,
+            most_fenced,
+            opened: 0,
+            accepted: 0,
+            bytes: 0,
+            closed: 0,
+            advertised,
+            early: 0,
+            waited_for: true,
+        }
     }
 
     /// No stream can carry messages.
@@ -64,6 +76,16 @@ impl Theirs {
     /// A stream turned out to carry bytes, or not to after all.
     pub(super) fn note_bytes(&mut self, bytes: bool) {
         self.bytes = if bytes { self.bytes + 1 } else { self.bytes - 1 };
+    }
+
+    /// Something of the stream with this index came as early data.
+    pub(super) fn note_early(&mut self, index: u64) {
+        self.early = self.early.max(index + 1);
+    }
+
+    /// Something may have.
+    pub(super) fn may_be_early(&self, index: u64) -> bool {
+        index < self.early
     }
 
     pub(super) fn opened(&self) -> u64 {

@@ -4,6 +4,7 @@ mod common;
 mod congestion;
 mod connections;
 mod datagrams;
+mod early;
 mod fec;
 mod messages;
 mod migration;
