@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
+#[path = "nodes/early.rs"]
+mod early;
+
 use std::sync::Arc;
 
 use quickset_base::{Batch, Datagram, Duration, Ecn, Input, Machine, Path, Poll, Rng, Time};
@@ -32,6 +35,14 @@ fn endpoint(server: Option<ServerConfig>, seed: u8) -> Endpoint {
 
 impl World {
     fn new(retry: RetryPolicy) -> Self {
+        Self::with(retry, |_, _| {})
+    }
+
+    /// With changes to the server's configuration.
+    fn with(
+        retry: RetryPolicy,
+        change: impl FnOnce(&mut rustls::ServerConfig, &mut TransportConfig),
+    ) -> Self {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let trusted = made.cert.der().clone();
         let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(default_provider()))
@@ -44,9 +55,11 @@ impl World {
             )
             .unwrap();
         tls.alpn_protocols = vec![b"test".to_vec()];
+        let mut transport = TransportConfig::default();
+        change(&mut tls, &mut transport);
         let server = ServerConfig {
             crypto: Arc::new(Server::new(Arc::new(tls)).unwrap()),
-            transport: Arc::new(TransportConfig::default()),
+            transport: Arc::new(transport),
             max_connections: 10,
             retry,
             retry_token_lifetime: Duration::from_secs(10),
