@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use quickset_quic::{Closed, Dir, MoveError, Side, Stats, StreamId};
+use quickset_quic::{Closed, Dir, EarlyFate, MoveError, Side, Stats, StreamId};
 
 use crate::messages::{MessageReceiver, MessageSender};
 use crate::recv::RecvStream;
@@ -138,6 +138,42 @@ impl Connection {
         self.shared().lock().conn.stats()
     }
 
+    /// Waits for the end of the handshake: from then on nothing is early data, and the peer is who it says it is. At once
+    /// ready but for connections with early data.
+    ///
+    /// # Errors
+    /// When the connection is over.
+    pub async fn connected(&self) -> Result<(), Closed> {
+        poll_fn(|cx| self.poll_connected(cx)).await
+    }
+
+    /// True while what is sent, or read, is early data: the handshake is not through. An attacker can send what a client
+    /// sent early again, to this server or to another one with the same key.
+    pub fn is_early(&self) -> bool {
+        self.shared().lock().conn.is_early()
+    }
+
+    /// Waits until it is known what became of early data. True when the server took it; false when it did not, or there
+    /// was none, or the connection ended before.
+    pub async fn accepted_early(&self) -> bool {
+        poll_fn(|cx| {
+            let mut state = self.shared().lock();
+            match state.conn.early_data() {
+                EarlyFate::Accepted => return Poll::Ready(true),
+                EarlyFate::Rejected => return Poll::Ready(false),
+                EarlyFate::None if state.connected => return Poll::Ready(false),
+                _ if state.closed().is_some() => return Poll::Ready(false),
+                EarlyFate::None | EarlyFate::Undecided => state.phase.add(cx),
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    pub(crate) fn early_fate(&self) -> EarlyFate {
+        self.shared().lock().conn.early_data()
+    }
+
     /// Where the peer is.
     pub fn remote_address(&self) -> SocketAddr {
         self.shared().lock().conn.path().remote
@@ -239,20 +275,17 @@ impl Connection {
         &self.owner.shared
     }
 
-    /// Waits for the end of the handshake.
-    pub(crate) async fn connected(&self) -> Result<(), Closed> {
-        poll_fn(|cx| {
-            let mut state = self.shared().lock();
-            if state.connected {
-                return Poll::Ready(Ok(()));
-            }
-            if let Some(closed) = state.closed() {
-                return Poll::Ready(Err(closed));
-            }
-            state.phase.add(cx);
-            Poll::Pending
-        })
-        .await
+    /// See [`connected`](Self::connected).
+    pub(crate) fn poll_connected(&self, cx: &Context<'_>) -> Poll<Result<(), Closed>> {
+        let mut state = self.shared().lock();
+        if state.connected {
+            return Poll::Ready(Ok(()));
+        }
+        if let Some(closed) = state.closed() {
+            return Poll::Ready(Err(closed));
+        }
+        state.phase.add(cx);
+        Poll::Pending
     }
 
     async fn open(&self, dir: Dir, messages: bool) -> Result<StreamId, Closed> {

@@ -10,9 +10,9 @@ use bytes::Bytes;
 use quickset_base::{Rng, Seed};
 use quickset_quic::{self as quic, ClientConfig, Counters, EndpointConfig, ServerConfig};
 
+use crate::connecting::Connecting;
 use crate::connection::Connection;
 use crate::driver::Driver;
-use crate::error::ConnectError;
 use crate::hub::Hub;
 use crate::socket::{Socket, SocketConfig};
 
@@ -138,22 +138,14 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Connects to `remote`, which proves to be `server_name`. Dropping the future gives the attempt up.
-    ///
-    /// # Errors
-    /// See [`ConnectError`].
-    pub async fn connect(
-        &self,
-        remote: SocketAddr,
-        server_name: &str,
-        config: &ClientConfig,
-    ) -> Result<Connection, ConnectError> {
-        let connection = self.hub.connect(remote, server_name, config)?;
-        connection.connected().await.map_err(ConnectError::Failed)?;
-        Ok(connection)
+    /// Connects to `remote`, which proves to be `server_name`. The future is ready with the connection, or with a
+    /// [`ConnectError`]; dropping it gives the attempt up.
+    pub fn connect(&self, remote: SocketAddr, server_name: &str, config: &ClientConfig) -> Connecting {
+        Connecting::new(self.hub.connect(remote, server_name, config))
     }
 
-    /// The next connection of a client, its handshake complete; `None` when the endpoint is closed, and at once
+    /// The next connection of a client, its handshake complete, but for those whose early data is taken: these come at once,
+    /// and [`Connection::connected`] tells when theirs is; `None` when the endpoint is closed, and at once
     /// when it takes none. How many there may be, and when clients must prove their address first, is in the
     /// [`ServerConfig`]. Dropping the future loses nothing.
     pub async fn accept(&self) -> Option<Connection> {

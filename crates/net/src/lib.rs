@@ -55,6 +55,7 @@
 //! Below this crate nothing reads a clock or draws entropy; here it happens in one place each (`Hub::now`
 //! and `Endpoint::start`).
 
+mod connecting;
 mod connection;
 mod datagrams;
 mod driver;
@@ -75,6 +76,7 @@ mod timers;
 mod trace;
 mod wakers;
 
+pub use connecting::Connecting;
 pub use connection::Connection;
 pub use datagrams::{DatagramOptions, SentDatagram};
 pub use endpoint::Endpoint;

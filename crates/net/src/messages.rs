@@ -392,6 +392,12 @@ impl MessageReceiver {
         self.id
     }
 
+    /// Whether something of it came as early data, before the handshake was through: an attacker can send it again. See
+    /// [`RecvStream::is_early`](crate::RecvStream::is_early).
+    pub fn is_early(&self) -> bool {
+        self.owner.shared.lock().conn.came_early(self.id)
+    }
+
     /// The next message that its fences let go; `None` when there are no more. After an error, too, there are no
     /// more. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<Result<Message, ReceiveError>> {

@@ -33,6 +33,13 @@ impl RecvStream {
         self.id
     }
 
+    /// Whether something of it came as early data, before the handshake was through: an attacker can send it again. What
+    /// does harm when it is done twice waits for [`Connection::connected`](crate::Connection::connected) and for the
+    /// peer's word, or is refused.
+    pub fn is_early(&self) -> bool {
+        self.owner.shared.lock().conn.came_early(self.id)
+    }
+
     /// The next bytes in order, at least 1 and at most `max` of them, as they lie in memory; `None` at the end of
     /// the stream. Dropping the future loses nothing.
     ///

@@ -45,6 +45,8 @@ pub(crate) struct State {
     /// Times that the connection went to another path or failed to; and who waits for the next.
     pub(crate) moves: u64,
     pub(crate) movers: Wakers,
+    /// A server's: it was handed to whoever accepts.
+    handed: bool,
     /// For a client: whom it talks to.
     pub(crate) server_name: Option<String>,
 }
@@ -95,6 +97,7 @@ impl Shared {
             connected: false,
             moves: 0,
             movers: Wakers::default(),
+            handed: false,
             server_name,
         };
         Self { key, hub, queued: AtomicBool::new(false), state: Mutex::new(state) }
@@ -218,7 +221,7 @@ impl State {
             match event {
                 Event::Connected => {
                     self.connected = true;
-                    news.connected = self.conn.side() == Side::Server;
+                    self.hand_over(news);
                     self.phase.drain_to(&mut news.wakes);
                     // Streams may be opened from here on.
                     self.available.iter_mut().for_each(|wakers| wakers.drain_to(&mut news.wakes));
@@ -229,6 +232,13 @@ impl State {
                     self.movers.drain_to(&mut news.wakes);
                 }
                 Event::Datagram(event) => self.on_datagram(event, &mut news.wakes),
+                Event::EarlyData { accepted } => {
+                    // Early data is of use before the handshake is through, or not at all.
+                    if accepted {
+                        self.hand_over(news);
+                    }
+                    self.phase.drain_to(&mut news.wakes);
+                }
                 Event::NewToken(token) => news.tokens.push(token),
                 Event::Closed(_) => self.wake_all(&mut news.wakes),
                 _ => {}
@@ -237,6 +247,11 @@ impl State {
         while let Some(signal) = self.conn.poll_signal() {
             news.signals.push(signal);
         }
+    }
+
+    /// A server's connection goes to whoever accepts, once.
+    fn hand_over(&mut self, news: &mut News) {
+        news.connected |= self.conn.side() == Side::Server && !std::mem::replace(&mut self.handed, true);
     }
 
     fn on_stream(&mut self, event: StreamEvent, woken: &mut Vec<Waker>) {

@@ -7,6 +7,7 @@ use crate::early::{EarlyFate, EarlyLimits, Refused, remembered};
 use crate::error::TransportError;
 use crate::keys::Progress;
 use crate::room::Phase;
+use crate::streams::ReadError;
 
 impl Connection {
     /// How far early data has come.
@@ -25,6 +26,16 @@ impl Connection {
     /// True when something of this stream of the peer's came as early data, so that all of it may be a replay.
     pub fn came_early(&self, id: StreamId) -> bool {
         self.streams.came_early(id)
+    }
+
+    /// A stream that was given up with its early data has no end that could be mistaken for the peer's.
+    pub(super) fn refused(&self, id: StreamId, error: ReadError) -> ReadError {
+        match self.config.early_data.as_ref().map(|early| early.refused) {
+            Some(Refused::Reset(code)) if error == ReadError::UnknownStream && self.streams.was_reset(id) => {
+                ReadError::Reset(code)
+            }
+            _ => error,
+        }
     }
 
     /// A server that wants no early data, or none of this client, says so before it reads the hello.

@@ -93,7 +93,7 @@ impl Connection {
     /// When the peer gave the stream up, or there is no such stream of messages.
     pub fn next_message(&mut self, now: Time, id: StreamId) -> Result<Option<Message>, ReadError> {
         self.now = now.max(self.now);
-        self.streams.next_message(id)
+        self.streams.next_message(id).map_err(|error| self.refused(id, error))
     }
 
     /// What became of a message sent, in the order in which that was learnt. [`Outcome::Recovered`] is delivered too.

@@ -176,7 +176,7 @@ impl Connection {
     /// # Errors
     /// When the peer gave the stream up, or there is no such stream.
     pub fn read(&mut self, id: StreamId, max: usize) -> Result<Chunk, ReadError> {
-        self.streams.read(id, max)
+        self.streams.read(id, max).map_err(|error| self.refused(id, error))
     }
 
     /// How far the sending half has come; `None` when there is no such stream, or no more.

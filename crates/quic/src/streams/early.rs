@@ -3,6 +3,7 @@
 use quickset_wire::{StreamId, TransportParams};
 
 use super::flow::Credit;
+use super::numbers::Ours;
 use super::{Streams, told};
 
 impl Streams {
@@ -38,6 +39,7 @@ impl Streams {
 
     /// Gives up every stream of ours, with this code, both for us and for the peer.
     pub(crate) fn reset_all(&mut self, code: u64) {
+        self.ours.iter_mut().for_each(Ours::refuse);
         let ids = self.slab.iter().map(|(_, stream)| stream.id).filter(|id| id.initiator() == self.side);
         for id in ids.collect::<Vec<StreamId>>() {
             // Fails for halves that are over.
@@ -53,6 +55,11 @@ impl Streams {
             }
             stream.tell(news, &mut self.events);
         }
+    }
+
+    /// The stream was among those that [`reset_all`](Self::reset_all) gave up.
+    pub(crate) fn was_reset(&self, id: StreamId) -> bool {
+        id.initiator() == self.side && self.ours[id.dir() as usize].was_refused(id.index())
     }
 
     /// Something of a stream of the peer's came as early data.

@@ -6,6 +6,8 @@ use super::flow::Credit;
 #[derive(Debug, Default)]
 pub(super) struct Ours {
     opened: u64,
+    /// Those that were given up as the peer took no early data lie below.
+    dropped: u64,
     pub(super) credit: Credit,
     /// `open` failed since the last Available.
     pub(super) refused: bool,
@@ -14,6 +16,16 @@ pub(super) struct Ours {
 impl Ours {
     pub(super) fn opened(&self) -> u64 {
         self.opened
+    }
+
+    /// All that were opened so far are given up.
+    pub(super) fn refuse(&mut self) {
+        self.dropped = self.opened;
+    }
+
+    /// The stream with this index was.
+    pub(super) fn was_refused(&self, index: u64) -> bool {
+        index < self.dropped
     }
 
     /// The index of one more stream, or `None` when the peer allows no more.

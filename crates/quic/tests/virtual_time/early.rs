@@ -257,6 +257,8 @@ fn who_wants_to_know_is_told_and_nothing_goes_again() {
     let stopped = Event::Stream(StreamEvent::Stopped { id, code: 77 });
     assert!(early.pair.client().events.contains(&stopped), "{:?}", early.pair.client().events);
     assert_eq!(early.told(), [false]);
+    let read = early.pair.client_mut().connection(key).read(id, 10);
+    assert_eq!(read, Err(quickset_quic::ReadError::Reset(77)), "and not as if the answer had ended");
     let server_key = early.server_key();
     assert!(!early.pair.server().received.contains_key(&(server_key, id)), "not a byte");
     // And it begins anew.
