@@ -1,8 +1,12 @@
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use quickset_quic::{Estimates, Fec, Protection, RetryPolicy, TransportConfig};
+use quickset_quic::{EarlyData, Estimates, Fec, Protection, RetryPolicy, TransportConfig};
+
+use quickset_tls::{TicketMemory, TicketStore};
+use rustls::server::ServerSessionMemoryCache;
 
 use crate::trust::KeyHolder;
 use crate::{Identity, Trust};
@@ -27,6 +31,8 @@ pub struct ClientConfig {
     identity: Option<Identity>,
     alpn: Vec<Vec<u8>>,
     key_log: bool,
+    early: bool,
+    tickets: Arc<dyn TicketStore>,
     quic: quickset_quic::ClientConfig,
 }
 
@@ -49,6 +55,9 @@ pub enum ConfigError {
     /// RFC 9001 §8.1: QUIC needs an application protocol.
     #[error("name at least one application protocol, such as \"chat/1\"")]
     NoProtocol,
+    /// Early data is in one application protocol.
+    #[error("early data is in one application protocol: name no others beside it")]
+    EarlyProtocols,
     /// RFC 7301 §3.1.
     #[error("the name of an application protocol has 1 to 255 bytes")]
     BadProtocol,
@@ -94,6 +103,21 @@ impl ServerConfig {
     pub fn with_protection(mut self, protection: Protection) -> Self {
         let transport = Arc::make_mut(&mut self.transport);
         transport.fec = Some(Fec { protection, ..transport.fec.take().unwrap_or_default() });
+        self
+    }
+
+    /// Takes early data: what clients that were here before send before the handshake is through, a round trip sooner.
+    /// [`Endpoint::accept`](crate::Endpoint::accept) hands such connections out at once, and
+    /// [`RecvStream::is_early`](crate::RecvStream::is_early) tells what came so. Behind
+    /// [`with_transport`](Self::with_transport), of which it is a part.
+    ///
+    /// **An attacker can send early data again.** This endpoint takes each once: a ticket is good once, the last 4096
+    /// are remembered, and what is older than its ticket says, by a minute, is not taken. Another endpoint, or this one
+    /// after a restart, takes none of it. Where several endpoints share a name, a client that was rejected by one sends
+    /// the same again by itself, so only what may be done twice belongs there.
+    #[must_use]
+    pub fn with_early_data(mut self, early: EarlyData) -> Self {
+        Arc::make_mut(&mut self.transport).early_data = Some(early);
         self
     }
 
@@ -144,6 +168,11 @@ impl ServerConfig {
         };
         let mut tls = builder.with_cert_resolver(self.identity.resolver());
         tls.alpn_protocols.clone_from(&self.alpn);
+        if self.transport.early_data.is_some() {
+            // RFC 9001 §4.6.1: in QUIC this is no number of bytes but a yes.
+            tls.max_early_data_size = u32::MAX;
+            tls.session_storage = ServerSessionMemoryCache::new(SESSIONS);
+        }
         let crypto = quickset_tls::Server::new(Arc::new(tls)).expect("protocols were checked in new");
         let crypto = if self.key_log { crypto.with_key_log() } else { crypto };
         quickset_quic::ServerConfig {
@@ -164,8 +193,21 @@ impl ClientConfig {
     /// See [`ConfigError`].
     pub fn new(trust: Trust, alpn: &[&str]) -> Result<Self, ConfigError> {
         let alpn = protocols(alpn)?;
-        let quic = quic_client(&trust, None, &alpn, false);
-        Ok(Self { trust, identity: None, alpn, key_log: false, quic })
+        let tickets: Arc<dyn TicketStore> = Arc::new(TicketMemory::default());
+        let mut this = Self {
+            quic: quickset_quic::ClientConfig {
+                crypto: Arc::new(tls_client(&trust, None, &alpn, false)),
+                transport: Arc::default(),
+            },
+            trust,
+            identity: None,
+            alpn,
+            key_log: false,
+            early: false,
+            tickets,
+        };
+        this.renew();
+        Ok(this)
     }
 
     /// How its connections behave.
@@ -198,19 +240,48 @@ impl ClientConfig {
     #[must_use]
     pub fn with_identity(mut self, identity: Identity) -> Self {
         self.identity = Some(identity);
-        self.renew()
+        self.renew();
+        self
+    }
+
+    /// Lets connections to servers that were connected to before begin with data: see
+    /// [`Connecting::into_early`](crate::Connecting::into_early), without which nothing is sent early. Behind
+    /// [`with_transport`](Self::with_transport), of which it is a part.
+    ///
+    /// # Errors
+    /// [`ConfigError::EarlyProtocols`] when more than one application protocol is offered.
+    pub fn with_early_data(mut self, early: EarlyData) -> Result<Self, ConfigError> {
+        if self.alpn.len() > 1 {
+            return Err(ConfigError::EarlyProtocols);
+        }
+        Arc::make_mut(&mut self.quic.transport).early_data = Some(early);
+        self.early = true;
+        self.renew();
+        Ok(self)
+    }
+
+    /// Keeps the tickets of its sessions in `store` instead of a [`TicketMemory`] of its own. They are secrets.
+    #[must_use]
+    pub fn with_tickets(mut self, store: Arc<dyn TicketStore>) -> Self {
+        self.tickets = store;
+        self.renew();
+        self
     }
 
     /// See [`ServerConfig::with_key_log`].
     #[must_use]
     pub fn with_key_log(mut self) -> Self {
         self.key_log = true;
-        self.renew()
+        self.renew();
+        self
     }
 
-    fn renew(mut self) -> Self {
-        self.quic.crypto = quic_client(&self.trust, self.identity.as_ref(), &self.alpn, self.key_log).crypto;
-        self
+    fn renew(&mut self) {
+        let client = tls_client(&self.trust, self.identity.as_ref(), &self.alpn, self.early);
+        // TLS resumes nothing with another verifier, and each configuration has its own.
+        let verifier = VERIFIERS.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+        let client = client.with_tickets(self.tickets.clone(), &verifier);
+        self.quic.crypto = Arc::new(if self.key_log { client.with_key_log() } else { client });
     }
 
     /// The same in the words of the core, for those who drive its machines themselves.
@@ -230,22 +301,28 @@ pub(crate) fn sharing(transport: &Arc<TransportConfig>, estimates: &Arc<Estimate
     transport
 }
 
-fn quic_client(
+fn tls_client(
     trust: &Trust,
     identity: Option<&Identity>,
     alpn: &[Vec<u8>],
-    key_log: bool,
-) -> quickset_quic::ClientConfig {
+    early: bool,
+) -> quickset_tls::Client {
     let builder = trust.client();
     let mut tls = match identity {
         Some(identity) => builder.with_client_cert_resolver(identity.resolver()),
         None => builder.with_no_client_auth(),
     };
     tls.alpn_protocols = alpn.to_vec();
-    let crypto = quickset_tls::Client::new(Arc::new(tls)).expect("protocols were checked in new");
-    let crypto = if key_log { crypto.with_key_log() } else { crypto };
-    quickset_quic::ClientConfig { crypto: Arc::new(crypto), transport: Arc::default() }
+    tls.enable_early_data = early;
+    quickset_tls::Client::new(Arc::new(tls)).expect("protocols were checked in new")
 }
+
+/// Sessions that a server remembers for early data; with a client's certificate, each is some hundred bytes to a few
+/// thousand.
+const SESSIONS: usize = 4096;
+
+/// Names verifiers, so that tickets of one configuration are not offered with another.
+static VERIFIERS: AtomicU64 = AtomicU64::new(0);
 
 fn protocols(alpn: &[&str]) -> Result<Vec<Vec<u8>>, ConfigError> {
     if alpn.is_empty() {

@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quickset_net::{ConnectError, Connection, Counters, SocketConfig};
+use quickset_net::{Connecting, Connection, Counters, SocketConfig};
 use quickset_quic::{EndpointConfig, Estimates};
 use quickset_tls::{EndpointSecrets, PeerCertificates};
 
@@ -112,25 +112,19 @@ impl Endpoint {
     }
 
     /// Connects to the server at `address`. `name` is what its certificate is checked against, a host name or
-    /// an address; with a pinned key it is only told to the server. Dropping the future gives the attempt up.
-    ///
-    /// # Errors
-    /// See [`ConnectError`].
-    pub async fn connect(
-        &self,
-        address: SocketAddr,
-        name: &str,
-        config: &ClientConfig,
-    ) -> Result<Connection, ConnectError> {
+    /// an address; with a pinned key it is only told to the server. The future is ready with the connection, or with a
+    /// [`ConnectError`](crate::ConnectError); dropping it gives the attempt up.
+    pub fn connect(&self, address: SocketAddr, name: &str, config: &ClientConfig) -> Connecting {
         let quic = config.quic();
         let config = quickset_quic::ClientConfig {
             crypto: quic.crypto.clone(),
             transport: sharing(&quic.transport, &self.estimates),
         };
-        self.net.connect(address, name, &config).await
+        self.net.connect(address, name, &config)
     }
 
-    /// The next connection of a client, its handshake complete; `None` when the endpoint is closed, and at once
+    /// The next connection of a client, its handshake complete, but for those whose
+    /// [early data](ServerConfig::with_early_data) is taken: these come at once; `None` when the endpoint is closed, and at once
     /// when it takes none. Dropping the future loses nothing.
     pub async fn accept(&self) -> Option<Connection> {
         self.net.accept().await

@@ -63,7 +63,7 @@ pub use endpoint::{Endpoint, Peer};
 pub use fingerprint::{Fingerprint, ParseFingerprintError};
 pub use identity::{Identity, IdentityError};
 pub use quickset_net::{
-    Closed, ConnectError, Connection, Counters, DatagramError, DatagramOptions, DatagramOutcome,
+    Closed, ConnectError, Connecting, Connection, Counters, DatagramError, DatagramOptions, DatagramOutcome,
     DatagramStats, Deadline, FecStats, Goal, Message, MessageReceiver, MessageSender, MoveError, Outcome,
     Outcomes, Protection, ProtectionError, ReadError, ReadToEndError, ReceiveError, RecvStream, Reliability,
     SendError, SendStream, SentDatagram, Side, SocketConfig, Stats, StreamId, Ticket, TicketId,
@@ -72,9 +72,9 @@ pub use quickset_net::{
 #[cfg(feature = "qlog")]
 pub use quickset_net::{QlogDir, qlog};
 pub use quickset_quic::{
-    Algorithm, AlgorithmError, DatagramConfig, Estimates, Fec, Migration, RetryPolicy, TransportConfig,
+    Algorithm, AlgorithmError, DatagramConfig, EarlyData, EarlyGate, Estimates, Fec, Migration, Refused, RetryPolicy, TransportConfig,
 };
-pub use quickset_tls::PeerCertificates;
+pub use quickset_tls::{PeerCertificates, SessionTicket, TicketKey, TicketMemory, TicketStore};
 pub use trust::{Trust, TrustError};
 
 /// Policies of an application's own: what of a stream is protected, and when it is repaired.

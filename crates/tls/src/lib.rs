@@ -42,7 +42,7 @@ mod tickets;
 pub use config::{Client, ConfigError, Server};
 pub use secrets::EndpointSecrets;
 pub use session::PeerCertificates;
-pub use tickets::{Ticket, TicketKey, TicketMemory, TicketStore};
+pub use tickets::{SessionTicket, TicketKey, TicketMemory, TicketStore};
 
 #[cfg(test)]
 mod tests;

@@ -21,16 +21,16 @@ pub struct TicketKey {
 
 /// A session to be resumed, with the server's transport parameters of then. Who has it can pretend to be the client, and
 /// read its early data: it is a secret, and is not printed.
-pub struct Ticket(Tls13ClientSessionValue);
+pub struct SessionTicket(Tls13ClientSessionValue);
 
 /// Keeps tickets. Each is used once (RFC 8446 §C.4): two connections with the same one can be linked, and of their early
 /// data a server takes that of one.
 pub trait TicketStore: fmt::Debug + Send + Sync {
     /// Keeps a ticket. How many a server gives is for the server to say, so a store has a bound of its own.
-    fn put(&self, key: &TicketKey, ticket: Ticket);
+    fn put(&self, key: &TicketKey, ticket: SessionTicket);
 
     /// Hands out a ticket and forgets it, best the newest.
-    fn take(&self, key: &TicketKey) -> Option<Ticket>;
+    fn take(&self, key: &TicketKey) -> Option<SessionTicket>;
 }
 
 /// Keeps tickets in memory: of 256 keys, 4 of each. The oldest make room.
@@ -39,13 +39,13 @@ pub struct TicketMemory(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
-    tickets: BTreeMap<TicketKey, VecDeque<Ticket>>,
+    tickets: BTreeMap<TicketKey, VecDeque<SessionTicket>>,
     /// The keys, in the order in which they came.
     order: VecDeque<TicketKey>,
 }
 
 impl TicketStore for TicketMemory {
-    fn put(&self, key: &TicketKey, ticket: Ticket) {
+    fn put(&self, key: &TicketKey, ticket: SessionTicket) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !kept.tickets.contains_key(key) {
             if kept.order.len() >= MAX_KEYS {
@@ -62,7 +62,7 @@ impl TicketStore for TicketMemory {
         }
     }
 
-    fn take(&self, key: &TicketKey) -> Option<Ticket> {
+    fn take(&self, key: &TicketKey) -> Option<SessionTicket> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).tickets.get_mut(key)?.pop_back()
     }
 }
@@ -73,9 +73,9 @@ impl fmt::Debug for TicketMemory {
     }
 }
 
-impl fmt::Debug for Ticket {
+impl fmt::Debug for SessionTicket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Ticket(..)")
+        f.write_str("SessionTicket(..)")
     }
 }
 
@@ -125,7 +125,7 @@ impl ClientSessionStore for Shelf {
     fn remove_tls12_session(&self, _: &ServerName<'static>) {}
 
     fn insert_tls13_ticket(&self, server: ServerName<'static>, value: Tls13ClientSessionValue) {
-        self.store.put(&self.key(&server), Ticket(value));
+        self.store.put(&self.key(&server), SessionTicket(value));
     }
 
     fn take_tls13_ticket(&self, server: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use quickset_base::Ecn;
 use quickset_quic::{Dir, EarlyData, EarlyFate};
-use quickset_tls::{Ticket, TicketKey, TicketMemory, TicketStore};
+use quickset_tls::{SessionTicket, TicketKey, TicketMemory, TicketStore};
 use rustls::crypto::aws_lc_rs::kx_group;
 use rustls::pki_types::UnixTime;
 use rustls::server::ServerSessionMemoryCache;
@@ -223,13 +223,13 @@ fn a_hello_retry_request_rejects() {
 struct Spy(TicketMemory, std::sync::Mutex<Vec<TicketKey>>);
 
 impl TicketStore for Spy {
-    fn put(&self, key: &TicketKey, ticket: Ticket) {
-        assert_eq!(format!("{ticket:?}"), "Ticket(..)", "tickets are secrets");
+    fn put(&self, key: &TicketKey, ticket: SessionTicket) {
+        assert_eq!(format!("{ticket:?}"), "SessionTicket(..)", "tickets are secrets");
         self.1.lock().unwrap().push(key.clone());
         self.0.put(key, ticket);
     }
 
-    fn take(&self, key: &TicketKey) -> Option<Ticket> {
+    fn take(&self, key: &TicketKey) -> Option<SessionTicket> {
         self.0.take(key)
     }
 }
