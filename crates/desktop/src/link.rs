@@ -44,8 +44,8 @@ impl Default for LinkConfig {
 impl LinkConfig {
     /// The settings of the connection.
     ///
-    /// DT-3: there is no early data. Neither end's TLS offers it, and no verb of `quickset` sends it; whoever
-    /// adds such a verb must not use it here.
+    /// DT-3: there is no early data. It is off unless asked for, neither end asks, and so neither end's TLS offers or takes
+    /// it.
     pub(crate) fn transport(&self, side: Side) -> TransportConfig {
         // The screen asks for another one.
         let protection = match &self.protection {
@@ -205,6 +205,14 @@ mod tests {
                 let fec = link.transport(side).fec.unwrap();
                 assert_eq!(fec.protection.to_string(), rest, "{asked}");
             }
+        }
+    }
+
+    /// DT-3: a replayed key press is a key press.
+    #[test]
+    fn nothing_is_sent_or_taken_early() {
+        for side in [Side::Client, Side::Server] {
+            assert!(LinkConfig::default().transport(side).early_data.is_none());
         }
     }
 

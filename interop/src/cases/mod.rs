@@ -1,6 +1,7 @@
 //! The cases: one line each in [`CASES`].
 
 mod data;
+mod early;
 mod endings;
 mod handshakes;
 mod versions;
@@ -49,6 +50,11 @@ pub(crate) const CASES: &[Case] = &[
         name: "alpn",
         about: "no common application protocol: error 0x178 on both sides",
         run: |p| Box::pin(handshakes::no_protocol(p)),
+    },
+    Case {
+        name: "early",
+        about: "a second connection begins with data; another server takes none of it, and gets it again",
+        run: |p| Box::pin(early::run(p)),
     },
     Case {
         name: "versions",

@@ -33,6 +33,10 @@ impl Connection {
             // Stream control before stream data: a byte of credit moves a window of data. FS-5, FEC-6: here
             // only, and in 0-RTT packets no room knows the peer's offers.
             let mut view = self.view();
+            if self.keys.sends_early() {
+                // Who waits for a whole packet waits for one with a long header.
+                view.room = view.room.saturating_sub(LONGER_HEADER);
+            }
             // An empty packet as large as this one holds what this one held when it was empty.
             view.room = view.room.max(w.len() + w.room());
             self.streams.write_control(w, &view);
@@ -49,3 +53,7 @@ impl Connection {
         }
     }
 }
+
+/// What the header of a 0-RTT packet has at most that a short one has not: version, two lengths of ids, an id of 20 bytes
+/// and the length of the packet.
+const LONGER_HEADER: usize = 4 + 2 + 20 + 2;

@@ -414,6 +414,25 @@ fn messages_may_be_early() {
     assert_eq!(got, expected);
 }
 
+/// A message that fits a packet goes in one, and one that fits no 0-RTT packet is not kept for the other kind.
+#[test]
+fn early_messages_of_every_size_leave_at_once() {
+    for size in 1060..1160 {
+        let mut early = Early::new(&setup(9, LINK));
+        let key = early.connect();
+        let now = early.pair.world.now();
+        let connection = early.pair.client_mut().connection(key);
+        let id = connection.open_messages(Dir::Uni).expect("a stream");
+        for _ in 0..4 {
+            connection.send(now, id, vec![1; size].into(), None).expect("room");
+        }
+        connection.finish(id).expect("it is open");
+        early.pair.until("received", |p| !p.server().finished.is_empty());
+        let took = early.pair.world.now() - now;
+        assert!(took < Duration::from_millis(25), "{size}: half a round trip: {took:?}");
+    }
+}
+
 // Attacks.
 
 /// All that a peer sends now.
