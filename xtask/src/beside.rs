@@ -64,7 +64,7 @@ pub(crate) fn interop(args: &[String]) -> Result<()> {
     if !pythons.is_empty() {
         match python::environment(&home, "interop/programs/requirements.txt") {
             Ok(()) => {
-                given.extend(["--python".to_owned(), home.join("venv/bin/python").display().to_string()])
+                given.extend(["--python".to_owned(), home.join("venv/bin/python").display().to_string()]);
             }
             Err(error) => pythons.iter().for_each(|peer| missing(&mut given, peer, &error)),
         }

@@ -10,6 +10,7 @@ use crate::keys::{ClientCrypto, EndpointCrypto, ServerCrypto};
 use crate::protect::Fec;
 
 /// How a connection behaves. The defaults suit an interactive application on the Internet.
+// sizes: settings that stand for themselves, and of which most stay as they are.
 #[derive(Clone, Debug)]
 pub struct TransportConfig {
     /// Streams of each kind that the peer may have open at a time.

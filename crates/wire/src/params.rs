@@ -8,6 +8,7 @@ use crate::fec::FecDecoder;
 use crate::frame::MAX_STREAMS;
 use crate::{ConnectionId, Reader, ResetToken, Side, TransportErrorCode, Truncated, Writer, varint};
 
+// sizes: one field for each parameter of the RFCs.
 /// What one side tells the other about itself (RFC 9000 §18.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransportParams {

@@ -13,28 +13,29 @@ const LEN: usize = 20_000_000;
 async fn rebinds(pair: &Pair, up: bool) {
     let (from, to) = if up { (&pair.client, &pair.server) } else { (&pair.server, &pair.client) };
     let data = pattern(LEN);
-    let mut send = soon(from.open_uni()).await.unwrap();
+    let mut send = soon(from.open_uni()).await.expect("a stream");
     let sending = async {
-        send.write_all(&data).await.unwrap();
-        send.finish().unwrap();
-        send.finished().await.unwrap();
+        send.write_all(&data).await.expect("written");
+        send.finish().expect("ended");
+        send.finished().await.expect("arrived");
     };
     let receiving = async {
-        let mut recv = to.accept_uni().await.unwrap();
+        let mut recv = to.accept_uni().await.expect("a stream");
         let (mut got, mut rebound) = (Vec::new(), 0);
-        while let Some(chunk) = recv.read_chunk(1 << 20).await.unwrap() {
+        while let Some(chunk) = recv.read_chunk(1 << 20).await.expect("data") {
             got.extend_from_slice(&chunk);
             if got.len() > (rebound + 1) * LEN / 3 && rebound < 2 {
                 rebound += 1;
                 let before = pair.client_endpoint.local_addr();
-                pair.client_endpoint.rebind(loopback(), &SocketConfig::default()).unwrap();
+                pair.client_endpoint.rebind(loopback(), &SocketConfig::default()).expect("another socket");
                 assert_ne!(pair.client_endpoint.local_addr(), before);
             }
         }
         assert_eq!(rebound, 2);
         got
     };
-    let ((), got) = tokio::time::timeout(LIMIT, async { tokio::join!(sending, receiving) }).await.unwrap();
+    let ((), got) =
+        tokio::time::timeout(LIMIT, async { tokio::join!(sending, receiving) }).await.expect("in time");
     assert!(got == data, "all of it, once and in order");
 }
 

@@ -9,14 +9,14 @@ impl Streams {
     #[inline]
     pub(crate) fn admit_guest(&mut self, urgency: u8) {
         let slab = &mut self.slab;
-        let key = *self.guest.get_or_insert_with(|| slab.reserve());
+        let key = *self.fresh.guest.get_or_insert_with(|| slab.reserve());
         self.fresh.ready(key, urgency);
     }
 
     /// It has nothing to send.
     #[inline]
     pub(crate) fn dismiss_guest(&mut self) {
-        if let Some(key) = self.guest {
+        if let Some(key) = self.fresh.guest {
             self.fresh.blocked(key);
         }
     }
@@ -24,13 +24,13 @@ impl Streams {
     /// Nobody goes before it.
     #[inline]
     pub(crate) fn is_guests_turn(&self) -> bool {
-        self.guest.is_some() && self.pick(self.credit.limit() - self.sent) == self.guest
+        self.fresh.guest.is_some() && self.pick(self.credit.limit() - self.sent) == self.fresh.guest
     }
 
     /// It sent so many bytes; its turn may be over.
     #[inline]
     pub(crate) fn guest_sent(&mut self, bytes: usize) {
-        if let Some(key) = self.guest {
+        if let Some(key) = self.fresh.guest {
             self.fresh.sent(key, bytes);
         }
     }
@@ -42,7 +42,7 @@ impl Streams {
 
     /// It goes on with its turn, as the first of its urgency.
     pub(crate) fn recall_guest(&mut self, urgency: u8) {
-        if let Some(key) = self.guest {
+        if let Some(key) = self.fresh.guest {
             self.fresh.resume(key, urgency);
         }
     }
@@ -50,14 +50,14 @@ impl Streams {
     /// The turn of who is no stream.
     #[cold]
     pub(super) fn guests_turn(&self, key: Key) -> Option<Turn> {
-        (self.guest == Some(key)).then_some(())?;
+        (self.fresh.guest == Some(key)).then_some(())?;
         Some(Turn { channel: Channel::Datagrams, urgency: self.fresh.urgency()?, resend: false })
     }
 
     /// Whose turn it is when all credit of the connection is used: what needs none.
     #[cold]
     pub(super) fn pick_spent(&self) -> Option<Key> {
-        let guest = self.guest.and_then(|key| Some((key, self.fresh.urgency_of(key)?)));
+        let guest = self.fresh.guest.and_then(|key| Some((key, self.fresh.urgency_of(key)?)));
         match (self.owed.urgency(), guest) {
             (Some(owed), Some((key, urgency))) if urgency < owed => Some(key),
             (Some(_), _) => self.owed.next(),

@@ -81,8 +81,6 @@ pub(crate) struct Streams {
     owed: Queue,
     /// Streams with new data that their own credit lets out.
     fresh: Queue,
-    /// The place in `fresh` of who is no stream.
-    guest: Option<Key>,
     /// Streams of messages whose next record is longer than what is left of the connection's credit.
     starving: Vec<Key>,
     /// When messages become too late, by stream.
@@ -166,7 +164,6 @@ impl Streams {
             received: 0,
             owed: Queue::default(),
             fresh: Queue::default(),
-            guest: None,
             starving: Vec::new(),
             deadlines: BTreeSet::new(),
             control: VecDeque::new(),
@@ -379,7 +376,8 @@ impl Streams {
 
     /// Connection credit holds data back.
     fn is_blocked(&self) -> bool {
-        let waits = || !self.fresh.is_empty() && !self.guest.is_some_and(|guest| self.fresh.is_only(guest));
+        let waits =
+            || !self.fresh.is_empty() && !self.fresh.guest.is_some_and(|guest| self.fresh.is_only(guest));
         (self.credit.limit() <= self.sent && waits()) || !self.starving.is_empty()
     }
 

@@ -11,6 +11,8 @@ pub(super) struct Queue {
     heads: [u32; URGENCIES],
     /// Bit u is set when urgency u has a node.
     occupied: u8,
+    /// Who is no stream, and takes turns like one.
+    pub(super) guest: Option<Key>,
 }
 
 #[derive(Clone, Copy, Debug)]

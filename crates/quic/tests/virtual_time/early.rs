@@ -270,7 +270,8 @@ fn who_wants_to_know_is_told_and_nothing_goes_again() {
 
 #[test]
 fn nobody_gets_early_data_who_did_not_ask_for_it() {
-    let asked: [(&str, Option<EarlyData>, Option<EarlyData>, &[bool]); 4] = [
+    type Asked = (&'static str, Option<EarlyData>, Option<EarlyData>, &'static [bool]);
+    let asked: [Asked; 4] = [
         ("neither", None, None, &[]),
         ("the client", Some(EarlyData::default()), None, &[false]),
         ("the server", None, Some(EarlyData::default()), &[]),

@@ -12,6 +12,7 @@ mod calm;
 mod flights;
 mod kept;
 mod lane;
+mod outlook;
 mod owed;
 mod span;
 #[cfg(test)]
@@ -20,7 +21,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use quickset_base::{Duration, Time};
+use quickset_base::Time;
 use quickset_wire::Schemes;
 use quickset_wire::frame::RepairHeader;
 
@@ -28,11 +29,10 @@ use calm::Calm;
 pub(crate) use calm::{Answer, Moment};
 use kept::Symbol;
 pub(crate) use lane::{Counts, Recovered};
-use lane::{Lane, Patience, Review};
+use lane::{Lane, Review};
+pub(crate) use outlook::Outlook;
 
-use super::policy::{
-    self, Carried, Code, CodingView, Demand, LaneView, Pattern, Protection, ReliabilityPolicy,
-};
+use super::policy::{self, Carried, Code, LaneView, Pattern, Protection, ReliabilityPolicy};
 use crate::token::{Channel, Token};
 use crate::tx::{Packed, StreamFrame};
 
@@ -86,53 +86,6 @@ pub(crate) enum Slot {
     Repeat(usize),
     /// A repair symbol of a lane.
     Repair(usize),
-}
-
-/// What a channel's policy is told, but for what the lanes know.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Outlook<'a> {
-    pub(crate) now: Time,
-    pub(crate) loss: policy::Loss,
-    pub(crate) demand: Demand,
-    pub(crate) deadlines: &'a dyn policy::Deadlines,
-    pub(crate) rtt: Duration,
-    pub(crate) min_rtt: Duration,
-    pub(crate) rtt_var: Duration,
-    pub(crate) pto: Duration,
-    pub(crate) ack_delay: Duration,
-    pub(crate) cwnd: u64,
-    pub(crate) in_flight: u64,
-    pub(crate) others_wait: bool,
-    pub(crate) feedback: bool,
-    pub(crate) confirmed: bool,
-}
-
-impl<'a> Outlook<'a> {
-    fn view(&self, lanes: &[LaneView; policy::MAX_LANES]) -> CodingView<'a> {
-        let Self { now, loss, demand, deadlines, .. } = *self;
-        CodingView {
-            now,
-            loss,
-            lanes: *lanes,
-            demand,
-            deadlines,
-            rtt: self.rtt,
-            min_rtt: self.min_rtt,
-            rtt_var: self.rtt_var,
-            pto: self.pto,
-            ack_delay: self.ack_delay,
-            cwnd: self.cwnd,
-            in_flight: self.in_flight,
-            others_wait: self.others_wait,
-            feedback: self.feedback,
-            confirmed: self.confirmed,
-        }
-    }
-
-    fn patience(&self, sensitivity: f64) -> Patience {
-        let wait = self.rtt + self.rtt / 8 + self.ack_delay;
-        Patience { now: self.now, wait, ahead: self.rtt / 2, rate: self.loss.rate, sensitivity }
-    }
 }
 
 impl Sending {

@@ -1,0 +1,51 @@
+use quickset_base::{Duration, Time};
+
+use super::lane::Patience;
+use crate::protect::policy::{self, CodingView, Demand, LaneView};
+
+/// What a channel's policy is told, but for what the lanes know.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outlook<'a> {
+    pub(crate) now: Time,
+    pub(crate) loss: policy::Loss,
+    pub(crate) demand: Demand,
+    pub(crate) deadlines: &'a dyn policy::Deadlines,
+    pub(crate) rtt: Duration,
+    pub(crate) min_rtt: Duration,
+    pub(crate) rtt_var: Duration,
+    pub(crate) pto: Duration,
+    pub(crate) ack_delay: Duration,
+    pub(crate) cwnd: u64,
+    pub(crate) in_flight: u64,
+    pub(crate) others_wait: bool,
+    pub(crate) feedback: bool,
+    pub(crate) confirmed: bool,
+}
+
+impl<'a> Outlook<'a> {
+    pub(super) fn view(&self, lanes: &[LaneView; policy::MAX_LANES]) -> CodingView<'a> {
+        let Self { now, loss, demand, deadlines, .. } = *self;
+        CodingView {
+            now,
+            loss,
+            lanes: *lanes,
+            demand,
+            deadlines,
+            rtt: self.rtt,
+            min_rtt: self.min_rtt,
+            rtt_var: self.rtt_var,
+            pto: self.pto,
+            ack_delay: self.ack_delay,
+            cwnd: self.cwnd,
+            in_flight: self.in_flight,
+            others_wait: self.others_wait,
+            feedback: self.feedback,
+            confirmed: self.confirmed,
+        }
+    }
+
+    pub(super) fn patience(&self, sensitivity: f64) -> Patience {
+        let wait = self.rtt + self.rtt / 8 + self.ack_delay;
+        Patience { now: self.now, wait, ahead: self.rtt / 2, rate: self.loss.rate, sensitivity }
+    }
+}
