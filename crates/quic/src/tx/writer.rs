@@ -1,6 +1,6 @@
 use quickset_wire as wire;
 use quickset_wire::StreamId;
-use quickset_wire::frame::{Frame, source_symbol_header, source_symbol_header_size, stream_header};
+use quickset_wire::frame::{Frame, source_symbol_header, source_symbol_header_size};
 
 use crate::token::{Key, Token};
 
@@ -41,8 +41,8 @@ pub(crate) struct Packed<'a> {
     pub(crate) bytes: &'a [u8],
     /// The number of the packet that it is in.
     pub(crate) packet: u64,
-    /// It is this STREAM frame.
-    pub(crate) frame: Option<StreamFrame>,
+    /// It is this STREAM frame. By reference: what is moved is read back before it has been written.
+    pub(crate) frame: Option<&'a StreamFrame>,
 }
 
 /// A STREAM frame with a length and without FIN, whose data lies in one piece of the stream's buffer.
@@ -54,25 +54,6 @@ pub(crate) struct StreamFrame {
     pub(crate) len: u32,
     /// The offset of the piece.
     pub(crate) piece: u64,
-}
-
-impl StreamFrame {
-    /// What stands before its data is not longer: a kind and three varints.
-    pub(crate) const HEAD: usize = 25;
-
-    /// Writes that, as it was written first, to the start of `out`. Returns how many bytes it is.
-    #[inline]
-    pub(crate) fn write_head(&self, out: &mut [u8]) -> usize {
-        let mut w = wire::Writer::new(out);
-        stream_header(&mut w, self.id, self.offset, false, Some(self.len as usize));
-        w.len()
-    }
-
-    /// Its data.
-    #[inline]
-    pub(crate) fn data<'a>(&self, piece: &'a [u8]) -> &'a [u8] {
-        &piece[(self.offset - self.piece) as usize..][..self.len as usize]
-    }
 }
 
 impl<'a> Writer<'a> {
@@ -105,7 +86,7 @@ impl<'a> Writer<'a> {
         let data = self.len();
         self.tokens.push(Token::Symbol { session, sid, n: 0 });
         self.reserved = self.bytes.room().saturating_sub(limit);
-        self.shares = true;
+        (self.shares, self.shared) = (true, None);
         Some(Symbol { session, sid, begin, length_at, data, token, was_eliciting })
     }
 
@@ -126,7 +107,7 @@ impl<'a> Writer<'a> {
         self.tokens[token] = Token::Symbol { session, sid, n: (self.tokens.len() - token - 1) as u16 };
         self.eliciting = true;
         // With another frame beside it the data is not the end of the symbol, or not all of it.
-        let frame = self.shared.take().filter(|_| self.tokens.len() == token + 2);
+        let frame = self.shared.as_ref().filter(|_| self.tokens.len() == token + 2);
         Some(Packed { bytes: &self.bytes.written()[data..], packet: self.number, frame })
     }
 

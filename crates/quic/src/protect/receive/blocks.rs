@@ -38,7 +38,15 @@ impl Blocks {
         }
         let has = known.map_or(0, |known| known.count);
         let owner = shape.first + 1;
-        for term in has..shape.count {
+        let begin = (shape.first - self.low) as usize;
+        let mut terms = has..shape.count;
+        if shape.stride == 1 && has == 0 && begin >= self.owners.len() {
+            // As most are: behind all others, and without gaps.
+            self.owners.resize(begin, 0);
+            self.owners.resize(begin + shape.count as usize, owner);
+            terms = 0..0;
+        }
+        for term in terms {
             let at = (shape.first + term * shape.stride - self.low) as usize;
             if at >= self.owners.len() {
                 self.owners.resize(at + 1, 0);

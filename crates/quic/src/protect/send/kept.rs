@@ -2,6 +2,8 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use quickset_fec::{Equation, Symbols, reed_solomon};
+use quickset_wire::frame::stream_header;
+use quickset_wire::{StreamId, Writer};
 
 use super::span::Cover;
 use crate::token::Key;
@@ -15,7 +17,7 @@ use crate::tx::{Packed, StreamFrame};
 pub(super) struct Kept {
     copies: Symbols,
     /// For each SID from `base` on the frame that it is, if there is no copy.
-    shared: VecDeque<Option<Shared>>,
+    shared: VecDeque<Shared>,
     base: u64,
     /// Where their data is.
     pieces: VecDeque<Piece>,
@@ -27,20 +29,33 @@ pub(super) struct Kept {
     heads: Vec<u8>,
 }
 
+/// Where the data of a symbol is that is one STREAM frame; nowhere if it has none.
 #[derive(Clone, Copy, Debug)]
 struct Shared {
-    frame: StreamFrame,
-    /// The number of its piece.
-    piece: u64,
+    /// In the stream.
+    offset: u64,
+    len: u32,
+    /// The last bits of the number of its piece.
+    piece: u32,
 }
 
+/// A piece of a stream's buffer.
 #[derive(Debug)]
 struct Piece {
     bytes: Bytes,
     key: Key,
+    id: StreamId,
     offset: u64,
     /// Of the last symbol in it.
     sid: u64,
+}
+
+/// A STREAM frame as it lies in the buffer of its stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lying<'a> {
+    id: StreamId,
+    offset: u64,
+    data: &'a [u8],
 }
 
 impl Kept {
@@ -75,7 +90,7 @@ impl Kept {
         if self.shares {
             let frame = packed.frame.filter(|frame| frame.len >= MIN_SHARED);
             let shared = frame.and_then(|frame| self.share(sid, frame, piece));
-            self.shared.push_back(shared);
+            self.shared.push_back(shared.unwrap_or(Shared::NONE));
             if shared.is_some() {
                 return;
             }
@@ -90,7 +105,7 @@ impl Kept {
 
     /// The bytes of a symbol.
     pub(super) fn get(&self, sid: u64) -> Option<Symbol<'_>> {
-        let shared = self.shared(sid).map(|(frame, data)| Symbol::Frame(frame, data));
+        let shared = self.shared(sid).map(Symbol::Frame);
         shared.or_else(|| self.copies.get(sid).map(Symbol::Copy))
     }
 
@@ -143,7 +158,7 @@ impl Kept {
         let mut heads = std::mem::take(&mut self.heads);
         let mut head = None;
         for (sid, place) in sids.clone().zip(heads.chunks_exact_mut(PLACE)) {
-            let Some((frame, _)) = self.shared(sid) else { continue };
+            let Some(frame) = self.shared(sid) else { continue };
             let len = frame.write_head(place);
             if *head.get_or_insert(len) != len {
                 self.copy(sid);
@@ -152,8 +167,8 @@ impl Kept {
         let head = head.unwrap_or(0);
         let (mut firsts, mut others) = (Vec::with_capacity(MAX_TERMS), Vec::with_capacity(MAX_TERMS));
         for (sid, place) in sids.zip(heads.chunks_exact(PLACE)) {
-            let (first, other) = if let Some((_, data)) = self.shared(sid) {
-                (&place[..head], data)
+            let (first, other) = if let Some(frame) = self.shared(sid) {
+                (&place[..head], frame.data)
             } else {
                 let copy = self.copies.get(sid).expect("symbols are kept as long as repairs are owed");
                 copy.split_at(head.min(copy.len()))
@@ -175,11 +190,10 @@ impl Kept {
 
     /// Makes a copy of a symbol, if there is none.
     fn copy(&mut self, sid: u64) {
-        let Some((frame, data)) = self.shared(sid) else { return };
-        let symbol = Symbol::Frame(frame, data);
+        let Some(symbol) = self.shared(sid).map(Symbol::Frame) else { return };
         let mut bytes = vec![0; symbol.len()];
         symbol.write(&mut bytes);
-        self.shared[(sid - self.base) as usize] = None;
+        self.shared[(sid - self.base) as usize] = Shared::NONE;
         let taken = self.copies.insert(sid, &bytes);
         debug_assert_eq!(taken, Ok(()), "there was no copy");
     }
@@ -189,22 +203,38 @@ impl Kept {
     fn share(
         &mut self,
         sid: u64,
-        frame: StreamFrame,
+        frame: &StreamFrame,
         piece: impl FnOnce(&StreamFrame) -> Option<Bytes>,
     ) -> Option<Shared> {
-        let (key, offset) = (frame.key, frame.piece);
+        let StreamFrame { key, id, offset, len, piece: begin } = *frame;
         match self.pieces.back_mut() {
-            Some(last) if (last.key, last.offset) == (key, offset) => last.sid = sid,
-            _ => self.pieces.push_back(Piece { bytes: piece(&frame)?, key, offset, sid }),
+            Some(last) if last.key == key && last.offset == begin => last.sid = sid,
+            _ => self.pieces.push_back(Piece { bytes: piece(frame)?, key, id, offset: begin, sid }),
         }
-        Some(Shared { frame, piece: self.first_piece + self.pieces.len() as u64 - 1 })
+        let piece = (self.first_piece + self.pieces.len() as u64 - 1) as u32;
+        Some(Shared { offset, len, piece })
     }
 
-    fn shared(&self, sid: u64) -> Option<(&StreamFrame, &[u8])> {
+    fn shared(&self, sid: u64) -> Option<Lying<'_>> {
         let at = usize::try_from(sid.checked_sub(self.base)?).ok()?;
-        let Shared { frame, piece } = self.shared.get(at)?.as_ref()?;
-        let piece = &self.pieces[(piece - self.first_piece) as usize];
-        Some((frame, frame.data(&piece.bytes)))
+        let Shared { offset, len, piece } = *self.shared.get(at).filter(|shared| shared.len > 0)?;
+        let piece = &self.pieces[piece.wrapping_sub(self.first_piece as u32) as usize];
+        let data = &piece.bytes[(offset - piece.offset) as usize..][..len as usize];
+        Some(Lying { id: piece.id, offset, data })
+    }
+}
+
+impl Shared {
+    const NONE: Self = Self { offset: 0, len: 0, piece: 0 };
+}
+
+impl Lying<'_> {
+    /// Writes what stands before the data, as it was written first, to the start of `out`. Returns how many bytes it is.
+    #[inline]
+    fn write_head(&self, out: &mut [u8]) -> usize {
+        let mut w = Writer::new(out);
+        stream_header(&mut w, self.id, self.offset, false, Some(self.data.len()));
+        w.len()
     }
 }
 
@@ -212,14 +242,14 @@ impl Kept {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Symbol<'a> {
     Copy(&'a [u8]),
-    Frame(&'a StreamFrame, &'a [u8]),
+    Frame(Lying<'a>),
 }
 
 impl Symbol<'_> {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Copy(bytes) => bytes.len(),
-            Self::Frame(frame, data) => frame.write_head(&mut [0; PLACE]) + data.len(),
+            Self::Frame(frame) => frame.write_head(&mut [0; PLACE]) + frame.data.len(),
         }
     }
 
@@ -227,17 +257,16 @@ impl Symbol<'_> {
     pub(crate) fn write(&self, out: &mut [u8]) {
         match self {
             Self::Copy(bytes) => out.copy_from_slice(bytes),
-            Self::Frame(frame, data) => {
+            Self::Frame(frame) => {
                 let head = frame.write_head(out);
-                out[head..].copy_from_slice(data);
+                out[head..].copy_from_slice(frame.data);
             }
         }
     }
 }
 
-/// Room for the header of a frame.
+/// Room for the header of a frame, a kind and three varints.
 const PLACE: usize = 32;
-const _: () = assert!(StreamFrame::HEAD <= PLACE);
 
 /// Places for as many symbols are not worth giving back.
 const FEW: usize = 64;
@@ -253,7 +282,6 @@ mod tests {
     use super::*;
     use bytes::Bytes;
     use proptest::prelude::*;
-    use quickset_wire::StreamId;
 
     /// A symbol that is one STREAM frame.
     #[derive(Clone, Debug)]
@@ -265,7 +293,9 @@ mod tests {
 
     impl Sent {
         fn bytes(&self) -> Vec<u8> {
-            let symbol = Symbol::Frame(&self.frame, self.frame.data(&self.piece));
+            let StreamFrame { id, offset, len, piece, .. } = self.frame;
+            let data = &self.piece[(offset - piece) as usize..][..len as usize];
+            let symbol = Symbol::Frame(Lying { id, offset, data });
             let mut bytes = vec![0; symbol.len()];
             symbol.write(&mut bytes);
             bytes
@@ -288,7 +318,7 @@ mod tests {
 
     fn fill(kept: &mut Kept, symbols: &[Sent]) {
         for (packet, sent) in (0..).zip(symbols) {
-            let frame = sent.shared.then_some(sent.frame);
+            let frame = sent.shared.then_some(&sent.frame);
             let packed = Packed { bytes: &sent.bytes(), packet, frame };
             kept.push(packet, packed, |_| Some(sent.piece.clone()));
         }
