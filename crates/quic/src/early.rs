@@ -79,7 +79,7 @@ impl EarlyData {
 
 /// The limits that early data was written under: a server that takes it must not go below them (RFC 9000 §7.4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EarlyLimits([u64; 7]);
+pub struct EarlyLimits([u64; 8]);
 
 impl EarlyLimits {
     /// Those in a server's transport parameters; `None` when these cannot be read.
@@ -96,6 +96,8 @@ impl EarlyLimits {
             params.initial_max_stream_data_uni,
             params.initial_max_streams_bidi,
             params.initial_max_streams_uni,
+            // RFC 9221 §3.
+            params.max_datagram_frame_size,
         ])
     }
 

@@ -7,7 +7,7 @@ use crate::datagram::{DatagramOptions, DatagramOutcome, DatagramTicket, Unsent, 
 use crate::protect::policy::{Goal, Protection};
 use crate::room::View;
 use crate::token::Channel;
-use crate::tx::Writer;
+use crate::tx::{LONGER_HEADER, Writer};
 
 /// Unreliable datagrams (RFC 9221), as the application sends and takes them.
 impl Connection {
@@ -64,7 +64,8 @@ impl Connection {
     }
 
     /// How datagrams are protected from now on. What protects the streams of the connection does not protect datagrams.
-    /// Since none is ever sent again, [`Protection::Adaptive`] without a goal has that of a screen. Without forward erasure correction at the peer nothing is protected.
+    /// Since none is ever sent again, [`Protection::Adaptive`] without a goal has that of a screen. Without forward erasure
+    /// correction at the peer nothing is protected.
     pub fn set_datagram_protection(&mut self, protection: &Protection) {
         let screen = Protection::Adaptive(Some(Goal::Screen));
         let protection = if *protection == Protection::Adaptive(None) { &screen } else { protection };
@@ -83,7 +84,8 @@ impl Connection {
 impl Connection {
     /// What a packet that holds nothing else has for frames, whatever its number.
     fn packet_room(&self) -> usize {
-        let header = 1 + self.cids.remote().len() + 4;
+        let early = if self.keys.sends_early() { LONGER_HEADER } else { 0 };
+        let header = 1 + self.cids.remote().len() + 4 + early;
         self.path.mtu.saturating_sub(header + self.keys.tag_len(Space::Data))
     }
 

@@ -61,6 +61,7 @@ impl Connection {
         let params = remembered(&params);
         self.path.limit_mtu(usize::try_from(params.max_udp_payload_size).unwrap_or(usize::MAX));
         self.streams.set_early(&params);
+        self.datagrams.set_peer(&params);
         self.handshake.early = EarlyFate::Undecided;
         self.handshake.remembered = Some(EarlyLimits::of(&params));
     }

@@ -4,8 +4,8 @@
 //! the batch; packets that came before their keys are kept for a while.
 //!
 //! Invariants: nothing of a packet acts before the packet is authentic; a packet number acts once; at
-//! most [`MAX_EARLY`] packets wait for keys, and [`MAX_ZERO_RTT`] of them are of early data. Frames that forward erasure correction recovers will enter
-//! at `dispatch` too, with an origin of their own.
+//! most [`MAX_EARLY`] packets wait for keys, and [`MAX_ZERO_RTT`] of early data. Frames that forward erasure correction
+//! recovers enter at `dispatch` too.
 
 mod dispatch;
 

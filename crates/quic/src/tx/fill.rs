@@ -56,4 +56,4 @@ impl Connection {
 
 /// What the header of a 0-RTT packet has at most that a short one has not: version, two lengths of ids, an id of 20 bytes
 /// and the length of the packet.
-const LONGER_HEADER: usize = 4 + 2 + 20 + 2;
+pub(crate) const LONGER_HEADER: usize = 4 + 2 + 20 + 2;

@@ -15,6 +15,7 @@ mod writer;
 use quickset_base::Batch;
 use quickset_wire::Space;
 
+pub(crate) use fill::LONGER_HEADER;
 pub(crate) use numbering::Numbering;
 pub(crate) use writer::{Packed, StreamFrame, Writer};
 

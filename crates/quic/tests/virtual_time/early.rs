@@ -6,8 +6,9 @@ use bytes::Bytes;
 use quickset_base::{Batch, Datagram, Duration, Input, Machine, Path, Poll, Time};
 use quickset_quic::null::{NullClient, NullServer};
 use quickset_quic::{
-    ClientConfig, Closed, ConnectionKey, Dir, EarlyData, EarlyFate, EarlyGate, Event, Protection, Refused,
-    RetryPolicy, SendError, ServerConfig, StreamEvent, StreamId, TransportErrorCode,
+    ClientConfig, Closed, ConnectionKey, DatagramOptions, DatagramOutcome, Dir, EarlyData, EarlyFate,
+    EarlyGate, Event, Protection, Refused, RetryPolicy, SendError, ServerConfig, StreamEvent, StreamId,
+    TransportErrorCode,
 };
 use quickset_sim::{World, address};
 
@@ -416,6 +417,35 @@ fn messages_may_be_early() {
 }
 
 /// A message that fits a packet goes in one, and one that fits no 0-RTT packet is not kept for the other kind.
+/// RFC 9221 §3: what the server took in an earlier connection it takes early, up to the size that fits a packet.
+#[test]
+fn datagrams_may_be_early() {
+    let mut early = Early::new(&setup(12, LINK));
+    let (begun, key) = (early.pair.world.now(), early.connect());
+    let client = early.pair.client_mut().connection(key);
+    let most = client.max_datagram_len().expect("the server takes datagrams");
+    let report = DatagramOptions { report: true, ..DatagramOptions::default() };
+    let sizes = [1, 500, most];
+    for len in sizes {
+        client.send_datagram(begun, pattern(len).into(), &report).expect("it is taken");
+    }
+    assert!(client.send_datagram(begun, pattern(most + 1).into(), &report).is_err());
+    early.pair.until("there", |p| p.server().node.keys().next().is_some());
+    early.pair.pass(Duration::from_millis(1));
+    let server_key = early.server_key();
+    let server = early.pair.server_mut().connection(server_key);
+    assert!(server.is_early() && !server.is_established());
+    let came: Vec<usize> = std::iter::from_fn(|| server.next_datagram()).map(|data| data.len()).collect();
+    assert_eq!(came, sizes);
+    early.pair.pass(Duration::from_millis(100));
+    let client = early.pair.client_mut().connection(key);
+    assert_eq!(client.early_data(), EarlyFate::Accepted);
+    let outcomes: Vec<_> =
+        std::iter::from_fn(|| client.next_datagram_outcome()).map(|(_, what)| what).collect();
+    assert_eq!(outcomes, [DatagramOutcome::Acknowledged; 3]);
+    assert!(client.max_datagram_len() > Some(most), "a short header is shorter");
+}
+
 #[test]
 fn early_messages_of_every_size_leave_at_once() {
     for size in 1060..1160 {

@@ -95,6 +95,7 @@ fn lower_limits_for_early_data_that_was_accepted_are_a_violation() {
     assert_eq!(limits(|p| p.initial_max_stream_data_uni += 1), violation);
     assert_eq!(limits(|p| p.initial_max_streams_bidi += 1), violation);
     assert_eq!(limits(|p| p.initial_max_streams_uni += 1), violation);
+    assert_eq!(limits(|p| p.max_datagram_frame_size += 1), violation);
     // Those that may change.
     let may = |p: &mut quickset_wire::TransportParams| {
         p.max_idle_timeout += Duration::from_secs(1);
@@ -130,6 +131,7 @@ fn what_a_client_remembers() {
         initial_max_streams_uni: told.initial_max_streams_uni,
         disable_active_migration: told.disable_active_migration,
         active_connection_id_limit: told.active_connection_id_limit,
+        max_datagram_frame_size: told.max_datagram_frame_size,
         ..quickset_wire::TransportParams::default()
     };
     assert_eq!(kept, expected);
