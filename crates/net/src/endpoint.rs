@@ -139,7 +139,7 @@ impl Endpoint {
     }
 
     /// Connects to `remote`, which proves to be `server_name`. The future is ready with the connection, or with a
-    /// [`ConnectError`]; dropping it gives the attempt up.
+    /// [`ConnectError`](crate::ConnectError); dropping it gives the attempt up.
     pub fn connect(&self, remote: SocketAddr, server_name: &str, config: &ClientConfig) -> Connecting {
         Connecting::new(self.hub.connect(remote, server_name, config))
     }
