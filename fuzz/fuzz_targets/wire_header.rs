@@ -4,7 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use quickset_wire::header::{
-    Header, LongHeader, Parsed, ShortHeader, long_header, patch_length, protect, retry, short_header, unprotect,
+    Header, LongHeader, Parsed, ShortHeader, long_header, patch_length, protect, retry, short_header,
+    unprotect,
 };
 use quickset_wire::{PacketType, Writer};
 

@@ -56,7 +56,10 @@ pub(super) async fn rebind(pair: Pair) -> Result<()> {
         .await?;
         ensure!(rebound, "all came at once");
         let (there, here) = (server.remote_address().port(), world.client.address()?.port());
-        ensure!(server.remote_address() != before && there == here, "the server sends to port {there}, not {here}");
+        ensure!(
+            server.remote_address() != before && there == here,
+            "the server sends to port {there}, not {here}"
+        );
     }
     world.part(&client, &server).await
 }

@@ -24,7 +24,8 @@ pub(super) async fn run(pair: Pair) -> Result<()> {
     for taken in [true, false] {
         client.ask(servers[0], b"hello", None).await.context("the first connection")?;
         let to = servers[usize::from(!taken)];
-        let (answer, early) = client.ask(to, &question, Some(taken)).await.context("the second connection")?;
+        let (answer, early) =
+            client.ask(to, &question, Some(taken)).await.context("the second connection")?;
         ensure!(answer == question, "{} bytes came back of {}", answer.len(), question.len());
         ensure!(early == taken, "the server says that it came early: {early}");
     }
@@ -102,7 +103,8 @@ impl Client {
             }
             Stack::Quickset => {
                 let crypto = Arc::new(quickset_tls::Client::new(tls)?);
-                let endpoint = ours::Endpoint::bind(ANY_PORT, &ours::SocketConfig::default(), secrets(), None)?;
+                let endpoint =
+                    ours::Endpoint::bind(ANY_PORT, &ours::SocketConfig::default(), secrets(), None)?;
                 Self::Quickset(endpoint, sans::ClientConfig { crypto, transport: transport() })
             }
         })
