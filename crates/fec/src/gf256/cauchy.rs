@@ -13,10 +13,15 @@
 //! multiplications turn eight sources into the coefficients of P, eight weigh them, and twelve more, once for
 //! all sources, evaluate the sum at eight points.
 //!
+//! Up to four rows, and one, are done by fours (`gf256::fours`).
+//!
 //! Coefficients are in the basis 1, x, M(x), x·M(x), K(x), ..., M(x) = x(x+1)/6 and K(x) =
 //! x(x+1)(x+2)(x+3)/K0, in which both ways take three layers of butterflies (Lin, Chung, Han: Novel
 //! polynomial basis and its application to Reed-Solomon erasure codes, 2014, section III).
 
+use std::ops::Range;
+
+use super::fours::Fours;
 use super::tables::{EXP, LOG};
 use super::{Kernel, cauchy, inv, mul};
 
@@ -43,6 +48,8 @@ pub(super) struct Twiddles {
 /// Rows of one group: its number, and the sums of those of its rows that are wanted, by y.
 pub(super) struct Rows<'a> {
     pub(super) group: usize,
+    /// Where this is how.
+    pub(super) fours: Option<Fours>,
     pub(super) sums: [Option<Sum<'a>>; POINTS],
     /// If it is not empty, what would be written is multiplied with this matrix first: as many rows and columns as sums.
     pub(super) then: &'a [u8],
@@ -86,8 +93,7 @@ pub(crate) enum Base<'a> {
 pub(super) fn add(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], columns: Columns<'_>) {
     columns.check(sums, rows);
     // Mostly they are the first few, and nothing need be allocated.
-    if let Some(group) = only_group(kernel, rows, &columns) {
-        let mut only = [Rows { group, sums: [const { None }; POINTS], then: &[] }];
+    if let Some(mut only) = only_group(kernel, rows, &columns).map(|rows| [rows]) {
         for (i, (sum, &row)) in sums.iter_mut().zip(rows).enumerate() {
             only[0].sums[place(row).1] = Some(Sum { sum, base: columns.one(i) });
         }
@@ -108,12 +114,11 @@ pub(super) fn add_then(
 ) -> bool {
     columns.check(sums, rows);
     assert_eq!(matrix.len(), rows.len() * rows.len(), "one coefficient for each pair");
-    let group = only_group(kernel, rows, &columns);
+    let Some(mut only) = only_group(kernel, rows, &columns).map(|rows| [rows]) else { return false };
     // Where rows and sources are of the same group, something is added later.
-    let Some(group) = group.filter(|group| columns.group + columns.sources.len().div_ceil(POINTS) <= *group)
-    else {
+    if only[0].meets(&columns) {
         return false;
-    };
+    }
     let mut places = [POINTS; POINTS];
     for (i, &row) in rows.iter().enumerate() {
         places[place(row).1] = i;
@@ -129,7 +134,7 @@ pub(super) fn add_then(
         let from = &matrix[i * rows.len()..][..rows.len()];
         to.iter_mut().zip(&order).for_each(|(to, &j)| *to = from[j]);
     }
-    let mut only = [Rows { group, sums: [const { None }; POINTS], then: &then[..matrix.len()] }];
+    only[0].then = &then[..matrix.len()];
     for (i, (sum, &row)) in sums.iter_mut().zip(rows).enumerate() {
         only[0].sums[place(row).1] = Some(Sum { sum, base: columns.one(i) });
     }
@@ -137,8 +142,8 @@ pub(super) fn add_then(
     true
 }
 
-/// The group of all rows, if it is one, no row comes twice, and the transform is faster.
-fn only_group(kernel: Kernel, rows: &[u8], columns: &Columns<'_>) -> Option<usize> {
+/// The group of all rows, without sums, if it is one, no row comes twice, and a transform is faster.
+fn only_group<'a>(kernel: Kernel, rows: &[u8], columns: &Columns<'_>) -> Option<Rows<'a>> {
     let group = place(*rows.first()?).0;
     let mut seen = 0_u8;
     let is_one = rows.iter().all(|&row| {
@@ -147,7 +152,12 @@ fn only_group(kernel: Kernel, rows: &[u8], columns: &Columns<'_>) -> Option<usiz
         seen |= 1 << at;
         other == group && is_new
     });
-    (is_one && kernel.has_transform() && is_worth(rows.len(), columns.sources.len())).then_some(group)
+    if !is_one || !kernel.has_transform() {
+        return None;
+    }
+    let fours = Fours::new(group, seen, columns);
+    let is_worth = fours.is_some() || is_worth(rows.len(), columns.sources.len());
+    is_worth.then_some(Rows { group, fours, sums: [const { None }; POINTS], then: &[] })
 }
 
 /// Rows of any groups.
@@ -170,7 +180,7 @@ fn add_any(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], columns: Columns
         }
         let known = groups.iter().position(|g| g.group == group);
         let index = known.unwrap_or_else(|| {
-            groups.push(Rows { group, sums: Default::default(), then: &[] });
+            groups.push(Rows { group, fours: None, sums: Default::default(), then: &[] });
             groups.len() - 1
         });
         let slot = &mut groups[index].sums[at];
@@ -188,6 +198,13 @@ fn add_any(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], columns: Columns
     }
     if !groups.is_empty() {
         add_groups(kernel, &mut groups, columns);
+    }
+}
+
+impl Rows<'_> {
+    /// Whether some of the sources are of the same group.
+    fn meets(&self, columns: &Columns<'_>) -> bool {
+        columns.group + columns.sources.len().div_ceil(POINTS) > self.group
     }
 }
 
@@ -223,6 +240,17 @@ impl<'a> Columns<'a> {
     /// No source but the empty ones is shorter, and the longest is not.
     pub(super) fn shortest(&self) -> usize {
         self.shortest
+    }
+
+    /// The next `bytes` bytes at or before `at`, which every source has. The last ones may have been done before, where
+    /// what is written does not depend on what is there: that is faster than a part of a vector of each source.
+    #[inline]
+    pub(super) fn strip(&self, at: usize, bytes: usize) -> Option<Range<usize>> {
+        if at + bytes <= self.shortest {
+            return Some(at..at + bytes);
+        }
+        let may_repeat = at < self.shortest && bytes <= self.shortest && !matches!(self.base, Base::Sums);
+        may_repeat.then(|| self.shortest - bytes..self.shortest)
     }
 
     fn one(&self, i: usize) -> One<'a> {
@@ -276,9 +304,8 @@ fn add_groups(kernel: Kernel, groups: &mut [Rows<'_>], columns: Columns<'_>) {
     kernel.transform(columns, groups);
 
     // Where rows and sources are of the same group there is no weight: with 225 sources and more.
-    for rows in groups {
-        let same = rows.group.checked_sub(columns.group).and_then(|q| columns.sources.get(q * POINTS..));
-        let Some(same) = same.filter(|same| !same.is_empty()) else { continue };
+    for rows in groups.iter_mut().filter(|rows| rows.meets(&columns)) {
+        let same = &columns.sources[(rows.group - columns.group) * POINTS..];
         let (mut sums, mut numbers) = (Vec::new(), Vec::new());
         for (at, sum) in rows.sums.iter_mut().enumerate() {
             if let Some(sum) = sum {
@@ -366,7 +393,7 @@ const fn weights() -> [[[u8; 2]; GROUPS]; GROUPS] {
 }
 
 /// Π (z + t) over t < `size`.
-const fn vanishing(size: u8, z: u8) -> u8 {
+pub(super) const fn vanishing(size: u8, z: u8) -> u8 {
     let (mut product, mut t) = (1, 0);
     while t < size {
         product = mul(product, z ^ t);
@@ -376,7 +403,7 @@ const fn vanishing(size: u8, z: u8) -> u8 {
 }
 
 /// The same, scaled to be 1 at z = `size`.
-const fn normed(size: u8, z: u8) -> u8 {
+pub(super) const fn normed(size: u8, z: u8) -> u8 {
     match inv(vanishing(size, size)) {
         Some(inverse) => mul(vanishing(size, z), inverse),
         None => 0,

@@ -172,8 +172,9 @@ impl Kernel {
 
     /// sums\[i\] += Σ cauchy(j, rows\[i\]) · sources\[j\]: Reed-Solomon repair symbols, of any numbers in any
     /// order. It is [`combine`](Self::combine) with these coefficients, but by a transform where that is
-    /// faster: for five rows or more of the same eight (0..8, 8..16, ...) and enough sources. An empty slice
-    /// stands for a source that is to be left out.
+    /// faster: for enough sources, and three rows or more of the same four (0..4, 4..8, ...) and one of its
+    /// neighbour, or five rows or more of the same eight. An empty slice stands for a source that is to be
+    /// left out.
     ///
     /// # Panics
     ///

@@ -27,6 +27,7 @@
 //! ```
 
 mod cauchy;
+mod fours;
 mod kernel;
 mod scalar;
 mod tables;

@@ -184,6 +184,22 @@ proptest! {
     }
 }
 
+/// All sets of rows that are done by fours, and one more source than fours that are taken two vectors at a time.
+#[test]
+fn four_rows_and_one_agree_with_the_definition() {
+    for set in (0..256_u32).filter(|set| set.count_ones() >= 3) {
+        let apart = (set & 15).count_ones().min((set >> 4).count_ones());
+        if apart > 1 {
+            continue;
+        }
+        let first = (set % 3 * 8) as u8;
+        let rows: Vec<u8> = (0..8).filter(|row| set >> row & 1 == 1).map(|row| first + row).collect();
+        let count = [16, 19, 22, 129][set as usize % 4];
+        let lengths: Vec<usize> = (0..count).map(|j| 190 - j % 2 * (set as usize % 64)).collect();
+        check_cauchy(u64::from(set), &lengths, &rows);
+    }
+}
+
 fn check_cauchy(seed: u64, lengths: &[usize], rows: &[u8]) {
     let data: Vec<Vec<u8>> = lengths.iter().zip(seed..).map(|(&l, seed)| bytes(seed, l)).collect();
     let srcs: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
@@ -268,7 +284,11 @@ proptest! {
             let done = kernel.columns_then(&mut sums, &rows, columns, &matrix);
             prop_assert_eq!(&found, if done { &expected } else { &before }, "{:?}, rows {:?}", kernel, rows);
             let is_one = rows.iter().all(|row| row / 8 == rows[0] / 8);
-            let is_worth = count >= 5 && srcs.len() * (count - 3) >= 32;
+            // Rows of two fours, at most one of them in the lesser, or five and more.
+            let upper = rows.iter().filter(|row| *row % 8 < 4).count();
+            let lesser = upper.min(count - upper);
+            let is_worth = count >= 3 && lesser < 2 && srcs.len() * (count - 2) >= 16
+                || count >= 5 && srcs.len() * (count - 3) >= 32;
             prop_assert_eq!(done, is_one && is_worth && kernel != Kernel::SCALAR);
         }
     }

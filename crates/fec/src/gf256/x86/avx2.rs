@@ -7,8 +7,9 @@ use std::arch::x86_64::{
     _mm256_xor_si256,
 };
 
-use super::super::cauchy::{Columns, Rows};
+use super::super::cauchy::{Columns, POINTS, Rows};
 use super::super::tables::NIBBLES;
+use super::fours::fours;
 use super::transform::transform;
 use super::{Block, Lanes, Machine, rows};
 
@@ -46,9 +47,10 @@ impl Machine for Avx2 {
         // SAFETY: the machine has been detected.
         unsafe {
             match rows {
-                [only] if !only.then.is_empty() => transform::<V256, 1, true>(columns, rows),
-                [_] => transform::<V256, 1, false>(columns, rows),
-                _ => transform::<V256, 2, false>(columns, rows),
+                [only] if only.fours.is_some() => fours::<V256>(columns, only),
+                [only] if !only.then.is_empty() => transform::<V256, 1, POINTS>(columns, rows),
+                [_] => transform::<V256, 1, 0>(columns, rows),
+                _ => transform::<V256, 2, 0>(columns, rows),
             }
         }
     }

@@ -12,8 +12,9 @@ use std::arch::x86_64::{
     _mm512_sub_epi64, _mm512_ternarylogic_epi64, _mm512_xor_si512,
 };
 
-use super::super::cauchy::{Columns, Rows};
+use super::super::cauchy::{Columns, POINTS, Rows};
 use super::super::tables::MATRICES;
+use super::fours::fours;
 use super::transform::transform;
 use super::{Block, Lanes, Machine, rows};
 
@@ -57,9 +58,10 @@ impl Machine for Gfni512 {
         // SAFETY: the machine has been detected.
         unsafe {
             match rows {
-                [only] if !only.then.is_empty() => transform::<V512, 1, true>(columns, rows),
-                [_] => transform::<V512, 1, false>(columns, rows),
-                _ => transform::<V512, 2, false>(columns, rows),
+                [only] if only.fours.is_some() => fours::<V512>(columns, only),
+                [only] if !only.then.is_empty() => transform::<V512, 1, POINTS>(columns, rows),
+                [_] => transform::<V512, 1, 0>(columns, rows),
+                _ => transform::<V512, 2, 0>(columns, rows),
             }
         }
     }
@@ -130,9 +132,10 @@ impl Machine for Gfni256 {
         // SAFETY: the machine has been detected.
         unsafe {
             match rows {
-                [only] if !only.then.is_empty() => transform::<V256, 1, true>(columns, rows),
-                [_] => transform::<V256, 1, false>(columns, rows),
-                _ => transform::<V256, 2, false>(columns, rows),
+                [only] if only.fours.is_some() => fours::<V256>(columns, only),
+                [only] if !only.then.is_empty() => transform::<V256, 1, POINTS>(columns, rows),
+                [_] => transform::<V256, 1, 0>(columns, rows),
+                _ => transform::<V256, 2, 0>(columns, rows),
             }
         }
     }

@@ -12,6 +12,7 @@
 )]
 
 mod avx2;
+mod fours;
 #[cfg(wide)]
 mod gfni;
 mod ssse3;

@@ -5,8 +5,9 @@ use std::arch::x86_64::{
     _mm_srli_epi64, _mm_storeu_si128, _mm_xor_si128,
 };
 
-use super::super::cauchy::{Columns, Rows};
+use super::super::cauchy::{Columns, POINTS, Rows};
 use super::super::tables::NIBBLES;
+use super::fours::fours;
 use super::transform::transform;
 use super::{Block, Lanes, Machine, rows};
 
@@ -44,9 +45,10 @@ impl Machine for Ssse3 {
         // SAFETY: the machine has been detected.
         unsafe {
             match rows {
-                [only] if !only.then.is_empty() => transform::<V128, 1, true>(columns, rows),
-                [_] => transform::<V128, 1, false>(columns, rows),
-                _ => transform::<V128, 2, false>(columns, rows),
+                [only] if only.fours.is_some() => fours::<V128>(columns, only),
+                [only] if !only.then.is_empty() => transform::<V128, 1, POINTS>(columns, rows),
+                [_] => transform::<V128, 1, 0>(columns, rows),
+                _ => transform::<V128, 2, 0>(columns, rows),
             }
         }
     }

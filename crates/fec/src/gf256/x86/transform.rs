@@ -17,7 +17,7 @@ use super::{Lanes, load_strip};
 ///
 /// The machine has what `L` is made for.
 #[inline(always)]
-pub(super) unsafe fn transform<L: Lanes, const G: usize, const THEN: bool>(
+pub(super) unsafe fn transform<L: Lanes, const G: usize, const THEN: usize>(
     columns: Columns<'_>,
     rows: &mut [Rows<'_>],
 ) {
@@ -27,17 +27,14 @@ pub(super) unsafe fn transform<L: Lanes, const G: usize, const THEN: bool>(
     let mut sums = rows.iter().flat_map(|r| r.sums.iter().flatten());
     assert!(sums.all(|s| s.sum.len() >= longest && s.base.holds(longest)));
     let mut more = Vec::new();
-    if shortest > ZEROS.len() {
-        more.resize(shortest, 0);
-    }
-    let zeros = if more.is_empty() { ZEROS.as_ptr() } else { more.as_ptr() };
+    let zeros = zeros(shortest, &mut more);
 
     let mut eights = [const { MaybeUninit::uninit() }; GROUPS];
     let count = sources.len().div_ceil(POINTS);
     assert!(count <= eights.len() && count + first <= TWIDDLES.len());
     let groups = std::array::from_fn(|g| rows[g].group);
-    assert!(rows.iter().all(|rows| THEN != rows.then.is_empty()));
-    let then = std::array::from_fn(|g| Then::new(&rows[g]));
+    assert!(rows.iter().all(|rows| (THEN == 0) == rows.then.is_empty()));
+    let then = std::array::from_fn(|g| Then::<L, THEN>::new(&rows[g]));
     let whole = sources.chunks_exact(POINTS);
     let mut last = [&[][..]; POINTS];
     last[..whole.remainder().len()].copy_from_slice(whole.remainder());
@@ -50,14 +47,14 @@ pub(super) unsafe fn transform<L: Lanes, const G: usize, const THEN: bool>(
     unsafe {
         let eights = &*(std::ptr::from_ref(&eights[..count]) as *const [Eight<L, G>]);
         let mut at = 0;
-        while at + L::BYTES <= shortest {
-            let sums = full_sums(eights, sources.len(), at);
-            add_values::<L, G, THEN>(sums, rows, &then, at..at + L::BYTES);
-            at += L::BYTES;
+        while let Some(strip) = columns.strip(at, L::BYTES) {
+            let values = evaluated(full_sums(eights, sources.len(), strip.start), rows);
+            at = strip.end;
+            add_values::<L, G, THEN>(values, rows, &then, strip);
         }
         while at < longest {
-            let sums = part_sums(eights, sources, at);
-            add_values::<L, G, THEN>(sums, rows, &then, at..longest.min(at + L::BYTES));
+            let values = evaluated(part_sums(eights, sources, at), rows);
+            add_values::<L, G, THEN>(values, rows, &then, at..longest.min(at + L::BYTES));
             at += L::BYTES;
         }
     }
@@ -85,40 +82,37 @@ impl<L: Lanes, const G: usize> Eight<L, G> {
     }
 }
 
-/// The matrix that sums are multiplied with before they are written; of no rows if there is none.
-struct Then<L: Lanes> {
-    size: usize,
-    /// As many as `size` squared are there.
-    matrix: [MaybeUninit<L::Stored>; POINTS * POINTS],
+/// The matrix that sums are multiplied with before they are written, at most `N` by `N`; none if that is 0.
+pub(super) struct Then<L: Lanes, const N: usize> {
+    matrix: [[L::Stored; N]; N],
 }
 
-impl<L: Lanes> Then<L> {
+impl<L: Lanes, const N: usize> Then<L, N> {
     #[inline(always)]
-    fn new(rows: &Rows<'_>) -> Self {
-        let mut then = Self { size: 0, matrix: [const { MaybeUninit::uninit() }; POINTS * POINTS] };
-        if !rows.then.is_empty() {
-            then.size = rows.sums.iter().flatten().count();
-            assert!(rows.then.len() == then.size * then.size);
-            for (to, from) in then.matrix.iter_mut().zip(rows.then) {
-                to.write(L::stored(*from));
+    pub(super) fn new(rows: &Rows<'_>) -> Self {
+        let mut matrix = [[L::stored(0); N]; N];
+        if N > 0 {
+            let size = rows.sums.iter().flatten().count();
+            assert!(size > 0 && size <= N && rows.then.len() == size * size);
+            for (to, from) in matrix.iter_mut().zip(rows.then.chunks_exact(size)) {
+                to.iter_mut().zip(from).for_each(|(to, from)| *to = L::stored(*from));
             }
         }
-        then
+        Self { matrix }
     }
 
-    /// Row `row` of the product.
+    /// A row of the product. Columns that are not there are zeros, so that nothing is counted.
     ///
     /// # Safety
     ///
-    /// The machine has what `L` is made for; `row` is below `size`.
+    /// The machine has what `L` is made for.
     #[inline(always)]
     unsafe fn product(&self, row: usize, values: &[L; POINTS]) -> L {
-        // SAFETY: passed on from our caller; factors up to `size` squared have been written.
+        // SAFETY: passed on from our caller.
         unsafe {
-            let factors = self.matrix.as_ptr().add(row * self.size);
             let mut product = L::zero();
-            for (i, value) in values.iter().enumerate().take(self.size) {
-                product = product.xor(value.mul(L::factor((*factors.add(i)).assume_init())));
+            for (factor, value) in self.matrix[row].iter().zip(values) {
+                product = product.xor(value.mul(L::factor(*factor)));
             }
             product
         }
@@ -142,16 +136,16 @@ unsafe fn full_sums<L: Lanes, const G: usize>(
         let is_half = (1..=POINTS / 2).contains(&(count % POINTS));
         let (whole, half) = eights.split_at(eights.len() - usize::from(is_half));
         if let [eight] = half {
-            add_half(&mut sums, load_eight(eight, at), eight);
+            add_half(&mut sums, load_all(&eight.from, at, 1), eight);
         }
         // Two at a time where the registers allow it, so that products of both are added by one XOR of three.
         let (pairs, rest) = whole.split_at(if L::FITS_PAIRS && G == 1 { whole.len() & !1 } else { 0 });
         for pair in pairs.chunks_exact(2) {
-            add_eight(&mut sums, load_eight(&pair[0], at), &pair[0]);
-            add_eight(&mut sums, load_eight(&pair[1], at), &pair[1]);
+            add_eight(&mut sums, load_all(&pair[0].from, at, 1), &pair[0]);
+            add_eight(&mut sums, load_all(&pair[1].from, at, 1), &pair[1]);
         }
         for eight in rest {
-            add_eight(&mut sums, load_eight(eight, at), eight);
+            add_eight(&mut sums, load_all(&eight.from, at, 1), eight);
         }
         sums
     }
@@ -182,20 +176,24 @@ unsafe fn part_sums<L: Lanes, const G: usize>(
     }
 }
 
-/// Loads a vector of each source.
+/// Loads a vector of each source, or of each of the first.
 ///
 /// # Safety
 ///
 /// The machine has what `L` is made for; all sources hold a vector at `at`.
 #[inline(always)]
-unsafe fn load_eight<L: Lanes, const G: usize, const N: usize>(eight: &Eight<L, G>, at: usize) -> [L; N] {
+pub(super) unsafe fn load_all<L: Lanes, const N: usize, const M: usize>(
+    from: &[*const u8; M],
+    at: usize,
+    ahead: usize,
+) -> [L; N] {
     // SAFETY: passed on from our caller.
     unsafe {
         let mut x = [L::zero(); N];
-        for (x, from) in x.iter_mut().zip(eight.from) {
+        for (x, from) in x.iter_mut().zip(from) {
             *x = L::load(from.add(at));
-            // The last byte of the next vector: the first is in the line that the last of this one is in, or aligned.
-            L::prefetch(from.wrapping_add(at + 2 * L::BYTES - 1));
+            // The last byte of the vector so many on: the first is in the line that the last of this one is in, or aligned.
+            L::prefetch(from.wrapping_add(at + (ahead + 1) * L::BYTES - 1));
         }
         x
     }
@@ -252,23 +250,39 @@ unsafe fn add_half<L: Lanes, const G: usize>(
     }
 }
 
+/// The values of each group of rows.
+///
+/// # Safety
+///
+/// The machine has what `L` is made for.
+#[inline(always)]
+unsafe fn evaluated<L: Lanes, const G: usize>(
+    mut sums: [[L; POINTS]; G],
+    rows: &[Rows<'_>; G],
+) -> [[L; POINTS]; G] {
+    for (sums, rows) in sums.iter_mut().zip(rows) {
+        // SAFETY: passed on from our caller.
+        *sums = unsafe { evaluate(*sums, &TWIDDLES[rows.group % TWIDDLES.len()]) };
+    }
+    sums
+}
+
 /// Adds the values to bytes `span` of what the product is added to, at most one vector.
 ///
 /// # Safety
 ///
 /// The machine has what `L` is made for; the destinations hold `span`, and so does what they are begun with.
 #[inline(always)]
-unsafe fn add_values<L: Lanes, const G: usize, const THEN: bool>(
-    sums: [[L; POINTS]; G],
+pub(super) unsafe fn add_values<L: Lanes, const G: usize, const THEN: usize>(
+    values: [[L; POINTS]; G],
     rows: &mut [Rows<'_>; G],
-    then: &[Then<L>; G],
+    then: &[Then<L, THEN>; G],
     span: Range<usize>,
 ) {
     // SAFETY: passed on from our caller.
     unsafe {
-        for ((sums, rows), then) in sums.into_iter().zip(rows).zip(then) {
-            let values = evaluate(sums, &TWIDDLES[rows.group % TWIDDLES.len()]);
-            if !THEN {
+        for ((values, rows), then) in values.into_iter().zip(rows).zip(then) {
+            if THEN == 0 {
                 // Calls of the two below would cost a thirtieth more.
                 for (mut value, sum) in values.into_iter().zip(&mut rows.sums) {
                     let Some(Sum { sum, base }) = sum else { continue };
@@ -292,6 +306,7 @@ unsafe fn add_values<L: Lanes, const G: usize, const THEN: bool>(
                 }
                 continue;
             }
+            // More than the columns there are not: the matrix has been looked at.
             let (mut wanted, mut count) = ([L::zero(); POINTS], 0);
             for (value, sum) in values.into_iter().zip(&rows.sums) {
                 let Some(sum) = sum else { continue };
@@ -402,5 +417,13 @@ unsafe fn evaluate<L: Lanes>(mut x: [L; POINTS], twiddles: &Twiddles) -> [L; POI
     }
 }
 
-/// Stands for sources that are left out.
+/// So many zeros, in place of sources that are left out; `more` is room for them where there are not enough.
+pub(super) fn zeros(count: usize, more: &mut Vec<u8>) -> *const u8 {
+    if count > ZEROS.len() {
+        more.resize(count, 0);
+        return more.as_ptr();
+    }
+    ZEROS.as_ptr()
+}
+
 static ZEROS: [u8; 2048] = [0; 2048];
