@@ -10,8 +10,8 @@ use std::ops::Range;
 use super::super::cauchy::{Columns, GROUPS, One, POINTS, Rows, Sum, TWIDDLES, Twiddles, WEIGHTS};
 use super::{Lanes, load_strip};
 
-/// Adds to all destinations of `rows`, whose number is `G`, or replaces their bytes up to the longest source; with `THEN`,
-/// after a multiplication with the matrix of the rows.
+/// Adds to all destinations of `rows`, whose number is `G`, or replaces their bytes up to the longest source, after a
+/// multiplication with the matrix of the rows where `THEN`, the most rows that it can have, is not 0.
 ///
 /// # Safety
 ///
@@ -306,7 +306,6 @@ pub(super) unsafe fn add_values<L: Lanes, const G: usize, const THEN: usize>(
                 }
                 continue;
             }
-            // More than the columns there are not: the matrix has been looked at.
             let (mut wanted, mut count) = ([L::zero(); POINTS], 0);
             for (value, sum) in values.into_iter().zip(&rows.sums) {
                 let Some(sum) = sum else { continue };
