@@ -14,7 +14,7 @@ use crate::tls::{self, Identity, Wishes};
 use crate::world::{PROTOCOL, Pair};
 
 pub(super) async fn run(pair: Pair) -> Result<()> {
-    let wishes = Wishes { protocol: PROTOCOL, chacha: false, early: true };
+    let wishes = Wishes { protocol: PROTOCOL, chacha: false, early: false };
     let identity = Identity::new(0)?;
     let servers = [server(pair.server, &identity, wishes)?, server(pair.server, &identity, wishes)?];
     let mut tls = Arc::unwrap_or_clone(identity.client(wishes)?);
@@ -146,7 +146,8 @@ impl Client {
                 send.finish()?;
                 let answer = recv.read_to_end(1 << 20).await?;
                 let accepted = connection.accepted_early().await;
-                ensure!(accepted == early.unwrap_or(false), "early data was taken: {accepted}");
+                // With a ticket the server may say that it would take some, though none was written.
+                ensure!(early.is_none_or(|early| accepted == early), "early data was taken: {accepted}");
                 connection.close(0, b"");
                 answer
             }
