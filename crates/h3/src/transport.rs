@@ -30,8 +30,15 @@ pub trait Transport {
     fn reset(&mut self, id: StreamId, code: u64);
     /// Asks the peer to send no more; no effect when it has ended.
     fn stop(&mut self, id: StreamId, code: u64);
-    /// How urgent the stream's data is, 0 (most) to 7.
-    fn set_urgency(&mut self, id: StreamId, urgency: u8);
+    /// How urgent the stream's data is, 0 (most) to 7, and whether it is of use in parts: such streams of an urgency share the
+    /// way, others go one after the other (RFC 9218 §4).
+    fn set_priority(&mut self, id: StreamId, urgency: u8, incremental: bool);
+    /// Puts the stream's data before that of all urgencies.
+    fn set_critical(&mut self, id: StreamId);
+    /// Bytes that can be written to the stream now and will not wait for flow control, where that is known.
+    fn send_credit(&self, _id: StreamId) -> Option<u64> {
+        None
+    }
     /// Ends the connection.
     fn close(&mut self, code: u64, reason: &[u8]);
     /// How many bidirectional streams the peer may have opened so far, where that is known: a priority for one beyond is
@@ -92,12 +99,26 @@ impl Transport for OnQuic<'_> {
         let _ = self.connection.stop(id, code);
     }
 
-    fn set_urgency(&mut self, id: StreamId, urgency: u8) {
+    fn set_priority(&mut self, id: StreamId, urgency: u8, incremental: bool) {
+        // An unknown stream is one that is over.
         let _ = self.connection.set_urgency(id, urgency);
+        let _ = self.connection.set_incremental(id, incremental);
+    }
+
+    fn set_critical(&mut self, id: StreamId) {
+        let _ = self.connection.set_critical(id);
+    }
+
+    fn send_credit(&self, id: StreamId) -> Option<u64> {
+        self.connection.send_credit(id)
     }
 
     fn close(&mut self, code: u64, reason: &[u8]) {
         self.connection.close(self.now, code, reason);
+    }
+
+    fn peer_bidi_limit(&self) -> Option<u64> {
+        Some(self.connection.max_peer_streams(Dir::Bi))
     }
 
     fn takes_datagrams(&self) -> bool {

@@ -146,6 +146,20 @@ impl SendStream {
         self.owner.shared.nudge();
     }
 
+    /// Puts the stream's data before that of all urgencies, until [`set_urgency`](Self::set_urgency): for what everything
+    /// else waits for.
+    pub fn set_critical(&mut self) {
+        let _ = self.owner.shared.lock().conn.set_critical(self.id);
+        self.owner.shared.nudge();
+    }
+
+    /// Whether the data is of use in parts; true from the start. Such streams of the same urgency take turns; those that are
+    /// not are sent one after the other, in the order in which they were opened.
+    pub fn set_incremental(&mut self, incremental: bool) {
+        let _ = self.owner.shared.lock().conn.set_incremental(self.id, incremental);
+        self.owner.shared.nudge();
+    }
+
     /// How the data is protected against loss from now on; see [`Protection`]. It has no effect unless
     /// [`has_fec`](crate::Connection::has_fec).
     pub fn set_protection(&mut self, protection: &Protection) {

@@ -45,6 +45,12 @@ impl Critical {
         self.lanes[1].out.queued() == 0
     }
 
+    /// Bytes of instructions that can go out now, where that is known: none before the stream is open.
+    pub(super) fn encoder_credit(&self, t: &dyn Transport) -> Option<u64> {
+        let Some(id) = self.lanes[1].id else { return Some(0) };
+        Some(t.send_credit(id)?.saturating_sub(self.lanes[1].out.queued() as u64))
+    }
+
     pub(super) fn encoder(&mut self, instructions: Vec<u8>) {
         self.lanes[1].out.push(instructions);
     }
@@ -70,7 +76,7 @@ impl Critical {
                 lane.id = t.open(Dir::Uni);
                 if let Some(id) = lane.id {
                     // Everything else waits for what is said here.
-                    t.set_urgency(id, 0);
+                    t.set_critical(id);
                 }
             }
             if let Some(id) = lane.id {

@@ -4,7 +4,7 @@ use quickset_quic::{Chunk, ReadError, Side, StreamId};
 use super::outlet::Outlet;
 use crate::frame::{FrameReader, Item, Place};
 use crate::message::Length;
-use crate::{Code, Error, Field, Request, Transport};
+use crate::{Code, Error, Field, Priority, Request, Transport};
 
 /// A request and its response, on their stream.
 #[derive(Debug)]
@@ -63,6 +63,12 @@ impl Exchange {
             told: side.is_client(),
             interim: 0,
         }
+    }
+
+    /// Whether its stream shares the way with others as urgent (RFC 9218 §10). A tunnel does always: it has no end that
+    /// anybody waits for, and who is behind it would wait for ever.
+    pub(super) fn is_incremental(&self, priority: &Priority) -> bool {
+        priority.incremental || matches!(self.kind, Kind::Connect | Kind::Session)
     }
 
     /// Both directions are over.

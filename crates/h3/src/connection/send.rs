@@ -47,8 +47,9 @@ impl Connection {
         let mut exchange =
             Exchange::new(self.side, self.config.max_field_section, self.ours.wt_max_sessions > 0);
         exchange.kind = kind;
+        let priority = Priority::of(&request.fields);
+        t.set_priority(id, priority.urgency, exchange.is_incremental(&priority));
         self.exchanges.insert(id, exchange);
-        t.set_urgency(id, Priority::of(&request.fields).urgency);
         self.send_head(t, id, &section)?;
         self.sends(id, Phase::Content);
         if end {
@@ -189,10 +190,9 @@ impl Connection {
         priority: &Priority,
     ) -> Result<(), Refusal> {
         self.alive()?;
-        if self.side.is_server() || !self.exchanges.contains_key(&id) {
-            return Err(Refusal::UnknownStream);
-        }
-        t.set_urgency(id, priority.urgency);
+        let exchange = self.exchanges.get(&id).filter(|_| self.side.is_client());
+        let incremental = exchange.ok_or(Refusal::UnknownStream)?.is_incremental(priority);
+        t.set_priority(id, priority.urgency, incremental);
         self.critical.send(&Frame::PriorityUpdate(id.0, priority.value()));
         self.settle(t, Ok(()));
         Ok(())
@@ -220,6 +220,7 @@ impl Connection {
         section: &[Field],
     ) -> Result<(), Refusal> {
         let exchange = self.exchanges.get_mut(&id).ok_or(Refusal::UnknownStream)?;
+        self.encoder.set_credit(self.critical.encoder_credit(t).unwrap_or(u64::MAX));
         let coded = self.encoder.encode(id.0, section);
         // The instructions first, so that the section need not wait for them.
         if self.critical.wants_encoder() {

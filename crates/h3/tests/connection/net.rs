@@ -19,7 +19,10 @@ pub(crate) struct Net {
     datagrams: BTreeMap<Side, VecDeque<Bytes>>,
     /// Who closed, and with which code.
     pub(crate) closed: Option<(Side, u64)>,
-    pub(crate) urgencies: BTreeMap<(StreamId, Side), u8>,
+    pub(crate) priorities: BTreeMap<(StreamId, Side), (u8, bool)>,
+    pub(crate) critical: Vec<(StreamId, Side)>,
+    /// What `send_credit` says.
+    pub(crate) credit: Option<u64>,
     /// Bytes that a half holds at most.
     pub(crate) window: usize,
     /// Bytes of a read at most, chosen at random below; 0 for all there are.
@@ -55,7 +58,9 @@ pub(crate) fn net(seed: u64) -> Shared {
         events: BTreeMap::new(),
         datagrams: BTreeMap::new(),
         closed: None,
-        urgencies: BTreeMap::new(),
+        priorities: BTreeMap::new(),
+        critical: Vec::new(),
+        credit: None,
         window: 1 << 20,
         chunk: 0,
         takes_datagrams: true,
@@ -100,6 +105,11 @@ impl Net {
 
     pub(crate) fn next_datagram(&mut self, to: Side) -> Option<Bytes> {
         self.datagrams.entry(to).or_default().pop_front()
+    }
+
+    /// Bytes that the other end has not read.
+    pub(crate) fn unread(&self, id: StreamId, writer: Side) -> usize {
+        self.halves[&(id, writer)].data.len()
     }
 
     fn half(&mut self, id: StreamId, writer: Side) -> Option<&mut Half> {
@@ -218,8 +228,16 @@ impl Transport for End {
         }
     }
 
-    fn set_urgency(&mut self, id: StreamId, urgency: u8) {
-        self.net.borrow_mut().urgencies.insert((id, self.side), urgency);
+    fn set_priority(&mut self, id: StreamId, urgency: u8, incremental: bool) {
+        self.net.borrow_mut().priorities.insert((id, self.side), (urgency, incremental));
+    }
+
+    fn set_critical(&mut self, id: StreamId) {
+        self.net.borrow_mut().critical.push((id, self.side));
+    }
+
+    fn send_credit(&self, _id: StreamId) -> Option<u64> {
+        self.net.borrow().credit
     }
 
     fn close(&mut self, code: u64, _reason: &[u8]) {

@@ -11,8 +11,12 @@ fn update(id: u8, value: &str) -> Vec<u8> {
     [&[0x80, 0x0f, 7, 0, value.len() as u8 + 1, id], value.as_bytes()].concat()
 }
 
+fn priority(raw: &Raw, id: StreamId) -> Option<(u8, bool)> {
+    raw.net.borrow().priorities.get(&(id, Side::Server)).copied()
+}
+
 fn urgency(raw: &Raw, id: StreamId) -> Option<u8> {
-    raw.net.borrow().urgencies.get(&(id, Side::Server)).copied()
+    priority(raw, id).map(|(urgency, _)| urgency)
 }
 
 #[test]
@@ -22,9 +26,55 @@ fn a_request_says_how_urgent_it_is() {
     assert!(
         matches!(&events[..], [Event::Request { priority, .. }] if (priority.urgency, priority.incremental) == (1, true))
     );
-    assert_eq!(urgency(&raw, id), Some(1));
+    assert_eq!(priority(&raw, id), Some((1, true)));
     let (id, _) = raw.bi(&headers(&GET));
-    assert_eq!(urgency(&raw, id), Some(3));
+    assert_eq!(priority(&raw, id), Some((3, false)), "RFC 9218 §4: unless said otherwise");
+    raw.write(raw.control, &update(id.0 as u8, "i"));
+    assert_eq!(priority(&raw, id), Some((3, true)));
+    raw.write(raw.control, &update(id.0 as u8, "u=2"));
+    assert_eq!(priority(&raw, id), Some((2, false)));
+}
+
+/// What nobody waits for the end of never stands in the way of others.
+#[test]
+fn tunnels_take_turns() {
+    let mut raw = Raw::new(Side::Server);
+    let (id, _) = raw.bi(&headers(&[(":method", "CONNECT"), (":authority", "example.com:443")]));
+    assert_eq!(priority(&raw, id), Some((3, true)));
+}
+
+/// RFC 9218 §10: what the others wait for goes first.
+#[test]
+fn our_control_and_table_streams_are_before_all_urgencies() {
+    let pair = Pair::new(&Config::default());
+    let net = pair.net.borrow();
+    for side in [Side::Client, Side::Server] {
+        let ours: Vec<_> =
+            net.critical.iter().filter(|(id, of)| *of == side && id.initiator() == side).collect();
+        assert_eq!(ours.len(), 3);
+    }
+    assert!(net.priorities.is_empty());
+}
+
+/// RFC 9204 §2.1.3: an instruction that flow control cuts would make sections wait, and what they wait for.
+#[test]
+fn without_credit_nothing_goes_into_the_table() {
+    let instructions = |credit: Option<u64>| {
+        let mut pair = Pair::new(&Config::default());
+        pair.net.borrow_mut().credit = credit;
+        let request = Request::new("GET", "example.com", "/").with("x-name", "some value of a field");
+        for _ in 0..2 {
+            pair.client.h3.request(&mut pair.client.t, &request, true).unwrap();
+        }
+        let encoder = StreamId::new(Side::Client, quickset_quic::Dir::Uni, 1);
+        let bytes = pair.net.borrow().unread(encoder, Side::Client);
+        let (_, told) = pair.run();
+        assert_eq!(told.iter().filter(|event| matches!(event, Event::Request { .. })).count(), 2);
+        bytes
+    };
+    assert_eq!(instructions(Some(0)), 0);
+    assert!((1..=100).contains(&instructions(Some(100))));
+    assert!(instructions(None) >= instructions(Some(100)));
 }
 
 #[test]
@@ -119,7 +169,7 @@ fn a_client_changes_its_mind() {
     assert!(
         matches!(&told[..], [Event::Priority { priority, .. }] if (priority.urgency, priority.incremental) == (7, true))
     );
-    assert_eq!(pair.net.borrow().urgencies[&(id, Side::Server)], 7);
+    assert_eq!(pair.net.borrow().priorities[&(id, Side::Server)], (7, true));
     let own = pair.server.h3.prioritise(&mut pair.server.t, id, &Priority::default());
     assert!(own.is_err(), "servers have no say");
     let _ = pair.client.t.max_datagram();

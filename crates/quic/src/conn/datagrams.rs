@@ -6,6 +6,7 @@ use super::Connection;
 use crate::datagram::{DatagramOptions, DatagramOutcome, DatagramTicket, Unsent, Wrote};
 use crate::protect::policy::{Goal, Protection};
 use crate::room::View;
+use crate::streams::Level;
 use crate::token::Channel;
 use crate::tx::{LONGER_HEADER, Writer};
 
@@ -36,7 +37,7 @@ impl Connection {
     ) -> Result<DatagramTicket, Unsent> {
         self.now = now.max(self.now);
         let ticket = self.datagrams.push(data, how, (self.now, self.packet_room()))?;
-        self.streams.admit_guest(self.datagrams.urgency());
+        self.streams.admit_guest(Level::of(self.datagrams.urgency()));
         Ok(ticket)
     }
 
@@ -147,7 +148,7 @@ impl Connection {
     /// They have their place among the streams again, in front.
     pub(super) fn recall_datagrams(&mut self) {
         if !self.datagrams.is_empty() {
-            self.streams.recall_guest(self.datagrams.urgency());
+            self.streams.recall_guest(Level::of(self.datagrams.urgency()));
         }
     }
 
@@ -164,7 +165,7 @@ impl Connection {
         if self.datagrams.is_empty() {
             self.streams.dismiss_guest();
         } else {
-            self.streams.admit_guest(self.datagrams.urgency());
+            self.streams.admit_guest(Level::of(self.datagrams.urgency()));
         }
     }
 }

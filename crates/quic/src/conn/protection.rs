@@ -18,7 +18,7 @@ use crate::protect::receive::{Dispatch, Receiving};
 use crate::protect::send::{Moment, Outlook, Recovered, Slot};
 use crate::recovery::Recovery;
 use crate::room::{Phase, View};
-use crate::streams::{ChannelDeadlines, Streams, Turn, UnknownStream, Written};
+use crate::streams::{ChannelDeadlines, Level, Streams, Turn, UnknownStream, Written};
 use crate::token::{Channel, Token};
 use crate::tx::{MAX_TOP_UP, Writer};
 
@@ -34,7 +34,7 @@ impl Connection {
         let own = *protection != Protection::None;
         let channel = self.streams.own_channel(id, own)?;
         let (streams, datagrams) = (&self.streams, &self.datagrams);
-        self.protect.send.purge(|channel| urgency(streams, datagrams, channel).is_some());
+        self.protect.send.purge(|channel| level(streams, datagrams, channel).is_some());
         self.protect.send.set_policy(channel, protection);
         self.drain_orphans();
         // Only messages have ends; a stream of bytes is cut as it comes.
@@ -101,25 +101,25 @@ impl Connection {
         let (facts, moment) = (self.facts(), self.moment());
         let Self { streams, datagrams, protect, .. } = self;
         let turn = streams.next_channel();
-        let mut best: Option<(u8, Slot)> = None;
+        let mut best: Option<(Level, Slot)> = None;
         let (mut at, mut asked_all) = (0, true);
         protect.send.ask();
         while let Some(channel) = protect.send.active(at) {
-            let Some(urgency) = urgency(streams, datagrams, channel) else {
+            let Some(level) = level(streams, datagrams, channel) else {
                 // Its stream is over, and nothing of it is wanted any more.
                 protect.send.forget(channel);
                 continue;
             };
             at += 1;
-            let data_first = turn.as_ref().is_some_and(|turn| turn.urgency < urgency);
-            if data_first || best.is_some_and(|(other, _)| other <= urgency) {
+            let data_first = turn.as_ref().is_some_and(|turn| turn.level < level);
+            if data_first || best.is_some_and(|(other, _)| other <= level) {
                 asked_all = false;
                 continue;
             }
             let deadlines = streams.deadlines(channel);
             let outlook = facts.of((streams, datagrams), &protect.monitor, &deadlines);
             if let Some(slot) = protect.send.slot(channel, &outlook) {
-                best = Some((urgency, slot));
+                best = Some((level, slot));
             }
         }
         if best.is_none() && asked_all {
@@ -483,10 +483,10 @@ fn demand(streams: &Streams, datagrams: &Datagrams, channel: Channel) -> Demand 
 }
 
 /// How urgent a channel is; `None` when there is no such channel any more.
-fn urgency(streams: &Streams, datagrams: &Datagrams, channel: Channel) -> Option<u8> {
+fn level(streams: &Streams, datagrams: &Datagrams, channel: Channel) -> Option<Level> {
     match channel {
-        Channel::Datagrams => Some(datagrams.urgency()),
-        Channel::Connection | Channel::Stream(_) => streams.urgency(channel),
+        Channel::Datagrams => Some(Level::of(datagrams.urgency())),
+        Channel::Connection | Channel::Stream(_) => streams.level(channel),
     }
 }
 

@@ -196,4 +196,35 @@ impl Connection {
     pub fn set_urgency(&mut self, id: StreamId, urgency: u8) -> Result<(), UnknownStream> {
         self.streams.set_urgency(id, urgency)
     }
+
+    /// Puts the stream's data before that of all urgencies, until [`set_urgency`](Self::set_urgency): for what everything
+    /// else waits for, as control streams are.
+    ///
+    /// # Errors
+    /// When there is no such stream.
+    pub fn set_critical(&mut self, id: StreamId) -> Result<(), UnknownStream> {
+        self.streams.set_critical(id)
+    }
+
+    /// Whether the stream is of use in parts (RFC 9218 §4.2); true from the start. Such streams of the same urgency take
+    /// turns. Those that are not are sent one after the other, in the order of their ids, and together have one turn among
+    /// the others.
+    ///
+    /// # Errors
+    /// When there is no such stream.
+    pub fn set_incremental(&mut self, id: StreamId, incremental: bool) -> Result<(), UnknownStream> {
+        self.streams.set_incremental(id, incremental)
+    }
+
+    /// Bytes that may be written to the stream now and will not wait for flow control, unless more urgent streams use up the
+    /// connection's credit before. `None` when there is no such stream, when it has ended, or for streams of messages.
+    pub fn send_credit(&self, id: StreamId) -> Option<u64> {
+        self.streams.send_credit(id)
+    }
+
+    /// How many streams in a direction the peer was allowed to open so far, since the connection began: the index of any of
+    /// its streams is less.
+    pub fn max_peer_streams(&self, dir: Dir) -> u64 {
+        self.streams.max_peer_streams(dir)
+    }
 }

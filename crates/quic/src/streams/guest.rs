@@ -1,16 +1,17 @@
 //! A place among the streams for who is none: datagrams take their turns like a stream of their urgency.
 
-use super::Streams;
 use super::outbound::Turn;
+use super::queue::Place;
+use super::{Level, Streams};
 use crate::token::{Channel, Key};
 
 impl Streams {
-    /// The guest has something to send. It joins at the back, or keeps its place if it is there with this urgency.
+    /// The guest has something to send. It joins at the back, or keeps its place if it is there with this level.
     #[inline]
-    pub(crate) fn admit_guest(&mut self, urgency: u8) {
+    pub(crate) fn admit_guest(&mut self, level: Level) {
         let slab = &mut self.slab;
         let key = *self.fresh.guest.get_or_insert_with(|| slab.reserve());
-        self.fresh.ready(key, urgency);
+        self.fresh.ready(key, Place::in_turn(level));
     }
 
     /// It has nothing to send.
@@ -40,10 +41,10 @@ impl Streams {
         self.dismiss_guest();
     }
 
-    /// It goes on with its turn, as the first of its urgency.
-    pub(crate) fn recall_guest(&mut self, urgency: u8) {
+    /// It goes on with its turn, as the first of its level.
+    pub(crate) fn recall_guest(&mut self, level: Level) {
         if let Some(key) = self.fresh.guest {
-            self.fresh.resume(key, urgency);
+            self.fresh.resume(key, level);
         }
     }
 
@@ -51,15 +52,15 @@ impl Streams {
     #[cold]
     pub(super) fn guests_turn(&self, key: Key) -> Option<Turn> {
         (self.fresh.guest == Some(key)).then_some(())?;
-        Some(Turn { channel: Channel::Datagrams, urgency: self.fresh.urgency()?, resend: false })
+        Some(Turn { channel: Channel::Datagrams, level: self.fresh.level()?, resend: false })
     }
 
     /// Whose turn it is when all credit of the connection is used: what needs none.
     #[cold]
     pub(super) fn pick_spent(&self) -> Option<Key> {
-        let guest = self.fresh.guest.and_then(|key| Some((key, self.fresh.urgency_of(key)?)));
-        match (self.owed.urgency(), guest) {
-            (Some(owed), Some((key, urgency))) if urgency < owed => Some(key),
+        let guest = self.fresh.guest.and_then(|key| Some((key, self.fresh.level_of(key)?)));
+        match (self.owed.level(), guest) {
+            (Some(owed), Some((key, level))) if level < owed => Some(key),
             (Some(_), _) => self.owed.next(),
             (None, guest) => guest.map(|(key, _)| key),
         }

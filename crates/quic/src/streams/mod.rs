@@ -55,7 +55,8 @@ use demand::{Passed, Share, Tally, share};
 use flow::{Credit, Window};
 use messages::Records;
 use numbers::{Ours, Theirs};
-use queue::Queue;
+pub(crate) use queue::Level;
+use queue::{IN_TURN, Place, Queue};
 use recv::RecvHalf;
 use send::SendHalf;
 use slab::Slab;
@@ -118,7 +119,9 @@ struct Initial {
 struct Stream {
     id: StreamId,
     key: Key,
-    urgency: u8,
+    level: Level,
+    /// Those of its level that are not go one after the other.
+    incremental: bool,
     /// The application knows of it.
     accepted: bool,
     /// The peer opened it, and it is known to carry bytes (FS-39).
@@ -300,7 +303,8 @@ impl Streams {
         self.slab.insert(id, |key| Stream {
             id,
             key,
-            urgency: DEFAULT_URGENCY,
+            level: DEFAULT_LEVEL,
+            incremental: true,
             accepted: ours,
             bytes: false,
             own: None,
@@ -329,14 +333,14 @@ impl Streams {
         let (owes, fresh) = stream.wants(credit);
         let Some(half) = &stream.send else { return };
         if owes {
-            self.owed.ready(key, stream.urgency);
+            self.owed.ready(key, stream.place());
         } else {
             self.owed.blocked(key);
         }
         let mut bits = if owes { share::OWED } else { 0 };
         if fresh {
             bits |= share::FRESH;
-            self.fresh.ready(key, stream.urgency);
+            self.fresh.ready(key, stream.place());
         } else {
             self.fresh.blocked(key);
             if half.messages.is_some() && stream.wants(u64::MAX).1 {
@@ -478,6 +482,13 @@ impl Stream {
         self.send.as_ref().map_or((false, false), |half| (half.owes(), half.sendable() > 0))
     }
 
+    /// Where it stands among those with something to send.
+    #[inline]
+    fn place(&self) -> Place {
+        // RFC 9218 §10: what is of no use in parts is sent whole, in the order of ids.
+        Place { level: self.level, number: if self.incremental { IN_TURN } else { self.id.0 } }
+    }
+
     /// Both halves are through. The application has to have accepted the stream, or it would never learn.
     fn is_done(&self) -> bool {
         self.accepted
@@ -521,7 +532,7 @@ fn max_fenced(config: &TransportConfig) -> u64 {
 const RECORD_PREFIX: u64 = 8;
 
 /// RFC 9218 §4.1.
-const DEFAULT_URGENCY: u8 = 3;
+const DEFAULT_LEVEL: Level = Level::of(3);
 
 /// Events of a stream, told in this order.
 mod told {

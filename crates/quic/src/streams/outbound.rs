@@ -7,7 +7,7 @@ use quickset_wire::{Dir, StreamId, varint};
 
 use super::fenced::Sender;
 use super::send::SendHalf;
-use super::{SendState, Stream, Streams, due, owes, told};
+use super::{Level, SendState, Stream, Streams, due, owes, told};
 use crate::room::View;
 use crate::token::{Channel, Key, Token};
 use crate::tx::{StreamFrame, Writer};
@@ -16,8 +16,8 @@ use crate::tx::{StreamFrame, Writer};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) channel: Channel,
-    /// Of the stream, 0 (most) to 7.
-    pub(crate) urgency: u8,
+    /// Of the stream.
+    pub(crate) level: Level,
     /// It begins with what was sent before and lost, or gives up what was lost.
     pub(crate) resend: bool,
 }
@@ -102,7 +102,7 @@ impl Streams {
         let resend = !self.owed.is_empty()
             && self.owed.contains(key)
             && stream.send.as_ref().is_some_and(SendHalf::is_behind);
-        Some(Turn { channel: stream.channel(), urgency: stream.urgency, resend })
+        Some(Turn { channel: stream.channel(), level: stream.level, resend })
     }
 
     /// The piece of a stream's buffer that a frame was just taken from.
@@ -111,11 +111,11 @@ impl Streams {
     }
 
     /// How urgent a channel is; `None` when its stream is gone.
-    pub(crate) fn urgency(&self, channel: Channel) -> Option<u8> {
+    pub(crate) fn level(&self, channel: Channel) -> Option<Level> {
         match channel {
-            Channel::Connection => Some(super::DEFAULT_URGENCY),
+            Channel::Connection => Some(super::DEFAULT_LEVEL),
             Channel::Datagrams => None,
-            Channel::Stream(key) => self.slab.get(key).map(|stream| stream.urgency),
+            Channel::Stream(key) => self.slab.get(key).map(|stream| stream.level),
         }
     }
 
@@ -270,7 +270,7 @@ impl Streams {
         if credit == 0 {
             return self.pick_spent();
         }
-        match (self.owed.urgency(), self.fresh.urgency()) {
+        match (self.owed.level(), self.fresh.level()) {
             (Some(owed), Some(fresh)) if fresh < owed => self.fresh.next(),
             (Some(_), _) => self.owed.next(),
             (None, Some(_)) => self.fresh.next(),

@@ -6,8 +6,7 @@ use quickset_wire::{Dir, StreamId};
 use super::event::{
     Chunk, FinishError, ReadError, RecvState, SendState, StreamEvent, UnknownStream, WriteError,
 };
-use super::queue::URGENCIES;
-use super::{Streams, due, news, owes, told};
+use super::{Level, Streams, due, news, owes, told};
 use crate::token::Key;
 
 impl Streams {
@@ -142,9 +141,41 @@ impl Streams {
     /// Sets whose data goes first: 0 is the most urgent, 7 the least; greater numbers count as 7.
     pub(crate) fn set_urgency(&mut self, id: StreamId, urgency: u8) -> Result<(), UnknownStream> {
         let (key, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
-        stream.urgency = urgency.min(URGENCIES as u8 - 1);
+        stream.level = Level::of(urgency);
         self.refresh(key);
         Ok(())
+    }
+
+    /// Puts a stream before all urgencies, until it gets one.
+    pub(crate) fn set_critical(&mut self, id: StreamId) -> Result<(), UnknownStream> {
+        let (key, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
+        stream.level = Level::CRITICAL;
+        self.refresh(key);
+        Ok(())
+    }
+
+    /// Sets whether it takes turns with others of its urgency.
+    pub(crate) fn set_incremental(&mut self, id: StreamId, incremental: bool) -> Result<(), UnknownStream> {
+        let (key, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
+        stream.incremental = incremental;
+        self.refresh(key);
+        Ok(())
+    }
+
+    /// Bytes that may be written now and go out without waiting for credit; none for messages.
+    pub(crate) fn send_credit(&self, id: StreamId) -> Option<u64> {
+        let half = self.slab.get(self.slab.key(id)?)?.send.as_ref()?;
+        if half.messages.is_some() || half.state != SendState::Open {
+            return None;
+        }
+        let own = half.credit.limit().saturating_sub(half.buffer.end());
+        let all = (self.credit.limit() - self.sent).saturating_sub(half.buffer.unsent());
+        Some(own.min(all))
+    }
+
+    /// How many streams the peer may have opened so far, by what it was told.
+    pub(crate) fn max_peer_streams(&self, dir: Dir) -> u64 {
+        self.theirs[dir as usize].advertised()
     }
 
     /// How far the sending half has come; `None` when there is none, or not any more.

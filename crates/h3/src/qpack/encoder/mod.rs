@@ -25,6 +25,8 @@ pub struct Encoder {
     /// What the peer allows: the base of how Required Insert Counts are written.
     max_capacity: u64,
     max_blocked: usize,
+    /// Bytes of instructions that need not wait when they are taken now.
+    credit: u64,
     /// An instruction of the decoder that is cut short.
     partial: Vec<u8>,
     out: Vec<u8>,
@@ -40,6 +42,7 @@ impl Encoder {
             limit,
             max_capacity: 0,
             max_blocked: 0,
+            credit: u64::MAX,
             partial: Vec::new(),
             out: Vec::new(),
         }
@@ -66,6 +69,12 @@ impl Encoder {
         }
         put_int(&mut self.out, 0x20, 5, capacity);
         true
+    }
+
+    /// Bytes of instructions that the encoder stream can send now; endless unless said otherwise. What would not fit is not
+    /// put into the table.
+    pub fn set_credit(&mut self, bytes: u64) {
+        self.credit = bytes;
     }
 
     /// Encodes a field section for a stream.
@@ -214,9 +223,12 @@ impl Encoder {
     }
 
     fn has_room_for(&mut self, field: &Field) -> bool {
-        // RFC 9204 §2.1.3: instructions that wait for flow control make sections wait.
+        // RFC 9204 §2.1.3: instructions that wait for flow control make sections wait, and those the credit. None is longer
+        // than its entry counts.
+        let size = entry_size(&field.name, &field.value);
         self.out.len() < MAX_UNSENT
-            && self.store.has_room(entry_size(&field.name, &field.value), self.ledger.known())
+            && self.out.len() as u64 + size <= self.credit
+            && self.store.has_room(size, self.ledger.known())
     }
 
     /// Whether a line is likely to come again: at once where it costs no other entry and is not of a kind that changes with

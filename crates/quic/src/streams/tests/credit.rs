@@ -247,3 +247,27 @@ fn a_few_bytes_do_not_pin_a_packet_and_many_are_not_copied() {
         assert_eq!(payload.as_ptr_range().contains(&bytes.as_ptr()), kept, "{len} bytes");
     }
 }
+
+/// RFC 9000 §4.1, §4.6.
+#[test]
+fn the_application_sees_how_far_credit_goes() {
+    let config = TransportConfig { stream_window: 1000, max_bidi_streams: 7, ..TransportConfig::default() };
+    let mut rooms = pair(&config);
+    assert_eq!((rooms[0].max_peer_streams(Dir::Bi), rooms[1].max_peer_streams(Dir::Bi)), (7, 7));
+    let [a, b, c] = [0; 3].map(|_| rooms[0].open(Dir::Bi).unwrap());
+    let limit = announce(&config);
+    let (stream, all) = (limit.initial_max_stream_data_bidi_remote, limit.initial_max_data);
+    assert_eq!(rooms[0].send_credit(a), Some(stream));
+    rooms[0].write(a, &mut Bytes::from(vec![0; 300])).unwrap();
+    assert_eq!(rooms[0].send_credit(a), Some(stream - 300), "what waits to be sent uses it up");
+    // Sent, it counts for all streams.
+    rooms[0].write(b, &mut Bytes::from(vec![0; stream as usize])).unwrap();
+    while packet(&mut rooms[0], 1200, Time::ZERO).is_some() {}
+    assert_eq!(rooms[0].send_credit(a), Some((stream - 300).min(all - stream - 300)));
+    assert_eq!(
+        (rooms[0].send_credit(b), rooms[0].send_credit(c)),
+        (Some(0), Some(stream.min(all - stream - 300)))
+    );
+    rooms[0].finish(a).unwrap();
+    assert_eq!((rooms[0].send_credit(a), rooms[0].send_credit(StreamId(99))), (None, None));
+}

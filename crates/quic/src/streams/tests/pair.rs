@@ -95,6 +95,7 @@ impl World {
             over: false,
         };
         self.rooms[side].set_urgency(id, plan.urgency).unwrap();
+        self.rooms[side].set_incremental(id, plan.urgency % 2 == 0).unwrap();
         self.plans[side].insert(id.0, plan);
     }
 

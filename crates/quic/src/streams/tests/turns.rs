@@ -4,8 +4,8 @@ use quickset_wire::{Dir, StreamId};
 
 use super::*;
 use crate::room::Want;
-use crate::streams::UnknownStream;
 use crate::streams::outbound::Turn;
+use crate::streams::{Level, UnknownStream};
 use crate::token::{Channel, Key};
 
 /// The streams of the data frames in the next `n` packets, with their bytes.
@@ -67,6 +67,47 @@ fn urgent_streams_go_first_and_lost_data_before_new() {
     assert_eq!(order[..3], [1, 2, 0], "urgency, then the loss, then round robin");
 }
 
+/// RFC 9218 §10.
+#[test]
+fn what_is_of_no_use_in_parts_goes_one_after_the_other() {
+    let mut room = client(&TransportConfig::default());
+    let ids = streams(&mut room, &[3, 3, 3, 0], 10_000);
+    for id in &ids[..3] {
+        room.set_incremental(*id, false).unwrap();
+    }
+    // The last is the least urgent now, the second goes before all.
+    room.set_urgency(ids[3], 7).unwrap();
+    room.set_critical(ids[1]).unwrap();
+    let first = packet(&mut room, 1200, Time::ZERO).unwrap();
+    let mut order: Vec<_> = turns(&mut room, 12).iter().map(|turn| turn.0).collect();
+    order.dedup();
+    assert_eq!(order, [1, 0], "one at a time");
+    // What was lost of the first in line is still before the second.
+    room.set_urgency(ids[1], 3).unwrap();
+    first.tokens.iter().for_each(|token| room.lost(*token, Time::ZERO));
+    let mut order: Vec<_> = turns(&mut room, 20).iter().map(|turn| turn.0).collect();
+    order.dedup();
+    assert_eq!(order, [1, 0, 2, 3], "what was lost, and the line");
+    assert_eq!(room.set_critical(StreamId(77)), Err(UnknownStream));
+    assert_eq!(room.set_incremental(StreamId(77), true), Err(UnknownStream));
+}
+
+#[test]
+fn a_line_and_those_in_turn_share_alike() {
+    let mut room = client(&TransportConfig::default());
+    let ids = streams(&mut room, &[3; 4], 100_000);
+    for id in &ids[1..3] {
+        room.set_incremental(*id, false).unwrap();
+    }
+    let mut shares = [0usize; 4];
+    for (index, bytes) in turns(&mut room, 60) {
+        shares[index as usize] += bytes;
+    }
+    // The second and the third are in line and have a share together: the third waits.
+    assert_eq!(shares[2], 0);
+    assert!(shares[0].abs_diff(shares[1]) <= 4096 + 1200 && shares[3].abs_diff(shares[1]) <= 4096 + 1200);
+}
+
 #[test]
 fn packets_are_filled_to_the_last_byte() {
     let mut room = client(&TransportConfig::default());
@@ -98,7 +139,7 @@ fn a_packet_of_a_channel_ends_where_anothers_turn_begins() {
     let keys = [0, 1, 2].map(|n| room.slab.key(ids[n]).unwrap());
     room.own_channel(ids[1], true).unwrap();
     let own = Channel::Stream(keys[1]);
-    let turn = |channel| Some(Turn { channel, urgency: 3, resend: false });
+    let turn = |channel| Some(Turn { channel, level: Level::of(3), resend: false });
     assert_eq!(room.next_channel(), turn(Channel::Connection));
     assert_eq!(of_channel(&mut room, own), [], "it is not its turn");
     // The third stream is of this channel as well, but it comes behind the second.
@@ -115,7 +156,7 @@ fn a_packet_of_a_channel_ends_where_anothers_turn_begins() {
     assert_eq!(room.next_channel(), turn(Channel::Connection));
     of_channel(&mut room, Channel::Connection);
     room.lost(second[0], Time::ZERO);
-    assert_eq!(room.next_channel(), Some(Turn { channel: own, urgency: 3, resend: true }));
+    assert_eq!(room.next_channel(), Some(Turn { channel: own, level: Level::of(3), resend: true }));
     room.own_channel(ids[1], false).unwrap();
     assert_eq!(
         of_channel(&mut room, Channel::Connection).iter().map(stream_of).collect::<Vec<_>>(),
@@ -176,7 +217,7 @@ fn a_guest_has_the_share_of_a_stream_of_its_urgency() {
     streams(&mut room, &[3, 3, 5], 300_000);
     let (mut guest, mut shares) = (0, [0; 3]);
     let mut run = |room: &mut Streams, urgency: u8, packets: usize| {
-        room.admit_guest(urgency);
+        room.admit_guest(Level::of(urgency));
         for _ in 0..packets {
             if room.is_guests_turn() {
                 guest += 1000;
@@ -207,13 +248,13 @@ fn a_guest_has_the_share_of_a_stream_of_its_urgency() {
 fn a_guest_needs_no_credit_and_is_not_blocked_by_it() {
     let mut rooms = pair(&TransportConfig { max_connection_window: 100_000, ..TransportConfig::default() });
     let room = &mut rooms[0];
-    room.admit_guest(3);
+    room.admit_guest(Level::of(3));
     assert!(room.is_guests_turn());
     streams(room, &[3], 500_000);
     // Passed over, it leaves the packets to the stream, until the credit is spent.
     room.pass_guest();
     while packet(room, 1200, Time::ZERO).is_some() {}
-    room.recall_guest(3);
+    room.recall_guest(Level::of(3));
     assert!(room.is_guests_turn(), "it needs no credit");
     room.guest_sent(5000);
     assert!(room.is_guests_turn(), "nobody else may send");
@@ -226,7 +267,7 @@ fn a_guest_needs_no_credit_and_is_not_blocked_by_it() {
 fn who_was_passed_over_is_the_first_again() {
     let mut room = client(&TransportConfig::default());
     streams(&mut room, &[3, 3], 100_000);
-    room.admit_guest(3);
+    room.admit_guest(Level::of(3));
     // Both streams have had their turn, or are in it.
     while !room.is_guests_turn() {
         turns(&mut room, 1);
@@ -234,7 +275,7 @@ fn who_was_passed_over_is_the_first_again() {
     room.pass_guest();
     turns(&mut room, 1);
     assert!(!room.is_guests_turn());
-    room.recall_guest(3);
+    room.recall_guest(Level::of(3));
     assert!(room.is_guests_turn());
     // However often it is passed over, its turn has 4096 bytes.
     for n in 0..5 {
@@ -242,7 +283,7 @@ fn who_was_passed_over_is_the_first_again() {
         room.guest_sent(1000);
         if room.is_guests_turn() {
             room.pass_guest();
-            room.recall_guest(3);
+            room.recall_guest(Level::of(3));
         }
     }
     assert!(!room.is_guests_turn());
