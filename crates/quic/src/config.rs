@@ -58,6 +58,9 @@ pub struct TransportConfig {
     pub migration: Migration,
     /// Unreliable datagrams (RFC 9221): whether we take any, and how many wait.
     pub datagrams: DatagramConfig,
+    /// We take streams that are reset behind a part that arrives all the same (RESET_STREAM_AT,
+    /// draft-ietf-quic-reliable-stream-reset); the peer may reset its streams so then.
+    pub reset_stream_at: bool,
     /// Early data (0-RTT): what a client sends before the handshake is through, and what a server reads of it. It can
     /// be replayed; `None`: none is sent and none is taken.
     pub early_data: Option<EarlyData>,
@@ -92,6 +95,7 @@ impl Default for TransportConfig {
             fec: Some(Fec::default()),
             migration: Migration::default(),
             datagrams: DatagramConfig::default(),
+            reset_stream_at: true,
             early_data: None,
             gso: true,
             #[cfg(feature = "qlog")]

@@ -79,7 +79,7 @@ impl EarlyData {
 
 /// The limits that early data was written under: a server that takes it must not go below them (RFC 9000 §7.4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EarlyLimits([u64; 8]);
+pub struct EarlyLimits([u64; 9]);
 
 impl EarlyLimits {
     /// Those in a server's transport parameters; `None` when these cannot be read.
@@ -98,6 +98,8 @@ impl EarlyLimits {
             params.initial_max_streams_uni,
             // RFC 9221 §3.
             params.max_datagram_frame_size,
+            // draft-ietf-quic-reliable-stream-reset §3: once offered, always.
+            u64::from(params.reset_stream_at),
         ])
     }
 

@@ -19,8 +19,8 @@ pub(crate) enum Token {
     Fenced { key: Key, offset: u64, len: u32, fin: bool },
     /// Records given up. The range is looked up by its offset.
     Abandon { key: Key, offset: u64 },
-    /// RESET_STREAM of a stream's sending half.
-    ResetStream { key: Key },
+    /// RESET_STREAM of a stream's sending half; RESET_STREAM_AT when bytes are to arrive all the same.
+    ResetStream { key: Key, reliable: u64 },
     /// STOP_SENDING of a stream's receiving half.
     StopSending { key: Key },
     /// Connection credit, the limit as sent.

@@ -56,6 +56,8 @@ pub struct TransportParams {
     /// Takes ACK_FREQUENCY and IMMEDIATE_ACK (draft-ietf-quic-ack-frequency); the least delay of an ACK that may be
     /// asked for, in whole microseconds, not above `max_ack_delay`.
     pub min_ack_delay: Option<Duration>,
+    /// Takes RESET_STREAM_AT (draft-ietf-quic-reliable-stream-reset §3).
+    pub reset_stream_at: bool,
 }
 
 /// The preferred_address parameter: where a client may move once the handshake is confirmed (RFC 9000 §9.6).
@@ -129,6 +131,7 @@ impl Default for TransportParams {
             max_datagram_frame_size: 0,
             fec_decoder: None,
             min_ack_delay: None,
+            reset_stream_at: false,
         }
     }
 }
@@ -213,6 +216,10 @@ impl TransportParams {
                 [] => self.disable_active_migration = true,
                 _ => return Err(ParamsError::Length(id)),
             },
+            id::RESET_STREAM_AT => match value {
+                [] => self.reset_stream_at = true,
+                _ => return Err(ParamsError::Length(id)),
+            },
             id::PREFERRED_ADDRESS => self.preferred_address = Some(PreferredAddress::decode(value)?),
             id::ACTIVE_CONNECTION_ID_LIMIT => {
                 self.active_connection_id_limit = within(id, value, 2, varint::MAX)?;
@@ -277,6 +284,9 @@ impl TransportParams {
         }
         if self.disable_active_migration {
             parameter(out, id::DISABLE_ACTIVE_MIGRATION, &[]);
+        }
+        if self.reset_stream_at {
+            parameter(out, id::RESET_STREAM_AT, &[]);
         }
         if let Some(cid) = &self.initial_source_connection_id {
             parameter(out, id::INITIAL_SOURCE_CONNECTION_ID, cid);
@@ -376,6 +386,7 @@ fn bit(id: u64) -> Option<u32> {
         id::FEC_DECODER => Some(1 << (id::RETRY_SOURCE_CONNECTION_ID + 2)),
         id::MIN_ACK_DELAY => Some(1 << (id::RETRY_SOURCE_CONNECTION_ID + 3)),
         id::MAX_DATAGRAM_FRAME_SIZE => Some(1 << (id::RETRY_SOURCE_CONNECTION_ID + 4)),
+        id::RESET_STREAM_AT => Some(1 << (id::RETRY_SOURCE_CONNECTION_ID + 5)),
         _ => None,
     }
 }
@@ -417,6 +428,7 @@ mod id {
     pub(super) const ACTIVE_CONNECTION_ID_LIMIT: u64 = 0x0e;
     pub(super) const INITIAL_SOURCE_CONNECTION_ID: u64 = 0x0f;
     pub(super) const RETRY_SOURCE_CONNECTION_ID: u64 = 0x10;
+    pub(super) const RESET_STREAM_AT: u64 = 0x1d;
     pub(super) const MAX_DATAGRAM_FRAME_SIZE: u64 = 0x20;
     pub(super) const FENCED_STREAMS: u64 = 0x0071_53f1;
     pub(super) const FEC_DECODER: u64 = 0x0715_3fec;

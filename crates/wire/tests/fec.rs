@@ -359,6 +359,7 @@ fn a_symbol_holds_frames_that_end_by_themselves() {
         Frame::Fenced { id, offset: 0, distance: 0, start: true, each: false, fin: false, data: b"\x01a" },
         Frame::Abandon { id, offset: 2, len: 2 },
         Frame::ResetStream { id, code: 0, final_size: 4 },
+        Frame::ResetStreamAt { id, code: 0, final_size: 4, reliable_size: 2 },
         Frame::Datagram { len: true, data: b"d" },
     ];
     let mut symbol: Vec<u8> = good.iter().flat_map(encoded).collect();
@@ -367,7 +368,7 @@ fn a_symbol_holds_frames_that_end_by_themselves() {
     // Zeros behind it, as after a recovery, are PADDING.
     symbol.extend([0; 7]);
     let read: Vec<_> = SymbolFrames::new(&symbol).map(|f| f.expect("a good frame")).collect();
-    assert_eq!((&read[..5], read[5]), (&good[..], Frame::Padding(7)));
+    assert_eq!((&read[..6], read[6]), (&good[..], Frame::Padding(7)));
 
     let nested = encoded(&Frame::SourceSymbol { session: 2, sid: 9, data: &[0x0a, 0, 1, 1] });
     let bad: [(&[u8], &str); 9] = [

@@ -84,6 +84,12 @@ fn control_frame() -> impl Strategy<Value = Frame<'static>> {
             code,
             final_size
         }),
+        (id(), number(), number(), number()).prop_map(|(id, code, a, b)| Frame::ResetStreamAt {
+            id,
+            code,
+            final_size: a.max(b),
+            reliable_size: a.min(b)
+        }),
         (id(), number()).prop_map(|(id, code)| Frame::StopSending { id, code }),
         data(1..=80).prop_map(|token| Frame::NewToken { token }),
         number().prop_map(Frame::MaxData),
@@ -397,7 +403,7 @@ fn packets_and_properties_follow_table_3() {
     let (cid, token) = (ConnectionId::new(&[1]).unwrap(), ResetToken([0; 16]));
     // Kind; in which of Initial, Handshake, 0-RTT, 1-RTT; N = not ack-eliciting; P = probing.
     // RETIRE_CONNECTION_ID: §12.5 takes back the 0 of the table.
-    let table: [(Frame<'_>, u64, &str, &str); 27] = [
+    let table: [(Frame<'_>, u64, &str, &str); 28] = [
         (Frame::Padding(1), 0x00, "IH01", "NP"),
         (Frame::Ping, 0x01, "IH01", ""),
         (ack, 0x02, "IH_1", "N"),
@@ -421,6 +427,8 @@ fn packets_and_properties_follow_table_3() {
         (Frame::ApplicationClose { code: 0, reason: &[] }, 0x1d, "__01", "N"),
         (Frame::HandshakeDone, 0x1e, "___1", ""),
         (only(&[0x03, 0, 0, 0, 0, 0, 0, 0]), 0x03, "IH_1", "N"),
+        // draft-ietf-quic-reliable-stream-reset §3, §4.
+        (Frame::ResetStreamAt { id, code: 0, final_size: 1, reliable_size: 1 }, 0x24, "__01", ""),
         // RFC 9221 §4, §5.2.
         (Frame::Datagram { len: false, data: &[] }, 0x30, "__01", ""),
         (Frame::Datagram { len: true, data: &[] }, 0x31, "__01", ""),
@@ -437,4 +445,15 @@ fn packets_and_properties_follow_table_3() {
         assert_eq!(frame.is_ack_eliciting(), !properties.contains('N'), "{frame:?}");
         assert_eq!(frame.is_probing(), properties.contains('P'), "{frame:?}");
     }
+}
+
+/// draft-ietf-quic-reliable-stream-reset §4: FRAME_ENCODING_ERROR.
+#[test]
+fn no_more_is_reliable_than_there_is() {
+    assert_eq!(
+        only(&[0x24, 4, 7, 9, 9]),
+        Frame::ResetStreamAt { id: StreamId(4), code: 7, final_size: 9, reliable_size: 9 }
+    );
+    let error = Frames::new(&[0x24, 4, 7, 9, 10]).next().unwrap().unwrap_err();
+    assert_eq!((error.kind, error.code), (0x24, Code::FRAME_ENCODING_ERROR));
 }

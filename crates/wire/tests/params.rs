@@ -160,7 +160,7 @@ fn absent_parameters_have_the_values_of_section_18_2() {
     assert_eq!(plain.max_idle_timeout, Duration::ZERO);
     assert_eq!((plain.initial_max_data, plain.initial_max_streams_bidi), (0, 0));
     assert_eq!((plain.fenced_streams, plain.disable_active_migration), (None, false));
-    assert_eq!((plain.fec_decoder, plain.min_ack_delay), (None, None));
+    assert_eq!((plain.fec_decoder, plain.min_ack_delay, plain.reset_stream_at), (None, None, false));
     // RFC 9221 §3.
     assert_eq!(plain.max_datagram_frame_size, 0);
     // Nothing but the reserved parameter: id 27, no value.
@@ -173,6 +173,7 @@ fn parameters_by_hand() {
         0x01, 2, 0x67, 0x10, // max_idle_timeout 10000 ms
         0x04, 4, 0x80, 0x10, 0, 0, // initial_max_data 2^20
         0x0c, 0, // disable_active_migration
+        0x1d, 0, // reset_stream_at
         0x0f, 3, 1, 2, 3, // initial_source_connection_id
         0x40, 0x42, 1, 9, // unknown
         0x20, 4, 0x80, 0, 0xff, 0xff, // max_datagram_frame_size 65535, RFC 9221 §3
@@ -184,12 +185,15 @@ fn parameters_by_hand() {
         max_idle_timeout: Duration::from_secs(10),
         initial_max_data: 1 << 20,
         disable_active_migration: true,
+        reset_stream_at: true,
         initial_source_connection_id: ConnectionId::new(&[1, 2, 3]),
         fenced_streams: Some(65_536),
         max_datagram_frame_size: 65_535,
         ..TransportParams::default()
     };
     assert_eq!(read, expected);
+    // draft-ietf-quic-reliable-stream-reset §3: with a value it is an error.
+    assert_eq!(from_server(&[0x1d, 1, 1]), Err(ParamsError::Length(0x1d)));
 
     let fenced = TransportParams { fenced_streams: Some(65_536), ..TransportParams::default() };
     assert!(encoded(&fenced, Side::Client, 0).starts_with(&[0x80, 0x71, 0x53, 0xf1, 4, 0x80, 1, 0, 0]));

@@ -9,7 +9,7 @@ use crate::keys::Session;
 use crate::room::Phase;
 use crate::stats::Stats;
 use crate::streams::UnknownStream;
-use crate::streams::{Chunk, FinishError, ReadError, RecvState, SendState, WriteError};
+use crate::streams::{Chunk, FinishError, ReadError, RecvState, ResetAtError, SendState, Ticket, WriteError};
 
 /// What an application and its driver ask of a connection. After any of these, the connection is polled.
 impl Connection {
@@ -161,6 +161,30 @@ impl Connection {
     /// When there is no such stream.
     pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), UnknownStream> {
         self.streams.reset(id, code)
+    }
+
+    /// Gives up the sending half behind its first `reliable` bytes: these arrive, the rest need not, and the peer learns
+    /// `code` behind them (RESET_STREAM_AT). All that was written arrives if it is less. Another call, or
+    /// [`reset`](Self::reset), can only take back a part of the promise, and not change the code.
+    ///
+    /// # Errors
+    /// When there is no such stream, or it carries messages, or the peer does not [take](Self::has_reset_at) such resets.
+    pub fn reset_at(&mut self, id: StreamId, code: u64, reliable: u64) -> Result<(), ResetAtError> {
+        self.streams.reset_at(id, code, reliable)
+    }
+
+    /// Gives up the messages of a stream behind one: that and those before it arrive, as far as their deadlines allow, then
+    /// the peer learns `code` (RESET_STREAM_AT). [`reset`](Self::reset) takes the promise back; another call changes nothing.
+    ///
+    /// # Errors
+    /// When there is no such stream, or it carries bytes, or the peer does not [take](Self::has_reset_at) such resets.
+    pub fn reset_behind(&mut self, id: StreamId, code: u64, last: Ticket) -> Result<(), ResetAtError> {
+        self.streams.reset_behind(id, code, last)
+    }
+
+    /// Whether the peer takes resets behind a part that arrives (draft-ietf-quic-reliable-stream-reset).
+    pub fn has_reset_at(&self) -> bool {
+        self.streams.has_reset_at()
     }
 
     /// Asks the peer to send no more (STOP_SENDING); what was not read is discarded.

@@ -119,6 +119,7 @@ fn parameters(owner: TransportOwner, params: &TransportParams) -> TransportParam
     });
     let most = params.max_datagram_frame_size;
     let datagrams = (most > 0).then(|| unknown(MAX_DATAGRAM_FRAME_SIZE, |w| w.varint(most)));
+    let resets = params.reset_stream_at.then(|| unknown(RESET_STREAM_AT, |_| {}));
     let id = |id: Option<quickset_wire::ConnectionId>| id.map(|id| hex(&id));
     TransportParametersSet {
         owner: Some(owner),
@@ -145,7 +146,13 @@ fn parameters(owner: TransportOwner, params: &TransportParams) -> TransportParam
         initial_max_streams_bidi: Some(params.initial_max_streams_bidi),
         initial_max_streams_uni: Some(params.initial_max_streams_uni),
         preferred_address: None,
-        unknown_parameters: fenced.into_iter().chain(fec).chain(least).chain(datagrams).collect(),
+        unknown_parameters: fenced
+            .into_iter()
+            .chain(fec)
+            .chain(least)
+            .chain(datagrams)
+            .chain(resets)
+            .collect(),
     }
 }
 
@@ -163,6 +170,8 @@ const FENCED_STREAMS: u64 = 0x0071_53f1;
 const FEC_DECODER: u64 = 0x0715_3fec;
 /// RFC 9221 §3.
 const MAX_DATAGRAM_FRAME_SIZE: u64 = 0x20;
+/// draft-ietf-quic-reliable-stream-reset §3.
+const RESET_STREAM_AT: u64 = 0x1d;
 /// draft-ietf-quic-ack-frequency §3.
 const MIN_ACK_DELAY: u64 = 0xff04_de1b;
 
@@ -183,6 +192,7 @@ mod tests {
             fec_decoder: Some(decoder),
             min_ack_delay: Some(Duration::from_millis(1)),
             max_datagram_frame_size: 1200,
+            reset_stream_at: true,
             ..TransportParams::default()
         };
         let told = parameters(TransportOwner::Local, &params).unknown_parameters;
@@ -193,6 +203,7 @@ mod tests {
             (0x0715_3fec, "44000444b00001020304"),
             (0xff04_de1b, "43e8"),
             (0x20, "44b0"),
+            (0x1d, ""),
         ];
         assert_eq!(told, expected);
     }

@@ -22,6 +22,7 @@ pub(super) enum Fields {
     None {},
     Fenced { stream_id: u64, offset: u64, length: u64, distance: u64, start: bool, each: bool, fin: bool },
     Abandon { stream_id: u64, offset: u64, length: u64 },
+    Reset { stream_id: u64, error_code: u64, final_size: u64, reliable_size: u64 },
     Frequency { sequence: u64, threshold: u64, max_delay_us: u64, reordering: u64 },
     Symbol { session: u64, sid: u64 },
     Repair { session: u64, first: u64, count: u64, parameter: u64, index: u64 },

@@ -61,6 +61,10 @@ fn logged(frame: &Frame<'_>, ack_delay_exponent: u8) -> Logged {
             length: None,
             payload_length: None,
         },
+        Frame::ResetStreamAt { id, code, final_size, reliable_size } => {
+            let fields = Fields::Reset { stream_id: id.0, error_code: code, final_size, reliable_size };
+            return extension(frame, "reset_stream_at", fields, 0);
+        }
         Frame::StopSending { id, code } => {
             QuicFrame::StopSending { stream_id: id.0, error_code: code, length: None, payload_length: None }
         }

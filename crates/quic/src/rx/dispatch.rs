@@ -48,6 +48,7 @@ impl Connection {
             | Frame::Fenced { .. }
             | Frame::Abandon { .. }
             | Frame::ResetStream { .. }
+            | Frame::ResetStreamAt { .. }
             | Frame::StopSending { .. }
             | Frame::MaxData(_)
             | Frame::MaxStreamData { .. }

@@ -264,7 +264,10 @@ impl Connection {
     fn note_early(&mut self, payload: &[u8]) {
         self.early.taken += payload.len() as u64;
         for frame in Frames::new(payload).flatten() {
-            if let Frame::Stream { id, .. } | Frame::ResetStream { id, .. } = frame {
+            if let Frame::Stream { id, .. }
+            | Frame::ResetStream { id, .. }
+            | Frame::ResetStreamAt { id, .. } = frame
+            {
                 self.streams.note_early(id);
             }
         }

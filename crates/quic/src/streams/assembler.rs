@@ -101,6 +101,12 @@ impl Assembler {
         *self = Self { start: self.next, next: self.next, ..Self::default() };
     }
 
+    /// Drops what lies behind a hole.
+    pub(super) fn drop_early(&mut self) {
+        self.early = Ranges::default();
+        self.blocks.clear();
+    }
+
     /// Takes out everything held, as pieces with their offsets.
     pub(super) fn drain(&mut self) -> Vec<(u64, Bytes)> {
         let mut pieces = Vec::new();

@@ -149,8 +149,7 @@ impl Streams {
     /// Bytes that are yet to be sent, for the first time or again; `None` without a sending half.
     pub(crate) fn unsent(&self, id: StreamId) -> Option<u64> {
         let half = self.slab.get(self.slab.key(id)?)?.send.as_ref()?;
-        let given_up = matches!(half.state, SendState::Reset | SendState::ResetAcked);
-        Some(if given_up { 0 } else { half.left() })
+        Some(half.left())
     }
 
     /// The next message of a stream will be sent at this time; forgotten when one is.

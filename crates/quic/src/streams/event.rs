@@ -99,6 +99,23 @@ pub enum FinishError {
     UnknownStream,
 }
 
+/// Why a stream could not be reset behind a part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResetAtError {
+    /// The peer does not take RESET_STREAM_AT, or it is not known yet whether it does.
+    #[error("the peer takes no reset behind a part that arrives")]
+    Unsupported,
+    /// The stream carries messages, not bytes.
+    #[error("the stream carries messages")]
+    Messages,
+    /// The stream carries bytes, not messages.
+    #[error("the stream does not carry messages")]
+    Bytes,
+    /// There is no such stream, it has ended, or it has no sending half.
+    #[error("no such stream to reset")]
+    UnknownStream,
+}
+
 /// Why `read` has nothing to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {

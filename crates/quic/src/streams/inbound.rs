@@ -5,7 +5,7 @@ use quickset_base::Time;
 use quickset_wire::frame::Frame;
 use quickset_wire::{Dir, StreamId, TransportErrorCode as Code, varint};
 
-use super::{Streams, news, owes, told};
+use super::{SendState, Streams, news, owes, told};
 use crate::TransportError;
 use crate::room::View;
 use crate::token::Key;
@@ -36,7 +36,17 @@ impl Streams {
 
     fn on_rare(&mut self, frame: &Frame<'_>) -> Result<(), TransportError> {
         match *frame {
-            Frame::ResetStream { id, code, final_size } => self.on_reset(id, code, final_size),
+            Frame::ResetStream { id, code, final_size } => self.on_reset(id, code, (final_size, 0)),
+            Frame::ResetStreamAt { id, code, final_size, reliable_size } => {
+                if !self.config.reset_at {
+                    // An unknown frame, to those who did not offer it.
+                    return Err(TransportError::new(
+                        Code::FRAME_ENCODING_ERROR,
+                        "RESET_STREAM_AT was not offered",
+                    ));
+                }
+                self.on_reset(id, code, (final_size, reliable_size))
+            }
             Frame::StopSending { id, code } => self.on_stop(id, code),
             Frame::MaxData(max) => {
                 self.raise_credit(max);
@@ -100,14 +110,24 @@ impl Streams {
             half.final_size = Some(end);
         }
         news = half.data(offset, data, payload)? || (news && half.is_complete());
+        let over = half.reset.is_some() && !half.awaits_rest();
+        let dropped = if over { half.drop_rest() } else { 0 };
         if news && half.waiting {
             half.waiting = false;
             stream.tell(told::READABLE, &mut self.events);
         }
+        if over {
+            self.consume(dropped);
+        }
         Ok(())
     }
 
-    fn on_reset(&mut self, id: StreamId, code: u64, final_size: u64) -> Result<(), TransportError> {
+    fn on_reset(
+        &mut self,
+        id: StreamId,
+        code: u64,
+        (final_size, reliable): (u64, u64),
+    ) -> Result<(), TransportError> {
         let Some(key) = self.locate(id, Half::Recv)? else { return Ok(()) };
         let Some(stream) = self.slab.get_mut(key) else { return Ok(()) };
         let Some(half) = &mut stream.recv else { return Ok(()) };
@@ -115,13 +135,24 @@ impl Streams {
         if self.received + growth > self.window.limit() {
             return Err(TransportError::new(Code::FLOW_CONTROL_ERROR, "more than the connection's credit"));
         }
-        // RFC 9000 §3.2: a reset behind all the data may be ignored; the application gets the data.
-        if half.is_complete() || half.reset.is_some() {
+        let more = half.reliable.unwrap_or(0);
+        // draft-ietf-quic-reliable-stream-reset §5.2.
+        if half.reset.is_some_and(|before| before != code) && (reliable > 0 || more > 0) {
+            return Err(TransportError::new(Code::STREAM_STATE_ERROR, "the code of a reset changed"));
+        }
+        // RFC 9000 §3.2: a reset behind all the data may be ignored; the application gets the data. So may one that
+        // promises no less than another before, or that comes when all of that is there.
+        if half.is_complete() || (half.reset.is_some() && (reliable >= more || !half.awaits_rest())) {
             return Ok(());
         }
+        let reliable = (reliable > 0 && half.stopped.is_none()).then_some(reliable);
+        half.reliable = reliable;
         if let Some(receiver) = &mut half.messages {
-            // FS-59: what fences let go before can still be read.
-            let growth = receiver.on_reset(final_size)?;
+            let growth = match reliable {
+                Some(reliable) => receiver.on_reset_at(final_size, reliable)?,
+                // FS-59: what fences let go before can still be read.
+                None => receiver.on_reset(final_size)?,
+            };
             half.reset = Some(code);
             self.grow(key, growth)?;
             self.received_messages(key);
@@ -130,7 +161,11 @@ impl Streams {
         self.received += growth;
         half.highest += growth;
         half.final_size = Some(final_size);
-        let dropped = half.abandon();
+        if half.awaits_rest() {
+            half.reset = Some(code);
+            return Ok(());
+        }
+        let dropped = if reliable.is_some() { half.drop_rest() } else { half.abandon() };
         if half.stopped.is_none() {
             half.reset = Some(code);
             half.waiting = false;
@@ -145,6 +180,14 @@ impl Streams {
         let Some(key) = self.locate(id, Half::Send)? else { return Ok(()) };
         let Some(stream) = self.slab.get_mut(key) else { return Ok(()) };
         let Some(half) = &mut stream.send else { return Ok(()) };
+        if half.state == SendState::Reset {
+            // draft-ietf-quic-reliable-stream-reset §5.4: nothing more needs to arrive.
+            if half.reset(code) {
+                stream.owe(owes::RESET, &mut self.control);
+                self.review(key);
+            }
+            return Ok(());
+        }
         // RFC 9000 §3.5, FS-61: answered by RESET_STREAM with the same code, and nothing else.
         if half.reset(code) {
             half.stopped = Some(code);

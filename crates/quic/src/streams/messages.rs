@@ -136,7 +136,8 @@ impl Streams {
             self.credit_messages(key);
             return Ok(Some(message));
         }
-        let end = match (half.reset, receiver.fault()) {
+        let reset = half.reset.filter(|_| !receiver.awaits_rest());
+        let end = match (reset, receiver.fault()) {
             (Some(code), _) => ReadError::Reset(code),
             // The stream goes on; the application will stop it, with a code of its own.
             (None, Some(Fault::TooLong)) => return Err(ReadError::TooLong),
@@ -311,6 +312,7 @@ impl Streams {
             }
         }
         let Some(sender) = &mut half.messages else { return self.refresh(key) };
+        let given_up = half.state == SendState::Reset;
         let open = half.state == SendState::Open;
         let finished = half.state == SendState::Finishing && sender.is_done();
         let room = sender.queued() <= self.config.send_buffer / 4 * 3 && half.outcomes.len() < MAX_OUTCOMES;
@@ -342,6 +344,18 @@ impl Streams {
             self.deadlines.extend(deadline.map(|at| (at, key)));
         }
         self.refresh(key);
+        if given_up {
+            self.go_on_with_reset(key);
+        }
+    }
+
+    /// Of a half of messages that was given up behind one of them.
+    fn go_on_with_reset(&mut self, key: Key) {
+        self.tell_reset(key);
+        if let Some(half) = self.slab.get_mut(key).and_then(|stream| stream.send.as_mut()) {
+            half.end_reset();
+            self.settle(key);
+        }
     }
 
     fn sender(&mut self, id: StreamId) -> Option<(Key, &mut Sender)> {
@@ -367,11 +381,14 @@ impl RecvHalf {
             let _ = receiver.on_stream(Time::ZERO, (offset, false), &bytes, &bytes);
         }
         if let Some(size) = self.final_size {
-            let _ = match self.reset {
-                Some(_) => receiver.on_reset(size),
-                None => receiver.on_stream(Time::ZERO, (size, true), &[], &Bytes::new()),
+            let _ = match (self.reset, self.reliable) {
+                (Some(_), Some(reliable)) => receiver.on_reset_at(size, reliable),
+                (Some(_), None) => receiver.on_reset(size),
+                (None, _) => receiver.on_stream(Time::ZERO, (size, true), &[], &Bytes::new()),
             };
         }
+        // What a reset dropped was consumed then.
+        receiver.was_consumed(self.window.consumed());
         self.assembler.clear();
         self.messages = Some(Box::new(receiver));
     }

@@ -43,7 +43,8 @@ use quickset_wire::{Dir, Side, StreamId, TransportParams, varint};
 
 pub(crate) use demand::ChannelDeadlines;
 pub use event::{
-    Chunk, FinishError, ReadError, RecvState, SendError, SendState, StreamEvent, UnknownStream, WriteError,
+    Chunk, FinishError, ReadError, RecvState, ResetAtError, SendError, SendState, StreamEvent, UnknownStream,
+    WriteError,
 };
 pub use fenced::{Message, Outcome, Ticket};
 pub(crate) use outbound::{Turn, Written};
@@ -104,6 +105,8 @@ struct Config {
     stream_window: u64,
     max_stream_window: u64,
     send_buffer: u64,
+    /// We take RESET_STREAM_AT.
+    reset_at: bool,
 }
 
 /// The peer's initial limits, by who opened the stream.
@@ -112,6 +115,8 @@ struct Initial {
     ours_bidi: u64,
     theirs_bidi: u64,
     ours_uni: u64,
+    /// It takes RESET_STREAM_AT.
+    reset_at: bool,
 }
 
 /// One stream, in both directions.
@@ -154,6 +159,7 @@ impl Streams {
                 stream_window,
                 max_stream_window: config.max_stream_window,
                 send_buffer: config.send_buffer,
+                reset_at: config.reset_stream_at,
             },
             records: Records::new(max_record(config)),
             initial: Initial::default(),
@@ -188,6 +194,7 @@ impl Streams {
         params.initial_max_streams_bidi = streams(config.max_bidi_streams);
         params.initial_max_streams_uni = streams(config.max_uni_streams);
         params.fenced_streams = max_record(config);
+        params.reset_stream_at = config.reset_stream_at;
     }
 
     /// Takes the peer's limits. Behind [remembered ones](Self::set_early), it raises them.
@@ -211,6 +218,7 @@ impl Streams {
             ours_bidi: params.initial_max_stream_data_bidi_remote,
             theirs_bidi: params.initial_max_stream_data_bidi_local,
             ours_uni: params.initial_max_stream_data_uni,
+            reset_at: params.reset_stream_at,
         };
         self.raise_credit(params.initial_max_data);
         for (dir, max) in

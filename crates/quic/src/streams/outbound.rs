@@ -65,7 +65,7 @@ impl Streams {
             }
             let (id, before) = (stream.id, w.len());
             let Some(half) = &mut stream.send else { break };
-            let may_cross = half.may_cross();
+            let (may_cross, given_up) = (half.may_cross(), half.state == SendState::Reset);
             if let Some(sender) = &mut half.messages {
                 self.sent += sender.write(w, credit, view);
                 ends_message |= sender.take_ended();
@@ -76,6 +76,9 @@ impl Streams {
             }
             if may_cross {
                 self.cross(key, view.now);
+                if given_up {
+                    self.tell_reset(key);
+                }
             }
             let written = w.len() - before;
             if written == 0 && (self.owed.contains(key) || self.fresh.contains(key)) {
@@ -133,7 +136,7 @@ impl Streams {
                 sender(key).is_some_and(|sender| sender.wants(offset, len as u64, fin, now))
             }
             Token::Abandon { key, offset } => sender(key).is_some_and(|sender| sender.abandons(offset)),
-            Token::ResetStream { key } => half(key).is_some_and(|half| half.state == SendState::Reset),
+            Token::ResetStream { key, reliable } => half(key).is_some_and(|half| half.owes_reset(reliable)),
             // No symbol holds it: it is written afresh, as it is then.
             _ => false,
         }
@@ -154,9 +157,9 @@ impl Streams {
     pub(crate) fn acked(&mut self, token: Token, now: Time) {
         match token {
             Token::Stream { key, offset, len, fin } => self.data_acked(key, offset, len, fin),
-            Token::ResetStream { key } => {
+            Token::ResetStream { key, reliable } => {
                 if let Some(half) = self.slab.get_mut(key).and_then(|stream| stream.send.as_mut()) {
-                    half.state = SendState::ResetAcked;
+                    half.reset_acked(reliable);
                     self.settle(key);
                 }
             }
@@ -187,8 +190,8 @@ impl Streams {
             Token::Abandon { key, offset } => {
                 self.with_sender(key, now, |sender| sender.abandon_lost(offset));
             }
-            Token::ResetStream { key } => self.repeat(key, owes::RESET, |stream| {
-                stream.send.as_ref().is_some_and(|half| half.state == SendState::Reset)
+            Token::ResetStream { key, reliable } => self.repeat(key, owes::RESET, |stream| {
+                stream.send.as_ref().is_some_and(|half| half.owes_reset(reliable))
             }),
             Token::StopSending { key } => self.repeat(key, owes::STOP, |stream| {
                 stream.recv.as_ref().is_some_and(|half| half.final_size.is_none())
@@ -292,9 +295,13 @@ impl Streams {
         if finished {
             stream.tell(told::FINISHED, &mut self.events);
         }
+        let over = stream.send.as_ref().is_some_and(|half| half.state == SendState::ResetAcked);
         if owed {
             // An acknowledgement that overtook its loss makes the resend needless.
             self.refresh(key);
+        }
+        if over {
+            self.settle(key);
         }
     }
 
@@ -305,6 +312,14 @@ impl Streams {
             tell(sender);
             self.review(key);
             self.cross(key, now);
+        }
+    }
+
+    /// Owes the reset of a half that was given up, once all that has to arrive was sent.
+    pub(super) fn tell_reset(&mut self, key: Key) {
+        let Some(stream) = self.slab.get_mut(key) else { return };
+        if stream.send.as_mut().is_some_and(SendHalf::tell_reset) {
+            stream.owe(owes::RESET, &mut self.control);
         }
     }
 
@@ -322,9 +337,13 @@ impl Stream {
     fn write_control(&mut self, bit: u8, w: &mut Writer<'_>, view: &View) {
         let (id, key) = (self.id, self.key);
         match (bit, &mut self.send, &mut self.recv) {
-            (owes::RESET, Some(half), _) => {
-                let frame = Frame::ResetStream { id, code: half.reset_code, final_size: half.sent() };
-                w.put(&frame, Token::ResetStream { key });
+            (owes::RESET, Some(half), _) if half.owes_reset(half.reset.reliable) => {
+                let (code, final_size, reliable) = (half.reset.code, half.sent(), half.reset.reliable);
+                let frame = match reliable {
+                    0 => Frame::ResetStream { id, code, final_size },
+                    reliable_size => Frame::ResetStreamAt { id, code, final_size, reliable_size },
+                };
+                w.put(&frame, Token::ResetStream { key, reliable });
             }
             (owes::BLOCKED, Some(half), _) if half.is_starved() => {
                 let limit = half.credit.limit();
@@ -393,8 +412,8 @@ fn fit(room: usize, header: usize, most: u64) -> Option<usize> {
     None
 }
 
-/// No frame of credit or control is longer: a type of one byte and three varints.
-const CONTROL_ROOM: usize = 25;
+/// No frame of credit or control is longer: a type of one byte and four varints.
+const CONTROL_ROOM: usize = 33;
 
 /// Shorter pieces of longer data are not worth a frame.
 const RUNT: usize = 32;

@@ -24,6 +24,8 @@ pub(super) struct RecvHalf {
     pub(super) final_size: Option<u64>,
     /// The peer's code, when it gave the stream up.
     pub(super) reset: Option<u64>,
+    /// The bytes from the start that come all the same, if it said so.
+    pub(super) reliable: Option<u64>,
     /// Our code, when we want no more.
     pub(super) stopped: Option<u64>,
     /// The application was told all: the end, or the reset.
@@ -43,6 +45,7 @@ impl RecvHalf {
             highest: 0,
             final_size: None,
             reset: None,
+            reliable: None,
             stopped: None,
             read: false,
             waiting: true,
@@ -82,7 +85,24 @@ impl RecvHalf {
     /// True when what comes is dropped.
     #[inline]
     pub(super) fn is_deaf(&self) -> bool {
-        self.stopped.is_some() || self.reset.is_some() || self.read
+        self.stopped.is_some() || self.read || (self.reset.is_some() && !self.awaits_rest())
+    }
+
+    /// The peer gave the stream up, and something still comes.
+    pub(super) fn awaits_rest(&self) -> bool {
+        match &self.messages {
+            Some(receiver) => receiver.awaits_rest(),
+            None => self.reliable.is_some_and(|reliable| self.assembler.next() < reliable),
+        }
+    }
+
+    /// After a reset behind which nothing comes any more: drops what lies behind a hole, and returns its bytes, and those
+    /// that never came.
+    pub(super) fn drop_rest(&mut self) -> u64 {
+        self.assembler.drop_early();
+        let dropped = self.highest - self.assembler.next();
+        self.window.consume(dropped);
+        dropped
     }
 
     /// Bytes that arrived. True when there is something new to read.
@@ -164,6 +184,7 @@ impl RecvHalf {
     pub(super) fn state(&self) -> RecvState {
         match self.final_size {
             _ if self.stopped.is_some() => RecvState::Closed,
+            _ if self.awaits_rest() => RecvState::SizeKnown,
             _ if self.reset.is_some() && self.read => RecvState::Closed,
             _ if self.reset.is_some() => RecvState::Reset,
             _ if self.read => RecvState::Read,

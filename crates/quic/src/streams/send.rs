@@ -23,11 +23,23 @@ pub(super) struct SendHalf {
     fin_acked: bool,
     /// The peer's code, when it wants no more.
     pub(super) stopped: Option<u64>,
-    /// Our code, when the stream was reset.
-    pub(super) reset_code: u64,
+    pub(super) reset: Reset,
     /// A write was refused since the last Writable.
     pub(super) refused: bool,
     pub(super) marks: Marks,
+}
+
+/// What became of a half that was given up.
+#[derive(Debug, Default)]
+pub(super) struct Reset {
+    /// Our code.
+    pub(super) code: u64,
+    /// The bytes from the start that arrive all the same.
+    pub(super) reliable: u64,
+    /// All that has to arrive was sent, so that the final size is known and the peer can be told.
+    pub(super) told: bool,
+    /// The peer knows, by a frame with this `reliable`.
+    acked: bool,
 }
 
 impl SendHalf {
@@ -41,7 +53,7 @@ impl SendHalf {
             fin_due: false,
             fin_acked: false,
             stopped: None,
-            reset_code: 0,
+            reset: Reset::default(),
             refused: false,
             marks: Marks::default(),
         }
@@ -64,7 +76,7 @@ impl SendHalf {
     /// Something of a frame that was sent is still missing at the peer, as far as is known.
     pub(super) fn wants(&self, offset: u64, len: u32, fin: bool) -> bool {
         let range = offset..offset + len as u64;
-        self.is_sending() && (self.buffer.misses(range) || (fin && !self.fin_acked))
+        (self.is_sending() && fin && !self.fin_acked) || (self.is_delivering() && self.buffer.misses(range))
     }
 
     /// New bytes that the stream's credit lets out.
@@ -123,10 +135,14 @@ impl SendHalf {
     /// A frame has arrived. True when that was the last.
     #[inline]
     pub(super) fn acked(&mut self, offset: u64, len: u32, fin: bool) -> bool {
-        if !self.is_sending() {
+        if !self.is_delivering() {
             return false;
         }
         self.buffer.acked(offset..offset + len as u64);
+        if self.state == SendState::Reset {
+            self.end_reset();
+            return false;
+        }
         self.fin_acked |= fin;
         let last = self.fin_acked && self.buffer.is_acked();
         if last {
@@ -138,9 +154,9 @@ impl SendHalf {
 
     /// A frame was lost.
     pub(super) fn lost(&mut self, offset: u64, len: u32, fin: bool) {
-        if self.is_sending() {
+        if self.is_delivering() {
             self.buffer.lost(offset..offset + len as u64);
-            self.fin_due |= fin && !self.fin_acked;
+            self.fin_due |= fin && !self.fin_acked && self.is_sending();
         }
     }
 
@@ -149,12 +165,21 @@ impl SendHalf {
         matches!(self.state, SendState::Open | SendState::Finishing)
     }
 
+    /// What was written arrives, or a part of it although the stream was reset.
+    #[inline]
+    fn is_delivering(&self) -> bool {
+        self.is_sending() || (self.state == SendState::Reset && self.reset.reliable > 0)
+    }
+
     /// Nothing that was sent counts; it is to be sent anew, when there is credit.
     pub(super) fn rewind(&mut self) {
         self.credit = Credit::default();
         self.fin_due = self.state == SendState::Finishing && self.messages.is_none();
         if self.is_sending() {
-            self.buffer.rewind();
+            self.buffer.rewind(self.buffer.end());
+        } else if self.is_delivering() {
+            self.buffer.rewind(self.reset.reliable);
+            self.reset.told = false;
         } else {
             // The final size of a reset is what was sent.
             self.buffer = SendBuffer::default();
@@ -175,17 +200,92 @@ impl SendHalf {
 
     /// Gives the stream up. True when the peer must be told.
     pub(super) fn reset(&mut self, code: u64) -> bool {
-        if !self.is_sending() {
+        if !self.is_delivering() {
             return false;
         }
-        self.state = SendState::Reset;
-        self.reset_code = code;
-        self.fin_due = false;
+        self.give_up(code, 0);
+        self.reset.told = true;
         self.buffer.clear();
         self.marks.forget();
         if let Some(sender) = &mut self.messages {
             sender.reset();
         }
         true
+    }
+
+    /// Gives the stream up but for its first `reliable` bytes. True when that is news.
+    pub(super) fn reset_at(&mut self, code: u64, reliable: u64) -> bool {
+        let reliable = reliable.min(self.buffer.end());
+        if reliable == 0 {
+            return self.reset(code);
+        }
+        // draft-ietf-quic-reliable-stream-reset §5.2: never more than before.
+        if !self.is_delivering() || (self.state == SendState::Reset && reliable >= self.reset.reliable) {
+            return false;
+        }
+        self.give_up(code, reliable);
+        self.buffer.cut(reliable);
+        self.marks.forget();
+        true
+    }
+
+    /// Gives up the messages behind one. True when that is news.
+    pub(super) fn reset_behind(&mut self, code: u64, last: Ticket) -> bool {
+        let is_sending = self.is_sending();
+        let Some(sender) = self.messages.as_mut().filter(|_| is_sending) else { return false };
+        sender.cut_behind(last);
+        // How much that is turns out when it was sent.
+        self.give_up(code, u64::MAX);
+        self.marks.forget();
+        true
+    }
+
+    fn give_up(&mut self, code: u64, reliable: u64) {
+        // draft-ietf-quic-reliable-stream-reset §5.2: the code does not change.
+        let code = if self.state == SendState::Reset { self.reset.code } else { code };
+        self.state = SendState::Reset;
+        self.reset = Reset { code, reliable, ..Reset::default() };
+        self.fin_due = false;
+    }
+
+    /// A half that was given up, of which all that has to arrive was sent: true once, as the peer is to be told.
+    pub(super) fn tell_reset(&mut self) -> bool {
+        if self.state != SendState::Reset || self.reset.told || self.buffer.unsent() > 0 {
+            return false;
+        }
+        if let Some(sender) = &self.messages {
+            let Some(size) = sender.reliable_size() else { return false };
+            self.reset.reliable = size;
+        }
+        self.reset.told = true;
+        true
+    }
+
+    /// The peer knows that the half was given up.
+    pub(super) fn reset_acked(&mut self, reliable: u64) {
+        // draft-ietf-quic-reliable-stream-reset §5.3: the frame with the smallest size counts.
+        if self.state == SendState::Reset && reliable == self.reset.reliable {
+            self.reset.acked = true;
+            self.end_reset();
+        }
+    }
+
+    /// A frame that said so has to be sent, or sent again.
+    pub(super) fn owes_reset(&self, reliable: u64) -> bool {
+        self.state == SendState::Reset
+            && self.reset.told
+            && !self.reset.acked
+            && reliable == self.reset.reliable
+    }
+
+    /// The half is through when the peer knows, and has what was promised.
+    pub(super) fn end_reset(&mut self) {
+        let delivered = match &self.messages {
+            Some(sender) => self.reset.reliable == 0 || sender.is_cut(),
+            None => self.buffer.is_acked(),
+        };
+        if self.reset.acked && delivered {
+            self.state = SendState::ResetAcked;
+        }
     }
 }

@@ -177,9 +177,40 @@ impl SendBuffer {
         self.lost.insert_except(range, &self.acked);
     }
 
-    /// Takes everything for unsent. Nothing may have been acknowledged.
-    pub(super) fn rewind(&mut self) {
-        debug_assert!(self.base == 0 && self.acked.is_empty(), "what was acknowledged was read");
+    /// Of what was sent, only what lies below `keep` has to arrive; of the rest, only that is sent.
+    pub(super) fn cut(&mut self, keep: u64) {
+        self.truncate(keep.max(self.next));
+        if keep < self.next {
+            // Nobody waits for it: it is as good as there.
+            self.acked(keep..self.next);
+        }
+    }
+
+    /// Drops what was written from `end` on, none of which was sent.
+    fn truncate(&mut self, end: u64) {
+        self.flush();
+        while let Some(last) = self.pieces.back_mut().filter(|last| last.end() > end) {
+            if last.offset < end {
+                last.bytes.truncate((end - last.offset) as usize);
+            } else {
+                self.pieces.pop_back();
+            }
+        }
+        self.end = self.end.min(end);
+        if self.next >= self.end {
+            self.cursor = self.pieces.len();
+        }
+    }
+
+    /// Takes everything below `end` for unsent, and drops the rest. Nothing may have been acknowledged but by
+    /// [`cut`](Self::cut).
+    pub(super) fn rewind(&mut self, end: u64) {
+        debug_assert!(
+            self.base == 0 && self.acked.iter().all(|r| r.start >= end),
+            "what was acknowledged was read"
+        );
+        self.acked = Ranges::default();
+        self.truncate(end);
         self.next = 0;
         self.cursor = 0;
         self.lost = Ranges::default();

@@ -4,9 +4,9 @@ use bytes::{Buf, Bytes};
 use quickset_wire::{Dir, StreamId};
 
 use super::event::{
-    Chunk, FinishError, ReadError, RecvState, SendState, StreamEvent, UnknownStream, WriteError,
+    Chunk, FinishError, ReadError, RecvState, ResetAtError, SendState, StreamEvent, UnknownStream, WriteError,
 };
-use super::{Level, Streams, due, news, owes, told};
+use super::{Level, Streams, Ticket, due, news, owes, told};
 use crate::token::Key;
 
 impl Streams {
@@ -88,6 +88,49 @@ impl Streams {
         Ok(())
     }
 
+    /// Gives up sending behind the first `reliable` bytes, which arrive. No effect on a half that is through, or when as
+    /// little or less was promised before.
+    pub(crate) fn reset_at(&mut self, id: StreamId, code: u64, reliable: u64) -> Result<(), ResetAtError> {
+        let (key, stream) = self.slab.by_id_mut(id).ok_or(ResetAtError::UnknownStream)?;
+        let half = stream.send.as_mut().ok_or(ResetAtError::UnknownStream)?;
+        if half.messages.is_some() {
+            return Err(ResetAtError::Messages);
+        }
+        if !self.initial.reset_at {
+            return Err(ResetAtError::Unsupported);
+        }
+        let plain = reliable.min(half.buffer.end()) == 0;
+        if half.reset_at(code, reliable) {
+            if plain {
+                stream.owe(owes::RESET, &mut self.control);
+            }
+            self.tell_reset(key);
+            self.review(key);
+        }
+        Ok(())
+    }
+
+    /// Gives up the messages behind one, which arrives like those before it. No effect on a half that was given up.
+    pub(crate) fn reset_behind(&mut self, id: StreamId, code: u64, last: Ticket) -> Result<(), ResetAtError> {
+        let (key, stream) = self.slab.by_id_mut(id).ok_or(ResetAtError::UnknownStream)?;
+        let half = stream.send.as_mut().ok_or(ResetAtError::UnknownStream)?;
+        if half.messages.is_none() {
+            return Err(ResetAtError::Bytes);
+        }
+        if !self.initial.reset_at {
+            return Err(ResetAtError::Unsupported);
+        }
+        if half.reset_behind(code, last) {
+            self.review(key);
+        }
+        Ok(())
+    }
+
+    /// The peer takes RESET_STREAM_AT.
+    pub(crate) fn has_reset_at(&self) -> bool {
+        self.initial.reset_at
+    }
+
     /// Wants no more of a stream: the peer is asked to stop, and whatever comes is dropped.
     pub(crate) fn stop(&mut self, id: StreamId, code: u64) -> Result<(), UnknownStream> {
         let (key, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
@@ -124,7 +167,7 @@ impl Streams {
             self.consume(n);
             return Ok(Chunk::Data(bytes));
         }
-        if let Some(code) = half.reset {
+        if let Some(code) = half.reset.filter(|_| !half.awaits_rest()) {
             half.read = true;
             self.was_read(key);
             return Err(ReadError::Reset(code));

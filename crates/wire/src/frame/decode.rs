@@ -124,6 +124,7 @@ const fn is_known(kind: u64) -> bool {
     matches!(
         kind,
         kind::PADDING..=kind::IMMEDIATE_ACK
+            | kind::RESET_STREAM_AT
             | kind::DATAGRAM..=kind::DATAGRAM_LAST
             | kind::ACK_FREQUENCY
             | kind::FENCED..=kind::ABANDON
@@ -139,6 +140,15 @@ fn body<'a>(kind: u64, r: &mut Reader<'a>) -> Parse<Frame<'a>> {
         kind::ACK | kind::ACK_ECN => Frame::Ack(Ack::parse(r, kind == kind::ACK_ECN)?),
         kind::RESET_STREAM => {
             Frame::ResetStream { id: StreamId(r.varint()?), code: r.varint()?, final_size: r.varint()? }
+        }
+        kind::RESET_STREAM_AT => {
+            let (id, code) = (StreamId(r.varint()?), r.varint()?);
+            let (final_size, reliable_size) = (r.varint()?, r.varint()?);
+            // draft-ietf-quic-reliable-stream-reset §4.
+            if reliable_size > final_size {
+                return Err(FrameError::encoding("a reliable size above the final size"));
+            }
+            Frame::ResetStreamAt { id, code, final_size, reliable_size }
         }
         kind::STOP_SENDING => Frame::StopSending { id: StreamId(r.varint()?), code: r.varint()? },
         kind::CRYPTO => {

@@ -28,6 +28,9 @@ impl Frame<'_> {
             Self::Ping | Self::HandshakeDone | Self::ImmediateAck => {}
             Self::Ack(ref ack) => ack.emit(out),
             Self::ResetStream { id, code, final_size } => numbers(out, [id.0, code, final_size]),
+            Self::ResetStreamAt { id, code, final_size, reliable_size } => {
+                numbers(out, [id.0, code, final_size, reliable_size]);
+            }
             Self::StopSending { id, code } => numbers(out, [id.0, code]),
             Self::Crypto { offset, data } => {
                 out.varint(offset);

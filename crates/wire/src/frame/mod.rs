@@ -1,4 +1,5 @@
-//! Frames: RFC 9000 §19, RFC 9221 §4, draft-ietf-quic-ack-frequency, and those of our own `spec/fenced-streams.md`
+//! Frames: RFC 9000 §19, RFC 9221 §4, draft-ietf-quic-ack-frequency,
+//! draft-ietf-quic-reliable-stream-reset, and those of our own `spec/fenced-streams.md`
 //! and `spec/fec.md`.
 //!
 //! In: [`Frames`] goes through a packet's payload and yields frames that borrow from it, or the first
@@ -37,6 +38,9 @@ pub enum Frame<'a> {
     Ack(Ack<'a>),
     /// RFC 9000 §19.4; `code` is the application's.
     ResetStream { id: StreamId, code: u64, final_size: u64 },
+    /// RESET_STREAM_AT, draft-ietf-quic-reliable-stream-reset §4: the bytes below `reliable_size`, which is at most
+    /// `final_size`, arrive all the same.
+    ResetStreamAt { id: StreamId, code: u64, final_size: u64, reliable_size: u64 },
     /// RFC 9000 §19.5; `code` is the application's.
     StopSending { id: StreamId, code: u64 },
     /// RFC 9000 §19.6.
@@ -102,6 +106,7 @@ impl Frame<'_> {
             Self::Ping => kind::PING,
             Self::Ack(ref ack) => kind::ACK | ack.ecn.is_some() as u64,
             Self::ResetStream { .. } => kind::RESET_STREAM,
+            Self::ResetStreamAt { .. } => kind::RESET_STREAM_AT,
             Self::StopSending { .. } => kind::STOP_SENDING,
             Self::Crypto { .. } => kind::CRYPTO,
             Self::NewToken { .. } => kind::NEW_TOKEN,
@@ -163,6 +168,7 @@ impl Frame<'_> {
                 | Self::Fenced { .. }
                 | Self::Abandon { .. }
                 | Self::ResetStream { .. }
+                | Self::ResetStreamAt { .. }
                 | Self::Datagram { len: true, .. }
         )
     }
@@ -175,6 +181,8 @@ impl Frame<'_> {
             Self::Padding(_) | Self::Ping | Self::ConnectionClose { .. } => true,
             Self::Ack(_) | Self::Crypto { .. } => matches!(packet, Initial | Handshake | OneRtt),
             Self::ResetStream { .. }
+            // Remembered of the former connection: draft-ietf-quic-reliable-stream-reset §3.
+            | Self::ResetStreamAt { .. }
             | Self::StopSending { .. }
             | Self::Stream { .. }
             | Self::MaxData(_)
@@ -241,6 +249,7 @@ pub mod kind {
     pub const APPLICATION_CLOSE: u64 = 0x1d;
     pub const HANDSHAKE_DONE: u64 = 0x1e;
     pub const IMMEDIATE_ACK: u64 = 0x1f;
+    pub const RESET_STREAM_AT: u64 = 0x24;
     pub const DATAGRAM: u64 = 0x30;
     pub const DATAGRAM_LEN: u64 = 0x01;
     pub const DATAGRAM_LAST: u64 = 0x31;

@@ -23,6 +23,8 @@ pub(super) struct Ready {
     current: Option<Run>,
     /// Bytes of all of them that connection credit has not counted.
     uncounted: u64,
+    /// No record that ends behind this is added.
+    end: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -158,7 +160,10 @@ impl Ready {
     }
 
     /// Adds a run behind the others.
-    pub(super) fn push(&mut self, run: Run) {
+    pub(super) fn push(&mut self, mut run: Run) {
+        if self.end.is_some_and(|end| !run.keep_until(end)) {
+            return;
+        }
         self.uncounted += run.uncounted();
         if !Bundle::suits(&run) {
             self.entries.push_back(Entry::Run(run.unpinned()));
@@ -168,6 +173,11 @@ impl Ready {
             Some(Entry::Bundle(bundle)) if !bundle.is_full() => bundle.push(&run),
             _ => self.entries.push_back(Entry::Bundle(Bundle::of(&run))),
         }
+    }
+
+    /// From now on, only records that end at or below `end` are added.
+    pub(super) fn end_at(&mut self, end: u64) {
+        self.end = Some(end);
     }
 
     /// The run to read from, until [`done`](Self::done).

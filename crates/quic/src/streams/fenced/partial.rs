@@ -176,6 +176,19 @@ impl Run {
         Self { offset: fence, fence, content, completed: self.completed, released: self.released }
     }
 
+    /// Drops the records that end behind `end`. False when none is left.
+    pub(super) fn keep_until(&mut self, end: u64) -> bool {
+        match &mut self.content {
+            Content::Records { data, .. } => {
+                let ends = Spans::new(data, self.offset, varint::MAX).flatten().map(|span| span.end);
+                let kept = ends.take_while(|at| *at <= end).last().unwrap_or(self.offset);
+                data.truncate((kept - self.offset) as usize);
+                !data.is_empty()
+            }
+            Content::Whole { size, .. } => self.offset + *size <= end,
+        }
+    }
+
     /// Bytes on the stream that connection credit has not counted.
     pub(super) fn uncounted(&self) -> u64 {
         match &self.content {

@@ -281,6 +281,18 @@ impl Ring {
         }
     }
 
+    /// The index behind a message, whether or not that is done with.
+    pub(super) fn behind(&self, ticket: u64) -> usize {
+        let index = (ticket + 1).saturating_sub(self.first);
+        usize::try_from(index).unwrap_or(usize::MAX).min(self.records.len())
+    }
+
+    /// Removes all from `index` on.
+    pub(super) fn truncate(&mut self, index: usize) {
+        self.records.truncate(index);
+        self.begun = self.begun.min(index);
+    }
+
     /// Removes what is done with at the front; everything below `una` is.
     pub(super) fn trim(&mut self, una: u64) {
         while self.begun > 0 {

@@ -32,6 +32,8 @@ pub(crate) struct Receiver {
     highest: u64,
     final_size: Option<u64>,
     reset: bool,
+    /// The reliable size of a reset behind which something is missing.
+    reliable: Option<u64>,
     fault: Option<Fault>,
     /// Bytes read or abandoned (§8 of the specification).
     consumed: u64,
@@ -105,6 +107,7 @@ impl Receiver {
             highest: 0,
             final_size: None,
             reset: false,
+            reliable: None,
             fault: None,
             consumed: 0,
             counted: 0,
@@ -142,7 +145,8 @@ impl Receiver {
             return Ok(grown);
         }
         // FS-63: below the lowest missing offset nothing is remembered, and data are ignored.
-        if !data.is_empty() && offset + data.len() as u64 > self.extents.low() {
+        let wanted = self.reliable.is_none_or(|reliable| offset < reliable);
+        if wanted && offset + data.len() as u64 > self.extents.low() && !data.is_empty() {
             let arrival = Arrival { now, fence: offset - distance, offset, data, payload };
             let mut completed = std::mem::take(&mut self.completed);
             let moved = if start {
@@ -153,6 +157,7 @@ impl Receiver {
             self.completed = completed;
             self.count(moved?);
             self.release(now);
+            self.end_reset();
         }
         self.check_final()?;
         Ok(grown)
@@ -185,7 +190,8 @@ impl Receiver {
                 return Err(TransportError::new(Code::PROTOCOL_VIOLATION, "too many gaps in a stream"));
             }
         }
-        if self.final_size == Some(self.plain.low()) && self.plain.is_inside_record() {
+        self.end_reset();
+        if self.final_size == Some(self.plain.low()) && self.plain.is_inside_record() && !self.reset {
             self.fault = self.fault.or(Some(Fault::Truncated));
         }
         if self.fault.is_some() {
@@ -206,9 +212,32 @@ impl Receiver {
             self.consumed += freed.consumed;
             self.count(freed.uncounted);
             self.release(now);
+            self.end_reset();
             self.check_final()?;
         }
         Ok(grown)
+    }
+
+    /// RESET_STREAM_AT: records that end at or below `reliable` still come, as fences let them go; of the others, only what
+    /// these let go before can be read (FS-60).
+    pub(crate) fn on_reset_at(&mut self, final_size: u64, reliable: u64) -> Result<u64, TransportError> {
+        let grown = self.advance(final_size, true)?;
+        if !self.reset && self.reliable.is_none_or(|before| reliable < before) {
+            self.reliable = Some(reliable);
+            self.ready.end_at(reliable);
+            self.end_reset();
+        }
+        Ok(grown)
+    }
+
+    /// The stream was reset, and something that is to come all the same is missing.
+    pub(crate) fn awaits_rest(&self) -> bool {
+        self.reliable.is_some() && !self.reset && self.fault.is_none()
+    }
+
+    /// Connection credit has had these bytes before.
+    pub(crate) fn was_consumed(&mut self, bytes: u64) {
+        self.untaken = self.untaken.saturating_sub(bytes);
     }
 
     /// RESET_STREAM: what fences still hold is gone, what they let go can be read (FS-59).
@@ -342,10 +371,21 @@ impl Receiver {
     /// FS-62 5: the final size is a record boundary.
     fn check_final(&self) -> Result<(), TransportError> {
         match self.final_size {
-            Some(size) if !self.reset && self.extents.reaches_over(size) => {
+            Some(size) if !self.reset && self.reliable.is_none() && self.extents.reaches_over(size) => {
                 Err(fence_error("the stream ends inside a record"))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// FS-60: when nothing is missing below the reliable size, all records that end there are free, and the rest goes.
+    fn end_reset(&mut self) {
+        let low = self.low();
+        if let Some(size) = self.final_size.filter(|_| self.reliable.is_some_and(|least| low >= least)) {
+            if !self.reset {
+                self.reset = true;
+                self.discard(size);
+            }
         }
     }
 

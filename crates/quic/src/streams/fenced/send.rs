@@ -1,3 +1,4 @@
+mod cut;
 mod fill;
 mod progress;
 
@@ -135,6 +136,8 @@ struct Ending {
     open: bool,
     fin: Fin,
     reset: bool,
+    /// What lies behind was given up; [`u64::MAX`] while that is not known.
+    cut: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -278,7 +281,9 @@ impl Sender {
 
     /// Takes everything for unsent, and has no credit. Nothing may have been acknowledged.
     pub(crate) fn rewind(&mut self) {
-        debug_assert!(self.mode == Mode::Plain && self.flight.una() == 0, "what was acknowledged was read");
+        debug_assert!(self.mode == Mode::Plain, "nothing was agreed on");
+        debug_assert!(self.ending.cut.is_some() || self.flight.una() == 0, "what was acknowledged was read");
+        self.ending.cut = self.ending.cut.map(|_| u64::MAX);
         for index in 0..self.ring.begun {
             let ticket = self.ring.ticket(index);
             let record = self.ring.get_mut(index);

@@ -245,7 +245,7 @@ fn a_stopped_stream_of_messages_reports_each_and_is_let_go() {
     let answer = packet(&mut rooms[0], 1200, Time::ZERO).unwrap();
     let answer: Vec<_> = Frames::new(&answer.payload).map(Result::unwrap).collect();
     assert!(matches!(answer[..], [Frame::ResetStream { code: 3, .. }]), "{answer:?}");
-    rooms[0].lost(Token::ResetStream { key: rooms[0].slab.key(id).unwrap() }, Time::ZERO);
+    rooms[0].lost(Token::ResetStream { key: rooms[0].slab.key(id).unwrap(), reliable: 0 }, Time::ZERO);
     exchange(&mut rooms, Time::ZERO);
     assert_eq!(rooms[0].send_state(id), Some(SendState::ResetAcked));
     assert_eq!(rooms[0].send_message(id, letter(0, 9, 9), None), Err(SendError::Stopped(3)));

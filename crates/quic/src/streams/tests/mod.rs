@@ -6,6 +6,7 @@ mod errors;
 mod letters;
 mod order;
 mod pair;
+mod resets;
 mod turns;
 
 use bytes::Bytes;

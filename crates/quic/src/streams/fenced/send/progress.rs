@@ -56,9 +56,14 @@ impl Sender {
     /// # Panics
     /// When it does not: a bug of ours.
     pub(crate) fn check(&self) {
+        assert_eq!(self.unsent, self.to_begin(), "{self:?}");
+    }
+
+    /// Bytes never sent, counted the long way.
+    pub(super) fn to_begin(&self) -> u64 {
         let rest = self.ring.last_begun().map_or(0, |last| last.end().saturating_sub(self.position));
         let queued = (self.ring.begun..self.ring.len()).map(|index| self.ring.get(index).size);
-        assert_eq!(self.unsent, queued.sum::<u64>() + rest, "{self:?}");
+        queued.sum::<u64>() + rest
     }
 
     /// Something of a frame of `len` bytes from `offset` on would be sent again if it was lost at `now`.
