@@ -90,7 +90,7 @@ pub use outcomes::Outcomes;
 pub use quickset_quic::qlog;
 pub use quickset_quic::{
     Closed, Counters, DatagramOutcome, DatagramStats, FecStats, Goal, MoveError, Outcome, Protection,
-    ProtectionError, Side, Stats, StreamId, Ticket as TicketId, TransportError, WhenFull,
+    ProtectionError, ResetAtError, Side, Stats, StreamId, Ticket as TicketId, TransportError, WhenFull,
 };
 pub use recv::RecvStream;
 pub use reliability::Reliability;

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quickset_base::Time;
-use quickset_quic::{self as quic, FinishError, Outcome, Protection, StreamId, Ticket as TicketId};
+use quickset_quic::{
+    self as quic, FinishError, Outcome, Protection, ResetAtError, StreamId, Ticket as TicketId,
+};
 
 use crate::connection::Owner;
 use crate::error::{ReceiveError, SendError, TrySendError, WriteError};
@@ -250,6 +252,17 @@ impl MessageSender {
         drop(state);
         self.owner.shared.nudge();
         woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// Gives up the messages behind one: that and those before it arrive, as far as their deadlines allow, and then the peer
+    /// is told `code`. All have their outcomes; [`reset`](Self::reset) takes the promise back.
+    ///
+    /// # Errors
+    /// When the peer takes no such resets, or the stream is through.
+    pub fn reset_behind(&mut self, code: u64, last: TicketId) -> Result<(), ResetAtError> {
+        let result = self.owner.shared.lock().conn.reset_behind(self.id, code, last);
+        self.owner.shared.nudge();
+        result
     }
 
     fn poll_send(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use quickset_quic::{self as quic, FinishError, Protection, StreamId};
+use quickset_quic::{self as quic, FinishError, Protection, ResetAtError, StreamId};
 use tokio::io::AsyncWrite;
 
 use crate::connection::Owner;
@@ -137,6 +137,17 @@ impl SendStream {
         // A stream that is through needs no reset.
         let _ = self.owner.shared.lock().conn.reset(self.id, code);
         self.owner.shared.nudge();
+    }
+
+    /// Gives the stream up behind its first `reliable` bytes: these arrive, the rest need not, and then the peer is told
+    /// `code`. Another call, or [`reset`](Self::reset), can only take back a part of the promise.
+    ///
+    /// # Errors
+    /// When the peer takes no such resets, or the stream is through.
+    pub fn reset_at(&mut self, code: u64, reliable: u64) -> Result<(), ResetAtError> {
+        let result = self.owner.shared.lock().conn.reset_at(self.id, code, reliable);
+        self.owner.shared.nudge();
+        result
     }
 
     /// How urgent the stream's data is, 0 (most) to 7; 3 from the start. Less urgent data waits for more urgent.

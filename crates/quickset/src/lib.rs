@@ -66,7 +66,7 @@ pub use quickset_net::{
     Closed, ConnectError, Connecting, Connection, Counters, DatagramError, DatagramOptions, DatagramOutcome,
     DatagramStats, Deadline, FecStats, Goal, Message, MessageReceiver, MessageSender, MoveError, Outcome,
     Outcomes, Protection, ProtectionError, ReadError, ReadToEndError, ReceiveError, RecvStream, Reliability,
-    SendError, SendStream, SentDatagram, Side, SocketConfig, Stats, StreamId, Ticket, TicketId,
+    ResetAtError, SendError, SendStream, SentDatagram, Side, SocketConfig, Stats, StreamId, Ticket, TicketId,
     TransportError, TryDatagramError, TrySendError, WhenFull, WriteError,
 };
 #[cfg(feature = "qlog")]

@@ -57,6 +57,7 @@ fn params() -> impl Strategy<Value = TransportParams> {
         prop::bool::ANY,
         of(token()),
         of(preferred()),
+        prop::bool::ANY,
     );
     (limits, ids, ack, rest).prop_map(|(limits, ids, ack, rest)| TransportParams {
         initial_max_data: limits.0,
@@ -80,6 +81,7 @@ fn params() -> impl Strategy<Value = TransportParams> {
         disable_active_migration: rest.4,
         stateless_reset_token: rest.5,
         preferred_address: rest.6,
+        reset_stream_at: rest.7,
     })
 }
 

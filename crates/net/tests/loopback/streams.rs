@@ -249,3 +249,43 @@ async fn once<T>(future: impl Future<Output = T>) -> Option<T> {
         Poll::Pending => None,
     }
 }
+
+#[tokio::test]
+async fn a_reset_behind_a_part_lets_that_arrive() {
+    let ends = pair(TransportConfig::default()).await;
+    let mut send = soon(ends.client.open_uni()).await.unwrap();
+    let data = pattern(300_000);
+    soon(send.write_all(&data)).await.unwrap();
+    send.reset_at(7, 200_000).unwrap();
+    let mut recv = soon(ends.server.accept_uni()).await.unwrap();
+    let mut got = Vec::new();
+    let end = loop {
+        match soon(recv.read_chunk(usize::MAX)).await {
+            Ok(Some(chunk)) => got.extend_from_slice(&chunk),
+            other => break other,
+        }
+    };
+    assert_eq!(end, Err(ReadError::Reset(7)));
+    assert!(got.len() >= 200_000 && data.starts_with(&got), "{}", got.len());
+}
+
+#[tokio::test]
+async fn a_reset_behind_a_message_lets_that_arrive() {
+    let ends = pair(TransportConfig::default()).await;
+    let mut send = soon(ends.client.open_messages()).await.unwrap();
+    let mut tickets = Vec::new();
+    for n in 0..20u8 {
+        tickets.push(soon(send.send(Bytes::from(vec![n; 5000]))).await.unwrap());
+    }
+    send.reset_behind(7, tickets[9].id()).unwrap();
+    let mut recv = soon(ends.server.accept_messages()).await.unwrap();
+    let mut got = Vec::new();
+    while let Some(Ok(message)) = soon(recv.next()).await {
+        got.push(message.payload[0]);
+    }
+    got.sort_unstable();
+    assert_eq!(got[..10], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    for ticket in &tickets[..10] {
+        assert!(soon(ticket.outcome()).await.is_delivered());
+    }
+}

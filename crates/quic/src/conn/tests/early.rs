@@ -131,10 +131,20 @@ fn what_a_client_remembers() {
         initial_max_streams_uni: told.initial_max_streams_uni,
         disable_active_migration: told.disable_active_migration,
         active_connection_id_limit: told.active_connection_id_limit,
+        // RFC 9221 §3, draft-ietf-quic-reliable-stream-reset §3: these are remembered.
         max_datagram_frame_size: told.max_datagram_frame_size,
+        reset_stream_at: true,
         ..quickset_wire::TransportParams::default()
     };
     assert_eq!(kept, expected);
+    let less = |change: fn(&mut quickset_wire::TransportParams)| {
+        let mut params = told;
+        change(&mut params);
+        EarlyLimits::of(&params).cover(&EarlyLimits::of(&told))
+    };
+    assert!(less(|_| {}));
+    assert!(!less(|params| params.max_datagram_frame_size -= 1));
+    assert!(!less(|params| params.reset_stream_at = false));
 }
 
 /// RFC 9001 §4.9.3: a client lets go of the keys with its first 1-RTT keys, a server three probe timeouts after the end of
