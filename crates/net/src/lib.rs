@@ -74,6 +74,7 @@ mod tickets;
 mod timers;
 #[cfg(feature = "qlog")]
 mod trace;
+mod unordered;
 mod wakers;
 
 pub use connecting::Connecting;
@@ -98,3 +99,4 @@ pub use send::SendStream;
 pub use socket::SocketConfig;
 #[cfg(feature = "qlog")]
 pub use trace::QlogDir;
+pub use unordered::UnorderedStream;

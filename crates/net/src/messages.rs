@@ -489,7 +489,9 @@ impl MessageReceiver {
                 quic::ReadError::Finished
                 | quic::ReadError::UnknownStream
                 | quic::ReadError::Messages
-                | quic::ReadError::Bytes,
+                | quic::ReadError::Bytes
+                | quic::ReadError::Ordered
+                | quic::ReadError::Unordered,
             ) => None,
         };
         drop(state);

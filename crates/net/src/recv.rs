@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::connection::Owner;
 use crate::error::{ReadError, ReadToEndError};
+use crate::unordered::UnorderedStream;
 
 /// The receiving half of a stream.
 ///
@@ -91,6 +92,21 @@ impl RecvStream {
                 all.extend_from_slice(&std::mem::take(chunk));
             }
         }
+    }
+
+    /// The same stream, to be read as its bytes come and not in order: what follows a loss need not wait. It is handed back
+    /// when something of it was read.
+    ///
+    /// # Errors
+    /// When something was read, or its end was.
+    pub fn unordered(mut self) -> Result<UnorderedStream, Self> {
+        if self.end.is_some() || self.owner.shared.lock().conn.as_unordered(self.id).is_err() {
+            return Err(self);
+        }
+        let unordered = UnorderedStream::new(self.owner.clone(), self.id);
+        // It goes on there, and need not be stopped here.
+        self.end = Some(Ok(()));
+        Ok(unordered)
     }
 
     /// Asks the peer to send no more, with a code for its application. What was not read is gone.

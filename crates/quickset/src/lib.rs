@@ -67,7 +67,7 @@ pub use quickset_net::{
     DatagramStats, Deadline, FecStats, Goal, Message, MessageReceiver, MessageSender, MoveError, Outcome,
     Outcomes, Protection, ProtectionError, ReadError, ReadToEndError, ReceiveError, RecvStream, Reliability,
     ResetAtError, SendError, SendStream, SentDatagram, Side, SocketConfig, Stats, StreamId, Ticket, TicketId,
-    TransportError, TryDatagramError, TrySendError, WhenFull, WriteError,
+    TransportError, TryDatagramError, TrySendError, UnorderedStream, WhenFull, WriteError,
 };
 #[cfg(feature = "qlog")]
 pub use quickset_net::{QlogDir, qlog};

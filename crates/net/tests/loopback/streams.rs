@@ -289,3 +289,35 @@ async fn a_reset_behind_a_message_lets_that_arrive() {
         assert!(soon(ticket.outcome()).await.is_delivered());
     }
 }
+
+#[tokio::test]
+async fn bytes_are_read_as_they_come() {
+    let ends = pair(TransportConfig::default()).await;
+    let mut send = soon(ends.client.open_uni()).await.unwrap();
+    let data = Bytes::from(pattern(500_000));
+    let all = data.clone();
+    let sent = tokio::spawn(async move {
+        send.write_chunk(all).await.unwrap();
+        send.finish().unwrap();
+        send.finished().await
+    });
+    let recv = soon(ends.server.accept_uni()).await.unwrap();
+    let mut recv = recv.unordered().expect("nothing was read");
+    let mut got = vec![None; data.len()];
+    while let Some((offset, bytes)) = soon(recv.read(10_000)).await.unwrap() {
+        for (at, byte) in (offset as usize..).zip(bytes) {
+            assert_eq!(got[at].replace(byte), None, "once");
+        }
+    }
+    assert!(got.iter().zip(&data).all(|(got, byte)| *got == Some(*byte)));
+    soon(sent).await.unwrap().unwrap();
+    // What was read in order goes on so.
+    let mut send = soon(ends.client.open_uni()).await.unwrap();
+    soon(send.write_all(b"in order")).await.unwrap();
+    let mut recv = soon(ends.server.accept_uni()).await.unwrap();
+    soon(recv.read_chunk(2)).await.unwrap();
+    let mut recv = recv.unordered().expect_err("something was read");
+    assert_eq!(soon(recv.read_chunk(100)).await.unwrap().as_deref(), Some(&b" order"[..]));
+    send.reset(7);
+    assert_eq!(soon(recv.read_chunk(100)).await, Err(ReadError::Reset(7)));
+}

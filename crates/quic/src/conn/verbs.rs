@@ -9,7 +9,9 @@ use crate::keys::Session;
 use crate::room::Phase;
 use crate::stats::Stats;
 use crate::streams::UnknownStream;
-use crate::streams::{Chunk, FinishError, ReadError, RecvState, ResetAtError, SendState, Ticket, WriteError};
+use crate::streams::{
+    Chunk, FinishError, Piece, ReadError, RecvState, ResetAtError, SendState, Ticket, WriteError,
+};
 
 /// What an application and its driver ask of a connection. After any of these, the connection is polled.
 impl Connection {
@@ -201,6 +203,22 @@ impl Connection {
     /// When the peer gave the stream up, or there is no such stream.
     pub fn read(&mut self, id: StreamId, max: usize) -> Result<Chunk, ReadError> {
         self.streams.read(id, max).map_err(|error| self.refused(id, error))
+    }
+
+    /// From now on the stream is read by [`read_unordered`](Self::read_unordered).
+    ///
+    /// # Errors
+    /// When there is no such stream, it carries messages, or something of it was read.
+    pub fn as_unordered(&mut self, id: StreamId) -> Result<(), UnknownStream> {
+        self.streams.as_unordered(id)
+    }
+
+    /// Bytes that have come, at most `max`, with their offset: each byte once, those behind a hole too.
+    ///
+    /// # Errors
+    /// When the peer gave the stream up, there is no such stream, or it is read [in order](Self::as_unordered).
+    pub fn read_unordered(&mut self, id: StreamId, max: usize) -> Result<Piece, ReadError> {
+        self.streams.read_unordered(id, max).map_err(|error| self.refused(id, error))
     }
 
     /// How far the sending half has come; `None` when there is no such stream, or no more.

@@ -1,4 +1,5 @@
 use ::qlog::events::RawInfo;
+use quickset_wire::StreamId;
 use quickset_wire::frame::{Frame, SymbolAck};
 use serde::Serialize;
 
@@ -43,6 +44,14 @@ impl Extension {
 }
 
 impl Fields {
+    pub(super) fn reset(id: StreamId, error_code: u64, final_size: u64, reliable_size: u64) -> Self {
+        Self::Reset { stream_id: id.0, error_code, final_size, reliable_size }
+    }
+
+    pub(super) fn abandon(id: StreamId, offset: u64, length: u64) -> Self {
+        Self::Abandon { stream_id: id.0, offset, length }
+    }
+
     /// The symbols as acknowledged packets are told: the oldest first.
     pub(super) fn recovered(ack: &SymbolAck<'_>) -> Self {
         let mut sids: Vec<_> = ack.ranges().map(|r| (*r.start(), *r.end())).collect();

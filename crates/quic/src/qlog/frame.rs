@@ -62,8 +62,12 @@ fn logged(frame: &Frame<'_>, ack_delay_exponent: u8) -> Logged {
             payload_length: None,
         },
         Frame::ResetStreamAt { id, code, final_size, reliable_size } => {
-            let fields = Fields::Reset { stream_id: id.0, error_code: code, final_size, reliable_size };
-            return extension(frame, "reset_stream_at", fields, 0);
+            return extension(
+                frame,
+                "reset_stream_at",
+                Fields::reset(id, code, final_size, reliable_size),
+                0,
+            );
         }
         Frame::StopSending { id, code } => {
             QuicFrame::StopSending { stream_id: id.0, error_code: code, length: None, payload_length: None }
@@ -112,8 +116,7 @@ fn logged(frame: &Frame<'_>, ack_delay_exponent: u8) -> Logged {
             return extension(frame, "fenced", fields, data.len());
         }
         Frame::Abandon { id, offset, len } => {
-            let fields = Fields::Abandon { stream_id: id.0, offset, length: len };
-            return extension(frame, "abandon", fields, 0);
+            return extension(frame, "abandon", Fields::abandon(id, offset, len), 0);
         }
         Frame::ImmediateAck => return extension(frame, "immediate_ack", Fields::None {}, 0),
         Frame::AckFrequency { sequence, threshold, max_delay_us, reordering } => {

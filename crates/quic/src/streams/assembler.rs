@@ -26,6 +26,8 @@ pub(super) struct Assembler {
     early: Ranges,
     /// The bytes of `early`, by offset / [`BLOCK`].
     blocks: BTreeMap<u64, Block>,
+    /// Bytes are read wherever they lie, and these above `next` were.
+    taken: Option<Box<Ranges>>,
 }
 
 /// Memory for the stretch of a stream from `base` to the end of the block.
@@ -60,6 +62,87 @@ impl Assembler {
     /// Takes `data` at `offset`; `data` lies in `payload`. True when more can be read than before.
     #[inline]
     pub(super) fn insert(&mut self, offset: u64, data: &[u8], payload: &Bytes) -> Result<bool, TooManyGaps> {
+        if self.taken.is_some() {
+            return self.insert_loose(offset, data, payload);
+        }
+        self.insert_ordered(offset, data, payload)
+    }
+
+    /// From now on bytes are read with [`pop_loose`](Self::pop_loose). Nothing may have been read.
+    pub(super) fn loosen(&mut self) {
+        self.taken.get_or_insert_with(Box::default);
+    }
+
+    /// Whether [`loosen`](Self::loosen) was called.
+    pub(super) fn is_loose(&self) -> bool {
+        self.taken.is_some()
+    }
+
+    /// Bytes read that lie above the lowest one missing.
+    pub(super) fn taken_bytes(&self) -> u64 {
+        self.taken.as_ref().map_or(0, |taken| taken.bytes())
+    }
+
+    /// Up to `max` bytes that came, each once, with their offset: the lowest there are.
+    pub(super) fn pop_loose(&mut self, max: usize) -> Option<(u64, Bytes)> {
+        let at = self.start;
+        if let Some(bytes) = self.pop(max) {
+            self.skip_taken();
+            return Some((at, bytes));
+        }
+        let first = self.early.first().filter(|_| max > 0)?;
+        let number = first.start / BLOCK;
+        let block_end = (number + 1) * BLOCK;
+        let end = first.end.min(block_end).min(first.start.saturating_add(max as u64));
+        let block = self.blocks.get(&number).expect("early bytes have their block");
+        // A copy: what fills the hole below may have to go into the same block.
+        let from = (first.start - block.base) as usize;
+        let bytes = Bytes::copy_from_slice(&block.bytes[from..][..(end - first.start) as usize]);
+        self.early.remove(first.start..end);
+        let used = self.early.first().map_or(u64::MAX, |next| next.start / BLOCK);
+        self.drop_blocks(used);
+        if let Some(taken) = &mut self.taken {
+            taken.insert(first.start..end);
+        }
+        Some((first.start, bytes))
+    }
+
+    #[inline(never)]
+    fn insert_loose(&mut self, offset: u64, data: &[u8], payload: &Bytes) -> Result<bool, TooManyGaps> {
+        let before = (self.next, self.early.bytes());
+        let Some(taken) = self.taken.take() else { return Ok(false) };
+        let mut news = Ranges::default();
+        news.insert_except(offset..offset + data.len() as u64, &taken);
+        let mut inserted = Ok(());
+        for part in news.iter() {
+            let data = &data[(part.start - offset) as usize..(part.end - offset) as usize];
+            inserted = inserted.and(self.insert_ordered(part.start, data, payload).map(|_| ()));
+        }
+        let span = taken.end().map_or(0, |end| end.saturating_sub(self.next));
+        let dense = taken.len() > most_ranges(span);
+        self.taken = Some(taken);
+        inserted?;
+        if dense {
+            return Err(TooManyGaps);
+        }
+        self.skip_taken();
+        Ok(before != (self.next, self.early.bytes()))
+    }
+
+    /// When all in order was read: goes on behind what was read before.
+    fn skip_taken(&mut self) {
+        while self.start == self.next {
+            let Some(taken) = &mut self.taken else { return };
+            let Some(first) = taken.first().filter(|first| first.start <= self.next) else { return };
+            taken.pop_first();
+            self.next = self.next.max(first.end);
+            self.start = self.next;
+            self.release();
+        }
+    }
+
+    #[inline]
+    fn insert_ordered(&mut self, offset: u64, data: &[u8], payload: &Bytes) -> Result<bool, TooManyGaps> {
         let end = offset + data.len() as u64;
         if end <= self.next {
             return Ok(false);
@@ -207,7 +290,12 @@ impl Assembler {
         }
         // Blocks that were overtaken by data in order, and what lies before `next` in the first other.
         let passed = if self.early.is_empty() { u64::MAX } else { self.next / BLOCK };
-        while self.blocks.first_key_value().is_some_and(|(&number, _)| number < passed) {
+        self.drop_blocks(passed);
+    }
+
+    /// Drops the blocks below one.
+    fn drop_blocks(&mut self, below: u64) {
+        while self.blocks.first_key_value().is_some_and(|(&number, _)| number < below) {
             self.blocks.pop_first();
         }
     }

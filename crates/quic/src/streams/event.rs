@@ -128,6 +128,12 @@ pub enum ReadError {
     /// The stream carries bytes, not messages.
     #[error("the stream does not carry messages")]
     Bytes,
+    /// The stream is read in any order, not by `read`.
+    #[error("the stream is read in any order")]
+    Unordered,
+    /// The stream is read in order, not by `read_unordered`.
+    #[error("the stream is read in order")]
+    Ordered,
     /// All messages were read, and no more will come.
     #[error("all messages were read")]
     Finished,
@@ -155,6 +161,22 @@ pub enum Chunk {
     /// Nothing yet; [`StreamEvent::Readable`] tells when to go on.
     Blocked,
     /// That was all; the stream cannot be read from again.
+    Finished,
+}
+
+/// What `read_unordered` gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Bytes, never none, and where on the stream they begin.
+    Data {
+        /// The offset of the first.
+        offset: u64,
+        /// The bytes.
+        bytes: bytes::Bytes,
+    },
+    /// Nothing yet; [`StreamEvent::Readable`] tells when to go on.
+    Blocked,
+    /// Every byte was read; the stream cannot be read from again.
     Finished,
 }
 

@@ -43,8 +43,8 @@ use quickset_wire::{Dir, Side, StreamId, TransportParams, varint};
 
 pub(crate) use demand::ChannelDeadlines;
 pub use event::{
-    Chunk, FinishError, ReadError, RecvState, ResetAtError, SendError, SendState, StreamEvent, UnknownStream,
-    WriteError,
+    Chunk, FinishError, Piece, ReadError, RecvState, ResetAtError, SendError, SendState, StreamEvent,
+    UnknownStream, WriteError,
 };
 pub use fenced::{Message, Outcome, Ticket};
 pub(crate) use outbound::{Turn, Written};

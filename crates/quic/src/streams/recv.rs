@@ -100,7 +100,8 @@ impl RecvHalf {
     /// that never came.
     pub(super) fn drop_rest(&mut self) -> u64 {
         self.assembler.drop_early();
-        let dropped = self.highest - self.assembler.next();
+        self.reliable = None;
+        let dropped = self.highest - self.assembler.next() - self.assembler.taken_bytes();
         self.window.consume(dropped);
         dropped
     }
@@ -124,7 +125,7 @@ impl RecvHalf {
 
     /// Nothing was read, and may still be.
     pub(super) fn is_unread(&self) -> bool {
-        self.assembler.start() == 0 && !self.read && self.stopped.is_none()
+        self.assembler.start() == 0 && !self.assembler.is_loose() && !self.read && self.stopped.is_none()
     }
 
     /// Nothing will change any more. A stopped half needs nothing but the final size, for the credit.

@@ -4,7 +4,8 @@ use bytes::{Buf, Bytes};
 use quickset_wire::{Dir, StreamId};
 
 use super::event::{
-    Chunk, FinishError, ReadError, RecvState, ResetAtError, SendState, StreamEvent, UnknownStream, WriteError,
+    Chunk, FinishError, Piece, ReadError, RecvState, ResetAtError, SendState, StreamEvent, UnknownStream,
+    WriteError,
 };
 use super::{Level, Streams, Ticket, due, news, owes, told};
 use crate::token::Key;
@@ -158,6 +159,9 @@ impl Streams {
         if half.messages.is_some() {
             return Err(ReadError::Messages);
         }
+        if half.assembler.is_loose() {
+            return Err(ReadError::Unordered);
+        }
         if let Some(bytes) = half.assembler.pop(max) {
             let n = bytes.len() as u64;
             half.window.consume(n);
@@ -179,6 +183,50 @@ impl Streams {
         }
         half.waiting = !half.assembler.is_readable();
         Ok(Chunk::Blocked)
+    }
+
+    /// From now on the stream is read by [`read_unordered`](Self::read_unordered); nothing may have been read before.
+    pub(crate) fn as_unordered(&mut self, id: StreamId) -> Result<(), UnknownStream> {
+        let (_, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
+        let half = stream.recv.as_mut().filter(|half| half.is_unread() && half.messages.is_none());
+        half.ok_or(UnknownStream)?.assembler.loosen();
+        Ok(())
+    }
+
+    /// Bytes that came, up to `max` of them, each once, in any order.
+    pub(crate) fn read_unordered(&mut self, id: StreamId, max: usize) -> Result<Piece, ReadError> {
+        let (key, stream) = self.slab.by_id_mut(id).ok_or(ReadError::UnknownStream)?;
+        let half = stream.recv.as_mut().ok_or(ReadError::UnknownStream)?;
+        if half.read || half.stopped.is_some() {
+            return Err(ReadError::UnknownStream);
+        }
+        // A reset leaves nothing of how it was read.
+        if !half.assembler.is_loose() && half.reset.is_none() {
+            return Err(if half.messages.is_some() { ReadError::Messages } else { ReadError::Ordered });
+        }
+        if let Some((offset, bytes)) = half.assembler.pop_loose(max) {
+            let n = bytes.len() as u64;
+            half.window.consume(n);
+            let over = half.reliable.is_some() && !half.awaits_rest();
+            let dropped = if over { half.drop_rest() } else { 0 };
+            if half.wants_more() {
+                stream.owe(owes::MAX_DATA, &mut self.control);
+            }
+            self.consume(n + dropped);
+            return Ok(Piece::Data { offset, bytes });
+        }
+        if let Some(code) = half.reset.filter(|_| !half.awaits_rest()) {
+            half.read = true;
+            self.was_read(key);
+            return Err(ReadError::Reset(code));
+        }
+        if half.is_complete() && max > 0 {
+            half.read = true;
+            self.was_read(key);
+            return Ok(Piece::Finished);
+        }
+        half.waiting = max > 0;
+        Ok(Piece::Blocked)
     }
 
     /// Sets whose data goes first: 0 is the most urgent, 7 the least; greater numbers count as 7.

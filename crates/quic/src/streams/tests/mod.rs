@@ -8,6 +8,7 @@ mod order;
 mod pair;
 mod resets;
 mod turns;
+mod unordered;
 
 use bytes::Bytes;
 use quickset_base::{Duration, Time};

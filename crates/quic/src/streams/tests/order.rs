@@ -51,6 +51,56 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn unordered_each_byte_comes_out_once_as_soon_as_it_came(
+        frames in prop::collection::vec((0..LEN, 1usize..2500, 0usize..4000, 0usize..4), 1..80)
+    ) {
+        let content = content();
+        let mut assembler = Assembler::default();
+        let (mut has, mut read) = (vec![false; LEN], vec![false; LEN]);
+        let first = content[..40].to_vec();
+        if frames.len() % 2 == 0 {
+            // Something lay in order before.
+            assembler.insert(0, &first, &first.clone().into()).unwrap();
+            has[..40].fill(true);
+        }
+        assembler.loosen();
+        for (start, len, max, pops) in frames {
+            let end = LEN.min(start + len);
+            let payload: Bytes = [&[0; 30], &content[start..end], &[0; 9]].concat().into();
+            let fresh = has[start..end].iter().any(|has| !has);
+            let news = assembler.insert(start as u64, &payload[30..30 + end - start], &payload).unwrap();
+            prop_assert_eq!(news, fresh);
+            has[start..end].fill(true);
+            assembler.check();
+            for _ in 0..pops {
+                let popped = assembler.pop_loose(max);
+                assembler.check();
+                let Some((offset, bytes)) = popped else {
+                    prop_assert!(max == 0 || has == read, "all that came was read");
+                    break;
+                };
+                let range = offset as usize..offset as usize + bytes.len();
+                prop_assert!(!bytes.is_empty() && bytes.len() <= max && bytes == content[range.clone()]);
+                prop_assert!(range.clone().all(|at| has[at] && !read[at]), "once");
+                read[range].fill(true);
+            }
+        }
+        while let Some((offset, bytes)) = assembler.pop_loose(usize::MAX) {
+            let range = offset as usize..offset as usize + bytes.len();
+            prop_assert!(range.clone().all(|at| has[at] && !read[at]) && bytes == content[range.clone()]);
+            read[range].fill(true);
+        }
+        prop_assert_eq!(&has, &read);
+        assembler.check();
+        prop_assert_eq!(assembler.next(), has.iter().take_while(|has| **has).count() as u64);
+        prop_assert_eq!(assembler.memory(), 0);
+    }
+}
+
 /// Single bytes, far apart or next to each other, forwards or backwards: never more memory than the stretch
 /// of the stream that they span.
 #[test]

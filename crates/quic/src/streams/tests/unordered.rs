@@ -1,0 +1,136 @@
+//! Streams that are read in any order.
+
+use bytes::Bytes;
+use quickset_base::Rng;
+use quickset_wire::frame::Frame;
+use quickset_wire::{Dir, StreamId};
+
+use super::*;
+use crate::streams::{Chunk, Piece, ReadError, UnknownStream};
+
+/// Each byte comes once and as it was written, then the end or the code of a reset, and all credit comes back.
+#[test]
+fn each_byte_is_read_once_whatever_the_channel_does() {
+    for seed in 0..200 {
+        let mut rng = Rng::new(seed);
+        let config =
+            TransportConfig { stream_window: 6000, fenced_streams: None, ..TransportConfig::default() };
+        let mut rooms = pair(&config);
+        let id = rooms[0].open(Dir::Uni).unwrap();
+        let content: Vec<u8> = (0..20_000).map(|at| (at * 7 + at / 251) as u8).collect();
+        let mut data = Bytes::from(content.clone());
+        // A third of the streams each are finished, reset, and reset behind a part.
+        let reset = [None, Some(0), Some(9000)][seed as usize % 3];
+        let (mut flight, mut read, mut over) = (Vec::new(), vec![false; content.len()], false);
+        let mut turned = false;
+        for step in 0.. {
+            assert!(step < 20_000, "seed {seed}: it never ends");
+            let _ = rooms[0].write(id, &mut data);
+            match reset {
+                None if data.is_empty() => drop(rooms[0].finish(id)),
+                Some(reliable) if step > 200 => drop(rooms[0].reset_at(id, 7, reliable)),
+                _ => {}
+            }
+            if rng.below(2) == 0 {
+                flight.extend(packet(&mut rooms[0], 300, Time::ZERO));
+            }
+            if let Some(sent) = packet(&mut rooms[1], 300, Time::ZERO) {
+                receive(&mut rooms[0], &sent.payload, Time::ZERO).unwrap();
+                sent.tokens.iter().for_each(|token| rooms[1].acked(*token, Time::ZERO));
+            }
+            if !flight.is_empty() && rng.below(2) == 0 {
+                let sent: Packet = flight.swap_remove(rng.below(flight.len() as u64) as usize);
+                let arrives = rng.below(4) != 0;
+                if arrives {
+                    receive(&mut rooms[1], &sent.payload, Time::ZERO).unwrap();
+                }
+                for token in &sent.tokens {
+                    if arrives {
+                        rooms[0].acked(*token, Time::ZERO);
+                    } else {
+                        rooms[0].lost(*token, Time::ZERO);
+                    }
+                }
+            }
+            if !turned && rooms[1].accept(Dir::Uni).is_some() {
+                rooms[1].as_unordered(id).unwrap();
+                turned = true;
+            }
+            while turned && !over {
+                match rooms[1].read_unordered(id, 1 + rng.below(2000) as usize) {
+                    Ok(Piece::Data { offset, bytes }) => {
+                        let range = offset as usize..offset as usize + bytes.len();
+                        assert_eq!(bytes, content[range.clone()], "seed {seed}");
+                        assert!(!read[range.clone()].contains(&true), "seed {seed}: twice");
+                        read[range].fill(true);
+                    }
+                    Ok(Piece::Blocked) => break,
+                    Ok(Piece::Finished) => {
+                        assert!(reset.is_none() && !read.contains(&false), "seed {seed}: all of it");
+                        over = true;
+                    }
+                    Err(error) => {
+                        assert_eq!(error, ReadError::Reset(7));
+                        over = true;
+                    }
+                }
+                rooms[1].check();
+            }
+            rooms.iter().for_each(Streams::check);
+            drain_all(&mut rooms);
+            if over && rooms[0].len() == 0 {
+                break;
+            }
+        }
+        let promised = reset.map_or(content.len(), |reliable| reliable as usize);
+        let written = rooms[0].sent as usize;
+        assert!(!read[..promised.min(written)].contains(&false), "seed {seed}");
+        assert_eq!(rooms[1].len(), 0, "seed {seed}");
+        assert_eq!(rooms[1].window.consumed(), rooms[1].received, "seed {seed}: all credit came back");
+    }
+}
+
+#[test]
+fn a_stream_is_read_in_one_way() {
+    let mut room = pair(&TransportConfig::default()).into_iter().nth(1).unwrap();
+    let data = |id, offset| Frame::Stream { id, offset, fin: false, data: b"abcd" };
+    let [a, b] = [StreamId(2), StreamId(6)];
+    for id in [a, b] {
+        frame(&mut room, data(id, 0)).unwrap();
+        frame(&mut room, data(id, 8)).unwrap();
+        assert_eq!(room.accept(Dir::Uni), Some(id));
+    }
+    assert_eq!(room.read_unordered(a, 10), Err(ReadError::Ordered));
+    assert_eq!(room.read(a, 10), Ok(Chunk::Data(Bytes::from_static(b"abcd"))));
+    assert_eq!(room.as_unordered(a), Err(UnknownStream), "something was read");
+    room.as_unordered(b).unwrap();
+    assert_eq!(room.read(b, 10), Err(ReadError::Unordered));
+    assert_eq!(room.as_messages(b), Err(UnknownStream));
+    let piece = |offset, bytes| Ok(Piece::Data { offset, bytes: Bytes::from_static(bytes) });
+    assert_eq!(room.read_unordered(b, 3), piece(0, b"abc"));
+    assert_eq!(room.read_unordered(b, 3), piece(3, b"d"));
+    assert_eq!(room.read_unordered(b, 3), piece(8, b"abc"), "behind a hole");
+    drain_events(&mut room);
+    assert_eq!(room.read_unordered(b, 3), piece(11, b"d"));
+    assert_eq!(room.read_unordered(b, 3), Ok(Piece::Blocked));
+    frame(&mut room, data(b, 8)).unwrap();
+    assert_eq!(room.next_event(), None, "it was read");
+    frame(&mut room, data(b, 16)).unwrap();
+    assert_eq!(room.next_event(), Some(crate::streams::StreamEvent::Readable(b)));
+}
+
+/// Holes that are denser than packets are cost memory even when what lies between them is read at once.
+#[test]
+fn more_gaps_than_honest_loss_makes_close_the_connection() {
+    let mut room = pair(&TransportConfig::default()).into_iter().nth(1).unwrap();
+    let id = StreamId(2);
+    let data = |offset| Frame::Stream { id, offset, fin: false, data: b"x" };
+    frame(&mut room, data(2)).unwrap();
+    assert_eq!(room.accept(Dir::Uni), Some(id));
+    room.as_unordered(id).unwrap();
+    let refused = (2..10_000).find_map(|n| {
+        while let Ok(Piece::Data { .. }) = room.read_unordered(id, 10) {}
+        frame(&mut room, data(2 * n)).err()
+    });
+    assert_eq!(refused.map(|error| error.code), Some(quickset_wire::TransportErrorCode::PROTOCOL_VIOLATION));
+}
