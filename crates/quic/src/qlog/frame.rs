@@ -1,7 +1,7 @@
 use ::qlog::events::RawInfo;
 use ::qlog::events::quic::{AckedRanges, ErrorSpace, QuicFrame, StreamType};
-use quickset_wire::Dir;
 use quickset_wire::frame::{Ack, Frame, Frames};
+use quickset_wire::{Dir, StreamId};
 use serde::Serialize;
 
 use super::extension::{Extension, Fields};
@@ -54,13 +54,7 @@ fn logged(frame: &Frame<'_>, ack_delay_exponent: u8) -> Logged {
         }
         Frame::Ping => QuicFrame::Ping { length: None, payload_length: None },
         Frame::Ack(ref ack) => acknowledgement(ack, ack_delay_exponent),
-        Frame::ResetStream { id, code, final_size } => QuicFrame::ResetStream {
-            stream_id: id.0,
-            error_code: code,
-            final_size,
-            length: None,
-            payload_length: None,
-        },
+        Frame::ResetStream { id, code, final_size } => reset(id, code, final_size),
         Frame::ResetStreamAt { id, code, final_size, reliable_size } => {
             return extension(
                 frame,
@@ -69,9 +63,7 @@ fn logged(frame: &Frame<'_>, ack_delay_exponent: u8) -> Logged {
                 0,
             );
         }
-        Frame::StopSending { id, code } => {
-            QuicFrame::StopSending { stream_id: id.0, error_code: code, length: None, payload_length: None }
-        }
+        Frame::StopSending { id, code } => stop(id, code),
         Frame::Crypto { offset, data } => QuicFrame::Crypto { offset, length: data.len() as u64 },
         Frame::NewToken { token: bytes } => QuicFrame::NewToken { token: token(bytes.len()) },
         Frame::Stream { id, offset, fin, data } => QuicFrame::Stream {
@@ -139,6 +131,14 @@ fn logged(frame: &Frame<'_>, ack_delay_exponent: u8) -> Logged {
 
 fn extension(frame: &Frame<'_>, name: &'static str, fields: Fields, payload: usize) -> Logged {
     Logged::Extension(Extension::new(frame, name, fields, payload))
+}
+
+fn reset(id: StreamId, error_code: u64, final_size: u64) -> QuicFrame {
+    QuicFrame::ResetStream { stream_id: id.0, error_code, final_size, length: None, payload_length: None }
+}
+
+fn stop(id: StreamId, error_code: u64) -> QuicFrame {
+    QuicFrame::StopSending { stream_id: id.0, error_code, length: None, payload_length: None }
 }
 
 fn farewell(space: ErrorSpace, code: u64, reason: &[u8], trigger_frame_type: Option<u64>) -> QuicFrame {

@@ -111,7 +111,9 @@ fn what_lies_behind_the_reliable_part_is_not_sent_again() {
     };
     assert!((3 * 1100..3 * 1200).contains(&final_size));
     assert!(packet(&mut rooms[0], 1200, Time::ZERO).is_none(), "and nothing else");
-    sent.iter().for_each(|sent| rooms[0].lost(sent.tokens[0], Time::ZERO));
+    for sent in &sent {
+        rooms[0].lost(sent.tokens[0], Time::ZERO);
+    }
     let again: Vec<_> = (0..2).filter_map(|_| packet(&mut rooms[0], 1200, Time::ZERO)).collect();
     let bytes: usize = again
         .iter()
@@ -121,7 +123,9 @@ fn what_lies_behind_the_reliable_part_is_not_sent_again() {
     assert_eq!(bytes, 1500);
     assert!(packet(&mut rooms[0], 1200, Time::ZERO).is_none());
     // The half is over with the last of both: what was promised, and the reset.
-    again.iter().for_each(|sent| sent.tokens.iter().for_each(|token| rooms[0].acked(*token, Time::ZERO)));
+    for token in again.iter().flat_map(|sent| &sent.tokens) {
+        rooms[0].acked(*token, Time::ZERO);
+    }
     assert_eq!(rooms[0].send_state(id), Some(SendState::Reset));
     rooms[0].acked(told.tokens[0], Time::ZERO);
     assert_eq!(rooms[0].len(), 0);
