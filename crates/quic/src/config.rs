@@ -64,6 +64,9 @@ pub struct TransportConfig {
     /// Early data (0-RTT): what a client sends before the handshake is through, and what a server reads of it. It can
     /// be replayed; `None`: none is sent and none is taken.
     pub early_data: Option<EarlyData>,
+    /// Whether packets are marked as ECN-capable on paths that keep the marks (RFC 9000 §13.4): queues then tell us of
+    /// congestion before they overflow. Marks of the peer are counted and reported in any case.
+    pub ecn: bool,
     /// Whether a segmentation offload is worth filling: more than one packet in a batch.
     pub gso: bool,
     /// Where connections leave their traces; `None`: nowhere.
@@ -97,6 +100,7 @@ impl Default for TransportConfig {
             datagrams: DatagramConfig::default(),
             reset_stream_at: true,
             early_data: None,
+            ecn: true,
             gso: true,
             #[cfg(feature = "qlog")]
             qlog: None,

@@ -85,10 +85,11 @@ pub use keys::{
     Sealing, ServerCrypto, Session,
 };
 pub use node::Node;
+pub use path::EcnState;
 pub use protect::policy::{self, Custom, Goal, Protection, ProtectionError};
 pub use protect::{Estimates, Fec};
 pub use quickset_wire::{
     ConnectionId, Dir, ResetToken, Scheme, Schemes, Side, StreamId, TransportErrorCode, Version,
 };
-pub use stats::{DatagramStats, FecStats, Stats};
+pub use stats::{DatagramStats, EcnStats, FecStats, Stats};
 pub use streams::*;

@@ -1,4 +1,5 @@
 use crate::error::Closed;
+use crate::path::EcnState;
 
 /// What a connection has counted so far. Cheap to copy at any time.
 // sizes: a table of numbers that are read one by one.
@@ -52,10 +53,25 @@ pub struct Stats {
     pub bandwidth: Option<u64>,
     /// Forward erasure correction.
     pub fec: FecStats,
+    /// Congestion marks.
+    pub ecn: EcnStats,
     /// Unreliable datagrams.
     pub datagrams: DatagramStats,
     /// Why the connection ended, once it has.
     pub closed: Option<Closed>,
+}
+
+/// Explicit congestion notification so far (RFC 9000 §13.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EcnStats {
+    /// What is known of the path in use.
+    pub state: EcnState,
+    /// Packets of ours that left with a mark, ECT(0).
+    pub sent: u64,
+    /// Of those, packets that met congestion: the marks that congestion control heard of.
+    pub ce: u64,
+    /// Packets received that met congestion.
+    pub received_ce: u64,
 }
 
 /// Unreliable datagrams so far (RFC 9221).

@@ -101,6 +101,10 @@ impl Link {
             self.counts.oversized += 1;
             return Sent::Known(Fate::Dropped(DropReason::Oversized));
         }
+        let Some(ecn) = self.spec.ecn.pass(ecn) else {
+            self.counts.lost += 1;
+            return Sent::Known(Fate::Dropped(DropReason::Loss));
+        };
         self.decide(now);
         self.backlog.advance(now);
         let mut packet = Held { ordinal: n, since: now, size, ecn, marked: false, chance };
@@ -394,7 +398,7 @@ pub enum DropReason {
     Oversized,
     /// The queue had no room.
     Overflow,
-    /// The loss model took it, or an outage.
+    /// The loss model took it, or an outage, or a box that takes no ECN marks.
     Loss,
     /// The queue dropped it to keep its waiting time short (active queue management).
     Aqm,
@@ -416,7 +420,7 @@ pub struct Counts {
     pub aqm: u64,
     /// Packets that the queue marked as having met congestion.
     pub marked: u64,
-    /// Packets dropped by the loss model, or in an outage.
+    /// Packets dropped by the loss model, in an outage, or for their ECN mark.
     pub lost: u64,
     /// Packets that arrive at least once.
     pub passed: u64,

@@ -8,6 +8,7 @@ use crate::course::Course;
 use crate::events::Event;
 use crate::jitter::Jitter;
 use crate::loss::Loss;
+use crate::marks::Marks;
 use crate::queue::Queue;
 use crate::rate::Rate;
 use crate::reorder::Reorder;
@@ -46,6 +47,8 @@ pub struct LinkSpec {
     /// Bytes of headers that each packet has besides what is given to the link: 28 for UDP over IPv4,
     /// 48 over IPv6. They count for rate, queue and MTU.
     pub overhead: u32,
+    /// What becomes of ECN marks on the way in.
+    pub ecn: Marks,
     /// What is going to happen to it.
     pub events: Vec<Event>,
 }
@@ -81,6 +84,7 @@ impl FromStr for LinkSpec {
                 "duplicate" => spec.duplicate = units::share(value)?,
                 "mtu" => spec.mtu = Some(whole(value)?),
                 "overhead" => spec.overhead = whole(value)?,
+                "ecn" => spec.ecn = value.parse()?,
                 _ => match Event::parse(key, value) {
                     Some(event) => spec.events.push(event?),
                     None => return Err(link_error(word, "its key is not known")),
@@ -114,6 +118,7 @@ impl fmt::Display for LinkSpec {
         word(self.duplicate > 0.0, "duplicate", &units::share_text(self.duplicate))?;
         word(self.mtu.is_some(), "mtu", &self.mtu.unwrap_or_default())?;
         word(self.overhead != 0, "overhead", &self.overhead)?;
+        word(self.ecn != perfect.ecn, "ecn", &self.ecn)?;
         for event in &self.events {
             write!(f, "{space}{event}")?;
             space = " ";
@@ -124,7 +129,7 @@ impl fmt::Display for LinkSpec {
 
 fn link_error(word: &str, why: &str) -> UnitError {
     let accepted = "key=value with rate, delay, queue, loss, others, jitter, reorder, corrupt, duplicate, mtu, \
-                    overhead, blackout, outage, handover or at, like rate=100mbit";
+                    overhead, ecn, blackout, outage, handover or at, like rate=100mbit";
     UnitError::new(word, "a property of a link", why, accepted)
 }
 
@@ -137,7 +142,7 @@ mod tests {
     #[test]
     fn text_round_trips() {
         let all = "rate=100mbit delay=50ms queue=9MB loss=ge:0.5%,25%,95%,0.5% others=833 jitter=normal:5ms,2ms \
-                   reorder=yes corrupt=0.1% duplicate=1% mtu=1500 overhead=28 blackout=5s+300ms at=1s:mtu=1280 blackout=1s+1ms,every=2s";
+                   reorder=yes corrupt=0.1% duplicate=1% mtu=1500 overhead=28 ecn=erase blackout=5s+300ms at=1s:mtu=1280 blackout=1s+1ms,every=2s";
         for text in ["perfect", "rate=1.5mbit", "delay=200us loss=list:0,2-4", all] {
             assert_eq!(text.parse::<LinkSpec>().unwrap().to_string(), text);
         }

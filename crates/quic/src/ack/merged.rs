@@ -68,7 +68,7 @@ impl Merged {
     }
 
     /// The marks counted by the peer, if it tells.
-    #[cfg_attr(not(test), expect(dead_code, reason = "ECN validation is a room that is kept"))]
+    #[inline]
     pub(crate) fn ecn(&self) -> Option<EcnCounts> {
         self.ecn
     }

@@ -259,6 +259,11 @@ impl Acks {
         self.ranges.newest().is_none_or(|newest| *newest.start() > self.horizon.max(before + 1))
     }
 
+    /// Packets received that met congestion.
+    pub(crate) fn marked(&self) -> u64 {
+        self.ecn.map_or(0, |counts| counts.ce)
+    }
+
     fn count(&mut self, ecn: Ecn) {
         if ecn == Ecn::NotEct {
             return;

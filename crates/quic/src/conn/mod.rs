@@ -36,7 +36,7 @@ use crate::config::TransportConfig;
 use crate::datagram::{DatagramEvent, Datagrams};
 use crate::error::{Closed, TransportError};
 use crate::keys::KeyRing;
-use crate::path::{LEAST, Path, Ways};
+use crate::path::{LEAST, Marking, Path, Ways};
 use crate::protect::Protect;
 use crate::qlog::Qlog;
 use crate::recovery::{Recovery, Settled};
@@ -160,6 +160,7 @@ impl Connection {
         } = start;
         let side = if matches!(role, Role::Client { .. }) { Side::Client } else { Side::Server };
         let mut path = Path::new(path, usize::from(config.mtu.max(1200)), config.congestion, now);
+        path.ecn = Marking::new(config.ecn);
         if side.is_client() || matches!(role, Role::Server { validated: true, .. }) {
             path.validate();
         }

@@ -8,7 +8,7 @@ use quickset_wire::frame::Frames;
 use quickset_wire::{PacketType, Space};
 
 use super::{Connection, Event};
-use crate::path::{Arrival, LEAST, Patience, Probe, Proof, Role, Saved, Way};
+use crate::path::{Arrival, LEAST, Marking, Patience, Probe, Proof, Role, Saved, Way};
 use crate::protect::Losses;
 use crate::qlog::Why;
 use crate::recovery::Rtt;
@@ -276,8 +276,9 @@ impl Connection {
         if let Some(saved) = saved {
             let congestion = std::mem::replace(&mut self.path.congestion, saved.congestion);
             let pacer = std::mem::replace(&mut self.path.pacer, saved.pacer);
+            let ecn = std::mem::replace(&mut self.path.ecn, saved.ecn);
             let losses = self.protect.exchange_losses(saved.losses, way.address.remote.ip(), now);
-            left.saved = was_validated.then(|| Box::new(Saved { congestion, pacer, rtt, losses }));
+            left.saved = was_validated.then(|| Box::new(Saved { congestion, pacer, rtt, ecn, losses }));
         }
         self.path.address = way.address;
         if !self.path.is_validated() && !self.path.probe.is_under_way() {
@@ -337,6 +338,7 @@ impl Connection {
             congestion: self.config.congestion.build(mtu, self.now),
             pacer: crate::cc::Pacer::new(mtu, self.now),
             rtt: Rtt::new(self.config.initial_rtt),
+            ecn: Marking::new(self.config.ecn),
             losses: Losses::default(),
         }
     }

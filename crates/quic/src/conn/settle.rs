@@ -44,6 +44,7 @@ impl Connection {
                 }
                 self.probe_beside(space, &mut settled.lost);
                 self.stats.ptos += 1;
+                self.path.ecn.on_silence(self.recovery.pto_count());
                 self.log_probe(space);
                 if self.outbox.probes[Space::Data.index()] > 0 {
                     // FEC-52: probes carry first what waited for repair.
@@ -75,6 +76,11 @@ impl Connection {
         }
         self.lose(&mut settled.lost, probe);
         self.protect.send.settled();
+        let ce = self.path.ecn.on_settled(&settled.marked, settled.alive);
+        if ce > 0 {
+            self.stats.ecn.ce += ce;
+            self.protect.blame.on_marked(self.now, self.recovery.rtt().smoothed());
+        }
         if space == Space::Data {
             self.observe(settled);
         }
@@ -89,7 +95,7 @@ impl Connection {
                 rtt: settled.rtt,
                 srtt: rtt.smoothed(),
                 min_rtt: rtt.min(),
-                ce: 0,
+                ce,
                 persistent: settled.persistent,
                 spurious: &settled.spurious,
             };

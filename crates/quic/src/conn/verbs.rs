@@ -3,11 +3,12 @@ use quickset_base::{Path, Time};
 use quickset_wire::{Dir, Side, StreamId};
 
 use super::{Connection, Event, Farewell, IssuedCid, Signal};
+use crate::ack::Acks;
 use crate::cc::pacing_rate;
 use crate::error::Closed;
 use crate::keys::Session;
 use crate::room::Phase;
-use crate::stats::Stats;
+use crate::stats::{EcnStats, Stats};
 use crate::streams::UnknownStream;
 use crate::streams::{
     Chunk, FinishError, Piece, ReadError, RecvState, ResetAtError, SendState, Ticket, WriteError,
@@ -111,6 +112,12 @@ impl Connection {
             bandwidth: control.view.bandwidth,
             fec: self.protect.stats(),
             datagrams: self.datagrams.stats(),
+            ecn: EcnStats {
+                state: self.path.ecn.state(),
+                sent: self.recovery.marked(),
+                received_ce: self.acks.iter().map(Acks::marked).sum(),
+                ..self.stats.ecn
+            },
             ..self.stats.clone()
         }
     }

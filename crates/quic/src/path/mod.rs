@@ -6,9 +6,10 @@
 //!
 //! Invariants: to an address that has not answered at most three times the bytes it sent are sent (RFC 9000 §8.1,
 //! §9.3); paths, challenges and answers are bounded, whoever asks; a path begins with a congestion state of its own
-//! unless nothing but the port of the peer is another (§9.4). MTU discovery and ECN validation are rooms that are
-//! kept: the MTU is configured, and paths are not ECN-capable.
+//! unless nothing but the port of the peer is another (§9.4); ECN marks are sent only as long as they are known to
+//! arrive, or may be (§13.4.2). MTU discovery is a room that is kept: the MTU is configured.
 
+mod ecn;
 mod probe;
 mod proof;
 mod ways;
@@ -16,6 +17,8 @@ mod ways;
 use quickset_base::{Path as Address, Time};
 
 use crate::cc::{self, Congestion, Pacer};
+pub use ecn::EcnState;
+pub(crate) use ecn::Marking;
 pub(crate) use probe::{Patience, Probe};
 pub(crate) use proof::Proof;
 pub(crate) use ways::{Arrival, LEAST, Role, Saved, Way, Ways};
@@ -28,6 +31,7 @@ pub(crate) struct Path {
     pub(crate) mtu: usize,
     pub(crate) congestion: Box<dyn Congestion>,
     pub(crate) pacer: Pacer,
+    pub(crate) ecn: Marking,
     pub(crate) proof: Proof,
     pub(crate) probe: Probe,
     /// Names the path for loss detection.
@@ -41,6 +45,7 @@ impl Path {
             mtu,
             congestion: algorithm.build(mtu as u64, now),
             pacer: Pacer::new(mtu as u64, now),
+            ecn: Marking::new(false),
             proof: Proof::default(),
             probe: Probe::default(),
             number: 0,

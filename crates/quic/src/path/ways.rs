@@ -1,6 +1,6 @@
 use quickset_base::{Path as Address, Rng, Time};
 
-use super::{Probe, Proof};
+use super::{Marking, Probe, Proof};
 use crate::cc::{Congestion, Pacer};
 use crate::protect::Losses;
 use crate::recovery::Rtt;
@@ -66,6 +66,7 @@ pub(crate) struct Saved {
     pub(crate) congestion: Box<dyn Congestion>,
     pub(crate) pacer: Pacer,
     pub(crate) rtt: Rtt,
+    pub(crate) ecn: Marking,
     pub(crate) losses: Losses,
 }
 

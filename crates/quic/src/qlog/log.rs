@@ -11,6 +11,7 @@ use super::frame::Logged;
 use super::metrics::Metrics;
 use super::repair::Told;
 use super::{Output, Sinks, Subject};
+use crate::path::EcnState;
 
 /// The trace of a connection, if it leaves one.
 pub(crate) struct Qlog(Option<Box<Log>>);
@@ -32,6 +33,8 @@ pub(super) struct Log {
     /// The id of the peer's that was told last, and how many key updates were.
     pub(super) remote_cid: ConnectionId,
     pub(super) key_updates: u64,
+    /// What was told of ECN last.
+    pub(super) ecn: EcnState,
 }
 
 /// An event of the standard. Times are in milliseconds, as a double: after 16 s a float would not tell microseconds
@@ -73,6 +76,7 @@ impl Qlog {
             fec_told: Told::default(),
             remote_cid: ConnectionId::EMPTY,
             key_updates: 0,
+            ecn: EcnState::Off,
         };
         log.write(&header, subject.now);
         Self(Some(Box::new(log)))

@@ -39,9 +39,10 @@ impl Connection {
     #[inline]
     pub(crate) fn log_metrics(&mut self, persistent: bool) {
         if self.qlog.is_on() {
-            let (now, metrics) = (self.now, self.metrics());
+            let (now, metrics, ecn) = (self.now, self.metrics(), self.path.ecn.state());
             if let Some(log) = self.qlog.log() {
                 log.update(now, metrics, persistent);
+                log.path(now, ecn);
             }
             self.log_fec(false);
         }

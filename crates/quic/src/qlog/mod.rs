@@ -18,6 +18,7 @@ mod hooks;
 mod life;
 mod log;
 mod metrics;
+mod network;
 mod repair;
 mod sink;
 

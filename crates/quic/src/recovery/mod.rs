@@ -9,6 +9,7 @@
 //! it newly acknowledges or loses, never to the window.
 
 mod late;
+mod marks;
 mod rtt;
 mod sent;
 mod streak;
@@ -20,6 +21,7 @@ mod told;
 use quickset_base::{Duration, Reason, Time};
 use quickset_wire::{Side, Space, TransportErrorCode};
 
+pub(crate) use marks::Marked;
 pub(crate) use rtt::Rtt;
 pub(crate) use sent::SentPacket;
 #[cfg(feature = "qlog")]
@@ -30,6 +32,7 @@ use crate::cc;
 use crate::error::TransportError;
 use crate::token::Token;
 use late::{Late, Lost};
+use marks::Marks;
 use rtt::GRANULARITY;
 use sent::{Place, Ring};
 use streak::Streak;
@@ -61,6 +64,7 @@ struct Numbers {
     sent: Ring,
     late: Late,
     streak: Streak,
+    marks: Marks,
     largest_acked: Option<u64>,
     // When the last packet left that elicits.
     last_eliciting: Time,
@@ -88,6 +92,10 @@ pub(crate) struct Settled {
     pub(crate) persistent: bool,
     /// Packets acknowledged that had been declared lost in flight: when each was.
     pub(crate) spurious: Vec<Time>,
+    /// ECN marks on the path in use.
+    pub(crate) marked: Marked,
+    /// Something that left on the path in use was acknowledged.
+    pub(crate) alive: bool,
 }
 
 impl Settled {
@@ -106,6 +114,8 @@ impl Settled {
         self.rtt = None;
         self.persistent = false;
         self.spurious.clear();
+        self.marked = Marked::default();
+        self.alive = false;
     }
 }
 
@@ -190,6 +200,16 @@ impl Recovery {
         self.spurious
     }
 
+    /// Packets that left with an ECN mark.
+    pub(crate) fn marked(&self) -> u64 {
+        self.spaces.iter().map(|numbers| numbers.marks.sent()).sum()
+    }
+
+    /// Probe timeouts in a row.
+    pub(crate) fn pto_count(&self) -> u32 {
+        self.pto_count
+    }
+
     /// The round-trip time.
     #[inline]
     pub(crate) fn rtt(&self) -> &Rtt {
@@ -209,6 +229,9 @@ impl Recovery {
         let numbers = &mut self.spaces[space.index()];
         debug_assert!(!numbers.discarded, "a packet of a space that is gone");
         numbers.sent.push(&packet, tokens);
+        if packet.marked {
+            numbers.marks.on_sent();
+        }
         if packet.in_flight {
             self.in_flight += packet.bytes as u64;
         }
@@ -222,7 +245,8 @@ impl Recovery {
     /// like any, and counts for nothing: it has timers of its own.
     pub(crate) fn on_sent_elsewhere(&mut self, number: u64, now: Time, bytes: u16, tokens: &mut Vec<Token>) {
         let state = cc::PacketState::default();
-        let packet = SentPacket { number, now, bytes, eliciting: false, in_flight: false, state };
+        let packet =
+            SentPacket { number, now, bytes, eliciting: false, in_flight: false, marked: false, state };
         self.on_sent(Space::Data, packet, tokens);
         self.spaces[Space::Data.index()].sent.sent_elsewhere();
     }
@@ -272,6 +296,7 @@ impl Recovery {
         }
         // RFC 9001 §4.1.2, RFC 9002 §6.2.2.1: who acknowledges a Handshake packet has validated us.
         self.peer_is_sure |= space == Space::Handshake;
+        let is_newer = numbers.largest_acked < Some(largest);
         numbers.largest_acked = numbers.largest_acked.max(Some(largest));
 
         out.prior_in_flight = self.in_flight;
@@ -281,6 +306,9 @@ impl Recovery {
             self.spaces[space.index()].sent.trim();
         }
         let Some(newest) = newly? else { return Ok(()) };
+        if is_newer {
+            self.spaces[space.index()].marks.on_ack(ack.ecn(), &mut out.marked);
+        }
         if newest.number == largest && newest.is_own && newest.any_eliciting {
             self.sample(space, now.since(newest.sent), ack.delay(), now);
             out.rtt = Some(self.rtt.latest());
@@ -399,6 +427,8 @@ impl Recovery {
                 };
                 let gone = numbers.sent.settle(at, &mut out.acked);
                 any_eliciting |= gone.eliciting;
+                out.alive |= gone.is_own;
+                out.marked.acked += u64::from(gone.marked);
                 numbers.streak.on_acked(at);
                 newest = Some(Newest { number: at, sent, any_eliciting, is_own: gone.is_own });
                 if gone.in_flight {
@@ -488,6 +518,7 @@ impl Recovery {
             }
             let gone = numbers.sent.settle(at, &mut out.lost);
             let in_flight = gone.in_flight;
+            out.marked.lost += u64::from(gone.marked);
             numbers.late.push(Lost { number: at, declared: now, behind, by_time: !too_far, in_flight });
             if gone.in_flight {
                 self.in_flight -= gone.packet.bytes;

@@ -36,6 +36,7 @@ struct Packet {
     fate: Fate,
     eliciting: bool,
     in_flight: bool,
+    marked: bool,
     path: u8,
     // If settled: this packet and at least so many above (below) it, itself included, are settled. Exact
     // at the lower (upper) end of a run; inside of it a bound that was exact once.
@@ -64,6 +65,7 @@ impl Packet {
             fate: Fate::Skipped,
             eliciting: false,
             in_flight: false,
+            marked: false,
             path: ELSEWHERE,
             run_up: 0,
             run_down: 0,
@@ -81,6 +83,8 @@ pub(crate) struct SentPacket {
     pub(crate) eliciting: bool,
     /// Whether it counts for congestion control: it elicits, or is padded (RFC 9002 §2).
     pub(crate) in_flight: bool,
+    /// With ECT(0).
+    pub(crate) marked: bool,
     pub(crate) state: PacketState,
 }
 
@@ -93,6 +97,8 @@ pub(crate) struct Gone {
     pub(crate) in_flight: bool,
     /// It left on the path in use.
     pub(crate) is_own: bool,
+    /// It left there, with an ECN mark.
+    pub(crate) marked: bool,
 }
 
 /// What stands at a place of the ring.
@@ -143,6 +149,7 @@ impl Ring {
             token_count: tokens.len() as u16,
             eliciting: sent.eliciting,
             in_flight: sent.in_flight,
+            marked: sent.marked,
             path: self.path,
             ..Packet::skipped(sent, first_token)
         });
@@ -200,6 +207,7 @@ impl Ring {
             eliciting: packet.eliciting,
             in_flight: packet.in_flight && packet.path == self.path,
             is_own: packet.path == self.path,
+            marked: packet.marked && packet.path == self.path,
         };
         self.outstanding -= 1;
         self.eliciting -= usize::from(gone.eliciting);
@@ -333,3 +341,5 @@ impl Ring {
 
 /// The path of packets that are on none that counts: challenges and answers.
 const ELSEWHERE: u8 = u8::MAX;
+
+const _: () = assert!(size_of::<Packet>() <= 88, "a packet in flight");

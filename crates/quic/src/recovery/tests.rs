@@ -27,6 +27,7 @@ fn send(r: &mut Recovery, space: Space, number: u64, now: Time, tokens: &[Token]
         bytes: 1200,
         eliciting: true,
         in_flight: true,
+        marked: false,
         state: PacketState::default(),
     };
     r.on_sent(space, packet, &mut tokens.to_vec());
@@ -301,6 +302,7 @@ fn late_packets_are_told_apart() {
             bytes: 1200,
             eliciting: !bare,
             in_flight: !bare,
+            marked: false,
             state: PacketState::default(),
         };
         r.on_sent(Space::Data, packet, &mut Vec::new());
@@ -454,7 +456,7 @@ proptest! {
                     let bytes = 100 + (number % 1000) as u16;
                     let state = PacketState::default();
                     // What is in flight without eliciting is padding; here all that elicits is in flight.
-                    r.on_sent(space, SentPacket { number, now, bytes, eliciting, in_flight: true, state }, &mut list);
+                    r.on_sent(space, SentPacket { number, now, bytes, eliciting, in_flight: true, marked: false, state }, &mut list);
                     prop_assert!(list.is_empty());
                     model.open.insert(number, (true, bytes as u64, given.collect()));
                     sent.push(number);

@@ -7,11 +7,6 @@ use super::rtt::GRANULARITY;
 use super::{PACKET_THRESHOLD, Recovery, TIME_THRESHOLD};
 
 impl Recovery {
-    /// Probe timeouts in a row.
-    pub(crate) fn pto_count(&self) -> u32 {
-        self.pto_count
-    }
-
     /// Whether the round-trip time was ever measured.
     pub(crate) fn has_sample(&self) -> bool {
         self.first_sample.is_some()

@@ -55,10 +55,12 @@ impl Connection {
         if !self.lifecycle.is_open() {
             return self.transmit_farewell(out);
         }
+        out.ecn = self.path.ecn.mark();
         let segments = if self.config.gso { Batch::MAX_SEGMENTS } else { 1 };
         self.begin_symbols();
         let control = self.path.congestion.control();
         while out.count() < segments && self.datagram_out(out, &control) {}
+        self.path.ecn.on_sent(out.count());
         !out.is_empty()
     }
 

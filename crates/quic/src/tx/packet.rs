@@ -60,8 +60,8 @@ impl Connection {
             self.lifecycle.on_eliciting_sent(self.now);
             self.outbox.probes[space.index()] = self.outbox.probes[space.index()].saturating_sub(1);
         }
-        let (number, now) = (frame.at.number, self.now);
-        let packet = SentPacket { number, now, bytes: len as u16, eliciting, in_flight, state };
+        let (number, now, marked) = (frame.at.number, self.now, self.path.ecn.is_marking());
+        let packet = SentPacket { number, now, bytes: len as u16, eliciting, in_flight, marked, state };
         self.record(space, packet, &mut tokens);
         self.scratch.tokens = tokens;
         len
@@ -181,7 +181,15 @@ impl Connection {
         w.bytes().zeros(padded - written);
         let len = self.sealed(frame, buffer, padded);
         let (number, now, state) = (frame.at.number, self.now, cc::PacketState::default());
-        let packet = SentPacket { number, now, bytes: len as u16, eliciting: false, in_flight: false, state };
+        let packet = SentPacket {
+            number,
+            now,
+            bytes: len as u16,
+            eliciting: false,
+            in_flight: false,
+            marked: false,
+            state,
+        };
         self.record(space, packet, &mut tokens);
         self.scratch.tokens = tokens;
         len

@@ -10,7 +10,7 @@ use quickset_quic::{
     Chunk, ClientConfig, Closed, Connection, ConnectionKey, Dir, Endpoint, EndpointConfig, Event, Node,
     RetryPolicy, ServerConfig, StreamEvent, StreamId, TransportConfig, WriteError,
 };
-use quickset_sim::{LinkSpec, NodeId, World, address};
+use quickset_sim::{LinkId, LinkSpec, NodeId, World, address};
 
 pub(crate) const ALPN: &[&[u8]] = &[b"test"];
 
@@ -155,6 +155,8 @@ pub(crate) struct Pair {
     pub(crate) server: NodeId,
     /// The client's connection.
     pub(crate) key: ConnectionKey,
+    /// The way to the server.
+    pub(crate) up: LinkId,
 }
 
 /// What a test varies.
@@ -220,8 +222,8 @@ impl Setup {
         let client = world.add("client", address(1), client);
         let server = world.add("server", address(2), server);
         let down = self.down.as_ref().unwrap_or(&self.link);
-        world.join(address(1), address(2), self.link.clone(), down.clone());
-        Pair { world, client, server, key }
+        let (up, _) = world.join(address(1), address(2), self.link.clone(), down.clone());
+        Pair { world, client, server, key, up }
     }
 
     /// The same with the handshake through on both sides.
@@ -265,9 +267,10 @@ impl Pair {
         assert_eq!(
             ended,
             quickset_sim::Ended::Goal,
-            "seed {}: not {what} at {}; closed: {:?} {:?}",
+            "seed {}: not {what} at {}; {:?}; closed: {:?} {:?}",
             self.world.seed(),
             self.world.now(),
+            self.world.counts(self.up),
             self.client().closed,
             self.server().closed
         );

@@ -5,6 +5,7 @@ mod congestion;
 mod connections;
 mod datagrams;
 mod early;
+mod ecn;
 mod fec;
 mod messages;
 mod migration;

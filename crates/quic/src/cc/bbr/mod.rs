@@ -16,7 +16,9 @@
 //!    the receive window stop us: three seconds of a 42 MB transfer at 0.5 % of loss.
 //! 5. A sample of the least round trip that an application-limited flow finds anew is as good as ProbeRTT, which
 //!    empties queues: such a flow has none, and would hold its messages back for a round trip every ten seconds.
-//! 6. A flight that is over within a round trip is measured behind its head (`rate`).
+//! 6. Of marks (ECN, RFC 9002 §7.1), of which the draft says nothing: one is what excessive loss is. A round with one
+//!    lowers the short-term bounds and ends Startup; a probe that meets one ends, and was too high.
+//! 7. A flight that is over within a round trip is measured behind its head (`rate`).
 
 mod control;
 mod model;
@@ -195,7 +197,7 @@ impl Bbr {
         }
         let (delivered, lost) = (self.sampler.delivered(), self.sampler.lost());
         let (gone, all) = self.short.losses(delivered, lost);
-        let harmless = !self.is_excessive(gone, all);
+        let harmless = !self.short.marked && !self.is_excessive(gone, all);
         if self.short.loss && !harmless && !self.is_probing_bandwidth() {
             self.short.adapt(self.max_bandwidth.get(), self.window, BETA);
         }
@@ -207,7 +209,7 @@ impl Bbr {
         if self.state != State::Startup || self.full.reached || !self.short.round_start {
             return;
         }
-        if self.short.gaps >= STARTUP_GAPS && self.is_too_high(sample) {
+        if self.short.marked || (self.short.gaps >= STARTUP_GAPS && self.is_too_high(sample)) {
             self.full.reached = true;
             if let Some(undo) = &mut self.undo {
                 undo.state = Some(State::Startup);
@@ -400,23 +402,48 @@ impl Bbr {
     }
 
     fn on_too_high(&mut self, packet: &Packet, lost: u64, now: Time) {
-        self.probe.too_high = true;
-        self.probe.is_sample = false;
         if !packet.state.app_limited {
             // Where in the packet the threshold was crossed: packets are small, but the sum is exact.
             let before = packet.state.in_flight.saturating_sub(packet.bytes) as f64;
             let lost_before = lost.saturating_sub(packet.bytes) as f64;
             let prefix = (LOSS_THRESHOLD * before - lost_before) / (1.0 - LOSS_THRESHOLD);
             let at_loss = (before + prefix).max(0.0) as u64;
-            let target = self.in_flight_for_bdp().min(self.window);
-            self.long_term = at_loss.max((target as f64 * BETA) as u64);
+            self.bound_long_term(at_loss);
         }
+        self.end_probe(now);
+    }
+
+    /// So much in flight was too much.
+    fn bound_long_term(&mut self, in_flight: u64) {
+        let target = self.in_flight_for_bdp().min(self.window);
+        self.long_term = in_flight.max((target as f64 * BETA) as u64);
+    }
+
+    fn end_probe(&mut self, now: Time) {
+        self.probe.too_high = true;
+        self.probe.is_sample = false;
         if self.state == State::Up {
             if let Some(undo) = &mut self.undo {
                 undo.state = Some(State::Up);
             }
             self.start_down(now);
         }
+    }
+
+    // See the module's departures.
+    fn on_marked(&mut self, packet: &Packet, now: Time) {
+        if !self.short.loss {
+            self.save_window();
+        }
+        self.short.note_mark(self.sampler.delivered());
+        if self.probe.is_sample {
+            if !packet.state.app_limited {
+                self.bound_long_term(packet.state.in_flight);
+            }
+            self.end_probe(now);
+        }
+        // Marks are never late packets.
+        self.undo = None;
     }
 
     fn on_spurious(&mut self, packets: u64) {
@@ -552,6 +579,9 @@ impl Congestion for Bbr {
         let acked = self.sampler.on_acked(f);
         for packet in f.lost {
             self.on_lost(packet, f.now);
+        }
+        if let Some(packet) = f.acked.last().filter(|_| f.ce > 0) {
+            self.on_marked(packet, f.now);
         }
         if f.persistent {
             // §5.6.4.4: as after a retransmission timeout; the window grows back by what is acknowledged.

@@ -110,6 +110,8 @@ pub(super) struct ShortTerm {
     pub(super) loss: bool,
     /// Gaps among them.
     pub(super) gaps: u32,
+    /// Something was marked in this round.
+    pub(super) marked: bool,
     // Totals when the round began.
     since_lost: u64,
     since_delivered: u64,
@@ -126,6 +128,7 @@ impl ShortTerm {
             round_delivered: 0,
             loss: false,
             gaps: 0,
+            marked: false,
             since_lost: 0,
             since_delivered: 0,
         }
@@ -138,6 +141,12 @@ impl ShortTerm {
         }
         self.loss = true;
         self.gaps += u32::from(starts_gap);
+    }
+
+    /// A packet was marked.
+    pub(super) fn note_mark(&mut self, delivered: u64) {
+        self.note_loss(delivered, false);
+        self.marked = true;
     }
 
     pub(super) fn update(&mut self, sample: &Sample, delivered: u64) {
@@ -167,6 +176,7 @@ impl ShortTerm {
     pub(super) fn end_round(&mut self, delivered: u64, lost: u64) {
         self.loss = false;
         self.gaps = 0;
+        self.marked = false;
         self.since_delivered = delivered;
         self.since_lost = lost;
     }
@@ -181,6 +191,7 @@ impl ShortTerm {
 
     pub(super) fn forget_latest(&mut self) {
         self.loss = false;
+        self.marked = false;
         self.latest_rate = 0;
         self.latest_delivered = 0;
     }

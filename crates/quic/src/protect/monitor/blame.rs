@@ -23,6 +23,8 @@ pub(crate) struct Blame {
     recent_runs: u64,
     // The packet behind the last that was lost.
     run: u64,
+    // Losses until then come with marks.
+    marked_until: Time,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -71,7 +73,14 @@ impl Blame {
         let is_long = rtt.smoothed > rtt.least + rtt.least / 2;
         // What varies by less is no queue.
         let is_queue = longest > rtt.least + rtt.least / 8;
-        (is_long && self.is_heavy()) || (is_queue && at_top && self.is_concentrated())
+        now < self.marked_until
+            || (is_long && self.is_heavy())
+            || (is_queue && at_top && self.is_concentrated())
+    }
+
+    /// A queue that can say so says that it is full: what is lost within a round trip is lost there.
+    pub(crate) fn on_marked(&mut self, now: Time, srtt: Duration) {
+        self.marked_until = now + srtt;
     }
 
     /// Losses in a row that begin here.
@@ -143,6 +152,22 @@ mod tests {
             ours += u64::from(is_lost && is_ours);
         }
         (ours, lost)
+    }
+
+    /// A mark says of the losses of the next round trip what they are.
+    #[test]
+    fn losses_beside_marks_are_ours() {
+        let trips = RoundTrips {
+            latest: Duration::from_millis(100),
+            smoothed: Duration::from_millis(100),
+            least: Duration::from_millis(100),
+        };
+        let packet = [Packet { number: 7, sent: Time::ZERO, bytes: 1200, state: PacketState::default() }];
+        let mut blame = Blame::default();
+        assert!(!blame.observe(Time::from_millis(999), (&[], &packet), &trips));
+        blame.on_marked(Time::from_millis(1000), trips.smoothed);
+        assert!(blame.observe(Time::from_millis(1099), (&[], &packet), &trips));
+        assert!(!blame.observe(Time::from_millis(1100), (&[], &packet), &trips));
     }
 
     #[test]
