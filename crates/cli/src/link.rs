@@ -166,7 +166,7 @@ impl clap::FromArgMatches for Links {
 }
 
 const WORDS: &str = "A whole link, like 'rate=20mbit delay=50ms'; further words are others=N, reorder=…, mtu=BYTES, \
-                     overhead=BYTES, and events like blackout=5s+300ms";
+                     overhead=BYTES, ecn=keep|erase|drop|ect1, and events like blackout=5s+300ms";
 
 /// A word of a link, if it is one.
 fn word(key: &str, value: &str) -> Result<String, String> {

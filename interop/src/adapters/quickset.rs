@@ -14,7 +14,6 @@ pub(crate) fn program() -> Result<Vec<OsString>> {
 pub(crate) fn lacks(case: &str, role: Role) -> Option<&'static str> {
     match (case, role) {
         ("zerortt", _) => Some("early data"),
-        ("ecn", _) => Some("marks on what is sent"),
         ("v2", _) => Some("version 2"),
         ("rebind-port" | "rebind-addr", Role::Server) => Some("clients whose addresses change"),
         ("connectionmigration", Role::Server) => Some("clients that move"),

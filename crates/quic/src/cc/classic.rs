@@ -230,6 +230,11 @@ impl<A: Avoidance> Congestion for Classic<A> {
         self.on_acked(f);
     }
 
+    fn set_mtu(&mut self, mtu: u64) {
+        self.mtu = mtu;
+        self.window = self.window.max(self.least());
+    }
+
     fn control(&self) -> Control {
         let slow_start = self.is_slow_start() && !self.is_cautious();
         Control { window: self.window, rate: None, slow_start, view: self.view() }

@@ -15,8 +15,7 @@ impl Fixed {
     pub(crate) fn new(bits_per_second: u64, mtu: u64) -> Self {
         Self {
             bytes_per_second: (bits_per_second / 8).max(1),
-            // A whole batch must fit, or low rates on short paths would send packet by packet.
-            least_window: 64 * mtu,
+            least_window: BATCH * mtu,
             // No path that anybody uses is longer; before a sample the window must not be what limits.
             longest_rtt: Duration::from_secs(1),
         }
@@ -34,6 +33,10 @@ impl Congestion for Fixed {
         }
     }
 
+    fn set_mtu(&mut self, mtu: u64) {
+        self.least_window = BATCH * mtu;
+    }
+
     fn control(&self) -> Control {
         let longest = self.longest_rtt.as_nanos();
         let window = 2 * u128::from(self.bytes_per_second) * longest / 1_000_000_000;
@@ -45,3 +48,6 @@ impl Congestion for Fixed {
         }
     }
 }
+
+/// Packets: a whole batch must fit, or low rates on short paths would send packet by packet.
+const BATCH: u64 = 64;

@@ -37,6 +37,9 @@ pub trait Congestion: Send + fmt::Debug {
     /// Acknowledgements or losses, all those of one received batch or of one timer together.
     fn on_feedback(&mut self, feedback: &Feedback<'_>);
 
+    /// The path takes packets of so many bytes from here on.
+    fn set_mtu(&mut self, mtu: u64);
+
     /// What now holds.
     fn control(&self) -> Control;
 }

@@ -57,6 +57,7 @@ impl Path {
         if limit < self.mtu {
             self.mtu = limit;
             self.pacer.set_mtu(limit as u64);
+            self.congestion.set_mtu(limit as u64);
         }
     }
 

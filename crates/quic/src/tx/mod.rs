@@ -55,13 +55,17 @@ impl Connection {
         if !self.lifecycle.is_open() {
             return self.transmit_farewell(out);
         }
-        out.ecn = self.path.ecn.mark();
         let segments = if self.config.gso { Batch::MAX_SEGMENTS } else { 1 };
         self.begin_symbols();
         let control = self.path.congestion.control();
         while out.count() < segments && self.datagram_out(out, &control) {}
+        if out.is_empty() {
+            return false;
+        }
+        // Only what is sent has a mark: the next to be asked may be others, who send none.
+        out.ecn = self.path.ecn.mark();
         self.path.ecn.on_sent(out.count());
-        !out.is_empty()
+        true
     }
 
     /// Whether window and pacer let a datagram of `size` bytes leave now.

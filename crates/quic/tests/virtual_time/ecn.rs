@@ -2,7 +2,7 @@
 
 use quickset_base::Duration;
 use quickset_quic::{Algorithm, Dir, EcnState, EcnStats, Stats};
-use quickset_sim::Counts;
+use quickset_sim::{Counts, address};
 
 use crate::common::{Pair, Setup, pattern};
 
@@ -112,4 +112,30 @@ fn an_outage_does_not_end_it() {
     assert!(end.ptos >= 2, "{end:?}");
     assert_eq!(end.ecn.state, EcnState::Capable, "{:?}", end.ecn);
     assert!(end.ecn.sent > 3000, "{:?}", end.ecn);
+}
+
+/// What is known of marks is of a path: a client goes from one that keeps them to one that erases them, and on to a third.
+#[test]
+fn each_path_is_tested() {
+    const LINK: &str = "rate=20mbit delay=20ms queue=100kB";
+    let mut pair = setup(LINK).connected();
+    pair.pass(Duration::from_millis(200));
+    assert_eq!(upload(&mut pair, 500_000).ecn.state, EcnState::Capable);
+    for (host, up, then) in [(6, "ecn=erase", EcnState::Failed), (7, "", EcnState::Capable)] {
+        let up = format!("{LINK} {up}").parse().expect("a link");
+        pair.world.add_address(pair.client, address(host));
+        pair.world.join(address(host), address(2), up, LINK.parse().expect("a link"));
+        let (key, server, now) = (pair.key, pair.server_key(), pair.world.now());
+        // Packets of both paths are under way at a time.
+        let id = pair.client_mut().send(key, Dir::Uni, pattern(2_000_000));
+        pair.pass(Duration::from_millis(300));
+        assert_eq!(pair.client_mut().connection(key).migrate(now, Some(address(host).ip())), Ok(()));
+        pair.until("there", |p| p.server().finished.contains(&(server, id)));
+        assert_eq!(pair.client_mut().connection(key).path().local, Some(address(host).ip()));
+        assert_eq!(stats(&mut pair).ecn.state, then, "to {host}");
+        // The way back is the same everywhere.
+        assert_eq!(pair.server_mut().connection(server).stats().ecn.state, EcnState::Capable, "to {host}");
+        pair.pass(Duration::from_secs(10));
+    }
+    assert_eq!(stats(&mut pair).ecn.ce, 0);
 }

@@ -602,6 +602,11 @@ impl Congestion for Bbr {
         }
     }
 
+    fn set_mtu(&mut self, mtu: u64) {
+        self.mtu = mtu;
+        self.window = self.window.max(self.least());
+    }
+
     fn control(&self) -> Control {
         Control {
             window: self.window,
