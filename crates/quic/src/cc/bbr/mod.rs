@@ -21,6 +21,7 @@
 //! 7. A flight that is over within a round trip is measured behind its head (`rate`).
 
 mod control;
+mod losses;
 mod model;
 #[cfg(test)]
 mod tests;
@@ -28,7 +29,7 @@ mod tests;
 use quickset_base::{Duration, Rng, Time};
 
 use super::rate::{Sample, Sampler, per_second};
-use super::{Congestion, Control, Feedback, Packet, PacketState, Sent, initial_window};
+use super::{Congestion, Control, Feedback, PacketState, Sent, initial_window};
 use control::{PROBE_RTT_GAIN, STARTUP_GAIN};
 use model::{Aggregation, FullPipe, MaxBandwidth, MinRtt, Rounds, ShortTerm};
 
@@ -369,106 +370,6 @@ impl Bbr {
             return false;
         }
         self.full.now
-    }
-
-    // §5.5.10.2.
-    fn on_lost(&mut self, packet: &Packet, now: Time) {
-        self.sampler.on_lost(packet);
-        let starts_gap = packet.number != self.last_lost + 1;
-        self.last_lost = packet.number;
-        self.short.note_loss(self.sampler.delivered(), starts_gap);
-        // Losses of what left before the first of them was noticed are one event, however it is answered.
-        if self.undo.as_ref().is_none_or(|undo| packet.sent > undo.began) {
-            self.save_window();
-            self.undo = Some(Undo {
-                began: now,
-                state: None,
-                bandwidth: self.short.bandwidth,
-                in_flight: self.short.in_flight,
-                long_term: self.long_term,
-                lost: 0,
-            });
-        }
-        if let Some(undo) = &mut self.undo {
-            undo.lost += 1;
-        }
-        if !self.probe.is_sample {
-            return;
-        }
-        let lost = self.sampler.lost().saturating_sub(packet.state.lost);
-        if self.is_excessive(lost, packet.state.in_flight) {
-            self.on_too_high(packet, lost, now);
-        }
-    }
-
-    fn on_too_high(&mut self, packet: &Packet, lost: u64, now: Time) {
-        if !packet.state.app_limited {
-            // Where in the packet the threshold was crossed: packets are small, but the sum is exact.
-            let before = packet.state.in_flight.saturating_sub(packet.bytes) as f64;
-            let lost_before = lost.saturating_sub(packet.bytes) as f64;
-            let prefix = (LOSS_THRESHOLD * before - lost_before) / (1.0 - LOSS_THRESHOLD);
-            let at_loss = (before + prefix).max(0.0) as u64;
-            self.bound_long_term(at_loss);
-        }
-        self.end_probe(now);
-    }
-
-    /// So much in flight was too much.
-    fn bound_long_term(&mut self, in_flight: u64) {
-        let target = self.in_flight_for_bdp().min(self.window);
-        self.long_term = in_flight.max((target as f64 * BETA) as u64);
-    }
-
-    fn end_probe(&mut self, now: Time) {
-        self.probe.too_high = true;
-        self.probe.is_sample = false;
-        if self.state == State::Up {
-            if let Some(undo) = &mut self.undo {
-                undo.state = Some(State::Up);
-            }
-            self.start_down(now);
-        }
-    }
-
-    // See the module's departures.
-    fn on_marked(&mut self, packet: &Packet, now: Time) {
-        if !self.short.loss {
-            self.save_window();
-        }
-        self.short.note_mark(self.sampler.delivered());
-        if self.probe.is_sample {
-            if !packet.state.app_limited {
-                self.bound_long_term(packet.state.in_flight);
-            }
-            self.end_probe(now);
-        }
-        // Marks are never late packets.
-        self.undo = None;
-    }
-
-    fn on_spurious(&mut self, packets: u64) {
-        let Some(undo) = &mut self.undo else { return };
-        undo.lost = undo.lost.saturating_sub(packets);
-        if undo.lost > 0 {
-            return;
-        }
-        self.short.bandwidth = self.short.bandwidth.max(undo.bandwidth);
-        self.short.in_flight = self.short.in_flight.max(undo.in_flight);
-        self.long_term = self.long_term.max(undo.long_term);
-        let state = undo.state;
-        self.undo = None;
-        self.restore_window();
-        self.short.loss = false;
-        self.full.restart(0);
-        match (state, self.state) {
-            (_, State::ProbeRtt) => {}
-            (Some(State::Startup), now) if now != State::Startup => {
-                self.full.reached = false;
-                self.state = State::Startup;
-            }
-            (Some(State::Up), now) if now != State::Up => self.start_refill(),
-            _ => {}
-        }
     }
 
     // §5.3.4.3.

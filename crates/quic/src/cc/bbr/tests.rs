@@ -3,6 +3,7 @@ use quickset_base::{Duration, Time};
 use super::control::PACING_MARGIN;
 use super::*;
 use crate::cc::Algorithm;
+use crate::cc::Packet;
 use crate::cc::tests::link::{Link, MTU, Report, World};
 
 const FAR: Link =
