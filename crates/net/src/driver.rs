@@ -277,7 +277,7 @@ impl Driver {
                         break;
                     }
                     base::Poll::Event => {
-                        state.collect(&mut self.news);
+                        state.collect(now, &mut self.news);
                         if self.news.is_for_endpoint() {
                             drop(state);
                             self.pass_on(shared);
@@ -363,7 +363,7 @@ impl Drop for Driver {
         for shared in self.roster.slots.drain(..).flatten() {
             let mut state = shared.lock();
             state.conn.close(now, 0, b"");
-            state.collect(&mut self.news);
+            state.collect(now, &mut self.news);
         }
         let mut lobby = self.hub.lobby();
         lobby.live = 0;

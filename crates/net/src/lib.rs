@@ -62,6 +62,7 @@ mod driver;
 mod endpoint;
 mod error;
 mod hub;
+mod layer;
 mod messages;
 mod outcomes;
 mod pool;
@@ -85,6 +86,7 @@ pub use error::{
     ConnectError, DatagramError, ReadError, ReadToEndError, ReceiveError, SendError, TryDatagramError,
     TrySendError, WriteError,
 };
+pub use layer::{Layer, LayerTaken, Layered, Turn};
 pub use messages::{Deadline, Message, MessageReceiver, MessageSender, Ticket};
 pub use outcomes::Outcomes;
 #[cfg(feature = "qlog")]

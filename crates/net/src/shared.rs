@@ -10,6 +10,7 @@ use quickset_quic::{
 
 use crate::datagrams::Waiting;
 use crate::hub::Hub;
+use crate::layer::{Held, Turn};
 use crate::outcomes::Queue;
 use crate::tickets::Tickets;
 use crate::timers::Timer;
@@ -39,6 +40,8 @@ pub(crate) struct State {
     pub(crate) opened: [Wakers; 2],
     pub(crate) available: [Wakers; 2],
     pub(crate) datagrams: Waiting,
+    /// Who owns the streams and datagrams, if not the handles.
+    pub(crate) layer: Option<Box<dyn Held>>,
     /// Tasks that wait for the handshake or for the end.
     pub(crate) phase: Wakers,
     pub(crate) connected: bool,
@@ -93,6 +96,7 @@ impl Shared {
             opened: Default::default(),
             available: Default::default(),
             datagrams: Waiting::default(),
+            layer: None,
             phase: Wakers::default(),
             connected: false,
             moves: 0,
@@ -216,8 +220,10 @@ impl State {
     }
 
     /// Collects all that the connection has to tell.
-    pub(crate) fn collect(&mut self, news: &mut News) {
+    pub(crate) fn collect(&mut self, now: Time, news: &mut News) {
         while let Some(event) = self.conn.poll_event() {
+            let event = if self.layer.is_some() { self.on_layer(now, event, news) } else { Some(event) };
+            let Some(event) = event else { continue };
             match event {
                 Event::Connected => {
                     self.connected = true;
@@ -247,6 +253,27 @@ impl State {
         while let Some(signal) = self.conn.poll_signal() {
             news.signals.push(signal);
         }
+    }
+
+    /// Tells the layer, and returns what others are to hear, too.
+    fn on_layer(&mut self, now: Time, event: Event, news: &mut News) -> Option<Event> {
+        let Self { conn, layer: Some(layer), .. } = self else { return Some(event) };
+        let (layer, mut turn) = (layer.layer(), Turn { connection: conn, now, woken: &mut news.wakes });
+        match event {
+            Event::Stream(event) => layer.on_stream(&mut turn, event),
+            Event::Datagram(_) => layer.on_datagrams(&mut turn),
+            // Streams may be opened from here on.
+            Event::Connected => {
+                Dir::ALL.into_iter().for_each(|dir| layer.on_stream(&mut turn, StreamEvent::Available(dir)));
+                return Some(event);
+            }
+            Event::Closed(_) => {
+                layer.on_closed(&mut turn);
+                return Some(event);
+            }
+            _ => return Some(event),
+        }
+        None
     }
 
     /// A server's connection goes to whoever accepts, once.

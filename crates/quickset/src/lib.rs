@@ -55,6 +55,7 @@
 mod config;
 mod endpoint;
 mod fingerprint;
+pub mod h3;
 mod identity;
 mod trust;
 

@@ -1,0 +1,164 @@
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use quickset_h3::{Config, Priority, Refusal, Request, Response, Settings};
+use quickset_net::{Connection, LayerTaken};
+
+use super::http::{Exchange, Http, Link};
+use super::{Content, HttpError, Sender};
+
+/// A client on a connection. Clones are handles of the same one.
+///
+/// With the last handle of it and of its requests the connection ends.
+#[derive(Clone, Debug)]
+pub struct Client {
+    link: Arc<Link>,
+}
+
+/// The answer to a request, to be waited for. Dropping it tells the server that it is not wanted.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its end is the answer's.
+    content: Content,
+    exchange: Arc<Exchange>,
+}
+
+impl Client {
+    /// Speaks HTTP/3 on a connection of ours, of which no stream was opened. [`Config`] is what we take.
+    ///
+    /// # Errors
+    /// When HTTP is spoken on it already.
+    pub fn new(connection: &Connection, config: Config) -> Result<Self, LayerTaken> {
+        Ok(Self { link: Http::begin(connection, config)? })
+    }
+
+    /// Makes a request with content, or for a tunnel (CONNECT): its head leaves, and the content follows. Waits while the
+    /// server allows no more requests at a time. Dropping the future means that there was no request.
+    ///
+    /// # Errors
+    /// When the request breaks a rule, the server takes no new ones, or the connection is over.
+    pub async fn request(&self, request: &Request) -> Result<(Sender, Answer), HttpError> {
+        let exchange = self.open(request, false).await?;
+        let answer = Answer::new(exchange.clone());
+        Ok((Sender::new(exchange), answer))
+    }
+
+    /// Makes a request without content.
+    ///
+    /// # Errors
+    /// See [`request`](Self::request).
+    pub async fn ask(&self, request: &Request) -> Result<Answer, HttpError> {
+        Ok(Answer::new(self.open(request, true).await?))
+    }
+
+    /// Makes a request without content, and waits for its response.
+    ///
+    /// # Errors
+    /// See [`request`](Self::request) and [`Answer::response`].
+    pub async fn fetch(&self, request: &Request) -> Result<(Response, Content), HttpError> {
+        self.ask(request).await?.response().await
+    }
+
+    /// What the server takes and can do, once it has said so: extended CONNECT and datagrams wait for that.
+    ///
+    /// # Errors
+    /// When the connection is over before.
+    pub async fn settings(&self) -> Result<Settings, HttpError> {
+        poll_fn(|cx| {
+            self.link.layered.poll(cx, |http, turn, waker| match (http.settings(), http.over(turn)) {
+                (Some(settings), _) => Poll::Ready(Ok(settings)),
+                (None, Some(over)) => Poll::Ready(Err(over)),
+                (None, None) => {
+                    http.watch(waker);
+                    Poll::Pending
+                }
+            })
+        })
+        .await
+    }
+
+    /// Whether the server takes no new requests: further ones belong on another connection.
+    pub fn is_going_away(&self) -> bool {
+        self.link.layered.with(|http, turn| http.going || http.over(turn).is_some())
+    }
+
+    /// Makes no more requests, waits for those under way, and ends the connection. Dropping the future ends nothing.
+    pub async fn shutdown(&self) {
+        self.link.shutdown().await;
+    }
+
+    /// The connection.
+    pub fn connection(&self) -> &Connection {
+        self.link.layered.connection()
+    }
+
+    async fn open(&self, request: &Request, end: bool) -> Result<Arc<Exchange>, HttpError> {
+        let id = poll_fn(|cx| {
+            self.link.layered.poll(cx, |http, turn, waker| {
+                if let Some(over) = http.over(turn) {
+                    return Poll::Ready(Err(over));
+                }
+                match http.verb(turn, |machine, t| machine.request(t, request, end)) {
+                    Ok(id) => {
+                        http.made(id);
+                        Poll::Ready(Ok(id))
+                    }
+                    Err(Refusal::Blocked) => {
+                        http.await_available(waker);
+                        Poll::Pending
+                    }
+                    Err(refusal) => Poll::Ready(Err(http.refused(turn, None, refusal))),
+                }
+            })
+        })
+        .await?;
+        Ok(Arc::new(Exchange { link: self.link.clone(), id }))
+    }
+}
+
+impl Answer {
+    fn new(exchange: Arc<Exchange>) -> Self {
+        Self { content: Content::new(exchange.clone()), exchange }
+    }
+
+    /// The next response before the final one (1xx); `None` when that is there.
+    ///
+    /// # Errors
+    /// When there will be no response.
+    pub async fn interim(&mut self) -> Result<Option<Response>, HttpError> {
+        let take = self.exchange.wait(|slot, waker| match (slot.interim.pop_front(), &slot.response) {
+            (Some(interim), _) => Poll::Ready(Some(interim)),
+            (None, Some(_)) => Poll::Ready(None),
+            (None, None) => {
+                slot.reader = Some(waker.clone());
+                Poll::Pending
+            }
+        });
+        take.await
+    }
+
+    /// The response, and its content to be read. Dropping the future gives the answer up.
+    ///
+    /// # Errors
+    /// When there will be none: [`Abort::Rejected`](super::Abort::Rejected) lets the request be made again elsewhere.
+    pub async fn response(self) -> Result<(Response, Content), HttpError> {
+        let take = self.exchange.wait(|slot, waker| match slot.response.take() {
+            Some(response) => Poll::Ready(response),
+            None => {
+                slot.reader = Some(waker.clone());
+                Poll::Pending
+            }
+        });
+        let response = take.await?;
+        Ok((response, self.content))
+    }
+
+    /// Tells the server that the response has another priority than the request said.
+    ///
+    /// # Errors
+    /// When the exchange is over.
+    pub fn prioritise(&self, priority: &Priority) -> Result<(), HttpError> {
+        self.content.prioritise(priority)
+    }
+}

@@ -1,0 +1,127 @@
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use quickset_h3::{Body, Code, Field, Priority, Refusal};
+
+use super::HttpError;
+use super::http::Exchange;
+
+/// The content of a request or response, as it comes.
+///
+/// What is not read stays with the peer but for a window of flow control. Dropping it before its end tells the peer that the
+/// rest is not wanted.
+#[derive(Debug)]
+pub struct Content {
+    exchange: Arc<Exchange>,
+    trailers: Vec<Field>,
+    /// It came to its end, one way or the other.
+    ended: bool,
+}
+
+impl Content {
+    pub(super) fn new(exchange: Arc<Exchange>) -> Self {
+        Self { exchange, trailers: Vec::new(), ended: false }
+    }
+
+    /// The next bytes, never none; `None` behind the last. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// When the content ends before its end.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, HttpError> {
+        if self.ended {
+            return Ok(None);
+        }
+        let Self { exchange, trailers, ended } = self;
+        poll_fn(|cx| {
+            exchange.link.layered.poll(cx, |http, turn, waker| {
+                loop {
+                    let read = http.verb(turn, |machine, t| machine.read(t, exchange.id, CHUNK));
+                    let done = match read {
+                        Ok(Body::Data(data)) => Ok(Some(data)),
+                        Ok(Body::Trailers(fields)) => {
+                            *trailers = fields;
+                            continue;
+                        }
+                        Ok(Body::Finished) => Ok(None),
+                        Ok(Body::Blocked) => match http.over(turn) {
+                            Some(over) => Err(over),
+                            None => {
+                                http.slot(exchange.id).reader = Some(waker.clone());
+                                return Poll::Pending;
+                            }
+                        },
+                        Err(refusal) => Err(http.refused(turn, Some(exchange.id), refusal)),
+                    };
+                    *ended = !matches!(done, Ok(Some(_)));
+                    return Poll::Ready(done);
+                }
+            })
+        })
+        .await
+    }
+
+    /// All of the content, of `limit` bytes at most. Dropping the future loses what was read of it.
+    ///
+    /// # Errors
+    /// When it ends before its end, or is longer.
+    pub async fn read_to_end(&mut self, limit: usize) -> Result<Vec<u8>, HttpError> {
+        let mut all = Vec::new();
+        while let Some(data) = self.next().await? {
+            if data.len() > limit - all.len() {
+                return Err(HttpError::TooLong(limit));
+            }
+            all.extend_from_slice(&data);
+        }
+        Ok(all)
+    }
+
+    /// The fields behind the content, once [`next`](Self::next) has told its end.
+    pub fn trailers(&self) -> &[Field] {
+        &self.trailers
+    }
+
+    /// The next datagram of this exchange (RFC 9297), in the order of arrival. Those that nobody takes make room for later
+    /// ones. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// When the exchange or the connection is over.
+    pub async fn next_datagram(&self) -> Result<Bytes, HttpError> {
+        self.exchange.next_datagram().await
+    }
+
+    /// Tells the server that this response has another priority than its request said. For clients.
+    ///
+    /// # Errors
+    /// When the exchange is over.
+    pub fn prioritise(&self, priority: &Priority) -> Result<(), HttpError> {
+        self.exchange.verb(|machine, t, id| machine.prioritise(t, id, priority))
+    }
+
+    /// Wants no more of it, with a code for the peer.
+    pub fn stop(mut self, code: Code) {
+        self.give_up(code);
+    }
+
+    fn give_up(&mut self, code: Code) {
+        if !std::mem::replace(&mut self.ended, true) {
+            // When the exchange is over, so is its content.
+            let _ = self.exchange.verb(|machine, t, id| {
+                machine.stop(t, id, code);
+                Ok::<_, Refusal>(())
+            });
+        }
+    }
+}
+
+impl Drop for Content {
+    fn drop(&mut self) {
+        // RFC 9114 §4.1: a server that answers without all of the request finds nothing wrong with it.
+        let is_server = self.exchange.link.layered.connection().side().is_server();
+        self.give_up(if is_server { Code::H3_NO_ERROR } else { Code::H3_REQUEST_CANCELLED });
+    }
+}
+
+/// Bytes read at a time.
+const CHUNK: usize = 64 << 10;

@@ -1,0 +1,394 @@
+//! What the handles of an HTTP/3 connection share: the machine, and who waits for what.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+use bytes::Bytes;
+use quickset_h3::{
+    Abort, Code, Config, Connection as Machine, Event, OnQuic, Priority, Refusal, Request, Response,
+};
+use quickset_net::{Connection, Layer, LayerTaken, Layered, Turn};
+use quickset_quic::{SendState, StreamEvent, StreamId};
+
+use super::HttpError;
+
+/// HTTP/3 on a connection, as its lock guards it.
+pub(super) struct Http {
+    machine: Machine,
+    slots: BTreeMap<StreamId, Slot>,
+    /// Requests that nobody took yet: as many as QUIC lets the client have open.
+    incoming: VecDeque<(StreamId, Request, Priority)>,
+    /// Exchanges whose last byte the peer has not acknowledged.
+    undelivered: BTreeSet<StreamId>,
+    /// Who waits for requests; for leave to make one; for settings, or for the last exchange to end.
+    acceptors: Vec<Waker>,
+    pub(super) available: Vec<Waker>,
+    watchers: Vec<Waker>,
+    /// The peer takes no new requests.
+    pub(super) going: bool,
+    /// The peer's breach of the protocol.
+    fault: Option<quickset_h3::Error>,
+}
+
+/// What the handles of an exchange wait for and have to be told.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    pub(super) response: Option<Response>,
+    /// The machine takes no more than some dozen of them.
+    pub(super) interim: VecDeque<Response>,
+    pub(super) aborted: Option<Abort>,
+    pub(super) stopped: Option<u64>,
+    /// What the client thinks now, until the server has asked.
+    pub(super) priority: Option<Priority>,
+    pub(super) datagrams: VecDeque<Bytes>,
+    pub(super) reader: Option<Waker>,
+    pub(super) writer: Option<Waker>,
+    pub(super) listener: Option<Waker>,
+    pub(super) prioritised: Option<Waker>,
+}
+
+/// What all handles of an HTTP/3 connection hold: with the last of them the connection ends.
+pub(super) struct Link {
+    pub(super) layered: Layered<Http>,
+}
+
+/// What all handles of an exchange hold.
+pub(super) struct Exchange {
+    pub(super) link: Arc<Link>,
+    pub(super) id: StreamId,
+}
+
+impl Http {
+    pub(super) fn begin(connection: &Connection, config: Config) -> Result<Arc<Link>, LayerTaken> {
+        let side = connection.side();
+        let layered = connection.layered(|turn| Self {
+            machine: Machine::new(side, config, &mut on_quic(turn)),
+            slots: BTreeMap::new(),
+            incoming: VecDeque::new(),
+            undelivered: BTreeSet::new(),
+            acceptors: Vec::new(),
+            available: Vec::new(),
+            watchers: Vec::new(),
+            going: false,
+            fault: None,
+        })?;
+        Ok(Arc::new(Link { layered }))
+    }
+
+    /// A verb of the machine. What it leads to is told.
+    pub(super) fn verb<T>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        verb: impl FnOnce(&mut Machine, &mut OnQuic<'_>) -> T,
+    ) -> T {
+        let result = verb(&mut self.machine, &mut on_quic(turn));
+        self.tell(turn);
+        result
+    }
+
+    /// Why nothing more happens on this connection, if so.
+    pub(super) fn over(&self, turn: &Turn<'_>) -> Option<HttpError> {
+        let fault = self.fault.map(HttpError::Protocol);
+        fault.or_else(|| turn.connection.closed().cloned().map(HttpError::Closed))
+    }
+
+    /// The words for what the machine refused.
+    pub(super) fn refused(&self, turn: &Turn<'_>, id: Option<StreamId>, refusal: Refusal) -> HttpError {
+        let slot = id.and_then(|id| self.slots.get(&id));
+        match (refusal, slot) {
+            (Refusal::Aborted(why), _) => HttpError::Aborted(why),
+            (Refusal::Closed, _) => self.over(turn).unwrap_or(HttpError::Refused(refusal)),
+            (_, Some(Slot { aborted: Some(why), .. })) => HttpError::Aborted(*why),
+            (Refusal::OutOfOrder | Refusal::UnknownStream, Some(Slot { stopped: Some(code), .. })) => {
+                HttpError::Stopped(*code)
+            }
+            _ => self.over(turn).unwrap_or(HttpError::Refused(refusal)),
+        }
+    }
+
+    pub(super) fn slot(&mut self, id: StreamId) -> &mut Slot {
+        self.slots.entry(id).or_default()
+    }
+
+    pub(super) fn settings(&self) -> Option<quickset_h3::Settings> {
+        self.machine.peer_settings().copied()
+    }
+
+    /// A request was made.
+    pub(super) fn made(&mut self, id: StreamId) {
+        self.undelivered.insert(id);
+        self.slots.entry(id).or_default();
+    }
+
+    /// The next request that has not been given up meanwhile.
+    pub(super) fn next_incoming(&mut self) -> Option<(StreamId, Request, Priority)> {
+        while let Some(incoming) = self.incoming.pop_front() {
+            if self.slots.get(&incoming.0).is_some_and(|slot| slot.aborted.is_none()) {
+                return Some(incoming);
+            }
+            self.slots.remove(&incoming.0);
+        }
+        None
+    }
+
+    pub(super) fn await_incoming(&mut self, waker: &Waker) {
+        wait(&mut self.acceptors, waker);
+    }
+
+    pub(super) fn await_available(&mut self, waker: &Waker) {
+        wait(&mut self.available, waker);
+    }
+
+    pub(super) fn watch(&mut self, waker: &Waker) {
+        wait(&mut self.watchers, waker);
+    }
+
+    /// No exchange is under way, and all that was sent has arrived.
+    fn is_idle(&mut self, turn: &Turn<'_>) -> bool {
+        let is_sent = |id: &StreamId| {
+            matches!(turn.connection.send_state(*id), Some(SendState::Open | SendState::Finishing))
+        };
+        self.machine.is_idle() && {
+            self.undelivered.retain(is_sent);
+            self.undelivered.is_empty()
+        }
+    }
+
+    /// Passes on what the machine has to tell.
+    fn tell(&mut self, turn: &mut Turn<'_>) {
+        while let Some(event) = self.machine.poll_event() {
+            self.on_event(turn, event);
+        }
+        if !self.watchers.is_empty() && self.is_idle(turn) {
+            turn.woken.append(&mut self.watchers);
+        }
+    }
+
+    fn on_event(&mut self, turn: &mut Turn<'_>, event: Event) {
+        match event {
+            Event::Settings(_) => turn.woken.append(&mut self.watchers),
+            Event::Request { id, request, priority } => {
+                self.made(id);
+                self.incoming.push_back((id, request, priority));
+                turn.woken.append(&mut self.acceptors);
+            }
+            Event::Available => turn.woken.append(&mut self.available),
+            Event::GoAway => {
+                self.going = true;
+                turn.woken.append(&mut self.available);
+                turn.woken.append(&mut self.watchers);
+            }
+            Event::Closed(error) => {
+                self.fault = Some(error);
+                self.wake_all(turn);
+            }
+            Event::Interim { id, response } => self.on_slot(id, turn, |slot, woken| {
+                slot.interim.push_back(response);
+                woken.extend(slot.reader.take());
+            }),
+            Event::Response { id, response } => self.on_slot(id, turn, |slot, woken| {
+                slot.response = Some(response);
+                woken.extend(slot.reader.take());
+            }),
+            Event::Readable(id) => self.on_slot(id, turn, |slot, woken| woken.extend(slot.reader.take())),
+            Event::Writable(id) => self.on_slot(id, turn, |slot, woken| woken.extend(slot.writer.take())),
+            Event::Stopped { id, code } => {
+                self.undelivered.remove(&id);
+                self.on_slot(id, turn, |slot, woken| {
+                    slot.stopped = Some(code);
+                    woken.extend(slot.writer.take());
+                });
+            }
+            Event::Aborted { id, why } => {
+                self.undelivered.remove(&id);
+                self.on_slot(id, turn, |slot, woken| {
+                    slot.aborted = Some(why);
+                    slot.wake(woken);
+                });
+            }
+            Event::Priority { id, priority } => self.on_slot(id, turn, |slot, woken| {
+                slot.priority = Some(priority);
+                woken.extend(slot.prioritised.take());
+            }),
+            Event::Datagram { id, payload } => self.on_slot(id, turn, |slot, woken| {
+                // Datagrams that nobody takes make room for later ones.
+                if slot.datagrams.len() == MAX_DATAGRAMS {
+                    slot.datagrams.pop_front();
+                }
+                slot.datagrams.push_back(payload);
+                woken.extend(slot.listener.take());
+            }),
+            // There are no sessions of WebTransport here.
+            Event::SessionStream { .. } | Event::SessionDraining(_) | Event::SessionClosed { .. } => {}
+        }
+    }
+
+    fn on_slot(&mut self, id: StreamId, turn: &mut Turn<'_>, act: impl FnOnce(&mut Slot, &mut Vec<Waker>)) {
+        if let Some(slot) = self.slots.get_mut(&id) {
+            act(slot, turn.woken);
+        }
+    }
+
+    fn wake_all(&mut self, turn: &mut Turn<'_>) {
+        for list in [&mut self.acceptors, &mut self.available, &mut self.watchers] {
+            turn.woken.append(list);
+        }
+        self.slots.values_mut().for_each(|slot| slot.wake(turn.woken));
+    }
+}
+
+impl Layer for Http {
+    fn on_stream(&mut self, turn: &mut Turn<'_>, event: StreamEvent) {
+        if let StreamEvent::Finished(id) | StreamEvent::Stopped { id, .. } = event {
+            self.undelivered.remove(&id);
+        }
+        self.machine.handle(&mut on_quic(turn), event);
+        self.tell(turn);
+    }
+
+    fn on_datagrams(&mut self, turn: &mut Turn<'_>) {
+        while let Some(data) = turn.connection.next_datagram() {
+            self.machine.handle_datagram(&mut on_quic(turn), data);
+        }
+        self.tell(turn);
+    }
+
+    fn on_closed(&mut self, turn: &mut Turn<'_>) {
+        self.tell(turn);
+        self.wake_all(turn);
+    }
+}
+
+impl Slot {
+    fn wake(&mut self, woken: &mut Vec<Waker>) {
+        woken.extend(self.reader.take());
+        woken.extend(self.writer.take());
+        woken.extend(self.listener.take());
+        woken.extend(self.prioritised.take());
+    }
+}
+
+impl Link {
+    pub(super) fn close(&self) {
+        // RFC 9114 §5.2.
+        self.layered.connection().close(Code::H3_NO_ERROR.0, b"");
+    }
+
+    /// Says goodbye and waits for the exchanges under way, and for what was sent to arrive. Ends the connection then.
+    pub(super) async fn shutdown(&self) {
+        let layered = &self.layered;
+        if layered.connection().side().is_server() {
+            layered.with(|http, turn| http.verb(turn, |machine, t| machine.go_away(t, true)));
+            // RFC 9114 §5.2: requests that were on their way when the client heard of it are still served.
+            layered.connection().round_trip().await;
+        }
+        layered.with(|http, turn| http.verb(turn, |machine, t| machine.go_away(t, false)));
+        poll_fn(|cx| {
+            layered.poll(cx, |http, turn, waker| {
+                if http.is_idle(turn) || http.over(turn).is_some() {
+                    return Poll::Ready(());
+                }
+                http.watch(waker);
+                Poll::Pending
+            })
+        })
+        .await;
+        self.close();
+    }
+}
+
+impl Exchange {
+    /// A verb of the machine, on this exchange.
+    pub(super) fn verb<T>(
+        &self,
+        verb: impl FnOnce(&mut Machine, &mut OnQuic<'_>, StreamId) -> Result<T, Refusal>,
+    ) -> Result<T, HttpError> {
+        self.link.layered.with(|http, turn| {
+            if let Some(over) = http.over(turn) {
+                return Err(over);
+            }
+            let result = http.verb(turn, |machine, t| verb(machine, t, self.id));
+            result.map_err(|refusal| http.refused(turn, Some(self.id), refusal))
+        })
+    }
+
+    /// Gives the exchange up, in both directions.
+    pub(super) fn cancel(&self, code: Code) {
+        self.link.layered.with(|http, turn| {
+            http.undelivered.remove(&self.id);
+            http.verb(turn, |machine, t| machine.cancel(t, self.id, code));
+        });
+    }
+
+    /// Waits for something of the exchange's slot, which `take` finds or leaves a waker for.
+    pub(super) async fn wait<T>(
+        &self,
+        mut take: impl FnMut(&mut Slot, &Waker) -> Poll<T>,
+    ) -> Result<T, HttpError> {
+        poll_fn(|cx| {
+            self.link.layered.poll(cx, |http, turn, waker| {
+                let over = http.over(turn);
+                let slot = http.slot(self.id);
+                match (take(slot, waker), slot.aborted, over) {
+                    (Poll::Ready(found), ..) => Poll::Ready(Ok(found)),
+                    (Poll::Pending, Some(why), _) => Poll::Ready(Err(HttpError::Aborted(why))),
+                    (Poll::Pending, None, Some(over)) => Poll::Ready(Err(over)),
+                    (Poll::Pending, None, None) => Poll::Pending,
+                }
+            })
+        })
+        .await
+    }
+
+    pub(super) async fn next_datagram(&self) -> Result<Bytes, HttpError> {
+        self.wait(|slot, waker| match slot.datagrams.pop_front() {
+            Some(payload) => Poll::Ready(payload),
+            None => {
+                slot.listener = Some(waker.clone());
+                Poll::Pending
+            }
+        })
+        .await
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.link.layered.with(|http, _| http.slots.remove(&self.id));
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("connection", self.layered.connection()).finish()
+    }
+}
+
+impl fmt::Debug for Exchange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exchange").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+fn on_quic<'a>(turn: &'a mut Turn<'_>) -> OnQuic<'a> {
+    OnQuic { connection: turn.connection, now: turn.now }
+}
+
+/// The task waits. One that polls again and again is kept once.
+fn wait(list: &mut Vec<Waker>, waker: &Waker) {
+    if !list.iter().any(|kept| kept.will_wake(waker)) {
+        list.push(waker.clone());
+    }
+}
+
+/// Datagrams of an exchange kept for its reader at most.
+const MAX_DATAGRAMS: usize = 64;

@@ -1,0 +1,82 @@
+//! HTTP/3 for applications: requests and responses to await, on a [`Connection`](crate::Connection).
+//!
+//! A [`Server`] takes requests, a [`Client`] makes them, any number at a time. Heads are values ([`Request`],
+//! [`Response`]); content is a stream in either direction ([`Content`], [`Sender`]). Nothing is read ahead of the
+//! application, and little is kept behind it: who reads slowly is sent to slowly.
+//!
+//! ```
+//! use quickset::h3::{self, Request, Response};
+//! use quickset::{ClientConfig, Endpoint, Identity, ServerConfig, Trust};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let identity = Identity::self_signed(["localhost"])?;
+//! let trust = Trust::pinned(identity.fingerprint());
+//! let server = Endpoint::server("127.0.0.1:0".parse()?, &ServerConfig::new(identity, &[h3::ALPN])?)?;
+//! let address = server.local_addr();
+//! tokio::spawn(async move {
+//!     while let Some(connection) = server.accept().await {
+//!         let mut http = h3::Server::new(&connection, h3::Config::default())?;
+//!         while let Some(call) = http.accept().await {
+//!             let mut out = call.reply.respond(&Response::new(200).with("content-type", "text/plain"))?;
+//!             out.send("you asked for ".into()).await?;
+//!             out.send(call.request.path.unwrap_or_default()).await?;
+//!             out.finish()?;
+//!         }
+//!     }
+//!     Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+//! });
+//!
+//! let config = ClientConfig::new(trust, &[h3::ALPN])?;
+//! let connection = Endpoint::client()?.connect(address, "localhost", &config).await?;
+//! let client = h3::Client::new(&connection, h3::Config::default())?;
+//! let (response, mut content) = client.fetch(&Request::new("GET", "localhost", "/tea")).await?;
+//! assert_eq!(response.status, 200);
+//! assert_eq!(content.read_to_end(1000).await?, b"you asked for /tea");
+//! client.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod client;
+mod content;
+mod http;
+mod sender;
+mod server;
+
+pub use quickset_h3::{
+    Abort, Code, Config, Error as ProtocolError, Field, Malformed, Priority, Refusal, Request, Response,
+    Settings, sfv,
+};
+pub use quickset_net::LayerTaken;
+
+pub use self::client::{Answer, Client};
+pub use self::content::Content;
+pub use self::sender::Sender;
+pub use self::server::{Call, Reply, Server};
+
+/// What HTTP/3 is called in the TLS handshake (RFC 9114 §3.1).
+pub const ALPN: &str = "h3";
+
+/// Why something of HTTP did not happen.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum HttpError {
+    /// The connection is over.
+    #[error("the connection is over: {0}")]
+    Closed(quickset_quic::Closed),
+    /// The peer broke the protocol, and the connection was closed.
+    #[error("the peer broke the protocol: {0}")]
+    Protocol(ProtocolError),
+    /// The message ended before its end.
+    #[error(transparent)]
+    Aborted(Abort),
+    /// The peer wants no more of what is sent, with its code; H3_NO_ERROR is no reproach.
+    #[error("the peer wants no more of it (code {0:#x})")]
+    Stopped(u64),
+    /// It cannot be done so, or not now.
+    #[error(transparent)]
+    Refused(Refusal),
+    /// There is more content than these bytes.
+    #[error("more than {0} bytes")]
+    TooLong(usize),
+}

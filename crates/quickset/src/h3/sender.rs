@@ -1,0 +1,138 @@
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::{Buf as _, Bytes};
+use quickset_h3::{Code, Field, Priority, Refusal};
+
+use super::HttpError;
+use super::http::Exchange;
+
+/// The content of a message that is being sent, behind its head.
+///
+/// It ends with [`finish`](Self::finish) or [`trailers`](Self::trailers). Dropping it before gives the whole exchange up:
+/// what is incomplete must not look complete.
+#[derive(Debug)]
+pub struct Sender {
+    exchange: Arc<Exchange>,
+    ended: bool,
+}
+
+impl Sender {
+    pub(super) fn new(exchange: Arc<Exchange>) -> Self {
+        Self { exchange, ended: false }
+    }
+
+    /// Sends all of `data`; waits as long as the peer does not take it. Dropping the future leaves some of it sent.
+    ///
+    /// # Errors
+    /// When the peer wants no more, or the exchange or the connection is over.
+    pub async fn send(&mut self, mut data: Bytes) -> Result<(), HttpError> {
+        while !data.is_empty() {
+            self.send_some(&mut data).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends bytes from the front of `data` and returns how many; waits until there is room for some. Dropping the future
+    /// loses nothing.
+    ///
+    /// # Errors
+    /// See [`send`](Self::send).
+    pub async fn send_some(&mut self, data: &mut Bytes) -> Result<usize, HttpError> {
+        let exchange = &self.exchange;
+        let sent = poll_fn(|cx| {
+            exchange.link.layered.poll(cx, |http, turn, waker| {
+                if let Some(over) = http.over(turn) {
+                    return Poll::Ready(Err(over));
+                }
+                // The machine keeps what it takes until the stream does: little at a time.
+                let mut part = data.slice(..data.len().min(CHUNK));
+                match http.verb(turn, |machine, t| machine.send(t, exchange.id, &mut part)) {
+                    Ok(n) => Poll::Ready(Ok(n)),
+                    Err(Refusal::Blocked) => {
+                        http.slot(exchange.id).writer = Some(waker.clone());
+                        Poll::Pending
+                    }
+                    Err(refusal) => Poll::Ready(Err(http.refused(turn, Some(exchange.id), refusal))),
+                }
+            })
+        })
+        .await?;
+        data.advance(sent);
+        Ok(sent)
+    }
+
+    /// Ends the message. Does not wait.
+    ///
+    /// # Errors
+    /// When the peer wants no more of it, or the exchange or the connection is over.
+    pub fn finish(mut self) -> Result<(), HttpError> {
+        self.ended = true;
+        self.exchange.verb(|machine, t, id| machine.finish(t, id))
+    }
+
+    /// Sends fields behind the content, and ends the message.
+    ///
+    /// # Errors
+    /// When these are no trailers; else see [`finish`](Self::finish).
+    pub fn trailers(mut self, fields: &[Field]) -> Result<(), HttpError> {
+        self.exchange.verb(|machine, t, id| machine.send_trailers(t, id, fields))?;
+        self.ended = true;
+        Ok(())
+    }
+
+    /// Gives the exchange up, in both directions, with a code for the peer.
+    pub fn cancel(mut self, code: Code) {
+        self.ended = true;
+        self.exchange.cancel(code);
+    }
+
+    /// Sends a datagram of this exchange (RFC 9297). It may be lost, on the way or before.
+    ///
+    /// # Errors
+    /// When the peer takes none, or none so long, or the exchange is over.
+    pub fn send_datagram(&self, payload: &[u8]) -> Result<(), HttpError> {
+        self.exchange.verb(|machine, t, id| machine.send_datagram(t, id, payload))
+    }
+
+    /// Waits until the client changes its mind about how urgent this response is; the transport obeys by itself. For
+    /// servers. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// When the exchange or the connection is over.
+    pub async fn priority_changed(&self) -> Result<Priority, HttpError> {
+        let take = self.exchange.wait(|slot, waker| match slot.priority.take() {
+            Some(priority) => Poll::Ready(priority),
+            None => {
+                slot.prioritised = Some(waker.clone());
+                Poll::Pending
+            }
+        });
+        take.await
+    }
+
+    /// Sends this message as if it had this urgency, 0 (most) to 7, whatever the client thinks.
+    ///
+    /// # Errors
+    /// When the exchange or the connection is over.
+    pub fn set_urgency(&self, urgency: u8) -> Result<(), HttpError> {
+        self.exchange.verb(|_, t, id| {
+            quickset_h3::Transport::set_urgency(t, id, urgency.min(7));
+            Ok(())
+        })
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        if !self.ended {
+            let is_server = self.exchange.link.layered.connection().side().is_server();
+            let code = if is_server { Code::H3_INTERNAL_ERROR } else { Code::H3_REQUEST_CANCELLED };
+            self.exchange.cancel(code);
+        }
+    }
+}
+
+/// Bytes handed on at a time.
+const CHUNK: usize = 64 << 10;

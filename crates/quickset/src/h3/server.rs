@@ -1,0 +1,156 @@
+use std::future::{Future as _, poll_fn};
+use std::sync::Arc;
+use std::task::Poll;
+
+use quickset_h3::{Code, Config, Priority, Request, Response};
+use quickset_net::{Connection, LayerTaken};
+
+use super::http::{Exchange, Http, Link};
+use super::{Content, HttpError, Sender};
+
+/// A server on a connection of a client's.
+///
+/// Dropping it takes no more requests; those that were taken go on. With the last of them the connection ends, so that
+/// [`shutdown`](Self::shutdown) is the better goodbye.
+#[derive(Debug)]
+pub struct Server {
+    link: Arc<Link>,
+}
+
+/// A request, and what it takes to answer it.
+#[derive(Debug)]
+pub struct Call {
+    /// Its head.
+    pub request: Request,
+    /// How urgent the client finds it; the transport obeys by itself.
+    pub priority: Priority,
+    /// Its content, to be read.
+    pub content: Content,
+    /// The way to answer.
+    pub reply: Reply,
+}
+
+/// The answer to a request, to be given. Dropping it fails the request with H3_INTERNAL_ERROR.
+#[derive(Debug)]
+pub struct Reply {
+    sender: Sender,
+    exchange: Arc<Exchange>,
+}
+
+impl Server {
+    /// Speaks HTTP/3 on a connection of which no stream was accepted. [`Config`] is what we take.
+    ///
+    /// # Errors
+    /// When HTTP is spoken on it already.
+    pub fn new(connection: &Connection, config: Config) -> Result<Self, LayerTaken> {
+        Ok(Self { link: Http::begin(connection, config)? })
+    }
+
+    /// The next request; `None` when the connection is over. Dropping the future loses nothing.
+    pub async fn accept(&mut self) -> Option<Call> {
+        let (id, request, priority) = poll_fn(|cx| {
+            self.link.layered.poll(cx, |http, turn, waker| match (http.over(turn), http.next_incoming()) {
+                (Some(_), _) => Poll::Ready(None),
+                (None, Some(incoming)) => Poll::Ready(Some(incoming)),
+                (None, None) => {
+                    http.await_incoming(waker);
+                    Poll::Pending
+                }
+            })
+        })
+        .await?;
+        let exchange = Arc::new(Exchange { link: self.link.clone(), id });
+        let content = Content::new(exchange.clone());
+        let reply = Reply { sender: Sender::new(exchange.clone()), exchange };
+        Some(Call { request, priority, content, reply })
+    }
+
+    /// Tells the client to make no new requests here; those that it makes before it hears of it are served.
+    pub fn go_away(&self) {
+        self.link.layered.with(|http, turn| http.verb(turn, |machine, t| machine.go_away(t, true)));
+    }
+
+    /// Tells the client to make no new requests, serves those that were on their way meanwhile by `serve`, waits for all
+    /// answers to arrive, and ends the connection. Dropping the future ends nothing.
+    pub async fn shutdown(&mut self, mut serve: impl FnMut(Call)) {
+        let link = self.link.clone();
+        let mut shutdown = std::pin::pin!(link.shutdown());
+        loop {
+            let mut accept = std::pin::pin!(self.accept());
+            let call = poll_fn(|cx| {
+                if shutdown.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(None);
+                }
+                accept.as_mut().poll(cx)
+            });
+            match call.await {
+                Some(call) => serve(call),
+                None => return,
+            }
+        }
+    }
+
+    /// The connection.
+    pub fn connection(&self) -> &Connection {
+        self.link.layered.connection()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.link.layered.with(|http, turn| {
+            http.verb(turn, |machine, t| machine.go_away(t, false));
+            // RFC 9114 §4.1.1: nothing was done with them, so that they may be made again.
+            while let Some((id, ..)) = http.next_incoming() {
+                http.verb(turn, |machine, t| machine.cancel(t, id, Code::H3_REQUEST_REJECTED));
+            }
+        });
+    }
+}
+
+
+impl Reply {
+    /// Sends a response before the final one (1xx); any number of times.
+    ///
+    /// # Errors
+    /// When it is none, or the exchange or the connection is over.
+    pub fn interim(&self, response: &Response) -> Result<(), HttpError> {
+        if !response.is_interim() {
+            return Err(HttpError::Refused(quickset_h3::Refusal::OutOfOrder));
+        }
+        self.exchange.verb(|machine, t, id| machine.respond(t, id, response, false))
+    }
+
+    /// Sends the head of the response; its content follows.
+    ///
+    /// # Errors
+    /// When it breaks a rule, or the exchange or the connection is over.
+    pub fn respond(self, response: &Response) -> Result<Sender, HttpError> {
+        if response.is_interim() {
+            return Err(HttpError::Refused(quickset_h3::Refusal::OutOfOrder));
+        }
+        self.exchange.verb(|machine, t, id| machine.respond(t, id, response, false))?;
+        Ok(self.sender)
+    }
+
+    /// Sends a response without content.
+    ///
+    /// # Errors
+    /// See [`respond`](Self::respond).
+    pub fn end(self, response: &Response) -> Result<(), HttpError> {
+        self.respond(response)?.finish()
+    }
+
+    /// Did nothing with the request: the client may make it again.
+    pub fn reject(self) {
+        self.sender.cancel(Code::H3_REQUEST_REJECTED);
+    }
+
+    /// See [`Sender::priority_changed`].
+    ///
+    /// # Errors
+    /// When the exchange or the connection is over.
+    pub async fn priority_changed(&self) -> Result<Priority, HttpError> {
+        self.sender.priority_changed().await
+    }
+}
