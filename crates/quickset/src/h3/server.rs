@@ -108,7 +108,6 @@ impl Drop for Server {
     }
 }
 
-
 impl Reply {
     /// Sends a response before the final one (1xx); any number of times.
     ///

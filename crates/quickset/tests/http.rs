@@ -1,0 +1,342 @@
+//! HTTP/3 over the loopback: what applications see of it.
+
+#![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use quickset::h3::{
+    self, Abort, Call, Client, Code, Config, Field, HttpError, Priority, Refusal, Request, Response, Server,
+};
+use quickset::{ClientConfig, Connection, Endpoint, Identity, ServerConfig, TransportConfig, Trust};
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(30), future).await.expect("it does not take that long")
+}
+
+/// A client, and the server's side of the same connection.
+async fn pair(transport: &TransportConfig) -> (Client, Connection) {
+    let identity = Identity::self_signed(["localhost"]).unwrap();
+    let trust = Trust::pinned(identity.fingerprint());
+    let config = ServerConfig::new(identity, &[h3::ALPN]).unwrap().with_transport(transport.clone());
+    let server = Endpoint::server(([127, 0, 0, 1], 0).into(), &config).unwrap();
+    let config = ClientConfig::new(trust, &[h3::ALPN]).unwrap().with_transport(transport.clone());
+    let client = Endpoint::client().unwrap();
+    let ours = soon(client.connect(server.local_addr(), "localhost", &config)).await.unwrap();
+    let theirs = soon(server.accept()).await.unwrap();
+    (Client::new(&ours, everything()).unwrap(), theirs)
+}
+
+fn everything() -> Config {
+    Config { extended_connect: true, datagrams: true, ..Config::default() }
+}
+
+/// Answers each request by a task of its own.
+fn serve<F: Future<Output = ()> + Send + 'static>(
+    connection: Connection,
+    answer: impl Fn(Call) -> F + Send + 'static,
+) {
+    tokio::spawn(async move {
+        let mut server = Server::new(&connection, everything()).unwrap();
+        while let Some(call) = server.accept().await {
+            tokio::spawn(answer(call));
+        }
+    });
+}
+
+fn get(path: &'static str) -> Request {
+    Request::new("GET", "localhost", path)
+}
+
+/// Bytes of which each place is known.
+fn pattern(from: usize, len: usize) -> Bytes {
+    (from..from + len).map(|i| (i % 251) as u8).collect()
+}
+
+#[tokio::test]
+async fn content_goes_both_ways_with_trailers_and_interim_responses() {
+    let (client, theirs) = pair(&TransportConfig::default()).await;
+    serve(theirs, |call| async move {
+        let Call { request, mut content, reply, .. } = call;
+        reply.interim(&Response::new(103).with("link", "</a.css>")).unwrap();
+        let mut out = reply.respond(&Response::new(200).with("x-method", request.method)).unwrap();
+        while let Some(data) = content.next().await.unwrap() {
+            out.send(data).await.unwrap();
+        }
+        assert_eq!(content.trailers(), [Field::new("x-sum", "12")]);
+        out.trailers(&[Field::new("x-echo", "yes")]).unwrap();
+    });
+    let talks = (0..8).map(|_| {
+        let client = client.clone();
+        tokio::spawn(async move {
+            let (mut out, mut answer) =
+                client.request(&Request::new("POST", "localhost", "/")).await.unwrap();
+            assert_eq!(answer.interim().await.unwrap().unwrap().status, 103);
+            let all = pattern(0, 300_000);
+            let sent = all.clone();
+            let sending = tokio::spawn(async move {
+                out.send(sent).await.unwrap();
+                out.trailers(&[Field::new("x-sum", "12")]).unwrap();
+            });
+            assert!(answer.interim().await.unwrap().is_none());
+            let (response, mut content) = answer.response().await.unwrap();
+            assert_eq!((response.status, response.field("x-method").unwrap()), (200, &"POST".into()));
+            assert!(content.read_to_end(300_000).await.unwrap() == all);
+            assert_eq!(content.trailers(), [Field::new("x-echo", "yes")]);
+            assert_eq!(content.next().await, Ok(None));
+            sending.await.unwrap();
+        })
+    });
+    for talk in talks.collect::<Vec<_>>() {
+        soon(talk).await.unwrap();
+    }
+}
+
+/// Windows that do not grow, so that what can be on the way is known.
+fn narrow() -> TransportConfig {
+    TransportConfig { stream_window: WINDOW, max_stream_window: WINDOW, ..TransportConfig::default() }
+}
+
+const WINDOW: u64 = 64 << 10;
+
+/// What a sender got rid of while nobody reads: the peer's window, our send buffer, one part in the machine that did not
+/// fit, and one more that was half taken.
+fn limit(transport: &TransportConfig) -> usize {
+    (WINDOW + transport.send_buffer) as usize + 2 * (64 << 10)
+}
+
+#[tokio::test]
+async fn who_does_not_read_a_response_is_not_sent_more() {
+    let transport = narrow();
+    let limit = limit(&transport);
+    let all = 2 * limit + 500_000;
+    let (client, theirs) = pair(&transport).await;
+    let sent = Arc::new(AtomicUsize::new(0));
+    let count = sent.clone();
+    serve(theirs, move |call| {
+        let sent = count.clone();
+        async move {
+            let small = call.request.path.as_deref() == Some(b"/small");
+            let mut out = call.reply.respond(&Response::new(200)).unwrap();
+            if !small {
+                while sent.load(Ordering::SeqCst) < all {
+                    let from = sent.load(Ordering::SeqCst);
+                    let mut part = pattern(from, (all - from).min(10_000));
+                    let n = out.send_some(&mut part).await.unwrap();
+                    sent.fetch_add(n, Ordering::SeqCst);
+                }
+            }
+            out.finish().unwrap();
+        }
+    });
+    let (_, mut large) = soon(client.fetch(&get("/large"))).await.unwrap();
+    // Many round trips, in which the rest could have come.
+    for _ in 0..50 {
+        let (_, mut content) = soon(client.fetch(&get("/small"))).await.unwrap();
+        assert_eq!(soon(content.read_to_end(0)).await.unwrap(), b"");
+    }
+    let before = sent.load(Ordering::SeqCst);
+    assert!(before >= WINDOW as usize && before <= limit, "{before} of at most {limit}");
+    let content = soon(large.read_to_end(all)).await.unwrap();
+    assert!(content == pattern(0, all));
+}
+
+#[tokio::test]
+async fn who_does_not_read_a_request_is_not_sent_more() {
+    let transport = narrow();
+    let (client, theirs) = pair(&transport).await;
+    let mut server = Server::new(&theirs, everything()).unwrap();
+    let (mut out, answer) = soon(client.request(&Request::new("PUT", "localhost", "/"))).await.unwrap();
+    let all = 2 * limit(&transport) + 500_000;
+    let sent = Arc::new(AtomicUsize::new(0));
+    let count = sent.clone();
+    let sending = tokio::spawn(async move {
+        while count.load(Ordering::SeqCst) < all {
+            let from = count.load(Ordering::SeqCst);
+            let n = out.send_some(&mut pattern(from, (all - from).min(10_000))).await.unwrap();
+            count.fetch_add(n, Ordering::SeqCst);
+        }
+        out.finish().unwrap();
+    });
+    let mut call = soon(server.accept()).await.unwrap();
+    for _ in 0..50 {
+        let small = client.ask(&get("/small")).await.unwrap();
+        soon(server.accept()).await.unwrap().reply.end(&Response::new(204)).unwrap();
+        assert_eq!(soon(small.response()).await.unwrap().0.status, 204);
+    }
+    let before = sent.load(Ordering::SeqCst);
+    assert!(before >= WINDOW as usize && before <= limit(&transport), "{before}");
+    assert!(soon(call.content.read_to_end(all)).await.unwrap() == pattern(0, all));
+    call.reply.end(&Response::new(201)).unwrap();
+    assert_eq!(soon(answer.response()).await.unwrap().0.status, 201);
+    soon(sending).await.unwrap();
+}
+
+#[tokio::test]
+async fn more_requests_than_the_server_takes_at_a_time_wait() {
+    let transport = TransportConfig { max_bidi_streams: 2, ..TransportConfig::default() };
+    let (client, theirs) = pair(&transport).await;
+    serve(theirs, |call| async move {
+        call.reply.respond(&Response::new(200)).unwrap().finish().unwrap();
+    });
+    let all = (0..40).map(|_| {
+        let client = client.clone();
+        tokio::spawn(async move {
+            let (response, mut content) = client.fetch(&get("/")).await.unwrap();
+            content.read_to_end(0).await.unwrap();
+            response.status
+        })
+    });
+    for one in all.collect::<Vec<_>>() {
+        assert_eq!(soon(one).await.unwrap(), 200);
+    }
+}
+
+#[tokio::test]
+async fn what_is_incomplete_does_not_look_complete() {
+    let (client, theirs) = pair(&TransportConfig::default()).await;
+    let mut server = Server::new(&theirs, everything()).unwrap();
+    let answer = client.ask(&get("/")).await.unwrap();
+    let call = soon(server.accept()).await.unwrap();
+    let mut out = call.reply.respond(&Response::new(200)).unwrap();
+    out.send("half of ".into()).await.unwrap();
+    let (_, mut content) = soon(answer.response()).await.unwrap();
+    assert_eq!(soon(content.next()).await, Ok(Some("half of ".into())));
+    drop(out);
+    let internal = HttpError::Aborted(Abort::Reset(Code::H3_INTERNAL_ERROR.0));
+    assert_eq!(soon(content.next()).await, Err(internal.clone()));
+    assert_eq!(content.next().await, Ok(None), "it was told once");
+
+    // A call that nobody answers, and one that the server did nothing with.
+    let (unanswered, rejected) =
+        (client.ask(&get("/1")).await.unwrap(), client.ask(&get("/2")).await.unwrap());
+    drop(soon(server.accept()).await.unwrap());
+    soon(server.accept()).await.unwrap().reply.reject();
+    assert_eq!(soon(unanswered.response()).await.unwrap_err(), internal);
+    assert_eq!(soon(rejected.response()).await.unwrap_err(), HttpError::Aborted(Abort::Rejected));
+
+    // A request that its client gives up half-way.
+    let (mut out, answer) = client.request(&Request::new("POST", "localhost", "/3")).await.unwrap();
+    out.send("half of ".into()).await.unwrap();
+    let mut call = soon(server.accept()).await.unwrap();
+    assert_eq!(soon(call.content.next()).await, Ok(Some("half of ".into())));
+    drop((out, answer));
+    let cancelled = HttpError::Aborted(Abort::Reset(Code::H3_REQUEST_CANCELLED.0));
+    assert_eq!(soon(call.content.next()).await, Err(cancelled));
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_wants_is_not_sent_on() {
+    let (client, theirs) = pair(&narrow()).await;
+    let mut server = Server::new(&theirs, everything()).unwrap();
+    let answer = client.ask(&get("/")).await.unwrap();
+    let call = soon(server.accept()).await.unwrap();
+    let mut out = call.reply.respond(&Response::new(200)).unwrap();
+    drop(soon(answer.response()).await.unwrap());
+    let error = soon(async {
+        loop {
+            if let Err(error) = out.send(pattern(0, 10_000)).await {
+                return error;
+            }
+        }
+    });
+    assert_eq!(error.await, HttpError::Stopped(Code::H3_REQUEST_CANCELLED.0));
+    assert!(theirs.close_reason().is_none());
+}
+
+#[tokio::test]
+async fn priorities_are_seen_and_changed() {
+    let (client, theirs) = pair(&TransportConfig::default()).await;
+    let mut server = Server::new(&theirs, everything()).unwrap();
+    let answer = client.ask(&get("/").with("priority", "u=5, i")).await.unwrap();
+    let call = soon(server.accept()).await.unwrap();
+    assert_eq!((call.priority.urgency, call.priority.incremental), (5, true));
+    answer.prioritise(&Priority::new(1, false)).unwrap();
+    let changed = soon(call.reply.priority_changed()).await.unwrap();
+    assert_eq!((changed.urgency, changed.incremental), (1, false));
+    let out = call.reply.respond(&Response::new(200)).unwrap();
+    out.set_urgency(7).unwrap();
+    out.finish().unwrap();
+    assert_eq!(soon(answer.response()).await.unwrap().0.status, 200);
+}
+
+/// RFC 9114 §5.2: what is under way is served to its end, and then the connection ends without error.
+#[tokio::test]
+async fn a_server_that_shuts_down_loses_nothing() {
+    let (client, theirs) = pair(&narrow()).await;
+    let mut server = Server::new(&theirs, everything()).unwrap();
+    let answer = client.ask(&get("/large")).await.unwrap();
+    // An exchange is under way as long as somebody may still read its request.
+    let Call { reply, .. } = soon(server.accept()).await.unwrap();
+    let mut out = reply.respond(&Response::new(200)).unwrap();
+    let leaving = tokio::spawn(async move {
+        server.shutdown(|call| call.reply.reject()).await;
+    });
+    let (_, mut content) = soon(answer.response()).await.unwrap();
+    soon(async {
+        while !client.is_going_away() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let late = client.ask(&get("/late")).await.unwrap_err();
+    assert_eq!(late, HttpError::Refused(Refusal::GoingAway));
+    let sending = tokio::spawn(async move {
+        out.send(pattern(0, 1_000_000)).await.unwrap();
+        out.finish().unwrap();
+    });
+    assert!(soon(content.read_to_end(1_000_000)).await.unwrap() == pattern(0, 1_000_000));
+    soon(sending).await.unwrap();
+    soon(leaving).await.unwrap();
+    let closed = soon(client.connection().closed()).await.to_string();
+    assert!(closed.contains("0x100") || closed.contains("256"), "{closed}");
+    let over = client.ask(&get("/")).await.unwrap_err();
+    assert!(matches!(over, HttpError::Closed(_)), "{over:?}");
+}
+
+#[tokio::test]
+async fn a_connection_that_ends_is_noticed_by_whoever_waits() {
+    let (client, theirs) = pair(&TransportConfig::default()).await;
+    let mut server = Server::new(&theirs, everything()).unwrap();
+    let answer = client.ask(&get("/")).await.unwrap();
+    let mut call = soon(server.accept()).await.unwrap();
+    client.connection().close(0x102, b"");
+    assert!(soon(server.accept()).await.is_none());
+    assert!(matches!(soon(call.reply.priority_changed()).await, Err(HttpError::Closed(_))));
+    assert!(matches!(soon(answer.response()).await, Err(HttpError::Closed(_))));
+    // The request was complete; that can still be read.
+    assert_eq!(soon(call.content.next()).await, Ok(None));
+    assert!(Server::new(&theirs, everything()).is_err(), "one owner of the streams");
+}
+
+#[tokio::test]
+async fn a_tunnel_carries_bytes_and_datagrams() {
+    let (client, theirs) = pair(&TransportConfig::default()).await;
+    serve(theirs, |call| async move {
+        assert_eq!(call.request.protocol.as_deref(), Some(&b"echo"[..]));
+        let mut content = call.content;
+        let mut out = call.reply.respond(&Response::new(200)).unwrap();
+        out.send_datagram(&content.next_datagram().await.unwrap()).unwrap();
+        while let Some(data) = content.next().await.unwrap() {
+            out.send(data).await.unwrap();
+        }
+        out.finish().unwrap();
+    });
+    let settings = soon(client.settings()).await.unwrap();
+    assert!(settings.enable_connect_protocol && settings.h3_datagram);
+    let connect = Request::extended("echo", "localhost", "/");
+    let (mut out, answer) = soon(client.request(&connect)).await.unwrap();
+    out.send_datagram(b"ping").unwrap();
+    let (response, mut content) = soon(answer.response()).await.unwrap();
+    assert_eq!(response.status, 200);
+    assert_eq!(soon(content.next_datagram()).await.unwrap(), "ping");
+    for word in ["one", "two"] {
+        out.send(word.into()).await.unwrap();
+        assert_eq!(soon(content.next()).await.unwrap().unwrap(), word);
+    }
+    out.finish().unwrap();
+    assert_eq!(soon(content.next()).await, Ok(None));
+}
