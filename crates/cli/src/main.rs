@@ -7,6 +7,7 @@
 mod cert;
 mod demo;
 mod desktop;
+mod http;
 mod lab;
 mod link;
 mod perf;
@@ -31,6 +32,7 @@ struct Command {
 enum Subcommands {
     Demo(demo::Args),
     Desktop(desktop::Args),
+    Http(http::Args),
     Lab(lab::Args),
     Link(link::Args),
     Perf(perf::Args),
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
     let done = match command.subcommand {
         Subcommands::Demo(args) => demo::run(&args),
         Subcommands::Desktop(args) => desktop::run(&args),
+        Subcommands::Http(args) => http::run(args),
         Subcommands::Lab(args) => lab::run(args),
         // Its exit status is another program's.
         Subcommands::Link(args) => return link::run(&args),

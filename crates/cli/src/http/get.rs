@@ -1,0 +1,304 @@
+mod keep;
+
+use std::io::{IsTerminal as _, Write as _};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use quickset::h3::{self, Client, Priority, Request, Response};
+use quickset::{ClientConfig, Endpoint, Fingerprint, Trust};
+use serde::Serialize;
+
+use super::TransportArgs;
+use super::url::Url;
+use keep::Keep;
+
+/// Fetch files by HTTP/3.
+///
+/// All URLs of a server share one connection and are fetched at the same time. Without
+/// --output the content goes to stdout, in the order of the URLs. Unless told otherwise the
+/// server is checked against the system's certificate authorities.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE, verbatim_doc_comment, group(clap::ArgGroup::new("trust")))]
+pub(super) struct Args {
+    /// What to fetch, as https://HOST[:PORT]/PATH
+    #[arg(required = true, value_name = "URL")]
+    urls: Vec<Url>,
+    /// A folder for the files, each named by the end of its path
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Go on where an earlier run broke off, if the file is still the same
+    #[arg(long, requires = "output")]
+    resume: bool,
+    /// How urgent it is, as in the Priority field: u=0 (most) to u=7, and i for of use in parts
+    #[arg(long, value_name = "u=N,i", value_parser = priority)]
+    priority: Option<String>,
+    /// Certificate authorities to believe, as PEM
+    #[arg(long, value_name = "FILE", group = "trust")]
+    ca: Option<PathBuf>,
+    /// The fingerprint that the server printed
+    #[arg(long, value_name = "sha256:…", group = "trust")]
+    pin: Option<Fingerprint>,
+    /// Do not check who the server is
+    #[arg(long, group = "trust")]
+    insecure: bool,
+    /// Print statuses and times as one JSON document; without --output the content is only counted
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    transport: TransportArgs,
+}
+
+/// What became of a URL. Times are in milliseconds; those of the request run from when it was made.
+#[derive(Debug, Serialize)]
+struct Row {
+    url: String,
+    status: Option<u16>,
+    /// Bytes of content received.
+    bytes: u64,
+    /// Until the connection was there; it is shared.
+    handshake_ms: f64,
+    first_byte_ms: Option<f64>,
+    total_ms: f64,
+    file: Option<PathBuf>,
+    error: Option<String>,
+}
+
+pub(super) async fn run(args: Args) -> anyhow::Result<()> {
+    let config = ClientConfig::new(trust(&args)?, &[h3::ALPN])?
+        .with_transport(args.transport.config()?)
+        .with_key_log();
+    if let Some(folder) = &args.output {
+        keep::check(folder, &args.urls)?;
+    }
+    let endpoint = Endpoint::client().context("no socket can be had")?;
+    let bar = bar();
+    let mut rows = Vec::new();
+    let mut urls = args.urls.as_slice();
+    while let Some(first) = urls.first() {
+        // In the order of the URLs, so that stdout has them so, too.
+        let same = urls.iter().take_while(|url| (&url.host, url.port) == (&first.host, first.port)).count();
+        rows.extend(fetch_all(&endpoint, &config, &args, &urls[..same], &bar).await);
+        urls = &urls[same..];
+    }
+    bar.finish_and_clear();
+    let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&rows)?);
+    }
+    let failed: Vec<&Row> = rows.iter().filter(|row| row.error.is_some()).collect();
+    for row in &failed {
+        eprintln!("{}: {}", row.url, row.error.as_deref().unwrap_or_default());
+    }
+    anyhow::ensure!(failed.is_empty(), "{} of {} could not be fetched", failed.len(), rows.len());
+    Ok(())
+}
+
+/// What one connection fetches.
+async fn fetch_all(
+    endpoint: &Endpoint,
+    config: &ClientConfig,
+    args: &Args,
+    urls: &[Url],
+    bar: &ProgressBar,
+) -> Vec<Row> {
+    let began = Instant::now();
+    let client = connect(endpoint, config, &urls[0]).await;
+    let handshake_ms = ms(began);
+    let row = |url: &Url| Row {
+        url: url.text.clone(),
+        status: None,
+        bytes: 0,
+        handshake_ms,
+        first_byte_ms: None,
+        total_ms: 0.0,
+        file: None,
+        error: None,
+    };
+    let client = match client {
+        Ok(client) => client,
+        Err(error) => {
+            let error = Some(format!("{error:#}"));
+            return urls.iter().map(|url| Row { error: error.clone(), ..row(url) }).collect();
+        }
+    };
+    let mut fetches = Vec::new();
+    for url in urls {
+        let keep = args.output.as_deref().map(|folder| Keep::new(folder, url, args.resume));
+        let request = request(url, args.priority.as_deref(), keep.as_ref());
+        let fetch = Fetch {
+            client: client.clone(),
+            request,
+            keep,
+            print: args.output.is_none() && !args.json,
+            row: row(url),
+            bar: bar.clone(),
+        };
+        fetches.push(fetch);
+    }
+    let mut rows = Vec::new();
+    if args.output.is_some() || args.json {
+        let tasks: Vec<_> = fetches.into_iter().map(|fetch| tokio::spawn(fetch.run())).collect();
+        for task in tasks {
+            rows.extend(task.await);
+        }
+    } else {
+        for fetch in fetches {
+            rows.push(fetch.run().await);
+        }
+    }
+    let _ = tokio::time::timeout(Duration::from_secs(1), client.shutdown()).await;
+    rows
+}
+
+/// One request.
+struct Fetch {
+    client: Client,
+    request: Request,
+    keep: Option<Keep>,
+    /// The content goes to stdout.
+    print: bool,
+    row: Row,
+    bar: ProgressBar,
+}
+
+impl Fetch {
+    async fn run(mut self) -> Row {
+        let began = Instant::now();
+        if let Err(error) = self.fetch(began).await {
+            self.row.error = Some(format!("{error:#}"));
+        }
+        self.row.total_ms = ms(began);
+        self.row
+    }
+
+    async fn fetch(&mut self, began: Instant) -> anyhow::Result<()> {
+        let (response, mut content) = self.client.fetch(&self.request).await?;
+        self.row.status = Some(response.status);
+        if let Some(len) = number(&response, "content-length") {
+            self.bar.inc_length(len);
+        }
+        let is_success = response.is_success();
+        if is_success {
+            if let Some(keep) = &mut self.keep {
+                keep.begin(&response).await?;
+            }
+        }
+        while let Some(data) = content.next().await? {
+            self.row.first_byte_ms.get_or_insert_with(|| ms(began));
+            self.row.bytes += data.len() as u64;
+            self.bar.inc(data.len() as u64);
+            match &mut self.keep {
+                Some(keep) if is_success => keep.write(&data).await?,
+                None if self.print && is_success => std::io::stdout().write_all(&data)?,
+                _ => {}
+            }
+        }
+        anyhow::ensure!(is_success, "the server answered with status {}", response.status);
+        if let Some(keep) = self.keep.take() {
+            self.row.file = Some(keep.finish().await?);
+        }
+        Ok(())
+    }
+}
+
+fn request(url: &Url, priority: Option<&str>, keep: Option<&Keep>) -> Request {
+    let request = Request::new("GET", url.authority.clone(), url.path.clone())
+        .with("user-agent", concat!("quickset/", env!("CARGO_PKG_VERSION")));
+    let request = match priority {
+        Some(priority) => request.with("priority", priority.to_owned()),
+        None => request,
+    };
+    match keep.and_then(Keep::rest) {
+        // RFC 9110 §13.1.5: the rest if it is the same still, else the whole.
+        Some((from, etag)) => {
+            request.with("range", format!("bytes={from}-")).with("if-range", etag.to_owned())
+        }
+        None => request,
+    }
+}
+
+/// The first address that answers.
+async fn connect(endpoint: &Endpoint, config: &ClientConfig, url: &Url) -> anyhow::Result<Client> {
+    let found = tokio::net::lookup_host((&*url.host, url.port)).await;
+    let addresses: Vec<SocketAddr> =
+        found.with_context(|| format!("{} cannot be found", url.host))?.collect();
+    let mut failed = None;
+    for address in addresses {
+        match endpoint.connect(address, &url.host, config).await {
+            Ok(connection) => return Ok(Client::new(&connection, h3::Config::default())?),
+            Err(error) => failed = Some(error),
+        }
+    }
+    let failed = failed.map_or_else(|| anyhow::anyhow!("it has no address"), Into::into);
+    Err(failed.context(format!("no connection to {}", url.authority)))
+}
+
+fn trust(args: &Args) -> anyhow::Result<Trust> {
+    if let Some(fingerprint) = args.pin {
+        return Ok(Trust::pinned(fingerprint));
+    }
+    if args.insecure {
+        eprintln!("quickset: warning: with --insecure anybody can pose as the server");
+        return Ok(Trust::insecure());
+    }
+    let file = match &args.ca {
+        Some(file) => file.clone(),
+        None => {
+            let own = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+            let known = BUNDLES.iter().map(PathBuf::from).find(|file| file.is_file());
+            own.or(known)
+                .context("this system's certificate authorities are not found; name a file with --ca")?
+        }
+    };
+    let pem = std::fs::read_to_string(&file)
+        .with_context(|| format!("{} cannot be read; name another file with --ca", file.display()))?;
+    Trust::roots(&pem).with_context(|| format!("{} cannot be used", file.display()))
+}
+
+fn priority(text: &str) -> Result<String, String> {
+    match Priority::parse(text.as_bytes()) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err("write it like u=1,i".to_owned()),
+    }
+}
+
+/// A number in a field.
+fn number(response: &Response, name: &str) -> Option<u64> {
+    std::str::from_utf8(response.field(name)?).ok()?.parse().ok()
+}
+
+/// A bar for all content, as far as its length is known; nothing where stderr is no terminal.
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::new(0).with_style(
+        ProgressStyle::with_template(
+            "{wide_bar:.green/dim} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
+        )
+        .expect("the template is constant"),
+    );
+    if !std::io::stderr().is_terminal() {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    bar
+}
+
+fn ms(began: Instant) -> f64 {
+    (began.elapsed().as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// Where systems keep the authorities that they believe.
+const BUNDLES: [&str; 5] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+    "/usr/local/share/certs/ca-root-nss.crt",
+];
+
+const EXAMPLE: &str = "\
+Examples:
+  quickset http get https://www.example.net/ > page.html
+  quickset http get https://127.0.0.1:4433/a.iso --pin sha256:… -o . --resume
+  quickset http get https://127.0.0.1:4433/a.css https://127.0.0.1:4433/b.js --insecure --json --priority u=1";

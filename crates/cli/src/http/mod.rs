@@ -1,0 +1,60 @@
+mod get;
+mod serve;
+mod site;
+mod url;
+
+use clap::Subcommand;
+use quickset::{Algorithm, Fec, Protection, TransportConfig};
+
+use crate::qlog::QlogArgs;
+use crate::values;
+
+/// Serve files by HTTP/3, or fetch them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE, arg_required_else_help = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    side: Side,
+}
+
+#[derive(Debug, Subcommand)]
+enum Side {
+    Serve(serve::Args),
+    Get(get::Args),
+}
+
+/// How connections behave.
+#[derive(Debug, clap::Args)]
+struct TransportArgs {
+    /// Congestion controller: bbr, cubic, newreno or fixed:RATE
+    #[arg(long, default_value = "cubic", value_parser = values::congestion)]
+    cc: Algorithm,
+    /// Repair losses of what this side sends, if the other side is quickset too: see `quickset perf client --help`
+    #[arg(long, value_name = "NAME", default_value = "none", value_parser = values::protection)]
+    fec: Protection,
+    #[command(flatten)]
+    qlog: QlogArgs,
+}
+
+impl TransportArgs {
+    fn config(&self) -> anyhow::Result<TransportConfig> {
+        Ok(TransportConfig {
+            congestion: self.cc,
+            fec: Some(Fec { protection: self.fec.clone(), ..Fec::default() }),
+            qlog: self.qlog.sinks()?,
+            ..TransportConfig::default()
+        })
+    }
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    match args.side {
+        Side::Serve(args) => crate::block_on(serve::run(args)),
+        Side::Get(args) => crate::block_on(get::run(args)),
+    }
+}
+
+const EXAMPLE: &str = "\
+Example: a folder, and from another terminal a file of it, with the fingerprint that the first one prints
+  quickset http serve ./site --listen 127.0.0.1:4433
+  quickset http get https://127.0.0.1:4433/index.html --pin sha256:…";

@@ -1,0 +1,210 @@
+//! Conditional requests (RFC 9110 §13), and whether a part is to be sent.
+
+use std::time::{Duration, SystemTime};
+
+use super::range::{self, Asked};
+
+/// The fields of a request that decide, as text; those that are no text are not there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Conditions<'a> {
+    pub(super) is_head: bool,
+    pub(super) if_match: Option<&'a str>,
+    pub(super) if_none_match: Option<&'a str>,
+    pub(super) if_modified_since: Option<&'a str>,
+    pub(super) if_unmodified_since: Option<&'a str>,
+    pub(super) if_range: Option<&'a str>,
+    pub(super) range: Option<&'a str>,
+}
+
+/// What there is: its entity tag, in quotes; when it changed; its length in bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Selected {
+    pub(super) etag: String,
+    pub(super) modified: Option<SystemTime>,
+    pub(super) len: u64,
+}
+
+/// What to answer a GET or HEAD.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// 200.
+    Whole,
+    /// 206, with these bytes.
+    Part { from: u64, len: u64 },
+    /// 304.
+    NotModified,
+    /// 412.
+    Failed,
+    /// 416.
+    Unsatisfiable,
+}
+
+/// In the order of RFC 9110 §13.2.2.
+pub(super) fn decide(asked: &Conditions<'_>, found: &Selected) -> Verdict {
+    let since = |date: &str| changed_since(found.modified?, date);
+    let holds = match (asked.if_match, asked.if_unmodified_since) {
+        (Some(tags), _) => lists(tags, &found.etag, true),
+        // §13.1.4: what is no date, or has none, is not asked.
+        (None, Some(date)) => since(date) != Some(true),
+        (None, None) => true,
+    };
+    if !holds {
+        return Verdict::Failed;
+    }
+    let is_known = match (asked.if_none_match, asked.if_modified_since) {
+        (Some(tags), _) => lists(tags, &found.etag, false),
+        (None, Some(date)) => since(date) == Some(false),
+        (None, None) => false,
+    };
+    if is_known {
+        return Verdict::NotModified;
+    }
+    match asked.range {
+        // §14.2: of meaning with GET only.
+        Some(range) if !asked.is_head && asked.if_range.is_none_or(|value| is_same(value, found)) => {
+            match range::range(range, found.len) {
+                Asked::Ignored => Verdict::Whole,
+                Asked::Part { from, len } => Verdict::Part { from, len },
+                Asked::Unsatisfiable => Verdict::Unsatisfiable,
+            }
+        }
+        _ => Verdict::Whole,
+    }
+}
+
+/// §13.1.5: the very same bytes, by a strong tag or by the exact date.
+fn is_same(if_range: &str, found: &Selected) -> bool {
+    if if_range.contains('"') {
+        return if_range.trim() == found.etag && !found.etag.starts_with("W/");
+    }
+    let date = httpdate::parse_http_date(if_range.trim()).ok();
+    date.is_some() && date == found.modified.map(seconds)
+}
+
+/// Whether it changed behind the date; `None` when that is none.
+fn changed_since(modified: SystemTime, date: &str) -> Option<bool> {
+    Some(seconds(modified) > httpdate::parse_http_date(date.trim()).ok()?)
+}
+
+/// Dates of HTTP know no parts of seconds.
+fn seconds(time: SystemTime) -> SystemTime {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    SystemTime::UNIX_EPOCH + Duration::from_secs(since.as_secs())
+}
+
+/// Whether a list of entity tags has this one, or everything (§8.8.3.2: the strong comparison takes no weak ones).
+fn lists(tags: &str, etag: &str, strong: bool) -> bool {
+    if tags.trim() == "*" {
+        return true;
+    }
+    let (is_weak, opaque) = split(etag);
+    if strong && is_weak {
+        return false;
+    }
+    let mut rest = tags.trim_start_matches([' ', '\t', ',']);
+    while !rest.is_empty() {
+        let weak = rest.starts_with("W/");
+        let from = if weak { &rest[2..] } else { rest };
+        // Commas may be within quotes, so that a list is not just cut at them.
+        let end = from.strip_prefix('"').and_then(|inner| inner.find('"'));
+        let Some(end) = end else { return false };
+        if from[..end + 2] == *opaque && !(strong && weak) {
+            return true;
+        }
+        rest = from[end + 2..].trim_start_matches([' ', '\t', ',']);
+    }
+    false
+}
+
+fn split(etag: &str) -> (bool, &str) {
+    etag.strip_prefix("W/").map_or((false, etag), |opaque| (true, opaque))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
+    const BEHIND: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
+
+    fn found(etag: &str) -> Selected {
+        let modified = httpdate::parse_http_date(AT).unwrap() + Duration::from_millis(500);
+        Selected { etag: etag.to_owned(), modified: Some(modified), len: 100 }
+    }
+
+    /// RFC 9110 §8.8.3.2: the table of comparisons.
+    #[test]
+    fn tags_are_compared_as_in_the_rfc() {
+        let table = [
+            ("W/\"1\"", "W/\"1\"", false, true),
+            ("W/\"1\"", "W/\"2\"", false, false),
+            ("W/\"1\"", "\"1\"", false, true),
+            ("\"1\"", "\"1\"", true, true),
+        ];
+        for (one, other, strong, weak) in table {
+            for (a, b) in [(one, other), (other, one)] {
+                assert_eq!(lists(a, b, true), strong, "{a} {b} strong");
+                assert_eq!(lists(a, b, false), weak, "{a} {b} weak");
+            }
+        }
+        assert!(lists("\"x\", W/\"y,z\" ,\"1\"", "\"1\"", true));
+        assert!(lists("\"y,z\"", "\"y,z\"", true) && !lists("\"y,z\"", "\"z\"", true));
+        assert!(lists(" * ", "\"1\"", true));
+        for bad in ["", "1", "\"1", "W/", "w/\"1\"", "x\"1\""] {
+            assert!(!lists(bad, "\"1\"", false), "{bad}");
+        }
+    }
+
+    #[test]
+    fn conditions_are_judged_in_their_order() {
+        use Verdict::{Failed, NotModified, Part, Unsatisfiable, Whole};
+        let none = Conditions::default();
+        let part = Part { from: 10, len: 10 };
+        let ranged = Conditions { range: Some("bytes=10-19"), ..none };
+        let table = [
+            (none, Whole),
+            (Conditions { if_match: Some("\"a\""), ..none }, Whole),
+            (Conditions { if_match: Some("*"), ..none }, Whole),
+            (Conditions { if_match: Some("\"b\""), ..none }, Failed),
+            (Conditions { if_match: Some("W/\"a\""), ..none }, Failed),
+            (Conditions { if_none_match: Some("\"a\""), ..none }, NotModified),
+            (Conditions { if_none_match: Some("W/\"a\""), ..none }, NotModified),
+            (Conditions { if_none_match: Some("*"), ..none }, NotModified),
+            (Conditions { if_none_match: Some("\"b\""), ..none }, Whole),
+            (Conditions { if_modified_since: Some(AT), ..none }, NotModified),
+            (Conditions { if_modified_since: Some(BEHIND), ..none }, NotModified),
+            (Conditions { if_modified_since: Some(BEFORE), ..none }, Whole),
+            (Conditions { if_modified_since: Some("yesterday"), ..none }, Whole),
+            (Conditions { if_unmodified_since: Some(AT), ..none }, Whole),
+            (Conditions { if_unmodified_since: Some(BEFORE), ..none }, Failed),
+            (Conditions { if_unmodified_since: Some("yesterday"), ..none }, Whole),
+            // Tags before dates, both times.
+            (Conditions { if_match: Some("\"a\""), if_unmodified_since: Some(BEFORE), ..none }, Whole),
+            (Conditions { if_none_match: Some("\"b\""), if_modified_since: Some(AT), ..none }, Whole),
+            // Both groups are asked, in this order.
+            (Conditions { if_match: Some("\"b\""), if_none_match: Some("\"a\""), ..none }, Failed),
+            (Conditions { if_match: Some("\"a\""), if_none_match: Some("\"a\""), ..none }, NotModified),
+            (ranged, part),
+            (Conditions { is_head: true, ..ranged }, Whole),
+            (Conditions { range: Some("bytes=100-"), ..none }, Unsatisfiable),
+            (Conditions { if_none_match: Some("\"a\""), ..ranged }, NotModified),
+            (Conditions { if_range: Some("\"a\""), ..ranged }, part),
+            (Conditions { if_range: Some("W/\"a\""), ..ranged }, Whole),
+            (Conditions { if_range: Some("\"b\""), ..ranged }, Whole),
+            (Conditions { if_range: Some(AT), ..ranged }, part),
+            (Conditions { if_range: Some(BEHIND), ..ranged }, Whole),
+            (Conditions { if_range: Some("\"b\""), range: Some("bytes=100-"), ..none }, Whole),
+        ];
+        for (asked, verdict) in table {
+            assert_eq!(decide(&asked, &found("\"a\"")), verdict, "{asked:?}");
+        }
+        let weak = Conditions { if_range: Some("W/\"a\""), ..ranged };
+        assert_eq!(decide(&weak, &found("W/\"a\"")), Whole, "a weak tag never makes parts fit");
+        let dateless = Selected { modified: None, ..found("\"a\"") };
+        for date in [Some(AT), Some(BEFORE)] {
+            assert_eq!(decide(&Conditions { if_modified_since: date, ..none }, &dateless), Whole);
+            assert_eq!(decide(&Conditions { if_unmodified_since: date, ..none }, &dateless), Whole);
+        }
+    }
+}

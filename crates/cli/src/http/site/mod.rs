@@ -1,0 +1,290 @@
+//! A folder as a web site: from the head of a request to the head of a response and where its content lies.
+//!
+//! What is decided is decided by pure functions ([`place`], [`range`], [`condition`], [`types`]); this looks at files and
+//! puts the fields together. It knows no transport.
+
+mod condition;
+mod place;
+mod range;
+mod types;
+
+use std::fmt::Write as _;
+use std::fs::{File, Metadata};
+use std::io::{self, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use quickset::h3::{Request, Response};
+
+use condition::{Conditions, Selected, Verdict};
+
+/// A folder to be served.
+#[derive(Clone, Debug)]
+pub(super) struct Site {
+    root: PathBuf,
+    options: Options,
+}
+
+/// What is served beside files.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Options {
+    /// Folders without an index show what is in them.
+    pub(super) listing: bool,
+    /// The origin whose scripts may read all of it; `*` is any.
+    pub(super) cors: Option<String>,
+}
+
+/// The answer to a request.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) response: Response,
+    pub(super) content: Content,
+}
+
+#[derive(Debug)]
+pub(super) enum Content {
+    Text(Bytes),
+    /// The file, from where it stands, so many bytes.
+    File(File, u64),
+}
+
+/// A file to serve: its representation, and what it is encoded in.
+struct Found {
+    file: File,
+    selected: Selected,
+    coding: Option<&'static str>,
+    /// There are others of it.
+    varies: bool,
+}
+
+impl Site {
+    /// # Errors
+    /// When there is no such folder.
+    pub(super) fn new(root: &Path, options: Options) -> io::Result<Self> {
+        let root = root.canonicalize()?;
+        if !root.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        Ok(Self { root, options })
+    }
+
+    /// The answer to a request. Reads the file system: not for a thread that others wait for.
+    pub(super) fn answer(&self, request: &Request) -> Answer {
+        let is_head = request.method == "HEAD";
+        let mut answer = match &request.method[..] {
+            b"GET" | b"HEAD" => self.get(request, is_head),
+            b"OPTIONS" => bare(Response::new(204).with("allow", METHODS)),
+            _ => text(Response::new(405).with("allow", METHODS), "This site is to be read.\n"),
+        };
+        if is_head {
+            answer.content = Content::Text(Bytes::new());
+        }
+        let mut response = answer
+            .response
+            .with("date", httpdate::fmt_http_date(SystemTime::now()))
+            .with("server", "quickset")
+            .with("x-content-type-options", "nosniff");
+        if let Some(origin) = &self.options.cors {
+            response = cors(response, origin, request);
+        }
+        Answer { response, content: answer.content }
+    }
+
+    fn get(&self, request: &Request, is_head: bool) -> Answer {
+        let path = request.path.as_deref().unwrap_or_default();
+        let Some(names) = place::place(path) else { return not_found() };
+        let is_folder = names.last().is_some_and(String::is_empty);
+        let plain = names.iter().filter(|name| !name.is_empty());
+        let place = plain.fold(self.root.clone(), |place, name| place.join(name));
+        let field = |name: &str| request.field(name).and_then(|value| std::str::from_utf8(value).ok());
+        let accepted = field("accept-encoding").map(types::accepted).unwrap_or_default();
+        let file = if is_folder { place.join("index.html") } else { place.clone() };
+        let Some(found) = self.find(&file, &accepted) else {
+            return match self.inside(&place) {
+                Some(place) if place.is_dir() && !is_folder => moved(path),
+                Some(place) if is_folder && self.options.listing => listing(&place, &names),
+                _ => not_found(),
+            };
+        };
+        let asked = Conditions {
+            is_head,
+            if_match: field("if-match"),
+            if_none_match: field("if-none-match"),
+            if_modified_since: field("if-modified-since"),
+            if_unmodified_since: field("if-unmodified-since"),
+            if_range: field("if-range"),
+            range: field("range"),
+        };
+        let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        serve(found, &asked, types::media_type(name))
+    }
+
+    /// The place itself, behind all links, if it is there and below the root.
+    fn inside(&self, place: &Path) -> Option<PathBuf> {
+        place.canonicalize().ok().filter(|place| place.starts_with(&self.root))
+    }
+
+    fn open(&self, place: &Path) -> Option<(File, Metadata)> {
+        let place = self.inside(place)?;
+        // Pipes and devices are not opened: that alone can wait for ever.
+        if !place.metadata().ok()?.is_file() {
+            return None;
+        }
+        let file = File::open(place).ok()?;
+        let metadata = file.metadata().ok().filter(Metadata::is_file)?;
+        Some((file, metadata))
+    }
+
+    /// The file, or what lies encoded beside it if the client takes that.
+    fn find(&self, place: &Path, accepted: &[types::Coding]) -> Option<Found> {
+        let plain = self.open(place)?;
+        let beside = |coding: &types::Coding| {
+            let mut name = place.as_os_str().to_owned();
+            name.push(coding.suffix);
+            PathBuf::from(name)
+        };
+        let varies = types::CODINGS.iter().any(|coding| beside(coding).is_file());
+        let mut encoded = accepted.iter().filter_map(|coding| Some((self.open(&beside(coding))?, *coding)));
+        let ((file, metadata), coding) = match encoded.next() {
+            Some((opened, coding)) => (opened, Some(coding.name)),
+            None => (plain, None),
+        };
+        Some(Found { file, selected: select(&metadata, coding), coding, varies })
+    }
+}
+
+/// The validators (RFC 9110 §8.8): a file that is written again has another time, to the nanosecond, or another length.
+fn select(metadata: &Metadata, coding: Option<&str>) -> Selected {
+    let (len, modified) = (metadata.len(), metadata.modified().ok());
+    let since = modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+    let time = since.unwrap_or_default().as_nanos();
+    let coding = coding.map_or(String::new(), |name| format!("-{name}"));
+    Selected { etag: format!("\"{len:x}-{time:x}{coding}\""), modified, len }
+}
+
+fn serve(found: Found, asked: &Conditions<'_>, media: &'static str) -> Answer {
+    let Found { mut file, selected, coding, varies } = found;
+    let len = selected.len;
+    let with_validators = |status: u16| {
+        let mut response = Response::new(status).with("etag", selected.etag.clone());
+        if let Some(modified) = selected.modified {
+            response = response.with("last-modified", httpdate::fmt_http_date(modified));
+        }
+        if varies {
+            response = response.with("vary", "accept-encoding");
+        }
+        response
+    };
+    let (status, from, n) = match condition::decide(asked, &selected) {
+        // RFC 9110 §15.4.5: with what a 200 would have said of it.
+        Verdict::NotModified => return bare(with_validators(304)),
+        Verdict::Failed => return text(Response::new(412), "It is not as you expect.\n"),
+        Verdict::Unsatisfiable => {
+            let response = Response::new(416).with("content-range", format!("bytes */{len}"));
+            return text(response, "None of these bytes is there.\n");
+        }
+        Verdict::Whole => (200, 0, len),
+        Verdict::Part { from, len } => (206, from, len),
+    };
+    if file.seek(SeekFrom::Start(from)).is_err() {
+        return text(Response::new(500), "The file cannot be read.\n");
+    }
+    let mut response = with_validators(status)
+        .with("content-type", media)
+        .with("content-length", n.to_string())
+        .with("accept-ranges", "bytes");
+    if let Some(coding) = coding {
+        response = response.with("content-encoding", coding);
+    }
+    if status == 206 {
+        response = response.with("content-range", format!("bytes {from}-{}/{len}", from + n - 1));
+    }
+    Answer { response, content: Content::File(file, n) }
+}
+
+fn bare(response: Response) -> Answer {
+    Answer { response, content: Content::Text(Bytes::new()) }
+}
+
+fn text(response: Response, text: &str) -> Answer {
+    let response = response
+        .with("content-type", "text/plain; charset=utf-8")
+        .with("content-length", text.len().to_string());
+    Answer { response, content: Content::Text(Bytes::copy_from_slice(text.as_bytes())) }
+}
+
+fn not_found() -> Answer {
+    text(Response::new(404), "There is nothing here.\n")
+}
+
+/// A folder is asked for by the name of a file.
+fn moved(path: &[u8]) -> Answer {
+    let path = path.split(|b| *b == b'?').next().unwrap_or_default();
+    // It has no empty name, so that it cannot be taken for another host.
+    let to = Bytes::from([path, b"/"].concat());
+    text(Response::new(308).with("location", to), "It is a folder.\n")
+}
+
+/// The CORS protocol of the Fetch standard: everything here is to be read, and nothing is done.
+fn cors(response: Response, origin: &str, request: &Request) -> Response {
+    let mut response = response
+        .with("access-control-allow-origin", origin.to_owned())
+        .with("access-control-expose-headers", "content-range, content-encoding, etag");
+    if origin != "*" {
+        response = response.with("vary", "origin");
+    }
+    if request.method == "OPTIONS" {
+        response = response
+            .with("access-control-allow-methods", METHODS)
+            .with("access-control-allow-headers", "range, if-range, if-none-match, if-match, priority")
+            .with("access-control-max-age", "86400");
+    }
+    response
+}
+
+fn listing(place: &Path, names: &[String]) -> Answer {
+    let Ok(entries) = place.read_dir() else { return not_found() };
+    let entry = |entry: io::Result<std::fs::DirEntry>| {
+        let entry = entry.ok()?;
+        let name = entry.file_name().into_string().ok().filter(|name| !name.starts_with('.'))?;
+        Some(if entry.path().is_dir() { format!("{name}/") } else { name })
+    };
+    let mut entries: Vec<String> = entries.filter_map(entry).take(MAX_ENTRIES).collect();
+    entries.sort_unstable();
+    let title = escaped(&format!("/{}", names.join("/")));
+    let mut page = format!("<!doctype html>\n<meta charset=\"utf-8\">\n<title>{title}</title>\n<ul>\n");
+    for name in entries {
+        let _ = writeln!(page, "<li><a href=\"./{}\">{}</a></li>", encoded(&name), escaped(&name));
+    }
+    page.push_str("</ul>\n");
+    let response = Response::new(200)
+        .with("content-type", "text/html; charset=utf-8")
+        .with("content-length", page.len().to_string());
+    Answer { response, content: Content::Text(page.into()) }
+}
+
+/// Text for HTML.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// A name for a link: all but the unreserved characters (RFC 3986 §2.3) and the slash behind a folder.
+fn encoded(name: &str) -> String {
+    name.bytes().fold(String::new(), |mut out, b| {
+        if b.is_ascii_alphanumeric() || b"-._~/".contains(&b) {
+            out.push(b as char);
+        } else {
+            let _ = write!(out, "%{b:02X}");
+        }
+        out
+    })
+}
+
+const METHODS: &str = "GET, HEAD, OPTIONS";
+
+/// Names in a listing at most.
+const MAX_ENTRIES: usize = 10_000;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! What a file is, by its name, and in which codings a client takes it.
+
+/// The media type for a file's name.
+pub(super) fn media_type(name: &str) -> &'static str {
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension).to_ascii_lowercase();
+    let known = TYPES.iter().find(|(known, _)| known.contains(&&*extension));
+    known.map_or("application/octet-stream", |(_, media)| media)
+}
+
+/// A content coding, of which a file may lie beside the plain one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Coding {
+    /// Its name (RFC 9110 §8.4.1, RFC 7932, RFC 8878).
+    pub(super) name: &'static str,
+    /// What is appended to the name of the file.
+    pub(super) suffix: &'static str,
+}
+
+/// All there may be, the smallest results first.
+pub(super) const CODINGS: [Coding; 3] = [
+    Coding { name: "br", suffix: ".br" },
+    Coding { name: "zstd", suffix: ".zst" },
+    Coding { name: "gzip", suffix: ".gz" },
+];
+
+/// The codings that an Accept-Encoding field takes, the best for the client first, and of those the best of ours. None
+/// when it likes the plain file better.
+pub(super) fn accepted(field: &str) -> Vec<Coding> {
+    let weights: Vec<(String, u32)> = field.split(',').filter_map(weight).collect();
+    let of = |name: &str| {
+        let exact = weights.iter().find(|(listed, _)| listed == name);
+        exact.or_else(|| weights.iter().find(|(listed, _)| listed == "*")).map_or(0, |(_, q)| *q)
+    };
+    // RFC 9110 §12.5.3: what is not listed is not taken, but for the plain file, which is the last resort then.
+    let plain = weights.iter().find(|(listed, _)| listed == "identity").map_or(0, |(_, q)| *q);
+    let mut liked: Vec<(u32, Coding)> = CODINGS.iter().map(|coding| (of(coding.name), *coding)).collect();
+    liked.retain(|(q, _)| *q > 0 && *q >= plain);
+    liked.sort_by_key(|(q, _)| std::cmp::Reverse(*q));
+    liked.into_iter().map(|(_, coding)| coding).collect()
+}
+
+/// A coding and its weight in thousandths (RFC 9110 §12.4.2).
+fn weight(element: &str) -> Option<(String, u32)> {
+    let mut parts = element.split(';').map(str::trim);
+    let name = parts.next().filter(|name| !name.is_empty())?.to_ascii_lowercase();
+    let name = if name == "x-gzip" { "gzip".to_owned() } else { name };
+    let q = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
+    let q = match q {
+        None => 1.0,
+        Some(text) => text.parse::<f32>().ok().filter(|q| (0.0..=1.0).contains(q))?,
+    };
+    Some((name, (q * 1000.0).round() as u32))
+}
+
+const TYPES: &[(&[&str], &str)] = &[
+    (&["html", "htm"], "text/html; charset=utf-8"),
+    (&["css"], "text/css; charset=utf-8"),
+    // RFC 9239.
+    (&["js", "mjs"], "text/javascript; charset=utf-8"),
+    (&["json", "map"], "application/json"),
+    (&["txt", "log"], "text/plain; charset=utf-8"),
+    (&["md"], "text/markdown; charset=utf-8"),
+    (&["csv"], "text/csv; charset=utf-8"),
+    (&["xml"], "application/xml"),
+    (&["svg"], "image/svg+xml"),
+    (&["png"], "image/png"),
+    (&["jpg", "jpeg"], "image/jpeg"),
+    (&["gif"], "image/gif"),
+    (&["webp"], "image/webp"),
+    (&["avif"], "image/avif"),
+    (&["ico"], "image/vnd.microsoft.icon"),
+    (&["woff2"], "font/woff2"),
+    (&["woff"], "font/woff"),
+    (&["ttf"], "font/ttf"),
+    (&["otf"], "font/otf"),
+    (&["wasm"], "application/wasm"),
+    (&["pdf"], "application/pdf"),
+    (&["zip"], "application/zip"),
+    (&["gz"], "application/gzip"),
+    (&["zst"], "application/zstd"),
+    (&["mp4", "m4v"], "video/mp4"),
+    (&["m4s"], "video/iso.segment"),
+    (&["webm"], "video/webm"),
+    (&["mp3"], "audio/mpeg"),
+    (&["m4a"], "audio/mp4"),
+    (&["ogg", "opus"], "audio/ogg"),
+    (&["wav"], "audio/vnd.wave"),
+    (&["m3u8"], "application/vnd.apple.mpegurl"),
+    (&["mpd"], "application/dash+xml"),
+    (&["webmanifest"], "application/manifest+json"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_types() {
+        assert_eq!(media_type("index.html"), "text/html; charset=utf-8");
+        assert_eq!(media_type("A.JPEG"), "image/jpeg");
+        assert_eq!(media_type("a.tar.gz"), "application/gzip");
+        for unknown in ["README", "html", "x.", "x.html.exe"] {
+            assert_eq!(media_type(unknown), "application/octet-stream", "{unknown}");
+        }
+    }
+
+    #[test]
+    fn codings_are_those_that_the_client_takes() {
+        let table: [(&str, &[&str]); 13] = [
+            ("", &[]),
+            ("gzip", &["gzip"]),
+            ("gzip, deflate, br, zstd", &["br", "zstd", "gzip"]),
+            ("GZIP;Q=0.5, br;q=0.4", &["gzip", "br"]),
+            ("x-gzip", &["gzip"]),
+            ("*", &["br", "zstd", "gzip"]),
+            ("*;q=0.5, br;q=0", &["zstd", "gzip"]),
+            ("gzip;q=0", &[]),
+            ("gzip;q=0.001", &["gzip"]),
+            ("gzip;q=0.5, identity;q=0.8", &[]),
+            ("gzip;q=nan, br;q=2", &[]),
+            ("deflate", &[]),
+            (" , gzip ; q=1.0 ,", &["gzip"]),
+        ];
+        for (field, names) in table {
+            let accepted: Vec<&str> = accepted(field).iter().map(|coding| coding.name).collect();
+            assert_eq!(accepted, names, "{field}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+use std::str::FromStr;
+
+/// The URL of something to fetch by HTTP/3.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Url {
+    /// The whole of it, as it was given.
+    pub(super) text: String,
+    /// Host and port as they were given: `:authority`.
+    pub(super) authority: String,
+    /// The host, an IPv6 address without its brackets.
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// Path and query: `:path`.
+    pub(super) path: String,
+}
+
+impl Url {
+    /// The name to keep it under: the last one of its path.
+    pub(super) fn file_name(&self) -> &str {
+        let path = self.path.split('?').next().unwrap_or_default();
+        match path.rsplit('/').next().unwrap_or_default() {
+            "" | "." | ".." => "index.html",
+            name => name,
+        }
+    }
+}
+
+impl FromStr for Url {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let form = || "write https://HOST[:PORT]/PATH".to_owned();
+        if text.bytes().any(|b| !b.is_ascii_graphic() || b == b'\\') {
+            return Err("write other characters than ASCII, and spaces, as %20".to_owned());
+        }
+        let rest = match text.split_at_checked(8) {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https://") => rest,
+            _ => return Err(form()),
+        };
+        // The fragment is for the reader (RFC 9110 §4.2.5).
+        let rest = rest.split('#').next().unwrap_or_default();
+        let (authority, path) = match rest.find(['/', '?']) {
+            Some(at) if rest[at..].starts_with('?') => (&rest[..at], format!("/{}", &rest[at..])),
+            Some(at) => (&rest[..at], rest[at..].to_owned()),
+            None => (rest, "/".to_owned()),
+        };
+        // RFC 9110 §4.2.4: a name in front of the host is most often there to deceive.
+        if authority.contains('@') {
+            return Err("a URL with a user name is not fetched".to_owned());
+        }
+        let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((host, "")) => (host, ""),
+            Some((host, port)) => (host, port.strip_prefix(':').ok_or_else(form)?),
+            None => authority.split_once(':').unwrap_or((authority, "")),
+        };
+        if host.is_empty() {
+            return Err(form());
+        }
+        let port = if port.is_empty() { 443 } else { port.parse().map_err(|_| form())? };
+        let (authority, host) = (authority.to_owned(), host.to_owned());
+        Ok(Self { text: text.to_owned(), authority, host, port, path })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_taken_apart() {
+        let table = [
+            ("https://a.example", "a.example", 443, "/", "index.html"),
+            ("HTTPS://a.example:8443/x/y.txt?q=1#f", "a.example", 8443, "/x/y.txt?q=1", "y.txt"),
+            ("https://a.example?q=/z", "a.example", 443, "/?q=/z", "index.html"),
+            ("https://[2001:db8::7]:4433/a/", "2001:db8::7", 4433, "/a/", "index.html"),
+            ("https://[::1]/..", "::1", 443, "/..", "index.html"),
+            ("https://127.0.0.1:1/%2e%2e", "127.0.0.1", 1, "/%2e%2e", "%2e%2e"),
+        ];
+        for (text, host, port, path, name) in table {
+            let url: Result<Url, String> = text.parse();
+            let url = url.expect(text);
+            assert_eq!(
+                (&*url.host, url.port, &*url.path, url.file_name()),
+                (host, port, path, name),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_url_of_https_is_refused() {
+        let table = [
+            "a.example",
+            "http://a.example/",
+            "https://",
+            "https:///x",
+            "https://:1/",
+            "https://a:99999/",
+            "https://u@a/",
+            "https://a/ b",
+            "https://a/é",
+            "https://a/\\..",
+            "https://[::1]x/",
+        ];
+        for text in table {
+            assert!(text.parse::<Url>().is_err(), "{text}");
+        }
+    }
+}

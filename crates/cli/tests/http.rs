@@ -1,0 +1,160 @@
+//! `quickset http serve` and `quickset http get`, one against the other.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// A served folder that goes away again, and its server with it.
+struct Served {
+    folder: PathBuf,
+    server: Child,
+    address: String,
+    pin: String,
+}
+
+impl Served {
+    fn new(name: &str, words: &[&str]) -> Self {
+        let folder = std::env::temp_dir().join(format!("quickset-http-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("site")).unwrap();
+        fs::create_dir_all(folder.join("got")).unwrap();
+        fs::write(folder.join("site/large.bin"), large()).unwrap();
+        fs::write(folder.join("site/small.txt"), "small").unwrap();
+        let mut server = Command::new(env!("CARGO_BIN_EXE_quickset"))
+            .args(["http", "serve"])
+            .arg(folder.join("site"))
+            .args(["--listen", "127.0.0.1:0"])
+            .args(words)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut said = line.trim().strip_prefix("listening on ").unwrap().split(' ');
+        let (address, pin) = (said.next().unwrap().to_owned(), said.next().unwrap().to_owned());
+        Self { folder, server, address, pin }
+    }
+
+    /// Fetches these paths.
+    fn get(&self, paths: &[&str], words: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_quickset"))
+            .args(["http", "get", "--pin", &self.pin])
+            .args(paths.iter().map(|path| format!("https://{}{path}", self.address)))
+            .args(words)
+            .output()
+            .unwrap()
+    }
+
+    fn got(&self, name: &str) -> PathBuf {
+        self.folder.join("got").join(name)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn large() -> Vec<u8> {
+    (0..3_000_000u32).map(|i| (i % 249) as u8).collect()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn files_are_fetched_over_one_connection() {
+    let served = Served::new("files", &[]);
+    let got = served.folder.join("got");
+    let output = served
+        .get(&["/large.bin", "/small.txt"], &["--json", "--priority", "u=1,i", "-o", got.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(fs::read(served.got("large.bin")).unwrap() == large());
+    assert_eq!(fs::read_to_string(served.got("small.txt")).unwrap(), "small");
+    assert_eq!(fs::read_dir(&got).unwrap().count(), 2, "nothing else is left");
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(rows.len(), 2);
+    for (row, bytes) in rows.iter().zip([3_000_000, 5]) {
+        assert_eq!((&row["status"], &row["bytes"]), (&200.into(), &bytes.into()));
+        let ms = |name: &str| row[name].as_f64().unwrap();
+        assert!(ms("handshake_ms") > 0.0 && ms("first_byte_ms") > 0.0);
+        assert!(ms("first_byte_ms") <= ms("total_ms"));
+    }
+    assert_eq!(rows[0]["handshake_ms"], rows[1]["handshake_ms"], "one connection");
+
+    let output = served.get(&["/small.txt", "/small.txt?again"], &[]);
+    assert_eq!(text(&output.stdout), "smallsmall");
+}
+
+#[test]
+fn what_broke_off_is_gone_on_with_if_it_is_the_same() {
+    let served = Served::new("resume", &[]);
+    let got = served.folder.join("got");
+    let words = ["--json", "--resume", "-o", got.to_str().unwrap()];
+    let bytes = |output: &Output| {
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(fs::read(served.got("large.bin")).unwrap() == large());
+        assert_eq!(fs::read_dir(&got).unwrap().count(), 1);
+        let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+        (rows[0]["status"].as_u64().unwrap(), rows[0]["bytes"].as_u64().unwrap())
+    };
+    // The tag as the server makes it: of the length, and of the time to the nanosecond.
+    let metadata = fs::metadata(served.folder.join("site/large.bin")).unwrap();
+    let time = metadata.modified().unwrap().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
+    fs::write(served.got("large.bin.part"), &large()[..1_000_000]).unwrap();
+    fs::write(served.got("large.bin.part.etag"), format!("\"{:x}-{time:x}\"", metadata.len())).unwrap();
+    assert_eq!(bytes(&served.get(&["/large.bin"], &words)), (206, 2_000_000));
+
+    // Another file, of which nothing fits.
+    fs::write(served.got("large.bin.part"), "something else").unwrap();
+    fs::write(served.got("large.bin.part.etag"), "\"0-0\"").unwrap();
+    assert_eq!(bytes(&served.get(&["/large.bin"], &words)), (200, 3_000_000));
+}
+
+#[test]
+fn what_cannot_be_fetched_fails_and_says_why() {
+    let served = Served::new("fails", &[]);
+    let output = served.get(&["/small.txt", "/nothing", "/../Cargo.toml"], &[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stdout), "small");
+    let said = text(&output.stderr);
+    assert!(said.contains("/nothing: the server answered with status 404"), "{said}");
+    assert!(said.contains("2 of 3 could not be fetched"), "{said}");
+
+    let slips: [(&[&str], &str); 5] = [
+        (&["get", "http://a/"], "https://HOST"),
+        (&["get", "https://a/", "--priority", "u=1,"], "u=1,i"),
+        (&["get", "https://a/", "--insecure", "--pin", "x"], "sha256"),
+        (&["get", "https://a/", "--resume"], "--output"),
+        (&["serve", ".", "--cors", "nonsense"], "like https://"),
+    ];
+    for (words, hint) in slips {
+        let output = Command::new(env!("CARGO_BIN_EXE_quickset")).arg("http").args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(text(&output.stderr).contains(hint), "{words:?}: {}", text(&output.stderr));
+    }
+}
+
+/// A server that is told to stop finishes what it sends, and says what it served.
+#[cfg(unix)]
+#[test]
+fn a_server_that_is_told_to_stop_stops() {
+    let mut served = Served::new("stops", &["--access-log"]);
+    assert_eq!(text(&served.get(&["/small.txt?%22"], &[]).stdout), "small");
+    let kill = Command::new("kill").args(["-TERM", &served.server.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    assert!(served.server.wait().unwrap().success());
+    let mut log = String::new();
+    std::io::Read::read_to_string(&mut served.server.stderr.take().unwrap(), &mut log).unwrap();
+    assert!(log.contains("\"GET /small.txt?%22\" 200 5 bytes"), "{log}");
+}
