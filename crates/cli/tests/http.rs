@@ -158,3 +158,42 @@ fn a_server_that_is_told_to_stop_stops() {
     std::io::Read::read_to_string(&mut served.server.stderr.take().unwrap(), &mut log).unwrap();
     assert!(log.contains("\"GET /small.txt?%22\" 200 5 bytes"), "{log}");
 }
+
+/// A new certificate is taken up while the server runs, and one that cannot be read is not.
+#[cfg(unix)]
+#[test]
+fn a_certificate_is_read_again() {
+    let new = |folder: &std::path::Path| {
+        for file in ["cert.pem", "key.pem"] {
+            let _ = fs::remove_file(folder.join(file));
+        }
+        let made = Command::new(env!("CARGO_BIN_EXE_quickset"))
+            .args(["cert", "new", "localhost", "-o", folder.to_str().unwrap()])
+            .output()
+            .unwrap();
+        text(&made.stdout).trim().to_owned()
+    };
+    let folder = std::env::temp_dir().join(format!("quickset-http-cert-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let first = new(&folder);
+    let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let mut served = Served::new("renewed", &["--cert", &file("cert.pem"), "--key", &file("key.pem")]);
+    assert_eq!(served.pin, first);
+    let mut log = BufReader::new(served.server.stderr.take().unwrap());
+    let mut hang_up = || {
+        let kill = Command::new("kill").args(["-HUP", &served.server.id().to_string()]).status().unwrap();
+        assert!(kill.success());
+        let mut line = String::new();
+        log.read_line(&mut line).unwrap();
+        line
+    };
+    let second = new(&folder);
+    assert!(hang_up().contains(&second));
+    fs::write(file("cert.pem"), "nonsense").unwrap();
+    assert!(hang_up().contains("the old certificate stays"));
+    let _ = fs::remove_dir_all(&folder);
+
+    assert_eq!(served.get(&["/small.txt"], &[]).status.code(), Some(1), "the old one is gone");
+    served.pin = second;
+    assert_eq!(text(&served.get(&["/small.txt"], &[]).stdout), "small");
+}

@@ -264,7 +264,9 @@ impl State {
             Event::Datagram(_) => layer.on_datagrams(&mut turn),
             // Streams may be opened from here on.
             Event::Connected => {
-                Dir::ALL.into_iter().for_each(|dir| layer.on_stream(&mut turn, StreamEvent::Available(dir)));
+                for dir in Dir::ALL {
+                    layer.on_stream(&mut turn, StreamEvent::Available(dir));
+                }
                 return Some(event);
             }
             Event::Closed(_) => {

@@ -8,13 +8,14 @@ use quickset_quic::{EarlyData, Estimates, Fec, Protection, RetryPolicy, Transpor
 use quickset_tls::{TicketMemory, TicketStore};
 use rustls::server::ServerSessionMemoryCache;
 
+use crate::identity::Present;
 use crate::trust::KeyHolder;
 use crate::{Identity, Trust};
 
 /// How an endpoint takes connections.
 #[derive(Clone)]
 pub struct ServerConfig {
-    identity: Identity,
+    identity: Arc<Present>,
     alpn: Vec<Vec<u8>>,
     clients: ClientAuth,
     key_log: bool,
@@ -70,7 +71,7 @@ impl ServerConfig {
     /// See [`ConfigError`].
     pub fn new(identity: Identity, alpn: &[&str]) -> Result<Self, ConfigError> {
         Ok(Self {
-            identity,
+            identity: Arc::new(Present::new(identity)),
             alpn: protocols(alpn)?,
             clients: ClientAuth::None,
             key_log: false,
@@ -152,8 +153,14 @@ impl ServerConfig {
     }
 
     /// Who the server is.
-    pub fn identity(&self) -> &Identity {
-        &self.identity
+    pub fn identity(&self) -> Identity {
+        self.identity.get()
+    }
+
+    /// From now on the server proves to be this one, for example with the next certificate: in all handshakes that begin,
+    /// of endpoints that run with this configuration or a clone of it, too. Connections stay as they are.
+    pub fn set_identity(&self, identity: Identity) {
+        self.identity.set(identity);
     }
 
     /// The same in the words of the core, for those who drive its machines themselves.
@@ -166,7 +173,7 @@ impl ServerConfig {
             ClientAuth::Optional => builder.with_client_cert_verifier(KeyHolder::of_clients(false)),
             ClientAuth::Mandatory => builder.with_client_cert_verifier(KeyHolder::of_clients(true)),
         };
-        let mut tls = builder.with_cert_resolver(self.identity.resolver());
+        let mut tls = builder.with_cert_resolver(self.identity.clone());
         tls.alpn_protocols.clone_from(&self.alpn);
         if self.transport.early_data.is_some() {
             // RFC 9001 §4.6.1: in QUIC this is no number of bytes but a yes.
@@ -337,7 +344,7 @@ fn protocols(alpn: &[&str]) -> Result<Vec<Vec<u8>>, ConfigError> {
 impl fmt::Debug for ServerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerConfig")
-            .field("identity", &self.identity)
+            .field("identity", &self.identity.get())
             .field("clients", &self.clients)
             .field("transport", &self.transport)
             .field("max_connections", &self.max_connections)

@@ -1,7 +1,8 @@
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use rustls::crypto::CryptoProvider;
+use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -86,6 +87,30 @@ impl Identity {
     /// Proves it in every handshake.
     pub(crate) fn resolver(&self) -> Arc<SingleCertAndKey> {
         Arc::new(SingleCertAndKey::from(self.certified.clone()))
+    }
+}
+
+/// The identity of a server at the moment: handshakes prove the one that is there when they begin.
+#[derive(Debug)]
+pub(crate) struct Present(RwLock<Identity>);
+
+impl Present {
+    pub(crate) fn new(identity: Identity) -> Self {
+        Self(RwLock::new(identity))
+    }
+
+    pub(crate) fn get(&self) -> Identity {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set(&self, identity: Identity) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = identity;
+    }
+}
+
+impl ResolvesServerCert for Present {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.read().unwrap_or_else(PoisonError::into_inner).certified.clone())
     }
 }
 

@@ -41,6 +41,21 @@ async fn another_key_is_not() {
 }
 
 #[tokio::test]
+async fn an_identity_is_exchanged_while_the_server_runs() {
+    let [first, second] = ["a", "b"].map(|name| Identity::self_signed([name]).unwrap());
+    let pins = [first.fingerprint(), second.fingerprint()];
+    let config = ServerConfig::new(first, ALPN).unwrap();
+    let server = serve(&config);
+    let (old, _) = connect(&server, "a", Trust::pinned(pins[0])).await.unwrap();
+    config.set_identity(second);
+    assert_eq!(config.identity().fingerprint(), pins[1]);
+    refused(connect(&server, "a", Trust::pinned(pins[0])).await.err());
+    let (new, _) = connect(&server, "b", Trust::pinned(pins[1])).await.unwrap();
+    assert_eq!((old.fingerprint(), new.fingerprint()), (Some(pins[0]), Some(pins[1])));
+    assert!(old.close_reason().is_none(), "who is there stays");
+}
+
+#[tokio::test]
 async fn an_authority_speaks_for_the_names_it_signed() {
     let ca_key = KeyPair::generate().unwrap();
     let mut ca = CertificateParams::new(Vec::new()).unwrap();

@@ -244,15 +244,10 @@ fn trust(args: &Args) -> anyhow::Result<Trust> {
         eprintln!("quickset: warning: with --insecure anybody can pose as the server");
         return Ok(Trust::insecure());
     }
-    let file = match &args.ca {
-        Some(file) => file.clone(),
-        None => {
-            let own = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
-            let known = BUNDLES.iter().map(PathBuf::from).find(|file| file.is_file());
-            own.or(known)
-                .context("this system's certificate authorities are not found; name a file with --ca")?
-        }
-    };
+    let own = args.ca.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(PathBuf::from));
+    let file = own
+        .or_else(|| BUNDLES.iter().map(PathBuf::from).find(|file| file.is_file()))
+        .context("this system's certificate authorities are not found; name a file with --ca")?;
     let pem = std::fs::read_to_string(&file)
         .with_context(|| format!("{} cannot be read; name another file with --ca", file.display()))?;
     Trust::roots(&pem).with_context(|| format!("{} cannot be used", file.display()))

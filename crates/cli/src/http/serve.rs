@@ -21,7 +21,7 @@ use super::site::{Answer, Content, Options, Site};
 /// Without --cert it makes a new key at each start, which clients pin. Served are ranges,
 /// conditional requests, index.html for folders, and FILE.br, FILE.zst or FILE.gz for FILE to
 /// clients that take them; hidden files and what lies outside of the folder are not. On
-/// Ctrl-C answers under way are finished.
+/// Ctrl-C answers under way are finished; on SIGHUP the certificate is read again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, verbatim_doc_comment)]
 pub(super) struct Args {
@@ -60,9 +60,9 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     let options = Options { listing: args.listing, cors: args.cors.clone() };
     let site = Site::new(&args.folder, options)
         .with_context(|| format!("{} cannot be served; name a folder", args.folder.display()))?;
-    let identity = match (&args.cert, &args.key) {
-        (Some(cert), Some(key)) => Identity::from_pem(&read(cert)?, &read(key)?)?,
-        _ => Identity::self_signed(["localhost"])?,
+    let identity = match args.identity() {
+        Some(identity) => identity?,
+        None => Identity::self_signed(["localhost"])?,
     };
     let fingerprint = identity.fingerprint();
     let config =
@@ -76,6 +76,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     tokio::select! {
         () = accept(&endpoint, &desk, &stopped, &mut talks) => {}
         interrupted = interrupted() => interrupted?,
+        failed = renew(&args, &config) => failed?,
     }
     stop.send_replace(true);
     let finished = async { while talks.join_next().await.is_some() {} };
@@ -179,6 +180,36 @@ async fn send_file(out: &mut Sender, file: File, len: u64, sent: &mut u64) -> an
         *sent += n;
     }
     Ok(())
+}
+
+impl Args {
+    /// That of the files, if they are given.
+    fn identity(&self) -> Option<anyhow::Result<Identity>> {
+        let (cert, key) = (self.cert.as_ref()?, self.key.as_ref()?);
+        Some(read(cert).and_then(|cert| Ok(Identity::from_pem(&cert, &read(key)?)?)))
+    }
+}
+
+/// Reads the certificate again at each SIGHUP. Without a new one that is in order the old one stays.
+async fn renew(args: &Args, config: &ServerConfig) -> std::io::Result<()> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut hangups = signal(SignalKind::hangup())?;
+        while hangups.recv().await.is_some() {
+            match args.identity() {
+                Some(Ok(identity)) => {
+                    eprintln!("quickset: the certificate was read again: {}", identity.fingerprint());
+                    config.set_identity(identity);
+                }
+                Some(Err(error)) => eprintln!("quickset: warning: the old certificate stays: {error:#}"),
+                None => eprintln!("quickset: warning: without --cert there is no certificate to read again"),
+            }
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = (args, config);
+    std::future::pending().await
 }
 
 /// Waits until somebody wants the server to stop.

@@ -5,7 +5,7 @@ use std::task::Poll;
 use quickset_h3::{Config, Priority, Refusal, Request, Response, Settings};
 use quickset_net::{Connection, LayerTaken};
 
-use super::http::{Exchange, Http, Link};
+use super::http::{Exchange, Http, Link, or_wait};
 use super::{Content, HttpError, Sender};
 
 /// A client on a connection. Clones are handles of the same one.
@@ -143,13 +143,7 @@ impl Answer {
     /// # Errors
     /// When there will be none: [`Abort::Rejected`](super::Abort::Rejected) lets the request be made again elsewhere.
     pub async fn response(self) -> Result<(Response, Content), HttpError> {
-        let take = self.exchange.wait(|slot, waker| match slot.response.take() {
-            Some(response) => Poll::Ready(response),
-            None => {
-                slot.reader = Some(waker.clone());
-                Poll::Pending
-            }
-        });
+        let take = self.exchange.wait(|slot, waker| or_wait(slot.response.take(), &mut slot.reader, waker));
         let response = take.await?;
         Ok((response, self.content))
     }

@@ -1,12 +1,14 @@
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, Waker};
 
 use bytes::Bytes;
 use quickset_h3::{Body, Code, Field, Priority, Refusal};
+use quickset_net::Turn;
+use quickset_quic::StreamId;
 
 use super::HttpError;
-use super::http::Exchange;
+use super::http::{Exchange, Http};
 
 /// The content of a request or response, as it comes.
 ///
@@ -36,27 +38,9 @@ impl Content {
         let Self { exchange, trailers, ended } = self;
         poll_fn(|cx| {
             exchange.link.layered.poll(cx, |http, turn, waker| {
-                loop {
-                    let read = http.verb(turn, |machine, t| machine.read(t, exchange.id, CHUNK));
-                    let done = match read {
-                        Ok(Body::Data(data)) => Ok(Some(data)),
-                        Ok(Body::Trailers(fields)) => {
-                            *trailers = fields;
-                            continue;
-                        }
-                        Ok(Body::Finished) => Ok(None),
-                        Ok(Body::Blocked) => match http.over(turn) {
-                            Some(over) => Err(over),
-                            None => {
-                                http.slot(exchange.id).reader = Some(waker.clone());
-                                return Poll::Pending;
-                            }
-                        },
-                        Err(refusal) => Err(http.refused(turn, Some(exchange.id), refusal)),
-                    };
-                    *ended = !matches!(done, Ok(Some(_)));
-                    return Poll::Ready(done);
-                }
+                let read = http.read(turn, exchange.id, trailers, waker);
+                *ended = matches!(read, Poll::Ready(Ok(None) | Err(_)));
+                read
             })
         })
         .await
@@ -111,6 +95,33 @@ impl Content {
                 machine.stop(t, id, code);
                 Ok::<_, Refusal>(())
             });
+        }
+    }
+}
+
+impl Http {
+    /// The next bytes; trailers on the way go to `trailers`.
+    fn read(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: StreamId,
+        trailers: &mut Vec<Field>,
+        waker: &Waker,
+    ) -> Poll<Result<Option<Bytes>, HttpError>> {
+        loop {
+            match self.verb(turn, |machine, t| machine.read(t, id, CHUNK)) {
+                Ok(Body::Data(data)) => return Poll::Ready(Ok(Some(data))),
+                Ok(Body::Trailers(fields)) => *trailers = fields,
+                Ok(Body::Finished) => return Poll::Ready(Ok(None)),
+                Ok(Body::Blocked) => {
+                    if let Some(over) = self.over(turn) {
+                        return Poll::Ready(Err(over));
+                    }
+                    self.slot(id).reader = Some(waker.clone());
+                    return Poll::Pending;
+                }
+                Err(refusal) => return Poll::Ready(Err(self.refused(turn, Some(id), refusal))),
+            }
         }
     }
 }

@@ -344,14 +344,7 @@ impl Exchange {
     }
 
     pub(super) async fn next_datagram(&self) -> Result<Bytes, HttpError> {
-        self.wait(|slot, waker| match slot.datagrams.pop_front() {
-            Some(payload) => Poll::Ready(payload),
-            None => {
-                slot.listener = Some(waker.clone());
-                Poll::Pending
-            }
-        })
-        .await
+        self.wait(|slot, waker| or_wait(slot.datagrams.pop_front(), &mut slot.listener, waker)).await
     }
 }
 
@@ -381,6 +374,14 @@ impl fmt::Debug for Exchange {
 
 fn on_quic<'a>(turn: &'a mut Turn<'_>) -> OnQuic<'a> {
     OnQuic { connection: turn.connection, now: turn.now }
+}
+
+/// What was found, or else the task waits for it.
+pub(super) fn or_wait<T>(found: Option<T>, place: &mut Option<Waker>, waker: &Waker) -> Poll<T> {
+    if found.is_none() {
+        *place = Some(waker.clone());
+    }
+    found.map_or(Poll::Pending, Poll::Ready)
 }
 
 /// The task waits. One that polls again and again is kept once.

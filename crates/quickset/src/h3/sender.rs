@@ -6,7 +6,7 @@ use bytes::{Buf as _, Bytes};
 use quickset_h3::{Code, Field, Priority, Refusal};
 
 use super::HttpError;
-use super::http::Exchange;
+use super::http::{Exchange, or_wait};
 
 /// The content of a message that is being sent, behind its head.
 ///
@@ -102,13 +102,8 @@ impl Sender {
     /// # Errors
     /// When the exchange or the connection is over.
     pub async fn priority_changed(&self) -> Result<Priority, HttpError> {
-        let take = self.exchange.wait(|slot, waker| match slot.priority.take() {
-            Some(priority) => Poll::Ready(priority),
-            None => {
-                slot.prioritised = Some(waker.clone());
-                Poll::Pending
-            }
-        });
+        let take =
+            self.exchange.wait(|slot, waker| or_wait(slot.priority.take(), &mut slot.prioritised, waker));
         take.await
     }
 

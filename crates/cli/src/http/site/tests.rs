@@ -1,5 +1,3 @@
-#![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
-
 use std::fs;
 use std::io::Read as _;
 
