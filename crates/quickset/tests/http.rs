@@ -340,3 +340,22 @@ async fn a_tunnel_carries_bytes_and_datagrams() {
     out.finish().unwrap();
     assert_eq!(soon(content.next()).await, Ok(None));
 }
+
+/// A server that is dropped has done nothing with the requests that nobody took, and says so.
+#[tokio::test]
+async fn requests_that_nobody_took_are_rejected() {
+    let (client, theirs) = pair(&TransportConfig::default()).await;
+    let mut server = Server::new(&theirs, everything()).unwrap();
+    let taken = client.ask(&get("/taken")).await.unwrap();
+    let call = soon(server.accept()).await.unwrap();
+    let waiting = client.ask(&get("/waiting")).await.unwrap();
+    // Seen by then or not, it is rejected.
+    let last = client.ask(&get("/last")).await.unwrap();
+    let second = soon(server.accept()).await.unwrap();
+    drop(server);
+    assert_eq!(soon(last.response()).await.unwrap_err(), HttpError::Aborted(Abort::Rejected));
+    let _waits = (second, waiting);
+    call.reply.end(&Response::new(200)).unwrap();
+    assert_eq!(soon(taken.response()).await.unwrap().0.status, 200);
+    assert_eq!(client.ask(&get("/")).await.unwrap_err(), HttpError::Refused(Refusal::GoingAway));
+}

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use bytes::BytesMut;
 use quickset::h3::{self, Call, HttpError, Sender};
-use quickset::{Connection, Endpoint, Identity, ServerConfig};
+use quickset::{Connection, Endpoint, Identity, ServerConfig, TransportConfig};
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -65,8 +65,8 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
         None => Identity::self_signed(["localhost"])?,
     };
     let fingerprint = identity.fingerprint();
-    let config =
-        ServerConfig::new(identity, &[h3::ALPN])?.with_transport(args.transport.config()?).with_key_log();
+    let transport = TransportConfig { send_buffer: SEND_BUFFER, ..args.transport.config()? };
+    let config = ServerConfig::new(identity, &[h3::ALPN])?.with_transport(transport).with_key_log();
     let endpoint = Endpoint::server(args.listen, &config)
         .with_context(|| format!("cannot listen on {}; choose another address with --listen", args.listen))?;
     println!("listening on {} {fingerprint}", endpoint.local_addr());
@@ -241,6 +241,10 @@ fn origin(text: &str) -> Result<String, String> {
         Err("write an origin, like https://www.example.net, or *".to_owned())
     }
 }
+
+/// Bytes of an answer that wait to be sent or acknowledged: 160 Mbit/s at a round trip of 100 ms. A client that reads nothing
+/// holds this much for each of its 100 requests.
+const SEND_BUFFER: u64 = 2 << 20;
 
 /// Bytes of a file read at a time.
 const PART: usize = 256 << 10;

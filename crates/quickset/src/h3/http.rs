@@ -123,15 +123,29 @@ impl Http {
         self.slots.entry(id).or_default();
     }
 
-    /// The next request that has not been given up meanwhile.
+    /// The next request that was not given up meanwhile.
     pub(super) fn next_incoming(&mut self) -> Option<(StreamId, Request, Priority)> {
-        while let Some(incoming) = self.incoming.pop_front() {
-            if self.slots.get(&incoming.0).is_some_and(|slot| slot.aborted.is_none()) {
-                return Some(incoming);
-            }
-            self.slots.remove(&incoming.0);
+        self.incoming.pop_front()
+    }
+
+    /// A request that was given up does not wait for anybody: else a client that makes and gives up one after the other would
+    /// have us keep all of them.
+    fn forget_incoming(&mut self, id: StreamId) {
+        let waiting = self.incoming.len();
+        self.incoming.retain(|(other, ..)| *other != id);
+        if self.incoming.len() < waiting {
+            self.slots.remove(&id);
         }
-        None
+    }
+
+    /// Nobody takes requests any more. RFC 9114 §4.1.1: nothing was done with these, so that they may be made again.
+    pub(super) fn reject_incoming(&mut self, turn: &mut Turn<'_>) {
+        self.verb(turn, |machine, t| machine.go_away(t, false));
+        for (id, ..) in std::mem::take(&mut self.incoming) {
+            self.undelivered.remove(&id);
+            self.slots.remove(&id);
+            self.verb(turn, |machine, t| machine.cancel(t, id, Code::H3_REQUEST_REJECTED));
+        }
     }
 
     pub(super) fn await_incoming(&mut self, waker: &Waker) {
@@ -208,6 +222,7 @@ impl Http {
                     slot.aborted = Some(why);
                     slot.wake(woken);
                 });
+                self.forget_incoming(id);
             }
             Event::Priority { id, priority } => self.on_slot(id, turn, |slot, woken| {
                 slot.priority = Some(priority);

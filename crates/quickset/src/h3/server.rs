@@ -98,13 +98,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.link.layered.with(|http, turn| {
-            http.verb(turn, |machine, t| machine.go_away(t, false));
-            // RFC 9114 §4.1.1: nothing was done with them, so that they may be made again.
-            while let Some((id, ..)) = http.next_incoming() {
-                http.verb(turn, |machine, t| machine.cancel(t, id, Code::H3_REQUEST_REJECTED));
-            }
-        });
+        self.link.layered.with(super::http::Http::reject_incoming);
     }
 }
 
