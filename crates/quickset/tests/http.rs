@@ -258,7 +258,7 @@ async fn priorities_are_seen_and_changed() {
     let changed = soon(call.reply.priority_changed()).await.unwrap();
     assert_eq!((changed.urgency, changed.incremental), (1, false));
     let out = call.reply.respond(&Response::new(200)).unwrap();
-    out.set_urgency(7).unwrap();
+    out.set_priority(&Priority::new(7, false)).unwrap();
     out.finish().unwrap();
     assert_eq!(soon(answer.response()).await.unwrap().0.status, 200);
 }

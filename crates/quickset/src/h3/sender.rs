@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::{Buf as _, Bytes};
-use quickset_h3::{Code, Field, Priority, Refusal};
+use quickset_h3::{Code, Field, Priority, Refusal, Transport as _};
 
 use super::HttpError;
 use super::http::{Exchange, or_wait};
@@ -107,13 +107,14 @@ impl Sender {
         take.await
     }
 
-    /// Sends this message as if it had this urgency, 0 (most) to 7, whatever the client thinks.
+    /// Sends this message by this priority from now on, until the client's next word on it: its urgency, 0 (most) to 7,
+    /// and whether parts of it are of use.
     ///
     /// # Errors
     /// When the exchange or the connection is over.
-    pub fn set_urgency(&self, urgency: u8) -> Result<(), HttpError> {
+    pub fn set_priority(&self, priority: &Priority) -> Result<(), HttpError> {
         self.exchange.verb(|_, t, id| {
-            quickset_h3::Transport::set_urgency(t, id, urgency.min(7));
+            t.set_priority(id, priority.urgency.min(7), priority.incremental);
             Ok(())
         })
     }
