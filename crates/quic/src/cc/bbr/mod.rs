@@ -18,7 +18,9 @@
 //!    empties queues: such a flow has none, and would hold its messages back for a round trip every ten seconds.
 //! 6. Of marks (ECN, RFC 9002 §7.1), of which the draft says nothing: one is what excessive loss is. A round with one
 //!    lowers the short-term bounds and ends Startup; a probe that meets one ends, and was too high.
-//! 7. A flight that is over within a round trip is measured behind its head (`rate`).
+//! 7. A flight that is over within a round trip is measured behind its head (`rate`), and one that begins with
+//!    nothing in flight during Startup leaves at least at the rate of §5.6.2, of the window as it is by then: what
+//!    was delivered so far had ends, which the samples of the rate count as the path's.
 
 mod control;
 mod losses;
@@ -439,6 +441,10 @@ impl Bbr {
             self.set_rate(1.0);
         } else if self.state == State::ProbeRtt {
             self.check_probe_rtt_done(now);
+        } else if let (State::Startup, Some(rtt)) = (self.state, self.min_rtt.value) {
+            // See the module's departures.
+            let nominal = (STARTUP_GAIN * per_second(self.window, rtt) as f64) as u64;
+            self.rate = self.rate.map(|rate| rate.max(nominal));
         }
     }
 

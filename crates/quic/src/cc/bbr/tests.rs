@@ -174,6 +174,18 @@ fn idleness_counts_as_a_drained_queue() {
 }
 
 #[test]
+fn what_was_delivered_leaves_in_a_part_of_a_round_trip() {
+    let mut world = World::new(FAR, 1);
+    world.add(Algorithm::Bbr);
+    world.give(0, 140_000);
+    world.run(secs(1));
+    world.give(0, 140_000);
+    world.run(Duration::from_millis(1));
+    // §5.6.2, of a window that holds them all by now: 2.77 times in a round trip of 100 ms.
+    assert!(world.rate(0).unwrap() as f64 >= 2.77 * 1_400_000.0, "{}", world.describe(0));
+}
+
+#[test]
 fn a_drained_path_is_measured_every_ten_seconds() {
     // Two flows keep a queue that neither would see past without measuring.
     let mut world = World::new(NEAR, 4);
