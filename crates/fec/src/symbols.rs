@@ -183,8 +183,9 @@ impl Symbols {
     /// Forgets the bytes of symbol `sid`, but not that it was held: its place is for another one, and no repair symbol
     /// can be made of it any more.
     pub(crate) fn spend(&mut self, sid: u64) {
-        let Some(Entry { slot, .. }) = self.entry(sid).copied() else { return };
-        self.entries[(sid - self.first) as usize].slot = Entry::SPENT;
+        let Some(at) = sid.checked_sub(self.first).and_then(|at| usize::try_from(at).ok()) else { return };
+        let Some(entry) = self.entries.get_mut(at).filter(|entry| entry.slot < Entry::SPENT) else { return };
+        let slot = std::mem::replace(&mut entry.slot, Entry::SPENT);
         self.spent += 1;
         self.held -= 1;
         vacate(slot, &mut self.free, &mut self.chunks);
@@ -235,14 +236,14 @@ impl Symbols {
         if words > 0 {
             self.bits.drain(..words as usize);
         }
-        let numbers = (sid - self.first).min(self.entries.len() as u64) as usize;
-        let Self { entries, free, chunks, held, spent, .. } = self;
-        for entry in entries.drain(..numbers) {
+        // Most often it is one.
+        for _ in self.first..sid {
+            let Some(entry) = self.entries.pop_front() else { break };
             if entry.slot < Entry::SPENT {
-                vacate(entry.slot, free, chunks);
-                *held -= 1;
+                vacate(entry.slot, &mut self.free, &mut self.chunks);
+                self.held -= 1;
             } else if entry.slot == Entry::SPENT {
-                *spent -= 1;
+                self.spent -= 1;
             }
         }
         self.first = sid;

@@ -119,6 +119,7 @@ impl Session {
     fn note(&mut self, header: &RepairHeader) -> Result<(), TransportError> {
         let RepairHeader { first, count, parameter, index, .. } = *header;
         let shape = |stride| Shape { first, count, stride, parameter };
+        self.blocks.move_to(self.low());
         let stands = match self.scheme {
             Scheme::Xor | Scheme::Grid => self.blocks.claim(shape(1), true),
             Scheme::ReedSolomon => self.blocks.claim(shape(parameter), false),
@@ -190,12 +191,15 @@ impl Session {
 
     /// The window may have moved.
     fn moved(&mut self) {
-        let low = match &self.decoder {
+        self.news.forget_below(self.low());
+    }
+
+    /// The least SID in the window.
+    fn low(&self) -> u64 {
+        match &self.decoder {
             Decoder::Linear(decoder) => decoder.low(),
             Decoder::Staircase(decoder) => decoder.low(),
-        };
-        self.news.forget_below(low);
-        self.blocks.move_to(low);
+        }
     }
 }
 

@@ -2,8 +2,6 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use quickset_fec::{Equation, Symbols, reed_solomon};
-use quickset_wire::frame::stream_header;
-use quickset_wire::{StreamId, Writer};
 
 use super::span::Cover;
 use crate::token::Key;
@@ -25,11 +23,9 @@ pub(super) struct Kept {
     first_piece: u64,
     /// Symbols are encoded in one pass.
     shares: bool,
-    /// Where headers are written for it.
-    heads: Vec<u8>,
 }
 
-/// Where the data of a symbol is that is one STREAM frame; nowhere if it has none.
+/// A symbol that is one STREAM frame, and where its data is; nowhere if there is none.
 #[derive(Clone, Copy, Debug)]
 struct Shared {
     /// In the stream.
@@ -37,6 +33,14 @@ struct Shared {
     len: u32,
     /// The last bits of the number of its piece.
     piece: u32,
+    head: Head,
+}
+
+/// What stands before the data, as it was written.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    bytes: [u8; MAX_HEAD],
+    len: u8,
 }
 
 /// A piece of a stream's buffer.
@@ -44,17 +48,15 @@ struct Shared {
 struct Piece {
     bytes: Bytes,
     key: Key,
-    id: StreamId,
     offset: u64,
     /// Of the last symbol in it.
     sid: u64,
 }
 
-/// A STREAM frame as it lies in the buffer of its stream.
+/// A STREAM frame whose data lies in the buffer of its stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lying<'a> {
-    id: StreamId,
-    offset: u64,
+    head: &'a [u8],
     data: &'a [u8],
 }
 
@@ -62,15 +64,7 @@ impl Kept {
     /// None yet, of a peer that keeps `window` of at most `size` bytes. With `shares` they are encoded in one pass.
     pub(super) fn new(window: u64, size: usize, shares: bool) -> Self {
         let copies = Symbols::new(usize::try_from(window).unwrap_or(usize::MAX), size);
-        Self {
-            copies,
-            shared: VecDeque::new(),
-            base: 0,
-            pieces: VecDeque::new(),
-            first_piece: 0,
-            shares,
-            heads: Vec::new(),
-        }
+        Self { copies, shared: VecDeque::new(), base: 0, pieces: VecDeque::new(), first_piece: 0, shares }
     }
 
     /// The copies, which are all when nothing is encoded in one pass.
@@ -89,7 +83,7 @@ impl Kept {
     ) {
         if self.shares {
             let frame = packed.frame.filter(|frame| frame.len >= MIN_SHARED);
-            let shared = frame.and_then(|frame| self.share(sid, frame, piece));
+            let shared = frame.and_then(|frame| self.share(sid, frame, packed.bytes, piece));
             self.shared.push_back(shared.unwrap_or(Shared::NONE));
             if shared.is_some() {
                 return;
@@ -132,9 +126,6 @@ impl Kept {
     /// Gives back what memory is not needed.
     pub(super) fn trim(&mut self) {
         self.copies.trim();
-        if self.heads.capacity() > FEW * PLACE {
-            self.heads = Vec::new();
-        }
         if self.shared.capacity() > FEW.max(2 * self.shared.len()) {
             self.shared.shrink_to_fit();
         }
@@ -154,21 +145,17 @@ impl Kept {
         let sids = (0..cover.terms).map(|term| cover.first + term * cover.stride);
         // The code works on each byte by itself. So the first bytes of all symbols, as many as most have apart from their
         // data, are encoded on their own, and then the others, where they lie.
-        self.heads.resize((cover.terms as usize * PLACE).max(self.heads.len()), 0);
-        let mut heads = std::mem::take(&mut self.heads);
-        let mut head = None;
-        for (sid, place) in sids.clone().zip(heads.chunks_exact_mut(PLACE)) {
-            let Some(frame) = self.shared(sid) else { continue };
-            let len = frame.write_head(place);
-            if *head.get_or_insert(len) != len {
+        let head = sids.clone().find_map(|sid| self.entry(sid)).map_or(0, |shared| shared.head.len);
+        for sid in sids.clone() {
+            if self.entry(sid).is_some_and(|shared| shared.head.len != head) {
                 self.copy(sid);
             }
         }
-        let head = head.unwrap_or(0);
+        let head = usize::from(head);
         let (mut firsts, mut others) = (Vec::with_capacity(MAX_TERMS), Vec::with_capacity(MAX_TERMS));
-        for (sid, place) in sids.zip(heads.chunks_exact(PLACE)) {
-            let (first, other) = if let Some(frame) = self.shared(sid) {
-                (&place[..head], frame.data)
+        for sid in sids {
+            let (first, other) = if let Some(shared) = self.entry(sid) {
+                (&shared.head.bytes[..head], self.data(shared))
             } else {
                 let copy = self.copies.get(sid).expect("symbols are kept as long as repairs are owed");
                 copy.split_at(head.min(copy.len()))
@@ -185,7 +172,6 @@ impl Kept {
         for (sources, mut buffers) in [(firsts, parts.0), (others, parts.1)] {
             reed_solomon::encode(&sources, &mut buffers).expect("a block of ours is within bounds");
         }
-        self.heads = heads;
     }
 
     /// Makes a copy of a symbol, if there is none.
@@ -198,44 +184,50 @@ impl Kept {
         debug_assert_eq!(taken, Ok(()), "there was no copy");
     }
 
-    /// Sees to it that the piece with a frame's data stays. Most frames are in the piece of the one before.
+    /// Sees to it that the piece with the data of `symbol`, which is a frame, stays. Most frames are in the piece of the
+    /// one before.
     #[inline]
     fn share(
         &mut self,
         sid: u64,
         frame: &StreamFrame,
+        symbol: &[u8],
         piece: impl FnOnce(&StreamFrame) -> Option<Bytes>,
     ) -> Option<Shared> {
-        let StreamFrame { key, id, offset, len, piece: begin } = *frame;
+        let StreamFrame { key, offset, len, piece: begin, .. } = *frame;
+        let before = symbol.len() - len as usize;
+        if before > MAX_HEAD {
+            return None;
+        }
+        let head = Head { bytes: *symbol.first_chunk()?, len: before as u8 };
         match self.pieces.back_mut() {
             Some(last) if last.key == key && last.offset == begin => last.sid = sid,
-            _ => self.pieces.push_back(Piece { bytes: piece(frame)?, key, id, offset: begin, sid }),
+            _ => self.pieces.push_back(Piece { bytes: piece(frame)?, key, offset: begin, sid }),
         }
         let piece = (self.first_piece + self.pieces.len() as u64 - 1) as u32;
-        Some(Shared { offset, len, piece })
+        Some(Shared { offset, len, piece, head })
     }
 
     fn shared(&self, sid: u64) -> Option<Lying<'_>> {
+        let shared = self.entry(sid)?;
+        Some(Lying { head: &shared.head.bytes[..usize::from(shared.head.len)], data: self.data(shared) })
+    }
+
+    #[inline]
+    fn entry(&self, sid: u64) -> Option<&Shared> {
         let at = usize::try_from(sid.checked_sub(self.base)?).ok()?;
-        let Shared { offset, len, piece } = *self.shared.get(at).filter(|shared| shared.len > 0)?;
-        let piece = &self.pieces[piece.wrapping_sub(self.first_piece as u32) as usize];
-        let data = &piece.bytes[(offset - piece.offset) as usize..][..len as usize];
-        Some(Lying { id: piece.id, offset, data })
+        self.shared.get(at).filter(|shared| shared.len > 0)
+    }
+
+    #[inline]
+    fn data(&self, shared: &Shared) -> &[u8] {
+        let piece = &self.pieces[shared.piece.wrapping_sub(self.first_piece as u32) as usize];
+        &piece.bytes[(shared.offset - piece.offset) as usize..][..shared.len as usize]
     }
 }
 
 impl Shared {
-    const NONE: Self = Self { offset: 0, len: 0, piece: 0 };
-}
-
-impl Lying<'_> {
-    /// Writes what stands before the data, as it was written first, to the start of `out`. Returns how many bytes it is.
-    #[inline]
-    fn write_head(&self, out: &mut [u8]) -> usize {
-        let mut w = Writer::new(out);
-        stream_header(&mut w, self.id, self.offset, false, Some(self.data.len()));
-        w.len()
-    }
+    const NONE: Self = Self { offset: 0, len: 0, piece: 0, head: Head { bytes: [0; MAX_HEAD], len: 0 } };
 }
 
 /// A symbol as it was sent first.
@@ -249,7 +241,7 @@ impl Symbol<'_> {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Copy(bytes) => bytes.len(),
-            Self::Frame(frame) => frame.write_head(&mut [0; PLACE]) + frame.data.len(),
+            Self::Frame(frame) => frame.head.len() + frame.data.len(),
         }
     }
 
@@ -257,16 +249,16 @@ impl Symbol<'_> {
     pub(crate) fn write(&self, out: &mut [u8]) {
         match self {
             Self::Copy(bytes) => out.copy_from_slice(bytes),
-            Self::Frame(frame) => {
-                let head = frame.write_head(out);
-                out[head..].copy_from_slice(frame.data);
+            Self::Frame(Lying { head, data }) => {
+                out[..head.len()].copy_from_slice(head);
+                out[head.len()..].copy_from_slice(data);
             }
         }
     }
 }
 
-/// Room for the header of a frame, a kind and three varints.
-const PLACE: usize = 32;
+/// Bytes of a head at most: a kind, a length of two bytes, and varints of four and eight. Others are copied.
+const MAX_HEAD: usize = 15;
 
 /// Places for as many symbols are not worth giving back.
 const FEW: usize = 64;
@@ -280,8 +272,9 @@ const MIN_SHARED: u32 = 512;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytes::Bytes;
     use proptest::prelude::*;
+    use quickset_wire::frame::stream_header;
+    use quickset_wire::{StreamId, Writer};
 
     /// A symbol that is one STREAM frame.
     #[derive(Clone, Debug)]
@@ -295,9 +288,12 @@ mod tests {
         fn bytes(&self) -> Vec<u8> {
             let StreamFrame { id, offset, len, piece, .. } = self.frame;
             let data = &self.piece[(offset - piece) as usize..][..len as usize];
-            let symbol = Symbol::Frame(Lying { id, offset, data });
-            let mut bytes = vec![0; symbol.len()];
-            symbol.write(&mut bytes);
+            let mut bytes = vec![0; 32 + data.len()];
+            let mut w = Writer::new(&mut bytes);
+            stream_header(&mut w, id, offset, false, Some(data.len()));
+            w.bytes(data);
+            let len = w.len();
+            bytes.truncate(len);
             bytes
         }
     }
@@ -308,8 +304,11 @@ mod tests {
         let offset =
             prop_oneof![8 => 20_000u64..1 << 30, 1 => Just(0), 1 => any::<u64>().prop_map(|n| n >> 2)];
         let len = prop_oneof![4 => Just(1400u32), 1 => 1u32..1470];
-        (offset, 0u64..50, len, any::<bool>(), any::<u8>()).prop_map(|(piece, from, len, shared, seed)| {
-            let frame = StreamFrame { key: KEY, id: StreamId(4), offset: piece + from, len, piece };
+        // The last is too large for a head that is kept.
+        let id = prop_oneof![8 => Just(StreamId(4)), 1 => Just(StreamId(400)), 1 => Just(StreamId(1 << 40))];
+        let place = (offset, 0u64..50, len, id);
+        (place, any::<bool>(), any::<u8>()).prop_map(|((piece, from, len, id), shared, seed)| {
+            let frame = StreamFrame { key: KEY, id, offset: piece + from, len, piece };
             let bytes = from as usize + len as usize + 30;
             let piece = (0..bytes).map(|at| (at as u8).wrapping_mul(seed | 1).wrapping_add(seed)).collect();
             Sent { frame, piece, shared }
