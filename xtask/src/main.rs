@@ -2,6 +2,8 @@
 //!
 //! A command is one line in [`COMMANDS`], a step of `cargo xtask test` one line in [`test::STEPS`].
 
+#![forbid(unsafe_code)]
+
 mod arrows;
 mod beside;
 mod e2e;

@@ -24,6 +24,8 @@
 //! assert_eq!(alarm.poll(Time::from_millis(1), &mut out), Poll::Event);
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod datagram;
 mod machine;
 mod rng;

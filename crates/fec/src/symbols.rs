@@ -191,11 +191,15 @@ impl Symbols {
         vacate(slot, &mut self.free, &mut self.chunks);
     }
 
+    /// Whether symbol `sid` is spent.
+    pub(crate) fn is_spent(&self, sid: u64) -> bool {
+        self.known(sid).is_some_and(|entry| entry.slot == Entry::SPENT)
+    }
+
     /// The first symbol of the equation that is spent.
     pub(crate) fn spent_in(&self, equation: &Equation) -> Option<u64> {
-        let is_spent = |sid: &u64| self.known(*sid).is_some_and(|entry| entry.slot == Entry::SPENT);
         let terms = if self.spent > 0 { equation.terms() } else { 0 };
-        (0..terms).map(|term| equation.sid(term)).find(is_spent)
+        (0..terms).map(|term| equation.sid(term)).find(|sid| self.is_spent(*sid))
     }
 
     /// The numbers from `first` to `last` that are neither held nor spent, both of which are in the window or above it.

@@ -73,6 +73,8 @@
 //! Server push: a client never allows it, a server never does it. The flow control of WebTransport between sessions, so one
 //! session at a time is offered.
 
+#![forbid(unsafe_code)]
+
 pub mod capsule;
 mod connection;
 mod error;

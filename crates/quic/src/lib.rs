@@ -42,6 +42,8 @@
 //! Inside, a connection is a set of rooms that own their state and never call each other; see
 //! ARCHITECTURE.md. Messages and fences are specified in `spec/fenced-streams.md`.
 
+#![forbid(unsafe_code)]
+
 mod ack;
 mod cc;
 mod cids;

@@ -52,6 +52,8 @@
 //! repaired beforehand, by as much as the losses of the path ask for: see [`Reliability`] and [`Protection`]. Those
 //! who know better write a [policy] of their own.
 
+#![forbid(unsafe_code)]
+
 mod config;
 mod endpoint;
 mod fingerprint;

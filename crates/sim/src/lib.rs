@@ -48,6 +48,8 @@
 //! [`Scenario`] is `[node, link, node]` with goals for tests, [`seeds`] and [`each_seed`] choose and
 //! report seeds.
 
+#![forbid(unsafe_code)]
+
 mod codel;
 mod course;
 mod cpu;

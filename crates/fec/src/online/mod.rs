@@ -221,7 +221,9 @@ impl Decoder {
     pub fn spend(&mut self, equation: &Equation) {
         let (first, last) = (equation.first(), equation.last());
         let is_open = |sid: u64| equation.term(sid).is_some();
+        // All of a block are spent at once, most often by its first repair symbol.
         if first < self.low
+            || self.symbols.is_spent(first)
             || !self.recovered.is_empty()
             || self.stored.overlaps(first, last)
             || self.symbols.missing(first, last).any(is_open)

@@ -210,18 +210,27 @@ impl Receiving {
     /// The session of this number; made when it is used first.
     fn session(&mut self, number: u64) -> Result<&mut Session, TransportError> {
         let n = number >> 3;
+        if !self.sessions.contains_key(&n) {
+            self.open(number)?;
+        }
+        let session = self.sessions.get_mut(&n).expect("it is open");
+        // FEC-12.
+        if session.scheme.session(n) != number {
+            return Err(error("two schemes of one session"));
+        }
+        Ok(session)
+    }
+
+    #[cold]
+    fn open(&mut self, number: u64) -> Result<(), TransportError> {
+        let n = number >> 3;
         let scheme = Scheme::of(number).filter(|scheme| self.offer.schemes.has(*scheme));
         let Some(scheme) = scheme else { return Err(error("a scheme that was not offered")) };
         if n >= self.offer.sessions || self.offer.window == 0 {
             return Err(error("a session beyond those offered"));
         }
-        let (window, symbol) = (self.window.now(), self.offer.symbol);
-        let session = self.sessions.entry(n).or_insert_with(|| Session::new(scheme, window, symbol));
-        // FEC-12.
-        if session.scheme != scheme {
-            return Err(error("two schemes of one session"));
-        }
-        Ok(session)
+        self.sessions.insert(n, Session::new(scheme, self.window.now(), self.offer.symbol));
+        Ok(())
     }
 }
 
