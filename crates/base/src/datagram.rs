@@ -141,6 +141,11 @@ impl Batch {
         &self.buffer[..self.len]
     }
 
+    /// The same, for encryption in place.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[..self.len]
+    }
+
     /// The segments one by one.
     pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
         self.bytes().chunks(self.segment.max(1))

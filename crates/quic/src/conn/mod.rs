@@ -25,6 +25,7 @@ mod tests;
 mod verbs;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use quickset_base::{Batch, Duration, Input, Machine, Path as Address, Poll, Reason, Time};
@@ -35,7 +36,7 @@ use crate::cids::Cids;
 use crate::config::TransportConfig;
 use crate::datagram::{DatagramEvent, Datagrams};
 use crate::error::{Closed, TransportError};
-use crate::keys::KeyRing;
+use crate::keys::{KeyRing, Unsealed};
 use crate::path::{LEAST, Marking, Path, Ways};
 use crate::protect::Protect;
 use crate::qlog::Qlog;
@@ -95,6 +96,8 @@ pub struct Connection {
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     pub(crate) tokens: Vec<Token>,
+    /// Packets of the batch that is being built, and where they are in it.
+    pub(crate) unsealed: Vec<(Range<usize>, Unsealed)>,
     pub(crate) settled: Settled,
     /// What a SYMBOL_ACK settles, and the tokens of one lost symbol.
     pub(crate) recovered: Vec<Token>,

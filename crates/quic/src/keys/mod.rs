@@ -392,6 +392,12 @@ impl KeyRing {
         self.one_rtt.as_ref().map_or(0, OneRtt::updates)
     }
 
+    /// Whether [`before_seal`](Self::before_seal) would do anything.
+    #[inline]
+    pub(crate) fn nears_limit(&self) -> bool {
+        self.one_rtt.as_ref().is_some_and(OneRtt::nears_limit)
+    }
+
     /// Before a packet is sealed: updates the keys ahead of their confidentiality limit.
     pub(crate) fn before_seal(&mut self, confirmed: bool, now: Time) -> Result<(), TransportError> {
         let Some(keys) = &mut self.one_rtt else { return Ok(()) };

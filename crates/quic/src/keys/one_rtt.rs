@@ -20,6 +20,8 @@ pub(super) struct OneRtt {
     /// The least packet number opened with the generation in use.
     first_opened: Option<u64>,
     sealed: u64,
+    /// As many packets may be sealed with one generation (RFC 9001 §6.6).
+    limit: u64,
     /// The peer acknowledged a packet of the generation in use.
     proven: bool,
 }
@@ -33,6 +35,7 @@ struct Previous {
 impl OneRtt {
     pub(super) fn new(keys: Keys, mut generator: Box<dyn NextKeys>) -> Self {
         Self {
+            limit: keys.local.packet.confidentiality_limit(),
             local: keys.local,
             remote: keys.remote,
             next: generator.next(),
@@ -132,13 +135,17 @@ impl OneRtt {
         may
     }
 
+    /// An update takes a round trip or three; an eighth of the limit is left for it.
+    #[inline]
+    pub(super) fn nears_limit(&self) -> bool {
+        self.sealed >= self.limit - self.limit / 8
+    }
+
     pub(super) fn keep_within_limit(&mut self, confirmed: bool, now: Time) -> Result<(), TransportError> {
-        let limit = self.local.packet.confidentiality_limit();
-        // An update takes a round trip or three; an eighth of the limit is left for it.
-        if confirmed && self.sealed >= limit - limit / 8 {
+        if confirmed && self.nears_limit() {
             self.update(now);
         }
-        if self.sealed >= limit {
+        if self.sealed >= self.limit {
             return Err(TransportError::new(Code::AEAD_LIMIT_REACHED, "no fresh keys in time"));
         }
         Ok(())

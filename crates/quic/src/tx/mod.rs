@@ -21,6 +21,7 @@ pub(crate) use writer::{Packed, StreamFrame, Writer};
 
 use crate::cc::Control;
 use crate::conn::Connection;
+use crate::keys::Unsealed;
 use crate::path::LEAST;
 use crate::room::{Phase, Want};
 
@@ -35,6 +36,10 @@ const MIN_COALESCED: usize = 128;
 /// More than a short header and a tag take of a datagram: 1 + 20 + 4 and 16 bytes. Every full packet has the rest.
 pub(crate) const MAX_OVERHEAD: usize = 48;
 
+/// Packets that are built before they are sealed. Each step works on code and data that the one before has just put in
+/// the caches nearest to the processor, which all steps for one packet after the other do not fit.
+const SEALED_TOGETHER: usize = 8;
+
 /// Segments that fall short of those before them by this little are padded: ending the batch would cost more.
 pub(crate) const MAX_TOP_UP: usize = 48;
 
@@ -45,6 +50,18 @@ pub(crate) struct Permit {
     pub(crate) data: bool,
     /// A packet that must elicit an acknowledgement, whatever the window says.
     pub(crate) probe: bool,
+}
+
+/// A packet that was written.
+#[derive(Clone, Copy, Debug)]
+struct Built {
+    len: usize,
+    /// It is still to be sealed.
+    unsealed: Option<Unsealed>,
+}
+
+impl Built {
+    const NOTHING: Self = Self { len: 0, unsealed: None };
 }
 
 impl Connection {
@@ -58,7 +75,12 @@ impl Connection {
         let segments = if self.config.gso { Batch::MAX_SEGMENTS } else { 1 };
         self.begin_symbols();
         let control = self.path.congestion.control();
-        while out.count() < segments && self.datagram_out(out, &control) {}
+        while out.count() < segments && self.datagram_out(out, &control) {
+            if self.scratch.unsealed.len() >= SEALED_TOGETHER {
+                self.seal(out);
+            }
+        }
+        self.seal(out);
         if out.is_empty() {
             return false;
         }
@@ -105,20 +127,24 @@ impl Connection {
             self.free_handshake(control);
         }
         let wants = Space::ALL.map(|space| self.wants(space, data));
-        let Some(last) = wants.iter().rposition(|w| *w) else { return false };
+        let Some(last_space) = wants.iter().rposition(|w| *w) else { return false };
 
+        if wants[Space::Data.index()] && !self.has_fresh_keys(out) {
+            return false;
+        }
         let padded = wants[Space::Initial.index()];
         let buffer = out.space(size);
-        let mut used = 0;
+        let (mut used, mut last) = (0, Built::NOTHING);
         for space in Space::ALL {
             if !wants[space.index()] || (used > 0 && size - used < MIN_COALESCED) {
                 continue;
             }
             // The last packet of the datagram brings it up to size.
-            let is_last = space.index() == last || size - used < 2 * MIN_COALESCED;
+            let is_last = space.index() == last_space || size - used < 2 * MIN_COALESCED;
             let pad_to = if padded && is_last { MIN_INITIAL.saturating_sub(used) } else { 0 };
             let permit = Permit { data, probe: self.outbox.probes[space.index()] > 0 };
-            used += self.packet_out(space, &mut buffer[used..], permit, pad_to);
+            last = self.packet_out(space, &mut buffer[used..], permit, pad_to);
+            used += last.len;
             if pad_to > 0 {
                 break;
             }
@@ -127,6 +153,10 @@ impl Connection {
             return false;
         }
         out.commit(used);
+        if let Some(at) = last.unsealed {
+            let end = out.bytes().len();
+            self.scratch.unsealed.push((end - last.len..end, at));
+        }
         self.path.on_sent(used);
         self.stats.sent_datagrams += 1;
         self.stats.sent_bytes += used as u64;
@@ -135,6 +165,30 @@ impl Connection {
             self.discard(Space::Initial);
         }
         true
+    }
+
+    /// Seals what was built.
+    fn seal(&mut self, out: &mut Batch) {
+        for (range, at) in self.scratch.unsealed.drain(..) {
+            self.keys.seal(&mut out.bytes_mut()[range], &at);
+        }
+    }
+
+    /// Sees to it that there are keys that one more packet may be sealed with.
+    #[inline]
+    fn has_fresh_keys(&mut self, out: &mut Batch) -> bool {
+        if !self.keys.nears_limit() {
+            return true;
+        }
+        // What was built has the phase of the old ones, and counts.
+        self.seal(out);
+        match self.keys.before_seal(self.phase == Phase::Confirmed, self.now) {
+            Ok(()) => true,
+            Err(error) => {
+                self.fail(error);
+                false
+            }
+        }
     }
 
     /// Lost handshake bytes that the window keeps back go as a probe does. A server may have filled the window with data

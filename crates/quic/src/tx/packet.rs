@@ -1,12 +1,12 @@
 use quickset_wire::header::{LongHeader, ShortHeader, long_header, short_header};
 use quickset_wire::{self as wire, ConnectionId, PacketType, Space, packet_number};
 
-use super::{MAX_TOP_UP, Permit, Writer};
+use super::{Built, MAX_TOP_UP, Permit, Writer};
 use crate::cc;
 use crate::conn::{Connection, Farewell};
 use crate::keys::Unsealed;
 use crate::recovery::SentPacket;
-use crate::room::{Phase, Want};
+use crate::room::Want;
 use crate::token::Token;
 
 /// Where the parts of a packet lie in its buffer.
@@ -21,21 +21,15 @@ pub(super) struct Frame {
 }
 
 impl Connection {
-    /// Builds, seals and records one packet at the start of `buffer`, at least `pad_to` bytes long. Returns its
-    /// size; 0 when there was nothing to write.
+    /// Builds and records one packet at the start of `buffer`, at least `pad_to` bytes long. Those with a long header are
+    /// sealed as well.
     pub(super) fn packet_out(
         &mut self,
         space: Space,
         buffer: &mut [u8],
         permit: Permit,
         pad_to: usize,
-    ) -> usize {
-        if space == Space::Data {
-            if let Err(error) = self.keys.before_seal(self.phase == Phase::Confirmed, self.now) {
-                self.fail(error);
-                return 0;
-            }
-        }
+    ) -> Built {
         let frame = self.header(space, buffer);
         let end = buffer.len() - frame.tag_len;
         let mut tokens = std::mem::take(&mut self.scratch.tokens);
@@ -45,16 +39,22 @@ impl Connection {
         let (written, eliciting) = (w.len(), w.is_eliciting());
         if written == 0 && pad_to == 0 {
             self.scratch.tokens = tokens;
-            return 0;
+            return Built::NOTHING;
         }
         let room = end - frame.payload_at;
         let padded = self.padded(&frame, written, room, pad_to);
         w.bytes().zeros(padded - written);
         // RFC 9002 §2: packets with PADDING are in flight too.
         let in_flight = eliciting || padded > written;
-        // Before it is sealed: what was just stored is read back slowly.
-        let state = self.departs(frame.payload_at + padded + frame.tag_len, in_flight);
-        let len = self.sealed(frame, buffer, padded);
+        let len = frame.payload_at + padded + frame.tag_len;
+        let state = self.departs(len, in_flight);
+        let unsealed = if frame.length_at.is_some() {
+            self.sealed(frame, buffer, padded);
+            None
+        } else {
+            self.log_sent(&frame.at, &buffer[frame.payload_at..][..padded], len);
+            Some(frame.at)
+        };
 
         if eliciting {
             self.lifecycle.on_eliciting_sent(self.now);
@@ -64,7 +64,7 @@ impl Connection {
         let packet = SentPacket { number, now, bytes: len as u16, eliciting, in_flight, marked, state };
         self.record(space, packet, &mut tokens);
         self.scratch.tokens = tokens;
-        len
+        Built { len, unsealed }
     }
 
     /// A packet of `len` bytes is about to leave: for congestion control, if it counts there.
