@@ -324,23 +324,31 @@ fn add_groups(kernel: Kernel, groups: &mut [Rows<'_>], columns: Columns<'_>) {
 /// It has a closed form (Schechter 1959): with A(z) = Π (z + x_j) and B(z) = Π (z + y_i), the element is
 /// B(x_j) · A(y_i) / ((x_j + y_i) · A'(x_j) · B'(y_i)).
 pub(crate) fn inverse(rows: &[u8], lost: &[u8]) -> Vec<u8> {
-    let points = || rows.iter().map(|&row| 255 - row);
-    // In logarithms. That of 0 is 0, which leaves out the root itself, as a derivative does.
-    let log = |a: u8| u32::from(LOG[usize::from(a)]);
-    let by_row: Vec<u32> = points()
-        .map(|y| {
-            let value: u32 = lost.iter().map(|x| log(x ^ y)).sum();
-            let derivative: u32 = points().map(|other| log(other ^ y)).sum();
-            (value + 255 * 256 - derivative) % 255
-        })
-        .collect();
+    // In logarithms: each of a pair of points is looked up once. There are 256 at most, whose sum fits.
+    let log = |a: u8, b: u8| LOG[usize::from(a ^ b)];
+    let (mut by_row, mut by_column) = ([0_u16; 256], [0_u16; 256]);
     let mut matrix = Vec::with_capacity(rows.len() * lost.len());
-    for &x in lost {
-        let value: u32 = points().map(|y| log(x ^ y)).sum();
-        let derivative: u32 = lost.iter().map(|other| log(other ^ x)).sum();
-        let by_column = (value + 255 * 256 - derivative) % 255;
-        let element = |(y, row): (u8, &u32)| EXP[(by_column + row + 255 - log(x ^ y)) as usize];
-        matrix.extend(points().zip(&by_row).map(element));
+    for (value, &x) in by_column.iter_mut().zip(lost) {
+        for (at_row, &row) in by_row.iter_mut().zip(rows) {
+            let difference = log(x, 255 - row);
+            *value += u16::from(difference);
+            *at_row += u16::from(difference);
+            matrix.push(difference);
+        }
+    }
+    // By the derivative, which leaves out the root itself: the logarithm of 0 is 0.
+    let quotients = |points: &[u8], values: &mut [u16; 256]| {
+        for (value, &point) in values.iter_mut().zip(points) {
+            let derivative: u16 = points.iter().map(|&other| u16::from(log(other, point))).sum();
+            *value = ((u32::from(*value) + 255 * 256 - u32::from(derivative)) % 255) as u16;
+        }
+    };
+    quotients(rows, &mut by_row);
+    quotients(lost, &mut by_column);
+    for (line, column) in matrix.chunks_exact_mut(rows.len().max(1)).zip(&by_column) {
+        for (element, row) in line.iter_mut().zip(&by_row) {
+            *element = EXP[usize::from(column + row + 255) - usize::from(*element)];
+        }
     }
     matrix
 }

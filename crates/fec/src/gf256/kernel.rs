@@ -125,23 +125,23 @@ impl Kernel {
     /// If a source is longer than a destination, or there is not one coefficient for each pair.
     pub fn combine(self, dsts: &mut [&mut [u8]], coefficients: &[u8], srcs: &[&[u8]]) {
         assert_eq!(coefficients.len(), dsts.len() * srcs.len(), "one coefficient for each pair");
-        check_lengths(dsts, srcs);
+        let longest = check_lengths(dsts, srcs);
         if coefficients.is_empty() {
             return;
         }
         match self.0 {
             #[cfg(all(target_arch = "x86_64", wide))]
-            // SAFETY: the kind exists, so it was detected.
-            Kind::Gfni512 => unsafe { x86::combine::<x86::Gfni512>(dsts, coefficients, srcs) },
+            // SAFETY: the kind exists, so it was detected; that is the longest.
+            Kind::Gfni512 => unsafe { x86::combine::<x86::Gfni512>(dsts, coefficients, srcs, longest) },
             #[cfg(all(target_arch = "x86_64", wide))]
-            // SAFETY: the kind exists, so it was detected.
-            Kind::Gfni256 => unsafe { x86::combine::<x86::Gfni256>(dsts, coefficients, srcs) },
+            // SAFETY: the kind exists, so it was detected; that is the longest.
+            Kind::Gfni256 => unsafe { x86::combine::<x86::Gfni256>(dsts, coefficients, srcs, longest) },
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the kind exists, so it was detected.
-            Kind::Avx2 => unsafe { x86::combine::<x86::Avx2>(dsts, coefficients, srcs) },
+            // SAFETY: the kind exists, so it was detected; that is the longest.
+            Kind::Avx2 => unsafe { x86::combine::<x86::Avx2>(dsts, coefficients, srcs, longest) },
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the kind exists, so it was detected.
-            Kind::Ssse3 => unsafe { x86::combine::<x86::Ssse3>(dsts, coefficients, srcs) },
+            // SAFETY: the kind exists, so it was detected; that is the longest.
+            Kind::Ssse3 => unsafe { x86::combine::<x86::Ssse3>(dsts, coefficients, srcs, longest) },
             Kind::Scalar => scalar::combine(dsts, coefficients, srcs),
         }
     }
@@ -152,20 +152,20 @@ impl Kernel {
     ///
     /// If a source is longer than `dst`.
     pub fn sum(self, dst: &mut [u8], srcs: &[&[u8]]) {
-        check_lengths(&[&mut *dst], srcs);
+        let longest = check_lengths(&[&mut *dst], srcs);
         match self.0 {
             #[cfg(all(target_arch = "x86_64", wide))]
-            // SAFETY: the kind exists, so it was detected.
-            Kind::Gfni512 => unsafe { x86::sum::<x86::Gfni512>(dst, srcs) },
+            // SAFETY: the kind exists, so it was detected; that is the longest.
+            Kind::Gfni512 => unsafe { x86::sum::<x86::Gfni512>(dst, srcs, longest) },
             #[cfg(all(target_arch = "x86_64", wide))]
-            // SAFETY: the kind exists, so it was detected.
-            Kind::Gfni256 => unsafe { x86::sum::<x86::Gfni256>(dst, srcs) },
+            // SAFETY: the kind exists, so it was detected; that is the longest.
+            Kind::Gfni256 => unsafe { x86::sum::<x86::Gfni256>(dst, srcs, longest) },
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the kind exists, so it was detected.
-            Kind::Avx2 => unsafe { x86::sum::<x86::Avx2>(dst, srcs) },
+            // SAFETY: the kind exists, so it was detected; that is the longest.
+            Kind::Avx2 => unsafe { x86::sum::<x86::Avx2>(dst, srcs, longest) },
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the kind exists, so it was detected.
-            Kind::Ssse3 => unsafe { x86::sum::<x86::Ssse3>(dst, srcs) },
+            // SAFETY: the kind exists, so it was detected; that is the longest.
+            Kind::Ssse3 => unsafe { x86::sum::<x86::Ssse3>(dst, srcs, longest) },
             Kind::Scalar => srcs.iter().for_each(|src| scalar::mul_add(dst, 1, src)),
         }
     }
@@ -247,8 +247,9 @@ impl fmt::Debug for Kernel {
     }
 }
 
-/// The vector kernels rely on it.
-fn check_lengths(dsts: &[&mut [u8]], srcs: &[&[u8]]) {
+/// The vector kernels rely on it. Returns the length of the longest source.
+fn check_lengths(dsts: &[&mut [u8]], srcs: &[&[u8]]) -> usize {
     let longest = srcs.iter().map(|s| s.len()).max().unwrap_or_default();
     assert!(dsts.iter().all(|d| d.len() >= longest), "no source is longer than a destination");
+    longest
 }

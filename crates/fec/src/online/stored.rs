@@ -324,5 +324,5 @@ fn mask(places: impl Iterator<Item = usize>) -> u128 {
 
 /// A block of a few symbols has as many repair symbols.
 const LEAST: u64 = 8;
-/// Symbols in a pass: with the payloads of 64 repair symbols they stay in a second-level cache of 256 KiB.
-const PASS: usize = 64;
+/// Symbols in a pass: with the payloads of 64 repair symbols they stay in a second-level cache of 512 KiB.
+const PASS: usize = 128;

@@ -16,7 +16,7 @@ use super::super::cauchy::{Columns, POINTS, Rows};
 use super::super::tables::MATRICES;
 use super::fours::fours;
 use super::transform::transform;
-use super::{Block, Lanes, Machine, rows};
+use super::{Block, Lanes, Machine, row, rows};
 
 /// GFNI with AVX-512: 32 registers of 64 bytes, loads and stores under a mask, XOR of three.
 pub(in super::super) struct Gfni512;
@@ -37,7 +37,7 @@ impl Machine for Gfni512 {
         // SAFETY: the machine has been detected, and the driver has checked the lengths.
         unsafe {
             match dsts.len() {
-                1 => rows::<V512, 1, 4, false>(block, dsts),
+                1 => row::<V512, false>(block, &mut *dsts[0]),
                 2 => rows::<V512, 2, 4, false>(block, dsts),
                 3 => rows::<V512, 3, 4, false>(block, dsts),
                 4 => rows::<V512, 4, 4, false>(block, dsts),
@@ -50,7 +50,7 @@ impl Machine for Gfni512 {
     #[target_feature(enable = "gfni,avx512f,avx512bw,bmi2")]
     unsafe fn sum(block: &Block<'_, '_>, dst: &mut [u8]) {
         // SAFETY: the machine has been detected, and the driver has checked the lengths.
-        unsafe { rows::<V512, 1, 4, true>(block, &mut [dst]) }
+        unsafe { row::<V512, true>(block, dst) }
     }
 
     #[target_feature(enable = "gfni,avx512f,avx512bw,bmi2")]
