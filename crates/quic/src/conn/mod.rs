@@ -42,7 +42,7 @@ use crate::protect::Protect;
 use crate::qlog::Qlog;
 use crate::recovery::{Recovery, Settled};
 use crate::room::{Phase, View};
-use crate::rx::Early;
+use crate::rx::{Authentic, Early};
 use crate::stats::Stats;
 use crate::streams::{StreamEvent, Streams};
 use crate::token::Token;
@@ -98,6 +98,8 @@ pub(crate) struct Scratch {
     pub(crate) tokens: Vec<Token>,
     /// Packets of the batch that is being built, and where they are in it.
     pub(crate) unsealed: Vec<(Range<usize>, Unsealed)>,
+    /// Packets of a received batch whose frames are yet to act.
+    pub(crate) opened: Vec<Authentic>,
     pub(crate) settled: Settled,
     /// What a SYMBOL_ACK settles, and the tokens of one lost symbol.
     pub(crate) recovered: Vec<Token>,

@@ -17,12 +17,18 @@ use quickset_wire::{PacketType, Side, Space};
 
 use crate::conn::Connection;
 use crate::error::{Closed, TransportError};
-use crate::keys::OpenError;
+use crate::keys::{OpenError, Opened};
 use crate::qlog::Why;
 use crate::room::Phase;
 
 /// Packets kept until their keys are there: a flight of the peer's that overtook its handshake.
 const MAX_EARLY: usize = 16;
+
+/// The bit of the first byte that long headers have (RFC 8999 §5.1).
+const LONG: u8 = 0x80;
+
+/// Packets that are opened before their frames act: see [`SEALED_TOGETHER`](crate::tx::SEALED_TOGETHER).
+const OPENED_TOGETHER: usize = 8;
 
 /// Of early data: a client's first window (RFC 9002 §7.2).
 const MAX_ZERO_RTT: usize = 10;
@@ -63,23 +69,38 @@ struct Waiting {
     ecn: Ecn,
 }
 
+/// A packet that is authentic.
+#[derive(Debug)]
+pub(crate) struct Authentic {
+    kind: PacketType,
+    packet: BytesMut,
+    opened: Opened,
+    ecn: Ecn,
+}
+
 impl Connection {
     /// Takes a batch, and acts on what it said as a whole.
     pub(crate) fn receive(&mut self, datagrams: &mut Vec<Datagram>) {
+        let mut opened = std::mem::take(&mut self.scratch.opened);
         for datagram in datagrams.drain(..) {
-            if !self.path.takes(&datagram.path) || self.ways.claims(&datagram.path) {
-                if !self.receive_elsewhere(datagram) {
-                    self.stats.dropped_packets += 1;
-                }
+            let is_elsewhere = !self.path.takes(&datagram.path) || self.ways.claims(&datagram.path);
+            if !is_elsewhere && self.is_usual(&datagram) {
+                self.count(&datagram);
+                self.take_usual(datagram, &mut opened);
                 continue;
             }
-            self.path.on_received(datagram.bytes.len());
-            self.stats.received_datagrams += 1;
-            self.stats.received_bytes += datagram.bytes.len() as u64;
-            if let Err(error) = self.datagram(datagram) {
-                self.fail(error);
+            self.act_on_all(&mut opened);
+            if !is_elsewhere {
+                self.count(&datagram);
+                if let Err(error) = self.datagram(datagram) {
+                    self.fail(error);
+                }
+            } else if !self.receive_elsewhere(datagram) {
+                self.stats.dropped_packets += 1;
             }
         }
+        self.act_on_all(&mut opened);
+        self.scratch.opened = opened;
         if !self.early.datagrams.is_empty() {
             self.receive_overtakers();
         }
@@ -92,6 +113,58 @@ impl Connection {
         if !self.ways.is_quiet() {
             // What came may be what an address was waiting for to be sent more.
             self.ways.stir();
+        }
+    }
+
+    /// On the path in use.
+    #[inline]
+    fn count(&mut self, datagram: &Datagram) {
+        self.path.on_received(datagram.bytes.len());
+        self.stats.received_datagrams += 1;
+        self.stats.received_bytes += datagram.bytes.len() as u64;
+    }
+
+    /// Whether a datagram is one packet with a short header, to be opened in the same way whatever those before it say.
+    #[inline]
+    fn is_usual(&self, datagram: &Datagram) -> bool {
+        self.phase == Phase::Confirmed
+            && self.lifecycle.is_open()
+            && datagram.bytes.first().is_some_and(|first| first & LONG == 0)
+    }
+
+    /// Opens such a packet, and acts on those in `opened` once they are enough.
+    fn take_usual(&mut self, datagram: Datagram, opened: &mut Vec<Authentic>) {
+        let Datagram { bytes: packet, ecn, .. } = datagram;
+        let tail = self.cids.reset_token().and_then(|_| packet.last_chunk::<16>().copied());
+        let number_at = 1 + self.cids.first_local().len();
+        let waiting = Waiting { kind: PacketType::OneRtt, packet, number_at, ecn };
+        let latest = opened.iter().map(|packet| packet.opened.number).max();
+        match self.unseal(waiting, latest.max(self.acks[Space::Data.index()].largest())) {
+            Ok(packet) => {
+                opened.push(packet);
+                if opened.len() >= OPENED_TOGETHER {
+                    self.act_on_all(opened);
+                }
+            }
+            Err((waiting, error)) => {
+                self.act_on_all(opened);
+                match self.unopened(waiting, error) {
+                    Ok(true) => {}
+                    Ok(false) => self.may_be_reset(tail),
+                    Err(error) => self.fail(error),
+                }
+            }
+        }
+    }
+
+    fn act_on_all(&mut self, opened: &mut Vec<Authentic>) {
+        for packet in opened.drain(..) {
+            if self.lifecycle.is_drained() {
+                continue;
+            }
+            if let Err(error) = self.act_on(packet) {
+                self.fail(error);
+            }
         }
     }
 
@@ -112,9 +185,8 @@ impl Connection {
             // The usual datagram is one packet; then nothing is split.
             let packet = if end == bytes.len() { std::mem::take(&mut bytes) } else { bytes.split_to(end) };
             let opened = self.packet(Waiting { kind, packet, number_at, ecn }, source)?;
-            if !opened && kind == PacketType::OneRtt && self.is_reset(tail) {
-                self.lifecycle.vanish();
-                self.over(Closed::Reset);
+            if !opened && kind == PacketType::OneRtt {
+                self.may_be_reset(tail);
             }
         }
         Ok(())
@@ -160,10 +232,12 @@ impl Connection {
     }
 
     /// RFC 9000 §10.3.1: a datagram that cannot be read may be a stateless reset.
-    fn is_reset(&self, tail: Option<[u8; 16]>) -> bool {
-        match (self.cids.reset_token(), tail) {
-            (Some(token), Some(tail)) => token.ct_eq(&quickset_wire::ResetToken(tail)),
-            _ => false,
+    fn may_be_reset(&mut self, tail: Option<[u8; 16]>) {
+        if let (Some(token), Some(tail)) = (self.cids.reset_token(), tail) {
+            if token.ct_eq(&quickset_wire::ResetToken(tail)) {
+                self.lifecycle.vanish();
+                self.over(Closed::Reset);
+            }
         }
     }
 
@@ -173,40 +247,65 @@ impl Connection {
         waiting: Waiting,
         source: Option<quickset_wire::ConnectionId>,
     ) -> Result<bool, TransportError> {
-        let Waiting { kind, mut packet, number_at, ecn } = waiting;
-        let (space, size) = (kind.space(), packet.len());
-        // RFC 9001 §5.7: a server acts on 1-RTT packets only when the handshake is complete.
-        let too_early = kind == PacketType::OneRtt && self.phase == Phase::Handshake && self.side.is_server();
-        let largest = self.acks[space.index()].largest();
-        let opened = if too_early {
-            Err(OpenError::TooEarly)
-        } else {
-            self.keys.open((kind, number_at), &mut packet, largest, self.now)
-        };
-        let opened = match opened {
-            Ok(opened) => opened,
-            Err(OpenError::TooEarly) => {
-                if self.early.has_room(kind) {
-                    self.log_buffered(kind, size);
-                    self.early.packets.push(Waiting { kind, packet, number_at, ecn });
-                }
-                return Ok(true);
-            }
-            Err(OpenError::Dropped) => {
-                self.stats.dropped_packets += 1;
-                self.log_dropped(Some(kind), size, Why::Unreadable);
-                return Ok(false);
-            }
-            Err(OpenError::Fatal(error)) => return Err(error),
+        let largest = self.acks[waiting.kind.space().index()].largest();
+        let packet = match self.unseal(waiting, largest) {
+            Ok(packet) => packet,
+            Err((waiting, error)) => return self.unopened(waiting, error),
         };
         if source.is_some_and(|scid| !self.accept_source(scid)) {
-            self.log_dropped(Some(kind), size, Why::Source);
+            self.log_dropped(Some(packet.kind), packet.packet.len(), Why::Source);
             return Ok(true);
         }
+        self.act_on(packet).map(|()| true)
+    }
+
+    /// Removes the protection; `largest` is the largest number of its space that was opened.
+    #[inline]
+    fn unseal(
+        &mut self,
+        mut waiting: Waiting,
+        largest: Option<u64>,
+    ) -> Result<Authentic, (Waiting, OpenError)> {
+        let Waiting { kind, packet, number_at, ecn } = &mut waiting;
+        // RFC 9001 §5.7: a server acts on 1-RTT packets only when the handshake is complete.
+        if *kind == PacketType::OneRtt && self.phase == Phase::Handshake && self.side.is_server() {
+            return Err((waiting, OpenError::TooEarly));
+        }
+        match self.keys.open((*kind, *number_at), packet, largest, self.now) {
+            Ok(opened) => Ok(Authentic { kind: *kind, packet: std::mem::take(packet), opened, ecn: *ecn }),
+            Err(error) => Err((waiting, error)),
+        }
+    }
+
+    /// A packet was not opened. False when it could not be read.
+    fn unopened(&mut self, waiting: Waiting, error: OpenError) -> Result<bool, TransportError> {
+        let (kind, size) = (waiting.kind, waiting.packet.len());
+        match error {
+            OpenError::TooEarly => {
+                if self.early.has_room(kind) {
+                    self.log_buffered(kind, size);
+                    self.early.packets.push(waiting);
+                }
+                Ok(true)
+            }
+            OpenError::Dropped => {
+                self.stats.dropped_packets += 1;
+                self.log_dropped(Some(kind), size, Why::Unreadable);
+                Ok(false)
+            }
+            OpenError::Fatal(error) => Err(error),
+        }
+    }
+
+    /// Acts on the frames of a packet.
+    fn act_on(&mut self, packet: Authentic) -> Result<(), TransportError> {
+        let Authentic { kind, mut packet, opened, ecn } = packet;
+        let (space, size) = (kind.space(), packet.len());
+        let largest = self.acks[space.index()].largest();
         if self.acks[space.index()].is_duplicate(opened.number) {
             self.stats.duplicate_packets += 1;
             self.log_dropped(Some(kind), size, Why::Duplicate);
-            return Ok(true);
+            return Ok(());
         }
         self.lifecycle.on_heard(self.now);
         self.stats.received_packets += 1;
@@ -236,7 +335,7 @@ impl Connection {
         if !self.early.packets.is_empty() && matches!(kind, PacketType::Initial | PacketType::Handshake) {
             self.retry_early()?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Early data that overtook the hello it goes with.

@@ -38,7 +38,7 @@ pub(crate) const MAX_OVERHEAD: usize = 48;
 
 /// Packets that are built before they are sealed. Each step works on code and data that the one before has just put in
 /// the caches nearest to the processor, which all steps for one packet after the other do not fit.
-const SEALED_TOGETHER: usize = 8;
+pub(crate) const SEALED_TOGETHER: usize = 8;
 
 /// Segments that fall short of those before them by this little are padded: ending the batch would cost more.
 pub(crate) const MAX_TOP_UP: usize = 48;
