@@ -333,6 +333,8 @@ impl Driver {
             }
         }
         if drained && self.roster.remove(shared.key) {
+            let stats = shared.lock().conn.stats();
+            self.hub.census().leave(shared, &stats);
             self.hub.one_less();
         }
     }
@@ -488,7 +490,9 @@ fn admit(
         Ok(conn) => {
             debug_assert_eq!(conn.side(), Side::Server);
             hub.lobby().live += 1;
-            roster.welcome(&Arc::new(Shared::new(key, hub.clone(), conn, None)));
+            let shared = Arc::new(Shared::new(key, hub.clone(), conn, None));
+            hub.census().enter(&shared);
+            roster.welcome(&shared);
             Some(Route::Connection(key, datagram))
         }
         Err(error) => {

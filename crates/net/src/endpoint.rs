@@ -10,6 +10,7 @@ use bytes::Bytes;
 use quickset_base::{Rng, Seed};
 use quickset_quic::{self as quic, ClientConfig, Counters, EndpointConfig, ServerConfig};
 
+use crate::census::EndpointStats;
 use crate::connecting::Connecting;
 use crate::connection::Connection;
 use crate::driver::Driver;
@@ -217,6 +218,13 @@ impl Endpoint {
     /// What the endpoint did so far.
     pub fn counters(&self) -> Counters {
         self.hub.router().counters()
+    }
+
+    /// What the endpoint and its connections did so far. Asks each connection: for now and then.
+    pub fn stats(&self) -> EndpointStats {
+        let (ended, live) = self.hub.census().look();
+        let live = live.iter().map(|shared| shared.lock().conn.stats()).collect();
+        EndpointStats { counters: self.counters(), ended, live }
     }
 
     /// Connections that have not ended, those still in their handshake included.

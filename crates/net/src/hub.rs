@@ -8,6 +8,7 @@ use bytes::Bytes;
 use quickset_base::{Path, Time};
 use quickset_quic::{self as quic, ClientConfig};
 
+use crate::census::Census;
 use crate::connection::Connection;
 use crate::error::ConnectError;
 use crate::shared::Shared;
@@ -17,7 +18,7 @@ use crate::wakers::Wakers;
 /// What the handles of an endpoint and its driver share.
 ///
 /// Locks are taken in this order, and none of them for longer than a few microseconds but the router's:
-/// router, connection, and then one of the other two.
+/// router, connection, and then one of the others.
 pub(crate) struct Hub {
     /// The one that is in use, or will be at the driver's next turn.
     socket: Mutex<Arc<Socket>>,
@@ -25,6 +26,7 @@ pub(crate) struct Hub {
     router: Mutex<quic::Endpoint>,
     requests: Mutex<Requests>,
     lobby: Mutex<Lobby>,
+    census: Mutex<Census>,
 }
 
 /// What handles want of the driver.
@@ -81,6 +83,7 @@ impl Hub {
             router: Mutex::new(router),
             requests: Mutex::default(),
             lobby: Mutex::new(lobby),
+            census: Mutex::default(),
         }
     }
 
@@ -125,6 +128,10 @@ impl Hub {
 
     pub(crate) fn lobby(&self) -> MutexGuard<'_, Lobby> {
         self.lobby.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn census(&self) -> MutexGuard<'_, Census> {
+        self.census.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn requests(&self) -> MutexGuard<'_, Requests> {
@@ -215,6 +222,7 @@ impl Hub {
             ConnectError::Failed(quic::Closed::Failed(error))
         })?;
         let shared = Arc::new(Shared::new(key, self.clone(), conn, Some(server_name.to_owned())));
+        self.census().enter(&shared);
         shared.nudge();
         Ok(Connection::new(shared))
     }

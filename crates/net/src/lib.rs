@@ -55,6 +55,7 @@
 //! Below this crate nothing reads a clock or draws entropy; here it happens in one place each (`Hub::now`
 //! and `Endpoint::start`).
 
+mod census;
 mod connecting;
 mod connection;
 mod datagrams;
@@ -78,6 +79,7 @@ mod trace;
 mod unordered;
 mod wakers;
 
+pub use census::{EndpointStats, Totals};
 pub use connecting::Connecting;
 pub use connection::Connection;
 pub use datagrams::{DatagramOptions, SentDatagram};

@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quickset_net::{Connecting, Connection, Counters, SocketConfig};
+use quickset_net::{Connecting, Connection, Counters, EndpointStats, SocketConfig};
 use quickset_quic::{EndpointConfig, Estimates};
 use quickset_tls::{EndpointSecrets, PeerCertificates};
 
@@ -150,6 +150,11 @@ impl Endpoint {
     /// What the endpoint did so far.
     pub fn counters(&self) -> Counters {
         self.net.counters()
+    }
+
+    /// What the endpoint and its connections did so far. Asks each connection: for now and then.
+    pub fn stats(&self) -> EndpointStats {
+        self.net.stats()
     }
 
     /// Connections that have not ended, those still in their handshake included.

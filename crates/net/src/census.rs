@@ -1,0 +1,120 @@
+//! What the connections of an endpoint did, all together: for whoever watches a server.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use quickset_quic::{Counters, Stats};
+
+use crate::shared::Shared;
+
+/// What an endpoint and its connections did so far; see [`Endpoint::stats`](crate::Endpoint::stats).
+#[derive(Clone, Debug, Default)]
+pub struct EndpointStats {
+    /// The endpoint itself.
+    pub counters: Counters,
+    /// The connections that are no more.
+    pub ended: Totals,
+    /// Those that there are, those in their handshake and those that say goodbye included, each by itself.
+    pub live: Vec<Stats>,
+}
+
+/// Sums over connections; of what they mean see [`Stats`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// How many connections these were.
+    pub connections: u64,
+    /// UDP payloads sent, and their bytes.
+    pub sent_datagrams: u64,
+    /// See [`sent_datagrams`](Self::sent_datagrams).
+    pub sent_bytes: u64,
+    /// Packets sent.
+    pub sent_packets: u64,
+    /// UDP payloads received, and their bytes.
+    pub received_datagrams: u64,
+    /// See [`received_datagrams`](Self::received_datagrams).
+    pub received_bytes: u64,
+    /// Packets received.
+    pub received_packets: u64,
+    /// Packets that could not be read.
+    pub dropped_packets: u64,
+    /// Packets declared lost, and those of them that were acknowledged later.
+    pub lost_packets: u64,
+    /// See [`lost_packets`](Self::lost_packets).
+    pub spurious_losses: u64,
+    /// Probe timeouts.
+    pub ptos: u64,
+    /// Moves to another path.
+    pub moves: u64,
+    /// Packets sent that met congestion, as their marks told.
+    pub ce_packets: u64,
+    /// Source symbols sent.
+    pub sources_sent: u64,
+    /// Repair symbols sent, and the bytes of their data.
+    pub repairs_sent: u64,
+    /// See [`repairs_sent`](Self::repairs_sent).
+    pub repair_bytes: u64,
+    /// Symbols sent that the peer recovered, and those that had to be sent again.
+    pub recovered: u64,
+    /// See [`recovered`](Self::recovered).
+    pub unrecovered: u64,
+    /// Symbols that were recovered here.
+    pub recovered_here: u64,
+}
+
+/// The connections that there are, and what those did that are no more.
+#[derive(Debug, Default)]
+pub(crate) struct Census {
+    live: BTreeMap<usize, Weak<Shared>>,
+    ended: Totals,
+}
+
+impl EndpointStats {
+    /// What all connections did, those that there are included.
+    pub fn totals(&self) -> Totals {
+        let mut totals = self.ended;
+        self.live.iter().for_each(|stats| totals.add(stats));
+        totals
+    }
+}
+
+impl Totals {
+    /// Adds a connection.
+    pub fn add(&mut self, stats: &Stats) {
+        self.connections += 1;
+        self.sent_datagrams += stats.sent_datagrams;
+        self.sent_bytes += stats.sent_bytes;
+        self.sent_packets += stats.sent_packets;
+        self.received_datagrams += stats.received_datagrams;
+        self.received_bytes += stats.received_bytes;
+        self.received_packets += stats.received_packets;
+        self.dropped_packets += stats.dropped_packets;
+        self.lost_packets += stats.lost_packets;
+        self.spurious_losses += stats.spurious_losses;
+        self.ptos += stats.ptos;
+        self.moves += stats.moves;
+        self.ce_packets += stats.ecn.ce;
+        self.sources_sent += stats.fec.sources_sent;
+        self.repairs_sent += stats.fec.repairs_sent;
+        self.repair_bytes += stats.fec.repair_bytes;
+        self.recovered += stats.fec.recovered;
+        self.unrecovered += stats.fec.unrecovered;
+        self.recovered_here += stats.fec.recovered_here;
+    }
+}
+
+impl Census {
+    pub(crate) fn enter(&mut self, shared: &Arc<Shared>) {
+        self.live.insert(shared.key.index(), Arc::downgrade(shared));
+    }
+
+    /// A connection has drained, having done this.
+    pub(crate) fn leave(&mut self, shared: &Shared, stats: &Stats) {
+        self.live.remove(&shared.key.index());
+        self.ended.add(stats);
+    }
+
+    /// Those that left, and those that are to be asked: of one moment, so that each connection is in one of them.
+    pub(crate) fn look(&self) -> (Totals, Vec<Arc<Shared>>) {
+        (self.ended, self.live.values().filter_map(Weak::upgrade).collect())
+    }
+}
