@@ -163,8 +163,18 @@ impl ServerConfig {
         self.identity.set(identity);
     }
 
-    /// The same in the words of the core, for those who drive its machines themselves.
-    pub fn quic(&self) -> quickset_quic::ServerConfig {
+    /// TLS over TCP for the same server, with application protocols of its own, the best first: it proves to be the same, with
+    /// the next [`set_identity`](Self::set_identity) too. TLS 1.3 and nothing older.
+    pub fn tls(&self, alpn: &[&str]) -> Arc<rustls::ServerConfig> {
+        let mut tls = self.rustls();
+        tls.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+        if self.key_log {
+            tls.key_log = Arc::new(rustls::KeyLogFile::new());
+        }
+        Arc::new(tls)
+    }
+
+    fn rustls(&self) -> rustls::ServerConfig {
         let builder = rustls::ServerConfig::builder_with_provider(crate::identity::provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .expect("the provider has TLS 1.3");
@@ -173,7 +183,12 @@ impl ServerConfig {
             ClientAuth::Optional => builder.with_client_cert_verifier(KeyHolder::of_clients(false)),
             ClientAuth::Mandatory => builder.with_client_cert_verifier(KeyHolder::of_clients(true)),
         };
-        let mut tls = builder.with_cert_resolver(self.identity.clone());
+        builder.with_cert_resolver(self.identity.clone())
+    }
+
+    /// The same in the words of the core, for those who drive its machines themselves.
+    pub fn quic(&self) -> quickset_quic::ServerConfig {
+        let mut tls = self.rustls();
         tls.alpn_protocols.clone_from(&self.alpn);
         if self.transport.early_data.is_some() {
             // RFC 9001 §4.6.1: in QUIC this is no number of bytes but a yes.
@@ -283,6 +298,16 @@ impl ClientConfig {
         self
     }
 
+    /// TLS over TCP with the same trust and identity, and application protocols of its own, the best first.
+    pub fn tls(&self, alpn: &[&str]) -> Arc<rustls::ClientConfig> {
+        let mut tls = rustls_client(&self.trust, self.identity.as_ref());
+        tls.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+        if self.key_log {
+            tls.key_log = Arc::new(rustls::KeyLogFile::new());
+        }
+        Arc::new(tls)
+    }
+
     fn renew(&mut self) {
         let client = tls_client(&self.trust, self.identity.as_ref(), &self.alpn, self.early);
         // TLS resumes nothing with another verifier, and each configuration has its own.
@@ -314,14 +339,17 @@ fn tls_client(
     alpn: &[Vec<u8>],
     early: bool,
 ) -> quickset_tls::Client {
-    let builder = trust.client();
-    let mut tls = match identity {
-        Some(identity) => builder.with_client_cert_resolver(identity.resolver()),
-        None => builder.with_no_client_auth(),
-    };
+    let mut tls = rustls_client(trust, identity);
     tls.alpn_protocols = alpn.to_vec();
     tls.enable_early_data = early;
     quickset_tls::Client::new(Arc::new(tls)).expect("protocols were checked in new")
+}
+
+fn rustls_client(trust: &Trust, identity: Option<&Identity>) -> rustls::ClientConfig {
+    match identity {
+        Some(identity) => trust.client().with_client_cert_resolver(identity.resolver()),
+        None => trust.client().with_no_client_auth(),
+    }
 }
 
 /// Sessions that a server remembers for early data; with a client's certificate, each is some hundred bytes to a few

@@ -11,7 +11,7 @@ use quickset_h3::{
     Abort, Code, Config, Connection as Machine, Event, OnQuic, Priority, Refusal, Request, Response,
 };
 use quickset_net::{Connection, Layer, LayerTaken, Layered, Turn};
-use quickset_quic::{SendState, StreamEvent, StreamId};
+use quickset_quic::{Protection, SendState, StreamEvent, StreamId};
 
 use super::HttpError;
 
@@ -29,6 +29,8 @@ pub(super) struct Http {
     watchers: Vec<Waker>,
     /// The peer takes no new requests.
     pub(super) going: bool,
+    /// Answers more urgent than this are repaired so.
+    repair: Option<(u8, Protection)>,
     /// The peer's breach of the protocol.
     fault: Option<quickset_h3::Error>,
 }
@@ -73,6 +75,7 @@ impl Http {
             available: Vec::new(),
             watchers: Vec::new(),
             going: false,
+            repair: None,
             fault: None,
         })?;
         Ok(Arc::new(Link { layered }))
@@ -121,6 +124,22 @@ impl Http {
     pub(super) fn made(&mut self, id: StreamId) {
         self.undelivered.insert(id);
         self.slots.entry(id).or_default();
+    }
+
+    /// Repairs answers to requests more urgent than `below`, those that nobody took yet included.
+    pub(super) fn repair(&mut self, turn: &mut Turn<'_>, below: u8, protection: &Protection) {
+        self.repair = Some((below, protection.clone()));
+        for (id, _, priority) in &self.incoming {
+            self.protect_urgent(turn, *id, priority);
+        }
+    }
+
+    fn protect_urgent(&self, turn: &mut Turn<'_>, id: StreamId, priority: &Priority) {
+        if let Some((below, protection)) = &self.repair {
+            let protection = if priority.urgency < *below { protection } else { &Protection::None };
+            // An unknown stream is one that is over.
+            let _ = turn.connection.set_protection(id, protection);
+        }
     }
 
     /// The next request that was not given up meanwhile.
@@ -186,6 +205,7 @@ impl Http {
             Event::Settings(_) => turn.woken.append(&mut self.watchers),
             Event::Request { id, request, priority } => {
                 self.made(id);
+                self.protect_urgent(turn, id, &priority);
                 self.incoming.push_back((id, request, priority));
                 turn.woken.append(&mut self.acceptors);
             }
@@ -224,10 +244,13 @@ impl Http {
                 });
                 self.forget_incoming(id);
             }
-            Event::Priority { id, priority } => self.on_slot(id, turn, |slot, woken| {
-                slot.priority = Some(priority);
-                woken.extend(slot.prioritised.take());
-            }),
+            Event::Priority { id, priority } => {
+                self.protect_urgent(turn, id, &priority);
+                self.on_slot(id, turn, |slot, woken| {
+                    slot.priority = Some(priority);
+                    woken.extend(slot.prioritised.take());
+                });
+            }
             Event::Datagram { id, payload } => self.on_slot(id, turn, |slot, woken| {
                 // Datagrams that nobody takes make room for later ones.
                 if slot.datagrams.len() == MAX_DATAGRAMS {
@@ -328,6 +351,12 @@ impl Exchange {
             let result = http.verb(turn, |machine, t| verb(machine, t, self.id));
             result.map_err(|refusal| http.refused(turn, Some(self.id), refusal))
         })
+    }
+
+    /// How losses of what we send are repaired from now on.
+    pub(super) fn protect(&self, protection: &Protection) {
+        // An unknown stream is one that is over.
+        let _ = self.link.layered.with(|_, turn| turn.connection.set_protection(self.id, protection));
     }
 
     /// Gives the exchange up, in both directions.

@@ -4,6 +4,7 @@ use std::task::Poll;
 
 use bytes::{Buf as _, Bytes};
 use quickset_h3::{Code, Field, Priority, Refusal, Transport as _};
+use quickset_net::Reliability;
 
 use super::HttpError;
 use super::http::{Exchange, or_wait};
@@ -117,6 +118,12 @@ impl Sender {
             t.set_priority(id, priority.urgency.min(7), priority.incremental);
             Ok(())
         })
+    }
+
+    /// Repairs losses of this message as `reliability` says, from now on. Streams of bytes have no deadlines. It has no effect
+    /// unless both sides can ([`has_fec`](crate::Connection::has_fec)).
+    pub fn set_reliability(&self, reliability: &Reliability) {
+        self.exchange.protect(reliability.protection());
     }
 }
 

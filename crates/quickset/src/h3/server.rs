@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use quickset_h3::{Code, Config, Priority, Request, Response};
-use quickset_net::{Connection, LayerTaken};
+use quickset_net::{Connection, LayerTaken, Reliability};
 
 use super::http::{Exchange, Http, Link};
 use super::{Content, HttpError, Sender};
@@ -44,6 +44,13 @@ impl Server {
     /// When HTTP is spoken on it already.
     pub fn new(connection: &Connection, config: Config) -> Result<Self, LayerTaken> {
         Ok(Self { link: Http::begin(connection, config)? })
+    }
+
+    /// Repairs losses of the answers to requests that are more urgent than `below`: with 3, those that the client says to be more
+    /// urgent than most. It goes by what the client says last. Unless told, none are repaired that do not ask for it
+    /// ([`Sender::set_reliability`]) where the connection does not repair everything.
+    pub fn repair_urgent(&self, below: u8, reliability: &Reliability) {
+        self.link.layered.with(|http, turn| http.repair(turn, below, reliability.protection()));
     }
 
     /// The next request; `None` when the connection is over. Dropping the future loses nothing.
@@ -137,6 +144,11 @@ impl Reply {
     /// Did nothing with the request: the client may make it again.
     pub fn reject(self) {
         self.sender.cancel(Code::H3_REQUEST_REJECTED);
+    }
+
+    /// See [`Sender::set_reliability`].
+    pub fn set_reliability(&self, reliability: &Reliability) {
+        self.sender.set_reliability(reliability);
     }
 
     /// See [`Sender::priority_changed`].
