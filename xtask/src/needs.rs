@@ -27,6 +27,7 @@ const NEEDS: &[Need] = &[
     Need { program: "xwud", package: "x11-apps", why: "e2e: a window with a photograph" },
     Need { program: "xev", package: "x11-utils", why: "e2e: keys and clicks as they arrive" },
     Need { program: "python3", package: "python3-venv", why: "python: the package for Python" },
+    Need { program: "curl", package: "curl", why: "http serve: a client of HTTP/1.1 and HTTP/2" },
     Need { program: "xdotool", package: "xdotool", why: "e2e: somebody who types and drags" },
 ];
 

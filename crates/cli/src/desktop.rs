@@ -12,6 +12,7 @@ use quickset_desktop::trust::{Authorized, Folder, Gate, Token, load_identity, re
 use quickset_desktop::view::{Credential, Password, ServerTrust, View, ViewConfig, ViewStats};
 use quickset_desktop::{Kind, LinkConfig, VncPassword};
 
+use crate::metrics::MetricsArgs;
 use crate::qlog::QlogArgs;
 use crate::values;
 
@@ -65,6 +66,8 @@ struct ServeArgs {
     /// Print a line of statistics for each client to stderr every second
     #[arg(long)]
     stats: bool,
+    #[command(flatten)]
+    metrics: MetricsArgs,
     #[command(flatten)]
     link: LinkArgs,
 }
@@ -175,6 +178,8 @@ async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         eprintln!("no client is authorised yet; the first one gives: --token {}", token.reveal());
     }
     out.flush()?;
+    let watched = serve.endpoint().clone();
+    args.metrics.serve(move |page| page.endpoint(&watched.stats())).await?;
     let stats = serve.stats();
     let lines = async {
         if args.stats {

@@ -10,6 +10,7 @@ mod desktop;
 mod http;
 mod lab;
 mod link;
+mod metrics;
 mod perf;
 mod qlog;
 mod values;

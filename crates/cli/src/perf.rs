@@ -14,6 +14,7 @@ use quickset::{
 };
 use quickset_lab::perf::{self, Direction, Job, PROTOCOL, Speed};
 
+use crate::metrics::MetricsArgs;
 use crate::qlog::QlogArgs;
 use crate::values;
 
@@ -47,6 +48,8 @@ struct ServerArgs {
     /// The certificate's private key as PEM
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
+    #[command(flatten)]
+    metrics: MetricsArgs,
     #[command(flatten)]
     transport: TransportArgs,
 }
@@ -149,6 +152,8 @@ async fn serve(args: ServerArgs) -> anyhow::Result<()> {
     let endpoint = Endpoint::bind(args.listen, &args.transport.socket(), Some(&config))
         .with_context(|| format!("cannot listen on {}; choose another address with --listen", args.listen))?;
     println!("listening on {} {fingerprint}", endpoint.local_addr());
+    let watched = endpoint.clone();
+    args.metrics.serve(move |page| page.endpoint(&watched.stats())).await?;
     tokio::select! {
         () = perf::serve(endpoint.clone()) => {}
         interrupted = tokio::signal::ctrl_c() => interrupted?,

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quickset::h3::{self, Client, Priority, Request, Response};
-use quickset::{ClientConfig, Endpoint, Fingerprint, Trust};
+use quickset::{ClientConfig, Endpoint, Fingerprint, Protection, Trust};
 use serde::Serialize;
 
 use super::TransportArgs;
 use super::url::Url;
+use crate::values;
 use keep::Keep;
 
 /// Fetch files by HTTP/3.
@@ -47,6 +48,10 @@ pub(super) struct Args {
     /// Print statuses and times as one JSON document; without --output the content is only counted
     #[arg(long)]
     json: bool,
+    /// Repair losses of requests, if the server is quickset too: see `quickset perf client --help`. Repair of answers is the
+    /// server's --fec, and always taken
+    #[arg(long, value_name = "NAME", default_value = "none", value_parser = values::protection)]
+    fec: Protection,
     #[command(flatten)]
     transport: TransportArgs,
 }
@@ -69,6 +74,7 @@ struct Row {
 pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     let config = ClientConfig::new(trust(&args)?, &[h3::ALPN])?
         .with_transport(args.transport.config()?)
+        .with_protection(args.fec.clone())
         .with_key_log();
     if let Some(folder) = &args.output {
         keep::check(folder, &args.urls)?;

@@ -4,12 +4,12 @@ mod site;
 mod url;
 
 use clap::Subcommand;
-use quickset::{Algorithm, Fec, Protection, TransportConfig};
+use quickset::{Algorithm, TransportConfig};
 
 use crate::qlog::QlogArgs;
 use crate::values;
 
-/// Serve files by HTTP/3, or fetch them.
+/// Serve files by HTTP/3, HTTP/2 and HTTP/1.1, or fetch them by HTTP/3.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, arg_required_else_help = true)]
 pub(crate) struct Args {
@@ -29,21 +29,13 @@ struct TransportArgs {
     /// Congestion controller: bbr, cubic, newreno or fixed:RATE
     #[arg(long, default_value = "cubic", value_parser = values::congestion)]
     cc: Algorithm,
-    /// Repair losses of what this side sends, if the other side is quickset too: see `quickset perf client --help`
-    #[arg(long, value_name = "NAME", default_value = "none", value_parser = values::protection)]
-    fec: Protection,
     #[command(flatten)]
     qlog: QlogArgs,
 }
 
 impl TransportArgs {
     fn config(&self) -> anyhow::Result<TransportConfig> {
-        Ok(TransportConfig {
-            congestion: self.cc,
-            fec: Some(Fec { protection: self.fec.clone(), ..Fec::default() }),
-            qlog: self.qlog.sinks()?,
-            ..TransportConfig::default()
-        })
+        Ok(TransportConfig { congestion: self.cc, qlog: self.qlog.sinks()?, ..TransportConfig::default() })
     }
 }
 

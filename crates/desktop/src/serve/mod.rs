@@ -124,6 +124,11 @@ impl Serve {
         self.endpoint.local_addr()
     }
 
+    /// What clients connect to, for whoever watches it.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
     /// What clients may pin.
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint

@@ -73,6 +73,10 @@ impl Site {
     pub(super) fn answer(&self, request: &Request) -> Answer {
         let is_head = request.method == "HEAD";
         let mut answer = match &request.method[..] {
+            // RFC 9112 §3.2, RFC 9114 §4.3.1.
+            _ if request.authority.is_none() && request.field("host").is_none() => {
+                text(Response::new(400), "The request names no host, or several.\n")
+            }
             b"GET" | b"HEAD" => self.get(request, is_head),
             b"OPTIONS" => bare(Response::new(204).with("allow", METHODS)),
             _ => text(Response::new(405).with("allow", METHODS), "This site is to be read.\n"),

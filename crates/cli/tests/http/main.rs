@@ -1,76 +1,20 @@
-//! `quickset http serve` and `quickset http get`, one against the other.
+//! `quickset http serve`, and `quickset http get` and others against it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+mod browser;
+mod figures;
+mod relay;
+mod served;
+mod tcp;
+
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// A served folder that goes away again, and its server with it.
-struct Served {
-    folder: PathBuf,
-    server: Child,
-    address: String,
-    pin: String,
-}
-
-impl Served {
-    fn new(name: &str, words: &[&str]) -> Self {
-        let folder = std::env::temp_dir().join(format!("quickset-http-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(folder.join("site")).unwrap();
-        fs::create_dir_all(folder.join("got")).unwrap();
-        fs::write(folder.join("site/large.bin"), large()).unwrap();
-        fs::write(folder.join("site/small.txt"), "small").unwrap();
-        let mut server = Command::new(env!("CARGO_BIN_EXE_quickset"))
-            .args(["http", "serve"])
-            .arg(folder.join("site"))
-            .args(["--listen", "127.0.0.1:0"])
-            .args(words)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let mut said = line.trim().strip_prefix("listening on ").unwrap().split(' ');
-        let (address, pin) = (said.next().unwrap().to_owned(), said.next().unwrap().to_owned());
-        Self { folder, server, address, pin }
-    }
-
-    /// Fetches these paths.
-    fn get(&self, paths: &[&str], words: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_quickset"))
-            .args(["http", "get", "--pin", &self.pin])
-            .args(paths.iter().map(|path| format!("https://{}{path}", self.address)))
-            .args(words)
-            .output()
-            .unwrap()
-    }
-
-    fn got(&self, name: &str) -> PathBuf {
-        self.folder.join("got").join(name)
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.server.kill();
-        let _ = self.server.wait();
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
-fn large() -> Vec<u8> {
-    (0..3_000_000u32).map(|i| (i % 249) as u8).collect()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use served::{Served, large, signal, text};
 
 #[test]
 fn files_are_fetched_over_one_connection() {
@@ -151,12 +95,8 @@ fn what_cannot_be_fetched_fails_and_says_why() {
 fn a_server_that_is_told_to_stop_stops() {
     let mut served = Served::new("stops", &["--access-log"]);
     assert_eq!(text(&served.get(&["/small.txt?%22"], &[]).stdout), "small");
-    let kill = Command::new("kill").args(["-TERM", &served.server.id().to_string()]).status().unwrap();
-    assert!(kill.success());
-    assert!(served.server.wait().unwrap().success());
-    let mut log = String::new();
-    std::io::Read::read_to_string(&mut served.server.stderr.take().unwrap(), &mut log).unwrap();
-    assert!(log.contains("\"GET /small.txt?%22\" 200 5 bytes"), "{log}");
+    let log = served.stop();
+    assert!(log.contains("\"GET /small.txt?%22 HTTP/3\" 200 5 bytes"), "{log}");
 }
 
 /// A new certificate is taken up while the server runs, and one that cannot be read is not.
@@ -181,8 +121,7 @@ fn a_certificate_is_read_again() {
     assert_eq!(served.pin, first);
     let mut log = BufReader::new(served.server.stderr.take().unwrap());
     let mut hang_up = || {
-        let kill = Command::new("kill").args(["-HUP", &served.server.id().to_string()]).status().unwrap();
-        assert!(kill.success());
+        signal(&served.server, "-HUP");
         let mut line = String::new();
         log.read_line(&mut line).unwrap();
         line
@@ -194,6 +133,7 @@ fn a_certificate_is_read_again() {
     let _ = fs::remove_dir_all(&folder);
 
     assert_eq!(served.get(&["/small.txt"], &[]).status.code(), Some(1), "the old one is gone");
+    assert_eq!(tcp::fingerprint(&served), second, "of TCP, too");
     served.pin = second;
     assert_eq!(text(&served.get(&["/small.txt"], &[]).stdout), "small");
 }

@@ -1,22 +1,34 @@
-use std::fs::File;
+mod body;
+mod desk;
+mod pulse;
+mod quic;
+mod seats;
+mod tcp;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context as _;
-use bytes::BytesMut;
-use quickset::h3::{self, Call, HttpError, Sender};
-use quickset::{Connection, Endpoint, Identity, ServerConfig, TransportConfig};
-use tokio::io::AsyncReadExt as _;
+use quickset::h3;
+use quickset::{Endpoint, Identity, Protection, ServerConfig, TransportConfig};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::TransportArgs;
-use super::site::{Answer, Content, Options, Site};
+use super::site::{Options, Site};
+use crate::metrics::MetricsArgs;
+use crate::values;
+use desk::{Counts, Desk};
+use pulse::Limits;
+use seats::Seats;
+use tcp::Tcp;
 
-/// Serve the files of a folder by HTTP/3.
+/// Serve the files of a folder by HTTP/3, and by HTTP/2 and HTTP/1.1 on the same port of TCP.
 ///
+/// Browsers begin by TCP, are told of HTTP/3 there (Alt-Svc), and go on by that.
 /// Prints `listening on ADDRESS sha256:FINGERPRINT` as its first line once it accepts.
 /// Without --cert it makes a new key at each start, which clients pin. Served are ranges,
 /// conditional requests, index.html for folders, and FILE.br, FILE.zst or FILE.gz for FILE to
@@ -46,14 +58,28 @@ pub(super) struct Args {
     /// Write a line for each request to stderr
     #[arg(long)]
     access_log: bool,
+    /// HTTP/3 only
+    #[arg(long)]
+    no_tcp: bool,
+    /// How long clients on TCP may take for a handshake, for the head of a request, and for the next one; a client that takes
+    /// nothing of an answer has four times as long
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::duration)]
+    timeout: Duration,
+    /// Connections at most, of all versions together
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    max_connections: usize,
+    /// Connections of one client at most: of an IPv4 address, or an IPv6 network of 64 bits
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    max_per_client: usize,
+    /// Repair losses of answers by HTTP/3 that the client finds urgent (u=0 to u=2 in the Priority field), if it is quickset
+    /// too: tum:3 repairs the end of each, tum:3:20ms all of it 20 ms later, adaptive by the losses seen; more in
+    /// `quickset perf client --help`
+    #[arg(long, value_name = "NAME", default_value = "none", value_parser = values::protection)]
+    fec: Protection,
+    #[command(flatten)]
+    metrics: MetricsArgs,
     #[command(flatten)]
     transport: TransportArgs,
-}
-
-/// What all connections share.
-struct Desk {
-    site: Site,
-    access_log: bool,
 }
 
 pub(super) async fn run(args: Args) -> anyhow::Result<()> {
@@ -66,20 +92,53 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     };
     let fingerprint = identity.fingerprint();
     let transport = TransportConfig { send_buffer: SEND_BUFFER, ..args.transport.config()? };
-    let config = ServerConfig::new(identity, &[h3::ALPN])?.with_transport(transport).with_key_log();
-    let endpoint = Endpoint::server(args.listen, &config)
-        .with_context(|| format!("cannot listen on {}; choose another address with --listen", args.listen))?;
+    let config = ServerConfig::new(identity, &[h3::ALPN])?
+        .with_transport(transport)
+        .with_max_connections(args.max_connections)
+        .with_key_log();
+    let (endpoint, listener) = listen(&args, &config)?;
     println!("listening on {} {fingerprint}", endpoint.local_addr());
-    let desk = Arc::new(Desk { site, access_log: args.access_log });
+    let limits = Limits { idle: args.timeout, stall: args.timeout * 4 };
+    let desk = Arc::new(Desk {
+        site,
+        access_log: args.access_log,
+        limits,
+        repair: args.fec.clone().into(),
+        counts: Counts::default(),
+    });
+    let seats = Seats::new(args.max_connections, args.max_per_client);
+    let watched = (endpoint.clone(), desk.clone(), seats.clone());
+    args.metrics
+        .serve(move |page| {
+            let (endpoint, desk, seats) = &watched;
+            page.endpoint(&endpoint.stats());
+            desk.counts.tell(page);
+            seats.tell(page);
+        })
+        .await?;
     let (stop, stopped) = watch::channel(false);
-    let mut talks = JoinSet::new();
+    let (mut talks, mut tcp_talks) = (JoinSet::new(), JoinSet::new());
+    let tcp_accept = async {
+        let Some(listener) = listener else { return std::future::pending().await };
+        let tcp = Tcp {
+            tls: config.tls(&tcp::ALPN),
+            elsewhere: tcp::elsewhere(endpoint.local_addr().port()),
+            desk: desk.clone(),
+            seats: seats.clone(),
+        };
+        Arc::new(tcp).accept(listener, &stopped, &mut tcp_talks).await;
+    };
     tokio::select! {
-        () = accept(&endpoint, &desk, &stopped, &mut talks) => {}
+        () = quic::accept(&endpoint, &desk, &seats, &stopped, &mut talks) => {}
+        () = tcp_accept => {}
         interrupted = interrupted() => interrupted?,
         failed = renew(&args, &config) => failed?,
     }
     stop.send_replace(true);
-    let finished = async { while talks.join_next().await.is_some() {} };
+    let finished = async {
+        while talks.join_next().await.is_some() {}
+        while tcp_talks.join_next().await.is_some() {}
+    };
     if tokio::time::timeout(PATIENCE, finished).await.is_err() {
         eprintln!("quickset: warning: some answers were not finished");
     }
@@ -88,98 +147,24 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn accept(
-    endpoint: &Endpoint,
-    desk: &Arc<Desk>,
-    stop: &watch::Receiver<bool>,
-    talks: &mut JoinSet<()>,
-) {
-    loop {
-        tokio::select! {
-            connection = endpoint.accept() => {
-                let Some(connection) = connection else { return };
-                talks.spawn(talk(connection, desk.clone(), stop.clone()));
+/// A port of UDP and the same of TCP.
+fn listen(args: &Args, config: &ServerConfig) -> anyhow::Result<(Endpoint, Option<TcpListener>)> {
+    let taken = || format!("cannot listen on {}; choose another address with --listen", args.listen);
+    for tries_left in (0..PORTS).rev() {
+        let endpoint = Endpoint::server(args.listen, config).with_context(taken)?;
+        if args.no_tcp {
+            return Ok((endpoint, None));
+        }
+        match tcp::listen(SocketAddr::new(args.listen.ip(), endpoint.local_addr().port())) {
+            Ok(listener) => return Ok((endpoint, Some(listener))),
+            // The system gave a port of UDP that somebody has of TCP.
+            Err(error) if args.listen.port() == 0 && tries_left > 0 => drop(error),
+            Err(error) => {
+                return Err(error).with_context(|| format!("{}, or --no-tcp", taken()));
             }
-            Some(_) = talks.join_next() => {}
         }
     }
-}
-
-/// A connection, until the client or we have enough.
-async fn talk(connection: Connection, desk: Arc<Desk>, mut stop: watch::Receiver<bool>) {
-    let Ok(mut server) = h3::Server::new(&connection, h3::Config::default()) else { return };
-    let client = connection.remote_address();
-    let serve = |call: Call| drop(tokio::spawn(desk.clone().answer(call, client)));
-    loop {
-        tokio::select! {
-            call = server.accept() => match call {
-                Some(call) => serve(call),
-                None => return,
-            },
-            _ = stop.wait_for(|stop| *stop) => break,
-        }
-    }
-    server.shutdown(serve).await;
-}
-
-impl Desk {
-    async fn answer(self: Arc<Self>, call: Call, client: SocketAddr) {
-        // What comes with the request is of no use, but it may come until the answer is there.
-        let Call { request, reply, content: _unread, .. } = call;
-        let began = Instant::now();
-        let (desk, asked) = (self.clone(), request.clone());
-        let answer = tokio::task::spawn_blocking(move || desk.site.answer(&asked));
-        // A panic is logged already; the client hears of it, as the reply is dropped.
-        let Ok(Answer { response, content }) = answer.await else { return };
-        let mut sent = 0;
-        let result = match reply.respond(&response) {
-            Ok(out) => send(out, content, &mut sent).await,
-            Err(error) => Err(error.into()),
-        };
-        if self.access_log {
-            let path = request.path.as_deref().unwrap_or_default();
-            // Escaped: what a client sends is not to act on a terminal.
-            eprintln!(
-                "{client} \"{} {}\" {} {sent} bytes {} ms{}",
-                request.method.escape_ascii(),
-                path.escape_ascii(),
-                response.status,
-                began.elapsed().as_millis(),
-                result.err().map_or(String::new(), |error| format!(" ({error})")),
-            );
-        }
-    }
-}
-
-async fn send(mut out: Sender, content: Content, sent: &mut u64) -> anyhow::Result<()> {
-    match content {
-        Content::Text(text) => {
-            *sent = text.len() as u64;
-            out.send(text).await?;
-        }
-        Content::File(file, len) => send_file(&mut out, file, len, sent).await?,
-    }
-    match out.finish() {
-        // It has all it wants.
-        Err(HttpError::Stopped(code)) if code == h3::Code::H3_NO_ERROR.0 => Ok(()),
-        result => Ok(result?),
-    }
-}
-
-/// One part is read while the one before is on its way; no more is in memory.
-async fn send_file(out: &mut Sender, file: File, len: u64, sent: &mut u64) -> anyhow::Result<()> {
-    let mut file = tokio::fs::File::from_std(file).take(len);
-    while *sent < len {
-        let mut part = BytesMut::with_capacity(PART);
-        if file.read_buf(&mut part).await? == 0 {
-            // The head has promised more: the exchange is given up, so that nobody takes this for the whole.
-            anyhow::bail!("the file became shorter while it was sent");
-        }
-        let n = part.len() as u64;
-        out.send(part.freeze()).await?;
-        *sent += n;
-    }
-    Ok(())
+    unreachable!("the last try returns")
 }
 
 impl Args {
@@ -246,8 +231,8 @@ fn origin(text: &str) -> Result<String, String> {
 /// holds this much for each of its 100 requests.
 const SEND_BUFFER: u64 = 2 << 20;
 
-/// Bytes of a file read at a time.
-const PART: usize = 256 << 10;
+/// Free ports to be looked at until one is free with both protocols.
+const PORTS: u32 = 16;
 
 /// How long answers under way may take when the server stops.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,0 +1,146 @@
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use bytes::Bytes;
+use quickset::Reliability;
+use quickset::h3::Request;
+
+use super::super::site::{Answer, Site};
+use super::pulse::{Limits, Pulse};
+use crate::metrics::{Kind, Page};
+
+/// What all connections share.
+#[derive(Debug)]
+pub(super) struct Desk {
+    pub(super) site: Site,
+    pub(super) access_log: bool,
+    pub(super) limits: Limits,
+    /// How losses of urgent answers by HTTP/3 are repaired.
+    pub(super) repair: Reliability,
+    pub(super) counts: Counts,
+}
+
+/// What was answered so far. Versions are those of [`VERSIONS`].
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    /// Answers by version, and by the first digit of their status.
+    answers: [[AtomicU64; 5]; 3],
+    /// Bytes of content by version.
+    bytes: [AtomicU64; 3],
+    /// Answers under way.
+    active: AtomicU64,
+}
+
+/// Who asks, and how.
+#[derive(Clone, Debug)]
+pub(super) struct Asker {
+    pub(super) client: SocketAddr,
+    pub(super) version: Version,
+    pub(super) pulse: Arc<Pulse>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Version {
+    /// HTTP/1.0 or HTTP/1.1.
+    One,
+    Two,
+    Three,
+}
+
+/// An answer under way: what will be in the log of it.
+#[derive(Debug)]
+pub(super) struct Entry {
+    desk: Arc<Desk>,
+    asker: Asker,
+    method: Bytes,
+    path: Bytes,
+    status: u16,
+    began: Instant,
+    /// Bytes of content handed to the connection.
+    sent: u64,
+    /// What went wrong.
+    pub(super) failed: Option<String>,
+}
+
+impl Desk {
+    /// The answer to a request; `None` when there was a panic, which is logged already.
+    pub(super) async fn answer(self: &Arc<Self>, request: Request, asker: &Asker) -> Option<(Answer, Entry)> {
+        let mut entry = Entry::new(self.clone(), asker.clone(), &request);
+        let desk = self.clone();
+        let answer = tokio::task::spawn_blocking(move || desk.site.answer(&request)).await.ok()?;
+        entry.status = answer.response.status;
+        Some((answer, entry))
+    }
+}
+
+impl Entry {
+    fn new(desk: Arc<Desk>, asker: Asker, request: &Request) -> Self {
+        asker.pulse.begin();
+        desk.counts.active.fetch_add(1, Relaxed);
+        let path = request.path.clone().unwrap_or_default();
+        let method = request.method.clone();
+        Self { desk, asker, method, path, status: 500, began: Instant::now(), sent: 0, failed: None }
+    }
+
+    /// So many bytes of content went out.
+    pub(super) fn moved(&mut self, bytes: usize) {
+        self.sent += bytes as u64;
+        self.desk.counts.bytes[self.asker.version as usize].fetch_add(bytes as u64, Relaxed);
+        self.asker.pulse.moved();
+    }
+}
+
+impl Counts {
+    pub(super) fn tell(&self, page: &mut Page) {
+        let version = |at: usize| format!("version=\"{}\"", VERSIONS[at]);
+        let (name, help) = ("quickset_http_requests_total", "Requests answered.");
+        let answers = (0..3).flat_map(|at| (0..5).map(move |class| (at, class)));
+        let answers = answers.map(|(at, class)| {
+            let labels = format!("{},status=\"{}xx\"", version(at), class + 1);
+            (labels, self.answers[at][class].load(Relaxed))
+        });
+        page.values((name, Kind::Counter, help), answers);
+        let (name, help) = ("quickset_http_content_bytes_total", "Bytes of content sent.");
+        let bytes = (0..3).map(|at| (version(at), self.bytes[at].load(Relaxed)));
+        page.values((name, Kind::Counter, help), bytes);
+        let active = self.active.load(Relaxed);
+        page.value("quickset_http_requests_active", Kind::Gauge, "Answers under way.", active);
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.asker.pulse.end();
+        let counts = &self.desk.counts;
+        let class = usize::from(self.status / 100).clamp(1, 5) - 1;
+        counts.answers[self.asker.version as usize][class].fetch_add(1, Relaxed);
+        counts.active.fetch_sub(1, Relaxed);
+        if self.desk.access_log {
+            // Escaped: what a client sends is not to act on a terminal.
+            eprintln!(
+                "{} \"{} {} {}\" {} {} bytes {} ms{}",
+                self.asker.client,
+                self.method.escape_ascii(),
+                self.path.escape_ascii(),
+                self.asker.version,
+                self.status,
+                self.sent,
+                self.began.elapsed().as_millis(),
+                self.failed.as_ref().map_or(String::new(), |error| format!(" ({error})")),
+            );
+        }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(VERSIONS[*self as usize])
+    }
+}
+
+/// As logs and figures call them.
+const VERSIONS: [&str; 3] = ["HTTP/1", "HTTP/2", "HTTP/3"];

@@ -1,0 +1,245 @@
+//! The site by HTTP/1.1 and HTTP/2 over TLS and TCP, for clients that do not know of HTTP/3 here yet, or cannot reach it.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{ALT_SVC, HOST, HeaderName, HeaderValue};
+use hyper::http;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use quickset::h3::{Field, Request};
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::super::site::Answer;
+use super::body::Body;
+use super::desk::{Asker, Desk, Version};
+use super::pulse::{Limits, Pulse, Still};
+use super::seats::{Seat, Seats};
+
+/// What all connections of TCP share.
+pub(super) struct Tcp {
+    pub(super) tls: Arc<rustls::ServerConfig>,
+    /// Where else the site is: the value of Alt-Svc.
+    pub(super) elsewhere: HeaderValue,
+    pub(super) desk: Arc<Desk>,
+    pub(super) seats: Arc<Seats>,
+}
+
+/// The application protocols, the best first.
+pub(super) const ALPN: [&str; 2] = ["h2", "http/1.1"];
+
+/// A listening socket; `[::]` takes IPv4, too.
+pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    // Else a server could not start again while connections of the one before linger. (Elsewhere it means more.)
+    #[cfg(unix)]
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(1024)?;
+    TcpListener::from_std(socket.into())
+}
+
+/// Where HTTP/3 is, for a day (RFC 7838 §3).
+pub(super) fn elsewhere(port: u16) -> HeaderValue {
+    HeaderValue::try_from(format!("h3=\":{port}\"; ma=86400")).expect("it is ASCII")
+}
+
+impl Tcp {
+    /// Takes connections for ever.
+    pub(super) async fn accept(
+        self: Arc<Self>,
+        listener: TcpListener,
+        stop: &watch::Receiver<bool>,
+        talks: &mut JoinSet<()>,
+    ) {
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, client)) => {
+                        // Without a seat it is closed.
+                        if let Some(seat) = self.seats.take(client.ip()) {
+                            talks.spawn(self.clone().talk(stream, client, seat, stop.clone()));
+                        }
+                    }
+                    // Of the connection, which is gone, or of us, who have no more descriptors: these come back.
+                    Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+                },
+                Some(_) = talks.join_next() => {}
+            }
+        }
+    }
+
+    /// A connection, until the client or we have enough.
+    async fn talk(
+        self: Arc<Self>,
+        stream: TcpStream,
+        client: SocketAddr,
+        _seat: Seat,
+        stop: watch::Receiver<bool>,
+    ) {
+        // What can be sent together is handed over together.
+        let _ = stream.set_nodelay(true);
+        let handshake = TlsAcceptor::from(self.tls.clone()).accept(stream);
+        let Ok(Ok(stream)) = tokio::time::timeout(self.desk.limits.idle, handshake).await else { return };
+        let is_two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        let version = if is_two { Version::Two } else { Version::One };
+        let asker = Asker { client, version, pulse: Arc::new(Pulse::new()) };
+        self.speak(stream, asker, stop).await;
+    }
+
+    /// A connection behind its handshake.
+    async fn speak(&self, stream: TlsStream<TcpStream>, asker: Asker, stop: watch::Receiver<bool>) {
+        let (desk, elsewhere, of) = (self.desk.clone(), self.elsewhere.clone(), asker.clone());
+        let service = service_fn(move |request| answer(desk.clone(), elsewhere.clone(), request, of.clone()));
+        let stream = TokioIo::new(stream);
+        let limits = self.desk.limits;
+        if asker.version == Version::Two {
+            let mut two = http2::Builder::new(TokioExecutor::new());
+            two.max_concurrent_streams(MAX_REQUESTS)
+                .max_header_list_size(MAX_HEAD as u32)
+                .max_send_buf_size(SEND_BUFFER);
+            let connection = pin!(two.serve_connection(stream, service));
+            drive(connection, &asker.pulse, limits, stop, http2::Connection::graceful_shutdown).await;
+        } else {
+            let mut one = http1::Builder::new();
+            one.max_buf_size(MAX_HEAD);
+            let connection = pin!(one.serve_connection(stream, service));
+            drive(connection, &asker.pulse, limits, stop, http1::Connection::graceful_shutdown).await;
+        }
+    }
+}
+
+/// Drives a connection to its end, or to ours.
+async fn drive<C: Future>(
+    mut connection: Pin<&mut C>,
+    pulse: &Pulse,
+    limits: Limits,
+    mut stop: watch::Receiver<bool>,
+    goodbye: fn(Pin<&mut C>),
+) {
+    let patience = tokio::select! {
+        // What went wrong went wrong with answers, and they are logged.
+        _ = connection.as_mut() => return,
+        _ = stop.wait_for(|stop| *stop) => limits.stall,
+        still = pulse.still(limits) => match still {
+            Still::Idle => Duration::from_secs(1),
+            Still::Stalled => return,
+        }
+    };
+    goodbye(connection.as_mut());
+    let _ = tokio::time::timeout(patience, connection).await;
+}
+
+async fn answer(
+    desk: Arc<Desk>,
+    elsewhere: HeaderValue,
+    request: http::Request<Incoming>,
+    asker: Asker,
+) -> Result<http::Response<Body>, io::Error> {
+    let (head, mut brought) = request.into_parts();
+    let answer = desk.answer(head_of(&head), &asker).await;
+    let Some((Answer { response, content }, entry)) = answer else {
+        return Err(io::Error::other("there was a panic"));
+    };
+    pass_over(&mut brought).await;
+    let mut out = http::Response::new(Body::new(content, entry));
+    *out.status_mut() = http::StatusCode::from_u16(response.status).map_err(io::Error::other)?;
+    for field in &response.fields {
+        let name = HeaderName::from_bytes(&field.name).map_err(io::Error::other)?;
+        let value = HeaderValue::from_maybe_shared(field.value.clone()).map_err(io::Error::other)?;
+        out.headers_mut().append(name, value);
+    }
+    out.headers_mut().insert(ALT_SVC, elsewhere);
+    Ok(out)
+}
+
+/// What comes with a request is of no use, but clients take it ill when a little of it is not read. Who sends nothing, or too
+/// much, does not get far.
+async fn pass_over(content: &mut Incoming) {
+    let mut left = MAX_CONTENT;
+    while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut *content).poll_frame(cx)).await {
+        left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+        if left == 0 {
+            return;
+        }
+    }
+}
+
+/// The head of a request as all versions have it.
+fn head_of(head: &http::request::Parts) -> Request {
+    let text = |text: &str| Bytes::copy_from_slice(text.as_bytes());
+    let mut hosts = head.headers.get_all(HOST).into_iter();
+    let authority = match (head.uri.authority(), hosts.next(), hosts.next()) {
+        // RFC 9112 §3.2.2: what the request line says goes before the field. Of that there is one at most.
+        (_, _, Some(_)) => None,
+        (Some(authority), _, _) => Some(text(authority.as_str())),
+        (None, Some(host), _) => Some(Bytes::copy_from_slice(host.as_bytes())),
+        // RFC 9112 §3.2: only who speaks an older version may say nothing.
+        (None, None, _) => (head.version < http::Version::HTTP_11).then(Bytes::new),
+    };
+    let fields = head.headers.iter().filter(|(name, _)| **name != HOST);
+    let path = head.uri.path_and_query().map(|path| text(path.as_str()));
+    Request {
+        method: text(head.method.as_str()),
+        scheme: Some(Bytes::from_static(b"https")),
+        authority,
+        path,
+        protocol: None,
+        fields: fields
+            .map(|(name, value)| Field::new(text(name.as_str()), Bytes::copy_from_slice(value.as_bytes())))
+            .collect(),
+    }
+}
+
+/// Requests at a time on a connection of HTTP/2.
+const MAX_REQUESTS: u32 = 100;
+
+/// Bytes of a head at most; 16 KiB of fields are more than browsers send.
+const MAX_HEAD: usize = 32 << 10;
+
+/// Bytes of content of a request that are passed over.
+const MAX_CONTENT: usize = 64 << 10;
+
+/// Bytes of an answer that wait in a connection of HTTP/2.
+const SEND_BUFFER: usize = 128 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_name_one_host() {
+        let with = |line: &str, version, hosts: &[&'static str]| {
+            let mut request = http::Request::builder().uri(line).version(version);
+            for host in hosts {
+                request = request.header(HOST, *host);
+            }
+            let head = head_of(&request.header("Range", "bytes=0-1").body(()).unwrap().into_parts().0);
+            assert_eq!(head.fields, [Field::new("range", "bytes=0-1")]);
+            (head.authority, head.path.unwrap())
+        };
+        let (one_one, one_zero) = (http::Version::HTTP_11, http::Version::HTTP_10);
+        let host = |host: &'static str| Some(Bytes::from(host));
+        assert_eq!(with("/a?b", one_one, &["x:1"]), (host("x:1"), "/a?b".into()));
+        assert_eq!(with("http://y/a", one_one, &["x"]), (host("y"), "/a".into()));
+        assert_eq!(with("/", one_one, &["x", "x"]), (None, "/".into()));
+        assert_eq!(with("/", one_one, &[]), (None, "/".into()));
+        assert_eq!(with("/", one_zero, &[]), (host(""), "/".into()));
+    }
+}

@@ -1,0 +1,289 @@
+//! What a server does, for Prometheus: text by HTTP on an address of its own.
+
+use std::convert::Infallible;
+use std::fmt::{Display, Write as _};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use hyper::body::{Body, Frame, SizeHint};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use quickset::EndpointStats;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+/// Where to be watched.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct MetricsArgs {
+    /// Tell Prometheus what the server does, at http://ADDRESS/metrics (not encrypted: for addresses that only you reach)
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
+}
+
+/// A page in the text format of Prometheus, version 0.0.4.
+#[derive(Debug, Default)]
+pub(crate) struct Page(String);
+
+/// Whether a value only grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It does, and its name ends in `_total`.
+    Counter,
+    /// It may fall.
+    Gauge,
+}
+
+impl MetricsArgs {
+    /// Answers on the address, if there is one, in the background. `fill` writes the page each time somebody asks.
+    pub(crate) async fn serve(self, fill: impl Fn(&mut Page) + Send + Sync + 'static) -> anyhow::Result<()> {
+        let Some(address) = self.metrics else { return Ok(()) };
+        let listener = TcpListener::bind(address)
+            .await
+            .with_context(|| format!("cannot listen on {address}; choose another address with --metrics"))?;
+        eprintln!("quickset: metrics on http://{}/metrics", listener.local_addr()?);
+        tokio::spawn(accept(listener, Arc::new(fill)));
+        Ok(())
+    }
+}
+
+impl Page {
+    /// A value without labels.
+    pub(crate) fn value(&mut self, name: &str, kind: Kind, help: &str, value: impl Display) {
+        self.family(name, kind, help);
+        let _ = writeln!(self.0, "{name} {value}");
+    }
+
+    /// Values with labels, which are given as they are written: `version="HTTP/3"`.
+    pub(crate) fn values<L: Display, V: Display>(
+        &mut self,
+        (name, kind, help): (&str, Kind, &str),
+        values: impl IntoIterator<Item = (L, V)>,
+    ) {
+        self.family(name, kind, help);
+        for (labels, value) in values {
+            let _ = writeln!(self.0, "{name}{{{labels}}} {value}");
+        }
+    }
+
+    /// What follows is of this name.
+    fn family(&mut self, name: &str, kind: Kind, help: &str) {
+        debug_assert_eq!(kind == Kind::Counter, name.ends_with("_total"), "{name}");
+        let kind = match kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+        };
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    /// What every server has: its endpoint.
+    pub(crate) fn endpoint(&mut self, stats: &EndpointStats) {
+        use Kind::{Counter, Gauge};
+        let version = [(concat!("version=\"", env!("CARGO_PKG_VERSION"), '"'), 1)];
+        self.values(("quickset_build_info", Gauge, "The version of quickset."), version);
+        let (counters, totals) = (&stats.counters, stats.totals());
+        let all = [
+            ("connections_accepted", "QUIC connections accepted.", counters.accepted),
+            ("connections_refused", "QUIC clients refused.", counters.refused),
+            ("retries", "Clients that had to prove their address.", counters.retries),
+            ("version_negotiations", "Version Negotiation packets sent.", counters.version_negotiations),
+            ("stateless_resets", "Stateless resets sent.", counters.resets_sent),
+            ("datagrams_dropped", "UDP datagrams that belong to no connection.", counters.dropped),
+            ("sent_datagrams", "UDP datagrams sent on QUIC connections.", totals.sent_datagrams),
+            ("sent_bytes", "Bytes of UDP payload sent.", totals.sent_bytes),
+            ("sent_packets", "QUIC packets sent.", totals.sent_packets),
+            ("received_datagrams", "UDP datagrams received.", totals.received_datagrams),
+            ("received_bytes", "Bytes of UDP payload received.", totals.received_bytes),
+            ("received_packets", "QUIC packets received.", totals.received_packets),
+            ("dropped_packets", "QUIC packets that could not be read.", totals.dropped_packets),
+            ("lost_packets", "QUIC packets sent that were declared lost.", totals.lost_packets),
+            ("spurious_losses", "Of these, packets that arrived after all.", totals.spurious_losses),
+            ("probe_timeouts", "Probe timeouts.", totals.ptos),
+            ("path_moves", "Connections that went on over another path.", totals.moves),
+            ("ce_packets", "Packets sent that met congestion, by their marks.", totals.ce_packets),
+            ("fec_source_symbols", "Source symbols sent.", totals.sources_sent),
+            ("fec_repair_symbols", "Repair symbols sent.", totals.repairs_sent),
+            ("fec_repair_bytes", "Bytes of repair symbols sent.", totals.repair_bytes),
+            ("fec_recovered_symbols", "Symbols sent that the peer recovered.", totals.recovered),
+            ("fec_unrecovered_symbols", "Symbols that were lost and sent again.", totals.unrecovered),
+            ("fec_recovered_here_symbols", "Symbols of peers recovered here.", totals.recovered_here),
+        ];
+        for (name, help, value) in all {
+            self.value(&format!("quickset_{name}_total"), Counter, help, value);
+        }
+        let live = &stats.live;
+        self.value("quickset_connections", Gauge, "QUIC connections that there are.", live.len());
+        let sum = |of: fn(&quickset::Stats) -> u64| live.iter().map(of).sum::<u64>();
+        let window = sum(|stats| stats.window);
+        self.value("quickset_window_bytes", Gauge, "Congestion windows, all together.", window);
+        let in_flight = sum(|stats| stats.in_flight);
+        self.value("quickset_in_flight_bytes", Gauge, "Bytes in flight, all together.", in_flight);
+        let mut rtts: Vec<Duration> = live.iter().map(|stats| stats.rtt).collect();
+        rtts.sort_unstable();
+        let quantile = |share: f64| {
+            let at = ((rtts.len() as f64 * share).ceil() as usize).max(1) - 1;
+            rtts.get(at).map_or(f64::NAN, Duration::as_secs_f64)
+        };
+        let rtts = [0.5, 0.9, 1.0].map(|share| (format!("quantile=\"{share}\""), quantile(share)));
+        let help = "Smoothed round-trip times of the connections that there are.";
+        self.values(("quickset_rtt_seconds", Gauge, help), rtts);
+    }
+}
+
+async fn accept<F: Fn(&mut Page) + Send + Sync + 'static>(listener: TcpListener, fill: Arc<F>) {
+    let seats = Arc::new(Semaphore::new(CONNECTIONS));
+    while let Ok(seat) = seats.clone().acquire_owned().await {
+        let Ok((stream, _)) = listener.accept().await else {
+            // No more descriptors: they come back.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let fill = fill.clone();
+        tokio::spawn(async move {
+            let service =
+                service_fn(|request| std::future::ready(Ok::<_, Infallible>(answer(&request, &*fill))));
+            // Kept for some questions, and then made anew: nobody holds a seat for long.
+            let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+            let _ = tokio::time::timeout(PATIENCE, connection).await;
+            drop(seat);
+        });
+    }
+}
+
+fn answer<B>(request: &Request<B>, fill: &impl Fn(&mut Page)) -> Response<Text> {
+    let (status, text) = match (request.method(), request.uri().path()) {
+        (&(Method::GET | Method::HEAD), "/metrics") => {
+            let mut page = Page::default();
+            fill(&mut page);
+            (StatusCode::OK, page.0)
+        }
+        (&(Method::GET | Method::HEAD), _) => {
+            (StatusCode::NOT_FOUND, "There is nothing but /metrics.\n".to_owned())
+        }
+        _ => (StatusCode::METHOD_NOT_ALLOWED, "This is to be read.\n".to_owned()),
+    };
+    let mut response = Response::new(Text(text.into()));
+    *response.status_mut() = status;
+    let format = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, format);
+    response
+}
+
+/// Content that is there already.
+struct Text(bytes::Bytes);
+
+impl Body for Text {
+    type Data = bytes::Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<Frame<Self::Data>, Infallible>>> {
+        let text = std::mem::take(&mut self.0);
+        std::task::Poll::Ready((!text.is_empty()).then(|| Ok(Frame::data(text))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.len() as u64)
+    }
+}
+
+/// Connections at a time, and how long each may last.
+const CONNECTIONS: usize = 16;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+
+    /// The text format as its specification has it: families of HELP, TYPE and samples, each family in one place, each sample
+    /// once. Returns the samples.
+    fn read(text: &str) -> BTreeMap<String, f64> {
+        let is_name = |name: &str| {
+            name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == ':')
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == ':')
+        };
+        let (mut samples, mut families, mut family) = (BTreeMap::new(), BTreeSet::new(), "");
+        assert!(text.ends_with('\n'));
+        for line in text.lines() {
+            if let Some(help) = line.strip_prefix("# HELP ") {
+                family = help.split_once(' ').unwrap().0;
+                assert!(is_name(family) && families.insert(family), "{line}");
+            } else if let Some(kind) = line.strip_prefix("# TYPE ") {
+                let (name, kind) = kind.split_once(' ').unwrap();
+                assert!(name == family && ["counter", "gauge"].contains(&kind), "{line}");
+                assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
+            } else {
+                let (what, value) = line.rsplit_once(' ').unwrap();
+                let (name, labels) = what.split_once('{').unwrap_or((what, "}"));
+                assert_eq!(name, family, "{line}");
+                let labels = labels.strip_suffix('}').unwrap();
+                for label in labels.split(',').filter(|label| !label.is_empty()) {
+                    let (label, value) = label.split_once("=\"").unwrap();
+                    let value = value.strip_suffix('"').unwrap();
+                    assert!(is_name(label) && !value.contains(['"', '\\', '\n']), "{line}");
+                }
+                assert!(samples.insert(what.to_owned(), value.parse().unwrap()).is_none(), "{line}");
+            }
+        }
+        samples
+    }
+
+    #[test]
+    fn what_an_endpoint_does_is_text_for_prometheus() {
+        let one = |ms, lost| quickset::Stats {
+            rtt: Duration::from_millis(ms),
+            lost_packets: lost,
+            window: 10_000,
+            ..quickset::Stats::default()
+        };
+        let mut stats =
+            EndpointStats { live: vec![one(30, 1), one(10, 2), one(20, 3)], ..Default::default() };
+        stats.ended.add(&one(500, 4));
+        stats.counters.accepted = 4;
+        let mut page = Page::default();
+        page.endpoint(&stats);
+        let samples = read(&page.0);
+        for (name, value) in [
+            ("quickset_connections", 3.0),
+            ("quickset_connections_accepted_total", 4.0),
+            ("quickset_lost_packets_total", 10.0),
+            ("quickset_window_bytes", 30_000.0),
+            ("quickset_rtt_seconds{quantile=\"0.5\"}", 0.02),
+            ("quickset_rtt_seconds{quantile=\"1\"}", 0.03),
+        ] {
+            assert_eq!(samples.get(name), Some(&value), "{name} in\n{}", page.0);
+        }
+
+        let mut page = Page::default();
+        page.endpoint(&EndpointStats::default());
+        assert!(read(&page.0)["quickset_rtt_seconds{quantile=\"0.5\"}"].is_nan(), "there are none");
+    }
+
+    #[test]
+    fn only_the_page_is_answered() {
+        let ask = |method: Method, path: &str| {
+            let request = Request::builder().method(method).uri(path).body(()).unwrap();
+            answer(&request, &|page: &mut Page| page.value("a", Kind::Gauge, "A.", 1)).map(|text| text.0)
+        };
+        let page = ask(Method::GET, "/metrics?x");
+        assert_eq!(
+            (page.status(), &page.body()[..]),
+            (StatusCode::OK, &b"# HELP a A.\n# TYPE a gauge\na 1\n"[..])
+        );
+        assert_eq!(page.headers()[CONTENT_TYPE], "text/plain; version=0.0.4; charset=utf-8");
+        assert_eq!(ask(Method::GET, "/").status(), StatusCode::NOT_FOUND);
+        assert_eq!(ask(Method::POST, "/metrics").status(), StatusCode::METHOD_NOT_ALLOWED);
+    }
+}

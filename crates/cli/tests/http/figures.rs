@@ -1,0 +1,104 @@
+//! What the server tells Prometheus, and what repair does for urgent answers.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use super::relay::{Relay, Weather};
+use super::served::{Served, text};
+
+/// A server with figures, and the address of these.
+pub(crate) fn with_figures(name: &str, words: &[&str]) -> (Served, String) {
+    let words = [words, &["--metrics", "127.0.0.1:0"]].concat();
+    let mut served = Served::new(name, &words);
+    let mut log = BufReader::new(served.server.stderr.take().unwrap());
+    let mut line = String::new();
+    log.read_line(&mut line).unwrap();
+    let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
+    served.server.stderr = Some(log.into_inner());
+    (served, address)
+}
+
+/// The samples of the moment.
+pub(crate) fn figures(address: &str) -> BTreeMap<String, f64> {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, page) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    let lines = page.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| line.rsplit_once(' ').unwrap())
+        .map(|(k, v)| (k.to_owned(), v.parse().unwrap()))
+        .collect()
+}
+
+#[test]
+fn figures_tell_what_was_served() {
+    let (served, address) = with_figures("figures", &[]);
+    assert_eq!(figures(&address)["quickset_http_requests_total{version=\"HTTP/3\",status=\"2xx\"}"], 0.0);
+    let output = served.get(&["/large.bin", "/small.txt", "/nothing"], &["--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    // The client is gone; the server hears of it, and counts its connection all the same.
+    let began = Instant::now();
+    let all = loop {
+        let all = figures(&address);
+        if all["quickset_connections"] == 0.0 && all["quickset_http_requests_active"] == 0.0 {
+            break all;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "{all:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    for (name, value) in [
+        ("quickset_http_requests_total{version=\"HTTP/3\",status=\"2xx\"}", 2.0),
+        ("quickset_http_requests_total{version=\"HTTP/3\",status=\"4xx\"}", 1.0),
+        ("quickset_http_requests_total{version=\"HTTP/1\",status=\"2xx\"}", 0.0),
+        ("quickset_connections_accepted_total", 1.0),
+        ("quickset_fec_source_symbols_total", 0.0),
+    ] {
+        assert_eq!(all[name], value, "{name}");
+    }
+    let content = all["quickset_http_content_bytes_total{version=\"HTTP/3\"}"];
+    assert!((3_000_005.0..3_000_200.0).contains(&content), "{content}");
+    assert!(all["quickset_sent_bytes_total"] > content);
+    assert!(all["quickset_sent_datagrams_total"] * 65_507.0 > content);
+}
+
+/// Each answer is some packets, of which every ninth is lost: with repair behind the last, most of the lost are recovered.
+#[test]
+fn urgent_answers_are_repaired_and_others_are_not() {
+    for fec in ["tum:3", "tum:3:1ms", "fixed:4"] {
+        let (served, address) = with_figures("repair", &["--fec", fec]);
+        let relay =
+            Relay::new(served.address.parse().unwrap(), Weather { lose_each: 9, ..Weather::default() });
+        let names: Vec<String> = (0..40).map(|i| format!("{i}.bin")).collect();
+        let content = |i: usize| -> Vec<u8> { (0..14_000).map(|at| (at * 7 + i * 31) as u8).collect() };
+        for (i, name) in names.iter().enumerate() {
+            std::fs::write(served.folder.join("site").join(name), content(i)).unwrap();
+        }
+        let fetch = |urgency: &str| {
+            let urls: Vec<String> = names.iter().map(|n| format!("https://{}/{n}", relay.address)).collect();
+            let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+            let got = served.folder.join("got");
+            let more = ["--priority", urgency, "-o", got.to_str().unwrap()];
+            let output = served.get_urls(&urls, &more);
+            assert!(output.status.success(), "{fec}: {}", text(&output.stderr));
+            for (i, name) in names.iter().enumerate() {
+                assert!(std::fs::read(served.got(name)).unwrap() == content(i), "{fec}: {name}");
+            }
+        };
+        fetch("u=3");
+        let all = figures(&address);
+        let symbols = (all["quickset_fec_source_symbols_total"], all["quickset_fec_repair_symbols_total"]);
+        assert_eq!(symbols, (0.0, 0.0), "{fec} of what is not urgent");
+        let lost = relay.lost();
+        assert!(lost > 20, "{lost}");
+
+        fetch("u=2");
+        let all = figures(&address);
+        let recovered = all["quickset_fec_recovered_symbols_total"];
+        assert!(recovered >= 5.0, "{fec}: of {} lost {recovered} recovered: {all:?}", relay.lost() - lost);
+    }
+}

@@ -1,0 +1,254 @@
+//! The same site by HTTP/1.1 and HTTP/2: with curl, and with clients that behave badly.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use quickset::{ClientConfig, Fingerprint, Trust};
+use rustls::{ClientConnection, StreamOwned};
+
+use super::served::{Served, large, text};
+
+type Tls = StreamOwned<ClientConnection, TcpStream>;
+
+/// A connection of TLS that offers this protocol and waits at most for `LIMIT`.
+fn connect(served: &Served, protocol: &str) -> Tls {
+    let socket = TcpStream::connect(&served.address).unwrap();
+    socket.set_read_timeout(Some(LIMIT)).unwrap();
+    let tls = ClientConfig::new(Trust::insecure(), &["any"]).unwrap().tls(&[protocol]);
+    let client = ClientConnection::new(tls, "localhost".try_into().unwrap()).unwrap();
+    StreamOwned::new(client, socket)
+}
+
+/// Of the certificate that it shows on TCP.
+pub(crate) fn fingerprint(served: &Served) -> String {
+    let mut stream = connect(served, "http/1.1");
+    while stream.conn.is_handshaking() {
+        stream.conn.complete_io(&mut stream.sock).unwrap();
+    }
+    Fingerprint::of(&stream.conn.peer_certificates().unwrap()[0]).unwrap().to_string()
+}
+
+/// All that comes until the server closes.
+fn to_the_end(stream: &mut impl Read) -> Vec<u8> {
+    let mut all = Vec::new();
+    match stream.read_to_end(&mut all) {
+        Ok(_) => {}
+        // Without a goodbye, or against something that was still on its way.
+        Err(e) if CLOSED.contains(&e.kind()) => {}
+        Err(e) => panic!("the server did not close: {e}"),
+    }
+    all
+}
+
+fn curl(served: &Served, version: &str, path: &str, words: &[&str]) -> Output {
+    let url = format!("https://{}{path}", served.address);
+    Command::new("curl")
+        .args(["--silent", "--show-error", "--insecure", "--max-time", "30", version, &url])
+        .args(words)
+        .output()
+        .expect("curl is installed: see cargo xtask test")
+}
+
+/// The head of an answer, in lower case, and its content.
+fn ask(served: &Served, version: &str, path: &str, words: &[&str]) -> (String, String) {
+    let words = [&["--include"], words].concat();
+    let output = curl(served, version, path, &words);
+    assert!(output.status.success(), "{path} by {version}: {}", text(&output.stderr));
+    let all = text(&output.stdout);
+    let (head, content) = all.split_once("\r\n\r\n").unwrap();
+    (head.to_lowercase(), content.to_owned())
+}
+
+const VERSIONS: [(&str, &str, &str); 2] =
+    [("--http1.1", "http/1.1 ", "HTTP/1"), ("--http2", "http/2 ", "HTTP/2")];
+
+#[test]
+fn the_same_site_is_served_by_older_versions() {
+    let mut served = Served::new("tcp", &["--access-log", "--cors", "*", "--listing"]);
+    let port = served.address.rsplit(':').next().unwrap().to_owned();
+    std::fs::write(served.folder.join("site/small.txt.gz"), "zipped").unwrap();
+    for (option, line, _) in VERSIONS {
+        let (head, content) = ask(&served, option, "/small.txt", &[]);
+        assert!(head.starts_with(&format!("{line}200")), "{head}");
+        assert_eq!(content, "small");
+        for field in [
+            &format!("alt-svc: h3=\":{port}\"; ma=86400"),
+            "content-type: text/plain; charset=utf-8",
+            "content-length: 5",
+            "access-control-allow-origin: *",
+            "x-content-type-options: nosniff",
+        ] {
+            assert!(head.lines().any(|line| line == field), "{field} is missing: {head}");
+        }
+        let etag = head.lines().find_map(|line| line.strip_prefix("etag: ")).unwrap();
+
+        let (head, content) = ask(&served, option, "/small.txt", &["--range", "1-2"]);
+        assert!(
+            head.starts_with(&format!("{line}206")) && head.contains("content-range: bytes 1-2/5"),
+            "{head}"
+        );
+        assert_eq!(content, "ma");
+        let (head, content) = ask(&served, option, "/small.txt", &["-H", &format!("if-none-match: {etag}")]);
+        assert!(head.starts_with(&format!("{line}304")) && !head.contains("content-length"), "{head}");
+        assert_eq!(content, "");
+        let (head, content) = ask(&served, option, "/small.txt", &["--head"]);
+        assert!(head.contains("content-length: 5"), "{head}");
+        assert_eq!(content, "");
+        let (head, content) = ask(&served, option, "/small.txt", &["-H", "accept-encoding: gzip"]);
+        assert!(head.contains("content-encoding: gzip"), "{head}");
+        assert_eq!(content, "zipped");
+        let (head, _) = ask(&served, option, "/sub", &[]);
+        assert!(head.starts_with(&format!("{line}308")) && head.contains("location: /sub/"), "{head}");
+        let (head, _) = ask(&served, option, "/small.txt", &["--request", "OPTIONS"]);
+        assert!(head.starts_with(&format!("{line}204")), "{head}");
+        let (head, _) = ask(&served, option, "/small.txt", &["--data", "something"]);
+        assert!(head.starts_with(&format!("{line}405")), "{head}");
+        let (head, _) = ask(&served, option, "/nothing", &[]);
+        assert!(head.starts_with(&format!("{line}404")), "{head}");
+
+        let output = curl(&served, option, "/large.bin", &[]);
+        assert!(output.stdout == large(), "{option}");
+        let url = |path: &str| format!("https://{}{path}", served.address);
+        let output =
+            curl(&served, option, "/small.txt", &["--parallel", &url("/large.bin"), &url("/small.txt")]);
+        assert_eq!(output.stdout.len(), 3_000_010, "{option}");
+    }
+    let log = served.stop();
+    for (_, _, version) in VERSIONS {
+        assert!(log.contains(&format!("\"GET /large.bin {version}\" 200 3000000 bytes")), "{log}");
+        assert!(log.contains(&format!("\"GET /nothing {version}\" 404")), "{log}");
+    }
+}
+
+/// RFC 9112 §3.2, and what an attacker might try with lines.
+#[test]
+fn requests_out_of_form_are_refused() {
+    let served = Served::new("form", &["--timeout", "10s"]);
+    let table = [
+        ("GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 400 "),
+        ("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "HTTP/1.1 400 "),
+        ("GET / HTTP/1.1\r\nHost: a\r\nBroken\r\n\r\n", "HTTP/1.1 400 "),
+        ("GET /small.txt HTTP/1.0\r\n\r\n", "HTTP/1.0 200 "),
+        ("GET http://b/small.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "HTTP/1.1 200 "),
+        ("CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\nConnection: close\r\n\r\n", "HTTP/1.1 405 "),
+        ("GET /../../etc/passwd HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "HTTP/1.1 404 "),
+    ];
+    for (request, status) in table {
+        let mut stream = connect(&served, "http/1.1");
+        let request = request.replace("HTTP/1.1\r\n\r\n", "HTTP/1.1\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let answer = text(&to_the_end(&mut stream));
+        assert!(answer.starts_with(status), "{request}: {answer}");
+    }
+    // A head without end, of which no more than a part is read.
+    let mut stream = connect(&served, "http/1.1");
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n").unwrap();
+    let line = format!("X: {}\r\n", "x".repeat(1000));
+    let written = (0..1000).take_while(|_| stream.write_all(line.as_bytes()).is_ok()).count();
+    assert!(text(&to_the_end(&mut stream)).starts_with("HTTP/1.1 431 ") || written < 1000);
+    // And in HTTP/2.
+    let long = format!("x-long: {}", "x".repeat(60_000));
+    let output =
+        curl(&served, "--http2", "/small.txt", &["-H", &long, "-w", "%{http_code}", "-o", "/dev/null"]);
+    assert_ne!(text(&output.stdout), "200");
+}
+
+/// Who is slow loses the connection, and nobody else does.
+#[test]
+fn slow_clients_do_not_hold_connections() {
+    let served = Served::new("slow", &["--timeout", "500ms"]);
+    let began = Instant::now();
+    // A handshake that does not begin.
+    let mut silent = TcpStream::connect(&served.address).unwrap();
+    silent.set_read_timeout(Some(LIMIT)).unwrap();
+    // A head that comes by the byte.
+    let mut dribble = connect(&served, "http/1.1");
+    dribble.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nX: ").unwrap();
+    // No request behind an answer.
+    let mut kept = connect(&served, "http/1.1");
+    kept.write_all(b"GET /small.txt HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    // A connection of HTTP/2 that asks for nothing, and one that does not even begin to.
+    let mut idle = connect(&served, "h2");
+    idle.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
+    let mut unbegun = connect(&served, "h2");
+    unbegun.flush().unwrap();
+    // An answer of which nothing is taken. (The buffers of a loopback connection hold some of it.)
+    std::fs::File::create(served.folder.join("site/huge.bin")).unwrap().set_len(1 << 30).unwrap();
+    let mut full = connect(&served, "http/1.1");
+    full.write_all(b"GET /huge.bin HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+
+    let mut dribbled = 0;
+    while dribble.write_all(b"x").and_then(|()| dribble.flush()).is_ok() && began.elapsed() < LIMIT {
+        dribbled += 1;
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(began.elapsed() < LIMIT, "it could go on for ever, {dribbled} bytes so far");
+    assert_eq!(to_the_end(&mut silent), b"");
+    assert!(text(&to_the_end(&mut kept)).ends_with("small"));
+    to_the_end(&mut idle);
+    to_the_end(&mut unbegun);
+    // 500 ms four times; what the buffers held is far from all.
+    std::thread::sleep(Duration::from_secs(4).saturating_sub(began.elapsed()));
+    assert!(to_the_end(&mut full).len() < 1 << 29);
+    assert_eq!(ask(&served, "--http2", "/small.txt", &[]).1, "small");
+}
+
+#[test]
+fn connections_are_limited_by_client() {
+    let served = Served::new("seats", &["--max-per-client", "3"]);
+    let ask_of = |stream: &mut Tls| {
+        stream.write_all(b"GET /small.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).map(|_| answer)
+    };
+    let mut streams: Vec<Tls> = (0..3).map(|_| connect(&served, "http/1.1")).collect();
+    for stream in &mut streams {
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock).unwrap();
+        }
+    }
+    assert!(ask_of(&mut connect(&served, "http/1.1")).is_err(), "a fourth");
+    assert_eq!(served.get(&["/small.txt"], &[]).status.code(), Some(1), "nor by HTTP/3");
+    for stream in &mut streams {
+        assert!(text(&ask_of(stream).unwrap()).ends_with("small"));
+    }
+    drop(streams);
+    let began = Instant::now();
+    while ask_of(&mut connect(&served, "http/1.1")).is_err() {
+        assert!(began.elapsed() < LIMIT, "no seat becomes free");
+    }
+}
+
+/// What is under way when the server stops arrives whole.
+#[test]
+fn a_server_that_is_told_to_stop_finishes_what_it_sends() {
+    let mut served = Served::new("finishes", &[]);
+    std::fs::write(served.folder.join("site/long.bin"), vec![7; 40_000_000]).unwrap();
+    let mut streams: Vec<Tls> = (0..2).map(|_| connect(&served, "http/1.1")).collect();
+    let mut first = [0; 100];
+    for stream in &mut streams {
+        stream.write_all(b"GET /long.bin HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        stream.read_exact(&mut first).unwrap();
+    }
+    super::signal(&served.server, "-TERM");
+    for stream in &mut streams {
+        let all = to_the_end(stream);
+        assert!(all.ends_with(&[7]) && all.len() > 40_000_000, "{}", all.len());
+    }
+    assert!(served.server.wait().unwrap().success());
+    assert!(TcpStream::connect(&served.address).is_err());
+}
+
+#[test]
+fn tcp_can_be_left_out() {
+    let served = Served::new("without", &["--no-tcp"]);
+    assert!(TcpStream::connect(&served.address).is_err());
+    assert_eq!(text(&served.get(&["/small.txt"], &[]).stdout), "small");
+}
+
+const CLOSED: [ErrorKind; 3] = [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
+
+/// How long a test waits for what must happen.
+const LIMIT: Duration = Duration::from_secs(20);
