@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quickset_net::{Closed, ConnectError, Connection, Endpoint, SocketConfig};
+use quickset_net::{Closed, ConnectError, Connection, Endpoint, SocketConfig, Stats, Totals};
 use quickset_quic::{RetryPolicy, TransportConfig};
 
 use crate::ends::{
@@ -48,6 +48,38 @@ async fn many_connections_share_a_socket() {
     let server = soon(serving).await.unwrap();
     soon(server.wait_idle()).await;
     assert_eq!((client.counters().connected, server.counters().accepted), (COUNT as u64, COUNT as u64));
+}
+
+/// What connections did is counted while they are there and when they are gone, and never twice.
+#[tokio::test]
+async fn an_endpoint_tells_what_its_connections_did() {
+    let (server, client) = (server(server_config(TransportConfig::default())), client());
+    let config = client_config(TransportConfig::default());
+    let mut past = server.stats().totals();
+    assert_eq!((past, server.stats().live), (Totals::default(), vec![]));
+    for n in 1..=3u64 {
+        let ours = soon(client.connect(server.local_addr(), "localhost", &config)).await.unwrap();
+        let theirs = soon(server.accept()).await.unwrap();
+        let mut send = ours.open_uni().await.unwrap();
+        send.write_all(&pattern(100_000)).await.unwrap();
+        send.finish().unwrap();
+        let mut recv = soon(theirs.accept_uni()).await.unwrap();
+        assert_eq!(soon(recv.read_to_end(100_000)).await.unwrap().len(), 100_000);
+
+        let now = server.stats();
+        assert_eq!((now.ended.connections, now.live.len(), now.totals().connections), (n - 1, 1, n));
+        assert!(now.totals().received_bytes - past.received_bytes > 100_000);
+        let others = |all: Totals, one: &Stats| all.sent_packets - one.sent_packets;
+        assert_eq!(others(now.totals(), &now.live[0]), past.sent_packets);
+        ours.close(0, b"");
+        soon(theirs.closed()).await;
+        drop((ours, theirs));
+        soon(server.wait_idle()).await;
+        let then = server.stats();
+        assert_eq!((then.ended.connections, then.live.len()), (n, 0));
+        assert!(then.totals().received_bytes >= now.totals().received_bytes);
+        past = then.totals();
+    }
 }
 
 #[tokio::test]
