@@ -11,7 +11,10 @@ use bytes::Bytes;
 use quickset::h3::{
     self, Abort, Call, Client, Code, Config, Field, HttpError, Priority, Refusal, Request, Response, Server,
 };
-use quickset::{ClientConfig, Connection, Endpoint, Identity, ServerConfig, TransportConfig, Trust};
+use quickset::{
+    ClientConfig, Connection, Endpoint, Identity, Protection, Reliability, ServerConfig, TransportConfig,
+    Trust,
+};
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(30), future).await.expect("it does not take that long")
@@ -264,6 +267,56 @@ async fn priorities_are_seen_and_changed() {
 }
 
 /// RFC 9114 §5.2: what is under way is served to its end, and then the connection ends without error.
+/// What is urgent is sent as source symbols, by what the client says last.
+#[tokio::test]
+async fn urgent_answers_are_repaired() {
+    let transport = TransportConfig { send_buffer: 64 << 10, ..narrow() };
+    let (client, theirs) = pair(&transport).await;
+    let watched = theirs.clone();
+    let mut server = Server::new(&theirs, everything()).unwrap();
+    server.repair_urgent(3, &"fixed:10".parse::<Protection>().unwrap().into());
+    tokio::spawn(async move {
+        while let Some(call) = server.accept().await {
+            let own = call.request.path == Some("/own".into());
+            tokio::spawn(async move {
+                let mut out = call.reply.respond(&Response::new(200)).unwrap();
+                if own {
+                    out.set_reliability(&Reliability::bulk().with(Protection::Fixed(5)));
+                }
+                out.send(pattern(0, 500_000)).await.unwrap();
+                out.finish().unwrap();
+            });
+        }
+    });
+    let sources = || watched.stats().fec.sources_sent;
+    let fetch = async |request: Request| {
+        let (_, mut content) = soon(client.fetch(&request)).await.unwrap();
+        assert!(soon(content.read_to_end(500_000)).await.unwrap() == pattern(0, 500_000));
+    };
+    for usual in [get("/"), get("/").with("priority", "u=3,i"), get("/").with("priority", "u=7")] {
+        fetch(usual).await;
+    }
+    assert_eq!(sources(), 0);
+    fetch(get("/").with("priority", "u=2")).await;
+    let of_one = sources();
+    // 500,000 bytes in packets of 1,472 bytes at most.
+    assert!(of_one >= 339, "{of_one}");
+    let repairs = watched.stats().fec.repairs_sent;
+    assert!(repairs + 1 >= of_one / 10, "{repairs} of {of_one}");
+    fetch(get("/own")).await;
+    let of_two = sources();
+    assert!(of_two >= of_one + 339, "{of_two}");
+
+    // The client changes its mind while the answer waits for it to read.
+    let (_, mut content) = soon(client.fetch(&get("/"))).await.unwrap();
+    let first = soon(content.next()).await.unwrap().unwrap();
+    assert_eq!(sources(), of_two);
+    content.prioritise(&Priority::new(0, false)).unwrap();
+    let rest = soon(content.read_to_end(500_000)).await.unwrap();
+    assert_eq!(first.len() + rest.len(), 500_000);
+    assert!(sources() > of_two + 200, "{}", sources());
+}
+
 #[tokio::test]
 async fn a_server_that_shuts_down_loses_nothing() {
     let (client, theirs) = pair(&narrow()).await;
