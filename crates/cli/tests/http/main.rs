@@ -11,7 +11,9 @@ mod tcp;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Output};
+use std::time::Duration;
 
+use quickset::{ClientConfig, Closed, Endpoint, Trust, h3};
 use serde_json::Value;
 
 use served::{Served, large, signal, text};
@@ -87,6 +89,32 @@ fn what_cannot_be_fetched_fails_and_says_why() {
         assert_eq!(output.status.code(), Some(2), "{words:?}");
         assert!(text(&output.stderr).contains(hint), "{words:?}: {}", text(&output.stderr));
     }
+}
+
+/// A client that lives and takes nothing of what it asked for.
+#[tokio::test]
+async fn who_takes_nothing_of_an_answer_loses_the_connection() {
+    let served = Served::new("stalled", &["--timeout", "300ms"]);
+    fs::File::create(served.folder.join("site/huge.bin")).unwrap().set_len(1 << 30).unwrap();
+    let config = ClientConfig::new(Trust::pinned(served.pin.parse().unwrap()), &[h3::ALPN]).unwrap();
+    let client = Endpoint::client().unwrap();
+    let connection = client.connect(served.address.parse().unwrap(), "localhost", &config).await.unwrap();
+    let http = h3::Client::new(&connection, h3::Config::default()).unwrap();
+    let (response, _content) = http.fetch(&h3::Request::new("GET", "localhost", "/huge.bin")).await.unwrap();
+    assert_eq!(response.status, 200);
+    let alive = async {
+        loop {
+            connection.ping();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let closed = tokio::select! {
+        closed = connection.closed() => closed,
+        () = alive => unreachable!(),
+        () = tokio::time::sleep(Duration::from_secs(20)) => panic!("it may go on"),
+    };
+    let code = h3::Code::H3_EXCESSIVE_LOAD.0;
+    assert!(matches!(closed, Closed::ByApplication { code: c, .. } if c == code), "{closed}");
 }
 
 /// A server that is told to stop finishes what it sends, and says what it served.

@@ -174,6 +174,15 @@ fn slow_clients_do_not_hold_connections() {
     idle.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
     let mut unbegun = connect(&served, "h2");
     unbegun.flush().unwrap();
+    // One that asks for much, lets nothing be sent, and lives on: SETTINGS_INITIAL_WINDOW_SIZE is 0.
+    let mut starved = connect(&served, "h2");
+    starved.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x06\x04\0\0\0\0\0\0\x04\0\0\0\0").unwrap();
+    for stream in (1..100u8).step_by(2) {
+        // GET https://a/huge.bin, as RFC 7541 §6 writes it.
+        let block = b"\x82\x87\x04\x09/huge.bin\x01\x01a";
+        let head = [0, 0, block.len() as u8, 1, 5, 0, 0, 0, stream];
+        starved.write_all(&[&head[..], block].concat()).unwrap();
+    }
     // An answer of which nothing is taken. (The buffers of a loopback connection hold some of it.)
     std::fs::File::create(served.folder.join("site/huge.bin")).unwrap().set_len(1 << 30).unwrap();
     let mut full = connect(&served, "http/1.1");
@@ -188,6 +197,11 @@ fn slow_clients_do_not_hold_connections() {
     assert_eq!(to_the_end(&mut silent), b"");
     assert!(text(&to_the_end(&mut kept)).ends_with("small"));
     to_the_end(&mut idle);
+    let ping = b"\0\0\x08\x06\0\0\0\0\0pingpong";
+    while starved.write_all(ping).and_then(|()| starved.flush()).is_ok() {
+        assert!(began.elapsed() < LIMIT, "PING keeps it alive");
+        std::thread::sleep(Duration::from_millis(50));
+    }
     to_the_end(&mut unbegun);
     // 500 ms four times; what the buffers held is far from all.
     std::thread::sleep(Duration::from_secs(4).saturating_sub(began.elapsed()));

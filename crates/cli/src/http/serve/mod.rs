@@ -83,6 +83,7 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args) -> anyhow::Result<()> {
+    take_descriptors();
     let options = Options { listing: args.listing, cors: args.cors.clone() };
     let site = Site::new(&args.folder, options)
         .with_context(|| format!("{} cannot be served; name a folder", args.folder.display()))?;
@@ -165,6 +166,17 @@ fn listen(args: &Args, config: &ServerConfig) -> anyhow::Result<(Endpoint, Optio
         }
     }
     unreachable!("the last try returns")
+}
+
+/// Each connection of TCP is a descriptor and each file under way another. Systems give programs few of them unless they ask
+/// for all that they may have; without, it goes on with those.
+fn take_descriptors() {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let most = getrlimit(Resource::Nofile).maximum;
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most });
+    }
 }
 
 impl Args {
