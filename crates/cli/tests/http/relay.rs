@@ -64,7 +64,7 @@ impl Relay {
 
 impl Shared {
     fn up(&self) {
-        let mut buffer = [0; 65536];
+        let mut buffer = vec![0; 65536];
         while !self.over.load(Ordering::Relaxed) {
             if let Ok((n, from)) = self.inner.recv_from(&mut buffer) {
                 *self.client.lock().unwrap() = Some(from);
@@ -75,7 +75,7 @@ impl Shared {
     }
 
     fn down(&self, server: SocketAddr) {
-        let mut buffer = [0; 65536];
+        let mut buffer = vec![0; 65536];
         let (mut full, mut all) = (0, 0);
         while !self.over.load(Ordering::Relaxed) {
             let outer = self.outer.lock().unwrap().clone();
