@@ -31,8 +31,11 @@ pub struct TransportConfig {
     pub keep_alive: Option<Duration>,
     /// How long the handshake may take.
     pub handshake_timeout: Duration,
-    /// The largest UDP payload sent, in bytes, 1200 to 65,507. Larger than the path's MTU loses packets.
+    /// The largest UDP payload sent, in bytes, 1200 to 65,507, until a larger one is found. Larger than the path's MTU
+    /// loses packets, all of them unless `mtu_discovery` is there to notice.
     pub mtu: u16,
+    /// The search for larger UDP payloads, by path; `None`: `mtu` it is.
+    pub mtu_discovery: Option<MtuDiscovery>,
     /// How long we may delay acknowledgements (RFC 9000 §13.2.1).
     pub max_ack_delay: Duration,
     /// The shortest delay of acknowledgements that the peer may ask for, in whole microseconds, and what lies at least
@@ -89,6 +92,7 @@ impl Default for TransportConfig {
             keep_alive: None,
             handshake_timeout: Duration::from_secs(10),
             mtu: 1200,
+            mtu_discovery: None,
             max_ack_delay: Duration::from_millis(25),
             min_ack_delay: Duration::from_millis(1),
             initial_rtt: Duration::from_millis(333),
@@ -105,6 +109,26 @@ impl Default for TransportConfig {
             #[cfg(feature = "qlog")]
             qlog: None,
         }
+    }
+}
+
+/// What is looked for by datagrams that may be lost, and left when it turns out to be too large (RFC 8899, RFC 9000
+/// §14.3). Sizes are those of UDP payloads, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MtuDiscovery {
+    /// What every path takes, at least 1200: where the search goes back to when large packets are lost only because
+    /// they are large.
+    pub lowest: u16,
+    /// The most that is tried, up to 65,507, over IPv4; twenty less over IPv6. The peer may take less.
+    pub highest: u16,
+    /// After so long it is looked again whether the path takes more (RFC 8899 §5.1.1).
+    pub interval: Duration,
+}
+
+impl Default for MtuDiscovery {
+    /// From what QUIC asks of a path to what Ethernet carries.
+    fn default() -> Self {
+        Self { lowest: 1200, highest: 1472, interval: Duration::from_secs(600) }
     }
 }
 

@@ -71,7 +71,9 @@ mod token;
 mod tx;
 
 pub use cc::{Algorithm, AlgorithmError};
-pub use config::{ClientConfig, EndpointConfig, Migration, RetryPolicy, ServerConfig, TransportConfig};
+pub use config::{
+    ClientConfig, EndpointConfig, Migration, MtuDiscovery, RetryPolicy, ServerConfig, TransportConfig,
+};
 pub use conn::{Connection, Event, IssuedCid, MoveError, Signal, Start};
 pub use datagram::{
     DatagramConfig, DatagramError, DatagramEvent, DatagramOptions, DatagramOutcome, DatagramTicket, Unsent,
@@ -93,5 +95,5 @@ pub use protect::{Estimates, Fec};
 pub use quickset_wire::{
     ConnectionId, Dir, ResetToken, Scheme, Schemes, Side, StreamId, TransportErrorCode, Version,
 };
-pub use stats::{DatagramStats, EcnStats, FecStats, Stats};
+pub use stats::{DatagramStats, EcnStats, FecStats, MtuStats, Stats};
 pub use streams::*;

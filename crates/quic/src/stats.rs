@@ -55,6 +55,8 @@ pub struct Stats {
     pub fec: FecStats,
     /// Congestion marks.
     pub ecn: EcnStats,
+    /// The size of datagrams.
+    pub mtu: MtuStats,
     /// Unreliable datagrams.
     pub datagrams: DatagramStats,
     /// Why the connection ended, once it has.
@@ -72,6 +74,19 @@ pub struct EcnStats {
     pub ce: u64,
     /// Packets received that met congestion.
     pub received_ce: u64,
+}
+
+/// The size of datagrams so far (RFC 8899).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MtuStats {
+    /// The largest UDP payload that is sent on the path in use.
+    pub current: usize,
+    /// Datagrams that tried a larger one, and those of them that were lost.
+    pub probes: u64,
+    /// See [`probes`](Self::probes).
+    pub lost_probes: u64,
+    /// How often a path stopped taking datagrams of the size in use.
+    pub falls: u64,
 }
 
 /// Unreliable datagrams so far (RFC 9221).

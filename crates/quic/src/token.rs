@@ -45,6 +45,8 @@ pub(crate) enum Token {
     HandshakeDone,
     /// A challenge to a path. It is never resent as it is (RFC 9000 §13.3).
     PathChallenge,
+    /// A datagram that tries whether a path, named as in `recovery`, takes as many bytes. It is never resent.
+    MtuProbe { path: u8, size: u16 },
     /// A source symbol of forward erasure correction that wraps the next `n` tokens.
     Symbol { session: u32, sid: u64, n: u16 },
     /// A repair symbol of a session, by its number there. It is never resent.

@@ -4,7 +4,7 @@ mod site;
 mod url;
 
 use clap::Subcommand;
-use quickset::{Algorithm, TransportConfig};
+use quickset::{Algorithm, MtuDiscovery, TransportConfig};
 
 use crate::qlog::QlogArgs;
 use crate::values;
@@ -29,13 +29,21 @@ struct TransportArgs {
     /// Congestion controller: bbr, cubic, newreno or fixed:RATE
     #[arg(long, default_value = "cubic", value_parser = values::congestion)]
     cc: Algorithm,
+    /// Send datagrams of 1200 bytes, and do not look for what the path takes
+    #[arg(long)]
+    no_mtu_search: bool,
     #[command(flatten)]
     qlog: QlogArgs,
 }
 
 impl TransportArgs {
     fn config(&self) -> anyhow::Result<TransportConfig> {
-        Ok(TransportConfig { congestion: self.cc, qlog: self.qlog.sinks()?, ..TransportConfig::default() })
+        Ok(TransportConfig {
+            congestion: self.cc,
+            mtu_discovery: (!self.no_mtu_search).then(MtuDiscovery::default),
+            qlog: self.qlog.sinks()?,
+            ..TransportConfig::default()
+        })
     }
 }
 

@@ -8,4 +8,5 @@ mod fec;
 mod lossy;
 mod messages;
 mod moving;
+mod mtu;
 mod streams;

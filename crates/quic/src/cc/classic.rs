@@ -117,7 +117,9 @@ impl<A: Avoidance> Classic<A> {
         if rest == 0 {
             return;
         }
-        let full = self.usage.peak() + (MARGIN * self.mtu).min(self.window / 4) >= self.window;
+        // Of a window of two packets and a half only two can be used: less than one packet that is left is none.
+        let margin = (MARGIN * self.mtu).min(self.window / 4).max(self.mtu);
+        let full = self.usage.peak() + margin >= self.window;
         let (window, mtu) = (self.window, self.mtu);
         let next =
             self.avoidance.advance(&Acked { now: f.now, srtt: f.srtt, bytes: rest, window, mtu, full });

@@ -112,6 +112,9 @@ impl Connection {
             self.recovery.confirmed();
             self.discard(Space::Handshake);
             self.follow_preferred();
+            if self.path.search.is_some() {
+                self.ways.stir();
+            }
         }
     }
 

@@ -19,6 +19,7 @@ mod messages;
 mod paths;
 mod protection;
 mod settle;
+mod size;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -37,7 +38,7 @@ use crate::config::TransportConfig;
 use crate::datagram::{DatagramEvent, Datagrams};
 use crate::error::{Closed, TransportError};
 use crate::keys::{KeyRing, Unsealed};
-use crate::path::{LEAST, Marking, Path, Ways};
+use crate::path::{LEAST, Marking, Path, Search, Ways};
 use crate::protect::Protect;
 use crate::qlog::Qlog;
 use crate::recovery::{Recovery, Settled};
@@ -165,6 +166,8 @@ impl Connection {
         } = start;
         let side = if matches!(role, Role::Client { .. }) { Side::Client } else { Side::Server };
         let mut path = Path::new(path, usize::from(config.mtu.max(1200)), config.congestion, now);
+        path.search =
+            config.mtu_discovery.map(|config| Box::new(Search::new(config, path.address.remote.is_ipv6())));
         path.ecn = Marking::new(config.ecn);
         if side.is_client() || matches!(role, Role::Server { validated: true, .. }) {
             path.validate();
@@ -353,6 +356,10 @@ impl Machine for Connection {
         }
         if !self.lifecycle.is_drained() && self.transmit(out) {
             self.log_metrics(false);
+            return Poll::Send;
+        }
+        // Behind all that somebody waits for.
+        if probes && self.transmit_size(out) {
             return Poll::Send;
         }
         if cfg!(any(test, all(debug_assertions, feature = "null"))) {

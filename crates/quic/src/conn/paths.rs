@@ -259,7 +259,11 @@ impl Connection {
         }
         let like = self.path.is_like(&way.address) && way.saved.is_none() && way.role != Role::Ours;
         let (saved, number) = (way.saved.take(), way.number);
-        let saved = if like { None } else { Some(saved.map_or_else(|| self.unknown(), |saved| *saved)) };
+        let saved = if like {
+            None
+        } else {
+            Some(saved.map_or_else(|| self.unknown(way.address.remote.is_ipv6()), |saved| *saved))
+        };
         let rtt = self.recovery.change_path(number, saved.as_ref().map(|saved| saved.rtt), now);
         let was_validated = self.path.is_validated();
         let mut left = Way {
@@ -278,7 +282,11 @@ impl Connection {
             let pacer = std::mem::replace(&mut self.path.pacer, saved.pacer);
             let ecn = std::mem::replace(&mut self.path.ecn, saved.ecn);
             let losses = self.protect.exchange_losses(saved.losses, way.address.remote.ip(), now);
-            left.saved = was_validated.then(|| Box::new(Saved { congestion, pacer, rtt, ecn, losses }));
+            let mtu = std::mem::replace(&mut self.path.mtu, saved.mtu);
+            let search = std::mem::replace(&mut self.path.search, saved.search);
+            let saved = Saved { congestion, pacer, rtt, ecn, losses, mtu, search };
+            left.saved = was_validated.then(|| Box::new(saved));
+            self.on_other_size();
         }
         self.path.address = way.address;
         if !self.path.is_validated() && !self.path.probe.is_under_way() {
@@ -332,14 +340,17 @@ impl Connection {
     }
 
     /// A state for a path of which nothing is known.
-    fn unknown(&self) -> Saved {
-        let mtu = self.path.mtu as u64;
+    fn unknown(&self, is_v6: bool) -> Saved {
+        // RFC 9000 §14.3: another path, another size.
+        let (mtu, search) = self.first_size(is_v6);
         Saved {
-            congestion: self.config.congestion.build(mtu, self.now),
-            pacer: crate::cc::Pacer::new(mtu, self.now),
+            congestion: self.config.congestion.build(mtu as u64, self.now),
+            pacer: crate::cc::Pacer::new(mtu as u64, self.now),
             rtt: Rtt::new(self.config.initial_rtt),
             ecn: Marking::new(self.config.ecn),
             losses: Losses::default(),
+            mtu,
+            search,
         }
     }
 
@@ -348,6 +359,7 @@ impl Connection {
         if self.path.probe.has_failed(self.now) {
             self.on_path_failed();
         }
+        self.on_size_time();
         let mut at = 0;
         while at < self.ways.len() {
             let (now, settled) = (self.now, self.path.is_validated());
@@ -451,6 +463,7 @@ impl Connection {
     /// Nothing is due: when will something be?
     pub(crate) fn rest_paths(&mut self) {
         let in_use = self.path.probe.due(self.path.amplification_budget() >= LEAST);
+        let in_use = in_use.into_iter().chain(self.size_due()).min();
         self.ways.rest(in_use, self.path.is_validated());
     }
 

@@ -66,6 +66,10 @@ impl Connection {
             // Whatever the packet's number.
             let header = 1 + self.cids.remote().len() + 4;
             self.protect.room = self.path.mtu.saturating_sub(header + self.keys.tag_len(Space::Data));
+            if let Some(search) = &self.path.search {
+                let more = search.highest().saturating_sub(self.path.mtu);
+                self.protect.send.set_growth(self.protect.room + more);
+            }
         }
     }
 

@@ -45,6 +45,7 @@ impl Connection {
                 self.probe_beside(space, &mut settled.lost);
                 self.stats.ptos += 1;
                 self.path.ecn.on_silence(self.recovery.pto_count());
+                self.watch_silence();
                 self.log_probe(space);
                 if self.outbox.probes[Space::Data.index()] > 0 {
                     // FEC-52: probes carry first what waited for repair.
@@ -102,6 +103,10 @@ impl Connection {
             self.path.congestion.on_feedback(&feedback);
             self.stats.lost_packets += settled.lost_packets.len() as u64;
         }
+        // Behind the feedback: what it was of may be over then.
+        if space == Space::Data && self.path.search.is_some() {
+            self.watch_size(settled);
+        }
         self.log_metrics(settled.persistent);
         settled.clear();
     }
@@ -123,6 +128,7 @@ impl Connection {
     fn acked(&mut self, token: Token) {
         match token {
             Token::Nothing | Token::PathChallenge | Token::Crypto { .. } => {}
+            Token::MtuProbe { path, size } => self.on_size_arrived(path, size),
             Token::Symbol { session, sid, .. } => self.protect.send.acked(session, sid),
             Token::Repair { session, serial } => self.protect.send.repair_settled(session, serial, true),
             Token::SymbolAck { session, epoch } => {
@@ -190,6 +196,7 @@ impl Connection {
             | Token::PathChallenge
             | Token::SymbolAck { .. }
             | Token::Symbol { .. } => {}
+            Token::MtuProbe { path, size } => self.on_size_lost(path, size),
             Token::Repair { session, serial } => self.protect.send.repair_settled(session, serial, false),
             Token::FecWindow { epoch } => {
                 if let Some(receive) = &mut self.protect.receive {

@@ -8,7 +8,7 @@ use crate::cc::pacing_rate;
 use crate::error::Closed;
 use crate::keys::Session;
 use crate::room::Phase;
-use crate::stats::{EcnStats, Stats};
+use crate::stats::{EcnStats, MtuStats, Stats};
 use crate::streams::UnknownStream;
 use crate::streams::{
     Chunk, FinishError, Piece, ReadError, RecvState, ResetAtError, SendState, Ticket, WriteError,
@@ -112,6 +112,7 @@ impl Connection {
             bandwidth: control.view.bandwidth,
             fec: self.protect.stats(),
             datagrams: self.datagrams.stats(),
+            mtu: MtuStats { current: self.path.mtu, ..self.stats.mtu },
             ecn: EcnStats {
                 state: self.path.ecn.state(),
                 sent: self.recovery.marked(),

@@ -7,11 +7,13 @@
 //! Invariants: to an address that has not answered at most three times the bytes it sent are sent (RFC 9000 §8.1,
 //! §9.3); paths, challenges and answers are bounded, whoever asks; a path begins with a congestion state of its own
 //! unless nothing but the port of the peer is another (§9.4); ECN marks are sent only as long as they are known to
-//! arrive, or may be (§13.4.2). MTU discovery is a room that is kept: the MTU is configured.
+//! arrive, or may be (§13.4.2); no larger datagrams than a path is known or configured to take are sent on it, but
+//! those that find that out ([`Search`]).
 
 mod ecn;
 mod probe;
 mod proof;
+mod search;
 mod ways;
 
 use quickset_base::{Path as Address, Time};
@@ -21,6 +23,7 @@ pub use ecn::EcnState;
 pub(crate) use ecn::Marking;
 pub(crate) use probe::{Patience, Probe};
 pub(crate) use proof::Proof;
+pub(crate) use search::Search;
 pub(crate) use ways::{Arrival, LEAST, Role, Saved, Way, Ways};
 
 /// The path in use.
@@ -29,6 +32,8 @@ pub(crate) struct Path {
     pub(crate) address: Address,
     /// The largest UDP payload that we send.
     pub(crate) mtu: usize,
+    /// The search for more, if there is one.
+    pub(crate) search: Option<Box<Search>>,
     pub(crate) congestion: Box<dyn Congestion>,
     pub(crate) pacer: Pacer,
     pub(crate) ecn: Marking,
@@ -43,6 +48,7 @@ impl Path {
         Self {
             address,
             mtu,
+            search: None,
             congestion: algorithm.build(mtu as u64, now),
             pacer: Pacer::new(mtu as u64, now),
             ecn: Marking::new(false),
@@ -54,11 +60,19 @@ impl Path {
 
     /// The peer takes no larger UDP payloads than this.
     pub(crate) fn limit_mtu(&mut self, limit: usize) {
-        if limit < self.mtu {
-            self.mtu = limit;
-            self.pacer.set_mtu(limit as u64);
-            self.congestion.set_mtu(limit as u64);
+        if let Some(search) = &mut self.search {
+            search.limit(limit);
         }
+        if limit < self.mtu {
+            self.set_mtu(limit);
+        }
+    }
+
+    /// UDP payloads of so many bytes are sent from here on.
+    pub(crate) fn set_mtu(&mut self, mtu: usize) {
+        self.mtu = mtu;
+        self.pacer.set_mtu(mtu as u64);
+        self.congestion.set_mtu(mtu as u64);
     }
 
     /// The handshake proves the peer's address, and its packets the path.
@@ -104,5 +118,8 @@ impl Path {
     pub(crate) fn check(&self) {
         self.probe.check();
         self.proof.check();
+        if let Some(search) = &self.search {
+            search.check(self.mtu);
+        }
     }
 }

@@ -1,6 +1,6 @@
 use quickset_base::{Path as Address, Rng, Time};
 
-use super::{Marking, Probe, Proof};
+use super::{Marking, Probe, Proof, Search};
 use crate::cc::{Congestion, Pacer};
 use crate::protect::Losses;
 use crate::recovery::Rtt;
@@ -68,6 +68,8 @@ pub(crate) struct Saved {
     pub(crate) rtt: Rtt,
     pub(crate) ecn: Marking,
     pub(crate) losses: Losses,
+    pub(crate) mtu: usize,
+    pub(crate) search: Option<Box<Search>>,
 }
 
 /// A datagram from elsewhere.

@@ -64,6 +64,15 @@ impl Connection {
         }
     }
 
+    /// The size of datagrams is another than `before`.
+    pub(crate) fn log_size(&mut self, before: usize) {
+        let (now, old, new) = (self.now, Some(before as u16), self.path.mtu as u16);
+        let done = Some(self.path.search.is_none());
+        if let Some(log) = self.qlog.log() {
+            log.event(now, &EventData::MtuUpdated(MtuUpdated { old, new, done }));
+        }
+    }
+
     fn recovery_parameters(&self) -> RecoveryParametersSet {
         let (packets, eighths, granularity, persistent) = thresholds();
         RecoveryParametersSet {

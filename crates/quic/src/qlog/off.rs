@@ -36,6 +36,8 @@ impl Connection {
     #[inline]
     pub(crate) fn log_peer(&mut self, _mtu: usize) {}
     #[inline]
+    pub(crate) fn log_size(&mut self, _before: usize) {}
+    #[inline]
     pub(crate) fn log_sent(&mut self, _at: &Unsealed, _payload: &[u8], _len: usize) {}
     #[inline]
     pub(crate) fn log_received(&mut self, _kind: PacketType, _number: u64, _size: usize, _payload: &[u8]) {}

@@ -44,8 +44,9 @@ impl Connection {
             // Behind what elicits: the end of a message asks to be acknowledged at once.
             self.acks[space.index()].write_request(w);
         }
-        // FEC-52: what was held did not fit beside the ACK, and the probe is for it.
-        let waits = space == Space::Data && self.protect.repaired;
+        // FEC-52: what was held did not fit beside the ACK, and the probe is for it; but not one that is small to get
+        // through.
+        let waits = space == Space::Data && self.protect.repaired && !(permit.probe && self.is_least());
         // A probe must be answered, and so must a keep-alive (RFC 9002 §6.2.4).
         let asks = (permit.probe && !waits) || (space == Space::Data && self.lifecycle.wants_ping());
         if asks && !w.is_eliciting() {

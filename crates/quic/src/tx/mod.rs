@@ -10,6 +10,7 @@ mod fill;
 mod numbering;
 mod packet;
 mod probe;
+mod size;
 mod writer;
 
 use quickset_base::Batch;
@@ -107,7 +108,10 @@ impl Connection {
 
     /// Adds one datagram. False when there is nothing to send, or no leave.
     fn datagram_out(&mut self, out: &mut Batch, control: &Control) -> bool {
-        let full = if out.is_empty() { self.path.mtu } else { out.segment() };
+        let mut full = if out.is_empty() { self.path.mtu } else { out.segment() };
+        if self.outbox.probes[Space::Data.index()] == 1 {
+            full = full.min(self.least_size());
+        }
         let size = full.min(self.path.amplification_budget());
         // Once there are no Initial packets to be padded, a new address may be sent little by little.
         let least = if self.phase == Phase::Confirmed { LEAST } else { MIN_INITIAL };

@@ -109,7 +109,7 @@ impl Connection {
     }
 
     /// Writes the header of the next packet of `space`.
-    fn header(&mut self, space: Space, buffer: &mut [u8]) -> Frame {
+    pub(super) fn header(&mut self, space: Space, buffer: &mut [u8]) -> Frame {
         let dcid = *self.cids.remote();
         self.header_to(dcid, space, buffer)
     }

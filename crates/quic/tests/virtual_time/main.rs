@@ -9,4 +9,5 @@ mod ecn;
 mod fec;
 mod messages;
 mod migration;
+mod mtu;
 mod transfer;

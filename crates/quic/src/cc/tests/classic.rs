@@ -80,6 +80,21 @@ fn the_least_window_is_two_packets() {
     }
 }
 
+/// Packets are whole, and a window is not: what remains of it is in use.
+#[test]
+fn the_least_window_grows_when_it_is_used() {
+    for (algorithm, _) in BOTH {
+        let mut hand = Hand::new(algorithm, 50);
+        (0..12).for_each(|_| hand.lose());
+        assert_eq!(hand.window(), 2 * MTU);
+        for _ in 0..100 {
+            let whole = hand.window() / MTU * MTU;
+            hand.round_with(whole, 1);
+        }
+        assert!(hand.packets() > 10.0, "{}", hand.packets());
+    }
+}
+
 /// RFC 9002 §7.6.2, §B.8.
 #[test]
 fn persistent_congestion_leaves_two_packets() {

@@ -45,6 +45,8 @@ pub(crate) struct Sending {
     active: Vec<Channel>,
     lanes: Vec<Lane>,
     repair: Vec<u8>,
+    /// The room that packets may come to have.
+    growth: usize,
     /// Channels from which on it is worth to look for those that are no more.
     purge_at: usize,
     /// Of the latest FEC_WINDOW.
@@ -265,7 +267,7 @@ impl Sending {
         let lane = if let Some(lane) = coded.lanes[index] {
             lane
         } else {
-            let peer = Decoder { symbol: peer.symbol.min(packet), ..peer };
+            let peer = Decoder { symbol: peer.symbol.min(packet.max(self.growth)), ..peer };
             // Its policy has not been asked about it.
             self.stir();
             let lane = self.open(wanted.code, &peer)?;
@@ -322,6 +324,19 @@ impl Sending {
     /// It was written into packet `number`. Its tokens go there.
     pub(crate) fn repeated(&mut self, lane: usize, sid: u64, number: u64, now: Time) -> Vec<Token> {
         self.lanes[lane].repeated(sid, number, now)
+    }
+
+    /// Packets may come to have this much room: lanes are opened for that, and their symbols are as long as fits.
+    pub(crate) fn set_growth(&mut self, packet: usize) {
+        self.growth = packet;
+    }
+
+    /// Packets have less room than they had: what was sent in longer ones is neither repaired nor repeated (FEC-18).
+    pub(crate) fn shrink(&mut self) {
+        for lane in &mut self.lanes {
+            lane.shrink();
+        }
+        self.answer = None;
     }
 
     /// Symbols of a lane do not fit a packet any more.

@@ -1,0 +1,145 @@
+//! The size of datagrams: the search for larger ones, and the way back (RFC 8899, RFC 9000 §14).
+
+use quickset_base::Time;
+use quickset_wire::Space;
+
+use super::Connection;
+use crate::cc::Pacer;
+use crate::path::Search;
+use crate::recovery::Settled;
+use crate::room::Phase;
+
+impl Connection {
+    /// A datagram that tried this size arrived.
+    pub(super) fn on_size_arrived(&mut self, path: u8, size: u16) {
+        let Some(search) = self.path.search.as_mut().filter(|_| path == self.path.number) else { return };
+        let before = self.path.mtu;
+        let mtu = search.on_arrived(size.into(), self.now, before);
+        self.ways.stir();
+        if mtu > before {
+            self.path.set_mtu(mtu);
+            tracing::debug!(mtu, "the path takes larger datagrams");
+            // FEC-52, rule 7.
+            self.protect.send.release_all();
+            self.protect.send.stir();
+            self.log_size(before);
+        }
+    }
+
+    /// A datagram that tried this size was lost. RFC 9000 §14.4: that is no sign of congestion.
+    pub(super) fn on_size_lost(&mut self, path: u8, size: u16) {
+        let pause = self.pto();
+        self.stats.mtu.lost_probes += 1;
+        let Some(search) = self.path.search.as_mut().filter(|_| path == self.path.number) else { return };
+        search.on_lost(size.into(), self.now, (self.path.mtu, pause));
+        self.ways.stir();
+    }
+
+    /// Packets were settled: do large ones still get through?
+    pub(super) fn watch_size(&mut self, settled: &Settled) {
+        let (now, mtu) = (self.now, self.path.mtu);
+        let Some(search) = &mut self.path.search else { return };
+        if search.doubts(now, mtu, (&settled.acked_packets, &settled.lost_packets)) {
+            self.fall();
+        }
+    }
+
+    /// A probe timeout. During the handshake every packet counts, and none shows what the path takes.
+    pub(super) fn watch_silence(&mut self) {
+        if self.phase < Phase::Confirmed && self.recovery.pto_count() >= MAX_SILENCE {
+            self.fall();
+        }
+    }
+
+    /// Back to what every path takes.
+    fn fall(&mut self) {
+        let (at, before) = (self.now + self.pto(), self.path.mtu);
+        let Some(search) = &mut self.path.search else { return };
+        let lowest = search.lowest();
+        if before <= lowest {
+            return;
+        }
+        search.fall(before, at);
+        self.path.mtu = lowest;
+        self.begin_anew();
+        self.stats.mtu.falls += 1;
+        tracing::debug!(mtu = lowest, before, "the path takes no large datagrams any more");
+        self.on_other_size();
+        // FEC-52, rule 7.
+        self.protect.send.release_all();
+        self.protect.send.shrink();
+        self.protect.send.stir();
+        self.drain_orphans();
+        self.log_size(before);
+    }
+
+    /// What carries less than it did is another road (RFC 9000 §9.4), and what was lost of too large datagrams says
+    /// nothing of its congestion, however much it was.
+    fn begin_anew(&mut self) {
+        let (number, mtu) = (self.ways.number(), self.path.mtu as u64);
+        if self.ways.told == self.path.number {
+            self.ways.told = number;
+        }
+        self.path.number = number;
+        self.recovery.change_path(number, None, self.now);
+        self.path.congestion = self.config.congestion.build(mtu, self.now);
+        self.path.pacer = Pacer::new(mtu, self.now);
+        self.outbox.paced_until = None;
+    }
+
+    /// The size of datagrams is another one, and perhaps a smaller one.
+    pub(super) fn on_other_size(&mut self) {
+        if let Some(search) = &mut self.path.search {
+            search.rest();
+            self.ways.stir();
+        }
+    }
+
+    /// The size to begin with on a path of which nothing is known, and the search that begins there.
+    pub(super) fn first_size(&self, is_v6: bool) -> (usize, Option<Box<Search>>) {
+        let most = self.handshake.peer.as_ref().map(|peer| peer.max_udp_payload_size);
+        let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
+        let search = self.config.mtu_discovery.map(|config| {
+            let mut search = Search::new(config, is_v6);
+            search.limit(most);
+            Box::new(search)
+        });
+        (usize::from(self.config.mtu.max(1200)).min(most), search)
+    }
+
+    /// Time is up, perhaps.
+    pub(super) fn on_size_time(&mut self) {
+        let Some(at) = self.size_due() else { return };
+        let (now, mtu) = (self.now, self.path.mtu);
+        let Some(search) = self.path.search.as_mut().filter(|_| at <= now) else { return };
+        if search.on_time(now, mtu) {
+            self.lifecycle.ping();
+        }
+    }
+
+    /// When there is something to try, or to ask after. RFC 9000 §14.3: not before the path is known to work at all.
+    pub(super) fn size_due(&self) -> Option<Time> {
+        let search = self.path.search.as_ref().filter(|_| self.may_search())?;
+        search.due(self.path.mtu)
+    }
+
+    /// Whether larger datagrams may be tried.
+    pub(crate) fn may_search(&self) -> bool {
+        self.phase == Phase::Confirmed && self.path.is_validated()
+    }
+
+    /// Whether the next packet of a probe timeout is one of [`least_size`](Self::least_size).
+    #[cold]
+    pub(crate) fn is_least(&self) -> bool {
+        self.path.search.is_some() && self.outbox.probes[Space::Data.index()] == 1
+    }
+
+    /// What a packet may have that must get through whatever the path has become: every other probe of a probe timeout.
+    #[cold]
+    pub(crate) fn least_size(&self) -> usize {
+        self.path.search.as_ref().map_or(usize::MAX, |search| search.lowest())
+    }
+}
+
+/// Probe timeouts in a row, before the handshake is complete, after which it goes on in small packets.
+const MAX_SILENCE: u32 = 2;
