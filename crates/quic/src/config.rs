@@ -2,6 +2,7 @@ use std::net::{SocketAddrV4, SocketAddrV6};
 use std::sync::Arc;
 
 use quickset_base::Duration;
+use quickset_wire::Version;
 
 use crate::cc;
 use crate::datagram::DatagramConfig;
@@ -13,6 +14,9 @@ use crate::protect::Fec;
 // sizes: settings that stand for themselves, and of which most stay as they are.
 #[derive(Clone, Debug)]
 pub struct TransportConfig {
+    /// The QUIC versions that are spoken, in order of preference: 1 and 2 (RFC 9369), others are passed over. A client
+    /// begins with the first, and when the server speaks others goes on with the first of those (RFC 9368 §2.1).
+    pub versions: Vec<Version>,
     /// Streams of each kind that the peer may have open at a time.
     pub max_bidi_streams: u64,
     /// See [`max_bidi_streams`](Self::max_bidi_streams).
@@ -80,6 +84,7 @@ pub struct TransportConfig {
 impl Default for TransportConfig {
     fn default() -> Self {
         Self {
+            versions: vec![Version::V1, Version::V2],
             max_bidi_streams: 100,
             max_uni_streams: 100,
             // A lost packet stops reading for a round trip or more, while Startup sends at nearly thrice the rate: six

@@ -9,18 +9,19 @@ use rustls::quic;
 
 use crate::session::TlsSession;
 use crate::tickets::{Shelf, TicketStore};
+use crate::versions::{Each, servers};
 use crate::{keys, retry};
 
 /// Starts the TLS handshakes of a client.
 #[derive(Clone, Debug)]
 pub struct Client {
-    tls: Arc<rustls::ClientConfig>,
+    tls: Each<rustls::ClientConfig>,
 }
 
 /// Starts the TLS handshakes of a server.
 #[derive(Clone, Debug)]
 pub struct Server {
-    tls: Arc<rustls::ServerConfig>,
+    tls: Each<rustls::ServerConfig>,
     /// Of each limit that was announced so far, the greatest: a ticket may be of a connection with any of them.
     announced: Arc<Mutex<EarlyLimits>>,
 }
@@ -44,7 +45,8 @@ pub enum ConfigError {
 
 impl Client {
     /// Uses `tls` for the connections of clients. With `enable_early_data`, and a transport that wants it, a connection that
-    /// resumes an earlier one can carry early data.
+    /// resumes an earlier one can carry early data. Sessions are resumed in the QUIC version that they are of (RFC 9369
+    /// §5): those kept by `tls` itself are of version 1, and for others there is [`with_tickets`](Self::with_tickets).
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -58,6 +60,12 @@ impl Client {
         // What can be wrong apart from the name is found now and not with the first connection.
         let name = ServerName::from(std::net::IpAddr::from([127, 0, 0, 1]));
         quic::ClientConnection::new(tls.clone(), quic::Version::V1, name, Vec::new())?;
+        let mut tls = Each([tls.clone(), tls]);
+        tls.change(|version, tls| {
+            if version == Version::V2 {
+                tls.resumption = rustls::client::Resumption::disabled();
+            }
+        });
         Ok(Self { tls })
     }
 
@@ -66,9 +74,10 @@ impl Client {
     /// resumes nothing with another verifier or another key.)
     #[must_use]
     pub fn with_tickets(mut self, store: Arc<dyn TicketStore>, verifier: &[u8]) -> Self {
-        let tls = Arc::make_mut(&mut self.tls);
-        let shelf = Shelf::new(store, tls.alpn_protocols.clone(), verifier.to_vec());
-        tls.resumption = rustls::client::Resumption::store(Arc::new(shelf));
+        self.tls.change(|version, tls| {
+            let shelf = Shelf::new(store.clone(), version, tls.alpn_protocols.clone(), verifier.to_vec());
+            tls.resumption = rustls::client::Resumption::store(Arc::new(shelf));
+        });
         self
     }
 
@@ -78,7 +87,7 @@ impl Client {
     #[must_use]
     pub fn with_key_log(mut self) -> Self {
         if wants_key_log() {
-            Arc::make_mut(&mut self.tls).key_log = Arc::new(KeyLogFile::new());
+            self.tls.change(|_, tls| tls.key_log = Arc::new(KeyLogFile::new()));
         }
         self
     }
@@ -99,14 +108,14 @@ impl Server {
             return Err(ConfigError::EarlyTickets);
         }
         quic::ServerConnection::new(tls.clone(), quic::Version::V1, Vec::new())?;
-        Ok(Self { tls, announced: Arc::default() })
+        Ok(Self { tls: servers(&tls), announced: Arc::default() })
     }
 
     /// See [`Client::with_key_log`].
     #[must_use]
     pub fn with_key_log(mut self) -> Self {
         if wants_key_log() {
-            Arc::make_mut(&mut self.tls).key_log = Arc::new(KeyLogFile::new());
+            self.tls.change(|_, tls| tls.key_log = Arc::new(KeyLogFile::new()));
         }
         self
     }
@@ -139,11 +148,12 @@ impl ClientCrypto for Client {
         server_name: &str,
         params: Vec<u8>,
     ) -> Result<Box<dyn Session>, String> {
+        let tls = self.tls.of(version).clone();
         let version = keys::version(version).ok_or_else(|| format!("QUIC {version} is not known to TLS"))?;
         let name = ServerName::try_from(server_name.to_owned())
             .map_err(|_| format!("{server_name:?} is neither a host name nor an address"))?;
-        let tls = quic::ClientConnection::new(self.tls.clone(), version, name, params)
-            .map_err(|error| error.to_string())?;
+        let tls =
+            quic::ClientConnection::new(tls, version, name, params).map_err(|error| error.to_string())?;
         Ok(Box::new(TlsSession::new(tls.into())))
     }
 }
@@ -152,10 +162,11 @@ impl ServerCrypto for Server {
     /// # Panics
     /// For a version without [initial keys](Crypto::initial_keys), which the caller has had.
     fn start(self: Arc<Self>, version: Version, params: Vec<u8>) -> Box<dyn Session> {
+        let tls = self.tls.of(version).clone();
         let version = keys::version(version).expect("a version that there are initial keys for");
         let covered = self.covers(&params);
-        let tls = quic::ServerConnection::new(self.tls.clone(), version, params)
-            .expect("the configuration was tried in new");
+        let tls =
+            quic::ServerConnection::new(tls, version, params).expect("the configuration was tried in new");
         let mut session = TlsSession::new(tls.into());
         if !covered {
             session.refuse_early();

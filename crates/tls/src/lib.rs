@@ -38,6 +38,7 @@ mod retry;
 mod secrets;
 mod session;
 mod tickets;
+mod versions;
 
 pub use config::{Client, ConfigError, Server};
 pub use secrets::EndpointSecrets;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use quickset_quic::Version;
 use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
@@ -13,6 +14,8 @@ use rustls::pki_types::ServerName;
 pub struct TicketKey {
     /// The name of the server.
     pub server: String,
+    /// The QUIC version (RFC 9369 §5).
+    pub version: Version,
     /// The application protocols offered.
     pub alpn: Vec<Vec<u8>>,
     /// By what the server was believed, and what the client proved to be: chosen by whoever made the configuration.
@@ -82,6 +85,7 @@ impl fmt::Debug for SessionTicket {
 /// A store as rustls wants it, for one configuration.
 pub(crate) struct Shelf {
     store: Arc<dyn TicketStore>,
+    version: Version,
     alpn: Vec<Vec<u8>>,
     verifier: Vec<u8>,
     /// The key exchange that a server chose last, to be offered first.
@@ -89,13 +93,18 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
-    pub(crate) fn new(store: Arc<dyn TicketStore>, alpn: Vec<Vec<u8>>, verifier: Vec<u8>) -> Self {
-        Self { store, alpn, verifier, groups: Mutex::default() }
+    pub(crate) fn new(
+        store: Arc<dyn TicketStore>,
+        version: Version,
+        alpn: Vec<Vec<u8>>,
+        verifier: Vec<u8>,
+    ) -> Self {
+        Self { store, version, alpn, verifier, groups: Mutex::default() }
     }
 
     fn key(&self, server: &ServerName<'_>) -> TicketKey {
         let server = server.to_str().into_owned();
-        TicketKey { server, alpn: self.alpn.clone(), verifier: self.verifier.clone() }
+        TicketKey { server, version: self.version, alpn: self.alpn.clone(), verifier: self.verifier.clone() }
     }
 
     fn groups(&self) -> MutexGuard<'_, BTreeMap<String, NamedGroup>> {

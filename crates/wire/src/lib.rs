@@ -41,4 +41,4 @@ pub use error::TransportErrorCode;
 pub use fec::{FecDecoder, Scheme, Schemes};
 pub use id::{ConnectionId, Dir, ResetToken, Side, StreamId};
 pub use packet::{PacketType, Space, Version};
-pub use params::TransportParams;
+pub use params::{TransportParams, VersionInformation};

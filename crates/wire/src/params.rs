@@ -6,7 +6,7 @@ use core::time::Duration;
 use crate::cursor::{Count, Sink};
 use crate::fec::FecDecoder;
 use crate::frame::MAX_STREAMS;
-use crate::{ConnectionId, Reader, ResetToken, Side, TransportErrorCode, Truncated, Writer, varint};
+use crate::{ConnectionId, Reader, ResetToken, Side, TransportErrorCode, Truncated, Version, Writer, varint};
 
 // sizes: one field for each parameter of the RFCs.
 /// What one side tells the other about itself (RFC 9000 §18.2).
@@ -58,6 +58,61 @@ pub struct TransportParams {
     pub min_ack_delay: Option<Duration>,
     /// Takes RESET_STREAM_AT (draft-ietf-quic-reliable-stream-reset §3).
     pub reset_stream_at: bool,
+    /// The version in use, and those that might be (RFC 9368 §3).
+    pub version_information: Option<VersionInformation>,
+}
+
+/// The version_information parameter (RFC 9368 §3). Of the peer's Available Versions only those are kept that this
+/// crate knows, and the first [`MAX`](Self::MAX) of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VersionInformation {
+    /// Chosen Version: that of the packets it comes with, as far as its sender knows.
+    pub chosen: Version,
+    available: [Version; Self::MAX],
+    count: u8,
+}
+
+impl VersionInformation {
+    /// Versions that are kept.
+    pub const MAX: usize = 4;
+
+    /// With the first [`MAX`](Self::MAX) of `available`.
+    pub fn new(chosen: Version, available: impl IntoIterator<Item = Version>) -> Self {
+        let mut this = Self { chosen, available: [Version::NEGOTIATION; Self::MAX], count: 0 };
+        for (place, version) in this.available.iter_mut().zip(available) {
+            *place = version;
+            this.count += 1;
+        }
+        this
+    }
+
+    /// What its sender takes: a client in order of preference, a server in any.
+    pub fn available(&self) -> &[Version] {
+        &self.available[..usize::from(self.count)]
+    }
+
+    fn decode(value: &[u8]) -> Result<Self, ParamsError> {
+        let versions = value.chunks_exact(4);
+        // RFC 9368 §4: zero is no version, and the parameter that has it is malformed.
+        let rest = versions.remainder();
+        let word = |w: &[u8]| w.iter().fold(0, |n, byte| n << 8 | u32::from(*byte));
+        let versions = versions.map(|w| Version(word(w)));
+        if !rest.is_empty() || versions.clone().any(|version| version == Version::NEGOTIATION) {
+            return Err(ParamsError::Length(id::VERSION_INFORMATION));
+        }
+        let chosen = versions.clone().next().ok_or(ParamsError::Length(id::VERSION_INFORMATION))?;
+        Ok(Self::new(chosen, versions.skip(1).filter(|version| version.is_known())))
+    }
+
+    /// RFC 9368 §6.1: with one more that does not exist, so that nobody comes to rely on knowing them all.
+    fn emit(&self, grease: u32, out: &mut impl Sink) {
+        out.varint(id::VERSION_INFORMATION);
+        out.varint(4 * (self.available().len() as u64 + 2));
+        for version in [self.chosen].iter().chain(self.available()) {
+            out.bytes(&version.0.to_be_bytes());
+        }
+        out.bytes(&Version::reserved(grease).0.to_be_bytes());
+    }
 }
 
 /// The preferred_address parameter: where a client may move once the handshake is confirmed (RFC 9000 §9.6).
@@ -132,6 +187,7 @@ impl Default for TransportParams {
             fec_decoder: None,
             min_ack_delay: None,
             reset_stream_at: false,
+            version_information: None,
         }
     }
 }
@@ -220,6 +276,9 @@ impl TransportParams {
                 [] => self.reset_stream_at = true,
                 _ => return Err(ParamsError::Length(id)),
             },
+            id::VERSION_INFORMATION => {
+                self.version_information = Some(VersionInformation::decode(value)?);
+            }
             id::PREFERRED_ADDRESS => self.preferred_address = Some(PreferredAddress::decode(value)?),
             id::ACTIVE_CONNECTION_ID_LIMIT => {
                 self.active_connection_id_limit = within(id, value, 2, varint::MAX)?;
@@ -287,6 +346,9 @@ impl TransportParams {
         }
         if self.reset_stream_at {
             parameter(out, id::RESET_STREAM_AT, &[]);
+        }
+        if let Some(versions) = &self.version_information {
+            versions.emit(grease as u32, out);
         }
         if let Some(cid) = &self.initial_source_connection_id {
             parameter(out, id::INITIAL_SOURCE_CONNECTION_ID, cid);
@@ -387,6 +449,7 @@ fn bit(id: u64) -> Option<u32> {
         id::MIN_ACK_DELAY => Some(1 << (id::RETRY_SOURCE_CONNECTION_ID + 3)),
         id::MAX_DATAGRAM_FRAME_SIZE => Some(1 << (id::RETRY_SOURCE_CONNECTION_ID + 4)),
         id::RESET_STREAM_AT => Some(1 << (id::RETRY_SOURCE_CONNECTION_ID + 5)),
+        id::VERSION_INFORMATION => Some(1 << (id::RETRY_SOURCE_CONNECTION_ID + 6)),
         _ => None,
     }
 }
@@ -428,6 +491,7 @@ mod id {
     pub(super) const ACTIVE_CONNECTION_ID_LIMIT: u64 = 0x0e;
     pub(super) const INITIAL_SOURCE_CONNECTION_ID: u64 = 0x0f;
     pub(super) const RETRY_SOURCE_CONNECTION_ID: u64 = 0x10;
+    pub(super) const VERSION_INFORMATION: u64 = 0x11;
     pub(super) const RESET_STREAM_AT: u64 = 0x1d;
     pub(super) const MAX_DATAGRAM_FRAME_SIZE: u64 = 0x20;
     pub(super) const FENCED_STREAMS: u64 = 0x0071_53f1;

@@ -7,8 +7,8 @@ use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
 use quickset_wire::fec::{FecDecoder, Scheme, Schemes};
-use quickset_wire::params::{ParamsError, PreferredAddress, TransportParams};
-use quickset_wire::{ConnectionId, Reader, ResetToken, Side, Writer, varint};
+use quickset_wire::params::{ParamsError, PreferredAddress, TransportParams, VersionInformation};
+use quickset_wire::{ConnectionId, Reader, ResetToken, Side, Version, Writer, varint};
 
 fn cid(least: usize) -> impl Strategy<Value = ConnectionId> {
     vec(any::<u8>(), least..=20).prop_map(|v| ConnectionId::new(&v).expect("at most 20 bytes"))
@@ -45,6 +45,11 @@ fn decoder() -> impl Strategy<Value = FecDecoder> {
     )
 }
 
+fn versions() -> impl Strategy<Value = VersionInformation> {
+    let known = prop_oneof![Just(Version::V1), Just(Version::V2)];
+    (1u32.., vec(known, 0..=4)).prop_map(|(chosen, of)| VersionInformation::new(Version(chosen), of))
+}
+
 fn params() -> impl Strategy<Value = TransportParams> {
     let limits = (number(), number(), number(), number(), 0..=1u64 << 60, 0..=1u64 << 60);
     let ids = (of(cid(0)), of(cid(0)), of(cid(0)), number());
@@ -58,6 +63,7 @@ fn params() -> impl Strategy<Value = TransportParams> {
         of(token()),
         of(preferred()),
         prop::bool::ANY,
+        of(versions()),
     );
     (limits, ids, ack, rest).prop_map(|(limits, ids, ack, rest)| TransportParams {
         initial_max_data: limits.0,
@@ -82,6 +88,7 @@ fn params() -> impl Strategy<Value = TransportParams> {
         stateless_reset_token: rest.5,
         preferred_address: rest.6,
         reset_stream_at: rest.7,
+        version_information: rest.8,
     })
 }
 
@@ -167,6 +174,34 @@ fn absent_parameters_have_the_values_of_section_18_2() {
     assert_eq!(plain.max_datagram_frame_size, 0);
     // Nothing but the reserved parameter: id 27, no value.
     assert_eq!(encoded(&plain, Side::Client, 0), [27, 0]);
+}
+
+/// RFC 9368 §3, §4.
+#[test]
+fn versions_by_hand() {
+    let read = |value: &[u8]| {
+        let bytes = [&[0x11, value.len() as u8], value].concat();
+        from_server(&bytes).map(|params| params.version_information)
+    };
+    let (v1, v2, other) = ([0, 0, 0, 1], [0x6b, 0x33, 0x43, 0xcf], [0x0a, 0x1a, 0x2a, 0x3a]);
+    let wrong = Err(ParamsError::Length(0x11));
+    let both = read(&[v1, v2, v1].concat()).unwrap().unwrap();
+    assert_eq!((both.chosen, both.available()), (Version::V1, &[Version::V2, Version::V1][..]));
+    // What is not known, greased or not, is left out; of a chosen one it is not.
+    let one = read(&[other, other, v2, other].concat()).unwrap().unwrap();
+    assert_eq!((one.chosen, one.available()), (Version(0x0a1a_2a3a), &[Version::V2][..]));
+    assert_eq!(read(&v2).unwrap(), Some(VersionInformation::new(Version::V2, [])));
+    assert_eq!(read(&[]), wrong);
+    assert_eq!(read(&[0, 0, 0]), wrong);
+    assert_eq!(read(&[&v1[..], &[1]].concat()), wrong);
+    assert_eq!(read(&[[0; 4], v1].concat()), wrong, "§4: no version is zero");
+    assert_eq!(read(&[v1, [0; 4]].concat()), wrong, "§4");
+    let many = read(&[v1; 15].concat()).unwrap().unwrap();
+    assert_eq!(many.available().len(), VersionInformation::MAX);
+    // One that does not exist goes along.
+    let params = TransportParams { version_information: Some(both), ..TransportParams::default() };
+    let bytes = encoded(&params, Side::Client, 0);
+    assert_eq!(bytes[..18], [&[0x11, 16], &v1[..], &v2, &v1, &[0x0a; 4]].concat());
 }
 
 #[test]

@@ -114,7 +114,7 @@ impl Connection {
     }
 
     /// What was sent early will not be read: it is as if it had never been sent (RFC 9001 §4.6.2).
-    fn reject_early(&mut self) {
+    pub(super) fn reject_early(&mut self) {
         self.keys.end_early();
         self.void_early();
         self.streams.rewind();

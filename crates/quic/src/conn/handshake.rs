@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use quickset_wire::params::TransportParams;
-use quickset_wire::{ConnectionId, Side, Space, TransportErrorCode as Code};
+use quickset_wire::{ConnectionId, Side, Space, TransportErrorCode as Code, Version};
 
 use super::{Connection, Event, Role, Signal, violation};
 use crate::early::{EarlyFate, EarlyLimits};
@@ -28,15 +28,25 @@ pub(crate) struct Handshake {
 
 /// What only one of the sides needs.
 pub(crate) enum SideState {
-    Client { crypto: Arc<dyn ClientCrypto>, original_dcid: ConnectionId, retry_scid: Option<ConnectionId> },
-    Server { new_tokens: Vec<Vec<u8>> },
+    Client {
+        crypto: Arc<dyn ClientCrypto>,
+        original_dcid: ConnectionId,
+        retry_scid: Option<ConnectionId>,
+        name: String,
+        /// The version that a Version Negotiation packet turned down.
+        refused: Option<Version>,
+    },
+    Server {
+        new_tokens: Vec<Vec<u8>>,
+    },
 }
 
 impl Handshake {
     pub(crate) fn new(ours: Box<TransportParams>, role: Role, remote_cid: ConnectionId) -> Self {
         match role {
-            Role::Client { crypto, token } => {
-                let side = SideState::Client { crypto, original_dcid: remote_cid, retry_scid: None };
+            Role::Client { crypto, token, name } => {
+                let (original_dcid, retry_scid, refused) = (remote_cid, None, None);
+                let side = SideState::Client { crypto, original_dcid, retry_scid, name, refused };
                 Self::with(ours, None, token, side)
             }
             Role::Server { new_tokens, .. } => {
@@ -144,6 +154,7 @@ impl Connection {
         let params = TransportParams::decode(!self.side, bytes)
             .map_err(|e| TransportError::new(e.code(), e.to_string()))?;
         self.handshake.authenticate(&params)?;
+        self.check_version(&params)?;
         if let Some(token) = params.stateless_reset_token {
             self.cids.set_reset_token(token);
             self.outbox.signals.push_back(Signal::ResetToken(self.path.address, token));
@@ -175,7 +186,7 @@ impl Connection {
     /// A Retry packet (RFC 9000 §17.2.5): once, before anything else was heard, and authentic.
     pub(crate) fn on_retry(&mut self, packet: &[u8], scid: ConnectionId, token: &[u8], tag: [u8; 16]) {
         let heard = self.handshake.peer_cid.is_some();
-        let SideState::Client { crypto, original_dcid, retry_scid } = &mut self.handshake.side else {
+        let SideState::Client { crypto, original_dcid, retry_scid, .. } = &mut self.handshake.side else {
             return;
         };
         if heard || retry_scid.is_some() || token.is_empty() || scid == *self.cids.remote() {
@@ -195,17 +206,6 @@ impl Connection {
         self.void_early();
         self.log_retry(&scid, token.len(), packet.len());
         tracing::debug!("the server asks for a proof of our address");
-    }
-
-    /// A Version Negotiation packet (RFC 9000 §6.2): we speak one version, so either it is forged or
-    /// there is nothing to talk about. True when the connection ends.
-    pub(crate) fn on_version_negotiation(
-        &self,
-        mut versions: impl Iterator<Item = quickset_wire::Version>,
-    ) -> bool {
-        let untouched = self.side.is_client() && self.handshake.peer_cid.is_none();
-        let retried = matches!(self.handshake.side, SideState::Client { retry_scid: Some(_), .. });
-        untouched && !retried && !versions.any(|v| v == self.version)
     }
 
     /// The source id of a long header: the first one is the peer's choice, all others must equal it

@@ -24,6 +24,7 @@ mod start;
 #[cfg(test)]
 mod tests;
 mod verbs;
+mod versions;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -55,6 +56,7 @@ pub(crate) use lifecycle::{Expired, Farewell, Lifecycle};
 pub use paths::MoveError;
 pub(crate) use start::Role;
 pub use start::{IssuedCid, Signal, Start};
+pub(crate) use versions::Negotiated;
 
 /// One QUIC connection, without a socket or a clock.
 ///

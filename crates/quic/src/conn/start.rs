@@ -44,6 +44,8 @@ pub(crate) enum Role {
         crypto: Arc<dyn crate::keys::ClientCrypto>,
         /// An address validation token of an earlier connection.
         token: Vec<u8>,
+        /// The name of the server.
+        name: String,
     },
     Server {
         /// The client's address is proven (Retry or token).

@@ -12,6 +12,7 @@ use quickset_wire::{
 };
 
 mod early;
+mod versions;
 
 use super::{Connection, Event};
 use crate::keys::null::{NullClient, NullSecrets, NullServer};

@@ -3,14 +3,16 @@ use std::fmt;
 use quickset_base::{Datagram, Path, Time};
 use quickset_wire::frame::Frame;
 use quickset_wire::header::{self, LongHeader, Parsed};
-use quickset_wire::params::PreferredAddress;
+use quickset_wire::params::{PreferredAddress, VersionInformation};
 use quickset_wire::{
     ConnectionId, PacketType, Side, TransportErrorCode as Code, TransportParams, Version, Writer,
     packet_number,
 };
 
 use super::token::{Presented, Proof, Token};
-use super::{ConnectionKey, Dropped, Endpoint, MIN_FIRST_ID, MIN_INITIAL, Response, Route, announce, ids};
+use super::{
+    ConnectionKey, Dropped, Endpoint, MIN_FIRST_ID, MIN_INITIAL, Response, Route, announce, first_id, ids,
+};
 use crate::config::{ClientConfig, RetryPolicy, ServerConfig};
 use crate::conn::{IssuedCid, Role, Start};
 use crate::keys::{Keys, Session};
@@ -125,11 +127,11 @@ impl Endpoint {
         let local_cid = self.issue(key).map(|issued| issued.id);
         let begun = local_cid.ok_or(ConnectError::Full).and_then(|id| self.begin(config, id, server_name));
         match begun {
-            Ok(Begun { session, initial, params, local_cid, remote_cid }) => {
+            Ok(Begun { version, session, initial, params, local_cid, remote_cid }) => {
                 self.counters.connected += 1;
-                let role = Role::Client { crypto: config.crypto.clone(), token };
+                let name = server_name.to_owned();
+                let role = Role::Client { crypto: config.crypto.clone(), token, name };
                 let (rng, config) = (self.rng.fork(), config.transport.clone());
-                let version = Version::V1;
                 let start = Start {
                     now,
                     rng,
@@ -239,6 +241,7 @@ impl Endpoint {
             now,
             client: datagram.path.remote,
             dcid: first.dcid,
+            version: first.version,
             retry_lifetime: server.config.retry_token_lifetime,
             lifetime: server.config.token_lifetime,
         };
@@ -253,17 +256,21 @@ impl Endpoint {
         name: &str,
     ) -> Result<Begun, ConnectError> {
         // RFC 9000 §7.2: unpredictable, of 8 bytes at least.
-        let remote_cid = ids::random(MIN_FIRST_ID, &mut self.rng);
-        let initial = config
-            .crypto
-            .initial_keys(Version::V1, &remote_cid, Side::Client)
-            .ok_or_else(|| ConnectError::Crypto("no keys for QUIC version 1".into()))?;
-        let params =
-            TransportParams { initial_source_connection_id: Some(local), ..announce(&config.transport) };
+        let remote_cid = first_id(&mut self.rng);
+        let begun = config.transport.versions.iter().find_map(|version| {
+            Some((*version, config.crypto.initial_keys(*version, &remote_cid, Side::Client)?))
+        });
+        let (version, initial) =
+            begun.ok_or_else(|| ConnectError::Crypto("no keys for any QUIC version configured".into()))?;
+        let params = TransportParams {
+            initial_source_connection_id: Some(local),
+            // RFC 9368 §2.3: a server may go on in any that is named here, and we would not follow it.
+            version_information: Some(VersionInformation::new(version, [version])),
+            ..announce(&config.transport)
+        };
         let encoded = self.encode(&params, Side::Client);
-        let session =
-            config.crypto.clone().start(Version::V1, name, encoded).map_err(ConnectError::Crypto)?;
-        Ok(Begun { session, initial, params, local_cid: local, remote_cid })
+        let session = config.crypto.clone().start(version, name, encoded).map_err(ConnectError::Crypto)?;
+        Ok(Begun { version, session, initial, params, local_cid: local, remote_cid })
     }
 
     fn born(
@@ -279,6 +286,7 @@ impl Endpoint {
             return Err(self.refuse(incoming).map_or(Route::Dropped(Dropped::NotAServer), Route::Respond));
         };
         let (crypto, transport) = (server.config.crypto.clone(), server.config.transport.clone());
+        let versions = server.versions.clone();
         let First { datagram, version, dcid, scid, proof } = *incoming.0;
         let (original_dcid, retry_scid, validated) = match proof {
             Proof::Retry { original_dcid, retry_scid } => (original_dcid, Some(retry_scid), true),
@@ -301,10 +309,11 @@ impl Endpoint {
             initial_source_connection_id: Some(local.id),
             retry_source_connection_id: retry_scid,
             stateless_reset_token: Some(local.token),
+            version_information: Some(VersionInformation::new(version, versions)),
             ..announce(&transport)
         };
         let encoded = self.encode(&params, Side::Server);
-        let token = Token::New { client: path.remote.ip(), issued: now };
+        let token = Token::New { client: path.remote.ip(), issued: now, version };
         let new_tokens = (0..NEW_TOKENS).map(|_| token.seal(&*self.config.crypto, &mut self.rng)).collect();
         self.counters.accepted += 1;
         let start = Start {
@@ -340,6 +349,7 @@ impl Endpoint {
 
 /// What a client's handshake begins with.
 struct Begun {
+    version: Version,
     session: Box<dyn Session>,
     initial: Keys,
     params: TransportParams,

@@ -144,7 +144,8 @@ impl Endpoint {
         let server = server.map(|config| {
             let known =
                 |v: &Version| config.crypto.initial_keys(*v, &ConnectionId::EMPTY, Side::Server).is_some();
-            let versions = [Version::V1, Version::V2].into_iter().filter(known).collect();
+            let mut versions: Vec<_> = config.transport.versions.iter().copied().filter(known).collect();
+            versions.truncate(MAX_VERSIONS);
             Server { config, versions }
         });
         let limiter = Limiter::new(config.resets_per_second);
@@ -325,7 +326,15 @@ const MIN_FIRST_ID: usize = 8;
 const MIN_INITIAL: usize = 1200;
 
 /// Header, two ids of 255 bytes, a reserved version and two real ones.
-const MAX_NEGOTIATION: usize = 5 + 2 * 256 + 3 * 4;
+const MAX_NEGOTIATION: usize = 5 + 2 * 256 + (1 + MAX_VERSIONS) * 4;
+
+/// Versions that a server tells of: as many as there are.
+const MAX_VERSIONS: usize = 2;
+
+/// RFC 9000 §7.2: the id that a client's first packet is sent to, which nobody can guess.
+pub(crate) fn first_id(rng: &mut Rng) -> ConnectionId {
+    ids::random(MIN_FIRST_ID, rng)
+}
 
 #[cfg(test)]
 mod tests;

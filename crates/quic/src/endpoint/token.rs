@@ -2,7 +2,7 @@ use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use quickset_base::{Duration, Rng, Time};
-use quickset_wire::{ConnectionId, Reader, Truncated};
+use quickset_wire::{ConnectionId, Reader, Truncated, Version};
 
 use crate::keys::EndpointCrypto;
 
@@ -12,7 +12,7 @@ pub(super) enum Token {
     /// From a Retry: for this address and port only, and the ids that the handshake must authenticate.
     Retry { client: SocketAddr, issued: Time, original_dcid: ConnectionId, retry_scid: ConnectionId },
     /// From NEW_TOKEN: for a later connection, from any port.
-    New { client: IpAddr, issued: Time },
+    New { client: IpAddr, issued: Time, version: Version },
 }
 
 /// What a client's token proves.
@@ -36,6 +36,7 @@ pub(super) struct Presented {
     pub(super) now: Time,
     pub(super) client: SocketAddr,
     pub(super) dcid: ConnectionId,
+    pub(super) version: Version,
     pub(super) retry_lifetime: Duration,
     pub(super) lifetime: Duration,
 }
@@ -76,9 +77,10 @@ impl Token {
                     out.extend_from_slice(id);
                 }
             }
-            Self::New { client, issued } => {
+            Self::New { client, issued, version } => {
                 out.extend_from_slice(&issued.as_nanos().to_be_bytes());
                 put_ip(&mut out, *client);
+                out.extend_from_slice(&version.0.to_be_bytes());
             }
         }
         out
@@ -95,7 +97,7 @@ impl Token {
                 let (original_dcid, retry_scid) = (take_id(&mut r)?, take_id(&mut r)?);
                 Ok(Some(Self::Retry { client, issued, original_dcid, retry_scid }))
             }
-            NEW => Ok(Some(Self::New { client: ip, issued })),
+            NEW => Ok(Some(Self::New { client: ip, issued, version: Version(r.u32()?) })),
             _ => Ok(None),
         }
     }
@@ -112,10 +114,12 @@ impl Presented {
                     && self.is_fresh(issued, self.retry_lifetime);
                 if good { Proof::Retry { original_dcid, retry_scid } } else { Proof::Bad }
             }
-            (Some(Token::New { client, issued }), _) => {
+            (Some(Token::New { client, issued, version }), _) => {
                 // RFC 9000 §8.1.3: one that is not good is as none at all.
                 let nonce = token[1..].first_chunk().copied().unwrap_or_default();
+                // RFC 9369 §5: so is one of another version.
                 let good = client.to_canonical() == self.client.ip().to_canonical()
+                    && version == self.version
                     && self.is_fresh(issued, self.lifetime)
                     && !spent.contains(&nonce);
                 if good { Proof::Before { nonce } } else { Proof::None }

@@ -15,7 +15,7 @@ use quickset_wire::frame::{Frame, Frames};
 use quickset_wire::header::{Header, Parsed};
 use quickset_wire::{PacketType, Side, Space};
 
-use crate::conn::Connection;
+use crate::conn::{Connection, Negotiated};
 use crate::error::{Closed, TransportError};
 use crate::keys::{OpenError, Opened};
 use crate::qlog::Why;
@@ -216,10 +216,18 @@ impl Connection {
                 }
                 None
             }
-            Header::VersionNegotiation { versions, .. } => {
-                if self.on_version_negotiation(versions) {
-                    self.lifecycle.vanish();
-                    self.over(Closed::NoCommonVersion);
+            Header::VersionNegotiation { dcid, scid, versions } => {
+                match self.on_version_negotiation((dcid, scid), versions) {
+                    Negotiated::Nothing => {}
+                    Negotiated::Again(version) => {
+                        if let Err(error) = self.begin_again(version) {
+                            self.fail(error);
+                        }
+                    }
+                    Negotiated::NoCommon => {
+                        self.lifecycle.vanish();
+                        self.over(Closed::NoCommonVersion);
+                    }
                 }
                 None
             }

@@ -11,3 +11,4 @@ mod messages;
 mod migration;
 mod mtu;
 mod transfer;
+mod versions;

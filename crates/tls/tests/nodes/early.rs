@@ -239,6 +239,7 @@ fn tickets_are_kept_by_server_protocol_and_trust() {
     let early = Early::new(RetryPolicy::Never, &[]);
     let key = |server: &str, alpn: &str, verifier: &str| TicketKey {
         server: server.into(),
+        version: Version::V1,
         alpn: vec![alpn.into()],
         verifier: verifier.into(),
     };
@@ -247,6 +248,8 @@ fn tickets_are_kept_by_server_protocol_and_trust() {
         key("elsewhere", "test", "roots"),
         key("localhost", "other", "roots"),
         key("localhost", "test", "anybody"),
+        // RFC 9369 §5.
+        TicketKey { version: Version::V2, ..right.clone() },
     ] {
         assert!(early.tickets.take(&wrong).is_none());
     }

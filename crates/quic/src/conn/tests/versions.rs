@@ -1,0 +1,216 @@
+//! Versions: the one that both sides take, and what a forger achieves (RFC 9000 §6, RFC 9368, RFC 9369).
+
+use quickset_wire::Version;
+use quickset_wire::header::{Header, Parsed, version_negotiation};
+use quickset_wire::params::{TransportParams, VersionInformation};
+
+use super::*;
+use crate::keys::ClientCrypto;
+
+const BOTH: &[Version] = &[Version::V1, Version::V2];
+const ONE: &[Version] = &[Version::V1];
+const TWO: &[Version] = &[Version::V2];
+
+fn speaks(versions: &[Version]) -> Arc<TransportConfig> {
+    Arc::new(TransportConfig { versions: versions.to_vec(), ..TransportConfig::default() })
+}
+
+/// A server with one client, whose first packets somebody may see before the server does.
+struct Meeting {
+    now: Time,
+    client: Connection,
+    far: Endpoint,
+    server: Option<Connection>,
+}
+
+impl Meeting {
+    fn new(client: &[Version], server: &[Version]) -> Self {
+        let crypto = Arc::new(NullClient::new(&[b"test"]));
+        let config = ClientConfig { crypto: crypto as Arc<dyn ClientCrypto>, transport: speaks(client) };
+        let endpoint = |n: u64, server| {
+            let crypto = Arc::new(NullSecrets(n));
+            Endpoint::new(
+                EndpointConfig { crypto, connection_id_len: 8, resets_per_second: 10 },
+                server,
+                Rng::new(n),
+            )
+        };
+        let server = ServerConfig {
+            crypto: Arc::new(NullServer::new(&[b"test"])),
+            transport: speaks(server),
+            max_connections: 10,
+            retry: RetryPolicy::Never,
+            retry_token_lifetime: Duration::from_secs(10),
+            token_lifetime: Duration::from_secs(10),
+        };
+        let now = Time::from_millis(1);
+        let (_, start) = endpoint(1, None).connect(now, &config, address(2), "server", Vec::new()).unwrap();
+        let client = Connection::new(start).unwrap();
+        Self { now, client, far: endpoint(2, Some(server)), server: None }
+    }
+
+    /// A Version Negotiation packet for what the client sent first.
+    fn negotiation(hello: &Datagram, versions: &[Version]) -> Datagram {
+        let Ok(Parsed { header: Header::Initial { dcid, scid, .. }, .. }) = Parsed::parse(&hello.bytes, 0)
+        else {
+            panic!("no Initial packet");
+        };
+        let mut bytes = [0; 100];
+        let mut w = wire::Writer::new(&mut bytes);
+        version_negotiation(&mut w, &scid, &dcid, versions, 7);
+        Datagram { path: address(2), bytes: w.written().into(), ..hello.clone() }
+    }
+
+    fn give(&mut self, datagram: Datagram) {
+        self.client.handle(self.now, Input::Received(&mut vec![datagram]));
+    }
+
+    /// Until both are quiet.
+    fn run(&mut self) {
+        loop {
+            let up = drain(&mut self.client, self.now, address(1));
+            let mut down = Vec::new();
+            if let Some(server) = &mut self.server {
+                down = drain(server, self.now, address(2));
+            }
+            if up.is_empty() && down.is_empty() {
+                return;
+            }
+            self.now += Duration::from_millis(1);
+            for datagram in up {
+                match self.far.route(self.now, datagram) {
+                    Route::Incoming(incoming) => {
+                        let Ok((_, start, first)) = self.far.accept(self.now, incoming) else {
+                            panic!("not taken")
+                        };
+                        let mut server = Connection::new(start).unwrap();
+                        server.handle(self.now, Input::Received(&mut vec![first]));
+                        self.server = Some(server);
+                    }
+                    Route::Respond(response) => {
+                        down.push(Datagram {
+                            path: address(2),
+                            ecn: quickset_base::Ecn::NotEct,
+                            bytes: response.bytes[..].into(),
+                        });
+                    }
+                    Route::Connection(_, datagram) => {
+                        self.server.as_mut().unwrap().handle(self.now, Input::Received(&mut vec![datagram]));
+                    }
+                    _ => {}
+                }
+            }
+            self.client.handle(self.now, Input::Received(&mut down));
+        }
+    }
+
+    fn error(&self) -> Option<Code> {
+        match &self.client.stats().closed {
+            Some(Closed::Failed(error)) => Some(error.code),
+            _ => None,
+        }
+    }
+}
+
+#[test]
+fn the_first_version_that_both_speak_is_spoken() {
+    let swapped = &[Version::V2, Version::V1][..];
+    for (client, server, spoken, asked) in [
+        (BOTH, BOTH, Version::V1, 0),
+        (swapped, BOTH, Version::V2, 0),
+        (swapped, ONE, Version::V1, 1),
+        (BOTH, TWO, Version::V2, 1),
+        (TWO, BOTH, Version::V2, 0),
+        // What nobody knows is passed over.
+        (&[Version(0x1a2a_3a4a), Version(77), Version::V2], TWO, Version::V2, 0),
+    ] {
+        let mut meeting = Meeting::new(client, server);
+        meeting.run();
+        let far = meeting.server.as_ref().expect("somebody came");
+        assert!(meeting.client.is_established() && far.is_established(), "{client:?} {server:?}");
+        assert_eq!((meeting.client.version(), far.version()), (spoken, spoken), "{client:?} {server:?}");
+        assert_eq!(meeting.far.counters().version_negotiations, asked, "{client:?} {server:?}");
+    }
+}
+
+#[test]
+fn without_a_common_version_there_is_nothing_to_say() {
+    for (client, server) in [(ONE, TWO), (TWO, ONE)] {
+        let mut meeting = Meeting::new(client, server);
+        meeting.run();
+        assert_eq!(meeting.client.stats().closed, Some(Closed::NoCommonVersion));
+        assert!(meeting.server.is_none());
+    }
+}
+
+#[test]
+fn a_forged_version_negotiation_is_found_out() {
+    // The server would have taken version 1. RFC 9368 §4: so its parameters say.
+    let mut meeting = Meeting::new(BOTH, BOTH);
+    let hello = drain(&mut meeting.client, meeting.now, address(1));
+    meeting.give(Meeting::negotiation(&hello[0], TWO));
+    assert_eq!(meeting.client.version(), Version::V2);
+    meeting.run();
+    assert_eq!(meeting.error(), Some(Code::VERSION_NEGOTIATION_ERROR));
+}
+
+#[test]
+fn version_negotiation_that_is_late_or_not_for_us_is_ignored() {
+    let mut meeting = Meeting::new(BOTH, BOTH);
+    let hello = drain(&mut meeting.client, meeting.now, address(1)).remove(0);
+    // RFC 9000 §6.2: it names what we speak, so it cannot be an answer.
+    meeting.give(Meeting::negotiation(&hello, BOTH));
+    // Of somebody who did not see our packet.
+    for at in [6, 15] {
+        let mut other = Meeting::negotiation(&hello, TWO);
+        other.bytes[at] ^= 1;
+        meeting.give(other);
+    }
+    assert_eq!((meeting.client.version(), &meeting.client.stats().closed), (Version::V1, &None));
+    let mut meeting = Meeting::new(BOTH, TWO);
+    let first = drain(&mut meeting.client, meeting.now, address(1)).remove(0);
+    meeting.give(Meeting::negotiation(&first, TWO));
+    let second = drain(&mut meeting.client, meeting.now, address(1)).remove(0);
+    // A second one, real or not, turns nothing back.
+    meeting.give(Meeting::negotiation(&first, ONE));
+    meeting.give(Meeting::negotiation(&second, ONE));
+    assert_eq!((meeting.client.version(), &meeting.client.stats().closed), (Version::V2, &None));
+    // Behind the handshake it is no more than noise.
+    let mut meeting = Meeting::new(BOTH, BOTH);
+    let hello = drain(&mut meeting.client, meeting.now, address(1));
+    let forged = Meeting::negotiation(&hello[0], TWO);
+    let Route::Incoming(incoming) = meeting.far.route(meeting.now, hello[0].clone()) else {
+        panic!("no incoming")
+    };
+    let Ok((_, start, first)) = meeting.far.accept(meeting.now, incoming) else { panic!("not taken") };
+    let mut server = Connection::new(start).unwrap();
+    server.handle(meeting.now, Input::Received(&mut vec![first]));
+    meeting.server = Some(server);
+    meeting.run();
+    meeting.give(forged);
+    assert!(meeting.client.is_established() && meeting.client.version() == Version::V1);
+}
+
+/// RFC 9368 §4, each rule by itself.
+#[test]
+fn parameters_that_contradict_the_packets_are_errors() {
+    let pair = joined();
+    let with = |versions| TransportParams { version_information: versions, ..TransportParams::default() };
+    let of = |chosen, available: &[Version]| with(Some(VersionInformation::new(chosen, available.to_vec())));
+    let code = |end: &Connection, params| end.check_version(&params).err().map(|error| error.code);
+    let wrong = Some(Code::VERSION_NEGOTIATION_ERROR);
+    for end in [&pair.client, &pair.server] {
+        assert_eq!(code(end, with(None)), None, "those who know nothing of it");
+        assert_eq!(code(end, of(Version::V1, BOTH)), None);
+        assert_eq!(code(end, of(Version::V2, BOTH)), wrong);
+    }
+    assert_eq!(code(&pair.server, of(Version::V1, TWO)), Some(Code::TRANSPORT_PARAMETER_ERROR));
+    assert_eq!(code(&pair.client, of(Version::V1, TWO)), None, "a server that is just being changed");
+    let mut meeting = Meeting::new(BOTH, TWO);
+    let hello = drain(&mut meeting.client, meeting.now, address(1));
+    meeting.give(Meeting::negotiation(&hello[0], TWO));
+    assert_eq!(code(&meeting.client, with(None)), wrong);
+    assert_eq!(code(&meeting.client, of(Version::V2, TWO)), None);
+    assert_eq!(code(&meeting.client, of(Version::V2, &[])), wrong);
+    assert_eq!(code(&meeting.client, of(Version::V2, BOTH)), wrong);
+}

@@ -1,0 +1,27 @@
+//! Connections whose sides prefer different versions, in virtual time.
+
+use quickset_quic::{Dir, RetryPolicy, Version};
+
+use crate::common::{Setup, pattern};
+
+#[test]
+fn a_version_is_agreed_on_whatever_is_lost() {
+    for seed in quickset_sim::seeds(0..12) {
+        for retry in [RetryPolicy::Never, RetryPolicy::Always] {
+            let mut setup = Setup::new(seed, "rate=10mbit delay=20ms queue=100kB loss=15%");
+            setup.retry = retry;
+            setup.client.versions = vec![Version::V1, Version::V2];
+            setup.server.versions = vec![Version::V2];
+            setup.client.handshake_timeout = quickset_base::Duration::from_secs(60);
+            setup.server.handshake_timeout = quickset_base::Duration::from_secs(60);
+            let mut pair = setup.connected();
+            let (key, data) = (pair.key, pattern(30_000));
+            let id = pair.client_mut().send(key, Dir::Uni, data.clone());
+            pair.until("delivered", |p| !p.server().finished.is_empty());
+            let at = pair.server_key();
+            assert!(pair.server().received[&(at, id)] == data, "seed {seed}");
+            assert_eq!(pair.client_mut().connection(key).version(), Version::V2);
+            assert_eq!(pair.server_mut().connection(at).version(), Version::V2);
+        }
+    }
+}

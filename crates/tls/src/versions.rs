@@ -1,0 +1,124 @@
+//! What a server remembers of a connection is good for connections of the same QUIC version only (RFC 9369 §5).
+
+use std::sync::Arc;
+
+use quickset_quic::Version;
+use rustls::ServerConfig;
+use rustls::server::{ProducesTickets, StoresServerSessions};
+
+/// One configuration for each version that there are keys for.
+#[derive(Clone, Debug)]
+pub(crate) struct Each<T>(pub(crate) [Arc<T>; 2]);
+
+impl<T: Clone> Each<T> {
+    /// That of `version`, of version 1 for those that are not known.
+    pub(crate) fn of(&self, version: Version) -> &Arc<T> {
+        &self.0[usize::from(version == Version::V2)]
+    }
+
+    /// Changes both.
+    pub(crate) fn change(&mut self, change: impl Fn(Version, &mut T)) {
+        for (tls, version) in self.0.iter_mut().zip([Version::V1, Version::V2]) {
+            change(version, Arc::make_mut(tls));
+        }
+    }
+}
+
+/// `tls` for each version, with the same store and the same keys, and none taking what the other gave.
+pub(crate) fn servers(tls: &Arc<ServerConfig>) -> Each<ServerConfig> {
+    let mut each = Each([tls.clone(), tls.clone()]);
+    each.change(|version, tls| {
+        let mark = if version == Version::V2 { 2 } else { 1 };
+        tls.session_storage = Arc::new(Sessions(tls.session_storage.clone(), mark));
+        tls.ticketer = Arc::new(Tickets(tls.ticketer.clone(), mark));
+    });
+    each
+}
+
+/// A store whose keys end in the mark of a version.
+#[derive(Debug)]
+struct Sessions(Arc<dyn StoresServerSessions>, u8);
+
+impl Sessions {
+    fn key(&self, key: &[u8]) -> Vec<u8> {
+        [key, &[self.1]].concat()
+    }
+}
+
+impl StoresServerSessions for Sessions {
+    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
+        self.0.put(self.key(&key), value)
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.0.get(&self.key(key))
+    }
+
+    fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.0.take(&self.key(key))
+    }
+
+    fn can_cache(&self) -> bool {
+        self.0.can_cache()
+    }
+}
+
+/// Tickets whose contents end in the mark of a version.
+#[derive(Debug)]
+struct Tickets(Arc<dyn ProducesTickets>, u8);
+
+impl ProducesTickets for Tickets {
+    fn enabled(&self) -> bool {
+        self.0.enabled()
+    }
+
+    fn lifetime(&self) -> u32 {
+        self.0.lifetime()
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        self.0.encrypt(&[plain, &[self.1]].concat())
+    }
+
+    fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
+        let mut plain = self.0.decrypt(cipher)?;
+        (plain.pop()? == self.1).then_some(plain)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Plain;
+
+    impl ProducesTickets for Plain {
+        fn enabled(&self) -> bool {
+            true
+        }
+        fn lifetime(&self) -> u32 {
+            60
+        }
+        fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+            Some(plain.to_vec())
+        }
+        fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
+            Some(cipher.to_vec())
+        }
+    }
+
+    #[test]
+    fn neither_version_takes_what_the_other_gave() {
+        let (one, two) = (Tickets(Arc::new(Plain), 1), Tickets(Arc::new(Plain), 2));
+        let ticket = one.encrypt(b"session").unwrap();
+        assert_eq!(one.decrypt(&ticket).as_deref(), Some(&b"session"[..]));
+        assert_eq!(two.decrypt(&ticket), None);
+        assert_eq!(two.decrypt(&[]), None);
+        let store = rustls::server::ServerSessionMemoryCache::new(10);
+        let (one, two) = (Sessions(store.clone(), 1), Sessions(store, 2));
+        assert!(two.put(vec![7], vec![8]));
+        assert_eq!((one.take(&[7]), one.get(&[7])), (None, None));
+        assert_eq!((two.get(&[7]), two.take(&[7]), two.take(&[7])), (Some(vec![8]), Some(vec![8]), None));
+    }
+}
