@@ -73,17 +73,26 @@ fn open(
     Some((head.to_vec(), body[..len].to_vec()))
 }
 
-#[test]
-fn the_client_initial_of_rfc_9001() {
-    // §A.2: a CRYPTO frame and padding up to 1162 bytes.
-    let mut payload = hex("060040f1010000ed0303ebf8fa56f129 39b9584a3896472ec40bb863cfd3e868
+/// RFC 9001 §A.2: a CRYPTO frame.
+const CLIENT_HELLO: &str = "060040f1010000ed0303ebf8fa56f129 39b9584a3896472ec40bb863cfd3e868
          04fe3a47f06a2b69484c000004130113 02010000c000000010000e00000b6578
          616d706c652e636f6dff01000100000a 00080006001d00170018001000070005
          04616c706e0005000501000000000033 00260024001d00209370b2c9caa47fba
          baf4559fedba753de171fa71f50f1ce1 5d43e994ec74d748002b000302030400
          0d0010000e0403050306030203080408 050806002d00020101001c0002400100
          3900320408ffffffffffffffff050480 00ffff07048000ffff08011001048000
-         75300901100f088394c8f03e51570806 048000ffff");
+         75300901100f088394c8f03e51570806 048000ffff";
+
+/// RFC 9001 §A.3: ACK and CRYPTO.
+const SERVER_HELLO: &str = "02000000000600405a020000560303ee fce7f7b37ba1d1632e96677825ddf739
+         88cfc79825df566dc5430b9a045a1200 130100002e00330024001d00209d3c94
+         0d89690b84d08a60993c144eca684d10 81287c834d5311bcf32bb9da1a002b00
+         020304";
+
+#[test]
+fn the_client_initial_of_rfc_9001() {
+    // §A.2: a CRYPTO frame and padding up to 1162 bytes.
+    let mut payload = hex(CLIENT_HELLO);
     payload.resize(1162, 0);
     let header = "c300000001088394c8f03e5157080000449e00000002";
     let client = initial(Side::Client);
@@ -111,10 +120,7 @@ fn the_client_initial_of_rfc_9001() {
 #[test]
 fn the_server_initial_of_rfc_9001() {
     // §A.3.
-    let payload = hex("02000000000600405a020000560303ee fce7f7b37ba1d1632e96677825ddf739
-         88cfc79825df566dc5430b9a045a1200 130100002e00330024001d00209d3c94
-         0d89690b84d08a60993c144eca684d10 81287c834d5311bcf32bb9da1a002b00
-         020304");
+    let payload = hex(SERVER_HELLO);
     let protected = hex("cf000000010008f067a5502a4262b500 4075c0d95a482cd0991cd25b0aac406a
          5816b6394100f37a1c69797554780bb3 8cc5a99f5ede4cf73c3ec2493a1839b3
          dbcba3f6ea46c5b7684df3548e7ddeb9 c3bf9c73cc3f3bded74b562bfb19fb84
@@ -125,6 +131,33 @@ fn the_server_initial_of_rfc_9001() {
     let client = initial(Side::Client);
     let opened = open(&*client.remote.packet, &*client.remote.header, 1, 18, &protected);
     assert_eq!(opened, Some((hex(header), payload)));
+}
+
+#[test]
+fn the_initials_of_rfc_9369() {
+    let keys = |side| keys::initial(Version::V2, &id(DCID), side).unwrap();
+    let (client, server) = (keys(Side::Client), keys(Side::Server));
+    // §A.2: what RFC 9001 §A.2 has, under keys of version 2. Of the packet its ends: every byte in between makes the tag.
+    let mut payload = hex(CLIENT_HELLO);
+    payload.resize(1162, 0);
+    let header = "d36b3343cf088394c8f03e5157080000449e00000002";
+    let packet = seal(&*client.local.packet, &*client.local.header, 2, header, &payload);
+    assert_eq!(packet.len(), 1200);
+    assert_eq!(packet[..22], hex("d76b3343cf088394c8f03e5157080000449ea0c95e82"));
+    assert_eq!(packet[22..38], hex("ffe67b6abcdb4298b485dd04de806071"), "the sample");
+    assert_eq!(packet[1184..], hex("a18b2faa745b6fe189cf772a9f84cbfc"), "the tag");
+    let opened = open(&*server.remote.packet, &*server.remote.header, 2, 18, &packet).unwrap();
+    assert_eq!(opened, (hex(header), payload));
+    // Version 1 does not open it.
+    let other = initial(Side::Server);
+    assert_eq!(open(&*other.remote.packet, &*other.remote.header, 2, 18, &packet), None);
+    // §A.3.
+    let header = "d16b3343cf0008f067a5502a4262b50040750001";
+    let packet = seal(&*server.local.packet, &*server.local.header, 1, header, &hex(SERVER_HELLO));
+    assert_eq!(packet[..20], hex("dc6b3343cf0008f067a5502a4262b5004075d92f"));
+    assert_eq!(packet[20..36], hex("aaf16f05d8a4398c47089698baeea26b"));
+    let opened = open(&*client.remote.packet, &*client.remote.header, 1, 18, &packet).unwrap();
+    assert_eq!(opened, (hex(header), hex(SERVER_HELLO)));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use quickset_base::Ecn;
-use quickset_quic::{Dir, EarlyData, EarlyFate};
+use quickset_quic::{Dir, EarlyData, EarlyFate, Version};
 use quickset_tls::{SessionTicket, TicketKey, TicketMemory, TicketStore};
 use rustls::crypto::aws_lc_rs::kx_group;
 use rustls::pki_types::UnixTime;
@@ -264,4 +264,31 @@ fn tickets_are_kept_by_server_protocol_and_trust() {
     assert_eq!(spy.1.lock().unwrap().len(), count);
     assert_eq!(format!("{:?}", spy.0), "TicketMemory(..)");
     assert!((0..count).all(|_| spy.take(&right).is_some()) && spy.take(&right).is_none(), "each once");
+}
+
+/// RFC 9369 §5: a session is of the version that it was begun in.
+#[test]
+fn early_data_is_in_the_version_of_its_ticket() {
+    let mut early = Early::new(RetryPolicy::Never, &[]);
+    let mut transport = TransportConfig::clone(&early.client.transport);
+    transport.versions = vec![Version::V2];
+    early.client.transport = Arc::new(transport);
+    // There are tickets of version 1.
+    let (key, flight) = early.flight();
+    assert_eq!(early.world.nodes[0].connection(key).unwrap().early_data(), EarlyFate::None);
+    assert!(!early.deliver(&flight));
+    early.world.run();
+    assert!(early.world.connected(0) && early.world.connected(1), "{:?}", early.world.events);
+    let now = early.world.now;
+    let connection = early.world.nodes[0].connection(key).unwrap();
+    assert_eq!(connection.version(), Version::V2);
+    connection.close(now, 0, b"");
+    early.forget();
+    // Now there are some of version 2.
+    let (key, flight) = early.flight();
+    assert_eq!(early.world.nodes[0].connection(key).unwrap().early_data(), EarlyFate::Undecided);
+    assert!(early.deliver(&flight));
+    early.world.run();
+    let connection = early.world.nodes[0].connection(key).unwrap();
+    assert_eq!((connection.version(), connection.early_data()), (Version::V2, EarlyFate::Accepted));
 }
