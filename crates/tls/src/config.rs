@@ -74,7 +74,7 @@ impl Client {
     /// resumes nothing with another verifier or another key.)
     #[must_use]
     pub fn with_tickets(mut self, store: Arc<dyn TicketStore>, verifier: &[u8]) -> Self {
-        self.tls.change(|version, tls| {
+        self.tls.change(move |version, tls| {
             let shelf = Shelf::new(store.clone(), version, tls.alpn_protocols.clone(), verifier.to_vec());
             tls.resumption = rustls::client::Resumption::store(Arc::new(shelf));
         });
@@ -108,7 +108,7 @@ impl Server {
             return Err(ConfigError::EarlyTickets);
         }
         quic::ServerConnection::new(tls.clone(), quic::Version::V1, Vec::new())?;
-        Ok(Self { tls: servers(&tls), announced: Arc::default() })
+        Ok(Self { tls: servers(tls), announced: Arc::default() })
     }
 
     /// See [`Client::with_key_log`].

@@ -25,8 +25,8 @@ impl<T: Clone> Each<T> {
 }
 
 /// `tls` for each version, with the same store and the same keys, and none taking what the other gave.
-pub(crate) fn servers(tls: &Arc<ServerConfig>) -> Each<ServerConfig> {
-    let mut each = Each([tls.clone(), tls.clone()]);
+pub(crate) fn servers(tls: Arc<ServerConfig>) -> Each<ServerConfig> {
+    let mut each = Each([tls.clone(), tls]);
     each.change(|version, tls| {
         let mark = if version == Version::V2 { 2 } else { 1 };
         tls.session_storage = Arc::new(Sessions(tls.session_storage.clone(), mark));

@@ -31,7 +31,7 @@ impl Connection {
     pub(crate) fn on_version_negotiation(
         &self,
         (ours, theirs): (&[u8], &[u8]),
-        offered: impl Iterator<Item = Version> + Clone,
+        offered: &(impl Iterator<Item = Version> + Clone),
     ) -> Negotiated {
         let SideState::Client { original_dcid, retry_scid, refused, .. } = &self.handshake.side else {
             return Negotiated::Nothing;
@@ -106,7 +106,7 @@ impl Connection {
         }
         // RFC 9368 §4: had the server said so, we would have begun in another version. Somebody else said something.
         if refused
-            && choose(&self.config.versions, versions.available().iter().copied()) != Some(self.version)
+            && choose(&self.config.versions, &versions.available().iter().copied()) != Some(self.version)
         {
             return wrong("the Version Negotiation packet was not the server's");
         }
@@ -115,7 +115,7 @@ impl Connection {
 }
 
 /// The first of `ours` that is offered.
-fn choose(ours: &[Version], offered: impl Iterator<Item = Version> + Clone) -> Option<Version> {
+fn choose(ours: &[Version], offered: &(impl Iterator<Item = Version> + Clone)) -> Option<Version> {
     ours.iter().copied().find(|version| version.is_known() && offered.clone().any(|other| other == *version))
 }
 

@@ -217,7 +217,7 @@ impl Connection {
                 None
             }
             Header::VersionNegotiation { dcid, scid, versions } => {
-                match self.on_version_negotiation((dcid, scid), versions) {
+                match self.on_version_negotiation((dcid, scid), &versions) {
                     Negotiated::Nothing => {}
                     Negotiated::Again(version) => {
                         if let Err(error) = self.begin_again(version) {
