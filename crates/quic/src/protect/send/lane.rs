@@ -136,14 +136,6 @@ impl Lane {
         self.give_up();
     }
 
-    /// Its symbols are longer than what packets have room for now. A repair symbol is as long as the longest that it is
-    /// of, so that those to come are in blocks of their own.
-    pub(super) fn shrink(&mut self) {
-        self.cancel();
-        self.close();
-        self.give_up();
-    }
-
     /// Another channel takes it, and knows nothing of what was before.
     pub(super) fn take(&mut self) {
         self.taken = true;

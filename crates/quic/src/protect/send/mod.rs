@@ -334,7 +334,10 @@ impl Sending {
     /// Packets have less room than they had: what was sent in longer ones is neither repaired nor repeated (FEC-18).
     pub(crate) fn shrink(&mut self) {
         for lane in &mut self.lanes {
-            lane.shrink();
+            lane.cancel();
+            // A repair symbol is as long as the longest that it is of: those to come are in blocks of their own.
+            lane.close();
+            lane.give_up();
         }
         self.answer = None;
     }
