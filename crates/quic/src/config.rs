@@ -4,6 +4,7 @@ use std::sync::Arc;
 use quickset_base::Duration;
 use quickset_wire::Version;
 
+use crate::ack::AckPolicy;
 use crate::cc;
 use crate::datagram::DatagramConfig;
 use crate::early::EarlyData;
@@ -46,6 +47,8 @@ pub struct TransportConfig {
     /// between two that it did not ask for. When it is not below `max_ack_delay`, the peer cannot ask
     /// (draft-ietf-quic-ack-frequency).
     pub min_ack_delay: Duration,
+    /// How acknowledgements act, and how often the peer is asked for them.
+    pub acks: AckPolicy,
     /// The RTT assumed before there is a sample (RFC 9002 §6.2.2).
     pub initial_rtt: Duration,
     /// The congestion controller.
@@ -100,6 +103,7 @@ impl Default for TransportConfig {
             mtu_discovery: None,
             max_ack_delay: Duration::from_millis(25),
             min_ack_delay: Duration::from_millis(1),
+            acks: AckPolicy::default(),
             initial_rtt: Duration::from_millis(333),
             congestion: cc::Algorithm::default(),
             fenced_streams: Some(64 << 10),

@@ -70,6 +70,7 @@ mod streams;
 mod token;
 mod tx;
 
+pub use ack::{AckPolicy, AckPolicyError};
 pub use cc::{Algorithm, AlgorithmError};
 pub use config::{
     ClientConfig, EndpointConfig, Migration, MtuDiscovery, RetryPolicy, ServerConfig, TransportConfig,
@@ -95,5 +96,5 @@ pub use protect::{Estimates, Fec};
 pub use quickset_wire::{
     ConnectionId, Dir, ResetToken, Scheme, Schemes, Side, StreamId, TransportErrorCode, Version,
 };
-pub use stats::{DatagramStats, EcnStats, FecStats, MtuStats, Stats};
+pub use stats::{AckStats, DatagramStats, EcnStats, FecStats, MtuStats, Stats};
 pub use streams::*;

@@ -53,6 +53,8 @@ pub struct Stats {
     pub bandwidth: Option<u64>,
     /// Forward erasure correction.
     pub fec: FecStats,
+    /// Acknowledgements by the peer.
+    pub acks: AckStats,
     /// Congestion marks.
     pub ecn: EcnStats,
     /// The size of datagrams.
@@ -61,6 +63,19 @@ pub struct Stats {
     pub datagrams: DatagramStats,
     /// Why the connection ended, once it has.
     pub closed: Option<Closed>,
+}
+
+/// Acknowledgements of our packets so far, those of the handshake not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AckStats {
+    /// ACK frames received, and the received batches that they came in.
+    pub frames: u64,
+    /// See [`frames`](Self::frames).
+    pub batches: u64,
+    /// Every so many packets the peer is asked to acknowledge now; 2 when it was never asked.
+    pub every: u64,
+    /// How often it was asked (ACK_FREQUENCY).
+    pub requests: u64,
 }
 
 /// Explicit congestion notification so far (RFC 9000 §13.4).

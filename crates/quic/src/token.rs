@@ -11,6 +11,8 @@ pub(crate) enum Token {
     Nothing,
     /// An ACK frame that reported everything up to `largest` (RFC 9000 §13.2.4).
     Ack { space: Space, largest: u64 },
+    /// A request for acknowledgements of another frequency, by its number.
+    AckFrequency { sequence: u64 },
     /// Handshake bytes.
     Crypto { space: Space, offset: u64, len: u32 },
     /// Bytes of a stream, as STREAM frames; `fin` when the frame ended it.

@@ -76,8 +76,8 @@ pub use quickset_net::{
 #[cfg(feature = "qlog")]
 pub use quickset_net::{QlogDir, qlog};
 pub use quickset_quic::{
-    Algorithm, AlgorithmError, DatagramConfig, EarlyData, EarlyGate, Estimates, Fec, Migration, MtuDiscovery,
-    Refused, RetryPolicy, TransportConfig,
+    AckPolicy, AckPolicyError, Algorithm, AlgorithmError, DatagramConfig, EarlyData, EarlyGate, Estimates,
+    Fec, Migration, MtuDiscovery, Refused, RetryPolicy, TransportConfig,
 };
 pub use quickset_tls::{PeerCertificates, SessionTicket, TicketKey, TicketMemory, TicketStore};
 pub use trust::{Trust, TrustError};

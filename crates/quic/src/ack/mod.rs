@@ -3,14 +3,17 @@
 //! *In:* each packet that was decrypted, once ([`Acks::is_duplicate`] comes first); the news that an ACK
 //! frame of ours arrived. *Out:* ACK frames. Nothing is decided per packet: `conn` asks
 //! [`Acks::want`] after a whole received batch, so a batch of sixty packets is answered by one ACK.
-//! [`Merged`] is the other direction: the ACK frames of a batch, put together for `recovery`.
+//! [`Merged`] is the other direction: the ACK frames of a batch, put together for `recovery`; and [`Asks`] asks the peer
+//! for fewer of them.
 //!
 //! Invariants: at most [`MAX_RANGES`] ranges are kept and reported; every number below the horizon counts as
 //! received; an ACK is never sent for packets that do not elicit one.
 //! Sources: RFC 9000 §13.2, §13.4, §19.3; draft-ietf-quic-ack-frequency; `spec/fec.md` §10.
 
+mod asks;
 mod frequency;
 mod merged;
+mod policy;
 mod ranges;
 #[cfg(test)]
 mod tests;
@@ -19,7 +22,9 @@ use quickset_base::{Duration, Ecn, Reason, Time};
 use quickset_wire::Space;
 use quickset_wire::frame::{self, EcnCounts, Frame};
 
+pub(crate) use asks::{Asks, Course};
 pub(crate) use merged::Merged;
+pub use policy::{AckPolicy, AckPolicyError};
 pub(crate) use ranges::RangeSet;
 
 use frequency::{Frequency, Request};
@@ -55,9 +60,6 @@ pub(crate) struct Acks {
     marked: bool,
     // ACK frames written since the peer last confirmed one.
     unconfirmed: u32,
-    // The peer takes IMMEDIATE_ACK; and one is to be sent.
-    peer_takes_requests: bool,
-    asking: bool,
 }
 
 impl Acks {
@@ -79,17 +81,14 @@ impl Acks {
             ecn: None,
             marked: false,
             unconfirmed: 0,
-            peer_takes_requests: false,
-            asking: false,
         }
     }
 
-    /// The min_ack_delay of both sides: what we announced, and what the peer did.
-    pub(crate) fn agree(&mut self, ours: Option<Duration>, theirs: Option<Duration>) {
+    /// The min_ack_delay that we announced.
+    pub(crate) fn offer(&mut self, least: Option<Duration>) {
         // As it went over the wire.
         let micros = |d: Duration| Duration::from_micros(u64::try_from(d.as_micros()).unwrap_or(u64::MAX));
-        self.frequency.offer(ours.map(micros));
-        self.peer_takes_requests = theirs.is_some();
+        self.frequency.offer(least.map(micros));
     }
 
     /// IMMEDIATE_ACK or ACK_FREQUENCY, before [`on_packet`](Self::on_packet) for the packet that brought it.
@@ -119,20 +118,6 @@ impl Acks {
         self.urged = true;
         let at = self.written.map_or(now, |(then, _)| now.max(then + self.frequency.min_delay()));
         self.deadline = Some(self.deadline.map_or(at, |deadline| deadline.min(at)));
-    }
-
-    /// The peer will be asked to acknowledge at once, if it takes such requests, by the next packet that
-    /// [`write_request`](Self::write_request) is called for.
-    pub(crate) fn ask_immediate(&mut self) {
-        self.asking = self.peer_takes_requests;
-    }
-
-    /// Writes IMMEDIATE_ACK beside frames that elicit an acknowledgement; it never makes a packet of its own. It is not
-    /// sent again when it is lost (draft-ietf-quic-ack-frequency §5).
-    pub(crate) fn write_request(&mut self, w: &mut tx::Writer<'_>) {
-        if self.asking && w.is_eliciting() && w.put(&Frame::ImmediateAck, Token::Nothing) {
-            self.asking = false;
-        }
     }
 
     /// True if a packet with this number was received, or is too old to tell (RFC 9000 §12.3).

@@ -1,3 +1,4 @@
+mod asks;
 mod frequency;
 
 use std::collections::BTreeSet;

@@ -171,7 +171,8 @@ impl Connection {
         let before = self.path.mtu;
         self.path.limit_mtu(mtu);
         self.recovery.set_peer(params.max_ack_delay);
-        self.acks[Space::Data.index()].agree(self.handshake.ours.min_ack_delay, params.min_ack_delay);
+        self.acks[Space::Data.index()].offer(self.handshake.ours.min_ack_delay);
+        self.asks.set_peer(params.min_ack_delay, params.max_ack_delay);
         self.lifecycle.set_idle_timeout(self.config.idle_timeout, params.max_idle_timeout);
         self.settle_early(&params)?;
         self.streams.set_peer(&params);

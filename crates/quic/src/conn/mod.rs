@@ -10,6 +10,7 @@
 //! Invariants: whatever a room sent comes back to it acknowledged or lost exactly once (until its
 //! packet-number space is dropped); after the connection is closed no room is asked for anything.
 
+mod asks;
 mod confirm;
 mod datagrams;
 mod early;
@@ -30,10 +31,10 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use quickset_base::{Batch, Duration, Input, Machine, Path as Address, Poll, Reason, Time};
+use quickset_base::{Batch, Datagram, Duration, Input, Machine, Path as Address, Poll, Reason, Time};
 use quickset_wire::{ConnectionId, Side, Space, TransportErrorCode as Code, Version};
 
-use crate::ack::{Acks, Merged};
+use crate::ack::{Acks, Asks, Merged};
 use crate::cids::Cids;
 use crate::config::TransportConfig;
 use crate::datagram::{DatagramEvent, Datagrams};
@@ -75,6 +76,7 @@ pub struct Connection {
     pub(crate) phase: Phase,
     pub(crate) keys: KeyRing,
     pub(crate) acks: [Acks; 3],
+    pub(crate) asks: Asks,
     pub(crate) merged: [Merged; 3],
     pub(crate) recovery: Recovery,
     pub(crate) path: Path,
@@ -87,6 +89,8 @@ pub struct Connection {
     pub(crate) confirmation: Confirmation,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) early: Early,
+    /// Datagrams of a batch that act one by one.
+    pub(crate) unread: VecDeque<Datagram>,
     pub(crate) scratch: Scratch,
     pub(crate) outbox: Outbox,
     pub(crate) stats: Stats,
@@ -185,6 +189,7 @@ impl Connection {
             phase: Phase::Handshake,
             keys: KeyRing::new(side, session, initial),
             acks: Space::ALL.map(|s| Acks::new(s, config.max_ack_delay)),
+            asks: Asks::new(config.acks),
             merged: Default::default(),
             recovery: Recovery::new(side, config.initial_rtt),
             path,
@@ -197,6 +202,7 @@ impl Connection {
             confirmation: Confirmation::default(),
             lifecycle: Lifecycle::new(now, config.keep_alive, config.handshake_timeout),
             early: Early::with(early),
+            unread: VecDeque::new(),
             scratch: Scratch::default(),
             outbox: Outbox::default(),
             stats: Stats::default(),
@@ -280,6 +286,32 @@ impl Connection {
         self.on_loss_time();
     }
 
+    /// Does what is due, tells what there is to tell, sends what may leave; `None` when all of that is nothing.
+    fn act(&mut self, out: &mut Batch) -> Option<Poll> {
+        // A driver may be late; what is due is due.
+        if self.deadline().is_some_and(|(t, reason)| {
+            t <= self.now && reason != Reason::Pacing && reason != Reason::PathValidation
+        }) {
+            self.on_time();
+        }
+        let probes = self.ways.is_due(self.now) && self.lifecycle.is_open();
+        if probes {
+            self.on_path_time();
+        }
+        self.collect();
+        if !self.outbox.events.is_empty() || !self.outbox.signals.is_empty() {
+            return Some(Poll::Event);
+        }
+        if probes && self.transmit_probe(out) {
+            return Some(Poll::Send);
+        }
+        if !self.lifecycle.is_drained() && self.transmit(out) {
+            self.log_metrics(false);
+            return Some(Poll::Send);
+        }
+        None
+    }
+
     /// When something is due next, and what.
     fn deadline(&self) -> Option<(Time, Reason)> {
         let pto = self.pto();
@@ -339,26 +371,13 @@ impl Machine for Connection {
 
     fn poll(&mut self, now: Time, out: &mut Batch) -> Poll {
         self.now = now.max(self.now);
-        // A driver may be late; what is due is due.
-        if self.deadline().is_some_and(|(t, reason)| {
-            t <= self.now && reason != Reason::Pacing && reason != Reason::PathValidation
-        }) {
-            self.on_time();
-        }
-        let probes = self.ways.is_due(self.now) && self.lifecycle.is_open();
-        if probes {
-            self.on_path_time();
-        }
-        self.collect();
-        if !self.outbox.events.is_empty() || !self.outbox.signals.is_empty() {
-            return Poll::Event;
-        }
-        if probes && self.transmit_probe(out) {
-            return Poll::Send;
-        }
-        if !self.lifecycle.is_drained() && self.transmit(out) {
-            self.log_metrics(false);
-            return Poll::Send;
+        loop {
+            if let Some(poll) = self.act(out) {
+                return poll;
+            }
+            if self.unread.is_empty() || !self.receive_next() {
+                break;
+            }
         }
         // Behind all that somebody waits for.
         if probes && self.transmit_size(out) {

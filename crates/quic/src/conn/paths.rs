@@ -294,6 +294,7 @@ impl Connection {
         }
         self.leave(left, patience);
         self.outbox.paced_until = None;
+        self.asks.moved(&self.course());
         // FEC-52, rule 7.
         self.protect.send.release_all();
         self.protect.send.stir();

@@ -210,7 +210,7 @@ impl Connection {
     /// The sooner the end of a message is known to have arrived, or not, the better.
     pub(super) fn note(&mut self, written: &Written) {
         if written.ends_message {
-            self.acks[Space::Data.index()].ask_immediate();
+            self.asks.ask_immediate();
         }
     }
 

@@ -142,6 +142,7 @@ impl Connection {
                 }
             }
             Token::Ack { space, largest } => self.acks[space.index()].acked(largest),
+            Token::AckFrequency { sequence } => self.ask_acked(sequence),
             Token::Stream { .. }
             | Token::Fenced { .. }
             | Token::Abandon { .. }
@@ -204,6 +205,7 @@ impl Connection {
                 }
             }
             Token::Crypto { space, offset, len } => self.keys.stream(space).lost(offset, len),
+            Token::AckFrequency { sequence } => self.asks.lost(sequence),
             Token::Stream { .. }
             | Token::Fenced { .. }
             | Token::Abandon { .. }

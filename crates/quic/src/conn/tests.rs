@@ -1,5 +1,6 @@
 //! A connection against a peer that breaks the rules: each fault ends it with the code that RFC 9000 names.
 
+mod acks;
 mod paths;
 
 use std::sync::Arc;

@@ -111,6 +111,7 @@ impl Connection {
             window_bound: control.view.bound,
             bandwidth: control.view.bandwidth,
             fec: self.protect.stats(),
+            acks: self.asks.stats(),
             datagrams: self.datagrams.stats(),
             mtu: MtuStats { current: self.path.mtu, ..self.stats.mtu },
             ecn: EcnStats {

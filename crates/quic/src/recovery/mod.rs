@@ -150,7 +150,7 @@ impl Recovery {
         }
     }
 
-    /// The peer's max_ack_delay is known.
+    /// The peer's max_ack_delay is known, or another one (draft-ietf-quic-ack-frequency §7).
     pub(crate) fn set_peer(&mut self, max_ack_delay: Duration) {
         self.max_ack_delay = max_ack_delay;
     }
@@ -176,6 +176,11 @@ impl Recovery {
     /// The first number of `space` whose packet is not settled.
     pub(crate) fn first_outstanding(&self, space: Space) -> u64 {
         self.spaces[space.index()].sent.base()
+    }
+
+    /// A packet with so many behind it that are acknowledged is lost (RFC 9002 §6.1.1).
+    pub(crate) fn packet_threshold(&self) -> u64 {
+        self.packet_threshold
     }
 
     /// The peer's max_ack_delay.

@@ -62,6 +62,9 @@ impl Connection {
             Frame::Ack(ref ack) => {
                 let delay = self.ack_delay(space, ack.delay);
                 self.merged[space.index()].add(ack, delay);
+                if space == Space::Data {
+                    self.asks.heard();
+                }
                 Ok(())
             }
             Frame::Padding(_) | Frame::Ping => Ok(()),

@@ -79,28 +79,51 @@ pub(crate) struct Authentic {
 }
 
 impl Connection {
-    /// Takes a batch, and acts on what it said as a whole.
+    /// Takes a batch, and acts on what it said as a whole; or on each datagram by itself.
     pub(crate) fn receive(&mut self, datagrams: &mut Vec<Datagram>) {
+        if !self.config.acks.merging {
+            // A driver that polls less than it receives does not make us keep more than a batch.
+            while self.receive_next() {}
+            self.unread.extend(datagrams.drain(..));
+            self.receive_next();
+            return;
+        }
         let mut opened = std::mem::take(&mut self.scratch.opened);
         for datagram in datagrams.drain(..) {
-            let is_elsewhere = !self.path.takes(&datagram.path) || self.ways.claims(&datagram.path);
-            if !is_elsewhere && self.is_usual(&datagram) {
-                self.count(&datagram);
+            if self.is_usual(&datagram) {
                 self.take_usual(datagram, &mut opened);
-                continue;
-            }
-            self.act_on_all(&mut opened);
-            if !is_elsewhere {
-                self.count(&datagram);
-                if let Err(error) = self.datagram(datagram) {
-                    self.fail(error);
-                }
-            } else if !self.receive_elsewhere(datagram) {
-                self.stats.dropped_packets += 1;
+            } else {
+                self.act_on_all(&mut opened);
+                self.take(datagram);
             }
         }
         self.act_on_all(&mut opened);
         self.scratch.opened = opened;
+        self.end_batch();
+    }
+
+    /// Acts on the next datagram of a batch that is not taken as a whole. False when there is none.
+    pub(crate) fn receive_next(&mut self) -> bool {
+        let Some(datagram) = self.unread.pop_front() else { return false };
+        self.take(datagram);
+        self.end_batch();
+        true
+    }
+
+    fn take(&mut self, datagram: Datagram) {
+        if !self.is_on_path(&datagram) {
+            if !self.receive_elsewhere(datagram) {
+                self.stats.dropped_packets += 1;
+            }
+            return;
+        }
+        self.count(&datagram);
+        if let Err(error) = self.datagram(datagram) {
+            self.fail(error);
+        }
+    }
+
+    fn end_batch(&mut self) {
         if !self.early.datagrams.is_empty() {
             self.receive_overtakers();
         }
@@ -109,6 +132,9 @@ impl Connection {
         }
         if let Err(error) = self.act_on_acks() {
             self.fail(error);
+        }
+        if self.unread.is_empty() {
+            self.look_at_acks();
         }
         if !self.ways.is_quiet() {
             // What came may be what an address was waiting for to be sent more.
@@ -124,16 +150,24 @@ impl Connection {
         self.stats.received_bytes += datagram.bytes.len() as u64;
     }
 
-    /// Whether a datagram is one packet with a short header, to be opened in the same way whatever those before it say.
+    /// Whether a datagram came on the path in use.
+    #[inline]
+    fn is_on_path(&self, datagram: &Datagram) -> bool {
+        self.path.takes(&datagram.path) && !self.ways.claims(&datagram.path)
+    }
+
+    /// Whether it did and is one packet with a short header, to be opened in the same way whatever those before it say.
     #[inline]
     fn is_usual(&self, datagram: &Datagram) -> bool {
         self.phase == Phase::Confirmed
             && self.lifecycle.is_open()
             && datagram.bytes.first().is_some_and(|first| first & LONG == 0)
+            && self.is_on_path(datagram)
     }
 
     /// Opens such a packet, and acts on those in `opened` once they are enough.
     fn take_usual(&mut self, datagram: Datagram, opened: &mut Vec<Authentic>) {
+        self.count(&datagram);
         let Datagram { bytes: packet, ecn, .. } = datagram;
         let tail = self.cids.reset_token().and_then(|_| packet.last_chunk::<16>().copied());
         let number_at = 1 + self.cids.first_local().len();

@@ -30,6 +30,10 @@ impl Connection {
             if let Some(receive) = &mut self.protect.receive {
                 receive.write(w);
             }
+            // How often to acknowledge what follows.
+            if self.asks.is_due() {
+                self.write_ask(w);
+            }
             // Stream control before stream data: a byte of credit moves a window of data. FS-5, FEC-6: here
             // only, and in 0-RTT packets no room knows the peer's offers.
             let mut view = self.view();
@@ -42,7 +46,7 @@ impl Connection {
             self.streams.write_control(w, &view);
             self.write_data(w, &view);
             // Behind what elicits: the end of a message asks to be acknowledged at once.
-            self.acks[space.index()].write_request(w);
+            self.asks.write_immediate(w);
         }
         // FEC-52: what was held did not fit beside the ACK, and the probe is for it; but not one that is small to get
         // through.

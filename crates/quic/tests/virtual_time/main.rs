@@ -1,5 +1,6 @@
 //! Connections over simulated links, with the null session: equal seeds give equal runs.
 
+mod acks;
 mod common;
 mod congestion;
 mod connections;

@@ -15,7 +15,7 @@ fn asked(threshold: u64, max_delay_us: u64, reordering: u64) -> Acks {
 
 fn agreed() -> Acks {
     let mut a = acks();
-    a.agree(Some(LEAST), Some(LEAST));
+    a.offer(Some(LEAST));
     a
 }
 
@@ -103,7 +103,7 @@ fn impossible_requests_are_violations() {
 
     // Nothing was offered: unknown frames, and nobody is asked either.
     let mut silent = acks();
-    silent.agree(None, None);
+    silent.offer(None);
     assert_eq!(ask(&mut silent, 0, 1, 1000, 1), Err(Code::FRAME_ENCODING_ERROR));
     let refused = silent.on_frame(&Frame::ImmediateAck, us(0)).map_err(|e| e.code);
     assert_eq!(refused, Err(Code::FRAME_ENCODING_ERROR));
@@ -171,34 +171,6 @@ fn a_recovery_is_told_at_once() {
     a.check();
     assert_eq!(write(&mut a, us(10_000), 1200).unwrap().0, [(1, 1)]);
     assert!(a.is_duplicate(0) && a.is_duplicate(1) && !a.is_duplicate(2));
-}
-
-#[test]
-fn a_request_goes_out_once_beside_data() {
-    fn written(a: &mut Acks, data: bool, room: usize) -> bool {
-        let (mut bytes, mut tokens) = (vec![0; room], Vec::new());
-        let mut w = tx::Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
-        if data {
-            w.put(&Frame::Ping, Token::Nothing);
-        }
-        a.write_request(&mut w);
-        let len = w.len();
-        assert!(tokens.is_empty(), "it is not sent again");
-        bytes[usize::from(data)..len] == [0x1f]
-    }
-    let mut a = agreed();
-    assert!(!written(&mut a, true, 10), "nobody asked");
-    a.ask_immediate();
-    assert!(!written(&mut a, false, 10), "not in a packet of its own");
-    assert!(!written(&mut a, true, 1), "no room");
-    assert!(written(&mut a, true, 10));
-    assert!(!written(&mut a, true, 10), "once");
-
-    // The peer did not offer min_ack_delay; whether we did does not matter.
-    let mut a = acks();
-    a.agree(Some(LEAST), None);
-    a.ask_immediate();
-    assert!(!written(&mut a, true, 10));
 }
 
 proptest! {

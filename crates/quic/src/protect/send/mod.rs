@@ -389,6 +389,11 @@ impl Sending {
         self.lanes.iter().any(|lane| lane.owes_repair() || lane.owes_repeat())
     }
 
+    /// Symbols are on the way, or held: what is known of them decides on repair and repeats.
+    pub(crate) fn waits(&self) -> bool {
+        self.lanes.iter().any(|lane| !lane.live().is_empty())
+    }
+
     /// The packet with symbol `sid` arrived.
     pub(crate) fn acked(&mut self, session: u32, sid: u64) {
         if let Some(lane) = self.lane(session) {

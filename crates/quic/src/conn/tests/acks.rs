@@ -1,0 +1,151 @@
+//! Acknowledgements: a received batch is answered as one, and what the peer is asked for holds on both sides.
+
+use quickset_base::{Ecn, Reason};
+
+use super::*;
+use crate::AckPolicy;
+
+/// So many packets of the client's, each with a PING and nothing else, one a datagram.
+fn pings(pair: &mut Joined, n: usize) -> Vec<Datagram> {
+    let mut all = Vec::new();
+    for _ in 0..n {
+        pair.client.ping();
+        all.extend(drain(&mut pair.client, pair.now, address(1)));
+    }
+    assert_eq!(all.len(), n);
+    all
+}
+
+/// What the server answers to a batch, in packets.
+fn answers(pair: &mut Joined, mut batch: Vec<Datagram>) -> usize {
+    pair.server.handle(pair.now, Input::Received(&mut batch));
+    drain(&mut pair.server, pair.now, address(2)).len()
+}
+
+/// A connection in which nothing is owed any more.
+fn quiet(acks: AckPolicy) -> Joined {
+    let mut pair = joined_with(TransportConfig { acks, fec: None, ..TransportConfig::default() });
+    pair.pass(Duration::from_millis(100));
+    pair
+}
+
+const ONE_BY_ONE: AckPolicy = AckPolicy { merging: false, every: 2, adaptive: false };
+
+/// draft-ietf-quic-ack-frequency §6.4, RFC 9000 §13.2.2.
+#[test]
+fn a_batch_is_answered_by_one_packet() {
+    let mut pair = quiet(AckPolicy::default());
+    let batch = pings(&mut pair, 60);
+    assert_eq!(answers(&mut pair, batch), 1);
+    let mut pair = quiet(AckPolicy::default());
+    let batch = pings(&mut pair, 1);
+    assert_eq!(answers(&mut pair, batch), 0, "one packet waits for another");
+}
+
+#[test]
+fn without_merging_each_datagram_is_answered_by_itself() {
+    let mut pair = quiet(ONE_BY_ONE);
+    let batch = pings(&mut pair, 60);
+    assert_eq!(answers(&mut pair, batch), 30);
+
+    // A driver that does not poll: the rest of the last batch is not kept beside the next.
+    let mut batch = pings(&mut pair, 20);
+    pair.server.handle(pair.now, Input::Received(&mut batch));
+    assert_eq!(pair.server.unread.len(), 19);
+    let mut batch = pings(&mut pair, 10);
+    pair.server.handle(pair.now, Input::Received(&mut batch));
+    assert_eq!(pair.server.unread.len(), 9);
+    // The first answer is to 21 packets, each of the others to the next two.
+    assert_eq!(drain(&mut pair.server, pair.now, address(2)).len(), 1 + 9 / 2);
+    assert_eq!(pair.server.stats().received_packets, pair.client.stats().sent_packets - uncounted(&pair));
+}
+
+/// Packets of the client's whose space the server had dropped.
+fn uncounted(pair: &Joined) -> u64 {
+    pair.client.stats().sent_packets - pair.server.stats().received_packets
+}
+
+/// What must be told at once is not kept for being one of a batch, nor for being asked for less.
+#[test]
+fn urgent_news_is_told_with_the_batch() {
+    let asked = Frame::AckFrequency { sequence: 0, threshold: 1000, max_delay_us: 25_000, reordering: 3 };
+    for merging in [true, false] {
+        let fresh = || {
+            let mut pair = quiet(AckPolicy { merging, adaptive: false, ..AckPolicy::default() });
+            assert_eq!(pair.inject(&[asked]), None);
+            pair
+        };
+        let mut pair = fresh();
+        let batch = pings(&mut pair, 30);
+        assert_eq!(answers(&mut pair, batch), 0, "as asked for");
+
+        let mut pair = fresh();
+        let mut batch = pings(&mut pair, 30);
+        batch.remove(20);
+        assert_eq!(answers(&mut pair, batch), 1, "one is missing, and three behind it are there");
+
+        let mut pair = fresh();
+        let mut batch = pings(&mut pair, 30);
+        batch[7].ecn = Ecn::Ce;
+        assert_eq!(answers(&mut pair, batch), 1, "met congestion");
+
+        let mut pair = fresh();
+        let batch = pings(&mut pair, 30);
+        pair.server.handle(pair.now, Input::Received(&mut batch[..10].to_vec()));
+        assert_eq!(pair.inject(&[Frame::ImmediateAck]), None);
+        assert_eq!(answers(&mut pair, batch[10..].to_vec()), 1, "IMMEDIATE_ACK");
+    }
+}
+
+/// A request goes out with data, changes what the peer does, and what our timers wait for.
+#[test]
+fn a_request_is_obeyed_and_waited_for() {
+    let most = Duration::from_millis(80);
+    let acks = AckPolicy { every: 10, adaptive: false, ..AckPolicy::default() };
+    let mut pair =
+        joined_with(TransportConfig { acks, max_ack_delay: most, fec: None, ..TransportConfig::default() });
+    // The first answer to data of the application's space; then the request leaves with the next data.
+    pair.client.ping();
+    pair.settle();
+    pair.pass(most);
+    assert_eq!(pair.client.stats().acks.requests, 0);
+    let batch = pings(&mut pair, 1);
+    assert_eq!(
+        pair.client.stats().acks,
+        crate::AckStats { every: 10, requests: 1, ..pair.client.stats().acks }
+    );
+    answers(&mut pair, batch);
+    pair.pass(most);
+    let batch = pings(&mut pair, 9);
+    assert_eq!(answers(&mut pair, batch), 0);
+    assert_eq!(
+        pair.server.poll(pair.now, &mut Batch::new()),
+        Poll::Sleep(Some(pair.now + most), Reason::AckDelay)
+    );
+    let batch = pings(&mut pair, 1);
+    assert_eq!(answers(&mut pair, batch), 1);
+}
+
+/// draft-ietf-quic-ack-frequency §7: the probe timeout goes by the greater of the delay that held and the one asked for,
+/// until the request is acknowledged.
+#[test]
+fn probe_timeouts_follow_what_was_asked_for() {
+    let mut pair = quiet(AckPolicy::default());
+    let with = |pair: &Joined, ms| pair.client.recovery.rtt().pto() + Duration::from_millis(ms);
+    assert_eq!(pair.client.pto(), with(&pair, 25));
+    // The peer is asked for a shorter delay: a quarter of a few milliseconds, but its min_ack_delay at least.
+    let course = crate::ack::Course { window: 4000, ..pair.client.course() };
+    for _ in 0..4 {
+        (0..20).for_each(|_| pair.client.asks.heard());
+        pair.client.asks.end_batch(pair.now, course.srtt);
+    }
+    pair.client.asks.look(&course);
+    assert!(course.srtt / 4 <= Duration::from_millis(1), "{:?}", course.srtt);
+    let batch = pings(&mut pair, 1);
+    assert_eq!(pair.client.stats().acks.requests, 1);
+    assert_eq!(pair.client.pto(), with(&pair, 25), "on its way");
+    answers(&mut pair, batch);
+    pair.pass(Duration::from_millis(2));
+    assert_eq!(pair.client.pto(), with(&pair, 1), "it has arrived");
+    assert_eq!(pair.client.recovery.deadline(true), None, "nothing is in flight");
+}
