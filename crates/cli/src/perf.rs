@@ -9,8 +9,8 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use quickset::{
-    Algorithm, ClientConfig, Endpoint, Fec, Fingerprint, Identity, Protection, ServerConfig, SocketConfig,
-    TransportConfig, Trust,
+    AckPolicy, Algorithm, ClientConfig, Endpoint, Fec, Fingerprint, Identity, Protection, ServerConfig,
+    SocketConfig, TransportConfig, Trust,
 };
 use quickset_lab::perf::{self, Direction, Job, PROTOCOL, Speed};
 
@@ -104,6 +104,11 @@ struct TransportArgs {
     /// Do not even agree on repair with the other side, to measure what that costs
     #[arg(long, conflicts_with = "fec")]
     no_fec: bool,
+    /// Acknowledgements, in words with colons between: after how many packets of this side the other one acknowledges at the
+    /// start (2), and whether that adapts to what this side can handle (adaptive or fixed); whether a batch that came is
+    /// answered and acted on as one, or datagram by datagram (merged or single)
+    #[arg(long, value_name = "WORDS", default_value_t, value_parser = values::acks)]
+    ack: AckPolicy,
     /// Hand packets to the system one by one, without segmentation offload
     #[arg(long)]
     no_gso: bool,
@@ -117,6 +122,7 @@ impl TransportArgs {
             mtu: self.mtu,
             congestion: self.cc,
             gso: !self.no_gso,
+            acks: self.ack,
             fec: (!self.no_fec).then(|| Fec {
                 // One stream, and at these rates more packets in flight than usual.
                 window: 4096,
@@ -268,7 +274,8 @@ const CLIENT_EXAMPLE: &str = "\
 Examples:
   quickset perf client 192.0.2.7:4433 --pin sha256:… --seconds 20
   quickset perf client localhost:4433 --insecure --bytes 1GB --upload --json
-  quickset perf client 192.0.2.7:4433 --pin sha256:… --upload --fec adaptive:bulk";
+  quickset perf client 192.0.2.7:4433 --pin sha256:… --upload --fec adaptive:bulk
+  quickset perf client 192.0.2.7:4433 --pin sha256:… --upload --ack 100:fixed";
 
 #[cfg(test)]
 mod tests {

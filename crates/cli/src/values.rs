@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quickset::{Algorithm, AlgorithmError, Protection, ProtectionError};
+use quickset::{AckPolicy, AckPolicyError, Algorithm, AlgorithmError, Protection, ProtectionError};
 use quickset_sim::units;
 
 /// A duration above zero, like `50ms`.
@@ -33,6 +33,11 @@ pub(crate) fn congestion(text: &str) -> Result<Algorithm, String> {
     text.parse().map_err(|error: AlgorithmError| error.to_string())
 }
 
+/// How to acknowledge: `2:adaptive:merged`.
+pub(crate) fn acks(text: &str) -> Result<AckPolicy, String> {
+    text.parse().map_err(|error: AckPolicyError| error.to_string())
+}
+
 /// A protection against loss: `none`, `adaptive`, `rs:105/100`.
 pub(crate) fn protection(text: &str) -> Result<Protection, String> {
     text.parse().map_err(|error: ProtectionError| error.to_string())
@@ -54,6 +59,8 @@ mod tests {
         assert_eq!(congestion("fixed:80mbit"), Ok(Algorithm::Fixed(80_000_000)));
         assert_eq!(congestion("newreno"), Ok(Algorithm::NewReno));
         assert_eq!(protection("adaptive"), Ok(Protection::Adaptive(None)));
+        assert_eq!(acks("10:fixed"), Ok(AckPolicy { every: 10, adaptive: false, merging: true }));
+        assert!(acks("10:often").unwrap_err().contains("adaptive or fixed"));
         assert!(protection("auto").unwrap_err().contains("adaptive[:bulk|screen|messages]"));
         assert!(congestion("vegas").unwrap_err().contains("bbr, cubic, newreno"));
     }
