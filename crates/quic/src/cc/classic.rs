@@ -239,7 +239,7 @@ impl<A: Avoidance> Congestion for Classic<A> {
 
     fn control(&self) -> Control {
         let slow_start = self.is_slow_start() && !self.is_cautious();
-        Control { window: self.window, rate: None, slow_start, view: self.view() }
+        Control { window: self.window, rate: None, slow_start, prompt: false, view: self.view() }
     }
 }
 

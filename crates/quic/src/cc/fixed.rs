@@ -44,6 +44,7 @@ impl Congestion for Fixed {
             window: u64::try_from(window).unwrap_or(u64::MAX).max(self.least_window),
             rate: Some(self.bytes_per_second),
             slow_start: false,
+            prompt: false,
             view: PathView { state: "fixed", ..PathView::default() },
         }
     }

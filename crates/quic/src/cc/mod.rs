@@ -126,6 +126,8 @@ pub struct Control {
     pub rate: Option<u64>,
     /// True while the window doubles each round trip, which the pacer's rule must leave room for.
     pub slow_start: bool,
+    /// Round trips are being measured: what leaves is to be acknowledged without delay.
+    pub prompt: bool,
     /// What it thinks of the path; nobody acts on it.
     pub view: PathView,
 }

@@ -76,6 +76,9 @@ impl Connection {
         let segments = if self.config.gso { Batch::MAX_SEGMENTS } else { 1 };
         self.begin_symbols();
         let control = self.path.congestion.control();
+        if control.prompt {
+            self.asks.ask_prompt();
+        }
         while out.count() < segments && self.datagram_out(out, &control) {
             if self.scratch.unsealed.len() >= SEALED_TOGETHER {
                 self.seal(out);

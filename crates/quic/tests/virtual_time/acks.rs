@@ -48,7 +48,7 @@ fn a_busy_sender_asks_for_fewer_acknowledgements() {
             .connected();
         let client = pair.client;
         pair.world.cpu(client, SLOW);
-        upload(&mut pair, 20_000_000)
+        upload(&mut pair, 8_000_000)
     };
     let (plain, counted, _) = run(with(true, 2, false));
     assert_eq!(counted.acks.requests, 0);
@@ -68,7 +68,7 @@ fn an_idle_sender_asks_for_nothing() {
     for link in ["rate=100mbit delay=15ms queue=400kB", "rate=20mbit delay=5ms queue=50kB loss=0.005"] {
         for congestion in [Algorithm::Bbr, Algorithm::Cubic] {
             let run = |acks| {
-                upload(&mut setup(link, acks).transport(|t| t.congestion = congestion).connected(), 3_000_000)
+                upload(&mut setup(link, acks).transport(|t| t.congestion = congestion).connected(), 1_500_000)
             };
             let (adaptive, default) = (run(AckPolicy::default()), run(with(true, 2, false)));
             assert_eq!(adaptive.1.acks.requests, 0, "{link} {congestion}");

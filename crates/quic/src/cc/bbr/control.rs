@@ -21,7 +21,7 @@ impl Bbr {
 
     // §5.6.4.6.
     pub(super) fn set_window(&mut self, acked: u64) {
-        let most = self.quantized(self.bdp(self.window_gain()) + self.aggregation.get().min(self.window));
+        let most = self.quantized(self.bdp(self.window_gain()) + self.aggregation.get());
         if self.full.reached {
             self.window = (self.window + acked).min(most);
         } else if self.window < most || self.sampler.delivered() < initial_window(self.mtu) {

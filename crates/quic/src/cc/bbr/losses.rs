@@ -11,10 +11,14 @@ impl Bbr {
         self.sampler.on_lost(packet);
         let starts_gap = packet.number != self.last_lost + 1;
         self.last_lost = packet.number;
-        self.short.note_loss(self.sampler.delivered(), starts_gap);
         // Losses of what left before the first of them was noticed are one event, however it is answered.
-        if self.undo.as_ref().is_none_or(|undo| packet.sent > undo.began) {
+        let begins = self.undo.as_ref().is_none_or(|undo| packet.sent > undo.began);
+        if begins {
+            // §5.6.4.4: the window before it, unless that was bounded already.
             self.save_window();
+        }
+        self.short.note_loss(self.sampler.delivered(), starts_gap);
+        if begins {
             self.undo = Some(Undo {
                 began: now,
                 state: None,
@@ -96,12 +100,14 @@ impl Bbr {
         self.short.loss = false;
         self.full.restart(0);
         match (state, self.state) {
-            (_, State::ProbeRtt) => {}
             (Some(State::Startup), now) if now != State::Startup => {
+                // From ProbeRTT it goes back there in time.
                 self.full.reached = false;
-                self.state = State::Startup;
+                if now != State::ProbeRtt {
+                    self.state = State::Startup;
+                }
             }
-            (Some(State::Up), now) if now != State::Up => self.start_refill(),
+            (Some(State::Up), now) if now != State::Up && now != State::ProbeRtt => self.start_refill(),
             _ => {}
         }
     }

@@ -21,6 +21,11 @@
 //! 7. A flight that is over within a round trip is measured behind its head (`rate`), and one that begins with
 //!    nothing in flight during Startup leaves at least at the rate of §5.6.2, of the window as it is by then: what
 //!    was delivered so far had ends, which the samples of the rate count as the path's.
+//! 8. After persistent congestion (RFC 9002 §7.6.2), the draft's retransmission timeout, the window is four packets, and
+//!    grows back by what is acknowledged; it is not restored in one stroke when the losses are repaired.
+//! 9. A loss episode, for what is undone when it proves spurious, is all that left before its first loss was noticed. The
+//!    draft saves the state anew in each round with losses, and would restore what the first one had lowered.
+//! 10. Restarts from idle are those with nothing in flight, whether or not the application is known to have been the reason.
 
 mod control;
 mod losses;
@@ -170,7 +175,8 @@ impl Bbr {
         self.check_startup_loss(sample);
         self.adapt_short_term();
         let filter = if self.full.reached { AGGREGATION_ROUNDS } else { 1 };
-        self.aggregation.update(f.now, sample.acked, self.bandwidth(), (self.rounds.count, filter));
+        let model = (self.bandwidth(), self.window);
+        self.aggregation.update(f.now, sample.acked, model, (self.rounds.count, filter));
         self.check_full(sample);
         self.check_startup_done();
         self.check_drain_done(f);
@@ -217,7 +223,7 @@ impl Bbr {
             if let Some(undo) = &mut self.undo {
                 undo.state = Some(State::Startup);
             }
-            self.long_term = self.in_flight_for(1.0).max(self.short.latest_delivered);
+            self.long_term = self.in_flight_for_bdp().max(self.short.latest_delivered);
         }
     }
 
@@ -519,6 +525,7 @@ impl Congestion for Bbr {
             window: self.window,
             rate: self.rate,
             slow_start: self.state == State::Startup,
+            prompt: self.state == State::ProbeRtt,
             view: self.view(),
         }
     }

@@ -207,19 +207,16 @@ impl ShortTerm {
 pub(super) struct Aggregation {
     since: Time,
     delivered: u64,
-    // The greatest of two halves of the window, and the round in which the current half began.
-    current: u64,
-    previous: u64,
-    half: u64,
+    most: WindowedMax,
 }
 
 impl Aggregation {
     pub(super) fn new(now: Time) -> Self {
-        Self { since: now, delivered: 0, current: 0, previous: 0, half: 0 }
+        Self { since: now, delivered: 0, most: WindowedMax::default() }
     }
 
     pub(super) fn get(&self) -> u64 {
-        self.current.max(self.previous)
+        self.most.get()
     }
 
     pub(super) fn restart(&mut self, now: Time) {
@@ -227,19 +224,59 @@ impl Aggregation {
         self.delivered = 0;
     }
 
-    pub(super) fn update(&mut self, now: Time, acked: u64, bandwidth: u64, (round, rounds): (u64, u64)) {
+    /// So many bytes were acknowledged; the model has a bandwidth and a window, the greatest of so many rounds counts.
+    pub(super) fn update(
+        &mut self,
+        now: Time,
+        acked: u64,
+        (bandwidth, window): (u64, u64),
+        (round, rounds): (u64, u64),
+    ) {
         let mut expected = volume(bandwidth, now.since(self.since));
         if self.delivered <= expected {
             self.restart(now);
             expected = 0;
         }
         self.delivered += acked;
-        if round >= self.half + rounds.div_ceil(2) {
-            self.previous = self.current;
-            self.current = 0;
-            self.half = round;
+        self.most.update((self.delivered - expected).min(window), round, rounds);
+    }
+}
+
+/// The greatest value of the last rounds, with two younger ones that follow it when it is too old: within a quarter and
+/// a half of the window a successor is at hand (Nichols' filter).
+#[derive(Debug, Default)]
+pub(super) struct WindowedMax {
+    // Values and their rounds: falling, and no younger one is before an older.
+    best: [(u64, u64); 3],
+}
+
+impl WindowedMax {
+    pub(super) fn get(&self) -> u64 {
+        self.best[0].0
+    }
+
+    pub(super) fn update(&mut self, value: u64, round: u64, window: u64) {
+        let new = (value, round);
+        if value >= self.best[0].0 || round - self.best[2].1 > window {
+            self.best = [new; 3];
+            return;
         }
-        self.current = self.current.max(self.delivered - expected);
+        if value >= self.best[1].0 {
+            self.best = [self.best[0], new, new];
+        } else if value >= self.best[2].0 {
+            self.best[2] = new;
+        }
+        let age = round - self.best[0].1;
+        if age > window {
+            self.best = [self.best[1], self.best[2], new];
+            if round - self.best[0].1 > window {
+                self.best = [self.best[1], self.best[2], new];
+            }
+        } else if self.best[1].1 == self.best[0].1 && 4 * age > window {
+            self.best = [self.best[0], new, new];
+        } else if self.best[2].1 == self.best[1].1 && 2 * age > window {
+            self.best[2] = new;
+        }
     }
 }
 

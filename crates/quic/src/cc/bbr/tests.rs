@@ -261,6 +261,68 @@ fn delivery_rates_are_the_slower_of_sending_and_acknowledging() {
     assert_eq!(sample.rate, 5_000 * 1000 / 71);
 }
 
+/// §5.5.11: whatever state it is in, what the loss ended is not known; in ProbeRTT that shows when it ends.
+#[test]
+fn a_spurious_end_of_startup_is_undone_in_probe_rtt() {
+    let now = Time::from_millis(1);
+    for (state, after) in [(State::Down, State::Startup), (State::ProbeRtt, State::ProbeRtt)] {
+        let mut bbr = Bbr::new(MTU, now);
+        let lost = Packet { number: 3, sent: now, bytes: MTU, state: PacketState::default() };
+        bbr.on_lost(&lost, now);
+        (bbr.full.reached, bbr.state) = (true, state);
+        bbr.undo.as_mut().expect("a loss").state = Some(State::Startup);
+        bbr.on_spurious(1);
+        assert_eq!((bbr.state, bbr.full.reached), (after, false));
+        if after == State::ProbeRtt {
+            bbr.probe_rtt.until = Some(now);
+            bbr.check_probe_rtt_done(now + secs(1));
+            assert_eq!(bbr.state, State::Startup);
+        }
+    }
+}
+
+/// §5.6.4.4, SaveCwnd: the window that is restored is that before the loss, and no older one that was larger.
+#[test]
+fn what_is_restored_is_the_window_before_the_loss() {
+    let ms = Time::from_millis;
+    let mut bbr = Bbr::new(MTU, ms(0));
+    let lose = |bbr: &mut Bbr, number, at| {
+        bbr.on_lost(&Packet { number, sent: ms(at), bytes: MTU, state: PacketState::default() }, ms(at + 1));
+    };
+    bbr.window = 100 * MTU;
+    lose(&mut bbr, 1, 1);
+    assert_eq!(bbr.prior_window, 100 * MTU);
+    // In the same round: bounded by now.
+    bbr.window = 70 * MTU;
+    lose(&mut bbr, 7, 10);
+    assert_eq!(bbr.prior_window, 100 * MTU);
+    // That round is over.
+    bbr.short.end_round(0, 0);
+    lose(&mut bbr, 20, 30);
+    assert_eq!(bbr.prior_window, 70 * MTU);
+}
+
+proptest::proptest! {
+    /// The greatest value of a window, or one behind it that nothing since exceeds; never one that is too old.
+    #[test]
+    fn windowed_maxima_are_recent_and_unsurpassed(
+        values in proptest::collection::vec((0u64..1000, 0u64..3), 1..200),
+        window in 1u64..20,
+    ) {
+        let mut filter = model::WindowedMax::default();
+        let (mut seen, mut round) = (Vec::new(), 0);
+        for (value, rounds) in values {
+            round += rounds;
+            seen.push((value, round));
+            filter.update(value, round, window);
+            let at = seen.iter().rposition(|(value, _)| *value == filter.get());
+            let at = at.expect("one of those seen");
+            proptest::prop_assert!(seen[at].1 + window >= round, "{:?} is too old", seen[at]);
+            proptest::prop_assert!(seen[at..].iter().all(|(value, _)| *value <= filter.get()));
+        }
+    }
+}
+
 /// 2 % and two standard deviations of a Poisson count, and never three packets or fewer.
 #[test]
 fn chance_is_no_congestion() {
