@@ -7,7 +7,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use quickset::{ClientConfig, Endpoint, Fec, Identity, Protection, ServerConfig, TransportConfig, Trust};
+use quickset::{
+    ClientConfig, Endpoint, Fec, Identity, Protection, ServerConfig, SocketConfig, TransportConfig, Trust,
+};
 use quickset_base::Rng;
 use quickset_fec::online::{Decoder, Limits};
 use quickset_fec::{Equation, Symbols, reed_solomon};
@@ -174,15 +176,20 @@ pub(crate) fn transfer(params: &Params, _: u64) -> Result<Metrics, TimingError> 
     let trust = Trust::pinned(identity.fingerprint());
     let server = ServerConfig::new(identity, &[perf::PROTOCOL]).map_err(|error| broken(&error))?;
     let client = ClientConfig::new(trust, &[perf::PROTOCOL]).map_err(|error| broken(&error))?;
+    let socket = SocketConfig { segmentation_offload: transport.gso, ..SocketConfig::default() };
     let (server, client) = (server.with_transport(transport.clone()), client.with_transport(transport));
     let [far, near] = [runtime()?, runtime()?];
     let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let endpoint =
-        far.block_on(async { Endpoint::server(anywhere, &server) }).map_err(|error| broken(&error))?;
+    let endpoint = far
+        .block_on(async { Endpoint::bind(anywhere, &socket, Some(&server)) })
+        .map_err(|error| broken(&error))?;
     let job = perf::Job {
         address: endpoint.local_addr(),
         name: "localhost".to_owned(),
-        connections: 1,
+        connections: match params.get("connections") {
+            Some(_) => params.whole("connections").map_err(|error| broken(&error))? as usize,
+            None => 1,
+        },
         direction: Direction::Download,
         bytes: params.number_or_word("size").map(|bytes| bytes as u64),
         time: None,
@@ -198,7 +205,7 @@ pub(crate) fn transfer(params: &Params, _: u64) -> Result<Metrics, TimingError> 
             });
         });
         let speed = near.block_on(async {
-            let endpoint = Endpoint::client().map_err(|error| broken(&error))?;
+            let endpoint = Endpoint::bind(anywhere, &socket, None).map_err(|error| broken(&error))?;
             perf::measure(&endpoint, &client, &job, &Arc::default()).await.map_err(|error| broken(&error))
         });
         drop(stop);
@@ -221,14 +228,23 @@ pub(crate) fn transfer(params: &Params, _: u64) -> Result<Metrics, TimingError> 
 
 fn transport(params: &Params) -> Result<TransportConfig, TimingError> {
     let wrong = |error: &dyn std::fmt::Display| TimingError(error.to_string());
-    let protection: Protection = params.text("fec").parse().map_err(|error| wrong(&error))?;
-    let fec = Fec { window: params.whole("fec_window").map_err(|error| wrong(&error))?, ..Fec::default() };
-    Ok(TransportConfig {
+    let mut transport = TransportConfig {
         mtu: MTU,
         congestion: params.text("cc").parse().map_err(|error| wrong(&error))?,
-        fec: (protection != Protection::None).then_some(Fec { protection, symbol: u64::from(MTU), ..fec }),
+        fec: None,
         ..TransportConfig::default()
-    })
+    };
+    if params.get("ack").is_some() {
+        transport.acks = params.text("ack").parse().map_err(|error| wrong(&error))?;
+        transport.gso = params.text("gso") == "yes";
+    }
+    if params.get("fec").is_some() {
+        let protection: Protection = params.text("fec").parse().map_err(|error| wrong(&error))?;
+        let window = params.whole("fec_window").map_err(|error| wrong(&error))?;
+        let fec = Fec { window, symbol: u64::from(MTU), protection, ..Fec::default() };
+        transport.fec = (fec.protection != Protection::None).then_some(fec);
+    }
+    Ok(transport)
 }
 
 fn runtime() -> Result<Runtime, TimingError> {
@@ -268,6 +284,16 @@ mod tests {
         assert!(all.is_ok(), "a window of which nothing came");
         let more = codec(&points("codec", &["symbols=9", "losses=10", "codec=rlc"])[0], 1);
         assert!(more.unwrap_err().to_string().contains("set losses to less"));
+    }
+
+    /// Whatever is asked for, by packet or by batch, all comes, at all that fetch it.
+    #[test]
+    fn transfers_are_timed_however_they_are_acknowledged() {
+        for point in points("throughput", &["size=2MB", "connections=3"]) {
+            let metrics = transfer(&point, 1).unwrap_or_else(|error| panic!("{point}: {error}"));
+            assert!(metrics.goodput_bps.unwrap() > 0.0, "{point}");
+            assert_eq!(metrics.counted.bytes_useful, 2_000_000, "{point}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What the keys of all experiments mean for links and connections.
 
-use quickset::{Algorithm, TransportConfig};
+use quickset::{AckPolicy, AckPolicyError, Algorithm, TransportConfig};
 use quickset_base::Duration;
 use quickset_quic::{Fec, Protection};
 use quickset_sim::{GilbertElliott, LinkSpec, Loss, Queue, Rate};
@@ -25,6 +25,11 @@ pub(super) fn spec(params: &Params, loss_scale: f64) -> Result<LinkSpec, ValueEr
 /// The congestion controller.
 pub(super) fn congestion(params: &Params) -> Result<Algorithm, ValueError> {
     params.text("cc").parse().map_err(|error| ValueError(format!("{error}")))
+}
+
+/// How to acknowledge.
+pub(crate) fn acks(params: &Params) -> Result<AckPolicy, ValueError> {
+    params.text("ack").parse().map_err(|error: AckPolicyError| ValueError(error.to_string()))
 }
 
 /// How messages wait for one another.

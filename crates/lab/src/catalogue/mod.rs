@@ -3,6 +3,7 @@
 mod bulk;
 mod congestion;
 mod harm;
+mod light;
 mod link;
 mod messages;
 mod recorded;
@@ -34,6 +35,9 @@ pub const ALL: &[&Experiment] = &[
     &messages::MESSAGES_DESIGN,
     &congestion::CONGESTION,
     &harm::NO_HARM,
+    &light::THROUGHPUT_POOR,
+    &light::WINDOW,
+    &light::THROUGHPUT,
     &timed::CODEC,
     &timed::PERF_FEC,
 ];

@@ -1,4 +1,4 @@
-use quickset::Algorithm;
+use quickset::{AckPolicy, Algorithm};
 use quickset_quic::Protection;
 use quickset_sim::{Loss, Queue, units};
 
@@ -39,6 +39,8 @@ pub enum Kind {
     Congestion,
     /// How data is protected against loss.
     Protection,
+    /// How to acknowledge.
+    Acks,
 }
 
 /// Why a key or a value was not taken: one sentence that names the nearest valid one.
@@ -61,6 +63,11 @@ pub const KEYS: &[Key] = &[
     key("cross", Kind::Word(crate::catalogue::CROSS), "who else sends over the link, towards clients"),
     key("cross_share", Kind::Number(0.0, 1.0), "the share of the link's rate that they take on average"),
     key("cc", Kind::Congestion, "the congestion controller"),
+    key(
+        "ack",
+        Kind::Acks,
+        "after how many packets clients acknowledge, whether that adapts, and by batch or by datagram",
+    ),
     key("loss", Kind::Loss, "what the link loses, each way"),
     key("ge_p", Kind::Number(0.0, 1.0), "how often a burst of losses begins: its share of packets, each way"),
     key("rtt_ms", Kind::Number(0.0, 10_000.0), "round-trip time without queues"),
@@ -69,6 +76,7 @@ pub const KEYS: &[Key] = &[
     key("rate_trace", Kind::FileOr(NONE), "a recorded rate, as mahimahi writes it, instead of rate_mbit"),
     key("queue", Kind::Queue, "the link's queue, each way"),
     key("rwin", Kind::SizeOr("unlimited"), "the receive window"),
+    key("send_buffer", Kind::SizeOr("unlimited"), "bytes that a sender keeps until they are acknowledged"),
     key("fec_window", Kind::Whole(1, 1 << 20), "symbols that a receiver keeps for decoding"),
     key("pace", Kind::NumberOr("max"), "updates a second"),
     key("updates", Kind::Whole(1, 100_000), "updates"),
@@ -79,6 +87,8 @@ pub const KEYS: &[Key] = &[
     key("api", Kind::Word(&["yes", "no"]), "whether the sender is told of deadlines"),
     key("trace", Kind::FileOr(CONFERENCE), "recorded frames: lines of a time in microseconds and a size"),
     key("size", Kind::SizeOr("unlimited"), "bytes to fetch"),
+    key("connections", Kind::Whole(1, 1000), "clients that fetch at once"),
+    key("gso", Kind::Word(&["yes", "no"]), "whether many packets are handed to the system at once"),
     key("codec", Kind::Word(&["rlc", "rs"]), "the code that is timed"),
     key("symbols", Kind::Whole(1, 10_000), "source symbols"),
     key("symbol_bytes", Kind::Whole(1, 65_000), "bytes of a symbol"),
@@ -159,6 +169,10 @@ impl Key {
                 let protection: Protection = text.parse().map_err(|error| wrong(&format!("{error}")))?;
                 Ok(Value::Text(protection.to_string()))
             }
+            Kind::Acks => {
+                let policy: AckPolicy = text.parse().map_err(|error| wrong(&format!("{error}")))?;
+                Ok(Value::Text(policy.to_string()))
+            }
         }
     }
 }
@@ -211,6 +225,7 @@ mod tests {
         assert_eq!(read("fec", "messages:25ms"), Ok(Value::Text("messages:25ms".into())));
         assert_eq!(read("trace", "my/frames.csv"), Ok(Value::Text("my/frames.csv".into())));
         assert_eq!(read("rtt_ms", "100"), Ok(Value::Number(100.0)));
+        assert_eq!(read("ack", "100:fixed"), Ok(Value::Text("100:fixed:merged".into())));
     }
 
     #[test]
