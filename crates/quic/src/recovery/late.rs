@@ -71,3 +71,10 @@ impl Late {
 
 /// Packets remembered at most: what comes later than so many losses is not worth knowing.
 const KEPT: usize = 128;
+
+impl super::Recovery {
+    /// A packet with so many behind it that are acknowledged is lost (RFC 9002 §6.1.1): more where some came late.
+    pub(crate) fn packet_threshold(&self) -> u64 {
+        self.packet_threshold
+    }
+}

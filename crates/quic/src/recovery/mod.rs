@@ -178,11 +178,6 @@ impl Recovery {
         self.spaces[space.index()].sent.base()
     }
 
-    /// A packet with so many behind it that are acknowledged is lost (RFC 9002 §6.1.1).
-    pub(crate) fn packet_threshold(&self) -> u64 {
-        self.packet_threshold
-    }
-
     /// The peer's max_ack_delay.
     pub(crate) fn max_ack_delay(&self) -> Duration {
         self.max_ack_delay
