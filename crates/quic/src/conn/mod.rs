@@ -309,7 +309,8 @@ impl Connection {
             self.log_metrics(false);
             return Some(Poll::Send);
         }
-        None
+        // Behind all that somebody waits for.
+        (probes && self.transmit_size(out)).then_some(Poll::Send)
     }
 
     /// When something is due next, and what.
@@ -378,10 +379,6 @@ impl Machine for Connection {
             if self.unread.is_empty() || !self.receive_next() {
                 break;
             }
-        }
-        // Behind all that somebody waits for.
-        if probes && self.transmit_size(out) {
-            return Poll::Send;
         }
         if cfg!(any(test, all(debug_assertions, feature = "null"))) {
             self.check();
