@@ -48,7 +48,7 @@ fn a_busy_sender_asks_for_fewer_acknowledgements() {
             .connected();
         let client = pair.client;
         pair.world.cpu(client, SLOW);
-        upload(&mut pair, 8_000_000)
+        upload(&mut pair, 24_000_000)
     };
     let (plain, counted, _) = run(with(true, 2, false));
     assert_eq!(counted.acks.requests, 0);
