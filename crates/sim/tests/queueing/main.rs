@@ -9,6 +9,8 @@ mod random;
 mod rates;
 mod waiting;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use quickset_base::{Ecn, Time};
 use quickset_sim::{Fate, Link, LinkSpec, Sent};
 
@@ -69,10 +71,15 @@ fn arrival(fate: &Fate) -> Option<u64> {
     fate.deliveries().next().map(|delivery| delivery.at.as_nanos())
 }
 
-/// Writes a file for a link to read, and returns its path.
+/// Writes a file for a link to read, and returns its path. A test that writes the same file does not disturb one that
+/// reads it: it is there at once, with all that is in it.
 fn file(name: &str, text: &str) -> String {
-    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::write(&path, text).expect("the target directory can be written");
+    static WRITTEN: AtomicUsize = AtomicUsize::new(0);
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let part = folder.join(format!("{name}.{}", WRITTEN.fetch_add(1, Ordering::Relaxed)));
+    let path = folder.join(name);
+    std::fs::write(&part, text).expect("the target directory can be written");
+    std::fs::rename(&part, &path).expect("its files can be renamed");
     path.to_str().expect("a path of text").to_owned()
 }
 
