@@ -24,8 +24,10 @@ use crate::room::Phase;
 /// Packets kept until their keys are there: a flight of the peer's that overtook its handshake.
 const MAX_EARLY: usize = 16;
 
-/// The bit of the first byte that long headers have (RFC 8999 §5.1).
-const LONG: u8 = 0x80;
+/// The first two bits of a short header: a long one has the first (RFC 8999 §5.1), and without the second it is no packet
+/// of QUIC, though it were authentic (RFC 9000 §17.3.1).
+const FORM: u8 = 0b1100_0000;
+const SHORT: u8 = 0b0100_0000;
 
 /// Packets that are opened before their frames act: see [`SEALED_TOGETHER`](crate::tx::SEALED_TOGETHER).
 const OPENED_TOGETHER: usize = 8;
@@ -161,7 +163,7 @@ impl Connection {
     fn is_usual(&self, datagram: &Datagram) -> bool {
         self.phase == Phase::Confirmed
             && self.lifecycle.is_open()
-            && datagram.bytes.first().is_some_and(|first| first & LONG == 0)
+            && datagram.bytes.first().is_some_and(|first| first & FORM == SHORT)
             && self.is_on_path(datagram)
     }
 
