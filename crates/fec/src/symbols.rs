@@ -96,6 +96,7 @@ impl Symbols {
         self.append(data, false)
     }
 
+    #[inline]
     fn append(&mut self, data: &[u8], mark: bool) -> Result<u64, NotTaken> {
         let sid = self.next();
         if data.len() > self.size {
@@ -117,6 +118,7 @@ impl Symbols {
     }
 
     /// [`insert`](Self::insert), and a mark that [`is_marked`](Self::is_marked) tells.
+    #[inline]
     pub(crate) fn place(&mut self, sid: u64, data: &[u8], mark: bool) -> Result<(), NotTaken> {
         if data.len() > self.size {
             return Err(NotTaken::TooLong);
@@ -128,6 +130,10 @@ impl Symbols {
             // As most come.
             return self.append(data, mark).map(|_| ());
         }
+        self.place_elsewhere(sid, data, mark)
+    }
+
+    fn place_elsewhere(&mut self, sid: u64, data: &[u8], mark: bool) -> Result<(), NotTaken> {
         if sid < self.first {
             return Err(NotTaken::Below);
         }
@@ -148,21 +154,30 @@ impl Symbols {
     }
 
     /// A symbol of `len` bytes was stored, and has its entry.
+    #[inline]
     fn held_now(&mut self, sid: u64, len: usize) {
         let word = (sid / 64 - self.first / 64) as usize;
-        if word >= self.bits.len() {
-            self.bits.resize(word + 1, 0);
+        if let Some(held) = self.bits.get_mut(word) {
+            *held |= 1 << (sid % 64);
+        } else {
+            self.bits.resize(word, 0);
+            self.bits.push_back(1 << (sid % 64));
         }
-        self.bits[word] |= 1 << (sid % 64);
         self.longest = if self.held == 0 { len } else { self.longest.max(len) };
         self.held += 1;
         self.peaks.0 = self.peaks.0.max(self.held);
         if sid >= self.turn {
-            self.turn = sid.saturating_add(self.window as u64);
-            // What is held goes up and down by whole flights: freeing in each trough is paid for in each crest.
-            self.shrink(self.peaks.0.max(self.peaks.1) + CHUNK);
-            self.peaks = (self.held, self.peaks.0);
+            self.turn_over(sid);
         }
+    }
+
+    /// A window of numbers later.
+    #[cold]
+    fn turn_over(&mut self, sid: u64) {
+        self.turn = sid.saturating_add(self.window as u64);
+        // What is held goes up and down by whole flights: freeing in each trough is paid for in each crest.
+        self.shrink(self.peaks.0.max(self.peaks.1) + CHUNK);
+        self.peaks = (self.held, self.peaks.0);
     }
 
     /// The symbol `sid`, if it is held.
@@ -180,15 +195,22 @@ impl Symbols {
         self.known(sid).map(|entry| entry.len as usize)
     }
 
-    /// Forgets the bytes of symbol `sid`, but not that it was held: its place is for another one, and no repair symbol
-    /// can be made of it any more.
-    pub(crate) fn spend(&mut self, sid: u64) {
-        let Some(at) = sid.checked_sub(self.first).and_then(|at| usize::try_from(at).ok()) else { return };
-        let Some(entry) = self.entries.get_mut(at).filter(|entry| entry.slot < Entry::SPENT) else { return };
-        let slot = std::mem::replace(&mut entry.slot, Entry::SPENT);
-        self.spent += 1;
-        self.held -= 1;
-        vacate(slot, &mut self.free, &mut self.chunks);
+    /// Forgets the bytes of the symbols in `equation`, but not that they were held: their places are for others, and no
+    /// repair symbol can be made of them any more.
+    pub(crate) fn spend_all(&mut self, equation: &Equation) {
+        let Self { entries, free, chunks, .. } = self;
+        let begin = equation.first().saturating_sub(self.first).min(entries.len() as u64) as usize;
+        let (stride, terms) = (equation.stride() as usize, equation.terms() as usize);
+        let mut spent = 0;
+        for entry in entries.range_mut(begin..).step_by(stride).take(terms) {
+            if entry.slot < Entry::SPENT {
+                vacate(entry.slot, free, chunks);
+                entry.slot = Entry::SPENT;
+                spent += 1;
+            }
+        }
+        self.spent += spent;
+        self.held -= spent;
     }
 
     /// Whether symbol `sid` is spent.
@@ -230,27 +252,35 @@ impl Symbols {
     /// Drops all symbols below `sid`; the window begins there now, if it did not begin above.
     #[inline]
     pub fn drop_below(&mut self, sid: u64) {
-        if sid > self.first {
+        if sid == self.first + 1 && sid % 64 > 0 {
+            // As most are dropped.
+            if let Some(entry) = self.entries.pop_front() {
+                self.dropped(entry);
+            }
+            self.first = sid;
+        } else if sid > self.first {
             self.drop_some(sid);
         }
     }
 
     fn drop_some(&mut self, sid: u64) {
         let words = (sid / 64).saturating_sub(self.first / 64).min(self.bits.len() as u64);
-        if words > 0 {
-            self.bits.drain(..words as usize);
-        }
-        // Most often it is one.
+        self.bits.drain(..words as usize);
         for _ in self.first..sid {
             let Some(entry) = self.entries.pop_front() else { break };
-            if entry.slot < Entry::SPENT {
-                vacate(entry.slot, &mut self.free, &mut self.chunks);
-                self.held -= 1;
-            } else if entry.slot == Entry::SPENT {
-                self.spent -= 1;
-            }
+            self.dropped(entry);
         }
         self.first = sid;
+    }
+
+    #[inline]
+    fn dropped(&mut self, entry: Entry) {
+        if entry.slot == Entry::SPENT {
+            self.spent -= 1;
+        } else if entry.slot < Entry::SPENT {
+            vacate(entry.slot, &mut self.free, &mut self.chunks);
+            self.held -= 1;
+        }
     }
 
     /// Gives back what memory is not needed for the symbols that are held.

@@ -7,8 +7,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use quickset_wire::fec::{Scheme, Schemes};
 use quickset_wire::frame::{
-    self, Frame, Frames, MAX_SYMBOL_RANGES, RepairHeader, SymbolFrames, repair_header, repair_header_size,
-    source_symbol_header, source_symbol_header_size, symbol_ack,
+    self, Frame, Frames, LoneSymbol, MAX_SYMBOL_RANGES, RepairHeader, SymbolFrames, repair_header,
+    repair_header_size, source_symbol_header, source_symbol_header_size, symbol_ack,
 };
 use quickset_wire::{PacketType, StreamId, TransportErrorCode as Code, TransportParams, Writer, varint};
 
@@ -448,6 +448,48 @@ proptest! {
             let gap = ranges[written - 1].start() - ranges[written].end() - 2;
             let length = ranges[written].end() - ranges[written].start();
             prop_assert!(used + varint::size(gap) + varint::size(length) > room, "one more would fit");
+        }
+    }
+
+    /// One look at a packet with a symbol finds what reading its frames one by one does, or leaves it to that.
+    #[test]
+    fn a_lone_symbol_is_what_its_frames_are(
+        (session, sid) in (0u64..1 << 20, 0u64..1 << 20),
+        id in 0u64..1 << 40,
+        offset in prop_oneof![Just(0), 0u64..1 << 20, varint::MAX - 20..=varint::MAX],
+        fin in any::<bool>(),
+        data in vec(any::<u8>(), 0..30),
+        padding in 0usize..70,
+        change in prop::option::of((0usize..120, any::<u8>())),
+    ) {
+        let stream = encoded(&Frame::Stream { id: StreamId(id), offset, fin, data: &data });
+        let mut payload = encoded(&Frame::SourceSymbol { session, sid, data: &stream });
+        payload.resize(payload.len() + padding, 0);
+        let changed = change.filter(|(at, _)| *at < payload.len());
+        if let Some((at, byte)) = changed {
+            payload[at] = byte;
+        }
+        let lone = LoneSymbol::parse(&payload);
+        let mut frames = Frames::new(&payload);
+        let found = match frames.next() {
+            Some(Ok(Frame::SourceSymbol { session, sid, data })) => {
+                let mut inner = SymbolFrames::new(data);
+                let padded = frames.next().is_none_or(|frame| matches!(frame, Ok(Frame::Padding(_))));
+                let ends = padded && frames.next().is_none();
+                match (inner.next(), inner.next()) {
+                    (Some(Ok(Frame::Stream { id, offset, fin, data: bytes })), None) if ends => {
+                        Some(LoneSymbol { session, sid, symbol: data, id, offset, fin, data: bytes })
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        if let Some(lone) = lone {
+            prop_assert_eq!(found, Some(lone));
+        }
+        if changed.is_none() && offset + data.len() as u64 <= varint::MAX && padding <= 64 {
+            prop_assert!(lone.is_some());
         }
     }
 

@@ -148,6 +148,10 @@ impl Decoder {
         }
         // Whether its last zeros are its own is not known of a symbol that is recovered, so of none.
         let data = trimmed(data);
+        if sid == self.symbols.next() && self.largest.is_none_or(|largest| sid > largest) {
+            // As most come. No repair symbol that came names it.
+            return self.follow(sid, data);
+        }
         if sid > MAX_SID {
             return Err(Fault::Range);
         }
@@ -171,6 +175,18 @@ impl Decoder {
         if let Some(column) = self.system.column(sid) {
             self.stored.free(self.system.known(column));
         }
+        Ok(Source::New)
+    }
+
+    /// Takes the symbol behind all those that are known to exist.
+    #[inline]
+    fn follow(&mut self, sid: u64, data: &[u8]) -> Result<Source, Fault> {
+        if sid > MAX_SID {
+            return Err(Fault::Range);
+        }
+        self.advance(sid);
+        self.settle();
+        self.hold(sid, data, false);
         Ok(Source::New)
     }
 
@@ -230,9 +246,7 @@ impl Decoder {
         {
             return;
         }
-        for term in 0..equation.terms() {
-            self.symbols.spend(equation.sid(term));
-        }
+        self.symbols.spend_all(equation);
     }
 
     /// Symbol `sid` is known to exist, which moves the window as if it had come.
@@ -319,6 +333,7 @@ impl Decoder {
         self.symbols.longest() > len && (0..equation.terms()).any(is_longer)
     }
 
+    #[inline]
     fn hold(&mut self, sid: u64, data: &[u8], recovered: bool) {
         match self.symbols.place(sid, data, recovered) {
             // A missing symbol that was computed may have left the window since.
@@ -353,6 +368,7 @@ impl Decoder {
     }
 
     /// Frees what led to missing symbols that are known now.
+    #[inline]
     fn settle(&mut self) {
         if self.system.is_empty() {
             return;
@@ -365,21 +381,30 @@ impl Decoder {
     }
 
     /// `sid` was seen: the window moves up to it, and what it leaves is forgotten.
+    #[inline]
     fn advance(&mut self, sid: u64) {
-        self.largest = Some(self.largest.map_or(sid, |largest| largest.max(sid)));
-        let low = (self.largest.unwrap_or(0) + 1).saturating_sub(self.window);
+        let largest = self.largest.map_or(sid, |largest| largest.max(sid));
+        self.largest = Some(largest);
+        let low = (largest + 1).saturating_sub(self.window);
         if low <= self.low {
             return;
         }
         self.low = low;
         if !self.system.is_empty() {
-            self.settle();
-            let freed = self.system.expire_below(low);
-            self.stored.free(freed);
-            self.forget_below(low);
+            self.expire();
         }
         self.symbols.drop_below(low);
-        self.recovered.retain(|&sid| sid >= low);
+        if !self.recovered.is_empty() {
+            self.recovered.retain(|&sid| sid >= low);
+        }
+    }
+
+    /// What is stored needs nothing below the window any more.
+    fn expire(&mut self) {
+        self.settle();
+        let freed = self.system.expire_below(self.low);
+        self.stored.free(freed);
+        self.forget_below(self.low);
     }
 
     /// Rids what is stored of the symbols below `low`. Each is subtracted from a repair symbol once, now or later;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use quickset_base::{Batch, Duration};
 use quickset_wire::frame::{
-    Frame, FrameError, RepairHeader, SymbolAck, SymbolFrames, repair_header, repair_header_size,
+    Frame, FrameError, LoneSymbol, RepairHeader, SymbolAck, SymbolFrames, repair_header, repair_header_size,
     source_symbol_header, source_symbol_header_size,
 };
 use quickset_wire::{Space, StreamId, TransportErrorCode as Code, varint};
@@ -18,7 +18,7 @@ use crate::protect::receive::{Dispatch, Receiving};
 use crate::protect::send::{Moment, Outlook, Recovered, Slot};
 use crate::recovery::Recovery;
 use crate::room::{Phase, View};
-use crate::streams::{ChannelDeadlines, Level, Streams, Turn, UnknownStream, Written};
+use crate::streams::{ChannelDeadlines, Level, Streams, Stretch, Turn, UnknownStream, Written};
 use crate::token::{Channel, Token};
 use crate::tx::{MAX_TOP_UP, Writer};
 
@@ -305,6 +305,22 @@ impl Connection {
             Dispatch::All => self.symbol_frames(first, frames, payload, true),
             Dispatch::WithoutDatagrams => self.symbol_frames(first, frames, payload, false),
         }
+    }
+
+    /// The same for the usual packet, which holds one with one STREAM frame.
+    pub(crate) fn on_lone_symbol(
+        &mut self,
+        lone: &LoneSymbol<'_>,
+        payload: &Bytes,
+    ) -> Result<(), TransportError> {
+        let LoneSymbol { session, sid, symbol, id, offset, fin, data } = *lone;
+        let receive = self.protect.receive.as_mut().ok_or_else(not_agreed)?;
+        let dispatch = receive.on_source(session, sid, symbol);
+        if dispatch.map_err(|error| error.in_frame(LoneSymbol::KIND))? == Dispatch::No {
+            return Ok(());
+        }
+        let stretch = Stretch { id, offset, fin, data, payload };
+        self.streams.on_stream(stretch, self.now).map_err(|error| error.in_frame(symbol[0].into()))
     }
 
     /// A REPAIR.

@@ -1,6 +1,6 @@
 use bytes::Bytes;
 use quickset_base::Duration;
-use quickset_wire::frame::{Frame, Frames};
+use quickset_wire::frame::{Frame, Frames, LoneSymbol};
 use quickset_wire::{PacketType, Space, TransportErrorCode as Code};
 
 use crate::conn::{Connection, Signal, violation};
@@ -11,6 +11,11 @@ impl Connection {
     pub(crate) fn frames(&mut self, kind: PacketType, payload: &Bytes) -> Result<bool, TransportError> {
         if payload.is_empty() {
             return Err(violation("a packet without frames"));
+        }
+        if kind == PacketType::OneRtt && self.protect.receive.is_some() {
+            if let Some(symbol) = LoneSymbol::parse(payload) {
+                return self.on_lone_symbol(&symbol, payload).map(|()| true);
+            }
         }
         let mut eliciting = false;
         let mut frames = Frames::new(payload);

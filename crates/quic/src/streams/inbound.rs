@@ -24,7 +24,7 @@ impl Streams {
     ) -> Result<(), TransportError> {
         let result = match *frame {
             Frame::Stream { id, offset, fin, data } => {
-                self.on_stream(Piece { id, offset, fin, data, payload }, view.now)
+                self.on_stream(Stretch { id, offset, fin, data, payload }, view.now)
             }
             Frame::Fenced { id, .. } | Frame::Abandon { id, .. } => {
                 self.on_messages(id, frame, payload, view.now)
@@ -67,8 +67,9 @@ impl Streams {
         }
     }
 
-    fn on_stream(&mut self, piece: Piece<'_>, now: Time) -> Result<(), TransportError> {
-        let Piece { id, offset, fin, data, payload } = piece;
+    /// A STREAM frame.
+    pub(crate) fn on_stream(&mut self, stretch: Stretch<'_>, now: Time) -> Result<(), TransportError> {
+        let Stretch { id, offset, fin, data, payload } = stretch;
         // RFC 9000 §19.8: no offset beyond 2^62 - 1.
         let end = offset.saturating_add(data.len() as u64);
         if end > varint::MAX {
@@ -82,7 +83,7 @@ impl Streams {
             if half.messages.is_none() {
                 // Only now is it known what the stream carries; from here on as before.
                 self.note_bytes(key, true);
-                return self.on_stream(piece, now);
+                return self.on_stream(stretch, now);
             }
         }
         half.window.arrived(now);
@@ -252,12 +253,13 @@ impl Streams {
 
 /// Stream data as it came.
 #[derive(Clone, Copy)]
-struct Piece<'a> {
-    id: StreamId,
-    offset: u64,
-    fin: bool,
-    data: &'a [u8],
-    payload: &'a Bytes,
+pub(crate) struct Stretch<'a> {
+    pub(crate) id: StreamId,
+    pub(crate) offset: u64,
+    pub(crate) fin: bool,
+    pub(crate) data: &'a [u8],
+    /// Of the packet, of which the data is a part.
+    pub(crate) payload: &'a Bytes,
 }
 
 /// Which half a frame is about.

@@ -47,6 +47,7 @@ pub use event::{
     UnknownStream, WriteError,
 };
 pub use fenced::{Message, Outcome, Ticket};
+pub(crate) use inbound::Stretch;
 pub(crate) use outbound::{Turn, Written};
 
 use crate::config::TransportConfig;

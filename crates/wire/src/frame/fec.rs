@@ -9,7 +9,7 @@ use super::decode::{FrameError, Frames, Parse};
 use super::{Frame, kind};
 use crate::cursor::Sink;
 use crate::fec::Scheme;
-use crate::{Reader, Writer, varint};
+use crate::{Reader, StreamId, Writer, varint};
 
 /// A SYMBOL_ACK frame: source symbols that were recovered, its ranges checked: none goes below 0.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -94,6 +94,54 @@ impl<'a> Iterator for SymbolFrames<'a> {
 }
 
 impl FusedIterator for SymbolFrames<'_> {}
+
+/// What the usual packet of a protected stream holds: one SOURCE_SYMBOL, which is one STREAM frame, and PADDING.
+///
+/// It is what [`Frames`] and [`SymbolFrames`] would find one after the other, in one look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoneSymbol<'a> {
+    /// The session of the symbol.
+    pub session: u64,
+    /// Its number.
+    pub sid: u64,
+    /// All of it.
+    pub symbol: &'a [u8],
+    /// The stream.
+    pub id: StreamId,
+    /// Where the data begins in it.
+    pub offset: u64,
+    /// The stream ends with the data.
+    pub fin: bool,
+    /// The data.
+    pub data: &'a [u8],
+}
+
+impl<'a> LoneSymbol<'a> {
+    /// The type of the frame that it is.
+    pub const KIND: u64 = kind::SOURCE_SYMBOL;
+
+    /// Reads a payload; `None` when it holds anything else.
+    #[inline]
+    pub fn parse(payload: &'a [u8]) -> Option<Self> {
+        let [0x7f, 0x60, rest @ ..] = payload else { return None };
+        let mut r = Reader::new(rest);
+        let (session, sid, symbol) = (r.varint().ok()?, r.varint().ok()?, r.varint_bytes().ok()?);
+        let padding = r.rest();
+        let mut r = Reader::new(symbol);
+        // FEC-13: with a length.
+        let first = r.u8().ok().filter(|first| matches!(first, 0x0a | 0x0b | 0x0e | 0x0f))?;
+        let id = StreamId(r.varint().ok()?);
+        let offset = if u64::from(first) & kind::STREAM_OFF != 0 { r.varint().ok()? } else { 0 };
+        let data = r.varint_bytes().ok()?;
+        let is_lone = r.is_empty() && padding.len() <= FEW && padding.iter().all(|&byte| byte == 0);
+        let ends = offset + data.len() as u64 <= varint::MAX;
+        let fin = u64::from(first) & kind::STREAM_FIN != 0;
+        (is_lone && ends).then_some(Self { session, sid, symbol, id, offset, fin, data })
+    }
+}
+
+/// Bytes of PADDING that are looked at once more for nothing when the packet turns out to be another one.
+const FEW: usize = 64;
 
 #[inline]
 pub(super) fn source_symbol<'a>(r: &mut Reader<'a>) -> Parse<Frame<'a>> {

@@ -20,7 +20,7 @@ pub use encode::{
     fenced_header_size, stream_header, stream_header_size,
 };
 pub use fec::{
-    MAX_SYMBOL_RANGES, RepairHeader, SymbolAck, SymbolFrames, repair_header, repair_header_size,
+    LoneSymbol, MAX_SYMBOL_RANGES, RepairHeader, SymbolAck, SymbolFrames, repair_header, repair_header_size,
     source_symbol_header, source_symbol_header_size, symbol_ack,
 };
 

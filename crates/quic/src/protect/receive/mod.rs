@@ -14,8 +14,6 @@ mod news;
 mod session;
 mod window;
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 use quickset_base::{Duration, Time};
 use quickset_wire::frame::{Frame, RepairHeader};
@@ -32,8 +30,10 @@ use window::Window;
 #[derive(Debug)]
 pub(crate) struct Receiving {
     offer: Offer,
-    /// By n; those that were used.
-    sessions: BTreeMap<u64, Session>,
+    /// Those that were used, in order, each with its number.
+    sessions: Vec<(u64, Session)>,
+    /// The place of the one that was used last.
+    latest: usize,
     window: Window,
     /// A session may have something to compute.
     busy: bool,
@@ -76,7 +76,8 @@ impl Receiving {
     pub(crate) fn new(offer: Offer) -> Self {
         Self {
             offer,
-            sessions: BTreeMap::new(),
+            sessions: Vec::new(),
+            latest: 0,
             window: Window::new(offer.window),
             busy: false,
             packets: 1,
@@ -128,28 +129,28 @@ impl Receiving {
     /// Whether missing symbols can be computed.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        self.busy && self.sessions.values().any(Session::has_work)
+        self.busy && self.sessions.iter().any(|(_, session)| session.has_work())
     }
 
     /// Computes some of them: at most [`BUDGET`] bytes are multiplied and added (FEC-60), and what one symbol takes
     /// more. Returns how many it was.
     pub(crate) fn work(&mut self) -> usize {
         let mut spent = 0;
-        for session in self.sessions.values_mut() {
+        for (_, session) in &mut self.sessions {
             while spent < BUDGET && session.has_work() {
                 spent += session.work(BUDGET - spent).max(1);
             }
         }
-        self.busy = self.sessions.values().any(Session::has_work);
+        self.busy = self.sessions.iter().any(|(_, session)| session.has_work());
         spent
     }
 
     /// The next symbol that was recovered, by session and SID; each once.
     pub(crate) fn next_recovered(&mut self) -> Option<(u64, u64, Bytes)> {
-        for (n, session) in &mut self.sessions {
+        for (number, session) in &mut self.sessions {
             if let Some((sid, symbol)) = session.next_recovered() {
                 self.counts.recovered += 1;
-                return Some((session.scheme.session(*n), sid, symbol));
+                return Some((*number, sid, symbol));
             }
         }
         None
@@ -159,8 +160,8 @@ impl Receiving {
     /// acknowledge goes a PING, one in a round trip (FEC-41).
     pub(crate) fn write_acks(&mut self, w: &mut Writer<'_>, now: Time, rtt: Duration) {
         let mut any = false;
-        for (n, session) in self.sessions.iter_mut().filter(|(_, session)| !session.news.is_empty()) {
-            any |= session.news.write(w, session.scheme.session(*n));
+        for (number, session) in self.sessions.iter_mut().filter(|(_, session)| !session.news.is_empty()) {
+            any |= session.news.write(w, *number);
         }
         let may_ask = self.last_ping.is_none_or(|at| now.since(at) >= rtt);
         if any && may_ask && !w.is_eliciting() && w.put(&Frame::Ping, Token::Nothing) {
@@ -170,15 +171,15 @@ impl Receiving {
 
     /// A SYMBOL_ACK of ours arrived.
     pub(crate) fn acked(&mut self, session: u32, epoch: u64) {
-        if let Some(session) = self.sessions.get_mut(&u64::from(session >> 3)) {
-            session.news.acked(epoch);
+        if let Ok(at) = self.place(session.into()) {
+            self.sessions[at].1.news.acked(epoch);
         }
     }
 
     /// From now on so many symbols of each session are kept.
     pub(crate) fn set_window(&mut self, window: u64) {
         if self.window.set(window) {
-            self.sessions.values_mut().for_each(|session| session.set_window(window));
+            self.sessions.iter_mut().for_each(|(_, session)| session.set_window(window));
         }
     }
 
@@ -208,29 +209,34 @@ impl Receiving {
     }
 
     /// The session of this number; made when it is used first.
+    #[inline]
     fn session(&mut self, number: u64) -> Result<&mut Session, TransportError> {
-        let n = number >> 3;
-        if !self.sessions.contains_key(&n) {
-            self.open(number)?;
+        if self.sessions.get(self.latest).is_none_or(|(latest, _)| *latest != number) {
+            let at = self.place(number).or_else(|at| self.open(at, number))?;
+            // FEC-12.
+            if self.sessions[at].0 != number {
+                return Err(error("two schemes of one session"));
+            }
+            self.latest = at;
         }
-        let session = self.sessions.get_mut(&n).expect("it is open");
-        // FEC-12.
-        if session.scheme.session(n) != number {
-            return Err(error("two schemes of one session"));
-        }
-        Ok(session)
+        Ok(&mut self.sessions[self.latest].1)
+    }
+
+    /// Where the session of this n is, or would be.
+    fn place(&self, number: u64) -> Result<usize, usize> {
+        self.sessions.binary_search_by_key(&(number >> 3), |(number, _)| number >> 3)
     }
 
     #[cold]
-    fn open(&mut self, number: u64) -> Result<(), TransportError> {
+    fn open(&mut self, at: usize, number: u64) -> Result<usize, TransportError> {
         let n = number >> 3;
         let scheme = Scheme::of(number).filter(|scheme| self.offer.schemes.has(*scheme));
         let Some(scheme) = scheme else { return Err(error("a scheme that was not offered")) };
         if n >= self.offer.sessions || self.offer.window == 0 {
             return Err(error("a session beyond those offered"));
         }
-        self.sessions.insert(n, Session::new(scheme, self.window.now(), self.offer.symbol));
-        Ok(())
+        self.sessions.insert(at, (number, Session::new(scheme, self.window.now(), self.offer.symbol)));
+        Ok(at)
     }
 }
 
