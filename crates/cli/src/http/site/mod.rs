@@ -104,7 +104,11 @@ impl Site {
         let field = |name: &str| request.field(name).and_then(|value| std::str::from_utf8(value).ok());
         let accepted = field("accept-encoding").map(types::accepted).unwrap_or_default();
         let file = if is_folder { place.join("index.html") } else { place.clone() };
-        let Some(found) = self.find(&file, &accepted) else {
+        let found = match self.find(&file, &accepted) {
+            Ok(found) => found,
+            Err(error) => return out_of_reach(&file, &error),
+        };
+        let Some(found) = found else {
             return match self.inside(&place) {
                 Some(place) if place.is_dir() && !is_folder => moved(path),
                 Some(place) if is_folder && self.options.listing => listing(&place, &names),
@@ -129,32 +133,38 @@ impl Site {
         place.canonicalize().ok().filter(|place| place.starts_with(&self.root))
     }
 
-    fn open(&self, place: &Path) -> Option<(File, Metadata)> {
-        let place = self.inside(place)?;
+    /// The file, if it is there.
+    ///
+    /// # Errors
+    /// When that cannot be told now.
+    fn open(&self, place: &Path) -> io::Result<Option<(File, Metadata)>> {
+        let Some(place) = self.inside(place) else { return Ok(None) };
         // Pipes and devices are not opened: that alone can wait for ever.
-        if !place.metadata().ok()?.is_file() {
-            return None;
+        if !place.metadata().is_ok_and(|metadata| metadata.is_file()) {
+            return Ok(None);
         }
-        let file = File::open(place).ok()?;
-        let metadata = file.metadata().ok().filter(Metadata::is_file)?;
-        Some((file, metadata))
+        match File::open(place).and_then(|file| Ok((file.metadata()?, file))) {
+            Ok((metadata, file)) => Ok(metadata.is_file().then_some((file, metadata))),
+            Err(error) if is_passing(&error) => Err(error),
+            Err(_) => Ok(None),
+        }
     }
 
     /// The file, or what lies encoded beside it if the client takes that.
-    fn find(&self, place: &Path, accepted: &[types::Coding]) -> Option<Found> {
-        let plain = self.open(place)?;
+    fn find(&self, place: &Path, accepted: &[types::Coding]) -> io::Result<Option<Found>> {
+        let Some(plain) = self.open(place)? else { return Ok(None) };
         let beside = |coding: &types::Coding| {
             let mut name = place.as_os_str().to_owned();
             name.push(coding.suffix);
             PathBuf::from(name)
         };
         let varies = types::CODINGS.iter().any(|coding| beside(coding).is_file());
-        let mut encoded = accepted.iter().filter_map(|coding| Some((self.open(&beside(coding))?, *coding)));
-        let ((file, metadata), coding) = match encoded.next() {
+        let open = |coding| Some((self.open(&beside(coding)).ok().flatten()?, coding));
+        let ((file, metadata), coding) = match accepted.iter().find_map(open) {
             Some((opened, coding)) => (opened, Some(coding.name)),
             None => (plain, None),
         };
-        Some(Found { file, selected: select(&metadata, coding), coding, varies })
+        Ok(Some(Found { file, selected: select(&metadata, coding), coding, varies }))
     }
 }
 
@@ -220,6 +230,22 @@ fn text(response: Response, text: &str) -> Answer {
 
 fn not_found() -> Answer {
     text(Response::new(404), "There is nothing here.\n")
+}
+
+/// The file may be there, and be read later: to say that it is gone would make caches forget it.
+fn out_of_reach(file: &Path, error: &io::Error) -> Answer {
+    tracing::warn!(file = %file.display(), %error, "a file cannot be opened");
+    text(
+        Response::new(503).with("retry-after", "5"),
+        "The server cannot read it at the moment. Ask again soon.\n",
+    )
+}
+
+/// The system lacks something that it may have again, and says nothing of the file.
+fn is_passing(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let error = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(error, Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO | Errno::AGAIN))
 }
 
 /// A folder is asked for by the name of a file.

@@ -153,3 +153,13 @@ fn other_methods_and_other_origins() {
     let open = place.site(Options::default());
     assert_eq!(has(&ask(&open, &get("/")).1, "access-control-allow-origin"), None);
 }
+
+#[test]
+fn what_the_system_lacks_is_not_what_the_site_lacks() {
+    use rustix::io::Errno;
+    let is_passing = |error: Errno| is_passing(&error.into());
+    assert!([Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::IO].into_iter().all(is_passing));
+    assert!(![Errno::NOENT, Errno::ACCESS, Errno::NOTDIR, Errno::LOOP].into_iter().any(is_passing));
+    let answer = out_of_reach(Path::new("a.txt"), &Errno::MFILE.into());
+    assert_eq!(answer.response.status, 503);
+}
