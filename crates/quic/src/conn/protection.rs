@@ -12,10 +12,10 @@ use super::Connection;
 use crate::datagram::Datagrams;
 use crate::error::TransportError;
 use crate::path::Path;
-use crate::protect::Monitor;
 use crate::protect::policy::{Carried, Demand, Protection};
 use crate::protect::receive::{Dispatch, Receiving};
 use crate::protect::send::{Moment, Outlook, Recovered, Slot};
+use crate::protect::{Monitor, Run};
 use crate::recovery::Recovery;
 use crate::room::{Phase, View};
 use crate::streams::{ChannelDeadlines, Level, Streams, Stretch, Turn, UnknownStream, Written};
@@ -62,6 +62,7 @@ impl Connection {
     /// A batch begins.
     pub(crate) fn begin_symbols(&mut self) {
         if self.protect.send.is_active() {
+            self.protect.run = None;
             self.protect.send.stir();
             // Whatever the packet's number.
             let header = 1 + self.cids.remote().len() + 4;
@@ -84,6 +85,7 @@ impl Connection {
         if self.protect.send.is_calm(self.moment()) {
             return;
         }
+        self.protect.run = None;
         // A slot may turn out to be for nothing: what was held is not wanted any more.
         for _ in 0..MAX_PLANS {
             let Some(slot) = self.next_slot() else { return };
@@ -145,6 +147,9 @@ impl Connection {
             self.write_plain(w, view);
             return;
         }
+        if self.follow(w, view) {
+            return;
+        }
         let is_used = match self.protect.due.take() {
             Some(Slot::Repeat(lane)) => self.write_repeat(w, lane),
             Some(Slot::Repair(lane)) => self.write_repair(w, lane),
@@ -181,6 +186,10 @@ impl Connection {
                 self.streams.pass_guest();
                 continue;
             }
+            if let (Some((lane, limit)), false, true) = (joined, turn.resend, w.room() < MIN_REST) {
+                let run = Run { channel: turn.channel, stream: turn.key, lane, limit };
+                self.protect.run = (turn.channel != Channel::Datagrams).then_some(run);
+            }
             // Whoever's turn it is has the next packet: frames of a few bytes are not worth asking.
             let least = if joined.is_some() { MIN_REST } else { MIN_FRAME };
             if w.len() == before || w.room() < least {
@@ -192,6 +201,21 @@ impl Connection {
         }
         // Of symbols that the window passed, and of lanes that were left.
         self.drain_orphans();
+    }
+
+    /// The usual packet of a protected stream is like the one before. False when there is room left in it, or it is another.
+    fn follow(&mut self, w: &mut Writer<'_>, view: &View) -> bool {
+        let Some(run) = self.protect.run else { return false };
+        let mut follows = self.protect.due.is_none() && self.streams.goes_on(run.stream);
+        if follows {
+            self.write_symbol(w, (run.channel, run.lane), &View { room: run.limit, ..*view });
+            follows = w.room() < MIN_REST;
+            self.drain_orphans();
+        }
+        if !follows {
+            self.protect.run = None;
+        }
+        follows
     }
 
     /// The lane that data of the channel whose turn it is joins, and how many bytes its symbol may have.

@@ -31,7 +31,7 @@ use send::{Decoder, Sending, Slot};
 
 use crate::config::TransportConfig;
 use crate::stats::FecStats;
-use crate::token::Channel;
+use crate::token::{Channel, Key};
 
 /// What a connection does with forward erasure correction.
 #[derive(Clone, Debug)]
@@ -76,6 +76,8 @@ pub(crate) struct Protect {
     pub(crate) repaired: bool,
     /// What there is of a packet of this batch for a repair symbol with its header.
     pub(crate) room: usize,
+    /// What the last packet of this batch was, if the next may be the same.
+    pub(crate) run: Option<Run>,
     /// The next packet is the first of its batch, and says how long the others are.
     pub(crate) leads: bool,
     /// The last packet was the first of its batch and has a symbol, and the batch has room for all that follow.
@@ -83,6 +85,16 @@ pub(crate) struct Protect {
     /// Where other connections to this peer look, and when they were told last.
     shared: Option<(Arc<Estimates>, IpAddr)>,
     told: Time,
+}
+
+/// Packets that are one symbol each, of new data of one stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    pub(crate) channel: Channel,
+    pub(crate) stream: Key,
+    pub(crate) lane: usize,
+    /// Bytes of a symbol at most.
+    pub(crate) limit: usize,
 }
 
 /// What is known of the losses of a path.
@@ -126,6 +138,7 @@ impl Protect {
             due: None,
             repaired: false,
             room: 0,
+            run: None,
             leads: false,
             closing: false,
             shared,

@@ -52,7 +52,7 @@ impl Streams {
     #[cold]
     pub(super) fn guests_turn(&self, key: Key) -> Option<Turn> {
         (self.fresh.guest == Some(key)).then_some(())?;
-        Some(Turn { channel: Channel::Datagrams, level: self.fresh.level()?, resend: false })
+        Some(Turn { channel: Channel::Datagrams, key, level: self.fresh.level()?, resend: false })
     }
 
     /// Whose turn it is when all credit of the connection is used: what needs none.

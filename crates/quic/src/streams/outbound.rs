@@ -16,6 +16,8 @@ use crate::tx::{StreamFrame, Writer};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) channel: Channel,
+    /// The stream; of datagrams, what stands for them among streams.
+    pub(crate) key: Key,
     /// Of the stream.
     pub(crate) level: Level,
     /// It begins with what was sent before and lost, or gives up what was lost.
@@ -105,7 +107,13 @@ impl Streams {
         let resend = !self.owed.is_empty()
             && self.owed.contains(key)
             && stream.send.as_ref().is_some_and(SendHalf::is_behind);
-        Some(Turn { channel: stream.channel(), level: stream.level, resend })
+        Some(Turn { channel: stream.channel(), key, level: stream.level, resend })
+    }
+
+    /// New data of this stream goes next.
+    #[inline]
+    pub(crate) fn goes_on(&self, key: Key) -> bool {
+        self.owed.is_empty() && self.credit.limit() > self.sent && self.fresh.next() == Some(key)
     }
 
     /// The piece of a stream's buffer that a frame was just taken from.

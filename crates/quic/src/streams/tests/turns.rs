@@ -139,24 +139,27 @@ fn a_packet_of_a_channel_ends_where_anothers_turn_begins() {
     let keys = [0, 1, 2].map(|n| room.slab.key(ids[n]).unwrap());
     room.own_channel(ids[1], true).unwrap();
     let own = Channel::Stream(keys[1]);
-    let turn = |channel| Some(Turn { channel, level: Level::of(3), resend: false });
-    assert_eq!(room.next_channel(), turn(Channel::Connection));
+    let turn = |channel, n: usize| Some(Turn { channel, key: keys[n], level: Level::of(3), resend: false });
+    assert_eq!(room.next_channel(), turn(Channel::Connection, 0));
+    assert_eq!([0, 1, 2].map(|n| room.goes_on(keys[n])), [true, false, false]);
     assert_eq!(of_channel(&mut room, own), [], "it is not its turn");
     // The third stream is of this channel as well, but it comes behind the second.
     let first = of_channel(&mut room, Channel::Connection);
     assert_eq!(first.iter().map(stream_of).collect::<Vec<_>>(), [keys[0]]);
-    assert_eq!(room.next_channel(), turn(own));
+    assert_eq!(room.next_channel(), turn(own, 1));
     let second = of_channel(&mut room, own);
     assert_eq!(second.iter().map(stream_of).collect::<Vec<_>>(), [keys[1]]);
-    assert_eq!(room.next_channel(), turn(Channel::Connection));
+    assert_eq!(room.next_channel(), turn(Channel::Connection, 2));
     assert_eq!(of_channel(&mut room, Channel::Connection).len(), 1);
     assert_eq!(room.next_channel(), None);
     // What was lost needs no credit and is marked; a bare end needs none either and is not.
     room.finish(ids[0]).unwrap();
-    assert_eq!(room.next_channel(), turn(Channel::Connection));
+    assert_eq!(room.next_channel(), turn(Channel::Connection, 0));
     of_channel(&mut room, Channel::Connection);
     room.lost(second[0], Time::ZERO);
-    assert_eq!(room.next_channel(), Some(Turn { channel: own, level: Level::of(3), resend: true }));
+    let again = Turn { resend: true, ..turn(own, 1).unwrap() };
+    assert_eq!(room.next_channel(), Some(again));
+    assert!(!room.goes_on(keys[1]), "what was lost is not new");
     room.own_channel(ids[1], false).unwrap();
     assert_eq!(
         of_channel(&mut room, Channel::Connection).iter().map(stream_of).collect::<Vec<_>>(),
