@@ -1,5 +1,9 @@
-//! Hierarchical max-min fair scheduling with strict urgencies: a room that is kept.
-//!
-//! Until it is filled, `quic` sends its streams by strict urgency and in turns. There is nothing to call yet.
+//! Who sends next: hierarchical max-min fair scheduling with strict urgencies.
 
 #![forbid(unsafe_code)]
+
+mod priority;
+mod tree;
+
+pub use priority::{Priority, Weight};
+pub use tree::{ClassId, Error, MAX_DEPTH, Tree};

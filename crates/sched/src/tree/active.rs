@@ -1,0 +1,181 @@
+//! Who is active: rings of those that take turns, heaps of those that go one after the other.
+
+use super::arena::{Arena, NIL};
+
+impl<K> Arena<K> {
+    /// Puts a class among the active children of its parent, in `round`. Whether it is the first of its urgency there.
+    pub(super) fn link(&mut self, child: u32, round: u64) -> bool {
+        let level = *self.level_of(child);
+        let node = self.node_mut(child);
+        // Who comes in the midst of a visit is not part of it.
+        node.stamp = if level.open { level.visit } else { 0 };
+        if level.is_empty() {
+            node.left = 0;
+        }
+        let (urgency, parent) = (node.urgency, node.parent);
+        if node.incremental {
+            self.join_ring(child, level.head, round);
+        } else {
+            let node = self.node_mut(child);
+            (node.next, node.prev, node.sub) = (NIL, NIL, NIL);
+            let first = self.meld(level.first, child);
+            self.level_of(child).first = first;
+        }
+        self.branch_mut(parent).occupied |= 1 << urgency;
+        level.is_empty()
+    }
+
+    /// Takes it out again. Whether its parent has no active child any more.
+    pub(super) fn unlink(&mut self, child: u32, round: u64) -> bool {
+        let node = self.node(child);
+        let (urgency, parent) = (node.urgency, node.parent);
+        if node.incremental {
+            self.leave_ring(child, round);
+        } else {
+            self.leave_heap(child);
+        }
+        let level = self.level_of(child);
+        if level.current == child {
+            level.current = NIL;
+        }
+        if level.is_empty() {
+            level.open = false;
+            self.branch_mut(parent).occupied &= !(1 << urgency);
+        }
+        self.branch(parent).occupied == 0
+    }
+
+    /// Makes an active class wait for the next round.
+    pub(super) fn make_late(&mut self, child: u32, round: u64) {
+        let node = self.node_mut(child);
+        let (weight, incremental) = (u64::from(node.weight), node.incremental);
+        if std::mem::replace(&mut node.left, round) == round || !incremental {
+            return;
+        }
+        let level = self.level_of(child);
+        if level.late_round != round {
+            (level.late_round, level.late) = (round, 0);
+        }
+        level.late += weight;
+    }
+
+    /// Gives a class another weight.
+    pub(super) fn reweigh(&mut self, child: u32, weight: u32, round: u64) {
+        let node = self.node_mut(child);
+        let old = u64::from(std::mem::replace(&mut node.weight, weight));
+        let (counted, late, parent) = (node.active && node.incremental, node.left == round, node.parent);
+        let new = u64::from(weight);
+        let branch = self.branch_mut(parent);
+        branch.total = branch.total - old + new;
+        if counted {
+            let level = self.level_of(child);
+            level.sum = level.sum - old + new;
+            if late {
+                level.late = level.late - old + new;
+            }
+        }
+    }
+
+    /// The weights among which a visit that begins now is divided; 0 when all wait for the next round.
+    pub(super) fn taking_part(&self, branch: u32, level: usize, round: u64) -> u64 {
+        let level = &self.branch(branch).levels[level];
+        if level.first != NIL {
+            let first = self.node(level.first);
+            return if first.left == round { 0 } else { u64::from(first.weight) };
+        }
+        if level.late_round == round { level.sum - level.late } else { level.sum }
+    }
+
+    fn join_ring(&mut self, child: u32, head: u32, round: u64) {
+        if head == NIL {
+            (self.node_mut(child).next, self.node_mut(child).prev) = (child, child);
+            self.level_of(child).head = child;
+        } else {
+            let tail = std::mem::replace(&mut self.node_mut(head).prev, child);
+            self.node_mut(tail).next = child;
+            (self.node_mut(child).next, self.node_mut(child).prev) = (head, tail);
+        }
+        let node = self.node(child);
+        let (weight, late) = (u64::from(node.weight), node.left == round);
+        let level = self.level_of(child);
+        level.sum += weight;
+        if level.late_round != round {
+            (level.late_round, level.late) = (round, 0);
+        }
+        if late {
+            level.late += weight;
+        }
+    }
+
+    fn leave_ring(&mut self, child: u32, round: u64) {
+        let node = self.node(child);
+        let (weight, late, next, prev) = (u64::from(node.weight), node.left == round, node.next, node.prev);
+        self.node_mut(prev).next = next;
+        self.node_mut(next).prev = prev;
+        let level = self.level_of(child);
+        if level.head == child {
+            level.head = if next == child { NIL } else { next };
+        }
+        level.sum -= weight;
+        if late && level.late_round == round {
+            level.late -= weight;
+        }
+    }
+
+    fn leave_heap(&mut self, child: u32) {
+        let first = self.level_of(child).first;
+        let node = self.node(child);
+        let (next, prev, sub) = (node.next, node.prev, node.sub);
+        let below = self.meld_all(sub);
+        let first = if child == first {
+            below
+        } else {
+            if self.node(prev).sub == child {
+                self.node_mut(prev).sub = next;
+            } else {
+                self.node_mut(prev).next = next;
+            }
+            if next != NIL {
+                self.node_mut(next).prev = prev;
+            }
+            self.meld(first, below)
+        };
+        self.level_of(child).first = first;
+    }
+
+    /// One pairing heap of two, by the order of requests; either may be [`NIL`].
+    fn meld(&mut self, a: u32, b: u32) -> u32 {
+        if a == NIL || b == NIL {
+            return if a == NIL { b } else { a };
+        }
+        let (top, under) = if self.node(a).number <= self.node(b).number { (a, b) } else { (b, a) };
+        let sub = std::mem::replace(&mut self.node_mut(top).sub, under);
+        (self.node_mut(top).next, self.node_mut(top).prev) = (NIL, NIL);
+        (self.node_mut(under).next, self.node_mut(under).prev) = (sub, top);
+        if sub != NIL {
+            self.node_mut(sub).prev = under;
+        }
+        top
+    }
+
+    /// One heap of a row of siblings: in pairs from the left, and then all from the right.
+    fn meld_all(&mut self, mut row: u32) -> u32 {
+        let mut pairs = NIL;
+        while row != NIL {
+            let one = row;
+            let other = self.node(one).next;
+            row = if other == NIL { NIL } else { self.node(other).next };
+            let pair = self.meld(one, other);
+            self.node_mut(pair).next = pairs;
+            pairs = pair;
+        }
+        let mut heap = NIL;
+        while pairs != NIL {
+            let rest = self.node(pairs).next;
+            (self.node_mut(pairs).next, self.node_mut(pairs).prev) = (NIL, NIL);
+            heap = self.meld(heap, pairs);
+            pairs = rest;
+        }
+        heap
+    }
+}

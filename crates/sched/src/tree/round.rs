@@ -1,0 +1,228 @@
+//! Rounds: who sends next, and how much.
+//!
+//! A round hands Q bytes down from the root. Each branch divides what it got among its active children of the best urgency by
+//! weight (a *visit*), and they have their turns one after the other; what comes back from those that ran idle is divided again
+//! in another visit, the surplus pass, and what nobody below can use goes up, where the same happens. The round is over when the
+//! root has nothing left to give. Nothing is visited but what gets something, and each visit is paid for by what it gives.
+
+use super::Tree;
+use super::arena::{ClassId, NIL, ROOT};
+
+/// What comes of looking at a branch.
+enum Step {
+    Serve(u32),
+    Down(u32),
+    /// It has nothing to give in this visit of its parent.
+    Up,
+}
+
+impl<K> Tree<K> {
+    /// The next leaf, when the one that was served has used up what it had, or something else has come between.
+    pub(super) fn turn(&mut self) -> Option<ClassId> {
+        if self.backlogged == 0 {
+            return None;
+        }
+        let interrupted = std::mem::take(&mut self.interrupted);
+        let mut at = if interrupted || self.at == NIL { ROOT } else { self.at };
+        self.decisions += 1;
+        loop {
+            match self.step(at, interrupted) {
+                Step::Serve(leaf) => {
+                    (self.at, self.current) = (at, leaf);
+                    return Some(self.arena.id(leaf));
+                }
+                Step::Down(child) => at = child,
+                Step::Up => {
+                    self.end_turn(at);
+                    at = self.arena.node(at).parent;
+                }
+            }
+        }
+    }
+
+    /// A leaf that is alone: rounds follow each other, all of each for it.
+    pub(super) fn again(&mut self, leaf: u32) {
+        let quantum = 2.0 * self.max_frame;
+        let balance = &mut self.arena.node_mut(leaf).balance;
+        *balance += quantum * ((-*balance / quantum).floor() + 1.0);
+    }
+
+    fn step(&mut self, at: u32, interrupted: bool) -> Step {
+        loop {
+            let best = self.arena.branch(at).best();
+            if !self.arena.branch(at).levels[best].open && !self.open(at, best, interrupted) {
+                return Step::Up;
+            }
+            let current = self.arena.branch(at).levels[best].current;
+            if current != NIL {
+                let node = self.arena.node(current);
+                if !node.is_leaf() {
+                    return Step::Down(current);
+                }
+                if node.balance > 0.0 {
+                    return Step::Serve(current);
+                }
+                self.end_turn(current);
+            }
+            if let Some(step) = self.pick(at, best) {
+                return step;
+            }
+        }
+    }
+
+    /// The next child in a visit; `None` when the visit is over.
+    fn pick(&mut self, at: u32, best: usize) -> Option<Step> {
+        let Self { arena, round, .. } = self;
+        loop {
+            let level = &mut arena.branch_mut(at).levels[best];
+            let visit = *level;
+            let alone = visit.first != NIL;
+            let child = if alone { visit.first } else { visit.head };
+            let node = arena.node_mut(child);
+            #[cfg(test)]
+            (self.visits += 1);
+            // Nothing is left to give once the first of a line had it all.
+            if node.stamp == visit.visit || visit.per_weight == 0.0 {
+                arena.branch_mut(at).levels[best].open = false;
+                return None;
+            }
+            node.stamp = visit.visit;
+            let share = if node.left == *round { 0.0 } else { f64::from(node.weight) * visit.per_weight };
+            let (leaf, next) = (node.is_leaf(), node.next);
+            if leaf {
+                node.balance += share;
+            }
+            let serve = leaf && node.balance > 0.0;
+            let level = &mut arena.branch_mut(at).levels[best];
+            if alone {
+                level.per_weight = 0.0;
+            }
+            if share > 0.0 && (serve || !leaf) {
+                level.current = child;
+                if serve {
+                    return Some(Step::Serve(child));
+                }
+                let branch = arena.branch_mut(child);
+                branch.residual += (share - branch.advance).max(0.0);
+                branch.advance = 0.0;
+                return Some(Step::Down(child));
+            }
+            if !alone {
+                level.head = next;
+            }
+        }
+    }
+
+    /// Begins a visit with what a branch has to give; `false` when that is nothing, or there is nobody to take it.
+    fn open(&mut self, at: u32, best: usize, interrupted: bool) -> bool {
+        let mut sum = self.arena.taking_part(at, best, self.round);
+        if at == ROOT {
+            if sum == 0 || self.arena.branch(at).residual < LEAST {
+                self.begin_round();
+                sum = self.arena.taking_part(at, best, self.round);
+            }
+        } else if sum == 0 {
+            let residual = std::mem::take(&mut self.arena.branch_mut(at).residual);
+            let parent = self.arena.node(at).parent;
+            self.arena.branch_mut(parent).residual += residual;
+            self.arena.make_late(at, self.round);
+            return false;
+        } else if self.arena.branch(at).residual < LEAST && !(interrupted && self.advance(at, best)) {
+            return false;
+        }
+        self.visit += 1;
+        let branch = self.arena.branch_mut(at);
+        let level = &mut branch.levels[best];
+        level.per_weight = std::mem::take(&mut branch.residual) / sum as f64;
+        level.visit = self.visit;
+        level.current = NIL;
+        level.open = true;
+        true
+    }
+
+    /// Something more urgent came while it was the branch's turn: it need not wait for the next. What the less urgent had not
+    /// used yet stays theirs, so this is taken from the next share; and nobody has two such at a time.
+    fn advance(&mut self, at: u32, best: usize) -> bool {
+        let share = f64::from(self.arena.node(at).weight) * self.arena.level_of(at).per_weight;
+        let branch = self.arena.branch_mut(at);
+        let amid = branch.levels[best + 1..].iter().any(|worse| worse.open);
+        if !amid || branch.advance > 0.0 || share < LEAST {
+            return false;
+        }
+        branch.advance = share;
+        branch.residual += share;
+        true
+    }
+
+    /// The turn of a child is over: the next one is the next in the ring.
+    fn end_turn(&mut self, child: u32) {
+        let next = self.arena.node(child).next;
+        let level = self.arena.level_of(child);
+        if level.current == child {
+            level.current = NIL;
+        }
+        if level.head == child {
+            level.head = next;
+        }
+    }
+
+    fn begin_round(&mut self) {
+        self.round += 1;
+        self.refresh_quantum();
+        self.arena.branch_mut(ROOT).residual = self.quantum;
+    }
+
+    /// Q, which is only how long a round is: shares do not depend on it, latency and cost do. So it is not computed anew
+    /// more often than is paid for by decisions, and remains as it was where the schedule changes faster than that.
+    fn refresh_quantum(&mut self) {
+        if !self.changed {
+            return;
+        }
+        if u64::from(self.active) > self.decisions + FREE_VISITS {
+            let most = self.max_frame * (1.0 + MOST_WEIGHT * f64::from(self.backlogged));
+            self.quantum = self.quantum.clamp(2.0 * self.max_frame, most);
+            return;
+        }
+        (self.changed, self.decisions) = (false, 0);
+        self.weigh_schedule();
+        let least = self.shares.iter().copied().fold(f64::INFINITY, f64::min);
+        let sum: f64 = self.shares.iter().map(|share| (share / least).min(MOST_WEIGHT)).sum();
+        self.quantum = self.max_frame * (1.0 + sum);
+    }
+
+    /// Fills `shares` with the product of shares from the root, for each scheduled leaf.
+    fn weigh_schedule(&mut self) {
+        let Self { arena, shares, path, .. } = self;
+        shares.clear();
+        path.clear();
+        path.push((ROOT, 1.0));
+        while let Some((at, share)) = path.pop() {
+            let branch = arena.branch(at);
+            let level = &branch.levels[branch.best()];
+            let share = share / branch.total as f64;
+            let first = if level.first == NIL { level.head } else { level.first };
+            let mut child = first;
+            loop {
+                let node = arena.node(child);
+                // A product of 64 shares is 10^-256 and more with two children each, and may be 0 with many.
+                let share = (share * f64::from(node.weight)).max(f64::MIN_POSITIVE);
+                if node.is_leaf() {
+                    shares.push(share);
+                } else {
+                    path.push((child, share));
+                }
+                child = node.next;
+                if level.first != NIL || child == first {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Less than a byte is not worth a visit; a branch saves it up.
+const LEAST: f64 = 1.0;
+/// How many times the least weight a weight may count in Q.
+const MOST_WEIGHT: f64 = 1000.0;
+/// Classes for which Q is always exact.
+const FREE_VISITS: u64 = 64;
