@@ -171,7 +171,6 @@ impl<K> Tree<K> {
             // What is left goes to the siblings; what is owed is forgotten.
             let rest = std::mem::take(&mut node.balance).max(0.0);
             self.fall(index, rest);
-            self.arena.node_mut(index).left = self.round;
         }
     }
 
@@ -356,6 +355,9 @@ impl<K> Tree<K> {
             }
             let parent = self.arena.node(child).parent;
             let idle = self.arena.unlink(child, self.round);
+            if !self.arena.node(child).active {
+                self.arena.node_mut(child).left = self.round;
+            }
             let branch = self.arena.branch_mut(parent);
             branch.residual += rest;
             if parent == ROOT {
@@ -373,9 +375,7 @@ impl<K> Tree<K> {
             if parent == ROOT {
                 return;
             }
-            let node = self.arena.node_mut(parent);
-            node.active = false;
-            node.left = self.round;
+            self.arena.node_mut(parent).active = false;
             child = parent;
         }
     }

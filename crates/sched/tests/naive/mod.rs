@@ -5,22 +5,22 @@
 use quickset_sched::Priority;
 
 #[derive(Clone, Debug)]
-pub struct Class {
-    pub parent: usize,
-    pub priority: Priority,
-    pub leaf: bool,
-    pub backlogged: bool,
-    pub gone: bool,
+pub(crate) struct Class {
+    pub(crate) parent: usize,
+    pub(crate) priority: Priority,
+    pub(crate) leaf: bool,
+    pub(crate) backlogged: bool,
+    pub(crate) gone: bool,
 }
 
 /// Classes in the order of requests; the first is the root.
 #[derive(Clone, Debug)]
-pub struct Naive {
-    pub classes: Vec<Class>,
+pub(crate) struct Naive {
+    pub(crate) classes: Vec<Class>,
 }
 
 impl Naive {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let root = Class {
             parent: usize::MAX,
             priority: Priority::default(),
@@ -31,32 +31,32 @@ impl Naive {
         Self { classes: vec![root] }
     }
 
-    pub fn add(&mut self, parent: usize, priority: Priority, leaf: bool) -> usize {
+    pub(crate) fn add(&mut self, parent: usize, priority: Priority, leaf: bool) -> usize {
         self.classes.push(Class { parent, priority, leaf, backlogged: false, gone: false });
         self.classes.len() - 1
     }
 
-    pub fn children(&self, of: usize) -> Vec<usize> {
+    pub(crate) fn children(&self, of: usize) -> Vec<usize> {
         (1..self.classes.len()).filter(|&c| !self.classes[c].gone && self.classes[c].parent == of).collect()
     }
 
-    pub fn leaves(&self) -> Vec<usize> {
+    pub(crate) fn leaves(&self) -> Vec<usize> {
         (1..self.classes.len()).filter(|&c| !self.classes[c].gone && self.classes[c].leaf).collect()
     }
 
-    pub fn active(&self, class: usize) -> bool {
+    pub(crate) fn active(&self, class: usize) -> bool {
         self.classes[class].backlogged || self.children(class).iter().any(|&c| self.active(c))
     }
 
-    pub fn depth(&self, class: usize) -> usize {
+    pub(crate) fn depth(&self, class: usize) -> usize {
         if class == 0 { 0 } else { 1 + self.depth(self.classes[class].parent) }
     }
 
-    pub fn height(&self, class: usize) -> usize {
+    pub(crate) fn height(&self, class: usize) -> usize {
         self.children(class).iter().map(|&c| 1 + self.height(c)).max().unwrap_or(0)
     }
 
-    pub fn is_below(&self, mut class: usize, above: usize) -> bool {
+    pub(crate) fn is_below(&self, mut class: usize, above: usize) -> bool {
         while class != above && class != 0 {
             class = self.classes[class].parent;
         }
@@ -78,7 +78,7 @@ impl Naive {
     }
 
     /// The leaves that are scheduled.
-    pub fn schedule(&self) -> Vec<usize> {
+    pub(crate) fn schedule(&self) -> Vec<usize> {
         let (mut below, mut leaves) = (vec![0], Vec::new());
         while let Some(at) = below.pop() {
             if self.classes[at].leaf {
@@ -93,7 +93,7 @@ impl Naive {
     }
 
     /// Whether serving a leaf takes something from a sibling of a better urgency that is backlogged, at any step.
-    pub fn breaks_strictness(&self, mut class: usize) -> bool {
+    pub(crate) fn breaks_strictness(&self, mut class: usize) -> bool {
         while class != 0 {
             let parent = self.classes[class].parent;
             let better = |c: &usize| self.urgency(*c) < self.urgency(class) && self.active(*c);
@@ -106,7 +106,7 @@ impl Naive {
     }
 
     /// The product of shares from the root, idle siblings counted.
-    pub fn guarantee(&self, class: usize) -> f64 {
+    pub(crate) fn guarantee(&self, class: usize) -> f64 {
         if class == 0 {
             return 1.0;
         }
@@ -116,15 +116,20 @@ impl Naive {
     }
 
     /// Q.
-    pub fn quantum(&self, max_frame: f64) -> f64 {
-        let shares: Vec<f64> = self.schedule().iter().map(|&leaf| self.guarantee(leaf)).collect();
+    pub(crate) fn quantum(&self, max_frame: f64) -> f64 {
+        self.quantum_of(&self.schedule(), max_frame)
+    }
+
+    /// Q, were these the scheduled leaves.
+    pub(crate) fn quantum_of(&self, leaves: &[usize], max_frame: f64) -> f64 {
+        let shares: Vec<f64> = leaves.iter().map(|&leaf| self.guarantee(leaf)).collect();
         let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
         max_frame * (1.0 + shares.iter().map(|share| (share / least).min(1000.0)).sum::<f64>())
     }
 
     /// What everybody gets of `capacity` when each leaf wants `demands[leaf]`: better urgencies first, those that go one after
     /// the other before those that share, and these filled like vessels, as wide as their weights.
-    pub fn fluid(&self, capacity: f64, demands: &[f64]) -> Vec<f64> {
+    pub(crate) fn fluid(&self, capacity: f64, demands: &[f64]) -> Vec<f64> {
         let mut got = vec![0.0; self.classes.len()];
         self.pour(0, capacity, demands, &mut got);
         got
