@@ -47,8 +47,8 @@ pub struct Tree<K> {
     /// Turns since Q was made.
     decisions: u64,
     backlogged: u32,
-    /// Backlogged leaves and the branches above them.
-    active: u32,
+    /// What leaves count in Q on the average.
+    worth: f64,
     /// Scratch, for Q.
     shares: Vec<f64>,
     path: Vec<(u32, f64)>,
@@ -109,7 +109,7 @@ impl<K> Tree<K> {
             changed: false,
             decisions: 0,
             backlogged: 0,
-            active: 0,
+            worth: 1.0,
             shares: Vec::new(),
             path: Vec::new(),
             #[cfg(test)]
@@ -202,6 +202,7 @@ impl<K> Tree<K> {
         self.arena.node_mut(index).set_priority(priority);
         if active {
             self.arena.link(index, self.round);
+            self.arena.count_up(self.arena.node(index).parent);
             self.look_again();
         }
         Ok(())
@@ -330,7 +331,6 @@ impl<K> Tree<K> {
     fn rise(&mut self, mut child: u32) {
         self.changed = true;
         loop {
-            self.active += 1;
             let node = self.arena.node(child);
             let (parent, level) = (node.parent, node.level());
             let best = self.arena.branch(parent).best();
@@ -338,8 +338,10 @@ impl<K> Tree<K> {
             // The round of those it is more urgent than ends after the current frame.
             self.interrupted |= level < best;
             if parent == ROOT || best < arena::URGENCIES {
+                self.arena.count_up(parent);
                 return;
             }
+            self.arena.count(parent);
             self.arena.node_mut(parent).active = true;
             child = parent;
         }
@@ -349,7 +351,6 @@ impl<K> Tree<K> {
     fn fall(&mut self, mut child: u32, mut rest: f64) {
         self.changed = true;
         loop {
-            self.active -= 1;
             if self.current == child {
                 self.current = NIL;
             }
@@ -357,6 +358,9 @@ impl<K> Tree<K> {
             let idle = self.arena.unlink(child, self.round);
             if !self.arena.node(child).active {
                 self.arena.node_mut(child).left = self.round;
+                if !self.arena.node(child).is_leaf() {
+                    self.arena.count(child);
+                }
             }
             let branch = self.arena.branch_mut(parent);
             branch.residual += rest;
@@ -365,6 +369,7 @@ impl<K> Tree<K> {
                 branch.residual = branch.residual.min(self.quantum);
             }
             if !idle {
+                self.arena.count_up(parent);
                 return;
             }
             rest = std::mem::take(&mut branch.residual);
@@ -373,6 +378,7 @@ impl<K> Tree<K> {
                 self.at = NIL;
             }
             if parent == ROOT {
+                self.arena.count(ROOT);
                 return;
             }
             self.arena.node_mut(parent).active = false;

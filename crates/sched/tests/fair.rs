@@ -62,7 +62,7 @@ impl Pair {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     /// All that are backlogged stay so: at no time has anybody got less or more than its share by more than a round.
     #[test]

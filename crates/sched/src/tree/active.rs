@@ -1,6 +1,6 @@
 //! Who is active: rings of those that take turns, heaps of those that go one after the other.
 
-use super::arena::{Arena, NIL};
+use super::arena::{Arena, NIL, ROOT};
 
 impl<K> Arena<K> {
     /// Puts a class among the active children of its parent, in `round`. Whether it is the first of its urgency there.
@@ -86,6 +86,41 @@ impl<K> Arena<K> {
         if level.late_round == round { level.sum - level.late } else { level.sum }
     }
 
+    /// Leaves that are scheduled when the class is; as many as its siblings were told last.
+    fn scheduled(&self, class: u32) -> u32 {
+        if self.node(class).is_leaf() { 1 } else { self.branch(class).scheduled }
+    }
+
+    /// Counts again what is scheduled below a branch that is not among its active siblings.
+    pub(super) fn count(&mut self, at: u32) {
+        let branch = self.branch(at);
+        let scheduled = match branch.levels.get(branch.best()) {
+            None => 0,
+            Some(level) if level.first == NIL => level.scheduled,
+            Some(level) => self.scheduled(level.first),
+        };
+        self.branch_mut(at).scheduled = scheduled;
+    }
+
+    /// The same for one that is, and all above it as far as it matters.
+    pub(super) fn count_up(&mut self, mut at: u32) {
+        loop {
+            let old = self.branch(at).scheduled;
+            self.count(at);
+            let new = self.branch(at).scheduled;
+            if at == ROOT || old == new {
+                return;
+            }
+            let node = self.node(at);
+            let (incremental, parent) = (node.incremental, node.parent);
+            if incremental {
+                let level = self.level_of(at);
+                level.scheduled = level.scheduled - old + new;
+            }
+            at = parent;
+        }
+    }
+
     fn join_ring(&mut self, child: u32, head: u32, round: u64) {
         if head == NIL {
             (self.node_mut(child).next, self.node_mut(child).prev) = (child, child);
@@ -97,8 +132,10 @@ impl<K> Arena<K> {
         }
         let node = self.node(child);
         let (weight, late) = (u64::from(node.weight), node.left == round);
+        let scheduled = self.scheduled(child);
         let level = self.level_of(child);
         level.sum += weight;
+        level.scheduled += scheduled;
         if level.late_round != round {
             (level.late_round, level.late) = (round, 0);
         }
@@ -112,11 +149,13 @@ impl<K> Arena<K> {
         let (weight, late, next, prev) = (u64::from(node.weight), node.left == round, node.next, node.prev);
         self.node_mut(prev).next = next;
         self.node_mut(next).prev = prev;
+        let scheduled = self.scheduled(child);
         let level = self.level_of(child);
         if level.head == child {
             level.head = if next == child { NIL } else { next };
         }
         level.sum -= weight;
+        level.scheduled -= scheduled;
         if late && level.late_round == round {
             level.late -= weight;
         }

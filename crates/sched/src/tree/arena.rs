@@ -84,6 +84,8 @@ pub(super) struct Branch {
     /// What it had before its turn, for a better urgency; its next share is less by that.
     pub(super) advance: f64,
     pub(super) first_child: u32,
+    /// Scheduled leaves below.
+    pub(super) scheduled: u32,
     /// Bit u is set when there is an active child of urgency u.
     pub(super) occupied: u8,
 }
@@ -96,6 +98,7 @@ impl Branch {
             residual: 0.0,
             advance: 0.0,
             first_child: NIL,
+            scheduled: 0,
             occupied: 0,
         }
     }
@@ -120,6 +123,8 @@ pub(super) struct Level {
     /// Weights of those in the ring that wait for the round after `late_round`.
     pub(super) late: u64,
     pub(super) late_round: u64,
+    /// Scheduled leaves below the ring.
+    pub(super) scheduled: u32,
     /// Whose turn it is, or will be, of those that take turns.
     pub(super) head: u32,
     /// The first of those that go one after the other.
@@ -136,6 +141,7 @@ impl Level {
         sum: 0,
         late: 0,
         late_round: 0,
+        scheduled: 0,
         head: NIL,
         first: NIL,
         current: NIL,

@@ -172,22 +172,22 @@ impl<K> Tree<K> {
         self.arena.branch_mut(ROOT).residual = self.quantum;
     }
 
-    /// Q, which is only how long a round is: shares do not depend on it, latency and cost do. So it is not computed anew
-    /// more often than is paid for by decisions, and remains as it was where the schedule changes faster than that.
+    /// Q, which is only how long a round is: shares do not depend on it, latency and cost do. The leaves in it are counted as
+    /// they come and go, so that a round always has a frame for each; what they count is weighed again not more often than is paid
+    /// for by turns.
     fn refresh_quantum(&mut self) {
         if !self.changed {
             return;
         }
-        if u64::from(self.active) > self.decisions + FREE_VISITS {
-            let most = self.max_frame * (1.0 + MOST_WEIGHT * f64::from(self.backlogged));
-            self.quantum = self.quantum.clamp(2.0 * self.max_frame, most);
-            return;
+        let scheduled = self.arena.branch(ROOT).scheduled;
+        if u64::from(scheduled) <= self.decisions + FREE_VISITS {
+            (self.changed, self.decisions) = (false, 0);
+            self.weigh_schedule();
+            let least = self.shares.iter().copied().fold(f64::INFINITY, f64::min);
+            let sum: f64 = self.shares.iter().map(|share| (share / least).min(MOST_WEIGHT)).sum();
+            self.worth = sum / f64::from(scheduled);
         }
-        (self.changed, self.decisions) = (false, 0);
-        self.weigh_schedule();
-        let least = self.shares.iter().copied().fold(f64::INFINITY, f64::min);
-        let sum: f64 = self.shares.iter().map(|share| (share / least).min(MOST_WEIGHT)).sum();
-        self.quantum = self.max_frame * (1.0 + sum);
+        self.quantum = self.max_frame * (1.0 + f64::from(scheduled) * self.worth);
     }
 
     /// Fills `shares` with the product of shares from the root, for each scheduled leaf.
@@ -224,5 +224,5 @@ impl<K> Tree<K> {
 const LEAST: f64 = 1.0;
 /// How many times the least weight a weight may count in Q.
 const MOST_WEIGHT: f64 = 1000.0;
-/// Classes for which Q is always exact.
+/// Leaves for which Q is always exact.
 const FREE_VISITS: u64 = 64;

@@ -1,1 +1,177 @@
+use proptest::prelude::*;
 
+use super::arena::{Branch, Level, URGENCIES};
+use super::*;
+use crate::Weight;
+
+impl<K> Tree<K> {
+    /// What holds whenever no verb is under way.
+    fn check(&self) {
+        let mut live = 0;
+        let mut backlogged = 0;
+        let mut below = vec![ROOT];
+        while let Some(at) = below.pop() {
+            live += 1;
+            let node = self.arena.node(at);
+            if node.is_leaf() {
+                backlogged += u32::from(node.active);
+                assert!(node.active || node.balance == 0.0, "an idle leaf has nothing and owes nothing");
+                continue;
+            }
+            let branch = self.arena.branch(at);
+            let mut child = branch.first_child;
+            let mut weights = 0;
+            let mut active = 0;
+            while child != NIL {
+                let node = self.arena.node(child);
+                assert_eq!(node.parent, at);
+                weights += u64::from(node.weight);
+                active += usize::from(node.active);
+                below.push(child);
+                child = node.younger;
+            }
+            assert_eq!(branch.total, weights);
+            assert!(branch.residual >= 0.0 && branch.advance >= 0.0);
+            let mut linked = 0;
+            for urgency in 0..URGENCIES {
+                assert_eq!(branch.occupied >> urgency & 1 == 0, branch.levels[urgency].is_empty());
+                linked += self.check_level(at, urgency);
+            }
+            assert_eq!(linked, active, "who is active is among its siblings, once");
+            assert!(at == ROOT || node.active == (active > 0));
+            assert_eq!(branch.scheduled as usize, self.scheduled_below(at));
+        }
+        assert_eq!(live, self.arena.live());
+        assert_eq!(backlogged, self.backlogged);
+        for leaf in [self.current].into_iter().filter(|&leaf| leaf != NIL) {
+            assert!(self.arena.node(leaf).active);
+        }
+    }
+
+    fn check_level(&self, at: u32, urgency: usize) -> usize {
+        let level: &Level = &self.arena.branch(at).levels[urgency];
+        let (mut sum, mut late, mut linked) = (0, 0, 0);
+        let mut current = level.current == NIL;
+        let mut see = |child: u32| {
+            let node = self.arena.node(child);
+            assert!(node.active && node.parent == at && node.level() == urgency);
+            current |= level.current == child;
+            linked += 1;
+            if node.incremental {
+                sum += u64::from(node.weight);
+                late += if node.left == self.round { u64::from(node.weight) } else { 0 };
+            }
+        };
+        let mut child = level.head;
+        while child != NIL {
+            see(child);
+            let next = self.arena.node(child).next;
+            assert_eq!(self.arena.node(next).prev, child);
+            child = if next == level.head { NIL } else { next };
+        }
+        let mut heap = vec![level.first];
+        while let Some(child) = heap.pop() {
+            if child == NIL {
+                continue;
+            }
+            see(child);
+            assert!(self.arena.node(child).number >= self.arena.node(level.first).number);
+            heap.extend([self.arena.node(child).sub, self.arena.node(child).next]);
+        }
+        assert_eq!(level.sum, sum);
+        assert_eq!(if level.late_round == self.round { level.late } else { 0 }, late);
+        assert!(current && (level.open || level.current == NIL));
+        linked
+    }
+
+    fn scheduled_below(&self, at: u32) -> usize {
+        if self.arena.node(at).is_leaf() {
+            return 1;
+        }
+        let branch: &Branch = self.arena.branch(at);
+        let Some(level) = branch.levels.get(branch.best()) else { return 0 };
+        if level.first != NIL {
+            return self.scheduled_below(level.first);
+        }
+        let (mut child, mut count) = (level.head, 0);
+        loop {
+            count += self.scheduled_below(child);
+            child = self.arena.node(child).next;
+            if child == level.head {
+                return count;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_leaf_is_small() {
+    assert!(size_of::<arena::Node<u64>>() <= 96, "{}", size_of::<arena::Node<u64>>());
+    assert_eq!(size_of::<Option<ClassId>>(), 8);
+}
+
+#[test]
+fn who_has_nothing_to_send_is_not_looked_at() {
+    let mut tree = Tree::new(1200, 20_000);
+    let root = tree.root();
+    let mut sending = Vec::new();
+    for n in 0..10_000_u64 {
+        let branch = tree.insert_branch(root, Priority::weighted(1.0)).unwrap();
+        let leaf = tree.insert_leaf(branch, Priority::weighted(1.0), n).unwrap();
+        tree.set_backlogged(leaf, true);
+        sending.push(leaf);
+    }
+    for &leaf in &sending[3..] {
+        tree.set_backlogged(leaf, false);
+    }
+    for _ in 0..30_000 {
+        let leaf = tree.next().unwrap();
+        tree.charge(leaf, 1200);
+    }
+    // A frame needs a look at a branch and at a leaf, and some looks find debts or the end of a visit.
+    assert!(tree.visits < 4 * 30_000, "{}", tree.visits);
+}
+
+/// A verb: which, of which class, of which other one, and a number.
+type Verb = (u8, prop::sample::Index, prop::sample::Index, u32);
+
+proptest! {
+    #[test]
+    fn invariants(verbs in prop::collection::vec(any::<Verb>(), 1..300)) {
+        let mut tree = Tree::new(1200, 60);
+        let mut ids = vec![tree.root()];
+        for (verb, class, other, number) in verbs {
+            let (class, other) = (*class.get(&ids), *other.get(&ids));
+            let priority = Priority {
+                urgency: (number % 3) as u8,
+                incremental: number % 5 > 1,
+                weight: Weight::new(f64::from(number % 1000) / 10.0),
+            };
+            match verb % 16 {
+                0 | 1 => ids.extend(tree.insert_branch(class, priority)),
+                2 | 3 => ids.extend(tree.insert_leaf(class, priority, number)),
+                4 => drop(tree.move_to(class, other)),
+                5 => drop(tree.set_priority(class, priority)),
+                6 if number % 3 == 0 => drop(tree.remove(class)),
+                7 => tree.charge(class, number),
+                8 | 9 => tree.set_backlogged(class, false),
+                10 => {
+                    // Served until it is empty, as a sender would.
+                    if let Some(leaf) = tree.next() {
+                        tree.charge(leaf, number % 1500);
+                        tree.set_backlogged(leaf, false);
+                    }
+                }
+                11 | 12 => tree.set_backlogged(class, true),
+                _ => {
+                    for _ in 0..number % 10 {
+                        let leaf = tree.next();
+                        prop_assert_eq!(leaf.is_some(), tree.backlogged() > 0);
+                        leaf.into_iter().for_each(|leaf| tree.charge(leaf, number % 1500));
+                    }
+                }
+            }
+            tree.check();
+        }
+    }
+}
