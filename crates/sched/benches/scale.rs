@@ -1,6 +1,7 @@
 //! Decisions a second: `cargo bench -p quickset-sched --bench scale`.
 //!
-//! A decision is `next` and `charge` of a full frame. All leaves are backlogged unless said, and of weights 1 to 4.
+//! A decision is `next` and `charge` of a full frame. All leaves are backlogged unless said and have equal weights, so that
+//! each has a frame or two in its turn, and turns go back and forth in memory: it is the most that decisions can cost.
 
 #![expect(missing_docs, reason = "criterion's macros make public functions")]
 
@@ -11,6 +12,8 @@ use quickset_sched::{ClassId, Deadlines, Priority, Tree};
 
 const FRAME: u32 = 1200;
 const DECISIONS: u64 = 1000;
+/// A prime: a number of leaves apart in memory follow each other.
+const STRIDE: u64 = 7919;
 
 /// Leaves `depth` steps below the root, in branches of about equal size at each step.
 fn tree(leaves: u32, depth: u32) -> (Tree<u64>, Vec<ClassId>) {
@@ -20,9 +23,8 @@ fn tree(leaves: u32, depth: u32) -> (Tree<u64>, Vec<ClassId>) {
     for _ in 1..depth {
         let mut children = Vec::new();
         for parent in parents {
-            for n in 0..fan {
-                let priority = Priority::weighted(1.0 + (n % 4) as f64);
-                children.push(tree.insert_branch(parent, priority).expect("room"));
+            for _ in 0..fan {
+                children.push(tree.insert_branch(parent, Priority::weighted(1.0)).expect("room"));
             }
         }
         parents = children;
@@ -30,9 +32,11 @@ fn tree(leaves: u32, depth: u32) -> (Tree<u64>, Vec<ClassId>) {
     let mut ids = Vec::new();
     for n in 0..leaves {
         let parent = parents[n as usize * parents.len() / leaves as usize];
-        let leaf = tree.insert_leaf(parent, Priority::weighted(1.0 + f64::from(n % 4)), u64::from(n));
+        let leaf = tree.insert_leaf(parent, Priority::weighted(1.0), u64::from(n));
         ids.push(leaf.expect("room"));
-        tree.set_backlogged(ids[n as usize], true);
+    }
+    for n in 0..u64::from(leaves) {
+        tree.set_backlogged(ids[(n * STRIDE % u64::from(leaves)) as usize], true);
     }
     (tree, ids)
 }

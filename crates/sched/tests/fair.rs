@@ -50,7 +50,7 @@ impl Pair {
                 branches.push(class);
                 tree.insert_branch(ids[parent], *priority)
             };
-            ids.push(id.unwrap());
+            ids.push(id.expect("room"));
         }
         Self { naive, tree, ids }
     }

@@ -15,19 +15,19 @@ impl Play {
         let mut tree = Tree::new(max_frame, 100);
         let mut names = vec![("", tree.root())];
         for &(name, parent, priority) in lines {
-            let parent = names.iter().find(|(known, _)| *known == parent).unwrap().1;
+            let parent = names.iter().find(|(known, _)| *known == parent).expect("as in the table").1;
             let id = if lines.iter().any(|line| line.1 == name) {
                 tree.insert_branch(parent, priority)
             } else {
                 tree.insert_leaf(parent, priority, name)
             };
-            names.push((name, id.unwrap()));
+            names.push((name, id.expect("as in the table")));
         }
         Self { tree, names }
     }
 
     fn id(&self, name: &str) -> ClassId {
-        self.names.iter().find(|(known, _)| *known == name).unwrap().1
+        self.names.iter().find(|(known, _)| *known == name).expect("as in the table").1
     }
 
     fn backlogged(&mut self, names: &[&str]) {
@@ -47,7 +47,7 @@ impl Play {
         let mut seen = Vec::new();
         for _ in 0..bytes / frame {
             let Some(leaf) = self.tree.next() else { break };
-            let name = *self.tree.key(leaf).unwrap();
+            let name = *self.tree.key(leaf).expect("as in the table");
             if !seen.contains(&name) {
                 seen.push(name);
             }

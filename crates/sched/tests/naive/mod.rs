@@ -166,7 +166,7 @@ impl Naive {
         };
         let (mut low, mut high) = (0.0, 101.0 * amount);
         for _ in 0..200 {
-            let middle = (low + high) / 2.0;
+            let middle = f64::midpoint(low, high);
             if poured(middle) <= amount {
                 low = middle;
             } else {
