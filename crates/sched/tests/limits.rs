@@ -313,3 +313,102 @@ fn a_hundred_thousand() {
     }
     assert!(tree.is_empty() && tree.next().is_none());
 }
+
+#[test]
+fn what_nobody_in_a_branch_can_use_goes_to_its_siblings() {
+    let mut tree = Tree::new(1000, 100);
+    let root = tree.root();
+    let branch = tree.insert_branch(root, Priority::weighted(100.0)).unwrap();
+    let other = tree.insert_leaf(root, Priority::weighted(1.0), 2).unwrap();
+    tree.set_backlogged(other, true);
+    for key in [0, 1] {
+        let id = tree.insert_leaf(branch, Priority::weighted(1.0), key).unwrap();
+        tree.set_backlogged(id, true);
+    }
+    let (mut rounds, mut sent) = (0, [0; 3]);
+    while rounds < 100 {
+        let id = tree.next().unwrap();
+        let n = *tree.key(id).unwrap() as usize;
+        tree.charge(id, 100);
+        sent[n] += 100;
+        if n < 2 {
+            // One message after the other: the branch never runs idle, but each waits for the next round.
+            tree.set_backlogged(id, false);
+            tree.set_backlogged(id, true);
+            rounds += n;
+        }
+    }
+    // The two have 50/101 each: Q is 102 frames of 1000, of which they need 200 bytes.
+    assert!(sent[2] > 100 * 100_000, "{sent:?}");
+}
+
+#[test]
+fn more_urgent_deep_in_the_tree_is_at_once() {
+    let mut tree = Tree::new(1000, 100);
+    let root = tree.root();
+    tree.insert_leaf(root, Priority::weighted(90.0), 0).map(|id| tree.set_backlogged(id, true)).unwrap();
+    let branch = tree.insert_branch(root, Priority::weighted(10.0)).unwrap();
+    let slow = tree.insert_leaf(branch, Priority::weighted(1.0), 1).unwrap();
+    let urgent = tree.insert_leaf(branch, Priority::weighted(1.0).urgency(0), 2).unwrap();
+    tree.set_backlogged(slow, true);
+    while tree.next() != Some(slow) {
+        let leaf = tree.next().unwrap();
+        tree.charge(leaf, 1000);
+    }
+    tree.charge(slow, 100);
+    assert_eq!(tree.next(), Some(slow));
+    tree.set_backlogged(urgent, true);
+    assert_eq!(tree.next(), Some(urgent), "not after the others' nine tenths");
+}
+
+#[test]
+fn who_comes_in_the_midst_of_a_visit_waits_for_its_end() {
+    let mut tree = Tree::new(1000, 100);
+    let ids = leaves(&mut tree, &[1.0, 1.0]);
+    let mut sent = [0; 3];
+    send(&mut tree, 1000, 1, &mut sent);
+    assert_eq!(sent, [1000, 0, 0]);
+    let root = tree.root();
+    let third = tree.insert_leaf(root, Priority::weighted(1.0), 2).unwrap();
+    tree.set_backlogged(third, true);
+    send(&mut tree, 2000, 1, &mut sent);
+    assert_eq!(sent, [1500, 1500, 0], "Q is three frames");
+    // The next round has four for three.
+    send(&mut tree, 4000, 1, &mut sent);
+    assert!(ids.contains(&tree.next().unwrap()));
+    assert!((1333..=1334).contains(&sent[2]), "{sent:?}");
+}
+
+#[test]
+fn what_is_charged_after_the_end_is_not_given_to_others() {
+    // Both orders of the two last reports leave the same to the sibling.
+    let rest = |charge_first: bool| {
+        let mut tree = Tree::new(1000, 100);
+        let root = tree.root();
+        let branch = tree.insert_branch(root, Priority::weighted(1.0)).unwrap();
+        let first = tree.insert_leaf(branch, Priority::weighted(1.0), 0).unwrap();
+        let second = tree.insert_leaf(branch, Priority::weighted(1.0), 1).unwrap();
+        let other = tree.insert_leaf(root, Priority::weighted(1.0), 2).unwrap();
+        for id in [first, second, other] {
+            tree.set_backlogged(id, true);
+        }
+        while tree.next() != Some(first) {
+            let leaf = tree.next().unwrap();
+            tree.charge(leaf, 10);
+        }
+        if charge_first {
+            tree.charge(first, 900);
+        }
+        tree.set_backlogged(first, false);
+        if !charge_first {
+            tree.charge(first, 900);
+        }
+        let mut sent = 0;
+        while tree.next() == Some(second) {
+            tree.charge(second, 10);
+            sent += 10;
+        }
+        sent
+    };
+    assert_eq!(rest(true), rest(false));
+}

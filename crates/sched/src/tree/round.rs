@@ -44,7 +44,10 @@ impl<K> Tree<K> {
     pub(super) fn again(&mut self, leaf: u32) {
         let quantum = 2.0 * self.max_frame;
         let balance = &mut self.arena.node_mut(leaf).balance;
-        *balance += quantum * ((-*balance / quantum).floor() + 1.0);
+        *balance += quantum;
+        if *balance <= 0.0 {
+            *balance += quantum * ((-*balance / quantum).floor() + 1.0);
+        }
     }
 
     fn step(&mut self, at: u32, interrupted: bool) -> Step {
