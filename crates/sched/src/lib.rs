@@ -50,7 +50,7 @@
 //! are the same with interruptions and without, and nobody is passed over. Deep in the tree the more urgent one gets at most one
 //! share of its parent in advance, so that the parent's siblings lose nothing by it.
 //!
-//! Among siblings that share, nobody that stays backlogged is ever more than Q and a frame behind its share, or before it.
+//! While the schedule stays as it is, no leaf is more than Q and a frame behind its share, or before it.
 //!
 //! [`Deadlines`] orders the messages of one leaf: the closest deadline that can still be met goes first.
 //!
