@@ -71,6 +71,10 @@ pub struct TransportConfig {
     /// We take streams that are reset behind a part that arrives all the same (RESET_STREAM_AT,
     /// draft-ietf-quic-reliable-stream-reset); the peer may reset its streams so then.
     pub reset_stream_at: bool,
+    /// The fixed bit of packets is 0 or 1 by chance where the peer takes that, and we take it (RFC 9287), so that nothing on
+    /// the way comes to rely on it. `false` for a socket that others than QUIC share, and that tells them apart by this
+    /// bit; a server must then not have offered it within the last seven days, for which its clients may remember that.
+    pub grease_quic_bit: bool,
     /// Early data (0-RTT): what a client sends before the handshake is through, and what a server reads of it. It can
     /// be replayed; `None`: none is sent and none is taken.
     pub early_data: Option<EarlyData>,
@@ -112,6 +116,7 @@ impl Default for TransportConfig {
             migration: Migration::default(),
             datagrams: DatagramConfig::default(),
             reset_stream_at: true,
+            grease_quic_bit: true,
             early_data: None,
             ecn: true,
             gso: true,

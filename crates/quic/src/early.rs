@@ -132,6 +132,8 @@ pub(crate) fn remembered(params: &TransportParams) -> TransportParams {
         fenced_streams: None,
         fec_decoder: None,
         min_ack_delay: None,
+        // RFC 9287 §3.1: nor does this, without the token that came with it.
+        grease_quic_bit: false,
         ..*params
     }
 }

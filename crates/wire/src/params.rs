@@ -58,6 +58,8 @@ pub struct TransportParams {
     pub min_ack_delay: Option<Duration>,
     /// Takes RESET_STREAM_AT (draft-ietf-quic-reliable-stream-reset §3).
     pub reset_stream_at: bool,
+    /// Takes packets whose second bit is 0 (RFC 9287 §3).
+    pub grease_quic_bit: bool,
     /// The version in use, and those that might be (RFC 9368 §3).
     pub version_information: Option<VersionInformation>,
 }
@@ -187,6 +189,7 @@ impl Default for TransportParams {
             fec_decoder: None,
             min_ack_delay: None,
             reset_stream_at: false,
+            grease_quic_bit: false,
             version_information: None,
         }
     }
@@ -276,6 +279,10 @@ impl TransportParams {
                 [] => self.reset_stream_at = true,
                 _ => return Err(ParamsError::Length(id)),
             },
+            id::GREASE_QUIC_BIT => match value {
+                [] => self.grease_quic_bit = true,
+                _ => return Err(ParamsError::Length(id)),
+            },
             id::VERSION_INFORMATION => {
                 self.version_information = Some(VersionInformation::decode(value)?);
             }
@@ -346,6 +353,9 @@ impl TransportParams {
         }
         if self.reset_stream_at {
             parameter(out, id::RESET_STREAM_AT, &[]);
+        }
+        if self.grease_quic_bit {
+            parameter(out, id::GREASE_QUIC_BIT, &[]);
         }
         if let Some(versions) = &self.version_information {
             versions.emit(grease as u32, out);
@@ -450,6 +460,7 @@ fn bit(id: u64) -> Option<u32> {
         id::MAX_DATAGRAM_FRAME_SIZE => Some(1 << (id::RETRY_SOURCE_CONNECTION_ID + 4)),
         id::RESET_STREAM_AT => Some(1 << (id::RETRY_SOURCE_CONNECTION_ID + 5)),
         id::VERSION_INFORMATION => Some(1 << (id::RETRY_SOURCE_CONNECTION_ID + 6)),
+        id::GREASE_QUIC_BIT => Some(1 << (id::RETRY_SOURCE_CONNECTION_ID + 7)),
         _ => None,
     }
 }
@@ -494,6 +505,7 @@ mod id {
     pub(super) const VERSION_INFORMATION: u64 = 0x11;
     pub(super) const RESET_STREAM_AT: u64 = 0x1d;
     pub(super) const MAX_DATAGRAM_FRAME_SIZE: u64 = 0x20;
+    pub(super) const GREASE_QUIC_BIT: u64 = 0x2ab2;
     pub(super) const FENCED_STREAMS: u64 = 0x0071_53f1;
     pub(super) const FEC_DECODER: u64 = 0x0715_3fec;
     pub(super) const MIN_ACK_DELAY: u64 = 0xff04_de1b;

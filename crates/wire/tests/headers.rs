@@ -208,9 +208,7 @@ fn packets_to_drop() {
     let long = |first: u8, rest: &[u8]| [&[first, 0, 0, 0, 1][..], rest].concat();
     let cases = [
         (vec![], HeaderError::Truncated, "nothing"),
-        (vec![0x00; 40], HeaderError::FixedBit, "a short header"),
         (vec![0x40; 8], HeaderError::Truncated, "a short connection id"),
-        (long(0x80, &[0, 0, 0, 0]), HeaderError::FixedBit, "a long header"),
         (long(0xc0, &[[21].as_slice(), &[0; 30]].concat()), HeaderError::ConnectionIdLength, "21 bytes"),
         (long(0xc0, &[0, 0, 0, 5, 1, 2, 3, 4]), HeaderError::Truncated, "Length beyond the datagram"),
         (long(0xc0, &[0, 0, 9, 1, 1]), HeaderError::Truncated, "a token beyond the datagram"),
@@ -221,6 +219,30 @@ fn packets_to_drop() {
     }
     assert_eq!(unprotect(&mut [0x40, 1, 2, 3], 1, [0; 5]), None);
     assert_eq!(unprotect(&mut [0x40, 1, 2, 3], 9, [0; 5]), None);
+}
+
+/// RFC 9287 §3: the bit changes nothing else of a packet, and of other versions it says nothing.
+#[test]
+fn the_fixed_bit_is_told() {
+    let long = |first: u8, version: u32, rest: &[u8]| {
+        let mut packet = [&[first][..], &version.to_be_bytes(), &[0, 0], rest].concat();
+        let fixed = Parsed::parse(&packet, 8).unwrap().is_fixed;
+        header::clear_fixed_bit(&mut packet[0]);
+        assert_eq!(packet[0], first & !0x40);
+        (fixed, Parsed::parse(&packet, 8).unwrap().is_fixed)
+    };
+    for version in [1, 0x6b33_43cf] {
+        assert_eq!(long(0xe3, version, &[4, 1, 2, 3, 4]), (true, false), "version {version:x}");
+    }
+    // Retry of version 1: anything, and 16 bytes.
+    assert_eq!(long(0xff, 1, &[9; 20]), (true, false));
+    assert_eq!(long(0xff, 0, &[0, 0, 0, 1]), (true, true), "Version Negotiation, RFC 9000 §17.2.1");
+    assert_eq!(long(0xff, 0x1a2a_3a4a, &[]), (true, true), "RFC 8999 §5.1");
+    let short = [[0x40; 40], [0x00; 40]].map(|packet| {
+        let parsed = Parsed::parse(&packet, 8).unwrap();
+        (parsed.is_fixed, parsed.pn_offset, parsed.end)
+    });
+    assert_eq!(short, [(true, 9, 40), (false, 9, 40)]);
 }
 
 fn any_cid() -> impl Strategy<Value = ConnectionId> {
@@ -260,7 +282,7 @@ proptest! {
             PacketType::ZeroRtt => Header::ZeroRtt { version, dcid, scid },
             _ => Header::Handshake { version, dcid, scid },
         };
-        prop_assert_eq!(parsed, Parsed { header: expected, pn_offset: at + 2, end });
+        prop_assert_eq!(parsed, Parsed { header: expected, pn_offset: at + 2, end, is_fixed: true });
         let open = unprotect(&mut buffer[..end], at + 2, mask).expect("long enough");
         prop_assert_eq!(open.pn_len, pn_len);
         prop_assert_eq!(open.truncated as u64, pn & ((1 << (8 * pn_len)) - 1));
@@ -282,7 +304,8 @@ proptest! {
         prop_assert_eq!(len, header.size(pn_len));
         protect(&mut buffer, len - pn_len, mask);
         let parsed = Parsed::parse(&buffer, dcid.len()).expect("our own header");
-        prop_assert_eq!(&parsed, &Parsed { header: Header::Short { dcid }, pn_offset: 1 + dcid.len(), end: 50 });
+        let (header, pn_offset) = (Header::Short { dcid }, 1 + dcid.len());
+        prop_assert_eq!(&parsed, &Parsed { header, pn_offset, end: 50, is_fixed: true });
         let pn_offset = parsed.pn_offset;
         let open = unprotect(&mut buffer, pn_offset, mask).expect("long enough");
         prop_assert_eq!((open.pn_len, header::spin(open.first), header::key_phase(open.first)), (pn_len, spin, key_phase));

@@ -62,7 +62,7 @@ fn params() -> impl Strategy<Value = TransportParams> {
         prop::bool::ANY,
         of(token()),
         of(preferred()),
-        prop::bool::ANY,
+        (prop::bool::ANY, prop::bool::ANY),
         of(versions()),
     );
     (limits, ids, ack, rest).prop_map(|(limits, ids, ack, rest)| TransportParams {
@@ -87,7 +87,8 @@ fn params() -> impl Strategy<Value = TransportParams> {
         disable_active_migration: rest.4,
         stateless_reset_token: rest.5,
         preferred_address: rest.6,
-        reset_stream_at: rest.7,
+        reset_stream_at: rest.7.0,
+        grease_quic_bit: rest.7.1,
         version_information: rest.8,
     })
 }
@@ -170,6 +171,7 @@ fn absent_parameters_have_the_values_of_section_18_2() {
     assert_eq!((plain.initial_max_data, plain.initial_max_streams_bidi), (0, 0));
     assert_eq!((plain.fenced_streams, plain.disable_active_migration), (None, false));
     assert_eq!((plain.fec_decoder, plain.min_ack_delay, plain.reset_stream_at), (None, None, false));
+    assert!(!plain.grease_quic_bit);
     // RFC 9221 §3.
     assert_eq!(plain.max_datagram_frame_size, 0);
     // Nothing but the reserved parameter: id 27, no value.
@@ -211,6 +213,7 @@ fn parameters_by_hand() {
         0x04, 4, 0x80, 0x10, 0, 0, // initial_max_data 2^20
         0x0c, 0, // disable_active_migration
         0x1d, 0, // reset_stream_at
+        0x6a, 0xb2, 0, // grease_quic_bit, RFC 9287 §3
         0x0f, 3, 1, 2, 3, // initial_source_connection_id
         0x40, 0x42, 1, 9, // unknown
         0x20, 4, 0x80, 0, 0xff, 0xff, // max_datagram_frame_size 65535, RFC 9221 §3
@@ -223,6 +226,7 @@ fn parameters_by_hand() {
         initial_max_data: 1 << 20,
         disable_active_migration: true,
         reset_stream_at: true,
+        grease_quic_bit: true,
         initial_source_connection_id: ConnectionId::new(&[1, 2, 3]),
         fenced_streams: Some(65_536),
         max_datagram_frame_size: 65_535,
@@ -231,6 +235,10 @@ fn parameters_by_hand() {
     assert_eq!(read, expected);
     // draft-ietf-quic-reliable-stream-reset §3: with a value it is an error.
     assert_eq!(from_server(&[0x1d, 1, 1]), Err(ParamsError::Length(0x1d)));
+    // RFC 9287 §3: likewise.
+    assert_eq!(from_server(&[0x6a, 0xb2, 1, 0]), Err(ParamsError::Length(0x2ab2)));
+    let twice = [[0x6a, 0xb2, 0]; 2].concat();
+    assert_eq!(from_server(&twice), Err(ParamsError::Duplicate(0x2ab2)));
 
     let fenced = TransportParams { fenced_streams: Some(65_536), ..TransportParams::default() };
     assert!(encoded(&fenced, Side::Client, 0).starts_with(&[0x80, 0x71, 0x53, 0xf1, 4, 0x80, 1, 0, 0]));

@@ -179,6 +179,10 @@ impl Connection {
         self.datagrams.set_peer(&params);
         self.resume_early()?;
         self.protect.set_peer(params.fec_decoder);
+        if params.grease_quic_bit && self.config.grease_quic_bit {
+            // RFC 9287 §3.1: from here on, and not before.
+            self.grease.begin();
+        }
         self.handshake.peer = Some(params);
         self.log_peer(before);
         Ok(())

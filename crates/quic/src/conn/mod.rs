@@ -45,11 +45,11 @@ use crate::protect::Protect;
 use crate::qlog::Qlog;
 use crate::recovery::{Recovery, Settled};
 use crate::room::{Phase, View};
-use crate::rx::{Authentic, Early};
+use crate::rx::{Authentic, Early, Form};
 use crate::stats::Stats;
 use crate::streams::{StreamEvent, Streams};
 use crate::token::Token;
-use crate::tx::{MAX_OVERHEAD, Numbering};
+use crate::tx::{Grease, MAX_OVERHEAD, Numbering};
 
 pub(crate) use confirm::Confirmation;
 pub(crate) use handshake::Handshake;
@@ -95,6 +95,9 @@ pub struct Connection {
     pub(crate) outbox: Outbox,
     pub(crate) stats: Stats,
     pub(crate) numbering: Numbering,
+    /// What the first bits of packets may be: of those that we get and of those that we send.
+    pub(crate) form: Form,
+    pub(crate) grease: Grease,
     pub(crate) now: Time,
     pub(crate) qlog: Qlog,
 }
@@ -207,6 +210,8 @@ impl Connection {
             outbox: Outbox::default(),
             stats: Stats::default(),
             numbering: Numbering::new(rng),
+            form: Form::new(config.grease_quic_bit),
+            grease: Grease::default(),
             now,
             qlog: Qlog::none(),
             config,

@@ -13,6 +13,7 @@ use quickset_wire::{
 };
 
 mod early;
+mod grease;
 mod versions;
 
 use super::{Connection, Event};
@@ -38,7 +39,10 @@ fn joined() -> Joined {
 }
 
 fn joined_with(transport: TransportConfig) -> Joined {
-    let transport = Arc::new(transport);
+    joined_each(transport.clone(), transport)
+}
+
+fn joined_each(of_client: TransportConfig, of_server: TransportConfig) -> Joined {
     let endpoint = |n: u64, server| {
         let config =
             EndpointConfig { crypto: Arc::new(NullSecrets(n)), connection_id_len: 8, resets_per_second: 10 };
@@ -49,14 +53,15 @@ fn joined_with(transport: TransportConfig) -> Joined {
         2,
         Some(ServerConfig {
             crypto: Arc::new(NullServer::new(&[b"test"])),
-            transport: transport.clone(),
+            transport: Arc::new(of_server),
             max_connections: 10,
             retry: RetryPolicy::Never,
             retry_token_lifetime: Duration::from_secs(10),
             token_lifetime: Duration::from_secs(10),
         }),
     );
-    let config = ClientConfig { crypto: Arc::new(NullClient::new(&[b"test"])), transport };
+    let crypto = Arc::new(NullClient::new(&[b"test"]));
+    let config = ClientConfig { crypto, transport: Arc::new(of_client) };
     let now = Time::from_millis(1);
     let (_, start) = near.connect(now, &config, address(2), "server", Vec::new()).unwrap();
     let mut client = Connection::new(start).unwrap();

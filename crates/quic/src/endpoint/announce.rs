@@ -17,6 +17,7 @@ pub(crate) fn announce(config: &TransportConfig) -> TransportParams {
         min_ack_delay: (config.min_ack_delay < max_ack_delay).then_some(config.min_ack_delay),
         disable_active_migration: !config.migration.allowed,
         active_connection_id_limit: cids::LIMIT,
+        grease_quic_bit: config.grease_quic_bit,
         ..TransportParams::default()
     };
     // Credit is the affair of those who count it.

@@ -92,6 +92,9 @@ pub enum Dropped {
     /// Its first header cannot be read.
     #[error("not QUIC: {0}")]
     Malformed(#[from] HeaderError),
+    /// Its fixed bit is 0, and nobody was told that it may be (RFC 9287 §3).
+    #[error("the fixed bit is 0")]
+    FixedBit,
     /// For no connection that we know, and of a kind that is not answered.
     #[error("for an unknown connection")]
     Unknown,
@@ -217,6 +220,9 @@ impl Endpoint {
             Ok(parsed) => parsed,
             Err(error) => return Route::Dropped(error.into()),
         };
+        if !parsed.is_fixed && !self.takes_unfixed(&parsed.header) {
+            return Route::Dropped(Dropped::FixedBit);
+        }
         match parsed.header {
             Header::Short { dcid } => match self.registry.route_short(&dcid) {
                 Some(key) => Route::Connection(key, datagram),
@@ -252,6 +258,13 @@ impl Endpoint {
             }
             Header::UnknownVersion { dcid, scid, .. } => self.negotiate(&datagram, dcid, scid),
         }
+    }
+
+    /// Whether a packet with this header may have a fixed bit of 0: those of connections are theirs to judge; clients may
+    /// remember what a server offered, and show it by a token (RFC 9287 §3.1).
+    fn takes_unfixed(&self, header: &Header<'_>) -> bool {
+        let offered = self.server.as_ref().is_some_and(|server| server.config.transport.grease_quic_bit);
+        offered || ConnectionId::new(header.dcid()).is_some_and(|id| self.registry.route_long(&id).is_some())
     }
 
     /// Whether early data of a client that is not known may be worth keeping.

@@ -69,6 +69,10 @@ fn keys(dcid: &ConnectionId, side: Side) -> Keys {
 
 /// A client's Initial packet of `size` bytes.
 fn hello(dcid: ConnectionId, token: &[u8], size: usize) -> Vec<u8> {
+    hello_with((dcid, token), size, true)
+}
+
+fn hello_with((dcid, token): (ConnectionId, &[u8]), size: usize, fixed: bool) -> Vec<u8> {
     let header = LongHeader { ty: PacketType::Initial, version: Version::V1, dcid, scid: id(0xcc, 5), token };
     let mut packet = vec![0; size];
     let mut w = Writer::new(&mut packet);
@@ -78,6 +82,9 @@ fn hello(dcid: ConnectionId, token: &[u8], size: usize) -> Vec<u8> {
     let padding = size - w.len() - 16;
     w.zeros(padding);
     header::patch_length(&mut w, length_at, 16);
+    if !fixed {
+        header::clear_fixed_bit(&mut packet[0]);
+    }
     let keys = keys(&dcid, Side::Client);
     let (head, body) = packet.split_at_mut(payload_at);
     keys.local.packet.seal(0, head, body);
@@ -401,6 +408,47 @@ fn a_forgotten_connection_is_reset() {
     }
     let Route::Dropped(Dropped::TooShort) = endpoint.route(NOW, datagram(peer(), &short(&cid, 21))) else {
         panic!()
+    };
+}
+
+/// RFC 9287 §3, §3.1: clients that remember what a server offered may begin so; those who never heard of it may not.
+#[test]
+fn a_fixed_bit_of_0_is_for_connections_and_for_who_offered_it() {
+    let unfixed_short = |dcid: &[u8]| {
+        let mut packet = short(dcid, 60);
+        header::clear_fixed_bit(&mut packet[0]);
+        packet
+    };
+    for offers in [true, false] {
+        let mut config = server_config(RetryPolicy::Never);
+        config.transport =
+            Arc::new(TransportConfig { grease_quic_bit: offers, ..TransportConfig::default() });
+        let mut endpoint = Endpoint::new(self::config(), Some(config), Rng::new(1));
+        let (key, start) = accepted(&mut endpoint, id(3, 8));
+        let local = start.local_cid;
+        // The connection knows what it said. The second is found by the first.
+        for _ in 0..2 {
+            assert_eq!(routed(&mut endpoint, &unfixed_short(&local)), Some(key));
+        }
+        let again = hello_with((id(3, 8), &[]), 1200, false);
+        assert_eq!(routed(&mut endpoint, &again), Some(key));
+
+        let stranger = hello_with((id(4, 8), &[]), 1200, false);
+        let strangers = [unfixed_short(&id(5, 8)), stranger];
+        let [stray, first] = strangers.map(|bytes| endpoint.route(NOW, datagram(peer(), &bytes)));
+        match (offers, stray, first) {
+            (true, Route::Respond(_), Route::Incoming(incoming)) => {
+                endpoint.accept(NOW, incoming).expect("the packet is authentic");
+            }
+            (false, Route::Dropped(Dropped::FixedBit), Route::Dropped(Dropped::FixedBit)) => {}
+            (_, stray, first) => panic!("offers: {offers}, {stray:?}, {first:?}"),
+        }
+    }
+    // A client's endpoint has offered nothing to those who are no connection of its.
+    let mut near = client();
+    let Route::Dropped(Dropped::FixedBit) = near.route(NOW, datagram(peer(), &unfixed_short(&id(5, 8))))
+    else {
+        panic!("taken for a packet")
     };
 }
 

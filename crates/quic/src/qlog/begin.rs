@@ -129,6 +129,7 @@ fn parameters(owner: TransportOwner, params: &TransportParams) -> TransportParam
     let most = params.max_datagram_frame_size;
     let datagrams = (most > 0).then(|| unknown(MAX_DATAGRAM_FRAME_SIZE, |w| w.varint(most)));
     let resets = params.reset_stream_at.then(|| unknown(RESET_STREAM_AT, |_| {}));
+    let greases = params.grease_quic_bit.then(|| unknown(GREASE_QUIC_BIT, |_| {}));
     let id = |id: Option<quickset_wire::ConnectionId>| id.map(|id| hex(&id));
     TransportParametersSet {
         owner: Some(owner),
@@ -161,6 +162,7 @@ fn parameters(owner: TransportOwner, params: &TransportParams) -> TransportParam
             .chain(least)
             .chain(datagrams)
             .chain(resets)
+            .chain(greases)
             .collect(),
     }
 }
@@ -181,6 +183,8 @@ const FEC_DECODER: u64 = 0x0715_3fec;
 const MAX_DATAGRAM_FRAME_SIZE: u64 = 0x20;
 /// draft-ietf-quic-reliable-stream-reset §3.
 const RESET_STREAM_AT: u64 = 0x1d;
+/// RFC 9287 §3.
+const GREASE_QUIC_BIT: u64 = 0x2ab2;
 /// draft-ietf-quic-ack-frequency §3.
 const MIN_ACK_DELAY: u64 = 0xff04_de1b;
 
@@ -202,6 +206,7 @@ mod tests {
             min_ack_delay: Some(Duration::from_millis(1)),
             max_datagram_frame_size: 1200,
             reset_stream_at: true,
+            grease_quic_bit: true,
             ..TransportParams::default()
         };
         let told = parameters(TransportOwner::Local, &params).unknown_parameters;
@@ -213,6 +218,7 @@ mod tests {
             (0xff04_de1b, "43e8"),
             (0x20, "44b0"),
             (0x1d, ""),
+            (0x2ab2, ""),
         ];
         assert_eq!(told, expected);
     }

@@ -24,13 +24,33 @@ use crate::room::Phase;
 /// Packets kept until their keys are there: a flight of the peer's that overtook its handshake.
 const MAX_EARLY: usize = 16;
 
-/// The first two bits of a short header: a long one has the first (RFC 8999 §5.1), and without the second it is no packet
-/// of QUIC, though it were authentic (RFC 9000 §17.3.1).
-const FORM: u8 = 0b1100_0000;
-const SHORT: u8 = 0b0100_0000;
+/// The first bits of a first byte that have to be as in a short header. A long one has the first bit (RFC 8999 §5.1), and
+/// without the second it is no packet of QUIC, though it were authentic (RFC 9000 §17.3.1): unless we offered to take
+/// such packets (RFC 9287 §3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Form(u8);
+
+impl Form {
+    pub(crate) const fn new(takes_unfixed: bool) -> Self {
+        Self(if takes_unfixed { LONG } else { LONG | FIXED })
+    }
+
+    /// Whether a packet with this first byte has a short header, and is not to be dropped.
+    #[inline]
+    const fn is_short(self, first: u8) -> bool {
+        first & self.0 == FIXED & self.0
+    }
+
+    const fn takes_unfixed(self) -> bool {
+        self.0 & FIXED == 0
+    }
+}
+
+const LONG: u8 = 0b1000_0000;
+const FIXED: u8 = 0b0100_0000;
 
 /// Packets that are opened before their frames act: see [`SEALED_TOGETHER`](crate::tx::SEALED_TOGETHER).
-const OPENED_TOGETHER: usize = 8;
+pub(crate) const OPENED_TOGETHER: usize = 8;
 
 /// Of early data: a client's first window (RFC 9002 §7.2).
 const MAX_ZERO_RTT: usize = 10;
@@ -160,10 +180,10 @@ impl Connection {
 
     /// Whether it did and is one packet with a short header, to be opened in the same way whatever those before it say.
     #[inline]
-    fn is_usual(&self, datagram: &Datagram) -> bool {
+    pub(crate) fn is_usual(&self, datagram: &Datagram) -> bool {
         self.phase == Phase::Confirmed
             && self.lifecycle.is_open()
-            && datagram.bytes.first().is_some_and(|first| first & FORM == SHORT)
+            && datagram.bytes.first().is_some_and(|first| self.form.is_short(*first))
             && self.is_on_path(datagram)
     }
 
@@ -213,6 +233,9 @@ impl Connection {
             let Ok(parsed) = Parsed::parse(&bytes, self.cids.first_local().len()) else {
                 break;
             };
+            if !parsed.is_fixed && !self.form.takes_unfixed() {
+                break;
+            }
             let (number_at, end) = (parsed.pn_offset, parsed.end);
             let Some((kind, source)) = self.addressed(&parsed, &bytes, size) else {
                 bytes.advance(end);

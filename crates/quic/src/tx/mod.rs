@@ -7,6 +7,7 @@
 //! frames were written is sent.
 
 mod fill;
+mod grease;
 mod numbering;
 mod packet;
 mod probe;
@@ -17,6 +18,7 @@ use quickset_base::Batch;
 use quickset_wire::Space;
 
 pub(crate) use fill::LONGER_HEADER;
+pub(crate) use grease::Grease;
 pub(crate) use numbering::Numbering;
 pub(crate) use writer::{Packed, StreamFrame, Writer};
 

@@ -20,6 +20,11 @@ impl Numbering {
         self.rng.fork()
     }
 
+    /// 64 random bits for another purpose.
+    pub(crate) fn bits(&mut self) -> u64 {
+        self.rng.next()
+    }
+
     /// The number that the packet gets whose turn is `next`.
     #[inline]
     pub(crate) fn choose(&mut self, next: u64) -> u64 {

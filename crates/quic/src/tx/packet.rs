@@ -1,4 +1,4 @@
-use quickset_wire::header::{LongHeader, ShortHeader, long_header, short_header};
+use quickset_wire::header::{LongHeader, ShortHeader, clear_fixed_bit, long_header, short_header};
 use quickset_wire::{self as wire, ConnectionId, PacketType, Space, packet_number};
 
 use super::{Built, MAX_TOP_UP, Permit, Writer};
@@ -143,6 +143,9 @@ impl Connection {
             }
         };
         let payload_at = w.len();
+        if self.grease.clears(|| self.numbering.bits()) {
+            clear_fixed_bit(&mut buffer[0]);
+        }
         let at = Unsealed { space, number, number_at: payload_at - number_len, number_len };
         Frame { at, length_at, payload_at, tag_len }
     }

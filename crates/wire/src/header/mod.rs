@@ -26,6 +26,10 @@ pub struct Parsed<'a> {
     pub pn_offset: usize,
     /// Where the packet ends and the next one may start.
     pub end: usize,
+    /// The second bit is 1, as it is in packets of the versions that this crate reads unless their receiver has said that
+    /// it may be 0; then one in which it is not is to be dropped (RFC 9000 §17.2, §17.3.1, RFC 9287). Always true of
+    /// Version Negotiation and of versions that are not known, in which the bit means nothing.
+    pub is_fixed: bool,
 }
 
 /// The fields of a header that are not protected. Connection ids are those of version 1, up to 20 bytes,
@@ -55,9 +59,6 @@ pub enum HeaderError {
     /// The header, or what it announces, goes beyond the datagram.
     #[error("the packet is cut short")]
     Truncated,
-    /// The second bit is 0 (RFC 9000 §17.2, §17.3.1).
-    #[error("the fixed bit is 0")]
-    FixedBit,
     /// A connection id of more than 20 bytes in a version that allows no more (RFC 9000 §17.2).
     #[error("a connection id of more than 20 bytes")]
     ConnectionIdLength,
@@ -79,12 +80,10 @@ impl<'a> Parsed<'a> {
         if first & LONG != 0 {
             return long(first, r);
         }
-        if first & FIXED == 0 {
-            return Err(HeaderError::FixedBit);
-        }
         let dcid = cid(r.bytes(local_cid_len)?)?;
         // RFC 9000 §12.2: without a length, the packet goes to the end.
-        Ok(Self { header: Header::Short { dcid }, pn_offset: r.position(), end: datagram.len() })
+        let (pn_offset, end) = (r.position(), datagram.len());
+        Ok(Self { header: Header::Short { dcid }, pn_offset, end, is_fixed: first & FIXED != 0 })
     }
 
     /// The 16 bytes from which the mask is made, given the datagram that was parsed. `None`: too short to be
@@ -166,6 +165,13 @@ pub const fn reserved_bits(first: u8) -> u8 {
     first & if first & LONG == 0 { 0x18 } else { 0x0c }
 }
 
+/// Clears the second bit of a first byte, for a peer that takes such packets (RFC 9287 §3.1). No mask covers it and every
+/// tag does: it is cleared before the packet is sealed.
+#[inline]
+pub const fn clear_fixed_bit(first: &mut u8) {
+    *first &= !FIXED;
+}
+
 /// The bytes of the packet number, 1 to 4, from a first byte without protection.
 #[inline]
 pub const fn pn_len(first: u8) -> usize {
@@ -189,7 +195,7 @@ fn long(first: u8, mut r: Reader<'_>) -> Result<Parsed<'_>, HeaderError> {
     let dcid = short_bytes(&mut r)?;
     let scid = short_bytes(&mut r)?;
     let all = r.position() + r.remaining();
-    let whole = |header| Ok(Parsed { header, pn_offset: all, end: all });
+    let whole = |header, is_fixed| Ok(Parsed { header, pn_offset: all, end: all, is_fixed });
 
     if version == Version::NEGOTIATION {
         let versions = Versions(r.rest());
@@ -197,14 +203,12 @@ fn long(first: u8, mut r: Reader<'_>) -> Result<Parsed<'_>, HeaderError> {
         if versions.0.is_empty() || versions.0.len() % 4 != 0 {
             return Err(HeaderError::Truncated);
         }
-        return whole(Header::VersionNegotiation { dcid, scid, versions });
+        return whole(Header::VersionNegotiation { dcid, scid, versions }, true);
     }
     if !version.is_known() {
-        return whole(Header::UnknownVersion { version, dcid, scid });
+        return whole(Header::UnknownVersion { version, dcid, scid }, true);
     }
-    if first & FIXED == 0 {
-        return Err(HeaderError::FixedBit);
-    }
+    let is_fixed = first & FIXED != 0;
     let (dcid, scid) = (cid(dcid)?, cid(scid)?);
     let header = match LongKind::of(first, version) {
         LongKind::Initial => Header::Initial { version, dcid, scid, token: r.varint_bytes()? },
@@ -213,13 +217,13 @@ fn long(first: u8, mut r: Reader<'_>) -> Result<Parsed<'_>, HeaderError> {
         LongKind::Retry => {
             let rest = r.rest();
             let (token, tag) = rest.split_last_chunk().ok_or(HeaderError::Truncated)?;
-            return whole(Header::Retry { version, dcid, scid, token, tag: *tag });
+            return whole(Header::Retry { version, dcid, scid, token, tag: *tag }, is_fixed);
         }
     };
     let length = usize::try_from(r.varint()?).map_err(|_| HeaderError::Truncated)?;
     let pn_offset = r.position();
     r.bytes(length)?;
-    Ok(Parsed { header, pn_offset, end: r.position() })
+    Ok(Parsed { header, pn_offset, end: r.position(), is_fixed })
 }
 
 /// A length in one byte, and as many bytes (RFC 8999 §5.1).

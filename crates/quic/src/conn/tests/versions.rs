@@ -11,22 +11,26 @@ const BOTH: &[Version] = &[Version::V1, Version::V2];
 const ONE: &[Version] = &[Version::V1];
 const TWO: &[Version] = &[Version::V2];
 
-fn speaks(versions: &[Version]) -> Arc<TransportConfig> {
-    Arc::new(TransportConfig { versions: versions.to_vec(), ..TransportConfig::default() })
+fn speaks(versions: &[Version]) -> TransportConfig {
+    TransportConfig { versions: versions.to_vec(), ..TransportConfig::default() }
 }
 
 /// A server with one client, whose first packets somebody may see before the server does.
-struct Meeting {
-    now: Time,
-    client: Connection,
+pub(super) struct Meeting {
+    pub(super) now: Time,
+    pub(super) client: Connection,
     far: Endpoint,
-    server: Option<Connection>,
+    pub(super) server: Option<Connection>,
 }
 
 impl Meeting {
     fn new(client: &[Version], server: &[Version]) -> Self {
+        Self::seeded(1, speaks(client), speaks(server))
+    }
+
+    pub(super) fn seeded(seed: u64, client: TransportConfig, server: TransportConfig) -> Self {
         let crypto = Arc::new(NullClient::new(&[b"test"]));
-        let config = ClientConfig { crypto: crypto as Arc<dyn ClientCrypto>, transport: speaks(client) };
+        let config = ClientConfig { crypto: crypto as Arc<dyn ClientCrypto>, transport: Arc::new(client) };
         let endpoint = |n: u64, server| {
             let crypto = Arc::new(NullSecrets(n));
             Endpoint::new(
@@ -37,16 +41,17 @@ impl Meeting {
         };
         let server = ServerConfig {
             crypto: Arc::new(NullServer::new(&[b"test"])),
-            transport: speaks(server),
+            transport: Arc::new(server),
             max_connections: 10,
             retry: RetryPolicy::Never,
             retry_token_lifetime: Duration::from_secs(10),
             token_lifetime: Duration::from_secs(10),
         };
         let now = Time::from_millis(1);
-        let (_, start) = endpoint(1, None).connect(now, &config, address(2), "server", Vec::new()).unwrap();
+        let (_, start) =
+            endpoint(2 * seed + 1, None).connect(now, &config, address(2), "server", Vec::new()).unwrap();
         let client = Connection::new(start).unwrap();
-        Self { now, client, far: endpoint(2, Some(server)), server: None }
+        Self { now, client, far: endpoint(2 * seed, Some(server)), server: None }
     }
 
     /// A Version Negotiation packet for what the client sent first.
@@ -66,7 +71,7 @@ impl Meeting {
     }
 
     /// Until both are quiet.
-    fn run(&mut self) {
+    pub(super) fn run(&mut self) {
         loop {
             let up = drain(&mut self.client, self.now, address(1));
             let mut down = Vec::new();
@@ -77,31 +82,48 @@ impl Meeting {
                 return;
             }
             self.now += Duration::from_millis(1);
-            for datagram in up {
-                match self.far.route(self.now, datagram) {
-                    Route::Incoming(incoming) => {
-                        let Ok((_, start, first)) = self.far.accept(self.now, incoming) else {
-                            panic!("not taken")
-                        };
-                        let mut server = Connection::new(start).unwrap();
-                        server.handle(self.now, Input::Received(&mut vec![first]));
-                        self.server = Some(server);
-                    }
-                    Route::Respond(response) => {
-                        down.push(Datagram {
-                            path: address(2),
-                            ecn: quickset_base::Ecn::NotEct,
-                            bytes: response.bytes[..].into(),
-                        });
-                    }
-                    Route::Connection(_, datagram) => {
-                        self.server.as_mut().unwrap().handle(self.now, Input::Received(&mut vec![datagram]));
-                    }
-                    _ => {}
-                }
-            }
+            down.extend(self.take(up));
             self.client.handle(self.now, Input::Received(&mut down));
         }
+    }
+
+    /// What the server says to these at once.
+    pub(super) fn answer(&mut self, up: Vec<Datagram>) -> Vec<Datagram> {
+        self.take(up);
+        drain(self.server.as_mut().expect("somebody came"), self.now, address(2))
+    }
+
+    pub(super) fn give_all(&mut self, mut down: Vec<Datagram>) {
+        self.client.handle(self.now, Input::Received(&mut down));
+    }
+
+    /// What arrives at the server. Returns what its endpoint answers itself.
+    fn take(&mut self, up: Vec<Datagram>) -> Vec<Datagram> {
+        let mut down = Vec::new();
+        for datagram in up {
+            match self.far.route(self.now, datagram) {
+                Route::Incoming(incoming) => {
+                    let Ok((_, start, first)) = self.far.accept(self.now, incoming) else {
+                        panic!("not taken")
+                    };
+                    let mut server = Connection::new(start).unwrap();
+                    server.handle(self.now, Input::Received(&mut vec![first]));
+                    self.server = Some(server);
+                }
+                Route::Respond(response) => {
+                    down.push(Datagram {
+                        path: address(2),
+                        ecn: quickset_base::Ecn::NotEct,
+                        bytes: response.bytes[..].into(),
+                    });
+                }
+                Route::Connection(_, datagram) => {
+                    self.server.as_mut().unwrap().handle(self.now, Input::Received(&mut vec![datagram]));
+                }
+                _ => {}
+            }
+        }
+        down
     }
 
     fn error(&self) -> Option<Code> {
