@@ -16,8 +16,12 @@ use crate::protect::Fec;
 #[derive(Clone, Debug)]
 pub struct TransportConfig {
     /// The QUIC versions that are spoken, in order of preference: 1 and 2 (RFC 9369), others are passed over. A client
-    /// begins with the first, and when the server speaks others goes on with the first of those (RFC 9368 §2.1).
+    /// begins with the first, and when the server speaks others goes on with the first of those (RFC 9368 §2.1). A server
+    /// goes on in the one of them that its client likes best, within the same handshake (§2.3).
     pub versions: Vec<Version>,
+    /// The version that a client begins with instead, one of `versions`: a server that does not know the first of them
+    /// costs no round trip then, and one that does goes on in it. `None`: the first.
+    pub first_version: Option<Version>,
     /// Streams of each kind that the peer may have open at a time.
     pub max_bidi_streams: u64,
     /// See [`max_bidi_streams`](Self::max_bidi_streams).
@@ -92,6 +96,7 @@ impl Default for TransportConfig {
     fn default() -> Self {
         Self {
             versions: vec![Version::V1, Version::V2],
+            first_version: None,
             max_bidi_streams: 100,
             max_uni_streams: 100,
             // A lost packet stops reading for a round trip or more, while Startup sends at nearly thrice the rate: six

@@ -86,8 +86,8 @@ pub use error::{Closed, TransportError};
 #[cfg(any(test, feature = "null"))]
 pub use keys::null;
 pub use keys::{
-    ClientCrypto, Crypto, EndpointCrypto, HeaderKey, KeyChange, Keys, NextKeys, PacketKey, PacketKeys,
-    Sealing, ServerCrypto, Session,
+    ChooseVersion, ClientCrypto, Crypto, EndpointCrypto, HeaderKey, KeyChange, Keys, NextKeys, PacketKey,
+    PacketKeys, Sealing, ServerCrypto, Session,
 };
 pub use node::Node;
 pub use path::EcnState;

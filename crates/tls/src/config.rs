@@ -1,14 +1,17 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use quickset_quic::{
-    ClientCrypto, ConnectionId, Crypto, EarlyLimits, Keys, ServerCrypto, Session, Side, Version,
+    ChooseVersion, ClientCrypto, ConnectionId, Crypto, EarlyLimits, Keys, ServerCrypto, Session, Side,
+    Version,
 };
 use rustls::KeyLogFile;
 use rustls::pki_types::ServerName;
 use rustls::quic;
 
-use crate::session::TlsSession;
-use crate::tickets::{Shelf, TicketStore};
+use crate::choosing::Choosing;
+use crate::derive::Overheard;
+use crate::session::{Following, TlsSession};
+use crate::tickets::{Shelf, Shelves, TicketStore};
 use crate::versions::{Each, servers};
 use crate::{keys, retry};
 
@@ -16,6 +19,8 @@ use crate::{keys, retry};
 #[derive(Clone, Debug)]
 pub struct Client {
     tls: Each<rustls::ClientConfig>,
+    /// Where tickets go, if that is known.
+    shelves: Option<[Arc<Shelf>; 2]>,
 }
 
 /// Starts the TLS handshakes of a server.
@@ -66,18 +71,25 @@ impl Client {
                 tls.resumption = rustls::client::Resumption::disabled();
             }
         });
-        Ok(Self { tls })
+        Ok(Self { tls, shelves: None })
     }
 
-    /// Keeps its tickets in `store`, which others may share. `verifier` names by what servers are believed and what this
+    /// Keeps its tickets in `store`, which others may share. Only then do servers choose the version (RFC 9368 §2.3): that
+    /// of a ticket must be known.
+    ///
+    /// `verifier` names by what servers are believed and what this
     /// client proves to be: where that differs, so must the name. (The TLS library looks at this again by itself, and
     /// resumes nothing with another verifier or another key.)
     #[must_use]
     pub fn with_tickets(mut self, store: Arc<dyn TicketStore>, verifier: &[u8]) -> Self {
-        self.tls.change(move |version, tls| {
-            let shelf = Shelf::new(store.clone(), version, tls.alpn_protocols.clone(), verifier.to_vec());
-            tls.resumption = rustls::client::Resumption::store(Arc::new(shelf));
+        let alpn = self.tls.of(Version::V1).alpn_protocols.clone();
+        let shelf = |version| Shelf::new(store.clone(), version, alpn.clone(), verifier.to_vec());
+        let shelves = [Version::V1, Version::V2].map(|version| Arc::new(shelf(version)));
+        self.tls.change(|version, tls| {
+            let shelf = shelves[usize::from(version == Version::V2)].clone();
+            tls.resumption = rustls::client::Resumption::store(shelf);
         });
+        self.shelves = Some(shelves);
         self
     }
 
@@ -142,19 +154,32 @@ impl Crypto for Server {
 }
 
 impl ClientCrypto for Client {
+    fn follows(&self) -> bool {
+        self.shelves.is_some()
+    }
+
     fn start(
         self: Arc<Self>,
         version: Version,
         server_name: &str,
         params: Vec<u8>,
     ) -> Result<Box<dyn Session>, String> {
-        let tls = self.tls.of(version).clone();
+        let mut tls = self.tls.of(version).clone();
+        let following = self.shelves.as_ref().map(|shelves| {
+            // The secrets are there for other keys than those that TLS makes, and the tickets are of another version then.
+            let own = Arc::make_mut(&mut tls);
+            let overheard = Arc::new(Overheard::new(own.key_log.clone()));
+            let shelves = Arc::new(Shelves::new(shelves.clone(), version));
+            own.key_log = overheard.clone();
+            own.resumption = rustls::client::Resumption::store(shelves.clone());
+            Following::new(overheard, shelves)
+        });
         let version = keys::version(version).ok_or_else(|| format!("QUIC {version} is not known to TLS"))?;
         let name = ServerName::try_from(server_name.to_owned())
             .map_err(|_| format!("{server_name:?} is neither a host name nor an address"))?;
         let tls =
             quic::ClientConnection::new(tls, version, name, params).map_err(|error| error.to_string())?;
-        Ok(Box::new(TlsSession::new(tls.into())))
+        Ok(Box::new(TlsSession::new(tls.into()).following(following)))
     }
 }
 
@@ -162,6 +187,21 @@ impl ServerCrypto for Server {
     /// # Panics
     /// For a version without [initial keys](Crypto::initial_keys), which the caller has had.
     fn start(self: Arc<Self>, version: Version, params: Vec<u8>) -> Box<dyn Session> {
+        Box::new(self.begin(version, params))
+    }
+
+    fn start_choosing(
+        self: Arc<Self>,
+        version: Version,
+        params: Vec<u8>,
+        choose: ChooseVersion,
+    ) -> Box<dyn Session> {
+        Box::new(Choosing::new(self, version, params, choose))
+    }
+}
+
+impl Server {
+    pub(crate) fn begin(&self, version: Version, params: Vec<u8>) -> TlsSession {
         let tls = self.tls.of(version).clone();
         let version = keys::version(version).expect("a version that there are initial keys for");
         let covered = self.covers(&params);
@@ -171,11 +211,9 @@ impl ServerCrypto for Server {
         if !covered {
             session.refuse_early();
         }
-        Box::new(session)
+        session
     }
-}
 
-impl Server {
     /// RFC 9000 §7.4.1: early data was written under limits of an earlier connection, and is not taken under lower ones.
     fn covers(&self, params: &[u8]) -> bool {
         let Some(limits) = EarlyLimits::decode(params) else { return false };

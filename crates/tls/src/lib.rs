@@ -32,7 +32,10 @@
 
 #![forbid(unsafe_code)]
 
+mod choosing;
 mod config;
+mod derive;
+mod hello;
 mod keys;
 mod retry;
 mod secrets;

@@ -1,10 +1,15 @@
 use std::any::Any;
+use std::sync::Arc;
 
-use quickset_quic::{EarlyFate, KeyChange, Sealing, Session, TransportError, TransportErrorCode as Code};
+use quickset_quic::{
+    EarlyFate, KeyChange, Sealing, Session, TransportError, TransportErrorCode as Code, Version,
+};
 use rustls::pki_types::CertificateDer;
 use rustls::{HandshakeKind, quic};
 
+use crate::derive::{Level, Overheard, Recipe};
 use crate::keys;
+use crate::tickets::Shelves;
 
 /// What [`Session::peer_identity`] holds: the peer's certificate chain, its own certificate first.
 pub type PeerCertificates = Vec<CertificateDer<'static>>;
@@ -12,11 +17,49 @@ pub type PeerCertificates = Vec<CertificateDer<'static>>;
 /// A rustls connection without records.
 pub(crate) struct TlsSession {
     tls: quic::Connection,
+    following: Option<Following>,
+}
+
+/// What a client needs to go on in another version than it began in.
+pub(crate) struct Following {
+    overheard: Arc<Overheard>,
+    shelves: Arc<Shelves>,
+    /// The other version, once the server has chosen it.
+    version: Option<Version>,
+}
+
+impl Following {
+    pub(crate) const fn new(overheard: Arc<Overheard>, shelves: Arc<Shelves>) -> Self {
+        Self { overheard, shelves, version: None }
+    }
 }
 
 impl TlsSession {
     pub(crate) const fn new(tls: quic::Connection) -> Self {
-        Self { tls }
+        Self { tls, following: None }
+    }
+
+    pub(crate) fn following(mut self, following: Option<Following>) -> Self {
+        self.following = following;
+        self
+    }
+
+    /// Keys as the TLS library makes them, or our own where the version is another.
+    fn keys(&self, change: quic::KeyChange) -> Option<KeyChange> {
+        let Some(following) = &self.following else { return Some(keys::change(change)) };
+        let level = match change {
+            quic::KeyChange::Handshake { .. } => Level::Handshake,
+            quic::KeyChange::OneRtt { .. } => Level::OneRtt,
+        };
+        // They go, whether they are needed or not.
+        let secrets = following.overheard.take(level);
+        let Some(version) = following.version else { return Some(keys::change(change)) };
+        let recipe = Recipe::new(self.tls.negotiated_cipher_suite()?.suite(), version)?;
+        let keys = recipe.keys(&secrets)?;
+        Some(match level {
+            Level::Handshake => KeyChange::Handshake(keys),
+            Level::OneRtt => KeyChange::OneRtt { keys, next: recipe.next(secrets) },
+        })
     }
 
     /// RFC 9001 §8.1: a client leaves a server that chose nothing. rustls does so itself where protocols are
@@ -41,7 +84,9 @@ impl Session for TlsSession {
     }
 
     fn write(&mut self, out: &mut Vec<u8>) -> Option<KeyChange> {
-        self.tls.write_hs(out).map(keys::change)
+        let change = self.tls.write_hs(out)?;
+        // What QUIC agreed on has a recipe, and what was derived was overheard.
+        Some(self.keys(change).expect("keys of every suite and version that there are initial keys for"))
     }
 
     fn is_handshaking(&self) -> bool {
@@ -71,6 +116,13 @@ impl Session for TlsSession {
                 tls.reject_early_data();
             }
         }
+    }
+
+    fn follow(&mut self, version: Version) -> bool {
+        let Some(following) = &mut self.following else { return false };
+        following.shelves.turn(version);
+        following.version = Some(version);
+        true
     }
 
     fn alpn(&self) -> Option<&[u8]> {

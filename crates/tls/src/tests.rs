@@ -297,6 +297,88 @@ fn both_sides_agree() {
     }
 }
 
+/// RFC 9368 §2.3, RFC 9369 §4.1, §5: begun in one version and gone on with in the other, tickets included.
+#[test]
+fn a_handshake_goes_on_in_another_version() {
+    for (from, to) in [(Version::V1, Version::V2), (Version::V2, Version::V1)] {
+        let (tls, certificate) = server_tls(&["a"]);
+        let server = Arc::new(Server::new(Arc::new(tls)).unwrap());
+        let memory = Arc::new(TicketMemory::default());
+        let client = Client::new(Arc::new(client_tls(&["a"], Some(&certificate)))).unwrap();
+        assert!(!client.follows(), "nobody knows where its tickets go");
+        let client = Arc::new(client.with_tickets(memory.clone(), b"me"));
+        assert!(client.follows());
+
+        let mut near = client.clone().start(from, "localhost", vec![1, 2, 3]).unwrap();
+        let choose = move |params: &[u8]| {
+            assert_eq!(params, [1, 2, 3]);
+            Some((to, vec![6]))
+        };
+        let mut far = server.clone().start_choosing(from, vec![4, 5], Box::new(choose));
+        let mut hello = Vec::new();
+        assert!(near.write(&mut hello).is_none());
+        for piece in hello.chunks(100) {
+            assert_eq!(far.chosen_version(), None, "not before all is there");
+            assert!(far.is_handshaking() && far.write(&mut Vec::new()).is_none());
+            far.read(piece).unwrap();
+        }
+        assert_eq!(far.chosen_version(), Some(to));
+        assert!(near.follow(to));
+        let mut pair = (near, far);
+        let [mut c, mut s] = shake(&mut pair).unwrap();
+        assert!(!pair.0.is_handshaking() && !pair.1.is_handshaking());
+        assert_eq!((pair.0.peer_params(), pair.1.peer_params()), (Some(&[6][..]), Some(&[1, 2, 3][..])));
+        assert_eq!((c.len(), s.len()), (2, 2));
+        let ((ours, mut c_next), (theirs, mut s_next)) = (one_rtt(c.pop()), one_rtt(s.pop()));
+        let (Some(KeyChange::Handshake(c)), Some(KeyChange::Handshake(s))) = (c.pop(), s.pop()) else {
+            panic!("levels in another order")
+        };
+        for (near, far) in [(&c, &s), (&ours, &theirs)] {
+            for (by, at) in [(&near.local, &far.remote), (&far.local, &near.remote)] {
+                let packet = seal(&*by.packet, &*by.header, 654_360_564, "4200bff4", &[1]);
+                let opened = open(&*at.packet, &*at.header, 654_360_564, 1, &packet);
+                assert_eq!(opened, Some((hex("4200bff4"), vec![1])), "{from} to {to}");
+            }
+            assert_eq!(near.local.packet.integrity_limit(), far.local.packet.integrity_limit());
+            assert_eq!(near.local.packet.confidentiality_limit(), far.local.packet.confidentiality_limit());
+        }
+        for generation in 1..4 {
+            let (c, s) = (c_next.next(), s_next.next());
+            assert!(opens(&*c.local, &*s.remote) && opens(&*s.local, &*c.remote), "generation {generation}");
+        }
+
+        let key = |version| TicketKey {
+            server: "localhost".into(),
+            version,
+            alpn: vec![b"a".to_vec()],
+            verifier: b"me".to_vec(),
+        };
+        assert!(memory.take(&key(from)).is_none(), "a ticket of a version that the connection was not of");
+        // The next one begins where this one went, and stays there: it has a ticket.
+        let near = client.start(to, "localhost", vec![1, 2, 3]).unwrap();
+        let far = server.start_choosing(to, vec![4, 5], Box::new(|_| panic!("a hello with a ticket")));
+        assert!(memory.take(&key(to)).is_some(), "two were given, one is used");
+        let mut pair = (near, far);
+        shake(&mut pair).unwrap();
+        assert_eq!((pair.1.chosen_version(), pair.1.is_handshaking()), (None, false));
+    }
+}
+
+/// What is no hello goes to TLS as it is, which says what is wrong with it.
+#[test]
+fn noise_before_a_choice_is_an_error_of_tls() {
+    let (tls, _) = server_tls(&["a"]);
+    let server = Arc::new(Server::new(Arc::new(tls)).unwrap());
+    for noise in [&[2, 0, 0, 1, 0][..], &[1, 0xff, 0xff, 0xff], &[1, 0, 0, 2, 9, 9]] {
+        let mut far =
+            server.clone().start_choosing(Version::V1, Vec::new(), Box::new(|_| panic!("no parameters")));
+        far.refuse_early();
+        let read = far.read(noise);
+        assert!(read.is_err() || far.write(&mut Vec::new()).is_none(), "{noise:?}");
+        assert!(far.is_handshaking());
+    }
+}
+
 #[test]
 fn generations_agree() {
     let (_, [mut c, mut s], _) = connected(Version::V1);

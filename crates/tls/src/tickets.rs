@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quickset_quic::Version;
@@ -139,6 +140,54 @@ impl ClientSessionStore for Shelf {
 
     fn take_tls13_ticket(&self, server: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
         self.store.take(&self.key(server)).map(|ticket| ticket.0)
+    }
+}
+
+/// Those of a connection: the one that it begins with a ticket of, and the one that it leaves tickets in.
+#[derive(Debug)]
+pub(crate) struct Shelves {
+    each: [Arc<Shelf>; 2],
+    is_second: AtomicBool,
+}
+
+impl Shelves {
+    pub(crate) fn new(each: [Arc<Shelf>; 2], version: Version) -> Self {
+        Self { each, is_second: AtomicBool::new(version == Version::V2) }
+    }
+
+    /// From now on it is of this version (RFC 9369 §5).
+    pub(crate) fn turn(&self, version: Version) {
+        self.is_second.store(version == Version::V2, Ordering::Relaxed);
+    }
+
+    fn shelf(&self) -> &Shelf {
+        &self.each[usize::from(self.is_second.load(Ordering::Relaxed))]
+    }
+}
+
+impl ClientSessionStore for Shelves {
+    fn set_kx_hint(&self, server: ServerName<'static>, group: NamedGroup) {
+        self.shelf().set_kx_hint(server, group);
+    }
+
+    fn kx_hint(&self, server: &ServerName<'_>) -> Option<NamedGroup> {
+        self.shelf().kx_hint(server)
+    }
+
+    fn set_tls12_session(&self, _: ServerName<'static>, _: Tls12ClientSessionValue) {}
+
+    fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        None
+    }
+
+    fn remove_tls12_session(&self, _: &ServerName<'static>) {}
+
+    fn insert_tls13_ticket(&self, server: ServerName<'static>, value: Tls13ClientSessionValue) {
+        self.shelf().insert_tls13_ticket(server, value);
+    }
+
+    fn take_tls13_ticket(&self, server: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        self.shelf().take_tls13_ticket(server)
     }
 }
 

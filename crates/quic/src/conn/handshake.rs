@@ -6,7 +6,7 @@ use quickset_wire::{ConnectionId, Side, Space, TransportErrorCode as Code, Versi
 use super::{Connection, Event, Role, Signal, violation};
 use crate::early::{EarlyFate, EarlyLimits};
 use crate::error::TransportError;
-use crate::keys::{ClientCrypto, Progress};
+use crate::keys::{ClientCrypto, Progress, ServerCrypto};
 use crate::room::Phase;
 
 /// What the handshake must remember to authenticate the connection ids (RFC 9000 §7.3).
@@ -23,6 +23,8 @@ pub(crate) struct Handshake {
     pub(crate) early: EarlyFate,
     /// A client's: the limits that its early data keeps to.
     pub(crate) remembered: Option<EarlyLimits>,
+    /// The version that it began in.
+    pub(crate) began: Version,
     pub(crate) side: SideState,
 }
 
@@ -37,21 +39,29 @@ pub(crate) enum SideState {
         refused: Option<Version>,
     },
     Server {
+        crypto: Arc<dyn ServerCrypto>,
+        /// The id of the client's first packet, or of its first one behind a Retry.
+        first: ConnectionId,
         new_tokens: Vec<Vec<u8>>,
     },
 }
 
 impl Handshake {
-    pub(crate) fn new(ours: Box<TransportParams>, role: Role, remote_cid: ConnectionId) -> Self {
+    pub(crate) fn new(
+        ours: Box<TransportParams>,
+        role: Role,
+        remote_cid: ConnectionId,
+        began: Version,
+    ) -> Self {
         match role {
             Role::Client { crypto, token, name } => {
                 let (original_dcid, retry_scid, refused) = (remote_cid, None, None);
                 let side = SideState::Client { crypto, original_dcid, retry_scid, name, refused };
-                Self::with(ours, None, token, side)
+                Self { token, ..Self::with(ours, None, began, side) }
             }
-            Role::Server { new_tokens, .. } => {
-                let side = SideState::Server { new_tokens };
-                Self::with(ours, Some(remote_cid), Vec::new(), side)
+            Role::Server { crypto, first, new_tokens, .. } => {
+                let side = SideState::Server { crypto, first, new_tokens };
+                Self::with(ours, Some(remote_cid), began, side)
             }
         }
     }
@@ -59,10 +69,11 @@ impl Handshake {
     fn with(
         ours: Box<TransportParams>,
         peer_cid: Option<ConnectionId>,
-        token: Vec<u8>,
+        began: Version,
         side: SideState,
     ) -> Self {
-        Self { ours, peer: None, peer_cid, token, early: EarlyFate::None, remembered: None, side }
+        let (peer, token, early, remembered) = (None, Vec::new(), EarlyFate::None, None);
+        Self { ours, peer, peer_cid, token, early, remembered, began, side }
     }
 
     /// RFC 9000 §7.3: the ids in the peer's parameters are those that its packets carried.
@@ -103,7 +114,7 @@ impl Connection {
                 self.keys.end_early_at(self.now + 3 * self.pto());
                 // RFC 9001 §4.1.2: for the server, complete is confirmed.
                 let tokens = match &mut self.handshake.side {
-                    SideState::Server { new_tokens } => std::mem::take(new_tokens),
+                    SideState::Server { new_tokens, .. } => std::mem::take(new_tokens),
                     SideState::Client { .. } => Vec::new(),
                 };
                 self.confirmation.announce(tokens);

@@ -57,7 +57,7 @@ pub(crate) use lifecycle::{Expired, Farewell, Lifecycle};
 pub use paths::MoveError;
 pub(crate) use start::Role;
 pub use start::{IssuedCid, Signal, Start};
-pub(crate) use versions::Negotiated;
+pub(crate) use versions::{Negotiated, wished};
 
 /// One QUIC connection, without a socket or a clock.
 ///
@@ -201,7 +201,7 @@ impl Connection {
             streams: Streams::new(side, &config),
             datagrams: Datagrams::new(&config.datagrams),
             protect,
-            handshake: Handshake::new(Box::new(params), role, remote_cid),
+            handshake: Handshake::new(Box::new(params), role, remote_cid, version),
             confirmation: Confirmation::default(),
             lifecycle: Lifecycle::new(now, config.keep_alive, config.handshake_timeout),
             early: Early::with(early),

@@ -48,6 +48,9 @@ pub(crate) enum Role {
         name: String,
     },
     Server {
+        /// Derives keys of another version, from the id of the client's first packet.
+        crypto: Arc<dyn crate::keys::ServerCrypto>,
+        first: ConnectionId,
         /// The client's address is proven (Retry or token).
         validated: bool,
         /// Tokens for the client's later connections, sent in NEW_TOKEN when the handshake is confirmed.

@@ -1,7 +1,7 @@
 //! Which QUIC version a connection is of: Version Negotiation, and the proof that nobody forged it (RFC 9368).
 
 use quickset_wire::params::{TransportParams, VersionInformation};
-use quickset_wire::{Side, TransportErrorCode as Code, Version, Writer};
+use quickset_wire::{Side, Space, TransportErrorCode as Code, Version, Writer};
 
 use super::Connection;
 use super::handshake::SideState;
@@ -75,11 +75,71 @@ impl Connection {
         self.handshake.token.clear();
         tracing::debug!(from = %self.version, to = %version, "the server speaks another version");
         self.version = version;
+        self.handshake.began = version;
+        self.log_version();
         self.cids.set_remote(remote);
         self.keys = KeyRing::new(Side::Client, session, initial);
         self.recovery.restart();
         self.keys.drive()?;
         Ok(())
+    }
+
+    /// Whether a packet of the handshake in `version` may be for us: the connection is of it, was, or may come to be, as a
+    /// server wants it (RFC 9368 §2.3, RFC 9369 §4.1). Initial packets of that version can be opened from here on.
+    pub(crate) fn may_be_of(&mut self, version: Version) -> bool {
+        if version == self.version || self.keys.other() == Some(version) {
+            return true;
+        }
+        if self.keys.other().is_some() || self.keys.has(Space::Handshake) || !self.keys.has(Space::Initial) {
+            return false;
+        }
+        let SideState::Client { crypto, original_dcid, retry_scid, .. } = &self.handshake.side else {
+            return false;
+        };
+        let told = self.handshake.ours.version_information;
+        if !told.is_some_and(|told| told.available().contains(&version)) {
+            return false;
+        }
+        let id = retry_scid.as_ref().unwrap_or(original_dcid);
+        let Some(keys) = crypto.initial_keys(version, id, Side::Client) else { return false };
+        self.keys.also(version, keys);
+        true
+    }
+
+    /// A client has an authentic Initial packet of `version`: when that is another one, the server goes on in it, as long
+    /// as there are no keys that say otherwise. What packets say of versions is proved by the parameters.
+    pub(crate) fn heard_in(&mut self, version: Version) {
+        // Once: what is late of the version before turns nothing back.
+        let settled = self.version != self.handshake.began || self.keys.has(Space::Handshake);
+        if self.side.is_server() || version == self.version || settled {
+            return;
+        }
+        if self.handshake.early == EarlyFate::Undecided {
+            // RFC 9369 §4.1: no early data in the version that was agreed on. What was sent is still good.
+            self.keys.end_early();
+        }
+        self.turn(version);
+    }
+
+    /// A server's session has read the hello, and may have chosen a version.
+    pub(crate) fn follow_choice(&mut self) {
+        let Some(version) = self.keys.session().chosen_version().filter(|v| *v != self.version) else {
+            return;
+        };
+        let SideState::Server { crypto, first, new_tokens } = &mut self.handshake.side else { return };
+        // RFC 9369 §5: they were made for the other.
+        new_tokens.clear();
+        let Some(keys) = crypto.initial_keys(version, first, Side::Server) else { return };
+        self.keys.also(version, keys);
+        self.turn(version);
+    }
+
+    fn turn(&mut self, version: Version) {
+        if self.keys.turn(self.version) {
+            tracing::debug!(from = %self.version, to = %version, "the handshake goes on in another version");
+            self.version = version;
+            self.log_version();
+        }
     }
 
     /// The peer's parameters say which version it has in mind, and which it would take (RFC 9368 §4).
@@ -96,7 +156,9 @@ impl Connection {
                 Ok(())
             };
         };
-        if versions.chosen != self.version {
+        // A client says it in its first packet.
+        let known = if self.side.is_server() { self.handshake.began } else { self.version };
+        if versions.chosen != known {
             return wrong("the peer has another version in mind");
         }
         if self.side.is_server() && !versions.available().contains(&versions.chosen) {
@@ -112,6 +174,18 @@ impl Connection {
         }
         Ok(())
     }
+}
+
+/// What a server does with the parameters of a client that began in `began`: the first version of the client's that is
+/// among `ours`, if it is another (RFC 9368 §2.3: versions 1 and 2 are compatible, RFC 9369 §4).
+pub(crate) fn wished(ours: &[Version], began: Version, params: &[u8]) -> Option<Version> {
+    let params = TransportParams::decode(Side::Client, params).ok()?;
+    let told = params.version_information.filter(|told| told.chosen == began)?;
+    told.available()
+        .iter()
+        .copied()
+        .find(|version| ours.contains(version))
+        .filter(|version| *version != began)
 }
 
 /// The first of `ours` that is offered.

@@ -14,7 +14,7 @@ use super::{
     ConnectionKey, Dropped, Endpoint, MIN_FIRST_ID, MIN_INITIAL, Response, Route, announce, first_id, ids,
 };
 use crate::config::{ClientConfig, RetryPolicy, ServerConfig};
-use crate::conn::{IssuedCid, Role, Start};
+use crate::conn::{IssuedCid, Role, Start, wished};
 use crate::keys::{Keys, Session};
 
 /// A client that would like to connect: its first packet, not yet decrypted.
@@ -257,15 +257,20 @@ impl Endpoint {
     ) -> Result<Begun, ConnectError> {
         // RFC 9000 §7.2: unpredictable, of 8 bytes at least.
         let remote_cid = first_id(&mut self.rng);
-        let begun = config.transport.versions.iter().find_map(|version| {
-            Some((*version, config.crypto.initial_keys(*version, &remote_cid, Side::Client)?))
-        });
+        let keys = |version: Version| {
+            Some((version, config.crypto.initial_keys(version, &remote_cid, Side::Client)?))
+        };
+        let spoken = &config.transport.versions;
+        let first = config.transport.first_version.filter(|version| spoken.contains(version));
+        let begun = first.into_iter().chain(spoken.iter().copied()).find_map(keys);
         let (version, initial) =
             begun.ok_or_else(|| ConnectError::Crypto("no keys for any QUIC version configured".into()))?;
+        // RFC 9368 §2.3: a server may go on in any that is named here.
+        let named =
+            spoken.iter().copied().filter(|v| *v == version || (config.crypto.follows() && v.is_known()));
         let params = TransportParams {
             initial_source_connection_id: Some(local),
-            // RFC 9368 §2.3: a server may go on in any that is named here, and we would not follow it.
-            version_information: Some(VersionInformation::new(version, [version])),
+            version_information: Some(VersionInformation::new(version, named)),
             ..announce(&config.transport)
         };
         let encoded = self.encode(&params, Side::Client);
@@ -309,10 +314,22 @@ impl Endpoint {
             initial_source_connection_id: Some(local.id),
             retry_source_connection_id: retry_scid,
             stateless_reset_token: Some(local.token),
-            version_information: Some(VersionInformation::new(version, versions)),
+            version_information: Some(VersionInformation::new(version, versions.iter().copied())),
             ..announce(&transport)
         };
         let encoded = self.encode(&params, Side::Server);
+        let session = if versions.len() > 1 {
+            let grease = self.rng.next();
+            let choose = move |client: &[u8]| {
+                let version = wished(&versions, version, client)?;
+                let told = VersionInformation::new(version, versions);
+                let params = TransportParams { version_information: Some(told), ..params };
+                Some((version, encoded_as(&params, Side::Server, grease)))
+            };
+            crypto.clone().start_choosing(version, encoded, Box::new(choose))
+        } else {
+            crypto.clone().start(version, encoded)
+        };
         let token = Token::New { client: path.remote.ip(), issued: now, version };
         let new_tokens = (0..NEW_TOKENS).map(|_| token.seal(&*self.config.crypto, &mut self.rng)).collect();
         self.counters.accepted += 1;
@@ -322,22 +339,19 @@ impl Endpoint {
             path,
             version,
             config: transport,
-            session: crypto.start(version, encoded),
+            session,
             initial,
             params,
             local_cid: local.id,
             remote_cid: scid,
             early: self.overtakers.take(now, &dcid, path.remote),
-            role: Role::Server { validated, new_tokens, second },
+            role: Role::Server { crypto, first: dcid, validated, new_tokens, second },
         };
         Ok((key, start, datagram.expect("an incoming packet has its datagram until it is consumed")))
     }
 
     fn encode(&mut self, params: &TransportParams, by: Side) -> Vec<u8> {
-        let mut buffer = [0; TransportParams::MAX_SIZE];
-        let mut w = Writer::new(&mut buffer);
-        params.encode(by, self.rng.next(), &mut w);
-        w.written().to_vec()
+        encoded_as(params, by, self.rng.next())
     }
 
     /// The server's keys for the client's first packet.
@@ -345,6 +359,13 @@ impl Endpoint {
         let crypto = &self.server.as_ref()?.config.crypto;
         crypto.initial_keys(incoming.0.version, &incoming.0.dcid, Side::Server)
     }
+}
+
+fn encoded_as(params: &TransportParams, by: Side, grease: u64) -> Vec<u8> {
+    let mut buffer = [0; TransportParams::MAX_SIZE];
+    let mut w = Writer::new(&mut buffer);
+    params.encode(by, grease, &mut w);
+    w.written().to_vec()
 }
 
 /// What a client's handshake begins with.

@@ -22,8 +22,8 @@ use quickset_wire::{
 pub(crate) use crypto::CryptoStream;
 use one_rtt::OneRtt;
 pub use session::{
-    ClientCrypto, Crypto, EndpointCrypto, HeaderKey, KeyChange, Keys, NextKeys, PacketKey, PacketKeys,
-    Sealing, ServerCrypto, Session,
+    ChooseVersion, ClientCrypto, Crypto, EndpointCrypto, HeaderKey, KeyChange, Keys, NextKeys, PacketKey,
+    PacketKeys, Sealing, ServerCrypto, Session,
 };
 
 use crate::TransportError;
@@ -33,6 +33,8 @@ pub(crate) struct KeyRing {
     side: Side,
     session: Box<dyn Session>,
     initial: Option<Keys>,
+    /// Those of Initial packets in another version: that in which a client began, or one in which its server may go on.
+    other: Option<(Version, Keys)>,
     handshake: Option<Keys>,
     early: Option<Early>,
     one_rtt: Option<OneRtt>,
@@ -95,6 +97,7 @@ impl KeyRing {
             side,
             session,
             initial: Some(initial),
+            other: None,
             handshake: None,
             early: None,
             one_rtt: None,
@@ -118,8 +121,31 @@ impl KeyRing {
         dcid: &ConnectionId,
     ) -> bool {
         self.initial = crypto.initial_keys(version, dcid, Side::Client);
+        self.other = None;
         self.streams[Space::Initial.index()].restart();
         self.initial.is_some()
+    }
+
+    /// Initial packets of another version are opened as well.
+    pub(crate) fn also(&mut self, version: Version, keys: Keys) {
+        self.other = Some((version, keys));
+    }
+
+    /// The other version, if there is one.
+    pub(crate) fn other(&self) -> Option<Version> {
+        self.other.as_ref().map(|(version, _)| *version)
+    }
+
+    /// The other version becomes that of the packets that are sealed, and `version`, which they were of, is the other.
+    /// False when there is none, or the session does not go along.
+    pub(crate) fn turn(&mut self, version: Version) -> bool {
+        let (Some((other, keys)), Some(initial)) = (&mut self.other, &mut self.initial) else { return false };
+        if self.side.is_client() && !self.session.follow(*other) {
+            return false;
+        }
+        *other = version;
+        std::mem::swap(keys, initial);
+        true
     }
 
     /// True when packets of `space` can be sealed.
@@ -173,7 +199,7 @@ impl KeyRing {
     /// RFC 9001 §4.9: the keys of `space` are not needed any more.
     pub(crate) fn discard(&mut self, space: Space) {
         match space {
-            Space::Initial => self.initial = None,
+            Space::Initial => (self.initial, self.other) = (None, None),
             Space::Handshake => self.handshake = None,
             Space::Data => {}
         }
@@ -257,7 +283,7 @@ impl KeyRing {
     ) -> Result<Opened, OpenError> {
         let space = kind.space();
         let header_key = match kind {
-            PacketType::Initial => self.initial.as_ref().map(|k| &*k.remote.header),
+            PacketType::Initial => self.initial_for(packet).map(|k| &*k.remote.header),
             PacketType::ZeroRtt => self.early.as_ref().map(|k| &*k.sealing.header),
             PacketType::Handshake => self.handshake.as_ref().map(|k| &*k.remote.header),
             PacketType::OneRtt => self.one_rtt.as_ref().map(OneRtt::header),
@@ -283,7 +309,7 @@ impl KeyRing {
         let (header, payload) = packet.split_at_mut(payload_at);
         let opened = match kind {
             PacketType::Initial => {
-                self.initial.as_ref().and_then(|k| k.remote.packet.open(number, header, payload))
+                self.initial_for(header).and_then(|k| k.remote.packet.open(number, header, payload))
             }
             PacketType::ZeroRtt => {
                 self.early.as_ref().and_then(|k| k.sealing.packet.open(number, header, payload))
@@ -305,6 +331,14 @@ impl KeyRing {
             )));
         }
         Ok(Opened { number, payload: (payload_at, payload_at + len) })
+    }
+
+    /// The keys of an Initial packet that begins so: there may be those of two versions.
+    fn initial_for(&self, packet: &[u8]) -> Option<&Keys> {
+        match &self.other {
+            Some((version, keys)) if version_of(packet) == Some(*version) => Some(keys),
+            _ => self.initial.as_ref(),
+        }
     }
 
     /// The keys for packets of this type are yet to come.
@@ -418,6 +452,12 @@ impl KeyRing {
             self.early = None;
         }
     }
+}
+
+/// The version in a long header (RFC 8999 §5.1).
+pub(crate) fn version_of(packet: &[u8]) -> Option<Version> {
+    let version: [u8; 4] = packet.get(1..5)?.try_into().ok()?;
+    Some(Version(u32::from_be_bytes(version)))
 }
 
 impl std::fmt::Debug for KeyRing {

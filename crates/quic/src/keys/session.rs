@@ -41,6 +41,19 @@ pub trait Session: Send {
     /// For a server that has read nothing: early data is not to be taken.
     fn refuse_early(&mut self) {}
 
+    /// For a server: the version in which the handshake goes on, once the client's hello has been read, if that is
+    /// another one than it began in (RFC 9368 §2.3).
+    fn chosen_version(&self) -> Option<Version> {
+        None
+    }
+
+    /// For a client that has read nothing: the server goes on in `version`, and so do the keys to come. False when there
+    /// would be none; [`ClientCrypto::follows`] says so beforehand.
+    fn follow(&mut self, version: Version) -> bool {
+        let _ = version;
+        false
+    }
+
     /// The application protocol agreed on (ALPN), once it is known.
     fn alpn(&self) -> Option<&[u8]>;
 
@@ -141,6 +154,12 @@ pub trait Crypto: Send + Sync {
 
 /// Starts client handshakes.
 pub trait ClientCrypto: Crypto {
+    /// Whether handshakes go on in another version where the server wants that ([`Session::follow`]), so that servers may
+    /// be told of others.
+    fn follows(&self) -> bool {
+        false
+    }
+
     /// A handshake towards `server_name`, announcing `params` (encoded transport parameters).
     ///
     /// # Errors
@@ -157,7 +176,23 @@ pub trait ClientCrypto: Crypto {
 pub trait ServerCrypto: Crypto {
     /// A handshake with a client, announcing `params` (encoded transport parameters).
     fn start(self: Arc<Self>, version: Version, params: Vec<u8>) -> Box<dyn Session>;
+
+    /// The same with a client that may be answered in another version, where `choose` wants that and the handshake can be
+    /// made so. One that resumes a session never is: what was given in one version is good for no other (RFC 9369 §5).
+    fn start_choosing(
+        self: Arc<Self>,
+        version: Version,
+        params: Vec<u8>,
+        choose: ChooseVersion,
+    ) -> Box<dyn Session> {
+        drop(choose);
+        self.start(version, params)
+    }
 }
+
+/// Is told the transport parameters in a client's hello, and says in which version the handshake goes on and what is
+/// announced there; `None`: in the one in which it began, with what is announced there.
+pub type ChooseVersion = Box<dyn FnOnce(&[u8]) -> Option<(Version, Vec<u8>)> + Send>;
 
 /// The endpoint's own secrets, which outlive connections.
 pub trait EndpointCrypto: Send + Sync {

@@ -11,7 +11,7 @@ use ::qlog::events::quic::{
 };
 use quickset_base::Path;
 use quickset_wire::fec::FecDecoder;
-use quickset_wire::{Space, TransportParams, Writer, varint};
+use quickset_wire::{Space, TransportParams, Version, Writer, varint};
 
 use super::frame::hex;
 use super::log::{Log, Qlog};
@@ -37,14 +37,12 @@ impl Connection {
         let started = started(&self.path.address, (hex(&local), hex(&remote)));
         let parameters = parameters(TransportOwner::Local, ours);
         let recovery = self.recovery_parameters();
-        let (version, mtu) = (self.version, self.path.mtu as u16);
+        let (versions, mtu) = (self.version_information(), self.path.mtu as u16);
         let Some(log) = self.qlog.log() else { return };
         log.remote_cid = remote;
         log.event(now, &EventData::ConnectionStarted(started));
         log.state(now, None, ConnectionState::Attempted);
-        let version = Some(format!("{:x}", version.0));
-        let version = VersionInformation { chosen_version: version, ..VersionInformation::default() };
-        log.event(now, &EventData::VersionInformation(version));
+        log.event(now, &EventData::VersionInformation(versions));
         log.event(now, &EventData::TransportParametersSet(parameters));
         log.event(now, &EventData::RecoveryParametersSet(recovery));
         log.event(now, &EventData::MtuUpdated(MtuUpdated { old: None, new: mtu, done: Some(true) }));
@@ -52,13 +50,43 @@ impl Connection {
         self.log_metrics(false);
     }
 
+    /// The connection is of another version than it was.
+    pub(crate) fn log_version(&mut self) {
+        if self.qlog.is_on() {
+            let (now, versions) = (self.now, self.version_information());
+            if let Some(log) = self.qlog.log() {
+                log.event(now, &EventData::VersionInformation(versions));
+            }
+        }
+    }
+
+    /// The version in use, and those that each side takes, as far as they are known.
+    fn version_information(&self) -> VersionInformation {
+        let told = |params: &TransportParams| {
+            let versions = params.version_information.as_ref()?;
+            Some(versions.available().iter().map(|version| number(*version)).collect())
+        };
+        let ours = told(&self.handshake.ours);
+        let peers = self.handshake.peer.as_ref().and_then(told);
+        let (client_versions, server_versions) =
+            if self.side.is_client() { (ours, peers) } else { (peers, ours) };
+        VersionInformation { server_versions, client_versions, chosen_version: Some(number(self.version)) }
+    }
+
     /// The peer's parameters are known; `mtu` is what we took before.
     pub(crate) fn log_peer(&mut self, mtu: usize) {
         let now = self.now;
         let (old, new) = (mtu as u16, self.path.mtu as u16);
+        if !self.qlog.is_on() {
+            return;
+        }
+        let versions = self.version_information();
         let (Some(log), Some(peer)) = (self.qlog.log(), &self.handshake.peer) else { return };
         let parameters = parameters(TransportOwner::Remote, peer);
         log.event(now, &EventData::TransportParametersSet(parameters));
+        if peer.version_information.is_some() {
+            log.event(now, &EventData::VersionInformation(versions));
+        }
         if old != new {
             log.event(now, &EventData::MtuUpdated(MtuUpdated { old: Some(old), new, done: Some(true) }));
         }
@@ -98,6 +126,10 @@ impl Log {
     ) {
         self.event(now, &EventData::ConnectionStateUpdated(ConnectionStateUpdated { old, new }));
     }
+}
+
+fn number(version: Version) -> String {
+    format!("{:x}", version.0)
 }
 
 fn started(path: &Path, (src_cid, dst_cid): (String, String)) -> ConnectionStarted {

@@ -34,6 +34,8 @@ impl Connection {
         let Qlog = self.qlog;
     }
     #[inline]
+    pub(crate) fn log_version(&mut self) {}
+    #[inline]
     pub(crate) fn log_peer(&mut self, _mtu: usize) {}
     #[inline]
     pub(crate) fn log_size(&mut self, _before: usize) {}

@@ -75,6 +75,9 @@ impl Connection {
             Frame::Padding(_) | Frame::Ping => Ok(()),
             Frame::Crypto { offset, data } => {
                 let progress = self.keys.on_crypto(space, offset, data)?;
+                if space == Space::Initial && self.side.is_server() {
+                    self.follow_choice();
+                }
                 self.on_progress(progress)
             }
             Frame::NewConnectionId { sequence, retire_prior_to, id, token } => {

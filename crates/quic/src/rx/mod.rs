@@ -17,7 +17,7 @@ use quickset_wire::{PacketType, Side, Space};
 
 use crate::conn::{Connection, Negotiated};
 use crate::error::{Closed, TransportError};
-use crate::keys::{OpenError, Opened};
+use crate::keys::{OpenError, Opened, version_of};
 use crate::qlog::Why;
 use crate::room::Phase;
 
@@ -264,10 +264,10 @@ impl Connection {
             Header::Initial { version, scid, .. } => {
                 // RFC 9000 §14.1: clients pad, or they are not answered.
                 let padded = self.side == Side::Client || size >= 1200;
-                (version == self.version && padded).then_some((PacketType::Initial, Some(scid)))
+                (padded && self.may_be_of(version)).then_some((PacketType::Initial, Some(scid)))
             }
             Header::Handshake { version, scid, .. } => {
-                (version == self.version).then_some((PacketType::Handshake, Some(scid)))
+                self.may_be_of(version).then_some((PacketType::Handshake, Some(scid)))
             }
             Header::Retry { version, scid, token, tag, .. } => {
                 if version == self.version && self.side == Side::Client {
@@ -291,7 +291,8 @@ impl Connection {
                 None
             }
             Header::ZeroRtt { version, scid, .. } => {
-                let taken = version == self.version && self.takes_early(parsed.end);
+                // RFC 9369 §4.1: early data stays in the version that the client began in.
+                let taken = version == self.handshake.began && self.takes_early(parsed.end);
                 taken.then_some((PacketType::ZeroRtt, Some(scid)))
             }
             Header::UnknownVersion { .. } => None,
@@ -322,6 +323,11 @@ impl Connection {
         if source.is_some_and(|scid| !self.accept_source(scid)) {
             self.log_dropped(Some(packet.kind), packet.packet.len(), Why::Source);
             return Ok(true);
+        }
+        if packet.kind == PacketType::Initial {
+            if let Some(version) = version_of(&packet.packet) {
+                self.heard_in(version);
+            }
         }
         self.act_on(packet).map(|()| true)
     }

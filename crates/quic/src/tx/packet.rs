@@ -134,7 +134,8 @@ impl Connection {
                         Space::Handshake => PacketType::Handshake,
                         Space::Data => PacketType::ZeroRtt,
                     },
-                    version: self.version,
+                    // RFC 9369 §4.1: early data stays in the version that it began in.
+                    version: if space == Space::Data { self.handshake.began } else { self.version },
                     dcid,
                     scid: *self.cids.first_local(),
                     token: if space == Space::Initial { &self.handshake.token } else { &[] },

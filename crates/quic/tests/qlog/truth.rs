@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quickset_base::Duration;
 use quickset_quic::qlog::Memory;
-use quickset_quic::{Algorithm, Dir, Side, Stats};
+use quickset_quic::{Algorithm, Dir, Side, Stats, Version};
 use quickset_sim::{Fate, Trace as Wire};
 use serde_json::Value;
 
@@ -43,6 +43,39 @@ fn transfer(seed: u64, congestion: Algorithm) -> Seen {
     let server = pair.server_mut().connection(server_key).stats();
     let wire = pair.world.take_trace().expect("a trace");
     Seen { memory, client, server, wire }
+}
+
+/// RFC 9368 §2.3: begun in version 1, gone on with in version 2, and both traces say when.
+#[test]
+fn a_change_of_version_is_told() {
+    let memory = Memory::new();
+    let sinks = Arc::new(memory.clone());
+    let mut setup = Setup::new(1, "rate=20mbit delay=20ms").transport(|t| {
+        t.qlog = Some(sinks.clone());
+        t.versions = vec![Version::V2, Version::V1];
+    });
+    setup.client.first_version = Some(Version::V1);
+    let mut pair = setup.pair();
+    pair.until("connected", |p| !p.client().connected.is_empty() && !p.server().connected.is_empty());
+    let both = Value::from(vec!["6b3343cf", "1"]);
+    for side in [Side::Client, Side::Server] {
+        let trace = Trace::of(&memory, side);
+        let told: Vec<_> = trace
+            .events
+            .iter()
+            .filter(|event| event["name"] == "transport:version_information")
+            .map(|event| &event["data"])
+            .collect();
+        let chosen: Vec<_> = told.iter().map(|data| data["chosen_version"].as_str().unwrap()).collect();
+        assert_eq!(chosen, ["1", "6b3343cf", "6b3343cf"], "{side}: the first, the change, the peer's word");
+        let last = told.last().unwrap();
+        assert_eq!((&last["client_versions"], &last["server_versions"]), (&both, &both), "{side}");
+        let (known, unknown) = match side {
+            Side::Client => ("client_versions", "server_versions"),
+            Side::Server => ("server_versions", "client_versions"),
+        };
+        assert_eq!((&told[0][known], &told[0][unknown]), (&both, &Value::Null), "{side}");
+    }
 }
 
 #[test]

@@ -155,6 +155,71 @@ fn the_first_version_that_both_speak_is_spoken() {
     }
 }
 
+/// RFC 9368 §2.3, RFC 9369 §4.
+#[test]
+fn a_server_goes_on_in_what_its_client_likes_best() {
+    let swapped = &[Version::V2, Version::V1][..];
+    for (first, client, server, spoken) in [
+        (Version::V1, swapped, BOTH, Version::V2),
+        (Version::V1, swapped, swapped, Version::V2),
+        (Version::V2, BOTH, BOTH, Version::V1),
+        // Whoever does not know it, or is not asked to, stays.
+        (Version::V1, swapped, ONE, Version::V1),
+        (Version::V1, BOTH, swapped, Version::V1),
+        (Version::V2, swapped, swapped, Version::V2),
+        // What is not spoken is not begun in.
+        (Version::V2, ONE, BOTH, Version::V1),
+    ] {
+        let name = format!("{first} {client:?} {server:?}");
+        let config = TransportConfig { first_version: Some(first), ..speaks(client) };
+        let mut meeting = Meeting::seeded(1, config, speaks(server));
+        let hello = drain(&mut meeting.client, meeting.now, address(1));
+        let began = crate::keys::version_of(&hello[0].bytes).unwrap();
+        assert_eq!(began, if client.contains(&first) { first } else { Version::V1 }, "{name}");
+        let answer = meeting.answer(hello);
+        // RFC 9369 §4.1: all long headers of the answer are of what was agreed on.
+        for datagram in &answer {
+            assert_eq!(crate::keys::version_of(&datagram.bytes), Some(spoken), "{name}");
+        }
+        meeting.give_all(answer);
+        meeting.run();
+        let far = meeting.server.as_ref().expect("somebody came");
+        assert!(meeting.client.is_established() && far.is_established(), "{name}");
+        assert_eq!((meeting.client.version(), far.version()), (spoken, spoken), "{name}");
+        assert_eq!(meeting.far.counters().version_negotiations, 0, "{name}");
+    }
+}
+
+/// What is late of the version before turns nothing back, and what a forger writes turns nothing at all: the keys of
+/// Initial packets are everybody's, so that the parameters have the last word (RFC 9368 §4).
+#[test]
+fn only_authentic_packets_and_the_parameters_decide() {
+    let swapped = &[Version::V2, Version::V1][..];
+    let config = TransportConfig { first_version: Some(Version::V1), ..speaks(swapped) };
+    let mut meeting = Meeting::seeded(1, config.clone(), speaks(BOTH));
+    let hello = drain(&mut meeting.client, meeting.now, address(1));
+    let answer = meeting.answer(hello);
+    // The answer with a bit changed opens in neither version.
+    let mut forged = answer.clone();
+    forged.iter_mut().for_each(|datagram| *datagram.bytes.last_mut().unwrap() ^= 1);
+    forged[0].bytes[60] ^= 1;
+    meeting.give_all(vec![forged[0].clone()]);
+    assert_eq!(meeting.client.version(), Version::V1);
+    meeting.give_all(answer);
+    assert_eq!(meeting.client.version(), Version::V2);
+    meeting.client.heard_in(Version::V1);
+    assert_eq!(meeting.client.version(), Version::V2, "once");
+    meeting.run();
+    assert!(meeting.client.is_established());
+
+    // A server that says another version than its packets have is no server.
+    let meeting = Meeting::seeded(1, config, speaks(BOTH));
+    let told = VersionInformation::new(Version::V2, BOTH.to_vec());
+    let params = TransportParams { version_information: Some(told), ..TransportParams::default() };
+    let error = meeting.client.check_version(&params).unwrap_err();
+    assert_eq!(error.code, Code::VERSION_NEGOTIATION_ERROR);
+}
+
 #[test]
 fn without_a_common_version_there_is_nothing_to_say() {
     for (client, server) in [(ONE, TWO), (TWO, ONE)] {

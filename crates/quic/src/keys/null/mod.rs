@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 
 use quickset_wire::{ConnectionId, ResetToken, Side, Version};
 
-use super::{ClientCrypto, Crypto, EndpointCrypto, Keys, ServerCrypto, Session};
+use super::{ChooseVersion, ClientCrypto, Crypto, EndpointCrypto, Keys, ServerCrypto, Session};
 use seal::{TAG, digest, initial_keys, retry_tag};
 use session::NullSession;
 use tickets::{Issued, Kept};
@@ -101,6 +101,10 @@ impl Crypto for NullServer {
 }
 
 impl ClientCrypto for NullClient {
+    fn follows(&self) -> bool {
+        true
+    }
+
     fn start(
         self: Arc<Self>,
         version: Version,
@@ -117,8 +121,23 @@ impl ClientCrypto for NullClient {
 
 impl ServerCrypto for NullServer {
     fn start(self: Arc<Self>, version: Version, params: Vec<u8>) -> Box<dyn Session> {
+        Box::new(self.session(version, params))
+    }
+
+    fn start_choosing(
+        self: Arc<Self>,
+        version: Version,
+        params: Vec<u8>,
+        choose: ChooseVersion,
+    ) -> Box<dyn Session> {
+        Box::new(self.session(version, params).choosing(choose))
+    }
+}
+
+impl NullServer {
+    fn session(&self, version: Version, params: Vec<u8>) -> NullSession {
         let issued = self.issued.clone();
-        Box::new(NullSession::server(version, self.certificate, self.alpn.clone(), params, issued))
+        NullSession::server(version, self.certificate, self.alpn.clone(), params, issued)
     }
 }
 

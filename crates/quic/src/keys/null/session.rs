@@ -7,7 +7,7 @@ use super::seal::{NullNext, digest, directions, keys, mix, sealing, word};
 use super::tickets::{Grant, Issued, Kept, Ticket};
 use crate::TransportError;
 use crate::early::{EarlyFate, EarlyLimits};
-use crate::keys::{KeyChange, Sealing, Session};
+use crate::keys::{ChooseVersion, KeyChange, Sealing, Session};
 
 /// One side of a null handshake.
 pub(super) struct NullSession {
@@ -28,6 +28,9 @@ pub(super) struct NullSession {
     /// The secret of the 1-RTT keys, once it is agreed.
     master: Option<u64>,
     resumption: Resumption,
+    /// A server's: who says in which version it goes on, and what was said.
+    choose: Option<ChooseVersion>,
+    chosen: Option<Version>,
 }
 
 /// What remains of a connection for a later one.
@@ -115,7 +118,21 @@ impl NullSession {
             peer_params: None,
             master: None,
             resumption: Resumption::default(),
+            choose: None,
+            chosen: None,
         }
+    }
+
+    /// The same for a server that may go on in another version.
+    pub(super) fn choosing(mut self, choose: ChooseVersion) -> Self {
+        self.choose = Some(choose);
+        self
+    }
+
+    /// Keys to come are those of `version`.
+    fn turn(&mut self, version: Version) {
+        self.transcript = mix(self.transcript, mix(u64::from(version.0), TRANSCRIPT));
+        self.chosen = Some(version);
     }
 
     /// Queues a message of at least `size` bytes and adds it to the transcript.
@@ -142,6 +159,12 @@ impl NullSession {
                 self.agree(&offers)?;
                 self.peer_params = Some(params.to_vec());
                 self.resume(rest, before);
+                let resumes = take(rest).is_some_and(|(id, _)| !id.is_empty());
+                let chosen = self.choose.take().filter(|_| !resumes).and_then(|choose| choose(params));
+                if let Some((version, params)) = chosen {
+                    self.params = params;
+                    self.turn(version);
+                }
                 self.stage = Stage::HandshakeKeys;
                 // What TLS has random bytes for: no two connections have the same keys.
                 self.say(SERVER_HELLO_KIND, digest(0, &self.params, &[]).to_vec(), SERVER_HELLO);
@@ -317,6 +340,18 @@ impl Session for NullSession {
 
     fn refuse_early(&mut self) {
         self.resumption.refused = true;
+    }
+
+    fn chosen_version(&self) -> Option<Version> {
+        self.chosen
+    }
+
+    fn follow(&mut self, version: Version) -> bool {
+        let may = self.stage == Stage::Hello;
+        if may {
+            self.turn(version);
+        }
+        may
     }
 
     fn alpn(&self) -> Option<&[u8]> {

@@ -1,0 +1,116 @@
+use std::any::Any;
+use std::sync::Arc;
+
+use quickset_quic::{ChooseVersion, KeyChange, Sealing, Session, TransportError, Version};
+
+use crate::config::Server;
+use crate::hello::{Look, look};
+use crate::session::TlsSession;
+
+/// A server's session that begins when the client's hello is there, in the version that is chosen then: the TLS library
+/// wants to know at once of which version the keys are, and what is announced.
+pub(crate) struct Choosing {
+    waiting: Option<Waiting>,
+    chosen: Option<Version>,
+    begun: Option<TlsSession>,
+}
+
+struct Waiting {
+    server: Arc<Server>,
+    version: Version,
+    params: Vec<u8>,
+    choose: ChooseVersion,
+    hello: Vec<u8>,
+    takes_early: bool,
+}
+
+impl Choosing {
+    pub(crate) fn new(server: Arc<Server>, version: Version, params: Vec<u8>, choose: ChooseVersion) -> Self {
+        let hello = Vec::new();
+        let waiting = Waiting { server, version, params, choose, hello, takes_early: true };
+        Self { waiting: Some(waiting), chosen: None, begun: None }
+    }
+}
+
+impl Waiting {
+    /// `None` while there is more to come.
+    fn is_decided(&self) -> bool {
+        look(&self.hello) != Look::More
+    }
+
+    /// The session that has yet to read the hello, and the version that was chosen, if it is another one.
+    fn begin(self) -> (TlsSession, Option<Version>, Vec<u8>) {
+        let params = match look(&self.hello) {
+            // RFC 9369 §5: what resumes stays in its version.
+            Look::Hello { params, resumes: false } => params,
+            _ => None,
+        };
+        let chosen = params.and_then(self.choose);
+        let (version, params, chosen) = match chosen {
+            Some((version, params)) => (version, params, Some(version)),
+            None => (self.version, self.params, None),
+        };
+        let mut session = self.server.begin(version, params);
+        if !self.takes_early {
+            session.refuse_early();
+        }
+        (session, chosen, self.hello)
+    }
+}
+
+impl Session for Choosing {
+    fn read(&mut self, data: &[u8]) -> Result<(), TransportError> {
+        if let Some(session) = &mut self.begun {
+            return session.read(data);
+        }
+        let Some(mut waiting) = self.waiting.take() else { return Ok(()) };
+        waiting.hello.extend_from_slice(data);
+        if !waiting.is_decided() {
+            self.waiting = Some(waiting);
+            return Ok(());
+        }
+        let (session, chosen, hello) = waiting.begin();
+        self.chosen = chosen;
+        self.begun.insert(session).read(&hello)
+    }
+
+    fn write(&mut self, out: &mut Vec<u8>) -> Option<KeyChange> {
+        self.begun.as_mut()?.write(out)
+    }
+
+    fn is_handshaking(&self) -> bool {
+        self.begun.as_ref().is_none_or(TlsSession::is_handshaking)
+    }
+
+    fn peer_params(&self) -> Option<&[u8]> {
+        self.begun.as_ref()?.peer_params()
+    }
+
+    fn early_keys(&mut self) -> Option<Sealing> {
+        self.begun.as_mut()?.early_keys()
+    }
+
+    fn refuse_early(&mut self) {
+        match (&mut self.begun, &mut self.waiting) {
+            (Some(session), _) => session.refuse_early(),
+            (None, Some(waiting)) => waiting.takes_early = false,
+            (None, None) => {}
+        }
+    }
+
+    fn chosen_version(&self) -> Option<Version> {
+        self.chosen
+    }
+
+    fn alpn(&self) -> Option<&[u8]> {
+        self.begun.as_ref()?.alpn()
+    }
+
+    fn peer_identity(&self) -> Option<Box<dyn Any>> {
+        self.begun.as_ref()?.peer_identity()
+    }
+
+    fn export(&self, label: &[u8], context: &[u8], out: &mut [u8]) -> bool {
+        self.begun.as_ref().is_some_and(|session| session.export(label, context, out))
+    }
+}
