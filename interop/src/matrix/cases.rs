@@ -250,7 +250,7 @@ pub(crate) const CASES: &[Case] = &[
     },
     Case {
         name: "connectionmigration",
-        about: "the client moves to another port by itself in the midst of 3 MB",
+        about: "the client moves to another port, or address, by itself in the midst of 3 MB",
         road: "rate=20mbit delay=15ms queue=80kB",
         files: &[(1, 3_000_000)],
         seconds: 30,

@@ -1,12 +1,14 @@
 //! Ours, hq-interop on the tokio driver.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use quickset_net::{Connection, Endpoint, RecvStream, SendStream, SocketConfig};
-use quickset_quic::{ClientConfig, EndpointConfig, RetryPolicy, ServerConfig, TransportConfig};
+use quickset_quic::{
+    ClientConfig, EarlyData, EndpointConfig, RetryPolicy, ServerConfig, TransportConfig, Version,
+};
 use tokio::task::JoinSet;
 
 use super::{Job, MAX_FILE, MAX_REQUEST, Role, dismissed, listening, note, request};
@@ -26,7 +28,7 @@ pub(super) fn server_config(job: &Job) -> Result<ServerConfig> {
     let tls = job.identity()?.server(job.wishes())?;
     Ok(ServerConfig {
         crypto: Arc::new(quickset_tls::Server::new(tls)?),
-        transport: transport(),
+        transport: transport(job),
         max_connections: 100,
         retry: if job.is("retry") { RetryPolicy::Always } else { RetryPolicy::Never },
         retry_token_lifetime: Duration::from_secs(15),
@@ -36,7 +38,9 @@ pub(super) fn server_config(job: &Job) -> Result<ServerConfig> {
 
 pub(super) fn client_config(job: &Job) -> Result<ClientConfig> {
     let tls = job.identity()?.client(job.wishes())?;
-    Ok(ClientConfig { crypto: Arc::new(quickset_tls::Client::new(tls)?), transport: transport() })
+    let tickets = Arc::new(quickset_tls::TicketMemory::default());
+    let crypto = quickset_tls::Client::new(tls)?.with_tickets(tickets, b"");
+    Ok(ClientConfig { crypto: Arc::new(crypto), transport: transport(job) })
 }
 
 pub(super) fn endpoint_config() -> EndpointConfig {
@@ -47,8 +51,15 @@ pub(super) fn endpoint_config() -> EndpointConfig {
     }
 }
 
-fn transport() -> Arc<TransportConfig> {
-    Arc::new(TransportConfig { idle_timeout: Some(Duration::from_secs(30)), ..TransportConfig::default() })
+fn transport(job: &Job) -> Arc<TransportConfig> {
+    let likes_2 = job.is("v2");
+    Arc::new(TransportConfig {
+        versions: if likes_2 { vec![Version::V2, Version::V1] } else { TransportConfig::default().versions },
+        first_version: likes_2.then_some(Version::V1),
+        idle_timeout: Some(Duration::from_secs(30)),
+        early_data: job.is("zerortt").then(EarlyData::default),
+        ..TransportConfig::default()
+    })
 }
 
 async fn serve(job: Arc<Job>) -> Result<()> {
@@ -93,11 +104,18 @@ async fn answer(job: &Job, mut send: SendStream, mut receive: RecvStream) -> Res
 }
 
 async fn fetch(job: Arc<Job>) -> Result<()> {
-    let endpoint = Endpoint::bind(any_port(job.address), &SocketConfig::default(), endpoint_config(), None)?;
+    // Whoever moves to another address has to have more than one.
+    let from = if job.is("connectionmigration") { all_addresses(job.address) } else { any_port(job.address) };
+    let endpoint = Endpoint::bind(from, &SocketConfig::default(), endpoint_config(), None)?;
     let config = client_config(&job)?;
-    for paths in job.connections() {
-        let connection = endpoint.connect(job.address, tls::NAME, &config).await.context("connecting")?;
-        let updates = tokio::spawn(update_keys(job.clone(), connection.clone()));
+    for (n, paths) in job.connections().into_iter().enumerate() {
+        let connecting = endpoint.connect(job.address, tls::NAME, &config);
+        let connection = if job.is("zerortt") && n > 0 {
+            connecting.into_early().ok().context("there is no ticket for early data")?
+        } else {
+            connecting.await.context("connecting")?
+        };
+        let meddling = tokio::spawn(meddle(job.clone(), connection.clone()));
         let mut files = JoinSet::new();
         for path in paths {
             files.spawn(fetch_one(job.clone(), connection.clone(), path));
@@ -105,7 +123,7 @@ async fn fetch(job: Arc<Job>) -> Result<()> {
         while let Some(file) = files.join_next().await {
             file??;
         }
-        updates.abort();
+        meddling.abort();
         tell(&connection);
         connection.close(0, b"");
     }
@@ -121,9 +139,14 @@ async fn fetch_one(job: Arc<Job>, connection: Connection, path: String) -> Resul
     job.store(&path, &content)
 }
 
-/// Once, as soon as it may be.
-async fn update_keys(job: Arc<Job>, connection: Connection) {
-    while job.is("keyupdate") && !connection.update_keys() {
+/// What a client does besides, once, as soon as it may be.
+async fn meddle(job: Arc<Job>, connection: Connection) {
+    let done = || match job.case.as_str() {
+        "keyupdate" => connection.update_keys(),
+        "connectionmigration" => connection.migrate(Some(Ipv4Addr::new(127, 0, 0, 2).into())).is_ok(),
+        _ => true,
+    };
+    while !done() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
@@ -132,10 +155,18 @@ fn tell(connection: &Connection) {
     note("key_updates", connection.stats().key_updates);
 }
 
+/// A port at every address of the kind that leads to `to`.
+fn all_addresses(to: SocketAddr) -> SocketAddr {
+    match to {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
+    }
+}
+
 /// A port of the kind of address that leads to `to`.
 pub(super) fn any_port(to: SocketAddr) -> SocketAddr {
     match to {
-        SocketAddr::V4(_) => (std::net::Ipv4Addr::LOCALHOST, 0).into(),
+        SocketAddr::V4(_) => (Ipv4Addr::LOCALHOST, 0).into(),
         SocketAddr::V6(_) => (std::net::Ipv6Addr::LOCALHOST, 0).into(),
     }
 }
