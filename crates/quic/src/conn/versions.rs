@@ -21,7 +21,7 @@ pub(crate) enum Negotiated {
 }
 
 impl Connection {
-    /// The version that the connection is of; a client's may be another one as long as it is not
+    /// The version that the connection is of; it may be another one as long as it is not
     /// [connected](super::Event::Connected).
     pub fn version(&self) -> Version {
         self.version
@@ -150,7 +150,7 @@ impl Connection {
             SideState::Server { .. } => false,
         };
         let Some(versions) = &params.version_information else {
-            return if refused {
+            return if refused || self.version != self.handshake.began {
                 wrong("a server that negotiates versions does not tell of them")
             } else {
                 Ok(())

@@ -207,6 +207,8 @@ fn only_authentic_packets_and_the_parameters_decide() {
     assert_eq!(meeting.client.version(), Version::V1);
     meeting.give_all(answer);
     assert_eq!(meeting.client.version(), Version::V2);
+    let untold = meeting.client.check_version(&TransportParams::default()).unwrap_err();
+    assert_eq!(untold.code, Code::VERSION_NEGOTIATION_ERROR, "RFC 9368 §4: who negotiates says so");
     meeting.client.heard_in(Version::V1);
     assert_eq!(meeting.client.version(), Version::V2, "once");
     meeting.run();
