@@ -83,7 +83,7 @@ impl Client {
     #[must_use]
     pub fn with_tickets(mut self, store: Arc<dyn TicketStore>, verifier: &[u8]) -> Self {
         let alpn = self.tls.of(Version::V1).alpn_protocols.clone();
-        let shelf = |version| Shelf::new(store.clone(), version, alpn.clone(), verifier.to_vec());
+        let shelf = move |version| Shelf::new(store.clone(), version, alpn.clone(), verifier.to_vec());
         let shelves = [Version::V1, Version::V2].map(|version| Arc::new(shelf(version)));
         self.tls.change(|version, tls| {
             let shelf = shelves[usize::from(version == Version::V2)].clone();
