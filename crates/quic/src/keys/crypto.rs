@@ -52,11 +52,16 @@ impl CryptoStream {
             return Ok(());
         }
         if offset > self.read {
-            let held = self.ahead.entry(offset).or_default();
-            if held.len() < data.len() {
-                *held = data.to_vec();
+            // By what they hold, since pieces may overlap: each byte may come in all of them.
+            let held: usize = self.ahead.values().map(Vec::len).sum();
+            if self.ahead.len() >= MAX_PIECES || (held + data.len()) as u64 > MAX_AHEAD {
+                return Err(exceeded());
             }
-            return if self.ahead.len() > MAX_PIECES { Err(exceeded()) } else { Ok(()) };
+            let piece = self.ahead.entry(offset).or_default();
+            if piece.len() < data.len() {
+                *piece = data.to_vec();
+            }
+            return Ok(());
         }
         self.deliver(offset, data, out);
         while let Some(piece) = self.ahead.first_entry().filter(|e| *e.key() <= self.read) {
@@ -154,6 +159,11 @@ mod tests {
         let mut out = Vec::new();
         assert_eq!(stream.on_data(MAX_AHEAD, &[0], &mut out).unwrap_err().code, Code::CRYPTO_BUFFER_EXCEEDED);
         let flood = (0..1000).try_for_each(|i| stream.on_data(2 * i + 1, &[0], &mut out));
+        assert_eq!(flood.unwrap_err().code, Code::CRYPTO_BUFFER_EXCEEDED);
+        // Few pieces, each over nearly all of the others.
+        let mut stream = CryptoStream::default();
+        let piece = vec![0; 20_000];
+        let flood = (0..4).try_for_each(|i| stream.on_data(i + 1, &piece, &mut out));
         assert_eq!(flood.unwrap_err().code, Code::CRYPTO_BUFFER_EXCEEDED);
     }
 
