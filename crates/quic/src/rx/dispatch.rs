@@ -30,13 +30,16 @@ impl Connection {
                 return Err(violation("a frame in a packet that cannot carry it").in_frame(frame.kind()));
             }
             eliciting |= frame.is_ack_eliciting();
+            // RFC 9000 §10.2.1: nothing that comes behind our farewell is kept, and only the peer's is of meaning.
+            if !self.lifecycle.is_open()
+                && !matches!(frame, Frame::ConnectionClose { .. } | Frame::ApplicationClose { .. })
+            {
+                continue;
+            }
             self.dispatch(kind.space(), frame, payload).map_err(|e| match e.frame {
                 None => e.in_frame(frame.kind()),
                 Some(_) => e,
             })?;
-            if !self.lifecycle.is_open() {
-                break;
-            }
         }
         Ok(eliciting)
     }
