@@ -4,7 +4,7 @@
 //! the batch; packets that came before their keys are kept for a while.
 //!
 //! Invariants: nothing of a packet acts before the packet is authentic; a packet number acts once; at
-//! most [`MAX_EARLY`] packets wait for keys, and [`MAX_ZERO_RTT`] of early data. Frames that forward erasure correction
+//! most [`MAX_EARLY`] packets wait for keys, of [`MAX_EARLY_BYTES`], and [`MAX_ZERO_RTT`] of early data. Frames that forward erasure correction
 //! recovers enter at `dispatch` too.
 
 mod dispatch;
@@ -23,6 +23,9 @@ use crate::room::Phase;
 
 /// Packets kept until their keys are there: a flight of the peer's that overtook its handshake.
 const MAX_EARLY: usize = 16;
+
+/// Bytes of them: a handshake that is only begun must not hold sixteen of the largest datagrams.
+const MAX_EARLY_BYTES: usize = MAX_EARLY * 1500;
 
 /// The first bits of a first byte that have to be as in a short header. A long one has the first bit (RFC 8999 §5.1), and
 /// without the second it is no packet of QUIC, though it were authentic (RFC 9000 §17.3.1): unless we offered to take
@@ -70,16 +73,19 @@ impl Early {
         Self { datagrams, ..Self::default() }
     }
 
-    fn has_room(&self, kind: PacketType) -> bool {
-        let zero_rtt = self.packets.iter().filter(|w| w.kind == PacketType::ZeroRtt).count();
+    /// Whether a packet of `size` bytes may wait.
+    fn has_room(&self, kind: PacketType, size: usize) -> bool {
+        let (count, bytes) = self.waiting(kind == PacketType::ZeroRtt);
         if kind == PacketType::ZeroRtt {
-            return zero_rtt < MAX_ZERO_RTT;
+            return count < MAX_ZERO_RTT;
         }
-        self.packets.len() - zero_rtt < MAX_EARLY
+        count < MAX_EARLY && bytes + size <= MAX_EARLY_BYTES
     }
 
-    fn bytes(&self) -> usize {
-        self.packets.iter().filter(|w| w.kind == PacketType::ZeroRtt).map(|w| w.packet.len()).sum()
+    /// Packets of early data, or the others, and their bytes.
+    fn waiting(&self, zero_rtt: bool) -> (usize, usize) {
+        let those = self.packets.iter().filter(|w| (w.kind == PacketType::ZeroRtt) == zero_rtt);
+        those.fold((0, 0), |(count, bytes), w| (count + 1, bytes + w.packet.len()))
     }
 }
 
@@ -351,12 +357,14 @@ impl Connection {
     }
 
     /// A packet was not opened. False when it could not be read.
-    fn unopened(&mut self, waiting: Waiting, error: OpenError) -> Result<bool, TransportError> {
+    fn unopened(&mut self, mut waiting: Waiting, error: OpenError) -> Result<bool, TransportError> {
         let (kind, size) = (waiting.kind, waiting.packet.len());
         match error {
             OpenError::TooEarly => {
-                if self.early.has_room(kind) {
+                if self.early.has_room(kind, size) {
                     self.log_buffered(kind, size);
+                    // A copy: it must not keep a whole receive buffer alive.
+                    waiting.packet = BytesMut::from(&waiting.packet[..]);
                     self.early.packets.push(waiting);
                 }
                 Ok(true)
@@ -428,7 +436,7 @@ impl Connection {
         let Some(early) = self.config.early_data.as_ref().filter(|_| self.side.is_server()) else {
             return false;
         };
-        let held = self.early.taken + (self.early.bytes() + size) as u64;
+        let held = self.early.taken + (self.early.waiting(true).1 + size) as u64;
         held <= early.max_bytes && (self.keys.has_early() || !self.keys.has(Space::Handshake))
     }
 
