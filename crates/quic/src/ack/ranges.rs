@@ -99,6 +99,11 @@ impl RangeSet {
         self.ranges.back().map(|&(start, end)| start..=end)
     }
 
+    /// The range of the smallest numbers.
+    pub(crate) fn oldest(&self) -> Option<RangeInclusive<u64>> {
+        self.ranges.front().map(|&(start, end)| start..=end)
+    }
+
     /// The number of ranges.
     #[inline]
     pub(crate) fn len(&self) -> usize {
