@@ -194,7 +194,9 @@ impl Acks {
         self.unconfirmed += 1;
         // RFC 9000 §13.2.4: a receiver that sends nothing but ACKs never learns that they arrive, and its ranges
         // pile up. A PING now and then is answered; the answer elicits nothing, so there is no ping-pong.
-        if self.unconfirmed >= PING_AFTER_FRAMES && self.ranges.len() >= PING_AFTER_RANGES {
+        // And for the packets themselves, which are kept until something behind them is acknowledged.
+        let due = self.unconfirmed >= PING_AFTER_FRAMES && self.ranges.len() >= PING_AFTER_RANGES;
+        if due || self.unconfirmed >= PING_AT_LAST {
             self.unconfirmed = 0;
             if !w.is_eliciting() {
                 w.put(&Frame::Ping, Token::Nothing);
@@ -272,3 +274,5 @@ pub(crate) const ACK_DELAY_EXPONENT: u32 = 3;
 /// ACK frames without news of their arrival, and ranges in them, that are worth a PING.
 const PING_AFTER_FRAMES: u32 = 16;
 const PING_AFTER_RANGES: usize = 16;
+/// ACK frames without news of their arrival that are worth a PING in any case.
+const PING_AT_LAST: u32 = 256;

@@ -272,6 +272,49 @@ fn acknowledging_what_was_never_sent_is_a_violation() {
     assert_eq!(pair.inject_raw(PacketType::OneRtt, bytes), Some(Code::PROTOCOL_VIOLATION), "RFC 9000 §13.1");
 }
 
+/// RFC 9000 §13.2.4 asks us to ask; a peer that never answers would have us keep ACK frames for ever.
+#[test]
+fn a_peer_that_acknowledges_nothing_is_cut_off() {
+    for (n, is_cut_off) in [(30_000, false), (40_000, true)] {
+        let mut pair = joined();
+        let now = pair.now;
+        for _ in 0..n {
+            let number = pair.server.recovery.next_number(wire::Space::Data);
+            pair.server.recovery.on_sent_elsewhere(number, now, 40, &mut vec![crate::token::Token::Nothing]);
+        }
+        pair.client.ping();
+        let mut ping = drain(&mut pair.client, now, address(1));
+        pair.server.handle(now, Input::Received(&mut ping));
+        let code =
+            |closed: &Closed| matches!(closed, Closed::Failed(e) if e.code == Code::PROTOCOL_VIOLATION);
+        assert_eq!(pair.server.closed().is_some_and(code), is_cut_off, "{n}: {:?}", pair.server.closed());
+    }
+}
+
+/// RFC 9000 §21.4: also one that is acknowledged by itself, when all before it was acknowledged.
+#[test]
+fn a_number_left_out_is_not_forgotten() {
+    let mut pair = joined();
+    let skipped = loop {
+        let before = pair.server.recovery.next_number(wire::Space::Data);
+        pair.server.ping();
+        pair.settle();
+        // A packet takes a number; two are gone when one was left out.
+        let packets = pair.server.recovery.next_number(wire::Space::Data) - before;
+        assert!(before < 400, "nothing was left out");
+        if packets > 1 && pair.server.recovery.first_outstanding(wire::Space::Data) > before {
+            break before;
+        }
+        pair.pass(Duration::from_millis(30));
+    };
+    let mut bytes = vec![0; 100];
+    let mut w = wire::Writer::new(&mut bytes);
+    wire::frame::ack(&mut w, [skipped..=skipped], 0, None);
+    let len = w.len();
+    bytes.truncate(len);
+    assert_eq!(pair.inject_raw(PacketType::OneRtt, bytes), Some(Code::PROTOCOL_VIOLATION));
+}
+
 #[test]
 fn handshake_bytes_without_end_are_refused() {
     let mut pair = joined();

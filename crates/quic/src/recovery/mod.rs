@@ -205,6 +205,12 @@ impl Recovery {
         self.spaces.iter().map(|numbers| numbers.marks.sent()).sum()
     }
 
+    /// Packets that elicit nothing of which the peer told neither that they arrived nor that later ones did.
+    #[inline]
+    pub(crate) fn unconfirmed(&self) -> usize {
+        self.spaces.iter().map(|numbers| numbers.sent.unconfirmed()).sum()
+    }
+
     /// Probe timeouts in a row.
     pub(crate) fn pto_count(&self) -> u32 {
         self.pto_count
@@ -291,7 +297,7 @@ impl Recovery {
         if numbers.discarded {
             return Ok(());
         }
-        if largest >= numbers.sent.next() {
+        if largest >= numbers.sent.next() || numbers.sent.skipped().any(|n| ack.ranges().contains(n)) {
             return Err(never_sent());
         }
         // RFC 9001 §4.1.2, RFC 9002 §6.2.2.1: who acknowledges a Handshake packet has validated us.

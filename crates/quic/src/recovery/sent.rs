@@ -21,6 +21,9 @@ pub(crate) struct Ring {
     token_base: u32,
     outstanding: usize,
     eliciting: usize,
+    // Numbers that were left out and have left the ring, the last few: who acknowledges each packet as it leaves
+    // would else never meet one in it. 0 stands for none, since the first packet is never left out.
+    skipped: [u64; REMEMBERED],
     // The path in use: packets of others are settled like any, but count for no congestion control.
     path: u8,
 }
@@ -130,6 +133,17 @@ impl Ring {
         self.eliciting
     }
 
+    /// Outstanding packets that elicit nothing.
+    #[inline]
+    pub(crate) fn unconfirmed(&self) -> usize {
+        self.outstanding - self.eliciting
+    }
+
+    /// Numbers that were left out, and that are not in the ring any more.
+    pub(crate) fn skipped(&self) -> impl Iterator<Item = u64> {
+        self.skipped.into_iter().filter(|n| *n > 0)
+    }
+
     /// Adds a packet with its tokens. Numbers between the last packet's and this one are skipped.
     ///
     /// # Panics
@@ -137,6 +151,7 @@ impl Ring {
     pub(crate) fn push(&mut self, sent: &SentPacket, tokens: &mut Vec<Token>) {
         assert!(sent.number >= self.next(), "packet number {} was used", sent.number);
         if self.packets.is_empty() {
+            (self.base..sent.number).for_each(|n| self.remember(n));
             self.base = sent.number;
         }
         let first_token = self.token_base.wrapping_add(self.tokens.len() as u32);
@@ -221,7 +236,10 @@ impl Ring {
             let n = match front.fate {
                 Fate::Outstanding => break,
                 Fate::Settled => front.run_up as usize,
-                Fate::Skipped => 1,
+                Fate::Skipped => {
+                    self.remember(self.base);
+                    1
+                }
             };
             self.packets.drain(..n);
             self.base += n as u64;
@@ -322,6 +340,12 @@ impl Ring {
         debug_assert!(self.packets.iter().is_sorted_by_key(|p| p.sent), "time went back");
     }
 
+    #[cold]
+    fn remember(&mut self, skipped: u64) {
+        self.skipped.rotate_right(1);
+        self.skipped[0] = skipped;
+    }
+
     #[inline]
     fn index(&self, number: u64) -> usize {
         (number - self.base) as usize
@@ -341,5 +365,9 @@ impl Ring {
 
 /// The path of packets that are on none that counts: challenges and answers.
 const ELSEWHERE: u8 = u8::MAX;
+
+/// Numbers left out that are remembered behind the ring. They are a hundred apart and more, so that an acknowledgement of an
+/// older one comes late by hundreds of packets.
+const REMEMBERED: usize = 4;
 
 const _: () = assert!(size_of::<Packet>() <= 88, "a packet in flight");

@@ -15,7 +15,7 @@ use quickset_wire::frame::{Frame, Frames};
 use quickset_wire::header::{Header, Parsed};
 use quickset_wire::{PacketType, Side, Space};
 
-use crate::conn::{Connection, Negotiated};
+use crate::conn::{Connection, Negotiated, violation};
 use crate::error::{Closed, TransportError};
 use crate::keys::{OpenError, Opened, version_of};
 use crate::qlog::Why;
@@ -54,6 +54,11 @@ const FIXED: u8 = 0b0100_0000;
 
 /// Packets that are opened before their frames act: see [`SEALED_TOGETHER`](crate::tx::SEALED_TOGETHER).
 pub(crate) const OPENED_TOGETHER: usize = 8;
+
+/// Packets of ours that elicit nothing and that the peer told nothing of: ACK frames, for the most part. Every so many of
+/// them ask to be acknowledged, so that an honest peer has no more of them than a round trip holds; one that goes on
+/// sending and acknowledges nothing would have us keep them for ever.
+const MAX_UNCONFIRMED: usize = 1 << 15;
 
 /// Of early data: a client's first window (RFC 9002 §7.2).
 const MAX_ZERO_RTT: usize = 10;
@@ -163,6 +168,10 @@ impl Connection {
         }
         if self.unread.is_empty() {
             self.look_at_acks();
+        }
+        if self.recovery.unconfirmed() > MAX_UNCONFIRMED {
+            self.fail(violation("acknowledges nothing"));
+            return;
         }
         if !self.ways.is_quiet() {
             // What came may be what an address was waiting for to be sent more.
