@@ -23,7 +23,7 @@ pub struct Node {
 #[derive(Debug)]
 struct Slot {
     key: ConnectionKey,
-    connection: Connection,
+    connection: Box<Connection>,
     wake: Wake,
 }
 
@@ -61,7 +61,7 @@ impl Node {
         let (key, start) = self.endpoint.connect(now, config, path, server_name, Vec::new())?;
         match Connection::new(start) {
             Ok(connection) => {
-                self.connections.push(Slot { key, connection, wake: Wake::Now });
+                self.connections.push(Slot { key, connection: Box::new(connection), wake: Wake::Now });
                 Ok(key)
             }
             Err(error) => {
@@ -139,7 +139,9 @@ impl Node {
 
     fn born(&mut self, key: ConnectionKey, start: crate::Start) {
         match Connection::new(start) {
-            Ok(connection) => self.connections.push(Slot { key, connection, wake: Wake::Now }),
+            Ok(connection) => {
+                self.connections.push(Slot { key, connection: Box::new(connection), wake: Wake::Now });
+            }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not begin");
                 self.endpoint.signal(key, Signal::Drained);
