@@ -11,7 +11,7 @@ pub trait Transport {
     fn open(&mut self, dir: Dir) -> Option<StreamId>;
     /// The next stream that the peer opened, in the order of ids.
     fn accept(&mut self, dir: Dir) -> Option<StreamId>;
-    /// The next bytes in order, at most `max`.
+    /// The next bytes in order, at most `max`. With 0 none are read, and the end of the stream is told of as ever.
     ///
     /// # Errors
     /// When the peer gave the stream up, or there is no such stream.

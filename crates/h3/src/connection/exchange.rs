@@ -52,6 +52,7 @@ impl Exchange {
                 fin: false,
                 phase: Phase::Head,
                 waiting: false,
+                given_up: None,
                 length: Length::default(),
                 trailers: None,
                 wanted: false,
@@ -99,6 +100,8 @@ pub(super) struct Inflow {
     pub(super) phase: Phase,
     /// A field section waits for the table.
     pub(super) waiting: bool,
+    /// Meanwhile the peer gave the stream up, with this code.
+    given_up: Option<u64>,
     pub(super) length: Length,
     pub(super) trailers: Option<Vec<Field>>,
     /// The application waits for more.
@@ -117,8 +120,24 @@ pub(super) enum Next {
 }
 
 impl Inflow {
+    /// Looks, without reading, whether a stream whose section waits was given up: then it waits no more, and makes room for
+    /// others (RFC 9204 §2.2.2.2).
+    pub(super) fn watch(&mut self, t: &mut dyn Transport, id: StreamId) {
+        match t.read(id, 0) {
+            Ok(Chunk::Finished) => self.fin = true,
+            Err(ReadError::Reset(code)) => {
+                self.given_up = Some(code);
+                self.waiting = false;
+            }
+            _ => {}
+        }
+    }
+
     /// What comes next, of content at most `max` bytes.
     pub(super) fn next(&mut self, t: &mut dyn Transport, id: StreamId, max: usize) -> Result<Next, Error> {
+        if let Some(code) = self.given_up {
+            return Ok(Next::Reset(code));
+        }
         loop {
             if let Some(item) = self.reader.next(&mut self.input, max)? {
                 return Ok(Next::Item(item));

@@ -223,6 +223,9 @@ impl Connection {
             return Ok(());
         }
         let Some(exchange) = self.exchanges.get_mut(&id) else { return self.inlet_readable(t, id) };
+        if exchange.inflow.waiting {
+            exchange.inflow.watch(t, id);
+        }
         if exchange.inflow.wanted {
             exchange.inflow.wanted = false;
             self.events.push_back(Event::Readable(id));

@@ -167,7 +167,7 @@ impl Transport for End {
             }
             return Ok(Chunk::Data(data));
         }
-        if half.fin {
+        if half.fin && half.data.is_empty() {
             half.over = true;
             return Ok(Chunk::Finished);
         }
