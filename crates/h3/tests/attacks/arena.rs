@@ -1,0 +1,557 @@
+//! The server, its honest client, and what is measured of them.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use quickset_base::{Batch, Datagram, Duration, Input, Machine, Path, Poll, Rng, Time};
+use quickset_h3::{self as h3, Body, Config, OnQuic, Request, Response};
+use quickset_quic::null::{NullClient, NullSecrets, NullServer};
+use quickset_quic::{
+    Chunk, ClientConfig, Closed, ConnectionKey, Dir, Endpoint, EndpointConfig, Event, Node, ReadError,
+    RetryPolicy, ServerConfig, Side, StreamEvent, StreamId, TransportConfig,
+};
+use quickset_sim::{LinkId, LinkSpec, NodeId, World, address};
+use quickset_wire::TransportParams;
+
+use crate::hostile::Hostile;
+use crate::memory;
+
+pub(crate) const ECHO: &[u8] = b"echo";
+
+/// What a test varies.
+#[derive(Clone)]
+pub(crate) struct Setup {
+    pub(crate) seed: u64,
+    pub(crate) transport: TransportConfig,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) max_connections: usize,
+    pub(crate) certificate: usize,
+    /// HTTP/3 in place of echoes.
+    pub(crate) http: Option<Config>,
+    /// Requests get no answer.
+    pub(crate) lazy: bool,
+}
+
+impl Setup {
+    pub(crate) fn new() -> Self {
+        Self {
+            seed: 1,
+            transport: TransportConfig::default(),
+            retry: RetryPolicy::Never,
+            max_connections: 1000,
+            certificate: 900,
+            http: None,
+            lazy: false,
+        }
+    }
+
+    pub(crate) fn http() -> Self {
+        Self { http: Some(Config::default()), ..Self::new() }
+    }
+
+    fn alpn(&self) -> &'static [u8] {
+        if self.http.is_some() { h3::ALPN } else { ECHO }
+    }
+
+    fn node(&self, seed: u64, server: Option<ServerConfig>) -> Node {
+        let crypto = Arc::new(NullSecrets(seed));
+        let config = EndpointConfig { crypto, connection_id_len: 8, resets_per_second: 10 };
+        Node::new(Endpoint::new(config, server, Rng::new(seed ^ self.seed)))
+    }
+
+    fn server(&self) -> Server {
+        let config = ServerConfig {
+            crypto: Arc::new(NullServer::new(&[self.alpn()]).with_certificate(self.certificate)),
+            transport: Arc::new(self.transport.clone()),
+            max_connections: self.max_connections,
+            retry: self.retry,
+            retry_token_lifetime: Duration::from_secs(10),
+            token_lifetime: Duration::from_secs(3600),
+        };
+        Server {
+            node: self.node(2, Some(config)),
+            http: self.http.clone(),
+            lazy: self.lazy,
+            h3: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            held: 0,
+            work: 0,
+            sent: BTreeMap::new(),
+            received: Sent::default(),
+            requests: BTreeMap::new(),
+            closed: Vec::new(),
+        }
+    }
+
+    /// The world with the server and its honest client, which has been served.
+    pub(crate) fn arena(&self) -> Arena {
+        let mut world = World::new(self.seed);
+        let server = world.add("server", address(1), Actor::Server(Box::new(self.server())));
+        let honest = Honest::new(self);
+        let honest = world.add("honest", address(2), Actor::Honest(Box::new(honest)));
+        world.join(address(2), address(1), link(), link());
+        let hostile = Hostile::new(self.seed, address(1), self.alpn());
+        let hostile = world.add("hostile", address(3), Actor::Hostile(Box::new(hostile)));
+        let (up, down) = world.join(address(3), address(1), link(), link());
+        let (begun, alpn) = (Time::ZERO, self.alpn());
+        let mut arena = Arena { world, server, honest, hostile, up, down, begun, rounds: 0, base: 0, alpn };
+        arena.pass(Duration::from_secs(1));
+        arena.begin();
+        arena
+    }
+
+    /// The same with the attacker's handshake through.
+    pub(crate) fn attacked(&self) -> Arena {
+        let mut arena = self.arena();
+        arena.hostile().connect();
+        arena.pass(Duration::from_millis(200));
+        assert!(arena.hostile().is_connected(), "the attacker comes through the handshake");
+        arena.begin();
+        arena
+    }
+}
+
+fn link() -> LinkSpec {
+    "rate=100mbit delay=10ms".parse().expect("a link")
+}
+
+pub(crate) struct Arena {
+    pub(crate) world: World<Actor>,
+    server: NodeId,
+    honest: NodeId,
+    hostile: NodeId,
+    up: LinkId,
+    down: LinkId,
+    begun: Time,
+    rounds: u64,
+    base: isize,
+    alpn: &'static [u8],
+}
+
+pub(crate) enum Actor {
+    Server(Box<Server>),
+    Honest(Box<Honest>),
+    Hostile(Box<Hostile>),
+}
+
+impl Arena {
+    /// From here on is measured.
+    pub(crate) fn begin(&mut self) {
+        self.begun = self.world.now();
+        self.rounds = self.honest().rounds;
+        self.honest().slowest = Duration::ZERO;
+        self.base = self.server().held;
+    }
+
+    /// Lets time pass.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        let limit = self.world.now() + time;
+        self.world.run(limit).unwrap_or_else(|e| panic!("seed {}: {e}", self.world.seed()));
+    }
+
+    /// So many times: the attacker does something, and a while passes. Returns the most bytes that the server held beyond
+    /// those when it began.
+    pub(crate) fn each(
+        &mut self,
+        times: u64,
+        pause: Duration,
+        mut act: impl FnMut(&mut Hostile, u64),
+    ) -> isize {
+        let mut most = 0;
+        for n in 0..times {
+            act(self.hostile(), n);
+            self.pass(pause);
+            most = most.max(self.grown());
+        }
+        most
+    }
+
+    /// Bytes that the server holds beyond those when it began.
+    pub(crate) fn grown(&mut self) -> isize {
+        self.server().held - self.base
+    }
+
+    /// The honest client was served as if nothing else happened: at least every tenth of a second since `begin`.
+    pub(crate) fn assert_served(&mut self) {
+        let time = self.world.now().since(self.begun);
+        let rounds = self.honest().rounds - self.rounds;
+        let slowest = self.honest().slowest;
+        assert!(self.honest().closed.is_none(), "{:?}", self.honest().closed);
+        assert!(u128::from(rounds) >= time.as_millis() / 100, "{rounds} rounds in {time:?}");
+        assert!(slowest < Duration::from_millis(150), "an honest round took {slowest:?}");
+    }
+
+    pub(crate) fn server(&mut self) -> &mut Server {
+        match self.world.node_mut(self.server) {
+            Actor::Server(server) => server,
+            _ => unreachable!("the server is the server"),
+        }
+    }
+
+    pub(crate) fn honest(&mut self) -> &mut Honest {
+        match self.world.node_mut(self.honest) {
+            Actor::Honest(honest) => honest,
+            _ => unreachable!("the honest one is honest"),
+        }
+    }
+
+    pub(crate) fn hostile(&mut self) -> &mut Hostile {
+        match self.world.node_mut(self.hostile) {
+            Actor::Hostile(hostile) => hostile,
+            _ => unreachable!("the hostile one is hostile"),
+        }
+    }
+
+    /// Another attacker, which announces something else.
+    pub(crate) fn replace_hostile(&mut self, change: impl Fn(&mut TransportParams)) {
+        let alpn = self.alpn;
+        *self.hostile() = Hostile::with(77, address(1), alpn, change);
+    }
+
+    /// The server's connections.
+    pub(crate) fn connections(&mut self) -> usize {
+        self.server().node.endpoint().connections()
+    }
+
+    /// Addresses that the attacker can use, beside its own.
+    pub(crate) fn addresses(&mut self, n: u16) -> Vec<IpAddr> {
+        let all = (0..n).map(|n| SocketAddr::from(([10, 9, (n >> 8) as u8, n as u8], 4433)));
+        all.map(|address| {
+            self.world.add_address(self.hostile, address);
+            self.world.route(address, quickset_sim::address(1), self.up);
+            self.world.route(quickset_sim::address(1), address, self.down);
+            address.ip()
+        })
+        .collect()
+    }
+
+    /// What the server sent to the attacker's first address.
+    pub(crate) fn sent_to_hostile(&mut self) -> Sent {
+        self.server().sent.get(&address(3)).copied().unwrap_or_default()
+    }
+}
+
+impl Machine for Actor {
+    fn handle(&mut self, now: Time, input: Input<'_>) {
+        match self {
+            Self::Server(server) => server.handle(now, input),
+            Self::Honest(honest) => honest.node.handle(now, input),
+            Self::Hostile(hostile) => hostile.handle(now, input),
+        }
+    }
+
+    fn poll(&mut self, now: Time, out: &mut Batch) -> Poll {
+        match self {
+            Self::Server(server) => server.poll(now, out),
+            Self::Honest(honest) => honest.poll(now, out),
+            Self::Hostile(hostile) => hostile.poll(now, out),
+        }
+    }
+}
+
+/// Datagrams one way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sent {
+    pub(crate) datagrams: u64,
+    pub(crate) bytes: u64,
+}
+
+/// The endpoint under attack, and its application.
+pub(crate) struct Server {
+    pub(crate) node: Node,
+    http: Option<Config>,
+    lazy: bool,
+    pub(crate) h3: BTreeMap<ConnectionKey, h3::Connection>,
+    /// What is echoed and waits for room.
+    pending: BTreeMap<(ConnectionKey, StreamId), Bytes>,
+    /// Bytes of its heap.
+    pub(crate) held: isize,
+    /// Allocations it made.
+    pub(crate) work: u64,
+    pub(crate) sent: BTreeMap<SocketAddr, Sent>,
+    pub(crate) received: Sent,
+    /// Requests that the application heard of, by connection.
+    pub(crate) requests: BTreeMap<ConnectionKey, u64>,
+    pub(crate) closed: Vec<Closed>,
+}
+
+impl Server {
+    /// Whether requests are answered.
+    pub(crate) fn set_lazy(&mut self, lazy: bool) {
+        self.lazy = lazy;
+    }
+
+    /// Requests of the connection that came last.
+    pub(crate) fn last_requests(&self) -> u64 {
+        self.requests.last_key_value().map_or(0, |(_, n)| *n)
+    }
+
+    /// What it does counts as its own.
+    fn measured<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
+        let (held, calls) = (memory::held(), memory::calls());
+        let result = act(self);
+        self.held += memory::held() - held;
+        self.work += memory::calls() - calls;
+        result
+    }
+
+    fn on_event(&mut self, now: Time, key: ConnectionKey, event: Event) {
+        match event {
+            Event::Closed(why) => {
+                self.closed.push(why);
+                self.closed.truncate(1000);
+                self.h3.remove(&key);
+                self.pending.retain(|(of, _), _| *of != key);
+            }
+            Event::Connected if self.http.is_some() => {
+                let config = self.http.clone().unwrap_or_default();
+                let Some(connection) = self.node.connection(key) else { return };
+                let mut t = OnQuic { connection, now };
+                self.h3.insert(key, h3::Connection::new(Side::Server, config, &mut t));
+            }
+            Event::Stream(event) if self.http.is_some() => {
+                let (Some(h3), Some(connection)) = (self.h3.get_mut(&key), self.node.connection(key)) else {
+                    return;
+                };
+                h3.handle(&mut OnQuic { connection, now }, event);
+                self.answer(now, key);
+            }
+            Event::Stream(event) => self.on_stream(key, &event),
+            _ => {}
+        }
+    }
+
+    fn on_stream(&mut self, key: ConnectionKey, event: &StreamEvent) {
+        match event {
+            StreamEvent::Opened(dir) => {
+                while let Some(id) = self.node.connection(key).and_then(|c| c.accept(*dir)) {
+                    *self.requests.entry(key).or_default() += 1;
+                    self.echo(key, id);
+                }
+            }
+            StreamEvent::Readable(id) | StreamEvent::Writable(id) => self.echo(key, *id),
+            StreamEvent::Stopped { id, .. } => drop(self.pending.remove(&(key, *id))),
+            _ => {}
+        }
+    }
+
+    /// Reads no more than it can send.
+    fn echo(&mut self, key: ConnectionKey, id: StreamId) {
+        let Some(connection) = self.node.connection(key) else { return };
+        if self.lazy {
+            return;
+        }
+        loop {
+            if let Some(mut data) = self.pending.remove(&(key, id)) {
+                let _ = connection.write(id, &mut data);
+                if !data.is_empty() && connection.send_credit(id).is_some() {
+                    self.pending.insert((key, id), data);
+                    return;
+                }
+            }
+            match connection.read(id, 64 << 10) {
+                Ok(Chunk::Data(data)) if id.dir() == Dir::Bi => drop(self.pending.insert((key, id), data)),
+                Ok(Chunk::Data(_)) => {}
+                Ok(Chunk::Finished) => {
+                    let _ = connection.finish(id);
+                    return;
+                }
+                Err(ReadError::Reset(code)) => {
+                    let _ = connection.reset(id, code);
+                    return;
+                }
+                Ok(Chunk::Blocked) | Err(_) => return,
+            }
+        }
+    }
+
+    fn answer(&mut self, now: Time, key: ConnectionKey) {
+        let (Some(h3), Some(connection)) = (self.h3.get_mut(&key), self.node.connection(key)) else { return };
+        let mut t = OnQuic { connection, now };
+        while let Some(event) = h3.poll_event() {
+            match event {
+                h3::Event::Request { id, .. } => {
+                    *self.requests.entry(key).or_default() += 1;
+                    if !self.lazy {
+                        let _ = h3.respond(&mut t, id, &Response::new(200).with("x-served", "yes"), true);
+                        while let Ok(Body::Data(_)) = h3.read(&mut t, id, 64 << 10) {}
+                    }
+                }
+                h3::Event::Readable(id) if !self.lazy => {
+                    while let Ok(Body::Data(_)) = h3.read(&mut t, id, 64 << 10) {}
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Machine for Server {
+    fn handle(&mut self, now: Time, input: Input<'_>) {
+        let Input::Received(datagrams) = input else {
+            return self.measured(|this| this.node.handle(now, Input::Timer));
+        };
+        for datagram in datagrams.iter() {
+            self.received.datagrams += 1;
+            self.received.bytes += datagram.bytes.len() as u64;
+        }
+        // Copies, so that what it keeps of them counts.
+        self.measured(|this| {
+            let copy = |d: &Datagram| Datagram { bytes: BytesMut::from(&d.bytes[..]), ..*d };
+            let mut own: Vec<Datagram> = datagrams.iter().map(copy).collect();
+            this.node.handle(now, Input::Received(&mut own));
+        });
+        datagrams.clear();
+    }
+
+    fn poll(&mut self, now: Time, out: &mut Batch) -> Poll {
+        let poll = self.measured(|this| {
+            loop {
+                let poll = this.node.poll(now, out);
+                if poll != Poll::Event {
+                    return poll;
+                }
+                while let Some((key, event)) = this.node.poll_event() {
+                    this.on_event(now, key, event);
+                }
+            }
+        });
+        if poll == Poll::Send {
+            let sent = self.sent.entry(out.path.remote).or_default();
+            sent.datagrams += out.count() as u64;
+            sent.bytes += out.bytes().len() as u64;
+        }
+        poll
+    }
+}
+
+/// A client that asks, waits for the answer, and asks again.
+pub(crate) struct Honest {
+    pub(crate) node: Node,
+    pub(crate) key: ConnectionKey,
+    http: Option<Config>,
+    h3: Option<h3::Connection>,
+    asked: Option<(StreamId, Time)>,
+    /// How often it was answered, and how long that took at most.
+    pub(crate) rounds: u64,
+    pub(crate) slowest: Duration,
+    pub(crate) closed: Option<Closed>,
+}
+
+impl Honest {
+    fn new(setup: &Setup) -> Self {
+        let mut node = setup.node(3, None);
+        let crypto = Arc::new(NullClient::new(&[setup.alpn()]));
+        let config = ClientConfig { crypto, transport: Arc::default() };
+        let key =
+            node.connect(Time::ZERO, &config, Path::to(address(1)), "server").expect("a connection begins");
+        Self {
+            node,
+            key,
+            http: setup.http.clone(),
+            h3: None,
+            asked: None,
+            rounds: 0,
+            slowest: Duration::ZERO,
+            closed: None,
+        }
+    }
+
+    fn on_event(&mut self, now: Time, event: Event) {
+        match event {
+            Event::Connected => {
+                if let (Some(config), Some(connection)) = (&self.http, self.node.connection(self.key)) {
+                    let mut t = OnQuic { connection, now };
+                    self.h3 = Some(h3::Connection::new(Side::Client, config.clone(), &mut t));
+                }
+                self.ask(now);
+            }
+            Event::Closed(why) => self.closed = Some(why),
+            Event::Stream(event) => {
+                if let (Some(h3), Some(connection)) = (&mut self.h3, self.node.connection(self.key)) {
+                    h3.handle(&mut OnQuic { connection, now }, event);
+                    self.read_http(now);
+                } else if let StreamEvent::Readable(id) = event {
+                    self.read(now, id);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn ask(&mut self, now: Time) {
+        let Some(connection) = self.node.connection(self.key) else { return };
+        let id = if let Some(h3) = &mut self.h3 {
+            let request = Request::new("GET", "example.com", "/");
+            h3.request(&mut OnQuic { connection, now }, &request, true).expect("a request is allowed")
+        } else {
+            let id = connection.open(Dir::Bi).expect("a stream is allowed");
+            connection.write(id, &mut Bytes::from_static(&[7; 500])).expect("there is room");
+            connection.finish(id).expect("finished once");
+            id
+        };
+        self.asked = Some((id, now));
+    }
+
+    fn read(&mut self, now: Time, id: StreamId) {
+        let Some(connection) = self.node.connection(self.key) else { return };
+        loop {
+            match connection.read(id, usize::MAX) {
+                Ok(Chunk::Data(_)) => {}
+                Ok(Chunk::Finished) => return self.answered(now),
+                _ => return,
+            }
+        }
+    }
+
+    fn read_http(&mut self, now: Time) {
+        let (Some(h3), Some(connection)) = (&mut self.h3, self.node.connection(self.key)) else { return };
+        let mut t = OnQuic { connection, now };
+        let mut done = false;
+        while let Some(event) = h3.poll_event() {
+            if let h3::Event::Response { id, .. } | h3::Event::Readable(id) = event {
+                while let Ok(body) = h3.read(&mut t, id, 64 << 10) {
+                    match body {
+                        Body::Blocked => break,
+                        Body::Finished => {
+                            done = true;
+                            break;
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+        if done {
+            self.answered(now);
+        }
+    }
+
+    fn answered(&mut self, now: Time) {
+        if let Some((_, then)) = self.asked.take() {
+            self.rounds += 1;
+            self.slowest = self.slowest.max(now.since(then));
+            self.ask(now);
+        }
+    }
+}
+
+impl Machine for Honest {
+    fn handle(&mut self, now: Time, input: Input<'_>) {
+        self.node.handle(now, input);
+    }
+
+    fn poll(&mut self, now: Time, out: &mut Batch) -> Poll {
+        loop {
+            let poll = self.node.poll(now, out);
+            if poll != Poll::Event {
+                return poll;
+            }
+            while let Some((_, event)) = self.node.poll_event() {
+                self.on_event(now, event);
+            }
+        }
+    }
+}
