@@ -205,12 +205,6 @@ impl Recovery {
         self.spaces.iter().map(|numbers| numbers.marks.sent()).sum()
     }
 
-    /// Packets that elicit nothing of which the peer told neither that they arrived nor that later ones did.
-    #[inline]
-    pub(crate) fn unconfirmed(&self) -> usize {
-        self.spaces.iter().map(|numbers| numbers.sent.unconfirmed()).sum()
-    }
-
     /// Probe timeouts in a row.
     pub(crate) fn pto_count(&self) -> u32 {
         self.pto_count

@@ -363,6 +363,14 @@ impl Ring {
     }
 }
 
+impl super::Recovery {
+    /// Packets that elicit nothing of which the peer told neither that they arrived nor that later ones did.
+    #[inline]
+    pub(crate) fn unconfirmed(&self) -> usize {
+        self.spaces.iter().map(|numbers| numbers.sent.unconfirmed()).sum()
+    }
+}
+
 /// The path of packets that are on none that counts: challenges and answers.
 const ELSEWHERE: u8 = u8::MAX;
 
