@@ -51,7 +51,7 @@
 //! | [`qpack`] | field lines to bytes and back; its two tables, its two streams | RFC 9204, RFC 7541 §5 and appendix B |
 //! | [`frame`] | frames and settings; readers that take bytes in any cut | RFC 9114 §7, RFC 9218 §7.2 |
 //! | [`Request`], [`Response`] | what makes a message, and what makes it malformed | RFC 9114 §4.1 to §4.5, RFC 9220, RFC 9110 §5 |
-//! | [`Priority`] | urgency, incremental, and what else is said | RFC 9218 §4, §5; structured fields, RFC 9651 |
+//! | [`Priority`] | urgency, incremental, which losses are to be repaired, and what else is said | RFC 9218 §4, §5; structured fields, RFC 9651; TUM 2025 |
 //! | [`capsule`] | messages on a stream that was a CONNECT | RFC 9297 §3 |
 //! | [`Connection`] | streams and their roles, requests, shutdown, datagrams, WebTransport | RFC 9114 §4 to §6, RFC 9297 §2, draft-ietf-webtrans-http3 |
 //! | [`Transport`] | what is asked of QUIC | RFC 9000 §2 |
@@ -91,7 +91,7 @@ pub use error::{Code, Error};
 pub use field::Field;
 pub use frame::Settings;
 pub use message::{Malformed, Request, Response};
-pub use priority::Priority;
+pub use priority::{Priority, Tolerance};
 /// Structured fields, of which [`Priority::parameters`] are made.
 pub use sfv;
 pub use transport::{OnQuic, Transport};

@@ -1,6 +1,8 @@
 use core::fmt::Write as _;
 
 use bytes::Bytes;
+use quickset_base::Duration;
+use quickset_quic::Protection;
 use sfv::{Dictionary, FieldType as _, Key, ListEntry, Parser};
 
 /// How a response is to be scheduled (RFC 9218 §4).
@@ -24,14 +26,8 @@ impl Priority {
     /// another type are ignored one by one (RFC 9218 §4).
     pub fn parse(value: &[u8]) -> Option<Self> {
         let parameters: Dictionary = Parser::new(value).parse().ok()?;
-        let item = |key: &str| match parameters.get(key) {
-            Some(ListEntry::Item(item)) => Some(&item.bare_item),
-            _ => None,
-        };
-        let urgency =
-            item("u").and_then(sfv::BareItem::as_integer).and_then(|u| u8::try_from(i64::from(u)).ok());
-        let urgency = urgency.filter(|u| *u <= 7).unwrap_or(DEFAULT);
-        let incremental = item("i").and_then(sfv::BareItem::as_boolean).unwrap_or(false);
+        let urgency = whole(&parameters, "u").filter(|u| *u <= 7).unwrap_or(DEFAULT);
+        let incremental = item(&parameters, "i").and_then(sfv::BareItem::as_boolean).unwrap_or(false);
         Some(Self { urgency, incremental, parameters })
     }
 
@@ -46,6 +42,15 @@ impl Priority {
                 Self::parse(&joined.join(&b","[..])).unwrap_or_default()
             }
         }
+    }
+
+    /// What the parameters `exp_b` (packets) and `exp_d` (milliseconds) ask for: whole numbers that are not negative, or ignored
+    /// one by one. `None` without the first: the second says nothing alone.
+    pub fn tolerance(&self) -> Option<Tolerance> {
+        // Sixteen digits do not fit; what is that many is as good as without end.
+        let burst = whole::<u64>(&self.parameters, "exp_b")?.try_into().unwrap_or(u32::MAX);
+        let delay = whole(&self.parameters, "exp_d").map(Duration::from_millis);
+        Some(Tolerance { burst, delay })
     }
 
     /// The value of a Priority field: urgency and incremental, where they are not as by default, and the other parameters.
@@ -76,6 +81,40 @@ impl Default for Priority {
     fn default() -> Self {
         Self::new(DEFAULT, false)
     }
+}
+
+/// Which losses of a response the client wants to be repaired, and not sent again (TUM 2025).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tolerance {
+    /// Burst loss tolerance: how many packets may be lost in a row. 0 wants no repair, whatever the server would do.
+    pub burst: u32,
+    /// Repair delay tolerance: repair may come so long behind what it is for. Without, it comes behind the end of what there is
+    /// to send.
+    pub delay: Option<Duration>,
+}
+
+impl Tolerance {
+    /// What does it, with a burst of `most` at most.
+    pub fn protection(self, most: u32) -> Protection {
+        match (self.burst.min(most), self.delay) {
+            (0, _) => Protection::None,
+            (burst, None) => Protection::TumBulk(burst),
+            (burst, Some(delay)) => Protection::TumIncremental(burst, delay),
+        }
+    }
+}
+
+/// A parameter that is no list.
+fn item<'a>(parameters: &'a Dictionary, key: &str) -> Option<&'a sfv::BareItem> {
+    match parameters.get(key) {
+        Some(ListEntry::Item(item)) => Some(&item.bare_item),
+        _ => None,
+    }
+}
+
+/// A parameter that is an integer, and fits.
+fn whole<N: TryFrom<i64>>(parameters: &Dictionary, key: &str) -> Option<N> {
+    item(parameters, key)?.as_integer().and_then(|n| N::try_from(i64::from(n)).ok())
 }
 
 /// RFC 9218 §4.1.
@@ -129,6 +168,33 @@ mod tests {
         assert_eq!(of(&["u=1"]), (1, false));
         assert_eq!(of(&["u=1", "i", "u=4"]), (4, true));
         assert_eq!(of(&["u=1", "("]), (3, false));
+    }
+
+    #[test]
+    fn tolerances_are_read_one_by_one() {
+        let tolerance = |value: &str| Priority::parse(value.as_bytes()).unwrap().tolerance();
+        let of = |burst, ms: Option<u64>| Some(Tolerance { burst, delay: ms.map(Duration::from_millis) });
+        assert_eq!(tolerance("u=1, exp_b=3, exp_d=80"), of(3, Some(80)));
+        assert_eq!(tolerance("exp_b=5"), of(5, None));
+        assert_eq!(tolerance("exp_b=0, exp_d=0"), of(0, Some(0)));
+        for malformed in ["-1", "2.5", "\"25\"", "(25)", "?1", "tok"] {
+            assert_eq!(tolerance(&format!("exp_b=3, exp_d={malformed}")), of(3, None), "{malformed}");
+            assert_eq!(tolerance(&format!("exp_b={malformed}, exp_d=25, u=1")), None, "{malformed}");
+            assert_eq!(parsed(&format!("exp_b={malformed}, u=1, i")), (1, true), "{malformed}");
+        }
+        assert_eq!(tolerance("exp_d=25"), None);
+        assert_eq!(tolerance("exp_b=999999999999999"), of(u32::MAX, None));
+        assert_eq!(tolerance("exp_p=(\"a\";exp_b=3)"), None, "those of parents say nothing");
+    }
+
+    #[test]
+    fn tolerances_are_policies_within_bounds() {
+        let protection =
+            |value: &str| Priority::parse(value.as_bytes()).unwrap().tolerance().unwrap().protection(16);
+        assert_eq!(protection("exp_b=3"), Protection::TumBulk(3));
+        assert_eq!(protection("exp_b=2, exp_d=25"), Protection::TumIncremental(2, Duration::from_millis(25)));
+        assert_eq!(protection("exp_b=0, exp_d=25"), Protection::None);
+        assert_eq!(protection("exp_b=17"), Protection::TumBulk(16));
     }
 
     #[test]

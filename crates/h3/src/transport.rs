@@ -1,7 +1,8 @@
 use bytes::Bytes;
 use quickset_base::Time;
 use quickset_quic::{
-    self as quic, Chunk, DatagramOptions, Dir, FinishError, ReadError, StreamId, WhenFull, WriteError,
+    self as quic, Chunk, DatagramOptions, Dir, FinishError, Protection, ReadError, StreamId, WhenFull,
+    WriteError,
 };
 
 /// The verbs of a QUIC connection that HTTP/3 is made of; see those of [`quic::Connection`] for what they promise, and
@@ -35,6 +36,10 @@ pub trait Transport {
     fn set_priority(&mut self, id: StreamId, urgency: u8, incremental: bool);
     /// Puts the stream's data before that of all urgencies.
     fn set_critical(&mut self, id: StreamId);
+    /// What was written to the stream so far is what somebody waits for.
+    fn flush(&mut self, _id: StreamId) {}
+    /// How losses of what we send on the stream are repaired from now on.
+    fn set_protection(&mut self, _id: StreamId, _protection: &Protection) {}
     /// Bytes that can be written to the stream now and will not wait for flow control, where that is known.
     fn send_credit(&self, _id: StreamId) -> Option<u64> {
         None
@@ -107,6 +112,14 @@ impl Transport for OnQuic<'_> {
 
     fn set_critical(&mut self, id: StreamId) {
         let _ = self.connection.set_critical(id);
+    }
+
+    fn flush(&mut self, id: StreamId) {
+        let _ = self.connection.flush(id);
+    }
+
+    fn set_protection(&mut self, id: StreamId, protection: &Protection) {
+        let _ = self.connection.set_protection(id, protection);
     }
 
     fn send_credit(&self, id: StreamId) -> Option<u64> {

@@ -17,6 +17,9 @@ pub struct Config {
     /// Sessions of WebTransport at a time; 0 is none. More than none implies extended CONNECT and datagrams. Flow control
     /// within sessions is not spoken, so it is at most 1.
     pub webtransport: u64,
+    /// Repair symbols that a client may have a server send at a time (exp_b); 0 is none. They take of the rate that congestion
+    /// control allows, and of nobody else's.
+    pub max_burst: u32,
     /// Priorities kept for requests that have not come yet (RFC 9218 §7).
     pub max_early_priorities: usize,
     /// Unidirectional streams of the peer that are listened to at a time, those of WebTransport aside. The connection itself
@@ -37,6 +40,7 @@ impl Default for Config {
             extended_connect: false,
             datagrams: false,
             webtransport: 0,
+            max_burst: 16,
             max_early_priorities: 100,
             max_inlets: 16,
             grease: None,

@@ -1,10 +1,10 @@
 use bytes::Bytes;
-use quickset_quic::{Chunk, ReadError, Side, StreamId};
+use quickset_quic::{Chunk, Protection, ReadError, Side, StreamId};
 
 use super::outlet::Outlet;
 use crate::frame::{FrameReader, Item, Place};
 use crate::message::Length;
-use crate::{Code, Error, Field, Priority, Request, Transport};
+use crate::{Code, Error, Field, Priority, Request, Tolerance, Transport};
 
 /// A request and its response, on their stream.
 #[derive(Debug)]
@@ -18,6 +18,17 @@ pub(super) struct Exchange {
     pub(super) told: bool,
     /// Interim responses that came.
     pub(super) interim: u32,
+    pub(super) care: Care,
+}
+
+/// Of which losses of a response care is taken.
+#[derive(Debug, Default)]
+pub(super) struct Care {
+    /// What the client said last.
+    pub(super) urgency: u8,
+    pub(super) tolerance: Option<Tolerance>,
+    /// What the stream was told.
+    pub(super) protection: Protection,
 }
 
 /// What the request asks for, as far as it changes the rules.
@@ -63,6 +74,7 @@ impl Exchange {
             kind: Kind::Plain,
             told: side.is_client(),
             interim: 0,
+            care: Care::default(),
         }
     }
 

@@ -215,7 +215,7 @@ impl Connection {
             Some(exchange) if exchange.told => {
                 // What is malformed is as if it were not there.
                 if let Some(priority) = Priority::parse(value) {
-                    t.set_priority(id, priority.urgency, exchange.is_incremental(&priority));
+                    self.obey(t, id, &priority);
                     self.priorities.insert(id, priority);
                 }
             }

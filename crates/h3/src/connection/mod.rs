@@ -19,6 +19,7 @@ mod exchange;
 mod inlet;
 mod outlet;
 mod receive;
+mod repair;
 mod send;
 mod session;
 mod shutdown;
@@ -26,7 +27,7 @@ mod shutdown;
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
-use quickset_quic::{Dir, Side, StreamEvent, StreamId};
+use quickset_quic::{Dir, Protection, Side, StreamEvent, StreamId};
 
 pub use self::config::Config;
 use self::critical::Critical;
@@ -66,6 +67,8 @@ pub struct Connection {
     datagrams: usize,
     /// Priorities that changed since they were told; one for each request, however often the client changes its mind.
     priorities: BTreeMap<StreamId, Priority>,
+    /// Responses more urgent than this are repaired so.
+    repair: Option<(u8, Protection)>,
     closed: Option<Error>,
 }
 
@@ -118,6 +121,7 @@ impl Connection {
             events: VecDeque::new(),
             datagrams: 0,
             priorities: BTreeMap::new(),
+            repair: None,
             closed: None,
             config,
         };

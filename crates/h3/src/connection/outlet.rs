@@ -10,6 +10,8 @@ use crate::Transport;
 pub(super) struct Outlet {
     queue: VecDeque<Bytes>,
     bytes: usize,
+    /// Somebody waits for what is queued.
+    marked: bool,
     /// The end follows what is queued.
     finish: bool,
     /// Nothing can be sent any more: finished, reset, or stopped.
@@ -31,6 +33,11 @@ impl Outlet {
     /// Bytes queued.
     pub(super) fn queued(&self) -> usize {
         self.bytes
+    }
+
+    /// Tells the transport, once it has what is queued, that somebody waits for it.
+    pub(super) fn mark(&mut self) {
+        self.marked = true;
     }
 
     /// Ends the half behind what is queued.
@@ -69,6 +76,9 @@ impl Outlet {
                 // Stopped: the event tells.
                 Err(_) => self.end(),
             }
+        }
+        if core::mem::take(&mut self.marked) && !self.over {
+            t.flush(id);
         }
         if self.finish && !self.over {
             let _ = t.finish(id);

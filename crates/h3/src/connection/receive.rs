@@ -265,7 +265,7 @@ impl Connection {
         // RFC 9218 §7: what came on the control stream is newer than what the request says, even if it came first.
         let early = self.early_priorities.remove(&id).and_then(|value| Priority::parse(&value));
         let priority = early.unwrap_or_else(|| Priority::of(&request.fields));
-        t.set_priority(id, priority.urgency, exchange.is_incremental(&priority));
+        self.obey(t, id, &priority);
         self.events.push_back(Event::Request { id, request, priority });
         self.early_datagrams(id);
         Ok(())

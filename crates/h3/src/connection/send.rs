@@ -129,6 +129,22 @@ impl Connection {
         Ok(n)
     }
 
+    /// What was sent so far is what somebody waits for, though more may follow: repair for it may go at once. Nothing leaves
+    /// earlier for it.
+    ///
+    /// # Errors
+    /// When the message has ended.
+    pub fn flush(&mut self, t: &mut dyn Transport, id: StreamId) -> Result<(), Refusal> {
+        self.alive()?;
+        let exchange = self.exchanges.get_mut(&id).ok_or(Refusal::UnknownStream)?;
+        if exchange.sends == Phase::Ended {
+            return Err(Refusal::OutOfOrder);
+        }
+        exchange.out.mark();
+        exchange.out.flush(t, id);
+        Ok(())
+    }
+
     /// Sends trailers, and the end behind them.
     ///
     /// # Errors

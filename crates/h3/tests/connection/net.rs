@@ -7,7 +7,9 @@ use std::rc::Rc;
 use bytes::Bytes;
 use quickset_base::Rng;
 use quickset_h3::{Code, Config, Connection, Event, Transport};
-use quickset_quic::{Chunk, Dir, FinishError, ReadError, Side, StreamEvent, StreamId, WriteError};
+use quickset_quic::{
+    Chunk, Dir, FinishError, Protection, ReadError, Side, StreamEvent, StreamId, WriteError,
+};
 
 /// What is between the ends.
 pub(crate) struct Net {
@@ -20,6 +22,10 @@ pub(crate) struct Net {
     /// Who closed, and with which code.
     pub(crate) closed: Option<(Side, u64)>,
     pub(crate) priorities: BTreeMap<(StreamId, Side), (u8, bool)>,
+    /// What `set_protection` was told, in order.
+    pub(crate) protections: Vec<(StreamId, Side, Protection)>,
+    /// Bytes that were unread when `flush` was told.
+    pub(crate) flushed: Vec<(StreamId, Side, usize)>,
     pub(crate) critical: Vec<(StreamId, Side)>,
     /// What `send_credit` says.
     pub(crate) credit: Option<u64>,
@@ -59,6 +65,8 @@ pub(crate) fn net(seed: u64) -> Shared {
         datagrams: BTreeMap::new(),
         closed: None,
         priorities: BTreeMap::new(),
+        protections: Vec::new(),
+        flushed: Vec::new(),
         critical: Vec::new(),
         credit: None,
         window: 1 << 20,
@@ -234,6 +242,16 @@ impl Transport for End {
 
     fn set_critical(&mut self, id: StreamId) {
         self.net.borrow_mut().critical.push((id, self.side));
+    }
+
+    fn set_protection(&mut self, id: StreamId, protection: &Protection) {
+        self.net.borrow_mut().protections.push((id, self.side, protection.clone()));
+    }
+
+    fn flush(&mut self, id: StreamId) {
+        let mut net = self.net.borrow_mut();
+        let unread = net.unread(id, self.side);
+        net.flushed.push((id, self.side, unread));
     }
 
     fn send_credit(&self, _id: StreamId) -> Option<u64> {

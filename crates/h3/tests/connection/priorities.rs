@@ -1,8 +1,10 @@
 //! Priorities (RFC 9218).
 
+use bytes::Bytes;
+use quickset_base::Duration;
 use quickset_h3::sfv::ListEntry;
-use quickset_h3::{Code, Config, Event, Priority, Request, Transport as _};
-use quickset_quic::{Side, StreamId};
+use quickset_h3::{Code, Config, Event, Priority, Request, Response, Transport as _};
+use quickset_quic::{Protection, Side, StreamId};
 
 use crate::net::{GET, Pair, Raw, headers};
 
@@ -173,4 +175,87 @@ fn a_client_changes_its_mind() {
     let own = pair.server.h3.prioritise(&mut pair.server.t, id, &Priority::default());
     assert!(own.is_err(), "servers have no say");
     let _ = pair.client.t.max_datagram();
+}
+
+/// What the server was told of repair, since the last time.
+fn protections(raw: &Raw) -> Vec<Protection> {
+    let told = std::mem::take(&mut raw.net.borrow_mut().protections);
+    told.into_iter().map(|(_, _, protection)| protection).collect()
+}
+
+#[test]
+fn a_request_says_which_losses_are_repaired() {
+    let mut raw = Raw::new(Side::Server);
+    let mut ask = |value: &'static str| {
+        let (id, _) = raw.bi(&headers(&[&GET[..], &[("priority", value)]].concat()));
+        (id, protections(&raw))
+    };
+    let late = Protection::TumIncremental(2, Duration::from_millis(25));
+    assert_eq!(ask("u=5, exp_b=3").1, [Protection::TumBulk(3)], "however urgent");
+    assert_eq!(ask("u=1, exp_b=2, exp_d=25").1, [late.clone()]);
+    assert_eq!(ask("u=1, exp_b=1000000").1, [Protection::TumBulk(16)], "no more than the server does");
+    assert_eq!(ask("u=0, exp_b=many").1, []);
+    assert_eq!(ask("u=0, exp_b=0").1, []);
+    let (id, told) = ask("u=0");
+    assert_eq!(told, []);
+    raw.write(raw.control, &update(id.0 as u8, "u=0, exp_b=2, exp_d=25"));
+    assert_eq!(protections(&raw), [late]);
+    raw.write(raw.control, &update(id.0 as u8, "u=7, exp_b=2, exp_d=25"));
+    assert_eq!(protections(&raw), [], "a policy that is set again would begin again");
+    raw.write(raw.control, &update(id.0 as u8, "u=0"));
+    assert_eq!(protections(&raw), [Protection::None], "an update replaces all of it");
+}
+
+#[test]
+fn the_server_repairs_what_is_urgent_unless_the_client_says() {
+    let mut raw = Raw::new(Side::Server);
+    let own = Protection::Fixed(10);
+    let (first, _) = raw.bi(&headers(&[&GET[..], &[("priority", "u=2")]].concat()));
+    raw.ours.h3.repair_urgent(&mut raw.ours.t, 3, &own);
+    assert_eq!(protections(&raw), [own.clone()], "those under way, too");
+    let mut ask = |value: &'static str| {
+        raw.bi(&headers(&[&GET[..], &[("priority", value)]].concat()));
+        protections(&raw)
+    };
+    assert_eq!(ask("u=2, exp_b=1"), [Protection::TumBulk(1)]);
+    assert_eq!(ask("u=2, exp_b=0"), [], "wants none");
+    assert_eq!(ask("u=2, exp_d=25"), [own.clone()], "says nothing alone");
+    assert_eq!(ask("u=3"), []);
+    raw.write(raw.control, &update(first.0 as u8, "u=3"));
+    assert_eq!(protections(&raw), [Protection::None]);
+}
+
+#[test]
+fn clients_are_asked_for_nothing() {
+    let mut pair = Pair::new(&Config::default());
+    let request = Request::new("GET", "example.com", "/").with("priority", "exp_b=3");
+    let id = pair.client.h3.request(&mut pair.client.t, &request, true).unwrap();
+    pair.run();
+    assert_eq!(pair.net.borrow().protections, [(id, Side::Server, Protection::TumBulk(3))]);
+}
+
+/// The transport is told once it has all that was sent before.
+#[test]
+fn what_is_flushed_is_told_of_when_it_is_there() {
+    let mut pair = Pair::new(&Config::default());
+    pair.net.borrow_mut().window = 1000;
+    let id =
+        pair.client.h3.request(&mut pair.client.t, &Request::new("GET", "example.com", "/"), true).unwrap();
+    pair.run();
+    let server = &mut pair.server;
+    server.h3.respond(&mut server.t, id, &Response::new(200), false).unwrap();
+    let mut content = Bytes::from(vec![7; 1500]);
+    assert_eq!(server.h3.send(&mut server.t, id, &mut content), Ok(1500));
+    server.h3.flush(&mut server.t, id).unwrap();
+    assert_eq!(pair.net.borrow().flushed, [], "a part of it waits for room");
+    pair.run();
+    let mut got = 0;
+    while let Ok(quickset_h3::Body::Data(data)) = pair.client.h3.read(&mut pair.client.t, id, 10_000) {
+        got += data.len();
+        pair.run();
+    }
+    assert_eq!(got, 1500);
+    assert!(matches!(pair.net.borrow().flushed[..], [(at, Side::Server, 1..)] if at == id));
+    pair.server.h3.finish(&mut pair.server.t, id).unwrap();
+    assert!(pair.server.h3.flush(&mut pair.server.t, id).is_err());
 }

@@ -29,8 +29,6 @@ pub(super) struct Http {
     watchers: Vec<Waker>,
     /// The peer takes no new requests.
     pub(super) going: bool,
-    /// Answers more urgent than this are repaired so.
-    repair: Option<(u8, Protection)>,
     /// The peer's breach of the protocol.
     fault: Option<quickset_h3::Error>,
 }
@@ -75,7 +73,6 @@ impl Http {
             available: Vec::new(),
             watchers: Vec::new(),
             going: false,
-            repair: None,
             fault: None,
         })?;
         Ok(Arc::new(Link { layered }))
@@ -124,22 +121,6 @@ impl Http {
     pub(super) fn made(&mut self, id: StreamId) {
         self.undelivered.insert(id);
         self.slots.entry(id).or_default();
-    }
-
-    /// Repairs answers to requests more urgent than `below`, those that nobody took yet included.
-    pub(super) fn repair(&mut self, turn: &mut Turn<'_>, below: u8, protection: &Protection) {
-        self.repair = Some((below, protection.clone()));
-        for (id, _, priority) in &self.incoming {
-            self.protect_urgent(turn, *id, priority);
-        }
-    }
-
-    fn protect_urgent(&self, turn: &mut Turn<'_>, id: StreamId, priority: &Priority) {
-        if let Some((below, protection)) = &self.repair {
-            let protection = if priority.urgency < *below { protection } else { &Protection::None };
-            // An unknown stream is one that is over.
-            let _ = turn.connection.set_protection(id, protection);
-        }
     }
 
     /// The next request that was not given up meanwhile.
@@ -205,7 +186,6 @@ impl Http {
             Event::Settings(_) => turn.woken.append(&mut self.watchers),
             Event::Request { id, request, priority } => {
                 self.made(id);
-                self.protect_urgent(turn, id, &priority);
                 self.incoming.push_back((id, request, priority));
                 turn.woken.append(&mut self.acceptors);
             }
@@ -245,7 +225,6 @@ impl Http {
                 self.forget_incoming(id);
             }
             Event::Priority { id, priority } => {
-                self.protect_urgent(turn, id, &priority);
                 self.on_slot(id, turn, |slot, woken| {
                     slot.priority = Some(priority);
                     woken.extend(slot.prioritised.take());

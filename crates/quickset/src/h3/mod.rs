@@ -46,7 +46,7 @@ mod server;
 
 pub use quickset_h3::{
     Abort, Code, Config, Error as ProtocolError, Field, Malformed, Priority, Refusal, Request, Response,
-    Settings, sfv,
+    Settings, Tolerance, sfv,
 };
 pub use quickset_net::LayerTaken;
 

@@ -64,6 +64,15 @@ impl Sender {
         Ok(sent)
     }
 
+    /// What was sent so far is what somebody waits for, though more may follow: repair for it may go at once. Nothing leaves
+    /// earlier for it.
+    ///
+    /// # Errors
+    /// See [`send`](Self::send).
+    pub fn flush(&mut self) -> Result<(), HttpError> {
+        self.exchange.verb(|machine, t, id| machine.flush(t, id))
+    }
+
     /// Ends the message. Does not wait.
     ///
     /// # Errors

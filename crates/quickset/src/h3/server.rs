@@ -47,10 +47,14 @@ impl Server {
     }
 
     /// Repairs losses of the answers to requests that are more urgent than `below`: with 3, those that the client says to be more
-    /// urgent than most. It goes by what the client says last. Unless told, none are repaired that do not ask for it
-    /// ([`Sender::set_reliability`]) where the connection does not repair everything.
+    /// urgent than most. It goes by what the client says last; where it asks for repair itself (`exp_b` and `exp_d`, see
+    /// [`Priority::tolerance`]), or for none, it has that, up to [`Config::max_burst`]. Unless told, none are repaired that do
+    /// not ask for it (by these, or by [`Sender::set_reliability`]) where the connection does not repair everything.
     pub fn repair_urgent(&self, below: u8, reliability: &Reliability) {
-        self.link.layered.with(|http, turn| http.repair(turn, below, reliability.protection()));
+        let protection = reliability.protection();
+        self.link
+            .layered
+            .with(|http, turn| http.verb(turn, |machine, t| machine.repair_urgent(t, below, protection)));
     }
 
     /// The next request; `None` when the connection is over. Dropping the future loses nothing.
