@@ -12,6 +12,11 @@ impl Samples {
         self.0.push(if sample.is_nan() { 0.0 } else { sample });
     }
 
+    /// Adds those of another.
+    pub fn join(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()

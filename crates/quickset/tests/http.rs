@@ -307,6 +307,14 @@ async fn urgent_answers_are_repaired() {
     let of_two = sources();
     assert!(of_two >= of_one + 339, "{of_two}");
 
+    // It asks for repair of what is not urgent; and for none of what is.
+    fetch(get("/").with("priority", "u=6, exp_b=3, exp_d=1")).await;
+    let of_three = sources();
+    assert!(of_three >= of_two + 339, "{of_three}");
+    fetch(get("/").with("priority", "u=0, exp_b=0")).await;
+    assert_eq!(sources(), of_three);
+    let of_two = of_three;
+
     // The client changes its mind while the answer waits for it to read.
     let (_, mut content) = soon(client.fetch(&get("/"))).await.unwrap();
     let first = soon(content.next()).await.unwrap().unwrap();

@@ -2,11 +2,12 @@
 
 use quickset::{AckPolicy, AckPolicyError, Algorithm, TransportConfig};
 use quickset_base::Duration;
+use quickset_h3::Priority;
 use quickset_quic::{Fec, Protection};
 use quickset_sim::{GilbertElliott, LinkSpec, Loss, Queue, Rate};
 
 use crate::experiment::{FLEC, NONE, Params, Value, ValueError, products};
-use crate::play::{Flow, Order, Work};
+use crate::play::{Flow, Order, Resource, Visit, Work};
 
 /// One direction of the link, with `loss_scale` times the loss.
 pub(super) fn spec(params: &Params, loss_scale: f64) -> Result<LinkSpec, ValueError> {
@@ -18,6 +19,7 @@ pub(super) fn spec(params: &Params, loss_scale: f64) -> Result<LinkSpec, ValueEr
         loss: loss(params, loss_scale)?,
         // UDP over IPv4.
         overhead: 28,
+        others_pps: others_pps(params)?,
         ..LinkSpec::default()
     })
 }
@@ -74,6 +76,43 @@ pub(super) fn protect(flow: &mut Flow, params: &Params) -> Result<(), ValueError
     Ok(())
 }
 
+/// A browser's flow: content that nothing but the path holds up, from a server with the buffers of `http serve`. What the key
+/// `fec` has of burst loss tolerance, requests more urgent than `below` ask for themselves (`exp_b`, `exp_d`); other
+/// protections are the server's setting for these.
+pub(super) fn visit_flow(
+    name: &str,
+    params: &Params,
+    mut resources: Vec<Resource>,
+    below: u8,
+) -> Result<Flow, ValueError> {
+    let protection = protection(params)?;
+    let asked = match protection {
+        Protection::TumBulk(burst) => Some(format!("exp_b={burst}")),
+        Protection::TumIncremental(burst, delay) if delay.as_nanos() % 1_000_000 == 0 => {
+            Some(format!("exp_b={burst}, exp_d={}", delay.as_millis()))
+        }
+        _ => None,
+    };
+    let repair = (below, if asked.is_some() { Protection::None } else { protection });
+    for resource in &mut resources {
+        let priority = Priority::parse(resource.priority.as_bytes()).unwrap_or_default();
+        if let Some(asked) = asked.as_ref().filter(|_| priority.urgency < below) {
+            let comma = if resource.priority.is_empty() { "" } else { ", " };
+            resource.priority += &format!("{comma}{asked}");
+        }
+    }
+    let mut flow = Flow::new(name, congestion(params)?, Work::Visit(Visit { resources, repair }));
+    plain(&mut flow.transport);
+    windows(&mut flow.transport, None);
+    flow.transport.send_buffer = 2 << 20;
+    protect(&mut flow, params)?;
+    // An answer has a session to itself.
+    if let Some(fec) = &mut flow.transport.fec {
+        fec.sessions = Fec::default().sessions;
+    }
+    Ok(flow)
+}
+
 /// The protection of the key `fec`.
 fn protection(params: &Params) -> Result<Protection, ValueError> {
     params.text("fec").parse().map_err(|error| ValueError(format!("{error}")))
@@ -96,6 +135,14 @@ fn one_way_s(params: &Params) -> Result<f64, ValueError> {
         Some(_) => params.number("owd_ms")? / 1e3,
         None => params.number("rtt_ms")? / 2e3,
     })
+}
+
+/// Packets of 1500 bytes.
+fn others_pps(params: &Params) -> Result<u32, ValueError> {
+    if params.get("others_mbit").is_none() {
+        return Ok(0);
+    }
+    Ok((params.number("others_mbit")? * 1e6 / (8.0 * 1500.0)).round() as u32)
 }
 
 fn rate(params: &Params) -> Result<Rate, ValueError> {

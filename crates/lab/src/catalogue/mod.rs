@@ -3,6 +3,7 @@
 mod bulk;
 mod congestion;
 mod harm;
+mod http;
 mod light;
 mod link;
 mod messages;
@@ -33,6 +34,10 @@ pub const ALL: &[&Experiment] = &[
     &window::RWIN_BURSTY,
     &messages::MESSAGES,
     &messages::MESSAGES_DESIGN,
+    &http::BULK,
+    &http::STREAM,
+    &http::PAGE,
+    &http::PAGE_REAL,
     &congestion::CONGESTION,
     &harm::NO_HARM,
     &light::THROUGHPUT_POOR,

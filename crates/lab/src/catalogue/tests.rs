@@ -53,6 +53,7 @@ fn smallest(experiment: &Experiment) -> Overrides {
         ("ge_p", "0.01"),
         ("profile", "ours"),
         ("symbols", "200"),
+        ("transfers", "6"),
     ];
     let set = small.into_iter().filter(|(key, _)| experiment.has(key));
     let mut set: Vec<(String, String)> = set.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();

@@ -166,6 +166,11 @@ fn packets(setting: &Setting) -> f64 {
                 // A small message is a packet too.
                 bytes += pieces.map(|piece| f64::from(piece.bytes).max(PACKET / 4.0)).sum::<f64>();
             }
+            // A request has packets of its own.
+            Work::Visit(visit) => {
+                bytes +=
+                    visit.resources.iter().map(|resource| resource.bytes as f64 + 2.0 * PACKET).sum::<f64>();
+            }
         }
     }
     if is_endless {

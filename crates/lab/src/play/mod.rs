@@ -19,7 +19,7 @@ use quickset_sim::{LinkSpec, Pace};
 pub use actor::CredentialsError;
 pub use real::{Accuracy, RealError, really};
 pub use recording::Recording;
-pub use seen::{Arrival, FlowSeen, GroupSeen, Look, Progress, Seen};
+pub use seen::{Arrival, FlowSeen, GroupSeen, Look, Progress, ResourceSeen, Seen};
 pub use virtual_time::{PlayError, recorded, virtually};
 
 /// One run, as data.
@@ -46,7 +46,8 @@ pub struct Flow {
     pub start: Duration,
     /// The configuration of both ends.
     pub transport: TransportConfig,
-    /// What protects requests and answers against loss, a stream each, if the configuration offers it.
+    /// What protects requests and answers against loss, a stream each, if the configuration offers it. Of a [`Visit`] the
+    /// requests alone.
     pub protection: Protection,
     /// What it asks for.
     pub work: Work,
@@ -68,6 +69,60 @@ pub enum Work {
     Bytes(Option<u64>),
     /// Messages on one stream.
     Messages(Messages),
+    /// Resources by HTTP/3, a request each.
+    Visit(Visit),
+}
+
+/// Resources that a browser asks for on one connection.
+#[derive(Clone, Debug)]
+pub struct Visit {
+    /// All of them, in the order in which they are asked for when several can be.
+    pub resources: Vec<Resource>,
+    /// What repairs answers that are more urgent than this, where their requests say nothing of it (`exp_b`).
+    pub repair: (u8, Protection),
+}
+
+/// What a request is for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resource {
+    /// What reports call it.
+    pub name: String,
+    /// The bytes of its content.
+    pub bytes: u64,
+    /// The Priority field of its request; none if it is empty.
+    pub priority: String,
+    /// It is asked for when all of these have come: their places, which are before its own.
+    pub after: Vec<usize>,
+    /// The server has its content bit by bit, or else all at once.
+    pub drip: Option<Drip>,
+    /// It prepares the connection for others, and is not measured.
+    pub warm_up: bool,
+    /// Somebody waits to see it.
+    pub is_seen: bool,
+}
+
+/// Content that comes into being bit by bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drip {
+    /// Bytes at a time.
+    pub bytes: u64,
+    /// How many times a second.
+    pub per_second: u32,
+}
+
+impl Resource {
+    /// Some bytes, asked for at once and without a priority.
+    pub fn new(name: impl Into<String>, bytes: u64) -> Self {
+        Self {
+            name: name.into(),
+            bytes,
+            priority: String::new(),
+            after: Vec::new(),
+            drip: None,
+            warm_up: false,
+            is_seen: false,
+        }
+    }
 }
 
 /// A stream of messages.
@@ -140,7 +195,7 @@ impl Flow {
 impl Work {
     fn largest_message(&self) -> u64 {
         match self {
-            Self::Bytes(_) => 0,
+            Self::Bytes(_) | Self::Visit(_) => 0,
             Self::Messages(messages) => {
                 let pieces = messages.groups.iter().flat_map(|group| &group.messages);
                 pieces.map(|piece| u64::from(piece.bytes)).max().unwrap_or(0)

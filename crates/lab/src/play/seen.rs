@@ -26,6 +26,8 @@ pub struct FlowSeen {
     pub arrivals: Vec<Arrival>,
     /// Each group, as far as it came.
     pub groups: Vec<GroupSeen>,
+    /// Each resource, as far as it came.
+    pub resources: Vec<ResourceSeen>,
     /// Bytes delivered to the client's application, payload alone.
     pub delivered: u64,
     /// How they grew.
@@ -69,6 +71,19 @@ pub struct GroupSeen {
     /// When it was due at the server.
     pub due: Option<Duration>,
     /// When all its messages were let go.
+    pub complete: Option<Duration>,
+}
+
+/// A resource that was asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ResourceSeen {
+    /// When the client asked.
+    pub requested: Option<Duration>,
+    /// When the server began to answer.
+    pub begun: Option<Duration>,
+    /// How its content came, read by read.
+    pub progress: Vec<Progress>,
+    /// When the client had all of it.
     pub complete: Option<Duration>,
 }
 

@@ -70,6 +70,7 @@ fn text(value: &Value) -> String {
             format!("\"{}\"", text.replace('"', "\"\""))
         }
         Value::String(text) => text.clone(),
+        Value::Array(_) => text(&Value::String(value.to_string())),
         value => value.to_string(),
     }
 }

@@ -2,7 +2,7 @@ use quickset_base::Duration;
 use quickset_quic::{Protection, Stats};
 use quickset_sim::{Pace, Rate};
 
-use super::{Counted, Detail, Histogram, Metrics, Repair, Times, expectation};
+use super::{Counted, Detail, Histogram, Metrics, Repair, Times, expectation, loads};
 use crate::play::{FlowSeen, Seen, Setting, Work};
 use crate::stats::{Percentiles, Samples};
 
@@ -54,6 +54,11 @@ pub fn measure(setting: &Setting, seen: &Seen) -> (Metrics, Detail) {
             detail.series.insert(format!("queue/{}", work.name), queueing(flow, yardstick.rtt));
         }
     }
+    let mut visits = loads::visits(setting, &seen.flows);
+    if let (Some((flow, visit, seen)), None) = (visits.next(), visits.next()) {
+        metrics.loads = loads::loads(setting, flow, visit, seen);
+        detail.series.extend(loads::series(&metrics.loads.resources));
+    }
     (metrics, detail)
 }
 
@@ -61,6 +66,7 @@ pub fn measure(setting: &Setting, seen: &Seen) -> (Metrics, Detail) {
 fn is_endless(setting: &Setting, work: &Work) -> bool {
     match work {
         Work::Bytes(size) => size.is_none(),
+        Work::Visit(_) => false,
         Work::Messages(messages) => {
             let Rate::Constant(bps) = setting.down.rate else { return false };
             let pieces = messages.groups.iter().flat_map(|group| &group.messages);
@@ -219,8 +225,12 @@ fn over_rtt(flow: &FlowSeen, rtt: Duration) -> u64 {
 }
 
 fn times(setting: &Setting, seen: &Seen, detail: &mut Detail) -> Times {
-    let mut samples: [Samples; 5] = Default::default();
-    let [blocking, inter_delivery, response, delivery, queue] = &mut samples;
+    let mut samples: [Samples; 6] = Default::default();
+    let [blocking, inter_delivery, response, delivery, byte_delay, queue] = &mut samples;
+    for (_, visit, seen) in loads::visits(setting, &seen.flows) {
+        response.join(loads::response_ms(visit, seen));
+        byte_delay.join(loads::byte_delay_ms(visit, seen));
+    }
     for flow in &seen.flows {
         blocking.extend(flow.arrivals.iter().map(|a| ms(a.released.saturating_sub(a.completed))));
         // Between updates that are asked for one by one lies the pause of the one who asks.
@@ -253,7 +263,7 @@ fn times(setting: &Setting, seen: &Seen, detail: &mut Detail) -> Times {
         inter_delivery_ms: summary("inter_delivery_ms", inter_delivery),
         response_ms: summary("response_ms", response),
         delivery_ms: summary("delivery_ms", delivery),
-        byte_delay_ms: None,
+        byte_delay_ms: summary("byte_delay_ms", byte_delay),
         queue_ms: summary("queue_ms", queue),
     }
 }

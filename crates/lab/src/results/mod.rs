@@ -7,9 +7,11 @@
 
 mod csv;
 mod expectation;
+mod fluid;
 mod histogram;
 mod join;
 mod journal;
+mod loads;
 mod measure;
 mod order;
 #[cfg(feature = "parquet")]
@@ -22,6 +24,7 @@ pub use csv::{columns, write_csv};
 pub use histogram::Histogram;
 pub use join::{JoinError, Sheet, keep_rows, merge, read_results, write_tables};
 pub use journal::{Journal, JournalError, VERSION, journal_name, read_journal};
+pub use loads::{Load, Loads};
 pub use measure::{Yardstick, measure};
 pub use order::sort;
 pub(crate) use row::identity;

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Histogram;
+use super::{Histogram, Loads};
 use crate::experiment::Params;
 use crate::stats::Percentiles;
 
@@ -76,6 +76,9 @@ pub struct Metrics {
     /// The first flow's share of all goodput in the second half of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_share: Option<f64>,
+    /// What became of the resources that a browser asked for.
+    #[serde(flatten)]
+    pub loads: Loads,
     /// What repair is of all that servers sent, where they may send some.
     #[serde(flatten)]
     pub repair: Repair,

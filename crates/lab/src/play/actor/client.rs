@@ -44,6 +44,7 @@ impl Client {
         let (node, config) = credentials.client_node(&flow.transport, seed);
         let work = match &flow.work {
             Work::Bytes(_) => Wanted::Bytes,
+            Work::Visit(_) => unreachable!("a browser asks"),
             Work::Messages(messages) => Wanted::Messages {
                 missing: messages.groups.iter().map(|group| group.messages.len() as u32).collect(),
                 requested: 0,

@@ -2,11 +2,14 @@
 //!
 //! A client opens a stream and writes a request of [`REQUEST`] bytes on it for each thing it wants. The server
 //! answers bytes on the same stream, messages on a stream of its own. The first eight bytes of a message say which
-//! it is: its group, and its place over all groups.
+//! it is: its group, and its place over all groups. Resources are asked for and answered by HTTP/3, by a browser and a
+//! site.
 
+mod browser;
 mod client;
 mod outdated;
 mod server;
+mod site;
 
 use std::sync::Arc;
 
@@ -20,14 +23,18 @@ use quickset_quic::{
 
 use quickset_tls::EndpointSecrets;
 
-use super::{Flow, FlowSeen};
+use super::{Flow, FlowSeen, Work};
+pub(crate) use browser::Browser;
 pub(crate) use client::Client;
 pub(crate) use server::Server;
+pub(crate) use site::Site;
 
 /// One end of a flow.
 pub(crate) enum Actor {
     Client(Box<Client>),
     Server(Box<Server>),
+    Browser(Box<Browser>),
+    Site(Box<Site>),
 }
 
 /// What both ends do besides QUIC.
@@ -115,6 +122,8 @@ impl Actor {
         match self {
             Self::Client(client) => &mut **client,
             Self::Server(server) => &mut **server,
+            Self::Browser(browser) => &mut **browser,
+            Self::Site(site) => &mut **site,
         }
     }
 
@@ -123,6 +132,8 @@ impl Actor {
         match self {
             Self::Client(client) => client.is_done(),
             Self::Server(server) => server.is_done(),
+            Self::Browser(browser) => browser.is_done(),
+            Self::Site(site) => site.is_done(),
         }
     }
 
@@ -131,6 +142,8 @@ impl Actor {
         match self {
             Self::Client(client) => client.tell(seen),
             Self::Server(server) => server.tell(seen),
+            Self::Browser(browser) => browser.tell(seen),
+            Self::Site(site) => site.tell(seen),
         }
     }
 }
@@ -187,6 +200,11 @@ pub(crate) fn pair(
 ) -> (Actor, Actor) {
     // Ends of their own seeds: connection ids and the order of frames must not repeat between flows.
     let seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index * 2);
+    if let Work::Visit(visit) = &flow.work {
+        let near = Browser::new((flow, visit), credentials, seed, server);
+        let far = Site::new((flow, visit), credentials, seed + 1);
+        return (Actor::Browser(Box::new(near)), Actor::Site(Box::new(far)));
+    }
     let near = Client::new(flow, credentials, seed, server);
     let far = Server::new(flow, credentials, seed + 1);
     (Actor::Client(Box::new(near)), Actor::Server(Box::new(far)))

@@ -1,8 +1,8 @@
 use bytes::{BufMut as _, Bytes, BytesMut};
 use quickset_base::{Duration, Time};
 use quickset_quic::{
-    Chunk, Connection, ConnectionKey, Dir, Event, Node, Protection, SendError, StreamEvent, StreamId, Ticket,
-    WriteError,
+    Chunk, Connection, ConnectionKey, Dir, Event, Node, Protection, SendError, Stats, StreamEvent, StreamId,
+    Ticket, WriteError,
 };
 
 use super::outdated::Outdated;
@@ -56,6 +56,7 @@ impl Server {
     pub(crate) fn new(flow: &Flow, credentials: &Credentials, seed: u64) -> Self {
         let answer = match &flow.work {
             Work::Bytes(size) => Answer::Bytes { left: *size, look: None },
+            Work::Visit(_) => unreachable!("a site answers"),
             Work::Messages(plan) => Answer::Messages(Show {
                 plan: plan.clone(),
                 protection: flow.protection.clone(),
@@ -71,7 +72,7 @@ impl Server {
             }),
         };
         let groups = match &flow.work {
-            Work::Bytes(_) => 0,
+            Work::Bytes(_) | Work::Visit(_) => 0,
             Work::Messages(messages) => messages.groups.len(),
         };
         Self {
@@ -145,8 +146,7 @@ impl Server {
             return;
         }
         if let Some(connection) = self.key.and_then(|key| self.node.connection(key)) {
-            let stats = connection.stats();
-            self.seen.early = (stats.sent_packets >= EARLY).then_some(stats);
+            self.seen.early = early(connection);
         }
     }
 
@@ -302,6 +302,12 @@ impl Application for Server {
             _ => None,
         }
     }
+}
+
+/// The counters, once the first packets have gone.
+pub(super) fn early(connection: &Connection) -> Option<Stats> {
+    let stats = connection.stats();
+    (stats.sent_packets >= EARLY).then_some(stats)
 }
 
 /// The bytes of requests that came.

@@ -142,6 +142,7 @@ pub(crate) fn setting(key: &str, value: &Value) -> String {
         ("cross", Value::Text(kind)) if kind == "none" => "no cross traffic".to_owned(),
         ("cross", _) => format!("{text} cross traffic"),
         ("cross_share", _) => format!("cross traffic of {text} of the link"),
+        ("others_mbit", _) => format!("losses driven by {text} Mbit/s of others"),
         ("rwin", Value::Text(_)) => format!("{text} window"),
         ("rwin", _) => format!("window of {text}"),
         ("pace", Value::Text(_)) => "at full pace".to_owned(),
@@ -191,7 +192,15 @@ fn protection(name: &str) -> Option<String> {
             "repair as late as deadlines allow (FlEC), by the measured jitter".to_owned()
         }
         "messages" => format!("repair as late as deadlines allow (FlEC), {parameters} before that"),
-        "tum" => "repair for bursts of a given length".to_owned(),
+        "tum" => {
+            let (burst, delay) = parameters.split_once(':').unwrap_or((parameters, ""));
+            let symbols =
+                if burst == "1" { "1 repair symbol".to_owned() } else { format!("{burst} repair symbols") };
+            match delay {
+                "" => format!("{symbols} behind each flush and end (TUM)"),
+                delay => format!("{symbols} {delay} behind the first packet that none covers (TUM)"),
+            }
+        }
         _ => return None,
     })
 }
@@ -301,7 +310,7 @@ const MEASURES: &[Measure] = &[
         "response time",
         MS,
         Better::Less,
-        "from the request of an update to all of it being let go",
+        "from the request to all of its answer being there",
     ),
     measure(
         "delivery_ms",
@@ -387,6 +396,34 @@ const MEASURES: &[Measure] = &[
         PERCENT,
         Better::Neither,
         "of all goodput in the second half of the run",
+    ),
+    measure(
+        "slow",
+        "slow answers",
+        PERCENT,
+        Better::Less,
+        "the share of answers that took longer than 1.6 round trips: something was sent again",
+    ),
+    measure(
+        "on_path",
+        "bytes without delay",
+        PERCENT,
+        Better::More,
+        "the share of bytes read at most 10 ms later than the path’s delay allows",
+    ),
+    measure(
+        "paint_s",
+        "first sight",
+        SECONDS,
+        Better::Less,
+        "from the client’s first packet, the handshake included, to everything that is seen first being there",
+    ),
+    measure(
+        "off_prediction",
+        "off the prediction",
+        PERCENT,
+        Better::Less,
+        "the greatest difference of a resource’s completion from the time computed for a fluid, over that time",
     ),
     measure("queue_ms", "queueing delay", MS, Better::Less, "how long packets wait in the link’s queue"),
     measure("bytes_sent", "bytes sent", MEGABYTES, Better::Less, "UDP payload that servers sent"),

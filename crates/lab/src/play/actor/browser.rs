@@ -1,0 +1,227 @@
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+
+use quickset_base::{Path, Time};
+use quickset_h3::{Body, Config, Connection as Http, Event as HttpEvent, OnQuic, Refusal, Request};
+use quickset_quic::{
+    ClientConfig, Closed, Connection, ConnectionKey, Event, Node, Protection, Side, StreamEvent, StreamId,
+};
+
+use super::{Application, Credentials};
+use crate::play::{Flow, FlowSeen, Progress, ResourceSeen, Visit};
+
+/// The end that asks for resources by HTTP/3, and measures.
+pub(crate) struct Browser {
+    node: Node,
+    config: Option<ClientConfig>,
+    server: SocketAddr,
+    start: Time,
+    protection: Protection,
+    visit: Visit,
+    key: Option<ConnectionKey>,
+    http: Option<Http>,
+    /// How many resources each still waits for before it is asked for.
+    waits: Vec<usize>,
+    /// To be asked for as soon as there is a stream.
+    ready: VecDeque<usize>,
+    under_way: BTreeMap<StreamId, usize>,
+    missing: usize,
+    done: bool,
+    seen: FlowSeen,
+}
+
+impl Browser {
+    pub(crate) fn new(
+        (flow, visit): (&Flow, &Visit),
+        credentials: &Credentials,
+        seed: u64,
+        server: SocketAddr,
+    ) -> Self {
+        let (node, config) = credentials.client_node(&flow.transport, seed);
+        let waits: Vec<usize> = visit.resources.iter().map(|resource| resource.after.len()).collect();
+        let ready = (0..waits.len()).filter(|n| waits[*n] == 0).collect();
+        let resources = vec![ResourceSeen::default(); waits.len()];
+        Self {
+            node,
+            config: Some(config),
+            server,
+            start: Time::ZERO + flow.start,
+            protection: flow.protection.clone(),
+            missing: waits.len(),
+            waits,
+            ready,
+            visit: visit.clone(),
+            key: None,
+            http: None,
+            under_way: BTreeMap::new(),
+            done: false,
+            seen: FlowSeen { started: flow.start, resources, ..FlowSeen::default() },
+        }
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    pub(crate) fn tell(&mut self, seen: &mut FlowSeen) {
+        if let Some(connection) = self.key.and_then(|key| self.node.connection(key)) {
+            self.seen.client = connection.stats();
+        }
+        let FlowSeen { resources, server, early, .. } = std::mem::take(seen);
+        *seen = self.seen.clone();
+        (seen.server, seen.early) = (server, early);
+        for (mine, theirs) in seen.resources.iter_mut().zip(resources) {
+            mine.begun = theirs.begun;
+        }
+    }
+
+    /// A verb of HTTP on the connection.
+    fn verb<T>(&mut self, now: Time, verb: impl FnOnce(&mut Http, &mut OnQuic<'_>) -> T) -> Option<T> {
+        let connection = self.node.connection(self.key?)?;
+        Some(verb(self.http.as_mut()?, &mut OnQuic { connection, now }))
+    }
+
+    fn connection(&mut self) -> Option<&mut Connection> {
+        self.node.connection(self.key?)
+    }
+
+    fn connect(&mut self, now: Time) {
+        let Some(config) = self.config.take() else { return };
+        match self.node.connect(now, &config, Path::to(self.server), "localhost") {
+            Ok(key) => self.key = Some(key),
+            Err(error) => self.fail(error.to_string()),
+        }
+    }
+
+    fn on_connected(&mut self, now: Time) {
+        self.seen.connected = Some(now.since(Time::ZERO));
+        if let Some(connection) = self.connection() {
+            let http = Http::new(Side::Client, Config::default(), &mut OnQuic { connection, now });
+            self.http = Some(http);
+        }
+        self.ask(now);
+    }
+
+    /// Asks for what is ready, as far as the server takes requests.
+    fn ask(&mut self, now: Time) {
+        while let Some(n) = self.ready.front().copied() {
+            let mut request = Request::new("GET", "localhost", format!("/{n}"));
+            let priority = &self.visit.resources[n].priority;
+            if !priority.is_empty() {
+                request = request.with("priority", priority.clone());
+            }
+            match self.verb(now, |http, t| http.request(t, &request, true)) {
+                Some(Ok(id)) => {
+                    let protection = self.protection.clone();
+                    if let Some(connection) = self.connection() {
+                        connection.set_protection(id, &protection).expect("the stream was opened just now");
+                    }
+                    self.ready.pop_front();
+                    self.under_way.insert(id, n);
+                    self.seen.resources[n].requested = Some(now.since(Time::ZERO));
+                }
+                Some(Err(Refusal::Blocked)) | None => return,
+                Some(Err(refusal)) => return self.fail(format!("a request could not be made: {refusal}")),
+            }
+        }
+    }
+
+    fn on_stream(&mut self, now: Time, event: StreamEvent) {
+        self.verb(now, |http, t| http.handle(t, event));
+        while let Some(event) = self.http.as_mut().and_then(Http::poll_event) {
+            match event {
+                HttpEvent::Response { id, response } if response.is_success() => self.read(now, id),
+                HttpEvent::Response { response, .. } => {
+                    self.fail(format!("an answer has status {}", response.status));
+                }
+                HttpEvent::Readable(id) => self.read(now, id),
+                HttpEvent::Available => self.ask(now),
+                HttpEvent::Aborted { why, .. } => self.fail(why.to_string()),
+                HttpEvent::Closed(error) => self.fail(error.to_string()),
+                _ => {}
+            }
+        }
+    }
+
+    fn read(&mut self, now: Time, id: StreamId) {
+        let Some(n) = self.under_way.get(&id).copied() else { return };
+        loop {
+            match self.verb(now, |http, t| http.read(t, id, usize::MAX)) {
+                Some(Ok(Body::Data(data))) => self.count(now, n, data.len() as u64),
+                Some(Ok(Body::Finished)) => {
+                    self.under_way.remove(&id);
+                    return self.complete(now, n);
+                }
+                Some(Ok(Body::Trailers(_))) => {}
+                Some(Ok(Body::Blocked)) | None => return,
+                Some(Err(refusal)) => return self.fail(refusal.to_string()),
+            }
+        }
+    }
+
+    fn count(&mut self, now: Time, n: usize, bytes: u64) {
+        let at = now.since(Time::ZERO);
+        self.seen.delivered += bytes;
+        let resource = &mut self.seen.resources[n];
+        let delivered = resource.progress.last().map_or(0, |last| last.delivered) + bytes;
+        match resource.progress.last_mut() {
+            Some(last) if last.at == at => last.delivered = delivered,
+            _ => resource.progress.push(Progress { at, delivered }),
+        }
+    }
+
+    fn complete(&mut self, now: Time, n: usize) {
+        let resource = &mut self.seen.resources[n];
+        resource.complete = Some(now.since(Time::ZERO));
+        let delivered = resource.progress.last().map_or(0, |last| last.delivered);
+        if delivered != self.visit.resources[n].bytes {
+            return self.fail(format!("{} has {delivered} bytes", self.visit.resources[n].name));
+        }
+        for (later, resource) in self.visit.resources.iter().enumerate().skip(n + 1) {
+            if resource.after.contains(&n) {
+                self.waits[later] -= 1;
+                if self.waits[later] == 0 {
+                    self.ready.push_back(later);
+                }
+            }
+        }
+        self.missing -= 1;
+        if self.missing == 0 && self.seen.finished.is_none() {
+            self.seen.finished = Some(now.since(Time::ZERO));
+            self.done = true;
+        }
+        self.ask(now);
+    }
+
+    fn fail(&mut self, why: String) {
+        self.seen.broken.get_or_insert(why);
+        self.done = true;
+    }
+}
+
+impl Application for Browser {
+    fn node(&mut self) -> &mut Node {
+        &mut self.node
+    }
+
+    fn on_event(&mut self, now: Time) -> bool {
+        let Some((_, event)) = self.node.poll_event() else { return false };
+        match event {
+            Event::Connected => self.on_connected(now),
+            Event::Stream(event) => self.on_stream(now, event),
+            Event::Closed(why) if why != Closed::Locally && self.seen.finished.is_none() => {
+                self.fail(why.to_string());
+            }
+            _ => {}
+        }
+        true
+    }
+
+    fn on_time(&mut self, now: Time) {
+        self.connect(now);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.config.as_ref().map(|_| self.start)
+    }
+}

@@ -1,0 +1,184 @@
+//! What became of the resources that a browser asked for.
+
+use std::collections::BTreeMap;
+
+use quickset_base::Duration;
+use serde::{Deserialize, Serialize};
+
+use super::fluid;
+use super::measure::Yardstick;
+use crate::play::{Flow, FlowSeen, ResourceSeen, Setting, Visit, Work};
+use crate::stats::Samples;
+
+/// Measures of what a browser asked for. Times count from the client's first packet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Loads {
+    /// The share of answers that took longer than 1.6 round trips.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow: Option<f64>,
+    /// The share of bytes that were read at most 10 ms later than the path's delay allows, of content that comes bit by bit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_path: Option<f64>,
+    /// Until everything was there that is seen first, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paint_s: Option<f64>,
+    /// Of resources that are all asked for at once: by what share of the predicted time the one farthest from it was off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off_prediction: Option<f64>,
+    /// Of the same: whether they were complete in the predicted order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_order: Option<bool>,
+    /// The same, one by one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<Load>,
+}
+
+/// A resource. Times are in seconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// Its name.
+    pub name: String,
+    /// When it was asked for.
+    pub start: f64,
+    /// When its first byte was read.
+    pub first_byte: f64,
+    /// When all of it was there.
+    pub completion: f64,
+    /// When it would have been if bytes were a fluid.
+    pub predicted: f64,
+    /// Megabits per second of content, in steps of 50 ms.
+    pub bins: Vec<f64>,
+}
+
+/// The measures of a flow.
+pub(super) fn loads(setting: &Setting, flow: &Flow, visit: &Visit, seen: &FlowSeen) -> Loads {
+    let yardstick = Yardstick::of(setting);
+    let times = response_ms(visit, seen);
+    let limit_ms = yardstick.rtt.as_secs_f64() * SLOW * 1e3;
+    let is_page =
+        visit.resources.len() > 1 && visit.resources.iter().all(|resource| resource.after.is_empty());
+    let mut loads = Loads {
+        slow: (!times.is_empty()).then(|| times.share_above(limit_ms)),
+        on_path: on_path(setting, visit, seen),
+        paint_s: paint(visit, seen).map(|at| since(seen.started, at)),
+        ..Loads::default()
+    };
+    if let (true, Some(rate)) = (is_page, yardstick.rate) {
+        let mtu = f64::from(flow.transport.mtu);
+        let share = (mtu - HEADERS) / (mtu + f64::from(setting.down.overhead));
+        loads.resources = listed(visit, seen, rate as f64 / 8.0 * share);
+        if loads.resources.len() == visit.resources.len() {
+            let off = |load: &Load| (load.completion / load.predicted - 1.0).abs();
+            loads.off_prediction = loads.resources.iter().map(off).max_by(f64::total_cmp);
+            loads.in_order = Some(is_in_order(&loads.resources));
+        }
+    }
+    loads
+}
+
+/// Milliseconds from each request to the end of its answer.
+pub(super) fn response_ms(visit: &Visit, seen: &FlowSeen) -> Samples {
+    let all = visit.resources.iter().zip(&seen.resources).filter(|(resource, _)| !resource.warm_up);
+    let took = |seen: &ResourceSeen| Some(seen.complete?.saturating_sub(seen.requested?));
+    all.filter_map(|(_, seen)| took(seen)).map(|took| took.as_secs_f64() * 1e3).collect()
+}
+
+/// Milliseconds from a byte coming into being at the server to its being read, one of a hundred bytes.
+pub(super) fn byte_delay_ms(visit: &Visit, seen: &FlowSeen) -> Samples {
+    let mut samples = Samples::default();
+    for (resource, seen) in visit.resources.iter().zip(&seen.resources) {
+        let (Some(drip), Some(begun)) = (resource.drip, seen.begun) else { continue };
+        let mut place = 0;
+        for read in &seen.progress {
+            while place < read.delivered {
+                let due = begun + drip.due(place);
+                samples.add(read.at.saturating_sub(due).as_secs_f64() * 1e3);
+                place += GRAIN;
+            }
+        }
+    }
+    samples
+}
+
+fn on_path(setting: &Setting, visit: &Visit, seen: &FlowSeen) -> Option<f64> {
+    let delays = byte_delay_ms(visit, seen);
+    let limit = (setting.down.delay + TOLERANCE).as_secs_f64() * 1e3;
+    (!delays.is_empty()).then(|| 1.0 - delays.share_above(limit))
+}
+
+/// When the last of what is seen first was there; `None` if it never was, or nothing is.
+fn paint(visit: &Visit, seen: &FlowSeen) -> Option<Duration> {
+    let all = visit.resources.iter().zip(&seen.resources).filter(|(resource, _)| resource.is_seen);
+    let ends: Option<Vec<Duration>> = all.map(|(_, seen)| seen.complete).collect();
+    ends?.into_iter().max()
+}
+
+/// The resources that were complete.
+fn listed(visit: &Visit, seen: &FlowSeen, bytes_per_s: f64) -> Vec<Load> {
+    let first = |seen: &ResourceSeen| seen.progress.first().map(|read| read.at);
+    let Some(first_of_all) = seen.resources.iter().filter_map(first).min() else { return Vec::new() };
+    let before = fluid::bytes_before_end(&visit.resources);
+    let load = |((resource, got), bytes): ((&crate::play::Resource, &ResourceSeen), f64)| {
+        Some(Load {
+            name: resource.name.clone(),
+            start: since(seen.started, got.requested?),
+            first_byte: since(seen.started, first(got)?),
+            completion: since(seen.started, got.complete?),
+            predicted: since(seen.started, first_of_all) + bytes / bytes_per_s,
+            bins: bins(got, seen.started),
+        })
+    };
+    visit.resources.iter().zip(&seen.resources).zip(before).filter_map(load).collect()
+}
+
+fn bins(seen: &ResourceSeen, started: Duration) -> Vec<f64> {
+    let mut bins: BTreeMap<usize, u64> = BTreeMap::new();
+    let mut before = 0;
+    for read in &seen.progress {
+        let bin = (read.at.saturating_sub(started).as_nanos() / BIN.as_nanos()) as usize;
+        *bins.entry(bin).or_default() += read.delivered - before;
+        before = read.delivered;
+    }
+    let last = bins.keys().last().map_or(0, |last| last + 1);
+    let mbit = |bin: usize| bins.get(&bin).map_or(0.0, |bytes| *bytes as f64 * 8e-6 / BIN.as_secs_f64());
+    (0..last).map(mbit).collect()
+}
+
+/// The series `goodput/NAME` of each resource.
+pub(super) fn series(loads: &[Load]) -> impl Iterator<Item = (String, Vec<(f64, f64)>)> {
+    loads.iter().map(|load| {
+        let point = |(n, mbit): (usize, &f64)| ((n as f64 + 0.5) * BIN.as_secs_f64(), *mbit);
+        (format!("goodput/{}", load.name), load.bins.iter().enumerate().map(point).collect())
+    })
+}
+
+/// Whether no resource was complete before one that was predicted for an earlier time.
+fn is_in_order(loads: &[Load]) -> bool {
+    loads.iter().all(|one| {
+        loads.iter().all(|other| one.predicted >= other.predicted || one.completion <= other.completion)
+    })
+}
+
+/// Work of browsers, with what was seen of it.
+pub(super) fn visits<'a>(
+    setting: &'a Setting,
+    seen: &'a [FlowSeen],
+) -> impl Iterator<Item = (&'a Flow, &'a Visit, &'a FlowSeen)> {
+    setting.flows.iter().zip(seen).filter_map(|(flow, seen)| match &flow.work {
+        Work::Visit(visit) => Some((flow, visit, seen)),
+        _ => None,
+    })
+}
+
+fn since(started: Duration, at: Duration) -> f64 {
+    at.saturating_sub(started).as_secs_f64()
+}
+
+/// Round trips: less than one retransmission takes.
+const SLOW: f64 = 1.6;
+/// What a queue, the packets of a chunk and repair may take.
+const TOLERANCE: Duration = Duration::from_millis(10);
+const GRAIN: u64 = 100;
+const BIN: Duration = Duration::from_millis(50);
+/// Bytes of a packet that are no content: its header with an id of eight bytes, a tag, the header of a STREAM frame.
+const HEADERS: f64 = 36.0;
