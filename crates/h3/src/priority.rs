@@ -94,12 +94,16 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
-    /// What does it, with a burst of `most` at most.
+    /// The least delay that is obeyed.
+    pub const LEAST_DELAY: Duration = Duration::from_millis(5);
+
+    /// What does it, with a burst of `most` at most, and behind [`LEAST_DELAY`](Self::LEAST_DELAY) at least: a repair symbol costs
+    /// a sender as much as all that it covers, and a peer that asked for some behind each packet would have us do little else.
     pub fn protection(self, most: u32) -> Protection {
         match (self.burst.min(most), self.delay) {
             (0, _) => Protection::None,
             (burst, None) => Protection::TumBulk(burst),
-            (burst, Some(delay)) => Protection::TumIncremental(burst, delay),
+            (burst, Some(delay)) => Protection::TumIncremental(burst, delay.max(Self::LEAST_DELAY)),
         }
     }
 }
@@ -193,6 +197,7 @@ mod tests {
             |value: &str| Priority::parse(value.as_bytes()).unwrap().tolerance().unwrap().protection(16);
         assert_eq!(protection("exp_b=3"), Protection::TumBulk(3));
         assert_eq!(protection("exp_b=2, exp_d=25"), Protection::TumIncremental(2, Duration::from_millis(25)));
+        assert_eq!(protection("exp_b=2, exp_d=0"), Protection::TumIncremental(2, Duration::from_millis(5)));
         assert_eq!(protection("exp_b=0, exp_d=25"), Protection::None);
         assert_eq!(protection("exp_b=17"), Protection::TumBulk(16));
     }

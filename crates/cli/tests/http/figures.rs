@@ -67,8 +67,16 @@ fn figures_tell_what_was_served() {
 /// Each answer is some packets, of which every ninth is lost. How many of them are recovered is a matter of time, since what is
 /// seen to be lost before the repair leaves is sent again; here it is a fifth of them and more.
 #[test]
-fn urgent_answers_are_repaired_and_others_are_not() {
-    for fec in ["tum:3", "tum:3:1ms", "fixed:4"] {
+fn answers_are_repaired_where_the_server_or_the_request_says_so() {
+    let table = [
+        ("tum:3", "u=3", "u=2"),
+        ("tum:3:1ms", "u=3", "u=2"),
+        ("fixed:4", "u=2, exp_b=0", "u=2"),
+        // The requests' word is enough.
+        ("none", "u=0", "u=5, exp_b=3"),
+        ("none", "u=0, exp_b=x, exp_d=1", "u=5, exp_b=3, exp_d=1"),
+    ];
+    for (fec, usual, urgent) in table {
         let (served, address) = with_figures("repair", &["--fec", fec]);
         let relay =
             Relay::new(served.address.parse().unwrap(), Weather { lose_each: 9, ..Weather::default() });
@@ -88,16 +96,20 @@ fn urgent_answers_are_repaired_and_others_are_not() {
                 assert!(std::fs::read(served.got(name)).unwrap() == content(i), "{fec}: {name}");
             }
         };
-        fetch("u=3");
+        fetch(usual);
         let all = figures(&address);
         let symbols = (all["quickset_fec_source_symbols_total"], all["quickset_fec_repair_symbols_total"]);
-        assert_eq!(symbols, (0, 0), "{fec} of what is not urgent");
+        assert_eq!(symbols, (0, 0), "{fec}, {usual}: of what is not to be repaired");
         let lost = relay.lost();
         assert!(lost > 20, "{lost}");
 
-        fetch("u=2");
+        fetch(urgent);
         let all = figures(&address);
         let recovered = all["quickset_fec_recovered_symbols_total"];
-        assert!(recovered > 0, "{fec}: of {} lost {recovered} recovered: {all:?}", relay.lost() - lost);
+        assert!(
+            recovered > 0,
+            "{fec}, {urgent}: of {} lost {recovered} recovered: {all:?}",
+            relay.lost() - lost
+        );
     }
 }

@@ -40,7 +40,7 @@ impl Default for Config {
             extended_connect: false,
             datagrams: false,
             webtransport: 0,
-            max_burst: 16,
+            max_burst: 8,
             max_early_priorities: 100,
             max_inlets: 16,
             grease: None,

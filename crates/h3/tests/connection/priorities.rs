@@ -193,7 +193,7 @@ fn a_request_says_which_losses_are_repaired() {
     let late = Protection::TumIncremental(2, Duration::from_millis(25));
     assert_eq!(ask("u=5, exp_b=3").1, [Protection::TumBulk(3)], "however urgent");
     assert_eq!(ask("u=1, exp_b=2, exp_d=25").1, [late.clone()]);
-    assert_eq!(ask("u=1, exp_b=1000000").1, [Protection::TumBulk(16)], "no more than the server does");
+    assert_eq!(ask("u=1, exp_b=1000000").1, [Protection::TumBulk(8)], "no more than the server does");
     assert_eq!(ask("u=0, exp_b=many").1, []);
     assert_eq!(ask("u=0, exp_b=0").1, []);
     let (id, told) = ask("u=0");

@@ -2,7 +2,7 @@
 
 use quickset::{AckPolicy, AckPolicyError, Algorithm, TransportConfig};
 use quickset_base::Duration;
-use quickset_h3::Priority;
+use quickset_h3::{Priority, Tolerance};
 use quickset_quic::{Fec, Protection};
 use quickset_sim::{GilbertElliott, LinkSpec, Loss, Queue, Rate};
 
@@ -86,9 +86,12 @@ pub(super) fn visit_flow(
     below: u8,
 ) -> Result<Flow, ValueError> {
     let protection = protection(params)?;
+    // A server does not do everything that it is asked for.
+    let most = quickset_h3::Config::default().max_burst;
+    let is_asked = |delay: Duration| delay >= Tolerance::LEAST_DELAY && delay.as_nanos() % 1_000_000 == 0;
     let asked = match protection {
-        Protection::TumBulk(burst) => Some(format!("exp_b={burst}")),
-        Protection::TumIncremental(burst, delay) if delay.as_nanos() % 1_000_000 == 0 => {
+        Protection::TumBulk(burst) if burst <= most => Some(format!("exp_b={burst}")),
+        Protection::TumIncremental(burst, delay) if burst <= most && is_asked(delay) => {
             Some(format!("exp_b={burst}, exp_d={}", delay.as_millis()))
         }
         _ => None,

@@ -54,6 +54,7 @@ fn smallest(experiment: &Experiment) -> Overrides {
         ("profile", "ours"),
         ("symbols", "200"),
         ("transfers", "6"),
+        ("page", "1"),
     ];
     let set = small.into_iter().filter(|(key, _)| experiment.has(key));
     let mut set: Vec<(String, String)> = set.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
@@ -279,6 +280,8 @@ fn every_experiment_plays_and_gives_what_its_figures_show() {
                             "{params}"
                         );
                     }
+                    // What is long is never fast.
+                    Figure::Boxes { metric: "slow", .. } => {}
                     Figure::Scatter { x, y, .. } => {
                         assert!(row.number(x).is_some() && row.number(y).is_some(), "{params}: no {x}, {y}");
                     }
@@ -295,7 +298,8 @@ fn every_experiment_plays_and_gives_what_its_figures_show() {
                 }
             }
             for published in experiment.published {
-                assert!(row.number(published.metric).is_some(), "{params}: no {}", published.metric);
+                let there = row.number(published.metric).is_some() || published.metric == "slow";
+                assert!(there, "{params}: no {}", published.metric);
             }
         }
     }

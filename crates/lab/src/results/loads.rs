@@ -13,7 +13,8 @@ use crate::stats::Samples;
 /// Measures of what a browser asked for. Times count from the client's first packet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Loads {
-    /// The share of answers that took longer than 1.6 round trips.
+    /// The share of answers that took longer than 1.6 round trips, of those asked for one after the other and so short that they
+    /// need not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow: Option<f64>,
     /// The share of bytes that were read at most 10 ms later than the path's delay allows, of content that comes bit by bit.
@@ -53,12 +54,10 @@ pub struct Load {
 /// The measures of a flow.
 pub(super) fn loads(setting: &Setting, flow: &Flow, visit: &Visit, seen: &FlowSeen) -> Loads {
     let yardstick = Yardstick::of(setting);
-    let times = response_ms(visit, seen);
-    let limit_ms = yardstick.rtt.as_secs_f64() * SLOW * 1e3;
     let is_page =
         visit.resources.len() > 1 && visit.resources.iter().all(|resource| resource.after.is_empty());
     let mut loads = Loads {
-        slow: (!times.is_empty()).then(|| times.share_above(limit_ms)),
+        slow: slow(flow, visit, seen, yardstick),
         on_path: on_path(setting, visit, seen),
         paint_s: paint(visit, seen).map(|at| since(seen.started, at)),
         ..Loads::default()
@@ -74,6 +73,21 @@ pub(super) fn loads(setting: &Setting, flow: &Flow, visit: &Visit, seen: &FlowSe
         }
     }
     loads
+}
+
+/// The share of answers that took more than [`SLOW`] round trips, where all of them could have taken less.
+fn slow(flow: &Flow, visit: &Visit, seen: &FlowSeen, yardstick: Yardstick) -> Option<f64> {
+    let rtt = yardstick.rtt.as_secs_f64();
+    let mtu = f64::from(flow.transport.mtu);
+    let least = |bytes: u64| {
+        rtt + bytes as f64 * mtu / (mtu - HEADERS) * 8.0 / yardstick.rate.unwrap_or(u64::MAX) as f64
+    };
+    let measured = visit.resources.iter().filter(|resource| !resource.warm_up);
+    let can_be_fast = measured.clone().all(|resource| least(resource.bytes) < SLOW * rtt);
+    // Those under way at once would hold each other up.
+    let in_turn = visit.resources.windows(2).enumerate().all(|(n, pair)| pair[1].after == [n]);
+    let times = response_ms(visit, seen);
+    (can_be_fast && in_turn && !times.is_empty()).then(|| times.share_above(rtt * SLOW * 1e3))
 }
 
 /// Milliseconds from each request to the end of its answer.
@@ -148,7 +162,9 @@ fn bins(seen: &ResourceSeen, started: Duration) -> Vec<f64> {
 pub(super) fn series(loads: &[Load]) -> impl Iterator<Item = (String, Vec<(f64, f64)>)> {
     loads.iter().map(|load| {
         let point = |(n, mbit): (usize, &f64)| ((n as f64 + 0.5) * BIN.as_secs_f64(), *mbit);
-        (format!("goodput/{}", load.name), load.bins.iter().enumerate().map(point).collect())
+        // Before its first byte there is nothing to see.
+        let points = load.bins.iter().enumerate().skip_while(|(_, mbit)| **mbit <= 0.0);
+        (format!("goodput/{}", load.name), points.map(point).collect())
     })
 }
 

@@ -73,7 +73,8 @@ pub(super) struct Args {
     max_per_client: usize,
     /// Repair losses of answers by HTTP/3 that the client finds urgent (u=0 to u=2 in the Priority field), if it is quickset
     /// too: tum:3 repairs the end of each, tum:3:20ms all of it 20 ms later, adaptive by the losses seen; more in
-    /// `quickset perf client --help`
+    /// `quickset perf client --help`. What a request says of it itself comes first: exp_b=3 in its Priority field asks for the
+    /// first, with exp_d=20 for the second, and exp_b=0 for none
     #[arg(long, value_name = "NAME", default_value = "none", value_parser = values::protection)]
     fec: Protection,
     #[command(flatten)]

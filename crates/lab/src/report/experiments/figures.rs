@@ -131,8 +131,19 @@ fn legend(page: &mut String, sheet: &Sheet, figure: &Figure) {
             hue = sheet.hue_of(key, value, n)
         );
     }
-    if key.is_empty() {
-        page.push_str("<span>a line for each flow; a pointer that rests on one is told its name</span>");
+    if let Figure::Series { series, curves: "flow" } = figure {
+        let mut all = sheet.runs.iter().map(|run| flows(run, series));
+        let first: Vec<&str> = all.next().unwrap_or_default().into_iter().map(|(name, _)| name).collect();
+        // Where each run has flows of its own, only the lines themselves can tell.
+        if all.all(|flows| flows.iter().map(|(name, _)| *name).eq(first.iter().copied())) {
+            for (n, name) in first.iter().enumerate() {
+                let (hue, name) = (flow_hue(n), escaped(name));
+                let _ =
+                    write!(page, "<span class={hue}><i></i><span class='name {hue}'>{name}</span></span> ");
+            }
+        } else {
+            page.push_str("<span>a line for each flow; a pointer that rests on one is told its name</span>");
+        }
     }
     if sheet.worlds.len() > 1 && !matches!(figure, Figure::Scatter { .. } | Figure::Boxes { .. }) {
         page.push_str("<span class=solid>simulated</span> <span class=dashed>over real sockets</span>");
@@ -252,14 +263,8 @@ fn series_panels(sheet: &Sheet, spot: usize, series: &str, by: &str) -> Vec<Stri
     let mut panels = Vec::new();
     for lane in &lanes {
         let Some(run) = first(lane) else { continue };
-        let flows: Vec<(&str, &Vec<(f64, f64)>)> = run
-            .row
-            .detail
-            .series
-            .iter()
-            .filter_map(|(name, points)| Some((name.strip_prefix(series)?.strip_prefix('/')?, points)))
-            .collect();
-        let classes: Vec<String> = (0..flows.len()).map(|n| format!("h{n}")).collect();
+        let flows = flows(run, series);
+        let classes: Vec<String> = (0..flows.len()).map(flow_hue).collect();
         let curves = flows.iter().zip(&classes).map(|((name, points), class)| Curve {
             class,
             hover: (*name).to_owned(),
@@ -268,6 +273,19 @@ fn series_panels(sheet: &Sheet, spot: usize, series: &str, by: &str) -> Vec<Stri
         panels.extend(series_chart(&format!("{}, {label}", lane.3), series, &curves.collect::<Vec<_>>()));
     }
     panels
+}
+
+/// The flows of a run that have a series of this name, with its points.
+fn flows<'a>(run: &'a Run, series: &str) -> Vec<(&'a str, &'a Vec<(f64, f64)>)> {
+    let of = |(name, points): (&'a String, &'a Vec<(f64, f64)>)| {
+        Some((name.strip_prefix(series)?.strip_prefix('/')?, points))
+    };
+    run.row.detail.series.iter().filter_map(of).collect()
+}
+
+/// The class of the n-th flow; there are nine colours.
+fn flow_hue(n: usize) -> String {
+    if n % 9 == 8 { "plain".to_owned() } else { format!("h{}", n % 9) }
 }
 
 fn series_chart(label: &str, series: &str, curves: &[Curve<'_>]) -> Option<String> {
