@@ -192,7 +192,7 @@ fn a_request_says_which_losses_are_repaired() {
     };
     let late = Protection::TumIncremental(2, Duration::from_millis(25));
     assert_eq!(ask("u=5, exp_b=3").1, [Protection::TumBulk(3)], "however urgent");
-    assert_eq!(ask("u=1, exp_b=2, exp_d=25").1, [late.clone()]);
+    assert_eq!(ask("u=1, exp_b=2, exp_d=25").1, std::slice::from_ref(&late));
     assert_eq!(ask("u=1, exp_b=1000000").1, [Protection::TumBulk(8)], "no more than the server does");
     assert_eq!(ask("u=0, exp_b=many").1, []);
     assert_eq!(ask("u=0, exp_b=0").1, []);
@@ -212,14 +212,14 @@ fn the_server_repairs_what_is_urgent_unless_the_client_says() {
     let own = Protection::Fixed(10);
     let (first, _) = raw.bi(&headers(&[&GET[..], &[("priority", "u=2")]].concat()));
     raw.ours.h3.repair_urgent(&mut raw.ours.t, 3, &own);
-    assert_eq!(protections(&raw), [own.clone()], "those under way, too");
+    assert_eq!(protections(&raw), std::slice::from_ref(&own), "those under way, too");
     let mut ask = |value: &'static str| {
         raw.bi(&headers(&[&GET[..], &[("priority", value)]].concat()));
         protections(&raw)
     };
     assert_eq!(ask("u=2, exp_b=1"), [Protection::TumBulk(1)]);
     assert_eq!(ask("u=2, exp_b=0"), [], "wants none");
-    assert_eq!(ask("u=2, exp_d=25"), [own.clone()], "says nothing alone");
+    assert_eq!(ask("u=2, exp_d=25"), std::slice::from_ref(&own), "says nothing alone");
     assert_eq!(ask("u=3"), []);
     raw.write(raw.control, &update(first.0 as u8, "u=3"));
     assert_eq!(protections(&raw), [Protection::None]);

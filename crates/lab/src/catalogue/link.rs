@@ -101,7 +101,7 @@ pub(super) fn visit_flow(
         let priority = Priority::parse(resource.priority.as_bytes()).unwrap_or_default();
         if let Some(asked) = asked.as_ref().filter(|_| priority.urgency < below) {
             let comma = if resource.priority.is_empty() { "" } else { ", " };
-            resource.priority += &format!("{comma}{asked}");
+            resource.priority = format!("{}{comma}{asked}", resource.priority);
         }
     }
     let mut flow = Flow::new(name, congestion(params)?, Work::Visit(Visit { resources, repair }));
