@@ -12,7 +12,7 @@ impl Connection {
         if payload.is_empty() {
             return Err(violation("a packet without frames"));
         }
-        if kind == PacketType::OneRtt && self.protect.receive.is_some() {
+        if kind == PacketType::OneRtt && self.protect.receive.is_some() && self.lifecycle.is_open() {
             if let Some(symbol) = LoneSymbol::parse(payload) {
                 return self.on_lone_symbol(&symbol, payload).map(|()| true);
             }
