@@ -74,7 +74,7 @@ fn answers_are_repaired_where_the_server_or_the_request_says_so() {
         ("fixed:4", "u=2, exp_b=0", "u=2"),
         // The requests' word is enough.
         ("none", "u=0", "u=5, exp_b=3"),
-        ("none", "u=0, exp_b=x, exp_d=1", "u=5, exp_b=3, exp_d=1"),
+        ("none", "u=0, exp_b=x, exp_d=20", "u=7, i, exp_b=2"),
     ];
     for (fec, usual, urgent) in table {
         let (served, address) = with_figures("repair", &["--fec", fec]);
