@@ -1,6 +1,6 @@
 //! The project's own commands, run as `cargo xtask COMMAND` from anywhere in the tree.
 //!
-//! A command is one line in [`COMMANDS`], a step of `cargo xtask test` one line in [`test::STEPS`].
+//! A command is one line in [`COMMANDS`], a step of `cargo xtask test` one line in `STEPS` of its module.
 
 #![forbid(unsafe_code)]
 
