@@ -13,7 +13,10 @@
 //!    has 8 to 18 %. The price: beside CUBIC in a buffer of four volumes BBR has 18 %, and had 29 %.
 //! 4. A round whose last sample the application, or the peer's receive window, held down counts towards a full
 //!    pipe if the window was full in it. Else Startup, and its queue, lasted as long as lost packets made
-//!    the receive window stop us: three seconds of a 42 MB transfer at 0.5 % of loss.
+//!    the receive window stop us: three seconds of a 42 MB transfer at 0.5 % of loss. And one that they held down though it
+//!    was not full begins the count anew: single rounds of a stream of small messages that a resend filled would in the
+//!    end add up to a full pipe, and the messages would be paced at the rate at which they come.
+//!    For the same reason no loss ends Startup in a round that was held down: what it lost, it did not lose by its rate.
 //! 5. A sample of the least round trip that an application-limited flow finds anew is as good as ProbeRTT, which
 //!    empties queues: such a flow has none, and would hold its messages back for a round trip every ten seconds.
 //! 6. Of marks (ECN, RFC 9002 §7.1), of which the draft says nothing: one is what excessive loss is. A round with one
@@ -197,6 +200,8 @@ impl Bbr {
             // See the module's departures. Such a sample may be below what was reached, so growth is that of the
             // maximum.
             self.full.check(self.max_bandwidth.get());
+        } else {
+            self.full.interrupt();
         }
     }
 
@@ -218,7 +223,8 @@ impl Bbr {
         if self.state != State::Startup || self.full.reached || !self.short.round_start {
             return;
         }
-        if self.short.marked || (self.short.gaps >= STARTUP_GAPS && self.is_too_high(sample)) {
+        let is_lossy = self.short.gaps >= STARTUP_GAPS && self.is_too_high(sample);
+        if self.short.marked || (is_lossy && !sample.app_limited) {
             self.full.reached = true;
             if let Some(undo) = &mut self.undo {
                 undo.state = Some(State::Startup);

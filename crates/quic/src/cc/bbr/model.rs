@@ -85,6 +85,13 @@ impl FullPipe {
         self.reached |= self.now;
     }
 
+    /// A round put the path to no test: those before it do not go on.
+    pub(super) fn interrupt(&mut self) {
+        if !self.now {
+            self.rounds = 0;
+        }
+    }
+
     /// Starts over; growth is counted from `rate`.
     pub(super) fn restart(&mut self, rate: u64) {
         self.rate = rate;

@@ -224,6 +224,34 @@ fn spurious_losses_are_undone() {
     assert_eq!(bbr.state, State::Refill, "the probe begins anew");
 }
 
+/// Small messages over a path that loses a third of them: gaps enough in many rounds, and none made by the rate.
+#[test]
+fn losses_of_what_is_held_down_are_no_full_pipe() {
+    let mut world = World::new(Link { loss: 0.3, ..NEAR }, 1);
+    world.add(Algorithm::Bbr);
+    for _ in 0..1000 {
+        world.give(0, 5 * MTU);
+        world.run(Duration::from_millis(10));
+        assert!(world.describe(0).contains("state: Startup"), "{}", world.describe(0));
+    }
+}
+
+#[test]
+fn rounds_that_prove_nothing_do_not_add_up() {
+    let mut full = FullPipe::default();
+    full.check(1000);
+    for _ in 0..10 {
+        full.check(1000);
+        full.check(1000);
+        full.interrupt();
+    }
+    assert!(!full.now && !full.reached, "two in a row at most");
+    for _ in 0..3 {
+        full.check(1200);
+    }
+    assert!(full.now && full.reached);
+}
+
 #[test]
 fn delivery_rates_are_the_slower_of_sending_and_acknowledging() {
     let ms = Time::from_millis;
