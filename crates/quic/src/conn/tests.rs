@@ -1,6 +1,7 @@
 //! A connection against a peer that breaks the rules: each fault ends it with the code that RFC 9000 names.
 
 mod acks;
+mod packets;
 mod paths;
 
 use std::sync::Arc;
@@ -146,6 +147,8 @@ const CLIENT_BIDI: StreamId = StreamId(0);
 const CLIENT_UNI: StreamId = StreamId(2);
 const SERVER_UNI: StreamId = StreamId(3);
 
+/// RFC 9000 §11, §11.1, §20.1: each fault ends the connection, and the peer learns its code.
+/// RFC 9000 §19.7, §19.16, §19.20 and others are the faults.
 #[test]
 fn faults_in_frames_have_the_codes_of_rfc_9000() {
     let id = ConnectionId::new(&[9; 8]).unwrap();
@@ -220,6 +223,7 @@ fn faults_in_frames_have_the_codes_of_rfc_9000() {
     }
 }
 
+/// RFC 9000 §12.5, §17.2.2, §17.2.3, §17.2.4; RFC 9001 §8.3: CRYPTO is not in 0-RTT.
 #[test]
 fn frames_at_the_wrong_level_are_violations() {
     // RFC 9000 §12.4, table 3.
@@ -332,6 +336,7 @@ fn challenges_are_answered_and_a_flood_of_them_is_not_kept() {
     assert_eq!(answers.len(), 1, "a handful of answers, in one datagram");
 }
 
+/// RFC 9000 §12.1, §12.3; RFC 9001 §5.5.
 #[test]
 fn altered_replayed_and_cut_datagrams_change_nothing() {
     let mut pair = joined();
@@ -364,6 +369,7 @@ fn altered_replayed_and_cut_datagrams_change_nothing() {
     assert!(data.iter().all(|b| *b == 7));
 }
 
+/// RFC 9001 §6.1, §6.2, §6.4.
 #[test]
 fn keys_are_updated_by_either_side_and_old_packets_still_open() {
     let mut pair = joined();
@@ -395,6 +401,7 @@ fn keys_are_updated_by_either_side_and_old_packets_still_open() {
     assert!(pair.client.closed().is_none() && pair.server.closed().is_none());
 }
 
+/// RFC 9000 §5.3, §10.2, §19.19.
 #[test]
 fn closing_tells_the_peer_and_drains() {
     let mut pair = joined();
@@ -552,6 +559,7 @@ fn a_symbol_below_the_window_acts_without_its_datagrams() {
     assert_eq!(datagrams, [&b"a"[..], b"b"]);
 }
 
+/// RFC 9000 §19.21: no frame of an extension from those who have no leave.
 #[test]
 fn datagrams_without_an_offer_end_the_connection() {
     // RFC 9221 §3.

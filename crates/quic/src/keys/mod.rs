@@ -76,7 +76,7 @@ pub(crate) struct Opened {
 pub(crate) enum OpenError {
     /// The keys are not there yet.
     TooEarly,
-    /// The keys are gone, or the packet is not authentic: it is dropped without a trace.
+    /// The keys are gone, or the packet is not authentic: it is dropped without a trace (RFC 9000 §12.1, RFC 9001 §5.5).
     Dropped,
     /// The connection cannot go on.
     Fatal(TransportError),
@@ -268,6 +268,10 @@ impl KeyRing {
             }
         }
         progress.complete = !self.complete && self.one_rtt.is_some() && !self.session.is_handshaking();
+        // RFC 9001 §4.1.3: nor of the handshake, whose last message was read.
+        if progress.complete && self.streams[Space::Handshake.index()].has_gap() {
+            return Err(TransportError::new(Code::PROTOCOL_VIOLATION, "Handshake CRYPTO beyond its level"));
+        }
         self.complete |= progress.complete;
         Ok(progress)
     }

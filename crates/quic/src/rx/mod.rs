@@ -10,10 +10,10 @@
 mod dispatch;
 
 use bytes::{Buf, BytesMut};
-use quickset_base::{Datagram, Ecn};
+use quickset_base::{Datagram, Ecn, Time};
 use quickset_wire::frame::{Frame, Frames};
 use quickset_wire::header::{Header, Parsed};
-use quickset_wire::{PacketType, Side, Space};
+use quickset_wire::{ConnectionId, PacketType, Side, Space};
 
 use crate::conn::{Connection, Negotiated, violation};
 use crate::error::{Closed, TransportError};
@@ -21,7 +21,7 @@ use crate::keys::{OpenError, Opened, version_of};
 use crate::qlog::Why;
 use crate::room::Phase;
 
-/// Packets kept until their keys are there: a flight of the peer's that overtook its handshake.
+/// Packets kept until their keys are there (RFC 9001 §4.1.4): a flight of the peer's that overtook its handshake.
 const MAX_EARLY: usize = 16;
 
 /// Bytes of them: a handshake that is only begun must not hold sixteen of the largest datagrams.
@@ -66,7 +66,7 @@ const MAX_ZERO_RTT: usize = 10;
 /// Packets that came before their keys.
 #[derive(Debug, Default)]
 pub(crate) struct Early {
-    packets: Vec<Waiting>,
+    packets: Vec<(Time, Waiting)>,
     /// Those that the endpoint had before the connection began.
     datagrams: Vec<Datagram>,
     /// Bytes of early data that were read.
@@ -89,8 +89,8 @@ impl Early {
 
     /// Packets of early data, or the others, and their bytes.
     fn waiting(&self, zero_rtt: bool) -> (usize, usize) {
-        let those = self.packets.iter().filter(|w| (w.kind == PacketType::ZeroRtt) == zero_rtt);
-        those.fold((0, 0), |(count, bytes), w| (count + 1, bytes + w.packet.len()))
+        let those = self.packets.iter().filter(|(_, w)| (w.kind == PacketType::ZeroRtt) == zero_rtt);
+        those.fold((0, 0), |(count, bytes), (_, w)| (count + 1, bytes + w.packet.len()))
     }
 }
 
@@ -233,7 +233,7 @@ impl Connection {
             if self.lifecycle.is_drained() {
                 continue;
             }
-            if let Err(error) = self.act_on(packet) {
+            if let Err(error) = self.act_on(packet, self.now) {
                 self.fail(error);
             }
         }
@@ -244,6 +244,7 @@ impl Connection {
         let Datagram { mut bytes, ecn, .. } = datagram;
         let size = bytes.len();
         let tail = self.cids.reset_token().and_then(|_| bytes.last_chunk::<16>().copied());
+        let mut first: Option<ConnectionId> = None;
         while !bytes.is_empty() && !self.lifecycle.is_drained() {
             let Ok(parsed) = Parsed::parse(&bytes, self.cids.first_local().len()) else {
                 break;
@@ -252,13 +253,19 @@ impl Connection {
                 break;
             }
             let (number_at, end) = (parsed.pn_offset, parsed.end);
-            let Some((kind, source)) = self.addressed(&parsed, &bytes, size) else {
+            // RFC 9000 §12.2: the endpoint read the first header alone, and what is behind it for another id is not ours.
+            let is_stray = first.is_some_and(|first| *first != *parsed.header.dcid());
+            if first.is_none() && end < bytes.len() {
+                first = ConnectionId::new(parsed.header.dcid());
+            }
+            let addressed = if is_stray { None } else { self.addressed(&parsed, &bytes, size) };
+            let Some((kind, source)) = addressed else {
                 bytes.advance(end);
                 continue;
             };
             // The usual datagram is one packet; then nothing is split.
             let packet = if end == bytes.len() { std::mem::take(&mut bytes) } else { bytes.split_to(end) };
-            let opened = self.packet(Waiting { kind, packet, number_at, ecn }, source)?;
+            let opened = self.packet(Waiting { kind, packet, number_at, ecn }, source, self.now)?;
             if !opened && kind == PacketType::OneRtt {
                 self.may_be_reset(tail);
             }
@@ -273,13 +280,13 @@ impl Connection {
         parsed: &Parsed<'_>,
         bytes: &[u8],
         size: usize,
-    ) -> Option<(PacketType, Option<quickset_wire::ConnectionId>)> {
+    ) -> Option<(PacketType, Option<ConnectionId>)> {
         match parsed.header.clone() {
             Header::Short { .. } => Some((PacketType::OneRtt, None)),
-            Header::Initial { version, scid, .. } => {
-                // RFC 9000 §14.1: clients pad, or they are not answered.
-                let padded = self.side == Side::Client || size >= 1200;
-                (padded && self.may_be_of(version)).then_some((PacketType::Initial, Some(scid)))
+            Header::Initial { version, scid, token, .. } => {
+                // RFC 9000 §14.1: clients pad, or they are not answered. §17.2.2: servers have no tokens to show.
+                let is_good = if self.side == Side::Client { token.is_empty() } else { size >= 1200 };
+                (is_good && self.may_be_of(version)).then_some((PacketType::Initial, Some(scid)))
             }
             Header::Handshake { version, scid, .. } => {
                 self.may_be_of(version).then_some((PacketType::Handshake, Some(scid)))
@@ -324,11 +331,12 @@ impl Connection {
         }
     }
 
-    /// Opens a packet and acts on its frames. False when it could not be read.
+    /// Opens a packet, which came at `came`, and acts on its frames. False when it could not be read.
     fn packet(
         &mut self,
         waiting: Waiting,
-        source: Option<quickset_wire::ConnectionId>,
+        source: Option<ConnectionId>,
+        came: Time,
     ) -> Result<bool, TransportError> {
         let largest = self.acks[waiting.kind.space().index()].largest();
         let packet = match self.unseal(waiting, largest) {
@@ -344,7 +352,7 @@ impl Connection {
                 self.heard_in(version);
             }
         }
-        self.act_on(packet).map(|()| true)
+        self.act_on(packet, came).map(|()| true)
     }
 
     /// Removes the protection; `largest` is the largest number of its space that was opened.
@@ -374,7 +382,7 @@ impl Connection {
                     self.log_buffered(kind, size);
                     // A copy: it must not keep a whole receive buffer alive.
                     waiting.packet = BytesMut::from(&waiting.packet[..]);
-                    self.early.packets.push(waiting);
+                    self.early.packets.push((self.now, waiting));
                 }
                 Ok(true)
             }
@@ -387,11 +395,12 @@ impl Connection {
         }
     }
 
-    /// Acts on the frames of a packet.
-    fn act_on(&mut self, packet: Authentic) -> Result<(), TransportError> {
+    /// Acts on the frames of a packet, which came at `came`.
+    fn act_on(&mut self, packet: Authentic, came: Time) -> Result<(), TransportError> {
         let Authentic { kind, mut packet, opened, ecn } = packet;
         let (space, size) = (kind.space(), packet.len());
         let largest = self.acks[space.index()].largest();
+        // RFC 9001 §9.5: a copy is known only now that it was opened like any other.
         if self.acks[space.index()].is_duplicate(opened.number) {
             self.stats.duplicate_packets += 1;
             self.log_dropped(Some(kind), size, Why::Duplicate);
@@ -403,7 +412,7 @@ impl Connection {
             self.greet();
         }
         if space == Space::Handshake && self.side.is_server() {
-            // RFC 9000 §8.1: only who received our Initial can send this. RFC 9001 §4.9.1.
+            // RFC 9000 §8.1, §17.2.2.1: only who received our Initial can send this. RFC 9001 §4.9.1.
             self.path.validate();
             self.discard(Space::Initial);
         }
@@ -415,7 +424,8 @@ impl Connection {
         if kind == PacketType::ZeroRtt {
             self.note_early(&payload);
         }
-        self.acks[space.index()].on_packet(opened.number, self.now, eliciting, ecn);
+        // RFC 9000 §13.2.5: the wait for keys is a delay of ours, and as such is told.
+        self.acks[space.index()].on_packet(opened.number, came, eliciting, ecn);
         if self.ways.arrival.is_some() && largest.is_none_or(|largest| opened.number > largest) {
             self.arrived(kind, &payload);
         }
@@ -465,15 +475,15 @@ impl Connection {
     /// New keys may open what came before them.
     fn retry_early(&mut self) -> Result<(), TransportError> {
         if self.keys.has(Space::Handshake) && !self.keys.has_early() {
-            self.early.packets.retain(|w| w.kind != PacketType::ZeroRtt);
+            self.early.packets.retain(|(_, w)| w.kind != PacketType::ZeroRtt);
         }
         let readable = |this: &Self, kind: PacketType| {
             (if kind == PacketType::ZeroRtt { this.keys.has_early() } else { this.keys.has(kind.space()) })
                 && !(kind == PacketType::OneRtt && this.phase == Phase::Handshake && this.side.is_server())
         };
-        while let Some(at) = self.early.packets.iter().position(|w| readable(self, w.kind)) {
-            let waiting = self.early.packets.remove(at);
-            self.packet(waiting, None)?;
+        while let Some(at) = self.early.packets.iter().position(|(_, w)| readable(self, w.kind)) {
+            let (came, waiting) = self.early.packets.remove(at);
+            self.packet(waiting, None, came)?;
         }
         Ok(())
     }

@@ -1,0 +1,341 @@
+//! Packets by hand, mostly those of a handshake: what is read, what is dropped, and what of it is told.
+
+use quickset_wire::header::{self, Header, LongHeader, Parsed};
+use quickset_wire::{Side, Space, Version};
+
+use super::*;
+use crate::keys::{ClientCrypto, Crypto, Keys};
+use crate::token::Token;
+
+/// A client whose hello nobody has read yet.
+struct Begun {
+    now: Time,
+    client: Connection,
+    far: Endpoint,
+    hello: Vec<Datagram>,
+    /// Where the hello went, and where it came from.
+    dcid: ConnectionId,
+    scid: ConnectionId,
+}
+
+fn begun() -> Begun {
+    let transport = Arc::new(TransportConfig::default());
+    let endpoint = |n: u64, server| {
+        let config =
+            EndpointConfig { crypto: Arc::new(NullSecrets(n)), connection_id_len: 8, resets_per_second: 10 };
+        Endpoint::new(config, server, Rng::new(n))
+    };
+    let server = ServerConfig {
+        crypto: Arc::new(NullServer::new(&[b"test"])),
+        transport: transport.clone(),
+        max_connections: 10,
+        retry: RetryPolicy::Never,
+        retry_token_lifetime: Duration::from_secs(10),
+        token_lifetime: Duration::from_secs(10),
+    };
+    let crypto = Arc::new(NullClient::new(&[b"test"])) as Arc<dyn ClientCrypto>;
+    let config = ClientConfig { crypto, transport };
+    let now = Time::from_millis(1);
+    let (_, start) = endpoint(1, None).connect(now, &config, address(2), "server", Vec::new()).unwrap();
+    let mut client = Connection::new(start).unwrap();
+    let hello = drain(&mut client, now, address(1));
+    let Ok(Parsed { header: Header::Initial { dcid, scid, .. }, .. }) = Parsed::parse(&hello[0].bytes, 0)
+    else {
+        panic!("no Initial packet");
+    };
+    Begun { now, client, far: endpoint(2, Some(server)), hello, dcid, scid }
+}
+
+impl Begun {
+    /// The server, which has read the hello.
+    fn server(&mut self) -> Connection {
+        let mut hello = self.hello.clone();
+        let Route::Incoming(incoming) = self.far.route(self.now, hello.remove(0)) else {
+            panic!("no incoming")
+        };
+        let Ok((_, start, first)) = self.far.accept(self.now, incoming) else { panic!("not accepted") };
+        let mut server = Connection::new(start).unwrap();
+        hello.insert(0, first);
+        server.handle(self.now, Input::Received(&mut hello));
+        server
+    }
+
+    /// An Initial packet of a server's with one frame.
+    fn initial(&self, header: &Forged<'_>, number: u64, frame: &Frame<'_>) -> Vec<u8> {
+        let Keys { local, .. } =
+            NullClient::new(&[]).initial_keys(Version::V1, &self.dcid, Side::Server).unwrap();
+        let Forged { dcid, scid, token } = *header;
+        let long = LongHeader { ty: PacketType::Initial, version: Version::V1, dcid, scid, token };
+        let mut packet = vec![0; 200];
+        let mut w = wire::Writer::new(&mut packet);
+        let length_at = header::long_header(&mut w, &long, number, 2);
+        let payload_at = w.len();
+        frame.encode(&mut w);
+        w.zeros(20);
+        header::patch_length(&mut w, length_at, 16);
+        let len = w.len() + 16;
+        packet.truncate(len);
+        let (head, body) = packet.split_at_mut(payload_at);
+        local.packet.seal(number, head, body);
+        let sample = packet[payload_at + 2..][..16].to_vec();
+        let (first, rest) = packet.split_first_mut().unwrap();
+        local.header.protect(&sample, first, &mut rest[payload_at - 3..payload_at - 1]);
+        packet
+    }
+
+    fn hand_over(&mut self, bytes: &[u8]) {
+        let datagram = Datagram { path: address(2), ecn: quickset_base::Ecn::NotEct, bytes: bytes.into() };
+        self.client.handle(self.now, Input::Received(&mut vec![datagram]));
+    }
+
+    /// The ids and the token of what the client sends next.
+    fn next_initial(&mut self) -> (ConnectionId, Vec<u8>) {
+        let mut sent = drain(&mut self.client, self.now, address(1));
+        while sent.is_empty() {
+            let Poll::Sleep(Some(at), _) = self.client.poll(self.now, &mut Batch::new()) else {
+                panic!("nothing is due");
+            };
+            self.now = at;
+            self.client.handle(at, Input::Timer);
+            sent = drain(&mut self.client, at, address(1));
+        }
+        match Parsed::parse(&sent[0].bytes, 8).unwrap().header {
+            Header::Initial { dcid, token, .. } => (dcid, token.to_vec()),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Forged<'a> {
+    dcid: ConnectionId,
+    scid: ConnectionId,
+    token: &'a [u8],
+}
+
+fn cid(n: u8) -> ConnectionId {
+    ConnectionId::new(&[n; 8]).unwrap()
+}
+
+/// What shows whether a packet was read.
+const CLOSE: Frame<'_> =
+    Frame::ConnectionClose { code: Code::CONNECTION_REFUSED, frame_type: 0, reason: b"" };
+
+/// RFC 9000 §12.2: the endpoint routes by the first packet alone.
+#[test]
+fn what_is_coalesced_for_another_id_is_not_read() {
+    for (other, is_read) in [(true, false), (false, true)] {
+        let mut begun = begun();
+        let usual = Forged { dcid: begun.scid, scid: cid(7), token: &[] };
+        let second = Forged { dcid: if other { cid(9) } else { begun.scid }, ..usual };
+        let both = [begun.initial(&usual, 0, &Frame::Ping), begun.initial(&second, 1, &CLOSE)].concat();
+        begun.hand_over(&both);
+        assert_eq!(begun.client.stats().received_packets, 1 + u64::from(is_read));
+        assert_eq!(begun.client.closed().is_some(), is_read);
+    }
+}
+
+/// RFC 9000 §17.2.2.
+#[test]
+fn an_initial_packet_of_a_server_has_no_token() {
+    for (token, is_read) in [(&b"token"[..], false), (&[], true)] {
+        let mut begun = begun();
+        let packet = begun.initial(&Forged { dcid: begun.scid, scid: cid(7), token }, 0, &CLOSE);
+        begun.hand_over(&packet);
+        assert_eq!(begun.client.closed().is_some(), is_read);
+    }
+}
+
+/// RFC 9000 §7.2: the first answer settles the server's id, and no other packet changes it.
+#[test]
+fn a_client_takes_over_the_id_of_the_first_answer_alone() {
+    let mut begun = begun();
+    let usual = Forged { dcid: begun.scid, scid: cid(7), token: &[] };
+    let first = begun.initial(&usual, 0, &Frame::Ping);
+    begun.hand_over(&first);
+    assert_eq!(begun.next_initial().0, cid(7));
+    let another = begun.initial(&Forged { scid: cid(8), ..usual }, 1, &CLOSE);
+    begun.hand_over(&another);
+    assert_eq!(begun.client.closed(), None);
+    assert_eq!(begun.next_initial().0, cid(7));
+    let same = begun.initial(&usual, 2, &CLOSE);
+    begun.hand_over(&same);
+    assert!(begun.client.closed().is_some());
+}
+
+/// RFC 9000 §17.2.5.2: a Retry counts once, before anything else of the server's, with a token, and from a new id.
+#[test]
+fn one_retry_is_followed() {
+    let retry = |begun: &Begun, scid: ConnectionId, token: &[u8]| {
+        let mut bytes = [0; 200];
+        let mut w = wire::Writer::new(&mut bytes);
+        header::retry(&mut w, Version::V1, &begun.scid, &scid, token);
+        let crypto = NullServer::new(&[]);
+        let tag = crypto.retry_tag(Version::V1, &begun.dcid, w.written()).unwrap();
+        w.bytes(&tag);
+        w.written().to_vec()
+    };
+    let mut begun = begun();
+    let original = begun.dcid;
+    let mut forged = retry(&begun, cid(7), b"forged");
+    *forged.last_mut().unwrap() ^= 1;
+    for bad in [retry(&begun, cid(7), b""), retry(&begun, original, b"same id"), forged] {
+        begun.hand_over(&bad);
+        assert_eq!(begun.next_initial(), (original, Vec::new()));
+    }
+    let (one, two) = (retry(&begun, cid(7), b"one"), retry(&begun, cid(8), b"two"));
+    begun.hand_over(&one);
+    begun.hand_over(&two);
+    assert_eq!(begun.next_initial(), (cid(7), b"one".to_vec()));
+
+    let mut answered = self::begun();
+    let ping = answered.initial(&Forged { dcid: answered.scid, scid: cid(7), token: &[] }, 0, &Frame::Ping);
+    let late = retry(&answered, cid(8), b"late");
+    answered.hand_over(&ping);
+    answered.hand_over(&late);
+    assert_eq!(answered.next_initial(), (cid(7), Vec::new()));
+}
+
+/// RFC 9000 §13.2.7; RFC 9002 §B.4: all of a padded datagram is in flight.
+#[test]
+fn padding_is_in_flight() {
+    let begun = begun();
+    let sent: usize = begun.hello.iter().map(|datagram| datagram.bytes.len()).sum();
+    assert!(sent >= 1200, "the hello alone is shorter");
+    assert_eq!(begun.client.recovery.in_flight(), sent as u64);
+}
+
+/// RFC 9000 §17.2.2.1; RFC 9001 §4.1.2, §4.9.1, §4.9.2: which keys are there at which step.
+#[test]
+fn keys_of_the_handshake_go_in_time() {
+    let mut begun = begun();
+    let mut server = begun.server();
+    let has = |c: &Connection| [Space::Initial, Space::Handshake].map(|space| c.keys.has(space));
+    assert_eq!((has(&begun.client), has(&server)), ([true, false], [true, true]));
+    let now = begun.now;
+    let mut flight = drain(&mut server, now, address(2));
+    begun.client.handle(now, Input::Received(&mut flight));
+    assert!(begun.client.is_established(), "complete, and not yet confirmed");
+    assert_eq!(has(&begun.client), [true, true], "no Handshake packet was sent");
+    let mut answer = drain(&mut begun.client, now, address(1));
+    assert_eq!(has(&begun.client), [false, true]);
+    server.handle(now, Input::Received(&mut answer));
+    assert_eq!(has(&server), [false, false], "complete is confirmed for a server");
+    let mut done = drain(&mut server, now, address(2));
+    begun.client.handle(now, Input::Received(&mut done));
+    assert_eq!(has(&begun.client), [false, false], "HANDSHAKE_DONE");
+}
+
+/// RFC 9000 §13.2.5; RFC 9001 §4.1.4, §5.7: 1-RTT packets wait for the end of the handshake, and the peer learns how long.
+#[test]
+fn the_wait_for_keys_is_told() {
+    let mut begun = begun();
+    let mut server = begun.server();
+    let mut flight = drain(&mut server, begun.now, address(2));
+    begun.client.handle(begun.now, Input::Received(&mut flight));
+    let mut finished = drain(&mut begun.client, begun.now, address(1));
+    let id = begun.client.open(Dir::Uni).unwrap();
+    begun.client.write(id, &mut Bytes::from_static(b"overtakes")).unwrap();
+    let mut data = drain(&mut begun.client, begun.now, address(1));
+    assert_eq!(data.len(), 1);
+    server.handle(begun.now, Input::Received(&mut data));
+    assert_eq!(server.accept(Dir::Uni), None, "the client is not known yet");
+    begun.now += Duration::from_millis(80);
+    server.handle(begun.now, Input::Received(&mut finished));
+    assert_eq!(server.accept(Dir::Uni), Some(id));
+
+    let (mut bytes, mut tokens) = ([0; 100], Vec::<Token>::new());
+    let mut w = crate::tx::Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
+    assert!(server.acks[Space::Data.index()].write(&mut w, begun.now));
+    let Some(Ok(Frame::Ack(ack))) = wire::frame::Frames::new(&bytes).next() else { panic!("no ACK") };
+    assert_eq!(ack.delay, 80_000 / 8, "in units of 8 µs");
+}
+
+/// RFC 9001 §4.1.3.
+#[test]
+fn bytes_beyond_the_end_of_a_level_are_a_violation() {
+    for kind in [PacketType::Initial, PacketType::Handshake] {
+        let mut begun = begun();
+        let mut server = begun.server();
+        let mut flight = drain(&mut server, begun.now, address(2));
+        let frame = Frame::Crypto { offset: 5000, data: b"beyond" };
+        let mut bytes = vec![0; 20];
+        let mut w = wire::Writer::new(&mut bytes);
+        frame.encode(&mut w);
+        let len = w.len();
+        bytes.truncate(len);
+        begun.client.frames(kind, &Bytes::from(bytes)).unwrap();
+        begun.client.handle(begun.now, Input::Received(&mut flight));
+        let code = match begun.client.closed() {
+            Some(Closed::Failed(error)) => Some(error.code),
+            _ => None,
+        };
+        assert_eq!(code, Some(Code::PROTOCOL_VIOLATION), "{kind:?}");
+    }
+}
+
+/// RFC 9000 §17.4: nobody learns of our round trips.
+#[test]
+fn the_spin_bit_is_never_set() {
+    let mut pair = joined();
+    let mut seen = 0;
+    for _ in 0..10 {
+        pair.client.ping();
+        pair.server.ping();
+        let mut up = drain(&mut pair.client, pair.now, address(1));
+        let mut down = drain(&mut pair.server, pair.now, address(2));
+        for datagram in up.iter().chain(&down) {
+            assert!(datagram.bytes[0] & 0x80 == 0 && !header::spin(datagram.bytes[0]));
+            seen += 1;
+        }
+        pair.now += Duration::from_millis(20);
+        pair.server.handle(pair.now, Input::Received(&mut up));
+        pair.client.handle(pair.now, Input::Received(&mut down));
+    }
+    assert!(seen >= 20);
+}
+
+/// RFC 9000 §10.2.2.
+#[test]
+fn who_was_closed_says_nothing_more() {
+    let mut pair = joined();
+    pair.client.ping();
+    let mut late = drain(&mut pair.client, pair.now, address(1));
+    let id = pair.server.open(Dir::Uni).unwrap();
+    pair.server.write(id, &mut Bytes::from(vec![7; 5000])).unwrap();
+    pair.client.close(pair.now, 1, b"");
+    let mut bye = drain(&mut pair.client, pair.now, address(1));
+    pair.server.handle(pair.now, Input::Received(&mut bye));
+    assert!(drain(&mut pair.server, pair.now, address(2)).is_empty());
+    pair.server.handle(pair.now, Input::Received(&mut late));
+    while !pair.server.is_drained() {
+        assert!(drain(&mut pair.server, pair.now, address(2)).is_empty());
+        pair.now += Duration::from_millis(10);
+        pair.server.handle(pair.now, Input::Timer);
+    }
+}
+
+/// RFC 9002 §7, §7.5: no more is in flight than the window allows, but for probes, which count.
+#[test]
+fn probes_alone_go_beyond_the_window() {
+    let mut pair = joined();
+    let id = pair.client.open(Dir::Uni).unwrap();
+    pair.client.write(id, &mut Bytes::from(vec![7; 500_000])).unwrap();
+    let flying =
+        |pair: &Joined| (pair.client.recovery.in_flight(), pair.client.path.congestion.control().window);
+    let (mut full, mut steps) = (0, 0);
+    while pair.client.stats().ptos == 0 {
+        let (in_flight, window) = flying(&pair);
+        assert!(in_flight <= window);
+        (full, steps) = (in_flight, steps + 1);
+        assert!(steps < 1000, "a probe timeout, at last");
+        // The pacer holds back, too.
+        pair.now += Duration::from_millis(1);
+        pair.client.handle(pair.now, Input::Timer);
+        drain(&mut pair.client, pair.now, address(1));
+    }
+    let (in_flight, window) = flying(&pair);
+    let packet = pair.client.path.mtu as u64;
+    assert!(full + packet > window, "{full} of {window}");
+    assert!((window + 1..=window + 2 * packet).contains(&in_flight), "{in_flight} of {window}");
+}
