@@ -11,6 +11,7 @@ mod fuzz;
 mod msrv;
 mod needs;
 mod python;
+mod rfc;
 mod run;
 mod sizes;
 mod source;
@@ -92,8 +93,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "spec",
-        arguments: "[--missing]",
-        about: "where each requirement of spec/ is obeyed and where it is tested",
+        arguments: "[--missing | --page FILE.md]",
+        about: "where each requirement of spec/ and of the RFCs is obeyed and where it is tested",
         run: spec::command,
     },
     Command {

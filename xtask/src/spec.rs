@@ -3,7 +3,7 @@
 //! A requirement is a list item of a file in `spec/` that starts with its number in bold and says MUST:
 //! `* **FS-12** … MUST …`. Code obeys it where a comment names it (`// FS-12: why`), a test tests it where
 //! a comment in the test names it. What cannot be cited so is in `spec/exceptions.toml` with its reason.
-//! Citations of RFC sections are collected the same way and counted.
+//! Citations of sections of RFCs are collected the same way and held against the lists of `spec/rfc/` (see `rfc`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,13 +11,17 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::rfc::{self, Coverage, Sections};
 use crate::run::root;
 use crate::source::Source;
 
 pub(crate) fn command(args: &[String]) -> Result<()> {
-    if let Some(unknown) = args.iter().find(|a| *a != "--missing") {
-        bail!("{unknown:?} is not understood; usage: cargo xtask spec [--missing]");
-    }
+    let (missing, page) = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => (false, None),
+        ["--missing"] => (true, None),
+        ["--page", file] => (true, Some(file)),
+        _ => bail!("usage: cargo xtask spec [--missing | --page FILE.md]"),
+    };
     let (required, exceptions) = read_spec(&root().join("spec"))?;
     let mut citations = Citations::default();
     for folder in ["crates", "fuzz", "interop", "peers"] {
@@ -26,12 +30,19 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
         }
     }
     let report = Report::new(required, exceptions, &citations);
-    report.print(args.iter().any(|a| a == "--missing"));
-    citations.print_rfcs();
-    if !report.is_complete() {
-        bail!("{}", report.summary());
+    let coverage = Coverage::new(rfc::read(&root().join("spec/rfc"))?, &citations.sections);
+    if let Some(file) = page {
+        let depth = Path::new(file).components().count().saturating_sub(1);
+        fs::write(file, coverage.page(&"../".repeat(depth)))
+            .with_context(|| format!("cannot write {file}"))?;
     }
+    report.print(missing);
+    coverage.print(missing);
+    coverage.print_summary();
     println!("{}", report.summary());
+    if !report.is_complete() || !coverage.is_complete() {
+        bail!("requirements have neither code nor test; `cargo xtask spec --missing` lists them");
+    }
     Ok(())
 }
 
@@ -126,9 +137,9 @@ fn exceptions(text: &str) -> Result<BTreeMap<Id, String>> {
 
 /// Where something is named: in code, and in tests.
 #[derive(Default, Clone)]
-struct Places {
-    code: Vec<String>,
-    tests: Vec<String>,
+pub(crate) struct Places {
+    pub(crate) code: Vec<String>,
+    pub(crate) tests: Vec<String>,
 }
 
 impl Places {
@@ -141,54 +152,28 @@ impl Places {
 #[derive(Default)]
 struct Citations {
     ids: BTreeMap<Id, Places>,
-    /// By number of the RFC and section ("13.2.1").
-    sections: BTreeMap<(u32, String), Places>,
+    sections: Sections,
 }
 
 impl Citations {
     fn read(&mut self, source: &Source) {
         let tests = source.test_lines();
         for (i, line) in source.text.lines().enumerate() {
-            let Some((_, comment)) = line.split_once("//") else { continue };
+            let comment = line.split_once("//").map_or("", |(_, comment)| comment);
             let place = || format!("{}:{}", source.path.trim_start_matches("crates/"), i + 1);
             for id in Id::all_in(comment) {
                 self.ids.entry(id).or_default().add(tests[i], place());
             }
-            for section in rfc_sections(comment) {
+            // What others do in the programs beside us is neither our code nor a test of it.
+            if source.path.starts_with("interop/") || source.path.starts_with("peers/") {
+                continue;
+            }
+            // The words of an assertion name sections as well as comments do.
+            for section in rfc::cited(if tests[i] { line } else { comment }) {
                 self.sections.entry(section).or_default().add(tests[i], place());
             }
         }
     }
-
-    fn print_rfcs(&self) {
-        let mut rfcs: BTreeMap<u32, [usize; 3]> = BTreeMap::new();
-        for ((rfc, _), places) in &self.sections {
-            let [sections, code, tests] = rfcs.entry(*rfc).or_default();
-            *sections += 1;
-            *code += places.code.len();
-            *tests += places.tests.len();
-        }
-        for (rfc, [sections, code, tests]) in rfcs {
-            println!("RFC {rfc}: {sections} sections cited, {code} times in code, {tests} times in tests");
-        }
-    }
-}
-
-/// `RFC 9000 §13.2.1`; further sections may follow after a comma or "and".
-fn rfc_sections(comment: &str) -> Vec<(u32, String)> {
-    let mut all = Vec::new();
-    for part in comment.split("RFC ").skip(1) {
-        let digits = part.chars().take_while(char::is_ascii_digit).count();
-        let Ok(rfc) = part[..digits].parse() else { continue };
-        for section in part[digits..].split('§').skip(1) {
-            let end = section.find(|c: char| c != '.' && !c.is_ascii_alphanumeric()).unwrap_or(section.len());
-            let section = section[..end].trim_end_matches('.');
-            if !section.is_empty() {
-                all.push((rfc, section.to_owned()));
-            }
-        }
-    }
-    all
 }
 
 /// The requirements against what was cited.
@@ -255,7 +240,7 @@ impl Report {
 }
 
 /// The first place and how many more.
-fn short(places: &[String]) -> String {
+pub(crate) fn short(places: &[String]) -> String {
     match places {
         [] => "MISSING".into(),
         [one] => one.clone(),

@@ -48,12 +48,6 @@ fn exceptions_need_reasons() {
 }
 
 #[test]
-fn rfc_sections_are_collected() {
-    let found = rfc_sections(" RFC 9000 §13.2.1: why, and §19.3.1; RFC 9002 §A.7, RFC 8999.");
-    assert_eq!(found, [(9000, "13.2.1".into()), (9000, "19.3.1".into()), (9002, "A.7".into())]);
-}
-
-#[test]
 fn our_own_specification_can_be_read() {
     let (required, _) = read_spec(&root().join("spec")).expect("spec/ is well formed");
     for (prefix, least) in [("FS", 68), ("FEC", 63)] {

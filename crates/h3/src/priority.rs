@@ -134,6 +134,7 @@ mod tests {
         (priority.urgency, priority.incremental)
     }
 
+    /// RFC 9218 §4.1, §4.2, §5.
     #[test]
     fn urgency_and_incremental_are_read() {
         assert_eq!(parsed(""), (3, false));
@@ -174,6 +175,7 @@ mod tests {
         assert_eq!(of(&["u=1", "("]), (3, false));
     }
 
+    /// RFC 9218 §5.
     #[test]
     fn tolerances_are_read_one_by_one() {
         let tolerance = |value: &str| Priority::parse(value.as_bytes()).unwrap().tolerance();

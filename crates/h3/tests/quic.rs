@@ -265,6 +265,7 @@ fn datagrams_of_a_request_go_there_and_back() {
 }
 
 /// RFC 9114 §8: the code reaches the peer.
+/// RFC 9114 §5.3, §8.1.
 #[test]
 fn an_error_closes_the_connection_with_its_code() {
     let (mut world, client, server) = pair(7, "rate=20mbit delay=20ms", TransportConfig::default());

@@ -4,7 +4,7 @@ use std::fmt;
 use quickset_wire::TransportErrorCode;
 
 /// A rule of the protocol was broken, by the peer or by what it makes us do: the connection closes
-/// with this code (RFC 9000 §11.1).
+/// with this code (RFC 9000 §11, §11.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransportError {
     /// What is sent in CONNECTION_CLOSE (RFC 9000 §20.1).
@@ -50,7 +50,7 @@ pub enum Closed {
     /// This application closed it.
     #[error("closed by this application")]
     Locally,
-    /// The peer's application closed it, with a code and words of its own.
+    /// The peer's application closed it, with a code and words of its own (RFC 9000 §20.2).
     #[error("closed by the peer's application with code {code}{}", said(.reason))]
     ByApplication {
         /// The peer application's code.

@@ -40,7 +40,8 @@ pub enum TrustError {
 }
 
 impl Trust {
-    /// Whoever has a valid certificate for the server's name from one of these authorities, given as PEM.
+    /// Whoever has a valid certificate for the server's name from one of these authorities, given as PEM (RFC 9001 §4.4,
+    /// RFC 9114 §3.1).
     ///
     /// # Errors
     /// See [`TrustError`].

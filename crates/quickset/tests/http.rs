@@ -358,6 +358,7 @@ async fn a_server_that_shuts_down_loses_nothing() {
     assert!(matches!(over, HttpError::Closed(_)), "{over:?}");
 }
 
+/// RFC 9114 §5.4: closed, and not rejected.
 #[tokio::test]
 async fn a_connection_that_ends_is_noticed_by_whoever_waits() {
     let (client, theirs) = pair(&TransportConfig::default()).await;

@@ -55,6 +55,7 @@ async fn an_identity_is_exchanged_while_the_server_runs() {
     assert!(old.close_reason().is_none(), "who is there stays");
 }
 
+/// RFC 9001 §4.4, RFC 9114 §3.1.
 #[tokio::test]
 async fn an_authority_speaks_for_the_names_it_signed() {
     let ca_key = KeyPair::generate().unwrap();

@@ -15,7 +15,8 @@ use crate::tickets::{Shelf, Shelves, TicketStore};
 use crate::versions::{Each, servers};
 use crate::{keys, retry};
 
-/// Starts the TLS handshakes of a client.
+/// Starts the TLS handshakes of a client. They are what RFC 9000 §7 asks of a handshake: authenticated keys and transport
+/// parameters, and an application protocol that both speak.
 #[derive(Clone, Debug)]
 pub struct Client {
     tls: Each<rustls::ClientConfig>,
@@ -43,7 +44,7 @@ pub enum ConfigError {
     /// Early data is switched on, and tickets carry the session in themselves: nobody could tell whether one was used.
     #[error("early data (0-RTT) needs tickets that are used once: configure session_storage and no ticketer")]
     EarlyTickets,
-    /// There is no TLS 1.3, or no cipher suite that QUIC can use.
+    /// There is no TLS 1.3 (RFC 9001 §4.2), or no cipher suite that QUIC can use.
     #[error("not fit for QUIC: {0}")]
     Tls(#[from] rustls::Error),
 }
@@ -74,7 +75,7 @@ impl Client {
         Ok(Self { tls, shelves: None })
     }
 
-    /// Keeps its tickets in `store`, which others may share. Only then do servers choose the version (RFC 9368 §2.3): that
+    /// Keeps its tickets (RFC 9001 §4.5) in `store`, which others may share. Only then do servers choose the version (RFC 9368 §2.3): that
     /// of a ticket must be known.
     ///
     /// `verifier` names by what servers are believed and what this
@@ -175,6 +176,7 @@ impl ClientCrypto for Client {
             Following::new(overheard, shelves)
         });
         let version = keys::version(version).ok_or_else(|| format!("QUIC {version} is not known to TLS"))?;
+        // RFC 9114 §3.2: the library names the host to the server.
         let name = ServerName::try_from(server_name.to_owned())
             .map_err(|_| format!("{server_name:?} is neither a host name nor an address"))?;
         let tls =

@@ -74,6 +74,7 @@ impl TlsSession {
 }
 
 impl Session for TlsSession {
+    // RFC 9001 §4.7: a HelloRetryRequest, when the library asks for one, is a message like any other and no proof of address.
     fn read(&mut self, data: &[u8]) -> Result<(), TransportError> {
         if let Err(error) = self.tls.read_hs(data) {
             // Errors without an alert are faults of our own.

@@ -89,6 +89,7 @@ const SERVER_HELLO: &str = "02000000000600405a020000560303ee fce7f7b37ba1d1632e9
          0d89690b84d08a60993c144eca684d10 81287c834d5311bcf32bb9da1a002b00
          020304";
 
+/// RFC 9001 §5.2, §5.3, §5.4, §5.4.1.
 #[test]
 fn the_client_initial_of_rfc_9001() {
     // §A.2: a CRYPTO frame and padding up to 1162 bytes.
@@ -160,6 +161,7 @@ fn the_initials_of_rfc_9369() {
     assert_eq!(opened, (hex(header), hex(SERVER_HELLO)));
 }
 
+/// RFC 9001 §5.4, §5.4.1.
 #[test]
 fn the_short_header_of_rfc_9001() {
     // §A.5: ChaCha20-Poly1305 with the key, nonce and header key that follow from its secret.
@@ -176,6 +178,7 @@ fn the_short_header_of_rfc_9001() {
     );
 }
 
+/// RFC 9001 §5.8.
 #[test]
 fn retry_tags_of_both_versions() {
     // RFC 9001 §A.4 and RFC 9369 §A.4.
@@ -265,6 +268,7 @@ fn opens(from: &dyn PacketKey, to: &dyn PacketKey) -> bool {
     to.open(9, b"header", &mut payload) == Some(24) && payload[..24] == [7; 24]
 }
 
+/// RFC 9000 §7; RFC 9001 §4.1.1.
 #[test]
 fn both_sides_agree() {
     for version in [Version::V1, Version::V2] {
@@ -379,6 +383,7 @@ fn noise_before_a_choice_is_an_error_of_tls() {
     }
 }
 
+/// RFC 9001 §6.
 #[test]
 fn generations_agree() {
     let (_, [mut c, mut s], _) = connected(Version::V1);
@@ -402,6 +407,7 @@ fn nothing_is_exported_too_early() {
     assert!(client.is_handshaking() && server.is_handshaking());
 }
 
+/// RFC 9001 §4.8, §8.1.
 #[test]
 fn failures_have_the_codes_of_tls() {
     let (server, certificate) = server_tls(&["a"]);
@@ -421,6 +427,7 @@ fn failures_have_the_codes_of_tls() {
     assert_eq!(server.read(&[20, 0, 0, 1, 0]).err().unwrap().code.0, 0x10a);
 }
 
+/// RFC 9001 §8.2.
 #[test]
 fn transport_parameters_are_required() {
     let (server, certificate) = server_tls(&["a"]);
@@ -434,6 +441,7 @@ fn transport_parameters_are_required() {
     assert_eq!(refused.code.0, 0x16d, "RFC 9001 §8.2: missing_extension");
 }
 
+/// RFC 9001 §4.2.
 #[test]
 fn unfit_configurations_are_found_at_once() {
     let client = client_tls(&[], None);
@@ -476,6 +484,7 @@ fn noise_is_an_error_and_no_panic() {
     }
 }
 
+/// RFC 9000 §10.3.2.
 #[test]
 fn endpoint_secrets_bind_tokens() {
     let (one, other) = (EndpointSecrets::new(&[1; 32]), EndpointSecrets::new(&[2; 32]));

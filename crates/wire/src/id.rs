@@ -207,6 +207,7 @@ impl fmt::Debug for StreamId {
 mod tests {
     use super::*;
 
+    /// RFC 9000 §2.1.
     #[test]
     fn stream_ids_follow_table_1() {
         // RFC 9000 table 1.

@@ -108,6 +108,7 @@ impl fmt::Display for Version {
 mod tests {
     use super::*;
 
+    /// RFC 9000 §6.3, §15.
     #[test]
     fn reserved_versions_keep_their_pattern() {
         assert!(Version(0x1a2a_3a4a).is_reserved());

@@ -61,6 +61,7 @@ mod tests {
 
     use super::*;
 
+    /// RFC 9000 §17.1, §A.2, §A.3.
     #[test]
     fn the_examples_of_rfc_9000() {
         // §A.2: 0xabe8b3 acknowledged; 0xac5c02 takes 16 bits, 0xace8fe takes 24.
@@ -90,6 +91,7 @@ mod tests {
 
     proptest! {
         // Whatever the receiver saw between the last acknowledged packet and this one, it finds it.
+        /// RFC 9000 §17.1.
         #[test]
         fn what_is_truncated_is_found_again(
             acked in prop::option::of(0u64..1 << 61),

@@ -226,6 +226,7 @@ fn check_ranges(ack: &frame::Ack<'_>) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
+    /// RFC 9000 §19.1, §19.17, §19.18, §19.19.
     #[test]
     fn frames_round_trip(frames in vec(any_frame(), 1..6)) {
         let bytes = encoded(&frames);
@@ -277,6 +278,7 @@ proptest! {
     }
 
     // Against an encoder that knows no limits, written from RFC 9000 figure 25 and 26.
+    /// RFC 9000 §13.2.3, §19.3, §19.3.1.
     #[test]
     fn acks_keep_the_newest_ranges_that_fit(ranges in ranges(200), delay in number(), ecn in ecn(), room in 0usize..700) {
         let mut buffer = vec![0xee; room];
@@ -305,6 +307,7 @@ proptest! {
     }
 }
 
+/// RFC 9000 §19.3, §19.3.1, §19.3.2.
 #[test]
 fn an_ack_by_hand() {
     // Received 90..=100, 80..=85 and 0: gap 90-85-2 = 3, length 5; gap 80-0-2 = 78, length 0.
@@ -364,6 +367,7 @@ fn datagrams_with_and_without_a_length() {
     }
 }
 
+/// RFC 9000 §19.6, §19.7, §19.8, §19.11, §19.14, §19.15.
 #[test]
 fn faults_have_the_codes_of_the_rfc() {
     let max = [0xff; 8];
@@ -395,6 +399,7 @@ fn faults_have_the_codes_of_the_rfc() {
     assert_eq!(ack.ranges().collect::<Vec<_>>(), [4..=5, 0..=1]);
 }
 
+/// RFC 9000 §9.1, §12.4, §12.5.
 #[test]
 fn packets_and_properties_follow_table_3() {
     let frequency = Frame::AckFrequency { sequence: 0, threshold: 1, max_delay_us: 2, reordering: 3 };

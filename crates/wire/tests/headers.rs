@@ -114,6 +114,7 @@ fn the_short_header_of_rfc_9001_a_5() {
     assert_eq!(buffer[..4], hex("4cfe4189"));
 }
 
+/// RFC 9000 §17.2, §17.2.4, §17.2.5.
 #[test]
 fn first_bytes_follow_the_versions() {
     // RFC 9000 table 5 and RFC 9369 §3.2.
@@ -152,6 +153,7 @@ fn first_bytes_follow_the_versions() {
     assert_eq!((header::reserved_bits(0x67), header::reserved_bits(0xf3)), (0, 0));
 }
 
+/// RFC 9000 §12.2.
 #[test]
 fn coalesced_packets_are_told_apart() {
     let mut buffer = [0; 200];
@@ -178,6 +180,7 @@ fn coalesced_packets_are_told_apart() {
     }
 }
 
+/// RFC 9000 §17.2.1.
 #[test]
 fn versions_that_are_not_ours() {
     // RFC 8999 §5.1: ids of up to 255 bytes, whatever the other bits of the first byte.
@@ -203,6 +206,7 @@ fn versions_that_are_not_ours() {
     assert_eq!(Parsed::parse(&w.written()[..len - 12], 8), Err(HeaderError::Truncated));
 }
 
+/// RFC 9000 §17.2, §17.2.2; RFC 9001 §5.4.2: too short to be protected.
 #[test]
 fn packets_to_drop() {
     let long = |first: u8, rest: &[u8]| [&[first, 0, 0, 0, 1][..], rest].concat();
@@ -289,6 +293,7 @@ proptest! {
         prop_assert_eq!(&buffer[..clear.len()], &clear[..]);
     }
 
+    /// RFC 9000 §17.3.1.
     #[test]
     fn short_headers_round_trip(
         dcid in any_cid(),

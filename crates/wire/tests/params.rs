@@ -206,6 +206,7 @@ fn versions_by_hand() {
     assert_eq!(bytes[..18], [&[0x11, 16], &v1[..], &v2, &v1, &[0x0a; 4]].concat());
 }
 
+/// RFC 9000 §7.4.2: what is unknown is passed over.
 #[test]
 fn parameters_by_hand() {
     let bytes = [
@@ -313,6 +314,7 @@ fn a_preferred_address_by_hand() {
     assert_eq!(from_server(&bytes), Err(ParamsError::Length(0x0d)), "a byte too few");
 }
 
+/// RFC 9000 §7.4, §18.2.
 #[test]
 fn values_outside_their_range_are_refused() {
     use ParamsError::{Duplicate, Length, Range, Truncated};
@@ -347,6 +349,7 @@ fn values_outside_their_range_are_refused() {
     assert_eq!(from_server(&[0x80, 0x71, 0x53, 0xf1, 2, 0x44, 0xb0]).unwrap().fenced_streams, Some(1200));
 }
 
+/// RFC 9000 §7.4.
 #[test]
 fn clients_may_not_speak_for_servers() {
     for id in [0x00, 0x02, 0x0d, 0x10] {

@@ -78,7 +78,7 @@ impl Exchange {
         }
     }
 
-    /// Whether its stream shares the way with others as urgent (RFC 9218 §10). A tunnel does always: it has no end that
+    /// Whether its stream shares the way with others as urgent (RFC 9218 §10, §11). A tunnel does always: it has no end that
     /// anybody waits for, and who is behind it would wait for ever.
     pub(super) fn is_incremental(&self, priority: &Priority) -> bool {
         priority.incremental || matches!(self.kind, Kind::Connect | Kind::Session)

@@ -135,7 +135,7 @@ impl Connection {
             stream::PUSH => return Err(Error::new(Code::H3_ID_ERROR, "a push stream without MAX_PUSH_ID")),
             stream::WEBTRANSPORT if self.ours.wt_max_sessions > 0 => Inlet::Session(Pieces::default()),
             _ => {
-                // RFC 9114 §6.2: no error of the connection.
+                // RFC 9114 §6.2, §6.2.3: no error of the connection.
                 t.stop(id, Code::H3_STREAM_CREATION_ERROR.0);
                 self.inlets.streams.remove(&id);
                 return Ok(());

@@ -280,6 +280,7 @@ impl Connection {
         match result {
             Ok(()) => self.critical.flush(t),
             Err(error) => {
+                // RFC 9114 §5.3: at once, and the code says why.
                 tracing::debug!(%error, "HTTP/3 connection closed");
                 t.close(error.code.0, error.reason.as_bytes());
                 self.exchanges.clear();

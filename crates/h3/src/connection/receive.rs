@@ -204,7 +204,7 @@ impl Connection {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return Ok(()) };
         let told = exchange.told;
         if why == Abort::TooLarge && !told && exchange.sends == Phase::Head {
-            // RFC 6585 §5: a client can be told.
+            // RFC 9114 §10.5.1, RFC 6585 §5: a client can be told.
             exchange.inflow.phase = Phase::Ended;
             t.stop(id, Code::H3_NO_ERROR.0);
             self.decoder.cancel(id.0);

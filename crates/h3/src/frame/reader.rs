@@ -151,7 +151,7 @@ impl FrameReader {
             kind::PRIORITY_UPDATE | kind::PUSH_PRIORITY_UPDATE => (MAX_UPDATE, 1),
             _ => {
                 self.unknown += 1;
-                // RFC 9114 §10.5: what is ignored costs time all the same.
+                // RFC 9114 §9: what is unknown is ignored. §10.5: that costs time all the same.
                 if self.unknown > MAX_UNKNOWN {
                     return Err(Error::new(
                         Code::H3_EXCESSIVE_LOAD,
@@ -181,6 +181,7 @@ impl FrameReader {
             ));
         }
         match kind {
+            // RFC 9114 §7.2.1, §7.2.2.
             kind::DATA | kind::HEADERS if control => unexpected("a frame of requests on the control stream"),
             kind::SETTINGS if control && self.begun => unexpected("SETTINGS for the second time"),
             // RFC 9114 §7.2.5: on the control stream, and from clients, never.

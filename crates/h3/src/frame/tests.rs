@@ -136,6 +136,7 @@ fn frames_of_http2_are_refused() {
     }
 }
 
+/// RFC 9114 §7.2.8, §9.
 #[test]
 fn unknown_frames_are_passed_over() {
     let mut reader = reader(Place::Request, Server);
@@ -144,6 +145,7 @@ fn unknown_frames_are_passed_over() {
     assert_eq!(read, [Item::Unknown(0x21), Item::Unknown(0x40), headers]);
 }
 
+/// RFC 9114 §10.5.
 #[test]
 fn too_many_unknown_frames_are_excessive() {
     let mut reader = reader(Place::Request, Server);
@@ -225,11 +227,13 @@ mod settings {
         }
     }
 
+    /// RFC 9114 §7.2.4, §9.
     #[test]
     fn unknown_settings_are_ignored() {
         assert_eq!(decoded(&[0x21, 9, 0x40, 0x99, 1]), Ok(Settings::default()));
     }
 
+    /// RFC 9204 §5.
     #[test]
     fn known_settings_are_read() {
         let payload =

@@ -44,6 +44,7 @@ fn heads_round_trip() {
     assert_eq!(Response::from_section(head.section()), Ok(head));
 }
 
+/// RFC 9114 §4.2.1.
 #[test]
 fn cookies_are_joined() {
     assert_eq!(Request::new("GET", "a", "/").cookie(), None);
@@ -52,6 +53,7 @@ fn cookies_are_joined() {
     assert_eq!(parts.unwrap().cookie(), Some("a=1; b=2; c=3".into()));
 }
 
+/// RFC 9114 §4.3.
 #[test]
 fn pseudo_header_fields_stand_in_front() {
     let mut lines = GET.to_vec();
@@ -60,6 +62,7 @@ fn pseudo_header_fields_stand_in_front() {
     assert!(response(&[("server", "q"), (":status", "200")]).is_err());
 }
 
+/// RFC 9114 §4.3.
 #[test]
 fn pseudo_header_fields_come_once() {
     for line in GET {
@@ -69,6 +72,7 @@ fn pseudo_header_fields_come_once() {
     assert!(response(&[(":status", "200"), (":status", "200")]).is_err());
 }
 
+/// RFC 9114 §4.3.
 #[test]
 fn pseudo_header_fields_are_those_of_the_message() {
     assert!(request(&[&[(":status", "200")], &GET[..]].concat()).is_err());
@@ -78,6 +82,7 @@ fn pseudo_header_fields_are_those_of_the_message() {
     assert!(trailers(&section(&[("x-checksum", "1")])).is_ok());
 }
 
+/// RFC 9114 §4.3.1.
 #[test]
 fn a_request_has_method_scheme_and_path() {
     for name in [":method", ":scheme", ":path"] {
@@ -95,6 +100,7 @@ fn methods_and_schemes_are_in_form() {
     assert!(get_but(":method", Some("M-SEARCH")).is_ok());
 }
 
+/// RFC 9114 §4.3.1.
 #[test]
 fn a_path_begins_with_a_slash() {
     assert!(get_but(":path", Some("")).is_err());
@@ -106,6 +112,7 @@ fn a_path_begins_with_a_slash() {
     assert!(options.check().is_err());
 }
 
+/// RFC 9114 §4.3.1.
 #[test]
 fn a_request_names_its_authority_once() {
     assert!(get_but(":authority", None).is_err());
@@ -116,6 +123,7 @@ fn a_request_names_its_authority_once() {
     assert!(get_with(&[("host", "example.com"), ("host", "example.com")]).is_err());
 }
 
+/// RFC 9114 §4.4.
 #[test]
 fn connect_has_an_authority_and_no_more() {
     assert!(request(&[(":method", "CONNECT"), (":authority", "a:1")]).is_ok());
@@ -132,6 +140,7 @@ fn protocol_is_for_connect() {
     assert!(request(&extended).is_err(), "an extended CONNECT has scheme and path");
 }
 
+/// RFC 9114 §4.2, §10.3.
 #[test]
 fn field_names_are_lowercase_tokens() {
     for name in ["Accept", "x y", "", "x:y", "caf\u{e9}", "x\0"] {
@@ -140,6 +149,7 @@ fn field_names_are_lowercase_tokens() {
     assert!(get_with(&[("x-!#$%&'*+-.^_`|~1", "1")]).is_ok());
 }
 
+/// RFC 9114 §10.3.
 #[test]
 fn field_values_have_no_control_characters_and_no_space_around() {
     for value in ["a\0b", "a\rb", "a\nb", "a\x7fb", " a", "a ", "\ta", "a\x1b"] {
@@ -151,6 +161,7 @@ fn field_values_have_no_control_characters_and_no_space_around() {
     assert!(get_but(":path", Some("/a\nb")).is_err());
 }
 
+/// RFC 9114 §4.2, §4.5.
 #[test]
 fn fields_of_http1_connections_are_malformed() {
     for name in ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"] {
@@ -161,6 +172,7 @@ fn fields_of_http1_connections_are_malformed() {
     assert!(get_with(&[("te", "trailers")]).is_ok());
 }
 
+/// RFC 9114 §4.3.2, §4.5.
 #[test]
 fn a_status_is_three_digits_and_not_101() {
     for status in ["", "20", "2000", "099", "abc", "+20", "101"] {
@@ -179,6 +191,7 @@ fn a_content_length_is_one_number() {
     assert!(get_with(&[("content-length", "1"), ("content-length", "1")]).is_ok());
 }
 
+/// RFC 9114 §4.1.2.
 #[test]
 fn content_is_as_long_as_it_says() {
     let mut length = Length::of(&section(&[("content-length", "5")]));

@@ -68,7 +68,7 @@ impl Decoder {
         if required <= self.table.inserted() {
             return self.decode(stream, required, coded);
         }
-        // RFC 9204 §2.1.2: more streams than were allowed to wait.
+        // RFC 9204 §2.1.2, §2.2.1: more streams than were allowed to wait.
         if self.blocked.len() as u64 >= self.max_blocked {
             return Err(failed("more blocked streams than allowed"));
         }
@@ -150,6 +150,7 @@ impl Decoder {
         // A string that is longer is too large for the table (RFC 9204 §3.2.2), whatever it belongs to.
         let max = self.table.capacity().saturating_sub(OVERHEAD) as usize;
         let first = cursor.peek()?;
+        // RFC 9204 §4.3.2 to §4.3.4; an index beyond the static table is as bad as any (RFC 9204 §3.1).
         let entry = if first & 0x80 != 0 {
             let index = cursor.int(6)?;
             let value = cursor.string(7, max)?;
@@ -162,6 +163,7 @@ impl Decoder {
             };
             Entry { name, value: text.into() }
         } else if first & 0x40 != 0 {
+            // RFC 9204 §4.3.3.
             let (name, value) = (cursor.string(5, max)?, cursor.string(7, max)?);
             let mut text = Vec::new();
             let n = name.append(&mut text)?;
@@ -210,7 +212,7 @@ impl Decoder {
         lines.read(&mut cursor).map_err(|_| failed("a field section that cannot be read"))?;
         let section = lines.finish();
         if required > 0 {
-            // RFC 9204 §4.4.1; it tells the encoder of all entries up to that, too (§2.1.4).
+            // RFC 9204 §2.2.2.1, §4.4.1; it tells the encoder of all entries up to that, too (§2.1.4).
             put_int(&mut self.out, 0x80, 7, stream);
             self.told = self.told.max(required);
         }

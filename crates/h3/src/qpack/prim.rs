@@ -66,8 +66,8 @@ impl<'a> Cursor<'a> {
         Ok(value)
     }
 
-    /// A string whose length has a prefix of `prefix` bits behind the bit for Huffman. It is no longer than `max` when it
-    /// is decoded, and bad as soon as its length shows that it must be.
+    /// A string (RFC 9204 §4.1.2) whose length has a prefix of `prefix` bits behind the bit for Huffman. It is no longer than
+    /// `max` when it is decoded, and bad as soon as its length shows that it must be.
     pub(super) fn string(&mut self, prefix: u32, max: usize) -> Result<Text<'a>, Stop> {
         let coded = self.peek()? >> prefix & 1 == 1;
         let n = self.int(prefix)?;
@@ -190,6 +190,7 @@ mod tests {
             prop_assert_eq!(int(&out, prefix), Ok(value));
         }
 
+        /// RFC 9204 §4.1.2.
         #[test]
         fn strings_round_trip(text: Vec<u8>, prefix in 2..=7_u32) {
             let mut out = Vec::new();

@@ -33,6 +33,7 @@ fn appendix_b() -> Decoder {
 mod the_example_of_the_rfc {
     use super::*;
 
+    /// RFC 9204 §4.5.4.
     #[test]
     fn b1_literal_with_name_reference() {
         let mut decoder = Decoder::new(220, 16, 4096);
@@ -41,6 +42,7 @@ mod the_example_of_the_rfc {
         assert_eq!(decoder.take_instructions(), [0; 0], "no reference, no acknowledgment");
     }
 
+    /// RFC 9204 §2.1.4, §2.2.2.1, §4.3.2, §4.5.3, §4.5.5.
     #[test]
     fn b2_dynamic_table() {
         let mut decoder = Decoder::new(220, 16, 4096);
@@ -56,6 +58,7 @@ mod the_example_of_the_rfc {
         assert_eq!(decoder.take_instructions(), hex("84"));
     }
 
+    /// RFC 9204 §4.3.3.
     #[test]
     fn b3_speculative_insert() {
         let mut decoder = appendix_b();
@@ -65,6 +68,7 @@ mod the_example_of_the_rfc {
         assert_eq!(decoder.inserted(), 3);
     }
 
+    /// RFC 9204 §4.3.4, §4.4.2.
     #[test]
     fn b4_duplicate_and_cancellation() {
         let mut decoder = appendix_b();
@@ -109,6 +113,7 @@ mod sections {
         assert_eq!(error.code, Code::QPACK_DECOMPRESSION_FAILED, "{section}");
     }
 
+    /// RFC 9204 §2.2.3.
     #[test]
     fn a_reference_at_or_beyond_the_required_insert_count_is_an_error() {
         refused("0201 80"); // required 1, base 2, entry 1
@@ -117,6 +122,7 @@ mod sections {
         refused("0000 10");
     }
 
+    /// RFC 9204 §4.5.1.2.
     #[test]
     fn a_negative_base_is_an_error() {
         refused("0281 10"); // required 1, delta 1: base -1
@@ -141,6 +147,7 @@ mod sections {
         assert_eq!(decode(&mut decoder, 0, "0400 80"), Ok(fields(&[(":authority", "a")])));
     }
 
+    /// RFC 9204 §3.1.
     #[test]
     fn an_invalid_static_index_is_an_error() {
         refused("0000 ff24"); // 63 + 36 = 99
@@ -158,6 +165,7 @@ mod sections {
         }
     }
 
+    /// RFC 9204 §2.2.1.
     #[test]
     fn more_blocked_streams_than_allowed_is_an_error() {
         let mut decoder = Decoder::new(220, 2, 4096);
@@ -180,6 +188,7 @@ mod sections {
         assert!(decode(&mut decoder, 8, "0200 80 80 81").is_err(), "errors behind the limit are errors");
     }
 
+    /// RFC 9204 §4.5.4, §4.5.6, §7.1.3.
     #[test]
     fn the_never_indexed_bit_comes_out() {
         for section in ["0000 70 0161", "0000 37 03 61757468 6f72697a6174 0161"] {
@@ -201,12 +210,14 @@ mod encoder_instructions {
         assert_eq!(error.code, Code::QPACK_ENCODER_STREAM_ERROR, "{instructions}");
     }
 
+    /// RFC 9204 §4.3.1.
     #[test]
     fn a_capacity_above_the_setting_is_an_error() {
         refused("3fbe01");
         assert_eq!(appendix_b().on_instructions(&hex("3fbd01")), Ok(()));
     }
 
+    /// RFC 9204 §3.2.2.
     #[test]
     fn an_entry_larger_than_the_table_is_an_error() {
         // 220 - 32 bytes are the longest value of an empty name.
@@ -214,11 +225,13 @@ mod encoder_instructions {
         refused("3f01 c0 0161"); // capacity 32, an entry of 43 bytes
     }
 
+    /// RFC 9204 §3.1.
     #[test]
     fn an_invalid_static_index_is_an_error() {
         refused("ff24 0161");
     }
 
+    /// RFC 9204 §2.2.3.
     #[test]
     fn a_reference_to_a_dropped_or_future_entry_is_an_error() {
         refused("02");
@@ -244,6 +257,7 @@ mod encoder_instructions {
         }
     }
 
+    /// RFC 9204 §3.2, §3.2.2.
     #[test]
     fn a_duplicate_may_drop_what_it_copies() {
         let mut decoder = Decoder::new(64, 0, 4096);
@@ -268,6 +282,7 @@ mod decoder_instructions {
         assert_eq!(error.code, Code::QPACK_DECODER_STREAM_ERROR, "{instructions}");
     }
 
+    /// RFC 9204 §4.4.1.
     #[test]
     fn an_acknowledgment_without_a_section_is_an_error() {
         refused(&mut sent_one(), "80");
@@ -276,6 +291,7 @@ mod decoder_instructions {
         refused(&mut encoder, "84");
     }
 
+    /// RFC 9204 §2.1.4, §4.4.3.
     #[test]
     fn an_increment_of_zero_or_beyond_what_was_sent_is_an_error() {
         refused(&mut sent_one(), "00");
@@ -291,6 +307,7 @@ mod decoder_instructions {
         refused(&mut sent_one(), "ff ff ff ff ff ff ff ff ff ff ff 00");
     }
 
+    /// RFC 9204 §4.4.2.
     #[test]
     fn a_cancellation_of_an_unknown_stream_is_none() {
         assert_eq!(sent_one().on_instructions(&hex("48")), Ok(()));
@@ -324,6 +341,7 @@ mod encoder {
         assert_eq!(encoder.take_instructions(), [0; 0]);
     }
 
+    /// RFC 9204 §7.1.3.
     #[test]
     fn secrets_are_never_indexed() {
         let mut encoder = Encoder::new(4096);
@@ -450,6 +468,7 @@ mod encoder {
 }
 
 /// Vectors made by ls-qpack; see `tests/data/qpack.py`.
+/// RFC 9204 §4.5.2, §4.5.3, §4.5.4, §4.5.5, §4.5.6.
 #[test]
 fn sections_of_another_encoder_are_decoded() {
     let text = include_str!("../../tests/data/qpack.txt");

@@ -38,6 +38,7 @@ fn a_request_says_how_urgent_it_is() {
 }
 
 /// What nobody waits for the end of never stands in the way of others.
+/// RFC 9218 §11.
 #[test]
 fn tunnels_take_turns() {
     let mut raw = Raw::new(Side::Server);
@@ -79,6 +80,7 @@ fn without_credit_nothing_goes_into_the_table() {
     assert!(instructions(None) >= instructions(Some(100)));
 }
 
+/// RFC 9218 §7.
 #[test]
 fn an_update_counts_from_when_it_comes() {
     let mut raw = Raw::new(Side::Server);
@@ -92,6 +94,7 @@ fn an_update_counts_from_when_it_comes() {
     assert_eq!(urgency(&raw, id), Some(0));
 }
 
+/// RFC 9218 §7.
 #[test]
 fn an_update_that_comes_first_outranks_the_request() {
     let mut raw = Raw::new(Side::Server);
@@ -129,6 +132,7 @@ fn updates_for_requests_that_are_over_are_ignored() {
     raw.lives();
 }
 
+/// RFC 9218 §7.2.
 #[test]
 fn an_update_for_no_request_is_h3_id_error() {
     for id in [1, 2, 3] {
@@ -153,6 +157,7 @@ fn an_update_beyond_the_streams_allowed_is_h3_id_error() {
     assert_eq!(raw.closed(), Code::H3_ID_ERROR);
 }
 
+/// RFC 9218 §7.
 #[test]
 fn an_update_of_a_server_is_h3_frame_unexpected() {
     let mut raw = Raw::new(Side::Client);

@@ -66,6 +66,7 @@ mod streams {
         assert_eq!(raw.closed(), Code::H3_MISSING_SETTINGS);
     }
 
+    /// RFC 9114 §7.2.4.
     #[test]
     fn a_second_settings_frame_is_h3_frame_unexpected() {
         let mut raw = Raw::new(Server);
@@ -73,6 +74,7 @@ mod streams {
         assert_eq!(raw.closed(), Code::H3_FRAME_UNEXPECTED);
     }
 
+    /// RFC 9204 §4.2.
     #[test]
     fn a_second_critical_stream_of_a_kind_is_h3_stream_creation_error() {
         for kind in [0x00, 0x02, 0x03] {
@@ -83,6 +85,7 @@ mod streams {
         }
     }
 
+    /// RFC 9204 §4.2.
     #[test]
     fn a_critical_stream_that_ends_is_h3_closed_critical_stream() {
         for kind in [0x00, 0x02, 0x03] {
@@ -119,6 +122,7 @@ mod streams {
         raw.lives();
     }
 
+    /// RFC 9114 §6.2, §6.2.3, §9.
     #[test]
     fn an_unknown_stream_type_is_stopped_and_no_error() {
         let mut raw = Raw::new(Server);
@@ -176,6 +180,7 @@ mod control {
         raw.closed()
     }
 
+    /// RFC 9114 §7.2.4.1.
     #[test]
     fn settings_twice_or_of_http2_are_h3_settings_error() {
         for settings in [&[6, 1, 6, 1][..], &[2, 0], &[3, 0], &[4, 0], &[5, 0], &[8, 2], &[0x33, 2]] {
@@ -213,12 +218,14 @@ mod control {
         Raw::with(Client, config, &[6, 50, 1, 0x40, 64]).lives();
     }
 
+    /// RFC 9114 §7.2.1, §7.2.2.
     #[test]
     fn requests_do_not_belong_on_the_control_stream() {
         assert_eq!(closes(Server, &frame(0, b"x")), Code::H3_FRAME_UNEXPECTED);
         assert_eq!(closes(Server, &headers(&GET)), Code::H3_FRAME_UNEXPECTED);
     }
 
+    /// RFC 9114 §7.2.6.
     #[test]
     fn a_goaway_with_another_kind_of_stream_is_h3_id_error() {
         for id in [1, 2, 3, 5] {
@@ -259,6 +266,7 @@ mod control {
         assert_eq!(closes(Server, &[7, 2, 0, 0]), Code::H3_FRAME_ERROR);
     }
 
+    /// RFC 9114 §7.2.8.
     #[test]
     fn frames_of_http2_are_h3_frame_unexpected() {
         for kind in [2, 6, 8, 9] {
@@ -266,6 +274,7 @@ mod control {
         }
     }
 
+    /// RFC 9204 §6.
     #[test]
     fn qpack_streams_are_checked() {
         let mut raw = Raw::new(Server);
@@ -302,6 +311,7 @@ mod requests {
         assert_eq!(closes(&[&begun[..], &headers(&[("x", "1")])].concat()), Code::H3_FRAME_UNEXPECTED);
     }
 
+    /// RFC 9114 §7.2.3, §7.2.4, §7.2.6, §7.2.7.
     #[test]
     fn frames_of_the_control_stream_are_h3_frame_unexpected() {
         for kind in [3, 4, 7, 13] {
@@ -310,11 +320,13 @@ mod requests {
         }
     }
 
+    /// RFC 9114 §7.2.5.
     #[test]
     fn a_push_promise_of_a_client_is_h3_frame_unexpected() {
         assert_eq!(closes(&frame(5, &[0, 0, 0])), Code::H3_FRAME_UNEXPECTED);
     }
 
+    /// RFC 9114 §4.6, §7.2.5.
     #[test]
     fn a_push_promise_without_max_push_id_is_h3_id_error() {
         let (mut raw, id) = requested();
@@ -330,6 +342,7 @@ mod requests {
         assert_eq!(raw.closed(), Code::H3_FRAME_ERROR);
     }
 
+    /// RFC 9204 §6.
     #[test]
     fn a_section_that_cannot_be_decoded_is_qpack_decompression_failed() {
         assert_eq!(closes(&frame(1, &[0, 0, 0x80])), Code::QPACK_DECOMPRESSION_FAILED);
@@ -357,6 +370,7 @@ mod requests {
         assert_eq!(given_up(&[0x21, 0], true), Code::H3_REQUEST_INCOMPLETE);
     }
 
+    /// RFC 9114 §4.1.2.
     #[test]
     fn a_malformed_request_is_h3_message_error() {
         let with = |line: (&'static str, &'static str)| headers(&[&GET[..], &[line]].concat());
@@ -585,6 +599,7 @@ mod floods {
     }
 
     /// RFC 9204 §7.3.
+    /// RFC 9114 §10.5.
     #[test]
     fn answers_that_are_not_read_are_h3_excessive_load() {
         let mut raw = Raw::new(Server);

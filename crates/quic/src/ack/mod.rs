@@ -34,7 +34,8 @@ use crate::room::Want;
 use crate::token::Token;
 use crate::tx;
 
-/// What one packet number space has received and not yet settled.
+/// What one packet number space has received and not yet settled: RFC 9000 §13.2.6 keeps acknowledgements to the space, and so
+/// to the keys, of their packets.
 #[derive(Debug)]
 pub(crate) struct Acks {
     space: Space,
@@ -251,6 +252,7 @@ impl Acks {
         self.ecn.map_or(0, |counts| counts.ce)
     }
 
+    /// RFC 9000 §13.4.1: marks are counted for packets that are no copies, by space.
     fn count(&mut self, ecn: Ecn) {
         if ecn == Ecn::NotEct {
             return;
@@ -265,7 +267,7 @@ impl Acks {
     }
 }
 
-/// Ranges kept and reported at most. Older ones are forgotten: their packets were told many times.
+/// Ranges kept and reported at most (RFC 9000 §13.2.3). Older ones are forgotten: their packets were told many times.
 pub(crate) const MAX_RANGES: usize = 64;
 
 /// What we announce by leaving ack_delay_exponent at its default (RFC 9000 §18.2): units of 8 µs.

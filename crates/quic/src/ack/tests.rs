@@ -59,6 +59,7 @@ fn a_batch_is_answered_once() {
     assert!(write(&mut a, us(2000), 1200).is_none(), "no news");
 }
 
+/// RFC 9000 §13.2, §13.2.2.
 #[test]
 fn one_packet_waits_two_do_not() {
     let mut a = acks();
@@ -78,6 +79,7 @@ fn one_packet_waits_two_do_not() {
 }
 
 /// RFC 9000 §13.2.1: arrivals, whether each elicits, and whether the last is answered at once.
+/// RFC 9000 §13.2.1.
 #[test]
 fn gaps_and_late_packets_are_told_at_once() {
     let table: [(&[(u64, bool)], bool); 7] = [
@@ -119,6 +121,29 @@ fn handshake_packets_and_marks_are_told_at_once() {
     assert_eq!(ecn, Some(EcnCounts { ect0: 1, ect1: 1, ce: 1 }));
 }
 
+/// RFC 9000 §13.4.1.
+#[test]
+fn marks_are_counted_by_kind_and_space() {
+    let mut data = Acks::new(Space::Data, Duration::from_millis(25));
+    let mut other = Acks::new(Space::Handshake, Duration::from_millis(25));
+    for (number, ecn) in [Ecn::Ect0, Ecn::Ce, Ecn::NotEct, Ecn::Ect0, Ecn::Ect1].into_iter().enumerate() {
+        data.on_packet(number as u64, Time::from_millis(1), true, ecn);
+    }
+    other.on_packet(0, Time::from_millis(1), true, Ecn::NotEct);
+    let told = |acks: &mut Acks| {
+        let (mut bytes, mut tokens) = ([0; 100], Vec::new());
+        let mut w = tx::Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
+        assert!(acks.write(&mut w, Time::from_millis(1)));
+        match Frames::new(&bytes).next() {
+            Some(Ok(Frame::Ack(ack))) => ack.ecn,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(told(&mut data), Some(EcnCounts { ect0: 2, ect1: 1, ce: 1 }));
+    assert_eq!(told(&mut other), None);
+}
+
+/// RFC 9000 §13.2.4.
 #[test]
 fn confirmed_ranges_are_not_told_again() {
     let mut a = acks();
@@ -138,6 +163,7 @@ fn confirmed_ranges_are_not_told_again() {
     assert_eq!(write(&mut a, us(0), 100).unwrap().0, [(5, 5)]);
 }
 
+/// RFC 9000 §13.2.3.
 #[test]
 fn old_ranges_are_forgotten_and_count_as_received() {
     let mut a = acks();

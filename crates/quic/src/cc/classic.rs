@@ -126,7 +126,7 @@ impl<A: Avoidance> Classic<A> {
         self.window = window.max(next);
     }
 
-    /// Slow start; returns the bytes beyond its end.
+    /// Slow start (RFC 9002 §7.3.1); returns the bytes beyond its end.
     fn double(&mut self, bytes: u64, stage: Stage) -> u64 {
         // A window that was never filled proves nothing about a larger one (RFC 9002 §7.8).
         if 2 * self.usage.peak() < self.window {
@@ -138,7 +138,7 @@ impl<A: Avoidance> Classic<A> {
     }
 
     fn on_congestion(&mut self, f: &Feedback<'_>) {
-        // RFC 9002 §7.3.2, §7.1: one reaction per round trip; losses and marks count alike.
+        // RFC 9002 §7.3.2, §7.1, §B.6, §B.7: one reaction per round trip; losses and marks count alike.
         let lost_at = f.lost.last().map(|p| p.sent);
         let marked_at = if f.ce > 0 { f.acked.last().map(|p| p.sent) } else { None };
         let Some(at) = lost_at.max(marked_at) else { return };
@@ -164,7 +164,7 @@ impl<A: Avoidance> Classic<A> {
             undo.lost += f.lost.len() as u64;
         }
         if f.persistent {
-            // RFC 9002 §7.6.2: as if nothing were known of the path but where it once was full.
+            // RFC 9002 §7.6.2, §B.8: as if nothing were known of the path but where it once was full.
             self.window = self.least();
             self.recovery = None;
             self.recovering = false;

@@ -392,6 +392,7 @@ mod tests {
         Cids::new(cid(100), cid(0))
     }
 
+    /// RFC 9000 §5.1.2.
     #[test]
     fn retire_prior_to_moves_to_the_next_id_and_retires_the_old_ones() {
         let mut c = cids();
@@ -417,6 +418,7 @@ mod tests {
         assert_eq!(c.remote(), &cid(5));
     }
 
+    /// RFC 9000 §5.1.1, §19.15, §19.16.
     #[test]
     fn faults_of_the_peer_have_the_codes_of_rfc_9000() {
         let mut c = cids();
@@ -435,6 +437,7 @@ mod tests {
         assert_eq!(c.on_retire(1).unwrap_err().code, Code::PROTOCOL_VIOLATION);
     }
 
+    /// RFC 9000 §5.1.2: what waits to be retired is bounded.
     #[test]
     fn a_peer_that_retires_without_end_is_cut_off() {
         let mut c = cids();
@@ -449,6 +452,7 @@ mod tests {
         assert_eq!(error.code, Code::CONNECTION_ID_LIMIT_ERROR);
     }
 
+    /// RFC 9000 §5.1.1.
     #[test]
     fn retired_ids_of_ours_are_replaced() {
         let mut c = cids();

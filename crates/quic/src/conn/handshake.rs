@@ -124,7 +124,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The handshake is confirmed (RFC 9001 §4.1.2): Handshake keys go.
+    /// The handshake is confirmed (RFC 9001 §4.1.2): Handshake keys go (RFC 9001 §4.9.2).
     pub(crate) fn confirmed(&mut self) {
         if self.phase < Phase::Confirmed {
             self.phase = Phase::Confirmed;

@@ -10,6 +10,7 @@ pub(crate) struct Lifecycle {
     state: State,
     idle_timeout: Option<Duration>,
     keep_alive: Option<Duration>,
+    /// RFC 9000 §21.6: nobody holds a connection by never finishing its handshake.
     handshake_until: Option<Time>,
     /// The last authentic packet, or the first eliciting packet sent behind it.
     heard: Time,
@@ -178,6 +179,7 @@ impl Lifecycle {
         self.idle_timeout.map(|t| self.heard + t.max(3 * pto))
     }
 
+    /// RFC 9000 §10.1.2: when a connection is kept from timing out, for those who want that.
     fn keep_alive_at(&self) -> Option<Time> {
         // Only once the handshake is done, and not while an answer is awaited already.
         let period =
@@ -274,6 +276,7 @@ mod tests {
         assert_eq!(life.deadline(PTO / 50), now, "with the PTO of the moment");
     }
 
+    /// RFC 9000 §10.2.1.
     #[test]
     fn a_farewell_is_repeated_ever_less_often() {
         let mut life = open();
@@ -290,6 +293,7 @@ mod tests {
         assert_eq!(life.on_time(at(300), PTO), Expired::Drained);
     }
 
+    /// RFC 9000 §10.1.2, §19.2.
     #[test]
     fn keep_alive_pings_while_nothing_is_awaited() {
         let mut life = open();
@@ -301,6 +305,7 @@ mod tests {
         assert_eq!(life.deadline(PTO), Some((at(1400), Reason::IdleTimeout)));
     }
 
+    /// RFC 9000 §10.2.3.
     #[test]
     fn the_applications_words_stay_out_of_the_handshake() {
         let bye = Farewell::Application { code: 7, reason: b"secret".to_vec() };

@@ -93,7 +93,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The handshake is confirmed: a client goes where the server would rather be reached (RFC 9000 §9.6).
+    /// The handshake is confirmed: a client goes where the server would rather be reached (RFC 9000 §9.6), once it has an
+    /// answer from there (RFC 9000 §9.6.2). A move of the client's own waits for that to be over (RFC 9000 §9.6.3).
     pub(super) fn follow_preferred(&mut self) {
         let preferred = self.handshake.peer.as_ref().and_then(|peer| peer.preferred_address);
         let Some(preferred) = preferred.filter(|_| self.side.is_client() && self.config.migration.follow)
@@ -108,7 +109,7 @@ impl Connection {
         if let Some(remote) =
             remote.filter(|remote| *remote != self.path.address.remote && remote.port() != 0)
         {
-            // There is an id: it came with the address.
+            // RFC 9000 §9.6.1: there is an id, the oldest to spare: it came with the address.
             let _ = self.try_path(Address { remote, local: self.path.address.local });
         }
     }
@@ -393,7 +394,8 @@ impl Connection {
                 self.outbox.events.push_back(Event::NotMoved(failed));
             }
         } else if self.side.is_client() && !self.path.is_validated() {
-            // There is no other way: as long as the connection lives, this one is tried.
+            // There is no other way: as long as the connection lives, this one is tried. RFC 9000 §9.3.2 would have us end at
+            // once; the idle timeout does.
             let patience = self.patience();
             self.path.probe.begin(self.now, patience);
         }

@@ -73,7 +73,7 @@ impl Connection {
             && self.handshake.peer.as_ref().is_some_and(|p| p.fenced_streams.is_some())
     }
 
-    /// Ends the connection at once: what is not yet delivered is not. `code` and `reason` go to the peer's
+    /// Ends the connection at once (RFC 9000 §5.3): what is not yet delivered is not. `code` and `reason` go to the peer's
     /// application; of `reason` at most 256 bytes.
     pub fn close(&mut self, now: Time, code: u64, reason: &[u8]) {
         self.now = now.max(self.now);
@@ -240,7 +240,8 @@ impl Connection {
         self.streams.recv_state(id)
     }
 
-    /// How urgent the stream's data is, 0 (most) to 7; 3 from the start. Less urgent data waits for more urgent.
+    /// How urgent the stream's data is, 0 (most) to 7; 3 from the start. Less urgent data waits for more urgent
+    /// (RFC 9000 §2.3: only the application knows).
     ///
     /// # Errors
     /// When there is no such stream.

@@ -206,7 +206,7 @@ impl Endpoint {
         Some(Response { path: datagram?.path, bytes: initial(&keys, &header, &close) })
     }
 
-    /// Asks the client to prove its address (RFC 9000 §8.1.2). `None` when it cannot be asked: it has
+    /// Asks the client to prove its address (RFC 9000 §8.1.2, §17.2.5.1). `None` when it cannot be asked: it has
     /// been before ([`Incoming::may_retry`]).
     pub fn retry(&mut self, now: Time, incoming: Incoming) -> Option<Response> {
         let server = self.server.as_ref().filter(|_| incoming.may_retry())?;

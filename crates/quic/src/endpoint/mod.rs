@@ -215,6 +215,7 @@ impl Endpoint {
         self.server.is_some()
     }
 
+    /// RFC 9000 §5.2, §5.2.1: what is for no connection and begins none is dropped, or answered as by a stranger.
     fn look_up(&mut self, now: Time, datagram: Datagram) -> Route {
         let parsed = match Parsed::parse(&datagram.bytes, self.config.connection_id_len) {
             Ok(parsed) => parsed,
@@ -308,6 +309,7 @@ impl Endpoint {
         if self.limiter.is_ours(&datagram.bytes) || !self.limiter.take(now) {
             return Route::Dropped(Dropped::NoReset);
         }
+        // RFC 9000 §21.11: not of an id that is alive, or its connection had the packet.
         let token = self.config.crypto.reset_token(dcid);
         self.limiter.remember(token);
         self.counters.resets_sent += 1;

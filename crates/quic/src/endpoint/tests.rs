@@ -145,6 +145,7 @@ fn routed(endpoint: &mut Endpoint, bytes: &[u8]) -> Option<ConnectionKey> {
     }
 }
 
+/// RFC 9000 §6.3, §15, §17.2.1.
 #[test]
 fn unknown_versions_are_told_of_ours() {
     let (dcid, scid) = ([1; 3], [2; 200]);
@@ -177,6 +178,7 @@ fn unknown_versions_are_told_of_ours() {
     assert_eq!(endpoint.counters().version_negotiations, 1);
 }
 
+/// RFC 9000 §5.2.2, §14.1.
 #[test]
 fn short_first_packets_are_dropped() {
     let mut endpoint = server(RetryPolicy::Never);
@@ -189,6 +191,7 @@ fn short_first_packets_are_dropped() {
     assert!(matches!(route, Route::Dropped(Dropped::NotAServer)));
 }
 
+/// RFC 9000 §5.2.
 #[test]
 fn noise_costs_no_memory() {
     let mut endpoint = server(RetryPolicy::Never);
@@ -226,6 +229,7 @@ fn retried(endpoint: &mut Endpoint) -> (Vec<u8>, ConnectionId, ConnectionId) {
     (token.to_vec(), scid, original)
 }
 
+/// RFC 9000 §8.1.2, §17.2.5.1.
 #[test]
 fn retry_proves_the_address() {
     let mut endpoint = server(RetryPolicy::Always);
@@ -241,6 +245,7 @@ fn retry_proves_the_address() {
     assert!(matches!(start.role, Role::Server { validated: true, .. }));
 }
 
+/// RFC 9000 §8.1.2.
 #[test]
 fn bad_retry_tokens_are_refused() {
     let mut endpoint = server(RetryPolicy::Always);
@@ -269,6 +274,7 @@ fn bad_retry_tokens_are_refused() {
     assert!(second.is_validated());
 }
 
+/// RFC 9000 §8.1.1, §8.1.3.
 #[test]
 fn tokens_of_earlier_connections_spare_the_retry() {
     let mut giver = server(RetryPolicy::Never);
@@ -327,6 +333,7 @@ fn the_policy_is_a_table() {
     }
 }
 
+/// RFC 9000 §21.6.
 #[test]
 fn handshakes_under_way_are_counted() {
     let mut endpoint = server(RetryPolicy::WhenBusy(2));
@@ -349,6 +356,38 @@ fn handshakes_under_way_are_counted() {
     assert_eq!(endpoint.connections(), 0);
 }
 
+/// RFC 9000 §5.2.1: a client's endpoint answers none but who might know it from before.
+#[test]
+fn a_client_drops_what_matches_no_connection() {
+    let mut endpoint = client();
+    let long = |first: u8| [&[first, 0, 0, 0, 1, 8][..], &[5; 8], &[0], &[0x40, 20], &[7; 20]].concat();
+    let unknown_version = [&[0xc0, 0xa, 0x1a, 0x2a, 0x3a, 8][..], &[5; 8], &[0], &[0; 1200]].concat();
+    let negotiation = [&[0x80, 0, 0, 0, 0, 8][..], &[5; 8], &[0], &[0, 0, 0, 1]].concat();
+    for bytes in [hello(id(5, 8), &[], 1200), long(0xd0), long(0xe0), unknown_version, negotiation] {
+        let route = endpoint.route(NOW, datagram(peer(), &bytes));
+        assert!(matches!(route, Route::Dropped(_)), "{route:?}");
+    }
+    assert_eq!((endpoint.connections(), endpoint.counters().dropped), (0, 5));
+}
+
+/// RFC 9000 §5.1: ids say nothing and come once.
+#[test]
+fn ids_have_nothing_in_common() {
+    let mut registry = ids::Registry::default();
+    let mut rng = Rng::new(1);
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..200 {
+        let key = registry.add(None);
+        for sequence in 0..5 {
+            let issued = registry.issue(key, 8, &mut rng).unwrap();
+            assert_eq!((issued.sequence, issued.id.len()), (sequence, 8));
+            // Of 1000 random ids no two share half of their bytes, but for one chance in ten thousand.
+            assert!(seen.insert(issued.id[..4].to_vec()) && seen.insert(issued.id[4..].to_vec()));
+        }
+    }
+}
+
+/// RFC 9000 §5.2, §21.11: what is for a connection that lives is not answered by a reset.
 #[test]
 fn packets_follow_their_ids() {
     let mut endpoint = server(RetryPolicy::Never);
@@ -548,6 +587,7 @@ fn what_is_announced_is_consistent() {
     assert_eq!(plain.initial_max_data, plain.initial_max_stream_data_uni * 3 / 2);
 }
 
+/// RFC 9000 §21.3, RFC 9001 §9.3.
 #[test]
 fn whatever_arrives_is_answered_with_less() {
     for seed in 0..20 {

@@ -140,6 +140,7 @@ mod tests {
     use quickset_wire as wire;
     use quickset_wire::frame::{Frame, Frames};
 
+    /// RFC 9000 §7.5; RFC 9001 §4.1.3.
     #[test]
     fn pieces_in_any_order_come_out_in_order() {
         // Chromium's "chaos protection" sends its hello like this.
@@ -153,6 +154,7 @@ mod tests {
         assert!(!stream.has_gap());
     }
 
+    /// RFC 9000 §7.5.
     #[test]
     fn a_flood_ahead_of_a_gap_is_refused() {
         let mut stream = CryptoStream::default();
@@ -167,6 +169,7 @@ mod tests {
         assert_eq!(flood.unwrap_err().code, Code::CRYPTO_BUFFER_EXCEEDED);
     }
 
+    /// RFC 9000 §13.3.
     #[test]
     fn lost_bytes_are_sent_again_and_only_those() {
         let mut stream = CryptoStream::default();

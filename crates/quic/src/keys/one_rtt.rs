@@ -69,6 +69,7 @@ impl OneRtt {
         self.generation
     }
 
+    /// RFC 9001 §6.4: what is sealed from an update on is sealed with the new keys; none of the old are left to seal with.
     pub(super) fn sealing(&mut self, number: u64) -> (&dyn PacketKey, &dyn HeaderKey) {
         self.first_sealed.get_or_insert(number);
         self.sealed += 1;
@@ -109,6 +110,7 @@ impl OneRtt {
     }
 
     fn rotate(&mut self) {
+        // RFC 9001 §6.3: made now, for the next update to take no longer than any packet.
         let after = self.generator.next();
         let PacketKeys { local, remote } = std::mem::replace(&mut self.next, after);
         self.local.packet = local;

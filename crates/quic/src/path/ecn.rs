@@ -134,6 +134,7 @@ mod tests {
         Marked { lost, ..Marked::default() }
     }
 
+    /// RFC 9000 §13.4.2.
     #[test]
     fn a_test_is_of_ten_datagrams() {
         let mut marking = Marking::new(true);
@@ -184,6 +185,7 @@ mod tests {
         assert!(!marking.is_marking(), "once");
     }
 
+    /// RFC 9000 §13.4.2.
     #[test]
     fn wrong_counts_end_it() {
         for settled in 0..2 {

@@ -109,7 +109,7 @@ impl Path {
         self.proof.is_validated()
     }
 
-    /// Bytes that may be sent before the address is validated (RFC 9000 §8.1).
+    /// Bytes that may be sent before the address is validated (RFC 9000 §8.1, §21.3; RFC 9001 §9.3).
     #[inline]
     pub(crate) fn amplification_budget(&self) -> usize {
         self.proof.budget()

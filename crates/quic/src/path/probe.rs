@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 
 use quickset_base::{Duration, Time};
 
-/// Challenges both ways on one path: the peer's, which are answered, and our own (RFC 9000 §8.2).
+/// Challenges both ways on one path: the peer's, which are answered, few of them (RFC 9000 §21.9), and our own (RFC 9000 §8.2).
 ///
 /// Of a flood of challenges a few are answered in each round trip and the rest forgotten: the peer repeats what it
 /// wants to know. Our own challenges are repeated with doubled waits, each with data of its own.
@@ -144,6 +144,7 @@ mod tests {
         Time::from_millis(ms)
     }
 
+    /// RFC 9000 §8.2.4.
     #[test]
     fn challenges_are_repeated_with_doubled_waits_until_time_is_up() {
         let mut probe = Probe::default();
@@ -161,6 +162,7 @@ mod tests {
         assert!(probe.has_failed(at(1000)));
     }
 
+    /// RFC 9000 §8.2.3, §19.17, §19.18.
     #[test]
     fn any_challenge_may_be_answered_and_only_ours() {
         let mut probe = Probe::default();

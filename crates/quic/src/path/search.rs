@@ -207,6 +207,8 @@ impl Search {
 }
 
 /// RFC 9000 §14: what every path that QUIC is used on takes.
+//
+// RFC 9000 §14.2: every path takes this much, or is none.
 const MIN_MTU: u16 = 1200;
 
 /// RFC 8899 §5.1.2, MAX_PROBES: losses of one size that stand for it being too large.

@@ -1,7 +1,7 @@
 use quickset_wire::frame::EcnCounts;
 
 /// The ECN marks of one packet number space: how many packets left with one, and how many the peer has counted
-/// (RFC 9000 §13.4.2.1).
+/// (RFC 9000 §13.4.2.1, RFC 9002 §8.3).
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     sent: u64,
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(run(&[(1, Some(counts(1, 0, 0))), (2, Some(counts(5, 0, 3)))]), (2, None));
     }
 
-    /// RFC 9000 §13.4.2.1.
+    /// RFC 9000 §13.4.2.1; RFC 9002 §8.3: forged counts stop the marking, and do nothing else.
     #[test]
     fn marks_that_were_tampered_with_are_wrong() {
         for (what, acks) in [

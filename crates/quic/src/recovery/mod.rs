@@ -58,7 +58,7 @@ pub(crate) struct Recovery {
     time_threshold: u32,
 }
 
-/// One packet number space.
+/// One packet number space: losses are found in each for itself (RFC 9002 §3).
 #[derive(Debug, Default)]
 struct Numbers {
     sent: Ring,
@@ -222,7 +222,7 @@ impl Recovery {
         self.rtt.pto() + if space == Space::Data { self.max_ack_delay } else { Duration::ZERO }
     }
 
-    /// A packet left with the frames of `tokens`, which are taken over. Its number is at least
+    /// A packet left with the frames of `tokens`, which are taken over (RFC 9002 §A.5, §B.4). Its number is at least
     /// [`next_number`](Self::next_number); numbers left out on purpose (RFC 9000 §21.4) must not be acknowledged.
     #[inline]
     pub(crate) fn on_sent(&mut self, space: Space, packet: SentPacket, tokens: &mut Vec<Token>) {
@@ -275,7 +275,7 @@ impl Recovery {
         self.rtt.assume(trip);
     }
 
-    /// The peer acknowledged packets of `space`.
+    /// The peer acknowledged packets of `space` (RFC 9002 §A.7).
     ///
     /// # Errors
     /// PROTOCOL_VIOLATION for packets that were never sent (RFC 9000 §13.1).
@@ -309,6 +309,7 @@ impl Recovery {
         if is_newer {
             self.spaces[space.index()].marks.on_ack(ack.ecn(), &mut out.marked);
         }
+        // RFC 9002 §5.1: the largest is new, and its receiver had a reason not to wait.
         if newest.number == largest && newest.is_own && newest.any_eliciting {
             self.sample(space, now.since(newest.sent), ack.delay(), now);
             out.rtt = Some(self.rtt.latest());
@@ -324,7 +325,8 @@ impl Recovery {
     }
 
     /// When [`on_time`](Self::on_time) is due. A server that may send nothing more to an address that is not
-    /// validated sets no probe timer: `may_probe` is false (RFC 9002 §6.2.2.1).
+    /// validated sets no probe timer: `may_probe` is false (RFC 9002 §6.2.2.1). It is asked again when a
+    /// datagram gave it credit (RFC 9002 §A.6).
     pub(crate) fn deadline(&self, may_probe: bool) -> Option<(Time, Reason)> {
         if let Some((time, _)) = self.loss_time() {
             return Some((time, Reason::LossTime));
@@ -333,7 +335,7 @@ impl Recovery {
         Some((time, Reason::Pto))
     }
 
-    /// The time has come, or perhaps not.
+    /// The time has come (RFC 9002 §A.9), or perhaps not.
     pub(crate) fn on_time(&mut self, now: Time, may_probe: bool, out: &mut Settled) -> Outcome {
         if let Some((time, space)) = self.loss_time() {
             if time > now {
@@ -362,7 +364,7 @@ impl Recovery {
     }
 
     /// The keys of `space` are gone: its packets leave flight, and nobody asks for their frames any more
-    /// (RFC 9002 §6.4).
+    /// (RFC 9002 §6.4, §A.11, §B.9).
     pub(crate) fn discard(&mut self, space: Space, now: Time) {
         self.in_flight -= self.forget(space, None);
         self.spaces[space.index()].discarded = true;
@@ -488,7 +490,7 @@ impl Recovery {
         self.first_sample.get_or_insert(now);
     }
 
-    /// Declares lost what is old enough by either threshold (RFC 9002 §6.1).
+    /// Declares lost what is old enough by either threshold (RFC 9002 §6.1, §A.10).
     fn detect_lost(&mut self, space: Space, now: Time, out: &mut Settled) {
         let delay = self.rtt.loss_delay(self.time_threshold);
         let period = self.persistent_period();

@@ -63,6 +63,7 @@ fn token(n: u64) -> Token {
 }
 
 /// Samples by hand, in milliseconds: (sample, delay believed) -> (smoothed, variation, minimum) in microseconds.
+/// RFC 9002 §5.2, §5.3.
 #[test]
 fn rtt_follows_rfc_9002_section_5() {
     let mut rtt = Rtt::new(Duration::from_millis(333));
@@ -89,6 +90,7 @@ fn rtt_follows_rfc_9002_section_5() {
     assert_eq!(rtt.min(), Duration::from_millis(90));
 }
 
+/// RFC 9002 §5.3, §A.7.
 #[test]
 fn the_peers_delay_counts_as_far_as_it_promised() {
     let mut r = recovery(Side::Client);
@@ -103,6 +105,7 @@ fn the_peers_delay_counts_as_far_as_it_promised() {
     assert_eq!(out.rtt, Some(200 * MS));
 }
 
+/// RFC 9002 §6.1, §A.10.
 #[test]
 fn a_packet_is_lost_three_behind_or_after_nine_eighths_of_a_round_trip() {
     let mut r = recovery(Side::Client);
@@ -128,6 +131,60 @@ fn a_packet_is_lost_three_behind_or_after_nine_eighths_of_a_round_trip() {
     assert_eq!((out.lost, r.in_flight(), r.deadline(true)), (vec![token(3)], 0, None));
 }
 
+/// RFC 9002 §3.
+#[test]
+fn each_space_has_losses_of_its_own() {
+    let mut r = recovery(Side::Client);
+    send(&mut r, Space::Handshake, 0, ms(0), &[token(9)]);
+    for n in 0..5 {
+        send(&mut r, Space::Data, n, ms(1), &[token(n)]);
+    }
+    let out = ack(&mut r, Space::Data, &[(4, 4)], ms(1000));
+    assert_eq!(out.lost, [token(0), token(1)]);
+    assert_eq!((out.prior_in_flight, r.in_flight()), (7200, 3600), "bytes in flight are of all");
+}
+
+/// RFC 9002 §5.1.
+#[test]
+fn a_sample_is_of_the_largest_when_that_is_new_and_something_elicits() {
+    let mut r = recovery(Side::Client);
+    let bare = SentPacket {
+        number: 2,
+        now: ms(2),
+        bytes: 50,
+        eliciting: false,
+        in_flight: false,
+        marked: false,
+        state: PacketState::default(),
+    };
+    send(&mut r, Space::Data, 0, ms(0), &[]);
+    send(&mut r, Space::Data, 1, ms(1), &[]);
+    r.on_sent(Space::Data, bare, &mut Vec::new());
+    send(&mut r, Space::Data, 3, ms(3), &[]);
+    assert_eq!(ack(&mut r, Space::Data, &[(0, 0)], ms(100)).rtt, Some(100 * MS));
+    assert_eq!(ack(&mut r, Space::Data, &[(2, 2)], ms(102)).rtt, None, "nothing of it elicits");
+    assert_eq!(ack(&mut r, Space::Data, &[(1, 2)], ms(103)).rtt, None, "the largest is known");
+    assert_eq!(ack(&mut r, Space::Data, &[(0, 3)], ms(104)).rtt, Some(101 * MS));
+}
+
+/// RFC 9002 §A.5: a packet sent counts and sets the timer, as far as it elicits and is in flight.
+#[test]
+fn what_is_sent_counts_and_sets_the_timer() {
+    let mut r = recovery(Side::Server);
+    let mut bare = |eliciting, in_flight| {
+        let (number, state) = (r.next_number(Space::Data), PacketState::default());
+        let now = ms(number);
+        let packet = SentPacket { number, now, bytes: 100, eliciting, in_flight, marked: false, state };
+        r.on_sent(Space::Data, packet, &mut Vec::new());
+        (r.in_flight(), r.deadline(true).map(|(at, _)| at - r.pto(Space::Data)))
+    };
+    assert_eq!(bare(false, false), (0, None), "an ACK");
+    assert_eq!(bare(false, true), (100, None), "padded");
+    assert_eq!(bare(true, true), (200, Some(ms(2))));
+    assert_eq!(bare(false, true), (300, Some(ms(2))));
+    assert_eq!(bare(true, true), (400, Some(ms(4))), "the last of them counts");
+}
+
 #[test]
 fn time_thresholds_have_a_floor_of_a_millisecond() {
     let mut r = recovery(Side::Server);
@@ -137,6 +194,7 @@ fn time_thresholds_have_a_floor_of_a_millisecond() {
     assert_eq!(r.deadline(true), Some((ms(11), Reason::LossTime)));
 }
 
+/// RFC 9002 §6.2.4, §A.6, §A.8, §A.9: a server that is given credit finds its timer due.
 #[test]
 fn probe_timeouts_back_off_and_start_anew() {
     let mut r = recovery(Side::Client);
@@ -174,6 +232,7 @@ fn probe_timeouts_back_off_and_start_anew() {
     assert_eq!(r.deadline(true), Some((ms(1200) + r.pto(Space::Data), Reason::Pto)));
 }
 
+/// RFC 9002 §6.2.2.1, §A.8, §A.9, §A.11.
 #[test]
 fn a_client_probes_until_the_server_surely_has_credit() {
     let mut r = Recovery::new(Side::Client, Duration::from_millis(100));
@@ -221,6 +280,7 @@ fn acknowledgements_out_of_nothing_are_violations() {
 }
 
 /// RFC 9002 §7.6.3: packets at 0 and 1 s acknowledged, then seven lost; the period is six seconds.
+/// RFC 9002 §7.6.1, §7.6.2.
 #[test]
 fn persistent_congestion_as_in_the_example() {
     let run = |acked_between: bool| {
@@ -338,6 +398,7 @@ fn nobody_walks_over_acknowledged_packets_twice() {
     assert_eq!(r.spaces[Space::Data.index()].sent.base(), 500, "and dropped as one");
 }
 
+/// RFC 9002 §6.3, §6.4, §A.11, §B.9.
 #[test]
 fn spaces_end_and_packets_are_void_without_congestion() {
     let mut r = Recovery::new(Side::Client, Duration::from_millis(100));

@@ -1,4 +1,4 @@
-//! How many ranges with gaps between them a stream may have.
+//! How many ranges with gaps between them a stream may have (RFC 9000 §21.7).
 //!
 //! A queue that overflows drops every other packet for a round trip, so honest senders make gaps in proportion to what is
 //! under way; only a hostile one makes them denser than packets are.

@@ -159,6 +159,7 @@ impl Streams {
             self.received_messages(key);
             return Ok(());
         }
+        // RFC 9000 §4.4: what was never sent of it counts as received, so that both sides count alike.
         self.received += growth;
         half.highest += growth;
         half.final_size = Some(final_size);
@@ -214,7 +215,7 @@ impl Streams {
     #[inline]
     pub(super) fn locate(&mut self, id: StreamId, half: Half) -> Result<Option<Key>, TransportError> {
         let ours = id.initiator() == self.side;
-        // RFC 9000 §19.4 to §19.13: frames for the half that a unidirectional stream does not have.
+        // RFC 9000 §3.3, §19.4 to §19.13: frames for the half that a unidirectional stream does not have.
         if id.dir() == Dir::Uni && ours == (half == Half::Recv) {
             return Err(TransportError::new(Code::STREAM_STATE_ERROR, "the stream has no such half"));
         }

@@ -46,7 +46,7 @@ impl Streams {
         }
     }
 
-    /// Fills the packet with data: by urgency, what was lost before what is new. With a `channel`, only while the
+    /// Fills the packet with data: by urgency, what was lost before what is new (RFC 9218 §12). With a `channel`, only while the
     /// turn is its own: what comes behind another's turn waits for it.
     ///
     /// It may write nothing although [`next_channel`](Self::next_channel) named the channel: what remains of the

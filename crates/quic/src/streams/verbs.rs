@@ -78,7 +78,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Gives up sending; what is under way may or may not arrive. No effect on a half that is through.
+    /// Gives up sending (RFC 9000 §11.2); what is under way may or may not arrive. No effect on a half that is through.
     pub(crate) fn reset(&mut self, id: StreamId, code: u64) -> Result<(), UnknownStream> {
         let (key, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
         let half = stream.send.as_mut().ok_or(UnknownStream)?;

@@ -96,7 +96,8 @@ impl Connection {
         true
     }
 
-    /// Whether window and pacer let a datagram of `size` bytes leave now.
+    /// Whether window and pacer let a datagram of `size` bytes leave now. Probes and acknowledgements do not ask
+    /// (RFC 9002 §7.5).
     fn may_send(&mut self, size: usize, control: &Control) -> bool {
         if self.recovery.in_flight() + size as u64 > control.window {
             return false;

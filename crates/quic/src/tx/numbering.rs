@@ -44,6 +44,7 @@ const MAX_STRIDE: u64 = 1 << 16;
 mod tests {
     use super::*;
 
+    /// RFC 9000 §21.4.
     #[test]
     fn gaps_cannot_be_foretold_and_become_rare() {
         let gaps = |seed| {

@@ -44,7 +44,7 @@ impl Connection {
         let room = end - frame.payload_at;
         let padded = self.padded(&frame, written, room, pad_to);
         w.bytes().zeros(padded - written);
-        // RFC 9002 §2: packets with PADDING are in flight too.
+        // RFC 9002 §2, §B.4; RFC 9000 §13.2.7: packets with PADDING are in flight too.
         let in_flight = eliciting || padded > written;
         let len = frame.payload_at + padded + frame.tag_len;
         let state = self.departs(len, in_flight);

@@ -91,6 +91,7 @@ fn a_full_server_refuses_and_says_so() {
     );
 }
 
+/// RFC 9000 §21.6: a handshake has its time.
 #[test]
 fn nobody_there_ends_in_a_timeout() {
     let mut pair = Setup::new(1, "rate=1mbit delay=10ms loss=100%").pair();
@@ -184,6 +185,7 @@ fn a_reader_that_stops_holds_the_writer_and_nothing_grows() {
     assert!(pair.client().closed.is_empty());
 }
 
+/// RFC 9000 §11.2, §20.2: the codes are the application's.
 #[test]
 fn resets_and_stops_carry_their_codes() {
     let mut pair = Setup::new(5, LINK).connected();

@@ -162,6 +162,7 @@ fn a_client_on_another_network_goes_on_at_once() {
 }
 
 /// A second interface is tried before the first is left, and nothing stops meanwhile.
+/// RFC 9000 §9.2.
 #[test]
 fn a_path_is_tried_before_it_is_used() {
     for to_server in [true, false] {
@@ -230,6 +231,7 @@ fn a_client_may_move_again_and_again() {
 }
 
 /// RFC 9000 §9.6.
+/// RFC 9000 §9.6.1, §9.6.2.
 #[test]
 fn a_client_goes_where_the_server_would_rather_be() {
     let preferred = |n| match address(n) {

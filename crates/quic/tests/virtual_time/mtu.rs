@@ -57,6 +57,7 @@ fn losses_do_not_mislead_it() {
     }
 }
 
+/// RFC 9000 §14.3.
 #[test]
 fn what_is_lost_in_the_search_is_no_congestion() {
     // RFC 9000 §14.4. Without losses of other kinds there are none.
@@ -138,6 +139,7 @@ fn a_search_that_meets_a_blackout_goes_on_behind_it() {
     assert_eq!((client.mtu.current, server.mtu.current), (1472, 1472), "{:?} {:?}", client.mtu, server.mtu);
 }
 
+/// RFC 9000 §14.2: 1200 bytes are always taken.
 #[test]
 fn a_handshake_in_datagrams_that_are_too_large_goes_on_in_small_ones() {
     for seed in quickset_sim::seeds(0..2) {

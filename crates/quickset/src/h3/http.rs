@@ -89,7 +89,8 @@ impl Http {
         result
     }
 
-    /// Why nothing more happens on this connection, if so.
+    /// Why nothing more happens on this connection, if so. Without a goodbye nobody knows what became of a request
+    /// (RFC 9114 §5.4): that is not called rejected.
     pub(super) fn over(&self, turn: &Turn<'_>) -> Option<HttpError> {
         let fault = self.fault.map(HttpError::Protocol);
         fault.or_else(|| turn.connection.closed().cloned().map(HttpError::Closed))

@@ -118,6 +118,7 @@ fn told(world: &World, at: usize) -> Vec<bool> {
     world.events[at].iter().filter_map(early).collect()
 }
 
+/// RFC 9001 §4.5.
 #[test]
 fn a_second_connection_begins_with_data() {
     for retry in [RetryPolicy::Never, RetryPolicy::Always] {
@@ -142,6 +143,7 @@ fn a_second_connection_begins_with_data() {
     }
 }
 
+/// RFC 9001 §9.2.
 #[test]
 fn a_recorded_flight_is_good_once() {
     let mut early = Early::new(RetryPolicy::Never, &[]);
@@ -194,6 +196,7 @@ fn a_flight_that_was_kept_back_is_stale() {
 }
 
 /// RFC 9001 §4.6.2: a HelloRetryRequest rejects early data, which comes again behind the handshake.
+/// RFC 9001 §4.7.
 #[test]
 fn a_hello_retry_request_rejects() {
     // The client guesses P-384 first; the server takes X25519 alone.

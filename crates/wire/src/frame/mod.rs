@@ -179,6 +179,7 @@ impl Frame<'_> {
         use PacketType::{Handshake, Initial, OneRtt, ZeroRtt};
         match self {
             Self::Padding(_) | Self::Ping | Self::ConnectionClose { .. } => true,
+            // RFC 9001 §8.3: without EndOfEarlyData, a handshake has nothing to say in 0-RTT.
             Self::Ack(_) | Self::Crypto { .. } => matches!(packet, Initial | Handshake | OneRtt),
             Self::ResetStream { .. }
             // Remembered of the former connection: draft-ietf-quic-reliable-stream-reset §3.
@@ -201,7 +202,8 @@ impl Frame<'_> {
             | Self::NewToken { .. }
             | Self::PathResponse(_)
             | Self::HandshakeDone
-            // FS-6, FEC-7: whether an extension was offered is known only with the peer's parameters, after 0-RTT.
+            // RFC 9000 §19.21, FS-6, FEC-7:
+            // whether an extension was offered is known only with the peer's parameters, after 0-RTT.
             | Self::Fenced { .. }
             | Self::Abandon { .. }
             | Self::ImmediateAck

@@ -148,6 +148,7 @@ impl Encoder {
             let references = self.ledger.acknowledged(cursor.int(7)?).ok_or(Stop::Bad)?;
             self.store.release(&references);
         } else if first & 0x40 != 0 {
+            // RFC 9204 §4.4.2: of a stream that nobody reads no references are left; of none there are none.
             for references in self.ledger.cancelled(cursor.int(6)?) {
                 self.store.release(&references);
             }

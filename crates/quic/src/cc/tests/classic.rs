@@ -7,6 +7,7 @@ use crate::cc::{Algorithm, Packet, Sent};
 
 const BOTH: [(Algorithm, f64); 2] = [(Algorithm::NewReno, 0.5), (Algorithm::Cubic, 0.7)];
 
+/// RFC 9002 §7.3.1, §B.5.
 #[test]
 fn slow_start_doubles() {
     for (algorithm, _) in BOTH {
@@ -43,6 +44,7 @@ fn a_packet_each_round_trip() {
 }
 
 /// RFC 9002 §7.1, §7.3.2: losses and marks count once for each round trip.
+/// RFC 9002 §B.6, §B.7.
 #[test]
 fn one_reaction_per_round_trip() {
     for (algorithm, kept) in BOTH {
@@ -121,6 +123,7 @@ fn persistent_congestion_leaves_two_packets() {
 }
 
 /// RFC 9002 §7.8.
+/// RFC 9002 §B.5.
 #[test]
 fn an_unused_window_does_not_grow() {
     for (algorithm, _) in BOTH {

@@ -161,6 +161,7 @@ fn the_keys_of_early_data_go_in_time() {
 }
 
 /// RFC 9000 §12.3, §17.2.3: early data is acknowledged in 1-RTT packets, in the same space.
+/// RFC 9000 §13.2.6; RFC 9001 §5.7.
 #[test]
 fn early_data_is_acknowledged_behind_the_handshake() {
     let resumed = resumed();
@@ -174,6 +175,7 @@ fn early_data_is_acknowledged_behind_the_handshake() {
 }
 
 /// A server that is not asked for early data, or is a client, drops what pretends to be some.
+/// RFC 9001 §5.6.
 #[test]
 fn early_packets_go_nowhere_without_keys() {
     let mut resumed = resumed();

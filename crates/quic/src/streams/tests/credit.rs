@@ -51,6 +51,7 @@ fn what_is_announced_is_what_holds() {
     }
 }
 
+/// RFC 9000 §4.1, §19.9, §19.12.
 #[test]
 fn a_sender_stops_at_its_credit_and_says_so_once() {
     let mut rooms = pair(&config(1000, 1000, 1500));
@@ -93,6 +94,7 @@ fn limits(room: &mut Streams, now: Time) -> Vec<String> {
     packet(room, 1200, now).map(|packet| kinds(&packet)).unwrap_or_default()
 }
 
+/// RFC 9000 §4.2.
 #[test]
 fn credit_is_raised_by_eighths_and_doubled_when_half_takes_less_than_two_round_trips() {
     // The smoothed RTT of the tests is 100 ms. Connection: 1500 at first.
@@ -122,6 +124,7 @@ fn credit_is_raised_by_eighths_and_doubled_when_half_takes_less_than_two_round_t
     assert_eq!(limits(&mut room, Time::from_millis(600)), ["MaxData(3000)".to_owned(), raised(3500)]);
 }
 
+/// RFC 9000 §13.3: the newest limit goes again, not the frame that was lost.
 #[test]
 fn lost_credit_is_sent_again_unless_it_was_raised_since() {
     let mut room = client(&config(1000, 1000, 10_000));
@@ -151,6 +154,7 @@ fn lost_credit_is_sent_again_unless_it_was_raised_since() {
     assert!(limits(&mut room, later).iter().all(|frame| !frame.contains("MaxStreamData")));
 }
 
+/// RFC 9000 §4.4.
 #[test]
 fn what_is_dropped_gives_its_connection_credit_back() {
     let mut room = client(&config(1000, 1000, 1000));

@@ -31,9 +31,12 @@ fn reset(id: StreamId, final_size: u64) -> Frame<'static> {
     Frame::ResetStream { id, code: 9, final_size }
 }
 
+/// RFC 9000 §3.3, §19.4, §19.13: on streams that only we send on; RFC 9000 §19.5, §19.10: on those that only the peer sends
+/// on; RFC 9000 §19.8: on those not begun; RFC 9000 §4.1, §19.9, §19.10: beyond credit; RFC 9000 §4.5: about the final size;
+/// RFC 9000 §4.6, §19.11: on more streams than allowed.
 #[test]
 fn frames_out_of_place_close_with_the_code_of_the_rfc() {
-    // RFC 9000 §4.5, §4.6, §4.1 and §19: what came before, the frame at fault, the code.
+    // What came before, the frame at fault, the code.
     let cases: &[(&[Frame<'_>], Frame<'_>, Code)] = &[
         (&[data(THEIRS, 0, 10, true)], data(THEIRS, 10, 1, false), Code::FINAL_SIZE_ERROR),
         (&[data(THEIRS, 0, 10, true)], data(THEIRS, 0, 9, true), Code::FINAL_SIZE_ERROR),
@@ -94,6 +97,7 @@ fn frames_that_look_odd_but_are_allowed() {
     }
 }
 
+/// RFC 9000 §2.1, §3.2.
 #[test]
 fn a_stream_opens_those_below_it_and_they_are_accepted_in_order() {
     let mut room = client(&config());
@@ -109,6 +113,7 @@ fn a_stream_opens_those_below_it_and_they_are_accepted_in_order() {
     assert_eq!(room.accept(Dir::Uni), None);
 }
 
+/// RFC 9000 §21.7.
 #[test]
 fn more_gaps_than_honest_loss_makes_close_the_connection() {
     let big = TransportConfig { fenced_streams: None, ..TransportConfig::default() };
@@ -134,6 +139,7 @@ fn every_other_packet_of_a_large_window_may_be_missing() {
     }
 }
 
+/// RFC 9000 §3.1, §3.5.
 #[test]
 fn stop_sending_is_answered_by_a_reset_with_its_code() {
     let mut rooms = pair(&TransportConfig::default());
@@ -151,6 +157,7 @@ fn stop_sending_is_answered_by_a_reset_with_its_code() {
     assert_eq!(rooms[1].recv_state(id), Some(RecvState::Closed));
 }
 
+/// RFC 9000 §3.2.
 #[test]
 fn a_reset_is_read_once_and_takes_back_what_was_not_read() {
     let mut rooms = pair(&TransportConfig::default());

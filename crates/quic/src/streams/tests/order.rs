@@ -15,6 +15,7 @@ fn content() -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
+    /// RFC 9000 §2.2.
     #[test]
     fn bytes_come_out_in_order_whatever_comes_in(
         frames in prop::collection::vec((0..LEN, 1usize..2500, 0usize..4000), 1..80)

@@ -47,6 +47,7 @@ fn equal_streams_get_equal_shares() {
     assert!(shares.iter().sum::<usize>() > 100 * 1150, "packets are full: {shares:?}");
 }
 
+/// RFC 9000 §2.3, RFC 9218 §12: the application says what matters more.
 #[test]
 fn urgent_streams_go_first_and_lost_data_before_new() {
     let mut room = client(&TransportConfig::default());
