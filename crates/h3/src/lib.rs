@@ -83,6 +83,7 @@ pub mod frame;
 mod message;
 mod priority;
 pub mod qpack;
+pub mod trace;
 mod transport;
 mod varint;
 

@@ -5,6 +5,8 @@ use quickset_quic::{
     WriteError,
 };
 
+use crate::trace::Traced;
+
 /// The verbs of a QUIC connection that HTTP/3 is made of; see those of [`quic::Connection`] for what they promise, and
 /// [`StreamEvent`](quic::StreamEvent) for when to go on.
 pub trait Transport {
@@ -63,6 +65,12 @@ pub trait Transport {
     fn send_datagram(&mut self, data: Bytes) {
         drop(data);
     }
+    /// Whether the connection keeps a trace: nothing is told of otherwise.
+    fn is_traced(&self) -> bool {
+        false
+    }
+    /// Something happened that belongs into the trace.
+    fn trace(&mut self, _what: &Traced<'_>) {}
 }
 
 /// A connection of `quic`, at a time.
@@ -146,5 +154,16 @@ impl Transport for OnQuic<'_> {
         // RFC 9297 §2.1: one that is not sent is as good as lost. The newest is worth most.
         let how = DatagramOptions { when_full: WhenFull::DropOldest, ..DatagramOptions::default() };
         let _ = self.connection.send_datagram(self.now, data, &how);
+    }
+
+    #[cfg(feature = "qlog")]
+    fn is_traced(&self) -> bool {
+        self.connection.is_traced()
+    }
+
+    #[cfg(feature = "qlog")]
+    fn trace(&mut self, what: &Traced<'_>) {
+        let (name, data) = crate::trace::json::event(what);
+        self.connection.trace(self.now, name, &data);
     }
 }

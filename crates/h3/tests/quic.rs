@@ -285,3 +285,84 @@ fn an_error_closes_the_connection_with_its_code() {
         other => panic!("{other:?}"),
     }
 }
+
+/// The trace of the connection tells of HTTP/3 in order, on one clock, and of no secrets.
+#[cfg(feature = "qlog")]
+#[test]
+fn a_trace_tells_of_requests_and_keeps_secrets() {
+    use quickset_h3::{Field, Priority};
+    use serde_json::{Value, json};
+
+    let memory = quic::qlog::Memory::new();
+    let transport = TransportConfig { qlog: Some(Arc::new(memory.clone())), ..TransportConfig::default() };
+    let (mut world, client, server) = pair(5, "rate=20mbit delay=20ms", transport);
+    let limit = world.now() + Duration::from_secs(60);
+    let ended = world.run_until(limit, |w| w.node(client).h3.is_some() && w.node(server).h3.is_some());
+    assert_eq!(ended, Ok(Ended::Goal));
+    let mut request =
+        Request::new("POST", "example.com", "/echo").with("authorization", "Basic b3BlbnNlc2FtZQ");
+    request.fields.push(Field::new("cookie", format!("id={}", "hidden-".repeat(10))));
+    request.fields.push(Field { sensitive: true, ..Field::new("x-token", "hidden too") });
+    request.fields.push(Field::new("x-plain", "plain"));
+    let peer = world.node_mut(client);
+    let id = peer.verb(|h3, t| h3.request(t, &request, false)).expect("connected").unwrap();
+    peer.asked.insert(id, Vec::new());
+    let urgent = Priority { urgency: 1, ..Priority::default() };
+    peer.verb(|h3, t| h3.prioritise(t, id, &urgent)).expect("connected").unwrap();
+    world.run(world.now() + Duration::from_millis(100)).expect("it runs");
+    let peer = world.node_mut(client);
+    peer.out.insert(id, Bytes::from_static(b"twelve bytes"));
+    peer.send(id);
+    let ended = world.run_until(limit, |w| w.node(client).is_done());
+    assert_eq!(ended, Ok(Ended::Goal));
+    world.node_mut(server).verb(|h3, t| h3.go_away(t, false));
+    world.run(world.now() + Duration::from_millis(200)).expect("it runs");
+
+    for (side, sends, hears) in [
+        (Side::Client, "http:frame_created", "http:frame_parsed"),
+        (Side::Server, "http:frame_parsed", "http:frame_created"),
+    ] {
+        let trace = memory.traces().into_iter().find(|trace| trace.subject.side == side).expect("a trace");
+        assert!(!trace.text.contains("hidden") && !trace.text.contains("b3BlbnNlc2FtZQ"));
+        let texts = trace.text.split('\u{1e}').skip(1);
+        let events: Vec<Value> = texts.map(|text| serde_json::from_str(text).expect("JSON")).collect();
+        let times: Vec<f64> = events.iter().filter_map(|event| event["time"].as_f64()).collect();
+        assert!(times.windows(2).all(|two| two[0] <= two[1]), "one clock, with that of the packets");
+        let place = |name: &str, what: &dyn Fn(&Value) -> bool| {
+            let found = events.iter().position(|event| event["name"] == name && what(&event["data"]));
+            found.unwrap_or_else(|| panic!("{side}: no such {name}"))
+        };
+        let frame = |kind: &'static str| move |data: &Value| data["frame"]["frame_type"] == kind;
+        let local = place("http:parameters_set", &|data| data["owner"] == "local");
+        let remote = place("http:parameters_set", &|data| data["owner"] == "remote");
+        assert_eq!(events[local]["data"]["h3_datagram"], 1);
+        for kind in ["control", "qpack_encode", "qpack_decode"] {
+            for owner in ["local", "remote"] {
+                place("http:stream_type_set", &|data| data["owner"] == owner && data["stream_type"] == kind);
+            }
+        }
+        let settings = place("http:frame_parsed", &frame("settings"));
+        assert!(settings < remote, "what a frame says comes behind it");
+        let of_request = |kind| move |data: &Value| frame(kind)(data) && data["stream_id"] == 0;
+        let begun = place("http:stream_type_set", &|data| data["stream_type"] == "request");
+        let head = place(sends, &of_request("headers"));
+        let content = place(sends, &of_request("data"));
+        let answer = place(hears, &of_request("headers"));
+        let goodbye = place(hears, &frame("goaway"));
+        for order in [[begun, head, content, goodbye], [begun, head, answer, goodbye]] {
+            assert!(order.is_sorted(), "{side}: {order:?}");
+        }
+        let headers = events[head]["data"]["frame"]["headers"].as_array().expect("a list");
+        assert!(headers.contains(&json!({ "name": ":path", "value": "/echo" })));
+        assert!(headers.contains(&json!({ "name": "x-plain", "value": "plain" })));
+        for name in ["authorization", "cookie", "x-token"] {
+            assert!(headers.contains(&json!({ "name": name })), "{name} is there, its value is not");
+        }
+        assert_eq!(events[content]["data"]["frame"]["raw"]["payload_length"], 12);
+        let update = place(sends, &frame("priority_update"));
+        assert_eq!(events[update]["data"]["frame"]["priority_field_value"], "u=1");
+        place("http:priority_updated", &|data| data["stream_id"] == 0 && data["new"] == "u=1");
+        // And between them packets, as ever.
+        assert!(events[begun..goodbye].iter().any(|event| event["name"] == "transport:packet_sent"));
+    }
+}

@@ -2,12 +2,15 @@ use quickset_quic::{Dir, StreamId};
 
 use super::outlet::Outlet;
 use crate::frame::{Frame, Settings, stream};
+use crate::trace::{Side, StreamKind, Told, Traced, tell};
 use crate::{Code, Error, Transport, varint};
 
 /// Our three streams without which the connection cannot be (RFC 9114 §6.2.1, RFC 9204 §4.2).
 #[derive(Debug)]
 pub(super) struct Critical {
     lanes: [Lane; 3],
+    /// What is said first, for the trace.
+    settings: Frame,
 }
 
 #[derive(Debug, Default)]
@@ -19,13 +22,15 @@ struct Lane {
 impl Critical {
     /// The streams with their types, and SETTINGS on the first.
     pub(super) fn new(settings: &Settings) -> Self {
-        let mut lanes = [stream::CONTROL, stream::QPACK_ENCODER, stream::QPACK_DECODER].map(|kind| {
+        let mut lanes = KINDS.map(|kind| {
             let mut header = Vec::new();
             varint::put(&mut header, kind);
             (Lane::default(), header)
         });
-        Frame::Settings(*settings).encode(&mut lanes[0].1);
+        let settings = Frame::Settings(*settings);
+        settings.encode(&mut lanes[0].1);
         Self {
+            settings,
             lanes: lanes.map(|(mut lane, header)| {
                 lane.out.push(header);
                 lane
@@ -64,6 +69,11 @@ impl Critical {
         Ok(())
     }
 
+    /// Our control stream, once it is open.
+    pub(super) fn control(&self) -> Option<StreamId> {
+        self.lanes[0].id
+    }
+
     /// Whether this is one of the streams.
     pub(super) fn has(&self, id: StreamId) -> bool {
         self.lanes.iter().any(|lane| lane.id == Some(id))
@@ -71,12 +81,16 @@ impl Critical {
 
     /// Opens what is not open, and hands on what there is room for.
     pub(super) fn flush(&mut self, t: &mut dyn Transport) {
-        for lane in &mut self.lanes {
+        for (lane, kind) in self.lanes.iter_mut().zip(KINDS) {
             if lane.id.is_none() {
                 lane.id = t.open(Dir::Uni);
                 if let Some(id) = lane.id {
                     // Everything else waits for what is said here.
                     t.set_critical(id);
+                    tell(t, || Traced::Stream(Side::Local, id, StreamKind::Uni(kind)));
+                    if kind == stream::CONTROL {
+                        tell(t, || Traced::Created(id, Told::Other(&self.settings)));
+                    }
                 }
             }
             if let Some(id) = lane.id {
@@ -85,6 +99,9 @@ impl Critical {
         }
     }
 }
+
+/// What the lanes are for.
+const KINDS: [u64; 3] = [stream::CONTROL, stream::QPACK_ENCODER, stream::QPACK_DECODER];
 
 /// Bytes on the decoder stream that wait at most; an acknowledgment has ten at most.
 const MAX_ANSWERS: usize = 64 << 10;

@@ -8,6 +8,7 @@ use quickset_quic::{Chunk, Dir, Side, StreamId};
 use super::exchange::READ;
 use super::{Abort, Connection, Event};
 use crate::frame::{Frame, FrameReader, Item, Place, Settings, stream};
+use crate::trace::{Side as Owner, StreamKind, Told, Traced, tell};
 use crate::varint::Pieces;
 use crate::{Code, Error, Priority, Transport};
 
@@ -80,8 +81,13 @@ impl Connection {
                 }
                 Inlet::Control(reader) => {
                     let Some(item) = reader.next(&mut bytes, READ)? else { return Ok(()) };
-                    if let Item::Frame(frame) = item {
-                        self.control(t, frame)?;
+                    match item {
+                        Item::Frame(frame) => {
+                            tell(t, || Traced::Parsed(id, Told::Other(&frame)));
+                            self.control(t, frame)?;
+                        }
+                        Item::Unknown(kind) => tell(t, || Traced::Parsed(id, Told::Unknown(kind))),
+                        _ => {}
                     }
                 }
                 Inlet::Encoder => {
@@ -100,6 +106,7 @@ impl Connection {
 
     /// RFC 9114 §6.2: what a stream is for.
     fn inlet_kind(&mut self, t: &mut dyn Transport, id: StreamId, kind: u64) -> Result<(), Error> {
+        tell(t, || Traced::Stream(Owner::Remote, id, StreamKind::Uni(kind)));
         let twice = |seen: &mut bool| {
             if core::mem::replace(seen, true) {
                 // RFC 9114 §6.2.1, RFC 9204 §4.2.
@@ -148,7 +155,10 @@ impl Connection {
     fn control(&mut self, t: &mut dyn Transport, frame: Frame) -> Result<(), Error> {
         let id_error = |reason| Err(Error::new(Code::H3_ID_ERROR, reason));
         match frame {
-            Frame::Settings(settings) => self.settings(settings),
+            Frame::Settings(settings) => {
+                tell(t, || Traced::Settings(Owner::Remote, &settings));
+                self.settings(settings)
+            }
             Frame::GoAway(id) => {
                 if self.shutdown.receive(self.side, id)? {
                     self.events.push_back(Event::GoAway);
@@ -215,6 +225,7 @@ impl Connection {
             Some(exchange) if exchange.told => {
                 // What is malformed is as if it were not there.
                 if let Some(priority) = Priority::parse(value) {
+                    tell(t, || Traced::Priority(id, None, value));
                     self.obey(t, id, &priority);
                     self.priorities.insert(id, priority);
                 }

@@ -39,6 +39,7 @@ pub use self::session::{http_code, session_code};
 use self::shutdown::Shutdown;
 use crate::frame::{Frame, Settings};
 use crate::qpack::{Decoder, Encoder};
+use crate::trace::{Side as Owner, StreamKind, Told, Traced, tell};
 use crate::{Code, Error, Priority, Transport};
 
 /// HTTP/3 on one QUIC connection.
@@ -125,6 +126,7 @@ impl Connection {
             closed: None,
             config,
         };
+        tell(t, || Traced::Settings(Owner::Local, &this.ours));
         this.settle(t, Ok(()));
         this
     }
@@ -185,7 +187,7 @@ impl Connection {
     /// later the other, loses nothing.
     pub fn go_away(&mut self, t: &mut dyn Transport, soon: bool) {
         if let Some(id) = self.shutdown.goodbye(self.side, soon) {
-            self.critical.send(&Frame::GoAway(id));
+            self.say(t, &Frame::GoAway(id));
         }
         self.settle(t, Ok(()));
     }
@@ -206,12 +208,21 @@ impl Connection {
                 self.refuse(t, id, Code::H3_REQUEST_REJECTED);
                 continue;
             }
+            tell(t, || Traced::Stream(Owner::Remote, id, StreamKind::Request));
             let mut exchange = Exchange::new(self.side, self.config.max_field_section, webtransport);
             exchange.told = false;
             self.exchanges.insert(id, exchange);
             self.pump(t, id)?;
         }
         Ok(())
+    }
+
+    /// Says something on the control stream.
+    fn say(&mut self, t: &mut dyn Transport, frame: &Frame) {
+        if let Some(id) = self.critical.control() {
+            tell(t, || Traced::Created(id, Told::Other(frame)));
+        }
+        self.critical.send(frame);
     }
 
     /// A stream of which nothing was read, and nothing will be.

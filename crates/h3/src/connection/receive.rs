@@ -8,6 +8,7 @@ use super::{Abort, Body, Connection, Event, Fault, Refusal};
 use crate::frame::{Frame, Item};
 use crate::message::{Length, trailers};
 use crate::qpack::Section;
+use crate::trace::{Told, Traced, tell};
 use crate::{Code, Error, Field, Malformed, Priority, Request, Response, Transport};
 
 impl Connection {
@@ -75,7 +76,7 @@ impl Connection {
             }
             match inflow.next(t, id, max)? {
                 Next::Item(Item::Data(data)) => return Ok(Some(Body::Data(data))),
-                Next::Item(item) => self.item(id, item)?,
+                Next::Item(item) => self.item(t, id, item)?,
                 Next::Blocked => {
                     inflow.wanted = true;
                     return Ok(Some(Body::Blocked));
@@ -92,7 +93,7 @@ impl Connection {
     }
 
     /// What is not payload, behind the head.
-    pub(super) fn item(&mut self, id: StreamId, item: Item) -> Result<(), Fault> {
+    pub(super) fn item(&mut self, t: &mut dyn Transport, id: StreamId, item: Item) -> Result<(), Fault> {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return Ok(()) };
         let inflow = &mut exchange.inflow;
         match item {
@@ -100,22 +101,29 @@ impl Connection {
             Item::DataHeader(_) | Item::Frame(_) | Item::Oversized if inflow.phase == Phase::Trailed => {
                 Err(unexpected("a frame behind the trailers").into())
             }
-            Item::DataHeader(n) => Ok(inflow.length.add(n)?),
+            Item::DataHeader(n) => {
+                tell(t, || Traced::Parsed(id, Told::Data(n)));
+                Ok(inflow.length.add(n)?)
+            }
             // RFC 9114 §4.4: only DATA in a tunnel.
             Item::Frame(_) | Item::Oversized if inflow.tunnel => {
                 Err(unexpected("a frame other than DATA in a tunnel").into())
             }
             Item::Frame(Frame::Headers(coded)) => {
                 let section = self.decoder.section(id.0, &coded)?;
-                self.trailers(id, section)
+                self.trailers(t, id, section)
             }
             Item::Oversized => Err(too_large()),
             Item::Frame(_) | Item::Session(_) => Err(unexpected("a frame where it may not be").into()),
-            Item::Data(_) | Item::Unknown(_) => Ok(()),
+            Item::Unknown(kind) => {
+                tell(t, || Traced::Parsed(id, Told::Unknown(kind)));
+                Ok(())
+            }
+            Item::Data(_) => Ok(()),
         }
     }
 
-    fn trailers(&mut self, id: StreamId, section: Section) -> Result<(), Fault> {
+    fn trailers(&mut self, t: &mut dyn Transport, id: StreamId, section: Section) -> Result<(), Fault> {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return Ok(()) };
         let inflow = &mut exchange.inflow;
         inflow.waiting = section == Section::Blocked;
@@ -123,6 +131,7 @@ impl Connection {
             Section::Blocked => {}
             Section::TooLarge => return Err(too_large()),
             Section::Fields(fields) => {
+                tell(t, || Traced::Parsed(id, Told::Headers(&fields)));
                 trailers(&fields)?;
                 inflow.trailers = Some(fields);
                 inflow.phase = Phase::Trailed;
@@ -145,7 +154,7 @@ impl Connection {
             return self.pump(t, id);
         }
         let wanted = core::mem::take(&mut exchange.inflow.wanted);
-        match self.trailers(id, section) {
+        match self.trailers(t, id, section) {
             Ok(()) if wanted => self.events.push_back(Event::Readable(id)),
             Ok(()) => {}
             result => self.head_fault(t, id, result)?,
@@ -226,7 +235,10 @@ impl Connection {
                 self.head_section(t, id, section)
             }
             Item::Oversized => Err(too_large()),
-            Item::Unknown(_) => Ok(()),
+            Item::Unknown(kind) => {
+                tell(t, || Traced::Parsed(id, Told::Unknown(kind)));
+                Ok(())
+            }
             // RFC 9114 §4.1: HEADERS come first.
             _ => Err(unexpected("a frame before the head").into()),
         }
@@ -235,6 +247,9 @@ impl Connection {
     fn head_section(&mut self, t: &mut dyn Transport, id: StreamId, section: Section) -> Result<(), Fault> {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return Ok(()) };
         exchange.inflow.waiting = section == Section::Blocked;
+        if let Section::Fields(fields) = &section {
+            tell(t, || Traced::Parsed(id, Told::Headers(fields)));
+        }
         match section {
             Section::Blocked => Ok(()),
             Section::TooLarge => Err(too_large()),
@@ -264,7 +279,12 @@ impl Connection {
         exchange.told = true;
         // RFC 9218 §7: what came on the control stream is newer than what the request says, even if it came first.
         let early = self.early_priorities.remove(&id).and_then(|value| Priority::parse(&value));
-        let priority = early.unwrap_or_else(|| Priority::of(&request.fields));
+        let first = Priority::of(&request.fields);
+        if let Some(early) = &early {
+            let (old, new) = (first.value(), early.value());
+            tell(t, || Traced::Priority(id, Some(&old), &new));
+        }
+        let priority = early.unwrap_or(first);
         self.obey(t, id, &priority);
         self.events.push_back(Event::Request { id, request, priority });
         self.early_datagrams(id);

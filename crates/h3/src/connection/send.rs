@@ -7,6 +7,7 @@ use super::exchange::{Exchange, Kind, Phase};
 use super::{Connection, Refusal};
 use crate::frame::{Frame, data_header};
 use crate::message::trailers;
+use crate::trace::{Side as Owner, StreamKind, Told, Traced, tell};
 use crate::{Code, Field, Priority, Request, Response, Transport};
 
 impl Connection {
@@ -47,6 +48,7 @@ impl Connection {
         let mut exchange =
             Exchange::new(self.side, self.config.max_field_section, self.ours.wt_max_sessions > 0);
         exchange.kind = kind;
+        tell(t, || Traced::Stream(Owner::Local, id, StreamKind::Request));
         let priority = Priority::of(&request.fields);
         t.set_priority(id, priority.urgency, exchange.is_incremental(&priority));
         self.exchanges.insert(id, exchange);
@@ -122,6 +124,7 @@ impl Connection {
         if n > 0 {
             let mut header = Vec::new();
             data_header(&mut header, n as u64);
+            tell(t, || Traced::Created(id, Told::Data(n as u64)));
             exchange.out.push(header);
             exchange.out.push(data.split_to(n));
             exchange.out.flush(t, id);
@@ -209,7 +212,9 @@ impl Connection {
         let exchange = self.exchanges.get(&id).filter(|_| self.side.is_client());
         let incremental = exchange.ok_or(Refusal::UnknownStream)?.is_incremental(priority);
         t.set_priority(id, priority.urgency, incremental);
-        self.critical.send(&Frame::PriorityUpdate(id.0, priority.value()));
+        let value = priority.value();
+        tell(t, || Traced::Priority(id, None, &value));
+        self.say(t, &Frame::PriorityUpdate(id.0, value.clone()));
         self.settle(t, Ok(()));
         Ok(())
     }
@@ -243,6 +248,7 @@ impl Connection {
             self.critical.encoder(self.encoder.take_instructions());
         }
         self.critical.flush(t);
+        tell(t, || Traced::Created(id, Told::Headers(section)));
         let mut frame = Vec::new();
         Frame::Headers(coded.into()).encode(&mut frame);
         exchange.out.push(frame);

@@ -361,7 +361,7 @@ impl Connection {
             }
             let result = match exchange.inflow.next(t, id, READ)? {
                 Next::Item(Item::Data(data)) => self.capsules(t, id, data),
-                Next::Item(item) => self.item(id, item),
+                Next::Item(item) => self.item(t, id, item),
                 Next::Blocked => return Ok(()),
                 Next::End => {
                     exchange.inflow.phase = Phase::Ended;

@@ -11,6 +11,7 @@
 //! validation tokens the length, of streams no data; what a peer sends makes a record of bounded size; whoever
 //! fails to take a record gets no other, and the connection goes on.
 
+mod above;
 mod begin;
 mod extension;
 mod frame;
