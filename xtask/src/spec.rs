@@ -32,6 +32,9 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
     let report = Report::new(required, exceptions, &citations);
     let coverage = Coverage::new(rfc::read(&root().join("spec/rfc"))?, &citations.sections);
     if let Some(file) = page {
+        if Path::new(file).is_absolute() {
+            bail!("{file} is not a path from the root of the repository, which its links are relative to");
+        }
         let depth = Path::new(file).components().count().saturating_sub(1);
         fs::write(file, coverage.page(&"../".repeat(depth)))
             .with_context(|| format!("cannot write {file}"))?;

@@ -94,7 +94,8 @@ impl Connection {
     }
 
     /// The handshake is confirmed: a client goes where the server would rather be reached (RFC 9000 §9.6), once it has an
-    /// answer from there (RFC 9000 §9.6.2). A move of the client's own waits for that to be over (RFC 9000 §9.6.3).
+    /// answer from there (RFC 9000 §9.6.2). A move of the client's own is refused until that is settled, where RFC 9000 §9.6.3
+    /// would have it tried at the same time.
     pub(super) fn follow_preferred(&mut self) {
         let preferred = self.handshake.peer.as_ref().and_then(|peer| peer.preferred_address);
         let Some(preferred) = preferred.filter(|_| self.side.is_client() && self.config.migration.follow)
