@@ -114,14 +114,14 @@ impl Rfc {
             }
             let fields = line.strip_prefix('"').and_then(|l| l.strip_suffix('"')?.split_once("\" = \""));
             match fields.and_then(|(section, words)| Some((Section::parse(section)?, words))) {
-                Some((section, words)) if !words.is_empty() => rfc.enter(table, section, words)?,
+                Some((section, words)) if !words.is_empty() => rfc.enter(table, &section, words)?,
                 _ => bail!("{line:?} is not of the form \"4.1\" = \"words\""),
             }
         }
         Ok(rfc)
     }
 
-    fn enter(&mut self, table: &str, section: Section, words: &str) -> Result<()> {
+    fn enter(&mut self, table: &str, section: &Section, words: &str) -> Result<()> {
         if table == "sections" {
             let ask = Ask { words: words.to_owned(), exception: None, untested: None };
             if self.asks.insert(section.clone(), ask).is_some() {
@@ -129,7 +129,7 @@ impl Rfc {
             }
             return Ok(());
         }
-        let Some(ask) = self.asks.get_mut(&section) else {
+        let Some(ask) = self.asks.get_mut(section) else {
             bail!("§{section} stands below [{table}], but not in [sections] above");
         };
         let reason = match table {

@@ -1,7 +1,8 @@
 //! What an HTTP/3 connection tells the trace of its QUIC connection.
 //!
-//! Events are those of draft-ietf-quic-qlog-h3-events. A [`Transport`](crate::Transport) that keeps no trace says so in
-//! [`is_traced`](crate::Transport::is_traced), and nothing is made for it.
+//! Events are those of draft-ietf-quic-qlog-h3-events, with the names they had in qlog 0.3, as the rest of the trace has.
+//! A [`Transport`](crate::Transport) that keeps no trace says so in [`is_traced`](crate::Transport::is_traced), and nothing
+//! is made for it.
 //!
 //! Invariant: of what a field says nothing is told that is secret ([`is_private`]); names, values and their number are
 //! bounded, whatever the peer sends.
@@ -138,7 +139,7 @@ pub(crate) mod json {
             "owner": owner(side),
             "max_table_capacity": settings.qpack_max_table_capacity,
             "blocked_streams_count": settings.qpack_blocked_streams,
-            "extended_connect": u8::from(settings.enable_connect_protocol),
+            "enable_connect_protocol": u8::from(settings.enable_connect_protocol),
             "h3_datagram": u8::from(settings.h3_datagram),
         });
         if let Some(max) = settings.max_field_section_size {
@@ -177,14 +178,19 @@ pub(crate) mod json {
             Told::Other(Frame::GoAway(id)) => json!({ "frame_type": "goaway", "id": id }),
             Told::Other(Frame::CancelPush(id)) => json!({ "frame_type": "cancel_push", "push_id": id }),
             Told::Other(Frame::MaxPushId(id)) => json!({ "frame_type": "max_push_id", "push_id": id }),
-            Told::Other(Frame::PriorityUpdate(id, value)) => {
-                json!({ "frame_type": "priority_update", "stream_id": id, "priority_field_value": text(value) })
-            }
-            Told::Other(Frame::PushPriorityUpdate(id, value)) => {
-                json!({ "frame_type": "priority_update", "push_id": id, "priority_field_value": text(value) })
-            }
+            Told::Other(Frame::PriorityUpdate(id, value)) => update("request", *id, value),
+            Told::Other(Frame::PushPriorityUpdate(id, value)) => update("push", *id, value),
             Told::Unknown(kind) => json!({ "frame_type": "unknown", "frame_type_bytes": kind }),
         }
+    }
+
+    fn update(target: &str, id: u64, value: &[u8]) -> Value {
+        json!({
+            "frame_type": "priority_update",
+            "target_stream_type": target,
+            "prioritized_element_id": id,
+            "priority_field_value": text(value),
+        })
     }
 
     fn header(field: &Field) -> Value {
