@@ -1,7 +1,7 @@
 //! What an HTTP/3 connection tells the trace of its QUIC connection.
 //!
 //! Events are those of draft-ietf-quic-qlog-h3-events, with the names they had in qlog 0.3, as the rest of the trace has.
-//! A [`Transport`](crate::Transport) that keeps no trace says so in [`is_traced`](crate::Transport::is_traced), and nothing
+//! A [`Transport`] that keeps no trace says so in [`is_traced`](crate::Transport::is_traced), and nothing
 //! is made for it.
 //!
 //! Invariant: of what a field says nothing is told that is secret ([`is_private`]); names, values and their number are

@@ -302,13 +302,14 @@ async fn urgent_answers_are_repaired() {
     // 500,000 bytes in packets of 1,472 bytes at most.
     assert!(of_one >= 339, "{of_one}");
     let repairs = watched.stats().fec.repairs_sent;
-    assert!(repairs + 1 >= of_one / 10, "{repairs} of {of_one}");
+    // One for ten symbols, but none where all have arrived by then.
+    assert!(repairs >= of_one / 20, "{repairs} of {of_one}");
     fetch(get("/own")).await;
     let of_two = sources();
     assert!(of_two >= of_one + 339, "{of_two}");
 
     // It asks for repair of what is not urgent; and for none of what is.
-    fetch(get("/").with("priority", "u=6, exp_b=3, exp_d=1")).await;
+    fetch(get("/").with("priority", "u=6, exp_b=3")).await;
     let of_three = sources();
     assert!(of_three >= of_two + 339, "{of_three}");
     fetch(get("/").with("priority", "u=0, exp_b=0")).await;
