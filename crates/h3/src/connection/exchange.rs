@@ -18,6 +18,8 @@ pub(super) struct Exchange {
     pub(super) told: bool,
     /// Interim responses that came.
     pub(super) interim: u32,
+    /// A session that we closed: the peer's end is waited for, behind at most these bytes.
+    pub(super) closing: Option<usize>,
     pub(super) care: Care,
 }
 
@@ -74,6 +76,7 @@ impl Exchange {
             kind: Kind::Plain,
             told: side.is_client(),
             interim: 0,
+            closing: None,
             care: Care::default(),
         }
     }

@@ -100,6 +100,7 @@ impl Connection {
             // RFC 9297 §2.1.1: not without those of QUIC; and no WebTransport without datagrams.
             ours.h3_datagram = false;
             ours.wt_max_sessions = 0;
+            ours.wt_draft_02 = false;
             ours.enable_connect_protocol = side.is_server() && config.extended_connect;
         }
         let peer = config.remembered.filter(|_| side.is_client()).unwrap_or_default();

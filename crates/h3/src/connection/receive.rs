@@ -63,7 +63,7 @@ impl Connection {
         loop {
             let Some(exchange) = self.exchanges.get_mut(&id) else { return Ok(None) };
             let inflow = &mut exchange.inflow;
-            if inflow.phase == Phase::Ended || self.sessions.is_open(id) {
+            if inflow.phase == Phase::Ended || exchange.closing.is_some() || self.sessions.is_open(id) {
                 return Ok(None);
             }
             if let Some(fields) = inflow.trailers.take() {
@@ -168,6 +168,9 @@ impl Connection {
             let Some(exchange) = self.exchanges.get_mut(&id) else { return Ok(()) };
             if exchange.inflow.phase == Phase::Content && self.sessions.is_open(id) {
                 return self.pump_session(t, id);
+            }
+            if exchange.inflow.phase == Phase::Content && exchange.closing.is_some() {
+                return self.pump_closing(t, id);
             }
             if exchange.inflow.phase != Phase::Head || exchange.inflow.waiting {
                 return Ok(());

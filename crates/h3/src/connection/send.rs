@@ -184,7 +184,7 @@ impl Connection {
         if self.sessions.is_open(id) {
             self.end_session(t, id, 0, Bytes::new());
             self.end(t, id);
-            self.stop(t, id, Code::WT_SESSION_GONE);
+            self.await_end(t, id);
         } else {
             self.end(t, id);
         }

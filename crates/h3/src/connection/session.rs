@@ -6,7 +6,7 @@ use bytes::Bytes;
 use quickset_quic::{Chunk, Dir, ReadError, Side, StreamId};
 use quickset_wire::Reader;
 
-use super::exchange::{Kind, Next, Phase, READ};
+use super::exchange::{Exchange, Kind, Next, Phase, READ};
 use super::outlet::Outlet;
 use super::receive::EMPTY;
 use super::{Abort, Connection, Event, Fault, Refusal};
@@ -65,6 +65,11 @@ impl Sessions {
 /// accepts it with a response of 2xx; it is established with that response, and its id is that of the request's stream.
 /// Datagrams are sent and come like those of any request.
 impl Connection {
+    /// Whether a request is for a session, and could begin one.
+    pub fn is_session(&self, id: StreamId) -> bool {
+        self.exchanges.get(&id).is_some_and(|exchange| exchange.kind == Kind::Session)
+    }
+
     /// Opens a stream of a session.
     ///
     /// # Errors
@@ -180,6 +185,17 @@ impl Connection {
         }
     }
 
+    /// Has nothing to do with a session's stream of the peer's (WT_BUFFERED_STREAM_REJECTED), in either direction.
+    pub fn refuse_session_stream(&mut self, t: &mut dyn Transport, id: StreamId) {
+        let Some(stream) = self.sessions.streams.remove(&id) else { return };
+        if !stream.out.is_over() {
+            t.reset(id, Code::WT_BUFFERED_STREAM_REJECTED.0);
+        }
+        if !stream.read {
+            t.stop(id, Code::WT_BUFFERED_STREAM_REJECTED.0);
+        }
+    }
+
     /// Ends a session, with a code and a reason for the peer's application of at most 1024 bytes of text.
     ///
     /// # Errors
@@ -200,7 +216,7 @@ impl Connection {
         self.send_capsule(t, session, capsule::WT_CLOSE_SESSION, &value);
         self.drop_session(t, session);
         self.end(t, session);
-        self.stop(t, session, Code::WT_SESSION_GONE);
+        self.await_end(t, session);
         Ok(())
     }
 
@@ -248,7 +264,9 @@ impl Connection {
             return Err(Malformed("a session without datagrams").into());
         }
         // §5.2: beyond the limit the stream is rejected, and the connection lives.
-        if self.exchanges.iter().any(|(other, e)| *other != id && e.kind == Kind::Session) {
+        let is_other =
+            |other: StreamId, e: &Exchange| other != id && e.kind == Kind::Session && e.closing.is_none();
+        if self.exchanges.iter().any(|(other, e)| is_other(*other, e)) {
             return Err(Fault::Stream(Code::H3_REQUEST_REJECTED, Abort::Rejected));
         }
         Ok(())
@@ -383,6 +401,40 @@ impl Connection {
         }
     }
 
+    /// We closed a session. To stop the peer now would overtake what we said of it: Chromium takes that for the loss of the
+    /// connection. So its end is waited for, which is all that may come.
+    pub(super) fn await_end(&mut self, t: &mut dyn Transport, session: StreamId) {
+        if let Some(exchange) = self.exchanges.get_mut(&session) {
+            exchange.closing = Some(MAX_LATE);
+        }
+        let result = self.pump(t, session);
+        self.settle(t, result);
+    }
+
+    /// Passes over what the peer said before it heard that its session is closed.
+    pub(super) fn pump_closing(&mut self, t: &mut dyn Transport, id: StreamId) -> Result<(), Error> {
+        loop {
+            let Some(exchange) = self.exchanges.get_mut(&id) else { return Ok(()) };
+            let size = match exchange.inflow.next(t, id, READ)? {
+                Next::Item(Item::Data(data)) => data.len(),
+                Next::Item(_) => LATE_FRAME,
+                Next::Blocked => return Ok(()),
+                Next::End | Next::Reset(_) => {
+                    exchange.inflow.phase = Phase::Ended;
+                    self.tidy(id);
+                    return Ok(());
+                }
+            };
+            exchange.closing = exchange.closing.and_then(|left| left.checked_sub(size));
+            if exchange.closing.is_none() {
+                exchange.inflow.phase = Phase::Ended;
+                t.stop(id, Code::WT_SESSION_GONE.0);
+                self.tidy(id);
+                return Ok(());
+            }
+        }
+    }
+
     fn capsules(&mut self, t: &mut dyn Transport, session: StreamId, mut data: Bytes) -> Result<(), Fault> {
         while let Some(open) = self.sessions.open.get_mut(&session) {
             // What is wrong with a session does not end the connection.
@@ -458,6 +510,12 @@ const MAX_REASON: usize = 1024;
 
 /// Bytes of a capsule at most: a datagram is not larger than a packet.
 const MAX_CAPSULE: u64 = 64 << 10;
+
+/// Bytes that are passed over on the stream of a session that we closed, before the peer is told to stop.
+const MAX_LATE: usize = 64 << 10;
+
+/// What a frame other than DATA counts for there.
+const LATE_FRAME: usize = 16;
 
 /// Streams that wait for their session at most (draft-ietf-webtrans-http3 §4.6).
 const MAX_HELD: usize = 16;

@@ -19,6 +19,9 @@ pub struct Settings {
     pub h3_datagram: bool,
     /// Sessions of WebTransport that are taken (draft-ietf-webtrans-http3 §9.2).
     pub wt_max_sessions: u64,
+    /// Sessions are taken as draft-ietf-webtrans-http3-02 has them, which is what Chromium speaks: but for how it is said, they
+    /// are the same.
+    pub wt_draft_02: bool,
     /// A setting that stands for nothing, to be sent along; its identifier is `grease(n)`.
     pub grease: Option<(u64, u64)>,
 }
@@ -39,6 +42,7 @@ impl Settings {
             (id::ENABLE_CONNECT_PROTOCOL, u64::from(self.enable_connect_protocol)),
             (id::H3_DATAGRAM, u64::from(self.h3_datagram)),
             (id::WT_MAX_SESSIONS, self.wt_max_sessions),
+            (id::WT_DRAFT_02, u64::from(self.wt_draft_02)),
         ];
         for (id, value) in others.into_iter().filter(|&(_, value)| value != 0) {
             put(id, value);
@@ -72,6 +76,7 @@ impl Settings {
                 id::ENABLE_CONNECT_PROTOCOL => settings.enable_connect_protocol = flag(value)?,
                 id::H3_DATAGRAM => settings.h3_datagram = flag(value)?,
                 id::WT_MAX_SESSIONS => settings.wt_max_sessions = value,
+                id::WT_DRAFT_02 => settings.wt_draft_02 = flag(value)?,
                 // RFC 9114 §7.2.4.1, §11.2.2: what HTTP/2 had.
                 0x00 | 0x02..=0x05 => return Err(wrong("a setting of HTTP/2")),
                 _ => {}
@@ -97,6 +102,7 @@ impl Settings {
             && self.enable_connect_protocol >= before.enable_connect_protocol
             && self.h3_datagram >= before.h3_datagram
             && self.wt_max_sessions >= before.wt_max_sessions
+            && self.wt_draft_02 >= before.wt_draft_02
     }
 }
 
@@ -122,4 +128,6 @@ mod id {
     pub(super) const H3_DATAGRAM: u64 = 0x33;
     /// Of draft-ietf-webtrans-http3 from version 7 on; the number stands for the version.
     pub(super) const WT_MAX_SESSIONS: u64 = 0xc671_706a;
+    /// SETTINGS_ENABLE_WEBTRANSPORT, of version 2 and its neighbours.
+    pub(super) const WT_DRAFT_02: u64 = 0x2b60_3742;
 }

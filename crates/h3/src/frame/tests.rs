@@ -236,8 +236,10 @@ mod settings {
     /// RFC 9204 §5.
     #[test]
     fn known_settings_are_read() {
-        let payload =
-            [1, 0x50, 0, 6, 0x44, 0, 7, 16, 8, 1, 0x33, 1, 0xc0, 0, 0, 0, 0xc6, 0x71, 0x70, 0x6a, 1];
+        let payload = [
+            1, 0x50, 0, 6, 0x44, 0, 7, 16, 8, 1, 0x33, 1, 0xc0, 0, 0, 0, 0xc6, 0x71, 0x70, 0x6a, 1, 0xab,
+            0x60, 0x37, 0x42, 1,
+        ];
         let expected = Settings {
             max_field_section_size: Some(1024),
             qpack_max_table_capacity: 4096,
@@ -245,6 +247,7 @@ mod settings {
             enable_connect_protocol: true,
             h3_datagram: true,
             wt_max_sessions: 1,
+            wt_draft_02: true,
             grease: None,
         };
         assert_eq!(decoded(&payload), Ok(expected));
@@ -287,6 +290,7 @@ fn frame() -> impl Strategy<Value = Frame> {
                 enable_connect_protocol: flag,
                 h3_datagram: !flag,
                 wt_max_sessions: a & b,
+                wt_draft_02: a < b,
                 grease: None,
             })
         }),

@@ -110,6 +110,51 @@ fn a_session_is_closed_with_a_reason_and_its_streams_with_it() {
     assert!(pair.client.h3.is_idle() && pair.server.h3.is_idle());
 }
 
+/// STOP_SENDING beside the end of a session overtakes it where a packet has it first.
+#[test]
+fn who_closes_a_session_waits_for_the_end_of_the_other() {
+    let closed = || {
+        let (mut raw, session) = raw_session();
+        raw.ours.h3.close_session(&mut raw.ours.t, session, 42, "as you say").unwrap();
+        assert_eq!(raw.net.borrow().stop_code(session, Side::Client), None);
+        assert!(!raw.ours.h3.is_idle());
+        (raw, session)
+    };
+    let (mut raw, session) = closed();
+    assert_eq!(raw.write(session, &frame(0, &[0, 1, b'y'])), [], "too late");
+    assert_eq!(raw.finish(session), []);
+    assert!(raw.ours.h3.is_idle());
+    assert_eq!(raw.net.borrow().stop_code(session, Side::Client), None);
+    // Another may begin meanwhile: the peer has heard of the end when it asks.
+    let (mut raw, _) = closed();
+    let (_, events) = raw.bi(&headers(&CONNECT));
+    assert!(matches!(&events[..], [Event::Request { .. }]), "{events:?}");
+    // And who does not end is stopped.
+    let (mut raw, session) = closed();
+    let mut passed_over = 0;
+    while raw.net.borrow().stop_code(session, Side::Client).is_none() {
+        raw.write(session, &frame(0, &[0x17; 1000]));
+        passed_over += 1000;
+    }
+    // 64 KiB, where a frame counts for 16 bytes beside its content.
+    assert_eq!(passed_over, 65_000);
+    assert_eq!(raw.net.borrow().stop_code(session, Side::Client), Some(0x170d_7b68));
+    assert!(raw.ours.h3.is_idle());
+}
+
+#[test]
+fn what_chromium_speaks_is_offered_by_servers() {
+    let (pair, _) = session();
+    let offers =
+        |of: &quickset_h3::Connection| of.peer_settings().map(|s| (s.wt_max_sessions, s.wt_draft_02));
+    assert_eq!(offers(&pair.client.h3), Some((1, true)));
+    assert_eq!(offers(&pair.server.h3), Some((1, false)));
+    // Who speaks nothing else begins a session like others.
+    let mut raw = Raw::with(Side::Server, config(), &[0x33, 1, 0xab, 0x60, 0x37, 0x42, 1]);
+    let (_, events) = raw.bi(&headers(&CONNECT));
+    assert!(matches!(&events[..], [Event::Request { .. }]), "{events:?}");
+}
+
 #[test]
 fn a_session_ends_with_its_stream() {
     let (mut raw, session) = raw_session();
