@@ -1,6 +1,8 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
 
+use aws_lc_rs::digest;
 use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
@@ -43,6 +45,22 @@ impl Identity {
         Self::from_pem(&made.cert.pem(), &made.key_pair.serialize_pem())
     }
 
+    /// Like [`self_signed`](Self::self_signed), and what a page may trust by its hash
+    /// ([`certificate_hash`](Self::certificate_hash)): browsers take such a certificate for WebTransport only if it is good for
+    /// less than two weeks. This one is from an hour ago on, for thirteen days.
+    ///
+    /// # Errors
+    /// See [`IdentityError`].
+    pub fn for_browsers<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Result<Self, IdentityError> {
+        let names: Vec<String> = names.into_iter().map(Into::into).collect();
+        let mut params = rcgen::CertificateParams::new(names)?;
+        let begin = SystemTime::now() - Duration::from_secs(3600);
+        params.not_before = begin.into();
+        params.not_after = (begin + Duration::from_secs(13 * 24 * 3600)).into();
+        let key = rcgen::KeyPair::generate()?;
+        Self::from_pem(&params.self_signed(&key)?.pem(), &key.serialize_pem())
+    }
+
     /// From PEM text: the chain of certificates, the own one first, and its private key.
     ///
     /// # Errors
@@ -72,6 +90,17 @@ impl Identity {
     pub fn fingerprint(&self) -> Fingerprint {
         let own = self.certified.cert.first().expect("a chain has a first certificate");
         Fingerprint::of(own).expect("the certificate was read before")
+    }
+
+    /// The SHA-256 hash of the own certificate: what a page gives as `serverCertificateHashes` of a `WebTransport`. Unlike the
+    /// fingerprint, another certificate of the same key has another one.
+    ///
+    /// # Panics
+    /// Never: there is a certificate.
+    pub fn certificate_hash(&self) -> [u8; 32] {
+        let own = self.certified.cert.first().expect("a chain has a first certificate");
+        let hash = digest::digest(&digest::SHA256, own);
+        hash.as_ref().try_into().expect("SHA-256 has 32 bytes")
     }
 
     /// The chain of certificates as PEM.

@@ -93,7 +93,7 @@ impl Client {
         self.link.layered.connection()
     }
 
-    async fn open(&self, request: &Request, end: bool) -> Result<Arc<Exchange>, HttpError> {
+    pub(super) async fn open(&self, request: &Request, end: bool) -> Result<Arc<Exchange>, HttpError> {
         let id = poll_fn(|cx| {
             self.link.layered.poll(cx, |http, turn, waker| {
                 if let Some(over) = http.over(turn) {

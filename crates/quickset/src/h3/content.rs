@@ -19,7 +19,7 @@ pub struct Content {
     exchange: Arc<Exchange>,
     trailers: Vec<Field>,
     /// It came to its end, one way or the other.
-    ended: bool,
+    pub(super) ended: bool,
 }
 
 impl Content {

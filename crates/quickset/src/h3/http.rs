@@ -7,22 +7,24 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use bytes::Bytes;
-use quickset_h3::{
-    Abort, Code, Config, Connection as Machine, Event, OnQuic, Priority, Refusal, Request, Response,
-};
+pub(super) use quickset_h3::OnQuic;
+use quickset_h3::{Abort, Code, Config, Connection as Machine, Event, Priority, Refusal, Request, Response};
 use quickset_net::{Connection, Layer, LayerTaken, Layered, Turn};
-use quickset_quic::{Protection, SendState, StreamEvent, StreamId};
+use quickset_quic::{Dir, Protection, SendState, StreamEvent, StreamId};
 
 use super::HttpError;
+use super::webtransport::Room;
 
 /// HTTP/3 on a connection, as its lock guards it.
 pub(super) struct Http {
     machine: Machine,
-    slots: BTreeMap<StreamId, Slot>,
+    pub(super) slots: BTreeMap<StreamId, Slot>,
+    /// Sessions of WebTransport, by the stream of their request.
+    pub(super) rooms: BTreeMap<StreamId, Room>,
     /// Requests that nobody took yet: as many as QUIC lets the client have open.
     incoming: VecDeque<(StreamId, Request, Priority)>,
     /// Exchanges whose last byte the peer has not acknowledged.
-    undelivered: BTreeSet<StreamId>,
+    pub(super) undelivered: BTreeSet<StreamId>,
     /// Who waits for requests; for leave to make one; for settings, or for the last exchange to end.
     acceptors: Vec<Waker>,
     pub(super) available: Vec<Waker>,
@@ -67,6 +69,7 @@ impl Http {
         let layered = connection.layered(|turn| Self {
             machine: Machine::new(side, config, &mut on_quic(turn)),
             slots: BTreeMap::new(),
+            rooms: BTreeMap::new(),
             incoming: VecDeque::new(),
             undelivered: BTreeSet::new(),
             acceptors: Vec::new(),
@@ -231,16 +234,26 @@ impl Http {
                     woken.extend(slot.prioritised.take());
                 });
             }
-            Event::Datagram { id, payload } => self.on_slot(id, turn, |slot, woken| {
-                // Datagrams that nobody takes make room for later ones.
-                if slot.datagrams.len() == MAX_DATAGRAMS {
-                    slot.datagrams.pop_front();
-                }
-                slot.datagrams.push_back(payload);
-                woken.extend(slot.listener.take());
-            }),
-            // There are no sessions of WebTransport here.
-            Event::SessionStream { .. } | Event::SessionDraining(_) | Event::SessionClosed { .. } => {}
+            Event::Datagram { id, payload } => self.on_datagram(turn, id, payload),
+            Event::SessionStream { session, id, dir } => self.on_session_stream(turn, session, id, dir),
+            Event::SessionDraining(session) => self.on_session_draining(turn, session),
+            Event::SessionClosed { session, code, reason } => {
+                self.on_session_closed(turn, session, code, &reason);
+            }
+        }
+    }
+
+    fn on_datagram(&mut self, turn: &mut Turn<'_>, id: StreamId, payload: Bytes) {
+        self.on_slot(id, turn, |slot, woken| {
+            // Datagrams that nobody takes make room for later ones.
+            if slot.datagrams.len() == MAX_DATAGRAMS {
+                slot.datagrams.pop_front();
+            }
+            slot.datagrams.push_back(payload);
+            woken.extend(slot.listener.take());
+        });
+        if let Some(room) = self.rooms.get_mut(&id) {
+            turn.woken.append(&mut room.listening);
         }
     }
 
@@ -255,6 +268,7 @@ impl Http {
             turn.woken.append(list);
         }
         self.slots.values_mut().for_each(|slot| slot.wake(turn.woken));
+        self.rooms.values_mut().for_each(|room| room.wake(turn.woken));
     }
 }
 
@@ -262,6 +276,10 @@ impl Layer for Http {
     fn on_stream(&mut self, turn: &mut Turn<'_>, event: StreamEvent) {
         if let StreamEvent::Finished(id) | StreamEvent::Stopped { id, .. } = event {
             self.undelivered.remove(&id);
+        }
+        // The machine tells of room for requests only.
+        if let StreamEvent::Available(Dir::Uni) = event {
+            turn.woken.append(&mut self.available);
         }
         self.machine.handle(&mut on_quic(turn), event);
         self.tell(turn);
@@ -281,7 +299,7 @@ impl Layer for Http {
 }
 
 impl Slot {
-    fn wake(&mut self, woken: &mut Vec<Waker>) {
+    pub(super) fn wake(&mut self, woken: &mut Vec<Waker>) {
         woken.extend(self.reader.take());
         woken.extend(self.writer.take());
         woken.extend(self.listener.take());
@@ -409,7 +427,7 @@ pub(super) fn or_wait<T>(found: Option<T>, place: &mut Option<Waker>, waker: &Wa
 }
 
 /// The task waits. One that polls again and again is kept once.
-fn wait(list: &mut Vec<Waker>, waker: &Waker) {
+pub(super) fn wait(list: &mut Vec<Waker>, waker: &Waker) {
     if !list.iter().any(|kept| kept.will_wake(waker)) {
         list.push(waker.clone());
     }

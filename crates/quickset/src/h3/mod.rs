@@ -2,7 +2,8 @@
 //!
 //! A [`Server`] takes requests, a [`Client`] makes them, any number at a time. Heads are values ([`Request`],
 //! [`Response`]); content is a stream in either direction ([`Content`], [`Sender`]). Nothing is read ahead of the
-//! application, and little is kept behind it: who reads slowly is sent to slowly.
+//! application, and little is kept behind it: who reads slowly is sent to slowly. Sessions with pages in browsers are in
+//! [`webtransport`].
 //!
 //! ```
 //! use quickset::h3::{self, Request, Response};
@@ -43,6 +44,7 @@ mod content;
 mod http;
 mod sender;
 mod server;
+pub mod webtransport;
 
 pub use quickset_h3::{
     Abort, Code, Config, Error as ProtocolError, Field, Malformed, Priority, Refusal, Request, Response,

@@ -16,7 +16,7 @@ use super::http::{Exchange, or_wait};
 #[derive(Debug)]
 pub struct Sender {
     exchange: Arc<Exchange>,
-    ended: bool,
+    pub(super) ended: bool,
 }
 
 impl Sender {

@@ -33,8 +33,8 @@ pub struct Call {
 /// The answer to a request, to be given. Dropping it fails the request with H3_INTERNAL_ERROR.
 #[derive(Debug)]
 pub struct Reply {
-    sender: Sender,
-    exchange: Arc<Exchange>,
+    pub(super) sender: Sender,
+    pub(super) exchange: Arc<Exchange>,
 }
 
 impl Server {

@@ -1,0 +1,214 @@
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::{Buf as _, Bytes};
+use quickset_h3::Refusal;
+use quickset_net::Reliability;
+use quickset_quic::{Chunk, StreamId};
+
+use super::super::HttpError;
+use super::super::http::{Exchange, Http};
+use super::session::Held;
+use super::{Session, SessionError};
+
+/// The sending half of a session's stream.
+///
+/// It ends with [`finish`](Self::finish). Dropping it before gives it up with code 0: what is incomplete must not look
+/// complete.
+#[derive(Debug)]
+pub struct SendStream {
+    stream: Arc<Stream>,
+    ended: bool,
+}
+
+/// The receiving half of a session's stream.
+///
+/// Dropping it before its end tells the peer, with code 0, that the rest is not wanted.
+#[derive(Debug)]
+pub struct RecvStream {
+    stream: Arc<Stream>,
+    ended: bool,
+}
+
+/// What the halves of a stream share.
+#[derive(Debug)]
+struct Stream {
+    // Before `held`: the slot goes before the session does.
+    exchange: Exchange,
+    held: Arc<Held>,
+}
+
+impl SendStream {
+    pub(super) fn new(session: &Session, id: StreamId) -> Self {
+        Self { stream: Stream::new(session, id), ended: false }
+    }
+
+    pub(super) fn pair(session: &Session, id: StreamId) -> (Self, RecvStream) {
+        let stream = Stream::new(session, id);
+        (Self { stream: stream.clone(), ended: false }, RecvStream { stream, ended: false })
+    }
+
+    /// Sends all of `data`; waits as long as the peer does not take it. Dropping the future leaves some of it sent.
+    ///
+    /// # Errors
+    /// When the peer wants no more, or the session or the connection is over.
+    pub async fn send(&mut self, mut data: Bytes) -> Result<(), SessionError> {
+        let Stream { exchange, held } = &*self.stream;
+        while !data.is_empty() {
+            let sent = poll_fn(|cx| {
+                exchange.link.layered.poll(cx, |http, turn, waker| {
+                    // The machine keeps what it takes until the stream does: little at a time.
+                    let mut part = data.slice(..data.len().min(CHUNK));
+                    match http.verb(turn, |machine, t| machine.session_write(t, exchange.id, &mut part)) {
+                        Ok(n) => Poll::Ready(Ok(n)),
+                        Err(Refusal::Blocked) => {
+                            http.slot(exchange.id).writer = Some(waker.clone());
+                            Poll::Pending
+                        }
+                        Err(refusal) => {
+                            let ids = (held.exchange.id, exchange.id);
+                            Poll::Ready(Err(http.session_refused(turn, ids, refusal)))
+                        }
+                    }
+                })
+            });
+            data.advance(sent.await?);
+        }
+        Ok(())
+    }
+
+    /// Ends the stream behind what was sent. Does not wait.
+    ///
+    /// # Errors
+    /// When the peer wants no more of it, or the session or the connection is over.
+    pub fn finish(mut self) -> Result<(), SessionError> {
+        self.ended = true;
+        let Stream { exchange, held } = &*self.stream;
+        exchange.link.layered.with(|http, turn| {
+            let result = http.verb(turn, |machine, t| machine.session_finish(t, exchange.id));
+            result.map_err(|refusal| http.session_refused(turn, (held.exchange.id, exchange.id), refusal))
+        })
+    }
+
+    /// Gives up sending, with a code for the peer. What was sent may be lost, and with it that there was a stream.
+    pub fn reset(mut self, code: u32) {
+        self.give_up(code);
+    }
+
+    /// Repairs losses of this stream as `reliability` says, from now on. Streams of bytes have no deadlines. It has no effect
+    /// unless both sides can ([`has_fec`](crate::Connection::has_fec)); browsers cannot.
+    pub fn set_reliability(&self, reliability: &Reliability) {
+        self.stream.exchange.protect(reliability.protection());
+    }
+
+    fn give_up(&mut self, code: u32) {
+        if !std::mem::replace(&mut self.ended, true) {
+            self.stream
+                .with(|http, turn, id| http.verb(turn, |machine, t| machine.session_reset(t, id, code)));
+        }
+    }
+}
+
+impl RecvStream {
+    pub(super) fn new(session: &Session, id: StreamId) -> Self {
+        Self { stream: Stream::new(session, id), ended: false }
+    }
+
+    /// The next bytes, never none; `None` behind the last. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// When the stream ends before its end.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, SessionError> {
+        if self.ended {
+            return Ok(None);
+        }
+        let Stream { exchange, held } = &*self.stream;
+        let next = poll_fn(|cx| {
+            exchange.link.layered.poll(cx, |http, turn, waker| {
+                match http.verb(turn, |machine, t| machine.session_read(t, exchange.id, CHUNK)) {
+                    Ok(Chunk::Data(data)) => Poll::Ready(Ok(Some(data))),
+                    Ok(Chunk::Finished) => Poll::Ready(Ok(None)),
+                    Ok(Chunk::Blocked) => {
+                        if let Some(over) = http.session_over(turn, held.exchange.id) {
+                            return Poll::Ready(Err(over));
+                        }
+                        http.slot(exchange.id).reader = Some(waker.clone());
+                        Poll::Pending
+                    }
+                    Err(refusal) => {
+                        let ids = (held.exchange.id, exchange.id);
+                        Poll::Ready(Err(http.session_refused(turn, ids, refusal)))
+                    }
+                }
+            })
+        })
+        .await;
+        self.ended = matches!(next, Ok(None) | Err(_));
+        next
+    }
+
+    /// All of the stream, of `limit` bytes at most. Dropping the future loses what was read of it.
+    ///
+    /// # Errors
+    /// When it ends before its end, or is longer.
+    pub async fn read_to_end(&mut self, limit: usize) -> Result<Vec<u8>, SessionError> {
+        let mut all = Vec::new();
+        while let Some(data) = self.next().await? {
+            if data.len() > limit - all.len() {
+                return Err(HttpError::TooLong(limit).into());
+            }
+            all.extend_from_slice(&data);
+        }
+        Ok(all)
+    }
+
+    /// Wants no more of it, with a code for the peer.
+    pub fn stop(mut self, code: u32) {
+        self.give_up(code);
+    }
+
+    fn give_up(&mut self, code: u32) {
+        if !std::mem::replace(&mut self.ended, true) {
+            self.stream
+                .with(|http, turn, id| http.verb(turn, |machine, t| machine.session_stop(t, id, code)));
+        }
+    }
+}
+
+impl Stream {
+    fn new(session: &Session, id: StreamId) -> Arc<Self> {
+        let held = session.held.clone();
+        Arc::new(Self { exchange: Exchange { link: held.exchange.link.clone(), id }, held })
+    }
+
+    fn with(&self, verb: impl FnOnce(&mut Http, &mut quickset_net::Turn<'_>, StreamId)) {
+        self.exchange.link.layered.with(|http, turn| verb(http, turn, self.exchange.id));
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let (session, id) = (self.held.exchange.id, self.exchange.id);
+        self.exchange.link.layered.with(|http, _| {
+            if let Some(room) = http.rooms.get_mut(&session) {
+                room.streams.remove(&id);
+            }
+        });
+    }
+}
+
+impl Drop for SendStream {
+    fn drop(&mut self) {
+        self.give_up(0);
+    }
+}
+
+impl Drop for RecvStream {
+    fn drop(&mut self) {
+        self.give_up(0);
+    }
+}
+
+/// Bytes handed on at a time.
+const CHUNK: usize = 64 << 10;

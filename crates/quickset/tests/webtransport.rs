@@ -1,0 +1,317 @@
+//! WebTransport over the loopback: sessions between our own ends, and with Chromium.
+
+#![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+
+#[path = "../examples/webtransport/echo.rs"]
+mod echo;
+#[path = "../examples/webtransport/page.rs"]
+mod page;
+
+use std::future::Future;
+use std::process::Stdio;
+use std::time::Duration;
+
+use bytes::Bytes;
+use quickset::h3::webtransport::{Ending, Session, SessionError};
+use quickset::h3::{self, Client, Config, HttpError, Refusal, Request, Response, Server};
+use quickset::{ClientConfig, Connection, Endpoint, Identity, ServerConfig, Trust};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(30), future).await.expect("it does not take that long")
+}
+
+fn config() -> Config {
+    Config { webtransport: 1, ..Config::default() }
+}
+
+fn request() -> Request {
+    Request::extended("webtransport", "localhost", "/here")
+}
+
+async fn connections() -> (Connection, Connection) {
+    let identity = Identity::self_signed(["localhost"]).unwrap();
+    let trust = Trust::pinned(identity.fingerprint());
+    let server =
+        Endpoint::server(([127, 0, 0, 1], 0).into(), &ServerConfig::new(identity, &[h3::ALPN]).unwrap())
+            .unwrap();
+    let tls = ClientConfig::new(trust, &[h3::ALPN]).unwrap();
+    let client = Endpoint::client().unwrap();
+    let ours = soon(client.connect(server.local_addr(), "localhost", &tls)).await.unwrap();
+    let theirs = soon(server.accept()).await.unwrap();
+    (ours, theirs)
+}
+
+struct Ends {
+    client: Client,
+    server: Server,
+    ours: Session,
+    theirs: Session,
+}
+
+async fn session() -> Ends {
+    let (ours, theirs) = connections().await;
+    let client = Client::new(&ours, config()).unwrap();
+    let mut server = Server::new(&theirs, config()).unwrap();
+    let request = request();
+    let accept = async {
+        let call = server.accept().await.unwrap();
+        assert!(call.is_session());
+        call.into_session(&Response::new(200)).unwrap()
+    };
+    let (ours, theirs) = soon(async { tokio::join!(client.session(&request), accept) }).await;
+    assert_eq!(theirs.request().path.as_deref(), Some(&b"/here"[..]));
+    Ends { client, server, ours: ours.unwrap(), theirs }
+}
+
+/// Bytes of which each place is known.
+fn pattern(len: usize) -> Bytes {
+    (0..len).map(|i| (i % 251) as u8).collect()
+}
+
+#[tokio::test]
+async fn streams_go_both_ways_by_both_sides() {
+    let ends = session().await;
+    let sides = [(&ends.ours, &ends.theirs), (&ends.theirs, &ends.ours)];
+    for (a, b) in sides {
+        let (mut send, mut recv) = soon(a.open_bi()).await.unwrap();
+        // More than a stream's window: the writer waits for the reader.
+        let there = async {
+            send.send(pattern(3_000_000)).await.unwrap();
+            send.finish().unwrap();
+        };
+        let back = async {
+            let (mut send, mut recv) = b.accept_bi().await.unwrap();
+            let all = recv.read_to_end(3_000_000).await.unwrap();
+            send.send(all.into()).await.unwrap();
+            send.finish().unwrap();
+        };
+        let (.., all) = soon(async { tokio::join!(there, back, recv.read_to_end(3_000_000)) }).await;
+        assert!(all.unwrap() == pattern(3_000_000));
+
+        let mut send = soon(a.open_uni()).await.unwrap();
+        soon(send.send("one way".into())).await.unwrap();
+        send.finish().unwrap();
+        let mut recv = soon(b.accept_uni()).await.unwrap();
+        assert_eq!(soon(recv.read_to_end(99)).await.unwrap(), b"one way");
+    }
+}
+
+#[tokio::test]
+async fn more_streams_than_may_be_open_at_a_time_are_opened_one_after_the_other() {
+    let ends = session().await;
+    let make = async {
+        for i in 0..300_u32 {
+            let mut send = ends.ours.open_uni().await.unwrap();
+            send.send(i.to_be_bytes().to_vec().into()).await.unwrap();
+            send.finish().unwrap();
+        }
+    };
+    let take = async {
+        let mut sum = 0;
+        for _ in 0..300 {
+            let number = ends.theirs.accept_uni().await.unwrap().read_to_end(4).await.unwrap();
+            sum += u32::from_be_bytes(number.try_into().unwrap());
+        }
+        sum
+    };
+    let ((), sum) = soon(async { tokio::join!(make, take) }).await;
+    assert_eq!(sum, 300 * 299 / 2);
+}
+
+#[tokio::test]
+async fn datagrams_go_both_ways_and_say_how_large_they_may_be() {
+    let ends = session().await;
+    for (a, b) in [(&ends.ours, &ends.theirs), (&ends.theirs, &ends.ours)] {
+        let max = a.max_datagram().unwrap();
+        a.send_datagram(&pattern(max)).unwrap();
+        assert_eq!(soon(b.next_datagram()).await.unwrap(), pattern(max));
+        let error = a.send_datagram(&pattern(max + 1)).unwrap_err();
+        assert_eq!(error, SessionError::TooLarge(max));
+        assert_eq!(error.to_string(), format!("a datagram of this session has at most {max} bytes"));
+    }
+}
+
+#[tokio::test]
+async fn codes_of_streams_reach_the_other_side() {
+    let ends = session().await;
+    let (mut send, recv) = soon(ends.ours.open_bi()).await.unwrap();
+    soon(send.send("a beginning".into())).await.unwrap();
+    let (mut back, mut there) = soon(ends.theirs.accept_bi()).await.unwrap();
+    assert_eq!(soon(there.next()).await.unwrap().unwrap(), "a beginning");
+    send.reset(30);
+    assert_eq!(soon(there.next()).await, Err(SessionError::Reset(30)));
+    assert_eq!(soon(there.next()).await, Ok(None), "told once");
+    recv.stop(u32::MAX);
+    let stopped = async {
+        loop {
+            if let Err(error) = back.send(pattern(1000)).await {
+                return error;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    assert_eq!(soon(stopped).await, SessionError::Stopped(u32::MAX));
+}
+
+#[tokio::test]
+async fn a_session_ends_with_words_for_everybody_who_waits() {
+    for by_client in [true, false] {
+        let ends = session().await;
+        let (a, b) = if by_client { (&ends.ours, &ends.theirs) } else { (&ends.theirs, &ends.ours) };
+        let (mut send, _recv) = soon(a.open_bi()).await.unwrap();
+        soon(send.send("hello".into())).await.unwrap();
+        let (_back, mut there) = soon(b.accept_bi()).await.unwrap();
+        assert_eq!(soon(there.next()).await.unwrap().unwrap(), "hello");
+        let ending = Ending { code: 7, reason: "that was all".into() };
+        let waiting = async {
+            let (end, bi, uni, datagram, more, drain) = tokio::join!(
+                b.closed(),
+                b.accept_bi(),
+                b.accept_uni(),
+                b.next_datagram(),
+                there.next(),
+                b.draining()
+            );
+            assert_eq!(end, Ok(ending.clone()));
+            let over = SessionError::Over(ending.clone());
+            assert_eq!(bi.unwrap_err(), over);
+            assert_eq!(uni.unwrap_err(), over);
+            assert_eq!(datagram.unwrap_err(), over);
+            assert!(matches!(more.unwrap_err(), SessionError::Over(_) | SessionError::Gone));
+            assert_eq!(drain.unwrap_err(), over);
+            assert_eq!(b.open_bi().await.unwrap_err(), over);
+            assert_eq!(b.send_datagram(b"x").unwrap_err(), over);
+            assert_eq!(over.to_string(), "the session is over (code 7: that was all)");
+        };
+        let close = async {
+            tokio::task::yield_now().await;
+            a.close(7, "that was all");
+        };
+        soon(async { tokio::join!(waiting, close) }).await;
+        assert_eq!(soon(a.closed()).await, Ok(ending.clone()));
+        assert_eq!(soon(send.send("x".into())).await, Err(SessionError::Over(ending)));
+        // Nothing keeps the connection from a goodbye; another session may follow.
+        soon(ends.client.shutdown()).await;
+    }
+}
+
+#[tokio::test]
+async fn one_session_at_a_time_and_another_behind_it() {
+    let mut ends = session().await;
+    let second = soon(ends.client.session(&request())).await;
+    assert_eq!(second.unwrap_err(), HttpError::Refused(Refusal::TooManySessions).into());
+    // Its handles are its end.
+    drop(ends.ours);
+    assert_eq!(soon(ends.theirs.closed()).await, Ok(Ending::default()));
+    let again = request();
+    let accept = async {
+        let call = ends.server.accept().await.unwrap();
+        call.reply.end(&Response::new(403)).unwrap();
+    };
+    let client = &ends.client;
+    let begin = async {
+        // Until the end has come back there is one yet.
+        loop {
+            match client.session(&again).await {
+                Err(SessionError::Http(HttpError::Refused(Refusal::TooManySessions))) => {
+                    client.connection().round_trip().await;
+                }
+                other => return other,
+            }
+        }
+    };
+    let (declined, ()) = soon(async { tokio::join!(begin, accept) }).await;
+    let declined = declined.unwrap_err();
+    assert_eq!(declined, SessionError::Declined(403));
+    assert_eq!(declined.to_string(), "the server answered with status 403 and not with a session");
+}
+
+#[tokio::test]
+async fn drain_asks_and_ends_nothing() {
+    let ends = session().await;
+    ends.theirs.drain().unwrap();
+    soon(ends.ours.draining()).await.unwrap();
+    ends.ours.send_datagram(b"still").unwrap();
+    assert_eq!(soon(ends.theirs.next_datagram()).await.unwrap(), "still");
+}
+
+#[tokio::test]
+async fn who_offers_none_has_no_sessions() {
+    let (ours, theirs) = connections().await;
+    let client = Client::new(&ours, config()).unwrap();
+    let _server = Server::new(&theirs, Config::default()).unwrap();
+    let error = soon(client.session(&request())).await.unwrap_err();
+    assert_eq!(error, HttpError::Refused(Refusal::Unsupported).into());
+    let error = soon(client.session(&Request::new("GET", "localhost", "/"))).await.unwrap_err();
+    assert_eq!(error, SessionError::NoSession);
+}
+
+/// The page of the example, in Chromium.
+#[tokio::test]
+async fn chromium_has_sessions_with_us() {
+    let identity = Identity::for_browsers(["localhost"]).unwrap();
+    let hash = identity.certificate_hash();
+    let local = ([0, 0, 0, 0, 0, 0, 0, 1], 0).into();
+    let server = Endpoint::server(local, &ServerConfig::new(identity, &[h3::ALPN]).unwrap()).unwrap();
+    let listener = TcpListener::bind(local).await.unwrap();
+    let url = format!("http://localhost:{}/", listener.local_addr().unwrap().port());
+    tokio::spawn(page::serve(listener, page::of(server.local_addr().port(), &hash)));
+    let (tell, mut endings) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(connection) = server.accept().await {
+            let tell = tell.clone();
+            tokio::spawn(async move {
+                echo::serve(&connection, |path, ending| {
+                    let _ = tell.send((path.to_owned(), ending.clone()));
+                })
+                .await
+            });
+        }
+    });
+
+    let Some(dom) = visit(&url).await else { return };
+    let lines = [
+        "bidirectional: both ways",
+        "large: 1000000 bytes, the same",
+        "unidirectional: one way",
+        "datagrams: /echo/one hello, /echo/two hello",
+        "closed by the page: 7 that was all",
+        "closed by the server: 42 as you say",
+        "no session: declined",
+        "all done",
+    ];
+    for line in lines {
+        assert!(dom.lines().any(|l| l.ends_with(line)), "{line:?} is not in\n{dom}");
+    }
+    let mut ended = [soon(endings.recv()).await.unwrap(), soon(endings.recv()).await.unwrap()];
+    ended.sort_by(|a, b| a.0.cmp(&b.0));
+    let ending = |code, reason: &str| Ending { code, reason: reason.into() };
+    assert_eq!(ended[0], ("/echo/one".into(), ending(7, "that was all")));
+    assert_eq!(ended[1], ("/echo/two".into(), ending(42, "as you say")));
+}
+
+/// What Chromium has made of a page once it is loaded, if there is Chromium.
+async fn visit(url: &str) -> Option<String> {
+    let profile = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("webtransport-{}", std::process::id()));
+    let output = tokio::process::Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-component-update"])
+        .args(["--disable-background-networking", "--timeout=40000", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(url)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output =
+        tokio::time::timeout(Duration::from_secs(60), output).await.expect("Chromium ends by itself");
+    let _ = std::fs::remove_dir_all(profile);
+    match output {
+        Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
+        Err(error) => {
+            eprintln!("skipped: Chromium cannot be run ({error}); apt-get install chromium");
+            None
+        }
+    }
+}
