@@ -85,6 +85,9 @@ struct ClientArgs {
     /// Print the results as one JSON document
     #[arg(long)]
     json: bool,
+    /// How long the server may be silent before it is given up
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
+    timeout: Duration,
     #[command(flatten)]
     transport: TransportArgs,
 }
@@ -185,8 +188,8 @@ async fn fetch(args: ClientArgs) -> anyhow::Result<()> {
         bytes: args.bytes,
         time: args.seconds.or(args.bytes.is_none().then_some(Duration::from_secs(8))),
     };
-    let config =
-        ClientConfig::new(trust, &[PROTOCOL])?.with_transport(args.transport.config()?).with_key_log();
+    let transport = values::patient(args.transport.config()?, args.timeout);
+    let config = ClientConfig::new(trust, &[PROTOCOL])?.with_transport(transport).with_key_log();
     let local =
         if job.address.is_ipv4() { SocketAddr::from(([0; 4], 0)) } else { SocketAddr::from(([0u16; 8], 0)) };
     let endpoint = Endpoint::bind(local, &args.transport.socket(), None).context("no socket can be had")?;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use quickset::{AckPolicy, AckPolicyError, Algorithm, AlgorithmError, Protection, ProtectionError};
+use quickset::{
+    AckPolicy, AckPolicyError, Algorithm, AlgorithmError, Protection, ProtectionError, TransportConfig,
+};
 use quickset_sim::units;
 
 /// A duration above zero, like `50ms`.
@@ -11,6 +13,12 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         Ok(Duration::ZERO) => Err("it must be above zero, like 50ms".to_owned()),
         other => other.map_err(|error| error.to_string()),
     }
+}
+
+/// A transport whose peer may be silent for so long; for the first answer it has no more time than usual.
+pub(crate) fn patient(transport: TransportConfig, silence: Duration) -> TransportConfig {
+    let handshake_timeout = transport.handshake_timeout.min(silence);
+    TransportConfig { idle_timeout: Some(silence), handshake_timeout, ..transport }
 }
 
 /// A number of bytes, like `1GB`.

@@ -1,5 +1,6 @@
 mod keep;
 
+use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -53,6 +54,9 @@ pub(super) struct Args {
     /// server's --fec, and always taken
     #[arg(long, value_name = "NAME", default_value = "none", value_parser = values::protection)]
     fec: Protection,
+    /// How long a server may be silent before it is given up
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration)]
+    timeout: Duration,
     #[command(flatten)]
     transport: TransportArgs,
 }
@@ -74,7 +78,7 @@ struct Row {
 
 pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     let config = ClientConfig::new(trust(&args)?, &[h3::ALPN])?
-        .with_transport(args.transport.config()?)
+        .with_transport(values::patient(args.transport.config()?, args.timeout))
         .with_protection(args.fec.clone())
         .with_key_log();
     if let Some(folder) = &args.output {
@@ -175,7 +179,13 @@ impl Fetch {
     async fn run(mut self) -> Row {
         let began = Instant::now();
         if let Err(error) = self.fetch(began).await {
-            self.row.error = Some(format!("{error:#}"));
+            let mut told = format!("{error:#}");
+            if let Some(part) = self.keep.take().map(Keep::leave) {
+                if let Some(part) = part.await {
+                    let _ = write!(told, "; go on with --resume, what came is in {}", part.display());
+                }
+            }
+            self.row.error = Some(told);
         }
         self.row.total_ms = ms(began);
         self.row

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod browser;
+#[cfg(unix)]
+mod ends;
 mod figures;
 mod relay;
 mod served;

@@ -30,6 +30,7 @@ struct Shared {
     client: Mutex<Option<SocketAddr>>,
     lost: AtomicU64,
     moved: AtomicU64,
+    dark: AtomicBool,
     over: AtomicBool,
 }
 
@@ -42,6 +43,7 @@ impl Relay {
             client: Mutex::default(),
             lost: AtomicU64::default(),
             moved: AtomicU64::default(),
+            dark: AtomicBool::default(),
             over: AtomicBool::default(),
         });
         let address = shared.inner.local_addr().unwrap();
@@ -49,6 +51,11 @@ impl Relay {
         let threads =
             vec![std::thread::spawn(move || up.up()), std::thread::spawn(move || down.down(server))];
         Self { address, shared, threads }
+    }
+
+    /// From now on nothing goes through, either way; or all again.
+    pub(crate) fn set_dark(&self, dark: bool) {
+        self.shared.dark.store(dark, Ordering::Relaxed);
     }
 
     /// Datagrams lost.
@@ -67,6 +74,9 @@ impl Shared {
         let mut buffer = vec![0; 65536];
         while !self.over.load(Ordering::Relaxed) {
             if let Ok((n, from)) = self.inner.recv_from(&mut buffer) {
+                if self.dark.load(Ordering::Relaxed) {
+                    continue;
+                }
                 *self.client.lock().unwrap() = Some(from);
                 let outer = self.outer.lock().unwrap().clone();
                 let _ = outer.send(&buffer[..n]);
@@ -80,6 +90,9 @@ impl Shared {
         while !self.over.load(Ordering::Relaxed) {
             let outer = self.outer.lock().unwrap().clone();
             let Ok(n) = outer.recv(&mut buffer) else { continue };
+            if self.dark.load(Ordering::Relaxed) {
+                continue;
+            }
             all += 1;
             if self.weather.move_each > 0 && all % self.weather.move_each == 0 {
                 *self.outer.lock().unwrap() = Arc::new(towards(server));

@@ -87,6 +87,14 @@ impl Keep {
         Ok(())
     }
 
+    /// It broke off. Returns what came, if a later run can go on with it.
+    pub(super) async fn leave(mut self) -> Option<PathBuf> {
+        let mut file = self.file.take()?;
+        file.flush().await.ok()?;
+        let is_some = file.metadata().await.ok()?.len() > 0;
+        (is_some && self.tag.is_file()).then_some(self.part)
+    }
+
     /// All is there. Returns its name.
     pub(super) async fn finish(mut self) -> anyhow::Result<PathBuf> {
         if let Some(mut file) = self.file.take() {

@@ -1,0 +1,195 @@
+//! Ends that nobody announced: a process is killed or stands still, a network swallows all. Whoever is left notices in the
+//! time it was given, says what to do next, and serves others.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::relay::{Relay, Weather};
+use crate::served::{Served, large, signal, text};
+
+/// How long a client lets the server be silent. Long enough for a busy machine.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// 3 MB take three seconds, so that there is time to end in between.
+const SLOW: [&str; 3] = ["--cc", "fixed:8mbit", "--no-tcp"];
+
+/// Fetches from the address, and has begun to.
+fn fetching(served: &Served, address: &str) -> Child {
+    let child = Command::new(env!("CARGO_BIN_EXE_quickset"))
+        .args(["http", "get", "--json", "--timeout", "2s", "--pin", &served.pin, "-o"])
+        .arg(served.folder.join("got"))
+        .arg(format!("https://{address}/large.bin"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let part = served.got("large.bin.part");
+    until("something comes", || fs::metadata(&part).is_ok_and(|file| file.len() > 0));
+    child
+}
+
+/// Waits until it holds, twenty seconds at most.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < Duration::from_secs(20), "it does not come true that {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// What a program says in the end, which comes soon, and when.
+fn ended(mut child: Child) -> (Output, Duration) {
+    let started = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if started.elapsed() > Duration::from_secs(20) {
+            child.kill().unwrap();
+            panic!("it has not ended: {}", text(&child.wait_with_output().unwrap().stderr));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    (child.wait_with_output().unwrap(), started.elapsed())
+}
+
+/// The client noticed in time that nothing comes, kept what came, and says so.
+#[track_caller]
+fn gave_up(served: &Served, (output, after): (Output, Duration)) {
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("the peer does not answer; check its address and the network"), "{said}");
+    assert!(said.contains("go on with --resume") && said.contains("1 of 1 could not be fetched"), "{said}");
+    assert!(after > SILENCE / 2 && after < SILENCE * 4, "{after:?}");
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(rows[0]["status"], 200);
+    let came = fs::metadata(served.got("large.bin.part")).unwrap().len();
+    assert_eq!(rows[0]["bytes"], came, "all of it is kept");
+}
+
+#[test]
+fn a_killed_server_is_noticed() {
+    let mut served = Served::new("killed", &SLOW);
+    let client = fetching(&served, &served.address);
+    served.server.kill().unwrap();
+    served.server.wait().unwrap();
+    gave_up(&served, ended(client));
+    // Nobody is there to begin with, either.
+    let started = Instant::now();
+    let output = served.get(&["/small.txt"], &["--timeout", "1s"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("no connection to") && said.contains("check its address"), "{said}");
+    assert!(started.elapsed() < SILENCE * 4, "{:?}", started.elapsed());
+}
+
+/// A client that is gone keeps its seat no longer than it would have been silent.
+#[test]
+fn a_killed_client_leaves_its_seat() {
+    let served = Served::new("seat", &[&SLOW[..], &["--max-connections", "1"]].concat());
+    let mut client = fetching(&served, &served.address);
+    client.kill().unwrap();
+    client.wait().unwrap();
+    let (mut refused, started) = (0, Instant::now());
+    until("the next one is served", || {
+        let output = served.get(&["/small.txt"], &["--timeout", "2s"]);
+        refused += u32::from(!output.status.success());
+        output.status.success() && output.stdout == b"small"
+    });
+    assert!(refused > 0, "its seat was taken");
+    assert!(started.elapsed() < SILENCE * 4, "{:?}", started.elapsed());
+}
+
+#[test]
+fn a_frozen_server_may_thaw() {
+    let served = Served::new("frozen", &SLOW);
+    let client = fetching(&served, &served.address);
+    signal(&served.server, "-STOP");
+    std::thread::sleep(SILENCE / 4);
+    signal(&served.server, "-CONT");
+    let (output, _) = ended(client);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(fs::read(served.got("large.bin")).unwrap() == large());
+
+    let client = fetching(&served, &served.address);
+    signal(&served.server, "-STOP");
+    let end = ended(client);
+    signal(&served.server, "-CONT");
+    gave_up(&served, end);
+    assert_eq!(text(&served.get(&["/small.txt"], &[]).stdout), "small");
+}
+
+/// A client that stood still for longer than it allows itself fails when it wakes, and goes on from where it was.
+#[test]
+fn a_frozen_client_goes_on_later() {
+    let served = Served::new("thawed", &SLOW);
+    let client = fetching(&served, &served.address);
+    signal(&client, "-STOP");
+    assert_eq!(text(&served.get(&["/small.txt"], &[]).stdout), "small", "others are served meanwhile");
+    std::thread::sleep(SILENCE * 3 / 2);
+    signal(&client, "-CONT");
+    let (output, _) = ended(client);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("connect again") && said.contains("--resume"), "{said}");
+    let got = served.folder.join("got");
+    let output = served.get(&["/large.bin"], &["--json", "--resume", "-o", got.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(rows[0]["status"], 206);
+    assert!(fs::read(served.got("large.bin")).unwrap() == large());
+}
+
+#[test]
+fn a_network_that_swallows_all_is_noticed() {
+    let served = Served::new("dark", &SLOW);
+    let relay = Relay::new(served.address.parse().unwrap(), Weather::default());
+    let client = fetching(&served, &relay.address.to_string());
+    relay.set_dark(true);
+    gave_up(&served, ended(client));
+    relay.set_dark(false);
+    let url = format!("https://{}/small.txt", relay.address);
+    assert_eq!(text(&served.get_urls(&[&url], &[]).stdout), "small");
+}
+
+/// The same of `quickset perf`, whose server outlives its client, and the other way round.
+#[test]
+fn a_measurement_that_breaks_off_says_so() {
+    let mut server = Command::new(env!("CARGO_BIN_EXE_quickset"))
+        .args(["perf", "server", "--listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let mut words = line.trim().strip_prefix("listening on ").unwrap().split(' ');
+    let (address, pin) = (words.next().unwrap().to_owned(), words.next().unwrap().to_owned());
+    let client = |words: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_quickset"))
+            .args(["perf", "client", &address, "--pin", &pin, "--timeout", "2s"])
+            .args(words)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let mut first = client(&["--seconds", "60", "--upload"]);
+    std::thread::sleep(SILENCE / 4);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let (output, _) = ended(client(&["--bytes", "100kB"]));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+
+    let mut last = client(&["--seconds", "60"]);
+    std::thread::sleep(SILENCE / 2);
+    assert!(last.try_wait().unwrap().is_none(), "it goes on");
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let (output, after) = ended(last);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("broke off: the peer does not answer; check its address"), "{said}");
+    assert!(after < SILENCE * 4, "{after:?}");
+    assert!(output.stdout.is_empty(), "no figures");
+}
