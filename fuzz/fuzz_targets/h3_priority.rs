@@ -1,0 +1,97 @@
+//! Priorities: what is read stays what it is through its own text, in a field, in fields, and in a PRIORITY_UPDATE.
+//!
+//! The first byte of the input says whether the rest is a value, or numbers of which one is made.
+#![no_main]
+
+use bytes::Bytes;
+use libfuzzer_sys::fuzz_target;
+use quickset_base::Duration;
+use quickset_h3::frame::{Frame, FrameReader, Item, Place, Settings};
+use quickset_h3::{Field, Priority, Tolerance};
+use quickset_quic::{Protection, Side};
+
+fuzz_target!(|input: &[u8]| {
+    match input.split_first() {
+        Some((0, value)) => any(value),
+        Some((_, numbers)) => made(numbers),
+        None => {}
+    }
+});
+
+fn any(value: &[u8]) {
+    let parts: Vec<&[u8]> = value.split(|b| *b == b'\n').collect();
+    let fields: Vec<Field> = parts.iter().map(|p| Field::new("priority", p.to_vec())).collect();
+    let joined = parts.join(&b","[..]);
+    let Some(priority) = Priority::parse(&joined) else {
+        assert_eq!(Priority::of(&fields), Priority::default());
+        return;
+    };
+    assert_eq!(Priority::of(&fields), priority, "several fields are one");
+    assert!(priority.urgency <= 7);
+    let again = read(&priority.value());
+    assert_eq!((again.urgency, again.incremental), (priority.urgency, priority.incremental));
+    assert_eq!(again.tolerance(), priority.tolerance());
+    assert_eq!(again.value(), priority.value());
+    let others = |p: &Priority| p.parameters.keys().filter(|k| !["u", "i"].contains(&k.as_str())).count();
+    assert_eq!(others(&again), others(&priority));
+    if let Some(tolerance) = priority.tolerance() {
+        bounded(tolerance);
+    }
+    updated(&priority.value());
+}
+
+/// A value of which is known what it says.
+fn made(numbers: &[u8]) {
+    let Some((&[urgency, flags, b0, b1, d0, d1], _)) = numbers.split_first_chunk() else { return };
+    let (burst, delay) = (u16::from_be_bytes([b0, b1]), u16::from_be_bytes([d0, d1]));
+    let incremental = ["", ", i", ", i=?0", ", i=1"][usize::from(flags & 3)];
+    let burst_text = ["", ", exp_b=", ", exp_b=-", ", exp_b=1."][usize::from(flags >> 2 & 3)];
+    let delay_text = ["", ", exp_d=", ", exp_d=-1", ", exp_d=(1) , x="][usize::from(flags >> 4 & 3)];
+    let number = |text: &str, n: u16| if text.is_empty() { String::new() } else { format!("{text}{n}") };
+    // A decimal has three digits behind the point at most.
+    let burst_text = number(burst_text, if flags >> 2 & 3 == 3 { burst % 1000 } else { burst });
+    let text = format!("u={urgency}{incremental}{burst_text}{}", number(delay_text, delay));
+    let priority = Priority::parse(text.as_bytes()).expect("a dictionary");
+    assert_eq!(priority.urgency, if urgency <= 7 { urgency } else { 3 }, "{text}");
+    assert_eq!(priority.incremental, flags & 3 == 1, "{text}");
+    // Minus nothing is nothing.
+    let has_burst = flags >> 2 & 3 == 1 || (flags >> 2 & 3 == 2 && burst == 0);
+    let delay = (flags >> 4 & 3 == 1).then(|| Duration::from_millis(delay.into()));
+    let expected = has_burst.then_some(Tolerance { burst: burst.into(), delay });
+    assert_eq!(priority.tolerance(), expected, "{text}");
+    assert_eq!(read(&priority.value()).tolerance(), expected, "{text}");
+    updated(text.as_bytes());
+}
+
+fn read(value: &[u8]) -> Priority {
+    Priority::parse(value).unwrap_or_else(|| panic!("ours: {}", value.escape_ascii()))
+}
+
+/// No more is done for a client than we want to do.
+fn bounded(tolerance: Tolerance) {
+    match tolerance.protection(8) {
+        Protection::None => assert_eq!(tolerance.burst, 0),
+        Protection::TumBulk(burst) => assert!((1..=8).contains(&burst)),
+        Protection::TumIncremental(burst, delay) => {
+            assert!((1..=8).contains(&burst) && delay >= Tolerance::LEAST_DELAY);
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(tolerance.protection(0), Protection::None);
+}
+
+fn updated(value: &[u8]) {
+    let frames =
+        [Frame::Settings(Settings::default()), Frame::PriorityUpdate(8, Bytes::copy_from_slice(value))];
+    let mut stream = Vec::new();
+    frames.iter().for_each(|frame| frame.encode(&mut stream));
+    let mut reader = FrameReader::new(Place::Control, Side::Server, 0, false);
+    let mut input = Bytes::from(stream);
+    assert_eq!(reader.next(&mut input, 1), Ok(Some(Item::Frame(frames[0].clone()))));
+    // With the stream's id, 1024 bytes.
+    if value.len() <= 1023 {
+        assert_eq!(reader.next(&mut input, 1), Ok(Some(Item::Frame(frames[1].clone()))));
+    } else {
+        assert!(reader.next(&mut input, 1).is_err());
+    }
+}
