@@ -182,7 +182,8 @@ impl Play {
             Side::Server => &mut self.pair.server,
         };
         let Ok(body) = peer.h3.read(&mut peer.t, id, max) else { return };
-        let said = self.said.get_mut(&(id, !side)).expect("somebody said it");
+        // Nothing, as yet.
+        let said = self.said.entry((id, !side)).or_default();
         assert!(!said.over || body == Body::Finished, "behind the end: {body:?}");
         match body {
             Body::Data(data) => {
