@@ -160,7 +160,9 @@ impl Connection {
     ) -> Result<(), Refusal> {
         self.alive()?;
         let exchange = self.exchanges.get(&id).ok_or(Refusal::UnknownStream)?;
-        if exchange.sends != Phase::Content || exchange.inflow.tunnel {
+        // RFC 9114 §4.4: nothing but DATA behind a CONNECT, which the server may have accepted already.
+        let connects = self.side.is_client() && matches!(exchange.kind, Kind::Connect | Kind::Session);
+        if exchange.sends != Phase::Content || exchange.inflow.tunnel || connects {
             return Err(Refusal::OutOfOrder);
         }
         trailers(fields)?;

@@ -390,3 +390,12 @@ fn a_stream_that_waits_and_is_given_up_is_cancelled_in_the_table() {
     let decoder = std::iter::from_fn(|| raw.t.accept(Dir::Uni)).nth(2).expect("our decoder stream");
     assert_eq!(raw.sent(decoder), [0x03, 0x40, 0x01], "Stream Cancellation, then an increment");
 }
+
+/// RFC 9114 §4.4: a server that has accepted it finds fault with anything but DATA, before its client knows.
+#[test]
+fn a_connect_has_no_trailers() {
+    let mut pair = Pair::new(&Config::default());
+    let Peer { h3, t } = &mut pair.client;
+    let id = h3.request(t, &Request::connect("example.com:1"), false).unwrap();
+    assert_eq!(h3.send_trailers(t, id, &[Field::new("x", "1")]), Err(Refusal::OutOfOrder));
+}
