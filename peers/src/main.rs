@@ -1,23 +1,31 @@
-//! Quickset beside quinn: the same bytes, certificates, datagram size, windows and socket buffers, over loopback.
+//! Quickset beside other stacks: the same bytes, certificates, cipher, datagram size, windows and socket buffers, over
+//! loopback.
 //!
 //! `peers compare` alternates between the stacks; each server and each client is a process of its own.
 
+mod cases;
 mod compare;
 mod os;
 mod pattern;
-mod quickset_peer;
-mod quinn_peer;
-mod stack;
+mod report;
+mod stacks;
 mod tls;
+mod wire;
 
 use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::Serialize;
 
-/// Throughput and CPU time of QUIC stacks on loopback.
+use crate::cases::{Case, Found};
+use crate::stacks::Server;
+use crate::tls::Identity;
+use crate::wire::Listening;
+
+/// Throughput, handshakes and latencies of QUIC stacks on loopback.
 #[derive(Debug, Parser)]
-#[command(name = "peers", after_help = "Example: peers compare --runs 7 --bytes 2GB")]
+#[command(name = "peers", after_help = "Example: peers compare --only quickset,quinn --case bulk --runs 7")]
 struct Command {
     #[command(subcommand)]
     role: Role,
@@ -27,18 +35,15 @@ struct Command {
 enum Role {
     /// Measure all stacks, in turns.
     Compare(compare::Options),
-    /// Serve one client with quinn.
-    QuinnServer(Serve),
-    /// Fetch bytes with quinn.
-    QuinnClient(Fetch),
-    /// Serve one client with Quickset.
-    QuicksetServer(Serve),
-    /// Fetch bytes with Quickset.
-    QuicksetClient(Fetch),
+    /// Serve clients until stdin ends.
+    Serve(Serve),
+    /// Be the client of one run.
+    Measure(Measure),
 }
 
 #[derive(Args, Debug)]
 struct Serve {
+    stack: Stack,
     /// Where to listen; port 0 picks a free one. The first line on stdout says where, as JSON.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
@@ -48,42 +53,112 @@ struct Serve {
 }
 
 #[derive(Args, Debug)]
-struct Fetch {
+struct Measure {
+    stack: Stack,
+    case: Case,
     /// The first line that the server printed.
     #[arg(long)]
     server: String,
-    /// How much to fetch.
-    #[arg(long, default_value = "2GB", value_parser = quickset_sim::units::size)]
-    bytes: u64,
+    /// How long to measure.
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
     /// Run on this core only.
     #[arg(long)]
     core: Option<usize>,
 }
 
-fn main() -> Result<()> {
-    match Command::parse().role {
-        Role::Compare(options) => compare::run(&options),
-        Role::QuinnServer(serve) => alone(serve.core, quinn_peer::serve(serve.listen)),
-        Role::QuicksetServer(serve) => alone(serve.core, quickset_peer::serve(serve.listen)),
-        Role::QuinnClient(fetch) => alone(fetch.core, quinn_peer::fetch(&fetch.listening()?, fetch.bytes)),
-        Role::QuicksetClient(fetch) => {
-            alone(fetch.core, quickset_peer::fetch(&fetch.listening()?, fetch.bytes))
+/// Ours first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+enum Stack {
+    Quickset,
+    Quinn,
+    Quiche,
+    /// s2n-quic as it comes.
+    S2nQuic,
+    /// s2n-quic with larger windows and buffers, and its size of datagrams set.
+    S2nQuicTuned,
+    TcpTls,
+}
+
+impl Stack {
+    fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// Whether this program was built with it.
+    fn is_built(self) -> bool {
+        match self {
+            Self::Quiche => cfg!(feature = "quiche"),
+            Self::S2nQuic | Self::S2nQuicTuned => cfg!(feature = "s2n-quic"),
+            Self::Quickset | Self::Quinn | Self::TcpTls => true,
         }
     }
 }
 
-impl Fetch {
-    fn listening(&self) -> Result<stack::Listening> {
-        serde_json::from_str(&self.server).context("--server is not a line that a server printed")
+fn main() -> Result<()> {
+    match Command::parse().role {
+        Role::Compare(options) => compare::run(&options),
+        Role::Serve(serve) => alone(serve.core, serve.run()),
+        Role::Measure(measure) => alone(measure.core, measure.run()).map(|_| ()),
+    }
+}
+
+impl Serve {
+    async fn run(self) -> Result<()> {
+        let identity = Identity::new()?;
+        let certificate = identity.certificate.clone();
+        let listen = self.listen;
+        wire::answer_on_stdin();
+        let announce = |address| wire::say(&Listening::new(address, &certificate));
+        match self.stack {
+            Stack::Quickset => announced(stacks::quickset::serve(listen, identity)?, announce).await,
+            Stack::Quinn => announced(stacks::quinn::serve(listen, identity)?, announce).await,
+            Stack::TcpTls => announced(stacks::tcp::serve(listen, identity)?, announce).await,
+            #[cfg(feature = "quiche")]
+            Stack::Quiche => announced(stacks::quiche::serve(listen, &identity)?, announce).await,
+            #[cfg(feature = "s2n-quic")]
+            Stack::S2nQuic => announced(stacks::s2n::serve(listen, identity, false)?, announce).await,
+            #[cfg(feature = "s2n-quic")]
+            Stack::S2nQuicTuned => announced(stacks::s2n::serve(listen, identity, true)?, announce).await,
+            #[cfg(not(all(feature = "quiche", feature = "s2n-quic")))]
+            other => anyhow::bail!("this program was built without {}", other.name()),
+        }
+    }
+}
+
+async fn announced<S: Server>(server: S, announce: impl FnOnce(SocketAddr) -> Result<()>) -> Result<()> {
+    announce(server.address())?;
+    cases::serve(server).await;
+    Ok(())
+}
+
+impl Measure {
+    async fn run(self) -> Result<Found> {
+        let listening: Listening =
+            serde_json::from_str(&self.server).context("--server is not a line that a server printed")?;
+        let (to, trusted, case, time) = (listening.address, listening.trusted()?, self.case, self.seconds);
+        match self.stack {
+            Stack::Quickset => cases::measure(stacks::quickset::client(to, trusted)?, case, time).await,
+            Stack::Quinn => cases::measure(stacks::quinn::client(to, trusted)?, case, time).await,
+            Stack::TcpTls => cases::measure(stacks::tcp::client(to, trusted)?, case, time).await,
+            #[cfg(feature = "quiche")]
+            Stack::Quiche => cases::measure(stacks::quiche::client(to, &trusted)?, case, time).await,
+            #[cfg(feature = "s2n-quic")]
+            Stack::S2nQuic => cases::measure(stacks::s2n::client(to, trusted, false)?, case, time).await,
+            #[cfg(feature = "s2n-quic")]
+            Stack::S2nQuicTuned => cases::measure(stacks::s2n::client(to, trusted, true)?, case, time).await,
+            #[cfg(not(all(feature = "quiche", feature = "s2n-quic")))]
+            other => anyhow::bail!("this program was built without {}", other.name()),
+        }
     }
 }
 
 /// Runs one role on one thread: with a core for each process, more threads only cost.
-fn alone(core: Option<usize>, role: impl Future<Output = Result<stack::Done>>) -> Result<()> {
+fn alone<T>(core: Option<usize>, role: impl Future<Output = Result<T>>) -> Result<T> {
     if let Some(core) = core {
         os::pin(core)?;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let done = runtime.block_on(role)?;
-    stack::say(&done)
+    tokio::task::LocalSet::new().block_on(&runtime, role)
 }

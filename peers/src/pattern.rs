@@ -4,13 +4,15 @@
 //! by whole bytes is a rotation, so a chunk that begins anywhere in the stream is summed from its own beginning
 //! and its sum turned into place.
 
+use std::sync::LazyLock;
+
 use bytes::Bytes;
 
 /// Bytes after which the pattern begins anew.
 const PERIOD: usize = 1 << 20;
 
 /// One period of pseudorandom bytes.
-pub(crate) fn block() -> Bytes {
+static BLOCK: LazyLock<Bytes> = LazyLock::new(|| {
     // A full-period generator modulo 2^64 (Knuth's multiplier); the high bits are the good ones.
     let mut state = 1_u64;
     let mut block = Vec::with_capacity(PERIOD);
@@ -19,16 +21,15 @@ pub(crate) fn block() -> Bytes {
         block.extend_from_slice(&(state >> 32).to_le_bytes()[..4]);
     }
     block.into()
-}
+});
 
 /// The pattern of a whole stream of `bytes`, in pieces.
 pub(crate) fn pieces(bytes: u64) -> impl Iterator<Item = Bytes> {
-    let block = block();
     let mut left = bytes;
     std::iter::from_fn(move || {
         let n = usize::try_from(left).map_or(PERIOD, |left| left.min(PERIOD));
         left -= n as u64;
-        (n > 0).then(|| block.slice(..n))
+        (n > 0).then(|| BLOCK.slice(..n))
     })
 }
 

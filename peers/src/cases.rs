@@ -1,0 +1,208 @@
+//! What is measured, told to any client; and the server, which answers whatever it is asked for.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use tokio::task::{JoinSet, spawn_local};
+
+use crate::os::cpu_time;
+use crate::pattern::{Sum, expected, pieces};
+use crate::stacks::{Answer, Client, Connection, Download, Server};
+use crate::wire::say;
+
+/// What one run measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Case {
+    /// Bytes from the server, one connection.
+    Bulk,
+    /// Bytes from the server, ten connections.
+    Bulk10,
+    /// Full handshakes, eight at a time.
+    Handshakes,
+    /// Answers of one byte, one request at a time.
+    Latency1,
+    /// Answers of 8 kB.
+    Latency8k,
+    /// Answers of 32 kB.
+    Latency32k,
+}
+
+/// What the client of one run found.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub(crate) struct Found {
+    pub(crate) seconds: f64,
+    /// CPU time of the client within these seconds.
+    pub(crate) cpu_s: f64,
+    pub(crate) bytes: u64,
+    /// Handshakes or requests.
+    pub(crate) count: u64,
+    /// Of a handshake or a request.
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+}
+
+/// Before the clock starts: congestion windows open, code and tables are in the caches.
+const WARM: Duration = Duration::from_millis(400);
+
+/// A run that stands still is given up.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(crate) async fn measure<C: Client>(client: C, case: Case, seconds: f64) -> Result<Found> {
+    let time = Duration::try_from_secs_f64(seconds)?;
+    let all = async {
+        match case {
+            Case::Bulk => bulk(&client, 1, time).await,
+            Case::Bulk10 => bulk(&client, 10, time).await,
+            Case::Handshakes => handshakes(client, time).await,
+            Case::Latency1 => requests(&client, 1, time).await,
+            Case::Latency8k => requests(&client, 8 << 10, time).await,
+            Case::Latency32k => requests(&client, 32 << 10, time).await,
+        }
+    };
+    tokio::time::timeout(WARM + time + PATIENCE, all).await.context("nothing moves any more")?
+}
+
+/// Answers all clients until the process ends.
+pub(crate) async fn serve(mut server: impl Server) {
+    while let Some(mut connection) = server.accept().await {
+        spawn_local(async move {
+            while let Some((bytes, answer)) = connection.requested().await {
+                // A client that has enough leaves in the middle.
+                spawn_local(async move { drop(send(answer, bytes).await) });
+            }
+        });
+    }
+}
+
+async fn send(mut answer: impl Answer, bytes: u64) -> Result<()> {
+    for piece in pieces(bytes) {
+        answer.send(piece).await?;
+    }
+    answer.end().await
+}
+
+/// The time that counts, which begins with a line for the process that watches.
+struct Span {
+    wall: Instant,
+    cpu: Duration,
+}
+
+impl Span {
+    fn begin() -> Result<Self> {
+        say(&"begun")?;
+        Ok(Self { wall: Instant::now(), cpu: cpu_time() })
+    }
+
+    fn end(&self, bytes: u64, mut times: Vec<f64>) -> Found {
+        times.sort_by(f64::total_cmp);
+        let quantile = |of: f64| {
+            let last = times.len().saturating_sub(1);
+            times.get((last as f64 * of).round() as usize).copied().unwrap_or(0.0) * 1e6
+        };
+        Found {
+            seconds: self.wall.elapsed().as_secs_f64(),
+            cpu_s: cpu_time().saturating_sub(self.cpu).as_secs_f64(),
+            bytes,
+            count: times.len() as u64,
+            p50_us: quantile(0.5),
+            p99_us: quantile(0.99),
+        }
+    }
+}
+
+async fn bulk<C: Client>(client: &C, connections: usize, time: Duration) -> Result<Found> {
+    let (bytes, stop) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(false)));
+    let mut downloads = JoinSet::new();
+    for _ in 0..connections {
+        let mut connection = client.connect().await?;
+        let mut download = connection.request(u64::MAX).await?;
+        let (bytes, stop) = (bytes.clone(), stop.clone());
+        downloads.spawn_local(async move {
+            let mut sum = Sum::default();
+            while !stop.get() {
+                let before = sum.bytes();
+                if !download.receive(&mut sum).await? {
+                    bail!("the stream ended");
+                }
+                bytes.set(bytes.get() + sum.bytes() - before);
+            }
+            drop(download);
+            connection.close();
+            Ok(sum)
+        });
+    }
+    tokio::time::sleep(WARM).await;
+    let (span, before) = (Span::begin()?, bytes.get());
+    tokio::time::sleep(time).await;
+    let found = span.end(bytes.get() - before, Vec::new());
+    stop.set(true);
+    say(&found)?;
+    while let Some(sum) = downloads.join_next().await {
+        let sum: Sum = sum??;
+        if sum.value() != expected(sum.bytes()) {
+            bail!("{} bytes arrived, but not those that were sent", sum.bytes());
+        }
+    }
+    Ok(found)
+}
+
+async fn handshakes<C: Client>(client: C, time: Duration) -> Result<Found> {
+    let (client, stop) = (Rc::new(client), Rc::new(Cell::new(false)));
+    let times = Rc::new(RefCell::new(Vec::new()));
+    let mut callers = JoinSet::new();
+    for _ in 0..8 {
+        let (client, stop, times) = (client.clone(), stop.clone(), times.clone());
+        callers.spawn_local(async move {
+            while !stop.get() {
+                let begun = Instant::now();
+                let connection = client.connect().await?;
+                times.borrow_mut().push(begun.elapsed().as_secs_f64());
+                connection.close();
+            }
+            anyhow::Ok(())
+        });
+    }
+    tokio::time::sleep(WARM).await;
+    let span = Span::begin()?;
+    times.borrow_mut().clear();
+    tokio::time::sleep(time).await;
+    let found = span.end(0, times.take());
+    stop.set(true);
+    say(&found)?;
+    while let Some(caller) = callers.join_next().await {
+        caller??;
+    }
+    Ok(found)
+}
+
+async fn requests<C: Client>(client: &C, bytes: u64, time: Duration) -> Result<Found> {
+    let mut connection = client.connect().await?;
+    let (warm, mut times) = (Instant::now(), Vec::new());
+    let mut span = None;
+    let right = expected(bytes);
+    loop {
+        let begun = Instant::now();
+        if span.is_none() && begun - warm > WARM {
+            span = Some(Span::begin()?);
+            times.clear();
+        }
+        let mut download = connection.request(bytes).await?;
+        let mut sum = Sum::default();
+        while download.receive(&mut sum).await? {}
+        times.push(begun.elapsed().as_secs_f64());
+        if sum.bytes() != bytes || sum.value() != right {
+            bail!("{} bytes arrived instead of {bytes}, or others", sum.bytes());
+        }
+        if let Some(span) = span.as_ref().filter(|span| span.wall.elapsed() >= time) {
+            let found = span.end(bytes * times.len() as u64, times);
+            say(&found)?;
+            connection.close();
+            return Ok(found);
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The figures side by side: medians, and ours over theirs.
+
+use std::fmt::{self, Display, Formatter};
+
+use serde::Serialize;
+
+use crate::Stack;
+use crate::cases::{Case, Found};
+use crate::stacks::{MTU, WINDOW};
+
+/// One run: what the client found, and what the server spent meanwhile.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Run {
+    #[serde(flatten)]
+    pub(crate) found: Found,
+    pub(crate) server_cpu_s: f64,
+}
+
+/// The runs of one stack in one case.
+#[derive(Debug, Serialize)]
+pub(crate) struct Series {
+    pub(crate) stack: Stack,
+    pub(crate) runs: Vec<Run>,
+    pub(crate) failed: u32,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    mtu: u16,
+    window: u32,
+    pinned: bool,
+    seconds: f64,
+    cores: usize,
+    /// Tasks that ran or wanted to when it began: what else the machine did.
+    load: Option<f64>,
+    left_out: Vec<(Stack, String)>,
+    cases: Vec<Table>,
+}
+
+#[derive(Debug, Serialize)]
+struct Table {
+    case: Case,
+    stacks: Vec<Row>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(flatten)]
+    series: Series,
+    /// Of each column.
+    medians: Vec<f64>,
+    /// Ours over theirs, of the first column: medians, and the median over pairs of runs.
+    ratio: Option<[f64; 2]>,
+}
+
+type Column = (&'static str, usize, fn(&Run) -> f64);
+
+const BULK: &[Column] = &[
+    ("Gbit/s", 2, |run| run.found.bytes as f64 * 8e-9 / run.found.seconds),
+    ("client CPU s/GB", 3, |run| run.found.cpu_s / (run.found.bytes as f64 / 1e9)),
+    ("server CPU s/GB", 3, |run| run.server_cpu_s / (run.found.bytes as f64 / 1e9)),
+];
+const HANDSHAKES: &[Column] = &[
+    ("per second", 0, |run| run.found.count as f64 / run.found.seconds),
+    ("client CPU µs", 1, |run| run.found.cpu_s * 1e6 / run.found.count as f64),
+    ("server CPU µs", 1, |run| run.server_cpu_s * 1e6 / run.found.count as f64),
+    ("p50 µs", 0, |run| run.found.p50_us),
+    ("p99 µs", 0, |run| run.found.p99_us),
+];
+const LATENCY: &[Column] = &[
+    ("p50 µs", 1, |run| run.found.p50_us),
+    ("p99 µs", 1, |run| run.found.p99_us),
+    ("client CPU µs", 1, |run| run.found.cpu_s * 1e6 / run.found.count as f64),
+    ("server CPU µs", 1, |run| run.server_cpu_s * 1e6 / run.found.count as f64),
+];
+
+impl Case {
+    fn columns(self) -> &'static [Column] {
+        match self {
+            Self::Bulk | Self::Bulk10 => BULK,
+            Self::Handshakes => HANDSHAKES,
+            Self::Latency1 | Self::Latency8k | Self::Latency32k => LATENCY,
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Bulk => "bytes from the server, one connection",
+            Self::Bulk10 => "bytes from the server, ten connections",
+            Self::Handshakes => "full handshakes, eight at a time",
+            Self::Latency1 => "answers of 1 byte, one request at a time",
+            Self::Latency8k => "answers of 8 kB, one request at a time",
+            Self::Latency32k => "answers of 32 kB, one request at a time",
+        }
+    }
+}
+
+impl Run {
+    /// For the log while it goes on.
+    pub(crate) fn line(&self, case: Case, stack: Stack) -> String {
+        let figures =
+            case.columns().iter().map(|(name, digits, of)| format!("{name} {:.*}", digits, of(self)));
+        format!("{:<14} {}", stack.name(), figures.collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl Series {
+    pub(crate) fn new(stack: Stack) -> Self {
+        Self { stack, runs: Vec::new(), failed: 0 }
+    }
+
+    fn column(&self, column: &Column) -> Vec<f64> {
+        self.runs.iter().map(column.2).collect()
+    }
+}
+
+impl Report {
+    pub(crate) fn new(pinned: bool, seconds: f64) -> Self {
+        let load = std::fs::read_to_string("/proc/loadavg").ok();
+        Self {
+            mtu: MTU,
+            window: WINDOW,
+            pinned,
+            seconds,
+            cores: crate::os::cores().map_or(0, |cores| cores.len()),
+            load: load.and_then(|line| line.split(' ').next()?.parse().ok()),
+            left_out: Vec::new(),
+            cases: Vec::new(),
+        }
+    }
+
+    pub(crate) fn leave_out(&mut self, stack: Stack, why: String) {
+        self.left_out.push((stack, why));
+    }
+
+    pub(crate) fn add(&mut self, case: Case, series: Vec<Series>) {
+        let first = &case.columns()[0];
+        let ours = series.iter().find(|one| one.stack == Stack::Quickset).map(|one| one.column(first));
+        let rows = series.into_iter().map(|series| {
+            let theirs = series.column(first);
+            // A pair is of one turn: with a run that failed on either side, the turns no longer match.
+            let ratio =
+                ours.as_ref().filter(|ours| !ours.is_empty() && ours.len() == theirs.len()).map(|ours| {
+                    let pairs = ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs);
+                    [median(ours.iter().copied()) / median(theirs.iter().copied()), median(pairs)]
+                });
+            let medians =
+                case.columns().iter().map(|column| median(series.column(column).into_iter())).collect();
+            Row { series, medians, ratio }
+        });
+        self.cases.push(Table { case, stacks: rows.collect() });
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => values[middle],
+        _ => f64::midpoint(values[middle - 1], values[middle]),
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let pinned = if self.pinned { "a core for each process" } else { "cores as the system chooses" };
+        writeln!(
+            f,
+            "runs of {} s in turns, datagrams of {} bytes, windows of {} MiB, AES-128-GCM, {pinned}, of {}",
+            self.seconds,
+            self.mtu,
+            self.window >> 20,
+            self.cores,
+        )?;
+        if let Some(load) = self.load.filter(|load| *load > 0.5) {
+            writeln!(f, "the machine was not idle: a load of {load} when it began")?;
+        }
+        for (stack, why) in &self.left_out {
+            writeln!(f, "without {}: {why}", stack.name())?;
+        }
+        self.cases.iter().try_for_each(|table| write!(f, "\n{table}"))
+    }
+}
+
+impl Display for Table {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let columns = self.case.columns();
+        writeln!(f, "{}: medians", self.case.title())?;
+        write!(f, "{:<15} {:>4}", "stack", "runs")?;
+        columns.iter().try_for_each(|(name, ..)| write!(f, " {name:>15}"))?;
+        writeln!(f, " {:>13} {:>13}", "ours/theirs", "by pairs")?;
+        for row in &self.stacks {
+            write!(f, "{:<15} {:>4}", row.series.stack.name(), row.series.runs.len())?;
+            for (median, (_, digits, _)) in row.medians.iter().zip(columns) {
+                write!(f, " {median:>15.digits$}")?;
+            }
+            if let Some([medians, pairs]) = row.ratio {
+                write!(f, " {medians:>13.3} {pairs:>13.3}")?;
+            }
+            writeln!(
+                f,
+                "{}",
+                if row.series.failed > 0 { format!("  {} failed", row.series.failed) } else { String::new() }
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(stack: Stack, gbit: &[f64]) -> Series {
+        let run = |gbit: &f64| Run {
+            found: Found {
+                seconds: 2.0,
+                cpu_s: 1.0,
+                // Over two seconds.
+                bytes: (gbit * 2.5e8) as u64,
+                count: 0,
+                p50_us: 0.0,
+                p99_us: 0.0,
+            },
+            server_cpu_s: 2.0,
+        };
+        Series { stack, runs: gbit.iter().map(run).collect(), failed: 0 }
+    }
+
+    #[test]
+    fn medians_are_in_the_middle() {
+        assert!((median([3.0, 1.0, 2.0].into_iter()) - 2.0).abs() < 1e-12);
+        assert!((median([4.0, 1.0, 2.0, 3.0].into_iter()) - 2.5).abs() < 1e-12);
+        assert!(median(std::iter::empty()).is_nan());
+    }
+
+    #[test]
+    fn both_ratios_are_ours_over_theirs() {
+        let mut report = Report::new(true, 2.0);
+        let ours = series(Stack::Quickset, &[15.0, 16.0, 12.0]);
+        report.add(
+            Case::Bulk,
+            vec![ours, series(Stack::Quinn, &[10.0, 8.0, 12.0]), series(Stack::TcpTls, &[1.0])],
+        );
+        let rows = &report.cases[0].stacks;
+        let [medians, pairs] = rows[1].ratio.unwrap();
+        assert!((medians - 1.5).abs() < 1e-6);
+        // 1.5, 2, 1
+        assert!((pairs - 1.5).abs() < 1e-6);
+        assert_eq!(rows[2].ratio, None, "runs of different turns are no pairs");
+        assert!((rows[1].medians[0] - 10.0).abs() < 1e-6, "Gbit/s");
+        assert!((rows[1].medians[2] - 0.8).abs() < 1e-6, "2 s of CPU for 2.5 GB");
+        assert!(report.to_string().contains("quinn"));
+    }
+}

@@ -1,0 +1,65 @@
+//! The stacks, each behind the same few verbs, and what all are set up with.
+
+#[cfg(feature = "quiche")]
+pub(crate) mod quiche;
+pub(crate) mod quickset;
+pub(crate) mod quinn;
+#[cfg(feature = "s2n-quic")]
+pub(crate) mod s2n;
+pub(crate) mod tcp;
+
+use std::net::SocketAddr;
+
+use anyhow::Result;
+use bytes::Bytes;
+
+use crate::pattern::Sum;
+
+/// The UDP payload of every data packet, all stacks: an Ethernet frame of 1500 bytes.
+pub(crate) const MTU: u16 = 1472;
+
+/// Receive windows and send buffers, all stacks but those "as they come": far more than loopback's bandwidth times
+/// its delay.
+pub(crate) const WINDOW: u32 = 16 << 20;
+
+/// The system's socket buffers, all stacks but those "as they come".
+pub(crate) const SOCKET_BUFFER: usize = 4 << 20;
+
+/// Chunks taken from a stream at a time, where a stack gives several.
+pub(crate) const CHUNKS: usize = 32;
+
+/// One that waits for connections.
+pub(crate) trait Server {
+    type Connection: Connection + 'static;
+    fn address(&self) -> SocketAddr;
+    async fn accept(&mut self) -> Option<Self::Connection>;
+}
+
+/// One that makes connections.
+pub(crate) trait Client: 'static {
+    type Connection: Connection + 'static;
+    /// A connection whose handshake is through, as far as this side knows.
+    async fn connect(&self) -> Result<Self::Connection>;
+}
+
+pub(crate) trait Connection {
+    type Answer: Answer + 'static;
+    type Download: Download;
+    /// Asks for so many bytes, on a stream of their own where there are streams.
+    async fn request(&mut self, bytes: u64) -> Result<Self::Download>;
+    /// The next request of the client; none once the connection is over.
+    async fn requested(&mut self) -> Option<(u64, Self::Answer)>;
+    fn close(self);
+}
+
+/// The way of the bytes that were asked for.
+pub(crate) trait Answer {
+    async fn send(&mut self, piece: Bytes) -> Result<()>;
+    async fn end(self) -> Result<()>;
+}
+
+/// Their other end.
+pub(crate) trait Download {
+    /// Adds what has come, at least a byte; false at the end.
+    async fn receive(&mut self, sum: &mut Sum) -> Result<bool>;
+}
