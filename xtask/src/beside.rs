@@ -8,12 +8,16 @@ use crate::needs::{Need, ensure};
 use crate::python;
 use crate::run::{Outcome, cargo, root, run};
 
-/// Quickset beside other stacks, in figures. Optimized, as it is shipped.
+/// Quickset beside other stacks, in figures. Optimized, as it is shipped. What the stacks need is installed; one that
+/// cannot be had is told to the program, which says so.
 pub(crate) fn bench_peers(args: &[String]) -> Result<()> {
     if let Some(("fec", args)) = args.split_first().map(|(first, rest)| (first.as_str(), rest)) {
         return bench_fec(args);
     }
-    program("peers", &["--release"], &[&["compare".to_owned()], args].concat())
+    let mut given = [&["compare".to_owned()], args].concat();
+    let features =
+        heavy(&Wanted::new(args, "--only"), &mut given, &Build { folder: "peers", how: &["--release"] });
+    program("peers", &["--release", "--features", &features], &given)
 }
 
 /// Our erasure codes beside others.
@@ -34,28 +38,9 @@ const ISAL: &[Need] = &[Need {
 /// Quickset with other stacks. Not optimized itself, so that the debug assertions of our crates take part. What the
 /// peers need is installed; one that cannot be is told to the program, which reports it.
 pub(crate) fn interop(args: &[String]) -> Result<()> {
-    let wanted = Wanted::new(args);
-    let (mut given, mut features, mut heavy) = (args.to_vec(), Vec::new(), Vec::new());
-    if wanted.has("quiche") {
-        match ensure(QUICHE) {
-            Ok(()) => heavy.push("quiche"),
-            Err(error) => missing(&mut given, "quiche", &error),
-        }
-    }
-    if wanted.has("s2n-quic") {
-        heavy.push("s2n-quic");
-    }
-    // Together where that can be; if not, each that can.
-    if heavy.is_empty() || builds(&heavy.join(",")).is_ok() {
-        features = heavy;
-    } else {
-        for peer in heavy {
-            match builds(peer) {
-                Ok(()) => features.push(peer),
-                Err(error) => missing(&mut given, peer, &error),
-            }
-        }
-    }
+    let wanted = Wanted::new(args, "--peer");
+    let mut given = args.to_vec();
+    let features = heavy(&wanted, &mut given, &Build { folder: "interop", how: &[] });
     if wanted.has("chromium") {
         ensure(CHROMIUM).unwrap_or_else(|error| missing(&mut given, "chromium", &error));
     }
@@ -69,7 +54,6 @@ pub(crate) fn interop(args: &[String]) -> Result<()> {
             Err(error) => pythons.iter().for_each(|peer| missing(&mut given, peer, &error)),
         }
     }
-    let features = features.join(",");
     program("interop", &["--features", &features], &given)
 }
 
@@ -79,28 +63,56 @@ fn missing(given: &mut Vec<String>, peer: &str, error: &anyhow::Error) {
     given.extend(["--missing".to_owned(), format!("{peer}={error:#}")]);
 }
 
-/// Whether peers can be built here: they may want a newer compiler, or another one.
-fn builds(features: &str) -> Result<()> {
-    let manifest = manifest("interop")?;
-    run(cargo().args(["build", "--quiet", "--manifest-path", &manifest, "--features", features]))
+/// Which of the stacks that take minutes to build are wanted and can be had here, as features of the program.
+fn heavy(wanted: &Wanted<'_>, given: &mut Vec<String>, build: &Build<'_>) -> String {
+    let mut heavy = Vec::new();
+    if wanted.has("quiche") {
+        match ensure(QUICHE) {
+            Ok(()) => heavy.push("quiche"),
+            Err(error) => missing(given, "quiche", &error),
+        }
+    }
+    if wanted.has("s2n-quic") || wanted.has("s2n-quic-tuned") {
+        heavy.push("s2n-quic");
+    }
+    // Together where that can be; if not, each that can.
+    if !heavy.is_empty() && build.with(&heavy.join(",")).is_err() {
+        heavy.retain(|peer| build.with(peer).map_err(|error| missing(given, peer, &error)).is_ok());
+    }
+    heavy.join(",")
 }
 
-/// Which peers a run wants: those named, or all unless it is to be quick.
+struct Build<'a> {
+    folder: &'a str,
+    how: &'a [&'a str],
+}
+
+impl Build<'_> {
+    /// Whether the program can be built here with these stacks: they may want a newer compiler, or another one.
+    fn with(&self, features: &str) -> Result<()> {
+        let manifest = manifest(self.folder)?;
+        let build = ["build", "--quiet", "--manifest-path", &manifest, "--features", features];
+        run(cargo().args(build).args(self.how))
+    }
+}
+
+/// Which peers a run wants: those named by an option, or all unless it is to be quick.
 struct Wanted<'a> {
     named: Vec<&'a str>,
     all: bool,
 }
 
 impl<'a> Wanted<'a> {
-    fn new(args: &'a [String]) -> Self {
+    fn new(args: &'a [String], option: &str) -> Self {
         let named: Vec<&str> = args
             .iter()
             .enumerate()
-            .filter_map(|(i, arg)| match arg.strip_prefix("--peer") {
+            .filter_map(|(i, arg)| match arg.strip_prefix(option) {
                 Some("") => args.get(i + 1).map(String::as_str),
                 Some(rest) => rest.strip_prefix('='),
                 None => None,
             })
+            .flat_map(|names| names.split(','))
             .collect();
         let all = named.is_empty() && !args.iter().any(|arg| arg == "--quick" || arg == "--list");
         Self { named, all }
@@ -112,13 +124,9 @@ impl<'a> Wanted<'a> {
 }
 
 const QUICHE: &[Need] = &[
-    Need { program: "cmake", package: "cmake", why: "interop: BoringSSL, of quiche" },
-    Need { program: "g++", package: "g++", why: "interop: BoringSSL, of quiche" },
-    Need {
-        program: "clang",
-        package: "clang libclang-dev",
-        why: "interop: bindings of BoringSSL, of quiche",
-    },
+    Need { program: "cmake", package: "cmake", why: "BoringSSL, of quiche" },
+    Need { program: "g++", package: "g++", why: "BoringSSL, of quiche" },
+    Need { program: "clang", package: "clang libclang-dev", why: "bindings of BoringSSL, of quiche" },
 ];
 
 const CHROMIUM: &[Need] =
@@ -166,15 +174,18 @@ mod tests {
 
     #[test]
     fn peers_that_nobody_asked_for_are_not_installed() {
-        let wants = |args: &[&str], peer| {
+        let wants_by = |option, args: &[&str], peer| {
             let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
-            Wanted::new(&args).has(peer)
+            Wanted::new(&args, option).has(peer)
         };
+        let wants = |args: &[&str], peer| wants_by("--peer", args, peer);
         assert!(wants(&[], "quiche"));
         assert!(wants(&["--case", "retry"], "chromium"));
         assert!(!wants(&["--quick"], "quiche"));
         assert!(wants(&["--quick", "--peer", "quiche"], "quiche"));
         assert!(wants(&["--peer=curl"], "curl"));
         assert!(!wants(&["--peer=curl"], "quiche"));
+        assert!(wants_by("--only", &["--only", "quinn,quiche"], "quiche"));
+        assert!(!wants_by("--only", &["--only=quinn,s2n-quic"], "quiche"));
     }
 }

@@ -111,8 +111,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench-peers",
-        arguments: "[--runs 7] [--bytes 2GB] [--json] | fec",
-        about: "throughput and CPU time beside quinn, over loopback; or erasure codes beside others",
+        arguments: "[--only STACK,…] [--case CASE,…] [--runs 5] [--seconds 2] [--json] | fec",
+        about: "throughput, handshakes and latencies beside other stacks, over loopback; or erasure codes beside others",
         run: beside::bench_peers,
     },
     Command {
