@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use tokio::task::{JoinSet, spawn_local};
 
-use crate::os::cpu_time;
+use crate::os::{Taken, taken};
 use crate::pattern::{Sum, expected, pieces};
 use crate::stacks::{Answer, Client, Connection, Download, Server};
 use crate::wire::say;
@@ -30,6 +30,8 @@ pub(crate) enum Case {
     Latency8k,
     /// Answers of 32 kB.
     Latency32k,
+    /// Memory of ten thousand connections on which nothing moves.
+    Idle,
 }
 
 /// What the client of one run found.
@@ -44,6 +46,8 @@ pub(crate) struct Found {
     /// Of a handshake or a request.
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
+    /// Bytes of memory that the client took within these seconds.
+    pub(crate) grown: u64,
 }
 
 /// Before the clock starts: congestion windows open, code and tables are in the caches.
@@ -51,6 +55,16 @@ const WARM: Duration = Duration::from_millis(400);
 
 /// A run that stands still is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Idle connections.
+const HELD: usize = 10_000;
+
+/// Handshakes at a time for these.
+const AT_A_TIME: usize = 50;
+
+/// How long nothing happens before memory is read: handshakes are confirmed by then, and what they took is freed. Far
+/// less than any stack's idle timeout.
+const QUIET: Duration = Duration::from_secs(3);
 
 pub(crate) async fn measure<C: Client>(client: C, case: Case, seconds: f64) -> Result<Found> {
     let time = Duration::try_from_secs_f64(seconds)?;
@@ -62,9 +76,11 @@ pub(crate) async fn measure<C: Client>(client: C, case: Case, seconds: f64) -> R
             Case::Latency1 => requests(&client, 1, time).await,
             Case::Latency8k => requests(&client, 8 << 10, time).await,
             Case::Latency32k => requests(&client, 32 << 10, time).await,
+            Case::Idle => idle(client).await,
         }
     };
-    tokio::time::timeout(WARM + time + PATIENCE, all).await.context("nothing moves any more")?
+    let patience = if case == Case::Idle { 6 * PATIENCE } else { WARM + time + PATIENCE };
+    tokio::time::timeout(patience, all).await.context("nothing moves any more")?
 }
 
 /// Answers all clients until the process ends.
@@ -89,13 +105,13 @@ async fn send(mut answer: impl Answer, bytes: u64) -> Result<()> {
 /// The time that counts, which begins with a line for the process that watches.
 struct Span {
     wall: Instant,
-    cpu: Duration,
+    taken: Taken,
 }
 
 impl Span {
     fn begin() -> Result<Self> {
         say(&"begun")?;
-        Ok(Self { wall: Instant::now(), cpu: cpu_time() })
+        Ok(Self { wall: Instant::now(), taken: taken() })
     }
 
     fn end(&self, bytes: u64, mut times: Vec<f64>) -> Found {
@@ -104,9 +120,11 @@ impl Span {
             let last = times.len().saturating_sub(1);
             times.get((last as f64 * of).round() as usize).copied().unwrap_or(0.0) * 1e6
         };
+        let after = taken();
         Found {
             seconds: self.wall.elapsed().as_secs_f64(),
-            cpu_s: cpu_time().saturating_sub(self.cpu).as_secs_f64(),
+            cpu_s: after.cpu_s - self.taken.cpu_s,
+            grown: after.resident.saturating_sub(self.taken.resident),
             bytes,
             count: times.len() as u64,
             p50_us: quantile(0.5),
@@ -205,4 +223,29 @@ async fn requests<C: Client>(client: &C, bytes: u64, time: Duration) -> Result<F
             return Ok(found);
         }
     }
+}
+
+/// The server's memory is read before the first connection and behind the last, while all of them stand.
+async fn idle<C: Client>(client: C) -> Result<Found> {
+    let (client, mut held) = (Rc::new(client), Vec::with_capacity(HELD));
+    let span = Span::begin()?;
+    // Before its first connection, that is.
+    tokio::time::sleep(WARM).await;
+    while held.len() < HELD {
+        let mut callers = JoinSet::new();
+        for _ in 0..AT_A_TIME {
+            let client = client.clone();
+            callers.spawn_local(async move { client.connect().await });
+        }
+        while let Some(connection) = callers.join_next().await {
+            held.push(connection??);
+        }
+    }
+    tokio::time::sleep(QUIET).await;
+    let found = Found { count: held.len() as u64, ..span.end(0, Vec::new()) };
+    say(&found)?;
+    // Until the other has looked, and closes our stdin.
+    tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink())).await??;
+    held.into_iter().for_each(Connection::close);
+    Ok(found)
 }

@@ -6,10 +6,11 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum as _};
 
+use crate::Stack;
 use crate::cases::{Case, Found};
+use crate::os::{self, Taken};
 use crate::report::{Report, Run, Series};
 use crate::wire::Listening;
-use crate::{Stack, os};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -109,12 +110,13 @@ fn measure(stack: Stack, case: Case, seconds: f64, pins: Option<[usize; 2]>) -> 
     let arguments = ["measure", &name, kind.get_name(), "--server", listening.trim_end(), "--seconds", &time];
     let mut client = Process::start(&arguments, pins.map(|p| p[1]))?;
     client.line()?;
-    let before = server.cpu_s()?;
+    let before = server.taken()?;
     let found: Found = serde_json::from_str(&client.line()?).context("the client's last line")?;
-    let server_cpu_s = server.cpu_s()? - before;
+    let after = server.taken()?;
     client.end()?;
     server.end()?;
-    Ok(Run { found, server_cpu_s })
+    let server_bytes = after.resident.saturating_sub(before.resident);
+    Ok(Run { found, server_cpu_s: after.cpu_s - before.cpu_s, server_bytes })
 }
 
 /// A role of this program in a process of its own; killed if dropped before its end.
@@ -148,10 +150,10 @@ impl Process {
         Ok(line)
     }
 
-    /// CPU time of a server so far.
-    fn cpu_s(&mut self) -> Result<f64> {
+    /// What a server has taken so far.
+    fn taken(&mut self) -> Result<Taken> {
         self.input.as_mut().context("its stdin is closed")?.write_all(b"\n")?;
-        serde_json::from_str(&self.line()?).with_context(|| format!("the CPU time of {}", self.role))
+        serde_json::from_str(&self.line()?).with_context(|| format!("what {} has taken", self.role))
     }
 
     fn end(mut self) -> Result<()> {

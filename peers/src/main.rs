@@ -156,6 +156,7 @@ impl Measure {
 
 /// Runs one role on one thread: with a core for each process, more threads only cost.
 fn alone<T>(core: Option<usize>, role: impl Future<Output = Result<T>>) -> Result<T> {
+    os::allow_files();
     if let Some(core) = core {
         os::pin(core)?;
     }

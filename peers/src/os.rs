@@ -1,15 +1,43 @@
-//! What is asked of the system: CPU time, and on which core to run.
+//! What is asked of the system: CPU time and memory, and on which core to run.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::CpuSet;
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 
 /// CPU time of this process so far, user and system.
 pub(crate) fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
+}
+
+/// What a process has taken so far.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+pub(crate) struct Taken {
+    pub(crate) cpu_s: f64,
+    /// Bytes of memory that are not swapped out.
+    pub(crate) resident: u64,
+}
+
+/// This process.
+pub(crate) fn taken() -> Taken {
+    Taken { cpu_s: cpu_time().as_secs_f64(), resident: resident().unwrap_or(0) }
+}
+
+fn resident() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()? << 10)
+}
+
+/// Lets this process open as many files as it ever may.
+pub(crate) fn allow_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // With fewer, a stack with a socket for each connection fails, and says so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// The cores that this process may use.
@@ -41,5 +69,13 @@ mod tests {
         }
         assert!(cpu_time() > before);
         assert!(!cores().unwrap().is_empty());
+    }
+
+    #[test]
+    fn memory_grows_with_what_is_held() {
+        let before = taken().resident;
+        let held = std::hint::black_box(vec![1_u8; 64 << 20]);
+        let grown = taken().resident - before;
+        assert!((60 << 20..80 << 20).contains(&grown), "{grown} for {}", held.len());
     }
 }

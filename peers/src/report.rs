@@ -14,6 +14,8 @@ pub(crate) struct Run {
     #[serde(flatten)]
     pub(crate) found: Found,
     pub(crate) server_cpu_s: f64,
+    /// Memory that the server took meanwhile.
+    pub(crate) server_bytes: u64,
 }
 
 /// The runs of one stack in one case.
@@ -74,12 +76,19 @@ const LATENCY: &[Column] = &[
     ("server CPU µs", 1, |run| run.server_cpu_s * 1e6 / run.found.count as f64),
 ];
 
+const IDLE: &[Column] = &[
+    ("server B each", 0, |run| run.server_bytes as f64 / run.found.count as f64),
+    ("client B each", 0, |run| run.found.grown as f64 / run.found.count as f64),
+    ("connections", 0, |run| run.found.count as f64),
+];
+
 impl Case {
     fn columns(self) -> &'static [Column] {
         match self {
             Self::Bulk | Self::Bulk10 => BULK,
             Self::Handshakes => HANDSHAKES,
             Self::Latency1 | Self::Latency8k | Self::Latency32k => LATENCY,
+            Self::Idle => IDLE,
         }
     }
 
@@ -91,6 +100,7 @@ impl Case {
             Self::Latency1 => "answers of 1 byte, one request at a time",
             Self::Latency8k => "answers of 8 kB, one request at a time",
             Self::Latency32k => "answers of 32 kB, one request at a time",
+            Self::Idle => "memory of connections on which nothing moves",
         }
     }
 }
@@ -223,8 +233,10 @@ mod tests {
                 count: 0,
                 p50_us: 0.0,
                 p99_us: 0.0,
+                grown: 0,
             },
             server_cpu_s: 2.0,
+            server_bytes: 0,
         };
         Series { stack, runs: gbit.iter().map(run).collect(), failed: 0 }
     }

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use rustls::pki_types::CertificateDer;
 use serde::{Deserialize, Serialize};
 
-use crate::os::cpu_time;
+use crate::os::taken;
 
 /// The first line of a server: where it is, and what to trust.
 #[derive(Debug, Deserialize, Serialize)]
@@ -26,11 +26,11 @@ pub(crate) fn say(line: &impl Serialize) -> Result<()> {
     Ok(())
 }
 
-/// Answers each line on stdin with the CPU seconds of this process, and ends it with stdin.
+/// Answers each line on stdin with what this process has taken, and ends it with stdin.
 pub(crate) fn answer_on_stdin() {
     std::thread::spawn(|| {
         for line in std::io::stdin().lock().lines() {
-            if line.is_err() || say(&cpu_time().as_secs_f64()).is_err() {
+            if line.is_err() || say(&taken()).is_err() {
                 break;
             }
         }

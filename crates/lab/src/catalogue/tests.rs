@@ -436,9 +436,9 @@ fn others_take_their_share() {
     }
     let (constant, none) = (utilised("cross=constant"), utilised("cross=constant cross_share=0"));
     assert_eq!(none.metrics.goodput_bps, alone.metrics.goodput_bps);
-    // A quarter of 8 Mbit/s goes to others, and of the rest nearly all is used.
+    // A quarter of 8 Mbit/s goes to others, but for what the queue drops of it, and of the rest nearly all is used.
     assert!(constant.metrics.utilisation.unwrap() > 0.8, "{:?}", constant.metrics.utilisation);
-    assert!(constant.metrics.goodput_bps.unwrap() < 6e6);
+    assert!(constant.metrics.goodput_bps.unwrap() < 6.4e6, "{:?}", constant.metrics.goodput_bps);
 }
 
 /// Of every pixel, the newest message that draws it comes to the viewer.
