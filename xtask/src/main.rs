@@ -112,7 +112,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "bench-peers",
         arguments: "[--only STACK,…] [--case CASE,…] [--runs 5] [--seconds 2] [--json] | fec",
-        about: "throughput, handshakes and latencies beside other stacks, over loopback; or erasure codes beside others",
+        about: "throughput, handshakes, latencies and memory beside other stacks, over loopback; or erasure codes beside others",
         run: beside::bench_peers,
     },
     Command {
