@@ -266,7 +266,6 @@ async fn priorities_are_seen_and_changed() {
     assert_eq!(soon(answer.response()).await.unwrap().0.status, 200);
 }
 
-/// RFC 9114 §5.2: what is under way is served to its end, and then the connection ends without error.
 /// What is urgent is sent as source symbols, by what the client says last.
 #[tokio::test]
 async fn urgent_answers_are_repaired() {
@@ -326,6 +325,7 @@ async fn urgent_answers_are_repaired() {
     assert!(sources() > of_two + 200, "{}", sources());
 }
 
+/// RFC 9114 §5.2: what is under way is served to its end, and then the connection ends without error.
 #[tokio::test]
 async fn a_server_that_shuts_down_loses_nothing() {
     let (client, theirs) = pair(&narrow()).await;
