@@ -6,6 +6,8 @@ pub struct Priority {
     /// 0 is the most urgent, 7 the least; greater numbers count as 7. As long as a class of a better urgency is backlogged,
     /// none of its siblings of a worse one sends (RFC 9218 §4.1).
     pub urgency: u8,
+    /// Whether it goes before all urgencies: for the little that everything else waits for.
+    pub critical: bool,
     /// Whether it is of use in parts. Siblings of one urgency that are not go one after the other, in the order in which they
     /// were made, and before those that are (RFC 9218 §4.2).
     pub incremental: bool,
@@ -25,15 +27,21 @@ impl Priority {
         Self { urgency, ..self }
     }
 
-    /// The urgency as an index.
-    pub(crate) const fn level(self) -> u8 {
+    /// The same before all urgencies.
+    #[must_use]
+    pub const fn critical(self) -> Self {
+        Self { critical: true, ..self }
+    }
+
+    /// The urgency as it counts.
+    pub(crate) const fn effective(self) -> u8 {
         if self.urgency < 7 { self.urgency } else { 7 }
     }
 }
 
 impl Default for Priority {
     fn default() -> Self {
-        Self { urgency: 3, incremental: false, weight: Weight::default() }
+        Self { urgency: 3, critical: false, incremental: false, weight: Weight::default() }
     }
 }
 

@@ -2,6 +2,7 @@ use crate::priority::Priority;
 
 mod active;
 mod arena;
+mod besides;
 mod round;
 #[cfg(test)]
 mod tests;
@@ -138,6 +139,15 @@ impl<K> Tree<K> {
         self.turn()
     }
 
+    /// Who would send if this leaf had nothing to send: somebody of the best urgency there is besides. For a sender whose turn
+    /// it is and who cannot use what is left of a packet. Nobody's turn changes by it; who sends is charged as ever.
+    ///
+    /// Costs a step for each level, and one for each sibling of the leaf where those go one after the other.
+    pub fn next_besides(&self, leaf: ClassId) -> Option<ClassId> {
+        let except = self.arena.find(leaf).unwrap_or(NIL);
+        Some(self.arena.id(self.arena.besides(ROOT, except)?))
+    }
+
     /// What a leaf has sent, in whole frames. It need not be the one whose turn it is. Nothing happens when it is no leaf, or
     /// gone; more than 1024 times the largest frame counts as that.
     #[inline]
@@ -193,7 +203,9 @@ impl<K> Tree<K> {
             self.arena.reweigh(index, priority.weight.millionths(), self.round);
             self.changed = true;
         }
-        if (old.level(), old.incremental) == (priority.level(), priority.incremental) {
+        if (old.effective(), old.critical, old.incremental)
+            == (priority.effective(), priority.critical, priority.incremental)
+        {
             return Ok(());
         }
         if active {
@@ -289,6 +301,13 @@ impl<K> Tree<K> {
         self.arena.find(leaf).and_then(|index| self.arena.node(index).key.as_ref())
     }
 
+    /// Whether a class has others below it; not if it is gone.
+    pub fn has_children(&self, class: ClassId) -> bool {
+        self.arena.find(class).is_some_and(|index| {
+            !self.arena.node(index).is_leaf() && self.arena.branch(index).first_child != NIL
+        })
+    }
+
     /// The priority of a class.
     pub fn priority(&self, class: ClassId) -> Option<Priority> {
         self.arena.find(class).map(|index| self.arena.node(index).priority())
@@ -337,7 +356,7 @@ impl<K> Tree<K> {
             self.arena.link(child, self.round);
             // The round of those it is more urgent than ends after the current frame.
             self.interrupted |= level < best;
-            if parent == ROOT || best < arena::URGENCIES {
+            if parent == ROOT || best < arena::LEVELS {
                 self.arena.count_up(parent);
                 return;
             }

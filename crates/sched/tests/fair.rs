@@ -20,6 +20,7 @@ fn priority(urgencies: u8, extremes: bool) -> impl Strategy<Value = Priority> {
     };
     (0..urgencies, prop::bool::weighted(0.8), weight).prop_map(|(urgency, incremental, weight)| Priority {
         urgency,
+        critical: false,
         incremental,
         weight: Weight::new(weight),
     })

@@ -23,7 +23,7 @@ enum Op {
 fn priority() -> impl Strategy<Value = Priority> {
     let weight = prop_oneof![Just(f64::NAN), Just(0.0), Just(-3.0), Just(f64::INFINITY), 0.01..100.0];
     (any::<u8>().prop_map(|u| u % 10), any::<bool>(), weight).prop_map(|(urgency, incremental, weight)| {
-        Priority { urgency: urgency / 3, incremental, weight: Weight::new(weight) }
+        Priority { urgency: urgency / 3, critical: urgency == 9, incremental, weight: Weight::new(weight) }
     })
 }
 
@@ -161,6 +161,7 @@ impl Both {
             assert_eq!(self.ids[leaf], id);
             assert!(self.naive.classes[leaf].backlogged, "who is served is backlogged");
             assert!(!self.naive.breaks_strictness(leaf), "{leaf}: somebody is more urgent");
+            self.compare_besides(leaf);
             self.tree.charge(id, bytes);
             last = Some(leaf);
         }
@@ -168,6 +169,18 @@ impl Both {
             self.tree.set_backlogged(self.ids[leaf], false);
             self.naive.classes[leaf].backlogged = false;
         }
+    }
+
+    /// Without this leaf, another one of the schedule there would be then.
+    fn compare_besides(&mut self, leaf: usize) {
+        self.naive.classes[leaf].backlogged = false;
+        let schedule = self.naive.schedule();
+        let other = self.tree.next_besides(self.ids[leaf]).map(|id| *self.tree.key(id).expect("a leaf"));
+        assert!(
+            other.map_or(schedule.is_empty(), |other| schedule.contains(&other)),
+            "{other:?} {schedule:?}"
+        );
+        self.naive.classes[leaf].backlogged = true;
     }
 
     fn compare(&self) {
@@ -178,16 +191,18 @@ impl Both {
             let id = self.ids[class];
             let live = (!known.gone).then_some(known);
             assert_eq!(
-                self.tree.priority(id).map(|p| (p.urgency, p.incremental, p.weight)),
+                self.tree.priority(id).map(|p| (p.urgency, p.critical, p.incremental, p.weight)),
                 live.map(|known| {
                     let p = known.priority;
-                    (p.urgency, p.incremental, p.weight)
+                    (p.urgency, p.critical, p.incremental, p.weight)
                 })
             );
             assert_eq!(self.tree.key(id), live.filter(|known| known.leaf).map(|_| &class));
             assert_eq!(self.tree.is_backlogged(id), live.is_some() && self.naive.active(class));
             let parent = live.filter(|_| class != 0).map(|known| self.ids[known.parent]);
             assert_eq!(self.tree.parent(id), parent);
+            let children = !known.gone && !self.naive.children(class).is_empty();
+            assert_eq!(self.tree.has_children(id), children);
         }
     }
 }

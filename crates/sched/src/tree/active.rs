@@ -12,7 +12,7 @@ impl<K> Arena<K> {
         if level.is_empty() {
             node.left = 0;
         }
-        let (urgency, parent) = (node.urgency, node.parent);
+        let (level_at, parent) = (node.level(), node.parent);
         if node.incremental {
             self.join_ring(child, level.head, round);
         } else {
@@ -21,14 +21,14 @@ impl<K> Arena<K> {
             let first = self.meld(level.first, child);
             self.level_of(child).first = first;
         }
-        self.branch_mut(parent).occupied |= 1 << urgency;
+        self.branch_mut(parent).occupied |= 1 << level_at;
         level.is_empty()
     }
 
     /// Takes it out again. Whether its parent has no active child any more.
     pub(super) fn unlink(&mut self, child: u32, round: u64) -> bool {
         let node = self.node(child);
-        let (urgency, parent) = (node.urgency, node.parent);
+        let (level_at, parent) = (node.level(), node.parent);
         if node.incremental {
             self.leave_ring(child, round);
         } else {
@@ -40,7 +40,7 @@ impl<K> Arena<K> {
         }
         if level.is_empty() {
             level.open = false;
-            self.branch_mut(parent).occupied &= !(1 << urgency);
+            self.branch_mut(parent).occupied &= !(1 << level_at);
         }
         self.branch(parent).occupied == 0
     }

@@ -7,7 +7,8 @@ use crate::priority::{Priority, Weight};
 /// No class.
 pub(super) const NIL: u32 = u32::MAX;
 pub(super) const ROOT: u32 = 0;
-pub(super) const URGENCIES: usize = 8;
+/// What is critical, and the urgencies 0 to 7 behind it.
+pub(super) const LEVELS: usize = 9;
 
 /// A class of one [`Tree`](super::Tree).
 ///
@@ -44,6 +45,7 @@ pub(super) struct Node<K> {
     pub(super) branch: u32,
     pub(super) weight: u32,
     pub(super) urgency: u8,
+    pub(super) critical: bool,
     pub(super) incremental: bool,
     /// A leaf with something to send, or a branch above one.
     pub(super) active: bool,
@@ -55,19 +57,21 @@ impl<K> Node<K> {
     }
 
     pub(super) fn level(&self) -> usize {
-        self.urgency as usize
+        if self.critical { 0 } else { self.urgency as usize + 1 }
     }
 
     pub(super) fn priority(&self) -> Priority {
         Priority {
             urgency: self.urgency,
+            critical: self.critical,
             incremental: self.incremental,
             weight: Weight::from_millionths(self.weight),
         }
     }
 
     pub(super) fn set_priority(&mut self, priority: Priority) {
-        self.urgency = priority.level();
+        self.urgency = priority.effective();
+        self.critical = priority.critical;
         self.incremental = priority.incremental;
         self.weight = priority.weight.millionths();
     }
@@ -76,7 +80,7 @@ impl<K> Node<K> {
 /// What a class with children has besides.
 #[derive(Debug)]
 pub(super) struct Branch {
-    pub(super) levels: [Level; URGENCIES],
+    pub(super) levels: [Level; LEVELS],
     /// Weights of all children, idle ones too.
     pub(super) total: u64,
     /// R: what it was given and has not handed on yet, or had back from children that ran idle.
@@ -86,14 +90,14 @@ pub(super) struct Branch {
     pub(super) first_child: u32,
     /// Scheduled leaves below.
     pub(super) scheduled: u32,
-    /// Bit u is set when there is an active child of urgency u.
-    pub(super) occupied: u8,
+    /// Bit n is set when there is an active child of level n.
+    pub(super) occupied: u16,
 }
 
 impl Branch {
     pub(super) fn new() -> Self {
         Self {
-            levels: [Level::EMPTY; URGENCIES],
+            levels: [Level::EMPTY; LEVELS],
             total: 0,
             residual: 0.0,
             advance: 0.0,
@@ -103,7 +107,7 @@ impl Branch {
         }
     }
 
-    /// The best urgency among active children; 8 when there is none.
+    /// The best level among active children; more than any when there is none.
     pub(super) fn best(&self) -> usize {
         self.occupied.trailing_zeros() as usize
     }
@@ -170,7 +174,8 @@ impl<K> Arena<K> {
     pub(super) fn new() -> Self {
         let mut arena = Self {
             nodes: Vec::new(),
-            branches: Vec::new(),
+            // Most trees have no other branch than the root, and there may be many trees.
+            branches: Vec::with_capacity(1),
             free: NIL,
             free_branches: Vec::new(),
             live: 0,
@@ -214,6 +219,7 @@ impl<K> Arena<K> {
             branch,
             weight: 0,
             urgency: 0,
+            critical: false,
             incremental: false,
             active: false,
         };

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::arena::{Branch, Level, URGENCIES};
+use super::arena::{Branch, LEVELS, Level};
 use super::*;
 use crate::Weight;
 
@@ -33,9 +33,9 @@ impl<K> Tree<K> {
             assert_eq!(branch.total, weights);
             assert!(branch.residual >= 0.0 && branch.advance >= 0.0);
             let mut linked = 0;
-            for urgency in 0..URGENCIES {
-                assert_eq!(branch.occupied >> urgency & 1 == 0, branch.levels[urgency].is_empty());
-                linked += self.check_level(at, urgency);
+            for level in 0..LEVELS {
+                assert_eq!(branch.occupied >> level & 1 == 0, branch.levels[level].is_empty());
+                linked += self.check_level(at, level);
             }
             assert_eq!(linked, active, "who is active is among its siblings, once");
             assert!(at == ROOT || node.active == (active > 0));
@@ -108,7 +108,7 @@ impl<K> Tree<K> {
 fn a_leaf_is_small() {
     println!("leaf {}, branch {}", size_of::<arena::Node<u64>>(), size_of::<Branch>());
     assert!(size_of::<arena::Node<u64>>() <= 96);
-    assert!(size_of::<Branch>() <= 600);
+    assert!(size_of::<Branch>() <= 664);
     assert_eq!(size_of::<Option<ClassId>>(), 8);
 }
 
@@ -146,6 +146,7 @@ proptest! {
             let (class, other) = (*class.get(&ids), *other.get(&ids));
             let priority = Priority {
                 urgency: (number % 3) as u8,
+                critical: number % 7 == 0,
                 incremental: number % 5 > 1,
                 weight: Weight::new(f64::from(number % 1000) / 10.0),
             };
@@ -176,6 +177,12 @@ proptest! {
                 }
             }
             tree.check();
+            // Besides somebody else is who would come next if that one were idle.
+            if let Some(leaf) = tree.next() {
+                let other = tree.next_besides(leaf);
+                prop_assert_eq!(other.is_some(), tree.backlogged() > 1);
+                prop_assert!(other != Some(leaf) && other.is_none_or(|other| tree.is_backlogged(other)));
+            }
         }
     }
 }

@@ -64,7 +64,8 @@ impl Naive {
     }
 
     fn urgency(&self, class: usize) -> u8 {
-        self.classes[class].priority.urgency.min(7)
+        let priority = self.classes[class].priority;
+        if priority.critical { 0 } else { priority.urgency.min(7) + 1 }
     }
 
     /// Of some siblings: the best urgency, in the order of requests, non-incremental ones first, up to the first such.
