@@ -66,6 +66,8 @@ pub struct TransportConfig {
     /// bytes: a peer that knows fenced streams is allowed no more new ones than this at once, and those up to
     /// `max_bidi_streams` and `max_uni_streams` as they turn out to carry bytes.
     pub max_fenced_streams: u64,
+    /// Classes that streams may hang under, at most, each counted once ([`set_class`](crate::Connection::set_class)).
+    pub max_classes: usize,
     /// Forward erasure correction: what of it we offer, and what protects our streams. `None` does not offer it.
     pub fec: Option<Fec>,
     /// Who may move from one address to another, and where to.
@@ -117,6 +119,7 @@ impl Default for TransportConfig {
             congestion: cc::Algorithm::default(),
             fenced_streams: Some(64 << 10),
             max_fenced_streams: 64,
+            max_classes: 256,
             fec: Some(Fec::default()),
             migration: Migration::default(),
             datagrams: DatagramConfig::default(),

@@ -93,6 +93,7 @@ pub use node::Node;
 pub use path::EcnState;
 pub use protect::policy::{self, Custom, Goal, Protection, ProtectionError};
 pub use protect::{Estimates, Fec};
+pub use quickset_sched::{Priority, Weight};
 pub use quickset_wire::{
     ConnectionId, Dir, ResetToken, Scheme, Schemes, Side, StreamId, TransportErrorCode, Version,
 };

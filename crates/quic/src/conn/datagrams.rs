@@ -1,12 +1,13 @@
 use bytes::Bytes;
 use quickset_base::Time;
+use quickset_sched::Priority;
 use quickset_wire::Space;
 
 use super::Connection;
 use crate::datagram::{DatagramOptions, DatagramOutcome, DatagramTicket, Unsent, Wrote};
 use crate::protect::policy::{Goal, Protection};
 use crate::room::View;
-use crate::streams::Level;
+use crate::streams::{Class, ClassError};
 use crate::token::Channel;
 use crate::tx::{LONGER_HEADER, Writer};
 
@@ -37,7 +38,7 @@ impl Connection {
     ) -> Result<DatagramTicket, Unsent> {
         self.now = now.max(self.now);
         let ticket = self.datagrams.push(data, how, (self.now, self.packet_room()))?;
-        self.streams.admit_guest(Level::of(self.datagrams.urgency()));
+        self.streams.set_datagrams(true);
         Ok(ticket)
     }
 
@@ -57,11 +58,24 @@ impl Connection {
         self.datagrams.backlog()
     }
 
-    /// How urgent datagrams are, 0 (most) to 7; 3 from the start. Among streams of the same urgency they have their turns
-    /// as one stream would.
+    /// What datagrams are among streams: all of them together have their turns as one stream of this priority would, from the
+    /// start one of urgency 3 and weight 1.
+    pub fn set_datagram_priority(&mut self, priority: Priority) {
+        self.streams.set_datagram_priority(priority);
+    }
+
+    /// How urgent datagrams are, 0 (most) to 7; 3 from the start. They take turns with streams of the same urgency.
     pub fn set_datagram_urgency(&mut self, urgency: u8) {
-        self.datagrams.set_urgency(urgency);
-        self.review_datagrams();
+        let priority = self.streams.datagram_priority();
+        self.set_datagram_priority(Priority { critical: false, ..priority.urgency(urgency) });
+    }
+
+    /// Hangs all datagrams under the last of these classes, as [`set_class`](Self::set_class) does a stream.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_datagram_class(&mut self, path: &[Class]) -> Result<(), ClassError> {
+        self.streams.set_datagram_class(path)
     }
 
     /// How datagrams are protected from now on. What protects the streams of the connection does not protect datagrams.
@@ -101,15 +115,15 @@ impl Connection {
 
     /// The same from there on. What does not fit beside the rest leaves its place in this packet to others.
     fn write_mixed(&mut self, w: &mut Writer<'_>, view: &View) {
-        while self.streams.is_guests_turn() {
+        while self.streams.is_datagrams_turn() {
             let is_through = self.write_datagrams(w);
             if !is_through {
-                self.streams.pass_guest();
+                self.streams.pass_datagrams();
             }
             let written = self.streams.write_data(w, view, None);
             self.note(&written);
             if !is_through {
-                self.recall_datagrams();
+                self.streams.recall_datagrams();
                 return;
             }
         }
@@ -134,22 +148,15 @@ impl Connection {
     /// Datagrams while it is their turn. False when the next one does not fit into what is left of the packet.
     fn write_datagrams(&mut self, w: &mut Writer<'_>) -> bool {
         let (now, room) = (self.now, self.packet_room());
-        while self.streams.is_guests_turn() {
+        while self.streams.is_datagrams_turn() {
             match self.datagrams.write(w, now, room) {
-                Wrote::Frame(size) => self.streams.guest_sent(size),
+                Wrote::Frame(size) => self.streams.datagrams_sent(size),
                 Wrote::NoRoom => return false,
                 Wrote::Nothing => {}
             }
             self.review_datagrams();
         }
         true
-    }
-
-    /// They have their place among the streams again, in front.
-    pub(super) fn recall_datagrams(&mut self) {
-        if !self.datagrams.is_empty() {
-            self.streams.recall_guest(Level::of(self.datagrams.urgency()));
-        }
     }
 
     /// Drops those that are too old.
@@ -162,10 +169,6 @@ impl Connection {
 
     /// Their place among the streams, or none.
     fn review_datagrams(&mut self) {
-        if self.datagrams.is_empty() {
-            self.streams.dismiss_guest();
-        } else {
-            self.streams.admit_guest(Level::of(self.datagrams.urgency()));
-        }
+        self.streams.set_datagrams(!self.datagrams.is_empty());
     }
 }

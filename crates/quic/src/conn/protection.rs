@@ -15,10 +15,10 @@ use crate::path::Path;
 use crate::protect::policy::{Carried, Demand, Protection};
 use crate::protect::receive::{Dispatch, Receiving};
 use crate::protect::send::{Moment, Outlook, Recovered, Slot};
-use crate::protect::{Monitor, Run};
+use crate::protect::{Due, Monitor, Run};
 use crate::recovery::Recovery;
 use crate::room::{Phase, View};
-use crate::streams::{ChannelDeadlines, Level, Streams, Stretch, Turn, UnknownStream, Written};
+use crate::streams::{ChannelDeadlines, Streams, Stretch, Turn, UnknownStream, Written};
 use crate::token::{Channel, Token};
 use crate::tx::{MAX_TOP_UP, Writer};
 
@@ -33,8 +33,8 @@ impl Connection {
     pub fn set_protection(&mut self, id: StreamId, protection: &Protection) -> Result<(), UnknownStream> {
         let own = *protection != Protection::None;
         let channel = self.streams.own_channel(id, own)?;
-        let (streams, datagrams) = (&self.streams, &self.datagrams);
-        self.protect.send.purge(|channel| level(streams, datagrams, channel).is_some());
+        let streams = &self.streams;
+        self.protect.send.purge(|channel| streams.has_channel(channel));
         self.protect.send.set_policy(channel, protection);
         self.drain_orphans();
         // Only messages have ends; a stream of bytes is cut as it comes.
@@ -80,58 +80,87 @@ impl Connection {
         self.protect.due = None;
         // FEC-28: a server that speaks before the client has proved its address repairs nothing.
         if !self.protect.send.is_active() || !self.path.is_validated() {
+            self.streams.forget_repair();
             return;
         }
-        if self.protect.send.is_calm(self.moment()) {
+        let calm = self.protect.send.is_calm(self.moment());
+        if calm && !self.streams.awaits_repair() {
             return;
         }
         self.protect.run = None;
+        if !calm {
+            self.ask_policies();
+        }
         // A slot may turn out to be for nothing: what was held is not wanted any more.
         for _ in 0..MAX_PLANS {
-            let Some(slot) = self.next_slot() else { return };
+            let Some(due) = self.next_due() else { return };
             let Self { streams, protect, now, .. } = self;
-            let stands = match slot {
+            let stands = match due.slot {
                 Slot::Repeat(lane) => protect.send.repeat(lane, |token| streams.wants(token, *now)).is_some(),
                 Slot::Repair(_) => true,
             };
             if stands {
-                self.protect.due = Some(slot);
+                self.protect.due = Some(due);
                 return;
             }
             self.drain_orphans();
         }
+        // Nobody waits for a turn that would be for nothing.
+        self.streams.forget_repair();
     }
 
-    fn next_slot(&mut self) -> Option<Slot> {
-        self.protect.send.active(0)?;
+    /// Asks the policies of all channels with lanes whether anything is to be repaired or repeated now, but for those that
+    /// said so and wait for their turn.
+    fn ask_policies(&mut self) {
+        if self.protect.send.active(0).is_none() {
+            return;
+        }
         let (facts, moment) = (self.facts(), self.moment());
         let Self { streams, datagrams, protect, .. } = self;
-        let turn = streams.next_channel();
-        let mut best: Option<(Level, Slot)> = None;
-        let (mut at, mut asked_all) = (0, true);
+        let turn = streams.next_channel().map(|turn| turn.channel);
+        let (mut at, mut is_due) = (0, false);
         protect.send.ask();
         while let Some(channel) = protect.send.active(at) {
-            let Some(level) = level(streams, datagrams, channel) else {
+            if !streams.has_channel(channel) {
                 // Its stream is over, and nothing of it is wanted any more.
                 protect.send.forget(channel);
                 continue;
-            };
+            }
             at += 1;
-            let data_first = turn.as_ref().is_some_and(|turn| turn.level < level);
-            if data_first || best.is_some_and(|(other, _)| other <= level) {
-                asked_all = false;
+            if streams.is_repair_due(channel) {
                 continue;
             }
             let deadlines = streams.deadlines(channel);
-            let outlook = facts.of((streams, datagrams), &protect.monitor, &deadlines);
-            if let Some(slot) = protect.send.slot(channel, &outlook) {
-                best = Some((level, slot));
+            let outlook = facts.of((streams, datagrams), turn, &protect.monitor, &deadlines);
+            if protect.send.slot(channel, &outlook).is_some() {
+                streams.set_repair(channel, true);
+                is_due = true;
             }
         }
-        if best.is_none() && asked_all {
+        if !is_due {
             protect.send.rest(moment);
         }
-        best.map(|(_, slot)| slot)
+    }
+
+    /// What the next packet is for, if it is the turn of a channel with something to be repaired or repeated, and its
+    /// policy still says so.
+    fn next_due(&mut self) -> Option<Due> {
+        let facts = self.facts();
+        let Self { streams, datagrams, protect, .. } = self;
+        loop {
+            let Turn { channel, key, .. } = streams.next_channel().filter(|_| streams.awaits_repair())?;
+            if !streams.is_repair_due(channel) {
+                return None;
+            }
+            let deadlines = streams.deadlines(channel);
+            let outlook = facts.of((streams, datagrams), Some(channel), &protect.monitor, &deadlines);
+            if let Some(slot) = protect.send.slot(channel, &outlook) {
+                return Some(Due { slot, channel, turn: key });
+            }
+            streams.set_repair(channel, false);
+            // It was not among those who said for how long nothing will be due.
+            protect.send.stir();
+        }
     }
 
     /// When what policies are told now was so.
@@ -150,14 +179,17 @@ impl Connection {
         if self.follow(w, view) {
             return;
         }
-        let is_used = match self.protect.due.take() {
-            Some(Slot::Repeat(lane)) => self.write_repeat(w, lane),
-            Some(Slot::Repair(lane)) => self.write_repair(w, lane),
-            None => false,
-        };
-        self.protect.repaired = is_used;
-        if is_used {
-            return;
+        if let Some(due) = self.protect.due.take() {
+            let before = w.len();
+            self.protect.repaired = match due.slot {
+                Slot::Repeat(lane) => self.write_repeat(w, lane),
+                Slot::Repair(lane) => self.write_repair(w, lane),
+            };
+            self.streams.repair_sent(due.turn, w.len() - before);
+            if self.protect.repaired {
+                return;
+            }
+            self.streams.set_repair(due.channel, false);
         }
         let packet = self.protect.room;
         let mut passed = false;
@@ -183,7 +215,7 @@ impl Connection {
             if w.len() == before && turn.channel == Channel::Datagrams && !passed {
                 // It is too long for what is left: others may have that.
                 passed = true;
-                self.streams.pass_guest();
+                self.streams.pass_datagrams();
                 continue;
             }
             if let (Some((lane, limit)), false, true) = (joined, turn.resend, w.room() < MIN_REST) {
@@ -197,7 +229,7 @@ impl Connection {
             }
         }
         if passed {
-            self.recall_datagrams();
+            self.streams.recall_datagrams();
         }
         // Of symbols that the window passed, and of lanes that were left.
         self.drain_orphans();
@@ -227,7 +259,7 @@ impl Connection {
         let facts = self.facts();
         let Self { streams, datagrams, protect, .. } = self;
         let deadlines = streams.deadlines(turn.channel);
-        let outlook = facts.of((streams, datagrams), &protect.monitor, &deadlines);
+        let outlook = facts.of((streams, datagrams), Some(turn.channel), &protect.monitor, &deadlines);
         protect.send.join(turn.channel, carried, &outlook, packet)
     }
 
@@ -495,6 +527,7 @@ impl Facts {
     fn of<'a>(
         &self,
         (streams, datagrams): (&Streams, &Datagrams),
+        turn: Option<Channel>,
         monitor: &Monitor,
         deadlines: &'a ChannelDeadlines<'_>,
     ) -> Outlook<'a> {
@@ -511,7 +544,7 @@ impl Facts {
             ack_delay: self.ack_delay,
             cwnd: self.cwnd,
             in_flight: self.in_flight,
-            others_wait: streams.next_channel().is_some_and(|turn| turn.channel != channel),
+            others_wait: turn.is_some_and(|turn| turn != channel),
             feedback: self.feedback,
             confirmed: self.confirmed,
         }
@@ -523,14 +556,6 @@ fn demand(streams: &Streams, datagrams: &Datagrams, channel: Channel) -> Demand 
     match channel {
         Channel::Datagrams => datagrams.demand(),
         Channel::Connection | Channel::Stream(_) => streams.demand(channel),
-    }
-}
-
-/// How urgent a channel is; `None` when there is no such channel any more.
-fn level(streams: &Streams, datagrams: &Datagrams, channel: Channel) -> Option<Level> {
-    match channel {
-        Channel::Datagrams => Some(Level::of(datagrams.urgency())),
-        Channel::Connection | Channel::Stream(_) => streams.level(channel),
     }
 }
 

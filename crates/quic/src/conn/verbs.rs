@@ -1,5 +1,6 @@
 use bytes::Bytes;
 use quickset_base::{Path, Time};
+use quickset_sched::Priority;
 use quickset_wire::{Dir, Side, StreamId};
 
 use super::{Connection, Event, Farewell, IssuedCid, Signal};
@@ -9,9 +10,9 @@ use crate::error::Closed;
 use crate::keys::Session;
 use crate::room::Phase;
 use crate::stats::{EcnStats, MtuStats, Stats};
-use crate::streams::UnknownStream;
 use crate::streams::{
-    Chunk, FinishError, Piece, ReadError, RecvState, ResetAtError, SendState, Ticket, WriteError,
+    Chunk, Class, ClassError, FinishError, Piece, ReadError, RecvState, ResetAtError, SendState, Ticket,
+    UnknownStream, WriteError,
 };
 
 /// What an application and its driver ask of a connection. After any of these, the connection is polled.
@@ -240,8 +241,56 @@ impl Connection {
         self.streams.recv_state(id)
     }
 
-    /// How urgent the stream's data is, 0 (most) to 7; 3 from the start. Less urgent data waits for more urgent
-    /// (RFC 9000 §2.3: only the application knows).
+    /// What the stream is among its siblings: those under the same [class](Self::set_class), or without one. Its data waits for
+    /// that of more urgent ones (RFC 9000 §2.3: only the application knows), and has its share by weight among those of the
+    /// same urgency. From the start: urgency 3, weight 1, incremental.
+    ///
+    /// # Errors
+    /// When there is no such stream.
+    pub fn set_priority(&mut self, id: StreamId, priority: Priority) -> Result<(), UnknownStream> {
+        self.streams.set_priority(id, priority)
+    }
+
+    /// What it is; `None` when there is no such stream.
+    pub fn priority(&self, id: StreamId) -> Option<Priority> {
+        self.streams.priority(id)
+    }
+
+    /// Hangs the stream under the last of these classes, the first of which is below the connection itself; with none, below
+    /// that. It keeps its own priority. Classes that are missing are made, those that exist get the priority that is given
+    /// here; each goes with the last stream under it.
+    ///
+    /// ```no_run
+    /// # use quickset_quic::{Class, Connection, StreamId};
+    /// # fn f(conn: &mut Connection, camera: StreamId, slides: StreamId, file: StreamId) -> Result<(), quickset_quic::ClassError> {
+    /// // Three quarters for the talk, whatever its streams, and of them twice as much for the camera.
+    /// conn.set_class(camera, &[Class::new("talk", 3.0), Class::new("camera", 2.0)])?;
+    /// conn.set_class(slides, &[Class::new("talk", 3.0)])?;
+    /// conn.set_class(file, &[Class::new("files", 1.0)])?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such stream, when there are too many classes, or too many one below the other. Nothing has changed
+    /// then.
+    pub fn set_class(&mut self, id: StreamId, path: &[Class]) -> Result<(), ClassError> {
+        self.streams.set_class(id, path)
+    }
+
+    /// The classes that the stream hangs under, from the first below the connection; `None` when there is no such stream.
+    pub fn class(&self, id: StreamId) -> Option<Vec<Class>> {
+        self.streams.class(id)
+    }
+
+    /// Changes what a class is among its siblings, by the names on the way to it. It counts from the next packet on.
+    ///
+    /// # Errors
+    /// When nothing hangs under such a class.
+    pub fn set_class_priority(&mut self, path: &[&str], priority: Priority) -> Result<(), ClassError> {
+        self.streams.set_class_priority(path, priority)
+    }
+
+    /// How urgent the stream's data is among its siblings, 0 (most) to 7; 3 from the start.
     ///
     /// # Errors
     /// When there is no such stream.
@@ -259,8 +308,7 @@ impl Connection {
     }
 
     /// Whether the stream is of use in parts (RFC 9218 §4.2); true from the start. Such streams of the same urgency take
-    /// turns. Those that are not are sent one after the other, in the order of their ids, and together have one turn among
-    /// the others.
+    /// turns. Those that are not go before them, one after the other, in the order in which they were opened.
     ///
     /// # Errors
     /// When there is no such stream.

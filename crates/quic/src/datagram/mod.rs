@@ -71,7 +71,6 @@ pub(crate) struct Datagrams {
     peer_max_frame: u64,
     outbox: Outbox,
     inbox: Inbox,
-    urgency: u8,
     /// What to tell the application, as bits of [`told`].
     events: u8,
     /// It waits for Received, for Writable.
@@ -103,7 +102,6 @@ impl Datagrams {
             peer_max_frame: 0,
             outbox: Outbox::new(config.send_bytes, config.send_count),
             inbox: Inbox::new(config.receive_bytes, config.receive_count),
-            urgency: DEFAULT_URGENCY,
             events: 0,
             waiting: true,
             refused: false,
@@ -308,15 +306,6 @@ impl Datagrams {
         }
     }
 
-    pub(crate) fn urgency(&self) -> u8 {
-        self.urgency
-    }
-
-    /// 0 is the most urgent, 7 the least; greater numbers count as 7.
-    pub(crate) fn set_urgency(&mut self, urgency: u8) {
-        self.urgency = urgency.min(7);
-    }
-
     /// What the application wants of the channel, for its reliability policy.
     pub(crate) fn demand(&self) -> Demand {
         Demand {
@@ -402,9 +391,6 @@ fn payload(size: usize) -> Option<usize> {
 
 /// Outcomes that wait for the application; with more no datagram that asks for one is taken.
 const MAX_OUTCOMES: usize = 65_536;
-
-/// That of streams (RFC 9218 §4.1).
-const DEFAULT_URGENCY: u8 = 3;
 
 /// Events, told in this order.
 mod told {

@@ -71,7 +71,7 @@ pub(crate) struct Protect {
     pub(crate) monitor: Monitor,
     pub(crate) blame: Blame,
     /// What the next packet is for, when not for new data.
-    pub(crate) due: Option<Slot>,
+    pub(crate) due: Option<Due>,
     /// The last packet was for repair, or a repeat.
     pub(crate) repaired: bool,
     /// What there is of a packet of this batch for a repair symbol with its header.
@@ -85,6 +85,15 @@ pub(crate) struct Protect {
     /// Where other connections to this peer look, and when they were told last.
     shared: Option<(Arc<Estimates>, IpAddr)>,
     told: Time,
+}
+
+/// A packet that is not for new data.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Due {
+    pub(crate) slot: Slot,
+    pub(crate) channel: Channel,
+    /// In whose turn it goes.
+    pub(crate) turn: Key,
 }
 
 /// Packets that are one symbol each, of new data of one stream.

@@ -368,10 +368,12 @@ impl Deadlines for ChannelDeadlines<'_> {
 
 /// What a stream adds to its channel.
 pub(super) mod share {
+    use crate::streams::turns::has;
+
     /// It has something to send that needs no credit.
-    pub(in crate::streams) const OWED: u8 = 1;
+    pub(in crate::streams) const OWED: u8 = has::OWED;
     /// It has new data that its own credit lets out.
-    pub(in crate::streams) const FRESH: u8 = 2;
+    pub(in crate::streams) const FRESH: u8 = has::FRESH;
     /// Its own credit holds all its new data back.
     pub(in crate::streams) const STARVED: u8 = 4;
     /// Its next message is longer than what is left of the connection's credit.

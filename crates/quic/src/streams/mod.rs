@@ -20,12 +20,11 @@ mod event;
 mod fenced;
 mod flow;
 mod gaps;
-mod guest;
 mod inbound;
 mod messages;
 mod numbers;
 mod outbound;
-mod queue;
+mod outsiders;
 mod ranges;
 mod recv;
 mod send;
@@ -33,12 +32,13 @@ mod send_buffer;
 mod slab;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod verbs;
 
 use std::collections::{BTreeSet, VecDeque};
 
 use quickset_base::Time;
-
+use quickset_sched::ClassId;
 use quickset_wire::{Dir, Side, StreamId, TransportParams, varint};
 
 pub(crate) use demand::ChannelDeadlines;
@@ -52,16 +52,16 @@ pub(crate) use outbound::{Turn, Written};
 
 use crate::config::TransportConfig;
 use crate::room::Want;
-use crate::token::Key;
+use crate::token::{Channel, Key};
 use demand::{Passed, Share, Tally, share};
 use flow::{Credit, Window};
 use messages::Records;
 use numbers::{Ours, Theirs};
-pub(crate) use queue::Level;
-use queue::{IN_TURN, Place, Queue};
 use recv::RecvHalf;
 use send::SendHalf;
 use slab::Slab;
+pub use turns::{Class, ClassError};
+use turns::{Turns, has};
 
 /// All streams of a connection.
 #[derive(Debug)]
@@ -80,10 +80,10 @@ pub(crate) struct Streams {
     /// What we allow on all streams together, and how much of it is used.
     window: Window,
     received: u64,
-    /// Streams with something to send that needs no credit.
-    owed: Queue,
-    /// Streams with new data that their own credit lets out.
-    fresh: Queue,
+    /// Who has something to send, and who is next.
+    turns: Turns,
+    /// Who wrote a symbol of the connection's own channel last.
+    recent: Key,
     /// Streams of messages whose next record is longer than what is left of the connection's credit.
     starving: Vec<Key>,
     /// When messages become too late, by stream.
@@ -125,9 +125,9 @@ struct Initial {
 struct Stream {
     id: StreamId,
     key: Key,
-    level: Level,
-    /// Those of its level that are not go one after the other.
-    incremental: bool,
+    /// Its leaf in [`Turns`], if it sends, and what it has to send: bits of [`has`].
+    class: Option<ClassId>,
+    has: u8,
     /// The application knows of it.
     accepted: bool,
     /// The peer opened it, and it is known to carry bytes (FS-39).
@@ -172,8 +172,8 @@ impl Streams {
             sent: 0,
             window: Window::new(connection_window, config.max_connection_window),
             received: 0,
-            owed: Queue::default(),
-            fresh: Queue::default(),
+            turns: Turns::new(config.max_classes),
+            recent: Key { index: u32::MAX, generation: 0 },
             starving: Vec::new(),
             deadlines: BTreeSet::new(),
             control: VecDeque::new(),
@@ -243,11 +243,11 @@ impl Streams {
     /// What there is to send.
     #[inline]
     pub(crate) fn want(&self) -> Want {
-        if !self.owed.is_empty() {
+        if self.turns.is_owed() {
             Want::Lost
         } else if self.due != 0
             || !self.control.is_empty()
-            || (!self.fresh.is_empty() && self.credit.limit() > self.sent)
+            || (self.turns.is_fresh() && self.credit.limit() > self.sent)
         {
             Want::Data
         } else {
@@ -276,8 +276,9 @@ impl Streams {
             if let Some(half) = &stream.send {
                 half.check();
                 let (owes, fresh) = stream.wants(u64::MAX);
-                assert_eq!(owes, self.owed.contains(key), "{stream:?}");
-                let waits = self.fresh.contains(key) || stream.starving;
+                self.turns.check(key, stream.class.expect("who sends has its turns"), stream.has);
+                assert_eq!(owes, stream.has & has::OWED != 0, "{stream:?}");
+                let waits = stream.has & has::FRESH != 0 || stream.starving;
                 assert!(fresh == waits || (half.messages.is_some() && waits), "{stream:?}");
             }
             if let Some(half) = &stream.recv {
@@ -294,6 +295,8 @@ impl Streams {
         assert!(unread <= self.received - self.window.consumed(), "bytes held that nobody counts");
         if cfg!(test) {
             self.check_tally();
+            let all = self.slab.iter().map(|(key, stream)| (Channel::Stream(key), stream.has));
+            self.turns.check_sums(all);
         }
     }
 
@@ -309,11 +312,12 @@ impl Streams {
         let bidi = id.dir() == Dir::Bi;
         let limit = self.initial.of(self.side, id);
         let window = Window::new(self.config.stream_window, self.config.max_stream_window);
-        self.slab.insert(id, |key| Stream {
+        let (slab, turns) = (&mut self.slab, &mut self.turns);
+        slab.insert(id, |key| Stream {
             id,
             key,
-            level: DEFAULT_LEVEL,
-            incremental: true,
+            class: (bidi || ours).then(|| turns.add(key)),
+            has: 0,
             accepted: ours,
             bytes: false,
             own: None,
@@ -335,23 +339,16 @@ impl Streams {
         }
     }
 
-    /// Puts a stream into the queues where it belongs now, or takes it out.
+    /// Notes what a stream has to send now.
     fn refresh(&mut self, key: Key) {
         let Some(stream) = self.slab.get_mut(key) else { return };
         let credit = self.credit.limit() - self.sent;
         let (owes, fresh) = stream.wants(credit);
         let Some(half) = &stream.send else { return };
-        if owes {
-            self.owed.ready(key, stream.place());
-        } else {
-            self.owed.blocked(key);
-        }
         let mut bits = if owes { share::OWED } else { 0 };
         if fresh {
             bits |= share::FRESH;
-            self.fresh.ready(key, stream.place());
         } else {
-            self.fresh.blocked(key);
             if half.messages.is_some() && stream.wants(u64::MAX).1 {
                 bits |= share::STARVING;
                 if !stream.starving {
@@ -366,6 +363,7 @@ impl Streams {
                 }
             }
         }
+        stream.change(stream.has & has::REPAIR | bits & (has::OWED | has::FRESH), &mut self.turns);
         if let Some(half) = &stream.send {
             let before = std::mem::replace(&mut stream.share, Share::of(half, bits));
             if stream.share.differs(before) {
@@ -389,9 +387,7 @@ impl Streams {
 
     /// Connection credit holds data back.
     fn is_blocked(&self) -> bool {
-        let waits =
-            || !self.fresh.is_empty() && !self.fresh.guest.is_some_and(|guest| self.fresh.is_only(guest));
-        (self.credit.limit() <= self.sent && waits()) || !self.starving.is_empty()
+        (self.credit.limit() <= self.sent && self.turns.is_fresh()) || !self.starving.is_empty()
     }
 
     /// More may be sent on all streams together: MAX_DATA.
@@ -442,8 +438,9 @@ impl Streams {
             return;
         }
         let (id, bytes) = (stream.id, stream.bytes);
-        self.owed.blocked(key);
-        self.fresh.blocked(key);
+        if let Some(class) = stream.class {
+            self.turns.remove(key, class, stream.has);
+        }
         if let Some(at) = stream.deadline {
             self.deadlines.remove(&(at, key));
         }
@@ -491,11 +488,13 @@ impl Stream {
         self.send.as_ref().map_or((false, false), |half| (half.owes(), half.sendable() > 0))
     }
 
-    /// Where it stands among those with something to send.
+    /// What it has to send becomes something else.
     #[inline]
-    fn place(&self) -> Place {
-        // RFC 9218 §10: what is of no use in parts is sent whole, in the order of ids.
-        Place { level: self.level, number: if self.incremental { IN_TURN } else { self.id.0 } }
+    fn change(&mut self, after: u8, turns: &mut Turns) {
+        let before = std::mem::replace(&mut self.has, after);
+        if let Some(class) = self.class {
+            turns.change(self.key, class, before, after);
+        }
     }
 
     /// Both halves are through. The application has to have accepted the stream, or it would never learn.
@@ -539,9 +538,6 @@ fn max_fenced(config: &TransportConfig) -> u64 {
 
 /// The longest prefix of a record, in bytes.
 const RECORD_PREFIX: u64 = 8;
-
-/// RFC 9218 §4.1.
-const DEFAULT_LEVEL: Level = Level::of(3);
 
 /// Events of a stream, told in this order.
 mod told {

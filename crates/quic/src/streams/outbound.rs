@@ -7,7 +7,8 @@ use quickset_wire::{Dir, StreamId, varint};
 
 use super::fenced::Sender;
 use super::send::SendHalf;
-use super::{Level, SendState, Stream, Streams, due, owes, told};
+use super::turns::has;
+use super::{SendState, Stream, Streams, due, owes, told};
 use crate::room::View;
 use crate::token::{Channel, Key, Token};
 use crate::tx::{StreamFrame, Writer};
@@ -16,10 +17,8 @@ use crate::tx::{StreamFrame, Writer};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) channel: Channel,
-    /// The stream; of datagrams, what stands for them among streams.
+    /// The stream; of datagrams, or of repair that no stream stands for, what does among streams.
     pub(crate) key: Key,
-    /// Of the stream.
-    pub(crate) level: Level,
     /// It begins with what was sent before and lost, or gives up what was lost.
     pub(crate) resend: bool,
 }
@@ -60,10 +59,17 @@ impl Streams {
         let (empty, mut ends_message) = (w.len(), false);
         loop {
             let credit = self.credit.limit() - self.sent;
-            let Some(key) = self.pick(credit) else { break };
+            let Some(key) = self.turns.next(credit) else { break };
             let Some(stream) = self.slab.get_mut(key) else { break };
             if channel.is_some_and(|channel| channel != stream.channel()) {
                 break;
+            }
+            // Repair has packets of its own.
+            let Some(class) = stream.class.filter(|_| stream.has & (has::OWED | has::FRESH) != 0) else {
+                break;
+            };
+            if channel == Some(Channel::Connection) {
+                self.recent = key;
             }
             let (id, before) = (stream.id, w.len());
             let Some(half) = &mut stream.send else { break };
@@ -71,9 +77,11 @@ impl Streams {
             if let Some(sender) = &mut half.messages {
                 self.sent += sender.write(w, credit, view);
                 ends_message |= sender.take_ended();
+                self.turns.sent(class, w.len() - before);
                 self.review(key);
             } else {
                 self.sent += half.write(id, key, w, credit);
+                self.turns.sent(class, w.len() - before);
                 self.refresh(key);
             }
             if may_cross {
@@ -82,13 +90,11 @@ impl Streams {
                     self.tell_reset(key);
                 }
             }
-            let written = w.len() - before;
-            if written == 0 && (self.owed.contains(key) || self.fresh.contains(key)) {
+            let has = self.slab.get(key).map_or(0, |stream| stream.has);
+            if w.len() == before && has & (has::OWED | has::FRESH) != 0 {
                 // The packet is full.
                 break;
             }
-            self.owed.sent(key, written);
-            self.fresh.sent(key, written);
         }
         self.note_blocked();
         if self.credit.limit() <= self.sent {
@@ -100,20 +106,22 @@ impl Streams {
 
     /// Whose data [`write_data`](Self::write_data) would write next.
     #[inline]
-    pub(crate) fn next_channel(&self) -> Option<Turn> {
-        let key = self.pick(self.credit.limit() - self.sent)?;
-        let Some(stream) = self.slab.get(key) else { return self.guests_turn(key) };
+    pub(crate) fn next_channel(&mut self) -> Option<Turn> {
+        let key = self.turns.next(self.credit.limit() - self.sent)?;
+        let Some(stream) = self.slab.get(key) else {
+            let (channel, _) = self.turns.outsider(key)?;
+            return Some(Turn { channel, key, resend: false });
+        };
         // A bare FIN needs no credit either, but nothing of it was lost.
-        let resend = !self.owed.is_empty()
-            && self.owed.contains(key)
-            && stream.send.as_ref().is_some_and(SendHalf::is_behind);
-        Some(Turn { channel: stream.channel(), key, level: stream.level, resend })
+        let resend = stream.has & has::OWED != 0 && stream.send.as_ref().is_some_and(SendHalf::is_behind);
+        Some(Turn { channel: stream.channel(), key, resend })
     }
 
     /// New data of this stream goes next.
     #[inline]
-    pub(crate) fn goes_on(&self, key: Key) -> bool {
-        self.owed.is_empty() && self.credit.limit() > self.sent && self.fresh.next() == Some(key)
+    pub(crate) fn goes_on(&mut self, key: Key) -> bool {
+        let Some(class) = self.slab.get(key).and_then(|stream| stream.class) else { return false };
+        self.credit.limit() > self.sent && self.turns.goes_on(class)
     }
 
     /// The piece of a stream's buffer that a frame was just taken from.
@@ -121,12 +129,11 @@ impl Streams {
         self.slab.get(frame.key)?.send.as_ref()?.buffer.piece(frame.piece)
     }
 
-    /// How urgent a channel is; `None` when its stream is gone.
-    pub(crate) fn level(&self, channel: Channel) -> Option<Level> {
+    /// Whether there is such a channel, still.
+    pub(crate) fn has_channel(&self, channel: Channel) -> bool {
         match channel {
-            Channel::Connection => Some(super::DEFAULT_LEVEL),
-            Channel::Datagrams => None,
-            Channel::Stream(key) => self.slab.get(key).map(|stream| stream.level),
+            Channel::Connection | Channel::Datagrams => true,
+            Channel::Stream(key) => self.slab.get(key).is_some(),
         }
     }
 
@@ -272,20 +279,6 @@ impl Streams {
                 }
             }
             self.control.pop_front();
-        }
-    }
-
-    /// Whose turn it is. Within an urgency what needs no credit goes first: it is older.
-    #[inline]
-    pub(super) fn pick(&self, credit: u64) -> Option<Key> {
-        if credit == 0 {
-            return self.pick_spent();
-        }
-        match (self.owed.level(), self.fresh.level()) {
-            (Some(owed), Some(fresh)) if fresh < owed => self.fresh.next(),
-            (Some(_), _) => self.owed.next(),
-            (None, Some(_)) => self.fresh.next(),
-            (None, None) => None,
         }
     }
 

@@ -1,13 +1,14 @@
 //! What the application does with streams.
 
 use bytes::{Buf, Bytes};
+use quickset_sched::Priority;
 use quickset_wire::{Dir, StreamId};
 
 use super::event::{
     Chunk, FinishError, Piece, ReadError, RecvState, ResetAtError, SendState, StreamEvent, UnknownStream,
     WriteError,
 };
-use super::{Level, Streams, Ticket, due, news, owes, told};
+use super::{Streams, Ticket, due, news, owes, told};
 use crate::token::Key;
 
 impl Streams {
@@ -231,26 +232,17 @@ impl Streams {
 
     /// Sets whose data goes first: 0 is the most urgent, 7 the least; greater numbers count as 7.
     pub(crate) fn set_urgency(&mut self, id: StreamId, urgency: u8) -> Result<(), UnknownStream> {
-        let (key, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
-        stream.level = Level::of(urgency);
-        self.refresh(key);
-        Ok(())
+        self.change_priority(id, |priority| Priority { critical: false, ..priority.urgency(urgency) })
     }
 
     /// Puts a stream before all urgencies, until it gets one.
     pub(crate) fn set_critical(&mut self, id: StreamId) -> Result<(), UnknownStream> {
-        let (key, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
-        stream.level = Level::CRITICAL;
-        self.refresh(key);
-        Ok(())
+        self.change_priority(id, Priority::critical)
     }
 
     /// Sets whether it takes turns with others of its urgency.
     pub(crate) fn set_incremental(&mut self, id: StreamId, incremental: bool) -> Result<(), UnknownStream> {
-        let (key, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
-        stream.incremental = incremental;
-        self.refresh(key);
-        Ok(())
+        self.change_priority(id, |priority| Priority { incremental, ..priority })
     }
 
     /// Bytes that may be written now and go out without waiting for credit; none for messages.

@@ -76,6 +76,7 @@ impl Connection {
             return self.transmit_farewell(out);
         }
         let segments = if self.config.gso { Batch::MAX_SEGMENTS } else { 1 };
+        self.streams.set_max_frame(self.path.mtu);
         self.begin_symbols();
         let control = self.path.congestion.control();
         if control.prompt {

@@ -1,11 +1,12 @@
 use bytes::Bytes;
+use quickset_sched::Priority;
 use quickset_wire::frame::{Frame, Frames};
 use quickset_wire::{Dir, StreamId};
 
 use super::*;
 use crate::room::Want;
 use crate::streams::outbound::Turn;
-use crate::streams::{Level, UnknownStream};
+use crate::streams::{Class, ClassError, UnknownStream};
 use crate::token::{Channel, Key};
 
 /// The streams of the data frames in the next `n` packets, with their bytes.
@@ -41,9 +42,9 @@ fn equal_streams_get_equal_shares() {
     for (index, bytes) in turns(&mut room, 100) {
         shares[index as usize] += bytes;
     }
-    // Nobody is ahead of another by more than one turn of 4096 bytes and the packet that overdraws it.
+    // Nobody is ahead of another by more than what is divided in a round, a frame and a bit, and the one that overdraws it.
     let (least, most) = (shares.iter().min().unwrap(), shares.iter().max().unwrap());
-    assert!(most - least <= 4096 + 1200, "{shares:?}");
+    assert!(most - least <= 3 * 1200, "{shares:?}");
     assert!(shares.iter().sum::<usize>() > 100 * 1150, "packets are full: {shares:?}");
 }
 
@@ -57,15 +58,21 @@ fn urgent_streams_go_first_and_lost_data_before_new() {
     order.dedup();
     assert_eq!(order, [2, 0, 1], "by urgency");
     assert!(packet(&mut room, 1200, Time::ZERO).is_none());
-    // Stream 2 lost data; meanwhile stream 0 has new data and is as urgent, stream 1 is more urgent.
+    // Stream 2 lost data and has new data; stream 1 is more urgent meanwhile.
     first.tokens.iter().for_each(|token| room.lost(*token, Time::ZERO));
-    for (n, urgency) in [(0, 2), (1, 1), (2, 2)] {
+    for (n, urgency) in [(1, 1), (2, 2)] {
         room.set_urgency(ids[n], urgency).unwrap();
         room.write(ids[n], &mut Bytes::from(vec![0; 1100])).unwrap();
     }
-    let mut order: Vec<_> = turns(&mut room, 4).iter().map(|turn| turn.0).collect();
+    let mut order = Vec::new();
+    while let Some(sent) = packet(&mut room, 1200, Time::ZERO) {
+        order.extend(Frames::new(&sent.payload).filter_map(|frame| match frame.unwrap() {
+            Frame::Stream { id, offset, .. } => Some((id.index(), offset >= 2000)),
+            _ => None,
+        }));
+    }
     order.dedup();
-    assert_eq!(order[..3], [1, 2, 0], "urgency, then the loss, then round robin");
+    assert_eq!(order, [(1, true), (2, false), (2, true)], "urgency, then what was lost, then what is new");
 }
 
 /// RFC 9218 §10.
@@ -83,30 +90,96 @@ fn what_is_of_no_use_in_parts_goes_one_after_the_other() {
     let mut order: Vec<_> = turns(&mut room, 12).iter().map(|turn| turn.0).collect();
     order.dedup();
     assert_eq!(order, [1, 0], "one at a time");
-    // What was lost of the first in line is still before the second.
+    // The line is the same for what was lost.
     room.set_urgency(ids[1], 3).unwrap();
     first.tokens.iter().for_each(|token| room.lost(*token, Time::ZERO));
     let mut order: Vec<_> = turns(&mut room, 20).iter().map(|turn| turn.0).collect();
     order.dedup();
-    assert_eq!(order, [1, 0, 2, 3], "what was lost, and the line");
+    assert_eq!(order, [0, 1, 2, 3], "the line");
     assert_eq!(room.set_critical(StreamId(77)), Err(UnknownStream));
     assert_eq!(room.set_incremental(StreamId(77), true), Err(UnknownStream));
 }
 
+/// RFC 9218 §10 leaves open who goes first of those that are of use in parts and those that are not.
 #[test]
-fn a_line_and_those_in_turn_share_alike() {
+fn a_line_goes_before_those_that_take_turns() {
     let mut room = client(&TransportConfig::default());
-    let ids = streams(&mut room, &[3; 4], 100_000);
+    let ids = streams(&mut room, &[3; 4], 20_000);
     for id in &ids[1..3] {
         room.set_incremental(*id, false).unwrap();
     }
-    let mut shares = [0usize; 4];
-    for (index, bytes) in turns(&mut room, 60) {
+    let mut order: Vec<_> = turns(&mut room, 60).iter().map(|turn| turn.0).collect();
+    order.dedup();
+    assert_eq!(order[..4], [1, 2, 0, 3]);
+}
+
+/// What `n` packets hold of each of four streams.
+fn shares(room: &mut Streams, n: usize) -> [usize; 4] {
+    let mut shares = [0; 4];
+    for (index, bytes) in turns(room, n) {
         shares[index as usize] += bytes;
     }
-    // The second and the third are in line and have a share together: the third waits.
-    assert_eq!(shares[2], 0);
-    assert!(shares[0].abs_diff(shares[1]) <= 4096 + 1200 && shares[3].abs_diff(shares[1]) <= 4096 + 1200);
+    shares
+}
+
+/// Parts per hundred.
+fn percent(shares: [usize; 4]) -> [usize; 4] {
+    let all: usize = shares.iter().sum();
+    shares.map(|n| (n * 100 + all / 2) / all)
+}
+
+#[test]
+fn classes_divide_what_their_parent_has() {
+    let mut room = client(&TransportConfig::default());
+    let ids = streams(&mut room, &[3; 4], 1_000_000);
+    // A: 1 of 4, alone. B: 3 of 4, of which the second has two thirds; the fourth is less urgent.
+    room.set_class(ids[0], &[Class::new("a", 1.0)]).unwrap();
+    let b = Class::new("b", 3.0);
+    for (n, inner) in [(1, vec![Class::new("left", 2.0)]), (2, vec![Class::new("right", 1.0)]), (3, vec![])] {
+        room.set_class(ids[n], &[vec![b.clone()], inner].concat()).unwrap();
+    }
+    room.set_urgency(ids[3], 4).unwrap();
+    assert_eq!(percent(shares(&mut room, 400)), [25, 50, 25, 0]);
+    assert_eq!(room.class(ids[1]).unwrap(), [b.clone(), Class::new("left", 2.0)]);
+    // The same name elsewhere is another class; weights change for those that there are.
+    room.set_class_priority(&["b", "left"], Priority::weighted(1.0)).unwrap();
+    room.set_class_priority(&["a"], Priority::weighted(9.0)).unwrap();
+    assert_eq!(percent(shares(&mut room, 400)), [75, 13, 13, 0]);
+    assert_eq!(
+        room.set_class_priority(&["left"], Priority::weighted(1.0)),
+        Err(ClassError::UnknownClass),
+        "it hangs under b"
+    );
+    room.set_class(ids[3], &[Class::new("left", 10.0).urgency(2)]).unwrap();
+    assert_eq!(percent(shares(&mut room, 20)), [0, 0, 0, 100], "more urgent than both");
+    // A class goes with the last of its streams.
+    room.reset(ids[0], 0).unwrap();
+    room.set_class(ids[1], &[]).unwrap();
+    assert_eq!(room.class(ids[1]), Some(vec![]));
+    assert_eq!(
+        room.set_class_priority(&["b", "left"], Priority::weighted(1.0)),
+        Err(ClassError::UnknownClass)
+    );
+    room.check();
+    assert_eq!(room.set_class(StreamId(77), &[b]), Err(ClassError::UnknownStream));
+}
+
+#[test]
+fn classes_are_bounded() {
+    let mut room = client(&TransportConfig { max_classes: 5, ..TransportConfig::default() });
+    let ids = streams(&mut room, &[3; 2], 10_000);
+    let path = |names: &[&str]| names.iter().map(|name| Class::new(*name, 1.0)).collect::<Vec<_>>();
+    room.set_class(ids[0], &path(&["a", "b", "c"])).unwrap();
+    assert_eq!(room.set_class(ids[1], &path(&["d", "b", "c"])), Err(ClassError::TooMany));
+    assert_eq!(room.class(ids[1]), Some(vec![]), "nothing has changed");
+    assert_eq!(room.set_class(ids[1], &path(&["a"; 64])), Err(ClassError::TooDeep));
+    room.set_class(ids[1], &path(&["a", "b", "d", "e"])).unwrap();
+    // What leaves makes room.
+    room.set_class(ids[0], &[]).unwrap();
+    room.set_class(ids[0], &path(&["c"])).unwrap();
+    assert_eq!(room.set_class(ids[0], &path(&["c", "d"])), Err(ClassError::TooMany));
+    room.check();
+    turns(&mut room, 10);
 }
 
 #[test]
@@ -140,7 +213,7 @@ fn a_packet_of_a_channel_ends_where_anothers_turn_begins() {
     let keys = [0, 1, 2].map(|n| room.slab.key(ids[n]).unwrap());
     room.own_channel(ids[1], true).unwrap();
     let own = Channel::Stream(keys[1]);
-    let turn = |channel, n: usize| Some(Turn { channel, key: keys[n], level: Level::of(3), resend: false });
+    let turn = |channel, n: usize| Some(Turn { channel, key: keys[n], resend: false });
     assert_eq!(room.next_channel(), turn(Channel::Connection, 0));
     assert_eq!([0, 1, 2].map(|n| room.goes_on(keys[n])), [true, false, false]);
     assert_eq!(of_channel(&mut room, own), [], "it is not its turn");
@@ -216,79 +289,129 @@ fn what_was_written_says_whether_a_message_ended() {
 }
 
 #[test]
-fn a_guest_has_the_share_of_a_stream_of_its_urgency() {
+fn datagrams_have_the_share_of_a_stream_of_their_urgency() {
     let mut room = client(&TransportConfig::default());
     streams(&mut room, &[3, 3, 5], 300_000);
-    let (mut guest, mut shares) = (0, [0; 3]);
-    let mut run = |room: &mut Streams, urgency: u8, packets: usize| {
-        room.admit_guest(Level::of(urgency));
+    let (mut sent, mut shares) = (0, [0; 3]);
+    room.set_datagrams(true);
+    let mut run = |room: &mut Streams, priority: Priority, packets: usize| {
+        room.set_datagram_priority(priority);
         for _ in 0..packets {
-            if room.is_guests_turn() {
-                guest += 1000;
-                room.guest_sent(1000);
+            if room.is_datagrams_turn() {
+                sent += 1000;
+                room.datagrams_sent(1000);
                 continue;
             }
             for (index, bytes) in turns(room, 1) {
                 shares[index as usize] += bytes;
             }
         }
-        (std::mem::take(&mut guest), std::mem::take(&mut shares))
+        (std::mem::take(&mut sent), std::mem::take(&mut shares))
     };
-    // No more than a turn and a packet apart.
-    let (guest, shares) = run(&mut room, 3, 120);
-    assert!(
-        shares[2] == 0 && shares[..2].iter().all(|n| n.abs_diff(guest) <= 2 * (4096 + 1200)),
-        "{guest} {shares:?}"
-    );
-    assert_eq!(run(&mut room, 1, 20), (20_000, [0; 3]), "more urgent");
-    let (guest, shares) = run(&mut room, 7, 20);
-    assert!(guest == 0 && shares[2] == 0, "less urgent: {guest} {shares:?}");
-    room.dismiss_guest();
-    assert!(!room.is_guests_turn());
+    let (sent, shares) = run(&mut room, Priority::weighted(1.0), 120);
+    assert!(shares[2] == 0 && shares[..2].iter().all(|n| n.abs_diff(sent) <= 3 * 1200), "{sent} {shares:?}");
+    let (sent, shares) = run(&mut room, Priority::weighted(3.0), 120);
+    assert!(sent.abs_diff(shares[0] + shares[1]) * 10 <= 6 * sent, "three fifths: {sent} {shares:?}");
+    assert_eq!(run(&mut room, Priority::weighted(1.0).urgency(1), 20), (20_000, [0; 3]), "more urgent");
+    let (sent, shares) = run(&mut room, Priority::weighted(1.0).urgency(7), 20);
+    assert!(sent == 0 && shares[2] == 0, "less urgent: {sent} {shares:?}");
+    room.set_datagrams(false);
+    assert!(!room.is_datagrams_turn());
     room.check();
 }
 
 #[test]
-fn a_guest_needs_no_credit_and_is_not_blocked_by_it() {
+fn datagrams_need_no_credit_and_are_not_blocked_by_it() {
     let mut rooms = pair(&TransportConfig { max_connection_window: 100_000, ..TransportConfig::default() });
     let room = &mut rooms[0];
-    room.admit_guest(Level::of(3));
-    assert!(room.is_guests_turn());
-    streams(room, &[3], 500_000);
-    // Passed over, it leaves the packets to the stream, until the credit is spent.
-    room.pass_guest();
+    room.set_datagrams(true);
+    assert!(room.is_datagrams_turn());
+    let ids = streams(room, &[3], 500_000);
+    // Passed over, they leave the packets to the stream, until the credit is spent.
+    room.pass_datagrams();
+    let first = packet(room, 1200, Time::ZERO).unwrap();
     while packet(room, 1200, Time::ZERO).is_some() {}
-    room.recall_guest(Level::of(3));
-    assert!(room.is_guests_turn(), "it needs no credit");
-    room.guest_sent(5000);
-    assert!(room.is_guests_turn(), "nobody else may send");
-    room.dismiss_guest();
-    assert!(!room.is_guests_turn() && room.next_channel().is_none());
+    room.recall_datagrams();
+    assert!(room.is_datagrams_turn(), "they need no credit");
+    room.datagrams_sent(5000);
+    assert!(room.is_datagrams_turn(), "nobody else may send");
+    // What was lost needs none either, and goes first: credit may wait for it.
+    room.lost(first.tokens[0], Time::ZERO);
+    assert!(!room.is_datagrams_turn());
+    room.set_urgency(ids[0], 4).unwrap();
+    assert!(room.is_datagrams_turn());
+    room.set_datagrams(false);
+    packet(room, 1200, Time::ZERO).unwrap();
+    assert!(!room.is_datagrams_turn() && room.next_channel().is_none());
     room.check();
 }
 
 #[test]
-fn who_was_passed_over_is_the_first_again() {
+fn who_was_passed_over_keeps_the_turn() {
     let mut room = client(&TransportConfig::default());
     streams(&mut room, &[3, 3], 100_000);
-    room.admit_guest(Level::of(3));
-    // Both streams have had their turn, or are in it.
-    while !room.is_guests_turn() {
+    room.set_datagrams(true);
+    while !room.is_datagrams_turn() {
         turns(&mut room, 1);
     }
-    room.pass_guest();
-    turns(&mut room, 1);
-    assert!(!room.is_guests_turn());
-    room.recall_guest(Level::of(3));
-    assert!(room.is_guests_turn());
-    // However often it is passed over, its turn has 4096 bytes.
-    for n in 0..5 {
-        assert_eq!(room.is_guests_turn(), n < 5, "after {n} of 1000 bytes");
-        room.guest_sent(1000);
-        if room.is_guests_turn() {
-            room.pass_guest();
-            room.recall_guest(Level::of(3));
-        }
+    for _ in 0..5 {
+        room.pass_datagrams();
+        assert_eq!(turns(&mut room, 1).len(), 1);
+        assert!(!room.is_datagrams_turn());
+        room.recall_datagrams();
+        assert!(room.is_datagrams_turn());
     }
-    assert!(!room.is_guests_turn());
+}
+
+/// `spec/fec.md`: what repairs a channel goes in its turn.
+#[test]
+fn repair_goes_in_the_turn_of_its_channel() {
+    let mut room = client(&TransportConfig::default());
+    let ids = streams(&mut room, &[3, 3, 5], 100_000);
+    let keys = [0, 1, 2].map(|n| room.slab.key(ids[n]).unwrap());
+    for id in &ids {
+        room.own_channel(*id, true).unwrap();
+    }
+    let [first, second, third] = keys.map(Channel::Stream);
+    // The third is less urgent, and its repair is no more so.
+    room.set_repair(third, true);
+    room.set_repair(second, true);
+    let (mut repairs, mut packets) = ([0u32; 3], [0u32; 3]);
+    for _ in 0..100 {
+        let turn = room.next_channel().unwrap();
+        let n = keys.iter().position(|key| *key == turn.key).unwrap();
+        if room.is_repair_due(turn.channel) && repairs[n] < 20 {
+            room.repair_sent(turn.key, 1200);
+            repairs[n] += 1;
+            continue;
+        }
+        room.set_repair(turn.channel, false);
+        if packet(&mut room, 1200, Time::ZERO).is_none() {
+            break;
+        }
+        packets[n] += 1;
+    }
+    // The second had 20 packets of repair, which are of its share.
+    assert_eq!(repairs, [0, 20, 0]);
+    let sent = [packets[0], packets[1] + repairs[1]];
+    assert!(packets[0] > packets[1] && sent[0].abs_diff(sent[1]) <= 25, "{sent:?} {packets:?}");
+    // Repair alone is a turn, too, and none for data.
+    assert!(room.is_repair_due(third));
+    room.set_repair(first, true);
+    room.forget_repair();
+    assert!(!room.awaits_repair());
+    room.check();
+    while packet(&mut room, 1200, Time::ZERO).is_some() {}
+    for channel in [third, Channel::Connection, Channel::Datagrams] {
+        assert_eq!(room.next_channel(), None);
+        room.set_repair(channel, true);
+        let turn = room.next_channel().unwrap();
+        assert_eq!(turn.channel, channel);
+        assert_eq!(room.want(), Want::None, "there is no data");
+        assert!(packet(&mut room, 1200, Time::ZERO).is_none());
+        room.repair_sent(turn.key, 1200);
+        room.check();
+        room.set_repair(channel, false);
+    }
+    room.check();
 }
