@@ -319,6 +319,22 @@ impl<K> Tree<K> {
         Some(self.arena.id(self.arena.node(index).parent))
     }
 
+    /// Whether a class, backlogged, goes before all that another one has: they are siblings of which it is the more urgent, or
+    /// hang under such. Costs a step for each level.
+    pub fn is_more_urgent(&self, class: ClassId, than: ClassId) -> bool {
+        let (Some(mut one), Some(mut other)) = (self.arena.find(class), self.arena.find(than)) else {
+            return false;
+        };
+        let up = |index: u32| self.arena.node(index).parent;
+        let (deep, high) = (self.arena.depth(one), self.arena.depth(other));
+        (high..deep).for_each(|_| one = up(one));
+        (deep..high).for_each(|_| other = up(other));
+        while up(one) != up(other) {
+            (one, other) = (up(one), up(other));
+        }
+        self.arena.node(one).level() < self.arena.node(other).level()
+    }
+
     fn insert(&mut self, parent: ClassId, priority: Priority, key: Option<K>) -> Result<ClassId, Error> {
         let parent = self.parent_index(parent)?;
         if self.arena.live() > self.max_classes {

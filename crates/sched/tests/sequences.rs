@@ -157,6 +157,11 @@ impl Both {
                 "somebody is served when somebody is backlogged"
             );
             let Some(id) = next else { return };
+            for &other in &self.ids {
+                // Were it more urgent, it would be its turn, had it anything to send.
+                let more = self.tree.is_more_urgent(other, id);
+                assert!(!more || !self.tree.is_backlogged(other));
+            }
             let leaf = *self.tree.key(id).expect("a leaf");
             assert_eq!(self.ids[leaf], id);
             assert!(self.naive.classes[leaf].backlogged, "who is served is backlogged");
