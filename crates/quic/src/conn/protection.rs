@@ -117,7 +117,7 @@ impl Connection {
         }
         let (facts, moment) = (self.facts(), self.moment());
         let Self { streams, datagrams, protect, .. } = self;
-        let turn = streams.next_channel().map(|turn| turn.channel);
+        let turn = streams.next_channel();
         let (mut at, mut is_due) = (0, false);
         protect.send.ask();
         while let Some(channel) = protect.send.active(at) {
@@ -148,14 +148,15 @@ impl Connection {
         let facts = self.facts();
         let Self { streams, datagrams, protect, .. } = self;
         loop {
-            let Turn { channel, key, .. } = streams.next_channel().filter(|_| streams.awaits_repair())?;
+            let turn = streams.next_channel().filter(|_| streams.awaits_repair())?;
+            let channel = turn.channel;
             if !streams.is_repair_due(channel) {
                 return None;
             }
             let deadlines = streams.deadlines(channel);
-            let outlook = facts.of((streams, datagrams), Some(channel), &protect.monitor, &deadlines);
+            let outlook = facts.of((streams, datagrams), Some(turn), &protect.monitor, &deadlines);
             if let Some(slot) = protect.send.slot(channel, &outlook) {
-                return Some(Due { slot, channel, turn: key });
+                return Some(Due { slot, channel, turn: turn.key });
             }
             streams.set_repair(channel, false);
             // It was not among those who said for how long nothing will be due.
@@ -259,7 +260,7 @@ impl Connection {
         let facts = self.facts();
         let Self { streams, datagrams, protect, .. } = self;
         let deadlines = streams.deadlines(turn.channel);
-        let outlook = facts.of((streams, datagrams), Some(turn.channel), &protect.monitor, &deadlines);
+        let outlook = facts.of((streams, datagrams), Some(*turn), &protect.monitor, &deadlines);
         protect.send.join(turn.channel, carried, &outlook, packet)
     }
 
@@ -527,7 +528,7 @@ impl Facts {
     fn of<'a>(
         &self,
         (streams, datagrams): (&Streams, &Datagrams),
-        turn: Option<Channel>,
+        turn: Option<Turn>,
         monitor: &Monitor,
         deadlines: &'a ChannelDeadlines<'_>,
     ) -> Outlook<'a> {
@@ -544,7 +545,7 @@ impl Facts {
             ack_delay: self.ack_delay,
             cwnd: self.cwnd,
             in_flight: self.in_flight,
-            others_wait: turn.is_some_and(|turn| turn != channel),
+            others_wait: streams.others_wait(channel, turn),
             feedback: self.feedback,
             confirmed: self.confirmed,
         }

@@ -1,10 +1,10 @@
 //! Places among the streams for who is none: datagrams, and repair. And what the application says of places.
 
-use quickset_sched::Priority;
+use quickset_sched::{ClassId, Priority};
 use quickset_wire::StreamId;
 
 use super::turns::has;
-use super::{Class, ClassError, Streams, UnknownStream};
+use super::{Class, ClassError, Streams, Turn, UnknownStream};
 use crate::token::{Channel, Key};
 
 /// Datagrams.
@@ -107,6 +107,22 @@ impl Streams {
         self.turns.is_due(channel)
     }
 
+    /// Whether somebody else has something to send, whose turn it is, that a channel's repair would not go before.
+    pub(crate) fn others_wait(&self, channel: Channel, turn: Option<Turn>) -> bool {
+        let Some(turn) = turn.filter(|turn| turn.channel != channel) else { return false };
+        let mine = match channel {
+            Channel::Stream(key) => self.leaf(key),
+            Channel::Connection => self.leaf(self.recent),
+            Channel::Datagrams => self.turns.datagrams_leaf(),
+        };
+        !mine.zip(self.leaf(turn.key)).is_some_and(|(mine, theirs)| self.turns.is_more_urgent(mine, theirs))
+    }
+
+    fn leaf(&self, key: Key) -> Option<ClassId> {
+        let stream = self.slab.get(key).and_then(|stream| stream.class);
+        stream.or_else(|| self.turns.outsider(key).map(|(_, class)| class))
+    }
+
     /// Nothing is to be repaired now.
     #[cold]
     pub(crate) fn forget_repair(&mut self) {
@@ -117,8 +133,7 @@ impl Streams {
 
     /// A packet of repair was sent in somebody's turn, of so many bytes.
     pub(crate) fn repair_sent(&mut self, key: Key, bytes: usize) {
-        let class = self.slab.get(key).and_then(|stream| stream.class);
-        if let Some(class) = class.or_else(|| self.turns.outsider(key).map(|(_, class)| class)) {
+        if let Some(class) = self.leaf(key) {
             self.turns.sent(class, bytes);
         }
     }

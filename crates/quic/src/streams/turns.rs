@@ -226,6 +226,11 @@ impl Turns {
         self.tree.charge(class, bytes as u32);
     }
 
+    /// Whether one leaf is served before another whenever both have something.
+    pub(super) fn is_more_urgent(&self, class: ClassId, than: ClassId) -> bool {
+        self.tree.is_more_urgent(class, than)
+    }
+
     /// The leaf of who is no stream.
     pub(super) fn outsider(&self, key: Key) -> Option<(Channel, ClassId)> {
         let is = |outsider: &Option<Outsider>| outsider.filter(|outsider| outsider.key == key);
@@ -248,6 +253,10 @@ impl Turns {
 impl Turns {
     pub(super) fn has_datagrams_leaf(&self) -> bool {
         self.datagrams.is_some()
+    }
+
+    pub(super) fn datagrams_leaf(&self) -> Option<ClassId> {
+        Some(self.datagrams?.class)
     }
 
     /// Makes their leaf.

@@ -20,7 +20,7 @@ pub enum Goal {
 
 /// Ours, and the default: as much repair as the measured losses ask for, where a resend would come too late.
 ///
-/// Bulk: the last flight, and what flow control leaves room for. Screen: behind each fence, over a window of all that
+/// Bulk: the last flight, once nothing else as urgent has to be sent, and what flow control leaves room for. Screen: behind each fence, over a window of all that
 /// has not arrived; or a Reed-Solomon block, when more is in flight than one should sum for each repair symbol. Messages:
 /// placed by FlEC's algorithm 4. In all cases the least r with P(more than r losses among k + r) <= 1e-4, and at most a
 /// quarter of k, but one; see `Sizing` for bursts. A path without losses sees nothing of it, not even the wrapping.
@@ -106,7 +106,10 @@ impl Adaptive {
     fn bulk(&mut self, view: &CodingView<'_>) -> Pattern {
         let lane = &view.lanes[usize::from(WINDOW.index)];
         let held = self.held.goes_on(view, lane);
-        let n = match self.tail.due(view, lane) {
+        // While others that are as urgent have something to send, what was lost goes again among that: nobody waits for the
+        // end of one of many things before that of all, and repair would make all of them later.
+        let due = if view.others_wait { Due::No } else { self.tail.due(view, lane) };
+        let n = match due {
             Due::Now => self.sizing.repairs(&view.loss, lane.unprotected),
             Due::At(time) => return Pattern::WakeAt(time),
             Due::No if held => self.sizing.repairs(&view.loss, lane.unprotected.max(1)).min(room(view, lane)),

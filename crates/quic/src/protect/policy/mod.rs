@@ -158,7 +158,7 @@ pub struct CodingView<'a> {
     pub cwnd: u64,
     /// See [`cwnd`](Self::cwnd).
     pub in_flight: u64,
-    /// Other channels have something to send.
+    /// Other channels have something to send that is as urgent, or more so.
     pub others_wait: bool,
     /// A packet of this connection with application data was acknowledged.
     pub feedback: bool,

@@ -24,6 +24,7 @@ struct Scene {
     cwnd: u64,
     in_flight: u64,
     confirmed: bool,
+    others_wait: bool,
 }
 
 /// Deadlines, in any order.
@@ -53,6 +54,7 @@ impl Scene {
             cwnd: 120_000,
             in_flight: 60_000,
             confirmed: true,
+            others_wait: false,
         }
     }
 
@@ -70,7 +72,7 @@ impl Scene {
             ack_delay: ms(25),
             cwnd: self.cwnd,
             in_flight: self.in_flight,
-            others_wait: false,
+            others_wait: self.others_wait,
             feedback: true,
             confirmed: self.confirmed,
         }

@@ -186,6 +186,10 @@ fn a_transfer_is_covered_at_its_end_and_where_it_is_held_back() {
     assert_eq!(scene.send(&mut *policy, 100), Some(WINDOW));
     scene.demand.remaining = Some(0);
     scene.now += ms(13);
+    // As long as others go on, a resend costs nobody a round trip.
+    scene.others_wait = true;
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.others_wait = false;
     // At 1 % P(more than 6 of 106) = 1.03e-4 and P(more than 7 of 107) = 1.4e-5.
     assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(7));
     assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
