@@ -1,4 +1,4 @@
-//! What this machine takes for work that no link holds up: codes, and transfers over loopback.
+//! What this machine takes for work that no link holds up: codes, decisions, and transfers over loopback.
 //!
 //! *In:* the point of an experiment, and a seed for the data. *Out:* measures. Nothing here is the same twice, and
 //! whatever else the machine does shows in it.
@@ -13,6 +13,7 @@ use quickset::{
 use quickset_base::Rng;
 use quickset_fec::online::{Decoder, Limits};
 use quickset_fec::{Equation, Symbols, reed_solomon};
+use quickset_sched::{Priority, Tree};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::experiment::{Params, TimingError};
@@ -165,6 +166,54 @@ fn median_ms<T>(mut prepare: impl FnMut() -> T, mut work: impl FnMut(T) -> bool)
     Some(times[times.len() / 2])
 }
 
+/// Times decisions of who sends next, among leaves that all have something to send.
+///
+/// # Errors
+/// When a value does not fit.
+pub(crate) fn decisions(params: &Params, seed: u64) -> Result<Metrics, TimingError> {
+    let whole = |key: &str| params.whole(key).map_err(|error| TimingError(error.to_string()));
+    let (leaves, depth) = (whole("leaves")?, whole("depth")? as u32);
+    let mut tree =
+        bushy(leaves, depth, &mut Rng::new(seed)).map_err(|error| TimingError(error.to_string()))?;
+    let ms = median_ms(
+        || (),
+        |()| {
+            (0..DECISIONS).all(|_| {
+                let leaf = tree.next();
+                leaf.inspect(|leaf| tree.charge(*leaf, FRAME)).is_some()
+            })
+        },
+    );
+    let ms = ms.ok_or_else(|| TimingError("nobody's turn came".to_owned()))?;
+    let timings = Timings { decisions_per_s: Some(DECISIONS as f64 * 1e3 / ms), ..Timings::default() };
+    Ok(Metrics { timings, finished: true, ..Metrics::default() })
+}
+
+/// Leaves `depth` steps below the root, in branches of about equal size; those whose turns follow each other were made in no
+/// particular order.
+fn bushy(leaves: u64, depth: u32, rng: &mut Rng) -> Result<Tree<u64>, quickset_sched::Error> {
+    let mut tree = Tree::new(FRAME, u32::MAX);
+    let fan = (leaves as f64).powf(1.0 / f64::from(depth)).ceil() as usize;
+    let mut parents = vec![tree.root()];
+    for _ in 1..depth {
+        let mut children = Vec::new();
+        for parent in parents {
+            for _ in 0..fan {
+                children.push(tree.insert_branch(parent, Priority::weighted(1.0))?);
+            }
+        }
+        parents = children;
+    }
+    let of = |leaf: u64| parents[(leaf * parents.len() as u64 / leaves) as usize];
+    let mut ids = (0..leaves)
+        .map(|leaf| tree.insert_leaf(of(leaf), Priority::weighted(1.0), leaf))
+        .collect::<Result<Vec<_>, _>>()?;
+    while let Some(last) = ids.len().checked_sub(1) {
+        tree.set_backlogged(ids.swap_remove(rng.below(last as u64 + 1) as usize), true);
+    }
+    Ok(tree)
+}
+
 /// Times a transfer over loopback, with a thread for each end.
 ///
 /// # Errors
@@ -252,6 +301,9 @@ fn runtime() -> Result<Runtime, TimingError> {
     made.map_err(|error| TimingError(format!("the system gives no event loop: {error}")))
 }
 
+/// A frame of the timed scheduler, in bytes, and the decisions of one repetition.
+const FRAME: u32 = 1200;
+const DECISIONS: u64 = 10_000;
 /// 105/100.
 const BLOCK: usize = 100;
 const REPAIRS: usize = 5;
@@ -284,6 +336,14 @@ mod tests {
         assert!(all.is_ok(), "a window of which nothing came");
         let more = codec(&points("codec", &["symbols=9", "losses=10", "codec=rlc"])[0], 1);
         assert!(more.unwrap_err().to_string().contains("set losses to less"));
+    }
+
+    #[test]
+    fn decisions_are_counted() {
+        for params in points("sched-scale", &["leaves=1,50"]) {
+            let timings = decisions(&params, 1).unwrap().timings;
+            assert!(timings.decisions_per_s.unwrap() > 0.0, "{params}");
+        }
     }
 
     /// Whatever is asked for, by packet or by batch, all comes, at all that fetch it.

@@ -45,6 +45,7 @@ pub const ALL: &[&Experiment] = &[
     &light::THROUGHPUT,
     &timed::CODEC,
     &timed::PERF_FEC,
+    &timed::SCHED_SCALE,
 ];
 
 /// The experiment of that name.

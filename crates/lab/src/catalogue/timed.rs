@@ -1,4 +1,4 @@
-//! What codes cost this machine: TUM (IFIP Networking 2025), figure 2, and FlEC (ToN 2022), section 6.
+//! What codes and decisions cost this machine: TUM (IFIP Networking 2025), figure 2, FlEC (ToN 2022), section 6, and our own.
 
 use crate::experiment::{Experiment, Figure, Published, Varied, Way};
 use crate::timing;
@@ -55,4 +55,23 @@ pub(super) static PERF_FEC: Experiment = Experiment {
     ],
     claims: &[],
     way: Way::Time(timing::transfer),
+};
+
+/// The scheduler alone.
+pub(super) static SCHED_SCALE: Experiment = Experiment {
+    name: "sched-scale",
+    title: "How many decisions a second who sends next takes, among how many",
+    source: "our own",
+    about: "Leaves of a tree of classes, all with something to send and of equal weight, in branches of about equal size at each \
+        step. A decision is to ask whose turn it is, and to charge a frame of 1200 bytes. Turns are a frame or two, and those \
+        that follow each other lie apart in memory: it is the most that decisions can cost. Medians of many repetitions on one \
+        core of this machine, whatever else it does, and of no two runs the same.",
+    baseline: &[("leaves", "1000"), ("depth", "1")],
+    crossed: &[("depth", "1,2,4,8")],
+    varied: Varied::OneByOne(&[("leaves", "10,1000,100000")]),
+    seeds: 5,
+    figures: &[Figure::Boxes { metric: "decisions_per_s", over: "leaves", colours: "depth" }],
+    published: &[],
+    claims: &[],
+    way: Way::Time(timing::decisions),
 };

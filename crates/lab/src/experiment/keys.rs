@@ -100,6 +100,8 @@ pub const KEYS: &[Key] = &[
     key("symbols", Kind::Whole(1, 10_000), "source symbols"),
     key("symbol_bytes", Kind::Whole(1, 65_000), "bytes of a symbol"),
     key("losses", Kind::Whole(1, 64), "how many of them are lost"),
+    key("leaves", Kind::Whole(1, 1_000_000), "streams with something to send"),
+    key("depth", Kind::Whole(1, 16), "steps from the connection to each of them"),
     key("seconds", Kind::Number(0.1, 3600.0), "how long it goes on"),
 ];
 

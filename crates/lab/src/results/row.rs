@@ -99,6 +99,9 @@ pub struct Timings {
     /// Seconds of processor time for each gigabyte (10^9 bytes) of payload, both ends together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_s_per_gb: Option<f64>,
+    /// Decisions of the scheduler a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decisions_per_s: Option<f64>,
 }
 
 /// What repair is of all that servers sent.

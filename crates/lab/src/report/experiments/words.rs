@@ -494,6 +494,13 @@ const MEASURES: &[Measure] = &[
         "the time to recover them from repair symbols that have arrived",
     ),
     measure(
+        "decisions_per_s",
+        "decisions a second",
+        ("million/s", 1e-6),
+        Better::More,
+        "of who sends next, on one core",
+    ),
+    measure(
         "cpu_s_per_gb",
         "processor time",
         ("s/GB", 1.0),
