@@ -29,11 +29,12 @@ pub(super) static CONGESTION: Experiment = Experiment {
     name: "congestion",
     title: "BBR, CUBIC and NewReno alone, against themselves and against each other",
     source: "our own",
-    about: "One or two flows send as much as they can for a minute over one link, the second from the fifth second on. The queue \
+    about: "One or two flows send as much as they can for a minute over one link, the second from the tenth second on. The queue \
         holds a quarter of a bandwidth-delay product, one, or four, and the link loses nothing else, 0.1 % or 1 % of the packets. \
         Others may take a quarter of the link on average (cross): at equal distances, at random ones, or half of it in bursts of a second or so. \
         Measured in the second half of the run: how much of the capacity that others leave is used, and how it is shared (Jain's index, 1 is equal; the first flow's \
-        share). Over the whole run: how long packets wait in the queue (queue_ms, by the senders' smoothed round-trip time), and what \
+        share). Of pairs: how long the second has been there when ten seconds begin in which both get within a tenth of half \
+        (fair_after_s), and the shares of each ten seconds. Over the whole run: how long packets wait in the queue (queue_ms, by the senders' smoothed round-trip time), and what \
         was lost: to the queue (overflowed) and to chance (lost).",
     baseline: &[
         ("flows", "bbr"),
@@ -65,6 +66,9 @@ pub(super) static CONGESTION: Experiment = Experiment {
         Figure::Boxes { metric: "queue_ms.p95", over: "queue", colours: "flows" },
         Figure::Boxes { metric: "fairness", over: "queue", colours: "flows" },
         Figure::Boxes { metric: "first_share", over: "queue", colours: "flows" },
+        Figure::Boxes { metric: "fair_after_s", over: "queue", colours: "flows" },
+        Figure::Boxes { metric: "overflowed", over: "queue", colours: "flows" },
+        Figure::Series { series: "share", curves: "flow" },
         Figure::Series { series: "goodput", curves: "flow" },
         Figure::Series { series: "queue", curves: "flow" },
     ],
@@ -110,4 +114,4 @@ fn cross(params: &Params) -> Result<Vec<Cross>, ValueError> {
 /// UDP payload of a packet of 1500 bytes.
 const PACKET: u32 = 1472;
 /// How much later the second flow comes.
-const LATER: Duration = Duration::from_secs(5);
+const LATER: Duration = Duration::from_secs(10);

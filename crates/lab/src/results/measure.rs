@@ -1,7 +1,8 @@
 use quickset_base::Duration;
 use quickset_quic::{Protection, Stats};
-use quickset_sim::{Pace, Rate};
+use quickset_sim::Rate;
 
+use super::sharing::{self, delivered_by};
 use super::{Counted, Detail, Histogram, Metrics, Repair, Times, expectation, loads};
 use crate::play::{FlowSeen, Seen, Setting, Work};
 use crate::stats::{Percentiles, Samples};
@@ -44,7 +45,8 @@ pub fn measure(setting: &Setting, seen: &Seen) -> (Metrics, Detail) {
         alone(&mut metrics, flow, &work.work, yardstick);
     }
     if setting.flows.iter().all(|flow| is_endless(setting, &flow.work)) {
-        shared(&mut metrics, setting, seen, yardstick);
+        sharing::shared(&mut metrics, setting, seen, yardstick);
+        detail.series.extend(sharing::series(setting, seen));
         // Nothing is to come to an end here.
         metrics.finished = metrics.broken.is_none();
     }
@@ -89,52 +91,6 @@ fn alone(metrics: &mut Metrics, flow: &FlowSeen, work: &Work, yardstick: Yardsti
         metrics.dct_s = Some(took);
         metrics.dct_over_ideal = Some(took / ideal);
     }
-}
-
-/// Flows that go on for the whole run: how they share in its second half.
-fn shared(metrics: &mut Metrics, setting: &Setting, seen: &Seen, yardstick: Yardstick) {
-    let (from, to) = (seen.ended / 2, seen.ended);
-    let seconds = to.saturating_sub(from).as_secs_f64();
-    if seconds <= 0.0 {
-        return;
-    }
-    let rates: Vec<f64> = seen
-        .flows
-        .iter()
-        .map(|flow| (delivered_by(flow, to) - delivered_by(flow, from)) as f64 * 8.0 / seconds)
-        .collect();
-    let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
-    metrics.goodput_bps = Some(sum);
-    if squares > 0.0 {
-        metrics.fairness = Some(sum * sum / (rates.len() as f64 * squares));
-        metrics.first_share = Some(rates[0] / sum);
-    }
-    let payload = setting.flows.first().map_or(1.0, |flow| {
-        let mtu = f64::from(flow.transport.mtu);
-        mtu / (mtu + f64::from(setting.down.overhead))
-    });
-    metrics.utilisation = yardstick.rate.map(|rate| {
-        let others = setting.cross.iter().map(|cross| {
-            let (bytes, overhead) = (f64::from(cross.bytes), f64::from(setting.down.overhead));
-            mean_bps(cross.pace) * (bytes + overhead) / bytes
-        });
-        sum / ((rate as f64 - others.sum::<f64>()).max(1.0) * payload)
-    });
-}
-
-/// Bits of payload a second in the long run.
-fn mean_bps(pace: Pace) -> f64 {
-    match pace {
-        Pace::Constant { bps } | Pace::Poisson { bps } => bps as f64,
-        Pace::OnOff { bps, on, off, .. } => {
-            bps as f64 * on.as_secs_f64() / (on + off).as_secs_f64().max(1e-9)
-        }
-    }
-}
-
-fn delivered_by(flow: &FlowSeen, at: Duration) -> u64 {
-    let before = flow.progress.partition_point(|look| look.at <= at);
-    before.checked_sub(1).map_or(0, |last| flow.progress[last].delivered)
 }
 
 /// Mbit/s in steps of a hundredth of the run, 100 ms at least.

@@ -17,6 +17,7 @@ mod order;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod row;
+mod sharing;
 mod table;
 
 pub(crate) use csv::flat;

@@ -76,6 +76,10 @@ pub struct Metrics {
     /// The first flow's share of all goodput in the second half of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_share: Option<f64>,
+    /// How long the last flow had been there when ten seconds began in which each of several got within a tenth of an equal
+    /// part, in seconds. Missing when there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fair_after_s: Option<f64>,
     /// What became of the resources that a browser asked for.
     #[serde(flatten)]
     pub loads: Loads,
@@ -183,7 +187,8 @@ pub struct Detail {
     /// For each metric of [`Times`] that there is, its distribution.
     #[serde(default)]
     pub histograms: BTreeMap<String, Histogram>,
-    /// Named series of (x, y): `blocking` (message index, ms), `goodput/FLOW` (s, Mbit/s), `queue/FLOW` (s, ms).
+    /// Named series of (x, y): `blocking` (message index, ms), `goodput/FLOW` (s, Mbit/s), `queue/FLOW` (s, ms),
+    /// `share/FLOW` (s, per cent of what all flows got in the ten seconds before).
     #[serde(default)]
     pub series: BTreeMap<String, Vec<(f64, f64)>>,
     /// How long the run took in reality, in seconds.

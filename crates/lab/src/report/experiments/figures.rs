@@ -110,6 +110,7 @@ fn title(figure: &Figure) -> String {
             }
             "goodput" => "Goodput over time (seed 1)".to_owned(),
             "queue" => "Queueing delay over time (seed 1)".to_owned(),
+            "share" => "Shares of each ten seconds (seed 1)".to_owned(),
             other => format!("{other} (seed 1)"),
         },
     }
@@ -302,6 +303,7 @@ fn series_chart(label: &str, series: &str, curves: &[Curve<'_>]) -> Option<Strin
         "blocking" => ("message", "ms"),
         "goodput" => ("seconds", "Mbit/s"),
         "queue" => ("seconds", "ms"),
+        "share" => ("seconds", "% of what all flows got"),
         other => ("", other),
     };
     let chart = Chart {

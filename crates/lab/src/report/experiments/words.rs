@@ -398,6 +398,13 @@ const MEASURES: &[Measure] = &[
         "of all goodput in the second half of the run",
     ),
     measure(
+        "fair_after_s",
+        "time to equal parts",
+        SECONDS,
+        Better::Less,
+        "from the last flow’s start to the first ten seconds in which each gets within a tenth of an equal part",
+    ),
+    measure(
         "slow",
         "slow answers",
         PERCENT,
