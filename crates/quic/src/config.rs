@@ -38,6 +38,12 @@ pub struct TransportConfig {
     pub idle_timeout: Option<Duration>,
     /// A PING after this much silence keeps the connection alive; `None`: no keep-alive.
     pub keep_alive: Option<Duration>,
+    /// A client that awaits data, of a request that it has made or of a stream that brings much, asks with a PING whether
+    /// it can still be reached when it has heard nothing for this long, or for three probe timeouts or twice the pauses
+    /// that its server makes, if these are longer. A server whose client got another port from a NAT learns the new one by
+    /// that: a client that only receives says nothing else that could tell. At most six times in one silence, each after
+    /// twice as long, and not in place of `idle_timeout`: who does not answer is gone as early as without. `None`: never.
+    pub ask_after: Option<Duration>,
     /// How long the handshake may take.
     pub handshake_timeout: Duration,
     /// The largest UDP payload sent, in bytes, 1200 to 65,507, until a larger one is found. Larger than the path's MTU
@@ -109,6 +115,7 @@ impl Default for TransportConfig {
             send_buffer: 8 << 20,
             idle_timeout: Some(Duration::from_secs(30)),
             keep_alive: None,
+            ask_after: Some(Duration::from_millis(250)),
             handshake_timeout: Duration::from_secs(10),
             mtu: 1200,
             mtu_discovery: None,

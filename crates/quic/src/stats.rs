@@ -27,6 +27,9 @@ pub struct Stats {
     pub spurious_losses: u64,
     /// Probe timeouts (RFC 9002 §6.2).
     pub ptos: u64,
+    /// How often the server was asked whether it can still reach us
+    /// ([`ask_after`](crate::TransportConfig::ask_after)).
+    pub asked: u64,
     /// Key updates, ours and the peer's (RFC 9001 §6).
     pub key_updates: u64,
     /// Moves to another path that were validated, and those that failed or were taken back.

@@ -122,6 +122,20 @@ impl Lifecycle {
         self.ping = true;
     }
 
+    /// Since when nothing was heard, if nothing is under way that would be answered.
+    pub(crate) fn silent_since(&self) -> Option<Time> {
+        // As in `keep_alive_at`.
+        let is_idle = self.is_open() && self.handshake_until.is_none() && !self.asked && !self.ping;
+        is_idle.then_some(self.heard)
+    }
+
+    /// A PING is owed that does not restart the idle timer: nobody wants to send anything, and a peer that is gone is to be
+    /// found gone as early as without it (RFC 9000 §10.1).
+    pub(crate) fn ask(&mut self) {
+        self.ping = true;
+        self.asked = true;
+    }
+
     /// Says farewell and stays for three PTOs to repeat it.
     pub(crate) fn close(&mut self, now: Time, farewell: Farewell, pto: Duration) {
         if self.is_open() {

@@ -26,6 +26,7 @@ mod start;
 mod tests;
 mod verbs;
 mod versions;
+mod vigil;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -58,6 +59,7 @@ pub use paths::MoveError;
 pub(crate) use start::Role;
 pub use start::{IssuedCid, Signal, Start};
 pub(crate) use versions::{Negotiated, wished};
+pub(crate) use vigil::Vigil;
 
 /// One QUIC connection, without a socket or a clock.
 ///
@@ -88,6 +90,7 @@ pub struct Connection {
     pub(crate) handshake: Handshake,
     pub(crate) confirmation: Confirmation,
     pub(crate) lifecycle: Lifecycle,
+    pub(crate) vigil: Vigil,
     pub(crate) early: Early,
     /// Datagrams of a batch that act one by one.
     pub(crate) unread: VecDeque<Datagram>,
@@ -204,6 +207,7 @@ impl Connection {
             handshake: Handshake::new(Box::new(params), role, remote_cid, version),
             confirmation: Confirmation::default(),
             lifecycle: Lifecycle::new(now, config.keep_alive, config.handshake_timeout),
+            vigil: Vigil::new(config.ask_after.filter(|_| side.is_client())),
             early: Early::with(early),
             unread: VecDeque::new(),
             scratch: Scratch::default(),
@@ -280,6 +284,7 @@ impl Connection {
         if !self.lifecycle.is_open() {
             return;
         }
+        self.on_vigil();
         self.keys.on_time(now, pto);
         self.streams.on_time(&self.view());
         self.expire_datagrams();
@@ -331,6 +336,7 @@ impl Connection {
             // What may not be sent is not waited for: more has to come first.
             self.acks[Space::Data.index()].deadline().filter(|_| self.may_probe()),
             self.outbox.paced_until.map(|t| (t, Reason::Pacing)),
+            self.vigil_due().map(|t| (t, Reason::KeepAlive)),
             self.keys.deadline(pto),
             self.streams.deadline(),
             self.datagrams.deadline(),

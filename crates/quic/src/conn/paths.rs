@@ -207,6 +207,7 @@ impl Connection {
             // There may be no keys for an answer yet.
             return;
         }
+        self.vigil.found();
         match self.ways.arrival.map(|arrival| self.ways.find(&arrival.address)) {
             None => self.path.probe.on_challenge(data),
             Some(Some(at)) => self.ways.get_mut(at).probe.on_challenge(data),

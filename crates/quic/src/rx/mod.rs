@@ -157,6 +157,7 @@ impl Connection {
     }
 
     fn end_batch(&mut self) {
+        self.end_vigil();
         if !self.early.datagrams.is_empty() {
             self.receive_overtakers();
         }

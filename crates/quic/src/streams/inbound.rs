@@ -34,6 +34,24 @@ impl Streams {
         result.map_err(|error| error.in_frame(frame.kind()))
     }
 
+    /// Whether the peer has something to send that would have come by now: the answer to a request that was made, or the rest
+    /// of what brings much. Streams that are open for whatever may come some day are none of these, nor are those that
+    /// wait for us.
+    pub(crate) fn awaits(&self) -> bool {
+        self.slab.iter().any(|(_, stream)| {
+            let Some(half) = stream.recv.as_ref() else { return false };
+            let is_over = half.is_deaf() || half.is_complete() || half.highest >= half.window.limit();
+            let is_answer = stream.send.as_ref().is_none_or(|send| send.state != SendState::Open);
+            !is_over && (half.highest >= MUCH || (stream.id.dir() == Dir::Bi && is_answer))
+        })
+    }
+
+    /// Bytes that came, on all streams.
+    #[inline]
+    pub(crate) fn received(&self) -> u64 {
+        self.received
+    }
+
     fn on_rare(&mut self, frame: &Frame<'_>) -> Result<(), TransportError> {
         match *frame {
             Frame::ResetStream { id, code, final_size } => self.on_reset(id, code, (final_size, 0)),
@@ -269,3 +287,6 @@ pub(super) enum Half {
     Send,
     Recv,
 }
+
+/// More than the control streams of protocols bring, which stay open and are silent for hours.
+const MUCH: u64 = 16 << 10;

@@ -13,3 +13,4 @@ mod migration;
 mod mtu;
 mod transfer;
 mod versions;
+mod vigil;
