@@ -236,8 +236,14 @@ impl Connection {
                     self.early_priorities.insert(id, Bytes::copy_from_slice(value));
                 }
             }
-            // It is over.
-            _ => {}
+            // It is over for us, whose answer was handed to the transport; what waits there to be sent is not all the same to
+            // the client.
+            _ => {
+                if let Some(priority) = Priority::parse(value) {
+                    tell(t, || Traced::Priority(id, None, value));
+                    t.set_priority(id, priority.urgency, priority.incremental);
+                }
+            }
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use quickset_base::Duration;
 use quickset_h3::sfv::ListEntry;
-use quickset_h3::{Code, Config, Event, Priority, Request, Response, Transport as _};
+use quickset_h3::{Body, Code, Config, Event, Priority, Request, Response, Transport as _};
 use quickset_quic::{Protection, Side, StreamId};
 
 use crate::net::{GET, Pair, Raw, headers};
@@ -129,6 +129,19 @@ fn updates_for_requests_that_are_over_are_ignored() {
     let (id, _) = raw.bi(&headers(&GET));
     raw.ours.h3.cancel(&mut raw.ours.t, id, Code::H3_REQUEST_REJECTED);
     assert_eq!(raw.write(raw.control, &update(0, "u=0")), []);
+    raw.lives();
+}
+
+/// RFC 9218 §7: an answer that was handed over whole may wait for long to be sent, and is meant as well.
+#[test]
+fn an_update_reaches_what_waits_to_be_sent() {
+    let mut raw = Raw::new(Side::Server);
+    let (id, _) = raw.bi(&headers(&GET));
+    raw.finish(id);
+    assert_eq!(raw.ours.h3.read(&mut raw.ours.t, id, 100), Ok(Body::Finished));
+    raw.ours.h3.respond(&mut raw.ours.t, id, &Response::new(200), true).unwrap();
+    assert_eq!(raw.write(raw.control, &update(id.0 as u8, "u=0, i")), [], "to the application it is over");
+    assert_eq!(priority(&raw, id), Some((0, true)));
     raw.lives();
 }
 
