@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use quickset_base::{Ecn, Time};
 use quickset_sim::{Link, LinkSpec};
 use tokio::sync::mpsc;
@@ -244,8 +244,9 @@ impl Runner {
             }
             News::Rebind(ip) => {
                 for index in 0..self.flows.len() {
-                    let Flow { client, server, .. } = self.flows[index];
-                    self.flows[index] = self.open((server, client), ip, index)?;
+                    let Flow { client, server, ref back, .. } = self.flows[index];
+                    let back = like(back.address().port(), ip)?;
+                    self.flows[index] = self.open((server, client), back, index);
                     self.shared.lock().seen[index].rebind();
                 }
             }
@@ -259,17 +260,18 @@ impl Runner {
             return Ok(*flow);
         }
         let index = self.flows.len();
-        let flow = self.open((server, client), self.fronts[server].address().ip(), index)?;
+        let back = Port::bind(SocketAddr::new(self.fronts[server].address().ip(), 0))?;
+        let flow = self.open((server, client), back, index);
         self.flows.push(flow);
         self.by_client.insert((server, client), index);
         self.shared.lock().seen.push(Seen::default());
         Ok(index)
     }
 
-    fn open(&self, (server, client): (usize, SocketAddr), ip: IpAddr, index: usize) -> Result<Flow> {
-        let back = Arc::new(Port::bind(SocketAddr::new(ip, 0))?);
+    fn open(&self, (server, client): (usize, SocketAddr), back: Port, index: usize) -> Flow {
+        let back = Arc::new(back);
         let reader = tokio::spawn(read(back.clone(), From::Server(index), self.own.clone()));
-        Ok(Flow { client, server, back, reader })
+        Flow { client, server, back, reader }
     }
 
     /// Asks the link what becomes of a datagram.
@@ -340,6 +342,19 @@ impl Drop for Flow {
     fn drop(&mut self) {
         self.reader.abort();
     }
+}
+
+/// A port of the same kind as another, user or dynamic (RFC 6335 §6): a system gives both, and s2n-quic 1.72 drops what comes
+/// from a client that seems to have gone from one to the other.
+fn like(old: u16, ip: IpAddr) -> Result<Port> {
+    let is_dynamic = |port| port >= 49152;
+    for _ in 0..100 {
+        let port = Port::bind(SocketAddr::new(ip, 0))?;
+        if is_dynamic(port.address().port()) == is_dynamic(old) {
+            return Ok(port);
+        }
+    }
+    bail!("no port like {old}");
 }
 
 /// Tells what arrives at a port.
