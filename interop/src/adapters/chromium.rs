@@ -7,12 +7,14 @@ pub(super) const PEER: Peer = Peer {
     name: "chromium",
     about: "Debian's Chromium, headless",
     h3_only: true,
+    browser: true,
     program: |_| if on_path("chromium") { own("chromium") } else { bail!("there is no chromium") },
     lacks: |case, role| match (case, role) {
         (_, Role::Server) => Some("Chromium is a client"),
         (
             "handshake" | "transfer" | "longrtt" | "chacha20" | "retry" | "http3" | "transferloss"
-            | "transfercorruption" | "amplificationlimit" | "rebind-port" | "rebind-addr" | "ipv6",
+            | "transfercorruption" | "amplificationlimit" | "rebind-port" | "rebind-addr" | "ipv6"
+            | "priorities",
             _,
         ) => None,
         _ => Some("nobody can tell Chromium to"),

@@ -5,6 +5,7 @@ pub(super) const PEER: Peer = Peer {
     name: "curl",
     about: "libcurl with ngtcp2 and nghttp3, by curl_cffi",
     h3_only: true,
+    browser: false,
     program: |place| script(place, "curl_peer.py", "curl_cffi, aioquic"),
     lacks: |case, role| match (case, role) {
         (_, Role::Server) => Some("curl is a client"),

@@ -21,6 +21,8 @@ pub(crate) struct Peer {
     pub(crate) about: &'static str,
     /// It speaks HTTP/3 only: then all cases go over it.
     pub(crate) h3_only: bool,
+    /// It loads pages.
+    pub(crate) browser: bool,
     /// The program and the arguments that come first, or why there is none.
     pub(crate) program: fn(&Place) -> Result<Vec<OsString>>,
     /// Why it cannot play a case in a role.

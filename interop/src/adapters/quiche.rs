@@ -7,6 +7,7 @@ pub(super) const PEER: Peer = Peer {
     name: "quiche",
     about: "quiche 0.30 with BoringSSL and its own HTTP/3",
     h3_only: false,
+    browser: false,
     program: |_| {
         if cfg!(feature = "quiche") { own("quiche") } else { bail!("built without the feature quiche") }
     },

@@ -7,6 +7,7 @@ pub(super) const PEER: Peer = Peer {
     name: "s2n-quic",
     about: "s2n-quic 1 with rustls",
     h3_only: false,
+    browser: false,
     program: |_| {
         if cfg!(feature = "s2n-quic") { own("s2n-quic") } else { bail!("built without the feature s2n-quic") }
     },

@@ -1,9 +1,11 @@
 //! The cases of the QUIC interop runner, with our own numbers, and what the judge wants to see.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
+use super::page;
 use crate::relay::{Seen, V2};
 
 pub(crate) struct Case {
@@ -22,6 +24,8 @@ pub(crate) struct Case {
     pub(crate) seconds: u64,
     pub(crate) meddling: Meddling,
     pub(crate) judge: fn(&Evidence<'_>) -> Result<()>,
+    /// A browser loads a page.
+    pub(crate) page: bool,
     /// A part of `--quick`.
     pub(crate) short: bool,
 }
@@ -49,6 +53,8 @@ pub(crate) struct Evidence<'a> {
     pub(crate) key_updates: u64,
     /// Bytes of the files.
     pub(crate) bytes: u64,
+    /// Where both sides left their logs.
+    pub(crate) folder: &'a Path,
 }
 
 impl Case {
@@ -72,6 +78,7 @@ const PLAIN: Case = Case {
     seconds: 20,
     meddling: Meddling::None,
     judge: |_| Ok(()),
+    page: false,
     short: true,
 };
 
@@ -130,6 +137,16 @@ pub(crate) const CASES: &[Case] = &[
         name: "http3",
         about: "HTTP/3: files of 5, 10 and 500 kB",
         files: &[(1, 5_000), (1, 10_000), (1, 500_000)],
+        ..PLAIN
+    },
+    Case {
+        name: "priorities",
+        about: "a page of all kinds of things: a browser's own signals are what our server sends by",
+        road: "rate=4mbit delay=15ms queue=100kB",
+        files: &[],
+        seconds: 40,
+        judge: page::judge,
+        page: true,
         ..PLAIN
     },
     Case {

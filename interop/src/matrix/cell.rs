@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 
-use super::Outcome;
 use super::cases::{Case, Evidence, Meddling};
 use super::program::Program;
+use super::{Outcome, page};
 use crate::adapters;
 use crate::pattern::Pattern;
 use crate::play::chromium::PAGE;
@@ -90,6 +90,12 @@ impl Cell {
             files.push((format!("/{name}"), content));
         }
         std::fs::write(served.join("page.html"), PAGE)?;
+        if self.case.page {
+            std::fs::create_dir_all(folder.join("seen"))?;
+            for (name, content) in page::site() {
+                std::fs::write(served.join(name), content)?;
+            }
+        }
         Ok(Ground { folder, files, certificate: identity.len() as u64 })
     }
 
@@ -150,6 +156,7 @@ impl Cell {
             certificate: ground.certificate,
             key_updates: ours.noted("key_updates"),
             bytes: ground.files.iter().map(|(_, content)| content.len() as u64).sum(),
+            folder: &ground.folder,
         };
         (self.case.judge)(&evidence)?;
         let figure = self.case.measures().then(|| {
@@ -180,6 +187,9 @@ impl Cell {
         arguments.extend(["--identity".into(), ground.folder.join("identity").into()]);
         if h3 {
             arguments.push("--h3".into());
+        }
+        if self.case.page {
+            arguments.extend(["--seen".into(), ground.folder.join("seen").into()]);
         }
         if role == "client" {
             arguments.extend(ground.files.iter().map(|(path, _)| path.into()));

@@ -2,8 +2,10 @@
 
 pub(crate) mod cases;
 mod cell;
+mod page;
 mod program;
 pub(crate) mod report;
+mod signals;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -111,6 +113,9 @@ fn one(
     let theirs = if ours == Role::Server { Role::Client } else { Role::Server };
     if let Some(why) = (peer.lacks)(case.name, theirs) {
         return Ok(Outcome::PeerLacks { why: why.into() });
+    }
+    if case.page && !peer.browser {
+        return Ok(Outcome::PeerLacks { why: "it loads no pages".into() });
     }
     let cell = Cell {
         case,

@@ -1,5 +1,6 @@
 //! Chromium, headless, as a client: a page fetches the files and says in its text what they hold.
 
+use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -28,28 +29,12 @@ document.body.textContent = lines.join("\n");
 pub(super) async fn play(job: Job) -> Result<()> {
     let pin = std::fs::read_to_string(job.identity.join("pin"))?;
     let profile = job.identity.join("profile");
-    let origin = job.address;
+    if job.is("priorities") {
+        load(&job, &pin, &profile).await?;
+        return Ok(std::fs::remove_dir_all(profile)?);
+    }
     for paths in job.connections() {
-        let page = Command::new("chromium")
-            .args([
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--no-first-run",
-                "--timeout=20000",
-                "--dump-dom",
-            ])
-            .arg(format!("--user-data-dir={}", profile.display()))
-            .arg(format!("--origin-to-force-quic-on={origin}"))
-            .arg(format!("--ignore-certificate-errors-spki-list={}", pin.trim()))
-            .arg(format!("https://{origin}/page.html?{}", paths.join(",")))
-            .stdin(Stdio::null())
-            .stderr(Stdio::inherit())
-            .kill_on_drop(true)
-            .output()
-            .await
-            .context("chromium does not start")?;
-        let text = String::from_utf8_lossy(&page.stdout).into_owned();
+        let text = visit(&job, (&pin, &profile), &format!("page.html?{}", paths.join(",")), &[]).await?;
         for path in paths {
             let line = text
                 .split_once(&format!("file {path} "))
@@ -67,4 +52,39 @@ pub(super) async fn play(job: Job) -> Result<()> {
     }
     let _ = std::fs::remove_dir_all(profile);
     Ok(())
+}
+
+/// A page with all that belongs to it, and the browser's log of its network.
+async fn load(job: &Job, pin: &str, profile: &Path) -> Result<()> {
+    let seen = job.seen.as_ref().context("--seen is where its log goes")?;
+    let log = format!("--log-net-log={}", seen.join("net.json").display());
+    let text = visit(job, (pin, profile), "site.html", &[&log]).await?;
+    ensure!(text.contains("loaded ") && text.contains(" by h3"), "the page was not loaded: {text}");
+    Ok(())
+}
+
+/// What Chromium makes of a page of the server's.
+async fn visit(job: &Job, (pin, profile): (&str, &Path), page: &str, words: &[&str]) -> Result<String> {
+    let origin = job.address;
+    let output = Command::new("chromium")
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            "--timeout=20000",
+            "--dump-dom",
+        ])
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(format!("--origin-to-force-quic-on={origin}"))
+        .arg(format!("--ignore-certificate-errors-spki-list={}", pin.trim()))
+        .args(words)
+        .arg(format!("https://{origin}/{page}"))
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .context("chromium does not start")?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -7,7 +7,8 @@
 //! 2. `--role client`: fetches the paths named from `--address` into `--dir`, over as many connections as the case has,
 //!    and ends with 0 when all are there.
 //! 3. Either may print `note NAME VALUE` for the judge, and end with 127 for a case that its stack lacks.
-//! 4. `--identity` is a folder with `cert.pem`, `key.pem` and both in DER; the server's name is `localhost`.
+//! 4. `--seen` is a folder for traces, where a case has some; only stacks that leave them are given it.
+//! 5. `--identity` is a folder with `cert.pem`, `key.pem` and both in DER; the server's name is `localhost`.
 
 pub(crate) mod chromium;
 #[cfg(feature = "quiche")]
@@ -50,6 +51,9 @@ pub(crate) struct Job {
     /// The folder of the server's certificate and key.
     #[arg(long)]
     identity: PathBuf,
+    /// Where what the judge reads besides goes: traces of connections, a browser's log of its network.
+    #[arg(long)]
+    seen: Option<PathBuf>,
     /// HTTP/3 instead of hq-interop.
     #[arg(long)]
     h3: bool,

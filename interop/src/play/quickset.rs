@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use quickset_net::{Connection, Endpoint, RecvStream, SendStream, SocketConfig};
+use quickset_net::{Connection, Endpoint, QlogDir, RecvStream, SendStream, SocketConfig, qlog::Sinks};
 use quickset_quic::{
     ClientConfig, EarlyData, EndpointConfig, RetryPolicy, ServerConfig, TransportConfig, Version,
 };
@@ -28,7 +28,7 @@ pub(super) fn server_config(job: &Job) -> Result<ServerConfig> {
     let tls = job.identity()?.server(job.wishes())?;
     Ok(ServerConfig {
         crypto: Arc::new(quickset_tls::Server::new(tls)?),
-        transport: transport(job),
+        transport: transport(job)?,
         max_connections: 100,
         retry: if job.is("retry") { RetryPolicy::Always } else { RetryPolicy::Never },
         retry_token_lifetime: Duration::from_secs(15),
@@ -40,7 +40,7 @@ pub(super) fn client_config(job: &Job) -> Result<ClientConfig> {
     let tls = job.identity()?.client(job.wishes())?;
     let tickets = Arc::new(quickset_tls::TicketMemory::default());
     let crypto = quickset_tls::Client::new(tls)?.with_tickets(tickets, b"");
-    Ok(ClientConfig { crypto: Arc::new(crypto), transport: transport(job) })
+    Ok(ClientConfig { crypto: Arc::new(crypto), transport: transport(job)? })
 }
 
 pub(super) fn endpoint_config() -> EndpointConfig {
@@ -51,15 +51,17 @@ pub(super) fn endpoint_config() -> EndpointConfig {
     }
 }
 
-fn transport(job: &Job) -> Arc<TransportConfig> {
+fn transport(job: &Job) -> Result<Arc<TransportConfig>> {
     let likes_2 = job.is("v2");
-    Arc::new(TransportConfig {
+    let traces = job.seen.as_ref().map(QlogDir::new).transpose()?;
+    Ok(Arc::new(TransportConfig {
         versions: if likes_2 { vec![Version::V2, Version::V1] } else { TransportConfig::default().versions },
         first_version: likes_2.then_some(Version::V1),
         idle_timeout: Some(Duration::from_secs(30)),
         early_data: job.is("zerortt").then(EarlyData::default),
+        qlog: traces.map(|traces| Arc::new(traces) as Arc<dyn Sinks>),
         ..TransportConfig::default()
-    })
+    }))
 }
 
 async fn serve(job: Arc<Job>) -> Result<()> {

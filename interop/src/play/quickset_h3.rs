@@ -191,15 +191,15 @@ impl<'a> Site<'a> {
 
     fn on_h3(&mut self, key: ConnectionKey, event: Event) -> Result<()> {
         match event {
-            Event::Request { id, request, .. } => {
+            Event::Request { id, request, priority } => {
                 let path = request.path.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
                 let file = self.job.file(&path);
-                eprintln!("asked for {path}");
+                eprintln!("{id:?} asks for {path}, u={} i={}", priority.urgency, priority.incremental);
                 let status = if file.is_some() { 200 } else { 404 };
                 let file = file.unwrap_or_default();
                 let mut response = Response::new(status).with("content-length", file.len().to_string());
-                if path.starts_with("/page.html") {
-                    response = response.with("content-type", "text/html");
+                if let Some(kind) = kind(&path) {
+                    response = response.with("content-type", kind);
                 }
                 self.verb(key, |h3, t| h3.respond(t, id, &response, false));
                 self.out.insert((key, id), file);
@@ -213,6 +213,9 @@ impl<'a> Site<'a> {
                 self.read(key, id)?;
             }
             Event::Readable(id) => self.read(key, id)?,
+            Event::Priority { id, priority } => {
+                eprintln!("{id:?} has u={} i={}", priority.urgency, priority.incremental);
+            }
             Event::Writable(id) => self.send(key, id),
             Event::Available => self.ask(key)?,
             Event::Aborted { id, why } => {
@@ -280,6 +283,20 @@ impl<'a> Site<'a> {
             None => Ok(()),
         }
     }
+}
+
+/// What browsers want to be told of.
+fn kind(path: &str) -> Option<&'static str> {
+    let (_, ending) = path.split('?').next()?.rsplit_once('.')?;
+    Some(match ending {
+        "html" => "text/html",
+        "css" => "text/css",
+        "js" => "text/javascript",
+        "svg" => "image/svg+xml",
+        "woff2" => "font/woff2",
+        "bin" => "application/octet-stream",
+        _ => return None,
+    })
 }
 
 fn datagram(arrival: &Arrival) -> Datagram {

@@ -1,0 +1,99 @@
+//! The page that a browser loads for its priorities: something of each kind that a browser finds more or less urgent.
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::cases::Evidence;
+use super::signals;
+
+/// What is served: names and contents.
+pub(super) fn site() -> Vec<(String, Vec<u8>)> {
+    let mut all = vec![("site.html".to_owned(), html().into_bytes())];
+    let mut put = |name: &str, content: String| all.push((name.to_owned(), content.into_bytes()));
+    put("style.css", format!("{FONT}\n/*{}*/", filling(80)));
+    for name in ["first.js", "async.js", "defer.js", "last.js"] {
+        put(name, format!("0;/*{}*/", filling(100)));
+    }
+    for name in ["fetch-high.bin", "fetch.bin", "fetch-low.bin"] {
+        put(name, filling(120));
+    }
+    // No font, but nobody knows before it has come.
+    put("font.woff2", filling(60));
+    for n in 0..SEEN {
+        put(&format!("seen{n}.svg"), image());
+    }
+    put(
+        "late.svg",
+        format!(
+            "<svg xmlns='http://www.w3.org/2000/svg' width='180' height='120'><!--{}--></svg>",
+            filling(700)
+        ),
+    );
+    for n in 0..UNSEEN {
+        put(&format!("unseen{n}.svg"), image());
+    }
+    all
+}
+
+/// What the browser's own log says that it wanted is what ours did.
+pub(super) fn judge(e: &Evidence<'_>) -> Result<()> {
+    let asked = signals::of_browser(&e.folder.join("seen/net.json")).context("the browser's log")?;
+    ensure!(asked.requests.len() > SEEN + UNSEEN, "the browser asked for {} things", asked.requests.len());
+    let (mut contests, mut changed) = (0, 0);
+    for trace in std::fs::read_dir(e.folder.join("seen"))? {
+        let trace = trace?.path();
+        if trace.extension().is_some_and(|extension| extension == "sqlog") {
+            let shown = signals::compare(&asked, &trace).with_context(|| trace.display().to_string())?;
+            contests += shown.contests;
+            changed += shown.changed;
+        }
+    }
+    ensure!(contests > 100, "only {contests} times something more urgent was before something less urgent");
+    asked.check_variety()?;
+    ensure!(changed > 0, "the browser changed its mind, and ours did not follow");
+    Ok(())
+}
+
+/// A large image comes into view while it is loaded: about that a browser changes its mind.
+fn html() -> String {
+    let image = |kind: &str, n| format!("<img src={kind}{n}.svg width=180 height=120>\n");
+    let seen: String = (0..SEEN).map(|n| image("seen", n)).collect();
+    let unseen: String = (0..UNSEEN).map(|n| image("unseen", n)).collect();
+    format!(
+        r#"<!doctype html><html><head>
+<script>
+fetch("fetch.bin"); fetch("fetch-low.bin", {{priority: "low"}}); fetch("fetch-high.bin", {{priority: "high"}});
+</script>
+<link rel=stylesheet href=style.css>
+<script src=first.js></script>
+<script src=async.js async></script>
+<script src=defer.js defer></script>
+</head><body><p>Some words.</p>
+<div style="position: absolute; top: 30000px">{unseen}</div>
+{seen}<script src=last.js></script>
+<p id=p>not loaded<script>
+const late = new Image(180, 120);
+late.src = "late.svg";
+late.style = "position: absolute; top: 40000px";
+document.body.append(late);
+setTimeout(() => late.style.top = 0, 500);
+onload = () => {{
+  const all = performance.getEntriesByType("resource");
+  p.textContent = "loaded " + all.filter(entry => entry.nextHopProtocol == "h3").length + " by h3";
+}};
+</script></body></html>
+"#
+    )
+}
+
+fn image() -> String {
+    format!("<svg xmlns='http://www.w3.org/2000/svg' width='180' height='120'><!--{}--></svg>", filling(70))
+}
+
+/// So many thousands of bytes.
+fn filling(thousands: usize) -> String {
+    "ten bytes ".repeat(100 * thousands)
+}
+
+const FONT: &str = "@font-face { font-family: f; src: url(font.woff2) } body { font-family: f }";
+const SEEN: usize = 4;
+const UNSEEN: usize = 6;
