@@ -1,4 +1,4 @@
-//! The cases of the QUIC interop runner, with our own numbers, and what the judge wants to see.
+//! The cases of the QUIC interop runner, with our own numbers, one of ours (`priorities`), and what the judge wants to see.
 
 use std::path::Path;
 use std::time::Duration;

@@ -19,17 +19,11 @@ pub(super) fn site() -> Vec<(String, Vec<u8>)> {
     // No font, but nobody knows before it has come.
     put("font.woff2", filling(60));
     for n in 0..SEEN {
-        put(&format!("seen{n}.svg"), image());
+        put(&format!("seen{n}.svg"), image(70));
     }
-    put(
-        "late.svg",
-        format!(
-            "<svg xmlns='http://www.w3.org/2000/svg' width='180' height='120'><!--{}--></svg>",
-            filling(700)
-        ),
-    );
+    put("late.svg", image(700));
     for n in 0..UNSEEN {
-        put(&format!("unseen{n}.svg"), image());
+        put(&format!("unseen{n}.svg"), image(70));
     }
     all
 }
@@ -85,8 +79,10 @@ onload = () => {{
     )
 }
 
-fn image() -> String {
-    format!("<svg xmlns='http://www.w3.org/2000/svg' width='180' height='120'><!--{}--></svg>", filling(70))
+/// A picture of so many thousands of bytes.
+fn image(thousands: usize) -> String {
+    let comment = filling(thousands);
+    format!("<svg xmlns='http://www.w3.org/2000/svg' width='180' height='120'><!--{comment}--></svg>")
 }
 
 /// So many thousands of bytes.
