@@ -167,7 +167,8 @@ impl Protect {
 
     /// Takes the peer's offer, if both made one (FEC-1): without, nothing is protected (FEC-63).
     pub(crate) fn set_peer(&mut self, offer: Option<FecDecoder>) {
-        let (Some(offer), Some(_)) = (offer, &self.receive) else { return };
+        let (Some(offer), Some(receive)) = (offer, &mut self.receive) else { return };
+        receive.agree();
         self.send.set_peer(Decoder {
             window: offer.window,
             sessions: offer.max_sessions,

@@ -387,6 +387,18 @@ fn offers_of_extensions_are_not_remembered() {
 }
 
 /// A message stream of early data is read as one, in order.
+/// FEC-2, FEC-6: the server would end the connection over a FEC_WINDOW in a 0-RTT packet.
+#[test]
+fn a_window_for_decoding_is_not_told_early() {
+    let mut early = Early::new(&setup(4, LINK));
+    let key = early.connect();
+    early.pair.client_mut().connection(key).set_fec_window(100);
+    let id = early.pair.client_mut().send(key, Dir::Uni, pattern(3000));
+    early.pair.until("arrived", |p| p.client().delivered.contains(&(key, id)));
+    early.pair.pass(Duration::from_secs(1));
+    assert!(early.pair.client().closed.is_empty(), "{:?}", early.pair.client().closed);
+}
+
 #[test]
 fn messages_may_be_early() {
     let mut early = Early::new(&setup(9, LINK));

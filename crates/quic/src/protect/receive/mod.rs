@@ -183,6 +183,11 @@ impl Receiving {
         }
     }
 
+    /// The peer has made an offer, too.
+    pub(crate) fn agree(&mut self) {
+        self.window.agree();
+    }
+
     /// Whether a FEC_WINDOW is to be sent.
     pub(crate) fn want(&self) -> Want {
         self.window.want()

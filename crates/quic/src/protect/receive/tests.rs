@@ -509,6 +509,12 @@ fn a_change_of_the_window_is_told_until_it_arrived() {
     let mut one = receiving(64, 1);
     assert_eq!((one.want(), write(&mut one)), (Want::None, vec![]));
     one.set_window(32);
+    assert_eq!(
+        (one.want(), write(&mut one)),
+        (Want::None, vec![]),
+        "FEC-1: the peer has offered nothing yet"
+    );
+    one.agree();
     assert_eq!((one.want(), write(&mut one)), (Want::Data, vec![0x7f, 0x63, 1, 32]));
     assert_eq!(one.want(), Want::None);
     one.window_lost(1);
@@ -521,5 +527,6 @@ fn a_change_of_the_window_is_told_until_it_arrived() {
     assert_eq!(one.want(), Want::None);
     let mut none = receiving(0, 1);
     none.set_window(8);
+    none.agree();
     assert_eq!(none.want(), Want::None);
 }

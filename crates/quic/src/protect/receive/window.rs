@@ -10,6 +10,8 @@ pub(super) struct Window {
     now: u64,
     /// The largest that was ever offered.
     largest: u64,
+    /// The peer has made an offer, too.
+    agreed: bool,
     /// Of the latest FEC_WINDOW; 0: there was none.
     epoch: u64,
     due: bool,
@@ -18,7 +20,7 @@ pub(super) struct Window {
 
 impl Window {
     pub(super) fn new(window: u64) -> Self {
-        Self { now: window, largest: window, epoch: 0, due: false, lost: false }
+        Self { now: window, largest: window, agreed: false, epoch: 0, due: false, lost: false }
     }
 
     pub(super) fn now(&self) -> u64 {
@@ -37,9 +39,16 @@ impl Window {
         self.now = window;
         self.largest = self.largest.max(window);
         self.epoch += 1;
-        self.due = true;
+        self.due = self.agreed;
         self.lost = false;
         true
+    }
+
+    /// FEC-1: from here on it may be told, and what was changed before is. A peer that offers nothing never hears of it, and
+    /// early data is before that (FEC-2).
+    pub(super) fn agree(&mut self) {
+        self.agreed = true;
+        self.due = self.epoch > 0;
     }
 
     pub(super) fn want(&self) -> Want {

@@ -55,6 +55,27 @@ fn nothing_is_sent_to_who_did_not_offer_it() {
     }
 }
 
+/// FEC-1: nor is it told of a window, which its peer may change at any time.
+#[test]
+fn a_window_is_told_only_to_who_offered_something() {
+    for (server, told) in [(Some(fec("none")), true), (None, false)] {
+        let mut setup = Setup::new(5, LOSSY);
+        (setup.client.fec, setup.server.fec) = (Some(fec("none")), server);
+        let mut pair = setup.pair();
+        let key = pair.key;
+        pair.client_mut().connection(key).set_fec_window(100);
+        pair.until("connected", |p| !p.client().connected.is_empty() && !p.server().connected.is_empty());
+        pair.client_mut().connection(key).set_fec_window(50);
+        pair.pass(Duration::from_secs(2));
+        assert!(
+            pair.client().closed.is_empty() && pair.server().closed.is_empty(),
+            "{:?}",
+            pair.client().closed
+        );
+        assert_eq!(pair.client_mut().connection(key).has_fec(), told);
+    }
+}
+
 /// The two directions are each other's business: who decodes nothing may send repair all the same.
 #[test]
 fn a_window_of_zero_is_for_those_who_only_send() {
