@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Makes the seeds of the h3_ targets: from what aioquic and ls-qpack said (crates/h3/tests/data), and by hand.
+"""Makes seeds: of the h3_ targets from what aioquic and ls-qpack said (crates/h3/tests/data), and by hand.
+
+Those of quic_peer are what ours say in the simulator: see examples/seeds.rs.
 
     python3 fuzz/seeds.py
 """
@@ -116,5 +118,92 @@ def connections():
     seed("h3_connection", "aioquic_client", [1, 0, 0, 255, 0xFF, 0, 0, *script])
 
 
-for make in (frames, qpack, priorities, capsules, connections):
+def pairs():
+    """How both are configured, and operations of three bytes; the highest bit of the second one is the server's."""
+    server, clean, lossy, awful = 0x80, [1, 0], [0x22, 0], [0xA2, 11]
+    wide, narrow = [0xF3, 0x2A, 0xC3, 1, 0], [0x10, 0x00, 0x03, 1, 0]
+
+    def pair(name, script, flags=0, links=clean, sides=(wide, wide), more=0):
+        head = [flags | 0x10, *links, *links, *sides[0], *sides[1], more]
+        seed("quic_pair", name, head + [byte for op in script for byte in op])
+
+    wait, later = (0, 0, 255), (1, 0, 50)
+    begin = [later, (8, 0, 1), (8, 0, 0), (8, server, 0)]
+    bytes_ = [(11, n, 100) for n in (0, 1, 2)] + [wait, (11, server, 90), (11, server | 1, 90), (12, 0, 0), later]
+    messages = [later, (8, 0, 2), (8, server, 3), (15, 0, 200), (15, 0, 20), (17, 0, 0), (15, 0, 9), (16, 1, 80), wait]
+    late = [(15, 0, 100), (17, 0, 0), (15, 6, 3), (15, 7, 200), (17, 0, 7), (17, 0, 12), (15, 0, 255), later, (12, 0, 0)]
+    posts = [later, *[(19, n | side, 40 + n) for n in range(8) for side in (0, server)], wait, (20, 0, 0), later]
+    pair("streams", begin + bytes_ * 2)
+    pair("streams_lossy", begin + bytes_ * 2, links=lossy)
+    pair("streams_awful", begin + bytes_ * 2, links=awful)
+    pair("streams_in_small_windows", begin + bytes_ * 3, sides=(narrow, narrow), more=4)
+    pair("streams_read_by_hand", begin + bytes_ + [(21, server, 1), (21, server, 0), (14, 0, 9), (14, server, 90)], more=4)
+    pair("streams_given_up", begin + bytes_ + [(13, n, 16 * n + n % 4) for n in range(6)] + [later], links=lossy)
+    pair("messages", messages + late)
+    pair("messages_lossy", messages + late * 3, links=lossy)
+    pair("messages_awful", messages + late * 3, links=awful)
+    for n in range(18):
+        for mode in (2, 3):
+            side = [0xF3, 0x2A, 0xC3, mode | n << 2, 0]
+            if n % 2 == mode % 2:
+                pair(f"protected_{n}", messages + begin + bytes_ + late + posts, links=lossy, sides=(side, side))
+    pair("datagrams", posts * 3, links=lossy)
+    pair("datagrams_protected", [later, (23, 4, 1), (23, server | 11, 1), *posts * 3], links=lossy)
+    pair("early", begin[1:] + bytes_ + messages[1:] + late, flags=1, more=0xF0)
+    pair("early_rejected", begin[1:] + bytes_ + messages[1:] + late, flags=1, more=0xF2)
+    pair("early_reset", begin[1:] + bytes_ + messages[1:] + late, flags=1, more=0xF3)
+    pair("early_awful", begin[1:] + bytes_ + messages[1:] + late, flags=9, more=0x90, links=awful)
+    pair("early_with_a_window", [(22, 0, 0xC6), *begin[1:], later], flags=1, more=0xF0)
+    pair("a_window_nobody_asked_for", [(22, 0, 0xC6), later], sides=(wide, [0xF3, 0x2A, 0xC3, 0, 0]))
+    pair("retry", begin + bytes_, flags=8, links=lossy)
+    pair("versions", begin + bytes_, sides=([0xF7, 0x2A, 0xC3, 1, 0], [0xFB, 0x2A, 0xC3, 1, 0]))
+    pair("versions_in_common_none", begin, sides=([0xFF, 0x2A, 0xC3, 1, 0], [0xFB, 0x2A, 0xC3, 1, 0]))
+    pair("no_extensions", begin + bytes_ + messages + late + posts, sides=([0xF3, 0x2A, 0xE3, 0, 1],) * 2, links=lossy)
+    pair("a_large_certificate", begin + bytes_, flags=6, links=lossy)
+    moves = [(3, 0, n) for n in (0, 4, 1, 2, 3)]
+    pair("moves", begin + [op for move in moves for op in (*bytes_, move, later)])
+    pair("moves_lossy", begin + [op for move in moves for op in (*bytes_, move, wait)], links=lossy)
+    pair("keys", begin + [op for n in range(4) for op in (*bytes_, (6, server * (n % 2), 0), later)])
+    pair("naps", begin + bytes_ + [(4, server, 200), *bytes_, (4, 0, 200), later, *bytes_])
+    pair("closed_and_again", begin + bytes_ + [(4, 0, 255), *[(1, 0, 255)] * 6, (5, 0, 0), *begin, *bytes_])
+    pair("links_that_change", begin + [op for n in range(14) for op in ((2, n * 16, n), *bytes_)])
+    pair("marks", begin + bytes_ * 3, links=[5, 5])
+
+
+def endpoints():
+    """Operations of two bytes: 2 is an Initial packet, 6 a good hello, 7 Retry, 8 another version, 15 a while."""
+    frames = bytes([6, 0, 3, 1, 0, 0])
+    for flags in (0, 1, 2, 12, 18):
+        hellos = [(6 | host << 4, 0, 0) for host in range(4)]
+        script = [byte for op in hellos for byte in op] + [15, 50]
+        seed("quic_endpoint", f"hellos_{flags}", [flags, *script, 15, 255])
+    seed("quic_endpoint", "initials", [2, 2, 0, len(frames) - 1, *frames, 3, 3, *range(9), len(frames) - 1, *frames])
+    seed("quic_endpoint", "coalesced", [2, 5, 0, 5, *frames, 5, *frames, *range(40)])
+    seed("quic_endpoint", "retried", [0, 6, 0, 0, 2, 8, 0, 5, *frames, 15, 9, 2, 8, 0, 5, *frames])
+    forged = [2, *[0] * 8, 4, 10, 0, 0, 10, *[0] * 30]
+    seed("quic_endpoint", "forged_token", [2, 2, 16, *forged, *[0] * 60, 5, *frames])
+    seed("quic_endpoint", "another_version", [2, 8, 0, 0x1A, 0x2A, 0x3A, 0x4A, 8, *range(8), 4, *range(4)])
+    seed("quic_endpoint", "client_retried", [18, 0x87, 8, 1, 2, 3, 4, 5, 6, 7, 8, 15, 9])
+    seed("quic_endpoint", "client_told_versions", [18, 0x8A, 4, 0, 0, 0, 0, 0, 1, 0x6B, 0x33, 0x43, 0xCF, 15, 9])
+    seed("quic_endpoint", "strays", [2, *[byte for n in range(15) for byte in (9, 60, *range(60))]])
+
+
+def hellos():
+    """RFC 8446 §4.1.2, with transport parameters and a session to go on with."""
+    def extension(kind, value):
+        return bytes([kind >> 8, kind & 255, len(value) >> 8, len(value) & 255, *value])
+
+    def hello(*extensions):
+        rest = b"".join(extensions)
+        body = bytes([3, 3, *range(32), 2, 9, 9, 0, 2, 0x13, 1, 1, 0, len(rest) >> 8, len(rest) & 255]) + rest
+        return bytes([1, 0, len(body) >> 8, len(body) & 255]) + body
+
+    params = extension(0x39, bytes([1, 2, 0x40, 0x64, 4, 1, 9]))
+    seed("tls_hello", "params", hello(extension(0, b"name"), params))
+    seed("tls_hello", "resumes", hello(params, extension(41, bytes(30))) + b"behind")
+    seed("tls_hello", "cut", hello(params)[:-3])
+    seed("tls_hello", "something_else", bytes([2, 0, 0, 1, 0]))
+
+
+for make in (frames, qpack, priorities, capsules, connections, pairs, endpoints, hellos):
     make()

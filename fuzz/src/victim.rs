@@ -1,0 +1,258 @@
+//! One of ours with a peer by hand, on a link that loses nothing and takes no time.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use quickset_base::{Batch, Datagram, Duration, Ecn, Input, Machine, Path, Poll, Rng, Time};
+use quickset_quic::null::{NullClient, NullSecrets, NullServer};
+use quickset_quic::{
+    Chunk, ClientConfig, Closed, Connection, ConnectionKey, DatagramOptions, Dir, Endpoint, EndpointConfig,
+    Event, Fec, MtuDiscovery, Node, Piece, RetryPolicy, ServerConfig, Side, StreamEvent, StreamId,
+    TransportConfig, Version,
+};
+use quickset_sim::address;
+use quickset_wire::Space;
+
+use crate::peer::{ALPN, Peer};
+
+/// Ours, and who is at the other end.
+pub struct Victim {
+    node: Node,
+    key: Option<ConnectionKey>,
+    pub now: Time,
+    pub peer: Peer,
+    /// Where the peer sends from, and the mark of what it sends.
+    pub from: SocketAddr,
+    pub ecn: Ecn,
+    batch: Batch,
+    pub closed: Option<Closed>,
+    /// Streams that there are or were.
+    pub ids: BTreeSet<StreamId>,
+    /// Datagrams sent since the connection was over.
+    after: u32,
+}
+
+impl Victim {
+    /// A connection of ours on this side; the handshake is through unless `young`.
+    pub fn new(side: Side, young: bool, config: TransportConfig) -> Self {
+        let transport = Arc::new(config);
+        let server = ServerConfig {
+            crypto: Arc::new(NullServer::new(ALPN)),
+            transport: transport.clone(),
+            max_connections: 4,
+            retry: RetryPolicy::Never,
+            retry_token_lifetime: Duration::from_secs(10),
+            token_lifetime: Duration::from_secs(3600),
+        };
+        let crypto = Arc::new(NullSecrets(1));
+        let endpoint = EndpointConfig { crypto, connection_id_len: 8, resets_per_second: 10 };
+        let mut node = Node::new(Endpoint::new(endpoint, side.is_server().then_some(server), Rng::new(1)));
+        let client = ClientConfig { crypto: Arc::new(NullClient::new(ALPN)), transport };
+        let path = Path::to(address(2));
+        let key =
+            side.is_client().then(|| node.connect(Time::ZERO, &client, path, "server").expect("it begins"));
+        let mut victim = Self {
+            node,
+            key,
+            now: Time::ZERO,
+            peer: Peer::new(!side, |_| {}),
+            from: address(2),
+            ecn: Ecn::NotEct,
+            batch: Batch::new(),
+            closed: None,
+            ids: BTreeSet::new(),
+            after: 0,
+        };
+        victim.turn();
+        // Hellos, flights, and what confirms them.
+        for _ in 0..if young { 1 } else { 4 } {
+            victim.deliver();
+        }
+        if !young {
+            assert!(victim.peer.is_connected(), "the handshake comes through");
+            if side.is_client() {
+                victim.peer.say(Space::Data, &[HANDSHAKE_DONE]);
+                victim.deliver();
+            }
+        }
+        victim
+    }
+
+    pub fn connection(&mut self) -> Option<&mut Connection> {
+        self.node.connection(self.key?)
+    }
+
+    /// Ours takes what the peer has sent, each datagram for itself, and answers.
+    pub fn deliver(&mut self) {
+        for bytes in self.peer.take() {
+            let path = Path { remote: self.from, local: None };
+            let datagram = Datagram { path, ecn: self.ecn, bytes: bytes.as_slice().into() };
+            self.node.handle(self.now, Input::Received(&mut vec![datagram]));
+            self.turn();
+        }
+    }
+
+    /// Time passes, with all that is due within it.
+    pub fn pass(&mut self, time: Duration) {
+        let until = self.now + time;
+        let mut wakes = 0;
+        loop {
+            match self.turn() {
+                Some(at) if at <= until => {
+                    self.now = self.now.max(at);
+                    wakes += 1;
+                    assert!(wakes < 20_000, "it is woken again and again");
+                    self.node.handle(self.now, Input::Timer);
+                }
+                _ => break,
+            }
+        }
+        self.now = until;
+        self.node.handle(self.now, Input::Timer);
+        self.turn();
+    }
+
+    /// Ours does what it wants now. When it wants to be woken.
+    fn turn(&mut self) -> Option<Time> {
+        for _ in 0..MOST_POLLS {
+            match self.node.poll(self.now, &mut self.batch) {
+                Poll::Send => {
+                    for segment in self.batch.segments().map(<[u8]>::to_vec).collect::<Vec<_>>() {
+                        self.peer.hear(segment);
+                        self.after += u32::from(self.closed.is_some());
+                    }
+                    self.batch.clear();
+                }
+                Poll::Event => {
+                    while let Some((key, event)) = self.node.poll_event() {
+                        self.told(key, event);
+                    }
+                }
+                Poll::Sleep(at, _) => return at,
+            }
+            assert!(self.after < 200, "it does not end");
+        }
+        panic!("it does not come to rest");
+    }
+
+    fn told(&mut self, key: ConnectionKey, event: Event) {
+        self.key.get_or_insert(key);
+        if self.key != Some(key) {
+            return;
+        }
+        match event {
+            Event::Closed(why) => {
+                assert!(self.closed.is_none(), "it ends twice");
+                self.closed = Some(why);
+            }
+            Event::Stream(StreamEvent::Opened(dir)) => {
+                // Streams in two of three are for messages.
+                while let Some(id) = self.connection().and_then(|c| c.accept(dir)) {
+                    self.ids.insert(id);
+                    if id.0 / 4 % 3 != 0 {
+                        let _ = self.connection().expect("it was there").as_messages(id);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What its application does.
+    pub fn act(&mut self, op: u8, arg: u8) {
+        let now = self.now;
+        let id =
+            self.ids.iter().rev().nth(usize::from(arg >> 4)).copied().unwrap_or(StreamId(u64::from(arg)));
+        let Some(c) = self.connection() else { return };
+        let dir = if arg & 1 == 0 { Dir::Uni } else { Dir::Bi };
+        let data = vec![arg; usize::from(arg) * 20];
+        match op % 20 {
+            0 => {
+                let opened = c.open(dir);
+                self.ids.extend(opened);
+            }
+            1 => {
+                let opened = c.open_messages(dir);
+                self.ids.extend(opened);
+            }
+            2 | 3 => drop(c.write(id, &mut data.into())),
+            4 | 5 => {
+                drop(c.send(now, id, data.into(), (arg & 1 != 0).then(|| now + Duration::from_millis(30))))
+            }
+            6 => drop(c.fence(id)),
+            7 => drop(c.finish(id)),
+            8 => drop(c.reset(id, 1)),
+            9 => drop(c.reset_at(id, 1, u64::from(arg))),
+            10 => drop(c.stop(id, 1)),
+            11 => drop(c.send_datagram(
+                now,
+                data.into(),
+                &DatagramOptions { report: true, ..Default::default() },
+            )),
+            12 => drop(c.update_keys(now)),
+            13 => {
+                drop(c.set_protection(id, &PROTECTIONS[usize::from(arg) % 8].parse().expect("a protection")))
+            }
+            14 => {
+                c.set_datagram_protection(&PROTECTIONS[usize::from(arg) % 8].parse().expect("a protection"))
+            }
+            15 => drop(c.migrate(now, None)),
+            16 => c.rebound(now),
+            17 => c.set_fec_window(u64::from(arg)),
+            18 => c.ping(),
+            _ => self.read(),
+        }
+        self.turn();
+    }
+
+    /// Its application reads all that there is.
+    pub fn read(&mut self) {
+        let now = self.now;
+        for id in self.ids.clone() {
+            let Some(c) = self.connection() else { return };
+            while matches!(c.read(id, 1000), Ok(Chunk::Data(_))) {}
+            if id.0 / 4 % 5 == 3 {
+                let _ = c.as_unordered(id);
+                while matches!(c.read_unordered(id, 1000), Ok(Piece::Data { .. })) {}
+            }
+            while matches!(c.next_message(now, id), Ok(Some(_))) {}
+            while c.next_outcome(id).is_some() {}
+            while c.next_datagram().is_some() {}
+            while c.next_datagram_outcome().is_some() {}
+        }
+    }
+}
+
+/// Small windows, so that it shows when they are not kept to.
+pub fn config(flags: u8) -> TransportConfig {
+    TransportConfig {
+        versions: vec![Version::V1],
+        max_bidi_streams: 8,
+        max_uni_streams: 8,
+        stream_window: 8000,
+        max_stream_window: 16_000,
+        max_connection_window: 32_000,
+        send_buffer: 20_000,
+        fenced_streams: Some(4000),
+        max_fenced_streams: 4,
+        idle_timeout: None,
+        mtu_discovery: (flags & 1 != 0).then(MtuDiscovery::default),
+        fec: Some(Fec {
+            window: 32,
+            sessions: 3,
+            protection: PROTECTIONS[usize::from(flags >> 1 & 7)].parse().expect("a protection"),
+            ..Fec::default()
+        }),
+        ..TransportConfig::default()
+    }
+}
+
+/// Polls until it sleeps: far more than a congestion window of datagrams and events.
+const MOST_POLLS: u32 = 5000;
+
+/// RFC 9000 §19.20.
+const HANDSHAKE_DONE: u8 = 0x1e;
+
+const PROTECTIONS: [&str; 8] =
+    ["none", "adaptive:screen", "fixed:4", "rs:6/4", "ldpc:6/4", "xor:3", "tum:2:10ms", "messages"];
