@@ -41,6 +41,9 @@ struct Inlet {
     pool: Pool,
     /// Datagrams in a row for the same connection.
     row: Vec<Datagram>,
+    /// Datagrams of handshakes, in which each costs a hundred times as much as any other: one connection's are handled in
+    /// a turn. So its answer leaves, and the peer works on it, before those of the next are looked at.
+    heavy: VecDeque<(ConnectionKey, Datagram)>,
     /// Failures of the socket in a row.
     failures: u32,
 }
@@ -59,6 +62,8 @@ struct Outlet {
     limit: usize,
     /// The batch waits for room in the socket's buffer.
     stalled: bool,
+    /// It did since all was sent.
+    has_stalled: bool,
 }
 
 /// The runtime's timer, set to the next of ours.
@@ -89,10 +94,11 @@ impl Driver {
                 metas: [RecvMeta::default(); WIDTH],
                 pool,
                 row: Vec::new(),
+                heavy: VecDeque::new(),
                 failures: 0,
             },
             roster: Roster { slots: Vec::new(), ready: VecDeque::new(), timers: Timers::default() },
-            outlet: Outlet { batch: Batch::with_limit(limit), limit, stalled: false },
+            outlet: Outlet { batch: Batch::with_limit(limit), limit, stalled: false, has_stalled: false },
             alarm: Alarm { sleep: Box::pin(tokio::time::sleep_until(Instant::now())), at: None },
             news: News::default(),
             requests: Vec::new(),
@@ -141,22 +147,47 @@ impl Driver {
 
     /// True when more may have arrived.
     fn receive(&mut self, cx: &mut Context<'_>) -> bool {
-        let former = self.former.clone().is_some_and(|former| self.receive_from(cx, &former));
-        let socket = self.socket.clone();
-        self.receive_from(cx, &socket) || former
+        let received = self.inlet.heavy.is_empty() && self.receive_all(cx);
+        self.shake_hands() || received
     }
 
-    fn receive_from(&mut self, cx: &mut Context<'_>, socket: &Arc<Socket>) -> bool {
+    /// Handles what came for one of the handshakes. True when there was something.
+    fn shake_hands(&mut self) -> bool {
+        let Inlet { heavy, row, .. } = &mut self.inlet;
+        let Some((key, datagram)) = heavy.pop_front() else { return false };
+        row.push(datagram);
+        while heavy.front().is_some_and(|(next, _)| *next == key) {
+            row.extend(heavy.pop_front().map(|(_, datagram)| datagram));
+        }
+        if let Some(shared) = self.roster.get(key).cloned() {
+            shared.lock().conn.handle(self.hub.now(), Input::Received(row));
+            if shared.enqueue() {
+                self.roster.ready.push_back(shared);
+            }
+        }
+        row.clear();
+        true
+    }
+
+    fn receive_all(&mut self, cx: &mut Context<'_>) -> bool {
+        let former = self.former.clone().is_some_and(|former| self.receive_from(cx, &former, true));
+        let socket = self.socket.clone();
+        // Where nothing waits to be sent, the thread is about to sleep.
+        let hurry = !self.roster.ready.is_empty() || self.outlet.stalled;
+        self.receive_from(cx, &socket, hurry) || former
+    }
+
+    fn receive_from(&mut self, cx: &mut Context<'_>, socket: &Arc<Socket>, hurry: bool) -> bool {
         for _ in 0..RECEIVES {
-            match socket.poll_recv(cx, &mut self.inlet.buffers, &mut self.inlet.metas) {
+            match socket.poll_recv(cx, &mut self.inlet.buffers, &mut self.inlet.metas, hurry) {
                 Poll::Pending => return false,
-                Poll::Ready(Ok(n)) => {
+                Poll::Ready(Ok((n, all))) => {
                     self.inlet.failures = 0;
                     if self.former.is_some() && Arc::ptr_eq(socket, &self.socket) {
                         self.former = None;
                     }
                     self.route(n, socket);
-                    if n < WIDTH {
+                    if n < WIDTH && !all {
                         // That was all, as of then; to ask again at once would most often be in vain.
                         return true;
                     }
@@ -177,7 +208,7 @@ impl Driver {
         let now = self.hub.now();
         let hub = self.hub.clone();
         let mut router = hub.router();
-        let Inlet { buffers, metas, pool, row, .. } = &mut self.inlet;
+        let Inlet { buffers, metas, pool, row, heavy, .. } = &mut self.inlet;
         let mut current = None;
         for (buffer, meta) in buffers[..n].iter_mut().zip(&metas[..n]) {
             let mut message = pool.cut(buffer, meta.len);
@@ -198,13 +229,13 @@ impl Driver {
                 match route {
                     Route::Connection(key, datagram) => {
                         if current != Some(key) {
-                            self.roster.deliver(now, current.replace(key), row);
+                            self.roster.deliver(now, current.replace(key), row, heavy);
                         }
                         row.push(datagram);
                     }
                     Route::Respond(response) => socket.send_response(&response.path, &response.bytes),
                     Route::Reset(key) => {
-                        self.roster.deliver(now, current.take(), row);
+                        self.roster.deliver(now, current.take(), row, heavy);
                         self.roster.reset(key);
                     }
                     Route::Incoming(_) => {}
@@ -212,7 +243,7 @@ impl Driver {
                 }
             }
         }
-        self.roster.deliver(now, current, row);
+        self.roster.deliver(now, current, row, heavy);
     }
 
     fn fire(&mut self) {
@@ -244,7 +275,12 @@ impl Driver {
         }
         let mut budget = TURN_BATCHES;
         while budget > 0 {
-            let Some(shared) = self.roster.ready.pop_front() else { return false };
+            let Some(shared) = self.roster.ready.pop_front() else {
+                if std::mem::take(&mut self.outlet.has_stalled) {
+                    self.socket.sent_all();
+                }
+                return false;
+            };
             match self.drive(cx, &shared, &mut budget) {
                 Drive::Rests => {}
                 Drive::More => {
@@ -409,14 +445,26 @@ impl Roster {
         self.get(key).is_some() && self.slots[key.index()].take().is_some()
     }
 
-    /// Gives a connection the datagrams that came for it in a row.
+    /// Gives a connection the datagrams that came for it in a row; puts them aside while it shakes hands.
     #[inline]
-    fn deliver(&mut self, now: Time, key: Option<ConnectionKey>, row: &mut Vec<Datagram>) {
-        if let Some(shared) = key.and_then(|key| self.get(key)) {
-            shared.lock().conn.handle(now, Input::Received(row));
-            if shared.enqueue() {
-                let shared = shared.clone();
-                self.ready.push_back(shared);
+    fn deliver(
+        &mut self,
+        now: Time,
+        key: Option<ConnectionKey>,
+        row: &mut Vec<Datagram>,
+        heavy: &mut VecDeque<(ConnectionKey, Datagram)>,
+    ) {
+        if let Some((key, shared)) = key.and_then(|key| Some((key, self.get(key)?))) {
+            let mut state = shared.lock();
+            if state.connected {
+                state.conn.handle(now, Input::Received(row));
+                drop(state);
+                if shared.enqueue() {
+                    let shared = shared.clone();
+                    self.ready.push_back(shared);
+                }
+            } else {
+                heavy.extend(row.drain(..).map(|datagram| (key, datagram)));
             }
         }
         row.clear();
@@ -437,6 +485,7 @@ impl Outlet {
     #[inline]
     fn flush(&mut self, cx: &mut Context<'_>, socket: &Socket) -> bool {
         self.stalled = socket.poll_send(cx, &self.batch).is_pending();
+        self.has_stalled |= self.stalled;
         if !self.stalled {
             self.batch.clear();
         }
@@ -512,3 +561,68 @@ const TURN_BATCHES: usize = 32;
 
 /// Failures in a row after which the socket is not asked again by itself.
 const MAX_FAILURES: u32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::net::{SocketAddr, UdpSocket};
+
+    use quickset_base::{Duration, Path, Rng, Seed};
+    use quickset_quic::null::{NullClient, NullSecrets, NullServer};
+    use quickset_quic::{ClientConfig, EndpointConfig, RetryPolicy, ServerConfig};
+
+    use super::*;
+    use crate::socket::SocketConfig;
+
+    fn router(server: Option<ServerConfig>, seed: u8) -> quic::Endpoint {
+        let crypto = Arc::new(NullSecrets(1));
+        let config = EndpointConfig { crypto, connection_id_len: 8, resets_per_second: 0 };
+        quic::Endpoint::new(config, server, Rng::new(Seed([seed; 32])))
+    }
+
+    fn hello(to: SocketAddr, seed: u8) -> Vec<u8> {
+        let crypto = Arc::new(NullClient::new(&[b"test"]));
+        let config = ClientConfig { crypto, transport: Arc::default() };
+        let begun = router(None, seed).connect(Time::ZERO, &config, Path::to(to), "localhost", Vec::new());
+        let mut client = quic::Connection::new(begun.unwrap().1).unwrap();
+        let mut batch = Batch::with_limit(1);
+        while !matches!(client.poll(Time::ZERO, &mut batch), base::Poll::Send) {}
+        batch.bytes().to_vec()
+    }
+
+    #[tokio::test]
+    async fn a_handshake_is_answered_before_the_next_is_looked_at() {
+        let server = ServerConfig {
+            crypto: Arc::new(NullServer::new(&[b"test"])),
+            transport: Arc::default(),
+            max_connections: 10,
+            retry: RetryPolicy::Never,
+            retry_token_lifetime: Duration::from_secs(15),
+            token_lifetime: Duration::from_secs(15),
+        };
+        let socket = Socket::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default()).unwrap();
+        let address = socket.address();
+        let hub = Arc::new(Hub::new(socket, router(Some(server), 0)));
+        hub.lobby().endpoints = 1;
+        let mut driver = Driver::new(hub);
+        let clients = [1, 2, 3].map(|seed| {
+            let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+            client.set_nonblocking(true).unwrap();
+            client.send_to(&hello(address, seed), address).unwrap();
+            client
+        });
+        let mut answered = Vec::new();
+        let turns = poll_fn(|cx| {
+            assert!(driver.turn(cx).is_pending());
+            let n = clients.iter().filter(|client| client.peek(&mut [0; 2000]).is_ok()).count();
+            answered.extend((n > 0).then_some(n));
+            if n == clients.len() {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        });
+        tokio::time::timeout(Duration::from_secs(10), turns).await.expect("all are answered");
+        assert_eq!(answered, [1, 2, 3], "answers after each turn");
+    }
+}

@@ -67,6 +67,7 @@ mod layer;
 mod messages;
 mod outcomes;
 mod pool;
+mod ready;
 mod recv;
 mod reliability;
 mod send;

@@ -1,19 +1,19 @@
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
-use std::task::{Poll, ready};
+use std::task::Poll;
 
 use bytes::BytesMut;
 use quickset_base::{Batch, Ecn, Path};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Type};
-use tokio::io::Interest;
 
 use crate::pool;
+use crate::ready::Polled;
 
 /// A UDP socket with segmentation offload, ECN and the addresses of received datagrams.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    io: tokio::net::UdpSocket,
+    io: Polled,
     state: UdpSocketState,
     address: SocketAddr,
     offload: bool,
@@ -66,9 +66,8 @@ impl Socket {
                 tracing::debug!(%error, "the system keeps its own buffer size");
             }
         }
-        let io = tokio::net::UdpSocket::from_std(socket)?;
-        let address = io.local_addr()?;
-        Ok(Self { io, state, address, offload: config.segmentation_offload })
+        let address = socket.local_addr()?;
+        Ok(Self { io: Polled::new(socket)?, state, address, offload: config.segmentation_offload })
     }
 
     /// The address that it is bound to.
@@ -82,27 +81,24 @@ impl Socket {
         if self.offload { self.state.max_gso_segments().clamp(1, Batch::MAX_SEGMENTS) } else { 1 }
     }
 
-    /// Fills buffers from the front, at most [`WIDTH`] of them, and returns how many.
+    /// Fills buffers from the front, at most [`WIDTH`] of them, and returns how many; and whether that was all and the
+    /// next call is pending until the system tells of more. It is found out when one datagram came alone, and in no `hurry`.
     pub(crate) fn poll_recv(
         &self,
         cx: &mut std::task::Context<'_>,
         buffers: &mut [BytesMut; WIDTH],
         metas: &mut [RecvMeta; WIDTH],
-    ) -> Poll<io::Result<usize>> {
-        loop {
-            ready!(self.io.poll_recv_ready(cx))?;
+        hurry: bool,
+    ) -> Poll<io::Result<(usize, bool)>> {
+        let receive = |socket: UdpSockRef<'_>| {
             let mut rest = buffers.iter_mut();
             let mut slices: [IoSliceMut<'_>; WIDTH] = std::array::from_fn(|_| {
                 IoSliceMut::new(rest.next().map_or(&mut [], |buffer| &mut buffer[..]))
             });
-            let received = self.io.try_io(Interest::READABLE, || {
-                self.state.recv(UdpSockRef::from(&self.io), &mut slices, metas)
-            });
-            match received {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                other => return Poll::Ready(other),
-            }
-        }
+            let n = self.state.recv(socket, &mut slices, metas)?;
+            Ok((n, TAKES_ALL && !hurry && n == 1 && metas[0].len <= metas[0].stride))
+        };
+        self.io.poll_receive(cx, receive, |(_, all)| *all)
     }
 
     /// Sends a batch. What the network or the system does not take is lost, as datagrams are; pending only
@@ -110,36 +106,26 @@ impl Socket {
     pub(crate) fn poll_send(&self, cx: &mut std::task::Context<'_>, batch: &Batch) -> Poll<()> {
         let segment = (batch.count() > 1).then(|| batch.segment());
         let transmit = self.transmit(&batch.path, batch.ecn, batch.bytes(), segment);
-        loop {
-            match self
-                .io
-                .try_io(Interest::WRITABLE, || self.state.try_send(UdpSockRef::from(&self.io), &transmit))
-            {
-                Ok(()) => return Poll::Ready(()),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if ready!(self.io.poll_send_ready(cx)).is_err() {
-                        return Poll::Ready(());
-                    }
-                }
-                Err(error) => {
-                    if batch.count() > 1 && self.state.max_gso_segments() == 1 {
-                        // The device has just turned out not to segment.
-                        self.send_one_by_one(batch);
-                    } else {
-                        tracing::debug!(%error, to = %batch.path.remote, bytes = batch.bytes().len(), "not sent");
-                    }
-                    return Poll::Ready(());
-                }
+        self.io.poll_send(cx, |socket| self.state.try_send(socket, &transmit)).map(|sent| {
+            let Err(error) = sent else { return };
+            if batch.count() > 1 && self.state.max_gso_segments() == 1 {
+                // The device has just turned out not to segment.
+                self.send_one_by_one(batch);
+            } else {
+                tracing::debug!(%error, to = %batch.path.remote, bytes = batch.bytes().len(), "not sent");
             }
-        }
+        })
+    }
+
+    /// Nothing waits for room any more.
+    pub(crate) fn sent_all(&self) {
+        self.io.sent_all();
     }
 
     /// Sends what no connection is responsible for; when there is no room, it is lost.
     pub(crate) fn send_response(&self, path: &Path, bytes: &[u8]) {
         let transmit = self.transmit(path, Ecn::NotEct, bytes, None);
-        if let Err(error) =
-            self.io.try_io(Interest::WRITABLE, || self.state.try_send((&self.io).into(), &transmit))
-        {
+        if let Err(error) = self.state.try_send(self.io.socket(), &transmit) {
             tracing::debug!(%error, to = %path.remote, "an answer was not sent");
         }
     }
@@ -147,7 +133,7 @@ impl Socket {
     fn send_one_by_one(&self, batch: &Batch) {
         for segment in batch.segments() {
             let transmit = self.transmit(&batch.path, batch.ecn, segment, None);
-            if let Err(error) = self.state.try_send(UdpSockRef::from(&self.io), &transmit) {
+            if let Err(error) = self.state.try_send(self.io.socket(), &transmit) {
                 tracing::debug!(%error, to = %batch.path.remote, "not sent");
             }
         }
@@ -205,5 +191,8 @@ pub(crate) fn ecn(meta: &RecvMeta) -> Ecn {
 /// Messages per receive call. With receive offload (GRO) a message holds up to 64 KiB of datagrams, so that
 /// more would save little, while each costs [`pool::SIZE`] bytes of memory that must be ready.
 pub(crate) const WIDTH: usize = 8;
+
+/// Whether a receive call takes all messages that there are, as far as there are buffers: elsewhere it takes one.
+const TAKES_ALL: bool = cfg!(target_os = "linux");
 
 const _: () = assert!(pool::SIZE >= Batch::MAX_BYTES);
