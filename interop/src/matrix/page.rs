@@ -21,7 +21,6 @@ pub(super) fn site() -> Vec<(String, Vec<u8>)> {
     for n in 0..SEEN {
         put(&format!("seen{n}.svg"), image(70));
     }
-    put("late.svg", image(700));
     for n in 0..UNSEEN {
         put(&format!("unseen{n}.svg"), image(70));
     }
@@ -32,22 +31,22 @@ pub(super) fn site() -> Vec<(String, Vec<u8>)> {
 pub(super) fn judge(e: &Evidence<'_>) -> Result<()> {
     let asked = signals::of_browser(&e.folder.join("seen/net.json")).context("the browser's log")?;
     ensure!(asked.requests.len() > SEEN + UNSEEN, "the browser asked for {} things", asked.requests.len());
-    let (mut contests, mut changed) = (0, 0);
+    let (mut contests, mut updated) = (0, 0);
     for trace in std::fs::read_dir(e.folder.join("seen"))? {
         let trace = trace?.path();
         if trace.extension().is_some_and(|extension| extension == "sqlog") {
             let shown = signals::compare(&asked, &trace).with_context(|| trace.display().to_string())?;
             contests += shown.contests;
-            changed += shown.changed;
+            updated += shown.updated;
         }
     }
     ensure!(contests > 100, "only {contests} times something more urgent was before something less urgent");
     asked.check_variety()?;
-    ensure!(changed > 0, "the browser changed its mind, and ours did not follow");
+    // Chromium sends one ahead of nearly each request.
+    ensure!(updated > SEEN + UNSEEN, "ours used the updates for {updated} requests");
     Ok(())
 }
 
-/// A large image comes into view while it is loaded: about that a browser changes its mind.
 fn html() -> String {
     let image = |kind: &str, n| format!("<img src={kind}{n}.svg width=180 height=120>\n");
     let seen: String = (0..SEEN).map(|n| image("seen", n)).collect();
@@ -65,11 +64,6 @@ fetch("fetch.bin"); fetch("fetch-low.bin", {{priority: "low"}}); fetch("fetch-hi
 <div style="position: absolute; top: 30000px">{unseen}</div>
 {seen}<script src=last.js></script>
 <p id=p>not loaded<script>
-const late = new Image(180, 120);
-late.src = "late.svg";
-late.style = "position: absolute; top: 40000px";
-document.body.append(late);
-setTimeout(() => late.style.top = 0, 500);
 onload = () => {{
   const all = performance.getEntriesByType("resource");
   p.textContent = "loaded " + all.filter(entry => entry.nextHopProtocol == "h3").length + " by h3";
