@@ -60,7 +60,7 @@ fn fair_after(setting: &Setting, seen: &Seen) -> Option<Duration> {
             shares.iter().all(|share| (share * count as f64 - 1.0).abs() <= FAIR + 1e-9)
         })
     };
-    starts.into_iter().find(is_fair).map(|from| from - last)
+    starts.into_iter().find(is_fair).map(|from| from.saturating_sub(last))
 }
 
 /// Each flow's part of what all got, in per cent, in windows of ten seconds one after the other: at their ends.
@@ -69,8 +69,9 @@ pub(super) fn series(setting: &Setting, seen: &Seen) -> Vec<(String, Vec<(f64, f
         return Vec::new();
     }
     let ends = (1..).map(|n| WINDOW * n).take_while(|end| *end <= seen.ended);
-    let windows: Vec<(f64, Vec<f64>)> =
-        ends.filter_map(|end| Some((end.as_secs_f64(), shares(seen, end - WINDOW, end)?))).collect();
+    let windows: Vec<(f64, Vec<f64>)> = ends
+        .filter_map(|end| Some((end.as_secs_f64(), shares(seen, end.saturating_sub(WINDOW), end)?)))
+        .collect();
     let flows = setting.flows.iter().enumerate();
     flows
         .map(|(n, flow)| {
