@@ -64,6 +64,8 @@ struct Outlet {
     stalled: bool,
     /// It did since all was sent.
     has_stalled: bool,
+    /// The last batch was of several datagrams.
+    bulk: bool,
 }
 
 /// The runtime's timer, set to the next of ours.
@@ -98,7 +100,13 @@ impl Driver {
                 failures: 0,
             },
             roster: Roster { slots: Vec::new(), ready: VecDeque::new(), timers: Timers::default() },
-            outlet: Outlet { batch: Batch::with_limit(limit), limit, stalled: false, has_stalled: false },
+            outlet: Outlet {
+                batch: Batch::with_limit(limit),
+                limit,
+                stalled: false,
+                has_stalled: false,
+                bulk: false,
+            },
             alarm: Alarm { sleep: Box::pin(tokio::time::sleep_until(Instant::now())), at: None },
             news: News::default(),
             requests: Vec::new(),
@@ -172,8 +180,9 @@ impl Driver {
     fn receive_all(&mut self, cx: &mut Context<'_>) -> bool {
         let former = self.former.clone().is_some_and(|former| self.receive_from(cx, &former, true));
         let socket = self.socket.clone();
-        // Where nothing waits to be sent, the thread is about to sleep.
-        let hurry = !self.roster.ready.is_empty() || self.outlet.stalled;
+        // Where nothing waits to be sent, and what was sent is no bulk whose acknowledgements come one behind the other,
+        // the thread is about to sleep.
+        let hurry = !self.roster.ready.is_empty() || self.outlet.stalled || self.outlet.bulk;
         self.receive_from(cx, &socket, hurry) || former
     }
 
@@ -486,6 +495,7 @@ impl Outlet {
     fn flush(&mut self, cx: &mut Context<'_>, socket: &Socket) -> bool {
         self.stalled = socket.poll_send(cx, &self.batch).is_pending();
         self.has_stalled |= self.stalled;
+        self.bulk = self.batch.count() > 1;
         if !self.stalled {
             self.batch.clear();
         }
