@@ -46,7 +46,8 @@ async fn what_is_repaired_is_told_as_recovered() {
     }
     let stats = near.stats().fec;
     assert!(recovered > 0 && recovered <= stats.recovered, "{recovered} messages, {stats:?}");
-    assert!(stats.sources_sent >= 900 && stats.repairs_sent >= stats.sources_sent / 5 - 2, "{stats:?}");
+    // Where a thread was held up all has arrived by then, and there is nothing to repair.
+    assert!(stats.sources_sent >= 900 && stats.repairs_sent >= stats.sources_sent / 6, "{stats:?}");
     near.close(0, b"");
     let (count, theirs) = soon(reader).await.unwrap();
     assert_eq!(count, 1000);
