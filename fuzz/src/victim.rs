@@ -178,7 +178,7 @@ impl Victim {
             }
             2 | 3 => drop(c.write(id, &mut data.into())),
             4 | 5 => {
-                drop(c.send(now, id, data.into(), (arg & 1 != 0).then(|| now + Duration::from_millis(30))))
+                let _ = c.send(now, id, data.into(), (arg & 1 != 0).then(|| now + Duration::from_millis(30)));
             }
             6 => drop(c.fence(id)),
             7 => drop(c.finish(id)),
@@ -192,7 +192,8 @@ impl Victim {
             )),
             12 => drop(c.update_keys(now)),
             13 => {
-                drop(c.set_protection(id, &PROTECTIONS[usize::from(arg) % 8].parse().expect("a protection")))
+                let _ =
+                    c.set_protection(id, &PROTECTIONS[usize::from(arg) % 8].parse().expect("a protection"));
             }
             14 => {
                 c.set_datagram_protection(&PROTECTIONS[usize::from(arg) % 8].parse().expect("a protection"))
