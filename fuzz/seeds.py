@@ -76,6 +76,8 @@ def priorities():
         "fields": "u=1\ni\nu=4",
         "tolerance": "u=1, exp_b=3, exp_d=20",
         "further": 'u=1, i, exp_w=0.5, exp_p=("ivp";u=3;i;exp_w=0.4 "img";u=1), b=:aGVq:, t=tok, n=?0, d=@1',
+        "classes": 'i=?0, exp_w=100.001, exp_p=("a";u=8;exp_w=0 "b";i;exp_w=0.01 "\\\\\\"")',
+        "no_classes": 'exp_w="1", exp_p=("a" b "")',
         "ignored": "u=8, i=1, exp_b=-1, exp_d=2.5",
     }.items():
         seed("h3_priority", name, b"\0" + value.encode())

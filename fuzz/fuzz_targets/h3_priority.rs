@@ -7,7 +7,7 @@ use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use quickset_base::Duration;
 use quickset_h3::frame::{Frame, FrameReader, Item, Place, Settings};
-use quickset_h3::{Field, Priority, Tolerance};
+use quickset_h3::{Field, Priority, Tolerance, Weight};
 use quickset_quic::{Protection, Side};
 
 fuzz_target!(|input: &[u8]| {
@@ -32,6 +32,7 @@ fn any(value: &[u8]) {
     assert_eq!((again.urgency, again.incremental), (priority.urgency, priority.incremental));
     assert_eq!(again.tolerance(), priority.tolerance());
     assert_eq!(again.value(), priority.value());
+    placed(&priority, &again);
     let others = |p: &Priority| p.parameters.keys().filter(|k| !["u", "i"].contains(&k.as_str())).count();
     assert_eq!(others(&again), others(&priority));
     if let Some(tolerance) = priority.tolerance() {
@@ -61,6 +62,35 @@ fn made(numbers: &[u8]) {
     assert_eq!(priority.tolerance(), expected, "{text}");
     assert_eq!(read(&priority.value()).tolerance(), expected, "{text}");
     updated(text.as_bytes());
+}
+
+/// Where it is: nowhere that is too deep or has a name too long, and at the same place when it is said again.
+fn placed(priority: &Priority, again: &Priority) {
+    let classes = priority.classes();
+    assert!(classes.len() <= Priority::MOST_PARENTS);
+    for class in &classes {
+        assert!((1..=Priority::LONGEST_NAME).contains(&class.name.len()));
+        assert!(class.priority.urgency <= 7 && !class.priority.critical);
+        assert!((Weight::MIN..=Weight::MAX).contains(&class.priority.weight));
+    }
+    assert!((Weight::MIN..=Weight::MAX).contains(&priority.weight()));
+    assert_eq!((again.weight(), again.classes()), (priority.weight(), classes.clone()));
+    let made = Priority::new(priority.urgency, priority.incremental);
+    let made = made.with_weight(priority.weight()).with_classes(&classes).expect("it was read");
+    assert_eq!(read(&made.value()).classes(), classes);
+    // To the thousandth, and a dictionary has no more.
+    assert_eq!(read(&made.value()).weight(), priority.weight());
+    assert_eq!(made.misread().count(), 0);
+    // Who says nothing changes nothing; who says all has the last word.
+    for merged in [Priority::default().or(priority), priority.or(&Priority::default()), priority.or(priority)] {
+        assert_eq!((merged.urgency, merged.incremental), (priority.urgency, priority.incremental));
+        assert_eq!((merged.weight(), merged.classes()), (priority.weight(), classes.clone()));
+        assert_eq!(merged.tolerance(), priority.tolerance());
+    }
+    let other = Priority::parse(b"u=3, i=?0, exp_w=7, exp_p=(\"x\"), exp_b=1, exp_d=9").expect("a dictionary");
+    assert_eq!(read(&other.or(priority).value()).classes(), other.classes());
+    assert_eq!(other.or(priority).weight(), other.weight());
+    assert_eq!(other.or(priority).tolerance(), other.tolerance());
 }
 
 fn read(value: &[u8]) -> Priority {

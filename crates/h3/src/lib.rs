@@ -92,7 +92,9 @@ pub use error::{Code, Error};
 pub use field::Field;
 pub use frame::Settings;
 pub use message::{Malformed, Request, Response};
-pub use priority::{Priority, Tolerance};
+pub use priority::{Priority, Tolerance, UnspeakableClass};
+/// Where a [`Priority`] can be, and what it weighs there.
+pub use quickset_quic::{Class, Weight};
 /// Structured fields, of which [`Priority::parameters`] are made.
 pub use sfv;
 pub use transport::{OnQuic, Transport};

@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use quickset_base::Time;
 use quickset_quic::{
-    self as quic, Chunk, DatagramOptions, Dir, FinishError, Protection, ReadError, StreamId, WhenFull,
+    self as quic, Chunk, Class, DatagramOptions, Dir, FinishError, Protection, ReadError, StreamId, WhenFull,
     WriteError,
 };
 
@@ -33,9 +33,12 @@ pub trait Transport {
     fn reset(&mut self, id: StreamId, code: u64);
     /// Asks the peer to send no more; no effect when it has ended.
     fn stop(&mut self, id: StreamId, code: u64);
-    /// How urgent the stream's data is, 0 (most) to 7, and whether it is of use in parts: such streams of an urgency share the
-    /// way, others go one after the other (RFC 9218 §4).
-    fn set_priority(&mut self, id: StreamId, urgency: u8, incremental: bool);
+    /// What the stream is among its siblings: how urgent its data is, whether it is of use in parts, so that such streams of an
+    /// urgency share the way, by weight, and others go one after the other (RFC 9218 §4).
+    fn set_priority(&mut self, id: StreamId, priority: quic::Priority);
+    /// Hangs the stream under the last of these classes, the first of which is below the connection; with none, below that. Where
+    /// there is no room for them, it is below the connection.
+    fn set_class(&mut self, _id: StreamId, _path: &[Class]) {}
     /// Puts the stream's data before that of all urgencies.
     fn set_critical(&mut self, id: StreamId);
     /// What was written to the stream so far is what somebody waits for.
@@ -112,10 +115,18 @@ impl Transport for OnQuic<'_> {
         let _ = self.connection.stop(id, code);
     }
 
-    fn set_priority(&mut self, id: StreamId, urgency: u8, incremental: bool) {
+    fn set_priority(&mut self, id: StreamId, priority: quic::Priority) {
         // An unknown stream is one that is over.
-        let _ = self.connection.set_urgency(id, urgency);
-        let _ = self.connection.set_incremental(id, incremental);
+        let _ = self.connection.set_priority(id, priority);
+    }
+
+    fn set_class(&mut self, id: StreamId, path: &[Class]) {
+        // HP-6, HP-8: a class is found by the whole way to it, and has the priority that is given here.
+        if self.connection.set_class(id, path).is_err() {
+            // HP-9: below the connection. The classes that it leaves may be the room that was missing.
+            let _ = self.connection.set_class(id, &[]);
+            let _ = self.connection.set_class(id, path);
+        }
     }
 
     fn set_critical(&mut self, id: StreamId) {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use quickset_quic::{Closed, Dir, EarlyFate, MoveError, Side, Stats, StreamId};
+use quickset_quic::{ClassError, Closed, Dir, EarlyFate, MoveError, Priority, Side, Stats, StreamId};
 
 use crate::messages::{MessageReceiver, MessageSender};
 use crate::recv::RecvStream;
@@ -131,6 +131,17 @@ impl Connection {
     /// Why the connection ended, if it has.
     pub fn close_reason(&self) -> Option<Closed> {
         self.shared().lock().closed()
+    }
+
+    /// Changes what a class is among its siblings, by the names on the way to it; it counts from the next packet on. What hangs
+    /// under a class is said by [`SendStream::set_class`].
+    ///
+    /// # Errors
+    /// When nothing hangs under such a class.
+    pub fn set_class_priority(&self, path: &[&str], priority: Priority) -> Result<(), ClassError> {
+        let result = self.shared().lock().conn.set_class_priority(path, priority);
+        self.shared().nudge();
+        result
     }
 
     /// What was counted so far.

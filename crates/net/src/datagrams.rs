@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
-use quickset_quic::{self as quic, Closed, DatagramEvent, DatagramOutcome, DatagramTicket, WhenFull};
+use quickset_quic::{
+    self as quic, Class, ClassError, Closed, DatagramEvent, DatagramOutcome, DatagramTicket, Priority,
+    WhenFull,
+};
 
 use crate::connection::{Connection, Owner};
 use crate::error::{DatagramError, TryDatagramError};
@@ -105,6 +108,23 @@ impl Connection {
     /// The next datagram of the peer if it is there already.
     pub fn try_read_datagram(&self) -> Option<Bytes> {
         self.shared().lock().conn.next_datagram()
+    }
+
+    /// What datagrams are among streams: all of them together have their turns as one stream of this priority would, from the
+    /// start one of urgency 3 and weight 1.
+    pub fn set_datagram_priority(&self, priority: Priority) {
+        self.shared().lock().conn.set_datagram_priority(priority);
+        self.shared().nudge();
+    }
+
+    /// Hangs all datagrams under the last of these classes; see [`SendStream::set_class`](crate::SendStream::set_class).
+    ///
+    /// # Errors
+    /// When there are too many classes, or too many one below the other. Nothing has changed then.
+    pub fn set_datagram_class(&self, path: &[Class]) -> Result<(), ClassError> {
+        let result = self.shared().lock().conn.set_datagram_class(path);
+        self.shared().nudge();
+        result
     }
 
     /// How urgent datagrams are, 0 (most) to 7; 3 from the start. Among streams of the same urgency they have their turns

@@ -95,8 +95,9 @@ pub use outcomes::Outcomes;
 #[cfg(feature = "qlog")]
 pub use quickset_quic::qlog;
 pub use quickset_quic::{
-    Closed, Counters, DatagramOutcome, DatagramStats, FecStats, Goal, MoveError, Outcome, Protection,
-    ProtectionError, ResetAtError, Side, Stats, StreamId, Ticket as TicketId, TransportError, WhenFull,
+    Class, ClassError, Closed, Counters, DatagramOutcome, DatagramStats, FecStats, Goal, MoveError, Outcome,
+    Priority, Protection, ProtectionError, ResetAtError, Side, Stats, StreamId, Ticket as TicketId,
+    TransportError, Weight, WhenFull,
 };
 pub use recv::RecvStream;
 pub use reliability::Reliability;

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use quickset_base::Time;
 use quickset_quic::{
-    self as quic, FinishError, Outcome, Protection, ResetAtError, StreamId, Ticket as TicketId,
+    self as quic, Class, ClassError, FinishError, Outcome, Priority, Protection, ResetAtError, StreamId,
+    Ticket as TicketId,
 };
 
 use crate::connection::Owner;
@@ -145,6 +146,22 @@ impl MessageSender {
     pub fn set_resend(&mut self, resend: bool) {
         let _ = self.owner.shared.lock().conn.set_resend(self.id, resend);
         self.owner.shared.nudge();
+    }
+
+    /// What the stream is among its siblings; see [`SendStream::set_priority`](crate::SendStream::set_priority).
+    pub fn set_priority(&mut self, priority: Priority) {
+        let _ = self.owner.shared.lock().conn.set_priority(self.id, priority);
+        self.owner.shared.nudge();
+    }
+
+    /// Hangs the stream under the last of these classes; see [`SendStream::set_class`](crate::SendStream::set_class).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_class(&mut self, path: &[Class]) -> Result<(), ClassError> {
+        let result = self.owner.shared.lock().conn.set_class(self.id, path);
+        self.owner.shared.nudge();
+        result
     }
 
     /// How urgent the messages are, 0 (most) to 7; 3 from the start. Less urgent data waits for more urgent.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use quickset_quic::{self as quic, FinishError, Protection, ResetAtError, StreamId};
+use quickset_quic::{
+    self as quic, Class, ClassError, FinishError, Priority, Protection, ResetAtError, StreamId,
+};
 use tokio::io::AsyncWrite;
 
 use crate::connection::Owner;
@@ -146,6 +148,37 @@ impl SendStream {
     /// When the peer takes no such resets, or the stream is through.
     pub fn reset_at(&mut self, code: u64, reliable: u64) -> Result<(), ResetAtError> {
         let result = self.owner.shared.lock().conn.reset_at(self.id, code, reliable);
+        self.owner.shared.nudge();
+        result
+    }
+
+    /// What the stream is among its siblings: those under the same [class](Self::set_class), or without one. Its data waits for
+    /// that of more urgent ones, and has its share by weight among those of the same urgency. From the start: urgency 3,
+    /// weight 1, of use in parts.
+    ///
+    /// ```no_run
+    /// # use quickset_net::{Class, ClassError, Priority, SendStream};
+    /// # fn f(camera: &mut SendStream, slides: &mut SendStream) -> Result<(), ClassError> {
+    /// // Two thirds for the camera, as long as there are slides; together they are one to whatever else is sent.
+    /// camera.set_priority(Priority::weighted(2.0));
+    /// camera.set_class(&[Class::new("talk", 1.0)])?;
+    /// slides.set_class(&[Class::new("talk", 1.0)])?;
+    /// # Ok(()) }
+    /// ```
+    pub fn set_priority(&mut self, priority: Priority) {
+        // A stream that is through is nobody's sibling.
+        let _ = self.owner.shared.lock().conn.set_priority(self.id, priority);
+        self.owner.shared.nudge();
+    }
+
+    /// Hangs the stream under the last of these classes, the first of which is below the connection itself; with none, below
+    /// that. It keeps its own priority. Classes that are missing are made, those that exist get the priority that is given
+    /// here; each goes with the last stream under it.
+    ///
+    /// # Errors
+    /// When there are too many classes, or too many one below the other, or the stream is through. Nothing has changed then.
+    pub fn set_class(&mut self, path: &[Class]) -> Result<(), ClassError> {
+        let result = self.owner.shared.lock().conn.set_class(self.id, path);
         self.owner.shared.nudge();
         result
     }

@@ -1,4 +1,4 @@
-use crate::Settings;
+use crate::{Priority, Settings};
 
 /// How a connection behaves.
 #[derive(Clone, Debug)]
@@ -21,6 +21,9 @@ pub struct Config {
     /// Repair symbols that a client may have a server send at a time (exp_b); 0 is none. They take of the rate that congestion
     /// control allows, and of nobody else's.
     pub max_burst: u32,
+    /// How a server sends a response of which neither the client nor the response says it, by content type: `text/html`,
+    /// `image/*` or `*/*`, the first that fits. From the start nothing, so that all is as RFC 9218 §4 has it.
+    pub usual: Vec<(String, Priority)>,
     /// Priorities kept for requests that have not come yet (RFC 9218 §7).
     pub max_early_priorities: usize,
     /// Unidirectional streams of the peer that are listened to at a time, those of WebTransport aside. The connection itself
@@ -42,6 +45,7 @@ impl Default for Config {
             datagrams: false,
             webtransport: 0,
             max_burst: 8,
+            usual: Vec::new(),
             max_early_priorities: 100,
             max_inlets: 16,
             grease: None,
@@ -51,6 +55,17 @@ impl Default for Config {
 }
 
 impl Config {
+    /// What is usual for a content type, whatever its parameters (RFC 9110 §8.3.1).
+    pub(super) fn usual(&self, kind: &[u8]) -> Option<&Priority> {
+        let kind = kind.split(|b| *b == b';').next()?.trim_ascii();
+        let fits = |pattern: &str| match pattern.strip_suffix('*') {
+            Some("*/") => true,
+            Some(start) => kind.get(..start.len()).is_some_and(|k| k.eq_ignore_ascii_case(start.as_bytes())),
+            None => kind.eq_ignore_ascii_case(pattern.as_bytes()),
+        };
+        self.usual.iter().find(|(pattern, _)| fits(pattern)).map(|(_, priority)| priority)
+    }
+
     /// What the peer is told.
     pub(super) fn settings(&self, is_server: bool) -> Settings {
         let webtransport = self.webtransport.min(1);

@@ -4,7 +4,8 @@ use quickset_quic::{Chunk, Protection, ReadError, Side, StreamId};
 use super::outlet::Outlet;
 use crate::frame::{FrameReader, Item, Place};
 use crate::message::Length;
-use crate::{Code, Error, Field, Priority, Request, Tolerance, Transport};
+use crate::priority::Said;
+use crate::{Code, Error, Field, Request, Transport};
 
 /// A request and its response, on their stream.
 #[derive(Debug)]
@@ -20,17 +21,24 @@ pub(super) struct Exchange {
     pub(super) interim: u32,
     /// A session that we closed: the peer's end is waited for, behind at most these bytes.
     pub(super) closing: Option<usize>,
-    pub(super) care: Care,
+    pub(super) wishes: Wishes,
+    /// It hangs under a class.
+    pub(super) classed: bool,
+    /// Which of its losses the stream was told to repair.
+    pub(super) protection: Protection,
 }
 
-/// Of which losses of a response care is taken.
+/// How a message is to be sent.
 #[derive(Debug, Default)]
-pub(super) struct Care {
+pub(super) struct Wishes {
+    /// What the server says of it in the response.
+    pub(super) own: Said,
     /// What the client said last.
-    pub(super) urgency: u8,
-    pub(super) tolerance: Option<Tolerance>,
-    /// What the stream was told.
-    pub(super) protection: Protection,
+    pub(super) asked: Said,
+    /// What such a response is otherwise.
+    pub(super) usual: Said,
+    /// What the application said since the client's last word.
+    pub(super) passing: Option<Said>,
 }
 
 /// What the request asks for, as far as it changes the rules.
@@ -77,14 +85,10 @@ impl Exchange {
             told: side.is_client(),
             interim: 0,
             closing: None,
-            care: Care::default(),
+            wishes: Wishes::default(),
+            classed: false,
+            protection: Protection::None,
         }
-    }
-
-    /// Whether its stream shares the way with others as urgent (RFC 9218 §10, §11). A tunnel does always: it has no end that
-    /// anybody waits for, and who is behind it would wait for ever.
-    pub(super) fn is_incremental(&self, priority: &Priority) -> bool {
-        priority.incremental || matches!(self.kind, Kind::Connect | Kind::Session)
     }
 
     /// Both directions are over.

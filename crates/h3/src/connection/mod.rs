@@ -20,6 +20,7 @@ mod inlet;
 mod outlet;
 mod receive;
 mod repair;
+mod schedule;
 mod send;
 mod session;
 mod shutdown;

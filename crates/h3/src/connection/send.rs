@@ -50,8 +50,8 @@ impl Connection {
         exchange.kind = kind;
         tell(t, || Traced::Stream(Owner::Local, id, StreamKind::Request));
         let priority = Priority::of(&request.fields);
-        t.set_priority(id, priority.urgency, exchange.is_incremental(&priority));
         self.exchanges.insert(id, exchange);
+        self.obey(t, id, &priority);
         self.send_head(t, id, &section)?;
         self.sends(id, Phase::Content);
         if end {
@@ -62,6 +62,9 @@ impl Connection {
     }
 
     /// Answers a request, with `end` without content. Any number of interim responses (1xx) may come before the final one.
+    ///
+    /// What its `priority` field says outranks what the client says and will say of it (RFC 9218 §8), each parameter by itself;
+    /// what neither says is as [`Config::usual`](super::Config::usual) has it.
     ///
     /// # Errors
     /// When it cannot be answered so.
@@ -86,6 +89,7 @@ impl Connection {
         self.fits(&section)?;
         self.send_head(t, id, &section)?;
         if !response.is_interim() {
+            self.rank(t, id, response);
             let bare = kind == Kind::Head || matches!(response.status, 204 | 304);
             self.sends(id, if bare { Phase::Trailed } else { Phase::Content });
             let tunnel = matches!(kind, Kind::Connect | Kind::Session) && response.is_success();
@@ -203,7 +207,7 @@ impl Connection {
     /// Tells the server that a response has another priority than its request said (RFC 9218 §7).
     ///
     /// # Errors
-    /// From servers, and for streams that are over.
+    /// From servers, for streams that are over, and when its value is longer than a kilobyte.
     pub fn prioritise(
         &mut self,
         t: &mut dyn Transport,
@@ -211,10 +215,12 @@ impl Connection {
         priority: &Priority,
     ) -> Result<(), Refusal> {
         self.alive()?;
-        let exchange = self.exchanges.get(&id).filter(|_| self.side.is_client());
-        let incremental = exchange.ok_or(Refusal::UnknownStream)?.is_incremental(priority);
-        t.set_priority(id, priority.urgency, incremental);
+        self.exchanges.get(&id).filter(|_| self.side.is_client()).ok_or(Refusal::UnknownStream)?;
         let value = priority.value();
+        if value.len() > MAX_PRIORITY {
+            return Err(Refusal::TooLarge);
+        }
+        self.obey(t, id, priority);
         tell(t, || Traced::Priority(id, None, &value));
         self.say(t, &Frame::PriorityUpdate(id.0, value.clone()));
         self.settle(t, Ok(()));
@@ -274,6 +280,9 @@ impl Connection {
         self.tidy(id);
     }
 }
+
+/// Bytes of a priority in a frame of its own at most: of ours, and of what we take (RFC 9218 §7.1).
+const MAX_PRIORITY: usize = 1000;
 
 /// Bytes of a DATA frame at most.
 const MAX_DATA: usize = 1 << 20;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 pub(crate) use length::Length;
 pub(crate) use rules::trailers;
 
-use crate::Field;
+use crate::{Field, Priority};
 
 /// The head of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,6 +70,13 @@ impl Request {
     pub fn with(mut self, name: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
         self.fields.push(Field::new(name, value));
         self
+    }
+
+    /// The same with a `priority` field; nothing where all is as by default.
+    #[must_use]
+    pub fn with_priority(self, priority: &Priority) -> Self {
+        let value = priority.value();
+        if value.is_empty() { self } else { self.with("priority", value) }
     }
 
     /// The value of the first field of this name, which is lowercase.
@@ -152,6 +159,13 @@ impl Response {
     pub fn with(mut self, name: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
         self.fields.push(Field::new(name, value));
         self
+    }
+
+    /// The same with a `priority` field; nothing where all is as by default.
+    #[must_use]
+    pub fn with_priority(self, priority: &Priority) -> Self {
+        let value = priority.value();
+        if value.is_empty() { self } else { self.with("priority", value) }
     }
 
     /// The value of the first field of this name, which is lowercase.

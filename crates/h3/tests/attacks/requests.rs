@@ -197,6 +197,46 @@ fn floods_on_the_control_stream_hold_nothing() {
     }
 }
 
+/// A hundred thousand names of classes, sixteen in each priority, over requests that are not answered: what is held are as many
+/// classes as a connection may have. Whoever finds no room is below the connection, and served.
+// HP-8, HP-9, HP-12
+#[test]
+fn names_of_classes_come_and_go() {
+    for lazy in [false, true] {
+        let mut arena = speaking(&Setup::http());
+        arena.server().set_lazy(lazy);
+        for n in 0..40 {
+            arena.hostile().write(bidi(n), &request(), !lazy && n > 20);
+        }
+        arena.pass(50 * MS);
+        let mut names = 0;
+        let mut update = || {
+            let parents: Vec<String> = (names..names + 16).map(|name| format!("\"{name:050}\"")).collect();
+            names += 16;
+            // The stream, in a varint of two bytes.
+            let id = names / 16 % 40 * 4;
+            let id = [0x40 | (id >> 8) as u8, id as u8];
+            let value = format!("exp_p=({})", parents.join(" "));
+            frame(PRIORITY_UPDATE, &[&id[..], value.as_bytes()].concat())
+        };
+        let mut flood = |rounds| {
+            arena.each(rounds, MS, |hostile, _| {
+                let bytes: Vec<u8> = (0..5).flat_map(|_| update()).collect();
+                hostile.write(CONTROL, &bytes, false);
+            })
+        };
+        // 256 classes of less than 2 kB with their names, and of each request what it said last: 16 of them.
+        let (first, then) = (flood(250), flood(1000));
+        assert!(first < 256 * 2_000 + 40 * 2_000 + 80_000, "{first} bytes held");
+        assert!(then < first + 20_000, "{first} bytes held, then {then}");
+        assert!(names >= 100_000);
+        assert_eq!(arena.hostile().closed, None);
+        if !lazy {
+            arena.assert_served();
+        }
+    }
+}
+
 /// SETTINGS come once, and are small.
 #[test]
 fn settings_are_bounded_in_number_and_size() {

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use quickset_base::Rng;
 use quickset_h3::{Code, Config, Connection, Event, Transport};
 use quickset_quic::{
-    Chunk, Dir, FinishError, Protection, ReadError, Side, StreamEvent, StreamId, WriteError,
+    Chunk, Class, Dir, FinishError, Priority, Protection, ReadError, Side, StreamEvent, StreamId, Weight,
+    WriteError,
 };
 
 /// What is between the ends.
@@ -22,6 +23,9 @@ pub(crate) struct Net {
     /// Who closed, and with which code.
     pub(crate) closed: Option<(Side, u64)>,
     pub(crate) priorities: BTreeMap<(StreamId, Side), (u8, bool)>,
+    pub(crate) weights: BTreeMap<(StreamId, Side), Weight>,
+    /// What `set_class` was told, in order.
+    pub(crate) classes: Vec<(StreamId, Side, Vec<Class>)>,
     /// What `set_protection` was told, in order.
     pub(crate) protections: Vec<(StreamId, Side, Protection)>,
     /// Bytes that were unread when `flush` was told.
@@ -65,6 +69,8 @@ pub(crate) fn net(seed: u64) -> Shared {
         datagrams: BTreeMap::new(),
         closed: None,
         priorities: BTreeMap::new(),
+        weights: BTreeMap::new(),
+        classes: Vec::new(),
         protections: Vec::new(),
         flushed: Vec::new(),
         critical: Vec::new(),
@@ -236,8 +242,14 @@ impl Transport for End {
         }
     }
 
-    fn set_priority(&mut self, id: StreamId, urgency: u8, incremental: bool) {
-        self.net.borrow_mut().priorities.insert((id, self.side), (urgency, incremental));
+    fn set_priority(&mut self, id: StreamId, priority: Priority) {
+        let mut net = self.net.borrow_mut();
+        net.priorities.insert((id, self.side), (priority.urgency, priority.incremental));
+        net.weights.insert((id, self.side), priority.weight);
+    }
+
+    fn set_class(&mut self, id: StreamId, path: &[Class]) {
+        self.net.borrow_mut().classes.push((id, self.side, path.to_vec()));
     }
 
     fn set_critical(&mut self, id: StreamId) {

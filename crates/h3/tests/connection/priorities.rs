@@ -4,7 +4,7 @@ use bytes::Bytes;
 use quickset_base::Duration;
 use quickset_h3::sfv::ListEntry;
 use quickset_h3::{Body, Code, Config, Event, Priority, Request, Response, Transport as _};
-use quickset_quic::{Protection, Side, StreamId};
+use quickset_quic::{Class, Protection, Side, StreamId, Weight};
 
 use crate::net::{GET, Pair, Raw, headers};
 
@@ -276,4 +276,109 @@ fn what_is_flushed_is_told_of_when_it_is_there() {
     assert!(matches!(pair.net.borrow().flushed[..], [(at, Side::Server, 1..)] if at == id));
     pair.server.h3.finish(&mut pair.server.t, id).unwrap();
     assert!(pair.server.h3.flush(&mut pair.server.t, id).is_err());
+}
+
+/// The names that a stream was told to hang under, since the last time.
+fn told_classes(raw: &Raw) -> Vec<String> {
+    let told = std::mem::take(&mut raw.net.borrow_mut().classes);
+    let names = |path: Vec<Class>| path.into_iter().map(|class| class.name).collect::<Vec<_>>().join("/");
+    told.into_iter().map(|(_, _, path)| names(path)).collect()
+}
+
+// HP-1, HP-2, HP-8
+#[test]
+fn a_request_hangs_where_it_says_and_an_update_says_it_anew() {
+    let mut raw = Raw::new(Side::Server);
+    let weight = |raw: &Raw, id| raw.net.borrow().weights[&(id, Side::Server)];
+    let (id, _) = raw.bi(&headers(&[&GET[..], &[("priority", "exp_w=0.5, exp_p=(\"b\" \"a\")")]].concat()));
+    assert_eq!((told_classes(&raw), weight(&raw, id)), (vec!["a/b".to_owned()], Weight::new(0.5)));
+    raw.write(raw.control, &update(0, "u=1, exp_p=(\"c\")"));
+    assert_eq!((told_classes(&raw), weight(&raw, id)), (vec!["c".to_owned()], Weight::new(1.0)));
+    raw.write(raw.control, &update(0, "(\"c\")"));
+    assert_eq!(told_classes(&raw), [""; 0], "what is no dictionary changes nothing");
+    raw.write(raw.control, &update(0, "i"));
+    assert_eq!(told_classes(&raw), [""], "below the connection");
+    // Before the request.
+    raw.write(raw.control, &update(4, "exp_w=7, exp_p=(\"early\")"));
+    let (id, _) = raw.bi(&headers(&[&GET[..], &[("priority", "exp_p=(\"late\")")]].concat()));
+    assert_eq!((told_classes(&raw), weight(&raw, id)), (vec!["early".to_owned()], Weight::new(7.0)));
+    raw.bi(&headers(&GET));
+    assert_eq!(told_classes(&raw), [""; 0], "who says nothing is not asked");
+}
+
+#[test]
+fn clients_send_by_what_they_say() {
+    let mut pair = Pair::new(&Config::default());
+    let path = [Class::new("page", 2.0), Class::new("form", 1.0)];
+    let priority = Priority::new(1, true).with_weight(4.0).with_classes(&path).unwrap();
+    let request = Request::new("POST", "example.com", "/").with_priority(&priority);
+    let id = pair.client.h3.request(&mut pair.client.t, &request, false).unwrap();
+    pair.run();
+    for side in [Side::Client, Side::Server] {
+        let net = pair.net.borrow();
+        assert_eq!((net.priorities[&(id, side)], net.weights[&(id, side)]), ((1, true), Weight::new(4.0)));
+        assert!(net.classes.contains(&(id, side, path.to_vec())), "{side}");
+    }
+    pair.client.h3.prioritise(&mut pair.client.t, id, &Priority::default()).unwrap();
+    pair.run();
+    assert_eq!(pair.net.borrow().classes[2..], [(id, Side::Client, vec![]), (id, Side::Server, vec![])]);
+    // What the peer would not take is not sent.
+    let long = vec![Class::new("\\".repeat(64), 1.0); 16];
+    let priority = Priority::default().with_classes(&long).unwrap();
+    let refused = pair.client.h3.prioritise(&mut pair.client.t, id, &priority);
+    assert_eq!(refused, Err(quickset_h3::Refusal::TooLarge));
+}
+
+/// RFC 9218 §8.
+// HP-10
+#[test]
+fn what_the_response_says_outranks_the_client() {
+    let mut raw = Raw::new(Side::Server);
+    let (id, _) = raw.bi(&headers(&[&GET[..], &[("priority", "u=5, i")]].concat()));
+    let response = Response::new(200).with("priority", "u=1, exp_p=(\"own\")");
+    raw.ours.h3.respond(&mut raw.ours.t, id, &response, false).unwrap();
+    assert_eq!((priority(&raw, id), told_classes(&raw)), (Some((1, true)), vec!["own".to_owned()]));
+    raw.write(raw.control, &update(0, "u=6, exp_w=3, exp_p=(\"theirs\")"));
+    assert_eq!((priority(&raw, id), told_classes(&raw)), (Some((1, false)), vec!["own".to_owned()]));
+    // What an application says of a response goes before all, until the client's next word.
+    raw.ours.h3.schedule(&mut raw.ours.t, id, &Priority::new(7, true)).unwrap();
+    assert_eq!((priority(&raw, id), told_classes(&raw)), (Some((7, true)), vec![String::new()]));
+    raw.write(raw.control, &update(0, "u=6"));
+    assert_eq!((priority(&raw, id), told_classes(&raw)), (Some((1, false)), vec!["own".to_owned()]));
+}
+
+// HP-11
+#[test]
+fn what_nobody_says_is_as_usual_for_its_type() {
+    let said = |value: &str| Priority::parse(value.as_bytes()).unwrap();
+    let usual = [("text/html", "u=0"), ("image/*", "u=5, i"), ("*/*", "exp_b=2")];
+    let usual = usual.map(|(kind, value)| (kind.to_owned(), said(value)));
+    let config = Config { usual: usual.into(), ..Config::default() };
+    for (asked, kind, expected) in [
+        ("exp_x", "text/html", (0, false)),
+        ("exp_x", "Text/HTML; charset=utf-8", (0, false)),
+        ("i", "text/html", (0, true)),
+        ("u=4", "text/html", (4, false)),
+        ("u=3", "text/html", (3, false)),
+        ("u=9", "text/html", (0, false)),
+        ("i=?0", "image/png", (5, false)),
+        ("exp_x", "image/png", (5, true)),
+        ("exp_x", "images/png", (3, false)),
+    ] {
+        let mut raw = Raw::with(Side::Server, config.clone(), &[]);
+        let (id, _) = raw.bi(&headers(&[&GET[..], &[("priority", asked)]].concat()));
+        let response = Response::new(200).with("content-type", kind);
+        raw.ours.h3.respond(&mut raw.ours.t, id, &response, false).unwrap();
+        assert_eq!(priority(&raw, id), Some(expected), "{asked}, {kind}");
+        let repaired =
+            (expected == (3, false) && kind.starts_with("images/")).then_some(Protection::TumBulk(2));
+        assert_eq!(protections(&raw), repaired.into_iter().collect::<Vec<_>>(), "{asked}, {kind}");
+    }
+    let mut raw = Raw::new(Side::Server);
+    let (id, _) = raw.bi(&headers(&GET));
+    raw.ours
+        .h3
+        .respond(&mut raw.ours.t, id, &Response::new(200).with("content-type", "text/html"), true)
+        .unwrap();
+    assert_eq!(priority(&raw, id), Some((3, false)), "RFC 9218 §4.1 unless told");
 }

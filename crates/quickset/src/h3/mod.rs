@@ -38,6 +38,24 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! A [`Priority`] says of a request how its answer is to be sent: how urgent it is, its weight among its siblings, the classes
+//! that it hangs under, and which losses are repaired; it may change at any time ([`Answer::prioritise`]). A server obeys by
+//! itself, and may have an opinion of its own: for a response, in its `priority` field; by content type, in
+//! [`Config::usual`].
+//!
+//! ```
+//! # use quickset::h3::{self, Priority, Request};
+//! use quickset::Class;
+//!
+//! # async fn f(client: &h3::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! // Images divide among themselves a fourth of what is left for the page.
+//! let image = Priority::new(3, true).with_classes(&[Class::new("page", 1.0), Class::new("images", 0.25)])?;
+//! let answer = client.ask(&Request::new("GET", "localhost", "/cat.png").with_priority(&image)).await?;
+//! // It came into view.
+//! answer.prioritise(&Priority::new(2, true).with_weight(4.0).with_classes(&[Class::new("page", 1.0)])?)?;
+//! # Ok(()) }
+//! ```
 
 mod client;
 mod content;
@@ -48,7 +66,7 @@ pub mod webtransport;
 
 pub use quickset_h3::{
     Abort, Code, Config, Error as ProtocolError, Field, Malformed, Priority, Refusal, Request, Response,
-    Settings, Tolerance, sfv,
+    Settings, Tolerance, UnspeakableClass, sfv,
 };
 pub use quickset_net::LayerTaken;
 

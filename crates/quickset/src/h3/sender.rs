@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::{Buf as _, Bytes};
-use quickset_h3::{Code, Field, Priority, Refusal, Transport as _};
+use quickset_h3::{Code, Field, Priority, Refusal};
 use quickset_net::Reliability;
 
 use super::HttpError;
@@ -117,16 +117,14 @@ impl Sender {
         take.await
     }
 
-    /// Sends this message by this priority from now on, until the client's next word on it: its urgency, 0 (most) to 7,
-    /// and whether parts of it are of use.
+    /// Sends this message by this priority from now on, until the client's next word on it: its urgency, whether parts of it
+    /// are of use, its weight, and the classes that it hangs under. What repairs it stays. A `priority` field in the head of the
+    /// response outlasts what the client says (RFC 9218 §8; [`Response::with_priority`](super::Response::with_priority)).
     ///
     /// # Errors
     /// When the exchange or the connection is over.
     pub fn set_priority(&self, priority: &Priority) -> Result<(), HttpError> {
-        self.exchange.verb(|_, t, id| {
-            t.set_priority(id, priority.urgency.min(7), priority.incremental);
-            Ok(())
-        })
+        self.exchange.verb(|machine, t, id| machine.schedule(t, id, priority))
     }
 
     /// Repairs losses of this message as `reliability` says, from now on. Streams of bytes have no deadlines. It has no effect

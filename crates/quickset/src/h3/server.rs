@@ -46,8 +46,8 @@ impl Server {
         Ok(Self { link: Http::begin(connection, config)? })
     }
 
-    /// Repairs losses of the answers to requests that are more urgent than `below`: with 3, those that the client says to be more
-    /// urgent than most. It goes by what the client says last; where it asks for repair itself (`exp_b` and `exp_d`, see
+    /// Repairs losses of the answers that are more urgent than `below`: with 3, those that are more urgent than most. It goes by
+    /// what the response says of it, else by what the client says last; where it asks for repair itself (`exp_b` and `exp_d`, see
     /// [`Priority::tolerance`]), or for none, it has that, up to [`Config::max_burst`]. Unless told, none are repaired that do
     /// not ask for it (by these, or by [`Sender::set_reliability`]) where the connection does not repair everything.
     pub fn repair_urgent(&self, below: u8, reliability: &Reliability) {
@@ -153,6 +153,13 @@ impl Reply {
     /// See [`Sender::set_reliability`].
     pub fn set_reliability(&self, reliability: &Reliability) {
         self.sender.set_reliability(reliability);
+    }
+
+    /// How the answer is sent where neither the client says it nor the response in its `priority` field: each parameter by
+    /// itself. In front of [`Config::usual`].
+    pub fn presume(&self, priority: &Priority) {
+        // An exchange that is over has nothing to be sent.
+        let _ = self.exchange.verb(|machine, t, id| machine.presume(t, id, priority));
     }
 
     /// See [`Sender::priority_changed`].

@@ -1,0 +1,93 @@
+//! How responses share the way: by what the client says, the server, and its application.
+
+use quickset_quic::StreamId;
+
+use super::exchange::{Kind, Wishes};
+use super::{Connection, Refusal};
+use crate::priority::Said;
+use crate::{Priority, Response, Transport};
+
+impl Connection {
+    /// Sends a message by this priority from now on, until the client's next word on it; see [`respond`](Self::respond) for what
+    /// outlasts that.
+    ///
+    /// # Errors
+    /// When there is no such stream.
+    pub fn schedule(
+        &mut self,
+        t: &mut dyn Transport,
+        id: StreamId,
+        priority: &Priority,
+    ) -> Result<(), Refusal> {
+        self.alive()?;
+        let exchange = self.exchanges.get_mut(&id).ok_or(Refusal::UnknownStream)?;
+        exchange.wishes.passing = Some(Said::of(priority));
+        self.apply(t, id);
+        Ok(())
+    }
+
+    /// How a response is sent where neither the client says it nor the response; in front of [`Config::usual`](super::Config::usual).
+    ///
+    /// # Errors
+    /// When there is no such stream.
+    pub fn presume(
+        &mut self,
+        t: &mut dyn Transport,
+        id: StreamId,
+        priority: &Priority,
+    ) -> Result<(), Refusal> {
+        self.alive()?;
+        let exchange = self.exchanges.get_mut(&id).ok_or(Refusal::UnknownStream)?;
+        exchange.wishes.usual = Said::of(priority);
+        self.apply(t, id);
+        self.care(t, id);
+        Ok(())
+    }
+
+    /// HP-1: the client says how a message is to be sent, in a request or an update; a client does so by its own words.
+    pub(super) fn obey(&mut self, t: &mut dyn Transport, id: StreamId, priority: &Priority) {
+        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        // HP-2, RFC 9218 §7: all of what was said before is replaced.
+        exchange.wishes.asked = Said::of(priority);
+        exchange.wishes.passing = None;
+        self.apply(t, id);
+        self.care(t, id);
+    }
+
+    /// What the server says itself of a response.
+    pub(super) fn rank(&mut self, t: &mut dyn Transport, id: StreamId, response: &Response) {
+        let is_ranked = response.field("priority").is_some();
+        let usual = response.field("content-type").and_then(|kind| self.config.usual(kind));
+        let Some(exchange) = self.exchanges.get_mut(&id).filter(|_| is_ranked || usual.is_some()) else {
+            return;
+        };
+        exchange.wishes.own = Said::of(&Priority::of(&response.fields));
+        if let Some(usual) = usual {
+            exchange.wishes.usual = std::mem::take(&mut exchange.wishes.usual).or(&Said::of(usual));
+        }
+        self.apply(t, id);
+        self.care(t, id);
+    }
+
+    fn apply(&mut self, t: &mut dyn Transport, id: StreamId) {
+        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let lasting = exchange.wishes.lasting();
+        let said = exchange.wishes.passing.as_ref().unwrap_or(&lasting);
+        let mut priority = said.priority();
+        // RFC 9218 §10, §11: a tunnel shares the way with others as urgent. It has no end that anybody waits for, and who is
+        // behind it would wait for ever.
+        priority.incremental |= matches!(exchange.kind, Kind::Connect | Kind::Session);
+        t.set_priority(id, priority);
+        if exchange.classed || !said.classes().is_empty() {
+            t.set_class(id, said.classes());
+            exchange.classed = !said.classes().is_empty();
+        }
+    }
+}
+
+impl Wishes {
+    /// HP-10, HP-11, RFC 9218 §8: the server's word before the client's, and that before what is usual; each parameter by itself.
+    pub(super) fn lasting(&self) -> Said {
+        self.own.clone().or(&self.asked).or(&self.usual)
+    }
+}
