@@ -36,8 +36,11 @@ pub(super) struct Args {
     resume: bool,
     /// How urgent it is, as in the Priority field: u=0 (most) to u=7, and i for of use in parts. With exp_b=3 a server that is
     /// quickset, too, repairs losses of up to 3 packets in a row at the end of each answer, with exp_d=20 of all of it 20 ms later
+    ///
+    /// exp_w=0.5 is its weight among answers as urgent, exp_p=("images";i;exp_w=0.25 "page";u=1) the classes that it hangs
+    /// under, nearest first. Once it is for all URLs; as many times as there are URLs, each is for one of them
     #[arg(long, value_name = "u=N,i", value_parser = priority)]
-    priority: Option<String>,
+    priority: Vec<String>,
     /// Certificate authorities to believe, as PEM
     #[arg(long, value_name = "FILE", group = "trust")]
     ca: Option<PathBuf>,
@@ -77,6 +80,12 @@ struct Row {
 }
 
 pub(super) async fn run(args: Args) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        matches!(args.priority.len(), 0 | 1) || args.priority.len() == args.urls.len(),
+        "{} priorities for {} URLs; give one for all, or one for each",
+        args.priority.len(),
+        args.urls.len()
+    );
     let config = ClientConfig::new(trust(&args)?, &[h3::ALPN])?
         .with_transport(values::patient(args.transport.config()?, args.timeout))
         .with_protection(args.fec.clone())
@@ -87,12 +96,9 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     let endpoint = Endpoint::client().context("no socket can be had")?;
     let bar = bar();
     let mut rows = Vec::new();
-    let mut urls = args.urls.as_slice();
-    while let Some(first) = urls.first() {
+    while rows.len() < args.urls.len() {
         // In the order of the URLs, so that stdout has them so, too.
-        let same = urls.iter().take_while(|url| (&url.host, url.port) == (&first.host, first.port)).count();
-        rows.extend(fetch_all(&endpoint, &config, &args, &urls[..same], &bar).await);
-        urls = &urls[same..];
+        rows.extend(fetch_all(&endpoint, &config, &args, rows.len(), &bar).await);
     }
     bar.finish_and_clear();
     let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
@@ -107,14 +113,21 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What one connection fetches.
+/// The first URLs, as far as they are of one server.
+fn same(urls: &[Url]) -> &[Url] {
+    let is_same = |url: &&Url| (&url.host, url.port) == (&urls[0].host, urls[0].port);
+    &urls[..urls.iter().take_while(is_same).count()]
+}
+
+/// What one connection fetches: from the URL of this number on, all of its server.
 async fn fetch_all(
     endpoint: &Endpoint,
     config: &ClientConfig,
     args: &Args,
-    urls: &[Url],
+    first: usize,
     bar: &ProgressBar,
 ) -> Vec<Row> {
+    let urls = same(&args.urls[first..]);
     let began = Instant::now();
     let client = connect(endpoint, config, &urls[0]).await;
     let handshake_ms = ms(began);
@@ -136,9 +149,9 @@ async fn fetch_all(
         }
     };
     let mut fetches = Vec::new();
-    for url in urls {
+    for (n, url) in urls.iter().enumerate() {
         let keep = args.output.as_deref().map(|folder| Keep::new(folder, url, args.resume));
-        let request = request(url, args.priority.as_deref(), keep.as_ref());
+        let request = request(url, priority_of(&args.priority, first + n), keep.as_ref());
         let fetch = Fetch {
             client: client.clone(),
             request,
@@ -270,10 +283,17 @@ fn trust(args: &Args) -> anyhow::Result<Trust> {
     Trust::roots(&pem).with_context(|| format!("{} cannot be used", file.display()))
 }
 
+/// That of one URL.
+fn priority_of(priorities: &[String], url: usize) -> Option<&str> {
+    priorities.get(if priorities.len() == 1 { 0 } else { url }).map(String::as_str)
+}
+
 fn priority(text: &str) -> Result<String, String> {
-    match Priority::parse(text.as_bytes()) {
-        Some(_) => Ok(text.to_owned()),
-        None => Err("write it like u=1,i".to_owned()),
+    let priority = Priority::parse(text.as_bytes()).ok_or("write it like u=1,i")?;
+    match priority.misread().next() {
+        None => Ok(text.to_owned()),
+        Some("exp_p") => Err("exp_p is a list of names, like exp_p=(\"images\";i \"page\";u=1)".to_owned()),
+        Some(name) => Err(format!("no server understands this {name}")),
     }
 }
 
@@ -313,4 +333,4 @@ const EXAMPLE: &str = "\
 Examples:
   quickset http get https://www.example.net/ > page.html
   quickset http get https://127.0.0.1:4433/a.iso --pin sha256:… -o . --resume
-  quickset http get https://127.0.0.1:4433/a.css https://127.0.0.1:4433/b.js --insecure --json --priority u=1";
+  quickset http get https://127.0.0.1:4433/a.css https://127.0.0.1:4433/b.js --insecure --json --priority u=1 --priority u=5,i";

@@ -11,6 +11,7 @@ use quickset::h3::Request;
 
 use super::super::site::{Answer, Site};
 use super::pulse::{Limits, Pulse};
+use super::ranks::Ranks;
 use crate::metrics::{Kind, Page};
 
 /// What all connections share.
@@ -21,6 +22,8 @@ pub(super) struct Desk {
     pub(super) limits: Limits,
     /// How losses of urgent answers by HTTP/3 are repaired.
     pub(super) repair: Reliability,
+    /// What the rules say of answers by HTTP/3.
+    pub(super) ranks: Ranks,
     pub(super) counts: Counts,
 }
 

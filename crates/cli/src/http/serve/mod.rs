@@ -2,6 +2,7 @@ mod body;
 mod desk;
 mod pulse;
 mod quic;
+mod ranks;
 mod seats;
 mod tcp;
 
@@ -23,6 +24,7 @@ use crate::metrics::MetricsArgs;
 use crate::values;
 use desk::{Counts, Desk};
 use pulse::Limits;
+use ranks::Ranks;
 use seats::Seats;
 use tcp::Tcp;
 
@@ -77,6 +79,10 @@ pub(super) struct Args {
     /// first, with exp_d=20 for the second, and exp_b=0 for none
     #[arg(long, value_name = "NAME", default_value = "none", value_parser = values::protection)]
     fec: Protection,
+    /// How answers by HTTP/3 are sent, by path and content type: a file of TOML with rules, of which the first that fits counts.
+    /// What it says goes before what the client says (RFC 9218, section 8), or behind it with unless_asked; see below
+    #[arg(long, value_name = "FILE")]
+    priorities: Option<PathBuf>,
     #[command(flatten)]
     metrics: MetricsArgs,
     #[command(flatten)]
@@ -88,6 +94,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     let options = Options { listing: args.listing, cors: args.cors.clone() };
     let site = Site::new(&args.folder, options)
         .with_context(|| format!("{} cannot be served; name a folder", args.folder.display()))?;
+    let ranks = args.priorities.as_deref().map(Ranks::read).transpose()?.unwrap_or_default();
     let identity = match args.identity() {
         Some(identity) => identity?,
         None => Identity::self_signed(["localhost"])?,
@@ -106,6 +113,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
         access_log: args.access_log,
         limits,
         repair: args.fec.clone().into(),
+        ranks,
         counts: Counts::default(),
     });
     let seats = Seats::new(args.max_connections, args.max_per_client);
@@ -253,4 +261,19 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const EXAMPLE: &str = "\
 Examples:
   quickset http serve ./site --listen 127.0.0.1:4433
-  quickset http serve /srv/www --listen '[::]:443' --cert cert.pem --key key.pem --access-log";
+  quickset http serve /srv/www --listen '[::]:443' --cert cert.pem --key key.pem --access-log
+
+Rules for --priorities; what is left out of a rule, the client says:
+  [[rule]]
+  path = \"/img/**\"      # the path without its query; * is any characters but /, ** any at all, ? one
+  type = \"image/*\"      # the content type without parameters
+  u = 4                 # urgency, 0 (most) to 7; the most urgent have everything
+  i = true              # of use in parts: shares the way with others as urgent, else one after the other
+  exp_w = 0.5           # weight among siblings, 0.01 to 100
+  parents = [           # classes that divide as if they were one answer, nearest first
+    { name = \"images\", u = 3, i = true, exp_w = 0.25 },
+    { name = \"page\", u = 1 },
+  ]
+  exp_b = 3             # repair losses of so many packets in a row; 0 is none, whatever --fec says
+  exp_d = 20            # repair comes so many milliseconds later; without, at the end
+  unless_asked = true   # only what the client does not say itself";

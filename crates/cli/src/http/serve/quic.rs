@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use super::super::site::{Answer, Content};
 use super::desk::{Asker, Desk, Entry, Version};
 use super::pulse::{Limits, Pulse, Still};
+use super::ranks::Verdict;
 use super::seats::Seats;
 
 /// Takes connections until the endpoint is closed.
@@ -74,7 +75,15 @@ async fn answer(desk: Arc<Desk>, call: Call, asker: Asker) {
     // What comes with the request is of no use, but it may come until the answer is there.
     let Call { request, reply, content: _unread, .. } = call;
     // Without an answer the client hears of it, as the reply is dropped.
-    let Some((Answer { response, content }, mut entry)) = desk.answer(request, &asker).await else { return };
+    let asked = request.clone();
+    let Some((Answer { mut response, content }, mut entry)) = desk.answer(request, &asker).await else {
+        return;
+    };
+    match desk.ranks.of(&asked, &response) {
+        Some(Verdict::Own(priority)) => response = response.with_priority(priority),
+        Some(Verdict::Usual(priority)) => reply.presume(priority),
+        None => {}
+    }
     let result = match reply.respond(&response) {
         Ok(out) => send(out, content, &mut entry).await,
         Err(error) => Err(error.into()),

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use quickset::h3::{Request, Response};
 
 use condition::{Conditions, Selected, Verdict};
+pub(super) use place::decoded;
 
 /// A folder to be served.
 #[derive(Clone, Debug)]

@@ -1,0 +1,92 @@
+use serde::Deserialize;
+
+/// A pattern for a whole text: `*` is any characters but slashes, `**` any at all, `?` one that is no slash.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "String")]
+pub(super) struct Glob(Vec<Step>);
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Just(char),
+    One,
+    /// Any number of characters, among them slashes or not.
+    Any {
+        slashes: bool,
+    },
+}
+
+impl Glob {
+    /// Looks at each character once for each step of the pattern: a client chooses the path.
+    pub(super) fn fits(&self, text: &str) -> bool {
+        let Self(steps) = self;
+        // Which steps may be next.
+        let mut at = vec![false; steps.len() + 1];
+        at[0] = true;
+        self.skip(&mut at);
+        for c in text.chars() {
+            let mut next = vec![false; steps.len() + 1];
+            for (n, step) in steps.iter().enumerate().filter(|(n, _)| at[*n]) {
+                match step {
+                    Step::Just(just) => next[n + 1] |= *just == c,
+                    Step::One => next[n + 1] |= c != '/',
+                    Step::Any { slashes } => next[n] |= *slashes || c != '/',
+                }
+            }
+            self.skip(&mut next);
+            at = next;
+        }
+        at[steps.len()]
+    }
+
+    /// Any number may be none.
+    fn skip(&self, at: &mut [bool]) {
+        for (n, step) in self.0.iter().enumerate() {
+            at[n + 1] |= at[n] && matches!(step, Step::Any { .. });
+        }
+    }
+}
+
+impl From<String> for Glob {
+    fn from(pattern: String) -> Self {
+        let mut steps = Vec::new();
+        for c in pattern.chars() {
+            match (c, steps.last_mut()) {
+                ('*', Some(Step::Any { slashes })) => *slashes = true,
+                ('*', _) => steps.push(Step::Any { slashes: false }),
+                ('?', _) => steps.push(Step::One),
+                (just, _) => steps.push(Step::Just(just)),
+            }
+        }
+        Self(steps)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_fit_whole_texts() {
+        for (pattern, fits, fails) in [
+            ("/", &["/"][..], &["", "/a"][..]),
+            ("/*.css", &["/a.css", "/.css"], &["/a/b.css", "/a.css2"]),
+            ("/**.css", &["/a.css", "/a/b.css"], &["/a.cs"]),
+            ("/img/**", &["/img/", "/img/a/b"], &["/img", "/image"]),
+            ("**/a?c", &["/abc", "x/y/a-c"], &["/a/c", "/ac"]),
+            ("image/*", &["image/png"], &["text/image/png"]),
+            ("*é*", &["été", "é"], &["e"]),
+            ("", &[""], &["/"]),
+        ] {
+            let glob = Glob::from(pattern.to_owned());
+            fits.iter().for_each(|text| assert!(glob.fits(text), "{pattern} {text}"));
+            fails.iter().for_each(|text| assert!(!glob.fits(text), "{pattern} {text}"));
+        }
+    }
+
+    #[test]
+    fn hard_patterns_take_no_longer() {
+        let glob = Glob::from("**a".repeat(20));
+        assert!(!glob.fits(&"a".repeat(5000).replace("aaaa", "aaab")[..4999].replace('a', "b")));
+        assert!(glob.fits(&"a".repeat(5000)));
+    }
+}
