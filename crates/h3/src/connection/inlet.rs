@@ -241,7 +241,7 @@ impl Connection {
             _ => {
                 if let Some(priority) = Priority::parse(value) {
                     tell(t, || Traced::Priority(id, None, value));
-                    t.set_priority(id, priority.urgency, priority.incremental);
+                    self.reschedule(t, id, &priority);
                 }
             }
         }

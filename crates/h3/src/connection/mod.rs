@@ -33,7 +33,7 @@ use quickset_quic::{Dir, Protection, Side, StreamEvent, StreamId};
 pub use self::config::Config;
 use self::critical::Critical;
 pub use self::event::{Abort, Body, Event, Refusal};
-use self::exchange::{Exchange, Phase};
+use self::exchange::{Exchange, Phase, Wishes};
 use self::inlet::Inlets;
 use self::session::Sessions;
 pub use self::session::{http_code, session_code};
@@ -69,6 +69,8 @@ pub struct Connection {
     datagrams: usize,
     /// Priorities that changed since they were told; one for each request, however often the client changes its mind.
     priorities: BTreeMap<StreamId, Priority>,
+    /// What a server says of responses that are over and have not arrived; one for each stream there may be.
+    lingering: BTreeMap<StreamId, Wishes>,
     /// Responses more urgent than this are repaired so.
     repair: Option<(u8, Protection)>,
     closed: Option<Error>,
@@ -124,6 +126,7 @@ impl Connection {
             events: VecDeque::new(),
             datagrams: 0,
             priorities: BTreeMap::new(),
+            lingering: BTreeMap::new(),
             repair: None,
             closed: None,
             config,
@@ -151,11 +154,12 @@ impl Connection {
                 Ok(())
             }
             StreamEvent::Stopped { id, code } => self.stopped(t, id, code),
+            StreamEvent::Finished(id) => {
+                self.lingering.remove(&id);
+                Ok(())
+            }
             // What waits for a unidirectional stream is tried again below; messages there are none.
-            StreamEvent::Available(Dir::Uni)
-            | StreamEvent::Finished(_)
-            | StreamEvent::Message(_)
-            | StreamEvent::Outcome(_) => Ok(()),
+            StreamEvent::Available(Dir::Uni) | StreamEvent::Message(_) | StreamEvent::Outcome(_) => Ok(()),
         };
         self.settle(t, result);
     }
@@ -266,6 +270,7 @@ impl Connection {
         if self.critical.has(id) {
             return Err(Error::new(Code::H3_CLOSED_CRITICAL_STREAM, "a critical stream was stopped"));
         }
+        self.lingering.remove(&id);
         if self.sessions.has_stream(id) {
             self.session_stopped(id, code);
         } else if let Some(exchange) = self.exchanges.get_mut(&id) {
@@ -302,6 +307,7 @@ impl Connection {
                 self.early_priorities.clear();
                 self.early_datagrams.clear();
                 self.priorities.clear();
+                self.lingering.clear();
                 self.closed = Some(error);
                 self.events.push_back(Event::Closed(error));
             }
@@ -311,8 +317,10 @@ impl Connection {
     /// Forgets a stream of which both directions are over.
     fn tidy(&mut self, id: StreamId) {
         if self.exchanges.get(&id).is_some_and(Exchange::is_over) {
-            self.exchanges.remove(&id);
             self.priorities.remove(&id);
+            if let Some(exchange) = self.exchanges.remove(&id) {
+                self.linger(id, exchange);
+            }
         }
     }
 

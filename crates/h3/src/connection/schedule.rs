@@ -2,7 +2,7 @@
 
 use quickset_quic::StreamId;
 
-use super::exchange::{Kind, Wishes};
+use super::exchange::{Exchange, Kind, Wishes};
 use super::{Connection, Refusal};
 use crate::priority::Said;
 use crate::{Priority, Response, Transport};
@@ -69,6 +69,22 @@ impl Connection {
         self.care(t, id);
     }
 
+    /// The client says it of what was handed over whole, and waits in the transport.
+    pub(super) fn reschedule(&mut self, t: &mut dyn Transport, id: StreamId, priority: &Priority) {
+        let asked = Said::of(priority);
+        let said = self.lingering.get(&id).map_or_else(|| asked.clone(), |wishes| wishes.of(&asked));
+        t.set_priority(id, said.priority());
+        t.set_class(id, said.classes());
+    }
+
+    /// What the server says of a response outlasts the exchange, until all of it has arrived.
+    pub(super) fn linger(&mut self, id: StreamId, exchange: Exchange) {
+        let Wishes { own, usual, .. } = &exchange.wishes;
+        if self.side.is_server() && (*own != Said::default() || *usual != Said::default()) {
+            self.lingering.insert(id, exchange.wishes);
+        }
+    }
+
     fn apply(&mut self, t: &mut dyn Transport, id: StreamId) {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
         let lasting = exchange.wishes.lasting();
@@ -88,6 +104,10 @@ impl Connection {
 impl Wishes {
     /// HP-10, HP-11, RFC 9218 §8: the server's word before the client's, and that before what is usual; each parameter by itself.
     pub(super) fn lasting(&self) -> Said {
-        self.own.clone().or(&self.asked).or(&self.usual)
+        self.of(&self.asked)
+    }
+
+    fn of(&self, asked: &Said) -> Said {
+        self.own.clone().or(asked).or(&self.usual)
     }
 }

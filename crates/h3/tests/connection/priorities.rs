@@ -145,6 +145,23 @@ fn an_update_reaches_what_waits_to_be_sent() {
     raw.lives();
 }
 
+// HP-10
+#[test]
+fn what_the_response_says_outlasts_its_exchange() {
+    let mut raw = Raw::new(Side::Server);
+    let (id, _) = raw.bi(&headers(&GET));
+    raw.finish(id);
+    assert_eq!(raw.ours.h3.read(&mut raw.ours.t, id, 100), Ok(Body::Finished));
+    let response = Response::new(200).with("priority", "u=1, exp_p=(\"own\")");
+    raw.ours.h3.respond(&mut raw.ours.t, id, &response, true).unwrap();
+    told_classes(&raw);
+    raw.write(raw.control, &update(id.0 as u8, "u=6, i, exp_p=(\"theirs\")"));
+    assert_eq!((priority(&raw, id), told_classes(&raw)), (Some((1, true)), vec!["own".to_owned()]));
+    raw.ours.h3.handle(&mut raw.ours.t, quickset_quic::StreamEvent::Finished(id));
+    raw.write(raw.control, &update(id.0 as u8, "u=6"));
+    assert_eq!(priority(&raw, id), Some((6, false)), "nothing is kept of what has arrived");
+}
+
 /// RFC 9218 §7.2.
 #[test]
 fn an_update_for_no_request_is_h3_id_error() {
