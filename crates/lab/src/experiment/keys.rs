@@ -93,6 +93,7 @@ pub const KEYS: &[Key] = &[
     key("trace", Kind::FileOr(CONFERENCE), "recorded frames: lines of a time in microseconds and a size"),
     key("size", Kind::SizeOr("unlimited"), "bytes to fetch"),
     key("transfers", Kind::Whole(1, 100_000), "resources fetched one after the other"),
+    key("priorities", Kind::Word(&["flat", "tree"]), "by urgency alone, or by classes with weights"),
     key("page", Kind::Whole(1, 1_000_000), "which page: each number has sizes of its own"),
     key("connections", Kind::Whole(1, 1000), "clients that fetch at once"),
     key("gso", Kind::Word(&["yes", "no"]), "whether many packets are handed to the system at once"),

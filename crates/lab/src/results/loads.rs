@@ -29,6 +29,10 @@ pub struct Loads {
     /// Of the same: whether they were complete in the predicted order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_order: Option<bool>,
+    /// Of the same: how far the share of those that share the connection at first was off their weight in any 200 ms in which
+    /// all of them had something to send.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off_share: Option<f64>,
     /// The same, one by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<Load>,
@@ -70,6 +74,7 @@ pub(super) fn loads(setting: &Setting, flow: &Flow, visit: &Visit, seen: &FlowSe
             let off = |load: &Load| (load.completion / load.predicted - 1.0).abs();
             loads.off_prediction = loads.resources.iter().map(off).max_by(f64::total_cmp);
             loads.in_order = Some(is_in_order(&loads.resources));
+            loads.off_share = off_share(visit, seen);
         }
     }
     loads
@@ -175,6 +180,39 @@ fn is_in_order(loads: &[Load]) -> bool {
     })
 }
 
+/// See [`Loads::off_share`]; `None` when nobody shares, or not for so long.
+fn off_share(visit: &Visit, seen: &FlowSeen) -> Option<f64> {
+    let mut sharing: BTreeMap<usize, (f64, Vec<&ResourceSeen>)> = BTreeMap::new();
+    for (share, seen) in fluid::first_shares(&visit.resources).into_iter().zip(&seen.resources) {
+        let Some((child, part)) = share else { continue };
+        sharing.entry(child).or_insert((part, Vec::new())).1.push(seen);
+    }
+    if sharing.len() < 2 {
+        return None;
+    }
+    let begun = |all: &[&ResourceSeen]| all.iter().filter_map(|seen| Some(seen.progress.first()?.at)).min();
+    let ended = |all: &[&ResourceSeen]| all.iter().filter_map(|seen| seen.complete).max();
+    let from = sharing.values().filter_map(|(_, all)| begun(all)).max()?;
+    let to = sharing.values().filter_map(|(_, all)| ended(all)).min()?;
+    let mut worst: Option<f64> = None;
+    let mut at = from;
+    while at + WINDOW <= to {
+        let came = |all: &[&ResourceSeen]| -> f64 {
+            all.iter().map(|seen| (read_by(seen, at + WINDOW) - read_by(seen, at)) as f64).sum()
+        };
+        let sum: f64 = sharing.values().map(|(_, all)| came(all)).sum();
+        let off = sharing.values().map(|(part, all)| (came(all) / sum - part).abs()).fold(0.0, f64::max);
+        worst = Some(worst.map_or(off, |worst| worst.max(off)));
+        at += WINDOW;
+    }
+    worst
+}
+
+/// Bytes that were read by then.
+fn read_by(seen: &ResourceSeen, at: Duration) -> u64 {
+    seen.progress.iter().take_while(|read| read.at <= at).last().map_or(0, |read| read.delivered)
+}
+
 /// Work of browsers, with what was seen of it.
 pub(super) fn visits<'a>(
     setting: &'a Setting,
@@ -196,5 +234,6 @@ const SLOW: f64 = 1.6;
 const TOLERANCE: Duration = Duration::from_millis(10);
 const GRAIN: u64 = 100;
 const BIN: Duration = Duration::from_millis(50);
+const WINDOW: Duration = Duration::from_millis(200);
 /// Bytes of a packet that are no content: its header with an id of eight bytes, a tag, the header of a STREAM frame.
 const HEADERS: f64 = 36.0;

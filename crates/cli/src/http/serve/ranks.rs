@@ -162,7 +162,8 @@ impl TryFrom<toml::Value> for Weight {
     fn try_from(value: toml::Value) -> Result<Self, String> {
         let number = value.as_float().or_else(|| value.as_integer().map(|n| n as f64));
         let fits = number.filter(|weight| (0.01..=100.0).contains(weight));
-        fits.map(Self).ok_or_else(|| format!("exp_w is a number from 0.01 to 100, not {value}"))
+        fits.map(Self)
+            .ok_or_else(|| format!("exp_w is a number from 0.01 to 100, not a {}", value.type_str()))
     }
 }
 

@@ -432,6 +432,13 @@ const MEASURES: &[Measure] = &[
         Better::Less,
         "the greatest difference of a resource’s completion from the time computed for a fluid, over that time",
     ),
+    measure(
+        "off_share",
+        "off the weights",
+        PERCENT,
+        Better::Less,
+        "the greatest difference of a share from the weight, in 200 ms in which all who share have something to send",
+    ),
     measure("queue_ms", "queueing delay", MS, Better::Less, "how long packets wait in the link’s queue"),
     measure("bytes_sent", "bytes sent", MEGABYTES, Better::Less, "UDP payload that servers sent"),
     measure("bytes_useful", "bytes given to applications", MEGABYTES, Better::Neither, "payload delivered"),
