@@ -66,6 +66,7 @@ pub(super) static CONGESTION: Experiment = Experiment {
         Figure::Boxes { metric: "queue_ms.p95", over: "queue", colours: "flows" },
         Figure::Boxes { metric: "fairness", over: "queue", colours: "flows" },
         Figure::Boxes { metric: "first_share", over: "queue", colours: "flows" },
+        Figure::Boxes { metric: "fair_after_s", over: "queue", colours: "flows" },
         Figure::Boxes { metric: "overflowed", over: "queue", colours: "flows" },
         Figure::Series { series: "share", curves: "flow" },
         Figure::Series { series: "goodput", curves: "flow" },

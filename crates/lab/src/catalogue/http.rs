@@ -121,6 +121,7 @@ pub(super) static PAGE: Experiment = Experiment {
         Figure::Series { series: "goodput", curves: "flow" },
         Figure::Boxes { metric: "paint_s", over: "loss", colours: "priorities" },
         Figure::Boxes { metric: "off_prediction", over: "cc", colours: "fec" },
+        Figure::Boxes { metric: "off_share", over: "cc", colours: "fec" },
     ],
     published: &[],
     claims: &[
