@@ -289,11 +289,15 @@ fn priority_of(priorities: &[String], url: usize) -> Option<&str> {
 }
 
 fn priority(text: &str) -> Result<String, String> {
-    let priority = Priority::parse(text.as_bytes()).ok_or("write it like u=1,i")?;
-    match priority.misread().next() {
-        None => Ok(text.to_owned()),
-        Some("exp_p") => Err("exp_p is a list of names, like exp_p=(\"images\";i \"page\";u=1)".to_owned()),
-        Some(name) => Err(format!("no server understands this {name}")),
+    match Priority::parse(text.as_bytes()) {
+        Some(priority) => {
+            // Servers ignore it, and so nobody else would say it.
+            for name in priority.misread() {
+                eprintln!("quickset: warning: {name} cannot be read in --priority {text}");
+            }
+            Ok(text.to_owned())
+        }
+        None => Err("write it like u=1,i".to_owned()),
     }
 }
 

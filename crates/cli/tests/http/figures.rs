@@ -75,9 +75,15 @@ fn answers_are_repaired_where_the_server_or_the_request_says_so() {
         // The requests' word is enough.
         ("none", "u=0", "u=5, exp_b=3"),
         ("none", "u=0, exp_b=x, exp_d=20", "u=7, i, exp_b=2"),
+        // And so is that of the server's rules.
+        ("rules", "u=0, exp_b=0", "u=7"),
     ];
+    let rules = std::env::temp_dir().join(format!("quickset-rules-{}.toml", std::process::id()));
+    let rule = "[[rule]]\npath = \"/*.bin\"\ntype = \"application/*\"\nexp_b = 3\nunless_asked = true";
+    std::fs::write(&rules, rule).unwrap();
     for (fec, usual, urgent) in table {
-        let (served, address) = with_figures("repair", &["--fec", fec]);
+        let how = if fec == "rules" { ["--priorities", rules.to_str().unwrap()] } else { ["--fec", fec] };
+        let (served, address) = with_figures("repair", &how);
         let relay =
             Relay::new(served.address.parse().unwrap(), Weather { lose_each: 9, ..Weather::default() });
         let names: Vec<String> = (0..40).map(|i| format!("{i}.bin")).collect();

@@ -48,8 +48,7 @@ impl Ranks {
     fn parse(text: &str) -> Result<Self, String> {
         let File { rule } = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start.min(text.len()));
-            let before = &text.as_bytes()[..at];
-            let number = before.iter().filter(|b| **b == b'\n').count();
+            let number = text.get(..at).unwrap_or_default().split('\n').skip(1).count();
             let line = text.lines().nth(number).unwrap_or_default().trim();
             format!("line {}, `{line}`: {}", number + 1, error.message())
         })?;
@@ -162,8 +161,7 @@ impl TryFrom<toml::Value> for Weight {
     fn try_from(value: toml::Value) -> Result<Self, String> {
         let number = value.as_float().or_else(|| value.as_integer().map(|n| n as f64));
         let fits = number.filter(|weight| (0.01..=100.0).contains(weight));
-        fits.map(Self)
-            .ok_or_else(|| format!("exp_w is a number from 0.01 to 100, not a {}", value.type_str()))
+        fits.map(Self).ok_or_else(|| "exp_w is a number from 0.01 to 100".to_owned())
     }
 }
 

@@ -78,8 +78,12 @@ mod tests {
             ("", &[""], &["/"]),
         ] {
             let glob = Glob::from(pattern.to_owned());
-            fits.iter().for_each(|text| assert!(glob.fits(text), "{pattern} {text}"));
-            fails.iter().for_each(|text| assert!(!glob.fits(text), "{pattern} {text}"));
+            for text in fits {
+                assert!(glob.fits(text), "{pattern} {text}");
+            }
+            for text in fails {
+                assert!(!glob.fits(text), "{pattern} {text}");
+            }
         }
     }
 
