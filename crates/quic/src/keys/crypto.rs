@@ -123,8 +123,9 @@ impl CryptoStream {
     pub(crate) fn lost(&mut self, offset: u64, len: u32) {
         let start = offset as usize;
         let end = (start + len as usize).min(self.outgoing.len());
-        // After a restart the bytes are on their way again already.
-        if start < self.next && start < end {
+        // After a restart the bytes are on their way again already; and of two copies both may be lost.
+        let known = self.lost.iter().any(|range| range.start <= start && end <= range.end);
+        if start < self.next && start < end && !known {
             self.lost.push(start..end);
         }
     }

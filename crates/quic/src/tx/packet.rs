@@ -59,12 +59,31 @@ impl Connection {
         if eliciting {
             self.lifecycle.on_eliciting_sent(self.now);
             self.outbox.probes[space.index()] = self.outbox.probes[space.index()].saturating_sub(1);
+            if space != Space::Data && permit.probe && self.outbox.probes[space.index()] > 0 {
+                self.probe_again(space, &tokens);
+            }
         }
         let (number, now, marked) = (frame.at.number, self.now, self.path.ecn.is_marking());
         let packet = SentPacket { number, now, bytes: len as u16, eliciting, in_flight, marked, state };
         self.record(space, packet, &mut tokens);
         self.scratch.tokens = tokens;
         Built { len, unsealed }
+    }
+
+    /// The second of two probes of the handshake carries the same as the first when nothing else is left to carry: the
+    /// handshake waits for just that, and a server may be strict about the first packet that it sees of a client, which has
+    /// a CRYPTO frame (RFC 9000 §17.2.2).
+    #[cold]
+    fn probe_again(&mut self, space: Space, tokens: &[Token]) {
+        let stream = self.keys.stream(space);
+        if stream.want() > Want::None {
+            return;
+        }
+        for token in tokens {
+            if let Token::Crypto { offset, len, .. } = *token {
+                stream.lost(offset, len);
+            }
+        }
     }
 
     /// A packet of `len` bytes is about to leave: for congestion control, if it counts there.

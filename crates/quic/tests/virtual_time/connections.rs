@@ -54,6 +54,20 @@ fn the_amplification_limit_delays_but_never_locks() {
     }
 }
 
+/// RFC 9002 §6.2.4: each of two probes carries the hello, so that one that arrives is enough.
+#[test]
+fn either_probe_begins_the_handshake() {
+    for lost in ["0-1", "0,2"] {
+        let mut pair = Setup::new(1, LINK).pair();
+        let link = pair.world.add_link(format!("rate=100mbit delay=20ms loss=list:{lost}").parse().unwrap());
+        pair.world.route(address(1), address(2), link);
+        pair.until("connected", |p| !p.client().connected.is_empty() && !p.server().connected.is_empty());
+        // The first probe timeout is three times the initial round trip of 333 ms; a server that had a PING alone would answer
+        // that, and wait for the hello one round trip more.
+        assert!(pair.world.now() < Time::from_millis(1080), "{lost}: {}", pair.world.now());
+    }
+}
+
 /// The client's only acknowledgements of the handshake may come with the packet that ends it (RFC 9001 §4.9): here
 /// the server's flight fits one datagram, and those behind it, with 1-RTT packets, are lost.
 #[test]
