@@ -82,7 +82,7 @@ async fn without_the_offer_protection_changes_nothing() {
     let reliability = Reliability::messages().within(Duration::ZERO);
     let mut sender = soon(ends.client.open_messages()).await.unwrap().with(reliability);
     let late = soon(sender.send(Bytes::from_static(b"late"))).await.unwrap();
-    assert_eq!(soon(late.outcome()).await, Outcome::Abandoned, "its time was over at once");
+    assert_eq!(soon(late.outcome()).await, Outcome::Dropped, "its time was over at once");
     let mut sender = sender.with(Reliability::messages());
     sender.next_message_at(None);
     let there = soon(sender.send(Bytes::from_static(b"there"))).await.unwrap();

@@ -59,7 +59,7 @@ async fn each_message_has_an_outcome() {
 
     let late =
         soon(there.send_by(Bytes::from_static(b"late"), Deadline::after(Duration::ZERO))).await.unwrap();
-    assert_eq!(soon(late.outcome()).await, Outcome::Abandoned);
+    assert_eq!(soon(late.outcome()).await, Outcome::Dropped);
     let early = Deadline::at(Instant::now() + Duration::from_secs(20));
     let early = soon(there.send_by(Bytes::from_static(b"early"), early)).await.unwrap();
     assert_eq!(soon(early.outcome()).await, Outcome::Delivered);
@@ -175,7 +175,7 @@ async fn all_outcomes_come_in_one_stream() {
         let late = n % 3 == 0;
         let deadline = late.then_some(Deadline::After(Duration::ZERO));
         let ticket = sender.try_send(Bytes::from_static(b"one of many"), deadline).unwrap();
-        expected.insert(ticket.id(), if late { Outcome::Abandoned } else { Outcome::Delivered });
+        expected.insert(ticket.id(), if late { Outcome::Dropped } else { Outcome::Delivered });
         tickets.push(ticket);
     }
     let last = tickets.pop().unwrap();

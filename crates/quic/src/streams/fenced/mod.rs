@@ -25,6 +25,7 @@ mod bundle;
 mod extents;
 mod fences;
 mod held;
+mod order;
 mod partial;
 mod pieces;
 mod plain;

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use quickset_base::{Duration, Time};
+use quickset_sched::MessageId;
 use quickset_wire as wire;
 
 use super::ranges::Ranges;
@@ -12,6 +13,7 @@ use super::record::prefix_size;
 /// A message on its way.
 #[derive(Debug)]
 pub(super) struct Record {
+    pub(super) ticket: u64,
     /// Where it begins on the stream; [`UNSENT`] until its first byte is sent (FS-19).
     pub(super) offset: u64,
     /// The last fence at or before it, likewise.
@@ -25,6 +27,8 @@ pub(super) struct Record {
     pub(super) size: u64,
     pub(super) prefix: u8,
     pub(super) state: State,
+    /// Its place in the [`Order`](super::order::Order), while it has one.
+    pub(super) turn: Option<MessageId>,
     /// Something of it arrived by recovery alone.
     pub(super) recovered: bool,
 }
@@ -46,6 +50,7 @@ impl Record {
     pub(super) fn new(payload: Bytes, segment: u64, deadline: Option<Time>) -> Self {
         let prefix = prefix_size(payload.len() as u64);
         Self {
+            ticket: 0,
             offset: UNSENT,
             fence: UNSENT,
             segment,
@@ -54,6 +59,7 @@ impl Record {
             payload,
             prefix,
             state: State::Queued,
+            turn: None,
             recovered: false,
         }
     }
@@ -211,35 +217,78 @@ impl Deadlines {
     }
 }
 
-/// All messages that are not done with, in the order of their tickets, which is also that of offsets:
-/// first those that were begun, then those that were not.
+/// All messages that are not done with: first those that were begun, in the order of offsets, then those that were not, segment
+/// by segment. As long as none overtook another, both is the order of their tickets.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     records: VecDeque<Record>,
-    /// The ticket of the first record.
+    /// The place of the first record. Places count like tickets, so that a record lies at its ticket's place unless it changed
+    /// places with another.
     first: u64,
     /// Records whose turn has come: begun, or passed over as they were dropped.
     pub(super) begun: usize,
+    /// Places by ticket, of those that did.
+    moved: BTreeMap<u64, u64>,
 }
 
 impl Ring {
-    pub(super) fn push(&mut self, record: Record) -> u64 {
+    pub(super) fn push(&mut self, mut record: Record) -> u64 {
+        let ticket = self.pushed();
+        record.ticket = ticket;
         self.records.push_back(record);
-        self.first + self.records.len() as u64 - 1
+        ticket
     }
 
     pub(super) fn len(&self) -> usize {
         self.records.len()
     }
 
+    /// Messages that ever were in it.
+    pub(super) fn pushed(&self) -> u64 {
+        self.first + self.records.len() as u64
+    }
+
     pub(super) fn ticket(&self, index: usize) -> u64 {
-        self.first + index as u64
+        self.records[index].ticket
     }
 
     /// The index of a message that is not done with.
     pub(super) fn index(&self, ticket: u64) -> Option<usize> {
-        let index = usize::try_from(ticket.checked_sub(self.first)?).ok()?;
-        (index < self.records.len()).then_some(index)
+        let place = if self.moved.is_empty() { ticket } else { *self.moved.get(&ticket).unwrap_or(&ticket) };
+        let index = usize::try_from(place.checked_sub(self.first)?).ok()?;
+        self.records.get(index).is_some_and(|record| record.ticket == ticket).then_some(index)
+    }
+
+    /// Makes a record that was not begun the next one. It changes places with that, of the same segment.
+    pub(super) fn bring(&mut self, index: usize) {
+        let next = self.begun;
+        if index == next {
+            return;
+        }
+        debug_assert!(index > next && self.records[index].segment == self.records[next].segment, "FS-26");
+        self.records.swap(next, index);
+        self.settle(next);
+        self.settle(index);
+    }
+
+    /// Notes where a record lies now.
+    fn settle(&mut self, index: usize) {
+        let (ticket, place) = (self.records[index].ticket, self.first + index as u64);
+        if ticket == place {
+            self.moved.remove(&ticket);
+        } else {
+            self.moved.insert(ticket, place);
+        }
+    }
+
+    /// Takes everything for not begun, in the order in which it was pushed.
+    pub(super) fn rewind(&mut self) {
+        self.begun = 0;
+        if !self.moved.is_empty() {
+            self.records.make_contiguous().sort_unstable_by_key(|record| record.ticket);
+            self.moved.clear();
+            (0..self.len()).for_each(|index| self.settle(index));
+        }
     }
 
     pub(super) fn get(&self, index: usize) -> &Record {
@@ -253,11 +302,6 @@ impl Ring {
     /// The first record that was not begun.
     pub(super) fn next(&self) -> Option<&Record> {
         self.records.get(self.begun)
-    }
-
-    /// The record begun last.
-    pub(super) fn last_begun(&self) -> Option<&Record> {
-        self.begun.checked_sub(1).map(|index| &self.records[index])
     }
 
     /// The first record that ends behind `offset`.
@@ -281,15 +325,12 @@ impl Ring {
         }
     }
 
-    /// The index behind a message, whether or not that is done with.
-    pub(super) fn behind(&self, ticket: u64) -> usize {
-        let index = (ticket + 1).saturating_sub(self.first);
-        usize::try_from(index).unwrap_or(usize::MAX).min(self.records.len())
-    }
-
     /// Removes all from `index` on.
     pub(super) fn truncate(&mut self, index: usize) {
-        self.records.truncate(index);
+        while self.records.len() > index {
+            let record = self.records.pop_back().expect("it is longer");
+            self.moved.remove(&record.ticket);
+        }
         self.begun = self.begun.min(index);
     }
 
@@ -300,10 +341,24 @@ impl Ring {
                 Some(first) if first.end() <= una && first.state == State::Finished => {}
                 _ => return,
             }
-            self.records.pop_front();
+            if let Some(record) = self.records.pop_front().filter(|_| !self.moved.is_empty()) {
+                self.moved.remove(&record.ticket);
+            }
             self.first += 1;
             self.begun -= 1;
         }
+    }
+
+    /// What must hold between calls.
+    pub(super) fn check(&self) {
+        let places = || self.records.iter().zip(self.first..);
+        let moved = places().filter(|(record, place)| record.ticket != *place);
+        assert!(
+            moved.map(|(record, place)| (record.ticket, place)).collect::<BTreeMap<_, _>>() == self.moved
+        );
+        let pairs = || self.records.iter().zip(self.records.iter().skip(1));
+        assert!(pairs().all(|(a, b)| a.segment <= b.segment), "FS-26");
+        assert!(pairs().take(self.begun.saturating_sub(1)).all(|(a, b)| a.end() <= b.offset));
     }
 }
 

@@ -1,5 +1,6 @@
 mod cut;
 mod fill;
+mod next;
 mod progress;
 
 use std::collections::VecDeque;
@@ -9,9 +10,9 @@ use bytes::Bytes;
 use quickset_base::{Duration, Time};
 use quickset_wire::StreamId;
 
+use self::next::Line;
 use super::queue::{Deadlines, Flight, Record, Ring, State, UNSENT};
-use crate::room::{View, Want};
-use crate::streams::gaps::credited_ranges;
+use crate::room::View;
 use crate::token::Key;
 use crate::tx::Writer;
 
@@ -32,7 +33,8 @@ pub(crate) struct Sender {
     ring: Ring,
     flight: Flight,
     fences: Placed,
-    /// Where the next new byte goes.
+    line: Line,
+    /// Where the next record begins: the end of what was begun.
     position: u64,
     /// The highest offset that credit was used for.
     highest: u64,
@@ -88,7 +90,9 @@ pub enum Outcome {
     Delivered,
     /// The peer has all of it, and at least a part of it only since that was recovered from repair symbols.
     Recovered,
-    /// It was dropped or given up: it is not known to have arrived.
+    /// It was dropped before anything of it was sent.
+    Dropped,
+    /// It was given up after a part of it was sent: it is not known to have arrived.
     Abandoned,
 }
 
@@ -161,6 +165,7 @@ impl Sender {
             ring: Ring::default(),
             flight: Flight::default(),
             fences: Placed::default(),
+            line: Line::default(),
             position: 0,
             highest: 0,
             max: 0,
@@ -194,10 +199,26 @@ impl Sender {
         let deadline = record.deadline;
         let ticket = self.ring.push(record);
         self.deadlines.push(deadline, ticket);
+        self.line_up(deadline);
         if self.fences.each {
             self.fence();
         }
         Ok(Ticket(ticket))
+    }
+
+    /// The message pushed last gets its place in the order of deadlines, if there is one.
+    fn line_up(&mut self, deadline: Time) {
+        match &mut self.line.order {
+            None if deadline == Time::MAX => {}
+            None => self.begin_order(),
+            Some(order) if order.is_empty() => self.arrange(),
+            Some(order) => {
+                let record = self.ring.get_mut(self.ring.len() - 1);
+                if record.segment == order.segment {
+                    order.insert(record, true);
+                }
+            }
+        }
     }
 
     /// Places a fence behind the messages pushed so far. Fences with no message sent between them are one (FS-25).
@@ -238,15 +259,27 @@ impl Sender {
         match self.ring.get(index).state {
             State::Queued => self.drop_unsent(index),
             State::Begun if self.mode == Mode::Frames => {
-                self.ring.get_mut(index).state = State::Superseded;
-                if self.flight.lost.touches(self.ring.get(index).range()) {
-                    self.abandon(index);
-                }
+                self.outdate(index);
             }
             State::Begun | State::Superseded | State::Finished => return false,
         }
         self.tidy();
         true
+    }
+
+    /// What is lost of a begun message is given up from now on, and what was not sent of it goes behind the others.
+    fn outdate(&mut self, index: usize) {
+        let record = self.ring.get_mut(index);
+        record.state = State::Superseded;
+        let (ticket, range) = (record.ticket, record.range());
+        if self.flight.lost.touches(range) {
+            self.abandon(index);
+        } else if record.turn.is_some() {
+            if let Some(mut order) = self.line.order.take() {
+                self.put_off(&mut order, ticket);
+                self.line.order = Some(order);
+            }
+        }
     }
 
     /// Opens the stream at the peer even if nothing is sent on it for a while.
@@ -267,13 +300,12 @@ impl Sender {
             self.ending.reset = true;
             self.ending.open = false;
             for index in 0..self.ring.len() {
-                if self.ring.get(index).state != State::Finished {
-                    self.finished(index, Outcome::Abandoned);
-                }
+                self.give_up(index);
             }
             self.ring = Ring::default();
             self.flight = Flight::default();
             self.deadlines.clear();
+            self.line = Line::default();
             self.unsent = 0;
         }
         self.highest
@@ -284,22 +316,28 @@ impl Sender {
         debug_assert!(self.mode == Mode::Plain, "nothing was agreed on");
         debug_assert!(self.ending.cut.is_some() || self.flight.una() == 0, "what was acknowledged was read");
         self.ending.cut = self.ending.cut.map(|_| u64::MAX);
-        for index in 0..self.ring.begun {
-            let ticket = self.ring.ticket(index);
+        let in_order = self.line.order.is_some();
+        self.line = Line::default();
+        for index in 0..self.ring.len() {
             let record = self.ring.get_mut(index);
+            record.turn = None;
             if record.is_live() {
                 record.state = State::Queued;
-                self.deadlines.push(record.deadline, ticket);
+                self.deadlines.push(record.deadline, record.ticket);
             }
             (record.offset, record.fence) = (UNSENT, UNSENT);
         }
-        self.ring.begun = 0;
+        self.ring.rewind();
         self.flight = Flight::default();
         (self.fences.begun, self.fences.at) = (None, 0);
         (self.position, self.highest, self.max) = (0, 0, 0);
         self.unsent = self.queued;
         if matches!(self.ending.fin, Fin::Sent | Fin::Lost) {
             self.ending.fin = Fin::Wanted;
+        }
+        self.skip_dropped();
+        if in_order {
+            self.begin_order();
         }
         self.tidy();
     }
@@ -341,30 +379,6 @@ impl Sender {
         self.next_settled().map(|(ticket, outcome, _)| (ticket, outcome))
     }
 
-    /// What can be sent with `conn_credit` bytes of connection credit.
-    pub(crate) fn want(&self, conn_credit: u64) -> Want {
-        if self.ending.reset {
-            return Want::None;
-        }
-        let limit = self.limit(conn_credit);
-        let abandons = self.flight.waiting.first_key_value().is_some_and(|(_, &end)| end <= limit);
-        if abandons || !self.flight.lost.is_empty() || (self.ending.fin == Fin::Lost && self.can_end(limit)) {
-            return Want::Lost;
-        }
-        let data = self.next_need().is_some_and(|need| need <= limit) && self.may_begin();
-        if data || self.ending.open || (self.ending.fin == Fin::Wanted && self.can_end(limit)) {
-            return Want::Data;
-        }
-        Want::None
-    }
-
-    /// The stream's credit, when it is what stops us (RFC 9000 §19.13).
-    pub(crate) fn blocked_at(&self) -> Option<u64> {
-        let abandons = self.flight.waiting.last_key_value().is_some_and(|(_, &end)| end > self.max);
-        let data = self.next_need().is_some_and(|need| need > self.max);
-        (!self.ending.reset && (abandons || data)).then_some(self.max)
-    }
-
     /// When a message becomes too late to send, or to send again.
     pub(crate) fn deadline(&self) -> Option<Time> {
         // FS-54: late is later than the deadline, so one nanosecond more.
@@ -403,7 +417,7 @@ impl Sender {
         let limit = self.limit(conn_credit);
         self.write_abandons(w, limit);
         self.write_lost(w);
-        self.write_new(w, limit);
+        self.write_new(w, limit, view.now);
         self.write_empty(w, limit);
         self.tidy();
         self.highest - before
@@ -507,35 +521,6 @@ impl Sender {
         }
     }
 
-    /// The highest offset that both credits allow (FS-43).
-    fn limit(&self, conn_credit: u64) -> u64 {
-        self.max.min(self.highest.saturating_add(conn_credit))
-    }
-
-    /// No new bytes while the peer may be near its limit of ranges (section 8 of the specification).
-    fn may_begin(&self) -> bool {
-        self.flight.acked_runs() <= credited_ranges(self.highest.saturating_sub(self.flight.una()))
-    }
-
-    /// The offset up to which credit is needed for the next new bytes, if there are any.
-    fn next_need(&self) -> Option<u64> {
-        if self.ring.last_begun().is_some_and(|last| last.end() > self.position) {
-            return Some(self.position + 1);
-        }
-        let next = self.ring.next()?;
-        Some(self.position + if self.fits_packet(next, self.position) { next.size } else { self.least(next) })
-    }
-
-    /// True when FIN may be sent: everything before it was sent or given up.
-    fn can_end(&self, limit: u64) -> bool {
-        self.ring.begun == self.ring.len() && self.is_whole() && self.position <= limit
-    }
-
-    /// The record begun last was sent to its end.
-    fn is_whole(&self) -> bool {
-        self.ring.last_begun().is_none_or(|last| last.end() <= self.position)
-    }
-
     /// A record is not sent again when something of it is lost at `now`.
     fn is_given_up(&self, record: &Record, now: Time) -> bool {
         self.mode == Mode::Frames
@@ -547,39 +532,58 @@ impl Sender {
     }
 
     fn drop_unsent(&mut self, index: usize) {
-        self.finished(index, Outcome::Abandoned);
+        let in_turn = self.ring.get(index).turn.is_some();
+        self.finished(index, Outcome::Dropped);
         self.unsent -= std::mem::take(&mut self.ring.get_mut(index).size);
+        if in_turn {
+            // Passed over at once: who waits for long does not keep those in memory that were dropped behind it.
+            self.skip_dropped();
+            self.ring.bring(index.max(self.ring.begun));
+            self.skip_dropped();
+        }
+    }
+
+    /// With the stream.
+    fn give_up(&mut self, index: usize) {
+        match self.ring.get(index).state {
+            State::Queued => self.finished(index, Outcome::Dropped),
+            State::Begun | State::Superseded => self.finished(index, Outcome::Abandoned),
+            State::Finished => {}
+        }
     }
 
     fn abandon(&mut self, index: usize) {
         self.finished(index, Outcome::Abandoned);
         let range = self.ring.get(index).range();
         // FS-45: a begun record counts as sent to its end.
-        self.unsent -= range.end.saturating_sub(self.position);
-        self.position = self.position.max(range.end);
+        if let Some(at) = self.line.rest_of(range.start) {
+            self.unsent -= range.end - self.line.open.remove(at).next;
+        }
         self.flight.abandon(range);
     }
 
     fn finished(&mut self, index: usize, outcome: Outcome) {
         let ticket = Ticket(self.ring.ticket(index));
         let record = self.ring.get_mut(index);
+        if let Some(order) = &mut self.line.order {
+            order.remove(record);
+        }
         self.outcomes.push_back((ticket, outcome, record.due()));
         record.state = State::Finished;
         record.payload = Bytes::new();
         self.queued -= record.size;
     }
 
-    /// Records dropped unsent take up no offsets; where one begins is known once the record before it was sent.
+    /// Records dropped unsent take up no offsets.
     fn skip_dropped(&mut self) {
-        if self.is_whole() {
-            self.ring.skip_dropped(self.position, self.fences.at);
-        }
+        self.ring.skip_dropped(self.position, self.fences.at);
     }
 
     /// Lets go of what is done with.
     fn tidy(&mut self) {
         self.skip_dropped();
         self.ring.trim(self.flight.una());
+        self.arrange();
         while let Some((_, ticket)) = self.deadlines.first() {
             let waits = self.ring.index(ticket).is_some_and(|index| match self.ring.get(index).state {
                 State::Queued => true,

@@ -220,7 +220,7 @@ fn a_message_that_is_late_is_dropped_by_the_timer_and_reported() {
     room.on_time(&view(at));
     assert_eq!(room.deadline(), None);
     assert_eq!(drain_events(&mut room), [StreamEvent::Outcome(id)]);
-    assert_eq!(room.next_outcome(id), Some((late, Outcome::Abandoned)));
+    assert_eq!(room.next_outcome(id), Some((late, Outcome::Dropped)));
     assert_eq!(room.next_outcome(id), None);
     assert!(packet(&mut room, 1200, at).is_none(), "nothing of it is sent");
     room.check();
@@ -251,7 +251,7 @@ fn a_stopped_stream_of_messages_reports_each_and_is_let_go() {
     assert_eq!(rooms[0].send_message(id, letter(0, 9, 9), None), Err(SendError::Stopped(3)));
     assert_eq!(drain_events(&mut rooms[0]), [StreamEvent::Stopped { id, code: 3 }, StreamEvent::Outcome(id)]);
     let outcomes = std::iter::from_fn(|| rooms[0].next_outcome(id)).map(|(_, outcome)| outcome);
-    assert_eq!(outcomes.collect::<Vec<_>>(), [Outcome::Abandoned; 3]);
+    assert_eq!(outcomes.collect::<Vec<_>>(), [Outcome::Abandoned, Outcome::Abandoned, Outcome::Dropped]);
     drain_all(&mut rooms);
     assert_eq!(rooms.each_ref().map(Streams::len), [0, 0]);
 }

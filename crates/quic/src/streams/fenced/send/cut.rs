@@ -1,21 +1,35 @@
 //! A reset behind messages that arrive all the same (FS-60).
 
-use super::{Fin, Outcome, Sender, Ticket};
+use super::{Fin, Sender, Ticket};
 use crate::streams::fenced::queue::State;
 
 impl Sender {
-    /// Gives up all messages behind one; no more follow. Up to it, all goes on as before.
+    /// Gives up all messages behind one, but those that were begun before one that is to arrive; no more follow. All others go
+    /// on as before.
     pub(crate) fn cut_behind(&mut self, last: Ticket) {
-        let first = self.ring.behind(last.0);
-        for index in first..self.ring.len() {
-            if self.ring.get(index).state != State::Finished {
-                self.finished(index, Outcome::Abandoned);
+        let unsent = (self.ring.begun..self.ring.len()).map(|index| self.ring.get(index));
+        let behind = unsent.filter(|record| record.state == State::Queued && record.ticket > last.0);
+        for ticket in behind.map(|record| record.ticket).collect::<Vec<_>>() {
+            if let Some(index) = self.ring.index(ticket) {
+                self.drop_unsent(index);
             }
+        }
+        let unsent = self.ring.begun..self.ring.len();
+        let first = if unsent.into_iter().any(|index| self.ring.get(index).state == State::Queued) {
+            // What is begun lies before it.
+            self.ring.len()
+        } else {
+            let kept = (0..self.ring.begun).rev().find(|index| self.ring.ticket(*index) <= last.0);
+            kept.map_or(0, |index| index + 1)
+        };
+        for index in first..self.ring.len() {
+            self.give_up(index);
         }
         let begun = (first < self.ring.begun).then(|| self.ring.get(first).offset);
         self.ring.truncate(first);
         if let Some(start) = begun {
             // What was sent of them is as good as there. What was given up, and the peer not told, never was.
+            self.line.open.retain(|rest| rest.offset < start);
             self.position = self.position.min(self.highest).max(start);
             self.flight.waiting.retain(|at, _| *at < start);
             self.flight.flying.retain(|at, _| *at < start);

@@ -2,12 +2,15 @@
 
 use std::ops::Range;
 
+use quickset_base::Time;
 use quickset_wire::frame::{
     FencedHeader, Frame, fenced_header, fenced_header_size, stream_header, stream_header_size,
 };
 
+use super::next::{Next, Rest};
 use super::{Fin, Mode, Sender};
-use crate::streams::fenced::queue::{Record, State};
+use crate::streams::fenced::queue::State;
+use crate::streams::fenced::record::prefix_size;
 use crate::token::Token;
 use crate::tx::Writer;
 
@@ -43,18 +46,22 @@ impl Sender {
         }
     }
 
-    pub(super) fn write_new(&mut self, w: &mut Writer<'_>, limit: u64) {
-        while self.may_begin() {
-            self.skip_dropped();
-            let plan = if self.is_whole() {
-                self.plan_new(limit, w.room())
-            } else {
-                self.plan_rest(limit, w.room())
+    pub(super) fn write_new(&mut self, w: &mut Writer<'_>, limit: u64, now: Time) {
+        while let Some(next) = self.choose(now, limit) {
+            // What does not fit the rest of a packet waits for the next one (FS-18); the rest of another may fill this one.
+            let (plan, rest) = match next {
+                Next::Rest(at) => (self.plan_rest(at, limit, w.room()), Some(at)),
+                Next::New => match self.plan_new(now, limit, w.room()) {
+                    None if !self.is_whole() => (self.plan_rest(0, limit, w.room()), Some(0)),
+                    plan => (plan, None),
+                },
             };
             let Some(plan) = plan else { return };
-            self.unsent -= plan.range.end - self.position;
-            self.position = plan.range.end;
-            self.highest = self.highest.max(self.position);
+            if let Some(at) = rest {
+                self.go_on(at, plan.range.end);
+            }
+            self.unsent -= plan.range.end - plan.range.start;
+            self.highest = self.highest.max(plan.range.end);
             self.write_frame(&plan, w);
         }
     }
@@ -111,8 +118,8 @@ impl Sender {
         }
     }
 
-    /// Whole records not begun, and the first part of one that no packet can hold.
-    fn plan_new(&mut self, limit: u64, room: usize) -> Option<Plan> {
+    /// Whole records not begun, and the first part of one that no packet can hold. The next of the ring is the first.
+    fn plan_new(&mut self, now: Time, limit: u64, room: usize) -> Option<Plan> {
         let next = self.ring.next()?;
         let offset = self.position;
         let fence = if self.fences.begun == Some(next.segment) { self.fences.at } else { offset };
@@ -120,10 +127,8 @@ impl Sender {
         let mut plan =
             Plan { first: self.ring.begun, range: offset..offset, start: true, each: false, fence };
         let mut count = 0;
-        while self.ring.begun < self.ring.len() {
-            let at = plan.range.end;
-            self.ring.skip_dropped(at, self.fences.at);
-            let Some(record) = self.ring.next() else { break };
+        while let Some(record) = self.ring.next() {
+            let at = self.position;
             let fenced = self.fences.begun != Some(record.segment);
             // FS-23, FS-24: all boundaries strictly inside a frame are fences, or none is.
             if count > 1 && fenced != plan.each && self.mode == Mode::Frames {
@@ -134,10 +139,10 @@ impl Sender {
             let fits = len + self.header_size(offset, offset - fence, len) as u64 <= room as u64;
             let end = if fits && at + size <= limit {
                 at + size
-            } else if self.fits_packet(record, at) || (self.even.on && count > 0) {
+            } else if self.fits_packet(size, record.segment, at) || (self.even.on && count > 0) {
                 break;
             } else {
-                let least = at + self.least(record);
+                let least = at + self.least(size);
                 let range = offset..limit.min(at + size);
                 let cut = self.share(range, at + size, fence, room);
                 let Some(end) = cut.filter(|&end| end >= least) else { break };
@@ -147,28 +152,25 @@ impl Sender {
             if count == 1 {
                 plan.each = fenced && self.mode == Mode::Frames;
             }
-            // FS-26: in the order of the queue, in which segments follow one another.
-            self.begin(at);
+            self.begin(end);
             plan.range.end = end;
             count += 1;
-            if end < at + size {
+            // FS-26: a segment is sent, or dropped, before the next is taken up.
+            self.arrange();
+            if end < at + size || self.choose(now, limit) != Some(Next::New) {
                 break;
             }
         }
         (count > 0).then_some(plan)
     }
 
-    /// The next part of the record begun last, and of no other (FS-15).
-    fn plan_rest(&self, limit: u64, room: usize) -> Option<Plan> {
-        let last = self.ring.last_begun()?;
-        let end = self.share(self.position..last.end().min(limit), last.end(), last.fence, room)?;
-        Some(Plan {
-            first: self.ring.begun - 1,
-            range: self.position..end,
-            start: false,
-            each: false,
-            fence: last.fence,
-        })
+    /// The next part of an open record, and of no other (FS-15).
+    fn plan_rest(&self, at: usize, limit: u64, room: usize) -> Option<Plan> {
+        let Rest { ticket, next, .. } = *self.line.open.get(at)?;
+        let first = self.ring.index(ticket)?;
+        let record = self.ring.get(first);
+        let end = self.share(next..record.end().min(limit), record.end(), record.fence, room)?;
+        Some(Plan { first, range: next..end, start: false, each: false, fence: record.fence })
     }
 
     /// The first part of what was lost, with the offsets, bytes and fences that it had (FS-20).
@@ -275,9 +277,11 @@ impl Sender {
         (len > 0 && len >= want.min((self.packet / 4).min(MIN_CUT))).then_some(range.start + len)
     }
 
-    /// Gives the next record its offset, and places the fence before it if it begins a segment (FS-22).
-    fn begin(&mut self, offset: u64) {
+    /// Gives the next record its offset, and places the fence before it if it begins a segment (FS-22). It is sent up to `end`.
+    fn begin(&mut self, end: u64) {
+        let offset = self.position;
         let index = self.ring.begun;
+        self.ring.begun += 1;
         let record = self.ring.get_mut(index);
         if self.fences.begun != Some(record.segment) {
             self.fences.begun = Some(record.segment);
@@ -286,7 +290,32 @@ impl Sender {
         record.offset = offset;
         record.fence = self.fences.at;
         record.state = State::Begun;
-        self.ring.begun += 1;
+        self.position = record.end();
+        let is_open = end < record.end();
+        if is_open {
+            self.line.open.push(Rest { ticket: record.ticket, offset, next: end });
+        }
+        if let Some(order) = &mut self.line.order {
+            order.begun(record.size);
+            if !is_open {
+                order.remove(record);
+            }
+        }
+    }
+
+    /// An open record is sent up to `end`.
+    fn go_on(&mut self, at: usize, end: u64) {
+        let rest = &mut self.line.open[at];
+        rest.next = end;
+        let Some(index) = self.ring.index(rest.ticket) else { return };
+        let record = self.ring.get_mut(index);
+        if record.end() == end {
+            self.line.open.remove(at);
+            if let Some(order) = &mut self.line.order {
+                order.remove(record);
+            }
+            self.arrange();
+        }
     }
 
     /// Bytes of the header of a frame with `len` bytes.
@@ -302,15 +331,14 @@ impl Sender {
     }
 
     /// FS-18: a record that fits a packet of its own is not split when it is first sent.
-    pub(super) fn fits_packet(&self, next: &Record, at: u64) -> bool {
-        let fenced = self.fences.begun != Some(next.segment);
-        let distance = if fenced { 0 } else { at - self.fences.at };
-        next.size + self.header_size(at, distance, next.size) as u64 <= self.packet
+    pub(super) fn fits_packet(&self, size: u64, segment: u64, at: u64) -> bool {
+        let distance = if self.fences.begun == Some(segment) { at - self.fences.at } else { 0 };
+        size + self.header_size(at, distance, size) as u64 <= self.packet
     }
 
-    /// The least that is sent at first of a record that no packet holds.
-    pub(super) fn least(&self, next: &Record) -> u64 {
-        next.prefix as u64 + (self.packet / 4).min(MIN_CUT)
+    /// The least that is sent at first of a record of this size that no packet holds.
+    pub(super) fn least(&self, size: u64) -> u64 {
+        prefix_size(size) as u64 + (self.packet / 4).min(MIN_CUT)
     }
 }
 

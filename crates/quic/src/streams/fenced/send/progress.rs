@@ -1,9 +1,12 @@
 //! What those ask who decide about protection, and who keep tokens of lost symbols.
 
+use std::collections::BTreeMap;
+
 use quickset_base::Time;
 
-use super::{Fin, Sender, Ticket};
-use crate::streams::fenced::queue::State;
+use super::next::{MAX_OPEN, Rest};
+use super::{Fin, Mode, Sender, Ticket};
+use crate::streams::fenced::queue::{Record, State, UNSENT};
 
 impl Sender {
     /// Bytes to send, for the first time or again.
@@ -13,17 +16,22 @@ impl Sender {
 
     /// Messages pushed so far.
     pub(crate) fn pushed(&self) -> u64 {
-        self.ring.ticket(self.ring.len())
+        self.ring.pushed()
     }
 
     /// Messages up to the first that was not sent to its end or dropped.
     pub(crate) fn begun_whole(&self) -> u64 {
-        self.ring.ticket(self.ring.begun) - u64::from(!self.is_whole())
+        match (&self.line.order, self.line.open.first()) {
+            (Some(order), _) => order.oldest,
+            (None, Some(rest)) => rest.ticket,
+            (None, None) => self.ring.next().map_or(self.ring.pushed(), |record| record.ticket),
+        }
     }
 
     /// Fences that all messages before them were sent or dropped for.
     pub(crate) fn fences_passed(&self) -> u64 {
-        let first = if self.is_whole() { self.ring.next() } else { self.ring.last_begun() };
+        let open = self.line.open.first().and_then(|rest| self.ring.index(rest.ticket));
+        let first = open.map(|index| self.ring.get(index)).or_else(|| self.ring.next());
         first.map_or(self.fences.segment, |record| record.segment)
     }
 
@@ -57,13 +65,59 @@ impl Sender {
     /// When it does not: a bug of ours.
     pub(crate) fn check(&self) {
         assert_eq!(self.unsent, self.to_begin(), "{self:?}");
+        self.ring.check();
+        self.check_line();
+    }
+
+    /// The messages in line are those of which something was never sent, of the first segment that has any.
+    fn check_line(&self) {
+        let records = || (0..self.ring.len()).map(|index| self.ring.get(index));
+        let open = &self.line.open;
+        let rest = |record: &Record| open.iter().find(|rest| rest.ticket == record.ticket);
+        for record in records().filter_map(|record| rest(record).map(|rest| (record, rest))) {
+            let (record, Rest { offset, next, .. }) = record;
+            assert!(record.is_live() && record.offset == *offset, "{self:?}");
+            assert!((record.offset + 1..record.end()).contains(next), "{self:?}");
+        }
+        let holes = open.iter().rev().skip(1);
+        assert!(holes.clone().all(|rest| rest.next < self.highest), "a hole is within credit: {self:?}");
+        assert!(records().all(|record| record.offset == UNSENT || record.end() <= self.position));
+        let waits = |record: &Record| record.state == State::Queued || rest(record).is_some();
+        let first = records().find(|record| waits(record)).map(|record| record.segment);
+        assert!(open.len() <= MAX_OPEN && (self.mode == Mode::Frames || open.len() <= 1));
+        let Some(order) = &self.line.order else {
+            return assert!(open.len() <= 1 && records().all(|record| record.turn.is_none()));
+        };
+        let mut sizes = BTreeMap::new();
+        let mut waiting = 0;
+        for record in records() {
+            let in_turn = waits(record) && Some(record.segment) == first;
+            assert_eq!(record.turn.is_some(), in_turn, "{record:?} of {self:?}");
+            waiting += usize::from(in_turn);
+            if in_turn && record.state == State::Queued {
+                *sizes.entry(record.size).or_insert(0u32) += 1;
+            }
+        }
+        assert!(waiting == 0 || Some(order.segment) == first);
+        assert_eq!((order.len(), order.counted()), (waiting, &sizes), "{self:?}");
+        let oldest = records().filter(|record| waits(record)).map(|record| record.ticket).min();
+        assert_eq!(order.oldest, oldest.unwrap_or(self.ring.pushed()), "{self:?}");
+    }
+
+    /// Messages that are kept.
+    #[cfg(test)]
+    pub(crate) fn records(&self) -> usize {
+        self.ring.len()
     }
 
     /// Bytes never sent, counted the long way.
     pub(super) fn to_begin(&self) -> u64 {
-        let rest = self.ring.last_begun().map_or(0, |last| last.end().saturating_sub(self.position));
+        let rest = self.line.open.iter().filter_map(|rest| {
+            let record = self.ring.get(self.ring.index(rest.ticket)?);
+            Some(record.end() - rest.next)
+        });
         let queued = (self.ring.begun..self.ring.len()).map(|index| self.ring.get(index).size);
-        queued.sum::<u64>() + rest
+        queued.chain(rest).sum()
     }
 
     /// Something of a frame of `len` bytes from `offset` on would be sent again if it was lost at `now`.

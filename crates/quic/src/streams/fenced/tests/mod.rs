@@ -1,3 +1,4 @@
+mod deadlines;
 mod even;
 mod hostile;
 mod memory;

@@ -76,12 +76,36 @@ impl Case {
 struct Sent {
     payload: Bytes,
     segment: usize,
+    deadline: Option<Time>,
+    superseded: bool,
+    /// Up to where it was sent.
+    sent: u64,
     outcome: Option<Outcome>,
     /// Its bytes on the stream, once it was begun.
     at: Option<(u64, u64)>,
     lost: bool,
     abandoned: bool,
     delivered: bool,
+}
+
+impl Sent {
+    fn size(&self) -> u64 {
+        let len = self.payload.len() as u64;
+        varint::size(len) as u64 + len
+    }
+
+    /// It is of use if it is sent now.
+    fn is_timely(&self, now: Time) -> bool {
+        self.deadline.is_none_or(|deadline| now + ONE_WAY <= deadline)
+    }
+
+    fn is_queued(&self) -> bool {
+        self.at.is_none() && self.outcome.is_none()
+    }
+
+    fn is_open(&self) -> bool {
+        self.at.is_some_and(|(_, end)| self.sent < end) && self.outcome.is_none()
+    }
 }
 
 /// What the receiver has been given, byte by byte.
@@ -101,7 +125,42 @@ struct Model {
 }
 
 impl Model {
-    fn see_sent_records(&mut self, mut offset: u64, data: &[u8], packet: usize) {
+    /// FS-69, FS-70: nothing that is due sooner and that credit up to `limit` lets out waits while a message begins.
+    fn see_begun(&self, index: usize, now: Time, limit: u64) {
+        let begun = &self.messages[index];
+        let at = begun.at.unwrap().0;
+        let place = |m: usize| (self.messages[m].deadline.unwrap_or(Time::MAX), m);
+        let fits = |message: &Sent| at + message.size() <= limit;
+        let by_deadline = self.messages.iter().any(|message| message.deadline.is_some());
+        for (m, other) in self.messages.iter().enumerate().filter(|(_, other)| other.is_timely(now)) {
+            let sooner = place(m) < place(index);
+            if other.segment < begun.segment {
+                // FS-26, FS-71.
+                assert!(!other.is_queued() && !other.is_open(), "{m} is of a segment before {index}");
+            } else if m == index || other.segment > begun.segment {
+                continue;
+            } else if other.is_queued() {
+                let passed = fits(other) && (sooner || (!fits(begun) && by_deadline));
+                assert!(!passed, "{index} begins at {at} before {m}, with credit up to {limit}");
+            } else if other.is_open() && other.deadline.is_some() && !other.superseded {
+                assert!(!sooner, "{index} begins before {m} was sent to its end");
+            }
+        }
+    }
+
+    /// Where frames of a record were sent, each of its bytes is sent for the first time once.
+    fn see_sent_part(&mut self, offset: u64, end: u64) {
+        for (&start, &index) in self.records.range(..end) {
+            let message = &mut self.messages[index];
+            let last = end.min(message.at.unwrap().1);
+            if last > offset.max(start) && last > message.sent {
+                assert!(offset.max(start) <= message.sent.max(start), "a gap in what was sent of a record");
+                message.sent = last;
+            }
+        }
+    }
+
+    fn see_sent_records(&mut self, mut offset: u64, data: &[u8], packet: usize, (now, limit): (Time, u64)) {
         let mut rest = data;
         while !rest.is_empty() {
             let mut reader = Reader::new(rest);
@@ -112,18 +171,20 @@ impl Model {
             let held = (rest.len() as u64).min(prefix + len);
             if !self.records.contains_key(&offset) {
                 let body = &rest[prefix as usize..held as usize];
-                let last = self.records.values().next_back().map_or(0, |&m| m + 1);
-                let index = (last..self.messages.len())
+                let index = (0..self.messages.len())
                     .find(|&m| {
                         let message = &self.messages[m];
-                        message.payload.len() as u64 == len && message.payload.starts_with(body)
+                        let same = message.payload.len() as u64 == len && message.payload.starts_with(body);
+                        same && message.at.is_none()
                     })
                     .expect("a record is a message that was pushed");
-                // FS-19, FS-26: one behind the other, with nothing between them, in the order of the messages.
+                // FS-19: one behind the other, with nothing between them.
                 let last = self.records.last_key_value().map(|(_, &m)| self.messages[m].at.unwrap().1);
                 assert_eq!(offset, last.unwrap_or(0), "offsets follow one another as records are begun");
                 self.records.insert(offset, index);
                 self.messages[index].at = Some((offset, end));
+                self.see_begun(index, now, limit);
+                self.messages[index].sent = offset;
                 let fence = self.fence_of(self.messages[index].segment);
                 let numbers = [STREAM.0, offset, offset - fence, prefix + len];
                 let header: usize = 2 + numbers.into_iter().map(varint::size).sum::<usize>();
@@ -131,6 +192,7 @@ impl Model {
                 assert!(held == prefix + len || header as u64 + prefix + len > packet as u64);
             }
             let index = self.records[&offset];
+            self.see_sent_part(offset, offset + held);
             // FS-20, FS-48: the same bytes at the same place, unless they were given up.
             assert_eq!(self.messages[index].at, Some((offset, end)));
             assert!(!self.messages[index].abandoned);
@@ -289,13 +351,14 @@ struct World {
     flying: Vec<Flying>,
     /// Credit on its way to the sender: when, of the stream, of the connection.
     credit: VecDeque<(Time, u64, u64)>,
+    stream_max: u64,
     conn_max: u64,
     conn_used: u64,
     received: u64,
     consumed: u64,
     segment: usize,
     pushed: usize,
-    plain_next: usize,
+    plain_segment: usize,
 }
 
 const ONE_WAY: Duration = Duration::from_millis(10);
@@ -312,6 +375,7 @@ impl World {
         sender.set_give_up_lost(case.latest);
         sender.set_even(case.even);
         Self {
+            stream_max: receiver.max_stream_data(),
             conn_max: case.conn_window,
             case,
             rng,
@@ -326,7 +390,7 @@ impl World {
             consumed: 0,
             segment: 0,
             pushed: 0,
-            plain_next: 0,
+            plain_segment: 0,
         }
     }
 
@@ -347,6 +411,9 @@ impl World {
         self.model.messages.push(Sent {
             payload,
             segment: self.segment,
+            deadline,
+            superseded: false,
+            sent: 0,
             outcome: None,
             at: None,
             lost: false,
@@ -371,6 +438,7 @@ impl World {
             if self.sender.want(credit) == Want::None {
                 return;
             }
+            let limit = self.stream_max.min(self.conn_used + credit);
             let (bytes, tokens, used) = write_packet(&mut self.sender, room, credit, &view);
             // FS-43.
             assert!(used <= credit, "more than the connection's credit");
@@ -379,7 +447,7 @@ impl World {
             if bytes.is_empty() {
                 return;
             }
-            self.see_sent(&bytes, room);
+            self.see_sent(&bytes, room, limit);
             let mut arrivals = Vec::new();
             for _ in 0..=usize::from(self.rng.chance(self.case.duplicate)) {
                 if !self.rng.chance(self.case.loss) {
@@ -391,7 +459,7 @@ impl World {
         }
     }
 
-    fn see_sent(&mut self, bytes: &[u8], room: usize) {
+    fn see_sent(&mut self, bytes: &[u8], room: usize, limit: u64) {
         for frame in Frames::new(bytes) {
             match frame.unwrap() {
                 // FS-21: one kind of frames for all data of a direction.
@@ -399,7 +467,9 @@ impl World {
                     if self.case.mode == Mode::Frames =>
                 {
                     if start {
-                        self.model.see_sent_records(offset, data, room);
+                        self.model.see_sent_records(offset, data, room, (self.now, limit));
+                    } else {
+                        self.model.see_sent_part(offset, offset + data.len() as u64);
                     }
                     let header = Fenced { offset, distance, start, each, fin };
                     self.model.see_sent_header(&header, data.len() as u64);
@@ -449,11 +519,16 @@ impl World {
                 let expected = self.model.expected.pop_front().expect("not that early");
                 assert_eq!(message, expected);
             } else {
-                // FS-66: in order, and nothing is left out but what was dropped.
-                let rest = &self.model.messages[self.plain_next..];
-                let skipped = rest.iter().position(|sent| sent.payload == message.payload).unwrap();
-                self.plain_next += skipped + 1;
-                self.model.messages[self.plain_next - 1].delivered = true;
+                // FS-66: each once, and no fence is crossed; without deadlines, in order.
+                let mut rest = self.model.messages.iter_mut().filter(|sent| !sent.delivered);
+                let sent = rest.find(|sent| sent.payload == message.payload).unwrap();
+                sent.delivered = true;
+                assert!(sent.segment >= self.plain_segment, "across a fence");
+                self.plain_segment = sent.segment;
+                let first = self.model.messages.iter().position(|sent| !sent.delivered);
+                let in_order = first.is_none_or(|m| self.model.messages[m..].iter().all(|m| !m.delivered));
+                let dropping = self.case.deadline + self.case.supersede > 0.0;
+                assert!(in_order || dropping, "FS-66");
             }
         }
         self.consumed += self.receiver.take_consumed();
@@ -468,6 +543,7 @@ impl World {
             debug_assert!(at <= self.now);
             self.credit.pop_front();
             self.sender.set_max(stream);
+            self.stream_max = self.stream_max.max(stream);
             self.conn_max = self.conn_max.max(conn);
         }
         let now = self.now;
@@ -507,7 +583,8 @@ impl World {
         }
         if self.pushed > 0 && self.rng.chance(self.case.supersede) {
             let ticket = Ticket(self.rng.below(self.pushed as u64));
-            self.sender.supersede(ticket);
+            let changes = self.sender.supersede(ticket);
+            self.model.messages[ticket.0 as usize].superseded |= changes;
         }
         if self.sender.deadline().is_some_and(|at| at <= self.now) {
             self.sender.on_time(self.now, ONE_WAY);
@@ -530,12 +607,22 @@ impl World {
         }
         self.read();
         self.learn();
+        self.collect();
         self.send();
         self.sender.check();
+        self.collect();
+    }
+
+    fn collect(&mut self) {
         while let Some((ticket, outcome)) = self.sender.next_outcome() {
             let told = self.model.messages[ticket.0 as usize].outcome.replace(outcome);
             // FS-56.
             assert_eq!(told, None, "more than one outcome");
+            let message = &self.model.messages[ticket.0 as usize];
+            if self.case.mode == Mode::Frames {
+                // FS-56.
+                assert_eq!(outcome == Outcome::Dropped, message.at.is_none(), "{message:?}");
+            }
         }
     }
 
@@ -550,7 +637,7 @@ impl World {
             // FS-56.
             let outcome = message.outcome.expect("exactly one outcome");
             // FS-53: what was abandoned may have arrived all the same.
-            assert!(message.delivered || outcome == Outcome::Abandoned, "{message:?}");
+            assert!(message.delivered || !outcome.is_delivered(), "{message:?}");
             assert!(outcome != Outcome::Recovered || self.case.recovery > 0.0);
             assert!(self.case.deadline + self.case.supersede > 0.0 || self.case.latest || message.delivered);
         }

@@ -12,31 +12,31 @@ use crate::streams::fenced::{Mode, Outcome, SendError, Sender, Ticket};
 use crate::token::Token;
 use crate::tx::Writer;
 
-const STREAM: StreamId = StreamId::new(Side::Client, Dir::Bi, 0);
+pub(super) const STREAM: StreamId = StreamId::new(Side::Client, Dir::Bi, 0);
 /// A datagram of 1200 bytes less a short header of 11 and a tag of 16 (§17).
-const ROOM: usize = 1173;
+pub(super) const ROOM: usize = 1173;
 
-fn new(mode: Mode) -> Sender {
+pub(super) fn new(mode: Mode) -> Sender {
     let mut sender = Sender::new(KEY, STREAM, mode, 20_000);
     sender.set_max(1 << 20);
     sender
 }
 
-fn push(sender: &mut Sender, len: usize) -> Ticket {
+pub(super) fn push(sender: &mut Sender, len: usize) -> Ticket {
     sender.push(Bytes::from(vec![7; len]), None).unwrap()
 }
 
-fn push_by(sender: &mut Sender, len: usize, deadline_ms: u64) -> Ticket {
+pub(super) fn push_by(sender: &mut Sender, len: usize, deadline_ms: u64) -> Ticket {
     sender.push(Bytes::from(vec![7; len]), Some(Time::from_millis(deadline_ms))).unwrap()
 }
 
-fn packet_at(sender: &mut Sender, room: usize, now_ms: u64) -> Bytes {
+pub(super) fn packet_at(sender: &mut Sender, room: usize, now_ms: u64) -> Bytes {
     let view = view(Time::from_millis(now_ms), Duration::from_millis(20));
     write_packet(sender, room, u64::MAX >> 2, &view).0
 }
 
 /// Frames as `S 0/0+12`: flags, offset, fence, length; `A 0+12` for ABANDON.
-fn shape(bytes: &[u8]) -> Vec<String> {
+pub(super) fn shape(bytes: &[u8]) -> Vec<String> {
     let flag = |set: bool, name: &str| if set { name.to_owned() } else { String::new() };
     let frame = |frame: Frame<'_>| match frame {
         Frame::Fenced { offset, distance, start, each, fin, data, .. } => format!(
@@ -54,11 +54,11 @@ fn shape(bytes: &[u8]) -> Vec<String> {
     Frames::new(bytes).map(|f| frame(f.unwrap())).collect()
 }
 
-fn sent(sender: &mut Sender, room: usize) -> Vec<String> {
+pub(super) fn sent(sender: &mut Sender, room: usize) -> Vec<String> {
     shape(&packet_at(sender, room, 0))
 }
 
-fn outcomes(sender: &mut Sender) -> Vec<(Ticket, Outcome)> {
+pub(super) fn outcomes(sender: &mut Sender) -> Vec<(Ticket, Outcome)> {
     std::iter::from_fn(|| sender.next_outcome()).collect()
 }
 
@@ -199,15 +199,15 @@ fn abandoned_after_loss_only() {
     let mut sender = new(Mode::Frames);
     let late = push_by(&mut sender, 300, 50);
     push(&mut sender, 300);
+    assert_eq!(sent(&mut sender, ROOM), ["S 0/0+604"]);
     let unsent = push_by(&mut sender, 900, 60);
     sender.finish();
-    assert_eq!(sent(&mut sender, ROOM), ["S 0/0+604"]);
     // FS-54: dropped without a trace when now + OWD is later than the deadline; OWD is 10 ms.
     assert_eq!(sender.deadline(), Some(Time::from_millis(50) + Duration::from_nanos(1)));
     sender.on_time(Time::from_millis(50), Duration::from_millis(10));
     assert_eq!(outcomes(&mut sender), []);
     sender.on_time(Time::from_millis(51), Duration::from_millis(10));
-    assert_eq!(outcomes(&mut sender), [(unsent, Outcome::Abandoned)]);
+    assert_eq!(outcomes(&mut sender), [(unsent, Outcome::Dropped)]);
     assert_eq!(sender.deadline(), None);
     // FS-45, FS-55: `late` is over its time, but only loss gives it up; the other is sent again.
     sender.lost(0, 604, false, Time::from_millis(51));
@@ -274,7 +274,7 @@ fn superseded() {
     let third = push(&mut sender, 100);
     assert!(sender.supersede(third) && !sender.supersede(third), "unsent: dropped");
     assert!(sender.supersede(first) && !sender.supersede(first));
-    assert_eq!(outcomes(&mut sender), [(third, Outcome::Abandoned)]);
+    assert_eq!(outcomes(&mut sender), [(third, Outcome::Dropped)]);
     sender.lost(0, 204, false, Time::ZERO);
     assert_eq!(sent(&mut sender, ROOM), ["A 0+102", "S 102/0+102"]);
     assert_eq!(outcomes(&mut sender), [(first, Outcome::Abandoned)]);
@@ -319,7 +319,7 @@ fn plain() {
     push(&mut sender, 9);
     sender.finish();
     assert_eq!(shape(&packet_at(&mut sender, ROOM, 100)), ["PF 20+10"]);
-    assert_eq!(outcomes(&mut sender), [(late, Outcome::Abandoned)]);
+    assert_eq!(outcomes(&mut sender), [(late, Outcome::Dropped)]);
 }
 
 #[test]

@@ -1,0 +1,222 @@
+//! What goes next, and what for: credit, the order of deadlines, the end.
+
+use quickset_base::Time;
+
+use super::{Fin, Mode, Sender};
+use crate::room::Want;
+use crate::streams::fenced::order::Order;
+use crate::streams::fenced::queue::State;
+use crate::streams::gaps::credited_ranges;
+
+/// The messages of which a part is yet to be sent for the first time, and who goes first.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    /// Begun and not sent to their end, in the order of offsets; all of one segment. All but the last are holes in what was sent.
+    pub(super) open: Vec<Rest>,
+    /// With the first message that has a deadline.
+    pub(super) order: Option<Box<Order>>,
+}
+
+/// The rest of a message that was begun.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rest {
+    pub(super) ticket: u64,
+    /// Where the message begins.
+    pub(super) offset: u64,
+    /// What was not sent yet begins here, and ends with the message.
+    pub(super) next: u64,
+}
+
+/// What goes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// The rest of an open message, by its place among them.
+    Rest(usize),
+    /// The next message of the ring.
+    New,
+}
+
+impl Line {
+    /// The place of the open message that begins at `offset`.
+    pub(super) fn rest_of(&self, offset: u64) -> Option<usize> {
+        self.open.binary_search_by_key(&offset, |rest| rest.offset).ok()
+    }
+}
+
+impl Sender {
+    /// What can be sent with `conn_credit` bytes of connection credit.
+    pub(crate) fn want(&self, conn_credit: u64) -> Want {
+        if self.ending.reset {
+            return Want::None;
+        }
+        let limit = self.limit(conn_credit);
+        let abandons = self.flight.waiting.first_key_value().is_some_and(|(_, &end)| end <= limit);
+        if abandons || !self.flight.lost.is_empty() || (self.ending.fin == Fin::Lost && self.can_end(limit)) {
+            return Want::Lost;
+        }
+        let data = self.next_need().is_some_and(|need| need <= limit && self.may_grow(need));
+        if data || self.ending.open || (self.ending.fin == Fin::Wanted && self.can_end(limit)) {
+            return Want::Data;
+        }
+        Want::None
+    }
+
+    /// The stream's credit, when it is what stops us (RFC 9000 §19.13).
+    pub(crate) fn blocked_at(&self) -> Option<u64> {
+        let abandons = self.flight.waiting.last_key_value().is_some_and(|(_, &end)| end > self.max);
+        let data = self.next_need().is_some_and(|need| need > self.max);
+        (!self.ending.reset && (abandons || data)).then_some(self.max)
+    }
+
+    /// The highest offset that both credits allow (FS-43).
+    pub(super) fn limit(&self, conn_credit: u64) -> u64 {
+        self.max.min(self.highest.saturating_add(conn_credit))
+    }
+
+    /// True when FIN may be sent: everything before it was sent or given up.
+    pub(super) fn can_end(&self, limit: u64) -> bool {
+        self.ring.begun == self.ring.len() && self.is_whole() && self.position <= limit
+    }
+
+    /// All records begun were sent to their end.
+    pub(super) fn is_whole(&self) -> bool {
+        self.line.open.is_empty()
+    }
+
+    /// What goes next with credit up to `limit`. A message that was not begun is the next of the ring then.
+    pub(super) fn choose(&mut self, now: Time, limit: u64) -> Option<Next> {
+        self.skip_dropped();
+        if self.next_need().is_none_or(|need| need > limit || !self.may_grow(need)) {
+            return None;
+        }
+        let Some(mut order) = self.line.order.take() else {
+            return Some(if self.is_whole() { Next::New } else { Next::Rest(0) });
+        };
+        // FS-45: without a loss what was begun is sent to its end. It is of no use to anybody by then, so the others go first.
+        while let Some(ticket) = order.expire(now, self.one_way) {
+            self.put_off(&mut order, ticket);
+        }
+        // FS-69. What has no credit is passed over (FS-70). A long message whose end has none is begun when nothing else can
+        // go: from then on it is in the way of all others.
+        let ticket = order
+            .next(now, self.one_way, |ticket| self.may_go(ticket, limit, true))
+            .or_else(|| order.next(now, self.one_way, |ticket| self.may_go(ticket, limit, false)));
+        self.line.order = Some(order);
+        let index = self.ring.index(ticket?)?;
+        let record = self.ring.get(index);
+        if record.state == State::Queued {
+            self.ring.bring(index);
+            return Some(Next::New);
+        }
+        self.line.rest_of(record.offset).map(Next::Rest)
+    }
+
+    /// A message has no deadline any more, as far as the order goes.
+    pub(super) fn put_off(&mut self, order: &mut Order, ticket: u64) {
+        let Some(index) = self.ring.index(ticket) else { return };
+        let record = self.ring.get_mut(index);
+        order.remove(record);
+        order.insert(record, false);
+    }
+
+    /// Whether credit up to `limit` lets a message go: to its end, or else as far as it goes.
+    fn may_go(&self, ticket: u64, limit: u64, whole: bool) -> bool {
+        let Some(index) = self.ring.index(ticket) else { return false };
+        let record = self.ring.get(index);
+        if record.state != State::Queued {
+            let rest = self.line.rest_of(record.offset).map(|at| self.line.open[at]);
+            return rest.is_some_and(|rest| rest.next < limit && self.may_grow(rest.next + 1));
+        }
+        // FS-67: what was begun in STREAM frames is in the way of all others. FS-71: only so many holes.
+        let most = if self.mode == Mode::Plain { 1 } else { MAX_OPEN };
+        let size = if whole { record.size } else { self.least_of(record.size, record.segment) };
+        self.line.open.len() < most && self.position + size <= limit && self.may_grow(self.position + size)
+    }
+
+    /// No new bytes while the peer may be near its limit of ranges (section 8 of the specification), but those that fill holes.
+    fn may_grow(&self, need: u64) -> bool {
+        need <= self.highest
+            || self.flight.acked_runs() <= credited_ranges(self.highest.saturating_sub(self.flight.una()))
+    }
+
+    /// The offset up to which credit is needed for the next new bytes, if there are any.
+    fn next_need(&self) -> Option<u64> {
+        // Nothing needs less: what is not begun lies behind, and holes need none that was not used.
+        if let Some(rest) = self.line.open.first() {
+            return Some(rest.next + 1);
+        }
+        let Some(order) = &self.line.order else {
+            let next = self.ring.next()?;
+            return Some(self.position + self.least_of(next.size, next.segment));
+        };
+        let (shortest, longest) = order.sizes()?;
+        let least = |size| self.least_of(size, order.segment);
+        Some(self.position + least(shortest).min(least(longest)))
+    }
+
+    /// The least that is sent at first of a record of this size.
+    fn least_of(&self, size: u64, segment: u64) -> u64 {
+        if self.fits_packet(size, segment, self.position) { size } else { self.least(size) }
+    }
+
+    /// Takes up the next segment once everything of the one before was sent or dropped.
+    pub(super) fn arrange(&mut self) {
+        if self.line.order.is_none() {
+            return;
+        }
+        self.skip_dropped();
+        let Some(order) = &mut self.line.order else { return };
+        if order.is_empty() {
+            if let Some(next) = self.ring.next() {
+                order.segment = next.segment;
+                for index in self.ring.begun..self.ring.len() {
+                    let record = self.ring.get_mut(index);
+                    if record.segment != order.segment {
+                        break;
+                    }
+                    if record.state == State::Queued {
+                        order.insert(record, record.state != State::Superseded);
+                    }
+                }
+            }
+        }
+        // How far everything was sent: each message is passed once.
+        while order.oldest < self.ring.pushed() {
+            let sent = self.ring.index(order.oldest).map(|index| self.ring.get(index));
+            let waits = sent.is_some_and(|record| match record.state {
+                State::Queued => true,
+                _ => self.line.open.iter().any(|rest| rest.ticket == record.ticket),
+            });
+            if waits {
+                break;
+            }
+            order.oldest += 1;
+        }
+    }
+
+    /// Goes by deadlines from now on.
+    pub(super) fn begin_order(&mut self) {
+        let mut order = Box::new(Order::new(self.begun_whole()));
+        for rest in &self.line.open {
+            if let Some(index) = self.ring.index(rest.ticket) {
+                let record = self.ring.get_mut(index);
+                order.segment = record.segment;
+                order.insert(record, record.state != State::Superseded);
+            }
+        }
+        if !order.is_empty() {
+            for index in self.ring.begun..self.ring.len() {
+                let record = self.ring.get_mut(index);
+                if record.segment == order.segment && record.state == State::Queued {
+                    order.insert(record, record.state != State::Superseded);
+                }
+            }
+        }
+        self.line.order = Some(order);
+        self.arrange();
+    }
+}
+
+/// FS-71: so many messages are begun and not sent to their end at most. Each is a hole in what the peer has, and far fewer than
+/// it may have ranges (FS-40).
+pub(super) const MAX_OPEN: usize = 64;

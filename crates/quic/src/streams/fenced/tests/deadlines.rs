@@ -1,0 +1,336 @@
+//! Who goes first among messages with deadlines.
+
+use quickset_base::{Duration, Time};
+use quickset_wire::Reader;
+use quickset_wire::frame::{Frame, Frames};
+
+use super::sending::{ROOM, new, outcomes, packet_at, push, push_by, sent, shape};
+use super::{view, write_packet};
+use crate::room::Want;
+use crate::streams::fenced::{Mode, Outcome, Sender};
+
+/// Lengths of the messages that begin in a packet, in order. All are whole but the last.
+fn begun(bytes: &[u8]) -> Vec<u64> {
+    let mut lens = Vec::new();
+    for frame in Frames::new(bytes) {
+        let data = match frame.unwrap() {
+            Frame::Fenced { start: true, data, .. } | Frame::Stream { data, .. } => data,
+            _ => continue,
+        };
+        let mut rest = data;
+        while !rest.is_empty() {
+            let mut reader = Reader::new(rest);
+            let len = reader.varint().unwrap();
+            lens.push(len);
+            let body = reader.peek();
+            rest = &body[body.len().min(len as usize)..];
+        }
+    }
+    lens
+}
+
+fn credit(sender: &mut Sender, conn_credit: u64, now_ms: u64) -> (Vec<String>, u64) {
+    let view = view(Time::from_millis(now_ms), Duration::from_millis(20));
+    let (bytes, _, used) = write_packet(sender, ROOM, conn_credit, &view);
+    sender.check();
+    (shape(&bytes), used)
+}
+
+/// FS-69.
+#[test]
+fn the_closest_deadline_goes_first() {
+    for mode in [Mode::Frames, Mode::Plain] {
+        let mut sender = new(mode);
+        push(&mut sender, 50);
+        push_by(&mut sender, 10, 300);
+        push_by(&mut sender, 20, 200);
+        push(&mut sender, 30);
+        push_by(&mut sender, 40, 100);
+        push_by(&mut sender, 41, 100);
+        sender.check();
+        assert_eq!(begun(&packet_at(&mut sender, ROOM, 0)), [40, 41, 20, 10, 50, 30], "{mode:?}");
+        sender.check();
+    }
+    // It is decided anew at each packet.
+    let mut sender = new(Mode::Frames);
+    push_by(&mut sender, 1001, 300);
+    push_by(&mut sender, 1000, 200);
+    assert_eq!(begun(&packet_at(&mut sender, ROOM, 0)), [1000]);
+    push_by(&mut sender, 1002, 100);
+    assert_eq!(begun(&packet_at(&mut sender, ROOM, 0)), [1002]);
+    assert_eq!(begun(&packet_at(&mut sender, ROOM, 0)), [1001]);
+}
+
+/// FS-54, FS-69: only what can still be met counts.
+#[test]
+fn what_cannot_be_in_time_is_dropped_before_its_turn() {
+    let mut sender = new(Mode::Frames);
+    let late = push_by(&mut sender, 40, 60);
+    push_by(&mut sender, 20, 300);
+    // OWD is 10 ms.
+    assert_eq!(begun(&packet_at(&mut sender, ROOM, 51)), [20]);
+    assert_eq!(outcomes(&mut sender), [(late, Outcome::Dropped)]);
+    sender.check();
+}
+
+#[test]
+fn an_urgent_message_does_not_wait_for_the_rest_of_a_long_one() {
+    let mut sender = new(Mode::Frames);
+    let long = push_by(&mut sender, 5000, 300);
+    assert_eq!(sent(&mut sender, ROOM), ["S 0/0+1166"]);
+    let urgent = push_by(&mut sender, 200, 60);
+    sender.check();
+    // Behind the end of the long one, whose offsets stay; what is left of the packet is for its rest.
+    assert_eq!(credit(&mut sender, 1 << 20, 0), (vec!["S 5002/0+202".into(), " 1166/0+953".into()], 4038));
+    assert_eq!((sender.highest(), sender.left()), (5204, 5002 - 2119));
+    // A hole needs no credit of the connection.
+    assert_eq!(sender.want(0), Want::Data);
+    assert_eq!(credit(&mut sender, 0, 0), (vec![" 2119/0+1164".into()], 0));
+    // Without credit for more, the hole goes on, and nothing is held up.
+    push_by(&mut sender, 300, 50);
+    sender.finish();
+    assert_eq!((sender.want(0), sender.blocked_at()), (Want::Data, None));
+    assert_eq!(credit(&mut sender, 0, 0), (vec![" 3283/0+1164".into()], 0));
+    assert_eq!(credit(&mut sender, 302, 0).0, ["S 5204/0+302", " 4447/0+555", "F 5506/0+0"]);
+    sender.acked(0, 5506, true);
+    sender.check();
+    assert!(sender.is_done());
+    assert_eq!(outcomes(&mut sender)[..2], [(long, Outcome::Delivered), (urgent, Outcome::Delivered)]);
+}
+
+/// FS-45: what was begun is sent to its end, but nobody waits for it; a loss saves the rest.
+#[test]
+fn what_was_begun_and_is_too_late_goes_last() {
+    let mut sender = new(Mode::Frames);
+    let late = push_by(&mut sender, 5000, 50);
+    assert_eq!(sent(&mut sender, ROOM), ["S 0/0+1166"]);
+    push(&mut sender, 1000);
+    assert_eq!(shape(&packet_at(&mut sender, ROOM, 40)), [" 1166/0+1164"]);
+    assert_eq!(shape(&packet_at(&mut sender, ROOM, 41)), ["S 5002/0+1002", " 2330/0+153"]);
+    sender.check();
+    sender.lost(1166, 1164, false, Time::from_millis(42));
+    sender.check();
+    assert_eq!(outcomes(&mut sender), [(late, Outcome::Abandoned)]);
+    assert_eq!(shape(&packet_at(&mut sender, ROOM, 42)), ["A 0+5002"]);
+    assert_eq!((sender.want(1 << 20), sender.left()), (Want::None, 0));
+    // One that is superseded in the middle, likewise.
+    let old = push_by(&mut sender, 5000, 500);
+    assert_eq!(shape(&packet_at(&mut sender, ROOM, 42)), ["S 6004/0+1164"]);
+    push_by(&mut sender, 1000, 900);
+    assert!(sender.supersede(old));
+    assert_eq!(shape(&packet_at(&mut sender, ROOM, 42)), ["S 11006/0+1002", " 7168/0+153"]);
+    sender.check();
+}
+
+/// FS-70.
+#[test]
+fn what_has_no_credit_is_passed_over() {
+    let short = |max| {
+        let mut sender = Sender::new(super::KEY, super::sending::STREAM, Mode::Frames, 20_000);
+        sender.set_max(max);
+        sent(&mut sender, ROOM);
+        sender
+    };
+    let mut sender = short(600);
+    push_by(&mut sender, 1000, 50);
+    push_by(&mut sender, 100, 90);
+    assert_eq!(sender.want(1 << 20), Want::Data);
+    assert_eq!(sent(&mut sender, ROOM), ["S 0/0+102"]);
+    assert_eq!((sender.want(1 << 20), sender.blocked_at()), (Want::None, Some(600)));
+    sender.set_max(1104);
+    assert_eq!(sent(&mut sender, ROOM), ["S 102/0+1002"]);
+    sender.check();
+    // A long one without credit for its end begins when nothing else can go; then it is in the way.
+    let mut sender = short(1500);
+    push_by(&mut sender, 5000, 50);
+    push_by(&mut sender, 100, 90);
+    let packet = packet_at(&mut sender, ROOM, 0);
+    assert_eq!((shape(&packet), begun(&packet)), (vec!["S 0/0+1166".to_owned()], vec![100, 5000]));
+    push_by(&mut sender, 100, 40);
+    assert_eq!(sent(&mut sender, ROOM), [" 1166/0+334"]);
+    assert_eq!((sender.want(1 << 20), sender.blocked_at()), (Want::None, Some(1500)));
+    sender.set_max(5300);
+    assert_eq!(credit(&mut sender, 1 << 20, 0).0, ["S 5104/0+102", " 1500/0+1053"]);
+    // Connection credit counts as well.
+    let mut sender = short(1 << 20);
+    push_by(&mut sender, 900, 50);
+    push_by(&mut sender, 300, 90);
+    assert_eq!((sender.want(301), sender.want(302)), (Want::None, Want::Data));
+    assert_eq!(credit(&mut sender, 700, 0), (vec!["S 0/0+302".into()], 302));
+}
+
+/// FS-26, FS-71: messages change places between two fences only.
+#[test]
+fn no_message_crosses_a_fence() {
+    let mut sender = new(Mode::Frames);
+    push_by(&mut sender, 10, 300);
+    push_by(&mut sender, 11, 200);
+    sender.fence();
+    push_by(&mut sender, 20, 100);
+    push_by(&mut sender, 21, 50);
+    sender.fence();
+    push_by(&mut sender, 30, 40);
+    assert_eq!(begun(&packet_at(&mut sender, ROOM, 0)), [11, 10, 21, 20, 30]);
+    sender.check();
+    // Nor does it begin while one before the fence is not sent to its end.
+    push_by(&mut sender, 3000, 300);
+    sender.fence();
+    push_by(&mut sender, 31, 50);
+    let long = [1165, 1164, 673];
+    for (n, len) in long.into_iter().enumerate() {
+        let frames = sent(&mut sender, ROOM);
+        assert!(frames[0].ends_with(&format!("+{len}")), "{frames:?}");
+        assert_eq!(frames.len(), 1 + usize::from(n == 2), "{frames:?}");
+    }
+    // Total order is a fence behind each.
+    let mut sender = new(Mode::Frames);
+    sender.set_ordered(true);
+    for (len, deadline) in [(10, 300), (11, 200), (12, 100)] {
+        push_by(&mut sender, len, deadline);
+    }
+    let packet = packet_at(&mut sender, ROOM, 0);
+    assert_eq!((shape(&packet), begun(&packet)), (vec!["SE 0/0+36".to_owned()], vec![10, 11, 12]));
+    sender.check();
+}
+
+/// FS-65, FS-67.
+#[test]
+fn in_stream_frames_what_was_begun_is_sent_to_its_end() {
+    let mut sender = new(Mode::Plain);
+    push_by(&mut sender, 2000, 300);
+    assert_eq!(sent(&mut sender, ROOM), ["P 0+1169"]);
+    push_by(&mut sender, 20, 200);
+    push_by(&mut sender, 10, 100);
+    let packet = packet_at(&mut sender, ROOM, 0);
+    assert_eq!(shape(&packet), ["P 1169+833", "P 2002+32"]);
+    assert_eq!(packet[packet.len() - 32], 10, "the more urgent one first");
+    sender.check();
+}
+
+#[test]
+fn a_reset_tells_what_was_sent_of_each() {
+    let mut sender = new(Mode::Frames);
+    let long = push_by(&mut sender, 5000, 300);
+    sent(&mut sender, ROOM);
+    let urgent = push_by(&mut sender, 100, 60);
+    sent(&mut sender, 120);
+    let unsent = push_by(&mut sender, 100, 70);
+    assert_eq!(sender.reset(), 5104);
+    let given_up = [(long, Outcome::Abandoned), (urgent, Outcome::Abandoned), (unsent, Outcome::Dropped)];
+    assert_eq!(outcomes(&mut sender), given_up);
+    assert_eq!((sender.want(1 << 20), sender.left(), sender.queued()), (Want::None, 0, 0));
+    sender.check();
+}
+
+#[test]
+fn a_reset_behind_one_that_was_overtaken() {
+    // What overtook it lies behind it and is cut.
+    let mut sender = new(Mode::Frames);
+    let long = push_by(&mut sender, 2000, 300);
+    sent(&mut sender, ROOM);
+    let urgent = push_by(&mut sender, 100, 60);
+    assert_eq!(sent(&mut sender, 120), ["S 2002/0+102"]);
+    let unsent = push_by(&mut sender, 100, 70);
+    sender.cut_behind(long);
+    sender.check();
+    assert_eq!(outcomes(&mut sender), [(unsent, Outcome::Dropped), (urgent, Outcome::Abandoned)]);
+    assert_eq!(sender.reliable_size(), None);
+    assert_eq!(sent(&mut sender, ROOM), [" 1166/0+836"]);
+    assert_eq!((sender.reliable_size(), sender.highest()), (Some(2002), 2104));
+    sender.acked(0, 2002, false);
+    assert!(sender.is_cut());
+    // What overtook it before it was begun lies before it, and arrives.
+    let mut sender = new(Mode::Frames);
+    let first = push_by(&mut sender, 300, 300);
+    let urgent = push_by(&mut sender, 2000, 60);
+    let unsent = push_by(&mut sender, 100, 400);
+    assert_eq!(sent(&mut sender, ROOM), ["S 0/0+1166"]);
+    sender.cut_behind(first);
+    sender.check();
+    assert_eq!(outcomes(&mut sender), [(unsent, Outcome::Dropped)]);
+    assert_eq!(sent(&mut sender, ROOM), [" 1166/0+836", "S 2002/0+302"]);
+    assert_eq!(sender.reliable_size(), Some(2304));
+    sender.acked(0, 2304, false);
+    assert_eq!(outcomes(&mut sender), [(urgent, Outcome::Delivered), (first, Outcome::Delivered)]);
+    assert!(sender.is_cut());
+}
+
+#[test]
+fn rejected_early_data_goes_by_deadlines_again() {
+    let mut sender = new(Mode::Plain);
+    push(&mut sender, 30);
+    push(&mut sender, 31);
+    let urgent = push_by(&mut sender, 20, 60);
+    assert_eq!(begun(&packet_at(&mut sender, ROOM, 0)), [20, 30, 31]);
+    sender.rewind();
+    sender.check();
+    sender.set_max(1 << 20);
+    assert_eq!(sender.left(), 31 + 32 + 21);
+    assert_eq!(begun(&packet_at(&mut sender, ROOM, 0)), [20, 30, 31]);
+    sender.rewind();
+    sender.set_max(1 << 20);
+    assert_eq!(begun(&packet_at(&mut sender, ROOM, 51)), [30, 31]);
+    sender.check();
+    assert_eq!(outcomes(&mut sender), [(urgent, Outcome::Dropped)]);
+}
+
+/// FS-71: each message that was begun and not sent to its end is a hole.
+#[test]
+fn there_are_only_so_many_holes() {
+    let mut sender = new(Mode::Frames);
+    for n in 0..70 {
+        push_by(&mut sender, 3000, 1000 - n);
+        let frames = sent(&mut sender, ROOM);
+        assert_eq!(frames[0].starts_with('S'), n < 64, "{n}: {frames:?}");
+        sender.check();
+    }
+    while !sent(&mut sender, ROOM).is_empty() {
+        sender.check();
+    }
+    assert_eq!(sender.highest(), 70 * 3002);
+}
+
+/// §8: no new bytes while the peer has many ranges, but those that fill holes.
+#[test]
+fn holes_are_filled_while_the_peer_has_many_ranges() {
+    let mut sender = new(Mode::Frames);
+    push_by(&mut sender, 3000, 900);
+    sent(&mut sender, ROOM);
+    for _ in 0..1100 {
+        push_by(&mut sender, 0, 500);
+    }
+    assert_eq!(begun(&packet_at(&mut sender, ROOM, 0)).len(), 1100);
+    for n in 0..520 {
+        sender.acked(3002 + 2 * n, 1, false);
+    }
+    push_by(&mut sender, 5, 100);
+    assert_eq!((sender.want(1 << 20), sender.want(0)), (Want::Data, Want::Data));
+    for rest in [" 1166/0+", " 2330/0+"] {
+        let frames = sent(&mut sender, ROOM);
+        assert!(frames.len() == 1 && frames[0].starts_with(rest), "{frames:?}");
+    }
+    assert_eq!(sender.want(1 << 20), Want::None);
+    sender.acked(0, 3100, false);
+    sender.check();
+    assert_eq!(sender.want(1 << 20), Want::Data);
+}
+
+/// What waits for long keeps nothing of those that overtake it in memory.
+#[test]
+fn what_overtakes_is_forgotten() {
+    let mut sender = new(Mode::Frames);
+    push(&mut sender, 1000);
+    for n in 0..1000 {
+        push_by(&mut sender, 1000, 100 * n + 50);
+        if n % 2 == 0 {
+            assert_eq!(begun(&packet_at(&mut sender, ROOM, 100 * n + 30)), [1000]);
+            sender.acked(sender.highest() - 1002, 1002, false);
+        } else {
+            // Every other one comes too late.
+            sender.on_time(Time::from_millis(100 * n + 45), Duration::from_millis(10));
+        }
+        sender.check();
+        assert_eq!(sender.records(), 1);
+        outcomes(&mut sender);
+    }
+}
