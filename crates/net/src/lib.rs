@@ -95,9 +95,9 @@ pub use outcomes::Outcomes;
 #[cfg(feature = "qlog")]
 pub use quickset_quic::qlog;
 pub use quickset_quic::{
-    Class, ClassError, Closed, Counters, DatagramOutcome, DatagramStats, FecStats, Goal, MoveError, Outcome,
-    Priority, Protection, ProtectionError, ResetAtError, Side, Stats, StreamId, Ticket as TicketId,
-    TransportError, Weight, WhenFull,
+    Class, ClassError, Closed, Counters, DatagramOutcome, DatagramStats, FecStats, Goal, MessageStats,
+    MoveError, Outcome, Priority, Protection, ProtectionError, ResetAtError, Side, Stats, StreamId,
+    Ticket as TicketId, TransportError, Weight, WhenFull,
 };
 pub use recv::RecvStream;
 pub use reliability::Reliability;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use quickset_base::Time;
 use quickset_quic::{
-    self as quic, Class, ClassError, FinishError, Outcome, Priority, Protection, ResetAtError, StreamId,
-    Ticket as TicketId,
+    self as quic, Class, ClassError, FinishError, MessageStats, Outcome, Priority, Protection, ResetAtError,
+    StreamId, Ticket as TicketId,
 };
 
 use crate::connection::Owner;
@@ -217,6 +217,21 @@ impl MessageSender {
             Poll::Pending
         })
         .await
+    }
+
+    /// What the messages have come to so far: how many arrived in time, late, or not at all. All of them once
+    /// [`finished`](Self::finished) has returned.
+    pub fn stats(&self) -> MessageStats {
+        let state = self.owner.shared.lock();
+        let kept = || state.streams.get(&self.id).map(|slot| slot.stats);
+        state.conn.message_stats(self.id).or_else(kept).unwrap_or_default()
+    }
+
+    /// Whether messages go in the order of sending, whatever their deadlines, which then only say when a message is given up.
+    /// Otherwise that with the closest deadline goes first. To be said before the first message with a deadline.
+    pub fn set_first_come(&mut self, first_come: bool) {
+        // One that is through sends no more messages.
+        let _ = self.owner.shared.lock().conn.set_first_come(self.id, first_come);
     }
 
     /// What becomes of all messages, from here on, in the order in which it is learnt.

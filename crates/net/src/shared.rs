@@ -5,7 +5,8 @@ use std::task::{Context, Waker};
 
 use quickset_base::Time;
 use quickset_quic::{
-    self as quic, Closed, ConnectionKey, Dir, Event, SendState, Side, Signal, StreamEvent, StreamId,
+    self as quic, Closed, ConnectionKey, Dir, Event, MessageStats, SendState, Side, Signal, StreamEvent,
+    StreamId,
 };
 
 use crate::datagrams::Waiting;
@@ -66,6 +67,8 @@ pub(crate) struct Slot {
     pub(crate) finished: bool,
     pub(crate) stopped: Option<u64>,
     pub(crate) tickets: Tickets,
+    /// Of messages, as of the last outcome: the stream may be let go with it.
+    pub(crate) stats: MessageStats,
     /// Outcomes for whoever wants all of them; without anybody there is none.
     pub(crate) outcomes: Option<Queue>,
     /// The task that waits until so many bytes, or less, are unsent.
@@ -203,6 +206,9 @@ impl State {
 
     /// Collects outcomes, as long as there is room for them.
     pub(crate) fn settle(&mut self, id: StreamId, woken: &mut Vec<Waker>) {
+        if let (Some(slot), Some(stats)) = (self.streams.get_mut(&id), self.conn.message_stats(id)) {
+            slot.stats = stats;
+        }
         loop {
             let slot = self.streams.get_mut(&id);
             // What is not taken stays where it is bounded: then no more messages are.

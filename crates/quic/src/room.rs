@@ -37,4 +37,6 @@ pub(crate) struct View {
     /// What a packet takes to the peer at least, as far as is known: half the least round-trip time; nothing while
     /// nothing is under way, since no sample would ever correct an estimate that keeps everything back.
     pub(crate) one_way: Duration,
+    /// Bytes per second that leave, about, as of when somebody needed to know.
+    pub(crate) rate: u64,
 }

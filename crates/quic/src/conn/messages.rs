@@ -3,7 +3,7 @@ use quickset_base::Time;
 use quickset_wire::{Dir, StreamId};
 
 use super::Connection;
-use crate::streams::{Message, Outcome, ReadError, SendError, Ticket, UnknownStream};
+use crate::streams::{Message, MessageStats, Outcome, ReadError, SendError, Ticket, UnknownStream};
 
 /// Messages: fenced streams (`spec/fenced-streams.md`).
 impl Connection {
@@ -31,7 +31,8 @@ impl Connection {
     }
 
     /// Sends a message. A message whose `deadline` cannot be met is dropped before it is sent, or abandoned once
-    /// it is lost.
+    /// it is lost. Of the messages that wait between two fences, that with the closest deadline goes first, also before the
+    /// rest of a long one that was begun; those without go in the order of sending behind those with.
     ///
     /// # Errors
     /// When it is longer than the peer takes, or the stream has ended.
@@ -73,6 +74,21 @@ impl Connection {
         self.streams.set_resend(id, resend)
     }
 
+    /// With `first_come`, messages go in the order of sending, whatever their deadlines: these only say when a message is
+    /// given up. To be said before the first message with a deadline; after it, it changes nothing.
+    ///
+    /// # Errors
+    /// When there is no such stream of messages.
+    pub fn set_first_come(&mut self, id: StreamId, first_come: bool) -> Result<(), UnknownStream> {
+        self.streams.set_first_come(id, first_come)
+    }
+
+    /// What the messages sent on a stream have come to so far; `None` when there is no such stream of messages, or not any
+    /// more: with its last event, or outcome, a stream that is over is let go.
+    pub fn message_stats(&self, id: StreamId) -> Option<MessageStats> {
+        self.streams.message_stats(id)
+    }
+
     /// Says when the next message of the stream will be sent, for those who decide whether to protect this one;
     /// `None`: that is not known. Forgotten with the next message. It promises nothing.
     ///
@@ -96,7 +112,8 @@ impl Connection {
         self.streams.next_message(id).map_err(|error| self.refused(id, error))
     }
 
-    /// What became of a message sent, in the order in which that was learnt. [`Outcome::Recovered`] is delivered too.
+    /// What became of a message sent, in the order in which that was learnt. [`Outcome::Recovered`] is delivered too;
+    /// [`Outcome::Dropped`] was given up before anything of it was sent, [`Outcome::Abandoned`] after that.
     pub fn next_outcome(&mut self, id: StreamId) -> Option<(Ticket, Outcome)> {
         self.streams.next_outcome(id)
     }

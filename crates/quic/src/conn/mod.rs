@@ -125,6 +125,8 @@ pub(crate) struct Outbox {
     pub(crate) signals: VecDeque<Signal>,
     /// The pacer lets the next packet go then.
     pub(crate) paced_until: Option<Time>,
+    /// Bytes per second that leave, about, when messages with deadlines were last sent.
+    pub(crate) rate: u64,
     /// Probes owed by space (RFC 9002 §6.2.4).
     pub(crate) probes: [u8; 3],
 }
@@ -233,7 +235,7 @@ impl Connection {
         let idle = self.recovery.in_flight() == 0;
         let one_way = if idle { Duration::ZERO } else { rtt.min() / 2 };
         let room = self.path.mtu.saturating_sub(MAX_OVERHEAD);
-        View { now: self.now, room, srtt: rtt.smoothed(), one_way }
+        View { now: self.now, room, srtt: rtt.smoothed(), one_way, rate: self.outbox.rate }
     }
 
     /// The probe timeout of the application space without back-off.

@@ -6,7 +6,7 @@ use quickset_wire::frame::Frame;
 use quickset_wire::{Dir, StreamId, TransportErrorCode as Code, varint};
 
 use super::event::{ReadError, SendError, SendState, UnknownStream};
-use super::fenced::{Fault, Fenced, Message, Mode, Outcome, Receiver, Sender, Ticket};
+use super::fenced::{Fault, Fenced, Message, MessageStats, Mode, Outcome, Receiver, Sender, Ticket};
 use super::inbound::Half;
 use super::recv::RecvHalf;
 use super::{RECORD_PREFIX, Stream, Streams, owes, told};
@@ -102,6 +102,17 @@ impl Streams {
         self.sender(id).map(|(_, sender)| sender.set_even(even)).ok_or(UnknownStream)
     }
 
+    /// Whether messages go as they come, whatever their deadlines. No effect any more once one with a deadline was sent.
+    pub(crate) fn set_first_come(&mut self, id: StreamId, first_come: bool) -> Result<(), UnknownStream> {
+        self.sender(id).map(|(_, sender)| sender.set_first_come(first_come)).ok_or(UnknownStream)
+    }
+
+    /// What the messages sent on a stream have come to so far.
+    pub(crate) fn message_stats(&self, id: StreamId) -> Option<MessageStats> {
+        let half = self.slab.get(self.slab.key(id)?)?.send.as_ref()?;
+        half.messages.as_ref().map(|sender| sender.stats())
+    }
+
     /// Lets the peer know of the stream before there is a message.
     pub(crate) fn announce(&mut self, id: StreamId) -> Result<(), UnknownStream> {
         let (key, sender) = self.sender(id).ok_or(UnknownStream)?;
@@ -173,6 +184,12 @@ impl Streams {
     #[inline]
     pub(crate) fn deadline(&self) -> Option<(Time, Reason)> {
         self.deadlines.first().map(|(at, _)| (*at, Reason::Deadline))
+    }
+
+    /// Some message may become too late.
+    #[inline]
+    pub(crate) fn has_deadlines(&self) -> bool {
+        !self.deadlines.is_empty()
     }
 
     /// Drops what is too late.

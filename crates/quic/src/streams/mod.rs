@@ -46,7 +46,7 @@ pub use event::{
     Chunk, FinishError, Piece, ReadError, RecvState, ResetAtError, SendError, SendState, StreamEvent,
     UnknownStream, WriteError,
 };
-pub use fenced::{Message, Outcome, Ticket};
+pub use fenced::{Message, MessageStats, Outcome, Ticket};
 pub(crate) use inbound::Stretch;
 pub(crate) use outbound::{Turn, Written};
 

@@ -310,6 +310,7 @@ impl Streams {
     fn with_sender(&mut self, key: Key, now: Time, tell: impl FnOnce(&mut Sender)) {
         let half = self.slab.get_mut(key).and_then(|stream| stream.send.as_mut());
         if let Some(sender) = half.and_then(|half| half.messages.as_mut()) {
+            sender.set_now(now);
             tell(sender);
             self.review(key);
             self.cross(key, now);

@@ -22,7 +22,7 @@ pub(crate) use grease::Grease;
 pub(crate) use numbering::Numbering;
 pub(crate) use writer::{Packed, StreamFrame, Writer};
 
-use crate::cc::Control;
+use crate::cc::{Control, pacing_rate};
 use crate::conn::Connection;
 use crate::keys::Unsealed;
 use crate::path::LEAST;
@@ -81,6 +81,9 @@ impl Connection {
         let control = self.path.congestion.control();
         if control.prompt {
             self.asks.ask_prompt();
+        }
+        if self.streams.has_deadlines() {
+            self.outbox.rate = pacing_rate(&control, self.recovery.rtt().smoothed());
         }
         while out.count() < segments && self.datagram_out(out, &control) {
             if self.scratch.unsealed.len() >= SEALED_TOGETHER {

@@ -37,8 +37,8 @@ mod send;
 
 pub use recv::Message;
 pub(crate) use recv::{Fault, Fenced, Receiver};
+pub use send::{MessageStats, Outcome, Ticket};
 pub(crate) use send::{Mode, SendError, Sender};
-pub use send::{Outcome, Ticket};
 
 #[cfg(test)]
 mod tests;

@@ -9,8 +9,8 @@ use super::queue::{Record, State};
 
 /// The messages of one segment of which something is yet to be sent for the first time: of the first that has any.
 ///
-/// A stream has it from its first message with a deadline on. What cannot be in time any more and was begun all the same is
-/// among those without a deadline.
+/// A stream has it from its first message with a deadline on. What cannot be in time any more, as it seems, is among those
+/// without one.
 #[derive(Debug)]
 pub(super) struct Order {
     pub(super) segment: u64,
@@ -84,6 +84,11 @@ impl Order {
     ) -> Option<u64> {
         let id: MessageId = self.due.next(now.as_nanos(), nanos(one_way), |ticket| may(*ticket))?;
         self.due.get(id).map(|message| message.key)
+    }
+
+    /// It is among those with a deadline.
+    pub(super) fn is_due(&self, record: &Record) -> bool {
+        record.turn.and_then(|turn| self.due.get(turn)).is_some_and(|message| message.deadline.is_some())
     }
 
     /// How many messages of each size are not begun, for a check.

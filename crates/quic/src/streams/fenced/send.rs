@@ -2,8 +2,8 @@ mod cut;
 mod fill;
 mod next;
 mod progress;
+mod told;
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -11,6 +11,8 @@ use quickset_base::{Duration, Time};
 use quickset_wire::StreamId;
 
 use self::next::Line;
+pub use self::told::MessageStats;
+use self::told::Told;
 use super::queue::{Deadlines, Flight, Record, Ring, State, UNSENT};
 use crate::room::View;
 use crate::token::Key;
@@ -43,8 +45,7 @@ pub(crate) struct Sender {
     ending: Ending,
     deadlines: Deadlines,
     one_way: Duration,
-    /// With the deadlines, of those that had one.
-    outcomes: VecDeque<(Ticket, Outcome, Option<Time>)>,
+    told: Told,
     queued: u64,
     /// Of those, bytes that were never sent, but for what was given up unsent.
     unsent: u64,
@@ -172,7 +173,7 @@ impl Sender {
             ending: Ending::default(),
             deadlines: Deadlines::default(),
             one_way: Duration::ZERO,
-            outcomes: VecDeque::new(),
+            told: Told::default(),
             queued: 0,
             unsent: 0,
             packet: 0,
@@ -195,6 +196,8 @@ impl Sender {
         let record = Record::new(payload, self.fences.segment, deadline);
         self.queued += record.size;
         self.unsent += record.size;
+        self.told.stats.queued += 1;
+        self.told.stats.queued_bytes += record.payload.len() as u64;
         self.fences.used = true;
         let deadline = record.deadline;
         let ticket = self.ring.push(record);
@@ -209,7 +212,7 @@ impl Sender {
     /// The message pushed last gets its place in the order of deadlines, if there is one.
     fn line_up(&mut self, deadline: Time) {
         match &mut self.line.order {
-            None if deadline == Time::MAX => {}
+            None if deadline == Time::MAX || self.line.first_come => {}
             None => self.begin_order(),
             Some(order) if order.is_empty() => self.arrange(),
             Some(order) => {
@@ -244,6 +247,11 @@ impl Sender {
     /// as much as the others to those who repair losses.
     pub(crate) fn set_even(&mut self, even: bool) {
         self.even.on = even;
+    }
+
+    /// Messages go as they come, whatever their deadlines. No effect any more once one with a deadline was pushed.
+    pub(crate) fn set_first_come(&mut self, first_come: bool) {
+        self.line.first_come = first_come;
     }
 
     /// Whether the last byte of a message that is split [evenly](Self::set_even), or need not be, was written since
@@ -317,12 +325,13 @@ impl Sender {
         debug_assert!(self.ending.cut.is_some() || self.flight.una() == 0, "what was acknowledged was read");
         self.ending.cut = self.ending.cut.map(|_| u64::MAX);
         let in_order = self.line.order.is_some();
-        self.line = Line::default();
+        self.line = Line { first_come: self.line.first_come, ..Line::default() };
         for index in 0..self.ring.len() {
             let record = self.ring.get_mut(index);
             record.turn = None;
             if record.is_live() {
                 record.state = State::Queued;
+                self.told.stats.sent -= 1;
                 self.deadlines.push(record.deadline, record.ticket);
             }
             (record.offset, record.fence) = (UNSENT, UNSENT);
@@ -368,17 +377,6 @@ impl Sender {
         self.ending.reset || (self.ending.fin == Fin::Acked && told && self.flight.una() == self.position)
     }
 
-    /// What became of a message, once for each, and its deadline.
-    pub(crate) fn next_settled(&mut self) -> Option<(Ticket, Outcome, Option<Time>)> {
-        self.outcomes.pop_front()
-    }
-
-    /// What became of a message, once for each.
-    #[cfg(test)]
-    pub(crate) fn next_outcome(&mut self) -> Option<(Ticket, Outcome)> {
-        self.next_settled().map(|(ticket, outcome, _)| (ticket, outcome))
-    }
-
     /// When a message becomes too late to send, or to send again.
     pub(crate) fn deadline(&self) -> Option<Time> {
         // FS-54: late is later than the deadline, so one nanosecond more.
@@ -388,6 +386,7 @@ impl Sender {
     /// Drops what is too late: unsent messages, and those of which something is lost (FS-54, FS-55).
     pub(crate) fn on_time(&mut self, now: Time, one_way: Duration) {
         self.one_way = one_way;
+        self.told.now = now;
         while let Some((at, ticket)) = self.deadlines.first() {
             if now + one_way <= at {
                 break;
@@ -417,7 +416,7 @@ impl Sender {
         let limit = self.limit(conn_credit);
         self.write_abandons(w, limit);
         self.write_lost(w);
-        self.write_new(w, limit, view.now);
+        self.write_new(w, limit, view);
         self.write_empty(w, limit);
         self.tidy();
         self.highest - before
@@ -543,15 +542,6 @@ impl Sender {
         }
     }
 
-    /// With the stream.
-    fn give_up(&mut self, index: usize) {
-        match self.ring.get(index).state {
-            State::Queued => self.finished(index, Outcome::Dropped),
-            State::Begun | State::Superseded => self.finished(index, Outcome::Abandoned),
-            State::Finished => {}
-        }
-    }
-
     fn abandon(&mut self, index: usize) {
         self.finished(index, Outcome::Abandoned);
         let range = self.ring.get(index).range();
@@ -560,18 +550,6 @@ impl Sender {
             self.unsent -= range.end - self.line.open.remove(at).next;
         }
         self.flight.abandon(range);
-    }
-
-    fn finished(&mut self, index: usize, outcome: Outcome) {
-        let ticket = Ticket(self.ring.ticket(index));
-        let record = self.ring.get_mut(index);
-        if let Some(order) = &mut self.line.order {
-            order.remove(record);
-        }
-        self.outcomes.push_back((ticket, outcome, record.due()));
-        record.state = State::Finished;
-        record.payload = Bytes::new();
-        self.queued -= record.size;
     }
 
     /// Records dropped unsent take up no offsets.

@@ -25,7 +25,13 @@ use crate::token::Token;
 use crate::tx::Writer;
 
 fn view(now: Time) -> View {
-    View { now, room: 1152, srtt: Duration::from_millis(100), one_way: Duration::from_millis(50) }
+    View {
+        now,
+        room: 1152,
+        srtt: Duration::from_millis(100),
+        one_way: Duration::from_millis(50),
+        rate: u64::MAX,
+    }
 }
 
 /// A packet: its payload, and what the sender keeps of it.

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use quickset_base::Time;
 use quickset_wire::frame::{
     FencedHeader, Frame, fenced_header, fenced_header_size, stream_header, stream_header_size,
 };
 
 use super::next::{Next, Rest};
 use super::{Fin, Mode, Sender};
+use crate::room::View;
 use crate::streams::fenced::queue::State;
 use crate::streams::fenced::record::prefix_size;
 use crate::token::Token;
@@ -46,12 +46,12 @@ impl Sender {
         }
     }
 
-    pub(super) fn write_new(&mut self, w: &mut Writer<'_>, limit: u64, now: Time) {
-        while let Some(next) = self.choose(now, limit) {
+    pub(super) fn write_new(&mut self, w: &mut Writer<'_>, limit: u64, view: &View) {
+        while let Some(next) = self.choose(view, limit) {
             // What does not fit the rest of a packet waits for the next one (FS-18); the rest of another may fill this one.
             let (plan, rest) = match next {
                 Next::Rest(at) => (self.plan_rest(at, limit, w.room()), Some(at)),
-                Next::New => match self.plan_new(now, limit, w.room()) {
+                Next::New => match self.plan_new(view, limit, w.room()) {
                     None if !self.is_whole() => (self.plan_rest(0, limit, w.room()), Some(0)),
                     plan => (plan, None),
                 },
@@ -119,7 +119,7 @@ impl Sender {
     }
 
     /// Whole records not begun, and the first part of one that no packet can hold. The next of the ring is the first.
-    fn plan_new(&mut self, now: Time, limit: u64, room: usize) -> Option<Plan> {
+    fn plan_new(&mut self, view: &View, limit: u64, room: usize) -> Option<Plan> {
         let next = self.ring.next()?;
         let offset = self.position;
         let fence = if self.fences.begun == Some(next.segment) { self.fences.at } else { offset };
@@ -157,7 +157,7 @@ impl Sender {
             count += 1;
             // FS-26: a segment is sent, or dropped, before the next is taken up.
             self.arrange();
-            if end < at + size || self.choose(now, limit) != Some(Next::New) {
+            if end < at + size || self.choose(view, limit) != Some(Next::New) {
                 break;
             }
         }
@@ -282,6 +282,7 @@ impl Sender {
         let offset = self.position;
         let index = self.ring.begun;
         self.ring.begun += 1;
+        self.told.stats.sent += 1;
         let record = self.ring.get_mut(index);
         if self.fences.begun != Some(record.segment) {
             self.fences.begun = Some(record.segment);

@@ -1,11 +1,11 @@
 //! What goes next, and what for: credit, the order of deadlines, the end.
 
-use quickset_base::Time;
+use quickset_base::Duration;
 
 use super::{Fin, Mode, Sender};
-use crate::room::Want;
+use crate::room::{View, Want};
 use crate::streams::fenced::order::Order;
-use crate::streams::fenced::queue::State;
+use crate::streams::fenced::queue::{Record, State};
 use crate::streams::gaps::credited_ranges;
 
 /// The messages of which a part is yet to be sent for the first time, and who goes first.
@@ -15,6 +15,8 @@ pub(super) struct Line {
     pub(super) open: Vec<Rest>,
     /// With the first message that has a deadline.
     pub(super) order: Option<Box<Order>>,
+    /// It never comes to that.
+    pub(super) first_come: bool,
 }
 
 /// The rest of a message that was begun.
@@ -84,7 +86,7 @@ impl Sender {
     }
 
     /// What goes next with credit up to `limit`. A message that was not begun is the next of the ring then.
-    pub(super) fn choose(&mut self, now: Time, limit: u64) -> Option<Next> {
+    pub(super) fn choose(&mut self, view: &View, limit: u64) -> Option<Next> {
         self.skip_dropped();
         if self.next_need().is_none_or(|need| need > limit || !self.may_grow(need)) {
             return None;
@@ -93,14 +95,10 @@ impl Sender {
             return Some(if self.is_whole() { Next::New } else { Next::Rest(0) });
         };
         // FS-45: without a loss what was begun is sent to its end. It is of no use to anybody by then, so the others go first.
-        while let Some(ticket) = order.expire(now, self.one_way) {
+        while let Some(ticket) = order.expire(view.now, self.one_way) {
             self.put_off(&mut order, ticket);
         }
-        // FS-69. What has no credit is passed over (FS-70). A long message whose end has none is begun when nothing else can
-        // go: from then on it is in the way of all others.
-        let ticket = order
-            .next(now, self.one_way, |ticket| self.may_go(ticket, limit, true))
-            .or_else(|| order.next(now, self.one_way, |ticket| self.may_go(ticket, limit, false)));
+        let ticket = self.first(&mut order, view, limit);
         self.line.order = Some(order);
         let index = self.ring.index(ticket?)?;
         let record = self.ring.get(index);
@@ -109,6 +107,42 @@ impl Sender {
             return Some(Next::New);
         }
         self.line.rest_of(record.offset).map(Next::Rest)
+    }
+
+    /// FS-69: the message that goes next, of those that credit lets go.
+    fn first(&mut self, order: &mut Order, view: &View, limit: u64) -> Option<u64> {
+        loop {
+            // FS-70: what has no credit is passed over. A long message whose end has none is begun when nothing else can go:
+            // from then on it is in the way of all others.
+            let mut next =
+                |whole| order.next(view.now, self.one_way, |ticket| self.may_go(ticket, limit, whole));
+            let ticket = next(true).or_else(|| next(false))?;
+            let record = self.ring.get(self.ring.index(ticket)?);
+            if !order.is_due(record) {
+                // None can be in time: first what was begun, which stands in the way of what it is a hole in.
+                let open = self.line.open.first().map(|rest| rest.ticket);
+                return Some(open.filter(|ticket| self.may_go(*ticket, limit, true)).unwrap_or(ticket));
+            }
+            if Self::is_in_time(record, view) {
+                return Some(ticket);
+            }
+            self.put_off(order, ticket);
+        }
+    }
+
+    /// The last byte of a message that was not begun will be there by its deadline if nothing else is sent before, as fast as
+    /// packets leave, and if they take as long as they did of late. Those that are not, when there is more to send than the
+    /// path takes, would make the next ones late as well, one after the other. What was begun is in time until it expires:
+    /// a part of a message is of no use.
+    fn is_in_time(record: &Record, view: &View) -> bool {
+        if record.state != State::Queued {
+            return true;
+        }
+        // Packets leave a little faster than the path takes them, and others share it (RFC 9002 §7.7).
+        let time = Duration::from_nanos(record.size.saturating_mul(1_250_000_000) / view.rate.max(1));
+        // What queues there are lie on the way out. While nothing is under way, nobody knows.
+        let way = if view.one_way.is_zero() { view.one_way } else { view.srtt.saturating_sub(view.one_way) };
+        view.now + way + time <= record.deadline
     }
 
     /// A message has no deadline any more, as far as the order goes.

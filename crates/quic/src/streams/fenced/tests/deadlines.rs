@@ -6,7 +6,7 @@ use quickset_wire::frame::{Frame, Frames};
 
 use super::sending::{ROOM, new, outcomes, packet_at, push, push_by, sent, shape};
 use super::{view, write_packet};
-use crate::room::Want;
+use crate::room::{View, Want};
 use crate::streams::fenced::{Mode, Outcome, Sender};
 
 /// Lengths of the messages that begin in a packet, in order. All are whole but the last.
@@ -104,7 +104,7 @@ fn what_was_begun_and_is_too_late_goes_last() {
     let mut sender = new(Mode::Frames);
     let late = push_by(&mut sender, 5000, 50);
     assert_eq!(sent(&mut sender, ROOM), ["S 0/0+1166"]);
-    push(&mut sender, 1000);
+    push_by(&mut sender, 1000, 900);
     assert_eq!(shape(&packet_at(&mut sender, ROOM, 40)), [" 1166/0+1164"]);
     assert_eq!(shape(&packet_at(&mut sender, ROOM, 41)), ["S 5002/0+1002", " 2330/0+153"]);
     sender.check();
@@ -120,6 +120,36 @@ fn what_was_begun_and_is_too_late_goes_last() {
     assert!(sender.supersede(old));
     assert_eq!(shape(&packet_at(&mut sender, ROOM, 42)), ["S 11006/0+1002", " 7168/0+153"]);
     sender.check();
+}
+
+/// FS-69: the time that its bytes take counts, or one message after the other would be a little late.
+#[test]
+fn what_cannot_all_be_there_in_time_lets_others_go_first() {
+    let mut sender = new(Mode::Frames);
+    // At 125 kB/s less a fifth, 50 ms and the way; OWD is 10 ms.
+    push_by(&mut sender, 5000, 59);
+    push_by(&mut sender, 5001, 61);
+    push(&mut sender, 10);
+    let view = View { rate: 125_000, ..view(Time::ZERO, Duration::from_millis(20)) };
+    let next = |sender: &mut Sender| {
+        let packet = write_packet(sender, ROOM, 1 << 20, &view).0;
+        sender.check();
+        begun(&packet)
+    };
+    assert_eq!(next(&mut sender), [5001]);
+    push_by(&mut sender, 300, 30);
+    assert_eq!(next(&mut sender), [300], "and then the rest of the long one, which still can");
+    for _ in 0..2 {
+        assert_eq!(next(&mut sender), [0; 0]);
+    }
+    // None that can is left: first come.
+    assert_eq!(next(&mut sender), [10, 5000]);
+    // Queues count: of 100 ms that a round trip takes now, 10 are those of the way back.
+    let mut sender = new(Mode::Frames);
+    push_by(&mut sender, 300, 80);
+    push_by(&mut sender, 301, 100);
+    let slow = View { srtt: Duration::from_millis(100), ..view };
+    assert_eq!(begun(&write_packet(&mut sender, ROOM, 1 << 20, &slow).0), [301, 300]);
 }
 
 /// FS-70.

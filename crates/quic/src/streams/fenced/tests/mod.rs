@@ -18,7 +18,7 @@ use crate::tx::Writer;
 const KEY: Key = Key { index: 3, generation: 1 };
 
 fn view(now: Time, srtt: Duration) -> View {
-    View { now, room: 1173, srtt, one_way: srtt / 2 }
+    View { now, room: 1173, srtt, one_way: srtt / 2, rate: u64::MAX }
 }
 
 /// Lets the sender fill a packet with `room` for frames; returns frames, tokens and the credit used.
