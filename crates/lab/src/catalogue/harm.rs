@@ -5,7 +5,7 @@ use quickset_base::Duration;
 
 use super::link;
 use crate::experiment::{Experiment, Figure, Params, ValueError, Varied, Way};
-use crate::play::{Flow, Group, Messages, Piece, Setting, Work};
+use crate::play::{Flow, Group, Messages, Piece, Schedule, Setting, Work};
 
 /// Who else may use the link.
 pub const RIVALS: &[&str] = &["none", "cubic", "bbr"];
@@ -65,6 +65,7 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
         order: link::order(params),
         groups: vec![group; updates.ceil() as usize + 1],
         tell_deadlines: false,
+        schedule: Schedule::default(),
         interactive: None,
     };
     let mut flow = Flow::new("screen", link::congestion(params)?, Work::Messages(plan));

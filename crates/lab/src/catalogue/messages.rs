@@ -4,7 +4,7 @@ use quickset_base::Duration;
 
 use super::link;
 use crate::experiment::{CONFERENCE, Experiment, Figure, Params, ValueError, Varied, Way};
-use crate::play::{Group, Messages, Piece, Setting, Work};
+use crate::play::{Group, Messages, Piece, Schedule, Setting, Work};
 use crate::trace::{Frame, conference, frames};
 
 /// Along the delay.
@@ -18,6 +18,8 @@ pub(super) static MESSAGES: Experiment = Experiment {
         ("fec", "none"),
         ("fec_window", "4096"),
         ("api", "no"),
+        ("schedule", "edf"),
+        ("traffic", "video"),
         ("trace", CONFERENCE),
         ("messages", "2416"),
         ("deadline_ms", "250"),
@@ -86,19 +88,31 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
     let deadline = Duration::from_secs_f64(params.number("deadline_ms")? / 1e3);
     let mut frames = recorded(params)?;
     frames.truncate(params.whole("messages")? as usize);
-    let group = |frame: &Frame| Group {
+    let group = |frame: &Frame, deadline| Group {
         due: frame.at,
         messages: vec![Piece { bytes: frame.bytes, deadline: Some(deadline), area: None }],
         fence: false,
     };
+    let length = frames.last().map_or(Duration::ZERO, |frame| frame.at);
+    let mut groups: Vec<Group> = frames.iter().map(|frame| group(frame, deadline)).collect();
+    if params.text("traffic") == "video+audio" {
+        let way = Duration::from_secs_f64(params.number("owd_ms")? / 1e3);
+        let times = (0u32..).map(|n| AUDIO_EVERY * n).take_while(|at| *at <= length);
+        groups.extend(times.map(|at| group(&Frame { at, bytes: AUDIO_BYTES }, way + AUDIO_SLACK)));
+        groups.sort_by_key(|group| group.due);
+    }
+    let bytes = groups.iter().flat_map(|group| &group.messages).map(|piece| u64::from(piece.bytes)).sum();
     let plan = Messages {
         order: link::order(params),
-        groups: frames.iter().map(group).collect(),
+        groups,
         tell_deadlines: params.text("api") == "yes",
+        schedule: match params.text("schedule").as_str() {
+            "fifo" => Schedule::FirstCome,
+            "round-robin" => Schedule::RoundRobin,
+            _ => Schedule::Deadlines,
+        },
         interactive: None,
     };
-    let bytes = frames.iter().map(|frame| u64::from(frame.bytes)).sum();
-    let length = frames.last().map_or(Duration::ZERO, |frame| frame.at);
     let flow = link::flec_flow("conference", params, Work::Messages(plan))?;
     let spec = link::spec(params, 1.0)?;
     let limit = length + link::patience(params, bytes)?;
@@ -124,11 +138,19 @@ fn recorded(params: &Params) -> Result<Vec<Frame>, ValueError> {
 const CROSSED: &[(&str, &str)] =
     &[("mode", "total,plain"), ("api", "no,yes"), ("fec", "none,messages,messages:25ms,adaptive:messages")];
 
+/// Speech: a packet of it is of use for little longer than the way takes.
+const AUDIO_EVERY: Duration = Duration::from_millis(20);
+const AUDIO_BYTES: u32 = 160;
+const AUDIO_SLACK: Duration = Duration::from_millis(60);
+
 const ABOUT: &str = "The frames of a recorded video conference (2416 of them, 86.6 s, 15 and then 30 a second, 1915 bytes in the \
     median) are sent as messages, each of which is of use for 250 ms. Where a retransmission comes too late, a lost \
     packet is a lost frame. Mode plain lets each message go when it is complete, as a stream for each does in plain QUIC \
     (the paper's baseline); mode total is one ordered stream. With api=yes the sender is told of the deadlines and of when the \
     next frame comes, and gives up what has missed its deadline; with api=no it sends everything, and repair for a frame \
     goes right behind it. Repair is sent as late as the deadlines allow, so that it covers more frames, by the measured \
-    jitter before that (messages) or by the paper's 25 ms; with repair, a frame is cut into packets of equal length. Measured are the share of all frames that are let go in time, the time from a frame being due \
+    jitter before that (messages) or by the paper's 25 ms; with repair, a frame is cut into packets of equal length. With schedule=edf, of the frames that wait the one with the closest deadline goes first, with fifo the \
+    one that came first, with round-robin each has a stream of its own and these take turns; all of that matters with api=yes \
+    alone. With traffic=video+audio, 160 bytes of sound that are of use for the one-way delay and 60 ms go beside the frames \
+    every 20 ms. Measured are the share of all frames that are let go in time, the time from a frame being due \
     to its being let go (of those that are), and the bytes sent.";

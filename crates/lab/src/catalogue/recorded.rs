@@ -4,7 +4,7 @@ use quickset_base::Duration;
 
 use super::link;
 use crate::experiment::{Experiment, Figure, Params, ValueError, Varied, Way};
-use crate::play::{Flow, Group, Messages, Piece, Setting, Work};
+use crate::play::{Flow, Group, Messages, Piece, Schedule, Setting, Work};
 use crate::trace::{Drawn, Update, looped, scene};
 
 /// Five scenes of a real VNC server.
@@ -65,6 +65,7 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
         order: link::order(params),
         groups: updates.iter().map(group).collect(),
         tell_deadlines: false,
+        schedule: Schedule::default(),
         interactive: None,
     };
     let mut flow = Flow::new("screen", link::congestion(params)?, Work::Messages(plan));

@@ -4,7 +4,7 @@ use quickset_base::Duration;
 
 use super::link;
 use crate::experiment::{Experiment, Figure, Params, Published, ValueError, Varied, Way};
-use crate::play::{Flow, Group, Messages, Piece, Setting, Work};
+use crate::play::{Flow, Group, Messages, Piece, Schedule, Setting, Work};
 
 /// Updates come by themselves.
 pub(super) static STREAMING: Experiment = Experiment {
@@ -105,6 +105,7 @@ fn setting(params: &Params, interactive: Option<Duration>) -> Result<Setting, Va
         order: link::order(params),
         groups: (0..updates).map(group).collect(),
         tell_deadlines: false,
+        schedule: Schedule::default(),
         interactive,
     };
     let bytes = updates * params.whole("messages")? * u64::from(piece.bytes);

@@ -2,7 +2,7 @@
 
 use super::link;
 use crate::experiment::{Experiment, Figure, Params, Published, ValueError, Varied, Way};
-use crate::play::{Flow, Group, Messages, Piece, Setting, Work};
+use crate::play::{Flow, Group, Messages, Piece, Schedule, Setting, Work};
 
 /// A file in messages at 800 Mbit/s, whatever gets lost.
 pub(super) static FENCE_UDT: Experiment = Experiment {
@@ -66,6 +66,7 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
         order: link::order(params),
         groups: (0..messages).step_by(every as usize).map(group).collect(),
         tell_deadlines: false,
+        schedule: Schedule::default(),
         interactive: None,
     };
     let mut flow = Flow::new("blast", link::congestion(params)?, Work::Messages(plan));

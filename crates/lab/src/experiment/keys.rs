@@ -90,6 +90,12 @@ pub const KEYS: &[Key] = &[
     key("fence_every", Kind::Whole(1, 1_000_000), "messages between two fences"),
     key("deadline_ms", Kind::Number(1.0, 60_000.0), "when a message is too late"),
     key("api", Kind::Word(&["yes", "no"]), "whether the sender is told of deadlines"),
+    key(
+        "schedule",
+        Kind::Word(&["edf", "fifo", "round-robin"]),
+        "which message goes first: by deadline, as they come, or a stream for each in turns",
+    ),
+    key("traffic", Kind::Word(&["video", "video+audio"]), "what the frames share their stream with"),
     key("trace", Kind::FileOr(CONFERENCE), "recorded frames: lines of a time in microseconds and a size"),
     key("size", Kind::SizeOr("unlimited"), "bytes to fetch"),
     key("transfers", Kind::Whole(1, 100_000), "resources fetched one after the other"),

@@ -134,6 +134,8 @@ pub struct Messages {
     pub groups: Vec<Group>,
     /// The sender is told of deadlines, and gives up what has missed its own. Without, it sends everything.
     pub tell_deadlines: bool,
+    /// Which of those that wait goes first.
+    pub schedule: Schedule,
     /// With it, the client asks for each group by itself, this long after the one before is complete; without, one
     /// request at the start is for all, and each is sent when it is due.
     pub interactive: Option<Duration>,
@@ -150,6 +152,18 @@ pub enum Order {
     Latest,
     /// No fences, and all are delivered: as a stream for each message would do it.
     Plain,
+}
+
+/// Which of the messages that wait goes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Schedule {
+    /// That with the closest deadline, if the sender is told of deadlines.
+    #[default]
+    Deadlines,
+    /// That which came first.
+    FirstCome,
+    /// Each has a stream of its own, and these take turns, as in a QUIC stack that knows no messages.
+    RoundRobin,
 }
 
 /// Messages that are sent at one time.

@@ -8,7 +8,7 @@ use quickset_quic::{
 };
 
 use super::{Application, Credentials, HEADER, REQUEST};
-use crate::play::{Arrival, Flow, FlowSeen, Progress, Work};
+use crate::play::{Arrival, Flow, FlowSeen, Progress, Schedule, Work};
 
 /// The end that asks, and measures.
 pub(crate) struct Client {
@@ -22,7 +22,8 @@ pub(crate) struct Client {
     requests: Option<StreamId>,
     /// When the next request goes out.
     next_request: Option<Time>,
-    messages: Option<StreamId>,
+    /// Streams of messages that have not ended yet.
+    streams: usize,
     done: bool,
     seen: FlowSeen,
 }
@@ -51,6 +52,12 @@ impl Client {
                 interactive: messages.interactive,
             },
         };
+        let streams = match &flow.work {
+            Work::Messages(plan) if plan.schedule == Schedule::RoundRobin => {
+                plan.groups.iter().map(|group| group.messages.len()).sum()
+            }
+            _ => 1,
+        };
         let groups = match &work {
             Wanted::Bytes => 0,
             Wanted::Messages { missing, .. } => missing.len(),
@@ -65,7 +72,7 @@ impl Client {
             key: None,
             requests: None,
             next_request: None,
-            messages: None,
+            streams,
             done: false,
             seen: FlowSeen {
                 started: flow.start,
@@ -150,7 +157,6 @@ impl Client {
                 while let Some(id) = self.connection().and_then(|connection| connection.accept(Dir::Uni)) {
                     let made = self.connection().map(|connection| connection.as_messages(id));
                     if matches!(made, Some(Ok(()))) {
-                        self.messages = Some(id);
                         self.take_messages(now, id);
                     }
                 }
@@ -194,7 +200,13 @@ impl Client {
                     self.on_message(now, group);
                 }
                 Ok(None) => return,
-                Err(ReadError::Finished) => return self.finish(now),
+                Err(ReadError::Finished) => {
+                    self.streams = self.streams.saturating_sub(1);
+                    if self.streams == 0 {
+                        self.finish(now);
+                    }
+                    return;
+                }
                 Err(error) => return self.fail(error.to_string()),
             }
         }

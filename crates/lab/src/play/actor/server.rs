@@ -7,7 +7,7 @@ use quickset_quic::{
 
 use super::outdated::Outdated;
 use super::{Application, Credentials, HEADER, REQUEST};
-use crate::play::{Flow, FlowSeen, GroupSeen, Look, Messages, Order, Piece, Work};
+use crate::play::{Flow, FlowSeen, GroupSeen, Look, Messages, Order, Piece, Schedule, Work};
 
 /// The end that answers.
 pub(crate) struct Server {
@@ -187,21 +187,16 @@ impl Show {
             }
         }
         self.asked = asked;
-        if self.stream.is_none() {
-            self.stream = connection.open_messages(Dir::Uni);
-            if let Some(id) = self.stream {
-                connection.set_protection(id, &self.protection).expect("the stream was opened just now");
-                let is_ordered = self.plan.order == Order::Total;
-                connection.set_ordered(id, is_ordered).expect("the stream was opened just now");
-            }
-        }
-        let Some(id) = self.stream else { return };
         while !self.blocked && self.due().is_some_and(|due| due <= now) {
             let due = self.due().unwrap_or(now);
             groups[self.group].due.get_or_insert(due.since(Time::ZERO));
-            if !self.send_group(now, due, connection, id) {
+            if !self.send_group(now, due, connection) {
                 return;
             }
+            let Some(id) = self.stream else {
+                (self.group, self.place) = (self.group + 1, 0);
+                continue;
+            };
             if self.plan.order == Order::Partial && self.plan.groups[self.group].fence {
                 connection.fence(id).expect("the stream is not finished");
             } else if self.plan.groups[self.group].fence {
@@ -215,22 +210,46 @@ impl Show {
         }
         if self.group == self.plan.groups.len() && !self.finished {
             self.finished = true;
-            // A stream that the client has stopped needs no end.
-            let _ = connection.finish(id);
+            if let Some(id) = self.stream {
+                // A stream that the client has stopped needs no end.
+                let _ = connection.finish(id);
+            }
         }
     }
 
+    /// The stream of the next message; `None` when there may be no other for now.
+    fn stream(&mut self, connection: &mut Connection) -> Option<StreamId> {
+        if self.stream.is_none() {
+            let id = connection.open_messages(Dir::Uni)?;
+            connection.set_protection(id, &self.protection).expect("the stream was opened just now");
+            let is_ordered = self.plan.order == Order::Total;
+            connection.set_ordered(id, is_ordered).expect("the stream was opened just now");
+            let first_come = self.plan.schedule == Schedule::FirstCome;
+            connection.set_first_come(id, first_come).expect("the stream was opened just now");
+            self.stream = Some(id);
+        }
+        self.stream
+    }
+
     /// False when not all of it fits.
-    fn send_group(&mut self, now: Time, due: Time, connection: &mut Connection, id: StreamId) -> bool {
+    fn send_group(&mut self, now: Time, due: Time, connection: &mut Connection) -> bool {
         while let Some(piece) = self.plan.groups[self.group].messages.get(self.place).copied() {
             let deadline = piece.deadline.filter(|_| self.plan.tell_deadlines).map(|deadline| due + deadline);
             let message = payload(self.group as u32, self.index, &piece);
+            let Some(id) = self.stream(connection) else {
+                self.blocked = true;
+                return false;
+            };
             match connection.send(now, id, message, deadline) {
                 Ok(ticket) => {
                     if let (Order::Latest, Some(area)) = (self.plan.order, piece.area) {
                         for covered in self.out.draw(area, ticket) {
                             connection.supersede(id, covered);
                         }
+                    }
+                    if self.plan.schedule == Schedule::RoundRobin {
+                        let _ = connection.finish(id);
+                        self.stream = None;
                     }
                 }
                 Err(SendError::Blocked) => {
@@ -297,7 +316,7 @@ impl Application for Server {
 
     fn deadline(&self) -> Option<Time> {
         match &self.answer {
-            Answer::Messages(show) if !show.blocked && show.stream.is_some() && !self.closed => show.due(),
+            Answer::Messages(show) if !show.blocked && !self.closed => show.due(),
             Answer::Bytes { look, .. } if !self.closed => *look,
             _ => None,
         }
