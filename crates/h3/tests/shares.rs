@@ -48,23 +48,23 @@ impl Peer {
         verb(h3, &mut OnQuic { connection, now: self.now })
     }
 
-    fn on_event(&mut self, key: ConnectionKey, event: quic::Event) {
+    fn on_event(&mut self, key: ConnectionKey, event: &quic::Event) {
         match event {
             quic::Event::Connected => {
                 let connection = self.node.connection(key).expect("it has just connected");
                 let mut t = OnQuic { connection, now: self.now };
                 self.h3 = Some((key, Connection::new(self.side, Config::default(), &mut t)));
             }
-            quic::Event::Stream(event) => self.verb(|h3, t| h3.handle(t, event)),
+            quic::Event::Stream(event) => self.verb(|h3, t| h3.handle(t, *event)),
             _ => {}
         }
         while let Some(event) = self.h3.as_mut().and_then(|(_, h3)| h3.poll_event()) {
             match event {
                 Event::Request { id, request, .. } => {
                     let path = request.path.expect("it has one");
-                    let len = std::str::from_utf8(&path[1..]).unwrap().parse().unwrap();
+                    let len = std::str::from_utf8(&path[1..]).expect("ASCII").parse().expect("a number");
                     self.left.insert(id, len);
-                    self.verb(|h3, t| h3.respond(t, id, &Response::new(200), false)).unwrap();
+                    self.verb(|h3, t| h3.respond(t, id, &Response::new(200), false)).expect("it may answer");
                     self.send(id);
                 }
                 Event::Writable(id) => self.send(id),
@@ -115,7 +115,7 @@ impl Machine for Peer {
                 return poll;
             }
             while let Some((key, event)) = self.node.poll_event() {
-                self.on_event(key, event);
+                self.on_event(key, &event);
             }
         }
     }
@@ -262,7 +262,7 @@ fn what_is_malformed_or_unknown_changes_nothing() {
     let (one, other) =
         (pair.ask(r#"i, exp_w=3, exp_p=("a";i;exp_w=1)"#), pair.ask(r#"i, exp_p=("b";i;exp_w=4)"#));
     pair.pass(2000);
-    let deep = format!(r#"u=3, i, exp_w=1000000, exp_p=({})"#, vec!["\"d\""; 60].join(" "));
+    let deep = format!("u=3, i, exp_w=1000000, exp_p=({})", vec!["\"d\""; 60].join(" "));
     for value in [
         r#"i, exp_w=3, exp_p=("a";i;exp_w=1)"#,
         r#"i, exp_w=0, exp_z=3, exp_p=("a";i;exp_w=-1;foo=bar)"#,
@@ -301,7 +301,7 @@ fn what_ends_leaves_its_share_to_its_siblings() {
     let stays = pair.ask(r#"i, exp_p=("one";i)"#);
     let short = pair.ask_for(150_000, r#"i, exp_p=("one";i)"#);
     let given_up = pair.ask(r#"i, exp_p=("two";i)"#);
-    let third = pair.ask(r#"i, exp_w=1"#);
+    let third = pair.ask("i, exp_w=1");
     pair.pass(700);
     near(pair.shares(200, [&[stays, short], &[given_up], &[third]]), [1.0 / 3.0; 3], 0.05);
     pair.pass(3000);

@@ -6,7 +6,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quickset::{ClientConfig, Deadline, Endpoint, Identity, Outcome, ServerConfig, Trust};
+use quickset::{ClientConfig, Deadline, Endpoint, Identity, ServerConfig, Trust};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {

@@ -206,6 +206,9 @@ fn a_deadline_abandons_what_comes_too_late_and_says_so() {
     let deadline = Duration::from_millis(200);
     let in_time = got.iter().filter(|m| m.completed - sent_at[number(m).1 as usize] <= deadline).count();
     assert!(in_time * 2 > got.len(), "{in_time} of {} were in time", got.len());
+    let late =
+        got.iter().filter(|m| m.completed - sent_at[number(m).1 as usize] > Duration::from_millis(260));
+    assert!(late.count() * 20 < got.len(), "what cannot be sent to its end in time is given up");
 }
 
 /// The peer may stop the half that we would send on before we know that the stream holds messages.

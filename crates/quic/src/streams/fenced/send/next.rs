@@ -94,9 +94,15 @@ impl Sender {
         let Some(mut order) = self.line.order.take() else {
             return Some(if self.is_whole() { Next::New } else { Next::Rest(0) });
         };
-        // FS-45: without a loss what was begun is sent to its end. It is of no use to anybody by then, so the others go first.
         while let Some(ticket) = order.expire(view.now, self.one_way) {
-            self.put_off(&mut order, ticket);
+            match self.ring.index(ticket) {
+                // FS-45: what was not sent to its end by now will not be there in time.
+                Some(index) if self.mode == Mode::Frames && self.ring.get(index).is_live() => {
+                    order.remove(self.ring.get_mut(index));
+                    self.abandon(index);
+                }
+                _ => self.put_off(&mut order, ticket),
+            }
         }
         let ticket = self.first(&mut order, view, limit);
         self.line.order = Some(order);

@@ -245,7 +245,7 @@ impl Model {
         }
     }
 
-    fn see_sent_abandon(&mut self, offset: u64, len: u64) {
+    fn see_sent_abandon(&mut self, offset: u64, len: u64, now: Time) {
         // FS-44, FS-46: from the start of a record to the end of one.
         assert!(len > 0 && self.records.contains_key(&offset));
         let mut at = offset;
@@ -253,7 +253,8 @@ impl Model {
             assert_eq!(start, at);
             let message = &mut self.messages[index];
             // FS-45.
-            assert!(message.lost, "given up before anything of it was lost");
+            let is_cut = message.at.is_some_and(|(_, end)| message.sent < end) && !message.is_timely(now);
+            assert!(message.lost || is_cut, "given up before anything of it was lost");
             message.abandoned = true;
             at = message.at.unwrap().1;
         }
@@ -475,7 +476,7 @@ impl World {
                     self.model.see_sent_header(&header, data.len() as u64);
                 }
                 Frame::Abandon { offset, len, .. } if self.case.mode == Mode::Frames => {
-                    self.model.see_sent_abandon(offset, len);
+                    self.model.see_sent_abandon(offset, len, self.now);
                 }
                 Frame::Stream { .. } if self.case.mode == Mode::Plain => {}
                 other => panic!("{other:?} does not belong here"),
