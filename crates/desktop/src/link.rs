@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use quickset::{
-    Algorithm, Closed, Connection, Fec, Goal, MessageReceiver, MessageSender, Protection, ReceiveError,
-    SendError, Side, TransportConfig,
+    Algorithm, Closed, Connection, Fec, Goal, MessageReceiver, MessageSender, Priority, Protection,
+    ReceiveError, SendError, Side, TransportConfig,
 };
 
 use crate::message::{Fault, Inbox, Message};
@@ -19,7 +19,8 @@ pub struct LinkConfig {
     pub mtu: u16,
     /// How losses are repaired of what this side sends. Adaptive without a goal, as from the start, is adaptive to what
     /// each channel is: a screen, or messages. Another protection is that of the screen; control and input then
-    /// are messages all the same, unless there is to be none.
+    /// are messages all the same, unless there is to be none. The server's clipboard has none: nobody waits for it as for
+    /// a key.
     pub protection: Protection,
     /// Appends the secrets of connections to the file that SSLKEYLOGFILE names.
     pub key_log: bool,
@@ -61,7 +62,7 @@ impl LinkConfig {
             fec: Some(fec),
             congestion: self.congestion,
             mtu: self.mtu,
-            // Control and input, with room for a mistake; each is held by whoever has not shown a credential yet.
+            // Control, input and clipboard, with room for a mistake; each is held by whoever has not shown a credential yet.
             max_bidi_streams: 2,
             max_uni_streams: 4,
             idle_timeout: Some(Duration::from_secs(10)),
@@ -113,9 +114,9 @@ pub(crate) struct Incoming<M> {
 
 impl Outbox {
     /// A stream of messages that stay in order.
-    pub(crate) fn new(mut stream: MessageSender, urgency: u8) -> Self {
+    pub(crate) fn new(mut stream: MessageSender, priority: Priority) -> Self {
         stream.set_ordered(true);
-        stream.set_urgency(urgency);
+        stream.set_priority(priority);
         Self { stream }
     }
 
@@ -181,10 +182,27 @@ impl From<ReceiveError> for LinkError {
     }
 }
 
-/// Urgencies of the channels; `spec/desktop.md` §3.
-pub(crate) const INPUT: u8 = 0;
-pub(crate) const CONTROL: u8 = 1;
-pub(crate) const SCREEN: u8 = 3;
+/// A channel of `spec/desktop.md` §3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Channel {
+    Input,
+    Control,
+    Screen,
+    Clipboard,
+}
+
+impl Channel {
+    /// Its place among the others: keys before all, a long text beside the screen, and of that a tenth.
+    pub(crate) fn priority(self) -> Priority {
+        match self {
+            Self::Input => Priority::weighted(1.0).urgency(0),
+            Self::Control => Priority::weighted(1.0).urgency(1),
+            // DT-47.
+            Self::Screen => Priority::weighted(9.0).urgency(3),
+            Self::Clipboard => Priority::weighted(1.0).urgency(3),
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -206,6 +224,17 @@ mod tests {
                 assert_eq!(fec.protection.to_string(), rest, "{asked}");
             }
         }
+    }
+
+    #[test]
+    fn what_a_person_waits_for_goes_first() {
+        // DT-47.
+        let [input, control, screen, clipboard] =
+            [Channel::Input, Channel::Control, Channel::Screen, Channel::Clipboard].map(Channel::priority);
+        assert!(input.urgency < control.urgency && control.urgency < screen.urgency);
+        assert_eq!(clipboard.urgency, screen.urgency, "a text is never starved");
+        assert!(screen.incremental && clipboard.incremental, "they share");
+        assert!(screen.weight.get() >= 8.0 * clipboard.weight.get(), "and it takes little of the screen's");
     }
 
     /// DT-3: a replayed key press is a key press.

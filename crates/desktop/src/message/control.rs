@@ -63,7 +63,7 @@ pub enum FromServer {
 /// Opens the session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hello {
-    /// Bits of what the client understands beyond version 1; none is defined.
+    /// Bits of what the client understands beyond version 1: [`CLIPBOARD`](super::CLIPBOARD).
     pub features: u64,
     /// That it knows a secret.
     pub proof: Option<[u8; 32]>,

@@ -70,6 +70,19 @@ impl Clipboard {
     }
 }
 
+/// The server's, on its stream.
+impl Message for Clipboard {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.put(out);
+    }
+
+    fn decode(message: &[u8]) -> Result<Option<Self>, Fault> {
+        let mut f = Fields::new(message, "a message of the clipboard");
+        let kind = f.u8()?;
+        Self::read(kind, &mut f)
+    }
+}
+
 impl Message for Input {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {

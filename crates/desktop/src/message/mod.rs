@@ -101,6 +101,8 @@ pub mod code {
 
 /// The application protocol, as TLS negotiates it.
 pub const ALPN: &str = "quickset-desktop/1";
+/// Of the features in HELLO: the client takes the clipboard on a stream of its own (DT-46).
+pub const CLIPBOARD: u64 = 1;
 /// The version in HELLO and WELCOME.
 pub const VERSION: u64 = 1;
 /// DT-12: the longest text, in bytes.

@@ -28,6 +28,8 @@ pub(super) struct Bundle {
     decode_left: usize,
     write_left: usize,
     pub(super) touched: Touched,
+    /// Where its first pixels are, copies apart.
+    pub(super) leader: Option<Rect>,
     /// It may not overtake what was sent since the last fence, or be overtaken by it.
     pub(super) conflicts: bool,
     pub(super) ends_update: bool,
@@ -46,6 +48,7 @@ impl Bundle {
             decode_left: MAX_DECODED,
             write_left: max_written(bounds),
             touched: Touched::nothing(),
+            leader: None,
             conflicts: false,
             ends_update: false,
         }
@@ -82,6 +85,9 @@ impl Bundle {
         self.decode_left = self.decode_left.saturating_sub(decoded);
         self.write_left = self.write_left.saturating_sub(written);
         self.touched.add(item.writes, item.reads);
+        if self.leader.is_none() && item.reads.is_none() {
+            self.leader = Some(item.writes);
+        }
         self.bytes.extend_from_slice(&item.bytes);
         self.next += 1;
     }

@@ -3,7 +3,7 @@
 use quickset_rfb::Rect;
 
 use crate::codec::{Loss, MAX_PIXELS};
-use crate::order::{CELL, Cells};
+use crate::order::{CELL, Cells, whole_cells};
 
 /// What pixels took when they were sent last, cell by cell: screens are much the same from one update to the next.
 #[derive(Debug)]
@@ -43,6 +43,36 @@ impl Sizes {
         let bottom = edge(rect.top(), rect.bottom(), height);
         let piece = Rect::between(rect.left(), rect.top(), right, bottom);
         if piece.area() <= MAX_PIXELS { piece } else { half(piece) }
+    }
+
+    /// Whole cells around a point, twice as wide as high, that take about so many bytes, but at most a quarter of the
+    /// screen.
+    pub(super) fn around(&self, (x, y): (u16, u16), bytes: usize, bounds: Rect) -> Rect {
+        let (x, y) = (x.min(bounds.right()), y.min(bounds.bottom()));
+        let square = |half: u16| {
+            let (left, top) = (x.saturating_sub(2 * half), y.saturating_sub(half));
+            whole_cells(Rect::between(left, top, x.saturating_add(2 * half), y.saturating_add(half)), bounds)
+        };
+        let (mut half, mut area) = (CELL, square(CELL));
+        while area != bounds {
+            half += half / 2;
+            let wider = square(half);
+            if wider.area() * 4 > bounds.area() || self.takes(wider) > bytes {
+                break;
+            }
+            area = wider;
+        }
+        area
+    }
+
+    /// Bytes that the pixels of these cells are likely to take.
+    fn takes(&self, area: Rect) -> usize {
+        let likely = self.likely[Loss::Allowed as usize];
+        let known = self.cells.meeting(area).map(|(place, _)| match self.cells.get(place) {
+            0 => likely as usize,
+            known => known.into(),
+        });
+        known.sum::<usize>() / 16
     }
 
     /// `piece` took so many bytes.

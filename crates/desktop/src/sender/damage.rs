@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use quickset_base::{Duration, Time};
 use quickset_rfb::{Rect, Region};
 
+use super::near::Focus;
+
 /// Areas and copies that are to be sent.
 #[derive(Debug)]
 pub(super) struct Damage {
@@ -123,18 +125,51 @@ impl Damage {
         }
     }
 
-    /// A rectangle to encode, outside the area that `conflicts` if there is one. A new update begins when the last has
-    /// been sent and the server is not in the middle of one, or has been for too long.
-    pub(super) fn next_rect(&mut self, now: Time, conflicts: impl Fn(Rect) -> bool) -> Option<Rect> {
-        if !self.copies.is_empty() {
-            return None;
-        }
-        if !self.taken && !self.dirty.is_empty() && !self.is_open(now) {
+    /// Begins an update when the last has been sent and the server is not in the middle of one, or has been for too
+    /// long.
+    pub(super) fn begin(&mut self, now: Time) {
+        if self.copies.is_empty() && !self.taken && !self.dirty.is_empty() && !self.is_open(now) {
             self.turn = self.dirty.clone();
             (self.taken, self.in_turn) = (true, true);
         }
-        let rects = self.turn.rects();
-        rects.iter().find(|&&rect| !conflicts(rect)).or(rects.first()).copied()
+    }
+
+    /// Whether something of the running update lies in `area`, or has been drawn there since, and something of it lies
+    /// elsewhere.
+    pub(super) fn is_divided(&self, now: Time, area: Rect) -> bool {
+        self.copies.is_empty() && self.has_rest(area) && self.close_by(now, area).meets(area)
+    }
+
+    /// A rectangle to encode, outside the area that `conflicts` if there is one, and near the pointer or not as `focus`
+    /// says.
+    pub(super) fn next_rect(
+        &self,
+        now: Time,
+        focus: Focus,
+        conflicts: impl Fn(Rect) -> bool,
+    ) -> Option<Rect> {
+        if !self.copies.is_empty() || self.turn.is_empty() {
+            return None;
+        }
+        let update = self.turn.rects().iter();
+        if focus.area.is_empty() {
+            return pick(update.copied(), conflicts);
+        }
+        let rest = || pick(update.flat_map(|&rect| focus.outside(rect)), &conflicts);
+        let close = self.close_by(now, focus.area).rects().iter();
+        let near = || pick(close.filter_map(|&rect| focus.inside(rect)), &conflicts);
+        if focus.first { near().or_else(rest) } else { rest().or_else(near) }
+    }
+
+    /// Where to look for what is near: what was drawn since the update began need not wait for its end. But only as
+    /// long as others have their share beside it, or the update would never end.
+    fn close_by(&self, now: Time, area: Rect) -> &Region {
+        if self.is_open(now) || !self.has_rest(area) { &self.turn } else { &self.dirty }
+    }
+
+    /// Something of the update is not near.
+    fn has_rest(&self, area: Rect) -> bool {
+        self.turn.rects().iter().any(|rect| !area.contains(*rect))
     }
 
     /// This piece will be sent as it is now.
@@ -166,6 +201,12 @@ impl Damage {
         let since = self.open.filter(|_| !self.is_nothing())?;
         Some(since + PATIENCE)
     }
+}
+
+/// The first that does not conflict, or else the first.
+fn pick(mut rects: impl Iterator<Item = Rect>, conflicts: impl Fn(Rect) -> bool) -> Option<Rect> {
+    let first = rects.next()?;
+    if conflicts(first) { rects.find(|&rect| !conflicts(rect)).or(Some(first)) } else { Some(first) }
 }
 
 /// Smaller areas are as well sent as pixels.

@@ -1,6 +1,8 @@
 use quickset_base::Rng;
 use quickset_rfb::{Resize, ResizeReason};
 
+use crate::receiver::{Receiver, ReceiverConfig};
+
 use super::*;
 
 const T0: Time = Time::from_millis(1000);
@@ -211,4 +213,234 @@ fn a_refresh_sends_what_was_asked_for_and_a_restart_everything() {
     let before = pixels(&s);
     drain(&mut s, T0);
     assert_eq!(pixels(&s) - before, 640 * 480);
+}
+
+/// A sender whose messages a client draws at once.
+struct Shown {
+    sender: Sender,
+    client: Receiver,
+    rng: Rng,
+}
+
+impl Shown {
+    fn new(order: Order) -> Self {
+        let mut shown = Self {
+            sender: Sender::new(SenderConfig { order, ..SenderConfig::default() }),
+            client: Receiver::new(ReceiverConfig { order, ..ReceiverConfig::default() }),
+            rng: Rng::new(11),
+        };
+        resize(&mut shown.sender, 640, 480);
+        while shown.step(T0) {}
+        shown
+    }
+
+    /// Sixteen colours at random: the same bytes for each cell.
+    fn draw(&mut self, now: Time, rect: Rect) {
+        let rng = &mut self.rng;
+        put(&mut self.sender, now, rect, |_| rng.below(16) as u32 * 0x000f_0f0f);
+    }
+
+    fn end(&mut self, now: Time) {
+        self.sender.rfb(now, &ClientEvent::UpdateEnd).unwrap();
+    }
+
+    /// One message; false when there was none.
+    fn step(&mut self, now: Time) -> bool {
+        loop {
+            match self.sender.poll(now, usize::MAX) {
+                None => return false,
+                Some(Outgoing::Fence) => {}
+                Some(Outgoing::Message { id, payload, .. }) => {
+                    self.client.receive(&payload).unwrap();
+                    self.sender.outcome(id, true);
+                    return true;
+                }
+            }
+        }
+    }
+
+    /// The client has these pixels.
+    fn has(&self, rect: Rect) -> bool {
+        let rows = |screen: &Framebuffer, row: u16| {
+            let start = usize::from(row) * usize::from(screen.width()) + usize::from(rect.left());
+            start..start + usize::from(rect.width())
+        };
+        let (ours, theirs) = (self.sender.screen(), self.client.screen());
+        (rect.top()..rect.bottom())
+            .all(|row| ours.pixels()[rows(ours, row)] == theirs.pixels()[rows(theirs, row)])
+    }
+
+    /// Messages until it has.
+    fn messages_until(&mut self, now: Time, rect: Rect) -> usize {
+        (0..).find(|_| self.has(rect) || !self.step(now)).unwrap()
+    }
+}
+
+const ORDERS: [Order; 3] = [Order::Ordered, Order::Fenced, Order::Latest];
+
+#[test]
+fn what_is_near_the_pointer_goes_first() {
+    // DT-48.
+    for order in ORDERS {
+        let wait = |pointer: Option<(u16, u16)>| {
+            let mut shown = Shown::new(order);
+            if let Some((x, y)) = pointer {
+                shown.sender.point(x, y);
+            }
+            shown.draw(T0, rect(0, 0, 640, 480));
+            shown.end(T0);
+            let wait = shown.messages_until(T0, rect(592, 432, 16, 16));
+            while shown.step(T0) {}
+            assert!(shown.has(rect(0, 0, 640, 480)) && shown.sender.is_at_rest());
+            (wait, shown.sender.stats().bytes)
+        };
+        let ((before, plain), (after, near)) = (wait(None), wait(Some((600, 440))));
+        assert!(before > 120 && after <= 12, "{order}: {before} messages, {after} with the pointer there");
+        // It costs a few headers and cuts.
+        assert!(near * 100 < plain * 105, "{order}: {plain} bytes, {near} with the pointer there");
+        // A pointer outside the screen is at its edge.
+        assert!(wait(Some((65535, 65535))).0 <= 16, "{order}");
+    }
+}
+
+#[test]
+fn what_is_drawn_near_the_pointer_does_not_wait_for_the_update_that_is_being_sent() {
+    // DT-48.
+    for order in ORDERS {
+        let wait = |point: bool| {
+            let mut shown = Shown::new(order);
+            if point {
+                shown.sender.point(40, 40);
+            }
+            shown.draw(T0, rect(0, 0, 640, 480));
+            shown.end(T0);
+            for _ in 0..40 {
+                assert!(shown.step(T0));
+            }
+            let drawn = rect(32, 32, 48, 16);
+            assert!(shown.has(drawn));
+            shown.draw(T0, drawn);
+            // The server is in the middle of it.
+            shown.step(T0);
+            assert!(!shown.has(drawn));
+            shown.end(T0);
+            let wait = shown.messages_until(T0, drawn);
+            while shown.step(T0) {}
+            assert!(shown.has(rect(0, 0, 640, 480)) && shown.sender.is_at_rest());
+            wait
+        };
+        let (before, after) = (wait(false), wait(true));
+        assert!(before > 60 && after <= 3, "{order}: {before} messages, {after} with the pointer there");
+    }
+}
+
+#[test]
+fn what_is_drawn_near_the_pointer_all_the_time_does_not_starve_the_rest() {
+    // DT-49.
+    for order in ORDERS {
+        let mut shown = Shown::new(order);
+        shown.draw(T0, rect(0, 0, 640, 480));
+        shown.end(T0);
+        let alone = shown.messages_until(T0, rect(0, 0, 640, 480));
+        shown.sender.point(320, 240);
+        shown.draw(T0, rect(0, 0, 640, 480));
+        shown.end(T0);
+        // What is drawn far away meanwhile is of the next update, which must begin.
+        let (mut messages, mut later) = (0, false);
+        let near = rect(280, 220, 80, 48);
+        loop {
+            let far = shown.has(rect(0, 0, 640, 128)) && shown.has(rect(0, 352, 640, 128));
+            if far && later {
+                break;
+            }
+            if far {
+                later = true;
+                shown.draw(T0, rect(0, 464, 64, 16));
+            }
+            shown.draw(T0, near);
+            shown.end(T0);
+            assert!(shown.step(T0));
+            messages += 1;
+            assert!(messages < 5 * alone, "{order}: {messages} messages, {alone} without anything near");
+        }
+        assert!(messages > alone, "{order}");
+        while shown.step(T0) {}
+        assert!(shown.has(rect(0, 0, 640, 480)) && shown.sender.is_at_rest());
+    }
+}
+
+#[test]
+fn the_lossless_refresh_comes_after_everything_else() {
+    // DT-26.
+    let mut shown = Shown::new(Order::Fenced);
+    shown.sender.point(100, 100);
+    let film: Vec<u32> =
+        (0..128 * 128).map(|i: u32| (i * 257 + shown.rng.below(9) as u32) & 0xff_ffff).collect();
+    put(&mut shown.sender, T0, rect(64, 64, 128, 128), |i| film[i]);
+    shown.end(T0);
+    while shown.step(T0) {}
+    assert!(shown.sender.stats().of(Kind::Jpeg).items > 0 && !shown.has(rect(64, 64, 128, 128)));
+    let lossless = |shown: &Shown| shown.sender.stats().of(Kind::RgbZstd).items;
+    let at = |n: u64| T0 + Duration::from_millis(400 + n);
+    for n in 0..200 {
+        // Far from the pointer, and always something left when a message is full.
+        shown.draw(at(n), rect(320, 0, 320, 480));
+        shown.end(at(n));
+        assert!(shown.step(at(n)));
+        assert_eq!(lossless(&shown), 0, "there is damage");
+    }
+    while !shown.has(rect(320, 0, 320, 480)) {
+        assert_eq!(lossless(&shown), 0, "there is damage");
+        assert!(shown.step(at(200)));
+    }
+    while shown.step(at(200)) {}
+    assert!(shown.has(rect(0, 0, 640, 480)) && shown.sender.is_at_rest(), "nothing else is left");
+}
+
+/// Milliseconds until a client 50 ms away has what was drawn at (40, 40) 200 ms after a change of the whole screen, at
+/// 2 Mbit/s with so many bytes waiting in front.
+fn in_virtual_time(pointer: Option<(u16, u16)>, queue: usize) -> u64 {
+    let mut shown = Shown::new(Order::Fenced);
+    if let Some((x, y)) = pointer {
+        shown.sender.point(x, y);
+    }
+    shown.draw(T0, rect(0, 0, 640, 480));
+    shown.end(T0);
+    let (begin, drawn) = (T0 + Duration::from_millis(200), rect(32, 32, 48, 16));
+    let (mut now, mut waiting, mut sent) = (T0, VecDeque::<Bytes>::new(), 0);
+    loop {
+        if now == begin {
+            assert!(shown.has(drawn), "it has gone out once");
+            shown.draw(now, drawn);
+            shown.end(now);
+        }
+        let mut bytes: usize = waiting.iter().map(Bytes::len).sum();
+        while let Some(outgoing) = shown.sender.poll(now, queue.saturating_sub(bytes)) {
+            if let Outgoing::Message { id, payload, .. } = outgoing {
+                bytes += payload.len();
+                waiting.push_back(payload);
+                shown.sender.outcome(id, true);
+            }
+        }
+        // 250 bytes a millisecond.
+        sent += 250;
+        now += Duration::from_millis(1);
+        while waiting.front().is_some_and(|payload| payload.len() <= sent) {
+            let payload = waiting.pop_front().unwrap();
+            sent -= payload.len();
+            shown.client.receive(&payload).unwrap();
+        }
+        if now > begin && shown.has(drawn) {
+            return now.since(begin).as_millis() as u64 + 50;
+        }
+        assert!(!waiting.is_empty(), "it never comes");
+    }
+}
+
+#[test]
+fn at_2_mbit_what_is_near_comes_soon() {
+    // DT-48: 50 ms on the way, 64 behind what waits already, and a few messages.
+    let (unknown, near) = (in_virtual_time(None, 16 << 10), in_virtual_time(Some((40, 40)), 16 << 10));
+    println!("{unknown} ms, {near} ms with the pointer there");
+    assert!(unknown > 500 && near < 130, "{unknown} ms, {near} ms");
 }

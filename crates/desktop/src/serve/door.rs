@@ -3,8 +3,8 @@ use std::time::{Duration, Instant};
 use quickset::{Connection, Peer as _};
 use tokio::time::timeout;
 
-use crate::link::{CONTROL, Incoming, LinkError, Outbox, exported};
-use crate::message::{FromClient, FromServer, Hello, Order, Permissions, Welcome, code};
+use crate::link::{Channel, Incoming, LinkError, Outbox, exported};
+use crate::message::{CLIPBOARD, FromClient, FromServer, Hello, Order, Permissions, Welcome, code};
 use crate::trust::{Credentials, Denial, Gate, Proof};
 
 /// A client that may look.
@@ -12,6 +12,8 @@ use crate::trust::{Credentials, Denial, Gate, Proof};
 pub(crate) struct Admitted {
     pub(crate) control: Incoming<FromClient>,
     pub(crate) control_out: Outbox,
+    /// It takes the clipboard on a stream of its own.
+    pub(crate) takes_texts: bool,
 }
 
 /// Why a client does not look.
@@ -57,7 +59,7 @@ async fn hear(connection: &Connection, gate: &Gate, terms: Terms, name: &str) ->
         let (out, incoming) = connection.accept_messages_bi().await.map_err(LinkError::Closed)?;
         let mut control = Incoming::new(incoming);
         let FromClient::Hello(hello) = control.next().await? else { return Err(LinkError::Ended) };
-        Ok((Outbox::new(out, CONTROL), control, hello))
+        Ok((Outbox::new(out, Channel::Control.priority()), control, hello))
     };
     let greeting = timeout(PATIENCE, greeting).await.unwrap_or(Err(LinkError::Silent));
     let (mut control_out, control, hello): (_, _, Hello) = greeting?;
@@ -81,7 +83,8 @@ async fn hear(connection: &Connection, gate: &Gate, terms: Terms, name: &str) ->
     };
     control_out.send(&FromServer::Welcome(welcome)).await?;
     tracing::info!(from = %client.address, %key, by = ?entry.by, "came in");
-    Ok(Admitted { control, control_out })
+    let takes_texts = hello.features & CLIPBOARD != 0;
+    Ok(Admitted { control, control_out, takes_texts })
 }
 
 /// For the client's user.

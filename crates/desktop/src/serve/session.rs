@@ -14,7 +14,7 @@ use super::door::Admitted;
 use super::stage::Seat;
 use super::vnc::Command;
 use crate::held::Held;
-use crate::link::{Incoming, LinkError, Outbox, SCREEN};
+use crate::link::{Channel, Incoming, LinkError, Outbox};
 use crate::message::{Clipboard, FromClient, FromServer, Input, Permissions, code};
 use crate::sender::{Outgoing, SenderConfig, SenderStats};
 
@@ -26,6 +26,8 @@ pub(super) struct Session {
     control_out: Outbox,
     seat: Seat,
     permissions: Permissions,
+    /// The client takes the clipboard on a stream of its own.
+    takes_texts: bool,
     commands: mpsc::Sender<Command>,
     stats: ServeStats,
     protection: Protection,
@@ -43,6 +45,7 @@ impl Session {
             control: admitted.control,
             control_out: admitted.control_out,
             permissions: shared.terms.permissions,
+            takes_texts: admitted.takes_texts,
             commands: shared.commands.clone(),
             stats: shared.stats.clone(),
             protection: shared.protection.clone(),
@@ -58,6 +61,7 @@ impl Session {
             mut control_out,
             seat,
             permissions,
+            takes_texts,
             commands,
             stats,
             protection,
@@ -65,6 +69,14 @@ impl Session {
         } = self;
         let entry = stats.enter();
         let (replies, to_reply) = mpsc::channel(REPLIES);
+        // An old client hears of the clipboard with everything else.
+        let old_replies = replies.clone();
+        let texts = async {
+            match takes_texts {
+                true => give_texts(&connection, &seat, permissions).await,
+                false => pass_texts(&seat, permissions, old_replies).await,
+            }
+        };
         let listen = listen(
             &mut control,
             &seat,
@@ -72,7 +84,8 @@ impl Session {
             Answers { commands: &commands, replies, restart: &restart },
         );
         let error = tokio::select! {
-            error = tell(&mut control_out, &seat, permissions, to_reply) => error,
+            error = tell(&mut control_out, &seat, to_reply) => error,
+            error = texts => error,
             error = take_input(&connection, &seat, permissions, &commands) => error,
             error = listen => error,
             error = show(&connection, &seat, &restart, protection) => error,
@@ -135,15 +148,49 @@ async fn listen(
     }
 }
 
-/// Control messages for the client.
-async fn tell(
-    out: &mut Outbox,
-    seat: &Seat,
-    permissions: Permissions,
-    mut replies: mpsc::Receiver<FromServer>,
-) -> LinkError {
+/// DT-46: the clipboard on a stream of its own, so that a long text holds up neither the pointer nor marks.
+async fn give_texts(connection: &Connection, seat: &Seat, permissions: Permissions) -> LinkError {
+    // What the client says of its own comes with the keys.
+    let stream = match connection.open_messages_bi().await {
+        Ok((stream, _)) => stream.with(Protection::None),
+        Err(closed) => return LinkError::Closed(closed),
+    };
+    let mut out = Outbox::new(stream, Channel::Clipboard.priority());
     loop {
-        let (mut messages, now) = (seat.news(permissions.clipboard), seat.now());
+        for text in next_texts(seat, permissions).await {
+            if let Err(error) = out.send(&text).await {
+                return error;
+            }
+        }
+    }
+}
+
+/// To a client that knows of no such stream, with everything else.
+async fn pass_texts(seat: &Seat, permissions: Permissions, to: mpsc::Sender<FromServer>) -> LinkError {
+    loop {
+        for text in next_texts(seat, permissions).await {
+            if to.send(FromServer::Clipboard(text)).await.is_err() {
+                return LinkError::Ended;
+            }
+        }
+    }
+}
+
+/// News of the clipboard, as far as that is allowed (DT-8).
+async fn next_texts(seat: &Seat, permissions: Permissions) -> Vec<Clipboard> {
+    loop {
+        let texts = seat.texts();
+        if permissions.clipboard && !texts.is_empty() {
+            return texts;
+        }
+        seat.copied.notified().await;
+    }
+}
+
+/// Control messages for the client.
+async fn tell(out: &mut Outbox, seat: &Seat, mut replies: mpsc::Receiver<FromServer>) -> LinkError {
+    loop {
+        let (mut messages, now) = (seat.news(), seat.now());
         let (mark, due) = {
             let mut sender = seat.sender();
             (sender.control(now), sender.next_deadline())
@@ -199,6 +246,8 @@ async fn take_input(
             Input::Key { down, keysym, keycode } if !hands.held.key(down, keysym, keycode) => continue,
             Input::Pointer { buttons, x, y } => {
                 hands.held.pointer(buttons, x, y);
+                // DT-48: whoever points there looks there.
+                seat.sender().point(x, y);
                 Command::Input(input)
             }
             Input::Key { .. } => Command::Input(input),
@@ -260,7 +309,7 @@ async fn show(
             Ok(stream) => stream.with(protection.clone()),
             Err(closed) => return LinkError::Closed(closed),
         };
-        stream.set_urgency(SCREEN);
+        stream.set_priority(Channel::Screen.priority());
         let outcomes = stream.outcomes();
         let mut screen = Screen { connection, seat, stream, outcomes, flying: Flying::default() };
         tokio::select! {

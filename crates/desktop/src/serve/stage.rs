@@ -46,8 +46,10 @@ struct Slot {
     sender: Arc<Mutex<Sender>>,
     news: News,
     wants_text: bool,
+    texts: Texts,
     told: Arc<Notify>,
     drawn: Arc<Notify>,
+    copied: Arc<Notify>,
 }
 
 /// What a client has not been told on the control stream yet.
@@ -58,6 +60,12 @@ struct News {
     leds: bool,
     bell: bool,
     layout: Option<Layout>,
+}
+
+/// What a client has not been told of the clipboard.
+#[derive(Debug, Default)]
+struct Texts {
+    /// The newest.
     clipboard: Option<Clipboard>,
     ask: bool,
 }
@@ -72,6 +80,8 @@ pub(crate) struct Seat {
     pub(crate) told: Arc<Notify>,
     /// There is something for the screen stream.
     pub(crate) drawn: Arc<Notify>,
+    /// There is something of the clipboard.
+    pub(crate) copied: Arc<Notify>,
 }
 
 impl Stage {
@@ -124,18 +134,20 @@ impl Stage {
             layout: state.layout.clone(),
             ..News::default()
         };
-        let (told, drawn) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let [told, drawn, copied] = [(); 3].map(|()| Arc::new(Notify::new()));
         let sender = Arc::new(Mutex::new(sender));
         let slot = Slot {
             sender: sender.clone(),
             news,
             wants_text: false,
+            texts: Texts::default(),
             told: told.clone(),
             drawn: drawn.clone(),
+            copied: copied.clone(),
         };
         state.clients.insert(id, slot);
         told.notify_one();
-        Seat { stage: self.clone(), id, sender, told, drawn }
+        Seat { stage: self.clone(), id, sender, told, drawn, copied }
     }
 
     /// The VNC server is there.
@@ -246,7 +258,9 @@ impl Stage {
     pub(crate) fn offer(&self) {
         let mut state = self.lock();
         state.copier = None;
-        state.tell(|news| news.clipboard = Some(Clipboard::Offer));
+        for slot in state.clients.values_mut() {
+            slot.copy(|texts| texts.clipboard = Some(Clipboard::Offer));
+        }
     }
 
     /// The VNC server's text, which clients asked for.
@@ -254,8 +268,7 @@ impl Stage {
         let mut state = self.lock();
         for slot in state.clients.values_mut().filter(|slot| slot.wants_text) {
             slot.wants_text = false;
-            slot.news.clipboard = Some(Clipboard::Paste(text.to_owned()));
-            slot.told.notify_one();
+            slot.copy(|texts| texts.clipboard = Some(Clipboard::Paste(text.to_owned())));
         }
     }
 
@@ -263,7 +276,9 @@ impl Stage {
     pub(crate) fn text(&self, text: &str) {
         let mut state = self.lock();
         state.copier = None;
-        state.tell(|news| news.clipboard = Some(Clipboard::Paste(text.to_owned())));
+        for slot in state.clients.values_mut() {
+            slot.copy(|texts| texts.clipboard = Some(Clipboard::Paste(text.to_owned())));
+        }
     }
 
     /// The VNC server pastes: whoever copied a text last is asked for it. False when nobody did.
@@ -271,8 +286,7 @@ impl Stage {
         let mut state = self.lock();
         let copier = state.copier;
         let Some(slot) = copier.and_then(|id| state.clients.get_mut(&id)) else { return false };
-        slot.news.ask = true;
-        slot.told.notify_one();
+        slot.copy(|texts| texts.ask = true);
         true
     }
 
@@ -305,6 +319,13 @@ impl State {
     }
 }
 
+impl Slot {
+    fn copy(&mut self, what: impl FnOnce(&mut Texts)) {
+        what(&mut self.texts);
+        self.copied.notify_one();
+    }
+}
+
 impl Seat {
     /// The client's sender. Not to be held for long: the VNC server waits meanwhile.
     pub(crate) fn sender(&self) -> MutexGuard<'_, Sender> {
@@ -315,8 +336,8 @@ impl Seat {
         self.stage.now()
     }
 
-    /// Takes what is to be told on the control stream, the clipboard only where that is allowed.
-    pub(crate) fn news(&self, clipboard: bool) -> Vec<FromServer> {
+    /// Takes what is to be told on the control stream.
+    pub(crate) fn news(&self) -> Vec<FromServer> {
         let mut state = self.stage.lock();
         let Some(slot) = state.clients.get_mut(&self.id) else { return Vec::new() };
         let mut news = std::mem::take(&mut slot.news);
@@ -330,12 +351,15 @@ impl Seat {
         if news.bell {
             out.push(FromServer::Bell);
         }
-        // DT-8.
-        if clipboard {
-            out.extend(news.clipboard.take().map(FromServer::Clipboard));
-            out.extend(news.ask.then_some(FromServer::Clipboard(Clipboard::Ask)));
-        }
         out
+    }
+
+    /// Takes what is to be told of the clipboard.
+    pub(crate) fn texts(&self) -> Vec<Clipboard> {
+        let mut state = self.stage.lock();
+        let Some(slot) = state.clients.get_mut(&self.id) else { return Vec::new() };
+        let texts = std::mem::take(&mut slot.texts);
+        texts.clipboard.into_iter().chain(texts.ask.then_some(Clipboard::Ask)).collect()
     }
 
     /// This client has copied a text.

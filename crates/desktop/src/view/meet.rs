@@ -6,8 +6,8 @@ use quickset::{
 };
 use tokio::time::timeout;
 
-use crate::link::{CONTROL, Incoming, LinkConfig, LinkError, Outbox, exported};
-use crate::message::{ALPN, FromClient, FromServer, Hello, Welcome, code};
+use crate::link::{Channel, Incoming, LinkConfig, LinkError, Outbox, exported};
+use crate::message::{ALPN, CLIPBOARD, FromClient, FromServer, Hello, Welcome, code};
 use crate::trust::{Changed, FileError, KnownServers, Proof, Role, Secret, Token, Verdict};
 
 /// Whom a viewer's gateway believes to be the server.
@@ -133,11 +133,12 @@ impl Meeting {
         let now = connection.fingerprint().ok_or(MeetError::NoKey)?;
         let stream = timeout(PATIENCE, connection.open_messages_bi()).await;
         let (out, incoming) = stream.map_err(|_| LinkError::Silent)?.map_err(LinkError::Closed)?;
-        let (mut control_out, mut control) = (Outbox::new(out, CONTROL), Incoming::new(incoming));
+        let (mut control_out, mut control) =
+            (Outbox::new(out, Channel::Control.priority()), Incoming::new(incoming));
         let exported = exported(&connection).ok_or(MeetError::NoKey)?;
         let secret = self.secret_for(now).await;
         let proof = secret.as_ref().map(|s| s.prove(Role::Client, &exported).to_bytes());
-        let hello = Hello { features: 0, proof };
+        let hello = Hello { features: CLIPBOARD, proof };
         control_out.send(&FromClient::Hello(hello)).await?;
         let answer = timeout(PATIENCE, control.next()).await.unwrap_or(Err(LinkError::Silent));
         let welcome = match answer {

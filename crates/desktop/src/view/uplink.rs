@@ -11,7 +11,7 @@ use super::desk::Desk;
 use super::inputs::Act;
 use super::meet::{MeetError, Meeting, Met};
 use crate::backoff::Backoff;
-use crate::link::{INPUT, Incoming, LinkError, Outbox};
+use crate::link::{Channel, Incoming, LinkError, Outbox};
 use crate::message::{Clipboard, FromClient, FromServer, Layout, code};
 use crate::receiver::{Receiver, ReceiverConfig, ReceiverStats};
 
@@ -103,7 +103,7 @@ impl Uplink {
         self.desk.set_name(&welcome.name);
         let opened = timeout(Duration::from_secs(10), connection.open_messages()).await;
         let mut input_out = match opened {
-            Ok(Ok(stream)) => Outbox::new(stream, INPUT),
+            Ok(Ok(stream)) => Outbox::new(stream, Channel::Input.priority()),
             Ok(Err(closed)) => return LinkError::Closed(closed),
             Err(_) => return LinkError::Silent,
         };
@@ -161,6 +161,8 @@ struct Drawing<'a> {
 enum Event {
     Control(Result<FromServer, LinkError>),
     Stream(MessageReceiver),
+    Text(Result<Clipboard, LinkError>),
+    TextStream(MessageReceiver),
     Message(Option<Result<quickset::Message, ReceiveError>>),
     /// The batch is to be shown.
     Show,
@@ -172,6 +174,7 @@ enum Event {
 impl Drawing<'_> {
     async fn run(&mut self, control: &mut Incoming<FromServer>) -> LinkError {
         let mut stream: Option<MessageReceiver> = None;
+        let mut texts: Option<Incoming<Clipboard>> = None;
         // When the batch that has begun becomes an update.
         let mut show_at: Option<tokio::time::Instant> = None;
         let mut count_at = Instant::now();
@@ -187,7 +190,13 @@ impl Drawing<'_> {
                     Ok(stream) => Event::Stream(stream),
                     Err(closed) => Event::Closed(LinkError::Closed(closed)),
                 },
+                opened = self.connection.accept_messages_bi(), if texts.is_none() => match opened {
+                    // What we have to say of the clipboard goes with the keys.
+                    Ok((_, stream)) => Event::TextStream(stream),
+                    Err(closed) => Event::Closed(LinkError::Closed(closed)),
+                },
                 message = next_of(&mut stream) => Event::Message(message),
+                text = next_text(&mut texts) => Event::Text(text),
                 () = until(show_at) => Event::Show,
                 () = sleep(wait.min(COUNT_EVERY)) => Event::Time,
             };
@@ -199,6 +208,11 @@ impl Drawing<'_> {
                     stream = Some(new);
                     Ok(())
                 }
+                Event::TextStream(new) => {
+                    texts = Some(Incoming::new(new));
+                    Ok(())
+                }
+                Event::Text(text) => text.map(|text| self.on_text(&text)),
                 Event::Message(Some(Ok(message))) => {
                     show_at.get_or_insert_with(|| tokio::time::Instant::now() + BATCH);
                     self.draw(&message, stream.as_mut())
@@ -284,14 +298,22 @@ impl Drawing<'_> {
             FromServer::Name(name) => desk.set_name(&name),
             FromServer::Leds(leds) => desk.set_leds(leds),
             FromServer::Bell => desk.bell(),
-            FromServer::Clipboard(Clipboard::Offer) => desk.text_offered(),
-            FromServer::Clipboard(Clipboard::Ask) => desk.text_asked(),
-            FromServer::Clipboard(Clipboard::Paste(text)) => desk.text_came(&text),
+            // Of a server that does not know DT-46.
+            FromServer::Clipboard(text) => self.on_text(&text),
             FromServer::Ping(n) => {
                 self.to_server.send(FromClient::Pong(n)).await.map_err(|_| LinkError::Ended)?;
             }
         }
         Ok(())
+    }
+
+    fn on_text(&self, clipboard: &Clipboard) {
+        let desk = &self.uplink.desk;
+        match clipboard {
+            Clipboard::Offer => desk.text_offered(),
+            Clipboard::Ask => desk.text_asked(),
+            Clipboard::Paste(text) => desk.text_came(text),
+        }
     }
 
     /// Tells the server what is missing.
@@ -322,6 +344,14 @@ impl Drawing<'_> {
 async fn next_of(stream: &mut Option<MessageReceiver>) -> Option<Result<quickset::Message, ReceiveError>> {
     match stream {
         Some(stream) => stream.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The next of the server's clipboard; without its stream, never.
+async fn next_text(texts: &mut Option<Incoming<Clipboard>>) -> Result<Clipboard, LinkError> {
+    match texts {
+        Some(texts) => texts.next().await,
         None => std::future::pending().await,
     }
 }

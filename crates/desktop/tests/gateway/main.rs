@@ -8,6 +8,7 @@ mod picture;
 mod scene;
 mod trust;
 mod vnc;
+mod waits;
 mod wire;
 
 use scene::LIMIT;

@@ -14,6 +14,8 @@ pub(crate) struct Person {
     pub(crate) texts: Vec<String>,
     pub(crate) bells: usize,
     pub(crate) updates: usize,
+    /// Columns of the pointer.
+    pub(crate) cursor: u16,
     continuous: bool,
 }
 
@@ -28,7 +30,8 @@ impl Person {
         let screen = Framebuffer::new(0, 0, 64 << 20).unwrap();
         let rfb = Client::new(config);
         let (name, texts) = (String::new(), Vec::new());
-        let mut person = Self { socket, rfb, screen, name, texts, bells: 0, updates: 0, continuous: false };
+        let mut person =
+            Self { socket, rfb, screen, name, texts, bells: 0, updates: 0, cursor: 0, continuous: false };
         person.until("the handshake", |p| p.rfb.size().is_some()).await;
         person
     }
@@ -87,6 +90,7 @@ impl Person {
                 ClientEvent::Name(name) => self.name = name,
                 ClientEvent::Text(text) => self.texts.push(text),
                 ClientEvent::Bell => self.bells += 1,
+                ClientEvent::Cursor(cursor) => self.cursor = cursor.width,
                 _ => {}
             }
         }

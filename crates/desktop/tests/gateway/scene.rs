@@ -8,6 +8,8 @@ use quickset_desktop::message::{Order, Permissions};
 use quickset_desktop::serve::{Serve, ServeConfig, ServeError, ServeStats};
 use quickset_desktop::trust::{Authorized, Folder, Gate, KnownServers, Token};
 use quickset_desktop::view::{Credential, ServerTrust, View, ViewConfig, ViewError, ViewStats};
+use quickset_lab::relay::Relay;
+use quickset_sim::LinkSpec;
 use tokio::task::JoinHandle;
 
 /// How long a condition may take.
@@ -179,6 +181,23 @@ pub(crate) async fn join(home: &Home, vnc: SocketAddr, setting: Setting) -> (Far
     let far = Far::start(home, vnc, setting);
     let near = Near::start(&folder, far.address, Credential::None).await;
     (far, near)
+}
+
+/// The same, with a link in between.
+pub(crate) async fn join_over(
+    home: &Home,
+    vnc: SocketAddr,
+    link: &str,
+    setting: Setting,
+) -> (Far, Near, Relay) {
+    let folder = home.client("client");
+    let key = folder.client_identity().unwrap().fingerprint();
+    home.server().authorized().unwrap().add(key, "test").unwrap();
+    let far = Far::start(home, vnc, setting);
+    let link: LinkSpec = link.parse().unwrap();
+    let relay = Relay::start(far.address, link.clone(), link, 1).unwrap();
+    let near = Near::start(&folder, relay.address(), Credential::None).await;
+    (far, near, relay)
 }
 
 /// The servers that a folder knows.

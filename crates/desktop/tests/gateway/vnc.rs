@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 use bytes::Buf as _;
 use quickset_base::Rng;
 use quickset_rfb::{
-    Framebuffer, Rect, Resize, ResizeReason, ResizeStatus, Security, Server, ServerConfig, ServerEvent,
+    Cursor, Framebuffer, Rect, Resize, ResizeReason, ResizeStatus, Security, Server, ServerConfig,
+    ServerEvent,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -40,8 +41,11 @@ impl super::person::Person {
 /// What it is told.
 pub(crate) enum Order {
     Fill(Rect, u32),
+    Put(Rect, Vec<u32>),
     Copy(Rect, u16, u16),
     Resize(u16, u16),
+    /// A pointer with so many columns.
+    Cursor(u16),
     Text(String),
     Bell,
     /// Bytes that are no RFB.
@@ -211,6 +215,10 @@ impl Connection<'_> {
                     state.screen.fill(rect, colour).unwrap();
                     self.dirty.add(rect);
                 }
+                Order::Put(rect, pixels) => {
+                    state.screen.put(rect, &pixels).unwrap();
+                    self.dirty.add(rect);
+                }
                 Order::Copy(rect, x, y) => {
                     let mut update = self.rfb.update().unwrap();
                     for rect in self.dirty.take().rects() {
@@ -226,6 +234,12 @@ impl Connection<'_> {
                     let resize = Resize { width, height, reason, status, screens: Vec::new() };
                     self.rfb.update().unwrap().resize(&resize).unwrap();
                     self.dirty.add(state.screen.bounds());
+                }
+                Order::Cursor(width) => {
+                    let pixels = vec![0; width.into()];
+                    let mask = vec![0xff; usize::from(width.div_ceil(8))];
+                    let cursor = Cursor { width, height: 1, hot_x: 0, hot_y: 0, pixels, mask };
+                    self.rfb.update().unwrap().cursor(&cursor).unwrap();
                 }
                 Order::Text(text) => self.rfb.text(&text).unwrap(),
                 Order::Bell => self.rfb.bell().unwrap(),

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quickset::{ClientConfig, Closed, Connection, Endpoint, MessageReceiver, MessageSender, Trust};
-use quickset_desktop::message::{ALPN, FromClient, FromServer, Hello, Inbox, Message as _, Order, code};
+use quickset_desktop::message::{
+    ALPN, CLIPBOARD, Clipboard, FromClient, FromServer, Hello, Inbox, Message as _, Order, code,
+};
 
 use super::scene::{Far, Home, Setting};
-use super::vnc::Vnc;
+use super::vnc::{Order as Draw, Vnc};
 
 /// A client that has said nothing yet.
 struct Bare {
@@ -145,4 +147,46 @@ async fn a_restart_brings_another_screen_stream_and_ends_the_old_one() {
     };
     let error = tokio::time::timeout(crate::LIMIT, end).await.unwrap();
     assert_eq!(error, quickset::ReceiveError::Reset(code::RESTART));
+}
+
+#[tokio::test]
+async fn the_clipboard_has_a_stream_of_its_own_for_whoever_takes_it() {
+    // DT-46: and comes with everything else for the others.
+    let (home, vnc) = (Home::new(), Vnc::start(16, 16).await);
+    let far = Far::start(&home, vnc.address, Setting::default());
+    let mut old = Bare::connect(&home, &far, true).await;
+    old.say(&hello()).await;
+    assert!(matches!(old.hear().await, Some(FromServer::Welcome(_))));
+    let mut new = Bare::connect(&home, &far, true).await;
+    new.say(&FromClient::Hello(Hello { features: CLIPBOARD | 1 << 40, proof: None })).await;
+    assert!(matches!(new.hear().await, Some(FromServer::Welcome(_))));
+    let text = "a long text ".repeat(20_000);
+    vnc.tell(Draw::Text(text.clone()));
+    let (_, mut texts) =
+        tokio::time::timeout(crate::LIMIT, new.connection.accept_messages_bi()).await.unwrap().unwrap();
+    let mut inbox = Inbox::<Clipboard>::new();
+    let came = async {
+        loop {
+            let record = texts.next().await.unwrap().unwrap();
+            if let Some(message) = inbox.receive(&record.payload).unwrap() {
+                return message;
+            }
+        }
+    };
+    let came = tokio::time::timeout(crate::LIMIT, came).await.expect("the text");
+    assert_eq!(came, Clipboard::Paste(text.clone()));
+    loop {
+        match old.hear().await.expect("the connection stays") {
+            FromServer::Clipboard(came) => break assert_eq!(came, Clipboard::Paste(text)),
+            _ => {}
+        }
+    }
+    // Nothing of it was said to the new one on the control stream, which goes on.
+    new.say(&FromClient::Ping(3)).await;
+    loop {
+        match new.hear().await.expect("the connection stays") {
+            FromServer::Pong(3) => break,
+            other => assert!(!matches!(other, FromServer::Clipboard(_))),
+        }
+    }
 }
