@@ -98,10 +98,9 @@ async fn near_the_pointer(order: Order) {
     for n in 0..TRIALS {
         // At the top, which has gone out when something is drawn there again.
         scene.point(600, 40 + n).await;
-        let from = scene.film(&[(last, mark)]);
+        let from = scene.film(&[(last, mark), (rect(600, 40, 64, 16), other)]);
         // The film is there, and much of it not yet.
-        let arrived = |p: &mut Person| p.screen.pixel(620, 45).is_some_and(|pixel| !is_about(pixel, mark));
-        scene.person.until("the film", arrived).await;
+        scene.until(from, (620, 45), other).await;
         let again = Instant::now();
         scene.vnc.fill(rect(600, 40, 64, 16), mark);
         drawn.push(scene.until(again, (620, 45), mark).await);
@@ -156,7 +155,20 @@ async fn a_long_text_does_not_hold_up_the_pointer() {
     assert!(during && typical < Duration::from_millis(400), "{waits:?}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_text_and_the_refresh_share_the_link() {
+    // DT-26, DT-47: the picture is exact long before the text is there, and the text comes.
+    let mut scene = Scene::set(Order::Fenced).await;
+    let film = scene.films[0][..200 * 200].to_vec();
+    scene.vnc.tell(Draw::Text("x".repeat(1 << 19)));
+    scene.vnc.tell(Draw::Put(rect(300, 300, 200, 200), film));
+    scene.person.until("the film", |p| p.screen.pixel(499, 499).is_some_and(|pixel| pixel != 0)).await;
+    scene.person.sees(&scene.vnc).await;
+    assert!(scene.person.texts.is_empty(), "the text does not hold up the refresh");
+    scene.person.until("the text", |p| p.texts.first().is_some_and(|t| t.len() == 1 << 19)).await;
+}
+
 const WIDTH: u16 = 1280;
 const HEIGHT: u16 = 720;
 const LINK: &str = "rate=2mbit delay=50ms queue=50KB";
-const TRIALS: u16 = 7;
+const TRIALS: u16 = 2;
