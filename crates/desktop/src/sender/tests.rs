@@ -272,7 +272,7 @@ impl Shown {
 
     /// Messages until it has.
     fn messages_until(&mut self, now: Time, rect: Rect) -> usize {
-        (0..).find(|_| self.has(rect) || !self.step(now)).unwrap()
+        (0..100_000).find(|_| self.has(rect) || !self.step(now)).unwrap()
     }
 }
 

@@ -72,9 +72,10 @@ impl Session {
         // An old client hears of the clipboard with everything else.
         let old_replies = replies.clone();
         let texts = async {
-            match takes_texts {
-                true => give_texts(&connection, &seat, permissions).await,
-                false => pass_texts(&seat, permissions, old_replies).await,
+            if takes_texts {
+                give_texts(&connection, &seat, permissions).await
+            } else {
+                pass_texts(&seat, permissions, old_replies).await
             }
         };
         let listen = listen(

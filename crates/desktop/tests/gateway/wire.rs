@@ -176,9 +176,8 @@ async fn the_clipboard_has_a_stream_of_its_own_for_whoever_takes_it() {
     let came = tokio::time::timeout(crate::LIMIT, came).await.expect("the text");
     assert_eq!(came, Clipboard::Paste(text.clone()));
     loop {
-        match old.hear().await.expect("the connection stays") {
-            FromServer::Clipboard(came) => break assert_eq!(came, Clipboard::Paste(text)),
-            _ => {}
+        if let FromServer::Clipboard(came) = old.hear().await.expect("the connection stays") {
+            break assert_eq!(came, Clipboard::Paste(text));
         }
     }
     // Nothing of it was said to the new one on the control stream, which goes on.
