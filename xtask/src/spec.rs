@@ -1,6 +1,6 @@
 //! Where each requirement of `spec/` is obeyed and where it is tested.
 //!
-//! A requirement is a list item of a file in `spec/` that starts with its number in bold and says MUST:
+//! A requirement is a list item of a file in `spec/` that starts with its number in bold and says MUST or SHOULD:
 //! `* **FS-12** … MUST …`. Code obeys it where a comment names it (`// FS-12: why`), a test tests it where
 //! a comment in the test names it. What cannot be cited so is in `spec/exceptions.toml` with its reason.
 //! Citations of sections of RFCs are collected the same way and held against the lists of `spec/rfc/` (see `rfc`).
@@ -115,7 +115,7 @@ fn requirements(text: &str) -> Vec<Id> {
             }
         }
         if let (true, Some((_, must))) = (inside, found.last_mut()) {
-            *must |= line.contains("MUST");
+            *must |= line.contains("MUST") || line.contains("SHOULD");
         }
     }
     found.into_iter().filter(|(_, must)| *must).map(|(id, _)| id).collect()

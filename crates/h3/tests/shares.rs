@@ -86,7 +86,7 @@ impl Peer {
             }
         }
         if self.left.remove(&id) == Some(0) {
-            self.verb(|h3, t| h3.finish(t, id)).unwrap();
+            self.verb(|h3, t| h3.finish(t, id)).expect("it was not finished");
         }
     }
 
@@ -169,7 +169,7 @@ impl Pair {
         let request = Request::new("GET", "example.com", format!("/{bytes}"));
         let request =
             if priority.is_empty() { request } else { request.with("priority", priority.to_owned()) };
-        self.world.node_mut(self.client).verb(|h3, t| h3.request(t, &request, true)).unwrap()
+        self.world.node_mut(self.client).verb(|h3, t| h3.request(t, &request, true)).expect("there is room")
     }
 
     /// Asks for more than there is time for.
@@ -178,8 +178,8 @@ impl Pair {
     }
 
     fn update(&mut self, id: StreamId, priority: &str) {
-        let priority = Priority::parse(priority.as_bytes()).unwrap();
-        self.world.node_mut(self.client).verb(|h3, t| h3.prioritise(t, id, &priority)).unwrap();
+        let priority = Priority::parse(priority.as_bytes()).expect("a dictionary");
+        self.world.node_mut(self.client).verb(|h3, t| h3.prioritise(t, id, &priority)).expect("it is there");
     }
 
     fn pass(&mut self, ms: u64) {

@@ -56,7 +56,7 @@ impl Default for Config {
 
 impl Config {
     /// What is usual for a content type, whatever its parameters (RFC 9110 §8.3.1).
-    pub(super) fn usual(&self, kind: &[u8]) -> Option<&Priority> {
+    pub(super) fn usual_of(&self, kind: &[u8]) -> Option<&Priority> {
         let kind = kind.split(|b| *b == b';').next()?.trim_ascii();
         let fits = |pattern: &str| match pattern.strip_suffix('*') {
             Some("*/") => true,

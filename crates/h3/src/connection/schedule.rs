@@ -57,7 +57,7 @@ impl Connection {
     /// What the server says itself of a response.
     pub(super) fn rank(&mut self, t: &mut dyn Transport, id: StreamId, response: &Response) {
         let is_ranked = response.field("priority").is_some();
-        let usual = response.field("content-type").and_then(|kind| self.config.usual(kind));
+        let usual = response.field("content-type").and_then(|kind| self.config.usual_of(kind));
         let Some(exchange) = self.exchanges.get_mut(&id).filter(|_| is_ranked || usual.is_some()) else {
             return;
         };

@@ -92,8 +92,8 @@ fn further_parameters_are_kept_and_sent() {
     assert_eq!(Priority::default().value(), "");
 }
 
-fn weight(value: &str) -> f64 {
-    Priority::parse(value.as_bytes()).unwrap().weight().get()
+fn weight(value: &str) -> Weight {
+    Priority::parse(value.as_bytes()).unwrap().weight()
 }
 
 // HP-4
@@ -109,14 +109,14 @@ fn weights_are_numbers_above_nothing_within_bounds() {
         ("exp_w=999999999999999", 100.0),
         ("exp_w=999999999999.999", 100.0),
     ] {
-        assert_eq!(weight(value), expected, "{value}");
+        assert_eq!(weight(value), Weight::new(expected), "{value}");
     }
     // RFC 9651 has no way to write what is no number; a token is one that looks like it.
     for malformed in
         ["0", "0.0", "-1", "-0.5", "-0", "\"2\"", "(2)", "?1", "NaN", "inf", ":Mg==:", "@2", "2;x, exp_w=a"]
     {
         let value = format!("exp_w={malformed}, u=2, i");
-        assert_eq!(weight(&value), 1.0, "{value}");
+        assert_eq!(weight(&value), Weight::default(), "{value}");
         assert_eq!(parsed(&value), (2, true), "{value}");
     }
 }

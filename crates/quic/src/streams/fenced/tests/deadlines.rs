@@ -13,9 +13,8 @@ use crate::streams::fenced::{Mode, Outcome, Sender};
 fn begun(bytes: &[u8]) -> Vec<u64> {
     let mut lens = Vec::new();
     for frame in Frames::new(bytes) {
-        let data = match frame.unwrap() {
-            Frame::Fenced { start: true, data, .. } | Frame::Stream { data, .. } => data,
-            _ => continue,
+        let (Frame::Fenced { start: true, data, .. } | Frame::Stream { data, .. }) = frame.unwrap() else {
+            continue;
         };
         let mut rest = data;
         while !rest.is_empty() {

@@ -79,7 +79,7 @@ struct Sent {
     deadline: Option<Time>,
     superseded: bool,
     /// Up to where it was sent.
-    sent: u64,
+    reached: u64,
     outcome: Option<Outcome>,
     /// Its bytes on the stream, once it was begun.
     at: Option<(u64, u64)>,
@@ -104,7 +104,7 @@ impl Sent {
     }
 
     fn is_open(&self) -> bool {
-        self.at.is_some_and(|(_, end)| self.sent < end) && self.outcome.is_none()
+        self.at.is_some_and(|(_, end)| self.reached < end) && self.outcome.is_none()
     }
 }
 
@@ -137,12 +137,15 @@ impl Model {
             if other.segment < begun.segment {
                 // FS-26, FS-71.
                 assert!(!other.is_queued() && !other.is_open(), "{m} is of a segment before {index}");
-            } else if m == index || other.segment > begun.segment {
-                continue;
-            } else if other.is_queued() {
+            } else if m != index && other.segment == begun.segment && other.is_queued() {
                 let passed = fits(other) && (sooner || (!fits(begun) && by_deadline));
                 assert!(!passed, "{index} begins at {at} before {m}, with credit up to {limit}");
-            } else if other.is_open() && other.deadline.is_some() && !other.superseded {
+            } else if m != index
+                && other.segment == begun.segment
+                && other.is_open()
+                && other.deadline.is_some()
+                && !other.superseded
+            {
                 assert!(!sooner, "{index} begins before {m} was sent to its end");
             }
         }
@@ -153,9 +156,12 @@ impl Model {
         for (&start, &index) in self.records.range(..end) {
             let message = &mut self.messages[index];
             let last = end.min(message.at.unwrap().1);
-            if last > offset.max(start) && last > message.sent {
-                assert!(offset.max(start) <= message.sent.max(start), "a gap in what was sent of a record");
-                message.sent = last;
+            if last > offset.max(start) && last > message.reached {
+                assert!(
+                    offset.max(start) <= message.reached.max(start),
+                    "a gap in what was sent of a record"
+                );
+                message.reached = last;
             }
         }
     }
@@ -184,7 +190,7 @@ impl Model {
                 self.records.insert(offset, index);
                 self.messages[index].at = Some((offset, end));
                 self.see_begun(index, now, limit);
-                self.messages[index].sent = offset;
+                self.messages[index].reached = offset;
                 let fence = self.fence_of(self.messages[index].segment);
                 let numbers = [STREAM.0, offset, offset - fence, prefix + len];
                 let header: usize = 2 + numbers.into_iter().map(varint::size).sum::<usize>();
@@ -253,7 +259,7 @@ impl Model {
             assert_eq!(start, at);
             let message = &mut self.messages[index];
             // FS-45.
-            let is_cut = message.at.is_some_and(|(_, end)| message.sent < end) && !message.is_timely(now);
+            let is_cut = message.at.is_some_and(|(_, end)| message.reached < end) && !message.is_timely(now);
             assert!(message.lost || is_cut, "given up before anything of it was lost");
             message.abandoned = true;
             at = message.at.unwrap().1;
@@ -414,7 +420,7 @@ impl World {
             segment: self.segment,
             deadline,
             superseded: false,
-            sent: 0,
+            reached: 0,
             outcome: None,
             at: None,
             lost: false,
