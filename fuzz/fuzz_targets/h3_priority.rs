@@ -82,12 +82,14 @@ fn placed(priority: &Priority, again: &Priority) {
     assert_eq!(read(&made.value()).weight(), priority.weight());
     assert_eq!(made.misread().count(), 0);
     // Who says nothing changes nothing; who says all has the last word.
-    for merged in [Priority::default().or(priority), priority.or(&Priority::default()), priority.or(priority)] {
+    for merged in [Priority::default().or(priority), priority.or(&Priority::default()), priority.or(priority)]
+    {
         assert_eq!((merged.urgency, merged.incremental), (priority.urgency, priority.incremental));
         assert_eq!((merged.weight(), merged.classes()), (priority.weight(), classes.clone()));
         assert_eq!(merged.tolerance(), priority.tolerance());
     }
-    let other = Priority::parse(b"u=3, i=?0, exp_w=7, exp_p=(\"x\"), exp_b=1, exp_d=9").expect("a dictionary");
+    let other =
+        Priority::parse(b"u=3, i=?0, exp_w=7, exp_p=(\"x\"), exp_b=1, exp_d=9").expect("a dictionary");
     assert_eq!(read(&other.or(priority).value()).classes(), other.classes());
     assert_eq!(other.or(priority).weight(), other.weight());
     assert_eq!(other.or(priority).tolerance(), other.tolerance());

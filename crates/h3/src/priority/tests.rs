@@ -163,7 +163,7 @@ fn parents_of_which_one_cannot_be_read_are_none() {
     ] {
         let value = format!("exp_p={malformed}, u=1, i, exp_w=3");
         assert_eq!(classes(&value), [], "{value}");
-        assert_eq!((parsed(&value), weight(&value)), ((1, true), 3.0), "{value}");
+        assert_eq!((parsed(&value), weight(&value)), ((1, true), Weight::new(3.0)), "{value}");
     }
     assert_eq!(classes("exp_p"), [], "a boolean");
     assert_eq!(classes(&format!("exp_p=(\"{}\")", "x".repeat(64))).len(), 1);
