@@ -103,6 +103,7 @@ fn examples() -> Result<Outcome> {
 }
 
 const EXAMPLES: &[(&str, &str)] = &[
+    ("quickset", "conference"),
     ("quickset", "echo"),
     ("quickset", "messages"),
     ("quickset", "protected"),

@@ -67,6 +67,13 @@ pub struct Message {
     pub released: Instant,
 }
 
+/// When a message has to be there, and when the one behind it comes.
+#[derive(Clone, Copy, Debug)]
+struct When {
+    deadline: Option<Time>,
+    next: Option<Time>,
+}
+
 impl MessageSender {
     pub(crate) fn new(owner: Arc<Owner>, id: StreamId) -> Self {
         owner.shared.lock().hold(id);
@@ -94,7 +101,7 @@ impl MessageSender {
     /// See [`SendError`].
     pub async fn send(&mut self, message: Bytes) -> Result<Ticket, SendError> {
         let deadline = self.within.map(|within| self.owner.shared.now() + within);
-        poll_fn(|cx| self.poll_send(cx, &message, deadline)).await
+        poll_fn(|cx| self.poll_send(cx, &message, When { deadline, next: None })).await
     }
 
     /// Sends a message that is of use until `deadline` only: if it cannot be met it is dropped before it is sent,
@@ -104,7 +111,23 @@ impl MessageSender {
     /// See [`SendError`].
     pub async fn send_by(&mut self, message: Bytes, deadline: Deadline) -> Result<Ticket, SendError> {
         let deadline = deadline.time(&self.owner.shared.hub);
-        poll_fn(|cx| self.poll_send(cx, &message, Some(deadline))).await
+        poll_fn(|cx| self.poll_send(cx, &message, When { deadline: Some(deadline), next: None })).await
+    }
+
+    /// The same, and says in one go when the message behind it will be sent: by the time that
+    /// [`next_message_at`](Self::next_message_at) does, this one may be on its way, with repair right behind it.
+    ///
+    /// # Errors
+    /// See [`SendError`].
+    pub async fn send_before(
+        &mut self,
+        message: Bytes,
+        deadline: Deadline,
+        next: Instant,
+    ) -> Result<Ticket, SendError> {
+        let hub = &self.owner.shared.hub;
+        let when = When { deadline: Some(deadline.time(hub)), next: Some(hub.time(next)) };
+        poll_fn(|cx| self.poll_send(cx, &message, when)).await
     }
 
     /// Sends a message if there is room for it now.
@@ -114,7 +137,7 @@ impl MessageSender {
     pub fn try_send(&mut self, message: Bytes, deadline: Option<Deadline>) -> Result<Ticket, TrySendError> {
         let deadline = deadline.or(self.within.map(Deadline::After));
         let deadline = deadline.map(|deadline| deadline.time(&self.owner.shared.hub));
-        match self.take(&message, deadline, None) {
+        match self.take(&message, When { deadline, next: None }, None) {
             Poll::Ready(result) => result.map_err(TrySendError::Failed),
             Poll::Pending => Err(TrySendError::Full(message)),
         }
@@ -301,10 +324,10 @@ impl MessageSender {
         &mut self,
         cx: &mut Context<'_>,
         message: &Bytes,
-        deadline: Option<Time>,
+        when: When,
     ) -> Poll<Result<Ticket, SendError>> {
         let coop = ready!(tokio::task::coop::poll_proceed(cx));
-        let result = self.take(message, deadline, Some(cx));
+        let result = self.take(message, when, Some(cx));
         if result.is_ready() {
             coop.made_progress();
         }
@@ -315,7 +338,7 @@ impl MessageSender {
     fn take(
         &mut self,
         message: &Bytes,
-        deadline: Option<Time>,
+        when: When,
         cx: Option<&Context<'_>>,
     ) -> Poll<Result<Ticket, SendError>> {
         let shared = &self.owner.shared;
@@ -324,8 +347,11 @@ impl MessageSender {
         if let Some(closed) = state.closed() {
             return Poll::Ready(Err(SendError::Closed(closed)));
         }
-        let result = match state.conn.send(now, self.id, message.clone(), deadline) {
+        let result = match state.conn.send(now, self.id, message.clone(), when.deadline) {
             Ok(ticket) => {
+                if when.next.is_some() {
+                    let _ = state.conn.next_message_at(self.id, when.next);
+                }
                 state.hold(self.id);
                 if let Some(slot) = state.streams.get_mut(&self.id) {
                     slot.tickets.hold(ticket);
