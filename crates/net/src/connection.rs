@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 
 use quickset_quic::{ClassError, Closed, Dir, EarlyFate, MoveError, Priority, Side, Stats, StreamId};
 
-use crate::messages::{MessageReceiver, MessageSender};
+use crate::messages::MessageSender;
+use crate::received::MessageReceiver;
 use crate::recv::RecvStream;
 use crate::send::SendStream;
 use crate::shared::{Shared, State};

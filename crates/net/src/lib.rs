@@ -68,6 +68,7 @@ mod messages;
 mod outcomes;
 mod pool;
 mod ready;
+mod received;
 mod recv;
 mod reliability;
 mod send;
@@ -90,7 +91,7 @@ pub use error::{
     TrySendError, WriteError,
 };
 pub use layer::{Layer, LayerTaken, Layered, Turn};
-pub use messages::{Deadline, Message, MessageReceiver, MessageSender, Ticket};
+pub use messages::{Deadline, MessageSender, Ticket};
 pub use outcomes::Outcomes;
 #[cfg(feature = "qlog")]
 pub use quickset_quic::qlog;
@@ -99,6 +100,7 @@ pub use quickset_quic::{
     MoveError, Outcome, Priority, Protection, ProtectionError, ResetAtError, Side, Stats, StreamId,
     Ticket as TicketId, TransportError, Weight, WhenFull,
 };
+pub use received::{Message, MessageReceiver};
 pub use recv::RecvStream;
 pub use reliability::Reliability;
 pub use send::SendStream;

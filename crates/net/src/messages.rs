@@ -12,7 +12,7 @@ use quickset_quic::{
 };
 
 use crate::connection::Owner;
-use crate::error::{ReceiveError, SendError, TrySendError, WriteError};
+use crate::error::{SendError, TrySendError, WriteError};
 use crate::hub::Hub;
 use crate::outcomes::Outcomes;
 use crate::reliability::Reliability;
@@ -42,29 +42,6 @@ pub enum Deadline {
     After(Duration),
     /// At this time.
     At(Instant),
-}
-
-/// Receives messages.
-///
-/// Dropping it before the end asks the peer to send no more, as if by [`stop`](Self::stop) with code 0.
-pub struct MessageReceiver {
-    owner: Arc<Owner>,
-    id: StreamId,
-    ended: bool,
-}
-
-/// A message as it was sent, with its history.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// What was sent.
-    pub payload: Bytes,
-    /// Tells segments apart, which lie between two fences: messages with the same number may have overtaken each
-    /// other, a greater number comes later in the sender's order.
-    pub segment: u64,
-    /// When its last byte arrived.
-    pub completed: Instant,
-    /// When everything before its fence was there and it could be read.
-    pub released: Instant,
 }
 
 /// When a message has to be there, and when the one behind it comes.
@@ -452,127 +429,6 @@ impl Deadline {
     }
 }
 
-impl MessageReceiver {
-    pub(crate) fn new(owner: Arc<Owner>, id: StreamId) -> Self {
-        owner.shared.lock().hold(id);
-        Self { owner, id, ended: false }
-    }
-
-    /// The id of the stream.
-    pub fn id(&self) -> StreamId {
-        self.id
-    }
-
-    /// Whether something of it came as early data, before the handshake was through: an attacker can send it again. See
-    /// [`RecvStream::is_early`](crate::RecvStream::is_early).
-    pub fn is_early(&self) -> bool {
-        self.owner.shared.lock().conn.came_early(self.id)
-    }
-
-    /// The next message that its fences let go; `None` when there are no more. After an error, too, there are no
-    /// more. Dropping the future loses nothing.
-    pub async fn next(&mut self) -> Option<Result<Message, ReceiveError>> {
-        poll_fn(|cx| self.poll_next(cx)).await
-    }
-
-    /// The next message if it is there already. `Some(None)` when there are no more.
-    pub fn try_next(&mut self) -> Option<Option<Result<Message, ReceiveError>>> {
-        match self.take(None) {
-            Poll::Ready(next) => Some(next),
-            Poll::Pending => None,
-        }
-    }
-
-    /// Asks the peer to send no more, with a code for its application. What was not read is gone.
-    pub fn stop(mut self, code: u64) {
-        self.give_up(code);
-    }
-
-    fn give_up(&mut self, code: u64) {
-        if !self.ended {
-            self.ended = true;
-            // A stream that is through needs no stopping.
-            let _ = self.owner.shared.lock().conn.stop(self.id, code);
-            self.owner.shared.nudge();
-        }
-    }
-
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Message, ReceiveError>>> {
-        let coop = ready!(tokio::task::coop::poll_proceed(cx));
-        let next = self.take(Some(cx));
-        if next.is_ready() {
-            coop.made_progress();
-        }
-        next
-    }
-
-    fn take(&mut self, cx: Option<&Context<'_>>) -> Poll<Option<Result<Message, ReceiveError>>> {
-        if self.ended {
-            return Poll::Ready(None);
-        }
-        let shared = &self.owner.shared;
-        let now = shared.now();
-        let mut state = shared.lock();
-        let error = match state.conn.next_message(now, self.id) {
-            Ok(Some(message)) => {
-                drop(state);
-                shared.nudge();
-                let hub = &shared.hub;
-                return Poll::Ready(Some(Ok(Message {
-                    payload: message.payload,
-                    segment: message.segment,
-                    completed: hub.instant(message.completed),
-                    released: hub.instant(message.released),
-                })));
-            }
-            Ok(None) => match (state.closed(), cx) {
-                (Some(closed), _) => Some(ReceiveError::Closed(closed)),
-                (None, cx) => {
-                    if let Some(cx) = cx {
-                        state.await_data(self.id, cx);
-                    }
-                    return Poll::Pending;
-                }
-            },
-            Err(quic::ReadError::Reset(code)) => Some(ReceiveError::Reset(code)),
-            Err(quic::ReadError::TooLong) => {
-                // RFC 9000 §3.5: what follows cannot be read, so the peer may save its breath.
-                let _ = state.conn.stop(self.id, 0);
-                Some(ReceiveError::Malformed("a message is longer than this side takes"))
-            }
-            Err(quic::ReadError::Truncated) => {
-                Some(ReceiveError::Malformed("the stream ends inside a message"))
-            }
-            Err(
-                quic::ReadError::Finished
-                | quic::ReadError::UnknownStream
-                | quic::ReadError::Messages
-                | quic::ReadError::Bytes
-                | quic::ReadError::Ordered
-                | quic::ReadError::Unordered,
-            ) => None,
-        };
-        drop(state);
-        shared.nudge();
-        self.ended = true;
-        Poll::Ready(error.map(Err))
-    }
-}
-
-impl Drop for MessageReceiver {
-    fn drop(&mut self) {
-        self.give_up(0);
-        self.owner.shared.lock().release(self.id);
-    }
-}
-
-impl Message {
-    /// How long fences held the complete message back.
-    pub fn blocked(&self) -> Duration {
-        self.released.saturating_duration_since(self.completed)
-    }
-}
-
 impl From<WriteError> for SendError {
     fn from(error: WriteError) -> Self {
         match error {
@@ -586,15 +442,6 @@ impl From<WriteError> for SendError {
 impl fmt::Debug for MessageSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MessageSender").field("id", &self.id).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for MessageReceiver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MessageReceiver")
-            .field("id", &self.id)
-            .field("ended", &self.ended)
-            .finish_non_exhaustive()
     }
 }
 
