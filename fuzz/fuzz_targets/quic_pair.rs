@@ -367,6 +367,10 @@ impl Play {
 
     fn write(&mut self, side: Side, id: StreamId, n: usize) {
         let Some(said) = self.said.get(&(id, side)) else { return };
+        // Whoever has not accepted a stream yet has not said that it carries messages.
+        if said.messages && id.initiator() != side {
+            return;
+        }
         let mut data = Data::from(said.bytes(n));
         let Ok(taken) = self.connection(side).expect("it was there").write(id, &mut data) else { return };
         let said = self.said.get_mut(&(id, side)).expect("it was there");
