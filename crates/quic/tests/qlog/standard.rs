@@ -52,7 +52,7 @@ fn busy(seed: u64) -> (Memory, Pair) {
 /// The crate `qlog`, which is others' work, reads each record as an event that the standard knows.
 #[test]
 fn every_record_is_an_event_of_the_standard() {
-    let (memory, mut pair) = busy(21);
+    let (memory, mut pair) = busy(22);
     end(&mut pair);
     for written in memory.traces() {
         let ours = Trace::parse(&written.text);
