@@ -67,7 +67,7 @@
 //! Weights are equal, so that each turn is a frame or two; with unequal ones turns are longer and decisions cheaper. A leaf
 //! that is alone costs 4 ns a frame (a plain loop, the best of nine).
 //!
-//! A leaf with a key of 8 bytes takes 88 bytes, and 8 more for computing Q; a branch takes 88 and 552 more.
+//! A leaf with a key of 8 bytes takes 88 bytes, and 8 more for computing Q; a branch takes 88 and 616 more.
 //!
 //! # Sources
 //!
