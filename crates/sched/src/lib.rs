@@ -61,13 +61,14 @@
 //!
 //! | leaves | depth 1 | 2 | 4 | 8 |
 //! |---|---|---|---|---|
-//! | 1000 | 51 | 47 | 33 | 10 |
-//! | 100,000 | 20 | 39 | 32 | 6 |
+//! | 1000 | 59 | 57 | 43 | 12 |
+//! | 100,000 | 15 | 10 | 20 | 9 |
 //!
 //! Weights are equal, so that each turn is a frame or two; with unequal ones turns are longer and decisions cheaper. A leaf
-//! that is alone costs 4 ns a frame (a plain loop, the best of nine).
+//! that is alone costs 6 ns a frame.
 //!
-//! A leaf with a key of 8 bytes takes 88 bytes, and 8 more for computing Q; a branch takes 88 and 616 more.
+//! A leaf with a key of 8 bytes takes 88 bytes, and 8 more for computing Q; a branch takes 88 and 128 more, and 64 for each urgency
+//! beyond the first that its children have had.
 //!
 //! # Sources
 //!

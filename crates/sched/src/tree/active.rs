@@ -5,14 +5,14 @@ use super::arena::{Arena, NIL, ROOT};
 impl<K> Arena<K> {
     /// Puts a class among the active children of its parent, in `round`. Whether it is the first of its urgency there.
     pub(super) fn link(&mut self, child: u32, round: u64) -> bool {
-        let level = *self.level_of(child);
+        let (parent, level_at) = (self.node(child).parent, self.node(child).level());
+        let level = *self.branch_mut(parent).level_or_new(level_at);
         let node = self.node_mut(child);
         // Who comes in the midst of a visit is not part of it.
         node.stamp = if level.open { level.visit } else { 0 };
         if level.is_empty() {
             node.left = 0;
         }
-        let (level_at, parent) = (node.level(), node.parent);
         if node.incremental {
             self.join_ring(child, level.head, round);
         } else {
@@ -78,7 +78,7 @@ impl<K> Arena<K> {
 
     /// The weights among which a visit that begins now is divided; 0 when all wait for the next round.
     pub(super) fn taking_part(&self, branch: u32, level: usize, round: u64) -> u64 {
-        let level = &self.branch(branch).levels[level];
+        let level = self.branch(branch).level(level);
         if level.first != NIL {
             let first = self.node(level.first);
             return if first.left == round { 0 } else { u64::from(first.weight) };
@@ -94,7 +94,7 @@ impl<K> Arena<K> {
     /// Counts again what is scheduled below a branch that is not among its active siblings.
     pub(super) fn count(&mut self, at: u32) {
         let branch = self.branch(at);
-        let scheduled = match branch.levels.get(branch.best()) {
+        let scheduled = match branch.best_level() {
             None => 0,
             Some(level) if level.first == NIL => level.scheduled,
             Some(level) => self.scheduled(level.first),

@@ -78,9 +78,11 @@ impl<K> Node<K> {
 }
 
 /// What a class with children has besides.
+///
+/// Two lines of a cache, of which the second is the level in which most branches have all their children.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Branch {
-    pub(super) levels: [Level; LEVELS],
     /// Weights of all children, idle ones too.
     pub(super) total: u64,
     /// R: what it was given and has not handed on yet, or had back from children that ran idle.
@@ -92,24 +94,80 @@ pub(super) struct Branch {
     pub(super) scheduled: u32,
     /// Bit n is set when there is an active child of level n.
     pub(super) occupied: u16,
+    /// Where each level lies: 0 for `level`, n + 1 for `more[n]`, [`NOWHERE`] until a child was active in it.
+    places: [u8; LEVELS],
+    more: Box<[Level]>,
+    level: Level,
 }
+
+const NOWHERE: u8 = u8::MAX;
 
 impl Branch {
     pub(super) fn new() -> Self {
         Self {
-            levels: [Level::EMPTY; LEVELS],
             total: 0,
             residual: 0.0,
             advance: 0.0,
             first_child: NIL,
             scheduled: 0,
             occupied: 0,
+            places: [NOWHERE; LEVELS],
+            more: Box::new([]),
+            level: Level::EMPTY,
         }
     }
 
     /// The best level among active children; more than any when there is none.
     pub(super) fn best(&self) -> usize {
         self.occupied.trailing_zeros() as usize
+    }
+
+    /// The best one that has an active child.
+    pub(super) fn best_level(&self) -> Option<&Level> {
+        (self.occupied != 0).then(|| self.level(self.best()))
+    }
+
+    /// Any level, if a child has been active in it.
+    #[cfg(test)]
+    pub(super) fn find_level(&self, level: usize) -> Option<&Level> {
+        (self.places[level] != NOWHERE).then(|| self.level(level))
+    }
+
+    /// Of a level that a child has been active in.
+    #[inline]
+    pub(super) fn level(&self, level: usize) -> &Level {
+        match self.places[level] {
+            0 => &self.level,
+            place => &self.more[usize::from(place) - 1],
+        }
+    }
+
+    #[inline]
+    pub(super) fn level_mut(&mut self, level: usize) -> &mut Level {
+        match self.places[level] {
+            0 => &mut self.level,
+            place => &mut self.more[usize::from(place) - 1],
+        }
+    }
+
+    /// Of any level.
+    pub(super) fn level_or_new(&mut self, level: usize) -> &mut Level {
+        if self.places[level] == NOWHERE {
+            let has_first = self.places.iter().any(|place| *place != NOWHERE);
+            self.places[level] = if has_first { self.more.len() as u8 + 1 } else { 0 };
+            if has_first {
+                let mut more = std::mem::take(&mut self.more).into_vec();
+                more.reserve_exact(1);
+                more.push(Level::EMPTY);
+                self.more = more.into_boxed_slice();
+            }
+        }
+        self.level_mut(level)
+    }
+
+    /// Whether something less urgent waits in the midst of its visit.
+    pub(super) fn is_amid_worse(&self, level: usize) -> bool {
+        (level + 1..LEVELS).any(|worse| self.places[worse] != NOWHERE && self.level(worse).open)
     }
 }
 
@@ -195,7 +253,6 @@ impl<K> Arena<K> {
         let branch = if key.is_some() {
             NIL
         } else if let Some(free) = self.free_branches.pop() {
-            self.branches[free as usize] = Branch::new();
             free
         } else {
             self.branches.push(Branch::new());
@@ -242,6 +299,7 @@ impl<K> Arena<K> {
         let free = self.free;
         let node = &mut self.nodes[index as usize];
         if node.branch != NIL {
+            self.branches[node.branch as usize] = Branch::new();
             self.free_branches.push(node.branch);
         }
         node.branch = NIL;
@@ -289,13 +347,19 @@ impl<K> Arena<K> {
         &mut self.branches[self.nodes[index as usize].branch as usize]
     }
 
-    /// The level of its parent in which a class is, or would be.
+    /// The branch of a class, and all classes.
+    #[inline]
+    pub(super) fn branch_and_nodes(&mut self, index: u32) -> (&mut Branch, &mut [Node<K>]) {
+        (&mut self.branches[self.nodes[index as usize].branch as usize], &mut self.nodes)
+    }
+
+    /// The level of its parent in which a class is.
     #[inline]
     pub(super) fn level_of(&mut self, index: u32) -> &mut Level {
         let node = &self.nodes[index as usize];
         let level = node.level();
         let parent = self.nodes[node.parent as usize].branch;
-        &mut self.branches[parent as usize].levels[level]
+        self.branches[parent as usize].level_mut(level)
     }
 
     /// Puts a class among the children of its parent.

@@ -7,7 +7,7 @@ impl<K> Arena<K> {
     pub(super) fn besides(&self, at: u32, except: u32) -> Option<u32> {
         let branch = self.branch(at);
         let occupied = (branch.best()..LEVELS).filter(|level| branch.occupied >> level & 1 == 1);
-        occupied.map(|level| &branch.levels[level]).find_map(|level| {
+        occupied.map(|level| branch.level(level)).find_map(|level| {
             // What is excepted is below one child at most, so that the second to be asked has an answer.
             let line = [level.first, self.second(level.first)].into_iter().filter(|child| *child != NIL);
             let start = if level.current == NIL || level.first != NIL { level.head } else { level.current };

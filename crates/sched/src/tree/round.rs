@@ -24,18 +24,16 @@ impl<K> Tree<K> {
         }
         let interrupted = std::mem::take(&mut self.interrupted);
         let mut at = if interrupted || self.at == NIL { ROOT } else { self.at };
+        let mut over = false;
         self.decisions += 1;
         loop {
-            match self.step(at, interrupted) {
+            match self.step(at, interrupted, over) {
                 Step::Serve(leaf) => {
                     (self.at, self.current) = (at, leaf);
                     return Some(self.arena.id(leaf));
                 }
-                Step::Down(child) => at = child,
-                Step::Up => {
-                    self.end_turn(at);
-                    at = self.arena.node(at).parent;
-                }
+                Step::Down(child) => (at, over) = (child, false),
+                Step::Up => (at, over) = (self.arena.node(at).parent, true),
             }
         }
     }
@@ -50,70 +48,78 @@ impl<K> Tree<K> {
         }
     }
 
-    fn step(&mut self, at: u32, interrupted: bool) -> Step {
+    /// Whose turn it is at a branch; `over` when that of the child who has it has ended.
+    fn step(&mut self, at: u32, interrupted: bool, mut over: bool) -> Step {
         loop {
-            let best = self.arena.branch(at).best();
-            if !self.arena.branch(at).levels[best].open && !self.open(at, best, interrupted) {
+            let (branch, nodes) = self.arena.branch_and_nodes(at);
+            let best = branch.best();
+            let level = branch.level_mut(best);
+            if level.open {
+                if level.current != NIL {
+                    let child = level.current;
+                    let node = &nodes[child as usize];
+                    if node.is_leaf() && node.balance > 0.0 {
+                        return Step::Serve(child);
+                    }
+                    if !node.is_leaf() && !over {
+                        return Step::Down(child);
+                    }
+                    // The next one is the next in the ring.
+                    level.current = NIL;
+                    if level.head == child {
+                        level.head = node.next;
+                    }
+                }
+                if let Some(step) = self.pick(at, best) {
+                    return step;
+                }
+            }
+            if !self.open(at, best, interrupted) {
                 return Step::Up;
             }
-            let current = self.arena.branch(at).levels[best].current;
-            if current != NIL {
-                let node = self.arena.node(current);
-                if !node.is_leaf() {
-                    return Step::Down(current);
-                }
-                if node.balance > 0.0 {
-                    return Step::Serve(current);
-                }
-                self.end_turn(current);
-            }
-            if let Some(step) = self.pick(at, best) {
-                return step;
-            }
+            over = false;
         }
     }
 
     /// The next child in a visit; `None` when the visit is over.
     fn pick(&mut self, at: u32, best: usize) -> Option<Step> {
-        let Self { arena, round, .. } = self;
-        loop {
-            let level = &mut arena.branch_mut(at).levels[best];
-            let visit = *level;
-            let alone = visit.first != NIL;
-            let child = if alone { visit.first } else { visit.head };
-            let node = arena.node_mut(child);
+        let (branch, nodes) = self.arena.branch_and_nodes(at);
+        let level = branch.level_mut(best);
+        let alone = level.first != NIL;
+        let (child, share) = loop {
+            let child = if alone { level.first } else { level.head };
+            let node = &mut nodes[child as usize];
             #[cfg(test)]
             (self.visits += 1);
             // Nothing is left to give once the first of a line had it all.
-            if node.stamp == visit.visit || visit.per_weight == 0.0 {
-                arena.branch_mut(at).levels[best].open = false;
+            if node.stamp == level.visit || level.per_weight == 0.0 {
+                level.open = false;
                 return None;
             }
-            node.stamp = visit.visit;
-            let share = if node.left == *round { 0.0 } else { f64::from(node.weight) * visit.per_weight };
-            let (leaf, next) = (node.is_leaf(), node.next);
-            if leaf {
-                node.balance += share;
-            }
-            let serve = leaf && node.balance > 0.0;
-            let level = &mut arena.branch_mut(at).levels[best];
+            node.stamp = level.visit;
+            let share = if node.left == self.round { 0.0 } else { f64::from(node.weight) * level.per_weight };
             if alone {
                 level.per_weight = 0.0;
             }
-            if share > 0.0 && (serve || !leaf) {
-                level.current = child;
-                if serve {
+            if share > 0.0 {
+                if !node.is_leaf() {
+                    break (child, share);
+                }
+                node.balance += share;
+                if node.balance > 0.0 {
+                    level.current = child;
                     return Some(Step::Serve(child));
                 }
-                let branch = arena.branch_mut(child);
-                branch.residual += (share - branch.advance).max(0.0);
-                branch.advance = 0.0;
-                return Some(Step::Down(child));
             }
             if !alone {
-                level.head = next;
+                level.head = node.next;
             }
-        }
+        };
+        level.current = child;
+        let branch = self.arena.branch_mut(child);
+        branch.residual += (share - branch.advance).max(0.0);
+        branch.advance = 0.0;
+        Some(Step::Down(child))
     }
 
     /// Begins a visit with what a branch has to give; `false` when that is nothing, or there is nobody to take it.
@@ -135,8 +141,9 @@ impl<K> Tree<K> {
         }
         self.visit += 1;
         let branch = self.arena.branch_mut(at);
-        let level = &mut branch.levels[best];
-        level.per_weight = std::mem::take(&mut branch.residual) / sum as f64;
+        let residual = std::mem::take(&mut branch.residual);
+        let level = branch.level_mut(best);
+        level.per_weight = residual / sum as f64;
         level.visit = self.visit;
         level.current = NIL;
         level.open = true;
@@ -148,25 +155,12 @@ impl<K> Tree<K> {
     fn advance(&mut self, at: u32, best: usize) -> bool {
         let share = f64::from(self.arena.node(at).weight) * self.arena.level_of(at).per_weight;
         let branch = self.arena.branch_mut(at);
-        let amid = branch.levels[best + 1..].iter().any(|worse| worse.open);
-        if !amid || branch.advance > 0.0 || share < LEAST {
+        if !branch.is_amid_worse(best) || branch.advance > 0.0 || share < LEAST {
             return false;
         }
         branch.advance = share;
         branch.residual += share;
         true
-    }
-
-    /// The turn of a child is over: the next one is the next in the ring.
-    fn end_turn(&mut self, child: u32) {
-        let next = self.arena.node(child).next;
-        let level = self.arena.level_of(child);
-        if level.current == child {
-            level.current = NIL;
-        }
-        if level.head == child {
-            level.head = next;
-        }
     }
 
     fn begin_round(&mut self) {
@@ -201,7 +195,7 @@ impl<K> Tree<K> {
         path.push((ROOT, 1.0));
         while let Some((at, share)) = path.pop() {
             let branch = arena.branch(at);
-            let level = &branch.levels[branch.best()];
+            let level = branch.level(branch.best());
             let share = share / branch.total as f64;
             let first = if level.first == NIL { level.head } else { level.first };
             let mut child = first;
