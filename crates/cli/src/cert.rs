@@ -6,6 +6,8 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use quickset::Identity;
 
+use crate::say::say;
+
 /// Make certificates for servers of your own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, arg_required_else_help = true)]
@@ -53,10 +55,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let fingerprint = identity.fingerprint().to_string();
     if *json {
         let made = serde_json::json!({ "fingerprint": fingerprint, "certificate": cert, "key": key });
-        println!("{made:#}");
-        return Ok(());
+        return say!("{made:#}");
     }
-    println!("{fingerprint}");
+    say!("{fingerprint}")?;
     eprintln!("wrote {} and {}", cert.display(), key.display());
     Ok(())
 }

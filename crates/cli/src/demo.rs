@@ -11,6 +11,7 @@ use quickset_lab::report;
 use quickset_sim::{Loss, Queue, Rate};
 
 use crate::qlog::QlogArgs;
+use crate::say::{self, say};
 use crate::values;
 
 /// Show what fences do: a moving desktop through a lossy link, all delivery modes at once.
@@ -105,11 +106,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         })?;
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&findings)?);
+        say!("{}", serde_json::to_string_pretty(&findings)?)?;
     } else {
-        print!("{}", table(&findings));
+        say::text(format_args!("{}", table(&findings)))?;
         if let Some(file) = args.report() {
-            println!("\nThe distributions are in {}.", file.display());
+            say!("\nThe distributions are in {}.", file.display())?;
         }
     }
     if let Some(file) = args.report().filter(|_| args.open) {

@@ -1,4 +1,3 @@
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use quickset_desktop::{Kind, LinkConfig, VncPassword};
 
 use crate::metrics::MetricsArgs;
 use crate::qlog::QlogArgs;
+use crate::say::say;
 use crate::values;
 
 /// Carry a VNC desktop across a lossy path: any VNC server, any viewer.
@@ -170,14 +170,12 @@ async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         },
         link: args.link.config()?,
     })?;
-    let mut out = std::io::stdout();
-    writeln!(out, "listening on {} {}", serve.local_addr(), serve.fingerprint())?;
+    say!("listening on {} {}", serve.local_addr(), serve.fingerprint())?;
     if let Some(token) = token {
         // Here and nowhere else: logs are kept.
-        writeln!(out, "token {}", token.reveal())?;
+        say!("token {}", token.reveal())?;
         eprintln!("no client is authorised yet; the first one gives: --token {}", token.reveal());
     }
-    out.flush()?;
     let watched = serve.endpoint().clone();
     args.metrics.serve(move |page| page.endpoint(&watched.stats())).await?;
     let stats = serve.stats();
@@ -230,9 +228,7 @@ async fn view(args: &ViewArgs) -> anyhow::Result<()> {
         link: args.link.config()?,
     })
     .await?;
-    let mut out = std::io::stdout();
-    writeln!(out, "listening on {}", view.local_addr())?;
-    out.flush()?;
+    say!("listening on {}", view.local_addr())?;
     let stats = view.stats();
     let lines = async {
         if args.stats {

@@ -3,7 +3,7 @@ mod merge;
 mod plan;
 mod report;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +15,8 @@ use quickset_lab::experiment::Overrides;
 use quickset_lab::plan::Shard;
 use quickset_lab::results::{Row, sort, write_tables};
 use quickset_lab::run::{Job, Options, Progress, World, jobs, run as run_jobs};
+
+use crate::say::say;
 
 /// Run experiments: simulated, or over an emulated link; every published figure is one command.
 #[derive(Debug, clap::Args)]
@@ -142,17 +144,9 @@ fn run_experiments(args: &RunArgs) -> anyhow::Result<()> {
     }
     if args.json {
         let bare: Vec<_> = rows.iter().map(Row::bare).collect();
-        print(&(serde_json::to_string_pretty(&bare)? + "\n"))?;
+        say!("{}", serde_json::to_string_pretty(&bare)?)?;
     }
     Ok(())
-}
-
-/// Prints; a reader that wants no more, like `head`, is no error.
-fn print(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
 }
 
 fn cores() -> usize {

@@ -3,6 +3,8 @@
 //! Exit codes: 0 success, 1 failure, 2 usage. What a machine reads is on stdout, everything else on stderr.
 
 #![forbid(unsafe_code)]
+// A reader who goes away must not end a server: `say!`.
+#![warn(clippy::print_stdout)]
 
 mod cert;
 mod demo;
@@ -13,6 +15,7 @@ mod link;
 mod metrics;
 mod perf;
 mod qlog;
+mod say;
 mod values;
 
 use std::io::IsTerminal as _;

@@ -16,6 +16,7 @@ use quickset_lab::perf::{self, Direction, Job, PROTOCOL, Speed};
 
 use crate::metrics::MetricsArgs;
 use crate::qlog::QlogArgs;
+use crate::say::say;
 use crate::values;
 
 /// Measure how fast bytes go from one host to another, and what they cost.
@@ -160,7 +161,7 @@ async fn serve(args: ServerArgs) -> anyhow::Result<()> {
         ServerConfig::new(identity, &[PROTOCOL])?.with_transport(args.transport.config()?).with_key_log();
     let endpoint = Endpoint::bind(args.listen, &args.transport.socket(), Some(&config))
         .with_context(|| format!("cannot listen on {}; choose another address with --listen", args.listen))?;
-    println!("listening on {} {fingerprint}", endpoint.local_addr());
+    say!("listening on {} {fingerprint}", endpoint.local_addr())?;
     let watched = endpoint.clone();
     args.metrics.serve(move |page| page.endpoint(&watched.stats())).await?;
     tokio::select! {
@@ -197,12 +198,7 @@ async fn fetch(args: ClientArgs) -> anyhow::Result<()> {
     endpoint.close(0, b"");
     let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
     let speed = speed?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&speed)?);
-    } else {
-        print(&speed);
-    }
-    Ok(())
+    if args.json { say!("{}", serde_json::to_string_pretty(&speed)?) } else { print(&speed) }
 }
 
 /// Measures behind a progress bar, which shows nothing where stderr is no terminal.
@@ -229,23 +225,27 @@ async fn with_bar(endpoint: &Endpoint, config: &ClientConfig, job: &Job) -> anyh
     Ok(speed?)
 }
 
-fn print(speed: &Speed) {
+fn print(speed: &Speed) -> anyhow::Result<()> {
     let cost = |cost: Option<f64>| cost.map_or("not known here".to_owned(), |s| format!("{s:.2} s/GB"));
-    println!("{:>10.3} Gbit/s on {} connection(s)", speed.bits_per_second / 1e9, speed.connections);
-    println!("{:>10} bytes in {:.2} s, each compared", speed.bytes, speed.seconds);
-    println!("{:>10} packets sent, {} of them lost", speed.packets, speed.lost);
+    say!("{:>10.3} Gbit/s on {} connection(s)", speed.bits_per_second / 1e9, speed.connections)?;
+    say!("{:>10} bytes in {:.2} s, each compared", speed.bytes, speed.seconds)?;
+    say!("{:>10} packets sent, {} of them lost", speed.packets, speed.lost)?;
     let fec = &speed.fec;
     if fec.symbols > 0 {
-        println!(
+        say!(
             "{:>10} symbols of them, {} repair symbols ({} bytes); {} recovered, {} sent again",
-            fec.symbols, fec.repairs, fec.repair_bytes, fec.recovered, fec.unrecovered
-        );
+            fec.symbols,
+            fec.repairs,
+            fec.repair_bytes,
+            fec.recovered,
+            fec.unrecovered
+        )?;
     }
-    println!(
+    say!(
         "processor time: client {}, server {}",
         cost(speed.cpu_s_per_gb_client),
         cost(speed.cpu_s_per_gb_server)
-    );
+    )
 }
 
 async fn resolve(server: &str) -> anyhow::Result<SocketAddr> {

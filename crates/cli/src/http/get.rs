@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::TransportArgs;
 use super::url::Url;
+use crate::say::say;
 use crate::values;
 use keep::Keep;
 
@@ -103,7 +104,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     bar.finish_and_clear();
     let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&rows)?);
+        say!("{}", serde_json::to_string_pretty(&rows)?)?;
     }
     let failed: Vec<&Row> = rows.iter().filter(|row| row.error.is_some()).collect();
     for row in &failed {

@@ -3,6 +3,8 @@ use std::fmt::Write as _;
 use quickset_lab::catalogue;
 use quickset_lab::experiment::{Outline, Values};
 
+use crate::say::{self, say};
+
 /// List the experiments, or show one with its keys and figures.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
@@ -18,15 +20,19 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(name) = &args.name {
         let outline = catalogue::find(name)?.outline()?;
         if args.json {
-            super::print(&(serde_json::to_string_pretty(&outline)? + "\n"))?;
+            say!("{}", serde_json::to_string_pretty(&outline)?)?;
         } else {
-            super::print(&one(&outline))?;
+            say::text(format_args!("{}", one(&outline)))?;
         }
         return Ok(());
     }
     let outlines =
         catalogue::ALL.iter().map(|experiment| experiment.outline()).collect::<Result<Vec<_>, _>>()?;
-    super::print(&if args.json { serde_json::to_string_pretty(&outlines)? + "\n" } else { all(&outlines) })
+    if args.json {
+        say!("{}", serde_json::to_string_pretty(&outlines)?)
+    } else {
+        say::text(format_args!("{}", all(&outlines)))
+    }
 }
 
 fn all(outlines: &[Outline]) -> String {

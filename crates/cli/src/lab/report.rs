@@ -4,6 +4,8 @@ use anyhow::Context as _;
 use quickset_lab::report::experiments::{Results, html};
 use serde_json::json;
 
+use crate::say::say;
+
 /// Write a page of figures and tables of results: what was found, beside what was published.
 ///
 /// The page needs nothing but itself. It has the distributions, the numbers with their confidence
@@ -43,9 +45,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     if args.json {
         let document = json!({ "lines": results.lines(), "warnings": results.warnings });
-        super::print(&(serde_json::to_string_pretty(&document)? + "\n"))?;
+        say!("{}", serde_json::to_string_pretty(&document)?)?;
     } else if let Some(file) = file {
-        println!("The report of {} runs is in {}.", results.runs(), file.display());
+        say!("The report of {} runs is in {}.", results.runs(), file.display())?;
     }
     if let Some(file) = file.filter(|_| args.open) {
         crate::demo::open(file)?;

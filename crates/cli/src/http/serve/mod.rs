@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use super::TransportArgs;
 use super::site::{Options, Site};
 use crate::metrics::MetricsArgs;
+use crate::say::say;
 use crate::values;
 use desk::{Counts, Desk};
 use pulse::Limits;
@@ -106,7 +107,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
         .with_max_connections(args.max_connections)
         .with_key_log();
     let (endpoint, listener) = listen(&args, &config)?;
-    println!("listening on {} {fingerprint}", endpoint.local_addr());
+    say!("listening on {} {fingerprint}", endpoint.local_addr())?;
     let limits = Limits { idle: args.timeout, stall: args.timeout * 4 };
     let desk = Arc::new(Desk {
         site,
