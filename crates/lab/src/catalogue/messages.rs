@@ -4,7 +4,7 @@ use quickset_base::Duration;
 
 use super::link;
 use crate::experiment::{CONFERENCE, Experiment, Figure, Params, ValueError, Varied, Way};
-use crate::play::{Group, Messages, Piece, Schedule, Setting, Work};
+use crate::play::{Channel, Group, Messages, Piece, Schedule, Setting, Work};
 use crate::trace::{Frame, conference, frames};
 
 /// Along the delay.
@@ -88,17 +88,23 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
     let deadline = Duration::from_secs_f64(params.number("deadline_ms")? / 1e3);
     let mut frames = recorded(params)?;
     frames.truncate(params.whole("messages")? as usize);
-    let group = |frame: &Frame, deadline| Group {
+    let group = |frame: &Frame, deadline, channel| Group {
         due: frame.at,
         messages: vec![Piece { bytes: frame.bytes, deadline: Some(deadline), area: None }],
         fence: false,
+        channel,
     };
     let length = frames.last().map_or(Duration::ZERO, |frame| frame.at);
-    let mut groups: Vec<Group> = frames.iter().map(|frame| group(frame, deadline)).collect();
-    if params.text("traffic") == "video+audio" {
+    let mut groups: Vec<Group> = frames.iter().map(|frame| group(frame, deadline, Channel::First)).collect();
+    let sound = match params.text("traffic").as_str() {
+        "video+audio" => Some(Channel::First),
+        "video/audio" => Some(Channel::Urgent),
+        _ => None,
+    };
+    if let Some(channel) = sound {
         let way = Duration::from_secs_f64(params.number("owd_ms")? / 1e3);
         let times = (0u32..).map(|n| AUDIO_EVERY * n).take_while(|at| *at <= length);
-        groups.extend(times.map(|at| group(&Frame { at, bytes: AUDIO_BYTES }, way + AUDIO_SLACK)));
+        groups.extend(times.map(|at| group(&Frame { at, bytes: AUDIO_BYTES }, way + AUDIO_SLACK, channel)));
         groups.sort_by_key(|group| group.due);
     }
     let bytes = groups.iter().flat_map(|group| &group.messages).map(|piece| u64::from(piece.bytes)).sum();
@@ -152,5 +158,5 @@ const ABOUT: &str = "The frames of a recorded video conference (2416 of them, 86
     jitter before that (messages) or by the paper's 25 ms; with repair, a frame is cut into packets of equal length. With schedule=edf, of the frames that wait the one with the closest deadline goes first, with fifo the \
     one that came first, with round-robin each has a stream of its own and these take turns; all of that matters with api=yes \
     alone. With traffic=video+audio, 160 bytes of sound that are of use for the one-way delay and 60 ms go beside the frames \
-    every 20 ms. Measured are the share of all frames that are let go in time, the time from a frame being due \
+    every 20 ms; with traffic=video/audio, in a channel of their own that goes before that of the frames. Measured are the share of all frames that are let go in time, the time from a frame being due \
     to its being let go (of those that are), and the bytes sent.";

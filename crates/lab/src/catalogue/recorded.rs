@@ -4,7 +4,7 @@ use quickset_base::Duration;
 
 use super::link;
 use crate::experiment::{Experiment, Figure, Params, ValueError, Varied, Way};
-use crate::play::{Flow, Group, Messages, Piece, Schedule, Setting, Work};
+use crate::play::{Channel, Flow, Group, Messages, Piece, Schedule, Setting, Work};
 use crate::trace::{Drawn, Update, looped, scene};
 
 /// Five scenes of a real VNC server.
@@ -77,5 +77,6 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
 
 fn group(update: &Update) -> Group {
     let piece = |drawn: &Drawn| Piece { bytes: drawn.bytes, deadline: None, area: Some(drawn.area) };
-    Group { due: update.at, messages: update.messages.iter().map(piece).collect(), fence: true }
+    let messages = update.messages.iter().map(piece).collect();
+    Group { due: update.at, messages, fence: true, channel: Channel::First }
 }

@@ -4,7 +4,7 @@ use quickset_base::Duration;
 
 use super::link;
 use crate::experiment::{Experiment, Figure, Params, Published, ValueError, Varied, Way};
-use crate::play::{Flow, Group, Messages, Piece, Schedule, Setting, Work};
+use crate::play::{Channel, Flow, Group, Messages, Piece, Schedule, Setting, Work};
 
 /// Updates come by themselves.
 pub(super) static STREAMING: Experiment = Experiment {
@@ -100,6 +100,7 @@ fn setting(params: &Params, interactive: Option<Duration>) -> Result<Setting, Va
         due: interval * n as u32,
         messages: vec![piece; params.whole("messages").unwrap_or(1) as usize],
         fence: true,
+        channel: Channel::First,
     };
     let messages = Messages {
         order: link::order(params),

@@ -2,7 +2,7 @@
 
 use super::link;
 use crate::experiment::{Experiment, Figure, Params, Published, ValueError, Varied, Way};
-use crate::play::{Flow, Group, Messages, Piece, Schedule, Setting, Work};
+use crate::play::{Channel, Flow, Group, Messages, Piece, Schedule, Setting, Work};
 
 /// A file in messages at 800 Mbit/s, whatever gets lost.
 pub(super) static FENCE_UDT: Experiment = Experiment {
@@ -61,6 +61,7 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
         due: quickset_base::Duration::ZERO,
         messages: vec![piece; every.min(messages - begin) as usize],
         fence: true,
+        channel: Channel::First,
     };
     let plan = Messages {
         order: link::order(params),

@@ -95,7 +95,11 @@ pub const KEYS: &[Key] = &[
         Kind::Word(&["edf", "fifo", "round-robin"]),
         "which message goes first: by deadline, as they come, or a stream for each in turns",
     ),
-    key("traffic", Kind::Word(&["video", "video+audio"]), "what the frames share their stream with"),
+    key(
+        "traffic",
+        Kind::Word(&["video", "video+audio", "video/audio"]),
+        "frames alone, with sound in the same channel, or with sound in one of its own",
+    ),
     key("trace", Kind::FileOr(CONFERENCE), "recorded frames: lines of a time in microseconds and a size"),
     key("size", Kind::SizeOr("unlimited"), "bytes to fetch"),
     key("transfers", Kind::Whole(1, 100_000), "resources fetched one after the other"),

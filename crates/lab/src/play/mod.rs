@@ -175,6 +175,18 @@ pub struct Group {
     pub messages: Vec<Piece>,
     /// Whether a fence follows, in partial order.
     pub fence: bool,
+    /// Which of two channels takes them; the second is more urgent.
+    pub channel: Channel,
+}
+
+/// A channel of messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Channel {
+    /// The one that all have.
+    #[default]
+    First,
+    /// One besides, which goes before the first.
+    Urgent,
 }
 
 /// A message to be sent.

@@ -8,7 +8,7 @@ use quickset_quic::{
 };
 
 use super::{Application, Credentials, HEADER, REQUEST};
-use crate::play::{Arrival, Flow, FlowSeen, Progress, Schedule, Work};
+use crate::play::{Arrival, Channel, Flow, FlowSeen, Progress, Schedule, Work};
 
 /// The end that asks, and measures.
 pub(crate) struct Client {
@@ -56,6 +56,7 @@ impl Client {
             Work::Messages(plan) if plan.schedule == Schedule::RoundRobin => {
                 plan.groups.iter().map(|group| group.messages.len()).sum()
             }
+            Work::Messages(plan) if plan.groups.iter().any(|group| group.channel != Channel::First) => 2,
             _ => 1,
         };
         let groups = match &work {

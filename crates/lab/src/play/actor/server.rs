@@ -7,7 +7,7 @@ use quickset_quic::{
 
 use super::outdated::Outdated;
 use super::{Application, Credentials, HEADER, REQUEST};
-use crate::play::{Flow, FlowSeen, GroupSeen, Look, Messages, Order, Piece, Schedule, Work};
+use crate::play::{Channel, Flow, FlowSeen, GroupSeen, Look, Messages, Order, Piece, Schedule, Work};
 
 /// The end that answers.
 pub(crate) struct Server {
@@ -36,7 +36,8 @@ enum Answer {
 struct Show {
     plan: Messages,
     protection: Protection,
-    stream: Option<StreamId>,
+    /// By channel.
+    streams: [Option<StreamId>; 2],
     /// When the first request came.
     began: Option<Time>,
     /// Requests that came.
@@ -60,7 +61,7 @@ impl Server {
             Work::Messages(plan) => Answer::Messages(Show {
                 plan: plan.clone(),
                 protection: flow.protection.clone(),
-                stream: None,
+                streams: [None; 2],
                 began: None,
                 asked: 0,
                 group: 0,
@@ -193,7 +194,8 @@ impl Show {
             if !self.send_group(now, due, connection) {
                 return;
             }
-            let Some(id) = self.stream else {
+            let channel = self.plan.groups[self.group].channel;
+            let Some(id) = self.streams[channel as usize] else {
                 (self.group, self.place) = (self.group + 1, 0);
                 continue;
             };
@@ -205,38 +207,43 @@ impl Show {
             }
             (self.group, self.place) = (self.group + 1, 0);
             if self.plan.tell_deadlines {
-                connection.next_message_at(id, self.due()).expect("the stream is not finished");
+                connection.next_message_at(id, self.due_in(channel)).expect("the stream is not finished");
             }
         }
         if self.group == self.plan.groups.len() && !self.finished {
             self.finished = true;
-            if let Some(id) = self.stream {
+            for id in self.streams.into_iter().flatten() {
                 // A stream that the client has stopped needs no end.
                 let _ = connection.finish(id);
             }
         }
     }
 
-    /// The stream of the next message; `None` when there may be no other for now.
-    fn stream(&mut self, connection: &mut Connection) -> Option<StreamId> {
-        if self.stream.is_none() {
+    /// The stream of the channel's next message; `None` when there may be no other for now.
+    fn stream(&mut self, connection: &mut Connection, channel: Channel) -> Option<StreamId> {
+        let stream = &mut self.streams[channel as usize];
+        if stream.is_none() {
             let id = connection.open_messages(Dir::Uni)?;
             connection.set_protection(id, &self.protection).expect("the stream was opened just now");
             let is_ordered = self.plan.order == Order::Total;
             connection.set_ordered(id, is_ordered).expect("the stream was opened just now");
             let first_come = self.plan.schedule == Schedule::FirstCome;
             connection.set_first_come(id, first_come).expect("the stream was opened just now");
-            self.stream = Some(id);
+            if channel == Channel::Urgent {
+                connection.set_urgency(id, URGENT).expect("the stream was opened just now");
+            }
+            *stream = Some(id);
         }
-        self.stream
+        *stream
     }
 
     /// False when not all of it fits.
     fn send_group(&mut self, now: Time, due: Time, connection: &mut Connection) -> bool {
+        let channel = self.plan.groups[self.group].channel;
         while let Some(piece) = self.plan.groups[self.group].messages.get(self.place).copied() {
             let deadline = piece.deadline.filter(|_| self.plan.tell_deadlines).map(|deadline| due + deadline);
             let message = payload(self.group as u32, self.index, &piece);
-            let Some(id) = self.stream(connection) else {
+            let Some(id) = self.stream(connection, channel) else {
                 self.blocked = true;
                 return false;
             };
@@ -249,7 +256,7 @@ impl Show {
                     }
                     if self.plan.schedule == Schedule::RoundRobin {
                         let _ = connection.finish(id);
-                        self.stream = None;
+                        self.streams[channel as usize] = None;
                     }
                 }
                 Err(SendError::Blocked) => {
@@ -267,6 +274,15 @@ impl Show {
         true
     }
 
+    /// When the next group of a channel is to be sent, if all is sent when it is due.
+    fn due_in(&self, channel: Channel) -> Option<Time> {
+        if self.plan.interactive.is_some() {
+            return self.due();
+        }
+        let next = self.plan.groups[self.group..].iter().find(|group| group.channel == channel)?;
+        Some(self.began? + next.due)
+    }
+
     /// When the next group is to be sent, if it was asked for.
     fn due(&self) -> Option<Time> {
         let group = self.plan.groups.get(self.group)?;
@@ -276,6 +292,9 @@ impl Show {
         }
     }
 }
+
+/// Before what has the usual urgency, 3.
+const URGENT: u8 = 2;
 
 impl Application for Server {
     fn node(&mut self) -> &mut Node {
