@@ -44,7 +44,8 @@ pub struct TransportConfig {
     /// that: a client that only receives says nothing else that could tell. At most six times in one silence, each after
     /// twice as long, and not in place of `idle_timeout`: who does not answer is gone as early as without. `None`: never.
     pub ask_after: Option<Duration>,
-    /// How long the handshake may take.
+    /// How long the handshake may take. A client that is through with it, and has not heard yet that its server is
+    /// (RFC 9001 §4.1.2), gives up after as long a silence, whatever `idle_timeout` says.
     pub handshake_timeout: Duration,
     /// The largest UDP payload sent, in bytes, 1200 to 65,507, until a larger one is found. Larger than the path's MTU
     /// loses packets, all of them unless `mtu_discovery` is there to notice.

@@ -128,6 +128,7 @@ impl Connection {
     pub(crate) fn confirmed(&mut self) {
         if self.phase < Phase::Confirmed {
             self.phase = Phase::Confirmed;
+            self.lifecycle.confirmed();
             self.log_confirmed();
             self.path.validate();
             self.recovery.confirmed();

@@ -12,6 +12,9 @@ pub(crate) struct Lifecycle {
     keep_alive: Option<Duration>,
     /// RFC 9000 §21.6: nobody holds a connection by never finishing its handshake.
     handshake_until: Option<Time>,
+    handshake_timeout: Duration,
+    /// The handshake is complete, and nobody has said yet that it is confirmed: a client that waits for that.
+    unconfirmed: bool,
     /// The last authentic packet, or the first eliciting packet sent behind it.
     heard: Time,
     /// An eliciting packet was sent since something was heard.
@@ -61,6 +64,8 @@ impl Lifecycle {
             idle_timeout: None,
             keep_alive,
             handshake_until: Some(now + handshake_timeout),
+            handshake_timeout,
+            unconfirmed: false,
             heard: now,
             asked: false,
             ping: false,
@@ -84,9 +89,14 @@ impl Lifecycle {
         };
     }
 
-    /// The handshake is complete: its own timeout is off.
+    /// The handshake is complete: from here on not its length is bounded, but the silence until it is confirmed.
     pub(crate) fn established(&mut self) {
         self.handshake_until = None;
+        self.unconfirmed = true;
+    }
+
+    pub(crate) fn confirmed(&mut self) {
+        self.unconfirmed = false;
     }
 
     /// An authentic packet came.
@@ -177,7 +187,7 @@ impl Lifecycle {
         match &self.state {
             State::Open => {
                 let idle = self.idle_at(pto).map(|t| (t, Reason::IdleTimeout));
-                let handshake = self.handshake_until.map(|t| (t, Reason::Handshake));
+                let handshake = self.handshake_at(pto).map(|t| (t, Reason::Handshake));
                 let keep_alive = self.keep_alive_at().map(|t| (t, Reason::KeepAlive));
                 [idle, handshake, keep_alive].into_iter().flatten().min_by_key(|(t, _)| *t)
             }
@@ -193,6 +203,13 @@ impl Lifecycle {
         self.idle_timeout.map(|t| self.heard + t.max(3 * pto))
     }
 
+    /// A server that gave up while our last flight was lost is gone without a word, and has no keys to answer our probes
+    /// with. Who is not confirmed would probe for ever then, where neither side has an idle timeout.
+    fn handshake_at(&self, pto: Duration) -> Option<Time> {
+        let silent = || self.unconfirmed.then(|| self.heard + self.handshake_timeout.max(3 * pto));
+        self.handshake_until.or_else(silent)
+    }
+
     /// RFC 9000 §10.1.2: when a connection is kept from timing out, for those who want that.
     fn keep_alive_at(&self) -> Option<Time> {
         // Only once the handshake is done, and not while an answer is awaited already.
@@ -205,7 +222,7 @@ impl Lifecycle {
         match &self.state {
             State::Open => {
                 let silent = self.idle_at(pto).is_some_and(|t| t <= now);
-                if silent || self.handshake_until.is_some_and(|t| t <= now) {
+                if silent || self.handshake_at(pto).is_some_and(|t| t <= now) {
                     self.state = State::Drained;
                     return Expired::Silence;
                 }
@@ -264,6 +281,7 @@ mod tests {
     fn open() -> Lifecycle {
         let mut life = Lifecycle::new(at(0), None, Duration::from_secs(10));
         life.established();
+        life.confirmed();
         life.set_idle_timeout(Some(Duration::from_secs(30)), Duration::from_secs(1));
         life
     }
@@ -288,6 +306,23 @@ mod tests {
         assert_eq!(life.deadline(PTO), Some((at(300), Reason::IdleTimeout)));
         let now = Some((at(10), Reason::IdleTimeout));
         assert_eq!(life.deadline(PTO / 50), now, "with the PTO of the moment");
+    }
+
+    #[test]
+    fn silence_is_bounded_until_the_handshake_is_confirmed() {
+        let mut life = Lifecycle::new(at(0), None, Duration::from_secs(10));
+        assert_eq!(life.deadline(PTO), Some((at(10_000), Reason::Handshake)));
+        life.on_heard(at(9000));
+        assert_eq!(life.deadline(PTO), Some((at(10_000), Reason::Handshake)), "who talks on is no better");
+        life.established();
+        assert_eq!(life.deadline(PTO), Some((at(19_000), Reason::Handshake)));
+        life.on_eliciting_sent(at(9500));
+        life.on_eliciting_sent(at(9900));
+        life.on_heard(at(9600));
+        assert_eq!(life.deadline(PTO), Some((at(19_600), Reason::Handshake)));
+        assert_eq!(life.deadline(PTO * 40), Some((at(21_600), Reason::Handshake)), "three PTOs at least");
+        life.confirmed();
+        assert_eq!(life.deadline(PTO), None);
     }
 
     /// RFC 9000 §10.2.1.

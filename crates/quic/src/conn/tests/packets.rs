@@ -1,5 +1,6 @@
 //! Packets by hand, mostly those of a handshake: what is read, what is dropped, and what of it is told.
 
+use quickset_base::Reason;
 use quickset_wire::header::{self, Header, LongHeader, Parsed};
 use quickset_wire::{Side, Space, Version};
 
@@ -19,7 +20,11 @@ struct Begun {
 }
 
 fn begun() -> Begun {
-    let transport = Arc::new(TransportConfig::default());
+    begun_with(TransportConfig::default())
+}
+
+fn begun_with(transport: TransportConfig) -> Begun {
+    let transport = Arc::new(transport);
     let endpoint = |n: u64, server| {
         let config =
             EndpointConfig { crypto: Arc::new(NullSecrets(n)), connection_id_len: 8, resets_per_second: 10 };
@@ -224,6 +229,45 @@ fn keys_of_the_handshake_go_in_time() {
     let mut done = drain(&mut server, now, address(2));
     begun.client.handle(now, Input::Received(&mut done));
     assert_eq!(has(&begun.client), [false, false], "HANDSHAKE_DONE");
+}
+
+/// RFC 9001 §4.1.2: complete is not confirmed, and a server that is gone by then says nothing. RFC 9000 §10.1: it is given
+/// up all the same, where nobody has an idle timeout.
+#[test]
+fn a_handshake_that_nobody_confirms_comes_to_an_end() {
+    let limit = Duration::from_secs(7);
+    let config =
+        TransportConfig { idle_timeout: None, handshake_timeout: limit, ..TransportConfig::default() };
+    let mut begun = begun_with(config);
+    let mut server = begun.server();
+    let mut flight = drain(&mut server, begun.now, address(2));
+    begun.now += Duration::from_millis(100);
+    begun.client.handle(begun.now, Input::Received(&mut flight));
+    assert!(begun.client.is_established());
+    let answer = drain(&mut begun.client, begun.now, address(1));
+    assert!(!answer.is_empty());
+    let said = begun.now;
+    let mut probes = 0;
+    while !begun.client.is_drained() {
+        let Poll::Sleep(Some(at), _) = begun.client.poll(begun.now, &mut Batch::new()) else {
+            panic!("nothing is due, and the client is not over");
+        };
+        begun.now = at;
+        begun.client.handle(at, Input::Timer);
+        probes += drain(&mut begun.client, at, address(1)).len();
+    }
+    assert_eq!((begun.now.since(said), begun.client.closed()), (limit, Some(&Closed::TimedOut)));
+    assert!(probes > 1, "it asked");
+}
+
+/// The same handshake, of which the server tells: nothing bounds its silence from there on.
+#[test]
+fn a_handshake_that_is_confirmed_has_no_bound() {
+    let config = TransportConfig { idle_timeout: None, ask_after: None, ..TransportConfig::default() };
+    let mut pair = joined_with(config);
+    pair.pass(Duration::from_secs(3600));
+    assert!(pair.client.is_established() && pair.client.closed().is_none());
+    assert_eq!(pair.client.poll(pair.now, &mut Batch::new()), Poll::Sleep(None, Reason::Idle));
 }
 
 /// RFC 9000 §13.2.5; RFC 9001 §4.1.4, §5.7: 1-RTT packets wait for the end of the handshake, and the peer learns how long.
