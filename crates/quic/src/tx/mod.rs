@@ -283,6 +283,8 @@ impl Connection {
         }
         out.commit(used);
         self.path.on_sent(used);
+        self.stats.sent_datagrams += 1;
+        self.stats.sent_bytes += used as u64;
         self.lifecycle.farewell_sent();
         true
     }

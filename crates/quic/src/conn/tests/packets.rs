@@ -359,6 +359,38 @@ fn who_was_closed_says_nothing_more() {
     }
 }
 
+/// All that leaves is counted, the farewell and what repeats it too, whenever it is said.
+#[test]
+fn a_farewell_is_counted() {
+    let count = |sent: &mut [u64; 2], datagrams: &[Datagram]| {
+        sent[0] += datagrams.len() as u64;
+        sent[1] += datagrams.iter().map(|d| d.bytes.len() as u64).sum::<u64>();
+    };
+    let counted = |c: &Connection| [c.stats().sent_datagrams, c.stats().sent_bytes];
+    // In the handshake: a padded Initial packet.
+    let mut begun = begun();
+    let mut sent = [0; 2];
+    count(&mut sent, &begun.hello);
+    begun.client.close(begun.now, 1, b"");
+    let bye = drain(&mut begun.client, begun.now, address(1));
+    assert!(bye.len() == 1 && bye[0].bytes.len() >= 1200);
+    count(&mut sent, &bye);
+    assert_eq!(counted(&begun.client), sent);
+    // Behind it, and once more for what comes late.
+    let mut pair = joined();
+    pair.server.ping();
+    let mut late = drain(&mut pair.server, pair.now, address(2));
+    let mut sent = counted(&pair.client);
+    pair.client.close(pair.now, 1, b"bye");
+    for _ in 0..2 {
+        let bye = drain(&mut pair.client, pair.now, address(1));
+        assert_eq!(bye.len(), 1);
+        count(&mut sent, &bye);
+        assert_eq!(counted(&pair.client), sent);
+        pair.client.handle(pair.now, Input::Received(&mut late));
+    }
+}
+
 /// RFC 9002 §7, §7.5: no more is in flight than the window allows, but for probes, which count.
 #[test]
 fn probes_alone_go_beyond_the_window() {
