@@ -372,9 +372,12 @@ impl Driver {
             }
         }
         for token in std::mem::take(&mut self.news.tokens) {
-            let name = shared.lock().server_name.clone();
+            let (name, version) = {
+                let shared = shared.lock();
+                (shared.server_name.clone(), shared.conn.version())
+            };
             if let Some(name) = name {
-                self.hub.keep_token(name, token);
+                self.hub.keep_token(name, version, token);
             }
         }
         if drained && self.roster.remove(shared.key) {

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use quickset_base::{Path, Time};
-use quickset_quic::{self as quic, ClientConfig};
+use quickset_quic::{self as quic, ClientConfig, TransportConfig, Version};
 
 use crate::census::Census;
 use crate::connection::Connection;
@@ -62,8 +62,8 @@ pub(crate) struct Lobby {
     pub(crate) acceptors: Wakers,
     /// Tasks that wait for `live` to be 0.
     pub(crate) idlers: Wakers,
-    /// Address validation tokens, by the server that gave them.
-    tokens: HashMap<String, VecDeque<Vec<u8>>>,
+    /// Address validation tokens, by the server that gave them, each with the version of its connection.
+    tokens: HashMap<String, VecDeque<(Version, Vec<u8>)>>,
 }
 
 impl Hub {
@@ -200,9 +200,19 @@ impl Hub {
             }
             lobby.live += 1;
             // RFC 9000 §8.1.3: a token is used once, so that nobody can link connections by it.
-            lobby.tokens.get_mut(server_name).and_then(VecDeque::pop_back).unwrap_or_default()
+            lobby.tokens.get_mut(server_name).and_then(|tokens| pick(tokens, &config.transport))
         };
-        let begun = self.begin(remote, server_name, config, token);
+        let begun = match token {
+            // What the server went on in the last time, it can be begun in, and its token is good in nothing else.
+            Some((version, token)) if config.transport.begins_in() != Some(version) => {
+                let transport =
+                    TransportConfig { first_version: Some(version), ..(*config.transport).clone() };
+                let config = ClientConfig { transport: Arc::new(transport), ..config.clone() };
+                self.begin(remote, server_name, &config, token)
+            }
+            Some((_, token)) => self.begin(remote, server_name, config, token),
+            None => self.begin(remote, server_name, config, Vec::new()),
+        };
         if begun.is_err() {
             self.one_less();
         }
@@ -241,17 +251,30 @@ impl Hub {
     }
 
     /// Keeps a token for the next connection to a server.
-    pub(crate) fn keep_token(&self, server_name: String, token: Vec<u8>) {
+    pub(crate) fn keep_token(&self, server_name: String, version: Version, token: Vec<u8>) {
         let mut lobby = self.lobby();
         if lobby.tokens.len() >= MAX_SERVERS && !lobby.tokens.contains_key(&server_name) {
             return;
         }
         let tokens = lobby.tokens.entry(server_name).or_default();
-        tokens.push_back(token);
+        tokens.push_back((version, token));
         if tokens.len() > MAX_TOKENS {
             tokens.pop_front();
         }
     }
+}
+
+/// The token for a connection, best of the version that it would begin in anyway, and the newest. RFC 9369 §5: one of a
+/// connection of another version is no token.
+fn pick(
+    tokens: &mut VecDeque<(Version, Vec<u8>)>,
+    transport: &TransportConfig,
+) -> Option<(Version, Vec<u8>)> {
+    let begins_in = transport.begins_in();
+    let of_first = tokens.iter().rposition(|(version, _)| Some(*version) == begins_in);
+    let at =
+        of_first.or_else(|| tokens.iter().rposition(|(version, _)| transport.versions.contains(version)))?;
+    tokens.remove(at)
 }
 
 /// Servers whose tokens are kept, and tokens for each.

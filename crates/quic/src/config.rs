@@ -101,6 +101,19 @@ pub struct TransportConfig {
     pub qlog: Option<Arc<dyn crate::qlog::Sinks>>,
 }
 
+impl TransportConfig {
+    /// The version that a client begins with, of those that are known.
+    pub fn begins_in(&self) -> Option<Version> {
+        self.beginnings().find(|version| version.is_known())
+    }
+
+    /// Versions to begin with, the one that is wanted most first.
+    pub(crate) fn beginnings(&self) -> impl Iterator<Item = Version> + '_ {
+        let first = self.first_version.filter(|version| self.versions.contains(version));
+        first.into_iter().chain(self.versions.iter().copied())
+    }
+}
+
 impl Default for TransportConfig {
     fn default() -> Self {
         Self {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quickset_net::{Closed, ConnectError, Connection, Endpoint, SocketConfig, Stats, Totals};
-use quickset_quic::{RetryPolicy, TransportConfig};
+use quickset_quic::{RetryPolicy, TransportConfig, Version};
 
 use crate::ends::{
     client, client_config, endpoint_config, loopback, pair, pair_on, pattern, server, server_config, soon,
@@ -109,6 +109,31 @@ async fn a_server_that_wants_proof_of_address_gets_it() {
     let (to, config) = (ends.server_endpoint.local_addr(), client_config(TransportConfig::default()));
     soon(ends.client_endpoint.connect(to, "localhost", &config)).await.unwrap();
     assert_eq!(ends.server_endpoint.counters().retries, 1);
+}
+
+/// RFC 9369 §5: a token is good in the version of its connection, which may have become another one: told by a Version
+/// Negotiation packet, or within the handshake.
+#[tokio::test]
+async fn a_token_is_shown_in_its_own_version() {
+    let swapped = vec![Version::V2, Version::V1];
+    let told = (TransportConfig::default(), vec![Version::V2]);
+    let chosen = TransportConfig {
+        versions: swapped.clone(),
+        first_version: Some(Version::V1),
+        ..TransportConfig::default()
+    };
+    for (transport, spoken) in [told, (chosen, swapped)] {
+        let mut config = server_config(TransportConfig { versions: spoken, ..TransportConfig::default() });
+        config.retry = RetryPolicy::Always;
+        let ends = pair_on(server(config), client(), transport.clone()).await;
+        talk(&ends.client, &ends.server).await;
+        let before = ends.server_endpoint.counters();
+        let (to, config) = (ends.server_endpoint.local_addr(), client_config(transport));
+        soon(ends.client_endpoint.connect(to, "localhost", &config)).await.unwrap();
+        let after = ends.server_endpoint.counters();
+        assert_eq!(after.retries, before.retries, "the token spares the Retry");
+        assert_eq!(after.version_negotiations, before.version_negotiations, "begun as the last one ended");
+    }
 }
 
 #[tokio::test]

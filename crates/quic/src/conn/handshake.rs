@@ -5,8 +5,9 @@ use quickset_wire::{ConnectionId, Side, Space, TransportErrorCode as Code, Versi
 
 use super::{Connection, Event, Role, Signal, violation};
 use crate::early::{EarlyFate, EarlyLimits};
+use crate::endpoint::new_tokens;
 use crate::error::TransportError;
-use crate::keys::{ClientCrypto, Progress, ServerCrypto};
+use crate::keys::{ClientCrypto, EndpointCrypto, Progress, ServerCrypto};
 use crate::room::Phase;
 
 /// What the handshake must remember to authenticate the connection ids (RFC 9000 §7.3).
@@ -42,7 +43,7 @@ pub(crate) enum SideState {
         crypto: Arc<dyn ServerCrypto>,
         /// The id of the client's first packet, or of its first one behind a Retry.
         first: ConnectionId,
-        new_tokens: Vec<Vec<u8>>,
+        seal: Arc<dyn EndpointCrypto>,
     },
 }
 
@@ -59,8 +60,8 @@ impl Handshake {
                 let side = SideState::Client { crypto, original_dcid, retry_scid, name, refused };
                 Self { token, ..Self::with(ours, None, began, side) }
             }
-            Role::Server { crypto, first, new_tokens, .. } => {
-                let side = SideState::Server { crypto, first, new_tokens };
+            Role::Server { crypto, first, seal, .. } => {
+                let side = SideState::Server { crypto, first, seal };
                 Self::with(ours, Some(remote_cid), began, side)
             }
         }
@@ -113,15 +114,23 @@ impl Connection {
                 // RFC 9001 §4.9.3: three probe timeouts for what was overtaken.
                 self.keys.end_early_at(self.now + 3 * self.pto());
                 // RFC 9001 §4.1.2: for the server, complete is confirmed.
-                let tokens = match &mut self.handshake.side {
-                    SideState::Server { new_tokens, .. } => std::mem::take(new_tokens),
-                    SideState::Client { .. } => Vec::new(),
-                };
+                let tokens = self.new_tokens();
                 self.confirmation.announce(tokens);
                 self.confirmed();
             }
         }
         Ok(())
+    }
+
+    /// RFC 9000 §8.1.3. The version is settled: RFC 9369 §5 has tokens be good in that of their connection alone.
+    fn new_tokens(&mut self) -> Vec<Vec<u8>> {
+        let mut rng = self.numbering.fork();
+        match &self.handshake.side {
+            SideState::Server { seal, .. } => {
+                new_tokens(&**seal, &mut rng, (self.now, self.path.address.remote.ip(), self.version))
+            }
+            SideState::Client { .. } => Vec::new(),
+        }
     }
 
     /// The handshake is confirmed (RFC 9001 §4.1.2): Handshake keys go (RFC 9001 §4.9.2).

@@ -126,9 +126,7 @@ impl Connection {
         let Some(version) = self.keys.session().chosen_version().filter(|v| *v != self.version) else {
             return;
         };
-        let SideState::Server { crypto, first, new_tokens } = &mut self.handshake.side else { return };
-        // RFC 9369 §5: they were made for the other.
-        new_tokens.clear();
+        let SideState::Server { crypto, first, .. } = &self.handshake.side else { return };
         let Some(keys) = crypto.initial_keys(version, first, Side::Server) else { return };
         self.keys.also(version, keys);
         self.turn(version);

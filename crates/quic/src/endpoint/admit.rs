@@ -104,7 +104,7 @@ impl fmt::Debug for Incoming {
 
 impl Endpoint {
     /// Begins a connection to `server_name` on `path`. `token` is what that server gave in an earlier
-    /// connection, or empty.
+    /// connection of [the version that this one begins in](TransportConfig::begins_in), or empty.
     ///
     /// # Errors
     /// See [`ConnectError`]; nothing is kept then.
@@ -261,8 +261,7 @@ impl Endpoint {
             Some((version, config.crypto.initial_keys(version, &remote_cid, Side::Client)?))
         };
         let spoken = &config.transport.versions;
-        let first = config.transport.first_version.filter(|version| spoken.contains(version));
-        let begun = first.into_iter().chain(spoken.iter().copied()).find_map(keys);
+        let begun = config.transport.beginnings().find_map(keys);
         let (version, initial) =
             begun.ok_or_else(|| ConnectError::Crypto("no keys for any QUIC version configured".into()))?;
         // RFC 9368 §2.3: a server may go on in any that is named here.
@@ -330,8 +329,6 @@ impl Endpoint {
         } else {
             crypto.clone().start(version, encoded)
         };
-        let token = Token::New { client: path.remote.ip(), issued: now, version };
-        let new_tokens = (0..NEW_TOKENS).map(|_| token.seal(&*self.config.crypto, &mut self.rng)).collect();
         self.counters.accepted += 1;
         let start = Start {
             now,
@@ -345,7 +342,7 @@ impl Endpoint {
             local_cid: local.id,
             remote_cid: scid,
             early: self.overtakers.take(now, &dcid, path.remote),
-            role: Role::Server { crypto, first: dcid, validated, new_tokens, second },
+            role: Role::Server { crypto, first: dcid, validated, seal: self.config.crypto.clone(), second },
         };
         Ok((key, start, datagram.expect("an incoming packet has its datagram until it is consumed")))
     }
@@ -440,6 +437,3 @@ fn initial(keys: &Keys, header: &LongHeader<'_>, frame: &Frame<'_>) -> Vec<u8> {
     header_key.protect(&sample[..header_key.sample_len()], first, pn);
     packet
 }
-
-/// Tokens for a client's later connections: two, so that two may begin at a time.
-const NEW_TOKENS: usize = 2;

@@ -35,6 +35,7 @@ use early::Overtakers;
 use ids::{Issued, Registry};
 use reset::{Detector, Limiter};
 use token::Replays;
+pub(crate) use token::new_tokens;
 
 /// Demultiplexes the datagrams of a socket onto connections, and decides about new ones.
 ///

@@ -103,6 +103,16 @@ impl Token {
     }
 }
 
+/// Tokens for a client's later connections, as one of this address and version is told: two, so that two may begin at a time.
+pub(crate) fn new_tokens(
+    crypto: &dyn EndpointCrypto,
+    rng: &mut Rng,
+    (issued, client, version): (Time, IpAddr, Version),
+) -> Vec<Vec<u8>> {
+    let token = Token::New { client, issued, version };
+    (0..NEW_TOKENS).map(|_| token.seal(crypto, rng)).collect()
+}
+
 impl Presented {
     /// What `token` proves of the client that presents it. `spent` tells of tokens used before.
     pub(super) fn judge(&self, token: &[u8], crypto: &dyn EndpointCrypto, spent: &Replays) -> Proof {
@@ -195,6 +205,8 @@ fn take_id(r: &mut Reader<'_>) -> Result<ConnectionId, Truncated> {
 
 const RETRY: u8 = 1;
 const NEW: u8 = 2;
+
+const NEW_TOKENS: usize = 2;
 
 /// 12 bytes each, twice.
 const MAX_SPENT: usize = 8192;

@@ -70,6 +70,23 @@ impl Meeting {
         self.client.handle(self.now, Input::Received(&mut vec![datagram]));
     }
 
+    /// Whether another client of the same address that begins in `version` proves it by this token.
+    fn proves(&mut self, version: Version, token: &[u8]) -> bool {
+        let config = ClientConfig {
+            crypto: Arc::new(NullClient::new(&[b"test"])),
+            transport: Arc::new(speaks(&[version])),
+        };
+        let crypto = Arc::new(NullSecrets(99));
+        let near = EndpointConfig { crypto, connection_id_len: 8, resets_per_second: 10 };
+        let mut near = Endpoint::new(near, None, Rng::new(99));
+        let (_, start) = near.connect(self.now, &config, address(2), "server", token.to_vec()).unwrap();
+        let mut hello = drain(&mut Connection::new(start).unwrap(), self.now, address(1));
+        let Route::Incoming(incoming) = self.far.route(self.now, hello.remove(0)) else {
+            panic!("no incoming")
+        };
+        incoming.is_validated()
+    }
+
     /// Until both are quiet.
     pub(super) fn run(&mut self) {
         loop {
@@ -187,6 +204,36 @@ fn a_server_goes_on_in_what_its_client_likes_best() {
         assert!(meeting.client.is_established() && far.is_established(), "{name}");
         assert_eq!((meeting.client.version(), far.version()), (spoken, spoken), "{name}");
         assert_eq!(meeting.far.counters().version_negotiations, 0, "{name}");
+    }
+}
+
+/// RFC 9369 §5: tokens are good in the version of their connection alone, so those of a connection that went on in another
+/// one are of that.
+#[test]
+fn tokens_are_of_the_version_that_was_agreed_on() {
+    let swapped = &[Version::V2, Version::V1][..];
+    for (first, client, spoken) in [
+        (Version::V1, BOTH, Version::V1),
+        (Version::V1, swapped, Version::V2),
+        (Version::V2, BOTH, Version::V1),
+    ] {
+        let config = TransportConfig { first_version: Some(first), ..speaks(client) };
+        let mut meeting = Meeting::seeded(1, config, speaks(BOTH));
+        let hello = drain(&mut meeting.client, meeting.now, address(1));
+        let answer = meeting.answer(hello);
+        meeting.give_all(answer);
+        let finished = drain(&mut meeting.client, meeting.now, address(1));
+        let done = meeting.answer(finished);
+        meeting.give_all(done);
+        let event = |client: &mut Connection| std::iter::from_fn(|| client.poll_event()).collect::<Vec<_>>();
+        let tokens: Vec<_> = event(&mut meeting.client)
+            .into_iter()
+            .filter_map(|event| if let Event::NewToken(token) = event { Some(token) } else { None })
+            .collect();
+        assert_eq!((tokens.len(), meeting.client.version()), (2, spoken), "{first} {client:?}");
+        for (version, token) in [(Version::V1, &tokens[0]), (Version::V2, &tokens[1])] {
+            assert_eq!(meeting.proves(version, token), version == spoken, "{first} {client:?} in {version}");
+        }
     }
 }
 
