@@ -92,6 +92,8 @@ impl CapsuleReader {
                         return Ok(None);
                     }
                     so_far.extend_from_slice(&input.split_to(missing));
+                    // What came in pieces has room for twice as much, and who counts its bytes does not count that.
+                    so_far.shrink_to_fit();
                     let capsule = Capsule { kind: *kind, value: core::mem::take(so_far).into() };
                     self.state = State::Header(Pieces::default());
                     return Ok(Some(capsule));

@@ -14,6 +14,9 @@ pub struct Config {
     pub extended_connect: bool,
     /// HTTP datagrams (RFC 9297); of use when the transport has datagrams.
     pub datagrams: bool,
+    /// Bytes of HTTP datagrams that wait for the application at most; those that come further are lost. One that is larger
+    /// than this waits alone.
+    pub max_datagram_bytes: usize,
     /// Sessions of WebTransport at a time; 0 is none. More than none implies extended CONNECT and datagrams. Flow control
     /// within sessions is not spoken, so it is at most 1. A server takes what
     /// Chromium speaks (draft 2), too.
@@ -43,6 +46,8 @@ impl Default for Config {
             max_blocked: 16,
             extended_connect: false,
             datagrams: false,
+            // As those of QUIC (`DatagramConfig::receive_bytes`).
+            max_datagram_bytes: 256 << 10,
             webtransport: 0,
             max_burst: 8,
             usual: Vec::new(),

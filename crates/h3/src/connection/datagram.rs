@@ -87,10 +87,35 @@ impl Connection {
 
     /// Datagrams that nobody takes are lost.
     pub(super) fn tell_datagram(&mut self, id: StreamId, payload: Bytes) {
-        if self.datagrams < MAX_TOLD {
-            self.datagrams += 1;
+        if self.queued.admit(payload.len(), self.config.max_datagram_bytes) {
             self.events.push_back(Event::Datagram { id, payload });
         }
+    }
+}
+
+/// Datagrams among the events.
+#[derive(Debug, Default)]
+pub(super) struct Queued {
+    count: usize,
+    bytes: usize,
+}
+
+impl Queued {
+    /// Whether there is room for one of `len` bytes; then it counts.
+    fn admit(&mut self, len: usize, max_bytes: usize) -> bool {
+        // A capsule may be of 64 KiB, whatever packets hold: their number alone would be 64 MiB.
+        let fits = self.count < MAX_TOLD && (self.count == 0 || self.bytes + len <= max_bytes);
+        if fits {
+            self.count += 1;
+            self.bytes += len;
+        }
+        fits
+    }
+
+    /// The application has one of `len` bytes.
+    pub(super) fn taken(&mut self, len: usize) {
+        self.count -= 1;
+        self.bytes -= len;
     }
 }
 

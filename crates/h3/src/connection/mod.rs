@@ -32,6 +32,7 @@ use quickset_quic::{Dir, Protection, Side, StreamEvent, StreamId};
 
 pub use self::config::Config;
 use self::critical::Critical;
+use self::datagram::Queued;
 pub use self::event::{Abort, Body, Event, Refusal};
 use self::exchange::{Exchange, Phase, Wishes};
 use self::inlet::Inlets;
@@ -65,8 +66,8 @@ pub struct Connection {
     /// Datagrams of requests that have not come.
     early_datagrams: VecDeque<(StreamId, Bytes)>,
     events: VecDeque<Event>,
-    /// Events that are datagrams, of which there are not many at a time.
-    datagrams: usize,
+    /// Those of them that are datagrams, of which there are not many at a time.
+    queued: Queued,
     /// Priorities that changed since they were told; one for each request, however often the client changes its mind.
     priorities: BTreeMap<StreamId, Priority>,
     /// What a server says of responses that are over and have not arrived; one for each stream there may be.
@@ -124,7 +125,7 @@ impl Connection {
             early_priorities: BTreeMap::new(),
             early_datagrams: VecDeque::new(),
             events: VecDeque::new(),
-            datagrams: 0,
+            queued: Queued::default(),
             priorities: BTreeMap::new(),
             lingering: BTreeMap::new(),
             repair: None,
@@ -167,8 +168,8 @@ impl Connection {
     /// What happened, in order; changes of priorities last.
     pub fn poll_event(&mut self) -> Option<Event> {
         let event = self.events.pop_front();
-        if let Some(Event::Datagram { .. }) = event {
-            self.datagrams -= 1;
+        if let Some(Event::Datagram { payload, .. }) = &event {
+            self.queued.taken(payload.len());
         }
         event.or_else(|| self.priorities.pop_first().map(|(id, priority)| Event::Priority { id, priority }))
     }

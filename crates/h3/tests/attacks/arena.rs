@@ -1,6 +1,6 @@
 //! The server, its honest client, and what is measured of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -74,6 +74,7 @@ impl Setup {
             node: self.node(2, Some(config)),
             http: self.http.clone(),
             lazy: self.lazy,
+            deaf: BTreeSet::new(),
             h3: BTreeMap::new(),
             pending: BTreeMap::new(),
             held: 0,
@@ -263,6 +264,8 @@ pub(crate) struct Server {
     pub(crate) node: Node,
     http: Option<Config>,
     lazy: bool,
+    /// Connections with a session of WebTransport: the application began it, and asks for nothing more that there is to tell.
+    deaf: BTreeSet<ConnectionKey>,
     pub(crate) h3: BTreeMap<ConnectionKey, h3::Connection>,
     /// What is echoed and waits for room.
     pending: BTreeMap<(ConnectionKey, StreamId), Bytes>,
@@ -368,10 +371,18 @@ impl Server {
     }
 
     fn answer(&mut self, now: Time, key: ConnectionKey) {
+        if self.deaf.contains(&key) {
+            return;
+        }
         let (Some(h3), Some(connection)) = (self.h3.get_mut(&key), self.node.connection(key)) else { return };
         let mut t = OnQuic { connection, now };
         while let Some(event) = h3.poll_event() {
             match event {
+                h3::Event::Request { id, request, .. } if request.protocol.is_some() => {
+                    let _ = h3.respond(&mut t, id, &Response::new(200), false);
+                    self.deaf.insert(key);
+                    return;
+                }
                 h3::Event::Request { id, .. } => {
                     *self.requests.entry(key).or_default() += 1;
                     if !self.lazy {

@@ -19,4 +19,5 @@ mod memory;
 mod paths;
 mod requests;
 mod resets;
+mod sessions;
 mod streams;

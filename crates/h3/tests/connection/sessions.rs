@@ -91,6 +91,29 @@ fn datagrams_of_a_session() {
     assert_eq!(events, [Event::Datagram { id: session, payload: Bytes::from("y") }]);
 }
 
+/// RFC 9297 §5: who sends datagrams faster than they are taken loses them; as capsules they may be larger than packets.
+#[test]
+fn datagrams_that_nobody_takes_are_bounded_in_bytes() {
+    let mut raw = Raw::with(Side::Server, Config { max_datagram_bytes: 2500, ..config() }, &SETTINGS);
+    let (session, _) = raw.bi(&headers(&CONNECT));
+    raw.ours.h3.respond(&mut raw.ours.t, session, &Response::new(200), false).expect("it may be");
+    // Type 0, a length of two bytes, and as many.
+    let capsule = |len: u16| [vec![0], (0x4000 | len).to_be_bytes().to_vec(), vec![7; len.into()]].concat();
+    let mut told = |lens: &[u16]| {
+        let events =
+            raw.write(session, &frame(0, &lens.iter().map(|len| capsule(*len)).collect::<Vec<_>>().concat()));
+        let len = |event| match event {
+            Event::Datagram { payload, .. } => payload.len(),
+            other => panic!("{other:?}"),
+        };
+        events.into_iter().map(len).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&[1000, 1000, 501, 500, 1]), [1000, 1000, 500]);
+    // What was told counts no more.
+    assert_eq!(told(&[1000, 1500]), [1000, 1500]);
+    assert_eq!(told(&[4000, 1]), [4000], "one that is larger waits alone");
+}
+
 #[test]
 fn a_session_is_closed_with_a_reason_and_its_streams_with_it() {
     let (mut pair, session) = session();

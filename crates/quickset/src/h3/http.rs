@@ -18,6 +18,8 @@ use super::webtransport::Room;
 /// HTTP/3 on a connection, as its lock guards it.
 pub(super) struct Http {
     machine: Machine,
+    /// Bytes of datagrams of an exchange that are kept for its reader at most.
+    datagram_bytes: usize,
     pub(super) slots: BTreeMap<StreamId, Slot>,
     /// Sessions of WebTransport, by the stream of their request.
     pub(super) rooms: BTreeMap<StreamId, Room>,
@@ -66,7 +68,9 @@ pub(super) struct Exchange {
 impl Http {
     pub(super) fn begin(connection: &Connection, config: Config) -> Result<Arc<Link>, LayerTaken> {
         let side = connection.side();
+        let datagram_bytes = config.max_datagram_bytes;
         let layered = connection.layered(|turn| Self {
+            datagram_bytes,
             machine: Machine::new(side, config, &mut on_quic(turn)),
             slots: BTreeMap::new(),
             rooms: BTreeMap::new(),
@@ -244,12 +248,9 @@ impl Http {
     }
 
     fn on_datagram(&mut self, turn: &mut Turn<'_>, id: StreamId, payload: Bytes) {
+        let max_bytes = self.datagram_bytes;
         self.on_slot(id, turn, |slot, woken| {
-            // Datagrams that nobody takes make room for later ones.
-            if slot.datagrams.len() == MAX_DATAGRAMS {
-                slot.datagrams.pop_front();
-            }
-            slot.datagrams.push_back(payload);
+            keep(&mut slot.datagrams, payload, max_bytes);
             woken.extend(slot.listener.take());
         });
         if let Some(room) = self.rooms.get_mut(&id) {
@@ -433,5 +434,37 @@ pub(super) fn wait(list: &mut Vec<Waker>, waker: &Waker) {
     }
 }
 
+/// Datagrams that nobody takes make room for later ones. One that is larger than `max_bytes` is kept alone.
+fn keep(waiting: &mut VecDeque<Bytes>, payload: Bytes, max_bytes: usize) {
+    let mut bytes = payload.len() + waiting.iter().map(Bytes::len).sum::<usize>();
+    while waiting.len() >= MAX_DATAGRAMS || bytes > max_bytes {
+        let Some(oldest) = waiting.pop_front() else { break };
+        bytes -= oldest.len();
+    }
+    waiting.push_back(payload);
+}
+
 /// Datagrams of an exchange kept for its reader at most.
 const MAX_DATAGRAMS: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datagrams_that_nobody_takes_are_bounded_in_number_and_in_bytes() {
+        let of = |n: u8, len: usize| Bytes::from(vec![n; len]);
+        let kept = |sizes: &[usize], max_bytes| {
+            let mut waiting = VecDeque::new();
+            for (n, len) in (0..).zip(sizes) {
+                keep(&mut waiting, of(n, *len), max_bytes);
+            }
+            waiting.iter().map(|payload| payload[0]).collect::<Vec<u8>>()
+        };
+        assert_eq!(kept(&[1; 70], 1000), (6..70).collect::<Vec<u8>>());
+        assert_eq!(kept(&[400, 400, 200], 1000), [0, 1, 2]);
+        assert_eq!(kept(&[400, 400, 200, 1], 1000), [1, 2, 3], "the oldest make room");
+        assert_eq!(kept(&[400, 1001], 1000), [1], "what is too large waits alone");
+        assert_eq!(kept(&[1001, 10], 1000), [1]);
+    }
+}

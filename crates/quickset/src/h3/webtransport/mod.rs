@@ -54,7 +54,8 @@
 //!
 //! One session at a time on a connection; a request for another is rejected (H3_REQUEST_REJECTED), and browsers open a
 //! connection for each anyway. 16 streams wait for a session that is not accepted yet, 128 for somebody to accept them; what
-//! is beyond is refused with WT_BUFFERED_STREAM_REJECTED. 64 datagrams wait for their reader, and the oldest make room. What
+//! is beyond is refused with WT_BUFFERED_STREAM_REJECTED. 64 datagrams, and 256 KiB of
+//! them ([`max_datagram_bytes`](crate::h3::Config::max_datagram_bytes)), wait for their reader, and the oldest make room. What
 //! is not read of a stream waits with the peer but for a window of flow control.
 
 mod room;
