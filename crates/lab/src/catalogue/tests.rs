@@ -1,8 +1,9 @@
+mod protection;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
 use quickset_base::Duration;
-use quickset_quic::Protection;
 use quickset_sim::{Loss, Queue, Rate};
 
 use super::{ALL, find};
@@ -493,127 +494,4 @@ fn a_trace_of_ones_own_is_read_with_the_run() {
     assert!(error.contains("bad") && error.contains("line 2, `soon,600`"), "{error}");
     assert!(with(&dir.join("none")).unwrap_err().to_string().contains("cannot be read"));
     std::fs::remove_dir_all(&dir).unwrap();
-}
-
-/// The keys of protection, and what they leave alone.
-#[test]
-fn protection_is_what_the_key_says() {
-    let plain = &setting("bulk", "size=1MB owd_ms=20 rate_mbit=5 loss=1% rwin=100kB").flows[0];
-    // Handshakes of the same length meet the same losses.
-    assert!(plain.transport.fec.is_some() && plain.protection == Protection::None);
-    let flow =
-        &setting("bulk", "size=1MB owd_ms=20 rate_mbit=5 loss=1% rwin=100kB fec=bulk fec_window=77").flows[0];
-    assert_eq!(flow.protection, Protection::Bulk);
-    let fec = flow.transport.fec.as_ref().unwrap();
-    assert_eq!((fec.window, fec.sessions, fec.symbol), (77, 2, 1350));
-    // Repair symbols take 5 % of the memory.
-    assert_eq!((plain.transport.stream_window, flow.transport.stream_window), (100_000, 95_000));
-    assert_eq!(flow.transport.max_connection_window, 95_000);
-}
-
-/// Half of the updates of plain QUIC wait for a retransmission; with repair behind each nobody does.
-#[test]
-fn repair_brings_back_what_is_lost_before_anybody_waits() {
-    let words = "profile=ours updates=20 loss=2% rtt_ms=100 rate_mbit=20 pace=10 mode=partial";
-    let streaming = find("screen-streaming").unwrap();
-    let play = |fec: &str| row(streaming, &point("screen-streaming", &format!("{words} fec={fec}")), 4);
-    let (plain, repaired) = (play("none"), play("rs:115/100"));
-    let (without, with) = (&plain.metrics.counted, &repaired.metrics.counted);
-    assert_eq!((without.blocks, without.repair_bytes, without.recovered), (0, 0, 0));
-    assert!(plain.metrics.repair.repair_share.is_none());
-    // A block an update, and fifteen symbols of a packet's length for a hundred.
-    assert_eq!(with.blocks, 20);
-    let share = repaired.metrics.repair.repair_share.unwrap();
-    assert!((0.12..0.135).contains(&share), "{share}");
-    assert!(with.recovered > 20 && with.failed_blocks == 0, "{with:?}");
-    let expected = repaired.metrics.repair.failed_blocks_expected.unwrap();
-    assert!(expected < 1e-3, "{expected}");
-    let longest = |row: &Row| row.metrics.times.blocking_ms.unwrap().max;
-    // What is sent again takes a round trip at least; an update is on the wire for 62 ms, its repair included.
-    let (plain, repaired) = (longest(&plain), longest(&repaired));
-    assert!(plain > 100.0 && repaired < 62.0, "{plain} {repaired}");
-}
-
-/// A request is a block of one symbol, and repair for it goes at once.
-#[test]
-fn requests_are_protected_too() {
-    let setting = setting(
-        "screen-interactive",
-        "profile=ours updates=30 messages=5 loss=0 rtt_ms=20 rate_mbit=20 mode=partial fec=rs:105/100",
-    );
-    let seen = virtually(&setting, 1).unwrap();
-    let sent = seen.flows[0].client.fec;
-    assert_eq!((sent.sources_sent, sent.repairs_sent, sent.blocks), (30, 30, 30));
-}
-
-#[test]
-fn a_ratio_is_to_the_same_download_without_repair() {
-    let words = "size=200kB owd_ms=30 rate_mbit=5 loss=5%";
-    let bulk = find("bulk").unwrap();
-    let play = |fec: &str| row(bulk, &point("bulk", &format!("{words} fec={fec}")), 2).metrics;
-    let (plain, repaired) = (play("none"), play("bulk"));
-    assert_eq!(plain.dct_ratio, None);
-    let expected = repaired.dct_s.unwrap() / plain.dct_s.unwrap();
-    assert!((repaired.dct_ratio.unwrap() - expected).abs() < 1e-12);
-}
-
-/// A flow that never ends has a second half, beside another one or alone.
-#[test]
-fn harm_is_measured_where_nothing_ends() {
-    let words = "rival=cubic queue=1bdp loss=0 seconds=6 rate_mbit=8 rtt_ms=20 fec=rs:110/100";
-    let metrics = row(find("no-harm").unwrap(), &point("no-harm", words), 1).metrics;
-    assert!(metrics.finished);
-    let (share, used) = (metrics.first_share.unwrap(), metrics.utilisation.unwrap());
-    assert!((0.1..0.9).contains(&share), "{share}");
-    // Repair is no payload: a tenth of the first flow's part.
-    assert!((0.8..0.99).contains(&used), "{used}");
-    assert!(metrics.repair.repair_share_late.unwrap() > 0.07);
-}
-
-/// What the library has a name for delivers all of it, over losses one by one and in bursts.
-#[test]
-fn every_protection_delivers_everything() {
-    let streaming = find("screen-streaming").unwrap();
-    let words = "profile=ours updates=8 messages=40 rate_mbit=20 rtt_ms=60 mode=partial";
-    for (loss, fec) in
-        ["3%", "ge:1%,30%"].iter().flat_map(|loss| PROTECTIONS.iter().map(move |fec| (loss, fec)))
-    {
-        let point = point("screen-streaming", &format!("{words} loss={loss} fec={fec}"));
-        let metrics = row(streaming, &point, 1).metrics;
-        assert!(metrics.finished && metrics.broken.is_none(), "{fec}, {loss}: {metrics:?}");
-        assert_eq!(metrics.counted.messages_delivered, 320, "{fec}, {loss}");
-    }
-}
-
-const PROTECTIONS: &[&str] = &[
-    "adaptive",
-    "adaptive:bulk",
-    "adaptive:screen",
-    "adaptive:messages",
-    "sr",
-    "fixed:10",
-    "ac-rlnc",
-    "bulk",
-    "buffer",
-    "messages",
-    "rs:105/100",
-    "rs:110/100:stride=4",
-    "ldpc:110/100",
-    "xor:5",
-    "xor2d:5x5",
-    "tum:3",
-    "tum:2:10ms",
-];
-
-/// What is not repaired has the losses of what is, packet by packet, until the first of them is sent again.
-#[test]
-fn selective_repeat_is_plain_but_for_headers() {
-    let bulk = find("bulk").unwrap();
-    for seed in 1..=6 {
-        let words = "size=40kB owd_ms=30 rate_mbit=10 loss=6%";
-        let play = |fec: &str| row(bulk, &point("bulk", &format!("{words} fec={fec}")), seed).metrics;
-        let (plain, repeated) = (play("none"), play("sr"));
-        let (plain_s, repeated_s) = (plain.dct_s.unwrap(), repeated.dct_s.unwrap());
-        assert!((repeated_s / plain_s - 1.0).abs() < 0.05, "seed {seed}: {plain_s} s, {repeated_s} s");
-    }
 }
