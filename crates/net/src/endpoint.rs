@@ -141,6 +141,10 @@ impl Endpoint {
 
     /// Connects to `remote`, which proves to be `server_name`. The future is ready with the connection, or with a
     /// [`ConnectError`](crate::ConnectError); dropping it gives the attempt up.
+    ///
+    /// A token of that server (RFC 9000 §8.1.3) is good in the version of the connection that gave it and in no other (RFC
+    /// 9369 §5): where there is none of the version that this one would begin in, it begins in that of a token there is, if
+    /// that is among the configured ones.
     pub fn connect(&self, remote: SocketAddr, server_name: &str, config: &ClientConfig) -> Connecting {
         Connecting::new(self.hub.connect(remote, server_name, config))
     }
