@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use tokio::process::Command;
 
 use super::Job;
-use crate::tls::from_base64;
+use crate::tls::{NAME, from_base64};
 
 /// The page, for the folder that is served.
 pub(crate) const PAGE: &str = r#"<!doctype html><body><script>
@@ -65,7 +65,8 @@ async fn load(job: &Job, pin: &str, profile: &Path) -> Result<()> {
 
 /// What Chromium makes of a page of the server's.
 async fn visit(job: &Job, (pin, profile): (&str, &Path), page: &str, words: &[&str]) -> Result<String> {
-    let origin = job.address;
+    // By name: Chromium 156 takes addresses of IPv6 for no origin to force QUIC on, and goes there by TCP.
+    let origin = format!("{NAME}:{}", job.address.port());
     let output = Command::new("chromium")
         .args([
             "--headless",
@@ -76,15 +77,19 @@ async fn visit(job: &Job, (pin, profile): (&str, &Path), page: &str, words: &[&s
             "--dump-dom",
         ])
         .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(format!("--host-resolver-rules=MAP {NAME} {}", job.address))
         .arg(format!("--origin-to-force-quic-on={origin}"))
         .arg(format!("--ignore-certificate-errors-spki-list={}", pin.trim()))
         .args(words)
         .arg(format!("https://{origin}/{page}"))
         .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        // Why a page did not come is there, and belongs into the log.
         .stderr(Stdio::inherit())
         .kill_on_drop(true)
-        .output()
-        .await
-        .context("chromium does not start")?;
+        .spawn()
+        .context("chromium does not start")?
+        .wait_with_output()
+        .await?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
