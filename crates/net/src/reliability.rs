@@ -35,6 +35,9 @@ impl Reliability {
     }
 
     /// Messages of which each counts by itself, until its deadline: input, chat, signals of media.
+    ///
+    /// Those that are much smaller than others, or due much sooner, like sound beside frames, want a channel of their own: repair
+    /// is as long as the longest message that it covers, and sent for the one that is due first.
     pub fn messages() -> Self {
         Self::default().with(Protection::Adaptive(Some(Goal::Messages)))
     }

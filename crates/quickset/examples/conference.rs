@@ -1,4 +1,4 @@
-//! A video conference: recorded frames and sound on one channel, each with a deadline. Prints what came in time.
+//! A video conference: recorded frames and sound, a channel for each, every message with a deadline. Prints what came in time.
 //!
 //! `cargo run -p quickset --example conference` has both ends and ends by itself after some seconds. On two machines, or with
 //! `quickset link` between two ports of one:
@@ -13,7 +13,10 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use quickset::{ClientConfig, Connection, Deadline, Endpoint, Identity, Reliability, ServerConfig, Trust};
+use quickset::{
+    ClientConfig, Connection, Deadline, Endpoint, Identity, MessageReceiver, MessageSender, MessageStats,
+    Reliability, ServerConfig, Trust,
+};
 use tokio::time::sleep_until;
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -56,65 +59,83 @@ async fn send(address: SocketAddr, fingerprint: &str, time: Duration) -> Result<
     let config = ClientConfig::new(Trust::pinned(fingerprint.parse()?), &[PROTOCOL])?;
     let endpoint = Endpoint::client()?;
     let connection = endpoint.connect(address, "localhost", &config).await?;
-    // Losses are repaired as late as deadlines allow, and not at all where a resend comes in time.
-    let mut channel = connection.open_messages().await?.with(Reliability::messages());
-    let (begun, mut told) = (Instant::now(), 1);
-    let coming = schedule(time);
-    for (n, (at, bytes, within)) in coming.iter().enumerate() {
-        sleep_until((begun + *at).into()).await;
-        // Whatever is due sooner goes first: sound does not wait for a large frame. Whoever knows when the next one comes says
-        // so: repair waits for it if there is time.
-        let (message, deadline) = (Bytes::from(vec![0; *bytes]), Deadline::after(*within));
-        let next = coming.get(n + 1).map_or(time, |next| next.0);
-        channel.send_before(message, deadline, begun + next).await?;
-        if at.as_secs() >= told {
-            told = at.as_secs() + 1;
-            let stats = channel.stats();
-            println!(
-                "{:>3} s: {} of {} in time, {} late, {} never sent, {} given up",
-                at.as_secs(),
-                stats.on_time,
-                stats.queued,
-                stats.late,
-                stats.dropped,
-                stats.abandoned
-            );
-        }
-    }
-    channel.finish()?;
-    channel.finished().await?;
-    let stats = channel.stats();
+    // Losses are repaired as late as deadlines allow, and not at all where a resend comes in time. What is small and soon too
+    // late has a channel of its own: repair is as long as the longest message that it covers, and due with the first.
+    let video = connection.open_messages().await?.with(Reliability::messages());
+    let mut sound = connection.open_messages().await?.with(Reliability::messages());
+    sound.set_urgency(2);
+    let begun = Instant::now();
+    let (video, sound) = tokio::try_join!(
+        play(video, Track { name: "video", pieces: frames(time), within: VIDEO }, begun, time),
+        play(sound, Track { name: "sound", pieces: sounds(time), within: SOUND }, begun, time)
+    )?;
     let fec = connection.stats().fec;
-    println!(
-        "{} messages: {} in time, {} late, {} never sent, {} given up; {} recovered from {} repair symbols",
-        stats.queued,
-        stats.on_time,
-        stats.late,
-        stats.dropped,
-        stats.abandoned,
-        stats.recovered,
-        fec.repairs_sent
-    );
+    for (what, stats) in [("frames", video), ("pieces of sound", sound)] {
+        println!(
+            "{} {what}: {} in time, {} late, {} never sent, {} given up; {} recovered",
+            stats.queued, stats.on_time, stats.late, stats.dropped, stats.abandoned, stats.recovered
+        );
+    }
+    println!("{} repair symbols", fec.repairs_sent);
     connection.close(0, b"over");
     endpoint.wait_idle().await;
     Ok(())
 }
 
-async fn receive(connection: &Connection) -> Result<(), Failure> {
-    let mut channel = connection.accept_messages().await?;
-    let (mut frames, mut sounds, mut bytes) = (0, 0, 0);
-    while let Some(message) = channel.next().await {
-        let payload = message?.payload;
-        bytes += payload.len();
-        if payload.len() == SOUND_BYTES { sounds += 1 } else { frames += 1 }
+/// What a channel carries.
+struct Track {
+    name: &'static str,
+    /// When what is sent, from the beginning on, and its size.
+    pieces: Vec<(Duration, usize)>,
+    /// Until when it is of use.
+    within: Duration,
+}
+
+/// Sends the pieces of a track when they are due, and tells what became of them.
+async fn play(
+    mut channel: MessageSender,
+    Track { name, pieces, within }: Track,
+    begun: Instant,
+    end: Duration,
+) -> Result<MessageStats, Failure> {
+    let mut told = 1;
+    for (n, (at, bytes)) in pieces.iter().enumerate() {
+        sleep_until((begun + *at).into()).await;
+        // Whatever is due sooner goes first. Whoever knows when the next one comes says so: repair waits for it if there is
+        // time.
+        let next = pieces.get(n + 1).map_or(end, |next| next.0);
+        let message = Bytes::from(vec![0; *bytes]);
+        channel.send_before(message, Deadline::after(within), begun + next).await?;
+        if at.as_secs() >= told {
+            told = at.as_secs() + 1;
+            let stats = channel.stats();
+            println!("{:>3} s: {name}: {} of {} in time", at.as_secs(), stats.on_time, stats.queued);
+        }
     }
-    println!("seen: {frames} frames and {sounds} pieces of sound, {bytes} bytes");
+    channel.finish()?;
+    channel.finished().await?;
+    Ok(channel.stats())
+}
+
+async fn receive(connection: &Connection) -> Result<(), Failure> {
+    let [one, other] = [connection.accept_messages().await?, connection.accept_messages().await?];
+    let ([frames, sounds], [more_frames, more_sounds]) = tokio::try_join!(watch(one), watch(other))?;
+    println!("seen: {} frames and {} pieces of sound", frames + more_frames, sounds + more_sounds);
     connection.closed().await;
     Ok(())
 }
 
-/// When what is sent, and within which time it has to be there: recorded frames, over and over, and sound every 20 ms.
-fn schedule(time: Duration) -> Vec<(Duration, usize, Duration)> {
+/// Counts frames and pieces of sound.
+async fn watch(mut channel: MessageReceiver) -> Result<[u32; 2], Failure> {
+    let mut seen = [0; 2];
+    while let Some(message) = channel.next().await {
+        seen[usize::from(message?.payload.len() == SOUND_BYTES)] += 1;
+    }
+    Ok(seen)
+}
+
+/// Recorded frames, over and over: when they are sent, and how large they are.
+fn frames(time: Duration) -> Vec<(Duration, usize)> {
     let recorded = include_str!("../../lab/data/tixeo_trace.repr");
     let frame = |line: &str| -> Option<(Duration, usize)> {
         let (at, bytes) = line.strip_prefix('?')?.split_once(',')?;
@@ -122,13 +143,14 @@ fn schedule(time: Duration) -> Vec<(Duration, usize, Duration)> {
     };
     let frames: Vec<_> = recorded.lines().filter_map(frame).collect();
     let length = frames.last().map_or(time, |last| last.0) + Duration::from_millis(33);
-    let again =
-        (0..).flat_map(|turn| frames.iter().map(move |(at, bytes)| (*at + turn * length, *bytes, VIDEO)));
-    let sound = (0..).map(|n| (n * Duration::from_millis(20), SOUND_BYTES, SOUND));
-    let mut all: Vec<_> = again.take_while(|next| next.0 < time).collect();
-    all.extend(sound.take_while(|next| next.0 < time));
-    all.sort();
-    all
+    let again = (0..).flat_map(|turn| frames.iter().map(move |(at, bytes)| (*at + turn * length, *bytes)));
+    again.take_while(|next| next.0 < time).collect()
+}
+
+/// Sound, every 20 ms.
+fn sounds(time: Duration) -> Vec<(Duration, usize)> {
+    let sound = (0..).map(|n| (n * Duration::from_millis(20), SOUND_BYTES));
+    sound.take_while(|next| next.0 < time).collect()
 }
 
 const PROTOCOL: &str = "conference/1";
