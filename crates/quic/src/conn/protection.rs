@@ -546,6 +546,7 @@ impl Facts {
             cwnd: self.cwnd,
             in_flight: self.in_flight,
             others_wait: streams.others_wait(channel, turn),
+            crowded_out: streams.crowded_out(),
             feedback: self.feedback,
             confirmed: self.confirmed,
         }

@@ -26,7 +26,34 @@ pub(super) struct Tally {
     due: BTreeSet<(Channel, Time, Key, Ticket)>,
     /// Counts what sending may change of any channel's [`Demand`], but its remaining bytes.
     pulse: u64,
+    pub(super) crowding: Crowding,
 }
+
+/// How many of the last messages with deadlines had no room in time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Crowding {
+    all: u32,
+    crowded_out: u32,
+}
+
+impl Crowding {
+    pub(super) fn count(&mut self, crowded_out: bool) {
+        if self.all == MOST_COUNTED {
+            (self.all, self.crowded_out) = (self.all / 2, self.crowded_out / 2);
+        }
+        self.all += 1;
+        self.crowded_out += u32::from(crowded_out);
+    }
+
+    /// Their share, of few as if there had been others that had.
+    fn share(self) -> f64 {
+        f64::from(self.crowded_out) / f64::from(self.all.max(FEW_COUNTED))
+    }
+}
+
+/// Messages that crowding is told from: some seconds of media.
+const MOST_COUNTED: u32 = 512;
+const FEW_COUNTED: u32 = 64;
 
 /// Boundaries behind what was sent.
 #[derive(Clone, Copy, Debug, Default)]
@@ -99,6 +126,11 @@ impl Streams {
     #[inline]
     pub(crate) fn pulse(&self) -> u64 {
         self.tally.pulse
+    }
+
+    /// The share of the last messages with deadlines that had no room in time, though nothing of them was lost.
+    pub(crate) fn crowded_out(&self) -> f64 {
+        self.tally.crowding.share()
     }
 
     /// Deadlines of the messages of a channel that are neither delivered nor given up nor outdated. O(log n).
@@ -384,3 +416,23 @@ pub(super) mod share {
 
 /// Bits of [`share`].
 const BITS: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::float_cmp, reason = "quotients of small numbers")]
+    fn crowding_is_of_the_last_messages() {
+        let mut crowding = Crowding::default();
+        crowding.count(true);
+        assert_eq!(crowding.share(), 1.0 / 64.0, "one of few says little");
+        (0..99).for_each(|_| crowding.count(true));
+        assert_eq!(crowding.share(), 1.0);
+        // A thousand that had room: what was before counts for a quarter of a quarter at most.
+        (0..1000).for_each(|_| crowding.count(false));
+        assert!((0.01..0.07).contains(&crowding.share()), "{}", crowding.share());
+        (0..2000).for_each(|_| crowding.count(false));
+        assert_eq!(crowding.share(), 0.0);
+    }
+}

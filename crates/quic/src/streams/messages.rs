@@ -336,11 +336,12 @@ impl Streams {
         let writable = half.refused && open && room;
         let deadline = sender.deadline();
         let quiet = half.outcomes.is_empty();
-        while let Some((ticket, outcome, deadline)) = sender.next_settled() {
-            if let Some(deadline) = deadline {
-                self.tally.fulfil(channel, deadline, key, ticket);
+        while let Some(settled) = sender.next_settled() {
+            if let Some(deadline) = settled.deadline {
+                self.tally.fulfil(channel, deadline, key, settled.ticket);
+                self.tally.crowding.count(settled.crowded_out);
             }
-            half.outcomes.push_back((ticket, outcome));
+            half.outcomes.push_back((settled.ticket, settled.outcome));
         }
         let outcome = quiet && !half.outcomes.is_empty();
         half.refused &= !writable;

@@ -26,7 +26,8 @@ pub enum Goal {
 /// quarter of k, but one; see `Sizing` for bursts. A path without losses sees nothing of it, not even the wrapping.
 ///
 /// None goes out where a resend arrives before anybody waits, or where the losses are our own: while more than half of
-/// them come with a full queue, repair would only displace data. Deadlines excepted, which no resend meets there.
+/// them come with a full queue, repair would only displace data. Deadlines excepted, which no resend meets there: messages get
+/// none while more of them are late for want of room than are lost.
 #[derive(Clone, Debug)]
 pub(super) struct Adaptive {
     goal: Option<Goal>,
@@ -179,6 +180,9 @@ impl Adaptive {
 
     fn messages(&mut self, view: &CodingView<'_>) -> Pattern {
         let lane = &view.lanes[usize::from(WINDOW.index)];
+        if is_crowded(view) {
+            return Pattern::No;
+        }
         match self.placement.due(view, lane) {
             Due::No => Pattern::No,
             Due::At(time) => Pattern::WakeAt(time),
@@ -257,6 +261,12 @@ fn is_affordable(view: &CodingView<'_>) -> bool {
 /// Most losses come of a full queue, and nobody's deadline depends on them.
 fn is_futile(view: &CodingView<'_>) -> bool {
     view.loss.congested > 0.5 && !has_deadline(view)
+}
+
+/// More messages come too late for want of room than of losses that are not our own: repair would make more of them late than
+/// it brings back.
+fn is_crowded(view: &CodingView<'_>) -> bool {
+    view.crowded_out > view.loss.rate * (1.0 - view.loss.congested)
 }
 
 /// A resend arrives before anybody waits for it: neither the next deadline nor the next message is near. What is not

@@ -25,6 +25,7 @@ struct Scene {
     in_flight: u64,
     confirmed: bool,
     others_wait: bool,
+    crowded_out: f64,
 }
 
 /// Deadlines, in any order.
@@ -55,6 +56,7 @@ impl Scene {
             in_flight: 60_000,
             confirmed: true,
             others_wait: false,
+            crowded_out: 0.0,
         }
     }
 
@@ -73,6 +75,7 @@ impl Scene {
             cwnd: self.cwnd,
             in_flight: self.in_flight,
             others_wait: self.others_wait,
+            crowded_out: self.crowded_out,
             feedback: true,
             confirmed: self.confirmed,
         }

@@ -18,6 +18,7 @@ pub(crate) struct Outlook<'a> {
     pub(crate) cwnd: u64,
     pub(crate) in_flight: u64,
     pub(crate) others_wait: bool,
+    pub(crate) crowded_out: f64,
     pub(crate) feedback: bool,
     pub(crate) confirmed: bool,
 }
@@ -39,6 +40,7 @@ impl<'a> Outlook<'a> {
             cwnd: self.cwnd,
             in_flight: self.in_flight,
             others_wait: self.others_wait,
+            crowded_out: self.crowded_out,
             feedback: self.feedback,
             confirmed: self.confirmed,
         }

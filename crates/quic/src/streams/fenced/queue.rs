@@ -31,6 +31,8 @@ pub(super) struct Record {
     pub(super) turn: Option<MessageId>,
     /// Something of it arrived by recovery alone.
     pub(super) recovered: bool,
+    /// Something of it was lost.
+    pub(super) missed: bool,
 }
 
 /// Section 14 of the specification.
@@ -61,6 +63,7 @@ impl Record {
             state: State::Queued,
             turn: None,
             recovered: false,
+            missed: false,
         }
     }
 

@@ -495,10 +495,12 @@ impl Sender {
             if !record.is_live() || !self.flight.misses(part.clone()) {
                 continue;
             }
-            if self.is_given_up(record, now) {
+            let given_up = self.is_given_up(record, now);
+            self.ring.get_mut(index).missed = true;
+            if given_up {
                 self.abandon(index);
             } else {
-                self.deadlines.push(record.deadline, self.ring.ticket(index));
+                self.deadlines.push(self.ring.get(index).deadline, self.ring.ticket(index));
                 self.flight.lose(part);
             }
         }

@@ -258,6 +258,22 @@ fn messages_are_placed_and_sized() {
 }
 
 #[test]
+fn repair_leaves_room_to_messages_that_have_none() {
+    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:messages"));
+    scene.send(&mut *policy, 100);
+    scene.demand.limited = true;
+    scene.deadlines.0 = vec![Time::from_millis(1250)];
+    scene.crowded_out = scene.loss.rate * 1.01;
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    // Losses by a full queue are a matter of room, too.
+    scene.crowded_out = scene.loss.rate * 0.6;
+    scene.loss.congested = 0.5;
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.loss.congested = 0.3;
+    assert!(matches!(scene.ask(&mut *policy, Kind::Window), Pattern::Repair { .. }));
+}
+
+#[test]
 fn nothing_is_repaired_that_a_resend_repairs_in_time() {
     let (mut scene, mut policy) = (Scene::new(), policy("adaptive:screen"));
     scene.demand.next_message = Some(Time::from_millis(1126));

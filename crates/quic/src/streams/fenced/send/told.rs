@@ -32,11 +32,20 @@ pub struct MessageStats {
     pub abandoned: u64,
 }
 
+/// A message that was settled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settled {
+    pub(crate) ticket: Ticket,
+    pub(crate) outcome: Outcome,
+    pub(crate) deadline: Option<Time>,
+    /// It was too late, or too late to be sent, though nothing of it was lost: there was no room in time.
+    pub(crate) crowded_out: bool,
+}
+
 /// What the application is told.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    /// With the deadlines, of those that had one.
-    outcomes: VecDeque<(Ticket, Outcome, Option<Time>)>,
+    outcomes: VecDeque<Settled>,
     pub(super) stats: MessageStats,
     /// When something was last heard or sent.
     pub(super) now: Time,
@@ -53,15 +62,15 @@ impl Sender {
         self.told.now = now;
     }
 
-    /// What became of a message, once for each, and its deadline.
-    pub(crate) fn next_settled(&mut self) -> Option<(Ticket, Outcome, Option<Time>)> {
+    /// What became of a message, once for each.
+    pub(crate) fn next_settled(&mut self) -> Option<Settled> {
         self.told.outcomes.pop_front()
     }
 
     /// What became of a message, once for each.
     #[cfg(test)]
     pub(crate) fn next_outcome(&mut self) -> Option<(Ticket, Outcome)> {
-        self.next_settled().map(|(ticket, outcome, _)| (ticket, outcome))
+        self.next_settled().map(|settled| (settled.ticket, settled.outcome))
     }
 
     /// With the stream.
@@ -79,12 +88,19 @@ impl Sender {
         if let Some(order) = &mut self.line.order {
             order.remove(record);
         }
-        self.told.outcomes.push_back((Ticket(record.ticket), outcome, record.due()));
+        let (arrived, leaves) = (self.told.now - self.one_way, self.told.now + self.one_way);
+        let is_there = matches!(outcome, Outcome::Delivered | Outcome::Recovered);
+        let late = if is_there { arrived > record.deadline } else { leaves > record.deadline };
+        self.told.outcomes.push_back(Settled {
+            ticket: Ticket(record.ticket),
+            outcome,
+            deadline: record.due(),
+            crowded_out: late && !record.missed && !record.recovered,
+        });
         let stats = &mut self.told.stats;
         match outcome {
             Outcome::Delivered | Outcome::Recovered => {
-                let arrived = self.told.now - self.one_way;
-                *(if arrived <= record.deadline { &mut stats.on_time } else { &mut stats.late }) += 1;
+                *(if late { &mut stats.late } else { &mut stats.on_time }) += 1;
                 stats.recovered += u64::from(outcome == Outcome::Recovered);
                 stats.arrived_bytes += record.payload.len() as u64;
             }

@@ -72,6 +72,42 @@ fn what_cannot_be_in_time_is_dropped_before_its_turn() {
     sender.check();
 }
 
+/// What comes too late although nothing of it was lost had no room in time; OWD is 10 ms.
+#[test]
+fn who_was_crowded_out_is_known() {
+    let crowded_out = |sender: &mut Sender| sender.next_settled().map(|settled| settled.crowded_out);
+    let acked_at = |sender: &mut Sender, now_ms: u64| {
+        sender.set_now(Time::from_millis(now_ms));
+        sender.acked(0, 41, false);
+    };
+    for (acked, crowded) in [(70, false), (71, true)] {
+        let mut sender = new(Mode::Frames);
+        push_by(&mut sender, 40, 60);
+        packet_at(&mut sender, ROOM, 0);
+        acked_at(&mut sender, acked);
+        assert_eq!(crowded_out(&mut sender), Some(crowded), "acknowledged at {acked} ms");
+    }
+    // A loss made it late.
+    let mut sender = new(Mode::Frames);
+    push_by(&mut sender, 40, 60);
+    packet_at(&mut sender, ROOM, 0);
+    sender.lost(0, 41, false, Time::from_millis(40));
+    packet_at(&mut sender, ROOM, 49);
+    acked_at(&mut sender, 100);
+    assert_eq!(crowded_out(&mut sender), Some(false));
+    // It never left.
+    let mut sender = new(Mode::Frames);
+    push_by(&mut sender, 40, 60);
+    packet_at(&mut sender, ROOM, 51);
+    assert_eq!(crowded_out(&mut sender), Some(true));
+    // Nobody waits for it at any time.
+    let mut sender = new(Mode::Frames);
+    push(&mut sender, 40);
+    packet_at(&mut sender, ROOM, 0);
+    acked_at(&mut sender, 10_000);
+    assert_eq!(crowded_out(&mut sender), Some(false));
+}
+
 #[test]
 fn an_urgent_message_does_not_wait_for_the_rest_of_a_long_one() {
     let mut sender = new(Mode::Frames);
