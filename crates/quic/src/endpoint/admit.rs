@@ -104,7 +104,7 @@ impl fmt::Debug for Incoming {
 
 impl Endpoint {
     /// Begins a connection to `server_name` on `path`. `token` is what that server gave in an earlier
-    /// connection of [the version that this one begins in](TransportConfig::begins_in), or empty.
+    /// connection of [the version that this one begins in](crate::TransportConfig::begins_in), or empty.
     ///
     /// # Errors
     /// See [`ConnectError`]; nothing is kept then.
