@@ -130,7 +130,7 @@ impl Connection {
         self.streams.open(dir)
     }
 
-    /// The next stream that the peer opened.
+    /// The next stream that the peer opened. One that was read to its end before, by its id, is over with that.
     pub fn accept(&mut self, dir: Dir) -> Option<StreamId> {
         self.streams.accept(dir)
     }

@@ -31,9 +31,12 @@ impl Streams {
     pub(crate) fn accept(&mut self, dir: Dir) -> Option<StreamId> {
         let index = self.theirs[dir as usize].accept()?;
         let id = StreamId::new(!self.side, dir, index);
-        let (_, stream) = self.slab.by_id_mut(id).expect("a stream keeps its slot until it is accepted");
+        let (key, stream) = self.slab.by_id_mut(id).expect("a stream keeps its slot until it is accepted");
         stream.accepted = true;
-        if stream.events != 0 {
+        if stream.events == 0 {
+            // It may have been read, or given up, to its end before.
+            self.settle(key);
+        } else {
             stream.tell(0, &mut self.events);
         }
         Some(id)

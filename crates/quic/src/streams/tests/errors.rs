@@ -113,6 +113,27 @@ fn a_stream_opens_those_below_it_and_they_are_accepted_in_order() {
     assert_eq!(room.accept(Dir::Uni), None);
 }
 
+/// Whoever knows the ids may use a stream before it is accepted.
+#[test]
+fn a_stream_that_was_over_before_it_was_accepted_is_forgotten_then() {
+    let frames = [reset(THEIR_UNI, 0), data(THEIR_UNI, 0, 0, true)];
+    for (one, stopped) in frames.into_iter().flat_map(|one| [(one, false), (one, true)]) {
+        let mut room = client(&config());
+        if stopped {
+            frame(&mut room, data(THEIR_UNI, 0, 0, false)).unwrap();
+            room.stop(THEIR_UNI, 0).unwrap();
+        }
+        frame(&mut room, one).unwrap();
+        drain_events(&mut room);
+        if !stopped {
+            assert!(matches!(room.read(THEIR_UNI, 10), Err(ReadError::Reset(_)) | Ok(Chunk::Finished)));
+        }
+        assert_eq!((room.len(), room.accept(Dir::Uni)), (1, Some(THEIR_UNI)));
+        room.check();
+        assert_eq!((room.len(), room.accept(Dir::Uni)), (0, None));
+    }
+}
+
 /// RFC 9000 §21.7.
 #[test]
 fn more_gaps_than_honest_loss_makes_close_the_connection() {
