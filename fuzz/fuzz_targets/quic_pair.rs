@@ -225,12 +225,18 @@ impl Play {
                 }
             }
             Event::Closed(why) => {
+                let other = index(!side);
                 let clean = match &why {
                     Closed::Failed(_) => false,
-                    // A Retry that is answered late.
-                    Closed::ByPeer(error) => error.code == TransportErrorCode::INVALID_TOKEN,
+                    Closed::ByPeer(error) => match error.code {
+                        // A Retry that is answered late.
+                        TransportErrorCode::INVALID_TOKEN => true,
+                        // The application closed it during the handshake, which says no more than that.
+                        TransportErrorCode::APPLICATION_ERROR => self.closed[other] == Some(Closed::Locally),
+                        _ => false,
+                    },
                     // It was over, or never came about, and the word of it was lost.
-                    Closed::Reset => side.is_client() && (self.keys[1].is_none() || self.closed[1].is_some()),
+                    Closed::Reset => self.keys[other].is_none() || self.closed[other].is_some(),
                     _ => true,
                 };
                 assert!(clean, "{side:?}: {why:?}");
