@@ -50,7 +50,7 @@ use crate::rx::{Authentic, Early, Form};
 use crate::stats::Stats;
 use crate::streams::{StreamEvent, Streams};
 use crate::token::Token;
-use crate::tx::{Grease, MAX_OVERHEAD, Numbering};
+use crate::tx::{Grease, MAX_OVERHEAD, MIN_INITIAL, Numbering};
 
 pub(crate) use confirm::Confirmation;
 pub(crate) use handshake::Handshake;
@@ -350,7 +350,13 @@ impl Connection {
 
     /// RFC 9002 §6.2.2.1: at its amplification limit a server sets no probe timer.
     pub(crate) fn may_probe(&self) -> bool {
-        self.path.amplification_budget() >= LEAST
+        self.path.amplification_budget() >= self.least_datagram()
+    }
+
+    /// What an amplification limit has to leave for anything to be sent. As long as there may be Initial packets to be
+    /// padded, that is a datagram of full size; a new address may be sent little by little.
+    pub(crate) fn least_datagram(&self) -> usize {
+        if self.phase == Phase::Confirmed { LEAST } else { MIN_INITIAL }
     }
 
     /// Invariants of all rooms.

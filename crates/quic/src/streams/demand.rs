@@ -333,6 +333,17 @@ impl SendHalf {
         self.messages.as_ref().map_or(self.buffer.next(), |sender| sender.begun_whole())
     }
 
+    /// What was sent does not count: boundaries that it had passed are to be passed again. Of several flushes the last is
+    /// enough.
+    pub(super) fn uncross(&mut self) {
+        let marks = &mut self.marks;
+        marks.fences = self.messages.as_ref().map_or(0, |sender| sender.fences_passed());
+        marks.ended = false;
+        if marks.flushes.is_empty() && marks.flushed > 0 {
+            marks.flushes.push_back(marks.flushed);
+        }
+    }
+
     /// Boundaries that all sent so far lies before, since this was last asked: how many, and what the last is.
     fn crossed(&mut self) -> Option<(u64, Boundary)> {
         if !self.is_sending() {

@@ -187,6 +187,7 @@ impl SendHalf {
         if let Some(sender) = &mut self.messages {
             sender.rewind();
         }
+        self.uncross();
     }
 
     /// Verifies what must hold between calls.

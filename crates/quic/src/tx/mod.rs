@@ -25,12 +25,11 @@ pub(crate) use writer::{Packed, StreamFrame, Writer};
 use crate::cc::{Control, pacing_rate};
 use crate::conn::Connection;
 use crate::keys::Unsealed;
-use crate::path::LEAST;
 use crate::room::{Phase, Want};
 
 /// A client's Initial datagrams, and all datagrams with eliciting Initial packets, have at least this
 /// many bytes (RFC 9000 §14.1).
-const MIN_INITIAL: usize = 1200;
+pub(crate) const MIN_INITIAL: usize = 1200;
 
 /// Room below which no further packet is coalesced into a datagram: what a long header, a few frames
 /// and the tag need.
@@ -123,9 +122,7 @@ impl Connection {
             full = full.min(self.least_size());
         }
         let size = full.min(self.path.amplification_budget());
-        // Once there are no Initial packets to be padded, a new address may be sent little by little.
-        let least = if self.phase == Phase::Confirmed { LEAST } else { MIN_INITIAL };
-        if (size < full && (size < least || !out.is_empty())) || !out.has_room(size) {
+        if (size < full && (size < self.least_datagram() || !out.is_empty())) || !out.has_room(size) {
             return false;
         }
         self.protect.leads = out.is_empty();

@@ -32,7 +32,7 @@ impl Early {
     /// The first connection, through and closed.
     fn new(setup: &Setup) -> Self {
         let server = ServerConfig {
-            crypto: Arc::new(NullServer::new(ALPN).with_early_data()),
+            crypto: Arc::new(NullServer::new(ALPN).with_certificate(setup.certificate).with_early_data()),
             ..setup.server_config()
         };
         let client = ClientConfig {
@@ -103,6 +103,25 @@ fn told(peer: &Peer) -> Vec<bool> {
         _ => None,
     };
     peer.events.iter().filter_map(early).collect()
+}
+
+/// RFC 9000 §8.1: a server that has sent what the client's datagrams allow owes an acknowledgement of early data, and is
+/// allowed less than a whole datagram.
+#[test]
+fn a_server_that_may_send_no_more_comes_to_rest() {
+    for len in (0..2400).step_by(100) {
+        let setup = Setup { certificate: 12_000, ..setup(1, "rate=100mbit delay=100ms") };
+        let mut early = Early::new(&setup);
+        let key = early.connect();
+        early.pair.client_mut().send(key, Dir::Uni, pattern(len));
+        // Until just before the client hears of the server.
+        early.pair.pass(Duration::from_millis(199));
+        let server_key = early.server_key();
+        let server = early.pair.server_mut().connection(server_key);
+        assert!(server.is_early() && !server.is_established());
+        let id = early.pair.client_mut().send(key, Dir::Uni, pattern(10));
+        early.pair.until("received", |p| p.server().finished.contains(&(server_key, id)));
+    }
 }
 
 #[test]

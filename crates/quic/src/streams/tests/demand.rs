@@ -209,6 +209,38 @@ fn boundaries_are_passed_when_all_before_them_was_sent() {
     room.check();
 }
 
+/// Early data that the server rejects is sent again, and so are its boundaries passed.
+#[test]
+fn what_was_sent_in_vain_passed_no_boundary() {
+    let config = TransportConfig::default();
+    let params = announce(&config);
+    let mut room = Streams::new(Side::Client, &config);
+    room.set_early(&params);
+    let (letters, bytes) = (room.open_messages(Dir::Uni).unwrap(), room.open(Dir::Uni).unwrap());
+    let own = room.own_channel(bytes, true).unwrap();
+    let passed = |room: &Streams, channel| (room.demand(channel).boundaries, room.demand(channel).boundary);
+    for ms in [1, 2] {
+        send(&mut room, letters, 10, None);
+        room.fence(letters, at(ms)).unwrap();
+    }
+    for ms in [1, 2] {
+        write(&mut room, bytes, 10);
+        room.flush(bytes, at(ms)).unwrap();
+    }
+    flow(&mut room, 3);
+    room.finish(bytes).unwrap();
+    flow(&mut room, 4);
+    assert_eq!(passed(&room, ALL), (2, Some((Boundary::Fence, at(3)))));
+    assert_eq!(passed(&room, own), (3, Some((Boundary::Fin, at(4)))));
+    room.rewind();
+    room.set_peer(&params);
+    room.check();
+    assert_eq!((passed(&room, ALL).0, passed(&room, own).0), (2, 3), "nothing was sent since");
+    flow(&mut room, 5);
+    assert_eq!(passed(&room, ALL), (4, Some((Boundary::Fence, at(5)))));
+    assert_eq!(passed(&room, own), (5, Some((Boundary::Fin, at(5)))), "both flushes are one now");
+}
+
 #[test]
 fn a_flush_is_a_boundary_once() {
     let mut room = client(&TransportConfig::default());
