@@ -12,6 +12,7 @@ use quickset_wire::frame::Frame;
 use quickset_wire::{ConnectionId, ResetToken, TransportErrorCode as Code};
 
 use crate::TransportError;
+use crate::ack::RangeSet;
 use crate::conn::IssuedCid;
 use crate::room::Want;
 use crate::token::Token;
@@ -70,7 +71,8 @@ struct Remote {
     lent: Vec<Spare>,
     /// Ids below this were retired by the peer's wish.
     retired_below: u64,
-    largest: u64,
+    /// Sequence numbers that were told, those that were retired since among them.
+    told: RangeSet,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +86,8 @@ struct Spare {
 impl Cids {
     /// Begins with the ids of the handshake, sequence number 0 on both sides.
     pub(crate) fn new(local: ConnectionId, remote: ConnectionId) -> Self {
+        let mut told = RangeSet::default();
+        told.insert(0);
         let first = Local {
             cid: IssuedCid { sequence: 0, id: local, token: ResetToken([0; 16]) },
             state: Delivery::Done,
@@ -100,7 +104,7 @@ impl Cids {
                 spare: Vec::new(),
                 lent: Vec::new(),
                 retired_below: 0,
-                largest: 0,
+                told,
             },
             retiring: VecDeque::new(),
         }
@@ -226,8 +230,12 @@ impl Cids {
         if others.any(|s| s.id == id && s.sequence != sequence) {
             return Err(violation("another sequence number for a known connection id"));
         }
-        let seen = known.is_some() || active.is_some();
-        self.remote.largest = self.remote.largest.max(sequence);
+        // What was retired since comes again when the packet that brought it was thought to be lost.
+        let is_news = self.remote.told.insert(sequence);
+        // RFC 9000 §5.1.1: they increase by one. Those on their way are as few as we take.
+        if self.remote.told.len() > MAX_RETIRING {
+            return Err(violation("too many gaps between the numbers of connection ids"));
+        }
         if retire_prior_to > self.remote.retired_below {
             self.remote.retired_below = retire_prior_to;
             let others = self.remote.spare.iter().chain(&self.remote.lent);
@@ -240,10 +248,10 @@ impl Cids {
         }
         if sequence < self.remote.retired_below {
             // RFC 9000 §19.15: an id that is retired on arrival.
-            if !seen {
+            if is_news {
                 self.retire(sequence)?;
             }
-        } else if !seen {
+        } else if is_news {
             self.remote.spare.push(Spare { sequence, id, token: Some(token) });
         }
         let changed = self.remote.active < self.remote.retired_below && self.switch()?;
@@ -407,6 +415,40 @@ mod tests {
         c.retire_acked(0);
         assert_eq!(c.want(), Want::Data);
         c.check();
+    }
+
+    /// RFC 9000 §19.15: the same frame may come several times, and late.
+    #[test]
+    fn an_id_that_was_retired_does_not_come_back() {
+        let mut c = cids();
+        for n in 1..LIMIT as u8 {
+            c.on_new(n.into(), 0, cid(n), token(n)).unwrap();
+        }
+        assert!(c.switch().unwrap() && c.switch().unwrap());
+        let lent = c.lend().unwrap();
+        c.give_back(lent).unwrap();
+        [0, 1].into_iter().for_each(|n| c.retire_acked(n));
+        for n in 1..LIMIT as u8 {
+            assert!(!c.on_new(n.into(), 0, cid(n), token(n)).unwrap());
+            c.check();
+        }
+        assert_eq!(c.remote(), &cid(2));
+        assert_eq!(c.lend(), None, "none is left to spare");
+        assert_eq!(c.retiring.iter().map(|r| r.sequence).collect::<Vec<_>>(), [3]);
+        c.on_new(4, 0, cid(4), token(4)).unwrap();
+        assert_eq!(c.lend(), Some(4));
+    }
+
+    /// RFC 9000 §5.1.1: numbers increase by one, so few are missing at a time.
+    #[test]
+    fn numbers_with_gaps_without_end_are_a_violation() {
+        let mut c = cids();
+        let error = (1..100u64).find_map(|n| {
+            let told = c.on_new(2 * n, 2 * n, cid(n as u8), token(n as u8));
+            (0..2 * n).for_each(|old| c.retire_acked(old));
+            told.err()
+        });
+        assert_eq!(error.map(|e| e.code), Some(Code::PROTOCOL_VIOLATION));
     }
 
     #[test]
