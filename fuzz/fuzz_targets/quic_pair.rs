@@ -5,12 +5,12 @@
 //! nobody gave up the connection, everything written arrives; then it is closed, and nothing is left.
 //!
 //! The first bytes of the input choose how the two are configured, and the links between them; operations of three bytes
-//! follow.
+//! follow. With TRACE in the environment each is printed, and what either side hears.
 #![no_main]
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes as Data;
 use libfuzzer_sys::fuzz_target;
@@ -42,6 +42,13 @@ fuzz_target!(|input: &[u8]| {
 const MOST: isize = 8 << 20;
 
 const ALPN: &[&[u8]] = &[b"fuzz"];
+
+fn trace(line: impl FnOnce() -> String) {
+    static WANTED: LazyLock<bool> = LazyLock::new(|| std::env::var_os("TRACE").is_some());
+    if *WANTED {
+        eprintln!("{}", line());
+    }
+}
 
 /// A node whose polls are counted.
 struct Counted {
@@ -203,6 +210,7 @@ impl Play {
     }
 
     fn hear(&mut self, side: Side, event: Event) {
+        trace(|| format!("{:?} {side:?} hears {event:?}", self.world.now()));
         match event {
             Event::Stream(StreamEvent::Stopped { id, code }) => {
                 self.said.get_mut(&(id, side)).expect("a stream of its own").give_up(code);
@@ -253,6 +261,7 @@ impl Play {
     }
 
     fn act(&mut self, op: u8, which: u8, arg: u8) {
+        trace(|| format!("{:?} operation {} {which:#04x} {arg:#04x}", self.world.now(), op % 24));
         let side = if which & 0x80 == 0 { Side::Client } else { Side::Server };
         let n = usize::from(which & 0x7f);
         match op % 24 {

@@ -8,7 +8,7 @@ use quickset_wire::frame::Frames;
 use quickset_wire::{PacketType, Space};
 
 use super::{Connection, Event};
-use crate::path::{Arrival, LEAST, Marking, Patience, Probe, Proof, Role, Saved, Way};
+use crate::path::{Arrival, Kept, LEAST, Marking, Patience, Probe, Proof, Role, Saved, Way};
 use crate::protect::Losses;
 use crate::qlog::Why;
 use crate::recovery::Rtt;
@@ -180,7 +180,8 @@ impl Connection {
         if self.cids.is_remote_empty() || (to.is_some() && to == self.ways.peer_uses) {
             return Ok(None);
         }
-        let lent = self.cids.lend();
+        let paired = to.and_then(|to| self.ways.paired(to)).filter(|cid| self.cids.lent(*cid).is_some());
+        let lent = paired.or_else(|| self.cids.lend());
         // When it is not known which of our ids the peer uses, it may be this one.
         if lent.is_none() && self.ways.peer_uses.is_some() { Err(MoveError::NoId) } else { Ok(lent) }
     }
@@ -224,6 +225,7 @@ impl Connection {
             self.recovery.assume_rtt(self.now.since(proven.sent));
             if proven.full {
                 self.tell_moved();
+                self.release_kept();
             } else {
                 // RFC 9000 §8.2.1: the address is the peer's. Whether datagrams of 1200 bytes get there is not known.
                 self.path.probe.begin(self.now, patience);
@@ -242,6 +244,9 @@ impl Connection {
             if is_goal {
                 self.move_to(at);
                 self.recovery.assume_rtt(self.now.since(proven.sent));
+            }
+            if proven.full {
+                self.release_kept();
             }
             self.ways.stir();
             return;
@@ -337,9 +342,10 @@ impl Connection {
         // The peer may have retired it meanwhile.
         let lent = self.cids.lent(lent).map(|_| lent).or_else(|| self.cids.lend())?;
         let old = self.cids.exchange(lent)?;
-        for way in self.ways.iter_mut().filter(|way| way.cid.is_none()) {
-            way.cid = Some(old);
+        for way in self.ways.iter_mut() {
+            way.cid = way.cid.or(Some(old)).filter(|cid| *cid != lent);
         }
+        self.ways.kept = self.ways.kept.filter(|kept| kept.cid != lent);
         Some(old)
     }
 
@@ -428,13 +434,32 @@ impl Connection {
         self.ways.stir();
     }
 
-    /// A way is given up, and its id with it.
+    /// A way is given up, and its id with it; unless it is where the peer was seen and could not be reached.
     fn forget(&mut self, way: &Way) {
-        let Some(sequence) = way.cid else { return };
-        if self.ways.position(|other| other.cid == Some(sequence)).is_some() {
+        let Some(cid) = way.cid else { return };
+        let old = match way.peer_uses {
+            Some(peer_uses) if way.role == Role::Seen && !way.proof.is_validated() => {
+                self.ways.kept.replace(Kept { peer_uses, cid }).map(|kept| kept.cid)
+            }
+            _ => Some(cid),
+        };
+        self.give_back(old);
+    }
+
+    /// The peer answers again.
+    fn release_kept(&mut self) {
+        let kept = self.ways.kept.take();
+        self.give_back(kept.map(|kept| kept.cid));
+    }
+
+    /// An id of the peer's is retired when nothing needs it any more.
+    fn give_back(&mut self, cid: Option<u64>) {
+        let Some(cid) = cid else { return };
+        let is_kept = self.ways.kept.is_some_and(|kept| kept.cid == cid);
+        if is_kept || self.ways.position(|way| way.cid == Some(cid)).is_some() {
             return;
         }
-        if let Err(error) = self.cids.give_back(sequence) {
+        if let Err(error) = self.cids.give_back(cid) {
             self.fail(error);
         }
     }

@@ -24,7 +24,7 @@ pub(crate) use ecn::Marking;
 pub(crate) use probe::{Patience, Probe};
 pub(crate) use proof::Proof;
 pub(crate) use search::Search;
-pub(crate) use ways::{Arrival, LEAST, Role, Saved, Way, Ways};
+pub(crate) use ways::{Arrival, Kept, LEAST, Role, Saved, Way, Ways};
 
 /// The path in use.
 #[derive(Debug)]

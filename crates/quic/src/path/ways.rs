@@ -19,6 +19,8 @@ pub(crate) struct Ways {
     pub(crate) wary_until: Time,
     /// The number of our id that the peer uses on the path in use; `None` when that is not known.
     pub(crate) peer_uses: Option<u64>,
+    /// Of the last path that could not be validated.
+    pub(crate) kept: Option<Kept>,
     /// The path that the application was told of last.
     pub(crate) told: u8,
     /// The server's preferred address is in use.
@@ -45,6 +47,16 @@ pub(crate) struct Way {
     pub(crate) saved: Option<Box<Saved>>,
     /// Forgotten then.
     pub(crate) until: Time,
+}
+
+/// An id for a peer that could not be reached where it was seen. Were it retired, and another one used where the peer is
+/// seen next, we would run out of them as long as nothing that we send arrives, the word of what we retired included.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    /// The number of our id that the peer used there.
+    pub(crate) peer_uses: u64,
+    /// The number of the peer's.
+    pub(crate) cid: u64,
 }
 
 /// Why a path is known.
@@ -91,6 +103,7 @@ impl Ways {
             due: Time::MAX,
             wary_until: Time::ZERO,
             peer_uses: Some(0),
+            kept: None,
             told: 0,
             preferred: false,
             numbers: 0,
@@ -135,6 +148,12 @@ impl Ways {
 
     pub(crate) fn remove(&mut self, at: usize) -> Way {
         self.others.remove(at)
+    }
+
+    /// The id that goes with packets to our id number `to`, where the peer moved without taking another itself (RFC 9000 §9.5).
+    pub(crate) fn paired(&self, to: u64) -> Option<u64> {
+        let kept = self.kept.filter(|kept| kept.peer_uses == to).map(|kept| kept.cid);
+        kept.or_else(|| self.others.iter().find(|way| way.peer_uses == Some(to))?.cid)
     }
 
     /// Adds a path; returns the one that had to make room: the oldest that is only seen.
@@ -183,6 +202,14 @@ impl Ways {
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
         self.due == Time::MAX
+    }
+
+    /// The peer retired our id of this number. Where it used that it goes on with another; which one it has not shown.
+    pub(crate) fn on_retired(&mut self, sequence: u64) {
+        let others = self.others.iter_mut().map(|way| &mut way.peer_uses);
+        for peer_uses in others.chain([&mut self.peer_uses]) {
+            *peer_uses = peer_uses.filter(|uses| *uses != sequence);
+        }
     }
 
     /// Works out when to look again; `in_use` is when the path in use wants it, which is not `settled` as long as it

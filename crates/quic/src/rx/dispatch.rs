@@ -91,10 +91,7 @@ impl Connection {
             }
             Frame::RetireConnectionId { sequence } => {
                 if let Some(wanted) = self.cids.on_retire(sequence)? {
-                    if self.ways.peer_uses == Some(sequence) {
-                        // It goes on with another, which one it has not shown.
-                        self.ways.peer_uses = None;
-                    }
+                    self.ways.on_retired(sequence);
                     self.outbox.signals.push_back(Signal::RetiredCid(sequence));
                     if wanted > 0 {
                         self.outbox.signals.push_back(Signal::NeedCids(wanted));

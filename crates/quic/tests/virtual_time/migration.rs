@@ -159,6 +159,51 @@ fn a_client_on_another_network_goes_on_at_once() {
     }
 }
 
+/// For a while nothing arrives at the client, and the word of ids that the server retired does not either. The server still
+/// has one for where the client is then.
+#[test]
+fn a_client_that_moves_and_hears_nothing_is_found_in_the_end() {
+    for seed in quickset_sim::seeds(0..4) {
+        let setup = Setup::new(seed, LINK).transport(|t| t.idle_timeout = None);
+        let mut pair = setup.connected();
+        pair.pass(Duration::from_millis(200));
+        let (key, server_key) = (pair.key, pair.server_key());
+        let down = pair.world.add_link("loss=100%".parse().expect("a link"));
+        pair.world.route(address(2), address(1), down);
+        let now = pair.world.now();
+        pair.client_mut().connection(key).rebound(now);
+        let id = pair.client_mut().send(key, Dir::Bi, pattern(10_000));
+        // So that the client retires its old id while the server is at the first of its new addresses.
+        let up = pair.up;
+        pair.world.link_mut(up).change("loss=100%".parse().expect("a link"));
+        pair.pass(Duration::from_secs(1));
+        pair.world.link_mut(up).change(LINK.parse().expect("a link"));
+        let mut at = address(1);
+        for n in 0..10 {
+            pair.world.rebind(at, nat(1, 5000 + n));
+            at = nat(1, 5000 + n);
+            for _ in 0..8 {
+                pair.pass(Duration::from_millis(500));
+                pair.client_mut().connection(key).ping();
+            }
+        }
+        let stats = pair.server_mut().connection(server_key).stats();
+        assert!(stats.failed_moves > 2, "seed {seed}: {stats:?}");
+        pair.world.link_mut(down).change(LINK.parse().expect("a link"));
+        let begun = pair.world.now();
+        for _ in 0..8 {
+            pair.client_mut().connection(key).ping();
+            pair.pass(Duration::from_millis(500));
+        }
+        assert!(pair.server().finished.contains(&(server_key, id)), "seed {seed}");
+        let server = pair.server_mut().connection(server_key);
+        assert_eq!(server.path().remote, at, "seed {seed}: {:?}", server.stats());
+        let stats = pair.client_mut().connection(key).stats();
+        assert!(stats.in_flight < 100, "what was sent is acknowledged: {stats:?}");
+        assert!(pair.world.now().since(begun) < Duration::from_secs(5));
+    }
+}
+
 /// A second interface is tried before the first is left, and nothing stops meanwhile.
 /// RFC 9000 §9.2.
 #[test]
