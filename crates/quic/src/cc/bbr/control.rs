@@ -151,7 +151,7 @@ impl Bbr {
 pub(super) const STARTUP_GAIN: f64 = 2.77;
 pub(super) const PROBE_RTT_GAIN: f64 = 0.5;
 pub(super) const PACING_MARGIN: f64 = 0.99;
-const HEADROOM: f64 = 0.15;
+pub(super) const HEADROOM: f64 = 0.15;
 /// Packets: see the module's departures.
 const FEW_LOST: f64 = 3.0;
 /// A probe that gains less than this, with so much of what the path holds in flight, is futile.

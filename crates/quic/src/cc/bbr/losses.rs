@@ -2,6 +2,7 @@
 
 use quickset_base::Time;
 
+use super::control::HEADROOM;
 use super::{BETA, Bbr, LOSS_THRESHOLD, State, Undo};
 use crate::cc::Packet;
 
@@ -52,10 +53,13 @@ impl Bbr {
         self.end_probe(now);
     }
 
-    /// So much in flight was too much.
+    /// So much in flight was too much. See the module's departures.
     fn bound_long_term(&mut self, in_flight: u64) {
         let target = self.in_flight_for_bdp().min(self.window);
-        self.long_term = in_flight.max((target as f64 * BETA) as u64);
+        // With headroom it is what the bandwidth needs.
+        let filled = (target as f64 / (1.0 - HEADROOM)) as u64;
+        let cut = (in_flight.max(target) as f64 * BETA) as u64;
+        self.long_term = cut.max(in_flight.min(filled));
     }
 
     fn end_probe(&mut self, now: Time) {

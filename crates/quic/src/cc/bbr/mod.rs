@@ -29,6 +29,10 @@
 //! 9. A loss episode, for what is undone when it proves spurious, is all that left before its first loss was noticed. The
 //!    draft saves the state anew in each round with losses, and would restore what the first one had lowered.
 //! 10. Restarts from idle are those with nothing in flight, whether or not the application is known to have been the reason.
+//! 11. A probe that was too much cuts the long-term bound to 0.7 of what was in flight, as far as the bandwidth's volume and the
+//!    headroom allow. The draft keeps what was in flight up to the loss. In a buffer of one volume the bounds of two flows
+//!    then are what divides the link: each probe adds as many packets to either, and with no cut that is the larger the more
+//!    a flow has, nothing brings them together.
 
 mod control;
 mod losses;
