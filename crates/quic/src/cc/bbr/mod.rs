@@ -195,7 +195,8 @@ impl Bbr {
 
     // §5.3.1.2.
     fn check_full(&mut self, sample: &Sample) {
-        if !self.rounds.start {
+        // What took no time has no rate.
+        if !self.rounds.start || sample.rate == 0 {
             return;
         }
         if !sample.app_limited {

@@ -253,6 +253,28 @@ fn rounds_that_prove_nothing_do_not_add_up() {
     assert!(full.now && full.reached);
 }
 
+/// Behind a sample of next to nothing that would be a pipe of ten bytes a second.
+#[test]
+fn rounds_without_a_rate_do_not_fill_the_pipe() {
+    let mut bbr = Bbr::new(MTU, Time::ZERO);
+    bbr.rounds.start = true;
+    let sample = |rate| Sample {
+        rate,
+        delivered: 2 * MTU,
+        prior_delivered: MTU,
+        in_flight: 2 * MTU,
+        lost: 0,
+        app_limited: false,
+        acked: 2 * MTU,
+        rtt: Duration::ZERO,
+    };
+    bbr.check_full(&sample(10));
+    (0..10).for_each(|_| bbr.check_full(&sample(0)));
+    assert!(!bbr.full.now && !bbr.full.reached);
+    (0..3).for_each(|_| bbr.check_full(&sample(10)));
+    assert!(bbr.full.reached);
+}
+
 #[test]
 fn delivery_rates_are_the_slower_of_sending_and_acknowledging() {
     let ms = Time::from_millis;
