@@ -55,11 +55,11 @@ impl Bbr {
 
     /// So much in flight was too much. See the module's departures.
     fn bound_long_term(&mut self, in_flight: u64) {
-        let target = self.in_flight_for_bdp().min(self.window);
+        let target = self.in_flight_for_bdp().min(self.window) as f64;
         // With headroom it is what the bandwidth needs.
-        let filled = (target as f64 / (1.0 - HEADROOM)) as u64;
-        let cut = (in_flight.max(target) as f64 * BETA) as u64;
-        self.long_term = cut.max(in_flight.min(filled));
+        let filled = (target / (1.0 - HEADROOM)) as u64;
+        let cut = (in_flight as f64 * (1.0 - HEADROOM)) as u64;
+        self.long_term = cut.max(in_flight.min(filled)).max((target * BETA) as u64);
     }
 
     fn end_probe(&mut self, now: Time) {

@@ -8,9 +8,8 @@
 //! 2. Loss is excessive above 2 % and two standard deviations, and above three packets. At 2 % alone a flow
 //!    with 100 packets in flight ends most probes by chance at 1 % of loss, a large one none: it stays small.
 //! 3. A probe ends when a queue stands, 1.2 times the path's volume is in flight, and the bandwidth grew by less
-//!    than 2 %. The draft goes on for three rounds or until it overflows a buffer of one volume, every three
-//!    seconds: two flows lose 0.8 % of their packets to such a buffer, here 0.2 %, and CUBIC beside one has 32 % of what
-//!    both have, here 61 %. The price: beside CUBIC in a buffer of four volumes BBR has 35 %, and would have 55 %.
+//!    than 2 %. The draft goes on for three rounds or until it overflows a buffer of one volume, every three seconds,
+//!    from which CUBIC does not recover. The price: beside CUBIC in a deeper buffer BBR has less than half.
 //! 4. A round whose last sample the application, or the peer's receive window, held down counts towards a full
 //!    pipe if the window was full in it. Else Startup, and its queue, lasted as long as lost packets made
 //!    the receive window stop us: three seconds of a 42 MB transfer at 0.5 % of loss. And one that they held down though it
@@ -29,10 +28,10 @@
 //! 9. A loss episode, for what is undone when it proves spurious, is all that left before its first loss was noticed. The
 //!    draft saves the state anew in each round with losses, and would restore what the first one had lowered.
 //! 10. Restarts from idle are those with nothing in flight, whether or not the application is known to have been the reason.
-//! 11. A probe that was too much cuts the long-term bound to 0.7 of what was in flight, as far as the bandwidth's
-//!     volume and the headroom allow. The draft keeps what was in flight up to the loss. In a buffer of one volume
-//!     the bounds of two flows then are what divides the link: each probe adds as many packets to either, and without
-//!     a cut that is the larger the more a flow has, nothing brings them together.
+//! 11. A probe that was too much cuts the long-term bound by the headroom, as far as the bandwidth's volume needs it. The draft
+//!     keeps what was in flight up to the loss, and the next probe is too much again: two flows in a buffer of one
+//!     volume lose 0.7 % of their packets, here 0.3 %, and CUBIC beside one has 27 % of what both have, here 39 %. A cut by 0.7
+//!     loses less still, but one that comes later takes minutes to get its half.
 
 mod control;
 mod losses;

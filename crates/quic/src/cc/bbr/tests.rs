@@ -213,9 +213,9 @@ fn spurious_losses_are_undone() {
         bbr.on_lost(packet, now);
     }
     // The fifth of a hundred crosses 2 + 2·√2: back from its 99 predecessors by (4 - 1.98) / 0.98, to 96.9;
-    // and of that 0.7.
+    // and of that 0.85.
     assert_eq!(bbr.state, State::Down);
-    assert_eq!(bbr.long_term / MTU, 67);
+    assert_eq!(bbr.long_term / MTU, 82);
     bbr.short.adapt(1_000_000, 100 * MTU, BETA);
     assert_eq!((bbr.short.bandwidth, bbr.short.in_flight), (700_000, 70 * MTU));
     bbr.on_spurious(5);
