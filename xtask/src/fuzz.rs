@@ -1,11 +1,11 @@
 //! Fuzzing on a stable toolchain: the targets of the workspace `fuzz/`, each for some seconds.
 
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::run::{Outcome, cargo, output, run};
-use crate::test::has_subcommand;
+use crate::run::{Outcome, cargo, on_path, output, root, run};
 
 /// Seconds per target within `cargo xtask test`: all of them take about two minutes.
 const SHORT: u64 = 7;
@@ -26,9 +26,6 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
     if !Path::new("fuzz/Cargo.toml").is_file() {
         bail!("there is no folder fuzz/ with targets");
     }
-    if !has_subcommand("fuzz") {
-        run(cargo().args(["install", "cargo-fuzz", "--locked"]))?;
-    }
     let mut targets = targets()?;
     if let Some(only) = only {
         if !targets.contains(&only) {
@@ -39,20 +36,39 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
     fuzz(&targets, seconds)
 }
 
-/// A short run of each target, if cargo-fuzz is there: `test` does not install it, since that takes minutes.
+/// The step of `cargo xtask test`: a short run of each target.
 pub(crate) fn short() -> Result<Outcome> {
     if !Path::new("fuzz/Cargo.toml").is_file() {
         return Ok(Outcome::Skipped("there is no folder fuzz/".into()));
-    }
-    if !has_subcommand("fuzz") {
-        return Ok(Outcome::Skipped("cargo-fuzz is missing; `cargo xtask fuzz` installs it".into()));
     }
     fuzz(&targets()?, SHORT)?;
     Ok(Outcome::Done)
 }
 
+/// `cargo fuzz`. Where it is missing it is built under `target/`, which takes two minutes: nothing is installed on the
+/// system.
+fn cargo_fuzz() -> Result<Command> {
+    let tools = root().join("target/tools");
+    let bin = tools.join("bin");
+    let mut command = cargo();
+    if !on_path(PROGRAM) {
+        if !bin.join(PROGRAM).is_file() {
+            run(cargo().args(["install", PROGRAM, "--locked", "--version", VERSION, "--root"]).arg(&tools))?;
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::env::split_paths(&path).chain([bin]);
+        command
+            .env("PATH", std::env::join_paths(folders).context("a folder of PATH has a colon in its name")?);
+    }
+    command.arg("fuzz");
+    Ok(command)
+}
+
+const PROGRAM: &str = "cargo-fuzz";
+const VERSION: &str = "^0.13";
+
 fn targets() -> Result<Vec<String>> {
-    let list = output(cargo().args(["fuzz", "list"]))?;
+    let list = output(cargo_fuzz()?.arg("list"))?;
     Ok(list.lines().map(str::to_owned).collect())
 }
 
@@ -62,8 +78,7 @@ fn fuzz(targets: &[String], seconds: u64) -> Result<()> {
         // What is found goes into the first folder; the seeds that are kept stay as they are.
         let found = format!("fuzz/target/corpus/{target}");
         std::fs::create_dir_all(&found)?;
-        run(cargo().env("RUSTC_BOOTSTRAP", "1").args([
-            "fuzz",
+        run(cargo_fuzz()?.env("RUSTC_BOOTSTRAP", "1").args([
             "run",
             target,
             &found,

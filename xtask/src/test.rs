@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::run::{Outcome, cargo, on_path, run};
+use crate::run::{Outcome, cargo, run};
 use crate::{arrows, beside, e2e, fuzz, msrv, needs, python, sizes, spec};
 
 struct Step {
@@ -127,11 +127,6 @@ fn docs() -> Result<Outcome> {
 fn spoken(d: Duration) -> String {
     let (min, s) = (d.as_secs() / 60, d.as_secs() % 60);
     if min > 0 { format!("{min} min {s} s") } else { format!("{:.1} s", d.as_secs_f64()) }
-}
-
-/// True when `cargo NAME` is there.
-pub(crate) fn has_subcommand(name: &str) -> bool {
-    on_path(&format!("cargo-{name}"))
 }
 
 #[cfg(test)]
