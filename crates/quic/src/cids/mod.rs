@@ -32,6 +32,8 @@ pub(crate) struct Cids {
     /// The one of the handshake; the peer may have retired it.
     first: ConnectionId,
     local: Vec<Local>,
+    /// The largest number of ours that there was.
+    newest: u64,
     /// Ids that the peer is ready to hold.
     peer_limit: u64,
     requested: u64,
@@ -95,6 +97,7 @@ impl Cids {
         Self {
             first: local,
             local: vec![first],
+            newest: 0,
             peer_limit: 1,
             requested: 0,
             remote: Remote {
@@ -153,12 +156,14 @@ impl Cids {
     pub(crate) fn add_local(&mut self, cids: impl IntoIterator<Item = IssuedCid>) {
         for cid in cids {
             self.requested = self.requested.saturating_sub(1);
+            self.newest = self.newest.max(cid.sequence);
             self.local.push(Local { cid, state: Delivery::ToSend });
         }
     }
 
     /// The peer learnt of this id in our transport parameters (preferred_address).
     pub(crate) fn add_told(&mut self, cid: IssuedCid) {
+        self.newest = self.newest.max(cid.sequence);
         self.local.push(Local { cid, state: Delivery::Done });
     }
 
@@ -300,8 +305,8 @@ impl Cids {
     /// was alive. Whether its packet used that very id (RFC 9000 §19.16 lets us mind) is not looked at: the
     /// packet has been routed, and nothing comes to harm.
     pub(crate) fn on_retire(&mut self, sequence: u64) -> Result<Option<u64>, TransportError> {
-        let newest = self.local.iter().map(|l| l.cid.sequence).max().unwrap_or(0);
-        if sequence > newest {
+        // Of those that are retired, too: the frame may come again (RFC 9000 §13.3).
+        if sequence > self.newest {
             return Err(violation("retires a connection id that was never issued"));
         }
         let Some(at) = self.local.iter().position(|l| l.cid.sequence == sequence) else { return Ok(None) };
@@ -505,6 +510,9 @@ mod tests {
         assert_eq!(c.want(), Want::Data);
         assert_eq!(c.on_retire(0).unwrap(), Some(1));
         assert_eq!(c.on_retire(0).unwrap(), None, "a repeat is no fault");
+        assert_eq!(c.on_retire(1).unwrap(), Some(1));
+        assert_eq!(c.on_retire(1).unwrap(), None, "nor that of the newest");
+        assert_eq!(c.on_retire(2).unwrap_err().code, Code::PROTOCOL_VIOLATION);
     }
 
     #[test]

@@ -100,6 +100,9 @@ impl Connection {
     pub(crate) fn on_progress(&mut self, progress: Progress) -> Result<(), TransportError> {
         self.log_progress(progress);
         self.follow_early(progress);
+        if progress.handshake_keys {
+            self.recovery.handshake_keys();
+        }
         if progress.one_rtt_keys && self.side.is_server() {
             // The client's parameters came with its hello; the server may send 1-RTT data at once.
             self.take_peer_params()?;
@@ -181,6 +184,13 @@ impl Connection {
             self.outbox.signals.push_back(Signal::ResetToken(self.path.address, token));
         }
         if let Some(preferred) = params.preferred_address {
+            // RFC 9000 §18.2.
+            if self.cids.is_remote_empty() {
+                return Err(TransportError::new(
+                    Code::TRANSPORT_PARAMETER_ERROR,
+                    "a preferred address of a server without connection ids",
+                ));
+            }
             // RFC 9000 §5.1.1: its sequence number is 1.
             self.cids.on_new(1, 0, preferred.id, preferred.token)?;
         }
@@ -215,7 +225,8 @@ impl Connection {
         let SideState::Client { crypto, original_dcid, retry_scid, .. } = &mut self.handshake.side else {
             return;
         };
-        if heard || retry_scid.is_some() || token.is_empty() || scid == *self.cids.remote() {
+        let is_usable = !token.is_empty() && token.len() <= MAX_TOKEN;
+        if heard || retry_scid.is_some() || !is_usable || scid == *self.cids.remote() {
             return;
         }
         let body = &packet[..packet.len() - tag.len()];
@@ -257,6 +268,9 @@ impl Connection {
         if self.side == Side::Server {
             return Err(violation("NEW_TOKEN from a client"));
         }
+        if token.len() > MAX_TOKEN {
+            return Ok(());
+        }
         // An application that collects nothing is not made to hold more than a few.
         let held = self.outbox.events.iter().filter(|e| matches!(e, Event::NewToken(_))).count();
         if held < 8 {
@@ -275,3 +289,7 @@ impl std::fmt::Debug for Handshake {
             .finish_non_exhaustive()
     }
 }
+
+/// The longest token that is shown to a server, in bytes: an Initial packet of the least size has to hold it beside the
+/// hello, and tokens are a tenth of that.
+pub(crate) const MAX_TOKEN: usize = 768;

@@ -14,7 +14,7 @@ mod asks;
 mod confirm;
 mod datagrams;
 mod early;
-mod handshake;
+pub(crate) mod handshake;
 mod lifecycle;
 mod messages;
 mod paths;

@@ -297,7 +297,10 @@ impl Connection {
             self.on_other_size();
         }
         self.path.address = way.address;
-        if !self.path.is_validated() && !self.path.probe.is_under_way() {
+        if self.path.is_validated() {
+            // A check of it that began while the peer was elsewhere proves nothing when it runs out.
+            self.path.probe.end();
+        } else if !self.path.probe.is_under_way() {
             self.path.probe.begin(now, patience);
         }
         self.leave(left, patience);

@@ -14,6 +14,7 @@ use super::{
     ConnectionKey, Dropped, Endpoint, MIN_FIRST_ID, MIN_INITIAL, Response, Route, announce, first_id, ids,
 };
 use crate::config::{ClientConfig, RetryPolicy, ServerConfig};
+use crate::conn::handshake::MAX_TOKEN;
 use crate::conn::{IssuedCid, Role, Start, wished};
 use crate::keys::{Keys, Session};
 
@@ -129,6 +130,8 @@ impl Endpoint {
         match begun {
             Ok(Begun { version, session, initial, params, local_cid, remote_cid }) => {
                 self.counters.connected += 1;
+                // What no Initial packet has room for is shown to nobody.
+                let token = if token.len() > MAX_TOKEN { Vec::new() } else { token };
                 let name = server_name.to_owned();
                 let role = Role::Client { crypto: config.crypto.clone(), token, name };
                 let (rng, config) = (self.rng.fork(), config.transport.clone());

@@ -220,7 +220,16 @@ impl KeyRing {
     ) -> Result<Progress, TransportError> {
         let mut inbox = std::mem::take(&mut self.inbox);
         inbox.clear();
+        let is_former = space < self.reading();
         let result = self.streams[space.index()].on_data(offset, data, &mut inbox).and_then(|()| {
+            // RFC 9001 §4.1.3: the session would take it for bytes of the level that it reads now, and anybody can make
+            // Initial packets.
+            if is_former && (!inbox.is_empty() || self.streams[space.index()].has_gap()) {
+                return Err(TransportError::new(
+                    Code::PROTOCOL_VIOLATION,
+                    "CRYPTO beyond the end of a former level",
+                ));
+            }
             if inbox.is_empty() {
                 return Ok(Progress::default());
             }
@@ -229,6 +238,17 @@ impl KeyRing {
         });
         self.inbox = inbox;
         result
+    }
+
+    /// The level that the session reads.
+    fn reading(&self) -> Space {
+        if self.complete {
+            Space::Data
+        } else if self.handshake.is_some() || self.one_rtt.is_some() {
+            Space::Handshake
+        } else {
+            Space::Initial
+        }
     }
 
     /// Collects what the session wants to send.

@@ -50,6 +50,7 @@ pub(crate) struct Recovery {
     confirmed: bool,
     // The peer is known to have validated our address, so that it never waits for us to speak.
     peer_is_sure: bool,
+    has_handshake_keys: bool,
     // When a timer was last set going: what a client's probe timeout with nothing in flight counts from.
     touched: Time,
     spurious: u64,
@@ -143,6 +144,7 @@ impl Recovery {
             max_ack_delay: DEFAULT_MAX_ACK_DELAY,
             confirmed: false,
             peer_is_sure: side.is_server(),
+            has_handshake_keys: false,
             touched: Time::ZERO,
             spurious: 0,
             packet_threshold: PACKET_THRESHOLD,
@@ -385,6 +387,11 @@ impl Recovery {
         self.pto_count = 0;
     }
 
+    /// There are keys for Handshake packets: what a client probes with from now on, since they prove its address.
+    pub(crate) fn handshake_keys(&mut self) {
+        self.has_handshake_keys = true;
+    }
+
     /// Debug invariants.
     pub(crate) fn check(&self) {
         for numbers in &self.spaces {
@@ -564,9 +571,7 @@ impl Recovery {
             return earliest;
         }
         // RFC 9002 §6.2.2.1: the server may be out of credit and wait for us, so a client goes on probing.
-        let handshake = &self.spaces[Space::Handshake.index()];
-        let has_handshake_keys = handshake.sent.next() > 0 || self.spaces[Space::Initial.index()].discarded;
-        let space = if has_handshake_keys { Space::Handshake } else { Space::Initial };
+        let space = if self.has_handshake_keys { Space::Handshake } else { Space::Initial };
         let begun = self.spaces[Space::Initial.index()].sent.next() > 0;
         begun.then(|| (self.touched + self.pto(space) * factor, space))
     }

@@ -54,6 +54,23 @@ pub(crate) struct Permit {
     pub(crate) probe: bool,
 }
 
+/// How long the datagram has to become.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pad {
+    /// From the packet's start.
+    to: usize,
+    /// No other packet follows.
+    is_last: bool,
+}
+
+impl Pad {
+    /// How long a packet of `len` bytes has to become, in a buffer of `room`: it is also the last that leaves no room for
+    /// another.
+    fn of(self, len: usize, room: usize) -> usize {
+        if self.is_last || room.saturating_sub(len) < MIN_COALESCED { self.to } else { 0 }
+    }
+}
+
 /// A packet that was written.
 #[derive(Clone, Copy, Debug)]
 struct Built {
@@ -152,11 +169,11 @@ impl Connection {
             }
             // The last packet of the datagram brings it up to size.
             let is_last = space.index() == last_space || size - used < 2 * MIN_COALESCED;
-            let pad_to = if padded && is_last { MIN_INITIAL.saturating_sub(used) } else { 0 };
+            let to = if padded { MIN_INITIAL.saturating_sub(used) } else { 0 };
             let permit = Permit { data, probe: self.outbox.probes[space.index()] > 0 };
-            last = self.packet_out(space, &mut buffer[used..], permit, pad_to);
+            last = self.packet_out(space, &mut buffer[used..], permit, Pad { to, is_last });
             used += last.len;
-            if pad_to > 0 {
+            if padded && is_last {
                 break;
             }
         }
@@ -264,15 +281,18 @@ impl Connection {
         let confirmed = self.phase == Phase::Confirmed;
         let established = self.phase > Phase::Handshake || self.side.is_server();
         let buffer = out.space(size);
+        let readable = |space| match space {
+            Space::Initial | Space::Handshake => !confirmed,
+            Space::Data => established,
+        };
+        let levels = Space::ALL.map(|space| readable(space) && self.keys.has(space));
+        let least = if levels[Space::Initial.index()] && size >= MIN_INITIAL { MIN_INITIAL } else { 0 };
         let mut used = 0;
         for space in Space::ALL {
-            let readable = match space {
-                Space::Initial | Space::Handshake => !confirmed,
-                Space::Data => established,
-            };
-            if readable && self.keys.has(space) && buffer.len() - used >= MIN_COALESCED {
-                let pad_to = if space == Space::Initial && size >= MIN_INITIAL { MIN_INITIAL } else { 0 };
-                used += self.farewell_packet(space, &mut buffer[used..], &farewell, pad_to);
+            if levels[space.index()] && buffer.len() - used >= MIN_COALESCED {
+                let is_last = !levels[space.index() + 1..].contains(&true);
+                let pad = Pad { to: least.saturating_sub(used), is_last };
+                used += self.farewell_packet(space, &mut buffer[used..], &farewell, pad);
             }
         }
         if used == 0 {

@@ -1,7 +1,7 @@
 use quickset_wire::header::{LongHeader, ShortHeader, clear_fixed_bit, long_header, short_header};
 use quickset_wire::{self as wire, ConnectionId, PacketType, Space, packet_number};
 
-use super::{Built, MAX_TOP_UP, Permit, Writer};
+use super::{Built, MAX_TOP_UP, Pad, Permit, Writer};
 use crate::cc;
 use crate::conn::{Connection, Farewell};
 use crate::keys::Unsealed;
@@ -21,15 +21,10 @@ pub(super) struct Frame {
 }
 
 impl Connection {
-    /// Builds and records one packet at the start of `buffer`, at least `pad_to` bytes long. Those with a long header are
+    /// Builds and records one packet at the start of `buffer`, as long at least as `pad` says. Those with a long header are
     /// sealed as well.
-    pub(super) fn packet_out(
-        &mut self,
-        space: Space,
-        buffer: &mut [u8],
-        permit: Permit,
-        pad_to: usize,
-    ) -> Built {
+    pub(super) fn packet_out(&mut self, space: Space, buffer: &mut [u8], permit: Permit, pad: Pad) -> Built {
+        let buffer = self.within_length(space, buffer);
         let frame = self.header(space, buffer);
         let end = buffer.len() - frame.tag_len;
         let mut tokens = std::mem::take(&mut self.scratch.tokens);
@@ -37,6 +32,7 @@ impl Connection {
             .numbered(frame.at.number);
         self.fill(space, &mut w, permit);
         let (written, eliciting) = (w.len(), w.is_eliciting());
+        let pad_to = pad.of(frame.payload_at + written + frame.tag_len, end + frame.tag_len);
         if written == 0 && pad_to == 0 {
             self.scratch.tokens = tokens;
             return Built::NOTHING;
@@ -127,6 +123,14 @@ impl Connection {
         padded
     }
 
+    /// As much of `buffer` as a packet can be long: the Length of a long header is a varint of two bytes.
+    #[inline]
+    fn within_length<'a>(&self, space: Space, buffer: &'a mut [u8]) -> &'a mut [u8] {
+        let is_short = space == Space::Data && !self.keys.sends_early();
+        let most = if is_short { buffer.len() } else { buffer.len().min(MAX_LONG) };
+        &mut buffer[..most]
+    }
+
     /// Writes the header of the next packet of `space`.
     pub(super) fn header(&mut self, space: Space, buffer: &mut [u8]) -> Frame {
         let dcid = *self.cids.remote();
@@ -188,8 +192,9 @@ impl Connection {
         space: Space,
         buffer: &mut [u8],
         farewell: &Farewell,
-        pad_to: usize,
+        pad: Pad,
     ) -> usize {
+        let buffer = self.within_length(space, buffer);
         let frame = self.header(space, buffer);
         let end = buffer.len() - frame.tag_len;
         let mut tokens = std::mem::take(&mut self.scratch.tokens);
@@ -200,6 +205,7 @@ impl Connection {
         w.put(&words, Token::Nothing);
         let written = w.len();
         let room = end - frame.payload_at;
+        let pad_to = pad.of(frame.payload_at + written + frame.tag_len, end + frame.tag_len);
         let padded = self.padded(&frame, written, room, pad_to);
         w.bytes().zeros(padded - written);
         let len = self.sealed(frame, buffer, padded);
@@ -218,3 +224,6 @@ impl Connection {
         len
     }
 }
+
+/// The longest packet with a long header.
+const MAX_LONG: usize = (1 << 14) - 1;

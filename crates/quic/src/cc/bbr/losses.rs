@@ -89,9 +89,11 @@ impl Bbr {
         self.undo = None;
     }
 
-    pub(super) fn on_spurious(&mut self, packets: u64) {
+    pub(super) fn on_spurious(&mut self, declared: &[Time]) {
         let Some(undo) = &mut self.undo else { return };
-        undo.lost = undo.lost.saturating_sub(packets);
+        // What an earlier episode took for lost is no excuse for this one.
+        let arrived = declared.iter().filter(|at| **at >= undo.began).count() as u64;
+        undo.lost = undo.lost.saturating_sub(arrived);
         if undo.lost > 0 {
             return;
         }

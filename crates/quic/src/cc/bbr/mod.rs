@@ -497,7 +497,7 @@ impl Congestion for Bbr {
 
     fn on_feedback(&mut self, f: &Feedback<'_>) {
         if !f.spurious.is_empty() {
-            self.on_spurious(f.spurious.len() as u64);
+            self.on_spurious(f.spurious);
         }
         let acked = self.sampler.on_acked(f);
         for packet in f.lost {

@@ -218,9 +218,11 @@ fn spurious_losses_are_undone() {
     assert_eq!(bbr.long_term / MTU, 82);
     bbr.short.adapt(1_000_000, 100 * MTU, BETA);
     assert_eq!((bbr.short.bandwidth, bbr.short.in_flight), (700_000, 70 * MTU));
-    bbr.on_spurious(5);
+    bbr.on_spurious(&[now; 5]);
     assert_eq!(bbr.short.bandwidth, 700_000, "one was lost");
-    bbr.on_spurious(1);
+    bbr.on_spurious(&[Time::ZERO]);
+    assert_eq!(bbr.short.bandwidth, 700_000, "that was lost before");
+    bbr.on_spurious(&[now]);
     assert_eq!((bbr.short.bandwidth, bbr.long_term), (u64::MAX, u64::MAX));
     assert_eq!(bbr.state, State::Refill, "the probe begins anew");
 }
@@ -322,7 +324,7 @@ fn a_spurious_end_of_startup_is_undone_in_probe_rtt() {
         bbr.on_lost(&lost, now);
         (bbr.full.reached, bbr.state) = (true, state);
         bbr.undo.as_mut().expect("a loss").state = Some(State::Startup);
-        bbr.on_spurious(1);
+        bbr.on_spurious(&[now]);
         assert_eq!((bbr.state, bbr.full.reached), (after, false));
         if after == State::ProbeRtt {
             bbr.probe_rtt.until = Some(now);

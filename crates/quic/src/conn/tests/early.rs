@@ -1,6 +1,7 @@
 //! Early data against peers that break its rules, and the life of its keys.
 
 use super::*;
+use crate::Chunk;
 use crate::early::{EarlyData, EarlyFate, EarlyLimits};
 use quickset_wire::Space;
 
@@ -13,8 +14,12 @@ struct Resumed {
 }
 
 fn resumed() -> Resumed {
-    let transport =
-        Arc::new(TransportConfig { early_data: Some(EarlyData::default()), ..TransportConfig::default() });
+    resumed_with(TransportConfig::default(), 3000)
+}
+
+/// `len` bytes are written early.
+fn resumed_with(transport: TransportConfig, len: usize) -> Resumed {
+    let transport = Arc::new(TransportConfig { early_data: Some(EarlyData::default()), ..transport });
     let endpoint = |n: u64, server| {
         let config =
             EndpointConfig { crypto: Arc::new(NullSecrets(n)), connection_id_len: 8, resets_per_second: 10 };
@@ -36,7 +41,7 @@ fn resumed() -> Resumed {
         let mut client = Connection::new(start).unwrap();
         if round == 1 {
             let id = client.open(Dir::Uni).unwrap();
-            client.write(id, &mut Bytes::from_static(&[7; 3000])).unwrap();
+            client.write(id, &mut Bytes::from(vec![7; len])).unwrap();
             let flight = drain(&mut client, now, address(1));
             return Resumed { now, client, far, flight };
         }
@@ -56,6 +61,48 @@ fn accept(far: &mut Endpoint, now: Time, hello: &mut Vec<Datagram>) -> Connectio
     hello.insert(0, first);
     server.handle(now, Input::Received(hello));
     server
+}
+
+/// RFC 9000 §14.1: whatever early data has to go behind it, and finds no room there.
+#[test]
+fn a_datagram_with_an_initial_packet_is_full_beside_early_data() {
+    for len in (0..=768).step_by(16) {
+        let mut resumed = resumed();
+        let Resumed { client, now, .. } = &mut resumed;
+        // As if it had begun with a token of so many bytes.
+        client.handshake.token = vec![7; len];
+        for _ in 0..3 {
+            let Poll::Sleep(Some(at), _) = client.poll(*now, &mut Batch::new()) else {
+                panic!("nothing is due")
+            };
+            *now = at;
+            client.handle(at, Input::Timer);
+            for datagram in drain(client, at, address(1)) {
+                let is_initial = datagram.bytes[0] & 0xf0 == 0xc0;
+                assert!(
+                    !is_initial || datagram.bytes.len() >= 1200,
+                    "{} bytes, token {len}",
+                    datagram.bytes.len()
+                );
+            }
+        }
+    }
+}
+
+/// The Length of a long header is a varint of two bytes; loopback carries datagrams of 64 KiB.
+#[test]
+fn early_data_is_in_packets_that_have_a_length() {
+    let transport = TransportConfig { mtu: 60_000, ..TransportConfig::default() };
+    let resumed = resumed_with(transport, 200_000);
+    let longest = resumed.flight.iter().map(|datagram| datagram.bytes.len()).max().unwrap();
+    assert!((12_000..60_000).contains(&longest), "{longest}");
+    let mut pair = resumed.join();
+    let id = pair.server.accept(Dir::Uni).expect("it was begun early");
+    let mut len = 0;
+    while let Ok(Chunk::Data(bytes)) = pair.server.read(id, usize::MAX) {
+        len += bytes.len();
+    }
+    assert_eq!((len, pair.client.early_data()), (200_000, EarlyFate::Accepted));
 }
 
 impl Resumed {

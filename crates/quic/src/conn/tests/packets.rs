@@ -5,6 +5,7 @@ use quickset_wire::header::{self, Header, LongHeader, Parsed};
 use quickset_wire::{Side, Space, Version};
 
 use super::*;
+use crate::conn::handshake::MAX_TOKEN;
 use crate::keys::{ClientCrypto, Crypto, Keys};
 use crate::token::Token;
 
@@ -168,18 +169,36 @@ fn a_client_takes_over_the_id_of_the_first_answer_alone() {
     assert!(begun.client.closed().is_some());
 }
 
+fn retry(begun: &Begun, scid: ConnectionId, token: &[u8]) -> Vec<u8> {
+    let mut bytes = [0; 2000];
+    let mut w = wire::Writer::new(&mut bytes);
+    header::retry(&mut w, Version::V1, &begun.scid, &scid, token);
+    let crypto = NullServer::new(&[]);
+    let tag = crypto.retry_tag(Version::V1, &begun.dcid, w.written()).unwrap();
+    w.bytes(&tag);
+    w.written().to_vec()
+}
+
+/// Anybody who sees the hello can answer it so.
+#[test]
+fn a_token_that_leaves_no_room_for_the_hello_is_not_followed() {
+    for len in [1, 100, 700, MAX_TOKEN, MAX_TOKEN + 1, 1100, 1140, 1157, 1200, 1400] {
+        let mut begun = begun();
+        let (original, token) = (begun.dcid, vec![7; len]);
+        let packet = retry(&begun, cid(7), &token);
+        begun.hand_over(&packet);
+        let expected = if len > MAX_TOKEN { (original, Vec::new()) } else { (cid(7), token.clone()) };
+        assert_eq!(begun.next_initial(), expected, "{len} bytes");
+        // Nor are they kept for another time.
+        begun.client.on_new_token(&token).unwrap();
+        let kept = std::iter::from_fn(|| begun.client.poll_event()).any(|e| matches!(e, Event::NewToken(_)));
+        assert_eq!(kept, len <= MAX_TOKEN, "{len} bytes");
+    }
+}
+
 /// RFC 9000 §17.2.5.2: a Retry counts once, before anything else of the server's, with a token, and from a new id.
 #[test]
 fn one_retry_is_followed() {
-    let retry = |begun: &Begun, scid: ConnectionId, token: &[u8]| {
-        let mut bytes = [0; 200];
-        let mut w = wire::Writer::new(&mut bytes);
-        header::retry(&mut w, Version::V1, &begun.scid, &scid, token);
-        let crypto = NullServer::new(&[]);
-        let tag = crypto.retry_tag(Version::V1, &begun.dcid, w.written()).unwrap();
-        w.bytes(&tag);
-        w.written().to_vec()
-    };
     let mut begun = begun();
     let original = begun.dcid;
     let mut forged = retry(&begun, cid(7), b"forged");
@@ -316,6 +335,73 @@ fn bytes_beyond_the_end_of_a_level_are_a_violation() {
         };
         assert_eq!(code, Some(Code::PROTOCOL_VIOLATION), "{kind:?}");
     }
+}
+
+/// RFC 9001 §4.1.3: what comes behind the end of a level that was read to its end is not read as if of the next. What came
+/// before may come again.
+#[test]
+fn bytes_of_a_former_level_are_a_violation() {
+    for (kind, at_client) in
+        [(PacketType::Initial, true), (PacketType::Initial, false), (PacketType::Handshake, false)]
+    {
+        for (len, offset, is_news) in [(3000, 0, true), (10, 2990, true), (5, 0, false)] {
+            let mut begun = begun();
+            let now = begun.now;
+            let mut server = begun.server();
+            let mut flight = drain(&mut server, now, address(2));
+            begun.client.handle(now, Input::Received(&mut flight));
+            assert!(begun.client.is_established());
+            let victim = if at_client {
+                &mut begun.client
+            } else {
+                if kind == PacketType::Handshake {
+                    let mut answer = drain(&mut begun.client, now, address(1));
+                    server.handle(now, Input::Received(&mut answer));
+                    assert!(server.is_established());
+                }
+                &mut server
+            };
+            let data = vec![0; len];
+            let mut bytes = vec![0; len + 20];
+            let mut w = wire::Writer::new(&mut bytes);
+            Frame::Crypto { offset, data: &data }.encode(&mut w);
+            let end = w.len();
+            bytes.truncate(end);
+            let result = victim.frames(kind, &Bytes::from(bytes)).err().map(|error| error.code);
+            if kind == PacketType::Handshake {
+                // Its stream went with the keys: nothing can open such a packet any more.
+                continue;
+            }
+            assert_eq!(
+                result,
+                is_news.then_some(Code::PROTOCOL_VIOLATION),
+                "{kind:?}, {len} bytes at {offset}"
+            );
+        }
+    }
+}
+
+/// RFC 9000 §10.2.3: as long as it is not sure what the peer can read, all that it may be able to; §14.1: in a full datagram.
+#[test]
+fn a_farewell_within_the_handshake_comes_at_each_level() {
+    let mut begun = begun();
+    let now = begun.now;
+    let mut server = begun.server();
+    let mut flight = drain(&mut server, now, address(2));
+    server.close(now, 42, b"busy");
+    let bye = drain(&mut server, now, address(2));
+    assert_eq!(bye.len(), 1);
+    assert_eq!(bye[0].bytes.len(), 1200);
+    // A client that has sent its first Handshake packet cannot read Initial packets any more.
+    begun.client.handle(now, Input::Received(&mut flight));
+    drain(&mut begun.client, now, address(1));
+    begun.client.handle(now, Input::Received(&mut bye.clone()));
+    // In packets of the handshake the application's code and words are not for everybody's eyes (§10.2.3).
+    assert!(matches!(begun.client.closed(), Some(Closed::ByPeer(e)) if e.code == Code::APPLICATION_ERROR));
+    // One that has read nothing yet reads the first.
+    let mut other = self::begun();
+    other.client.handle(now, Input::Received(&mut bye.clone()));
+    assert!(matches!(other.client.closed(), Some(Closed::ByPeer(_))), "{:?}", other.client.closed());
 }
 
 /// RFC 9000 §17.4: nobody learns of our round trips.

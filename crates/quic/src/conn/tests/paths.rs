@@ -88,6 +88,26 @@ fn a_move_that_is_not_confirmed_is_taken_back() {
     assert!(pair.server.closed().is_none() && pair.client.closed().is_none());
 }
 
+/// RFC 9000 §9.3.2 is about a new address: one that the peer came back to, and proved before, is not left because a check
+/// that was begun while the peer was elsewhere runs out.
+#[test]
+fn who_comes_back_is_not_left_for_an_old_check() {
+    for away in (1..40).map(|n| Duration::from_millis(100 * n)) {
+        let mut pair = joined();
+        exchange(&mut pair, address(1), Duration::from_millis(100));
+        pair.client.ping();
+        exchange(&mut pair, other_port(), away);
+        assert_eq!(pair.server.path(), other_port());
+        pair.client.ping();
+        exchange(&mut pair, address(1), Duration::from_millis(10));
+        for _ in 0..500 {
+            assert_eq!(pair.server.path(), address(1), "away for {away:?}");
+            exchange(&mut pair, address(1), Duration::from_millis(10));
+        }
+        assert_eq!(pair.server.stats().moves, 2);
+    }
+}
+
 /// The server's timers alone; nothing reaches anybody. Returns the bytes sent elsewhere.
 fn exchange_silent(pair: &mut Joined, time: Duration) -> usize {
     let until = pair.now + time;
