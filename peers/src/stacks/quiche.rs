@@ -426,7 +426,8 @@ impl Driver {
             to = Some(path.to);
             segment = segment.max(n);
             len += n;
-            if n < segment {
+            // Behind a short datagram all would have to be as short, and more of them than the kernel takes at once.
+            if n < segment || segment < usize::from(MTU) * 3 / 4 {
                 break;
             }
         }
