@@ -219,6 +219,10 @@ impl Play {
                 let said = &self.said[&(id, side)];
                 assert!(said.finished, "nobody ended {id:?}");
             }
+            Event::Stream(StreamEvent::ResetArrived(id)) => {
+                let said = &self.said[&(id, side)];
+                assert!(said.broken || said.reliable.is_some(), "nobody gave {id:?} up");
+            }
             Event::Stream(StreamEvent::Opened(dir)) if self.eager => self.accept(side, dir),
             Event::Stream(StreamEvent::Readable(id) | StreamEvent::Message(id)) if self.eager => {
                 self.read(side, id, usize::MAX);

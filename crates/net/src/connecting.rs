@@ -6,6 +6,7 @@ use quickset_quic::EarlyFate;
 
 use crate::connection::Connection;
 use crate::error::ConnectError;
+use crate::wakers::Place;
 
 /// A connection that begins: a future of the [`Connection`], once the server has proven who it is.
 ///
@@ -15,11 +16,13 @@ use crate::error::ConnectError;
 pub struct Connecting {
     /// Empty when it was ready.
     begun: Option<Result<Connection, ConnectError>>,
+    /// Among those who wait for the handshake. Nobody needs to leave there: it goes with the connection.
+    place: Place,
 }
 
 impl Connecting {
     pub(crate) fn new(begun: Result<Connection, ConnectError>) -> Self {
-        Self { begun: Some(begun) }
+        Self { begun: Some(begun), place: Place::default() }
     }
 
     /// The connection at once, to be written to before the server has answered: early data, a round trip sooner. Its streams
@@ -36,7 +39,7 @@ impl Connecting {
     pub fn into_early(mut self) -> Result<Connection, Self> {
         match self.begun.take() {
             Some(Ok(connection)) if connection.early_fate() == EarlyFate::Undecided => Ok(connection),
-            begun => Err(Self { begun }),
+            begun => Err(Self { begun, place: self.place }),
         }
     }
 }
@@ -47,8 +50,9 @@ impl Future for Connecting {
     /// # Panics
     /// Behind the end.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let connected = match self.begun.as_ref().expect("it was ready, and is not polled again") {
-            Ok(connection) => ready!(connection.poll_connected(cx)),
+        let Self { begun, place } = &mut *self;
+        let connected = match begun.as_ref().expect("it was ready, and is not polled again") {
+            Ok(connection) => ready!(connection.poll_connected(place, cx)),
             Err(_) => Ok(()),
         };
         let begun = self.begun.take().expect("it was there a moment ago");

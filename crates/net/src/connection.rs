@@ -1,17 +1,22 @@
 use std::any::Any;
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll};
 
-use quickset_quic::{ClassError, Closed, Dir, EarlyFate, MoveError, Priority, Side, Stats, StreamId};
+use quickset_base::Path;
+use quickset_quic::{
+    ClassError, Closed, Dir, EarlyFate, MoveError, Priority, Side, Stats, StreamId, Version,
+};
 
 use crate::messages::MessageSender;
 use crate::received::MessageReceiver;
 use crate::recv::RecvStream;
 use crate::send::SendStream;
 use crate::shared::{Shared, State};
+use crate::wakers::{Crowd, Place, Seat};
 
 /// A connection. Clones are handles of the same one.
 ///
@@ -118,15 +123,7 @@ impl Connection {
 
     /// Waits for the end of the connection.
     pub async fn closed(&self) -> Closed {
-        poll_fn(|cx| {
-            let mut state = self.shared().lock();
-            if let Some(closed) = state.closed() {
-                return Poll::Ready(closed);
-            }
-            state.phase.add(cx);
-            Poll::Pending
-        })
-        .await
+        Seat::new(|| self.shared().lock(), |state| &mut state.phase).wait(|state| state.closed()).await
     }
 
     /// Why the connection ended, if it has.
@@ -156,7 +153,7 @@ impl Connection {
     /// # Errors
     /// When the connection is over.
     pub async fn connected(&self) -> Result<(), Closed> {
-        poll_fn(|cx| self.poll_connected(cx)).await
+        Seat::new(|| self.shared().lock(), |state| &mut state.phase).wait(|state| state.connected()).await
     }
 
     /// True while what is sent, or read, is early data: the handshake is not through. An attacker can send what a client
@@ -168,16 +165,12 @@ impl Connection {
     /// Waits until it is known what became of early data. True when the server took it; false when it did not, or there
     /// was none, or the connection ended before.
     pub async fn accepted_early(&self) -> bool {
-        poll_fn(|cx| {
-            let mut state = self.shared().lock();
-            match state.conn.early_data() {
-                EarlyFate::Accepted => return Poll::Ready(true),
-                EarlyFate::Rejected => return Poll::Ready(false),
-                EarlyFate::None if state.connected => return Poll::Ready(false),
-                _ if state.closed().is_some() => return Poll::Ready(false),
-                EarlyFate::None | EarlyFate::Undecided => state.phase.add(cx),
-            }
-            Poll::Pending
+        let seat = Seat::new(|| self.shared().lock(), |state| &mut state.phase);
+        seat.wait(|state| match state.conn.early_data() {
+            EarlyFate::Accepted => Some(true),
+            EarlyFate::Rejected => Some(false),
+            EarlyFate::None if state.connected => Some(false),
+            EarlyFate::None | EarlyFate::Undecided => state.closed().map(|_| false),
         })
         .await
     }
@@ -191,9 +184,14 @@ impl Connection {
         self.shared().lock().conn.path().remote
     }
 
+    /// The address of this machine that packets leave from, as far as the socket tells.
+    pub fn local_ip(&self) -> Option<IpAddr> {
+        self.shared().lock().conn.path().local
+    }
+
     /// Tries the path from another address of this machine, of the socket's port, and goes on there if it carries packets
     /// both ways; meanwhile the connection stays where it is. Clients only, on a socket that takes all addresses.
-    /// [`moved`](Self::moved) tells how it ended.
+    /// [`moves`](Self::moves), asked for before, tell how it ended.
     ///
     /// # Errors
     /// See [`MoveError`].
@@ -204,30 +202,34 @@ impl Connection {
         result
     }
 
-    /// Waits for the next move of the connection to another path, by the will of either side or of a NAT, or for the
-    /// failure of one of ours. Returns where the peer is then ([`remote_address`](Self::remote_address)).
+    /// From now on, each move of the connection to another path, by the will of either side or of a NAT, and each failure of
+    /// one of ours.
     ///
-    /// # Errors
-    /// When the connection is over.
-    pub async fn moved(&self) -> Result<SocketAddr, Closed> {
-        let begun = self.shared().lock().moves;
-        poll_fn(|cx| {
-            let mut state = self.shared().lock();
-            if state.moves != begun {
-                return Poll::Ready(Ok(state.conn.path().remote));
-            }
-            if let Some(closed) = state.closed() {
-                return Poll::Ready(Err(closed));
-            }
-            state.movers.add(cx);
-            Poll::Pending
-        })
-        .await
+    /// ```no_run
+    /// # use quickset_net::{Connection, Move};
+    /// # async fn f(connection: &Connection, wifi: std::net::IpAddr) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut moves = connection.moves();
+    /// connection.migrate(Some(wifi))?;
+    /// match moves.next().await? {
+    ///     Move::Done(path) => println!("from {:?} now", path.local),
+    ///     Move::Failed(path) => println!("no way from {:?}", path.local),
+    ///     _ => {}
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn moves(&self) -> Moves {
+        let seen = self.shared().lock().moves.count;
+        Moves { owner: self.owner.clone(), seen }
     }
 
     /// Which side of the connection this is.
     pub fn side(&self) -> Side {
         self.shared().lock().conn.side()
+    }
+
+    /// The QUIC version agreed on. It may become another one as long as the handshake is not through.
+    pub fn version(&self) -> Version {
+        self.shared().lock().conn.version()
     }
 
     /// The application protocol agreed on (ALPN).
@@ -288,64 +290,126 @@ impl Connection {
     }
 
     /// See [`connected`](Self::connected).
-    pub(crate) fn poll_connected(&self, cx: &Context<'_>) -> Poll<Result<(), Closed>> {
+    pub(crate) fn poll_connected(&self, place: &mut Place, cx: &Context<'_>) -> Poll<Result<(), Closed>> {
         let mut state = self.shared().lock();
-        if state.connected {
-            return Poll::Ready(Ok(()));
-        }
-        if let Some(closed) = state.closed() {
-            return Poll::Ready(Err(closed));
-        }
-        state.phase.add(cx);
-        Poll::Pending
+        let connected = state.connected();
+        let old = if connected.is_none() { state.phase.add(place, cx) } else { None };
+        drop(state);
+        drop(old);
+        connected.map_or(Poll::Pending, Poll::Ready)
     }
 
     async fn open(&self, dir: Dir, messages: bool) -> Result<StreamId, Closed> {
-        poll_fn(|cx| {
-            self.poll_stream(cx, dir, |state| {
-                let id = if messages { state.conn.open_messages(dir) } else { state.conn.open(dir) };
-                (id, &mut state.available)
-            })
-        })
-        .await
+        let seat = Seat::new(|| self.shared().lock(), |state| &mut state.available[dir as usize]);
+        self.stream(seat, |state| if messages { state.conn.open_messages(dir) } else { state.conn.open(dir) })
+            .await
     }
 
     async fn accept(&self, dir: Dir, messages: bool) -> Result<StreamId, Closed> {
-        poll_fn(|cx| {
-            self.poll_stream(cx, dir, |state| {
-                let id = state.conn.accept(dir);
-                if let Some(id) = id.filter(|_| messages) {
-                    // Nobody had a handle of it, so that this fails only for a stream that the peer gave up
-                    // already; then the handles find its end.
-                    let _ = state.conn.as_messages(id);
-                }
-                (id, &mut state.opened)
-            })
+        let seat = Seat::new(|| self.shared().lock(), |state| &mut state.opened[dir as usize]);
+        self.stream(seat, |state| {
+            let id = state.conn.accept(dir)?;
+            if messages {
+                // Nobody had a handle of it, so that this fails only for a stream that the peer gave up
+                // already; then the handles find its end.
+                let _ = state.conn.as_messages(id);
+            }
+            Some(id)
         })
         .await
     }
 
-    /// Tries to get a stream by `verb`, which also says where to wait for one. The handle counts from here on,
-    /// and the future is ready with it: nothing is lost between the two.
-    fn poll_stream(
-        &self,
-        cx: &Context<'_>,
-        dir: Dir,
-        verb: impl FnOnce(&mut State) -> (Option<StreamId>, &mut [crate::wakers::Wakers; 2]),
-    ) -> Poll<Result<StreamId, Closed>> {
-        let mut state = self.shared().lock();
-        if let Some(closed) = state.closed() {
-            return Poll::Ready(Err(closed));
-        }
-        let (id, waiting) = verb(&mut state);
-        if id.is_none() {
-            waiting[dir as usize].add(cx);
-        }
-        drop(state);
-        self.shared().nudge();
-        id.map_or(Poll::Pending, |id| Poll::Ready(Ok(id)))
+    /// Gets a stream by `verb`. The handle counts from here on, and the future is ready with it: nothing is lost between
+    /// the two.
+    async fn stream<'a, L, C>(
+        &'a self,
+        mut seat: Seat<MutexGuard<'a, State>, L, C>,
+        mut verb: impl FnMut(&mut State) -> Option<StreamId>,
+    ) -> Result<StreamId, Closed>
+    where
+        L: Fn() -> MutexGuard<'a, State>,
+        C: for<'g> Fn(&'g mut MutexGuard<'a, State>) -> &'g mut Crowd,
+    {
+        poll_fn(|cx| {
+            let stream = seat.poll(cx, |state| match state.closed() {
+                Some(closed) => Some(Err(closed)),
+                None => verb(state).map(Ok),
+            });
+            self.shared().nudge();
+            stream
+        })
+        .await
     }
 }
+
+/// How a connection moves, from [`Connection::moves`] on. It keeps the connection open.
+pub struct Moves {
+    owner: Arc<Owner>,
+    seen: u64,
+}
+
+/// A move to another path, or the end of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Move {
+    /// This is the connection's path now.
+    Done(Path),
+    /// This path, which we tried, does not carry packets both ways: the connection stays where it is.
+    Failed(Path),
+}
+
+impl Moves {
+    /// Waits for the next one. Of more than eight that nobody asked for the oldest are forgotten. Dropping the future loses
+    /// nothing.
+    ///
+    /// # Errors
+    /// When the connection is over.
+    pub async fn next(&mut self) -> Result<Move, Closed> {
+        let Self { owner, seen } = self;
+        Seat::new(|| owner.shared.lock(), |state| &mut state.movers)
+            .wait(|state| match state.moves.after(seen) {
+                Some(next) => Some(Ok(next)),
+                None => state.closed().map(Err),
+            })
+            .await
+    }
+}
+
+impl fmt::Debug for Moves {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Moves").field("seen", &self.seen).finish_non_exhaustive()
+    }
+}
+
+/// The last moves of a connection.
+#[derive(Debug, Default)]
+pub(crate) struct MoveLog {
+    /// Of all that there were.
+    count: u64,
+    last: VecDeque<Move>,
+}
+
+impl MoveLog {
+    pub(crate) fn push(&mut self, one: Move) {
+        self.count += 1;
+        self.last.push_back(one);
+        if self.last.len() > MOVES {
+            self.last.pop_front();
+        }
+    }
+
+    /// The one behind the first `seen`, or behind those that are forgotten.
+    fn after(&self, seen: &mut u64) -> Option<Move> {
+        let forgotten = self.count - self.last.len() as u64;
+        let at = seen.saturating_sub(forgotten);
+        let next = *self.last.get(usize::try_from(at).ok()?)?;
+        *seen = forgotten + at + 1;
+        Some(next)
+    }
+}
+
+/// Moves that are remembered.
+const MOVES: usize = 8;
 
 impl Drop for Owner {
     fn drop(&mut self) {

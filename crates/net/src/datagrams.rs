@@ -1,9 +1,10 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Poll, Waker, ready};
 
 use bytes::Bytes;
+use quickset_base::Time;
 use quickset_quic::{
     self as quic, Class, ClassError, Closed, DatagramEvent, DatagramOutcome, DatagramTicket, Priority,
     WhenFull,
@@ -13,9 +14,9 @@ use crate::connection::{Connection, Owner};
 use crate::error::{DatagramError, TryDatagramError};
 use crate::messages::Deadline;
 use crate::reliability::Reliability;
-use crate::shared::{Shared, State};
+use crate::shared::State;
 use crate::tickets::Tickets;
-use crate::wakers::Wakers;
+use crate::wakers::{Crowd, Seat};
 
 /// How a datagram is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,8 +36,8 @@ pub struct SentDatagram {
 /// Who waits for datagrams of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
-    readers: Wakers,
-    writers: Wakers,
+    readers: Crowd,
+    writers: Crowd,
     tickets: Tickets<DatagramTicket, DatagramOutcome>,
 }
 
@@ -53,18 +54,22 @@ impl Connection {
     /// # Errors
     /// When the peer takes none, or none that is so long, or the connection is over.
     pub async fn send_datagram(&self, data: Bytes) -> Result<(), DatagramError> {
-        poll_fn(|cx| {
+        let mut seat = Seat::new(|| self.shared().lock(), |state| &mut state.datagrams.writers);
+        let (shared, how) = (self.shared(), quic::DatagramOptions::default());
+        let sent = poll_fn(|cx| {
             let coop = ready!(tokio::task::coop::poll_proceed(cx));
-            let how = quic::DatagramOptions::default();
-            let sent = match self.push_datagram(data.clone(), &how, Some(cx)) {
-                Ok(_) => Ok(()),
-                Err(TryDatagramError::Full(_)) => return Poll::Pending,
-                Err(TryDatagramError::Failed(error)) => Err(error),
-            };
+            let sent =
+                ready!(seat.poll(cx, |state| match state.push_datagram(shared.now(), data.clone(), &how) {
+                    Ok(_) => Some(Ok(())),
+                    Err(TryDatagramError::Full(_)) => None,
+                    Err(TryDatagramError::Failed(error)) => Some(Err(error)),
+                }));
             coop.made_progress();
             Poll::Ready(sent)
         })
-        .await
+        .await;
+        self.shared().nudge();
+        sent
     }
 
     /// Sends a datagram at once, or not, as `how` says, and tells what becomes of it.
@@ -78,8 +83,15 @@ impl Connection {
     ) -> Result<SentDatagram, TryDatagramError> {
         let deadline = how.deadline.map(|deadline| deadline.time(&self.shared().hub));
         let how = quic::DatagramOptions { deadline, when_full: how.when_full, report: true };
-        let name = self.push_datagram(data, &how, None)?;
+        let shared = self.shared();
+        let name = shared.lock().push_datagram(shared.now(), data, &how)?;
+        shared.nudge();
         Ok(SentDatagram { owner: self.owner().clone(), name })
+    }
+
+    /// Datagrams that wait to be sent, and their bytes: how far the application is ahead of the network.
+    pub fn unsent_datagrams(&self) -> (usize, usize) {
+        self.shared().lock().conn.unsent_datagrams()
     }
 
     /// The next datagram of the peer, in the order of arrival. Those that nobody takes in time make room for later ones.
@@ -88,17 +100,13 @@ impl Connection {
     /// # Errors
     /// When the connection is over and all that came was taken.
     pub async fn read_datagram(&self) -> Result<Bytes, Closed> {
+        let mut seat = Seat::new(|| self.shared().lock(), |state| &mut state.datagrams.readers);
         poll_fn(|cx| {
             let coop = ready!(tokio::task::coop::poll_proceed(cx));
-            let mut state = self.shared().lock();
-            let read = match (state.conn.next_datagram(), state.closed()) {
-                (Some(data), _) => Ok(data),
-                (None, Some(closed)) => Err(closed),
-                (None, None) => {
-                    state.datagrams.readers.add(cx);
-                    return Poll::Pending;
-                }
-            };
+            let read = ready!(seat.poll(cx, |state| match state.conn.next_datagram() {
+                Some(data) => Some(Ok(data)),
+                None => state.closed().map(Err),
+            }));
             coop.made_progress();
             Poll::Ready(read)
         })
@@ -147,40 +155,6 @@ impl Connection {
         self.shared().lock().conn.flush_datagrams();
         self.shared().nudge();
     }
-
-    fn push_datagram(
-        &self,
-        data: Bytes,
-        how: &quic::DatagramOptions,
-        cx: Option<&Context<'_>>,
-    ) -> Result<DatagramTicket, TryDatagramError> {
-        let shared: &Arc<Shared> = self.shared();
-        let mut state = shared.lock();
-        if let Some(closed) = state.closed() {
-            return Err(DatagramError::Closed(closed).into());
-        }
-        let unsent = match state.conn.send_datagram(shared.now(), data, how) {
-            Ok(ticket) => {
-                if how.report {
-                    state.datagrams.tickets.hold(ticket);
-                }
-                drop(state);
-                shared.nudge();
-                return Ok(ticket);
-            }
-            Err(unsent) => unsent,
-        };
-        Err(match unsent.why {
-            quic::DatagramError::Unsupported => DatagramError::Unsupported.into(),
-            quic::DatagramError::TooLong { max } => DatagramError::TooLong { max }.into(),
-            quic::DatagramError::Full => {
-                if let Some(cx) = cx {
-                    state.datagrams.writers.add(cx);
-                }
-                TryDatagramError::Full(unsent.data)
-            }
-        })
-    }
 }
 
 impl SentDatagram {
@@ -210,6 +184,31 @@ impl fmt::Debug for SentDatagram {
 }
 
 impl State {
+    /// Takes a datagram into the send queue, or says why not.
+    fn push_datagram(
+        &mut self,
+        now: Time,
+        data: Bytes,
+        how: &quic::DatagramOptions,
+    ) -> Result<DatagramTicket, TryDatagramError> {
+        if let Some(closed) = self.closed() {
+            return Err(DatagramError::Closed(closed).into());
+        }
+        match self.conn.send_datagram(now, data, how) {
+            Ok(ticket) => {
+                if how.report {
+                    self.datagrams.tickets.hold(ticket);
+                }
+                Ok(ticket)
+            }
+            Err(unsent) => Err(match unsent.why {
+                quic::DatagramError::Unsupported => DatagramError::Unsupported.into(),
+                quic::DatagramError::TooLong { max } => DatagramError::TooLong { max }.into(),
+                quic::DatagramError::Full => TryDatagramError::Full(unsent.data),
+            }),
+        }
+    }
+
     /// News of datagrams.
     pub(crate) fn on_datagram(&mut self, event: DatagramEvent, woken: &mut Vec<Waker>) {
         match event {

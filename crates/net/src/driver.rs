@@ -155,7 +155,7 @@ impl Driver {
 
     /// True when more may have arrived.
     fn receive(&mut self, cx: &mut Context<'_>) -> bool {
-        let received = self.inlet.heavy.is_empty() && self.receive_all(cx);
+        let received = self.receive_all(cx);
         self.shake_hands() || received
     }
 
@@ -412,7 +412,7 @@ impl Drop for Driver {
         }
         for shared in self.roster.slots.drain(..).flatten() {
             let mut state = shared.lock();
-            state.conn.close(now, 0, b"");
+            state.conn.abandon(now);
             state.collect(now, &mut self.news);
         }
         let mut lobby = self.hub.lobby();
@@ -476,7 +476,8 @@ impl Roster {
                     self.ready.push_back(shared);
                 }
             } else {
-                heavy.extend(row.drain(..).map(|datagram| (key, datagram)));
+                let room = MAX_HEAVY.saturating_sub(heavy.len());
+                heavy.extend(row.drain(..).take(room).map(|datagram| (key, datagram)));
             }
         }
         row.clear();
@@ -572,6 +573,10 @@ const RECEIVES: usize = 8;
 const CONNECTION_BATCHES: usize = 8;
 const TURN_BATCHES: usize = 32;
 
+/// Datagrams of handshakes that wait for their turn. More are lost: their senders send them again, and those whose
+/// handshakes are through do not notice.
+const MAX_HEAVY: usize = 256;
+
 /// Failures in a row after which the socket is not asked again by itself.
 const MAX_FAILURES: u32 = 16;
 
@@ -603,8 +608,7 @@ mod tests {
         batch.bytes().to_vec()
     }
 
-    #[tokio::test]
-    async fn a_handshake_is_answered_before_the_next_is_looked_at() {
+    fn driver() -> (Driver, SocketAddr) {
         let server = ServerConfig {
             crypto: Arc::new(NullServer::new(&[b"test"])),
             transport: Arc::default(),
@@ -617,13 +621,52 @@ mod tests {
         let address = socket.address();
         let hub = Arc::new(Hub::new(socket, router(Some(server), 0)));
         hub.lobby().endpoints = 1;
-        let mut driver = Driver::new(hub);
-        let clients = [1, 2, 3].map(|seed| {
-            let client = UdpSocket::bind("127.0.0.1:0").unwrap();
-            client.set_nonblocking(true).unwrap();
-            client.send_to(&hello(address, seed), address).unwrap();
-            client
+        (Driver::new(hub), address)
+    }
+
+    fn client(to: SocketAddr, seed: u8) -> UdpSocket {
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.set_nonblocking(true).unwrap();
+        client.send_to(&hello(to, seed), to).unwrap();
+        client
+    }
+
+    /// A turn of the driver; `late` is sent while handshakes wait, and is received before they are through.
+    #[tokio::test]
+    async fn what_comes_is_received_while_handshakes_wait() {
+        let (mut driver, address) = driver();
+        let clients = [1, 2, 3, 4].map(|seed| client(address, seed));
+        let mut late = None;
+        let turns = poll_fn(|cx| {
+            assert!(driver.turn(cx).is_pending());
+            let (known, waiting) = (driver.roster.slots.iter().flatten().count(), driver.inlet.heavy.len());
+            if late.is_none() && waiting > 1 {
+                late = Some((client(address, 5), waiting));
+            } else if let Some((_, before)) = &late {
+                // One had its turn, one came.
+                assert_eq!((known, waiting), (clients.len() + 1, *before));
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
         });
+        tokio::time::timeout(Duration::from_secs(10), turns).await.expect("all are known");
+        // And they are bounded.
+        let shared = driver.roster.slots.iter().flatten().next().unwrap().clone();
+        let datagram = || Datagram {
+            path: Path::to(address),
+            ecn: base::Ecn::default(),
+            bytes: bytes::BytesMut::from(&b"x"[..]),
+        };
+        let mut row = (0..MAX_HEAVY + 10).map(|_| datagram()).collect();
+        driver.roster.deliver(Time::ZERO, Some(shared.key), &mut row, &mut driver.inlet.heavy);
+        assert_eq!((row.len(), driver.inlet.heavy.len()), (0, MAX_HEAVY));
+    }
+
+    #[tokio::test]
+    async fn a_handshake_is_answered_before_the_next_is_looked_at() {
+        let (mut driver, address) = driver();
+        let clients = [1, 2, 3].map(|seed| client(address, seed));
         let mut answered = Vec::new();
         let turns = poll_fn(|cx| {
             assert!(driver.turn(cx).is_pending());

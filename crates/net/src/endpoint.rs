@@ -1,9 +1,7 @@
 use std::fmt;
-use std::future::poll_fn;
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +14,7 @@ use crate::connection::Connection;
 use crate::driver::Driver;
 use crate::hub::Hub;
 use crate::socket::{Socket, SocketConfig};
+use crate::wakers::Seat;
 
 /// A UDP socket with any number of connections. Clones are handles of the same one.
 ///
@@ -155,16 +154,10 @@ impl Endpoint {
     /// [`ServerConfig`]. Dropping the future loses nothing.
     pub async fn accept(&self) -> Option<Connection> {
         let is_server = self.hub.router().is_server();
-        poll_fn(|cx| {
-            let mut lobby = self.hub.lobby();
-            if let Some(connection) = lobby.accepted.pop_front() {
-                return Poll::Ready(Some(connection));
-            }
-            if !lobby.open || !is_server {
-                return Poll::Ready(None);
-            }
-            lobby.acceptors.add(cx);
-            Poll::Pending
+        let seat = Seat::new(|| self.hub.lobby(), |lobby| &mut lobby.acceptors);
+        seat.wait(|lobby| match lobby.accepted.pop_front() {
+            Some(connection) => Some(Some(connection)),
+            None => (!lobby.open || !is_server).then_some(None),
         })
         .await
     }
@@ -189,15 +182,8 @@ impl Endpoint {
 
     /// Waits until no connection is left: each was closed, by either side, and the peer had time to hear of it.
     pub async fn wait_idle(&self) {
-        poll_fn(|cx| {
-            let mut lobby = self.hub.lobby();
-            if lobby.live == 0 {
-                return Poll::Ready(());
-            }
-            lobby.idlers.add(cx);
-            Poll::Pending
-        })
-        .await;
+        let seat = Seat::new(|| self.hub.lobby(), |lobby| &mut lobby.idlers);
+        seat.wait(|lobby| (lobby.live == 0).then_some(())).await;
     }
 
     /// Takes no more connections, waits up to `patience` for those that there are to end by themselves, and

@@ -39,6 +39,9 @@ pub enum ReadError {
     /// The peer gave the stream up with this code; what was not read is gone.
     #[error("the peer gave the stream up with code {0}")]
     Reset(u64),
+    /// The peer sends messages on it, and no bytes.
+    #[error("the peer sends messages on this stream; take it with `into_messages` or `accept_messages`")]
+    Messages,
     /// The connection is over.
     #[error(transparent)]
     Closed(Closed),
@@ -156,6 +159,7 @@ impl From<ReadError> for std::io::Error {
     fn from(error: ReadError) -> Self {
         let kind = match &error {
             ReadError::Reset(_) => std::io::ErrorKind::ConnectionReset,
+            ReadError::Messages => std::io::ErrorKind::InvalidData,
             ReadError::Closed(closed) => kind_of(closed),
         };
         Self::new(kind, error)

@@ -13,7 +13,7 @@ use crate::connection::Connection;
 use crate::error::ConnectError;
 use crate::shared::Shared;
 use crate::socket::{self, Socket};
-use crate::wakers::Wakers;
+use crate::wakers::Crowd;
 
 /// What the handles of an endpoint and its driver share.
 ///
@@ -59,9 +59,9 @@ pub(crate) struct Lobby {
     /// Connections that have not drained.
     pub(crate) live: usize,
     pub(crate) accepted: VecDeque<Connection>,
-    pub(crate) acceptors: Wakers,
+    pub(crate) acceptors: Crowd,
     /// Tasks that wait for `live` to be 0.
-    pub(crate) idlers: Wakers,
+    pub(crate) idlers: Crowd,
     /// Address validation tokens, by the server that gave them, each with the version of its connection.
     tokens: HashMap<String, VecDeque<(Version, Vec<u8>)>>,
 }
@@ -73,8 +73,8 @@ impl Hub {
             endpoints: 0,
             live: 0,
             accepted: VecDeque::new(),
-            acceptors: Wakers::default(),
-            idlers: Wakers::default(),
+            acceptors: Crowd::default(),
+            idlers: Crowd::default(),
             tokens: HashMap::new(),
         };
         Self {
@@ -239,15 +239,15 @@ impl Hub {
 
     /// A connection has drained.
     pub(crate) fn one_less(&self) {
-        let mut woken = Wakers::default();
+        let mut woken = Vec::new();
         {
             let mut lobby = self.lobby();
             lobby.live -= 1;
             if lobby.live == 0 {
-                std::mem::swap(&mut woken, &mut lobby.idlers);
+                lobby.idlers.drain_to(&mut woken);
             }
         }
-        woken.wake();
+        woken.into_iter().for_each(Waker::wake);
     }
 
     /// Keeps a token for the next connection to a server.

@@ -83,7 +83,7 @@ mod wakers;
 
 pub use census::{EndpointStats, Totals};
 pub use connecting::Connecting;
-pub use connection::Connection;
+pub use connection::{Connection, Move, Moves};
 pub use datagrams::{DatagramOptions, SentDatagram};
 pub use endpoint::Endpoint;
 pub use error::{
@@ -93,12 +93,13 @@ pub use error::{
 pub use layer::{Layer, LayerTaken, Layered, Turn};
 pub use messages::{Deadline, MessageSender, Ticket};
 pub use outcomes::Outcomes;
+pub use quickset_base::Path;
 #[cfg(feature = "qlog")]
 pub use quickset_quic::qlog;
 pub use quickset_quic::{
     Class, ClassError, Closed, Counters, DatagramOutcome, DatagramStats, FecStats, Goal, MessageStats,
     MoveError, Outcome, Priority, Protection, ProtectionError, ResetAtError, Side, Stats, StreamId,
-    Ticket as TicketId, TransportError, Weight, WhenFull,
+    Ticket as TicketId, TransportError, Version, Weight, WhenFull,
 };
 pub use received::{Message, MessageReceiver};
 pub use recv::RecvStream;

@@ -124,11 +124,11 @@ impl MessageReceiver {
             Err(quic::ReadError::Truncated) => {
                 Some(ReceiveError::Malformed("the stream ends inside a message"))
             }
+            Err(quic::ReadError::Bytes) => Some(ReceiveError::Malformed("it was read as bytes before")),
             Err(
                 quic::ReadError::Finished
                 | quic::ReadError::UnknownStream
                 | quic::ReadError::Messages
-                | quic::ReadError::Bytes
                 | quic::ReadError::Ordered
                 | quic::ReadError::Unordered,
             ) => None,

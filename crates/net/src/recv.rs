@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use quickset_quic::{self as quic, Chunk, StreamId};
+use quickset_quic::{self as quic, Chunk, Dir, StreamId};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::connection::Owner;
 use crate::error::{ReadError, ReadToEndError};
+use crate::received::MessageReceiver;
 use crate::unordered::UnorderedStream;
 
 /// The receiving half of a stream.
@@ -109,6 +110,23 @@ impl RecvStream {
         Ok(unordered)
     }
 
+    /// The same stream as one of messages, as [`Connection::accept_messages`](crate::Connection::accept_messages) would have
+    /// given it: for applications whose peers open both kinds.
+    ///
+    /// # Errors
+    /// The stream itself, when something of it was read, or its end was, or it is one for both directions: there the other
+    /// half would have to change, too.
+    pub fn into_messages(mut self) -> Result<MessageReceiver, Self> {
+        let is_fresh = self.end.is_none() && self.id.dir() == Dir::Uni;
+        if !is_fresh || self.owner.shared.lock().conn.as_messages(self.id).is_err() {
+            return Err(self);
+        }
+        let messages = MessageReceiver::new(self.owner.clone(), self.id);
+        // It goes on there, and need not be stopped here.
+        self.end = Some(Ok(()));
+        Ok(messages)
+    }
+
     /// Asks the peer to send no more, with a code for its application. What was not read is gone.
     pub fn stop(mut self, code: u64) {
         self.give_up(code);
@@ -178,7 +196,9 @@ impl RecvStream {
                     continue;
                 }
                 Err(quic::ReadError::Reset(code)) => self.end = Some(Err(ReadError::Reset(code))),
-                // The other errors are those of streams of messages, or of a stream that was read before.
+                // It can be taken for what it is, or dropped, and the peer is told then.
+                Err(quic::ReadError::Messages) => return Poll::Ready(Err(ReadError::Messages)),
+                // The other errors are those of a stream that was read before.
                 Ok(Chunk::Finished) | Err(_) => self.end = Some(Ok(())),
                 Ok(Chunk::Blocked) if taken > 0 => {}
                 Ok(Chunk::Blocked) => {

@@ -116,7 +116,8 @@ impl SendStream {
     /// the end of the connection.
     ///
     /// # Errors
-    /// When the peer wants no more, the stream was reset, or the connection ended before.
+    /// When the peer wants no more, or the connection ended before. When the stream was reset: as soon as the peer knows,
+    /// and has what [`reset_at`](Self::reset_at) promised.
     pub async fn finished(&self) -> Result<(), WriteError> {
         poll_fn(|cx| self.owner.poll_finished(cx, self.id)).await
     }
@@ -125,7 +126,7 @@ impl SendStream {
     /// instead.
     ///
     /// # Errors
-    /// When the connection ended before.
+    /// When the stream was reset here, as [`finished`](Self::finished) says, or the connection ended before.
     pub async fn stopped(&self) -> Result<Option<u64>, WriteError> {
         match self.finished().await {
             Ok(()) => Ok(None),
@@ -262,6 +263,9 @@ impl Owner {
         }
         if let Some(code) = slot.stopped {
             return Poll::Ready(Err(WriteError::Stopped(code)));
+        }
+        if slot.given_up {
+            return Poll::Ready(Err(WriteError::Ended));
         }
         if let Some(closed) = closed {
             return Poll::Ready(Err(WriteError::Closed(closed)));

@@ -9,13 +9,14 @@ use quickset_quic::{
     StreamId,
 };
 
+use crate::connection::{Move, MoveLog};
 use crate::datagrams::Waiting;
 use crate::hub::Hub;
 use crate::layer::{Held, Turn};
 use crate::outcomes::Queue;
 use crate::tickets::Tickets;
 use crate::timers::Timer;
-use crate::wakers::Wakers;
+use crate::wakers::{Crowd, Wakers};
 
 /// A connection as the driver and the application's handles share it.
 ///
@@ -38,17 +39,17 @@ pub(crate) struct State {
     /// Streams of which somebody waits until less of them is unsent.
     draining: BTreeSet<StreamId>,
     /// Tasks that wait for streams of the peer, and for leave to open one.
-    pub(crate) opened: [Wakers; 2],
-    pub(crate) available: [Wakers; 2],
+    pub(crate) opened: [Crowd; 2],
+    pub(crate) available: [Crowd; 2],
     pub(crate) datagrams: Waiting,
     /// Who owns the streams and datagrams, if not the handles.
     pub(crate) layer: Option<Box<dyn Held>>,
     /// Tasks that wait for the handshake or for the end.
-    pub(crate) phase: Wakers,
+    pub(crate) phase: Crowd,
     pub(crate) connected: bool,
-    /// Times that the connection went to another path or failed to; and who waits for the next.
-    pub(crate) moves: u64,
-    pub(crate) movers: Wakers,
+    /// When the connection went to another path or failed to; and who waits for the next time.
+    pub(crate) moves: MoveLog,
+    pub(crate) movers: Crowd,
     /// A server's: it was handed to whoever accepts.
     handed: bool,
     /// For a client: whom it talks to.
@@ -66,6 +67,8 @@ pub(crate) struct Slot {
     pub(crate) fate: Wakers,
     pub(crate) finished: bool,
     pub(crate) stopped: Option<u64>,
+    /// It was reset, and what was promised of it has arrived.
+    pub(crate) given_up: bool,
     pub(crate) tickets: Tickets,
     /// Of messages, as of the last outcome: the stream may be let go with it.
     pub(crate) stats: MessageStats,
@@ -100,10 +103,10 @@ impl Shared {
             available: Default::default(),
             datagrams: Waiting::default(),
             layer: None,
-            phase: Wakers::default(),
+            phase: Crowd::default(),
             connected: false,
-            moves: 0,
-            movers: Wakers::default(),
+            moves: MoveLog::default(),
+            movers: Crowd::default(),
             handed: false,
             server_name,
         };
@@ -147,6 +150,11 @@ impl State {
     /// Why the connection ended, if it has.
     pub(crate) fn closed(&self) -> Option<Closed> {
         self.conn.closed().cloned()
+    }
+
+    /// The handshake is through, or never will be.
+    pub(crate) fn connected(&self) -> Option<Result<(), Closed>> {
+        if self.connected { Some(Ok(())) } else { self.closed().map(Err) }
     }
 
     /// One more handle of a stream.
@@ -239,10 +247,8 @@ impl State {
                     self.available.iter_mut().for_each(|wakers| wakers.drain_to(&mut news.wakes));
                 }
                 Event::Stream(event) => self.on_stream(event, &mut news.wakes),
-                Event::Moved(_) | Event::NotMoved(_) => {
-                    self.moves += 1;
-                    self.movers.drain_to(&mut news.wakes);
-                }
+                Event::Moved(path) => self.on_move(Move::Done(path), &mut news.wakes),
+                Event::NotMoved(path) => self.on_move(Move::Failed(path), &mut news.wakes),
                 Event::Datagram(event) => self.on_datagram(event, &mut news.wakes),
                 Event::EarlyData { accepted } => {
                     // Early data is of use before the handshake is through, or not at all.
@@ -284,6 +290,11 @@ impl State {
         None
     }
 
+    fn on_move(&mut self, one: Move, woken: &mut Vec<Waker>) {
+        self.moves.push(one);
+        self.movers.drain_to(woken);
+    }
+
     /// A server's connection goes to whoever accepts, once.
     fn hand_over(&mut self, news: &mut News) {
         news.connected |= self.conn.side() == Side::Server && !std::mem::replace(&mut self.handed, true);
@@ -308,6 +319,12 @@ impl State {
             StreamEvent::Finished(id) => {
                 if let Some(slot) = self.streams.get_mut(&id) {
                     slot.finished = true;
+                    slot.sending_over(woken);
+                }
+            }
+            StreamEvent::ResetArrived(id) => {
+                if let Some(slot) = self.streams.get_mut(&id) {
+                    slot.given_up = true;
                     slot.sending_over(woken);
                 }
             }

@@ -1,7 +1,10 @@
-use std::task::{Context, Waker};
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::mem;
+use std::task::{Context, Poll, Waker};
 
-/// Tasks that wait for the same thing. All are woken, and those that find nothing wait again: so a task
-/// that was woken and went away meanwhile takes nothing from the others.
+/// Tasks that wait for what one handle stands for, and so go with it. All are woken, and those that find nothing wait
+/// again: so a task that was woken and went away meanwhile takes nothing from the others.
 #[derive(Debug, Default)]
 pub(crate) struct Wakers(Vec<Waker>);
 
@@ -17,9 +20,150 @@ impl Wakers {
     pub(crate) fn drain_to(&mut self, woken: &mut Vec<Waker>) {
         woken.append(&mut self.0);
     }
+}
 
-    /// Wakes all.
-    pub(crate) fn wake(&mut self) {
-        self.0.drain(..).for_each(Waker::wake);
+/// Tasks that wait for something of a whole connection or endpoint, any number of them over its life. Like [`Wakers`], but
+/// a task that waits no more leaves nothing behind: each has a [`Seat`].
+#[derive(Debug, Default)]
+pub(crate) struct Crowd {
+    waiting: BTreeMap<u64, Waker>,
+    seats: u64,
+}
+
+/// The number of a task in a crowd. It is never given again.
+#[derive(Debug, Default)]
+pub(crate) struct Place(Option<u64>);
+
+impl Crowd {
+    /// The task waits at this place. Returns what is to be dropped once no lock is held: a waker may be the last that
+    /// holds its task, and the task hold what takes this lock when it is dropped.
+    #[must_use]
+    pub(crate) fn add(&mut self, place: &mut Place, cx: &Context<'_>) -> Option<Waker> {
+        let seats = &mut self.seats;
+        let number = *place.0.get_or_insert_with(|| {
+            *seats += 1;
+            *seats
+        });
+        match self.waiting.get_mut(&number) {
+            Some(waker) if waker.will_wake(cx.waker()) => None,
+            Some(waker) => Some(mem::replace(waker, cx.waker().clone())),
+            None => {
+                self.waiting.insert(number, cx.waker().clone());
+                None
+            }
+        }
+    }
+
+    /// The task at this place waits no more. Returns what is to be dropped once no lock is held.
+    #[must_use]
+    pub(crate) fn leave(&mut self, place: &mut Place) -> Option<Waker> {
+        self.waiting.remove(&place.0.take()?)
+    }
+
+    /// Moves all to `woken`, whose wakers are called once no lock is held.
+    pub(crate) fn drain_to(&mut self, woken: &mut Vec<Waker>) {
+        woken.extend(mem::take(&mut self.waiting).into_values());
+    }
+
+    /// How many wait.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+/// What a future holds that waits in a crowd behind a lock; with it, its place goes.
+pub(crate) struct Seat<G, L, C>
+where
+    L: Fn() -> G,
+    C: Fn(&mut G) -> &mut Crowd,
+{
+    lock: L,
+    crowd: C,
+    place: Place,
+    guard: PhantomData<fn() -> G>,
+}
+
+impl<G, L, C> Seat<G, L, C>
+where
+    L: Fn() -> G,
+    C: Fn(&mut G) -> &mut Crowd,
+{
+    /// For the crowd that `crowd` finds in what `lock` guards.
+    pub(crate) fn new(lock: L, crowd: C) -> Self {
+        Self { lock, crowd, place: Place::default(), guard: PhantomData }
+    }
+
+    /// Ready with what `look` finds, or the task waits for the next time that the crowd is woken.
+    pub(crate) fn poll<T>(&mut self, cx: &Context<'_>, look: impl FnOnce(&mut G) -> Option<T>) -> Poll<T> {
+        let mut guard = (self.lock)();
+        let found = look(&mut guard);
+        let crowd = (self.crowd)(&mut guard);
+        let old = if found.is_some() { crowd.leave(&mut self.place) } else { crowd.add(&mut self.place, cx) };
+        drop(guard);
+        drop(old);
+        found.map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// The same for whom polling is all: waits until `look` finds something.
+    pub(crate) async fn wait<T>(mut self, mut look: impl FnMut(&mut G) -> Option<T>) -> T {
+        std::future::poll_fn(|cx| self.poll(cx, &mut look)).await
+    }
+}
+
+impl<G, L, C> Drop for Seat<G, L, C>
+where
+    L: Fn() -> G,
+    C: Fn(&mut G) -> &mut Crowd,
+{
+    fn drop(&mut self) {
+        if self.place.0.is_some() {
+            let mut guard = (self.lock)();
+            let old = (self.crowd)(&mut guard).leave(&mut self.place);
+            drop(guard);
+            drop(old);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future as _;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_waits_no_more_leaves_nothing() {
+        let list = Mutex::new((Crowd::default(), false));
+        let seat = || Seat::new(|| list.lock().unwrap(), |guard| &mut guard.0);
+        let waiting = || Box::pin(seat().wait(|guard| guard.1.then_some(7)));
+        let cx = &mut Context::from_waker(Waker::noop());
+        let (mut first, mut second) = (waiting(), waiting());
+        for _ in 0..3 {
+            assert_eq!((first.as_mut().poll(cx), second.as_mut().poll(cx)), (Poll::Pending, Poll::Pending));
+            assert_eq!(list.lock().unwrap().0.len(), 2, "each has one place");
+        }
+        drop(first);
+        assert_eq!(list.lock().unwrap().0.len(), 1);
+        list.lock().unwrap().1 = true;
+        assert_eq!(second.as_mut().poll(cx), Poll::Ready(7));
+        assert_eq!(list.lock().unwrap().0.len(), 0);
+    }
+
+    /// A place from before is not that of somebody who came later.
+    #[test]
+    fn who_was_woken_takes_no_place_from_others() {
+        let list = Mutex::new((Crowd::default(), ()));
+        let seat = || Seat::new(|| list.lock().unwrap(), |guard| &mut guard.0);
+        let cx = &Context::from_waker(Waker::noop());
+        let (mut first, mut second) = (seat(), seat());
+        assert_eq!(first.poll(cx, |_| None::<()>), Poll::Pending);
+        let mut woken = Vec::new();
+        list.lock().unwrap().0.drain_to(&mut woken);
+        assert_eq!(woken.len(), 1);
+        assert_eq!(second.poll(cx, |_| None::<()>), Poll::Pending);
+        drop(first);
+        assert_eq!(list.lock().unwrap().0.len(), 1);
     }
 }

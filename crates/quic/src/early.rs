@@ -59,7 +59,8 @@ impl Default for EarlyData {
 }
 
 impl EarlyGate {
-    /// Early data is taken of those of whom `admits` says so.
+    /// Early data is taken of those of whom `admits` says so. It is asked in the middle of the endpoint's work, with its
+    /// locks held: it answers at once, and from what it has; a handle of the endpoint would wait for itself.
     pub fn new(admits: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(admits))
     }

@@ -50,6 +50,9 @@ pub enum Closed {
     /// This application closed it.
     #[error("closed by this application")]
     Locally,
+    /// The task that drove it ended before it did: the runtime was shut down, or the task panicked.
+    #[error("the endpoint's task has ended; was the runtime shut down while connections were open?")]
+    Abandoned,
     /// The peer's application closed it, with a code and words of its own (RFC 9000 §20.2).
     #[error("closed by the peer's application with code {code}{}", said(.reason))]
     ByApplication {

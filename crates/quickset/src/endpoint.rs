@@ -99,6 +99,18 @@ impl Endpoint {
         self.net.local_addr()
     }
 
+    /// [`rebind`](Self::rebind) to a socket that is bound already, for those that have to be made in a way of their own
+    /// (bound to a device, protected from a VPN).
+    ///
+    /// # Errors
+    /// See [`rebind`](Self::rebind).
+    ///
+    /// # Panics
+    /// See [`rebind`](Self::rebind).
+    pub fn rebind_socket(&self, bound: std::net::UdpSocket, socket: &SocketConfig) -> io::Result<()> {
+        self.net.rebind_socket(bound, socket)
+    }
+
     /// Goes on with a new socket on `address`, after a change of networks for example: the connections that began here
     /// tell their servers by themselves. Those that were taken from clients do not survive it.
     ///

@@ -68,10 +68,10 @@ pub use identity::{Identity, IdentityError};
 pub use quickset_net::{
     Class, ClassError, Closed, ConnectError, Connecting, Connection, Counters, DatagramError,
     DatagramOptions, DatagramOutcome, DatagramStats, Deadline, EndpointStats, FecStats, Goal, Message,
-    MessageReceiver, MessageSender, MessageStats, MoveError, Outcome, Outcomes, Priority, Protection,
-    ProtectionError, ReadError, ReadToEndError, ReceiveError, RecvStream, Reliability, ResetAtError,
-    SendError, SendStream, SentDatagram, Side, SocketConfig, Stats, StreamId, Ticket, TicketId, Totals,
-    TransportError, TryDatagramError, TrySendError, UnorderedStream, Weight, WhenFull, WriteError,
+    MessageReceiver, MessageSender, MessageStats, Move, MoveError, Moves, Outcome, Outcomes, Path, Priority,
+    Protection, ProtectionError, ReadError, ReadToEndError, ReceiveError, RecvStream, Reliability,
+    ResetAtError, SendError, SendStream, SentDatagram, Side, SocketConfig, Stats, StreamId, Ticket, TicketId,
+    Totals, TransportError, TryDatagramError, TrySendError, UnorderedStream, Weight, WhenFull, WriteError,
 };
 #[cfg(feature = "qlog")]
 pub use quickset_net::{QlogDir, qlog};

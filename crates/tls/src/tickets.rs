@@ -29,6 +29,9 @@ pub struct SessionTicket(Tls13ClientSessionValue);
 
 /// Keeps tickets. Each is used once (RFC 8446 §C.4): two connections with the same one can be linked, and of their early
 /// data a server takes that of one.
+///
+/// It is called in the middle of an endpoint's work, with its locks held: a store answers at once, writes to a disk
+/// elsewhere, and uses no handle of the endpoint or its connections, which would wait for itself.
 pub trait TicketStore: fmt::Debug + Send + Sync {
     /// Keeps a ticket. How many a server gives is for the server to say, so a store has a bound of its own.
     fn put(&self, key: &TicketKey, ticket: SessionTicket);

@@ -155,7 +155,7 @@ impl Connection {
                 Ok(())
             }
             StreamEvent::Stopped { id, code } => self.stopped(t, id, code),
-            StreamEvent::Finished(id) => {
+            StreamEvent::Finished(id) | StreamEvent::ResetArrived(id) => {
                 self.lingering.remove(&id);
                 Ok(())
             }

@@ -235,7 +235,7 @@ async fn a_peer_that_vanishes_is_noticed() {
     let connection = soon(client().connect(to, "localhost", &client_config(transport))).await.unwrap();
     stop.send(()).unwrap();
     assert_eq!(soon(connection.closed()).await, Closed::TimedOut);
-    assert_eq!(host.join().unwrap(), Some(Closed::Locally), "handles without a driver know");
+    assert_eq!(host.join().unwrap(), Some(Closed::Abandoned), "handles without a driver know");
 }
 
 #[tokio::test]

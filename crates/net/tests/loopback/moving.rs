@@ -1,6 +1,6 @@
 //! Endpoints whose socket is replaced while their connections are busy.
 
-use quickset_net::{Endpoint, SocketConfig};
+use quickset_net::{Endpoint, Move, SocketConfig};
 use quickset_quic::{Migration, MoveError, TransportConfig};
 
 use crate::ends::{
@@ -64,17 +64,19 @@ async fn a_download_goes_on_over_another_socket() {
 #[tokio::test]
 async fn a_quiet_connection_tells_the_server_by_itself() {
     let pair = pair(TransportConfig::default()).await;
-    let (server, client) = (pair.server.clone(), pair.client.clone());
-    let told = tokio::spawn(async move { server.moved().await });
-    let answered = tokio::spawn(async move { client.moved().await });
+    let (mut server, mut client) = (pair.server.moves(), pair.client.moves());
     // A client moves when it knows that the handshake is confirmed: when it has heard of the server.
     let mut send = soon(pair.client.open_uni()).await.unwrap();
     send.finish().unwrap();
     soon(send.finished()).await.unwrap();
     pair.client_endpoint.rebind(loopback(), &SocketConfig::default()).unwrap();
     let moved = pair.client_endpoint.local_addr();
-    assert_eq!(soon(told).await.unwrap(), Ok(moved));
-    assert_eq!(soon(answered).await.unwrap(), Ok(pair.server_endpoint.local_addr()));
+    let to = |next| match next {
+        Ok(Move::Done(path)) => path.remote,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(to(soon(server.next()).await), moved);
+    assert_eq!(to(soon(client.next()).await), pair.server_endpoint.local_addr());
 }
 
 /// The system has all of 127.0.0.0/8: the client leaves from another address of it, on the same socket.
@@ -88,8 +90,7 @@ async fn a_client_on_all_addresses_moves_between_them() {
     let mut send = soon(pair.client.open_uni()).await.unwrap();
     send.finish().unwrap();
     soon(send.finished()).await.unwrap();
-    let server = pair.server.clone();
-    let told = tokio::spawn(async move { server.moved().await });
+    let (mut told, mut moves) = (pair.server.moves(), pair.client.moves());
     let there = std::net::IpAddr::from([127, 0, 0, 9]);
     soon(async {
         // Until the server's spare ids have come.
@@ -99,7 +100,17 @@ async fn a_client_on_all_addresses_moves_between_them() {
         }
     })
     .await;
-    assert_eq!(soon(told).await.unwrap().map(|at| at.ip()), Ok(there));
+    let Ok(Move::Done(path)) = soon(told.next()).await else { panic!("it stayed") };
+    assert_eq!(path.remote.ip(), there);
+    // Who asks late hears of it all the same.
+    soon(async {
+        while pair.client.stats().moves == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let Ok(Move::Done(path)) = soon(moves.next()).await else { panic!("it stayed") };
+    assert_eq!((path.local, pair.client.local_ip()), (Some(there), Some(there)));
 }
 
 /// RFC 9000 §9.6: a server on all addresses would rather be reached at another one.

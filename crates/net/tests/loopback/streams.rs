@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use bytes::Bytes;
-use quickset_net::{ReadError, ReadToEndError, WriteError};
+use quickset_net::{ReadError, ReadToEndError, SendError, WriteError};
 use quickset_quic::TransportConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -97,6 +97,59 @@ async fn codes_of_reset_and_stop_arrive() {
     assert_eq!(soon(back.write(b"more")).await, Err(WriteError::Stopped(23)));
     assert_eq!(soon(back.finished()).await, Err(WriteError::Stopped(23)));
     assert_eq!(back.finish(), Err(WriteError::Stopped(23)));
+}
+
+/// Whoever waits for a stream that is given up is told, and not left to wait for the connection's end.
+#[tokio::test]
+async fn after_a_reset_nobody_waits_for_the_end() {
+    let ends = pair(TransportConfig::default()).await;
+    let mut send = soon(ends.client.open_uni()).await.unwrap();
+    soon(send.write_all(b"some")).await.unwrap();
+    send.reset(17);
+    assert_eq!(soon(send.finished()).await, Err(WriteError::Ended));
+    assert_eq!(soon(send.stopped()).await, Err(WriteError::Ended));
+    assert_eq!(
+        soon(tokio::io::AsyncWriteExt::shutdown(&mut send)).await.unwrap_err().kind(),
+        std::io::ErrorKind::BrokenPipe
+    );
+    // What was promised is there when it is over.
+    let mut send = soon(ends.client.open_uni()).await.unwrap();
+    soon(send.write_all(&pattern(300_000))).await.unwrap();
+    send.reset_at(7, 200_000).unwrap();
+    assert_eq!(soon(send.finished()).await, Err(WriteError::Ended));
+    let stats = ends.server.stats();
+    assert!(stats.received_bytes >= 200_000, "{}", stats.received_bytes);
+    let mut messages = soon(ends.client.open_messages()).await.unwrap();
+    soon(messages.send(Bytes::from_static(b"a"))).await.unwrap();
+    messages.reset(3);
+    assert_eq!(soon(messages.finished()).await, Err(SendError::Ended));
+}
+
+/// A stream of messages is not a stream without bytes; it can still be taken for what it is.
+#[tokio::test]
+async fn messages_are_no_empty_stream() {
+    let ends = pair(TransportConfig::default()).await;
+    assert!(ends.client.has_fenced_streams());
+    let mut send = soon(ends.client.open_messages()).await.unwrap();
+    soon(send.send(Bytes::from_static(b"hello"))).await.unwrap();
+    let mut recv = soon(ends.server.accept_uni()).await.unwrap();
+    assert_eq!(soon(recv.read_to_end(100)).await, Err(ReadToEndError::Read(ReadError::Messages)));
+    let mut recv = recv.into_messages().expect("nothing was read");
+    assert_eq!(soon(recv.next()).await.unwrap().unwrap().payload, &b"hello"[..]);
+    // And what nobody takes is stopped.
+    let mut send = soon(ends.client.open_messages()).await.unwrap();
+    soon(send.send(Bytes::from_static(b"hello"))).await.unwrap();
+    let mut recv = soon(ends.server.accept_uni()).await.unwrap();
+    assert_eq!(soon(recv.read_chunk(100)).await, Err(ReadError::Messages));
+    drop(recv);
+    assert_eq!(soon(send.finished()).await, Err(SendError::Stopped(0)));
+    // Bytes stay bytes.
+    let mut send = soon(ends.client.open_uni()).await.unwrap();
+    soon(send.write_all(b"bytes")).await.unwrap();
+    let mut recv = soon(ends.server.accept_uni()).await.unwrap();
+    soon(recv.read_chunk(2)).await.unwrap();
+    let mut recv = recv.into_messages().expect_err("something was read");
+    assert_eq!(soon(recv.read_chunk(100)).await.unwrap().as_deref(), Some(&b"tes"[..]));
 }
 
 #[tokio::test]

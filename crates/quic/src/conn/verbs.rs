@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use quickset_base::{Path, Time};
 use quickset_sched::Priority;
-use quickset_wire::{Dir, Side, StreamId};
+use quickset_wire::{Dir, Side, StreamId, varint};
 
 use super::{Connection, Event, Farewell, IssuedCid, Signal};
 use crate::ack::Acks;
@@ -75,13 +75,25 @@ impl Connection {
     }
 
     /// Ends the connection at once (RFC 9000 §5.3): what is not yet delivered is not. `code` and `reason` go to the peer's
-    /// application; of `reason` at most 256 bytes.
+    /// application; of `reason` at most 256 bytes. Codes, here and of streams, are at most 2^62 - 1 on the wire (RFC 9000
+    /// §20.2): a larger one is sent as that.
     pub fn close(&mut self, now: Time, code: u64, reason: &[u8]) {
         self.now = now.max(self.now);
         if self.lifecycle.is_open() {
-            let farewell = Farewell::Application { code, reason: reason.to_vec() };
+            let farewell = Farewell::Application { code: sent_as(code), reason: reason.to_vec() };
             self.lifecycle.close(self.now, farewell, self.pto());
             self.over(Closed::Locally);
+        }
+    }
+
+    /// What drives the connection ends, and nothing will be sent any more: the application is told
+    /// [`Closed::Abandoned`], the peer nothing.
+    pub fn abandon(&mut self, now: Time) {
+        self.now = now.max(self.now);
+        if self.lifecycle.is_open() {
+            let farewell = Farewell::Application { code: 0, reason: Vec::new() };
+            self.lifecycle.close(self.now, farewell, self.pto());
+            self.over(Closed::Abandoned);
         }
     }
 
@@ -172,7 +184,7 @@ impl Connection {
     /// # Errors
     /// When there is no such stream.
     pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), UnknownStream> {
-        self.streams.reset(id, code)
+        self.streams.reset(id, sent_as(code))
     }
 
     /// Gives up the sending half behind its first `reliable` bytes: these arrive, the rest need not, and the peer learns
@@ -182,7 +194,7 @@ impl Connection {
     /// # Errors
     /// When there is no such stream, or it carries messages, or the peer does not [take](Self::has_reset_at) such resets.
     pub fn reset_at(&mut self, id: StreamId, code: u64, reliable: u64) -> Result<(), ResetAtError> {
-        self.streams.reset_at(id, code, reliable)
+        self.streams.reset_at(id, sent_as(code), reliable)
     }
 
     /// Gives up the messages of a stream behind one: that and those before it arrive, as far as their deadlines allow, then
@@ -191,7 +203,7 @@ impl Connection {
     /// # Errors
     /// When there is no such stream, or it carries bytes, or the peer does not [take](Self::has_reset_at) such resets.
     pub fn reset_behind(&mut self, id: StreamId, code: u64, last: Ticket) -> Result<(), ResetAtError> {
-        self.streams.reset_behind(id, code, last)
+        self.streams.reset_behind(id, sent_as(code), last)
     }
 
     /// Whether the peer takes resets behind a part that arrives (draft-ietf-quic-reliable-stream-reset).
@@ -204,7 +216,7 @@ impl Connection {
     /// # Errors
     /// When there is no such stream.
     pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), UnknownStream> {
-        self.streams.stop(id, code)
+        self.streams.stop(id, sent_as(code))
     }
 
     /// The next bytes in order, at most `max`.
@@ -327,4 +339,9 @@ impl Connection {
     pub fn max_peer_streams(&self, dir: Dir) -> u64 {
         self.streams.max_peer_streams(dir)
     }
+}
+
+/// An application's code as it goes on the wire, where codes are varints.
+fn sent_as(code: u64) -> u64 {
+    code.min(varint::MAX)
 }

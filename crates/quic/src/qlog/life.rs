@@ -153,6 +153,7 @@ impl Connection {
                 Some(Farewell::Transport(error)) => transport(error, TransportOwner::Local),
                 None => event(TransportOwner::Local, ConnectionClosedTrigger::Clean),
             },
+            Closed::Abandoned => event(TransportOwner::Local, ConnectionClosedTrigger::Error),
             Closed::ByApplication { code, reason } => application(*code, reason, TransportOwner::Remote),
             Closed::ByPeer(error) => transport(error, TransportOwner::Remote),
             Closed::Failed(error) => transport(error, TransportOwner::Local),

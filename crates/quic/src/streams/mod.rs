@@ -433,7 +433,10 @@ impl Streams {
 
     /// Frees the slot of a stream that is over and of which all was told.
     fn settle(&mut self, key: Key) {
-        let Some(stream) = self.slab.get(key) else { return };
+        let Some(stream) = self.slab.get_mut(key) else { return };
+        if stream.accepted && stream.send.as_mut().is_some_and(SendHalf::announces_reset) {
+            stream.tell(told::RESET, &mut self.events);
+        }
         if !stream.is_done() || stream.events != 0 {
             return;
         }
@@ -547,6 +550,7 @@ mod told {
     pub(super) const MESSAGE: u8 = 8;
     pub(super) const OUTCOME: u8 = 16;
     pub(super) const FINISHED: u8 = 32;
+    pub(super) const RESET: u8 = 64;
 }
 
 /// Events of the connection; shifted left by the direction.

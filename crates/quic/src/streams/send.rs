@@ -40,6 +40,8 @@ pub(super) struct Reset {
     pub(super) told: bool,
     /// The peer knows, by a frame with this `reliable`.
     acked: bool,
+    /// The application was told that it is over.
+    announced: bool,
 }
 
 impl SendHalf {
@@ -269,6 +271,13 @@ impl SendHalf {
             self.reset.acked = true;
             self.end_reset();
         }
+    }
+
+    /// The peer knows, and has what was promised: true once, unless it was the peer who wanted no more.
+    pub(super) fn announces_reset(&mut self) -> bool {
+        let news = self.state == SendState::ResetAcked && self.stopped.is_none() && !self.reset.announced;
+        self.reset.announced |= news;
+        news
     }
 
     /// A frame that said so has to be sent, or sent again.

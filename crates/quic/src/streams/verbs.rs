@@ -327,6 +327,7 @@ impl super::Stream {
             told::MESSAGE => StreamEvent::Message(self.id),
             told::OUTCOME => StreamEvent::Outcome(self.id),
             told::FINISHED => StreamEvent::Finished(self.id),
+            told::RESET => StreamEvent::ResetArrived(self.id),
             _ => return None,
         })
     }

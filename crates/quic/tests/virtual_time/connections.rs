@@ -3,7 +3,7 @@
 use crate::common::{Setup, pattern};
 use bytes::Bytes;
 use quickset_base::{Duration, Path, Time};
-use quickset_quic::{Closed, Dir, Event, RetryPolicy, StreamEvent};
+use quickset_quic::{Closed, Dir, Event, ReadError, RetryPolicy, StreamEvent};
 use quickset_sim::address;
 
 const LINK: &str = "rate=100mbit delay=20ms";
@@ -197,6 +197,32 @@ fn a_reader_that_stops_holds_the_writer_and_nothing_grows() {
     let bytes = pair.server_mut().connection(server_key).stats().received_bytes;
     assert!(bytes < 200_000, "{bytes} bytes went to a reader that took none of 150,000");
     assert!(pair.client().closed.is_empty());
+}
+
+/// RFC 9000 §20.2: codes are varints. A larger one is no reason to fall over, nor to say nothing.
+#[test]
+fn codes_beyond_what_the_wire_can_say_become_the_largest() {
+    const LARGEST: u64 = (1 << 62) - 1;
+    let mut pair = Setup::new(6, LINK).connected();
+    pair.server_mut().lazy = true;
+    let (key, server_key) = (pair.key, pair.server_key());
+    let connection = pair.client_mut().connection(key);
+    let id = connection.open(Dir::Bi).expect("a stream");
+    connection.write(id, &mut Bytes::from_static(b"x")).expect("room");
+    pair.pass(Duration::from_millis(50));
+    let connection = pair.client_mut().connection(key);
+    connection.reset(id, u64::MAX).expect("it is open");
+    connection.stop(id, 1 << 62).expect("it is open");
+    pair.until("stopped", |p| {
+        p.server().events.contains(&Event::Stream(StreamEvent::Stopped { id, code: LARGEST }))
+    });
+    let read = pair.server_mut().connection(server_key).read(id, 100);
+    assert_eq!(read, Err(ReadError::Reset(LARGEST)));
+    let now = pair.world.now();
+    pair.client_mut().connection(key).close(now, u64::MAX, b"bye");
+    pair.pass(Duration::from_millis(50));
+    let why = Closed::ByApplication { code: LARGEST, reason: b"bye".to_vec() };
+    assert_eq!(pair.server().closed, [(server_key, why)]);
 }
 
 /// RFC 9000 §11.2, §20.2: the codes are the application's.

@@ -275,7 +275,9 @@ impl Http {
 
 impl Layer for Http {
     fn on_stream(&mut self, turn: &mut Turn<'_>, event: StreamEvent) {
-        if let StreamEvent::Finished(id) | StreamEvent::Stopped { id, .. } = event {
+        if let StreamEvent::Finished(id) | StreamEvent::Stopped { id, .. } | StreamEvent::ResetArrived(id) =
+            event
+        {
             self.undelivered.remove(&id);
         }
         // The machine tells of room for requests only.

@@ -215,6 +215,7 @@ fn tokens_of_a_former_owner_of_a_slot_change_nothing() {
     let old = packet(&mut rooms[0], 1200, Time::ZERO).unwrap().tokens;
     rooms[0].reset(id, 0).unwrap();
     exchange(&mut rooms, Time::ZERO);
+    drain_all(&mut rooms);
     assert_eq!(rooms[0].len(), 0, "the reset was acknowledged");
     let new = rooms[0].open(Dir::Uni).unwrap();
     rooms[0].write(new, &mut Bytes::from_static(b"new data")).unwrap();

@@ -127,8 +127,49 @@ fn what_lies_behind_the_reliable_part_is_not_sent_again() {
         rooms[0].acked(*token, Time::ZERO);
     }
     assert_eq!(rooms[0].send_state(id), Some(SendState::Reset));
+    assert_eq!(rooms[0].next_event(), None);
     rooms[0].acked(told.tokens[0], Time::ZERO);
-    assert_eq!(rooms[0].len(), 0);
+    assert_eq!(rooms[0].send_state(id), Some(SendState::ResetAcked));
+    assert_eq!(rooms[0].next_event(), Some(StreamEvent::ResetArrived(id)));
+    assert_eq!((rooms[0].next_event(), rooms[0].len()), (None, 0));
+}
+
+/// The promise and the news of the reset arrive in either order, and the end is told once.
+#[test]
+fn a_reset_has_arrived_when_all_of_the_promise_has() {
+    for promise_first in [false, true] {
+        let mut rooms = pair(&TransportConfig::default());
+        let id = rooms[0].open(Dir::Bi).unwrap();
+        rooms[0].write(id, &mut content(800).into()).unwrap();
+        let promised = packet(&mut rooms[0], 1200, Time::ZERO).unwrap();
+        rooms[0].reset_at(id, 7, 300).unwrap();
+        let told = packet(&mut rooms[0], 1200, Time::ZERO).unwrap();
+        let mut packets = [promised, told];
+        if !promise_first {
+            packets.reverse();
+        }
+        let mut events = Vec::new();
+        for packet in &packets {
+            assert_eq!(events, []);
+            packet.tokens.iter().for_each(|token| rooms[0].acked(*token, Time::ZERO));
+            events.extend(std::iter::from_fn(|| rooms[0].next_event()));
+        }
+        assert_eq!(events, [StreamEvent::ResetArrived(id)]);
+    }
+}
+
+/// Who was told that the peer stopped the stream knows already that it is over.
+#[test]
+fn of_a_stopped_stream_no_reset_is_told() {
+    let mut rooms = pair(&TransportConfig::default());
+    let id = rooms[0].open(Dir::Uni).unwrap();
+    rooms[0].write(id, &mut content(800).into()).unwrap();
+    exchange(&mut rooms, Time::ZERO);
+    assert_eq!(rooms[1].accept(Dir::Uni), Some(id));
+    rooms[1].stop(id, 9).unwrap();
+    exchange(&mut rooms, Time::ZERO);
+    let events: Vec<_> = std::iter::from_fn(|| rooms[0].next_event()).collect();
+    assert_eq!(events, [StreamEvent::Stopped { id, code: 9 }]);
 }
 
 #[test]
@@ -182,6 +223,7 @@ fn a_promise_can_be_taken_back() {
     let (is, last) = told(&mut rooms).unwrap();
     assert_eq!(is, (7, 0));
     rooms[0].acked(last, Time::ZERO);
+    drain_all(&mut rooms);
     assert_eq!(rooms[0].len(), 0);
 }
 
