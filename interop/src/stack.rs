@@ -470,6 +470,7 @@ impl From<ours::ReadError> for Broken {
     fn from(error: ours::ReadError) -> Self {
         match error {
             ours::ReadError::Reset(code) => Self::Reset(code),
+            ours::ReadError::Messages => Self::Other(error.to_string()),
             ours::ReadError::Closed(closed) => Self::Connection(closed.into()),
         }
     }
