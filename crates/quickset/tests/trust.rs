@@ -31,6 +31,27 @@ async fn a_pinned_key_is_believed_whatever_the_name() {
     connect(&server, "some.host", Trust::pinned_any([other, pin])).await.unwrap();
 }
 
+/// RFC 6066 §3: host names, and no addresses.
+#[tokio::test]
+async fn a_server_knows_the_name_that_it_was_asked_for() {
+    let server = serve(&ServerConfig::new(Identity::self_signed(["x"]).unwrap(), ALPN).unwrap());
+    let config = ClientConfig::new(Trust::insecure(), ALPN).unwrap();
+    let client = Endpoint::client().unwrap();
+    // The second time a session is resumed.
+    for (name, known) in
+        [("Some.Host", Some("some.host")), ("Some.Host", Some("some.host")), ("127.0.0.1", None)]
+    {
+        let connecting = client.connect(server.local_addr(), name, &config);
+        let (near, far) = soon(async { tokio::join!(connecting, server.accept()) }).await;
+        let (near, far) = (near.unwrap(), far.unwrap());
+        assert_eq!(far.server_name().as_deref(), known, "{name}");
+        assert_eq!(near.server_name(), None, "it is the client's to ask");
+        // Tickets come before what is sent.
+        soon(far.open_uni()).await.unwrap().finish().unwrap();
+        soon(near.accept_uni()).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn another_key_is_not() {
     let server = serve(&ServerConfig::new(Identity::self_signed(["localhost"]).unwrap(), ALPN).unwrap());

@@ -130,6 +130,13 @@ impl Session for TlsSession {
         self.tls.alpn_protocol()
     }
 
+    fn server_name(&self) -> Option<&str> {
+        match &self.tls {
+            quic::Connection::Server(tls) => tls.server_name(),
+            quic::Connection::Client(_) => None,
+        }
+    }
+
     fn peer_identity(&self) -> Option<Box<dyn Any>> {
         let chain: PeerCertificates = self.tls.peer_certificates()?.to_vec();
         Some(Box::new(chain))

@@ -57,6 +57,11 @@ pub trait Session: Send {
     /// The application protocol agreed on (ALPN), once it is known.
     fn alpn(&self) -> Option<&[u8]>;
 
+    /// For a server: the name that the client asked for (RFC 6066 §3), once its hello has been read.
+    fn server_name(&self) -> Option<&str> {
+        None
+    }
+
     /// What the peer proved to be; the type is the implementation's own (certificates for `tls`).
     fn peer_identity(&self) -> Option<Box<dyn Any>>;
 
