@@ -77,7 +77,7 @@ pub use quickset_net::{
 pub use quickset_net::{QlogDir, qlog};
 pub use quickset_quic::{
     AckPolicy, AckPolicyError, Algorithm, AlgorithmError, DatagramConfig, EarlyData, EarlyGate, Estimates,
-    Fec, Migration, MtuDiscovery, Refused, RetryPolicy, TransportConfig,
+    Fec, HandshakeFault, Migration, MtuDiscovery, Refused, RetryPolicy, TransportConfig, TransportErrorCode,
 };
 pub use quickset_tls::{PeerCertificates, SessionTicket, TicketKey, TicketMemory, TicketStore};
 pub use trust::{Trust, TrustError};

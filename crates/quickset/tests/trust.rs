@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quickset::{
-    ClientAuth, ClientConfig, Closed, ConnectError, Connection, Endpoint, Fingerprint, Identity, Peer,
-    ServerConfig, SocketConfig, TransportError, Trust,
+    ClientAuth, ClientConfig, Closed, ConnectError, Connection, Endpoint, Fingerprint, HandshakeFault,
+    Identity, Peer, ServerConfig, SocketConfig, TransportError, TransportErrorCode, Trust,
 };
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -59,6 +59,48 @@ async fn another_key_is_not() {
     refused(connect(&server, "localhost", Trust::pinned(other)).await.err());
     refused(connect(&server, "localhost", Trust::pinned_any([])).await.err());
     connect(&server, "localhost", Trust::insecure()).await.unwrap();
+}
+
+#[tokio::test]
+async fn another_key_is_named_beside_the_pinned_one() {
+    let [own, other, third] = ["a", "b", "c"].map(|name| Identity::self_signed([name]).unwrap());
+    let config = ServerConfig::new(own.clone(), ALPN).unwrap();
+    let server = serve(&config);
+    let pins = [other.fingerprint(), third.fingerprint()];
+    let error = connect(&server, "a", Trust::pinned_any(pins)).await.unwrap_err();
+    let words = error.to_string();
+    for word in [own.fingerprint(), pins[0], pins[1]].map(|key| key.to_string()) {
+        assert!(words.contains(&word), "{words}");
+    }
+    assert!(
+        words.contains("not the pinned one") && words.contains("; ask whoever runs the server"),
+        "{words}"
+    );
+    let ConnectError::Failed(Closed::Failed(error)) = error else { panic!("{error:?}") };
+    let fault =
+        HandshakeFault::NotPinned { presented: own.fingerprint().0, pinned: pins.map(|pin| pin.0).into() };
+    assert_eq!(error.fault.as_deref(), Some(&fault));
+    // RFC 8446 §6.2: access_denied; and who proved nothing is not told whom we want.
+    assert_eq!(error.code.0, 0x100 + 49);
+    assert!(!error.reason.contains("sha256"), "{}", error.reason);
+
+    let error = connect(&server, "a", Trust::pinned_any([])).await.unwrap_err().to_string();
+    assert!(error.contains("no key is pinned") && error.contains(&own.fingerprint().to_string()), "{error}");
+}
+
+/// RFC 9001 §8.1, RFC 7301 §3.2.
+#[tokio::test]
+async fn protocols_that_a_server_does_not_speak_are_named() {
+    let server = serve(&ServerConfig::new(Identity::self_signed(["localhost"]).unwrap(), ALPN).unwrap());
+    let client = Endpoint::client().unwrap();
+    let config = ClientConfig::new(Trust::insecure(), &["chat/2", "chat/1"]).unwrap();
+    let error = soon(client.connect(server.local_addr(), "localhost", &config)).await.unwrap_err();
+    let words = error.to_string();
+    assert!(words.contains("\"chat/2\", \"chat/1\"; offer one"), "{words}");
+    let ConnectError::Failed(Closed::ByPeer(error)) = error else { panic!("{error:?}") };
+    let offered = vec![b"chat/2".to_vec(), b"chat/1".to_vec()];
+    assert_eq!(error.fault.as_deref(), Some(&HandshakeFault::NoProtocol { offered }));
+    assert_eq!(error.code, TransportErrorCode::crypto(120));
 }
 
 #[tokio::test]
