@@ -3,12 +3,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use quickset_quic::{EarlyData, Estimates, Fec, Protection, RetryPolicy, TransportConfig};
+use quickset_quic::{EarlyData, Fec, Protection, RetryPolicy, TransportConfig};
 
 use quickset_tls::{TicketMemory, TicketStore};
 use rustls::server::ServerSessionMemoryCache;
 
 use crate::identity::Present;
+use crate::transport::Transport;
 use crate::trust::KeyHolder;
 use crate::{Identity, Trust};
 
@@ -19,7 +20,7 @@ pub struct ServerConfig {
     alpn: Vec<Vec<u8>>,
     clients: ClientAuth,
     key_log: bool,
-    transport: Arc<TransportConfig>,
+    transport: Transport,
     max_connections: usize,
     retry: RetryPolicy,
 }
@@ -34,6 +35,7 @@ pub struct ClientConfig {
     key_log: bool,
     early: bool,
     tickets: Arc<dyn TicketStore>,
+    transport: Transport,
     quic: quickset_quic::ClientConfig,
 }
 
@@ -75,42 +77,43 @@ impl ServerConfig {
             alpn: protocols(alpn)?,
             clients: ClientAuth::None,
             key_log: false,
-            transport: Arc::default(),
+            transport: Transport::default(),
             max_connections: 10_000,
             retry: RetryPolicy::WhenBusy(1000),
         })
     }
 
-    /// How its connections behave.
+    /// How its connections behave. What is said by itself ([`with_fec`](Self::with_fec),
+    /// [`with_protection`](Self::with_protection), [`with_early_data`](Self::with_early_data)) counts beside it, whichever
+    /// comes first.
     #[must_use]
     pub fn with_transport(mut self, transport: TransportConfig) -> Self {
-        self.transport = Arc::new(transport);
+        self.transport.set_whole(transport);
         self
     }
 
     /// What of forward erasure correction is offered: how much is kept for decoding, and what protects streams that have
     /// no [`Reliability`](crate::Reliability) of their own. `None`: nothing is offered, decoded or repaired. Unless
-    /// told, it is offered and protects nothing that does not ask for it. Behind
-    /// [`with_transport`](Self::with_transport), of which it is a part.
+    /// told, it is offered and protects nothing that does not ask for it. Stands for `fec` of
+    /// [`with_transport`](Self::with_transport), whichever comes first.
     #[must_use]
     pub fn with_fec(mut self, fec: impl Into<Option<Fec>>) -> Self {
-        Arc::make_mut(&mut self.transport).fec = fec.into();
+        self.transport.set_fec(fec.into());
         self
     }
 
-    /// Protects all streams that have no [`Reliability`](crate::Reliability) of their own, as by
-    /// [`with_fec`](Self::with_fec).
+    /// Protects all streams that have no [`Reliability`](crate::Reliability) of their own. Stands for `protection` of
+    /// [`with_fec`](Self::with_fec), whichever comes first; where that says `None`, nothing is protected.
     #[must_use]
     pub fn with_protection(mut self, protection: Protection) -> Self {
-        let transport = Arc::make_mut(&mut self.transport);
-        transport.fec = Some(Fec { protection, ..transport.fec.take().unwrap_or_default() });
+        self.transport.set_protection(protection);
         self
     }
 
     /// Takes early data: what clients that were here before send before the handshake is through, a round trip sooner.
     /// [`Endpoint::accept`](crate::Endpoint::accept) hands such connections out at once, and
-    /// [`RecvStream::is_early`](crate::RecvStream::is_early) tells what came so. Behind
-    /// [`with_transport`](Self::with_transport), of which it is a part.
+    /// [`RecvStream::is_early`](crate::RecvStream::is_early) tells what came so. Stands for `early_data` of
+    /// [`with_transport`](Self::with_transport), whichever comes first.
     ///
     /// **An attacker can send early data again.** This endpoint takes each once: a ticket is good once, the last 4096
     /// are remembered, and what is older than its ticket says, by a minute, is not taken. Another endpoint, or this one
@@ -118,7 +121,7 @@ impl ServerConfig {
     /// the same again by itself, so only what may be done twice belongs there.
     #[must_use]
     pub fn with_early_data(mut self, early: EarlyData) -> Self {
-        Arc::make_mut(&mut self.transport).early_data = Some(early);
+        self.transport.set_early(early);
         self
     }
 
@@ -188,9 +191,10 @@ impl ServerConfig {
 
     /// The same in the words of the core, for those who drive its machines themselves.
     pub fn quic(&self) -> quickset_quic::ServerConfig {
+        let transport = self.transport.merged();
         let mut tls = self.rustls();
         tls.alpn_protocols.clone_from(&self.alpn);
-        if self.transport.early_data.is_some() {
+        if transport.early_data.is_some() {
             // RFC 9001 §4.6.1: in QUIC this is no number of bytes but a yes.
             tls.max_early_data_size = u32::MAX;
             tls.session_storage = ServerSessionMemoryCache::new(SESSIONS);
@@ -199,7 +203,7 @@ impl ServerConfig {
         let crypto = if self.key_log { crypto.with_key_log() } else { crypto };
         quickset_quic::ServerConfig {
             crypto: Arc::new(crypto),
-            transport: self.transport.clone(),
+            transport,
             max_connections: self.max_connections,
             retry: self.retry,
             retry_token_lifetime: Duration::from_secs(15),
@@ -227,35 +231,37 @@ impl ClientConfig {
             key_log: false,
             early: false,
             tickets,
+            transport: Transport::default(),
         };
         this.renew();
         Ok(this)
     }
 
-    /// How its connections behave.
+    /// How its connections behave. What is said by itself ([`with_fec`](Self::with_fec),
+    /// [`with_protection`](Self::with_protection), [`with_early_data`](Self::with_early_data)) counts beside it, whichever
+    /// comes first.
     #[must_use]
     pub fn with_transport(mut self, transport: TransportConfig) -> Self {
-        self.quic.transport = Arc::new(transport);
-        self
+        self.transport.set_whole(transport);
+        self.settled()
     }
 
     /// What of forward erasure correction is offered: how much is kept for decoding, and what protects streams that have
     /// no [`Reliability`](crate::Reliability) of their own. `None`: nothing is offered, decoded or repaired. Unless
-    /// told, it is offered and protects nothing that does not ask for it. Behind
-    /// [`with_transport`](Self::with_transport), of which it is a part.
+    /// told, it is offered and protects nothing that does not ask for it. Stands for `fec` of
+    /// [`with_transport`](Self::with_transport), whichever comes first.
     #[must_use]
     pub fn with_fec(mut self, fec: impl Into<Option<Fec>>) -> Self {
-        Arc::make_mut(&mut self.quic.transport).fec = fec.into();
-        self
+        self.transport.set_fec(fec.into());
+        self.settled()
     }
 
-    /// Protects all streams that have no [`Reliability`](crate::Reliability) of their own, as by
-    /// [`with_fec`](Self::with_fec).
+    /// Protects all streams that have no [`Reliability`](crate::Reliability) of their own. Stands for `protection` of
+    /// [`with_fec`](Self::with_fec), whichever comes first; where that says `None`, nothing is protected.
     #[must_use]
     pub fn with_protection(mut self, protection: Protection) -> Self {
-        let transport = Arc::make_mut(&mut self.quic.transport);
-        transport.fec = Some(Fec { protection, ..transport.fec.take().unwrap_or_default() });
-        self
+        self.transport.set_protection(protection);
+        self.settled()
     }
 
     /// Proves to be `identity` when the server asks.
@@ -267,8 +273,8 @@ impl ClientConfig {
     }
 
     /// Lets connections to servers that were connected to before begin with data: see
-    /// [`Connecting::into_early`](crate::Connecting::into_early), without which nothing is sent early. Behind
-    /// [`with_transport`](Self::with_transport), of which it is a part.
+    /// [`Connecting::into_early`](crate::Connecting::into_early), without which nothing is sent early. Stands for
+    /// `early_data` of [`with_transport`](Self::with_transport), whichever comes first.
     ///
     /// # Errors
     /// [`ConfigError::EarlyProtocols`] when more than one application protocol is offered.
@@ -276,10 +282,10 @@ impl ClientConfig {
         if self.alpn.len() > 1 {
             return Err(ConfigError::EarlyProtocols);
         }
-        Arc::make_mut(&mut self.quic.transport).early_data = Some(early);
+        self.transport.set_early(early);
         self.early = true;
         self.renew();
-        Ok(self)
+        Ok(self.settled())
     }
 
     /// Keeps the tickets of its sessions in `store` instead of a [`TicketMemory`] of its own. They are secrets.
@@ -308,6 +314,11 @@ impl ClientConfig {
         Arc::new(tls)
     }
 
+    fn settled(mut self) -> Self {
+        self.quic.transport = self.transport.merged();
+        self
+    }
+
     fn renew(&mut self) {
         let client = tls_client(&self.trust, self.identity.as_ref(), &self.alpn, self.early);
         // TLS resumes nothing with another verifier, and each configuration has its own.
@@ -320,17 +331,6 @@ impl ClientConfig {
     pub fn quic(&self) -> &quickset_quic::ClientConfig {
         &self.quic
     }
-}
-
-/// The same configuration, with a place where connections tell one another of losses if it names none.
-pub(crate) fn sharing(transport: &Arc<TransportConfig>, estimates: &Arc<Estimates>) -> Arc<TransportConfig> {
-    let mut transport = transport.clone();
-    if transport.fec.as_ref().is_some_and(|fec| fec.estimates.is_none()) {
-        if let Some(fec) = &mut Arc::make_mut(&mut transport).fec {
-            fec.estimates = Some(estimates.clone());
-        }
-    }
-    transport
 }
 
 fn tls_client(
@@ -374,7 +374,7 @@ impl fmt::Debug for ServerConfig {
         f.debug_struct("ServerConfig")
             .field("identity", &self.identity.get())
             .field("clients", &self.clients)
-            .field("transport", &self.transport)
+            .field("transport", &self.transport.merged())
             .field("max_connections", &self.max_connections)
             .field("retry", &self.retry)
             .finish_non_exhaustive()
@@ -395,6 +395,10 @@ impl fmt::Debug for ClientConfig {
 mod tests {
     use super::*;
 
+    use quickset_quic::Estimates;
+
+    use crate::transport::sharing;
+
     #[test]
     fn erasure_correction_is_set_beside_the_rest() {
         let transport = TransportConfig { mtu: 1300, ..TransportConfig::default() };
@@ -413,6 +417,53 @@ mod tests {
         assert!(Arc::ptr_eq(&kept, &own), "who names a place has a reason");
         let without = config.with_fec(None);
         assert!(sharing(&without.quic().transport, &ours).fec.is_none());
+    }
+
+    /// Every order of the calls that say something of the transport.
+    #[test]
+    fn what_is_said_by_itself_counts_whatever_the_order() {
+        let fixed: Protection = "fixed:9".parse().unwrap();
+        let whole = || TransportConfig { mtu: 1300, fec: None, ..TransportConfig::default() };
+        let parts =
+            || (Fec { window: 99, ..Fec::default() }, EarlyData { max_bytes: 7, ..EarlyData::default() });
+        let orders = (0..4usize.pow(4)).map(|n| [n % 4, n / 4 % 4, n / 16 % 4, n / 64]);
+        let mut tried = 0;
+        for order in orders.filter(|order| (0..4).all(|call| order.contains(&call))) {
+            tried += 1;
+            let mut server = ServerConfig::new(Identity::self_signed(["a"]).unwrap(), &["a"]).unwrap();
+            let mut client = ClientConfig::new(Trust::insecure(), &["a"]).unwrap();
+            for call in order {
+                let (fec, early) = parts();
+                (server, client) = match call {
+                    0 => (server.with_transport(whole()), client.with_transport(whole())),
+                    1 => (server.with_fec(fec.clone()), client.with_fec(fec)),
+                    2 => (server.with_protection(fixed.clone()), client.with_protection(fixed.clone())),
+                    _ => (server.with_early_data(early.clone()), client.with_early_data(early).unwrap()),
+                };
+            }
+            for transport in [server.quic().transport, client.quic().transport.clone()] {
+                let fec = transport.fec.as_ref().unwrap();
+                let early = transport.early_data.as_ref().unwrap();
+                assert_eq!((transport.mtu, fec.window, early.max_bytes), (1300, 99, 7), "{order:?}");
+                assert_eq!(fec.protection, fixed, "{order:?}");
+            }
+        }
+        assert_eq!(tried, 24);
+    }
+
+    #[test]
+    fn who_offers_no_erasure_correction_protects_nothing() {
+        let fixed: Protection = "fixed:9".parse().unwrap();
+        let config = || ClientConfig::new(Trust::insecure(), &["a"]).unwrap();
+        let fec = |config: ClientConfig| config.quic().transport.fec.clone();
+        assert_eq!(fec(config().with_fec(None).with_protection(fixed.clone())).map(|fec| fec.window), None);
+        assert_eq!(fec(config().with_protection(fixed.clone()).with_fec(None)).map(|fec| fec.window), None);
+        // A transport is no such word.
+        let bare = TransportConfig { fec: None, ..TransportConfig::default() };
+        assert_eq!(
+            fec(config().with_protection(fixed.clone()).with_transport(bare)).unwrap().protection,
+            fixed
+        );
     }
 
     #[test]

@@ -59,6 +59,7 @@ mod endpoint;
 mod fingerprint;
 pub mod h3;
 mod identity;
+mod transport;
 mod trust;
 
 pub use bytes;
