@@ -6,8 +6,9 @@ use std::time::Duration;
 use quickset_quic::{EarlyData, Fec, Protection, RetryPolicy, TransportConfig};
 
 use quickset_tls::{TicketMemory, TicketStore};
-use rustls::server::ServerSessionMemoryCache;
+use rustls::server::{ProducesTickets, ServerSessionMemoryCache};
 
+use crate::foreign;
 use crate::identity::Present;
 use crate::transport::Transport;
 use crate::trust::KeyHolder;
@@ -17,26 +18,41 @@ use crate::{Identity, Trust};
 #[derive(Clone)]
 pub struct ServerConfig {
     identity: Arc<Present>,
+    tls: ServerTls,
     alpn: Vec<Vec<u8>>,
-    clients: ClientAuth,
     key_log: bool,
     transport: Transport,
     max_connections: usize,
     retry: RetryPolicy,
 }
 
+/// Where a server's TLS comes from.
+#[derive(Clone, Debug)]
+enum ServerTls {
+    Own(ClientAuth),
+    Foreign(Arc<rustls::ServerConfig>),
+}
+
 /// How connections to servers are made. To be kept: a later connection with the same configuration resumes the
 /// TLS session of an earlier one.
 #[derive(Clone)]
 pub struct ClientConfig {
-    trust: Trust,
+    tls: ClientTls,
     identity: Option<Identity>,
     alpn: Vec<Vec<u8>>,
     key_log: bool,
     early: bool,
-    tickets: Arc<dyn TicketStore>,
+    /// `None`: TLS keeps them as it was configured to.
+    tickets: Option<Arc<dyn TicketStore>>,
     transport: Transport,
     quic: quickset_quic::ClientConfig,
+}
+
+/// Where a client's TLS comes from.
+#[derive(Clone, Debug)]
+enum ClientTls {
+    Own(Trust),
+    Foreign(Arc<rustls::ClientConfig>),
 }
 
 /// Whether clients prove who they are. What they prove is not judged here: the application does, by
@@ -54,6 +70,7 @@ pub enum ClientAuth {
 
 /// Why a configuration cannot be used.
 #[derive(Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// RFC 9001 §8.1: QUIC needs an application protocol.
     #[error("name at least one application protocol, such as \"chat/1\"")]
@@ -64,6 +81,21 @@ pub enum ConfigError {
     /// RFC 7301 §3.1.
     #[error("the name of an application protocol has 1 to 255 bytes")]
     BadProtocol,
+    /// RFC 9001 §4.2: QUIC has TLS 1.3 and nothing older.
+    #[error("QUIC needs TLS 1.3; build the TLS configuration with rustls::version::TLS13")]
+    NoTls13,
+    /// The cryptography of a TLS configuration seals no packets.
+    #[error("none of the TLS 1.3 cipher suites can be used for QUIC; take another CryptoProvider")]
+    NoQuicSuite,
+    /// RFC 9001 §4.6.1.
+    #[error("max_early_data_size is {0}, and for QUIC only 0 and u32::MAX have a meaning; set one of them")]
+    EarlySize(u32),
+    /// TLS itself finds a fault with the configuration.
+    #[error("the TLS configuration cannot be used: {0}")]
+    Unfit(rustls::Error),
+    /// What clients have to prove is part of a TLS configuration that the application made.
+    #[error("the application configured TLS itself; say there, by a verifier, what clients have to prove")]
+    OwnVerifier,
 }
 
 impl ServerConfig {
@@ -73,13 +105,51 @@ impl ServerConfig {
     /// See [`ConfigError`].
     pub fn new(identity: Identity, alpn: &[&str]) -> Result<Self, ConfigError> {
         Ok(Self {
-            identity: Arc::new(Present::new(identity)),
             alpn: protocols(alpn)?,
-            clients: ClientAuth::None,
-            key_log: false,
-            transport: Transport::default(),
-            max_connections: 10_000,
-            retry: RetryPolicy::WhenBusy(1000),
+            ..Self::bare(Present::new(identity), ServerTls::Own(ClientAuth::None))
+        })
+    }
+
+    /// A server with TLS of the application's own: rustls configured with TLS 1.3, and with the application protocols in
+    /// `alpn_protocols`. What this is for:
+    ///
+    /// * certificates by the name that a client asks for: `with_cert_resolver`, such as
+    ///   [`ResolvesServerCertUsingSni`](rustls::server::ResolvesServerCertUsingSni);
+    /// * clients with certificates of an authority: `with_client_cert_verifier`, of a
+    ///   [`WebPkiClientVerifier`](rustls::server::WebPkiClientVerifier);
+    /// * certificates that were revoked: `with_crls` of such a verifier;
+    /// * clients judged in another way: a [`ClientCertVerifier`](rustls::server::danger::ClientCertVerifier);
+    /// * sessions that several servers resume, or that outlive one: `session_storage` and `ticketer`;
+    /// * other cryptography: `builder_with_provider`.
+    ///
+    /// Early data is taken with [`with_early_data`](Self::with_early_data) only, whatever `max_early_data_size` says. Then
+    /// sessions are kept by us, and `session_storage` and `ticketer` are not used: that store is what finds early data
+    /// that is sent again.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use quickset::rustls::crypto::aws_lc_rs;
+    /// use quickset::rustls::server::ResolvesServerCertUsingSni;
+    /// use quickset::rustls::{self, version::TLS13};
+    ///
+    /// let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+    ///     .with_protocol_versions(&[&TLS13])?
+    ///     .with_no_client_auth()
+    ///     .with_cert_resolver(Arc::new(ResolvesServerCertUsingSni::new()));
+    /// tls.alpn_protocols = vec![b"chat/1".to_vec()];
+    /// let config = quickset::ServerConfig::from_rustls(tls)?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn from_rustls(tls: impl Into<Arc<rustls::ServerConfig>>) -> Result<Self, ConfigError> {
+        let tls = tls.into();
+        foreign::check_server(&tls)?;
+        Ok(Self {
+            alpn: tls.alpn_protocols.clone(),
+            ..Self::bare(Present::chosen(tls.cert_resolver.clone()), ServerTls::Foreign(tls))
         })
     }
 
@@ -126,10 +196,15 @@ impl ServerConfig {
     }
 
     /// Whether clients prove who they are; they do not unless told.
-    #[must_use]
-    pub fn with_client_auth(mut self, clients: ClientAuth) -> Self {
-        self.clients = clients;
-        self
+    ///
+    /// # Errors
+    /// [`ConfigError::OwnVerifier`] behind [`from_rustls`](Self::from_rustls): a verifier that is there stays.
+    pub fn with_client_auth(mut self, clients: ClientAuth) -> Result<Self, ConfigError> {
+        match &mut self.tls {
+            ServerTls::Own(asked) => *asked = clients,
+            ServerTls::Foreign(_) => return Err(ConfigError::OwnVerifier),
+        }
+        Ok(self)
     }
 
     /// Connections at most, 10,000 unless told; further clients are refused.
@@ -148,26 +223,28 @@ impl ServerConfig {
     }
 
     /// Appends the secrets of connections to the file that the environment variable `SSLKEYLOGFILE` names, for
-    /// analysers. Who reads the file reads the connections.
+    /// analysers; in place of a `key_log` that there may be. Who reads the file reads the connections.
     #[must_use]
     pub fn with_key_log(mut self) -> Self {
         self.key_log = true;
         self
     }
 
-    /// Who the server is.
-    pub fn identity(&self) -> Identity {
+    /// Who the server is; `None` where a resolver of [the application's](Self::from_rustls) says that of each client.
+    pub fn identity(&self) -> Option<Identity> {
         self.identity.get()
     }
 
     /// From now on the server proves to be this one, for example with the next certificate: in all handshakes that begin,
-    /// of endpoints that run with this configuration or a clone of it, too. Connections stay as they are.
+    /// of endpoints that run with this configuration or a clone of it, too. Connections stay as they are. A resolver of
+    /// [the application's](Self::from_rustls) is not asked any more.
     pub fn set_identity(&self, identity: Identity) {
         self.identity.set(identity);
     }
 
     /// TLS over TCP for the same server, with application protocols of its own, the best first: it proves to be the same, with
-    /// the next [`set_identity`](Self::set_identity) too. TLS 1.3 and nothing older.
+    /// the next [`set_identity`](Self::set_identity) too. TLS 1.3 and nothing older, unless the application
+    /// [configured it](Self::from_rustls); no early data.
     pub fn tls(&self, alpn: &[&str]) -> Arc<rustls::ServerConfig> {
         let mut tls = self.rustls();
         tls.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
@@ -177,16 +254,26 @@ impl ServerConfig {
         Arc::new(tls)
     }
 
+    fn bare(identity: Present, tls: ServerTls) -> Self {
+        Self {
+            identity: Arc::new(identity),
+            tls,
+            alpn: Vec::new(),
+            key_log: false,
+            transport: Transport::default(),
+            max_connections: 10_000,
+            retry: RetryPolicy::WhenBusy(1000),
+        }
+    }
+
+    /// Without early data, whose register of tickets is one of each endpoint.
     fn rustls(&self) -> rustls::ServerConfig {
-        let builder = rustls::ServerConfig::builder_with_provider(crate::identity::provider())
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .expect("the provider has TLS 1.3");
-        let builder = match self.clients {
-            ClientAuth::None => builder.with_no_client_auth(),
-            ClientAuth::Optional => builder.with_client_cert_verifier(KeyHolder::of_clients(false)),
-            ClientAuth::Mandatory => builder.with_client_cert_verifier(KeyHolder::of_clients(true)),
+        let mut tls = match &self.tls {
+            ServerTls::Foreign(tls) => foreign::server(tls),
+            ServerTls::Own(clients) => own_server(*clients, self.identity.clone()),
         };
-        builder.with_cert_resolver(self.identity.clone())
+        tls.cert_resolver = self.identity.clone();
+        tls
     }
 
     /// The same in the words of the core, for those who drive its machines themselves.
@@ -197,9 +284,11 @@ impl ServerConfig {
         if transport.early_data.is_some() {
             // RFC 9001 §4.6.1: in QUIC this is no number of bytes but a yes.
             tls.max_early_data_size = u32::MAX;
+            // RFC 8446 §8.1: a ticket that is looked up is used once; one that carries its session might be used again.
+            tls.ticketer = Arc::new(NoTickets);
             tls.session_storage = ServerSessionMemoryCache::new(SESSIONS);
         }
-        let crypto = quickset_tls::Server::new(Arc::new(tls)).expect("protocols were checked in new");
+        let crypto = quickset_tls::Server::new(Arc::new(tls)).expect("it was checked when it was given");
         let crypto = if self.key_log { crypto.with_key_log() } else { crypto };
         quickset_quic::ServerConfig {
             crypto: Arc::new(crypto),
@@ -212,29 +301,88 @@ impl ServerConfig {
     }
 }
 
+fn own_server(clients: ClientAuth, identity: Arc<Present>) -> rustls::ServerConfig {
+    let builder = rustls::ServerConfig::builder_with_provider(crate::identity::provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("the provider has TLS 1.3");
+    let builder = match clients {
+        ClientAuth::None => builder.with_no_client_auth(),
+        ClientAuth::Optional => builder.with_client_cert_verifier(KeyHolder::of_clients(false)),
+        ClientAuth::Mandatory => builder.with_client_cert_verifier(KeyHolder::of_clients(true)),
+    };
+    builder.with_cert_resolver(identity)
+}
+
+/// Tickets name a session that is kept, and carry none.
+#[derive(Debug)]
+struct NoTickets;
+
+impl ProducesTickets for NoTickets {
+    fn enabled(&self) -> bool {
+        false
+    }
+
+    fn lifetime(&self) -> u32 {
+        0
+    }
+
+    fn encrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn decrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+}
+
 impl ClientConfig {
     /// A client that believes servers by `trust` and offers the application protocols `alpn`, the best first.
     ///
     /// # Errors
     /// See [`ConfigError`].
     pub fn new(trust: Trust, alpn: &[&str]) -> Result<Self, ConfigError> {
-        let alpn = protocols(alpn)?;
         let tickets: Arc<dyn TicketStore> = Arc::new(TicketMemory::default());
-        let mut this = Self {
-            quic: quickset_quic::ClientConfig {
-                crypto: Arc::new(tls_client(&trust, None, &alpn, false)),
-                transport: Arc::default(),
-            },
-            trust,
+        Ok(Self::over(ClientTls::Own(trust), protocols(alpn)?, Some(tickets)))
+    }
+
+    /// A client with TLS of the application's own: rustls configured with TLS 1.3, and with the application protocols in
+    /// `alpn_protocols`. What this is for:
+    ///
+    /// * the authorities that the system trusts, or other roots: `with_root_certificates`;
+    /// * certificates that were revoked: `with_webpki_verifier`, built `with_crls`;
+    /// * servers judged in another way: a [`ServerCertVerifier`](rustls::client::danger::ServerCertVerifier);
+    /// * a certificate by what the server accepts: `with_client_cert_resolver`;
+    /// * no name in the hello: `enable_sni`;
+    /// * other cryptography: `builder_with_provider`.
+    ///
+    /// Sessions are resumed as `resumption` says, those of QUIC version 1 only, until
+    /// [`with_tickets`](Self::with_tickets) names a store for all versions. Early data is sent with
+    /// [`with_early_data`](Self::with_early_data) only, whatever `enable_early_data` says, and with tickets in such a
+    /// store; without one there will be a [`TicketMemory`].
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn from_rustls(tls: impl Into<Arc<rustls::ClientConfig>>) -> Result<Self, ConfigError> {
+        let tls = tls.into();
+        foreign::check_client(&tls)?;
+        let alpn = tls.alpn_protocols.clone();
+        Ok(Self::over(ClientTls::Foreign(tls), alpn, None))
+    }
+
+    fn over(tls: ClientTls, alpn: Vec<Vec<u8>>, tickets: Option<Arc<dyn TicketStore>>) -> Self {
+        let crypto = Arc::new(tls_client(&tls, None, &alpn, false));
+        let quic = quickset_quic::ClientConfig { crypto, transport: Arc::default() };
+        let this = Self {
+            tls,
             identity: None,
             alpn,
             key_log: false,
             early: false,
             tickets,
             transport: Transport::default(),
+            quic,
         };
-        this.renew();
-        Ok(this)
+        this.renewed()
     }
 
     /// How its connections behave. What is said by itself ([`with_fec`](Self::with_fec),
@@ -264,12 +412,12 @@ impl ClientConfig {
         self.settled()
     }
 
-    /// Proves to be `identity` when the server asks.
+    /// Proves to be `identity` when the server asks. A resolver of [the application's](Self::from_rustls) is not asked any
+    /// more.
     #[must_use]
     pub fn with_identity(mut self, identity: Identity) -> Self {
         self.identity = Some(identity);
-        self.renew();
-        self
+        self.renewed()
     }
 
     /// Lets connections to servers that were connected to before begin with data: see
@@ -284,29 +432,27 @@ impl ClientConfig {
         }
         self.transport.set_early(early);
         self.early = true;
-        self.renew();
-        Ok(self.settled())
+        self.tickets.get_or_insert_with(|| Arc::new(TicketMemory::default()));
+        Ok(self.settled().renewed())
     }
 
     /// Keeps the tickets of its sessions in `store` instead of a [`TicketMemory`] of its own. They are secrets.
     #[must_use]
     pub fn with_tickets(mut self, store: Arc<dyn TicketStore>) -> Self {
-        self.tickets = store;
-        self.renew();
-        self
+        self.tickets = Some(store);
+        self.renewed()
     }
 
     /// See [`ServerConfig::with_key_log`].
     #[must_use]
     pub fn with_key_log(mut self) -> Self {
         self.key_log = true;
-        self.renew();
-        self
+        self.renewed()
     }
 
-    /// TLS over TCP with the same trust and identity, and application protocols of its own, the best first.
+    /// TLS over TCP with the same trust and identity, and application protocols of its own, the best first; no early data.
     pub fn tls(&self, alpn: &[&str]) -> Arc<rustls::ClientConfig> {
-        let mut tls = rustls_client(&self.trust, self.identity.as_ref());
+        let mut tls = rustls_client(&self.tls, self.identity.as_ref());
         tls.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
         if self.key_log {
             tls.key_log = Arc::new(rustls::KeyLogFile::new());
@@ -319,12 +465,15 @@ impl ClientConfig {
         self
     }
 
-    fn renew(&mut self) {
-        let client = tls_client(&self.trust, self.identity.as_ref(), &self.alpn, self.early);
-        // TLS resumes nothing with another verifier, and each configuration has its own.
-        let verifier = VERIFIERS.fetch_add(1, Ordering::Relaxed).to_be_bytes();
-        let client = client.with_tickets(self.tickets.clone(), &verifier);
+    fn renewed(mut self) -> Self {
+        let mut client = tls_client(&self.tls, self.identity.as_ref(), &self.alpn, self.early);
+        if let Some(tickets) = &self.tickets {
+            // TLS resumes nothing with another verifier, and each configuration has its own.
+            let verifier = VERIFIERS.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+            client = client.with_tickets(tickets.clone(), &verifier);
+        }
         self.quic.crypto = Arc::new(if self.key_log { client.with_key_log() } else { client });
+        self
     }
 
     /// The same in the words of the core, for those who drive its machines themselves.
@@ -334,22 +483,26 @@ impl ClientConfig {
 }
 
 fn tls_client(
-    trust: &Trust,
+    tls: &ClientTls,
     identity: Option<&Identity>,
     alpn: &[Vec<u8>],
     early: bool,
 ) -> quickset_tls::Client {
-    let mut tls = rustls_client(trust, identity);
+    let mut tls = rustls_client(tls, identity);
     tls.alpn_protocols = alpn.to_vec();
     tls.enable_early_data = early;
-    quickset_tls::Client::new(Arc::new(tls)).expect("protocols were checked in new")
+    quickset_tls::Client::new(Arc::new(tls)).expect("it was checked when it was given")
 }
 
-fn rustls_client(trust: &Trust, identity: Option<&Identity>) -> rustls::ClientConfig {
-    match identity {
-        Some(identity) => trust.client().with_client_cert_resolver(identity.resolver()),
-        None => trust.client().with_no_client_auth(),
+fn rustls_client(tls: &ClientTls, identity: Option<&Identity>) -> rustls::ClientConfig {
+    let mut tls = match tls {
+        ClientTls::Own(trust) => trust.client().with_no_client_auth(),
+        ClientTls::Foreign(tls) => foreign::client(tls),
+    };
+    if let Some(identity) = identity {
+        tls.client_auth_cert_resolver = identity.resolver();
     }
+    tls
 }
 
 /// Sessions that a server remembers for early data; with a client's certificate, each is some hundred bytes to a few
@@ -360,20 +513,16 @@ const SESSIONS: usize = 4096;
 static VERIFIERS: AtomicU64 = AtomicU64::new(0);
 
 fn protocols(alpn: &[&str]) -> Result<Vec<Vec<u8>>, ConfigError> {
-    if alpn.is_empty() {
-        return Err(ConfigError::NoProtocol);
-    }
-    if alpn.iter().any(|name| name.is_empty() || name.len() > 255) {
-        return Err(ConfigError::BadProtocol);
-    }
-    Ok(alpn.iter().map(|name| name.as_bytes().to_vec()).collect())
+    let alpn: Vec<Vec<u8>> = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    foreign::check_protocols(&alpn)?;
+    Ok(alpn)
 }
 
 impl fmt::Debug for ServerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerConfig")
-            .field("identity", &self.identity.get())
-            .field("clients", &self.clients)
+            .field("identity", &self.identity)
+            .field("tls", &self.tls)
             .field("transport", &self.transport.merged())
             .field("max_connections", &self.max_connections)
             .field("retry", &self.retry)
@@ -384,7 +533,7 @@ impl fmt::Debug for ServerConfig {
 impl fmt::Debug for ClientConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientConfig")
-            .field("trust", &self.trust)
+            .field("tls", &self.tls)
             .field("identity", &self.identity)
             .field("transport", &self.quic.transport)
             .finish_non_exhaustive()

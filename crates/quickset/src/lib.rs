@@ -57,6 +57,7 @@
 mod config;
 mod endpoint;
 mod fingerprint;
+mod foreign;
 pub mod h3;
 mod identity;
 mod transport;
