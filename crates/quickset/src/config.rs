@@ -6,7 +6,8 @@ use std::time::Duration;
 use quickset_quic::{EarlyData, Fec, Protection, RetryPolicy, TransportConfig};
 
 use quickset_tls::{TicketMemory, TicketStore};
-use rustls::server::{ProducesTickets, ServerSessionMemoryCache};
+use rustls::crypto::aws_lc_rs::Ticketer;
+use rustls::server::{NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache};
 
 use crate::foreign;
 use crate::identity::Present;
@@ -310,7 +311,17 @@ fn own_server(clients: ClientAuth, identity: Arc<Present>) -> rustls::ServerConf
         ClientAuth::Optional => builder.with_client_cert_verifier(KeyHolder::of_clients(false)),
         ClientAuth::Mandatory => builder.with_client_cert_verifier(KeyHolder::of_clients(true)),
     };
-    builder.with_cert_resolver(identity)
+    let mut tls = builder.with_cert_resolver(identity);
+    // Tickets that carry their session, so that a busy server forgets no client. Their keys are those of one endpoint: what
+    // one that asks for no certificate gave is nothing to one that insists. Without entropy sessions are kept here.
+    match Ticketer::new() {
+        Ok(ticketer) => {
+            tls.ticketer = ticketer;
+            tls.session_storage = Arc::new(NoServerSessionStorage {});
+        }
+        Err(_) => tls.session_storage = ServerSessionMemoryCache::new(SESSIONS),
+    }
+    tls
 }
 
 /// Tickets name a session that is kept, and carry none.

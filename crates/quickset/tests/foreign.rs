@@ -290,6 +290,28 @@ fn what_quic_cannot_use_is_refused_with_the_reason() {
     }
 }
 
+/// A server forgets nobody for the clients that came since.
+#[test]
+fn a_busy_server_resumes_who_was_here_long_ago() {
+    let own = Identity::self_signed(["localhost"]).unwrap();
+    let config = ServerConfig::new(own.clone(), &["test/1"]).unwrap();
+    let server = config.quic().crypto;
+    let visit = |server: &Arc<dyn quickset::quic::ServerCrypto>, client: &ClientConfig| {
+        let mut near = client.quic().crypto.clone().start(Version::V1, "localhost", PARAMS.into()).unwrap();
+        shake(&mut *near, &mut *server.clone().start(Version::V1, PARAMS.into()))
+    };
+    let first = pinned(&own);
+    let whole = visit(&server, &first);
+    for _ in 0..400 {
+        visit(&server, &pinned(&own));
+    }
+    assert!(visit(&server, &first) < whole / 2, "no certificate is sent again");
+    // The keys of tickets are those of one endpoint: another one may ask more of clients.
+    let insisting = config.with_client_auth(ClientAuth::Mandatory).unwrap().quic().crypto;
+    let before = visit(&insisting, &pinned(&own));
+    assert!(visit(&insisting, &first) > before / 2, "a ticket of an endpoint that asked for nothing");
+}
+
 /// Carries handshake bytes until nobody has more to say, and returns how many were the server's before the client was done.
 fn shake(near: &mut dyn Session, far: &mut dyn Session) -> usize {
     let mut sent = 0;
