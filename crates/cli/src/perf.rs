@@ -9,10 +9,10 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use quickset::{
-    AckPolicy, Algorithm, ClientConfig, Endpoint, Fec, Fingerprint, Identity, Protection, ServerConfig,
-    SocketConfig, TransportConfig, Trust,
+    AckPolicy, Algorithm, ClientConfig, Closed, ConnectError, Endpoint, Fec, Fingerprint, Identity,
+    Protection, ServerConfig, SocketConfig, TransportConfig, Trust,
 };
-use quickset_lab::perf::{self, Direction, Job, PROTOCOL, Speed};
+use quickset_lab::perf::{self, Direction, Job, PROTOCOL, PerfError, Speed};
 
 use crate::metrics::MetricsArgs;
 use crate::qlog::QlogArgs;
@@ -197,12 +197,12 @@ async fn fetch(args: ClientArgs) -> anyhow::Result<()> {
     let speed = with_bar(&endpoint, &config, &job).await;
     endpoint.close(0, b"");
     let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
-    let speed = speed?;
+    let speed = speed.map_err(|error| explained(error, args.pin.is_some()))?;
     if args.json { say!("{}", serde_json::to_string_pretty(&speed)?) } else { print(&speed) }
 }
 
 /// Measures behind a progress bar, which shows nothing where stderr is no terminal.
-async fn with_bar(endpoint: &Endpoint, config: &ClientConfig, job: &Job) -> anyhow::Result<Speed> {
+async fn with_bar(endpoint: &Endpoint, config: &ClientConfig, job: &Job) -> Result<Speed, PerfError> {
     let bytes = Arc::new(AtomicU64::new(0));
     let (bar, style) = match job.bytes {
         Some(all) => (
@@ -222,7 +222,18 @@ async fn with_bar(endpoint: &Endpoint, config: &ClientConfig, job: &Job) -> anyh
         }
     };
     bar.finish_and_clear();
-    Ok(speed?)
+    speed
+}
+
+/// Where nobody answers, what to look at.
+fn explained(error: PerfError, pinned: bool) -> anyhow::Error {
+    match &error {
+        PerfError::Connect(ConnectError::Failed(Closed::TimedOut | Closed::Reset)) => {
+            let pin = if pinned { ", and is the pin that which it printed" } else { "" };
+            anyhow::anyhow!("{error}; is `quickset perf server` running there{pin}?")
+        }
+        _ => error.into(),
+    }
 }
 
 fn print(speed: &Speed) -> anyhow::Result<()> {

@@ -207,11 +207,26 @@ fn a_server_with_another_key_is_refused_and_an_unchecked_one_warned_of() {
     let wrong = format!("sha256:{}", "0".repeat(64));
     let output = quickset(&["perf", "client", &server.address, "--pin", &wrong, "--bytes", "1kB"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
-    assert!(text(&output.stderr).contains("pin"), "{}", text(&output.stderr));
+    let said = text(&output.stderr);
+    assert!(said.contains(&format!("is {}, expected was {wrong}", server.pin)), "{said}");
+    assert!(said.contains("pin that (") && !said.contains("running there"), "{said}");
     let output = quickset(&["perf", "client", &server.address, "--insecure", "--bytes", "1kB"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("warning"));
     assert!(text(&output.stdout).contains("Gbit/s"));
+}
+
+#[test]
+fn where_nobody_answers_a_pin_is_only_asked_about_when_there_is_one() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let pin = format!("sha256:{}", "0".repeat(64));
+    for (trust, asked) in [(&["--pin", &pin][..], true), (&["--insecure"], false)] {
+        let words = [&["perf", "client", &address, "--timeout", "1s", "--bytes", "1kB"], trust].concat();
+        let said = text(&quickset(&words).stderr);
+        assert!(said.contains("is `quickset perf server` running there"), "{said}");
+        assert_eq!(said.contains("pin"), asked, "{said}");
+    }
 }
 
 /// The records of a trace: each whole, between a record separator and a line feed.

@@ -237,6 +237,12 @@ impl Connection {
         self.shared().lock().conn.session().alpn().map(<[u8]>::to_vec)
     }
 
+    /// The name of the server that the client asked for (SNI, RFC 6066 §3), in lower case: for a server of several names. `None`
+    /// when it asked for none, or for an address, and on the client's side.
+    pub fn server_name(&self) -> Option<String> {
+        self.shared().lock().conn.session().server_name().map(str::to_owned)
+    }
+
     /// What the peer proved to be, if it did; the type is the TLS side's own. For that of the `quickset`
     /// crate it is the chain of certificates in DER.
     pub fn peer_identity(&self) -> Option<Box<dyn Any>> {

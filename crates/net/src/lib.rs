@@ -93,7 +93,7 @@ pub use error::{
 pub use layer::{Layer, LayerTaken, Layered, Turn};
 pub use messages::{Deadline, MessageSender, Ticket};
 pub use outcomes::Outcomes;
-pub use quickset_base::Path;
+pub use quickset_base::{Path, Time};
 #[cfg(feature = "qlog")]
 pub use quickset_quic::qlog;
 pub use quickset_quic::{

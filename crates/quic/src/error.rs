@@ -13,12 +13,33 @@ pub struct TransportError {
     pub frame: Option<u64>,
     /// For people, in a few words. Never holds secrets.
     pub reason: Cow<'static, str>,
+    /// Of a handshake, where more is known of what went wrong than the code says. It stays on this side.
+    pub fault: Option<Box<HandshakeFault>>,
+}
+
+/// What went wrong in a handshake, in words for this side: what it expects is no business of a peer that proved nothing.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HandshakeFault {
+    /// The key of the server's certificate is none of those that are pinned. Keys are named by the SHA-256 hash of their
+    /// SubjectPublicKeyInfo in DER.
+    NotPinned {
+        /// The key that was shown; whether the server holds it was not looked at any more.
+        presented: [u8; 32],
+        /// The keys that would be believed.
+        pinned: Vec<[u8; 32]>,
+    },
+    /// The server speaks none of the application protocols that were offered (RFC 9001 §8.1, RFC 7301 §3.2).
+    NoProtocol {
+        /// What was offered, the best first.
+        offered: Vec<Vec<u8>>,
+    },
 }
 
 impl TransportError {
     /// An error with `code`, explained by `reason`.
     pub fn new(code: TransportErrorCode, reason: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, frame: None, reason: reason.into() }
+        Self { code, frame: None, reason: reason.into(), fault: None }
     }
 
     /// The same error, blamed on a frame of type `kind`.
@@ -27,10 +48,20 @@ impl TransportError {
         self.frame = Some(kind);
         self
     }
+
+    /// The same error, of which more is known.
+    #[must_use]
+    pub fn because(mut self, fault: HandshakeFault) -> Self {
+        self.fault = Some(Box::new(fault));
+        self
+    }
 }
 
 impl fmt::Display for TransportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(fault) = &self.fault {
+            return write!(f, "{fault} ({})", self.code);
+        }
         write!(f, "{}", self.code)?;
         if let Some(kind) = self.frame {
             write!(f, " in a frame of type {kind:#x}")?;
@@ -43,6 +74,50 @@ impl fmt::Display for TransportError {
 }
 
 impl std::error::Error for TransportError {}
+
+impl std::error::Error for HandshakeFault {}
+
+impl fmt::Display for HandshakeFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotPinned { presented, pinned } if pinned.is_empty() => {
+                write!(f, "the server's certificate has the key {}, and no key is pinned; ", Key(presented))?;
+                f.write_str("pin it if the server says that this is its key")
+            }
+            Self::NotPinned { presented, pinned } => {
+                write!(f, "the server's certificate is not the pinned one: its key is {}", Key(presented))?;
+                for (i, key) in pinned.iter().enumerate() {
+                    write!(f, "{}{}", if i == 0 { ", expected was " } else { " or " }, Key(key))?;
+                }
+                f.write_str("; ask whoever runs the server for its fingerprint, and pin that")
+            }
+            Self::NoProtocol { offered } => {
+                f.write_str("the server speaks none of the application protocols offered")?;
+                for (i, name) in offered.iter().enumerate() {
+                    write!(f, "{}\"{}\"", if i == 0 { ": " } else { ", " }, name.escape_ascii())?;
+                }
+                f.write_str("; offer one that it speaks, or ask another server")
+            }
+        }
+    }
+}
+
+/// The words: 32 numbers tell nobody anything, and there are libraries that print errors of others so.
+impl fmt::Debug for HandshakeFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A key's hash as fingerprints are written.
+struct Key<'a>(&'a [u8; 32]);
+
+impl fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("sha256:")?;
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
 
 /// Why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

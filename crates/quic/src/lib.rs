@@ -82,7 +82,7 @@ pub use datagram::{
 };
 pub use early::{EarlyData, EarlyFate, EarlyGate, EarlyLimits, Refused};
 pub use endpoint::*;
-pub use error::{Closed, TransportError};
+pub use error::{Closed, HandshakeFault, TransportError};
 #[cfg(any(test, feature = "null"))]
 pub use keys::null;
 pub use keys::{

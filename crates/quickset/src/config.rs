@@ -3,12 +3,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use quickset_quic::{EarlyData, Estimates, Fec, Protection, RetryPolicy, TransportConfig};
+use quickset_quic::{EarlyData, Fec, Protection, RetryPolicy, TransportConfig};
 
 use quickset_tls::{TicketMemory, TicketStore};
-use rustls::server::ServerSessionMemoryCache;
+use rustls::crypto::aws_lc_rs::Ticketer;
+use rustls::server::{NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache};
 
+use crate::foreign;
 use crate::identity::Present;
+use crate::transport::Transport;
 use crate::trust::KeyHolder;
 use crate::{Identity, Trust};
 
@@ -16,25 +19,41 @@ use crate::{Identity, Trust};
 #[derive(Clone)]
 pub struct ServerConfig {
     identity: Arc<Present>,
+    tls: ServerTls,
     alpn: Vec<Vec<u8>>,
-    clients: ClientAuth,
     key_log: bool,
-    transport: Arc<TransportConfig>,
+    transport: Transport,
     max_connections: usize,
     retry: RetryPolicy,
+}
+
+/// Where a server's TLS comes from.
+#[derive(Clone, Debug)]
+enum ServerTls {
+    Own(ClientAuth),
+    Foreign(Arc<rustls::ServerConfig>),
 }
 
 /// How connections to servers are made. To be kept: a later connection with the same configuration resumes the
 /// TLS session of an earlier one.
 #[derive(Clone)]
 pub struct ClientConfig {
-    trust: Trust,
+    tls: ClientTls,
     identity: Option<Identity>,
     alpn: Vec<Vec<u8>>,
     key_log: bool,
     early: bool,
-    tickets: Arc<dyn TicketStore>,
+    /// `None`: TLS keeps them as it was configured to.
+    tickets: Option<Arc<dyn TicketStore>>,
+    transport: Transport,
     quic: quickset_quic::ClientConfig,
+}
+
+/// Where a client's TLS comes from.
+#[derive(Clone, Debug)]
+enum ClientTls {
+    Own(Trust),
+    Foreign(Arc<rustls::ClientConfig>),
 }
 
 /// Whether clients prove who they are. What they prove is not judged here: the application does, by
@@ -52,6 +71,7 @@ pub enum ClientAuth {
 
 /// Why a configuration cannot be used.
 #[derive(Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// RFC 9001 §8.1: QUIC needs an application protocol.
     #[error("name at least one application protocol, such as \"chat/1\"")]
@@ -62,6 +82,21 @@ pub enum ConfigError {
     /// RFC 7301 §3.1.
     #[error("the name of an application protocol has 1 to 255 bytes")]
     BadProtocol,
+    /// RFC 9001 §4.2: QUIC has TLS 1.3 and nothing older.
+    #[error("QUIC needs TLS 1.3; build the TLS configuration with rustls::version::TLS13")]
+    NoTls13,
+    /// The cryptography of a TLS configuration seals no packets.
+    #[error("none of the TLS 1.3 cipher suites can be used for QUIC; take another CryptoProvider")]
+    NoQuicSuite,
+    /// RFC 9001 §4.6.1.
+    #[error("max_early_data_size is {0}, and for QUIC only 0 and u32::MAX have a meaning; set one of them")]
+    EarlySize(u32),
+    /// TLS itself finds a fault with the configuration.
+    #[error("the TLS configuration cannot be used: {0}")]
+    Unfit(rustls::Error),
+    /// What clients have to prove is part of a TLS configuration that the application made.
+    #[error("the application configured TLS itself; say there, by a verifier, what clients have to prove")]
+    OwnVerifier,
 }
 
 impl ServerConfig {
@@ -71,46 +106,85 @@ impl ServerConfig {
     /// See [`ConfigError`].
     pub fn new(identity: Identity, alpn: &[&str]) -> Result<Self, ConfigError> {
         Ok(Self {
-            identity: Arc::new(Present::new(identity)),
             alpn: protocols(alpn)?,
-            clients: ClientAuth::None,
-            key_log: false,
-            transport: Arc::default(),
-            max_connections: 10_000,
-            retry: RetryPolicy::WhenBusy(1000),
+            ..Self::bare(Present::new(identity), ServerTls::Own(ClientAuth::None))
         })
     }
 
-    /// How its connections behave.
+    /// A server with TLS of the application's own: rustls configured with TLS 1.3, and with the application protocols in
+    /// `alpn_protocols`. What this is for:
+    ///
+    /// * certificates by the name that a client asks for: `with_cert_resolver`, such as
+    ///   [`ResolvesServerCertUsingSni`](rustls::server::ResolvesServerCertUsingSni);
+    /// * clients with certificates of an authority: `with_client_cert_verifier`, of a
+    ///   [`WebPkiClientVerifier`](rustls::server::WebPkiClientVerifier);
+    /// * certificates that were revoked: `with_crls` of such a verifier;
+    /// * clients judged in another way: a [`ClientCertVerifier`](rustls::server::danger::ClientCertVerifier);
+    /// * sessions that several servers resume, or that outlive one: `session_storage` and `ticketer`;
+    /// * other cryptography: `builder_with_provider`.
+    ///
+    /// Early data is taken with [`with_early_data`](Self::with_early_data) only, whatever `max_early_data_size` says. Then
+    /// sessions are kept by us, and `session_storage` and `ticketer` are not used: that store is what finds early data
+    /// that is sent again.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use quickset::rustls::crypto::aws_lc_rs;
+    /// use quickset::rustls::server::ResolvesServerCertUsingSni;
+    /// use quickset::rustls::{self, version::TLS13};
+    ///
+    /// let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+    ///     .with_protocol_versions(&[&TLS13])?
+    ///     .with_no_client_auth()
+    ///     .with_cert_resolver(Arc::new(ResolvesServerCertUsingSni::new()));
+    /// tls.alpn_protocols = vec![b"chat/1".to_vec()];
+    /// let config = quickset::ServerConfig::from_rustls(tls)?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn from_rustls(tls: impl Into<Arc<rustls::ServerConfig>>) -> Result<Self, ConfigError> {
+        let tls = tls.into();
+        foreign::check_server(&tls)?;
+        Ok(Self {
+            alpn: tls.alpn_protocols.clone(),
+            ..Self::bare(Present::chosen(tls.cert_resolver.clone()), ServerTls::Foreign(tls))
+        })
+    }
+
+    /// How its connections behave. What is said by itself ([`with_fec`](Self::with_fec),
+    /// [`with_protection`](Self::with_protection), [`with_early_data`](Self::with_early_data)) counts beside it, whichever
+    /// comes first.
     #[must_use]
     pub fn with_transport(mut self, transport: TransportConfig) -> Self {
-        self.transport = Arc::new(transport);
+        self.transport.set_whole(transport);
         self
     }
 
     /// What of forward erasure correction is offered: how much is kept for decoding, and what protects streams that have
     /// no [`Reliability`](crate::Reliability) of their own. `None`: nothing is offered, decoded or repaired. Unless
-    /// told, it is offered and protects nothing that does not ask for it. Behind
-    /// [`with_transport`](Self::with_transport), of which it is a part.
+    /// told, it is offered and protects nothing that does not ask for it. Stands for `fec` of
+    /// [`with_transport`](Self::with_transport), whichever comes first.
     #[must_use]
     pub fn with_fec(mut self, fec: impl Into<Option<Fec>>) -> Self {
-        Arc::make_mut(&mut self.transport).fec = fec.into();
+        self.transport.set_fec(fec.into());
         self
     }
 
-    /// Protects all streams that have no [`Reliability`](crate::Reliability) of their own, as by
-    /// [`with_fec`](Self::with_fec).
+    /// Protects all streams that have no [`Reliability`](crate::Reliability) of their own. Stands for `protection` of
+    /// [`with_fec`](Self::with_fec), whichever comes first; where that says `None`, nothing is protected.
     #[must_use]
     pub fn with_protection(mut self, protection: Protection) -> Self {
-        let transport = Arc::make_mut(&mut self.transport);
-        transport.fec = Some(Fec { protection, ..transport.fec.take().unwrap_or_default() });
+        self.transport.set_protection(protection);
         self
     }
 
     /// Takes early data: what clients that were here before send before the handshake is through, a round trip sooner.
     /// [`Endpoint::accept`](crate::Endpoint::accept) hands such connections out at once, and
-    /// [`RecvStream::is_early`](crate::RecvStream::is_early) tells what came so. Behind
-    /// [`with_transport`](Self::with_transport), of which it is a part.
+    /// [`RecvStream::is_early`](crate::RecvStream::is_early) tells what came so. Stands for `early_data` of
+    /// [`with_transport`](Self::with_transport), whichever comes first.
     ///
     /// **An attacker can send early data again.** This endpoint takes each once: a ticket is good once, the last 4096
     /// are remembered, and what is older than its ticket says, by a minute, is not taken. Another endpoint, or this one
@@ -118,15 +192,20 @@ impl ServerConfig {
     /// the same again by itself, so only what may be done twice belongs there.
     #[must_use]
     pub fn with_early_data(mut self, early: EarlyData) -> Self {
-        Arc::make_mut(&mut self.transport).early_data = Some(early);
+        self.transport.set_early(early);
         self
     }
 
     /// Whether clients prove who they are; they do not unless told.
-    #[must_use]
-    pub fn with_client_auth(mut self, clients: ClientAuth) -> Self {
-        self.clients = clients;
-        self
+    ///
+    /// # Errors
+    /// [`ConfigError::OwnVerifier`] behind [`from_rustls`](Self::from_rustls): a verifier that is there stays.
+    pub fn with_client_auth(mut self, clients: ClientAuth) -> Result<Self, ConfigError> {
+        match &mut self.tls {
+            ServerTls::Own(asked) => *asked = clients,
+            ServerTls::Foreign(_) => return Err(ConfigError::OwnVerifier),
+        }
+        Ok(self)
     }
 
     /// Connections at most, 10,000 unless told; further clients are refused.
@@ -145,26 +224,28 @@ impl ServerConfig {
     }
 
     /// Appends the secrets of connections to the file that the environment variable `SSLKEYLOGFILE` names, for
-    /// analysers. Who reads the file reads the connections.
+    /// analysers; in place of a `key_log` that there may be. Who reads the file reads the connections.
     #[must_use]
     pub fn with_key_log(mut self) -> Self {
         self.key_log = true;
         self
     }
 
-    /// Who the server is.
-    pub fn identity(&self) -> Identity {
+    /// Who the server is; `None` where a resolver of [the application's](Self::from_rustls) says that of each client.
+    pub fn identity(&self) -> Option<Identity> {
         self.identity.get()
     }
 
     /// From now on the server proves to be this one, for example with the next certificate: in all handshakes that begin,
-    /// of endpoints that run with this configuration or a clone of it, too. Connections stay as they are.
+    /// of endpoints that run with this configuration or a clone of it, too. Connections stay as they are. A resolver of
+    /// [the application's](Self::from_rustls) is not asked any more.
     pub fn set_identity(&self, identity: Identity) {
         self.identity.set(identity);
     }
 
     /// TLS over TCP for the same server, with application protocols of its own, the best first: it proves to be the same, with
-    /// the next [`set_identity`](Self::set_identity) too. TLS 1.3 and nothing older.
+    /// the next [`set_identity`](Self::set_identity) too. TLS 1.3 and nothing older, unless the application
+    /// [configured it](Self::from_rustls); no early data.
     pub fn tls(&self, alpn: &[&str]) -> Arc<rustls::ServerConfig> {
         let mut tls = self.rustls();
         tls.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
@@ -174,37 +255,94 @@ impl ServerConfig {
         Arc::new(tls)
     }
 
+    fn bare(identity: Present, tls: ServerTls) -> Self {
+        Self {
+            identity: Arc::new(identity),
+            tls,
+            alpn: Vec::new(),
+            key_log: false,
+            transport: Transport::default(),
+            max_connections: 10_000,
+            retry: RetryPolicy::WhenBusy(1000),
+        }
+    }
+
+    /// Without early data, whose register of tickets is one of each endpoint.
     fn rustls(&self) -> rustls::ServerConfig {
-        let builder = rustls::ServerConfig::builder_with_provider(crate::identity::provider())
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .expect("the provider has TLS 1.3");
-        let builder = match self.clients {
-            ClientAuth::None => builder.with_no_client_auth(),
-            ClientAuth::Optional => builder.with_client_cert_verifier(KeyHolder::of_clients(false)),
-            ClientAuth::Mandatory => builder.with_client_cert_verifier(KeyHolder::of_clients(true)),
+        let mut tls = match &self.tls {
+            ServerTls::Foreign(tls) => foreign::server(tls),
+            ServerTls::Own(clients) => own_server(*clients, self.identity.clone()),
         };
-        builder.with_cert_resolver(self.identity.clone())
+        tls.cert_resolver = self.identity.clone();
+        tls
     }
 
     /// The same in the words of the core, for those who drive its machines themselves.
     pub fn quic(&self) -> quickset_quic::ServerConfig {
+        let transport = self.transport.merged();
         let mut tls = self.rustls();
         tls.alpn_protocols.clone_from(&self.alpn);
-        if self.transport.early_data.is_some() {
+        if transport.early_data.is_some() {
             // RFC 9001 §4.6.1: in QUIC this is no number of bytes but a yes.
             tls.max_early_data_size = u32::MAX;
+            // RFC 8446 §8.1: a ticket that is looked up is used once; one that carries its session might be used again.
+            tls.ticketer = Arc::new(NoTickets);
             tls.session_storage = ServerSessionMemoryCache::new(SESSIONS);
         }
-        let crypto = quickset_tls::Server::new(Arc::new(tls)).expect("protocols were checked in new");
+        let crypto = quickset_tls::Server::new(Arc::new(tls)).expect("it was checked when it was given");
         let crypto = if self.key_log { crypto.with_key_log() } else { crypto };
         quickset_quic::ServerConfig {
             crypto: Arc::new(crypto),
-            transport: self.transport.clone(),
+            transport,
             max_connections: self.max_connections,
             retry: self.retry,
             retry_token_lifetime: Duration::from_secs(15),
             token_lifetime: Duration::from_secs(14 * 24 * 3600),
         }
+    }
+}
+
+fn own_server(clients: ClientAuth, identity: Arc<Present>) -> rustls::ServerConfig {
+    let builder = rustls::ServerConfig::builder_with_provider(crate::identity::provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("the provider has TLS 1.3");
+    let builder = match clients {
+        ClientAuth::None => builder.with_no_client_auth(),
+        ClientAuth::Optional => builder.with_client_cert_verifier(KeyHolder::of_clients(false)),
+        ClientAuth::Mandatory => builder.with_client_cert_verifier(KeyHolder::of_clients(true)),
+    };
+    let mut tls = builder.with_cert_resolver(identity);
+    // Tickets that carry their session, so that a busy server forgets no client. Their keys are those of one endpoint: what
+    // one that asks for no certificate gave is nothing to one that insists. Without entropy sessions are kept here.
+    match Ticketer::new() {
+        Ok(ticketer) => {
+            tls.ticketer = ticketer;
+            tls.session_storage = Arc::new(NoServerSessionStorage {});
+        }
+        Err(_) => tls.session_storage = ServerSessionMemoryCache::new(SESSIONS),
+    }
+    tls
+}
+
+/// Tickets name a session that is kept, and carry none.
+#[derive(Debug)]
+struct NoTickets;
+
+impl ProducesTickets for NoTickets {
+    fn enabled(&self) -> bool {
+        false
+    }
+
+    fn lifetime(&self) -> u32 {
+        0
+    }
+
+    fn encrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn decrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
     }
 }
 
@@ -214,61 +352,88 @@ impl ClientConfig {
     /// # Errors
     /// See [`ConfigError`].
     pub fn new(trust: Trust, alpn: &[&str]) -> Result<Self, ConfigError> {
-        let alpn = protocols(alpn)?;
         let tickets: Arc<dyn TicketStore> = Arc::new(TicketMemory::default());
-        let mut this = Self {
-            quic: quickset_quic::ClientConfig {
-                crypto: Arc::new(tls_client(&trust, None, &alpn, false)),
-                transport: Arc::default(),
-            },
-            trust,
+        Ok(Self::over(ClientTls::Own(trust), protocols(alpn)?, Some(tickets)))
+    }
+
+    /// A client with TLS of the application's own: rustls configured with TLS 1.3, and with the application protocols in
+    /// `alpn_protocols`. What this is for:
+    ///
+    /// * the authorities that the system trusts, or other roots: `with_root_certificates`;
+    /// * certificates that were revoked: `with_webpki_verifier`, built `with_crls`;
+    /// * servers judged in another way: a [`ServerCertVerifier`](rustls::client::danger::ServerCertVerifier);
+    /// * a certificate by what the server accepts: `with_client_cert_resolver`;
+    /// * no name in the hello: `enable_sni`;
+    /// * other cryptography: `builder_with_provider`.
+    ///
+    /// Sessions are resumed as `resumption` says, those of QUIC version 1 only, until
+    /// [`with_tickets`](Self::with_tickets) names a store for all versions. Early data is sent with
+    /// [`with_early_data`](Self::with_early_data) only, whatever `enable_early_data` says, and with tickets in such a
+    /// store; without one there will be a [`TicketMemory`].
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn from_rustls(tls: impl Into<Arc<rustls::ClientConfig>>) -> Result<Self, ConfigError> {
+        let tls = tls.into();
+        foreign::check_client(&tls)?;
+        let alpn = tls.alpn_protocols.clone();
+        Ok(Self::over(ClientTls::Foreign(tls), alpn, None))
+    }
+
+    fn over(tls: ClientTls, alpn: Vec<Vec<u8>>, tickets: Option<Arc<dyn TicketStore>>) -> Self {
+        let crypto = Arc::new(tls_client(&tls, None, &alpn, false));
+        let quic = quickset_quic::ClientConfig { crypto, transport: Arc::default() };
+        let this = Self {
+            tls,
             identity: None,
             alpn,
             key_log: false,
             early: false,
             tickets,
+            transport: Transport::default(),
+            quic,
         };
-        this.renew();
-        Ok(this)
+        this.renewed()
     }
 
-    /// How its connections behave.
+    /// How its connections behave. What is said by itself ([`with_fec`](Self::with_fec),
+    /// [`with_protection`](Self::with_protection), [`with_early_data`](Self::with_early_data)) counts beside it, whichever
+    /// comes first.
     #[must_use]
     pub fn with_transport(mut self, transport: TransportConfig) -> Self {
-        self.quic.transport = Arc::new(transport);
-        self
+        self.transport.set_whole(transport);
+        self.settled()
     }
 
     /// What of forward erasure correction is offered: how much is kept for decoding, and what protects streams that have
     /// no [`Reliability`](crate::Reliability) of their own. `None`: nothing is offered, decoded or repaired. Unless
-    /// told, it is offered and protects nothing that does not ask for it. Behind
-    /// [`with_transport`](Self::with_transport), of which it is a part.
+    /// told, it is offered and protects nothing that does not ask for it. Stands for `fec` of
+    /// [`with_transport`](Self::with_transport), whichever comes first.
     #[must_use]
     pub fn with_fec(mut self, fec: impl Into<Option<Fec>>) -> Self {
-        Arc::make_mut(&mut self.quic.transport).fec = fec.into();
-        self
+        self.transport.set_fec(fec.into());
+        self.settled()
     }
 
-    /// Protects all streams that have no [`Reliability`](crate::Reliability) of their own, as by
-    /// [`with_fec`](Self::with_fec).
+    /// Protects all streams that have no [`Reliability`](crate::Reliability) of their own. Stands for `protection` of
+    /// [`with_fec`](Self::with_fec), whichever comes first; where that says `None`, nothing is protected.
     #[must_use]
     pub fn with_protection(mut self, protection: Protection) -> Self {
-        let transport = Arc::make_mut(&mut self.quic.transport);
-        transport.fec = Some(Fec { protection, ..transport.fec.take().unwrap_or_default() });
-        self
+        self.transport.set_protection(protection);
+        self.settled()
     }
 
-    /// Proves to be `identity` when the server asks.
+    /// Proves to be `identity` when the server asks. A resolver of [the application's](Self::from_rustls) is not asked any
+    /// more.
     #[must_use]
     pub fn with_identity(mut self, identity: Identity) -> Self {
         self.identity = Some(identity);
-        self.renew();
-        self
+        self.renewed()
     }
 
     /// Lets connections to servers that were connected to before begin with data: see
-    /// [`Connecting::into_early`](crate::Connecting::into_early), without which nothing is sent early. Behind
-    /// [`with_transport`](Self::with_transport), of which it is a part.
+    /// [`Connecting::into_early`](crate::Connecting::into_early), without which nothing is sent early. Stands for
+    /// `early_data` of [`with_transport`](Self::with_transport), whichever comes first.
     ///
     /// # Errors
     /// [`ConfigError::EarlyProtocols`] when more than one application protocol is offered.
@@ -276,31 +441,29 @@ impl ClientConfig {
         if self.alpn.len() > 1 {
             return Err(ConfigError::EarlyProtocols);
         }
-        Arc::make_mut(&mut self.quic.transport).early_data = Some(early);
+        self.transport.set_early(early);
         self.early = true;
-        self.renew();
-        Ok(self)
+        self.tickets.get_or_insert_with(|| Arc::new(TicketMemory::default()));
+        Ok(self.settled().renewed())
     }
 
     /// Keeps the tickets of its sessions in `store` instead of a [`TicketMemory`] of its own. They are secrets.
     #[must_use]
     pub fn with_tickets(mut self, store: Arc<dyn TicketStore>) -> Self {
-        self.tickets = store;
-        self.renew();
-        self
+        self.tickets = Some(store);
+        self.renewed()
     }
 
     /// See [`ServerConfig::with_key_log`].
     #[must_use]
     pub fn with_key_log(mut self) -> Self {
         self.key_log = true;
-        self.renew();
-        self
+        self.renewed()
     }
 
-    /// TLS over TCP with the same trust and identity, and application protocols of its own, the best first.
+    /// TLS over TCP with the same trust and identity, and application protocols of its own, the best first; no early data.
     pub fn tls(&self, alpn: &[&str]) -> Arc<rustls::ClientConfig> {
-        let mut tls = rustls_client(&self.trust, self.identity.as_ref());
+        let mut tls = rustls_client(&self.tls, self.identity.as_ref());
         tls.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
         if self.key_log {
             tls.key_log = Arc::new(rustls::KeyLogFile::new());
@@ -308,12 +471,20 @@ impl ClientConfig {
         Arc::new(tls)
     }
 
-    fn renew(&mut self) {
-        let client = tls_client(&self.trust, self.identity.as_ref(), &self.alpn, self.early);
-        // TLS resumes nothing with another verifier, and each configuration has its own.
-        let verifier = VERIFIERS.fetch_add(1, Ordering::Relaxed).to_be_bytes();
-        let client = client.with_tickets(self.tickets.clone(), &verifier);
+    fn settled(mut self) -> Self {
+        self.quic.transport = self.transport.merged();
+        self
+    }
+
+    fn renewed(mut self) -> Self {
+        let mut client = tls_client(&self.tls, self.identity.as_ref(), &self.alpn, self.early);
+        if let Some(tickets) = &self.tickets {
+            // TLS resumes nothing with another verifier, and each configuration has its own.
+            let verifier = VERIFIERS.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+            client = client.with_tickets(tickets.clone(), &verifier);
+        }
         self.quic.crypto = Arc::new(if self.key_log { client.with_key_log() } else { client });
+        self
     }
 
     /// The same in the words of the core, for those who drive its machines themselves.
@@ -322,34 +493,27 @@ impl ClientConfig {
     }
 }
 
-/// The same configuration, with a place where connections tell one another of losses if it names none.
-pub(crate) fn sharing(transport: &Arc<TransportConfig>, estimates: &Arc<Estimates>) -> Arc<TransportConfig> {
-    let mut transport = transport.clone();
-    if transport.fec.as_ref().is_some_and(|fec| fec.estimates.is_none()) {
-        if let Some(fec) = &mut Arc::make_mut(&mut transport).fec {
-            fec.estimates = Some(estimates.clone());
-        }
-    }
-    transport
-}
-
 fn tls_client(
-    trust: &Trust,
+    tls: &ClientTls,
     identity: Option<&Identity>,
     alpn: &[Vec<u8>],
     early: bool,
 ) -> quickset_tls::Client {
-    let mut tls = rustls_client(trust, identity);
+    let mut tls = rustls_client(tls, identity);
     tls.alpn_protocols = alpn.to_vec();
     tls.enable_early_data = early;
-    quickset_tls::Client::new(Arc::new(tls)).expect("protocols were checked in new")
+    quickset_tls::Client::new(Arc::new(tls)).expect("it was checked when it was given")
 }
 
-fn rustls_client(trust: &Trust, identity: Option<&Identity>) -> rustls::ClientConfig {
-    match identity {
-        Some(identity) => trust.client().with_client_cert_resolver(identity.resolver()),
-        None => trust.client().with_no_client_auth(),
+fn rustls_client(tls: &ClientTls, identity: Option<&Identity>) -> rustls::ClientConfig {
+    let mut tls = match tls {
+        ClientTls::Own(trust) => trust.client().with_no_client_auth(),
+        ClientTls::Foreign(tls) => foreign::client(tls),
+    };
+    if let Some(identity) = identity {
+        tls.client_auth_cert_resolver = identity.resolver();
     }
+    tls
 }
 
 /// Sessions that a server remembers for early data; with a client's certificate, each is some hundred bytes to a few
@@ -360,21 +524,17 @@ const SESSIONS: usize = 4096;
 static VERIFIERS: AtomicU64 = AtomicU64::new(0);
 
 fn protocols(alpn: &[&str]) -> Result<Vec<Vec<u8>>, ConfigError> {
-    if alpn.is_empty() {
-        return Err(ConfigError::NoProtocol);
-    }
-    if alpn.iter().any(|name| name.is_empty() || name.len() > 255) {
-        return Err(ConfigError::BadProtocol);
-    }
-    Ok(alpn.iter().map(|name| name.as_bytes().to_vec()).collect())
+    let alpn: Vec<Vec<u8>> = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    foreign::check_protocols(&alpn)?;
+    Ok(alpn)
 }
 
 impl fmt::Debug for ServerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerConfig")
-            .field("identity", &self.identity.get())
-            .field("clients", &self.clients)
-            .field("transport", &self.transport)
+            .field("identity", &self.identity)
+            .field("tls", &self.tls)
+            .field("transport", &self.transport.merged())
             .field("max_connections", &self.max_connections)
             .field("retry", &self.retry)
             .finish_non_exhaustive()
@@ -384,7 +544,7 @@ impl fmt::Debug for ServerConfig {
 impl fmt::Debug for ClientConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientConfig")
-            .field("trust", &self.trust)
+            .field("tls", &self.tls)
             .field("identity", &self.identity)
             .field("transport", &self.quic.transport)
             .finish_non_exhaustive()
@@ -394,6 +554,10 @@ impl fmt::Debug for ClientConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use quickset_quic::Estimates;
+
+    use crate::transport::sharing;
 
     #[test]
     fn erasure_correction_is_set_beside_the_rest() {
@@ -413,6 +577,53 @@ mod tests {
         assert!(Arc::ptr_eq(&kept, &own), "who names a place has a reason");
         let without = config.with_fec(None);
         assert!(sharing(&without.quic().transport, &ours).fec.is_none());
+    }
+
+    /// Every order of the calls that say something of the transport.
+    #[test]
+    fn what_is_said_by_itself_counts_whatever_the_order() {
+        let fixed: Protection = "fixed:9".parse().unwrap();
+        let whole = || TransportConfig { mtu: 1300, fec: None, ..TransportConfig::default() };
+        let parts =
+            || (Fec { window: 99, ..Fec::default() }, EarlyData { max_bytes: 7, ..EarlyData::default() });
+        let orders = (0..4usize.pow(4)).map(|n| [n % 4, n / 4 % 4, n / 16 % 4, n / 64]);
+        let mut tried = 0;
+        for order in orders.filter(|order| (0..4).all(|call| order.contains(&call))) {
+            tried += 1;
+            let mut server = ServerConfig::new(Identity::self_signed(["a"]).unwrap(), &["a"]).unwrap();
+            let mut client = ClientConfig::new(Trust::insecure(), &["a"]).unwrap();
+            for call in order {
+                let (fec, early) = parts();
+                (server, client) = match call {
+                    0 => (server.with_transport(whole()), client.with_transport(whole())),
+                    1 => (server.with_fec(fec.clone()), client.with_fec(fec)),
+                    2 => (server.with_protection(fixed.clone()), client.with_protection(fixed.clone())),
+                    _ => (server.with_early_data(early.clone()), client.with_early_data(early).unwrap()),
+                };
+            }
+            for transport in [server.quic().transport, client.quic().transport.clone()] {
+                let fec = transport.fec.as_ref().unwrap();
+                let early = transport.early_data.as_ref().unwrap();
+                assert_eq!((transport.mtu, fec.window, early.max_bytes), (1300, 99, 7), "{order:?}");
+                assert_eq!(fec.protection, fixed, "{order:?}");
+            }
+        }
+        assert_eq!(tried, 24);
+    }
+
+    #[test]
+    fn who_offers_no_erasure_correction_protects_nothing() {
+        let fixed: Protection = "fixed:9".parse().unwrap();
+        let config = || ClientConfig::new(Trust::insecure(), &["a"]).unwrap();
+        let fec = |config: ClientConfig| config.quic().transport.fec.clone();
+        assert_eq!(fec(config().with_fec(None).with_protection(fixed.clone())).map(|fec| fec.window), None);
+        assert_eq!(fec(config().with_protection(fixed.clone()).with_fec(None)).map(|fec| fec.window), None);
+        // A transport is no such word.
+        let bare = TransportConfig { fec: None, ..TransportConfig::default() };
+        assert_eq!(
+            fec(config().with_protection(fixed.clone()).with_transport(bare)).unwrap().protection,
+            fixed
+        );
     }
 
     #[test]

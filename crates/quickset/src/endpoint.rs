@@ -7,7 +7,7 @@ use quickset_net::{Connecting, Connection, Counters, EndpointStats, SocketConfig
 use quickset_quic::{EndpointConfig, Estimates};
 use quickset_tls::{EndpointSecrets, PeerCertificates};
 
-use crate::config::sharing;
+use crate::transport::sharing;
 use crate::{ClientConfig, Fingerprint, ServerConfig};
 
 /// A UDP socket with any number of connections. Clones are handles of the same one.

@@ -119,27 +119,51 @@ impl Identity {
     }
 }
 
-/// The identity of a server at the moment: handshakes prove the one that is there when they begin.
+/// Who a server proves to be at the moment: handshakes go by what is there when they begin.
 #[derive(Debug)]
-pub(crate) struct Present(RwLock<Identity>);
+pub(crate) struct Present(RwLock<Shown>);
+
+#[derive(Debug)]
+enum Shown {
+    Identity(Identity),
+    /// The application chooses for each client.
+    Chosen(Arc<dyn ResolvesServerCert>),
+}
 
 impl Present {
     pub(crate) fn new(identity: Identity) -> Self {
-        Self(RwLock::new(identity))
+        Self(RwLock::new(Shown::Identity(identity)))
     }
 
-    pub(crate) fn get(&self) -> Identity {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn chosen(by: Arc<dyn ResolvesServerCert>) -> Self {
+        Self(RwLock::new(Shown::Chosen(by)))
+    }
+
+    pub(crate) fn get(&self) -> Option<Identity> {
+        match &*self.0.read().unwrap_or_else(PoisonError::into_inner) {
+            Shown::Identity(identity) => Some(identity.clone()),
+            Shown::Chosen(_) => None,
+        }
     }
 
     pub(crate) fn set(&self, identity: Identity) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = identity;
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Shown::Identity(identity);
     }
 }
 
 impl ResolvesServerCert for Present {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.read().unwrap_or_else(PoisonError::into_inner).certified.clone())
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let by = match &*self.0.read().unwrap_or_else(PoisonError::into_inner) {
+            Shown::Identity(identity) => return Some(identity.certified.clone()),
+            Shown::Chosen(by) => by.clone(),
+        };
+        // Without the lock: it may well set another identity.
+        by.resolve(hello)
+    }
+
+    fn only_raw_public_keys(&self) -> bool {
+        let shown = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        matches!(&*shown, Shown::Chosen(by) if by.only_raw_public_keys())
     }
 }
 

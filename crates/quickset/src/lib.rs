@@ -57,10 +57,13 @@
 mod config;
 mod endpoint;
 mod fingerprint;
+mod foreign;
 pub mod h3;
 mod identity;
+mod transport;
 mod trust;
 
+pub use bytes;
 pub use config::{ClientAuth, ClientConfig, ConfigError, ServerConfig};
 pub use endpoint::{Endpoint, Peer};
 pub use fingerprint::{Fingerprint, ParseFingerprintError};
@@ -71,16 +74,30 @@ pub use quickset_net::{
     MessageReceiver, MessageSender, MessageStats, Move, MoveError, Moves, Outcome, Outcomes, Path, Priority,
     Protection, ProtectionError, ReadError, ReadToEndError, ReceiveError, RecvStream, Reliability,
     ResetAtError, SendError, SendStream, SentDatagram, Side, SocketConfig, Stats, StreamId, Ticket, TicketId,
-    Totals, TransportError, TryDatagramError, TrySendError, UnorderedStream, Weight, WhenFull, WriteError,
+    Time, Totals, TransportError, TryDatagramError, TrySendError, UnorderedStream, Weight, WhenFull,
+    WriteError,
 };
 #[cfg(feature = "qlog")]
 pub use quickset_net::{QlogDir, qlog};
+/// The machines below, and the whole of their configuration: what [`ServerConfig::quic`] and [`ClientConfig::quic`] are in
+/// the words of.
+pub use quickset_quic as quic;
 pub use quickset_quic::{
-    AckPolicy, AckPolicyError, Algorithm, AlgorithmError, DatagramConfig, EarlyData, EarlyGate, Estimates,
-    Fec, Migration, MtuDiscovery, Refused, RetryPolicy, TransportConfig,
+    AckPolicy, AckPolicyError, AckStats, Algorithm, AlgorithmError, DatagramConfig, Dir, EarlyData,
+    EarlyGate, EcnState, EcnStats, Estimates, Fec, HandshakeFault, Migration, MtuDiscovery, MtuStats,
+    Refused, RetryPolicy, TransportConfig, TransportErrorCode, Version,
 };
 pub use quickset_tls::{PeerCertificates, SessionTicket, TicketKey, TicketMemory, TicketStore};
+pub use rcgen;
+pub use rustls;
+pub use rustls_pki_types as pki_types;
 pub use trust::{Trust, TrustError};
+
+/// Protocols above a connection that own its streams, as [`h3`] does: see
+/// [`Connection::layered`](crate::Connection::layered).
+pub mod layer {
+    pub use quickset_net::{Layer, LayerTaken, Layered, Turn};
+}
 
 /// Policies of an application's own: what of a stream is protected, and when it is repaired.
 ///

@@ -1,13 +1,14 @@
 use std::sync::Arc;
 
+use quickset_quic::HandshakeFault;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WantsClientCert, WebPkiServerVerifier};
 use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::server::ParsedCertificate;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{
-    CertificateError, ConfigBuilder, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
-    SignatureScheme,
+    CertificateError, ConfigBuilder, DigitallySignedStruct, DistinguishedName, Error, OtherError,
+    RootCertStore, SignatureScheme,
 };
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
@@ -133,7 +134,9 @@ impl ServerCertVerifier for KeyHolder {
         let key = Fingerprint::of(end_entity).ok_or(CertificateError::BadEncoding)?;
         match &self.pins {
             Some(pins) if !pins.contains(&key) => {
-                Err(CertificateError::ApplicationVerificationFailure.into())
+                let pinned = pins.iter().map(|pin| pin.0).collect();
+                let fault = HandshakeFault::NotPinned { presented: key.0, pinned };
+                Err(CertificateError::Other(OtherError(Arc::new(fault))).into())
             }
             _ => Ok(ServerCertVerified::assertion()),
         }

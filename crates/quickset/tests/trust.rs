@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quickset::{
-    ClientAuth, ClientConfig, Closed, ConnectError, Connection, Endpoint, Fingerprint, Identity, Peer,
-    ServerConfig, SocketConfig, TransportError, Trust,
+    ClientAuth, ClientConfig, Closed, ConnectError, Connection, Endpoint, Fingerprint, HandshakeFault,
+    Identity, Peer, ServerConfig, SocketConfig, TransportError, TransportErrorCode, Trust,
 };
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -31,6 +31,27 @@ async fn a_pinned_key_is_believed_whatever_the_name() {
     connect(&server, "some.host", Trust::pinned_any([other, pin])).await.unwrap();
 }
 
+/// RFC 6066 §3: host names, and no addresses.
+#[tokio::test]
+async fn a_server_knows_the_name_that_it_was_asked_for() {
+    let server = serve(&ServerConfig::new(Identity::self_signed(["x"]).unwrap(), ALPN).unwrap());
+    let config = ClientConfig::new(Trust::insecure(), ALPN).unwrap();
+    let client = Endpoint::client().unwrap();
+    // The second time a session is resumed.
+    for (name, known) in
+        [("Some.Host", Some("some.host")), ("Some.Host", Some("some.host")), ("127.0.0.1", None)]
+    {
+        let connecting = client.connect(server.local_addr(), name, &config);
+        let (near, far) = soon(async { tokio::join!(connecting, server.accept()) }).await;
+        let (near, far) = (near.unwrap(), far.unwrap());
+        assert_eq!(far.server_name().as_deref(), known, "{name}");
+        assert_eq!(near.server_name(), None, "it is the client's to ask");
+        // Tickets come before what is sent.
+        soon(far.open_uni()).await.unwrap().finish().unwrap();
+        soon(near.accept_uni()).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn another_key_is_not() {
     let server = serve(&ServerConfig::new(Identity::self_signed(["localhost"]).unwrap(), ALPN).unwrap());
@@ -41,6 +62,48 @@ async fn another_key_is_not() {
 }
 
 #[tokio::test]
+async fn another_key_is_named_beside_the_pinned_one() {
+    let [own, other, third] = ["a", "b", "c"].map(|name| Identity::self_signed([name]).unwrap());
+    let config = ServerConfig::new(own.clone(), ALPN).unwrap();
+    let server = serve(&config);
+    let pins = [other.fingerprint(), third.fingerprint()];
+    let error = connect(&server, "a", Trust::pinned_any(pins)).await.unwrap_err();
+    let words = error.to_string();
+    for word in [own.fingerprint(), pins[0], pins[1]].map(|key| key.to_string()) {
+        assert!(words.contains(&word), "{words}");
+    }
+    assert!(
+        words.contains("not the pinned one") && words.contains("; ask whoever runs the server"),
+        "{words}"
+    );
+    let ConnectError::Failed(Closed::Failed(error)) = error else { panic!("{error:?}") };
+    let fault =
+        HandshakeFault::NotPinned { presented: own.fingerprint().0, pinned: pins.map(|pin| pin.0).into() };
+    assert_eq!(error.fault.as_deref(), Some(&fault));
+    // RFC 8446 §6.2: access_denied; and who proved nothing is not told whom we want.
+    assert_eq!(error.code.0, 0x100 + 49);
+    assert!(!error.reason.contains("sha256"), "{}", error.reason);
+
+    let error = connect(&server, "a", Trust::pinned_any([])).await.unwrap_err().to_string();
+    assert!(error.contains("no key is pinned") && error.contains(&own.fingerprint().to_string()), "{error}");
+}
+
+/// RFC 9001 §8.1, RFC 7301 §3.2.
+#[tokio::test]
+async fn protocols_that_a_server_does_not_speak_are_named() {
+    let server = serve(&ServerConfig::new(Identity::self_signed(["localhost"]).unwrap(), ALPN).unwrap());
+    let client = Endpoint::client().unwrap();
+    let config = ClientConfig::new(Trust::insecure(), &["chat/2", "chat/1"]).unwrap();
+    let error = soon(client.connect(server.local_addr(), "localhost", &config)).await.unwrap_err();
+    let words = error.to_string();
+    assert!(words.contains("\"chat/2\", \"chat/1\"; offer one"), "{words}");
+    let ConnectError::Failed(Closed::ByPeer(error)) = error else { panic!("{error:?}") };
+    let offered = vec![b"chat/2".to_vec(), b"chat/1".to_vec()];
+    assert_eq!(error.fault.as_deref(), Some(&HandshakeFault::NoProtocol { offered }));
+    assert_eq!(error.code, TransportErrorCode::crypto(120));
+}
+
+#[tokio::test]
 async fn an_identity_is_exchanged_while_the_server_runs() {
     let [first, second] = ["a", "b"].map(|name| Identity::self_signed([name]).unwrap());
     let pins = [first.fingerprint(), second.fingerprint()];
@@ -48,7 +111,7 @@ async fn an_identity_is_exchanged_while_the_server_runs() {
     let server = serve(&config);
     let (old, _) = connect(&server, "a", Trust::pinned(pins[0])).await.unwrap();
     config.set_identity(second);
-    assert_eq!(config.identity().fingerprint(), pins[1]);
+    assert_eq!(config.identity().map(|identity| identity.fingerprint()), Some(pins[1]));
     refused(connect(&server, "a", Trust::pinned(pins[0])).await.err());
     let (new, _) = connect(&server, "b", Trust::pinned(pins[1])).await.unwrap();
     assert_eq!((old.fingerprint(), new.fingerprint()), (Some(pins[0]), Some(pins[1])));
@@ -129,13 +192,13 @@ async fn clients_are_known_by_their_keys() {
     let known = ClientConfig::new(trust.clone(), ALPN).unwrap().with_identity(me.clone());
     assert_eq!(met(&plain, &known).await, None, "nobody asked");
 
-    let asking = serve(&config.clone().with_client_auth(ClientAuth::Optional));
+    let asking = serve(&config.clone().with_client_auth(ClientAuth::Optional).unwrap());
     let unknown = ClientConfig::new(trust, ALPN).unwrap();
     assert_eq!(met(&asking, &unknown).await, None);
     assert_eq!(met(&asking, &known).await, Some(me.fingerprint()));
     assert_eq!(met(&asking, &known).await, Some(me.fingerprint()), "a session resumed is of the same client");
 
-    let insisting = serve(&config.with_client_auth(ClientAuth::Mandatory));
+    let insisting = serve(&config.with_client_auth(ClientAuth::Mandatory).unwrap());
     assert_eq!(met(&insisting, &known).await, Some(me.fingerprint()));
     let client = Endpoint::client().unwrap();
     // A client that has nothing to show is done with the handshake before the server is.

@@ -106,6 +106,10 @@ impl Session for Choosing {
         self.begun.as_ref()?.alpn()
     }
 
+    fn server_name(&self) -> Option<&str> {
+        self.begun.as_ref()?.server_name()
+    }
+
     fn peer_identity(&self) -> Option<Box<dyn Any>> {
         self.begun.as_ref()?.peer_identity()
     }

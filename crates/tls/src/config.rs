@@ -22,6 +22,7 @@ pub struct Client {
     tls: Each<rustls::ClientConfig>,
     /// Where tickets go, if that is known.
     shelves: Option<[Arc<Shelf>; 2]>,
+    offered: Arc<[Vec<u8>]>,
 }
 
 /// Starts the TLS handshakes of a server.
@@ -66,13 +67,14 @@ impl Client {
         // What can be wrong apart from the name is found now and not with the first connection.
         let name = ServerName::from(std::net::IpAddr::from([127, 0, 0, 1]));
         quic::ClientConnection::new(tls.clone(), quic::Version::V1, name, Vec::new())?;
+        let offered = tls.alpn_protocols.clone().into();
         let mut tls = Each([tls.clone(), tls]);
         tls.change(|version, tls| {
             if version == Version::V2 {
                 tls.resumption = rustls::client::Resumption::disabled();
             }
         });
-        Ok(Self { tls, shelves: None })
+        Ok(Self { tls, shelves: None, offered })
     }
 
     /// Keeps its tickets (RFC 9001 §4.5) in `store`, which others may share. Only then do servers choose the version (RFC 9368 §2.3): that
@@ -181,7 +183,7 @@ impl ClientCrypto for Client {
             .map_err(|_| format!("{server_name:?} is neither a host name nor an address"))?;
         let tls =
             quic::ClientConnection::new(tls, version, name, params).map_err(|error| error.to_string())?;
-        Ok(Box::new(TlsSession::new(tls.into()).following(following)))
+        Ok(Box::new(TlsSession::new(tls.into()).following(following).offering(self.offered.clone())))
     }
 }
 

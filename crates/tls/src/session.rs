@@ -2,10 +2,11 @@ use std::any::Any;
 use std::sync::Arc;
 
 use quickset_quic::{
-    EarlyFate, KeyChange, Sealing, Session, TransportError, TransportErrorCode as Code, Version,
+    EarlyFate, HandshakeFault, KeyChange, Sealing, Session, TransportError, TransportErrorCode as Code,
+    Version,
 };
 use rustls::pki_types::CertificateDer;
-use rustls::{HandshakeKind, quic};
+use rustls::{AlertDescription, CertificateError, Error, HandshakeKind, OtherError, quic};
 
 use crate::derive::{Level, Overheard, Recipe};
 use crate::keys;
@@ -18,6 +19,8 @@ pub type PeerCertificates = Vec<CertificateDer<'static>>;
 pub(crate) struct TlsSession {
     tls: quic::Connection,
     following: Option<Following>,
+    /// The application protocols that a client offers.
+    offered: Arc<[Vec<u8>]>,
 }
 
 /// What a client needs to go on in another version than it began in.
@@ -35,8 +38,13 @@ impl Following {
 }
 
 impl TlsSession {
-    pub(crate) const fn new(tls: quic::Connection) -> Self {
-        Self { tls, following: None }
+    pub(crate) fn new(tls: quic::Connection) -> Self {
+        Self { tls, following: None, offered: Arc::default() }
+    }
+
+    pub(crate) fn offering(mut self, protocols: Arc<[Vec<u8>]>) -> Self {
+        self.offered = protocols;
+        self
     }
 
     pub(crate) fn following(mut self, following: Option<Following>) -> Self {
@@ -68,19 +76,37 @@ impl TlsSession {
         if self.tls.is_handshaking() || self.tls.alpn_protocol().is_some() {
             return Ok(());
         }
-        let code = Code::crypto(rustls::AlertDescription::NoApplicationProtocol.into());
-        Err(TransportError::new(code, "no application protocol was agreed on"))
+        let code = Code::crypto(AlertDescription::NoApplicationProtocol.into());
+        Err(self.explained(TransportError::new(code, "no application protocol was agreed on")))
+    }
+
+    /// What is told to the peer, and what this side knows besides.
+    fn failure(&self, error: &Error) -> TransportError {
+        if let Error::InvalidCertificate(CertificateError::Other(OtherError(why))) = error {
+            if let Some(fault) = why.downcast_ref::<HandshakeFault>() {
+                // RFC 8446 §6.2: access_denied is for who is what it says, and not whom we want. Whom we want is not told.
+                let code = Code::crypto(AlertDescription::AccessDenied.into());
+                return TransportError::new(code, "the certificate is not the pinned one")
+                    .because(fault.clone());
+            }
+        }
+        // Errors without an alert are faults of our own.
+        let alert = self.tls.alert().unwrap_or(AlertDescription::InternalError);
+        self.explained(TransportError::new(Code::crypto(alert.into()), error.to_string()))
+    }
+
+    fn explained(&self, error: TransportError) -> TransportError {
+        match self.explain(&error) {
+            Some(fault) => error.because(fault),
+            None => error,
+        }
     }
 }
 
 impl Session for TlsSession {
     // RFC 9001 §4.7: a HelloRetryRequest, when the library asks for one, is a message like any other and no proof of address.
     fn read(&mut self, data: &[u8]) -> Result<(), TransportError> {
-        if let Err(error) = self.tls.read_hs(data) {
-            // Errors without an alert are faults of our own.
-            let alert = self.tls.alert().unwrap_or(rustls::AlertDescription::InternalError);
-            return Err(TransportError::new(Code::crypto(alert.into()), error.to_string()));
-        }
+        self.tls.read_hs(data).map_err(|error| self.failure(&error))?;
         self.check_protocol()
     }
 
@@ -128,6 +154,20 @@ impl Session for TlsSession {
 
     fn alpn(&self) -> Option<&[u8]> {
         self.tls.alpn_protocol()
+    }
+
+    fn server_name(&self) -> Option<&str> {
+        match &self.tls {
+            quic::Connection::Server(tls) => tls.server_name(),
+            quic::Connection::Client(_) => None,
+        }
+    }
+
+    fn explain(&self, error: &TransportError) -> Option<HandshakeFault> {
+        let alert = error.code.alert().map(AlertDescription::from);
+        let offers = !self.offered.is_empty() && self.is_handshaking();
+        (offers && alert == Some(AlertDescription::NoApplicationProtocol))
+            .then(|| HandshakeFault::NoProtocol { offered: self.offered.to_vec() })
     }
 
     fn peer_identity(&self) -> Option<Box<dyn Any>> {

@@ -101,8 +101,8 @@ impl Serve {
         let fingerprint = config.identity.fingerprint();
         // Every client has a key, so that a token can be exchanged for it. Which keys are welcome the gate says.
         let server = ServerConfig::new(config.identity, &[ALPN])
-            .expect("the protocol has a name")
-            .with_client_auth(ClientAuth::Mandatory)
+            .and_then(|server| server.with_client_auth(ClientAuth::Mandatory))
+            .expect("the protocol has a name, and TLS is ours")
             .with_max_connections(MOST_CONNECTIONS)
             .with_transport(config.link.transport(Side::Server));
         let server = if config.link.key_log { server.with_key_log() } else { server };

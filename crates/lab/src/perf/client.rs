@@ -34,7 +34,7 @@ pub struct Job {
 #[derive(Debug, thiserror::Error)]
 pub enum PerfError {
     /// No connection.
-    #[error("no connection to the server: {0}; is it running there, and is the pin that which it printed?")]
+    #[error("no connection to the server: {0}")]
     Connect(#[from] ConnectError),
     /// The connection broke while sending.
     #[error("the transfer broke off: {0}")]

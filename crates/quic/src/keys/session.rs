@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quickset_wire::{ConnectionId, ResetToken, Side, Version};
 
-use crate::{EarlyFate, TransportError};
+use crate::{EarlyFate, HandshakeFault, TransportError};
 
 /// A handshake in progress, and the connection's cryptographic identity afterwards.
 pub trait Session: Send {
@@ -56,6 +56,17 @@ pub trait Session: Send {
 
     /// The application protocol agreed on (ALPN), once it is known.
     fn alpn(&self) -> Option<&[u8]>;
+
+    /// For a server: the name that the client asked for (RFC 6066 §3), once its hello has been read.
+    fn server_name(&self) -> Option<&str> {
+        None
+    }
+
+    /// What went wrong, where the peer ends the handshake with `error` and this side knows more of it than that says.
+    fn explain(&self, error: &TransportError) -> Option<HandshakeFault> {
+        let _ = error;
+        None
+    }
 
     /// What the peer proved to be; the type is the implementation's own (certificates for `tls`).
     fn peer_identity(&self) -> Option<Box<dyn Any>>;

@@ -122,7 +122,8 @@ impl Connection {
             Frame::ConnectionClose { code, frame_type, reason } => {
                 let words = String::from_utf8_lossy(reason).into_owned();
                 let error = TransportError::new(code, words);
-                let error = if frame_type == 0 { error } else { error.in_frame(frame_type) };
+                let mut error = if frame_type == 0 { error } else { error.in_frame(frame_type) };
+                error.fault = self.keys.session().explain(&error).map(Box::new);
                 self.on_farewell(Closed::ByPeer(error))
             }
             Frame::ApplicationClose { code, reason } => {

@@ -1,0 +1,70 @@
+use std::sync::Arc;
+
+use quickset_quic::{EarlyData, Estimates, Fec, Protection, TransportConfig};
+
+/// How connections behave: a whole, and the parts that are said by themselves. These count whichever comes first.
+#[derive(Clone, Default)]
+pub(crate) struct Transport {
+    whole: TransportConfig,
+    fec: Offer,
+    protection: Option<Protection>,
+    early: Option<EarlyData>,
+}
+
+/// What of erasure correction is offered.
+#[derive(Clone, Default)]
+enum Offer {
+    /// What the whole says.
+    #[default]
+    Unsaid,
+    Nothing,
+    This(Fec),
+}
+
+impl Transport {
+    pub(crate) fn set_whole(&mut self, whole: TransportConfig) {
+        self.whole = whole;
+    }
+
+    pub(crate) fn set_fec(&mut self, fec: Option<Fec>) {
+        self.fec = fec.map_or(Offer::Nothing, Offer::This);
+    }
+
+    pub(crate) fn set_protection(&mut self, protection: Protection) {
+        self.protection = Some(protection);
+    }
+
+    pub(crate) fn set_early(&mut self, early: EarlyData) {
+        self.early = Some(early);
+    }
+
+    /// All of it.
+    pub(crate) fn merged(&self) -> Arc<TransportConfig> {
+        let mut all = self.whole.clone();
+        match &self.fec {
+            Offer::Unsaid => {}
+            Offer::Nothing => all.fec = None,
+            Offer::This(fec) => all.fec = Some(fec.clone()),
+        }
+        // Who offers nothing, in so many words, has nothing to protect with.
+        let can = !matches!(self.fec, Offer::Nothing);
+        if let Some(protection) = self.protection.as_ref().filter(|_| can) {
+            all.fec.get_or_insert_default().protection.clone_from(protection);
+        }
+        if let Some(early) = &self.early {
+            all.early_data = Some(early.clone());
+        }
+        Arc::new(all)
+    }
+}
+
+/// The same configuration, with a place where connections tell one another of losses if it names none.
+pub(crate) fn sharing(transport: &Arc<TransportConfig>, estimates: &Arc<Estimates>) -> Arc<TransportConfig> {
+    let mut transport = transport.clone();
+    if transport.fec.as_ref().is_some_and(|fec| fec.estimates.is_none()) {
+        if let Some(fec) = &mut Arc::make_mut(&mut transport).fec {
+            fec.estimates = Some(estimates.clone());
+        }
+    }
+    transport
+}
