@@ -91,6 +91,15 @@ fn datagrams_of_a_session() {
     assert_eq!(events, [Event::Datagram { id: session, payload: Bytes::from("y") }]);
 }
 
+/// What was on its way when we closed the session is dropped.
+#[test]
+fn datagrams_of_a_session_that_we_closed_are_dropped() {
+    let (mut pair, session) = session();
+    pair.client.h3.send_datagram(&mut pair.client.t, session, b"late").unwrap();
+    pair.server.h3.close_session(&mut pair.server.t, session, 0, "").unwrap();
+    assert_eq!(pair.run().1, []);
+}
+
 /// RFC 9297 §5: who sends datagrams faster than they are taken loses them; as capsules they may be larger than packets.
 #[test]
 fn datagrams_that_nobody_takes_are_bounded_in_bytes() {

@@ -7,8 +7,8 @@ use quickset_h3::{Body, Code, Field, Priority, Refusal};
 use quickset_net::Turn;
 use quickset_quic::StreamId;
 
-use super::HttpError;
 use super::http::{Exchange, Http};
+use super::{Datagrams, HttpError};
 
 /// The content of a request or response, as it comes.
 ///
@@ -66,12 +66,16 @@ impl Content {
         &self.trailers
     }
 
-    /// The next datagram of this exchange (RFC 9297), in the order of arrival. Those that nobody takes make room for later
-    /// ones. Dropping the future loses nothing.
+    /// The datagrams of this exchange (RFC 9297), to be taken and sent beside the content.
+    pub fn datagrams(&self) -> Datagrams {
+        Datagrams::new(self.exchange.clone())
+    }
+
+    /// See [`Datagrams::next`].
     ///
     /// # Errors
-    /// When the exchange or the connection is over.
-    pub async fn next_datagram(&self) -> Result<Bytes, HttpError> {
+    /// When the exchange or the connection broke off.
+    pub async fn next_datagram(&self) -> Result<Option<Bytes>, HttpError> {
         self.exchange.next_datagram().await
     }
 
@@ -108,6 +112,8 @@ impl Http {
         trailers: &mut Vec<Field>,
         waker: &Waker,
     ) -> Poll<Result<Option<Bytes>, HttpError>> {
+        // This may find the end, with which datagrams end.
+        self.take_datagrams(turn);
         loop {
             match self.verb(turn, |machine, t| machine.read(t, id, CHUNK)) {
                 Ok(Body::Data(data)) => return Poll::Ready(Ok(Some(data))),
@@ -120,7 +126,12 @@ impl Http {
                     self.slot(id).reader = Some(waker.clone());
                     return Poll::Pending;
                 }
-                Err(refusal) => return Poll::Ready(Err(self.refused(turn, Some(id), refusal))),
+                Err(refusal) => {
+                    if let Refusal::Aborted(why) = refusal {
+                        self.slot(id).broken = Some(why);
+                    }
+                    return Poll::Ready(Err(self.refused(turn, Some(id), refusal)));
+                }
             }
         }
     }

@@ -59,6 +59,7 @@
 
 mod client;
 mod content;
+mod datagrams;
 mod http;
 mod sender;
 mod server;
@@ -72,6 +73,7 @@ pub use quickset_net::LayerTaken;
 
 pub use self::client::{Answer, Client};
 pub use self::content::Content;
+pub use self::datagrams::Datagrams;
 pub use self::sender::Sender;
 pub use self::server::{Call, Reply, Server};
 

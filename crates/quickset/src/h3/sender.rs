@@ -6,8 +6,8 @@ use bytes::{Buf as _, Bytes};
 use quickset_h3::{Code, Field, Priority, Refusal};
 use quickset_net::Reliability;
 
-use super::HttpError;
 use super::http::{Exchange, or_wait};
+use super::{Datagrams, HttpError};
 
 /// The content of a message that is being sent, behind its head.
 ///
@@ -98,12 +98,17 @@ impl Sender {
         self.exchange.cancel(code);
     }
 
-    /// Sends a datagram of this exchange (RFC 9297). It may be lost, on the way or before.
+    /// The datagrams of this exchange (RFC 9297), to be taken and sent beside the content.
+    pub fn datagrams(&self) -> Datagrams {
+        Datagrams::new(self.exchange.clone())
+    }
+
+    /// See [`Datagrams::send`].
     ///
     /// # Errors
-    /// When the peer takes none, or none so long, or the exchange is over.
+    /// When the peer takes none, or none so long, or what we send is over.
     pub fn send_datagram(&self, payload: &[u8]) -> Result<(), HttpError> {
-        self.exchange.verb(|machine, t, id| machine.send_datagram(t, id, payload))
+        self.exchange.send_datagram(payload)
     }
 
     /// Waits until the client changes its mind about how urgent this response is; the transport obeys by itself. For
