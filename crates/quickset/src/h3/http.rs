@@ -310,6 +310,11 @@ impl Layer for Http {
         self.tell(turn);
         self.wake_all(turn);
     }
+
+    fn no_error(&self) -> u64 {
+        // RFC 9114 §8.1.
+        Code::H3_NO_ERROR.0
+    }
 }
 
 impl Slot {
