@@ -65,6 +65,10 @@ mod sender;
 mod server;
 pub mod webtransport;
 
+use std::io;
+
+use quickset_net::ReadError;
+
 pub use quickset_h3::{
     Abort, Code, Config, Error as ProtocolError, Field, Malformed, Priority, Refusal, Request, Response,
     Settings, Tolerance, UnspeakableClass, sfv,
@@ -101,4 +105,28 @@ pub enum HttpError {
     /// There is more content than these bytes.
     #[error("more than {0} bytes")]
     TooLong(usize),
+}
+
+/// The source is kept: [`io::Error::get_ref`] gives it.
+impl From<HttpError> for io::Error {
+    fn from(error: HttpError) -> Self {
+        Self::new(error.kind(), error)
+    }
+}
+
+impl HttpError {
+    fn kind(&self) -> io::ErrorKind {
+        use io::ErrorKind;
+        match self {
+            Self::Closed(closed) => io::Error::from(ReadError::Closed(closed.clone())).kind(),
+            Self::Protocol(_) | Self::Aborted(Abort::Malformed(_) | Abort::TooLarge) => {
+                ErrorKind::InvalidData
+            }
+            Self::Aborted(Abort::Reset(_) | Abort::Rejected) | Self::Stopped(_) => ErrorKind::ConnectionReset,
+            // The message has ended, or has no content.
+            Self::Refused(Refusal::OutOfOrder | Refusal::UnknownStream) => ErrorKind::BrokenPipe,
+            Self::Refused(Refusal::Closed) => ErrorKind::ConnectionAborted,
+            Self::Refused(_) | Self::TooLong(_) => ErrorKind::Other,
+        }
+    }
 }

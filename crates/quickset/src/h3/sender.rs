@@ -1,10 +1,13 @@
 use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use bytes::{Buf as _, Bytes};
 use quickset_h3::{Code, Field, Priority, Refusal};
 use quickset_net::Reliability;
+use tokio::io::AsyncWrite;
 
 use super::http::{Exchange, or_wait};
 use super::{Datagrams, HttpError};
@@ -12,7 +15,8 @@ use super::{Datagrams, HttpError};
 /// The content of a message that is being sent, behind its head.
 ///
 /// It ends with [`finish`](Self::finish) or [`trailers`](Self::trailers). Dropping it before gives the whole exchange up:
-/// what is incomplete must not look complete.
+/// what is incomplete must not look complete. It is a writer for tokio, too: `tokio::io::copy(…, &mut sender)`, and then one of
+/// these.
 #[derive(Debug)]
 pub struct Sender {
     exchange: Arc<Exchange>,
@@ -41,27 +45,37 @@ impl Sender {
     /// # Errors
     /// See [`send`](Self::send).
     pub async fn send_some(&mut self, data: &mut Bytes) -> Result<usize, HttpError> {
-        let exchange = &self.exchange;
-        let sent = poll_fn(|cx| {
-            exchange.link.layered.poll(cx, |http, turn, waker| {
-                if let Some(over) = http.over(turn) {
-                    return Poll::Ready(Err(over));
-                }
-                // The machine keeps what it takes until the stream does: little at a time.
-                let mut part = data.slice(..data.len().min(CHUNK));
-                match http.verb(turn, |machine, t| machine.send(t, exchange.id, &mut part)) {
-                    Ok(n) => Poll::Ready(Ok(n)),
-                    Err(Refusal::Blocked) => {
-                        http.slot(exchange.id).writer = Some(waker.clone());
-                        Poll::Pending
-                    }
-                    Err(refusal) => Poll::Ready(Err(http.refused(turn, Some(exchange.id), refusal))),
-                }
-            })
-        })
-        .await?;
+        let sent = poll_fn(|cx| self.poll_send(cx, data.len(), |n| data.slice(..n))).await?;
         data.advance(sent);
         Ok(sent)
+    }
+
+    /// Sends some of `len` bytes, of which `part` gives as many as it is told from the front, and returns how many.
+    fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        len: usize,
+        part: impl FnOnce(usize) -> Bytes,
+    ) -> Poll<Result<usize, HttpError>> {
+        let exchange = &self.exchange;
+        exchange.link.layered.poll(cx, |http, turn, waker| {
+            if let Some(over) = http.over(turn) {
+                return Poll::Ready(Err(over));
+            }
+            let sent = http.verb(turn, |machine, t| {
+                // Nothing is copied that has to wait: first nothing is sent, and finds whether there is room.
+                machine.send(t, exchange.id, &mut Bytes::new())?;
+                // The machine keeps what it takes until the stream does: little at a time.
+                machine.send(t, exchange.id, &mut part(len.min(CHUNK)))
+            });
+            match sent {
+                Err(Refusal::Blocked) => {
+                    http.slot(exchange.id).writer = Some(waker.clone());
+                    Poll::Pending
+                }
+                sent => Poll::Ready(sent.map_err(|refusal| http.refused(turn, Some(exchange.id), refusal))),
+            }
+        })
     }
 
     /// What was sent so far is what somebody waits for, though more may follow: repair for it may go at once. Nothing leaves
@@ -136,6 +150,33 @@ impl Sender {
     /// unless both sides can ([`has_fec`](crate::Connection::has_fec)).
     pub fn set_reliability(&self, reliability: &Reliability) {
         self.exchange.protect(reliability.protection());
+    }
+}
+
+/// Bytes that are taken are sent. To flush is [`Sender::flush`] and never waits; to shut down is [`Sender::finish`], which ends
+/// the message and does not wait for it to arrive. Without that [`Sender::trailers`] can end it. Dropping a future that writes
+/// loses nothing beyond what that says of itself.
+impl AsyncWrite for Sender {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        if self.ended {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        let sent = self.poll_send(cx, data.len(), |n| Bytes::copy_from_slice(&data[..n]));
+        sent.map_err(io::Error::from)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        Poll::Ready(if this.ended { Ok(()) } else { this.flush().map_err(io::Error::from) })
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if std::mem::replace(&mut this.ended, true) {
+            return Poll::Ready(Ok(()));
+        }
+        let finished = this.exchange.verb(|machine, t, id| machine.finish(t, id));
+        Poll::Ready(finished.map_err(io::Error::from))
     }
 }
 
