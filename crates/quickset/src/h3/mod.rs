@@ -69,6 +69,8 @@ use std::io;
 
 use quickset_net::ReadError;
 
+#[cfg(feature = "http")]
+pub use quickset_h3::http_types;
 pub use quickset_h3::{
     Abort, Code, Config, Error as ProtocolError, Field, Malformed, Priority, Refusal, Request, Response,
     Settings, Tolerance, UnspeakableClass, sfv,
