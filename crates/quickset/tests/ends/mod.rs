@@ -6,8 +6,9 @@ use std::time::Duration;
 use quickset::h3::{self, Client, Config};
 use quickset::{ClientConfig, Connection, Endpoint, Identity, ServerConfig, Trust};
 
+/// Sooner than an idle connection ends, by which everybody wakes.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(30), future).await.expect("it does not take that long")
+    tokio::time::timeout(Duration::from_secs(15), future).await.expect("it does not take that long")
 }
 
 pub(crate) fn everything() -> Config {
