@@ -68,9 +68,10 @@ impl Connection {
 
     /// Looks whether the stream of an exchange whose datagrams are waited for has ended. Nothing of it is read.
     pub(super) fn hear(&mut self, t: &mut dyn Transport, id: StreamId) {
-        let Some(Exchange { inflow, .. }) = self.exchanges.get_mut(&id) else { return };
-        // A head is read as it comes, and so is its end.
-        if !inflow.listening || matches!(inflow.phase, Phase::Head | Phase::Ended) {
+        let Some(Exchange { inflow, closing, .. }) = self.exchanges.get_mut(&id) else { return };
+        // A head is read as it comes, and so are a session's capsules, and their end.
+        let is_read = matches!(inflow.phase, Phase::Head | Phase::Ended) || self.sessions.is_open(id);
+        if !inflow.listening || is_read || closing.is_some() {
             return;
         }
         inflow.watch(t, id);
