@@ -126,20 +126,31 @@ async fn datagrams_end_when_we_want_no_more() {
     }
 }
 
+/// With the end in one packet: it is found by who waits for datagrams, or by who reads the content.
 #[tokio::test]
 async fn datagrams_that_came_before_the_end_are_given_out() {
     for by_client in [false, true] {
-        let Tunnel { far, mut near, .. } = tunnel(by_client).await;
-        for n in 0..5 {
-            far.datagrams.send(&[n]).unwrap();
+        for by_content in [false, true] {
+            let Tunnel { far, mut near, .. } = tunnel(by_client).await;
+            let send = async {
+                for n in 0..5 {
+                    far.datagrams.send(&[n]).unwrap();
+                }
+                far.out.finish().unwrap();
+            };
+            let first = async {
+                if by_content {
+                    assert_eq!(near.content.next().await, Ok(None));
+                }
+                near.datagrams.next().await
+            };
+            let (first, ()) = soon(async { tokio::join!(first, send) }).await;
+            assert_eq!(first, Ok(Some(Bytes::from(vec![0]))));
+            for n in 1..5 {
+                assert_eq!(soon(near.datagrams.next()).await, Ok(Some(Bytes::from(vec![n]))));
+            }
+            assert_eq!(soon(near.datagrams.next()).await, Ok(None));
         }
-        // With the end in one packet.
-        far.out.finish().unwrap();
-        assert_eq!(soon(near.content.next()).await, Ok(None));
-        for n in 0..5 {
-            assert_eq!(soon(near.datagrams.next()).await, Ok(Some(Bytes::from(vec![n]))));
-        }
-        assert_eq!(soon(near.datagrams.next()).await, Ok(None));
     }
 }
 
