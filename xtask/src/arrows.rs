@@ -31,8 +31,8 @@ const ARROWS: &[(&str, World, &[&str])] = &[
     ("quickset-sim", Virtual, &["quickset-base"]),
     ("quickset-rfb", Virtual, &["quickset-base"]),
     ("quickset-net", Real, &["quickset-base", "quickset-quic", "tokio", "quinn-udp"]),
-    // The face names types of quic (streams, errors) and of rustls (trust).
-    ("quickset", Real, &["quickset-net", "quickset-tls", "quickset-h3", "quickset-quic", "rustls"]),
+    // The face names types of quic (streams, errors) and of rustls (trust), and tokio's traits of readers and writers.
+    ("quickset", Real, &["quickset-net", "quickset-tls", "quickset-h3", "quickset-quic", "rustls", "tokio"]),
     // The gateway's far sides are TCP sockets of its own.
     ("quickset-desktop", Real, &["quickset-base", "quickset-rfb", "quickset", "tokio"]),
     ("quickset-lab", Real, EVERYTHING),

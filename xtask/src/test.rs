@@ -22,6 +22,7 @@ const STEPS: &[Step] = &[
     Step { name: "clippy", run: clippy },
     Step { name: "tests", run: tests },
     Step { name: "parquet", run: parquet },
+    Step { name: "http", run: http },
     Step { name: "examples", run: examples },
     Step { name: "docs", run: docs },
     Step { name: "msrv", run: msrv::step },
@@ -86,11 +87,21 @@ fn tests() -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// The one feature that no default build has.
+/// This feature and the next no default build has.
 fn parquet() -> Result<Outcome> {
     let package = ["--package", "quickset-lab", "--features", "parquet", "--lib", "--locked"];
     run(cargo().arg("clippy").args(package).args(["--", "-D", "warnings"]))?;
     run(cargo().arg("test").args(package).args(["--", "results::"]))?;
+    Ok(Outcome::Done)
+}
+
+fn http() -> Result<Outcome> {
+    let features = ["--features", "http", "--locked"];
+    run(cargo()
+        .args(["clippy", "-p", "quickset", "-p", "quickset-h3"])
+        .args(features)
+        .args(["--", "-D", "warnings"]))?;
+    run(cargo().args(["test", "-p", "quickset-h3", "--lib"]).args(features).args(["--", "http_types::"]))?;
     Ok(Outcome::Done)
 }
 

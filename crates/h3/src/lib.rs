@@ -80,6 +80,8 @@ mod connection;
 mod error;
 mod field;
 pub mod frame;
+#[cfg(feature = "http")]
+pub mod http_types;
 mod message;
 mod priority;
 pub mod qpack;

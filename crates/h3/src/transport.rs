@@ -1,8 +1,8 @@
 use bytes::Bytes;
 use quickset_base::Time;
 use quickset_quic::{
-    self as quic, Chunk, Class, DatagramOptions, Dir, FinishError, Protection, ReadError, StreamId, WhenFull,
-    WriteError,
+    self as quic, Chunk, Class, DatagramOptions, Dir, FinishError, Protection, ReadError, RecvState,
+    StreamId, WhenFull, WriteError,
 };
 
 use crate::trace::Traced;
@@ -14,11 +14,16 @@ pub trait Transport {
     fn open(&mut self, dir: Dir) -> Option<StreamId>;
     /// The next stream that the peer opened, in the order of ids.
     fn accept(&mut self, dir: Dir) -> Option<StreamId>;
-    /// The next bytes in order, at most `max`. With 0 none are read, and the end of the stream is told of as ever.
+    /// The next bytes in order, at most `max`. With 0 none are read, the end of the stream is told of as ever, and a `Readable`
+    /// of whatever comes next.
     ///
     /// # Errors
     /// When the peer gave the stream up, or there is no such stream.
     fn read(&mut self, id: StreamId, max: usize) -> Result<Chunk, ReadError>;
+    /// Whether all of what the peer sends on the stream has come, and its end, though not all was read.
+    fn is_complete(&self, _id: StreamId) -> bool {
+        false
+    }
     /// Takes bytes from the front of `data` and returns how many.
     ///
     /// # Errors
@@ -96,6 +101,10 @@ impl Transport for OnQuic<'_> {
 
     fn read(&mut self, id: StreamId, max: usize) -> Result<Chunk, ReadError> {
         self.connection.read(id, max)
+    }
+
+    fn is_complete(&self, id: StreamId) -> bool {
+        self.connection.recv_state(id) == Some(RecvState::Complete)
     }
 
     fn write(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {

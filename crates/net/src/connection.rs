@@ -21,7 +21,8 @@ use crate::wakers::{Crowd, Place, Seat};
 /// A connection. Clones are handles of the same one.
 ///
 /// All futures may be dropped at any point: nothing is lost by it but the waiting. When the last handle
-/// of the connection and of its streams is dropped, the connection closes with code 0.
+/// of the connection and of its streams is dropped, the connection closes with code 0, or with what a protocol above it calls no
+/// error (HTTP/3: H3_NO_ERROR).
 #[derive(Clone)]
 pub struct Connection {
     owner: Arc<Owner>,
@@ -420,7 +421,7 @@ const MOVES: usize = 8;
 impl Drop for Owner {
     fn drop(&mut self) {
         let shared = &self.shared;
-        shared.lock().conn.close(shared.now(), 0, b"");
+        shared.lock().close(shared.now(), None, b"");
         shared.nudge();
     }
 }

@@ -11,9 +11,9 @@ use quinn_udp::RecvMeta;
 use tokio::time::{Instant, Sleep};
 
 use crate::connection::Connection;
-use crate::hub::Hub;
+use crate::hub::{Farewell, Hub};
 use crate::pool::Pool;
-use crate::shared::{News, Shared};
+use crate::shared::{News, Shared, State};
 use crate::socket::{self, Socket, WIDTH};
 use crate::timers::Timers;
 
@@ -138,9 +138,9 @@ impl Driver {
             self.roster.welcome(&shared);
             self.roster.ready.push_back(shared);
         }
-        if let Some((code, reason)) = wishes.close {
+        if let Some(Farewell { code, reason }) = wishes.close {
             let now = self.hub.now();
-            self.roster.for_all(|conn| conn.close(now, code, &reason));
+            self.roster.for_all(|state| state.close(now, code, &reason));
         }
         if let Some(socket) = wishes.rebound {
             self.former = Some(std::mem::replace(&mut self.socket, socket));
@@ -149,7 +149,7 @@ impl Driver {
             self.outlet.stalled = false;
             self.inlet.failures = 0;
             let now = self.hub.now();
-            self.roster.for_all(|conn| conn.rebound(now));
+            self.roster.for_all(|state| state.conn.rebound(now));
         }
     }
 
@@ -444,9 +444,9 @@ impl Roster {
     }
 
     /// Does something to every connection, and has them looked at.
-    fn for_all(&mut self, act: impl Fn(&mut quic::Connection)) {
+    fn for_all(&mut self, act: impl Fn(&mut State)) {
         for shared in self.slots.iter().flatten() {
-            act(&mut shared.lock().conn);
+            act(&mut shared.lock());
             if shared.enqueue() {
                 self.ready.push_back(shared.clone());
             }

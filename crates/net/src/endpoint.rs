@@ -12,7 +12,7 @@ use crate::census::EndpointStats;
 use crate::connecting::Connecting;
 use crate::connection::Connection;
 use crate::driver::Driver;
-use crate::hub::Hub;
+use crate::hub::{Farewell, Hub};
 use crate::socket::{Socket, SocketConfig};
 use crate::wakers::Seat;
 
@@ -166,15 +166,19 @@ impl Endpoint {
     /// peers' applications. Nothing is taken or begun any more. [`wait_idle`](Self::wait_idle) tells when the
     /// peers had time to hear of it.
     pub fn close(&self, code: u64, reason: &[u8]) {
+        self.close_all(&Farewell { code: Some(code), reason: Bytes::copy_from_slice(reason) });
+    }
+
+    fn close_all(&self, farewell: &Farewell) {
         let (mut woken, accepted) = (Vec::new(), {
             let mut lobby = self.hub.lobby();
             lobby.open = false;
             std::mem::take(&mut lobby.accepted)
         });
-        self.hub.wake_driver(Some((code, Bytes::copy_from_slice(reason))));
+        self.hub.wake_driver(Some(farewell.clone()));
         for connection in accepted {
-            // Otherwise dropping it would close it, with code 0.
-            connection.close(code, reason);
+            // Otherwise dropping it would close it, with code 0. No protocol is above it yet.
+            connection.close(farewell.code.unwrap_or(0), &farewell.reason);
         }
         self.hub.lobby().acceptors.drain_to(&mut woken);
         woken.into_iter().for_each(std::task::Waker::wake);
@@ -187,9 +191,18 @@ impl Endpoint {
     }
 
     /// Takes no more connections, waits up to `patience` for those that there are to end by themselves, and
-    /// closes the rest with code 0. True when all ended by themselves. Dropping the future leaves the endpoint
-    /// open for what it has and closed for what is new.
+    /// closes the rest with code 0, or with what a protocol above it calls no error (HTTP/3: H3_NO_ERROR). True when all
+    /// ended by themselves. Dropping the future leaves the endpoint open for what it has and closed for what is new.
     pub async fn shutdown(&self, patience: Duration) -> bool {
+        self.leave(patience, &Farewell { code: None, reason: Bytes::new() }).await
+    }
+
+    /// The same, and closes the rest with a code and words (at most 256 bytes) for the peers' applications.
+    pub async fn shutdown_with(&self, patience: Duration, code: u64, reason: &[u8]) -> bool {
+        self.leave(patience, &Farewell { code: Some(code), reason: Bytes::copy_from_slice(reason) }).await
+    }
+
+    async fn leave(&self, patience: Duration, farewell: &Farewell) -> bool {
         let mut woken = Vec::new();
         {
             let mut lobby = self.hub.lobby();
@@ -199,7 +212,7 @@ impl Endpoint {
         woken.into_iter().for_each(std::task::Waker::wake);
         let gracefully = tokio::time::timeout(patience, self.wait_idle()).await.is_ok();
         if !gracefully {
-            self.close(0, b"");
+            self.close_all(farewell);
             self.wait_idle().await;
         }
         gracefully

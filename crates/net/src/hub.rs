@@ -33,7 +33,7 @@ pub(crate) struct Hub {
 #[derive(Default)]
 struct Requests {
     ready: Vec<Arc<Shared>>,
-    close: Option<(u64, Bytes)>,
+    close: Option<Farewell>,
     /// The endpoint goes on with another socket.
     rebound: Option<Arc<Socket>>,
     /// Set while the driver sleeps or is on its way there.
@@ -42,10 +42,18 @@ struct Requests {
     ended: bool,
 }
 
+/// What connections are closed with.
+#[derive(Clone)]
+pub(crate) struct Farewell {
+    /// `None` is, for each, what its protocol calls no error.
+    pub(crate) code: Option<u64>,
+    pub(crate) reason: Bytes,
+}
+
 /// What handles want of the driver for all connections.
 pub(crate) struct Wishes {
     /// They are to be closed.
-    pub(crate) close: Option<(u64, Bytes)>,
+    pub(crate) close: Option<Farewell>,
     /// They go on over this socket.
     pub(crate) rebound: Option<Arc<Socket>>,
 }
@@ -154,7 +162,7 @@ impl Hub {
     }
 
     /// Asks the driver to close all connections, or with `None` to look whether it is still needed.
-    pub(crate) fn wake_driver(&self, close: Option<(u64, Bytes)>) {
+    pub(crate) fn wake_driver(&self, close: Option<Farewell>) {
         let driver = {
             let mut requests = self.requests();
             requests.close = close.or(requests.close.take());

@@ -27,6 +27,11 @@ pub trait Layer: Send + 'static {
 
     /// The connection is over; what came before can still be read.
     fn on_closed(&mut self, turn: &mut Turn<'_>);
+
+    /// The code by which a connection ends that nobody closed with another: its handles are gone, or its endpoint shuts down.
+    fn no_error(&self) -> u64 {
+        0
+    }
 }
 
 /// What a layer acts on.

@@ -147,6 +147,12 @@ impl Shared {
 }
 
 impl State {
+    /// Closes the connection, without a code with what its protocol calls no error.
+    pub(crate) fn close(&mut self, now: Time, code: Option<u64>, reason: &[u8]) {
+        let usual = self.layer.as_mut().map_or(0, |layer| layer.layer().no_error());
+        self.conn.close(now, code.unwrap_or(usual), reason);
+    }
+
     /// Why the connection ended, if it has.
     pub(crate) fn closed(&self) -> Option<Closed> {
         self.conn.closed().cloned()

@@ -154,9 +154,14 @@ impl Endpoint {
     }
 
     /// Takes no more connections, waits up to `patience` for those that there are to end by themselves, and
-    /// closes the rest with code 0. True when all ended by themselves.
+    /// closes the rest with code 0, those of HTTP/3 with H3_NO_ERROR. True when all ended by themselves.
     pub async fn shutdown(&self, patience: Duration) -> bool {
         self.net.shutdown(patience).await
+    }
+
+    /// The same, and closes the rest with a code and words (at most 256 bytes) for the peers' applications.
+    pub async fn shutdown_with(&self, patience: Duration, code: u64, reason: &[u8]) -> bool {
+        self.net.shutdown_with(patience, code, reason).await
     }
 
     /// What the endpoint did so far.

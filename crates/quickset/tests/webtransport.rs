@@ -197,6 +197,24 @@ async fn a_session_ends_with_words_for_everybody_who_waits() {
     }
 }
 
+/// Whoever asks first asks behind the end.
+#[tokio::test]
+async fn a_session_that_ended_before_anybody_asked_is_over() {
+    for by_client in [true, false] {
+        let ends = session().await;
+        let (a, b) = if by_client { (&ends.ours, &ends.theirs) } else { (&ends.theirs, &ends.ours) };
+        a.close(7, "early");
+        // Many round trips, in which it arrives.
+        for _ in 0..20 {
+            a.connection().round_trip().await;
+        }
+        let over = SessionError::Over(Ending { code: 7, reason: "early".into() });
+        assert_eq!(soon(b.next_datagram()).await, Err(over.clone()));
+        assert_eq!(soon(b.accept_uni()).await.unwrap_err(), over);
+        assert_eq!(soon(b.closed()).await, Ok(Ending { code: 7, reason: "early".into() }));
+    }
+}
+
 #[tokio::test]
 async fn one_session_at_a_time_and_another_behind_it() {
     let mut ends = session().await;

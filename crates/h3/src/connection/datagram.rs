@@ -4,7 +4,8 @@ use bytes::{Buf as _, Bytes};
 use quickset_quic::StreamId;
 use quickset_wire::Reader;
 
-use super::{Connection, Event, Refusal};
+use super::exchange::{Exchange, Phase};
+use super::{Abort, Connection, Event, Refusal};
 use crate::{Code, Error, Transport, varint};
 
 impl Connection {
@@ -20,6 +21,7 @@ impl Connection {
     /// Sends a datagram of a request, or of a session. It may be lost.
     ///
     /// # Errors
+    /// [`Refusal::UnknownStream`] when what we send has ended (RFC 9297 §2.1);
     /// [`Refusal::Unsupported`] when the peer takes none, or has not said so yet; [`Refusal::TooLarge`] when it does not fit.
     pub fn send_datagram(
         &mut self,
@@ -29,7 +31,7 @@ impl Connection {
     ) -> Result<(), Refusal> {
         self.alive()?;
         let exchange = self.exchanges.get(&id).ok_or(Refusal::UnknownStream)?;
-        if exchange.sends == super::Phase::Ended {
+        if exchange.sends == Phase::Ended {
             return Err(Refusal::UnknownStream);
         }
         // RFC 9297 §2.1.1: not until both have said so.
@@ -47,6 +49,50 @@ impl Connection {
         Ok(())
     }
 
+    /// Whether datagrams of a request may still come: not when the peer's half of its stream has come to its end, read or not,
+    /// or when we wanted no more of it. If so, there will be an [`Event::Silent`] when none can come any more.
+    ///
+    /// # Errors
+    /// [`Refusal::Aborted`] when the peer gave its half up; [`Refusal::UnknownStream`] when the exchange is over.
+    pub fn listen(&mut self, t: &mut dyn Transport, id: StreamId) -> Result<bool, Refusal> {
+        self.alive()?;
+        let inflow = &mut self.exchanges.get_mut(&id).ok_or(Refusal::UnknownStream)?.inflow;
+        inflow.listening = true;
+        self.hear(t, id);
+        let exchange = self.exchanges.get_mut(&id).ok_or(Refusal::UnknownStream)?;
+        if let Some(code) = exchange.inflow.given_up {
+            return Err(Refusal::Aborted(Abort::by_code(code)));
+        }
+        Ok(!exchange.is_deaf())
+    }
+
+    /// Looks whether the stream of an exchange whose datagrams are waited for has ended. Nothing of it is read.
+    pub(super) fn hear(&mut self, t: &mut dyn Transport, id: StreamId) {
+        let Some(Exchange { inflow, closing, .. }) = self.exchanges.get_mut(&id) else { return };
+        // A head is read as it comes, and so are a session's capsules, and their end.
+        let is_read = matches!(inflow.phase, Phase::Head | Phase::Ended) || self.sessions.is_open(id);
+        if !inflow.listening || is_read || closing.is_some() {
+            return;
+        }
+        inflow.watch(t, id);
+        if inflow.fin || inflow.given_up.is_some() || t.is_complete(id) {
+            inflow.silent = true;
+            // The look took the end of the stream with it: nothing else tells of that.
+            if core::mem::take(&mut inflow.wanted) {
+                self.events.push_back(Event::Readable(id));
+            }
+            self.hush(id);
+        }
+    }
+
+    /// No more datagrams come with an exchange.
+    pub(super) fn hush(&mut self, id: StreamId) {
+        let inflow = self.exchanges.get_mut(&id).map(|exchange| &mut exchange.inflow);
+        if inflow.is_some_and(|inflow| core::mem::take(&mut inflow.listening)) {
+            self.events.push_back(Event::Silent(id));
+        }
+    }
+
     fn datagram(&mut self, mut data: Bytes) -> Result<(), Error> {
         let wrong = |reason| Error::new(Code::H3_DATAGRAM_ERROR, reason);
         let mut r = Reader::new(&data);
@@ -59,6 +105,7 @@ impl Connection {
         data.advance(header);
         let (id, payload) = (StreamId(quarter * 4), data);
         match self.exchanges.get(&id) {
+            Some(exchange) if exchange.told && exchange.is_deaf() => {}
             Some(exchange) if exchange.told => self.tell_datagram(id, payload),
             // RFC 9297 §2.1: what comes before its request may be kept for a while, what comes behind it may not.
             seen if self.side.is_server() && (seen.is_some() || !self.shutdown.has_seen(id)) => {

@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use quickset_quic::{Dir, StreamId};
 
-use crate::{Error, Field, Malformed, Priority, Request, Response, Settings};
+use crate::{Code, Error, Field, Malformed, Priority, Request, Response, Settings};
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,6 +67,8 @@ pub enum Event {
         /// Its payload.
         payload: Bytes,
     },
+    /// No more datagrams come with this exchange, after [`listen`](super::Connection::listen) said that some may.
+    Silent(StreamId),
     /// The peer opened a stream of a WebTransport session.
     SessionStream {
         /// The session: the stream of its CONNECT.
@@ -106,6 +108,13 @@ pub enum Abort {
     /// Its fields are larger than we take, or its interim responses too many.
     #[error("a field section that is too large")]
     TooLarge,
+}
+
+impl Abort {
+    /// What a reset with this code says.
+    pub(super) fn by_code(code: u64) -> Self {
+        if code == Code::H3_REQUEST_REJECTED.0 { Self::Rejected } else { Self::Reset(code) }
+    }
 }
 
 /// What [`read`](super::Connection::read) gives.

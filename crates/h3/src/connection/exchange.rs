@@ -78,6 +78,8 @@ impl Exchange {
                 trailers: None,
                 wanted: false,
                 tunnel: false,
+                listening: false,
+                silent: false,
             },
             out: Outlet::default(),
             sends: Phase::Head,
@@ -89,6 +91,11 @@ impl Exchange {
             classed: false,
             protection: Protection::None,
         }
+    }
+
+    /// RFC 9297 §2.1: datagrams behind the end of the peer's half are dropped.
+    pub(super) fn is_deaf(&self) -> bool {
+        self.inflow.phase == Phase::Ended || self.inflow.silent || self.closing.is_some()
     }
 
     /// Both directions are over.
@@ -119,14 +126,18 @@ pub(super) struct Inflow {
     pub(super) phase: Phase,
     /// A field section waits for the table.
     pub(super) waiting: bool,
-    /// Meanwhile the peer gave the stream up, with this code.
-    given_up: Option<u64>,
+    /// The peer gave the stream up, with this code.
+    pub(super) given_up: Option<u64>,
     pub(super) length: Length,
     pub(super) trailers: Option<Vec<Field>>,
     /// The application waits for more.
     pub(super) wanted: bool,
     /// Only DATA may come (RFC 9114 §4.4).
     pub(super) tunnel: bool,
+    /// The application waits for datagrams.
+    pub(super) listening: bool,
+    /// It was told that none come any more.
+    pub(super) silent: bool,
 }
 
 /// What comes next.
@@ -139,8 +150,8 @@ pub(super) enum Next {
 }
 
 impl Inflow {
-    /// Looks, without reading, whether a stream whose section waits was given up: then it waits no more, and makes room for
-    /// others (RFC 9204 §2.2.2.2).
+    /// Looks, without reading, whether the stream has ended. One whose section waits does so no more when it was given up, and
+    /// makes room for others (RFC 9204 §2.2.2.2).
     pub(super) fn watch(&mut self, t: &mut dyn Transport, id: StreamId) {
         match t.read(id, 0) {
             Ok(Chunk::Finished) => self.fin = true,
@@ -173,7 +184,10 @@ impl Inflow {
                 Ok(Chunk::Data(bytes)) => self.input = bytes,
                 Ok(Chunk::Blocked) => return Ok(Next::Blocked),
                 Ok(Chunk::Finished) => self.fin = true,
-                Err(ReadError::Reset(code)) => return Ok(Next::Reset(code)),
+                Err(ReadError::Reset(code)) => {
+                    self.given_up = Some(code);
+                    return Ok(Next::Reset(code));
+                }
                 Err(_) => return Ok(Next::Reset(Code::H3_INTERNAL_ERROR.0)),
             }
         }

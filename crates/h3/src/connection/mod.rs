@@ -252,7 +252,9 @@ impl Connection {
             exchange.inflow.wanted = false;
             self.events.push_back(Event::Readable(id));
         }
-        self.pump(t, id)
+        self.pump(t, id)?;
+        self.hear(t, id);
+        Ok(())
     }
 
     fn writable(&mut self, t: &mut dyn Transport, id: StreamId) {
@@ -327,6 +329,7 @@ impl Connection {
 
     /// Gives a stream up, in both directions.
     fn abort(&mut self, t: &mut dyn Transport, id: StreamId, code: Code) {
+        self.hush(id);
         let Some(exchange) = self.exchanges.remove(&id) else { return };
         self.priorities.remove(&id);
         if !exchange.out.is_over() {

@@ -41,6 +41,7 @@ impl Connection {
                 t.stop(id, code.0);
                 self.decoder.cancel(id.0);
             }
+            self.hush(id);
             self.tidy(id);
         }
         self.settle(t, Ok(()));
@@ -53,6 +54,7 @@ impl Connection {
             (Abort::Reset(_), Some(exchange)) if self.side.is_server() => {
                 exchange.inflow.phase = Phase::Ended;
                 self.decoder.cancel(id.0);
+                self.hush(id);
                 self.tidy(id);
             }
             _ => self.abort(t, id, code),
@@ -84,6 +86,7 @@ impl Connection {
                 Next::End => {
                     inflow.length.end()?;
                     inflow.phase = Phase::Ended;
+                    self.hush(id);
                     self.tidy(id);
                     return Ok(Some(Body::Finished));
                 }
@@ -337,9 +340,7 @@ fn content_length(kind: Kind, fields: &[Field]) -> Length {
 }
 
 fn reset(code: u64) -> Fault {
-    let rejected = code == Code::H3_REQUEST_REJECTED.0;
-    let why = if rejected { Abort::Rejected } else { Abort::Reset(code) };
-    Fault::Stream(Code::H3_REQUEST_CANCELLED, why)
+    Fault::Stream(Code::H3_REQUEST_CANCELLED, Abort::by_code(code))
 }
 
 fn too_large() -> Fault {

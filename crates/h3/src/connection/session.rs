@@ -383,6 +383,7 @@ impl Connection {
                 Next::Blocked => return Ok(()),
                 Next::End => {
                     exchange.inflow.phase = Phase::Ended;
+                    self.hush(id);
                     // §6: as if it were closed with code 0.
                     self.end_session(t, id, 0, EMPTY);
                     self.end(t, id);
@@ -407,6 +408,7 @@ impl Connection {
         if let Some(exchange) = self.exchanges.get_mut(&session) {
             exchange.closing = Some(MAX_LATE);
         }
+        self.hush(session);
         let result = self.pump(t, session);
         self.settle(t, result);
     }

@@ -296,6 +296,53 @@ fn datagrams_belong_to_requests() {
     assert_eq!(too_large, Err(Refusal::TooLarge));
 }
 
+/// RFC 9297 §2.1: behind the end of the peer's half they are dropped; who waits for them hears of the end unread.
+#[test]
+fn datagrams_end_with_the_half_that_they_come_with() {
+    let config = Config { datagrams: true, ..Config::default() };
+    let mut pair = Pair::new(&config);
+    let listen = |pair: &mut Pair, id| pair.server.h3.listen(&mut pair.server.t, id);
+    let id = ask(&mut pair, &get(), false);
+    assert_eq!(listen(&mut pair, id), Ok(true));
+    pair.client.h3.send(&mut pair.client.t, id, &mut Bytes::from("unread")).unwrap();
+    assert_eq!(pair.run().1, []);
+    pair.client.h3.send_datagram(&mut pair.client.t, id, b"before").unwrap();
+    assert_eq!(pair.run().1, [Event::Datagram { id, payload: Bytes::from("before") }]);
+    // One that its end overtakes.
+    pair.client.h3.send_datagram(&mut pair.client.t, id, b"behind").unwrap();
+    let late = pair.net.borrow_mut().next_datagram(Side::Server).unwrap();
+    pair.client.h3.finish(&mut pair.client.t, id).unwrap();
+    let refused = pair.client.h3.send_datagram(&mut pair.client.t, id, b"x");
+    assert_eq!(refused, Err(Refusal::UnknownStream));
+    assert_eq!(pair.run().1, [Event::Silent(id)]);
+    pair.server.h3.handle_datagram(&mut pair.server.t, late);
+    assert_eq!(pair.run().1, []);
+    assert_eq!(listen(&mut pair, id), Ok(false));
+    assert_eq!(read(&mut pair.server, id), Ok(Body::Data(Bytes::from("unread"))));
+    assert_eq!(read(&mut pair.server, id), Ok(Body::Finished));
+    assert_eq!(listen(&mut pair, id), Ok(false));
+
+    // Given up by the client; not wanted by the server; given up by the server.
+    let id = ask(&mut pair, &get(), false);
+    assert_eq!(listen(&mut pair, id), Ok(true));
+    pair.client.h3.cancel(&mut pair.client.t, id, Code::H3_REQUEST_CANCELLED);
+    assert!(pair.run().1.contains(&Event::Silent(id)));
+    let reset = Refusal::Aborted(Abort::Reset(Code::H3_REQUEST_CANCELLED.0));
+    assert_eq!(listen(&mut pair, id), Err(reset));
+    assert_eq!(read(&mut pair.server, id), Err(reset));
+    let id = ask(&mut pair, &get(), false);
+    assert_eq!(listen(&mut pair, id), Ok(true));
+    pair.client.h3.send_datagram(&mut pair.client.t, id, b"behind").unwrap();
+    pair.server.h3.stop(&mut pair.server.t, id, Code::H3_NO_ERROR);
+    assert_eq!(pair.run().1, [Event::Silent(id)]);
+    assert_eq!(listen(&mut pair, id), Ok(false));
+    let id = ask(&mut pair, &get(), false);
+    assert_eq!(listen(&mut pair, id), Ok(true));
+    pair.server.h3.cancel(&mut pair.server.t, id, Code::H3_INTERNAL_ERROR);
+    assert_eq!(pair.run().1, [Event::Silent(id)]);
+    assert_eq!(listen(&mut pair, id), Err(Refusal::UnknownStream));
+}
+
 #[test]
 fn datagrams_that_come_before_their_request_wait() {
     let config = Config { datagrams: true, ..Config::default() };

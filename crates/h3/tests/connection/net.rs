@@ -188,6 +188,11 @@ impl Transport for End {
         Ok(Chunk::Blocked)
     }
 
+    fn is_complete(&self, id: StreamId) -> bool {
+        let net = self.net.borrow();
+        net.halves.get(&(id, !self.side)).is_some_and(|half| half.fin && !half.over && half.stopped.is_none())
+    }
+
     fn write(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
         let mut net = self.net.borrow_mut();
         let window = net.window;

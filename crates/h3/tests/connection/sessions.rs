@@ -91,6 +91,28 @@ fn datagrams_of_a_session() {
     assert_eq!(events, [Event::Datagram { id: session, payload: Bytes::from("y") }]);
 }
 
+#[test]
+fn who_waits_for_datagrams_of_a_session_hears_of_its_end() {
+    for by_server in [false, true] {
+        let (mut pair, session) = session();
+        assert_eq!(pair.server.h3.listen(&mut pair.server.t, session), Ok(true));
+        let closer = if by_server { &mut pair.server } else { &mut pair.client };
+        closer.h3.close_session(&mut closer.t, session, 7, "").unwrap();
+        let (_, told) = pair.run();
+        assert_eq!(told.iter().filter(|event| **event == Event::Silent(session)).count(), 1, "{told:?}");
+        assert_ne!(pair.server.h3.listen(&mut pair.server.t, session), Ok(true));
+    }
+}
+
+/// What was on its way when we closed the session is dropped.
+#[test]
+fn datagrams_of_a_session_that_we_closed_are_dropped() {
+    let (mut pair, session) = session();
+    pair.client.h3.send_datagram(&mut pair.client.t, session, b"late").unwrap();
+    pair.server.h3.close_session(&mut pair.server.t, session, 0, "").unwrap();
+    assert_eq!(pair.run().1, []);
+}
+
 /// RFC 9297 §5: who sends datagrams faster than they are taken loses them; as capsules they may be larger than packets.
 #[test]
 fn datagrams_that_nobody_takes_are_bounded_in_bytes() {

@@ -219,7 +219,8 @@ impl Connection {
         self.streams.stop(id, sent_as(code))
     }
 
-    /// The next bytes in order, at most `max`.
+    /// The next bytes in order, at most `max`. With 0 none are read, and [`StreamEvent::Readable`](crate::StreamEvent::Readable)
+    /// tells of whatever comes next, the end behind unread bytes among it.
     ///
     /// # Errors
     /// When the peer gave the stream up, or there is no such stream.

@@ -185,7 +185,8 @@ impl Streams {
             self.was_read(key);
             return Ok(Chunk::Finished);
         }
-        half.waiting = !half.assembler.is_readable();
+        // Who reads none of it waits for whatever comes, the end behind unread bytes among it.
+        half.waiting = max == 0 || !half.assembler.is_readable();
         Ok(Chunk::Blocked)
     }
 

@@ -1,30 +1,35 @@
 use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use quickset_h3::{Body, Code, Field, Priority, Refusal};
 use quickset_net::Turn;
 use quickset_quic::StreamId;
+use tokio::io::{AsyncRead, ReadBuf};
 
-use super::HttpError;
 use super::http::{Exchange, Http};
+use super::{Datagrams, HttpError};
 
 /// The content of a request or response, as it comes.
 ///
 /// What is not read stays with the peer but for a window of flow control. Dropping it before its end tells the peer that the
-/// rest is not wanted.
+/// rest is not wanted. It is a reader for tokio, too: `tokio::io::copy(&mut content, …)`, and then [`trailers`](Self::trailers).
 #[derive(Debug)]
 pub struct Content {
     exchange: Arc<Exchange>,
     trailers: Vec<Field>,
     /// It came to its end, one way or the other.
     pub(super) ended: bool,
+    /// Why, if it broke off.
+    failed: Option<HttpError>,
 }
 
 impl Content {
     pub(super) fn new(exchange: Arc<Exchange>) -> Self {
-        Self { exchange, trailers: Vec::new(), ended: false }
+        Self { exchange, trailers: Vec::new(), ended: false, failed: None }
     }
 
     /// The next bytes, never none; `None` behind the last. Dropping the future loses nothing.
@@ -32,18 +37,23 @@ impl Content {
     /// # Errors
     /// When the content ends before its end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, HttpError> {
+        poll_fn(|cx| self.poll_next(cx, CHUNK)).await
+    }
+
+    /// At most `max` bytes, which is not 0.
+    fn poll_next(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<Result<Option<Bytes>, HttpError>> {
         if self.ended {
-            return Ok(None);
+            return Poll::Ready(Ok(None));
         }
-        let Self { exchange, trailers, ended } = self;
-        poll_fn(|cx| {
-            exchange.link.layered.poll(cx, |http, turn, waker| {
-                let read = http.read(turn, exchange.id, trailers, waker);
-                *ended = matches!(read, Poll::Ready(Ok(None) | Err(_)));
-                read
-            })
+        let Self { exchange, trailers, ended, failed } = self;
+        exchange.link.layered.poll(cx, |http, turn, waker| {
+            let read = http.read(turn, exchange.id, (trailers, max), waker);
+            *ended = matches!(read, Poll::Ready(Ok(None) | Err(_)));
+            if let Poll::Ready(Err(error)) = &read {
+                *failed = Some(error.clone());
+            }
+            read
         })
-        .await
     }
 
     /// All of the content, of `limit` bytes at most. Dropping the future loses what was read of it.
@@ -66,12 +76,16 @@ impl Content {
         &self.trailers
     }
 
-    /// The next datagram of this exchange (RFC 9297), in the order of arrival. Those that nobody takes make room for later
-    /// ones. Dropping the future loses nothing.
+    /// The datagrams of this exchange (RFC 9297), to be taken and sent beside the content.
+    pub fn datagrams(&self) -> Datagrams {
+        Datagrams::new(self.exchange.clone())
+    }
+
+    /// See [`Datagrams::next`].
     ///
     /// # Errors
-    /// When the exchange or the connection is over.
-    pub async fn next_datagram(&self) -> Result<Bytes, HttpError> {
+    /// When the exchange or the connection broke off.
+    pub async fn next_datagram(&self) -> Result<Option<Bytes>, HttpError> {
         self.exchange.next_datagram().await
     }
 
@@ -100,16 +114,18 @@ impl Content {
 }
 
 impl Http {
-    /// The next bytes; trailers on the way go to `trailers`.
+    /// The next bytes, at most `max`; trailers on the way go to `trailers`.
     fn read(
         &mut self,
         turn: &mut Turn<'_>,
         id: StreamId,
-        trailers: &mut Vec<Field>,
+        (trailers, max): (&mut Vec<Field>, usize),
         waker: &Waker,
     ) -> Poll<Result<Option<Bytes>, HttpError>> {
+        // This may find the end, with which datagrams end.
+        self.take_datagrams(turn);
         loop {
-            match self.verb(turn, |machine, t| machine.read(t, id, CHUNK)) {
+            match self.verb(turn, |machine, t| machine.read(t, id, max)) {
                 Ok(Body::Data(data)) => return Poll::Ready(Ok(Some(data))),
                 Ok(Body::Trailers(fields)) => *trailers = fields,
                 Ok(Body::Finished) => return Poll::Ready(Ok(None)),
@@ -120,9 +136,36 @@ impl Http {
                     self.slot(id).reader = Some(waker.clone());
                     return Poll::Pending;
                 }
-                Err(refusal) => return Poll::Ready(Err(self.refused(turn, Some(id), refusal))),
+                Err(refusal) => {
+                    if let Refusal::Aborted(why) = refusal {
+                        self.slot(id).broken = Some(why);
+                    }
+                    return Poll::Ready(Err(self.refused(turn, Some(id), refusal)));
+                }
             }
         }
+    }
+}
+
+/// The end of the content is that of what is read; [`trailers`](Content::trailers) are there by then. One that breaks off is an
+/// error each time: it does not look complete. Dropping a future that reads loses nothing beyond what that says of itself.
+impl AsyncRead for Content {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if let Some(error) = &this.failed {
+            return Poll::Ready(Err(error.clone().into()));
+        }
+        let room = buffer.remaining();
+        if room > 0 {
+            if let Some(data) = ready!(this.poll_next(cx, room))? {
+                buffer.put_slice(&data);
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -48,9 +48,12 @@ pub(super) struct Slot {
     /// What the client thinks now, until the server has asked.
     pub(super) priority: Option<Priority>,
     pub(super) datagrams: VecDeque<Bytes>,
+    /// Why the peer's half ended early, as the reader of its content was told.
+    pub(super) broken: Option<Abort>,
     pub(super) reader: Option<Waker>,
     pub(super) writer: Option<Waker>,
-    pub(super) listener: Option<Waker>,
+    /// Who waits for datagrams.
+    pub(super) listeners: Vec<Waker>,
     pub(super) prioritised: Option<Waker>,
 }
 
@@ -239,6 +242,7 @@ impl Http {
                 });
             }
             Event::Datagram { id, payload } => self.on_datagram(turn, id, payload),
+            Event::Silent(id) => self.on_slot(id, turn, |slot, woken| woken.append(&mut slot.listeners)),
             Event::SessionStream { session, id, dir } => self.on_session_stream(turn, session, id, dir),
             Event::SessionDraining(session) => self.on_session_draining(turn, session),
             Event::SessionClosed { session, code, reason } => {
@@ -251,11 +255,19 @@ impl Http {
         let max_bytes = self.datagram_bytes;
         self.on_slot(id, turn, |slot, woken| {
             keep(&mut slot.datagrams, payload, max_bytes);
-            woken.extend(slot.listener.take());
+            woken.append(&mut slot.listeners);
         });
         if let Some(room) = self.rooms.get_mut(&id) {
             turn.woken.append(&mut room.listening);
         }
+    }
+
+    /// What came is told before what ends the exchange that it belongs to.
+    pub(super) fn take_datagrams(&mut self, turn: &mut Turn<'_>) {
+        while let Some(data) = turn.connection.next_datagram() {
+            self.machine.handle_datagram(&mut on_quic(turn), data);
+        }
+        self.tell(turn);
     }
 
     fn on_slot(&mut self, id: StreamId, turn: &mut Turn<'_>, act: impl FnOnce(&mut Slot, &mut Vec<Waker>)) {
@@ -284,20 +296,26 @@ impl Layer for Http {
         if let StreamEvent::Available(Dir::Uni) = event {
             turn.woken.append(&mut self.available);
         }
+        // Those of requests that are not known yet are better told behind these.
+        if matches!(event, StreamEvent::Readable(id) if self.slots.contains_key(&id)) {
+            self.take_datagrams(turn);
+        }
         self.machine.handle(&mut on_quic(turn), event);
         self.tell(turn);
     }
 
     fn on_datagrams(&mut self, turn: &mut Turn<'_>) {
-        while let Some(data) = turn.connection.next_datagram() {
-            self.machine.handle_datagram(&mut on_quic(turn), data);
-        }
-        self.tell(turn);
+        self.take_datagrams(turn);
     }
 
     fn on_closed(&mut self, turn: &mut Turn<'_>) {
         self.tell(turn);
         self.wake_all(turn);
+    }
+
+    fn no_error(&self) -> u64 {
+        // RFC 9114 §8.1.
+        Code::H3_NO_ERROR.0
     }
 }
 
@@ -305,7 +323,7 @@ impl Slot {
     pub(super) fn wake(&mut self, woken: &mut Vec<Waker>) {
         woken.extend(self.reader.take());
         woken.extend(self.writer.take());
-        woken.extend(self.listener.take());
+        woken.append(&mut self.listeners);
         woken.extend(self.prioritised.take());
     }
 }
@@ -386,10 +404,6 @@ impl Exchange {
             })
         })
         .await
-    }
-
-    pub(super) async fn next_datagram(&self) -> Result<Bytes, HttpError> {
-        self.wait(|slot, waker| or_wait(slot.datagrams.pop_front(), &mut slot.listener, waker)).await
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A [`Server`] takes requests, a [`Client`] makes them, any number at a time. Heads are values ([`Request`],
 //! [`Response`]); content is a stream in either direction ([`Content`], [`Sender`]). Nothing is read ahead of the
-//! application, and little is kept behind it: who reads slowly is sent to slowly. Sessions with pages in browsers are in
-//! [`webtransport`].
+//! application, and little is kept behind it: who reads slowly is sent to slowly. Both are readers and writers for tokio, too.
+//! What a tunnel sends beside them are [`Datagrams`]. Sessions with pages in browsers are in [`webtransport`].
 //!
 //! ```
 //! use quickset::h3::{self, Request, Response};
@@ -59,11 +59,18 @@
 
 mod client;
 mod content;
+mod datagrams;
 mod http;
 mod sender;
 mod server;
 pub mod webtransport;
 
+use std::io;
+
+use quickset_net::ReadError;
+
+#[cfg(feature = "http")]
+pub use quickset_h3::http_types;
 pub use quickset_h3::{
     Abort, Code, Config, Error as ProtocolError, Field, Malformed, Priority, Refusal, Request, Response,
     Settings, Tolerance, UnspeakableClass, sfv,
@@ -72,6 +79,7 @@ pub use quickset_net::LayerTaken;
 
 pub use self::client::{Answer, Client};
 pub use self::content::Content;
+pub use self::datagrams::Datagrams;
 pub use self::sender::Sender;
 pub use self::server::{Call, Reply, Server};
 
@@ -99,4 +107,28 @@ pub enum HttpError {
     /// There is more content than these bytes.
     #[error("more than {0} bytes")]
     TooLong(usize),
+}
+
+/// The source is kept: [`io::Error::get_ref`] gives it.
+impl From<HttpError> for io::Error {
+    fn from(error: HttpError) -> Self {
+        Self::new(error.kind(), error)
+    }
+}
+
+impl HttpError {
+    fn kind(&self) -> io::ErrorKind {
+        use io::ErrorKind;
+        match self {
+            Self::Closed(closed) => io::Error::from(ReadError::Closed(closed.clone())).kind(),
+            Self::Protocol(_) | Self::Aborted(Abort::Malformed(_) | Abort::TooLarge) => {
+                ErrorKind::InvalidData
+            }
+            Self::Aborted(Abort::Reset(_) | Abort::Rejected) | Self::Stopped(_) => ErrorKind::ConnectionReset,
+            // The message has ended, or has no content.
+            Self::Refused(Refusal::OutOfOrder | Refusal::UnknownStream) => ErrorKind::BrokenPipe,
+            Self::Refused(Refusal::Closed) => ErrorKind::ConnectionAborted,
+            Self::Refused(_) | Self::TooLong(_) => ErrorKind::Other,
+        }
+    }
 }

@@ -1,18 +1,22 @@
 use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use bytes::{Buf as _, Bytes};
 use quickset_h3::{Code, Field, Priority, Refusal};
 use quickset_net::Reliability;
+use tokio::io::AsyncWrite;
 
-use super::HttpError;
 use super::http::{Exchange, or_wait};
+use super::{Datagrams, HttpError};
 
 /// The content of a message that is being sent, behind its head.
 ///
 /// It ends with [`finish`](Self::finish) or [`trailers`](Self::trailers). Dropping it before gives the whole exchange up:
-/// what is incomplete must not look complete.
+/// what is incomplete must not look complete. It is a writer for tokio, too: `tokio::io::copy(…, &mut sender)`, and then one of
+/// these.
 #[derive(Debug)]
 pub struct Sender {
     exchange: Arc<Exchange>,
@@ -41,27 +45,37 @@ impl Sender {
     /// # Errors
     /// See [`send`](Self::send).
     pub async fn send_some(&mut self, data: &mut Bytes) -> Result<usize, HttpError> {
-        let exchange = &self.exchange;
-        let sent = poll_fn(|cx| {
-            exchange.link.layered.poll(cx, |http, turn, waker| {
-                if let Some(over) = http.over(turn) {
-                    return Poll::Ready(Err(over));
-                }
-                // The machine keeps what it takes until the stream does: little at a time.
-                let mut part = data.slice(..data.len().min(CHUNK));
-                match http.verb(turn, |machine, t| machine.send(t, exchange.id, &mut part)) {
-                    Ok(n) => Poll::Ready(Ok(n)),
-                    Err(Refusal::Blocked) => {
-                        http.slot(exchange.id).writer = Some(waker.clone());
-                        Poll::Pending
-                    }
-                    Err(refusal) => Poll::Ready(Err(http.refused(turn, Some(exchange.id), refusal))),
-                }
-            })
-        })
-        .await?;
+        let sent = poll_fn(|cx| self.poll_send(cx, data.len(), |n| data.slice(..n))).await?;
         data.advance(sent);
         Ok(sent)
+    }
+
+    /// Sends some of `len` bytes, of which `part` gives as many as it is told from the front, and returns how many.
+    fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        len: usize,
+        part: impl FnOnce(usize) -> Bytes,
+    ) -> Poll<Result<usize, HttpError>> {
+        let exchange = &self.exchange;
+        exchange.link.layered.poll(cx, |http, turn, waker| {
+            if let Some(over) = http.over(turn) {
+                return Poll::Ready(Err(over));
+            }
+            let sent = http.verb(turn, |machine, t| {
+                // Nothing is copied that has to wait: first nothing is sent, and finds whether there is room.
+                machine.send(t, exchange.id, &mut Bytes::new())?;
+                // The machine keeps what it takes until the stream does: little at a time.
+                machine.send(t, exchange.id, &mut part(len.min(CHUNK)))
+            });
+            match sent {
+                Err(Refusal::Blocked) => {
+                    http.slot(exchange.id).writer = Some(waker.clone());
+                    Poll::Pending
+                }
+                sent => Poll::Ready(sent.map_err(|refusal| http.refused(turn, Some(exchange.id), refusal))),
+            }
+        })
     }
 
     /// What was sent so far is what somebody waits for, though more may follow: repair for it may go at once. Nothing leaves
@@ -98,12 +112,17 @@ impl Sender {
         self.exchange.cancel(code);
     }
 
-    /// Sends a datagram of this exchange (RFC 9297). It may be lost, on the way or before.
+    /// The datagrams of this exchange (RFC 9297), to be taken and sent beside the content.
+    pub fn datagrams(&self) -> Datagrams {
+        Datagrams::new(self.exchange.clone())
+    }
+
+    /// See [`Datagrams::send`].
     ///
     /// # Errors
-    /// When the peer takes none, or none so long, or the exchange is over.
+    /// When the peer takes none, or none so long, or what we send is over.
     pub fn send_datagram(&self, payload: &[u8]) -> Result<(), HttpError> {
-        self.exchange.verb(|machine, t, id| machine.send_datagram(t, id, payload))
+        self.exchange.send_datagram(payload)
     }
 
     /// Waits until the client changes its mind about how urgent this response is; the transport obeys by itself. For
@@ -131,6 +150,33 @@ impl Sender {
     /// unless both sides can ([`has_fec`](crate::Connection::has_fec)).
     pub fn set_reliability(&self, reliability: &Reliability) {
         self.exchange.protect(reliability.protection());
+    }
+}
+
+/// Bytes that are taken are sent. To flush is [`Sender::flush`] and never waits; to shut down is [`Sender::finish`], which ends
+/// the message and does not wait for it to arrive. Without that [`Sender::trailers`] can end it. Dropping a future that writes
+/// loses nothing beyond what that says of itself.
+impl AsyncWrite for Sender {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        if self.ended {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        let sent = self.poll_send(cx, data.len(), |n| Bytes::copy_from_slice(&data[..n]));
+        sent.map_err(io::Error::from)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        Poll::Ready(if this.ended { Ok(()) } else { this.flush().map_err(io::Error::from) })
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if std::mem::replace(&mut this.ended, true) {
+            return Poll::Ready(Ok(()));
+        }
+        let finished = this.exchange.verb(|machine, t, id| machine.finish(t, id));
+        Poll::Ready(finished.map_err(io::Error::from))
     }
 }
 

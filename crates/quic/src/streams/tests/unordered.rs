@@ -6,7 +6,7 @@ use quickset_wire::frame::Frame;
 use quickset_wire::{Dir, StreamId};
 
 use super::*;
-use crate::streams::{Chunk, Piece, ReadError, UnknownStream};
+use crate::streams::{Chunk, Piece, ReadError, RecvState, UnknownStream};
 
 /// Each byte comes once and as it was written, then the end or the code of a reset, and all credit comes back.
 #[test]
@@ -117,6 +117,24 @@ fn a_stream_is_read_in_one_way() {
     assert_eq!(room.next_event(), None, "it was read");
     frame(&mut room, data(b, 16)).unwrap();
     assert_eq!(room.next_event(), Some(crate::streams::StreamEvent::Readable(b)));
+}
+
+/// Who reads none of what is there is told of what comes behind it, the end among it.
+#[test]
+fn the_end_behind_unread_bytes_is_told_to_who_reads_none() {
+    let mut room = pair(&TransportConfig::default()).into_iter().nth(1).unwrap();
+    let id = StreamId(2);
+    let data = |offset, fin, data| Frame::Stream { id, offset, fin, data };
+    frame(&mut room, data(0, false, b"abcd")).unwrap();
+    assert_eq!(room.accept(Dir::Uni), Some(id));
+    drain_events(&mut room);
+    frame(&mut room, data(4, false, b"efgh")).unwrap();
+    assert_eq!(room.next_event(), None, "nobody waits");
+    assert_eq!(room.read(id, 0), Ok(Chunk::Blocked));
+    assert_eq!(room.recv_state(id), Some(RecvState::Open));
+    frame(&mut room, data(8, true, b"")).unwrap();
+    assert_eq!(room.next_event(), Some(crate::streams::StreamEvent::Readable(id)));
+    assert_eq!(room.recv_state(id), Some(RecvState::Complete));
 }
 
 /// Holes that are denser than packets are cost memory even when what lies between them is read at once.

@@ -63,6 +63,7 @@ mod session;
 mod stream;
 
 use std::fmt;
+use std::io;
 
 use super::HttpError;
 pub(super) use room::Room;
@@ -111,5 +112,20 @@ impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "code {}", self.code)?;
         if self.reason.is_empty() { Ok(()) } else { write!(f, ": {}", self.reason) }
+    }
+}
+
+/// The source is kept: [`io::Error::get_ref`] gives it.
+impl From<SessionError> for io::Error {
+    fn from(error: SessionError) -> Self {
+        use io::ErrorKind;
+        let kind = match &error {
+            SessionError::Over(_) | SessionError::Gone => ErrorKind::ConnectionAborted,
+            SessionError::Reset(_) | SessionError::Stopped(_) => ErrorKind::ConnectionReset,
+            SessionError::Declined(_) => ErrorKind::ConnectionRefused,
+            SessionError::NoSession | SessionError::TooLarge(_) => ErrorKind::InvalidInput,
+            SessionError::Http(below) => below.kind(),
+        };
+        Self::new(kind, error)
     }
 }

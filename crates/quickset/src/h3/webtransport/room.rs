@@ -80,6 +80,11 @@ impl Http {
         self.end_room(turn, session, Ending { code, reason });
     }
 
+    /// A session begins: from now on its end is kept for whoever asks.
+    pub(super) fn enter_room(&mut self, session: StreamId) {
+        self.rooms.entry(session).or_default();
+    }
+
     /// A session is over: streams that nobody accepted are forgotten, and whoever waits is told.
     pub(super) fn end_room(&mut self, turn: &mut Turn<'_>, session: StreamId, ending: Ending) {
         let Some(room) = self.rooms.get_mut(&session) else { return };

@@ -3,11 +3,11 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use bytes::Bytes;
-use quickset_h3::{Refusal, Request, Response, Transport as _};
+use quickset_h3::{Refusal, Request, Response};
 use quickset_net::{Connection, Turn};
 use quickset_quic::{Dir, StreamId};
 
-use super::super::http::{Exchange, Http, OnQuic, or_wait, wait};
+use super::super::http::{Exchange, Http, or_wait, wait};
 use super::super::{Call, Client};
 use super::{Ending, RecvStream, SendStream, SessionError};
 
@@ -82,17 +82,7 @@ impl Session {
 
     /// Bytes that a datagram has at most, as the path is now; `None` when the peer takes none.
     pub fn max_datagram(&self) -> Option<usize> {
-        self.with(|_, turn, id| {
-            let max = OnQuic { connection: turn.connection, now: turn.now }.max_datagram()?;
-            // RFC 9297 §2.1: the quarter of the stream's id goes before it.
-            let header = match id.0 / 4 {
-                0..=0x3f => 1,
-                0x40..=0x3fff => 2,
-                0x4000..=0x3fff_ffff => 4,
-                _ => 8,
-            };
-            max.checked_sub(header)
-        })
+        self.held.exchange.max_datagram()
     }
 
     /// The next datagram, in the order of arrival. Those that nobody takes make room for later ones. Dropping the future loses
@@ -248,7 +238,12 @@ impl Call {
             response = response.with("sec-webtransport-http3-draft", "draft02");
         }
         let exchange = self.reply.exchange.clone();
-        exchange.verb(|machine, t, id| machine.respond(t, id, &response, false))?;
+        // The session may be over as soon as it is one.
+        exchange.link.layered.with(|http, _| http.enter_room(exchange.id));
+        if let Err(error) = exchange.verb(|machine, t, id| machine.respond(t, id, &response, false)) {
+            exchange.link.layered.with(|http, _| http.rooms.remove(&exchange.id));
+            return Err(error.into());
+        }
         // From now on the session is what ends it.
         self.reply.sender.ended = true;
         self.content.ended = true;
@@ -268,6 +263,7 @@ impl Client {
         }
         self.settings().await?;
         let exchange = self.open(request, false).await?;
+        exchange.link.layered.with(|http, _| http.enter_room(exchange.id));
         let session = Session { held: Arc::new(Held { exchange, request: request.clone() }) };
         let answer =
             session.held.exchange.wait(|slot, waker| or_wait(slot.response.take(), &mut slot.reader, waker));

@@ -1,11 +1,14 @@
 use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 
 use bytes::{Buf as _, Bytes};
 use quickset_h3::Refusal;
 use quickset_net::Reliability;
 use quickset_quic::{Chunk, StreamId};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::super::HttpError;
 use super::super::http::{Exchange, Http};
@@ -15,7 +18,7 @@ use super::{Session, SessionError};
 /// The sending half of a session's stream.
 ///
 /// It ends with [`finish`](Self::finish). Dropping it before gives it up with code 0: what is incomplete must not look
-/// complete.
+/// complete. It is a writer for tokio, too.
 #[derive(Debug)]
 pub struct SendStream {
     stream: Arc<Stream>,
@@ -24,11 +27,13 @@ pub struct SendStream {
 
 /// The receiving half of a session's stream.
 ///
-/// Dropping it before its end tells the peer, with code 0, that the rest is not wanted.
+/// Dropping it before its end tells the peer, with code 0, that the rest is not wanted. It is a reader for tokio, too.
 #[derive(Debug)]
 pub struct RecvStream {
     stream: Arc<Stream>,
     ended: bool,
+    /// Why, if it broke off.
+    failed: Option<SessionError>,
 }
 
 /// What the halves of a stream share.
@@ -46,7 +51,7 @@ impl SendStream {
 
     pub(super) fn pair(session: &Session, id: StreamId) -> (Self, RecvStream) {
         let stream = Stream::new(session, id);
-        (Self { stream: stream.clone(), ended: false }, RecvStream { stream, ended: false })
+        (Self { stream: stream.clone(), ended: false }, RecvStream { stream, ended: false, failed: None })
     }
 
     /// Sends all of `data`; waits as long as the peer does not take it. Dropping the future leaves some of it sent.
@@ -54,26 +59,9 @@ impl SendStream {
     /// # Errors
     /// When the peer wants no more, or the session or the connection is over.
     pub async fn send(&mut self, mut data: Bytes) -> Result<(), SessionError> {
-        let Stream { exchange, held } = &*self.stream;
         while !data.is_empty() {
-            let sent = poll_fn(|cx| {
-                exchange.link.layered.poll(cx, |http, turn, waker| {
-                    // The machine keeps what it takes until the stream does: little at a time.
-                    let mut part = data.slice(..data.len().min(CHUNK));
-                    match http.verb(turn, |machine, t| machine.session_write(t, exchange.id, &mut part)) {
-                        Ok(n) => Poll::Ready(Ok(n)),
-                        Err(Refusal::Blocked) => {
-                            http.slot(exchange.id).writer = Some(waker.clone());
-                            Poll::Pending
-                        }
-                        Err(refusal) => {
-                            let ids = (held.exchange.id, exchange.id);
-                            Poll::Ready(Err(http.session_refused(turn, ids, refusal)))
-                        }
-                    }
-                })
-            });
-            data.advance(sent.await?);
+            let sent = poll_fn(|cx| self.stream.poll_write(cx, data.len(), |n| data.slice(..n))).await?;
+            data.advance(sent);
         }
         Ok(())
     }
@@ -83,6 +71,10 @@ impl SendStream {
     /// # Errors
     /// When the peer wants no more of it, or the session or the connection is over.
     pub fn finish(mut self) -> Result<(), SessionError> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), SessionError> {
         self.ended = true;
         let Stream { exchange, held } = &*self.stream;
         exchange.link.layered.with(|http, turn| {
@@ -112,7 +104,7 @@ impl SendStream {
 
 impl RecvStream {
     pub(super) fn new(session: &Session, id: StreamId) -> Self {
-        Self { stream: Stream::new(session, id), ended: false }
+        Self { stream: Stream::new(session, id), ended: false, failed: None }
     }
 
     /// The next bytes, never none; `None` behind the last. Dropping the future loses nothing.
@@ -120,32 +112,35 @@ impl RecvStream {
     /// # Errors
     /// When the stream ends before its end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, SessionError> {
+        poll_fn(|cx| self.poll_next(cx, CHUNK)).await
+    }
+
+    /// At most `max` bytes, which is not 0.
+    fn poll_next(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<Result<Option<Bytes>, SessionError>> {
         if self.ended {
-            return Ok(None);
+            return Poll::Ready(Ok(None));
         }
         let Stream { exchange, held } = &*self.stream;
-        let next = poll_fn(|cx| {
-            exchange.link.layered.poll(cx, |http, turn, waker| {
-                match http.verb(turn, |machine, t| machine.session_read(t, exchange.id, CHUNK)) {
-                    Ok(Chunk::Data(data)) => Poll::Ready(Ok(Some(data))),
-                    Ok(Chunk::Finished) => Poll::Ready(Ok(None)),
-                    Ok(Chunk::Blocked) => {
-                        if let Some(over) = http.session_over(turn, held.exchange.id) {
-                            return Poll::Ready(Err(over));
-                        }
-                        http.slot(exchange.id).reader = Some(waker.clone());
-                        Poll::Pending
+        let next = ready!(exchange.link.layered.poll(cx, |http, turn, waker| {
+            match http.verb(turn, |machine, t| machine.session_read(t, exchange.id, max)) {
+                Ok(Chunk::Data(data)) => Poll::Ready(Ok(Some(data))),
+                Ok(Chunk::Finished) => Poll::Ready(Ok(None)),
+                Ok(Chunk::Blocked) => {
+                    if let Some(over) = http.session_over(turn, held.exchange.id) {
+                        return Poll::Ready(Err(over));
                     }
-                    Err(refusal) => {
-                        let ids = (held.exchange.id, exchange.id);
-                        Poll::Ready(Err(http.session_refused(turn, ids, refusal)))
-                    }
+                    http.slot(exchange.id).reader = Some(waker.clone());
+                    Poll::Pending
                 }
-            })
-        })
-        .await;
+                Err(refusal) => {
+                    let ids = (held.exchange.id, exchange.id);
+                    Poll::Ready(Err(http.session_refused(turn, ids, refusal)))
+                }
+            }
+        }));
         self.ended = matches!(next, Ok(None) | Err(_));
-        next
+        self.failed = next.as_ref().err().cloned();
+        Poll::Ready(next)
     }
 
     /// All of the stream, of `limit` bytes at most. Dropping the future loses what was read of it.
@@ -182,8 +177,79 @@ impl Stream {
         Arc::new(Self { exchange: Exchange { link: held.exchange.link.clone(), id }, held })
     }
 
+    /// Sends some of `len` bytes, of which `part` gives as many as it is told from the front, and returns how many.
+    fn poll_write(
+        &self,
+        cx: &mut Context<'_>,
+        len: usize,
+        part: impl FnOnce(usize) -> Bytes,
+    ) -> Poll<Result<usize, SessionError>> {
+        let Self { exchange, held } = self;
+        exchange.link.layered.poll(cx, |http, turn, waker| {
+            let sent = http.verb(turn, |machine, t| {
+                // Nothing is copied that has to wait: first nothing is sent, and finds whether there is room.
+                machine.session_write(t, exchange.id, &mut Bytes::new())?;
+                // The machine keeps what it takes until the stream does: little at a time.
+                machine.session_write(t, exchange.id, &mut part(len.min(CHUNK)))
+            });
+            match sent {
+                Err(Refusal::Blocked) => {
+                    http.slot(exchange.id).writer = Some(waker.clone());
+                    Poll::Pending
+                }
+                sent => {
+                    let ids = (held.exchange.id, exchange.id);
+                    Poll::Ready(sent.map_err(|refusal| http.session_refused(turn, ids, refusal)))
+                }
+            }
+        })
+    }
+
     fn with(&self, verb: impl FnOnce(&mut Http, &mut quickset_net::Turn<'_>, StreamId)) {
         self.exchange.link.layered.with(|http, turn| verb(http, turn, self.exchange.id));
+    }
+}
+
+/// The end of the stream is that of what is read. One that breaks off is an error each time: it does not look complete. Dropping
+/// a future that reads loses nothing beyond what that says of itself.
+impl AsyncRead for RecvStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if let Some(error) = &this.failed {
+            return Poll::Ready(Err(error.clone().into()));
+        }
+        let room = buffer.remaining();
+        if room > 0 {
+            if let Some(data) = ready!(this.poll_next(cx, room))? {
+                buffer.put_slice(&data);
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Bytes that are taken are sent. To flush does nothing; to shut down is [`SendStream::finish`], which does not wait for what was
+/// sent to arrive. Dropping a future that writes loses nothing beyond what that says of itself.
+impl AsyncWrite for SendStream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        if self.ended {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        let sent = self.stream.poll_write(cx, data.len(), |n| Bytes::copy_from_slice(&data[..n]));
+        sent.map_err(io::Error::from)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        Poll::Ready(if this.ended { Ok(()) } else { this.end().map_err(io::Error::from) })
     }
 }
 
