@@ -6,7 +6,8 @@
 
 use bytes::{BufMut, BytesMut};
 use miniz_oxide::deflate::compress_to_vec_zlib;
-use miniz_oxide::inflate::{TINFLStatus, decompress_to_vec_zlib_with_limit};
+use miniz_oxide::inflate::TINFLStatus;
+use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags as flag};
 
 use crate::Error;
 use crate::inlet::{Fields, Source};
@@ -100,8 +101,9 @@ impl Clipboard {
             PEEK => Self::Peek,
             NOTIFY => Self::Notify(formats),
             PROVIDE if formats.text() => {
-                let broken = Error::Clipboard(message.len());
-                return provided(rest, max_text).map(Some).ok_or(broken);
+                // Its length is known, so that what follows can be read: one text is no reason to hang up.
+                let broken = Text::Broken { bytes: message.len() as u64 };
+                return Ok(Some(provided(rest, max_text).unwrap_or(broken)));
             }
             PROVIDE => Self::Provide(None),
             _ => return Ok(None),
@@ -153,6 +155,10 @@ pub(crate) enum Text {
     Extended(Clipboard),
     /// Longer than the limit: passed over.
     Dropped {
+        bytes: u64,
+    },
+    /// It cannot be unpacked.
+    Broken {
         bytes: u64,
     },
 }
@@ -211,12 +217,7 @@ pub(crate) fn put_latin1(kind: u8, text: &str, out: &mut BytesMut) {
 fn provided(stream: &[u8], max_text: usize) -> Option<Text> {
     // Room for the size, the text with every LF a CR LF, and the final zero.
     let most = max_text * 2 + 5;
-    let plain = match decompress_to_vec_zlib_with_limit(stream, most) {
-        Ok(plain) => plain,
-        // Other formats may follow and be as long as they like.
-        Err(e) if e.status == TINFLStatus::HasMoreOutput => e.output,
-        Err(_) => return None,
-    };
+    let plain = inflate(stream, most)?;
     let (size, rest) = plain.split_first_chunk::<4>()?;
     let size = Fields(size).u32() as usize;
     if size > most - 4 {
@@ -229,6 +230,35 @@ fn provided(stream: &[u8], max_text: usize) -> Option<Text> {
         return Some(Text::Dropped { bytes: text.len() as u64 });
     }
     Some(Text::Extended(Clipboard::Provide(Some(text))))
+}
+
+/// The size that the stream begins with, and as many bytes of what follows, unless that would be more than `most`.
+/// `None` when they are not in it.
+///
+/// Of how it ends nothing is asked: TigerVNC and noVNC leave it open (a flush, no final block), and other formats may
+/// follow and be as long as they like.
+fn inflate(mut stream: &[u8], most: usize) -> Option<Vec<u8>> {
+    let flags = flag::TINFL_FLAG_PARSE_ZLIB_HEADER
+        | flag::TINFL_FLAG_HAS_MORE_INPUT
+        | flag::TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
+    let mut state = Box::<DecompressorOxide>::default();
+    // It grows with what comes out, never to a size that was announced.
+    let mut out = vec![0; stream.len().saturating_mul(2).clamp(4, most)];
+    let mut len = 0;
+    loop {
+        let (status, read, written) = decompress(&mut state, stream, &mut out, len, flags);
+        (stream, len) = (stream.get(read..)?, len + written);
+        let wanted = out[..len].first_chunk().map(|size| u32::from_be_bytes(*size) as usize + 4);
+        match status {
+            TINFLStatus::Adler32Mismatch => return None,
+            _ if wanted.is_some_and(|wanted| wanted <= len || wanted > most) => {
+                out.truncate(len);
+                return Some(out);
+            }
+            TINFLStatus::HasMoreOutput if out.len() < most => out.resize((out.len() * 2).min(most), 0),
+            _ => return None,
+        }
+    }
 }
 
 const CAPS: u32 = 1 << 24;

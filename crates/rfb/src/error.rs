@@ -93,7 +93,7 @@ pub enum Error {
     /// A message of the extended clipboard from one who was not offered it.
     #[error("an extended clipboard message of {0} bytes came unasked")]
     ClipboardUnasked(u32),
-    /// A message of the extended clipboard that is too short or whose zlib stream is broken.
+    /// A message of the extended clipboard that is too short.
     #[error("an extended clipboard message of {0} bytes is broken")]
     Clipboard(usize),
 }

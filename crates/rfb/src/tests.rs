@@ -306,3 +306,78 @@ fn a_wrong_password_is_an_error_on_both_sides() {
     let wrong = Some(Error::Authentication("wrong password".to_owned()));
     assert_eq!(errors, (wrong.clone(), wrong));
 }
+
+/// A Provide of text, from either side, by its zlib stream.
+fn provide(kind: u8, stream: &[u8]) -> Vec<u8> {
+    let length = (4 + stream.len() as u32).wrapping_neg().to_be_bytes();
+    [&[kind, 0, 0, 0][..], &length, &[16, 0, 0, 1], stream].concat()
+}
+
+/// What comes in a zlib stream before the text: its bytes, and the text as it travels.
+fn sized(text: &str) -> Vec<u8> {
+    [&(text.len() as u32 + 1).to_be_bytes()[..], text.as_bytes(), &[0]].concat()
+}
+
+/// As TigerVNC and noVNC make it: flushed, and not finished (no final block, no checksum).
+fn flushed(plain: &[u8]) -> Vec<u8> {
+    use miniz_oxide::deflate::core::{CompressorOxide, create_comp_flags_from_zip_params};
+    use miniz_oxide::{MZFlush, deflate::stream::deflate};
+    let mut state = CompressorOxide::new(create_comp_flags_from_zip_params(6, 15, 0));
+    let mut out = vec![0; plain.len() + 100];
+    let done = deflate(&mut state, plain, &mut out, MZFlush::Sync);
+    assert_eq!(done.bytes_consumed, plain.len());
+    out.truncate(done.bytes_written);
+    assert!(out.ends_with(&[0, 0, 0xff, 0xff]), "a flush ends with an empty stored block");
+    out
+}
+
+/// What both sides hear of a Provide with this stream, and that they hear what follows.
+fn hear_provide(stream: &[u8]) -> (String, String) {
+    let bytes = [server_greeting(), provide(3, stream), vec![2]].concat();
+    let (told, error) = drive_client(&bytes, &mut || 7);
+    assert_eq!((error, told.last().map(String::as_str)), (None, Some("Bell")));
+    let here = told[told.len() - 2].clone();
+    // SetEncodings with the extended clipboard; at the end a pointer.
+    let wanted = [2, 0, 0, 1, 0xc0, 0xa1, 0xe5, 0xce];
+    let bytes = [viewer_greeting(), wanted.to_vec(), provide(6, stream), vec![5, 0, 0, 1, 0, 2]].concat();
+    let (told, error) = drive_server(&bytes, &mut || 7);
+    assert_eq!((error, told.last()), (None, Some(&ServerEvent::Pointer { buttons: 0, x: 1, y: 2 })));
+    (here, format!("{:?}", told[told.len() - 2]))
+}
+
+#[test]
+fn texts_of_streams_that_are_left_open_are_read() {
+    let long = "so lang wie breit \u{2194}\n".repeat(30);
+    for text in ["", "a", "grüße \u{263a}\nund mehr", &long] {
+        let plain = sized(&text.replace('\n', "\r\n"));
+        // One stored block that is not the last, by hand.
+        let length = (plain.len() as u16).to_le_bytes();
+        let stored = [&[0x78, 1, 0, length[0], length[1], !length[0], !length[1]][..], &plain].concat();
+        let heard = format!("Clipboard(Provide(Some({text:?})))");
+        // What follows may be cut off, or be of another format.
+        let more = flushed(&[&plain[..], b"\0\0\0\x05{rtf}"].concat());
+        for stream in [flushed(&plain), stored.clone(), [&stored[..], &[0, 0, 0, 0xff, 0xff]].concat(), more]
+        {
+            assert_eq!(hear_provide(&stream), (heard.clone(), heard.clone()), "{stream:?}");
+        }
+    }
+}
+
+#[test]
+fn texts_that_are_not_whole_are_passed_over() {
+    let plain = sized("a text of some length, of which the end is missing");
+    let whole = flushed(&plain);
+    // Zeros are no text: what was not written must not be taken for it.
+    let short = flushed(&plain[..plain.len() - 1]);
+    let mut streams: Vec<&[u8]> = vec![b"", b"\x78", b"\x78\x01\x07", b"nonsense that is no stream", &short];
+    streams.extend((0..whole.len() - 8).map(|n| &whole[..n]));
+    for stream in streams {
+        let lost = format!("TextBroken {{ bytes: {} }}", 4 + stream.len());
+        assert_eq!(hear_provide(stream), (lost.clone(), lost), "{stream:?}");
+    }
+    // Of a text over the limit the size is enough.
+    let long = flushed(&sized(&"x".repeat(3000)));
+    assert_eq!(hear_provide(&long).0, "TextDropped { bytes: 3001 }");
+    let lies = flushed(&[0xff; 64]);
+    assert_eq!(hear_provide(&lies).0, "TextDropped { bytes: 4294967295 }");
+}

@@ -216,6 +216,7 @@ impl Sender {
             ClientEvent::Text(_)
             | ClientEvent::Clipboard(_)
             | ClientEvent::TextDropped { .. }
+            | ClientEvent::TextBroken { .. }
             | ClientEvent::Fence(_)
             | ClientEvent::ContinuousUpdatesEnded
             | ClientEvent::Supports(_)

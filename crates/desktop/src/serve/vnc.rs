@@ -202,6 +202,9 @@ impl Session<'_> {
                 ClientEvent::TextDropped { bytes } => {
                     tracing::warn!(bytes, "the VNC server's text is too long");
                 }
+                ClientEvent::TextBroken { bytes } => {
+                    tracing::warn!(bytes, "the VNC server's text cannot be unpacked");
+                }
                 ClientEvent::Supports(Extension::ContinuousUpdates) => self.ask_all(),
                 ClientEvent::ContinuousUpdatesEnded => self.continuous = false,
                 ClientEvent::Fence(_) | ClientEvent::Supports(_) | ClientEvent::Colours { .. } => {}

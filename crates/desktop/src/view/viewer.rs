@@ -162,6 +162,9 @@ impl Viewer {
             ServerEvent::Text(text) => self.clipboard(Clipboard::Paste(text)),
             ServerEvent::Clipboard(message) => self.on_clipboard(message),
             ServerEvent::TextDropped { bytes } => tracing::warn!(bytes, "a viewer's text is too long"),
+            ServerEvent::TextBroken { bytes } => {
+                tracing::warn!(bytes, "a viewer's text cannot be unpacked");
+            }
             ServerEvent::Fence(fence) => {
                 if fence.payload == UPDATE {
                     self.unanswered = self.unanswered.saturating_sub(1);

@@ -122,6 +122,11 @@ pub enum ClientEvent<'a> {
         /// As announced: of the text, or of the message with it.
         bytes: u64,
     },
+    /// A text of the extended clipboard cannot be unpacked and was passed over.
+    TextBroken {
+        /// Of the message with it.
+        bytes: u64,
+    },
     /// The server answers our fence.
     Fence(Fence),
     /// The server has ended continuous updates as asked: now there is an update per request.

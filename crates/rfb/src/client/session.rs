@@ -141,6 +141,7 @@ impl Session {
         Ok(Step::Event(match text {
             Text::Latin1(text) => ClientEvent::Text(text),
             Text::Dropped { bytes } => ClientEvent::TextDropped { bytes },
+            Text::Broken { bytes } => ClientEvent::TextBroken { bytes },
             Text::Extended(clipboard) => {
                 if matches!(clipboard, Clipboard::Caps(_)) && self.learn(Extension::Clipboard) {
                     Clipboard::Caps(ClipboardCaps::OURS).encode(CUT_TEXT, out);

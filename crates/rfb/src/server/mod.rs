@@ -120,6 +120,11 @@ pub enum ServerEvent {
         /// As announced: of the text, or of the message with it.
         bytes: u64,
     },
+    /// A text of the extended clipboard cannot be unpacked and was passed over.
+    TextBroken {
+        /// Of the message with it.
+        bytes: u64,
+    },
     /// The viewer answers our fence, or with an empty payload the one that announced the extension.
     Fence(Fence),
     /// Wants another size; to be answered by [`Update::resize`], whatever comes of it.

@@ -218,6 +218,7 @@ impl Session {
             CutText::Whole(Some(text)) => Step::Event(match text {
                 Text::Latin1(text) => ServerEvent::Text(text),
                 Text::Dropped { bytes } => ServerEvent::TextDropped { bytes },
+                Text::Broken { bytes } => ServerEvent::TextBroken { bytes },
                 Text::Extended(clipboard) => ServerEvent::Clipboard(clipboard),
             }),
         })
