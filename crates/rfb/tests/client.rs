@@ -235,6 +235,27 @@ fn an_update_with_every_rectangle() {
 }
 
 #[test]
+fn the_hot_spot_of_a_cursor_is_inside_or_at_its_edge() {
+    // Where it is said to be, the size, and where it is. 0, 0 for a cursor without pixels.
+    for (said, (width, height), hot) in [
+        ((5, 5), (0, 0), (0, 0)),
+        ((16, 3), (16, 16), (15, 3)),
+        ((3, 0xffff), (16, 16), (3, 15)),
+        ((15, 15), (16, 16), (15, 15)),
+        ((2, 9), (1, 0), (0, 0)),
+    ] {
+        let mut client = ready();
+        let [x, y, w, h] = [said.0, said.1, width, height].map(u16::to_be_bytes);
+        let head = [&[0, 0, 0, 1][..], &x, &y, &w, &h, &[0xff, 0xff, 0xff, 0x11]].concat();
+        let body = usize::from(width) * usize::from(height) * 4
+            + usize::from(width).div_ceil(8) * usize::from(height);
+        let told = told(&mut client, &[head, vec![0; body]].concat()).unwrap();
+        let Told::Event(Event::Cursor(cursor)) = &told[0] else { panic!("{told:?}") };
+        assert_eq!((cursor.hot_x, cursor.hot_y), hot, "{said:?} of {width}x{height}");
+    }
+}
+
+#[test]
 fn the_last_rectangle_ends_an_update() {
     let mut client = ready();
     let update = [&[0, 0, 0xff, 0xff][..], &[0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0x20], &[2]].concat();

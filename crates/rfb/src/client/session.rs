@@ -258,7 +258,9 @@ impl Session {
         let (colours, mask) = whole[12..].split_at(colours);
         let mut pixels = Vec::new();
         pixel::decode(&self.format, colours, &mut pixels);
-        let (hot_x, hot_y) = (rect.x, rect.y);
+        // Some servers name a point outside, of an empty cursor above all; nobody can point there.
+        let inside = |hot: u16, side: u16| hot.min(side.max(1) - 1);
+        let (hot_x, hot_y) = (inside(rect.x, width), inside(rect.y, height));
         Ok(Some((length, Cursor { width, height, hot_x, hot_y, pixels, mask: mask.to_vec() })))
     }
 
