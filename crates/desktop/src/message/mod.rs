@@ -97,6 +97,8 @@ pub mod code {
     pub const INTERNAL: u64 = 7;
     /// A new screen stream takes the place of this one.
     pub const RESTART: u64 = 8;
+    /// DT-50: the client may not come in now.
+    pub const LATER: u64 = 9;
 }
 
 /// The application protocol, as TLS negotiates it.

@@ -45,7 +45,11 @@ pub(crate) async fn admit(
     match &result {
         // Its own words for each reason: they tell whoever knows the right password no more than the code does, and
         // save the others an evening.
-        Err(Turned::Denied(denial)) => connection.close(code::DENIED, words(denial).as_bytes()),
+        Err(Turned::Denied(denial)) => {
+            // DT-50: what passes is told apart from what does not.
+            let code = if denial.is_final() { code::DENIED } else { code::LATER };
+            connection.close(code, words(denial).as_bytes());
+        }
         Err(Turned::NoKey) => connection.close(code::DENIED, b"show a key (a client certificate)"),
         Err(Turned::Link(error)) => error.close(connection),
         Ok(_) => {}
@@ -96,7 +100,9 @@ fn words(denial: &Denial) -> String {
         }
         Denial::WrongSecret => "the password or token is wrong, or the token was used before".into(),
         Denial::Wait(wait) => {
-            format!("too many wrong passwords or tokens; try again in {} s", wait.as_secs().max(1))
+            // Rounded up: it is taken at its word (DT-50).
+            let seconds = wait.as_millis().div_ceil(1000).max(1);
+            format!("too many wrong passwords or tokens; try again in {seconds} s")
         }
         // The server's files are not the client's business.
         Denial::File(_) => "the server cannot judge credentials now; its log says why".into(),

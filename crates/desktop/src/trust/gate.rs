@@ -70,6 +70,16 @@ pub enum Denial {
     File(#[from] FileError),
 }
 
+impl Denial {
+    /// Trying again with the same would have the same result.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Self::UnknownKey | Self::WrongSecret => true,
+            Self::Wait(_) | Self::File(_) => false,
+        }
+    }
+}
+
 impl Gate {
     /// A gate for clients with an authorised key, who know the password, or who are the first with the token.
     pub fn new(authorized: Authorized, password: Option<Secret>, token: Option<Secret>) -> Self {

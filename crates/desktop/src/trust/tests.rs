@@ -361,6 +361,31 @@ fn tries_are_limited_over_all_addresses_and_remembered_in_bounded_memory() {
 }
 
 #[test]
+fn an_address_that_got_in_is_not_held_up_by_what_others_try() {
+    let mut tries = Tries::default();
+    let now = Instant::now();
+    let address = |n: u32| IpAddr::from((n + (10 << 24)).to_be_bytes());
+    assert_eq!(tries.begin(now, address(0)), Ok(()));
+    tries.right(address(0));
+    for n in 0..Tries::OVERALL {
+        assert_eq!(tries.begin(now, address(1 + n)), Ok(()), "a right one left all to the others");
+    }
+    assert!(tries.begin(now, address(1000)).is_err());
+    // It comes back as often as it likes, and takes nothing from anybody.
+    for _ in 0..100 {
+        assert_eq!(tries.begin(now, address(0)), Ok(()));
+        tries.right(address(0));
+    }
+    assert!(tries.begin(now, address(1000)).is_err(), "and gives nothing to anybody");
+    // For guesses it has no more than any other.
+    for _ in 0..Tries::FREE {
+        assert_eq!(tries.begin(now, address(0)), Ok(()));
+    }
+    assert_eq!(tries.begin(now, address(0)), Err(Tries::FIRST_WAIT));
+    assert_eq!(tries.begin(now + Tries::FIRST_WAIT, address(0)), Err(Tries::OVERALL_EVERY));
+}
+
+#[test]
 fn an_ipv6_network_is_one_address_and_a_mapped_one_is_ipv4() {
     let now = Instant::now();
     for (a, b, same) in [

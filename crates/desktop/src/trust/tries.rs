@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 /// How often secrets may be tried: per address, and over all.
 ///
 /// A try is counted as wrong when it [begins](Self::begin), so that many at the same time gain nothing; one that
-/// was right is [taken back](Self::right). Clients with an authorised key try nothing, and are never held up.
+/// was right is [taken back](Self::right). Clients with an authorised key try nothing, and are never held up. Nor is an
+/// address where one was right by what others try elsewhere, or whoever guesses without end would keep all out whose
+/// connection breaks off.
 #[derive(Debug, Default)]
 pub struct Tries {
     by_address: BTreeMap<IpAddr, Wrong>,
@@ -19,6 +21,8 @@ struct Wrong {
     count: u32,
     next: Instant,
     last: Instant,
+    /// One was right there, and not many were wrong since.
+    trusted: bool,
 }
 
 impl Tries {
@@ -46,13 +50,16 @@ impl Tries {
         if let Some(wait) = wrong.and_then(|w| w.next.checked_duration_since(now)).filter(|w| !w.is_zero()) {
             return Err(wait);
         }
-        if self.overall >= Self::OVERALL {
-            return Err(Self::OVERALL_EVERY);
-        }
-        self.overall += 1;
         let count = wrong.map_or(0, |w| w.count).saturating_add(1);
+        let trusted = count <= Self::FREE && wrong.is_some_and(|w| w.trusted);
+        if !trusted {
+            if self.overall >= Self::OVERALL {
+                return Err(Self::OVERALL_EVERY);
+            }
+            self.overall += 1;
+        }
         let next = now + wait_after(count);
-        self.by_address.insert(address, Wrong { count, next, last: now });
+        self.by_address.insert(address, Wrong { count, next, last: now, trusted });
         if self.by_address.len() > Self::ADDRESSES {
             let quietest = self.by_address.iter().min_by_key(|(_, w)| w.last).map(|(a, _)| *a);
             quietest.and_then(|a| self.by_address.remove(&a));
@@ -62,8 +69,11 @@ impl Tries {
 
     /// The try was right after all.
     pub fn right(&mut self, address: IpAddr) {
-        self.overall = self.overall.saturating_sub(1);
-        self.by_address.remove(&whose(address));
+        let Some(wrong) = self.by_address.get_mut(&whose(address)) else { return };
+        if !wrong.trusted {
+            self.overall = self.overall.saturating_sub(1);
+        }
+        *wrong = Wrong { count: 0, next: wrong.last, last: wrong.last, trusted: true };
     }
 
     fn drain(&mut self, now: Instant) {

@@ -89,6 +89,14 @@ pub enum MeetError {
     /// It does not let us in.
     #[error("{0}")]
     Denied(String),
+    /// It does not let us in now.
+    #[error("{words}")]
+    Later {
+        /// Its words.
+        words: String,
+        /// How long it wants us to wait, if it says.
+        wait: Option<Duration>,
+    },
     /// The list of known servers.
     #[error(transparent)]
     File(#[from] FileError),
@@ -264,8 +272,16 @@ impl MeetError {
             | Self::Denied(_)
             | Self::File(_)
             | Self::NoKey => true,
-            Self::Name { .. } | Self::Connect { .. } => false,
+            Self::Name { .. } | Self::Connect { .. } | Self::Later { .. } => false,
             Self::Link(error) => matches!(error, LinkError::Fault(_)),
+        }
+    }
+
+    /// How long the server wants us to wait.
+    pub(crate) fn wait(&self) -> Duration {
+        match self {
+            Self::Later { wait, .. } => wait.unwrap_or_default(),
+            _ => Duration::ZERO,
         }
     }
 }
@@ -288,9 +304,45 @@ fn denied(error: LinkError) -> MeetError {
         LinkError::Closed(Closed::ByApplication { code: code::DENIED, reason }) => {
             MeetError::Denied(String::from_utf8_lossy(&reason).into_owned())
         }
+        // DT-50.
+        LinkError::Closed(Closed::ByApplication { code: code::LATER, reason }) => {
+            let words = String::from_utf8_lossy(&reason).into_owned();
+            let wait = wait_in(&words);
+            MeetError::Later { words, wait }
+        }
         other => other.into(),
     }
 }
 
+/// DT-50: what words that end in "in 4 s" want.
+fn wait_in(words: &str) -> Option<Duration> {
+    let seconds = words.strip_suffix(" s")?.rsplit_once("in ")?.1.parse().ok()?;
+    Some(Duration::from_secs(seconds).min(LONGEST_WAIT))
+}
+
+/// DT-50: whatever a server says.
+const LONGEST_WAIT: Duration = Duration::from_secs(900);
 /// How long the server may take for what needs a round trip.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_is_at_the_end_of_the_words() {
+        // DT-50.
+        for (words, seconds) in [
+            ("too many wrong passwords; try again in 4 s", Some(4)),
+            ("in 0 s", Some(0)),
+            ("not in 20 s but later", None),
+            ("in -1 s", None),
+            ("in 99999999999999999999 s", None),
+            ("in 18446744073709551615 s", Some(900)),
+            ("the server cannot judge credentials now", None),
+            ("", None),
+        ] {
+            assert_eq!(wait_in(words), seconds.map(Duration::from_secs), "{words}");
+        }
+    }
+}

@@ -91,7 +91,7 @@ impl Uplink {
             if error.is_final() {
                 return error;
             }
-            let wait = backoff.next();
+            let wait = backoff.next().max(error.wait());
             tracing::warn!(server = self.meeting.server(), %error, ?wait, "no session; trying again");
             sleep(wait).await;
         }

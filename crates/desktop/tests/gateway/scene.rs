@@ -160,6 +160,19 @@ impl Near {
         Self { address, stats, task: tokio::spawn(view.run()) }
     }
 
+    /// Waits until it was let in.
+    pub(crate) async fn met(&mut self, far: &Far) {
+        let there = async {
+            while !(self.stats.totals().connected && far.stats.totals().clients > 0) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::select! {
+            error = &mut self.task => panic!("it has ended: {}", error.unwrap()),
+            met = tokio::time::timeout(LIMIT, there) => met.expect("it comes in"),
+        }
+    }
+
     /// Why it ended.
     pub(crate) async fn end(&mut self) -> ViewError {
         let ended = tokio::time::timeout(LIMIT, &mut self.task).await.expect("it ends");

@@ -7,8 +7,9 @@ use quickset::{ClientConfig, Closed, Connection, Endpoint, MessageReceiver, Mess
 use quickset_desktop::message::{
     ALPN, CLIPBOARD, Clipboard, FromClient, FromServer, Hello, Inbox, Message as _, Order, code,
 };
+use quickset_desktop::view::{Credential, Password};
 
-use super::scene::{Far, Home, Setting};
+use super::scene::{Far, Home, Near, Setting};
 use super::vnc::{Order as Draw, Vnc};
 
 /// A client that has said nothing yet.
@@ -55,8 +56,13 @@ impl Bare {
 
     /// The code with which the server closes.
     async fn closed(&mut self) -> u64 {
+        self.closed_saying().await.0
+    }
+
+    /// The same, with its words.
+    async fn closed_saying(&mut self) -> (u64, String) {
         match tokio::time::timeout(crate::LIMIT, self.connection.closed()).await.expect("it closes") {
-            Closed::ByApplication { code, .. } => code,
+            Closed::ByApplication { code, reason } => (code, String::from_utf8_lossy(&reason).into_owned()),
             other => panic!("{other}"),
         }
     }
@@ -99,6 +105,62 @@ async fn nothing_is_said_before_the_welcome_and_strangers_hear_nothing() {
     let Some(FromServer::Welcome(welcome)) = bare.hear().await else { panic!("the first is WELCOME") };
     assert_eq!((welcome.order, welcome.proof), (Order::Latest, None));
     assert!(bare.connection.accept_messages().await.is_ok(), "the screen");
+}
+
+/// Tries a wrong secret, and hears the code and the words of the server.
+async fn guess(home: &Home, far: &Far) -> (u64, String) {
+    let mut bare = Bare::connect(home, far, false).await;
+    bare.say(&FromClient::Hello(Hello { features: 0, proof: Some([7; 32]) })).await;
+    bare.closed_saying().await
+}
+
+#[tokio::test]
+async fn whoever_has_to_wait_waits_and_comes_in() {
+    // DT-50.
+    let (home, vnc) = (Home::new(), Vnc::start(16, 16).await);
+    let far = Far::start(&home, vnc.address, Setting { password: Some("right"), ..Setting::default() });
+    // Until the address has to wait for longer than a password takes to be stretched.
+    let limit = tokio::time::Instant::now() + crate::LIMIT;
+    let said = loop {
+        assert!(tokio::time::Instant::now() < limit);
+        let (code, said) = guess(&home, &far).await;
+        let wait = said.strip_suffix(" s").and_then(|said| said.rsplit_once(" in ")?.1.parse::<u32>().ok());
+        // Wrong is wrong, and final.
+        assert_eq!(code, if wait.is_some() { code::LATER } else { code::DENIED }, "{said}");
+        match wait {
+            Some(3..) => break said,
+            Some(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            None => {}
+        }
+    };
+    assert!(said.contains("too many"), "{said}");
+    let password = Credential::Password(Password("right".into()));
+    let mut near = Near::start(&home.client("a"), far.address, password.clone()).await;
+    near.met(&far).await;
+    // Nothing is held against the address any more: three more are free.
+    for _ in 0..3 {
+        assert_eq!(guess(&home, &far).await.0, code::DENIED);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_judge_is_asked_again() {
+    // DT-50.
+    let (home, vnc) = (Home::new(), Vnc::start(16, 16).await);
+    let folder = home.client("a");
+    let key = folder.client_identity().unwrap().fingerprint();
+    home.server().authorized().unwrap().add(key, "a").unwrap();
+    let far = Far::start(&home, vnc.address, Setting::default());
+    let right = std::fs::read(far.authorized.path()).unwrap();
+    std::fs::write(far.authorized.path(), [0xff, 0xfe]).unwrap();
+    let mut bare = Bare::connect(&home, &far, false).await;
+    bare.say(&hello()).await;
+    assert_eq!(bare.closed().await, code::LATER);
+    let mut near = Near::start(&folder, far.address, Credential::None).await;
+    let end = tokio::time::timeout(Duration::from_secs(1), near.end()).await;
+    assert!(end.is_err(), "it has ended: {}", end.unwrap());
+    std::fs::write(far.authorized.path(), right).unwrap();
+    near.met(&far).await;
 }
 
 #[tokio::test]
