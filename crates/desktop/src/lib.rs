@@ -46,6 +46,7 @@ pub mod sender;
 pub mod serve;
 pub mod trust;
 pub mod view;
+mod wishes;
 
 pub use codec::Kind;
 pub use link::{LinkConfig, LinkError};

@@ -132,8 +132,8 @@ async fn listen(
             FromClient::Wish { width, height, screens } => {
                 // DT-8.
                 if permissions.wish {
-                    seat.wished();
-                    if to.commands.send(Command::Wish { width, height, screens }).await.is_err() {
+                    let wish = Command::Wish { client: seat.id(), width, height, screens };
+                    if to.commands.send(wish).await.is_err() {
                         return LinkError::Ended;
                     }
                 }

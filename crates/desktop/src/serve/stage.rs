@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use crate::message::{Clipboard, FromServer, Layout};
 use crate::sender::{Sender, SenderConfig};
+use crate::wishes::Wishes;
 
 /// What the VNC server shows, and who watches. Clones are handles of the same one.
 ///
@@ -36,8 +37,9 @@ struct State {
     layout: Option<Layout>,
     clients: BTreeMap<u64, Slot>,
     next: u64,
-    /// Who asked for another size last, and who has copied a text.
-    asker: Option<u64>,
+    /// What clients wish of the VNC server.
+    wishes: Wishes,
+    /// Who has copied a text.
     copier: Option<u64>,
 }
 
@@ -59,8 +61,12 @@ struct News {
     cursor: bool,
     leds: bool,
     bell: bool,
-    layout: Option<Layout>,
+    layouts: Layouts,
 }
+
+/// Sizes that a client has not been told, and answers to its wishes.
+#[derive(Debug, Default)]
+struct Layouts(VecDeque<Layout>);
 
 /// What a client has not been told of the clipboard.
 #[derive(Debug, Default)]
@@ -96,7 +102,7 @@ impl Stage {
             layout: None,
             clients: BTreeMap::new(),
             next: 0,
-            asker: None,
+            wishes: Wishes::default(),
             copier: None,
         };
         Self { state: Arc::new(Mutex::new(state)), started: Instant::now() }
@@ -131,7 +137,7 @@ impl Stage {
             name: true,
             cursor: state.cursor.is_some(),
             leds: state.leds.is_some(),
-            layout: state.layout.clone(),
+            layouts: Layouts(state.layout.clone().into_iter().collect()),
             ..News::default()
         };
         let [told, drawn, copied] = [(); 3].map(|()| Arc::new(Notify::new()));
@@ -172,6 +178,9 @@ impl Stage {
         if std::mem::take(&mut state.there) {
             state.tell(|news| news.name = true);
         }
+        for client in state.wishes.give_up() {
+            state.prohibit(client);
+        }
     }
 
     pub(crate) fn pixels(&self, rect: Rect, pixels: &[u32]) {
@@ -203,7 +212,11 @@ impl Stage {
                 return false;
             }
         }
-        let asker = state.asker.take_if(|_| resize.reason == ResizeReason::ThisClient);
+        let granted = (resize.status == ResizeStatus::Done).then_some((resize.width, resize.height));
+        let askers = match resize.reason {
+            ResizeReason::ThisClient => state.wishes.answered(granted),
+            _ => Vec::new(),
+        };
         let Resize { width, height, reason, status, screens } = resize.clone();
         state.each_sender(self.now(), &ClientEvent::Resize(resize));
         let layout = Layout { reason: ResizeReason::Server, status, width, height, screens };
@@ -211,14 +224,18 @@ impl Stage {
             state.layout = Some(layout.clone());
         }
         for (id, slot) in &mut state.clients {
-            let reason = match reason {
-                ResizeReason::ThisClient if Some(*id) == asker => reason,
+            let others = match reason {
                 ResizeReason::ThisClient | ResizeReason::OtherClient => ResizeReason::OtherClient,
                 ResizeReason::Server => reason,
             };
+            // One for each of its wishes.
+            let answers = askers.iter().filter(|asker| *asker == id).count();
+            for _ in 0..answers {
+                slot.news.layouts.push(Layout { reason: ResizeReason::ThisClient, ..layout.clone() });
+            }
             // That a wish was not granted is for the one who had it.
-            if status == ResizeStatus::Done || reason == ResizeReason::ThisClient {
-                slot.news.layout = Some(Layout { reason, ..layout.clone() });
+            if status == ResizeStatus::Done && answers == 0 {
+                slot.news.layouts.push(Layout { reason: others, ..layout.clone() });
             }
             slot.told.notify_one();
             slot.drawn.notify_one();
@@ -226,10 +243,14 @@ impl Stage {
         true
     }
 
-    /// The wish cannot even be told to the VNC server.
-    pub(crate) fn prohibited(&self) {
-        let (reason, status) = (ResizeReason::ThisClient, ResizeStatus::Prohibited);
-        self.resize(Resize { width: 0, height: 0, reason, status, screens: Vec::new() });
+    /// A client's wish was told to the VNC server.
+    pub(crate) fn wished(&self, client: u64, size: (u16, u16)) {
+        self.lock().wishes.add(client, size);
+    }
+
+    /// A client's wish cannot even be told to the VNC server.
+    pub(crate) fn prohibited(&self, client: u64) {
+        self.lock().prohibit(client);
     }
 
     pub(crate) fn cursor(&self, cursor: Cursor) {
@@ -311,11 +332,32 @@ impl State {
         }
     }
 
+    fn prohibit(&mut self, client: u64) {
+        let Some(slot) = self.clients.get_mut(&client) else { return };
+        let (reason, status) = (ResizeReason::ThisClient, ResizeStatus::Prohibited);
+        slot.news.layouts.push(Layout { reason, status, width: 0, height: 0, screens: Vec::new() });
+        slot.told.notify_one();
+    }
+
     /// All senders hear of all that is drawn, in order.
     fn each_sender(&self, now: Time, event: &ClientEvent<'_>) {
         for slot in self.clients.values() {
             draw(&mut slot.sender.lock().unwrap_or_else(PoisonError::into_inner), now, event);
         }
+    }
+}
+
+impl Layouts {
+    /// A size takes the place of one before it that was not told; answers are told each, as many as a client that reads
+    /// leaves waiting.
+    fn push(&mut self, layout: Layout) {
+        if self.0.back().is_some_and(|last| last.reason != ResizeReason::ThisClient) {
+            self.0.pop_back();
+        }
+        if self.0.len() == MOST_ANSWERS {
+            self.0.pop_front();
+        }
+        self.0.push_back(layout);
     }
 }
 
@@ -347,7 +389,7 @@ impl Seat {
         }
         out.extend(state.cursor.clone().filter(|_| news.cursor).map(FromServer::Cursor));
         out.extend(state.leds.filter(|_| news.leds).map(FromServer::Leds));
-        out.extend(news.layout.take().map(FromServer::Layout));
+        out.extend(news.layouts.0.drain(..).map(FromServer::Layout));
         if news.bell {
             out.push(FromServer::Bell);
         }
@@ -374,9 +416,9 @@ impl Seat {
         }
     }
 
-    /// This client asks for another size.
-    pub(crate) fn wished(&self) {
-        self.stage.lock().asker = Some(self.id);
+    /// What the client is called in commands.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 }
 
@@ -402,3 +444,6 @@ fn ready(screen: &Framebuffer, name: &str) -> ClientEvent<'static> {
         version: Version::V38,
     })
 }
+
+/// Answers to wishes that wait for a client that does not read.
+const MOST_ANSWERS: usize = 32;

@@ -27,7 +27,7 @@ pub(crate) enum Command {
     /// A viewer's text.
     Paste(String),
     /// Another size.
-    Wish { width: u16, height: u16, screens: Vec<Screen> },
+    Wish { client: u64, width: u16, height: u16, screens: Vec<Screen> },
 }
 
 /// The connection to the VNC server, made anew whenever it ends.
@@ -92,8 +92,14 @@ impl Vnc {
             }
             let wait = backoff.next();
             tracing::warn!(%error, ?wait, "trying again");
-            // What viewers do meanwhile is for nobody.
-            let drain = async { while self.commands.recv().await.is_some() {} };
+            // What viewers do meanwhile is for nobody, and wishes want an answer.
+            let drain = async {
+                while let Some(command) = self.commands.recv().await {
+                    if let Command::Wish { client, .. } = command {
+                        self.stage.prohibited(client);
+                    }
+                }
+            };
             let _ = timeout(wait, drain).await;
             // All senders are gone only when the gateway ends; then this task does, too.
             sleep(Duration::from_millis(1)).await;
@@ -288,9 +294,10 @@ impl Session<'_> {
                 refused(self.rfb.clipboard(&message));
                 self.clip.theirs = Some(text);
             }
-            Command::Wish { width, height, screens } => {
-                if self.rfb.set_desktop_size(width, height, &screens).is_err() {
-                    self.stage.prohibited();
+            Command::Wish { client, width, height, screens } => {
+                match self.rfb.set_desktop_size(width, height, &screens) {
+                    Ok(()) => self.stage.wished(client, (width, height)),
+                    Err(_) => self.stage.prohibited(client),
                 }
             }
         }

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quickset_rfb::{
@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 
 use super::inputs::{Act, Inputs};
 use crate::message::{Clipboard, Input};
+use crate::wishes::Wishes;
 
 /// The desktop as viewers are shown it, and who watches.
 ///
@@ -30,11 +31,15 @@ pub(crate) struct State {
     /// The server's text, if it has come.
     pub(crate) text: Option<Arc<str>>,
     layout: Vec<Screen>,
+    /// The size that goes with it: the screen has it already, or will soon.
+    agreed: Option<(u16, u16)>,
     begun: bool,
     viewers: BTreeMap<u64, Slot>,
     next: u64,
-    /// Who asked for another size last, and who has copied a text.
-    asker: Option<u64>,
+    /// What viewers wish of the server, and whether they may.
+    wishes: Wishes,
+    may_wish: bool,
+    /// Who has copied a text.
     copier: Option<u64>,
 }
 
@@ -50,7 +55,7 @@ struct Slot {
 pub(crate) struct News {
     pub(crate) dirty: Region,
     pub(crate) size: bool,
-    pub(crate) answer: Option<Answer>,
+    pub(crate) answers: Answers,
     pub(crate) cursor: bool,
     pub(crate) name: bool,
     pub(crate) leds: bool,
@@ -60,13 +65,9 @@ pub(crate) struct News {
     pub(crate) asked: bool,
 }
 
-/// What became of a viewer's wish for another size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
-    status: ResizeStatus,
-    width: u16,
-    height: u16,
-}
+/// What became of a viewer's wishes for another size, in their order.
+#[derive(Debug, Default)]
+pub(crate) struct Answers(VecDeque<ResizeStatus>);
 
 /// News of the server's clipboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,10 +99,12 @@ impl Desk {
             leds: None,
             text: None,
             layout: Vec::new(),
+            agreed: None,
             begun: false,
             viewers: BTreeMap::new(),
             next: 0,
-            asker: None,
+            wishes: Wishes::default(),
+            may_wish: false,
             copier: None,
         };
         Self { state: Mutex::new(state), begun: Notify::new(), inputs: Inputs::default() }
@@ -183,8 +186,18 @@ impl Desk {
 
     /// There is no session with the server; the next one tells the name again.
     pub(crate) fn set_away(&self) {
-        let name = format!("{} (no connection; trying again)", self.lock().name);
+        let mut state = self.lock();
+        for viewer in state.wishes.give_up() {
+            state.answer(viewer, ResizeStatus::Prohibited);
+        }
+        let name = format!("{} (no connection; trying again)", state.name);
+        drop(state);
         self.set_name(&name);
+    }
+
+    /// Whether the server takes wishes for another size (DT-8): it is silent about those it does not.
+    pub(crate) fn set_may_wish(&self, may: bool) {
+        self.lock().may_wish = may;
     }
 
     pub(crate) fn set_leds(&self, leds: Leds) {
@@ -203,16 +216,15 @@ impl Desk {
         let done = resize.status == ResizeStatus::Done;
         if done {
             state.layout.clone_from(&resize.screens);
+            state.agreed = Some((resize.width, resize.height));
             state.tell(|news| news.size = true);
         }
         if resize.reason != ResizeReason::ThisClient {
             return;
         }
-        let answer = Answer { status: resize.status, width: resize.width, height: resize.height };
-        let asker = state.asker.take();
-        if let Some(slot) = asker.and_then(|id| state.viewers.get_mut(&id)) {
-            slot.news.answer = Some(answer);
-            slot.wake.notify_one();
+        let granted = done.then_some((resize.width, resize.height));
+        for viewer in state.wishes.answered(granted) {
+            state.answer(viewer, resize.status);
         }
     }
 
@@ -260,6 +272,18 @@ impl State {
         Resize { width, height, reason, status, screens }
     }
 
+    /// The screen has the size that was agreed on.
+    pub(crate) fn has_settled(&self) -> bool {
+        self.agreed.is_none_or(|size| size == (self.screen.width(), self.screen.height()))
+    }
+
+    fn answer(&mut self, viewer: u64, status: ResizeStatus) {
+        if let Some(slot) = self.viewers.get_mut(&viewer) {
+            slot.news.answers.push(status);
+            slot.wake.notify_one();
+        }
+    }
+
     fn tell(&mut self, what: impl Fn(&mut News)) {
         for slot in self.viewers.values_mut() {
             what(&mut slot.news);
@@ -284,7 +308,16 @@ impl Seat {
     pub(crate) fn act(&self, act: Act) -> bool {
         let mut state = self.desk.lock();
         match &act {
-            Act::Wish { .. } => state.asker = Some(self.id),
+            Act::Wish { .. } if !state.may_wish => return false,
+            Act::Wish { width, height, .. } => {
+                // Under the lock, or the answer could be there before.
+                let size = (*width, *height);
+                let sent = self.desk.inputs.push(act);
+                if sent {
+                    state.wishes.add(self.id, size);
+                }
+                return sent;
+            }
             Act::Input(Input::Clipboard(Clipboard::Ask)) => {
                 if let Some(slot) = state.viewers.get_mut(&self.id) {
                     slot.wants_text = true;
@@ -313,13 +346,21 @@ impl Drop for Seat {
     }
 }
 
-impl Answer {
-    /// What to say, once the screen has the size that was agreed on.
-    pub(crate) fn ready(self, screen: &Framebuffer) -> Option<ResizeStatus> {
-        let there = (screen.width(), screen.height()) == (self.width, self.height);
-        (there || self.status != ResizeStatus::Done).then_some(self.status)
+impl Answers {
+    /// One more, for a viewer that may not read.
+    pub(crate) fn push(&mut self, status: ResizeStatus) {
+        if self.0.len() == MOST_ANSWERS {
+            self.0.pop_front();
+        }
+        self.0.push_back(status);
     }
 
-    /// A wish that nobody can grant.
-    pub(crate) const PROHIBITED: Self = Self { status: ResizeStatus::Prohibited, width: 0, height: 0 };
+    /// Takes the next that can be told: one that is granted waits until the screen is as agreed.
+    pub(crate) fn next(&mut self, desk: &State) -> Option<ResizeStatus> {
+        let first = *self.0.front()?;
+        (first != ResizeStatus::Done || desk.has_settled()).then(|| self.0.pop_front())?
+    }
 }
+
+/// Answers that wait for a viewer that does not read.
+const MOST_ANSWERS: usize = 32;

@@ -103,6 +103,7 @@ fn desk(width: u16, height: u16) -> Arc<Desk> {
     let desk = Arc::new(Desk::new(64 * MIB));
     desk.set_name("desk");
     desk.resize(width, height).unwrap();
+    desk.set_may_wish(true);
     desk.inputs.set_open(true);
     desk
 }
@@ -371,6 +372,27 @@ fn a_wish_is_answered_to_the_viewer_who_had_it() {
     }
     assert_eq!((one.resizes[0].reason, one.resizes[0].screens.clone()), (reason, screens));
     assert_eq!(other.resizes[0].reason, ResizeReason::Server);
+    // Two in quick succession, of which the second is not granted.
+    one.resizes.clear();
+    for (width, height) in [(40, 10), (50, 10)] {
+        one.rfb.set_desktop_size(width, height, &[]).unwrap();
+    }
+    one.talk();
+    assert_eq!(taken(&desk).len(), 2);
+    desk.set_layout(&Resize { width: 40, height: 10, reason, status, screens: Vec::new() });
+    let no = ResizeStatus::InvalidLayout;
+    desk.set_layout(&Resize { width: 0, height: 0, reason, status: no, screens: Vec::new() });
+    one.request(true);
+    one.talk();
+    assert!(one.resizes.iter().all(|r| r.reason != reason), "the screen has its old size yet");
+    desk.resize(40, 10).unwrap();
+    one.request(true);
+    one.talk();
+    let answers: Vec<_> = one.resizes.iter().filter(|r| r.reason == reason).map(|r| r.status).collect();
+    assert_eq!(answers, [ResizeStatus::Done, no]);
+    desk.resize(20, 10).unwrap();
+    other.request(true);
+    other.talk();
     // Nobody there to grant it.
     desk.inputs.set_open(false);
     other.rfb.set_desktop_size(30, 10, &[]).unwrap();

@@ -112,6 +112,7 @@ impl Uplink {
             totals.connected = true;
             totals.sessions += 1;
         }
+        self.desk.set_may_wish(welcome.permissions.wish);
         self.desk.inputs.set_open(true);
         tracing::info!(server = self.meeting.server(), order = %welcome.order, "a session");
         let (to_server, outgoing) = mpsc::channel(OUTGOING);

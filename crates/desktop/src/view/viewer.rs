@@ -10,7 +10,7 @@ use quickset_rfb::{
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::desk::{Answer, Clip, Desk, News, Seat, State};
+use super::desk::{Clip, Desk, News, Seat, State};
 use super::inputs::Act;
 use crate::held::Held;
 use crate::message::{Clipboard, Input};
@@ -172,7 +172,7 @@ impl Viewer {
             }
             ServerEvent::SetDesktopSize { width, height, screens } => {
                 if !self.seat.act(Act::Wish { width, height, screens }) {
-                    self.seat.look(|_, news| news.answer = Some(Answer::PROHIBITED));
+                    self.seat.look(|_, news| news.answers.push(ResizeStatus::Prohibited));
                 }
             }
         }
@@ -299,9 +299,9 @@ fn tell_aside(rfb: &mut Server, desk: &State, news: &mut News, extended: bool) -
 fn tell_shape(rfb: &mut Server, desk: &State, news: &mut News, features: Features) -> bool {
     let mut told = false;
     if features.extended_desktop_size || features.desktop_size {
-        let answer = news.answer.and_then(|answer| answer.ready(&desk.screen));
-        if let Some(status) = answer {
-            (news.answer, news.size) = (None, false);
+        while let Some(status) = news.answers.next(desk) {
+            // With a refusal the size does not count.
+            news.size &= status != ResizeStatus::Done;
             let resize = desk.resize_for(ResizeReason::ThisClient, status);
             refused(rfb.update().and_then(|mut update| update.resize(&resize)));
             told = true;

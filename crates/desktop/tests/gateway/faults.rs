@@ -2,7 +2,7 @@
 
 use quickset_desktop::message::Permissions;
 use quickset_desktop::serve::ServeError;
-use quickset_rfb::{Password, Rect, Security, ServerEvent};
+use quickset_rfb::{Extension, Password, Rect, ResizeStatus, Security, ServerEvent};
 
 use super::person::Person;
 use super::scene::{Far, Home, Setting, join};
@@ -124,6 +124,73 @@ async fn keys_are_let_go_when_the_viewers_gateway_dies() {
             && matches!(v.events().last(), Some(ServerEvent::Pointer { buttons: 0, x: 7, y: 8 }))
     })
     .await;
+}
+
+/// How many wishes for another size the VNC server has heard.
+fn wishes(vnc: &Vnc) -> usize {
+    vnc.events().iter().filter(|e| matches!(e, ServerEvent::SetDesktopSize { .. })).count()
+}
+
+#[tokio::test]
+async fn every_wish_for_another_size_is_answered() {
+    let home = Home::new();
+    let vnc = Vnc::start(64, 48).await;
+    let (_far, near) = join(&home, vnc.address, Setting::default()).await;
+    let mut person = Person::sit(near.address).await;
+    let mut other = Person::sit(near.address).await;
+    // By this the gateways learn that there are other sizes.
+    vnc.tell(Draw::Resize(66, 48));
+    for person in [&mut person, &mut other] {
+        person.until("the size", |p| p.screen.width() == 66).await;
+        person.until("word of it", |p| p.rfb.supports(Extension::SetDesktopSize)).await;
+    }
+    // In quick succession, of two viewers.
+    for (width, others) in [(80, false), (90, false), (100, true), (110, false)] {
+        let person = if others { &mut other } else { &mut person };
+        person.rfb.set_desktop_size(width, 50, &[]).unwrap();
+        person.until("sent", |_| true).await;
+        vnc.until("the wish", |v| wishes(v) == (usize::from(width) - 70) / 10).await;
+    }
+    let (done, no) = (ResizeStatus::Done, ResizeStatus::InvalidLayout);
+    for (status, width) in [(done, 80), (no, 90), (no, 100), (done, 110)] {
+        vnc.tell(Draw::Answer(status, width, 50));
+    }
+    person.until("three answers", |p| p.answers.len() == 3).await;
+    other.until("an answer", |p| p.answers.len() == 1).await;
+    let statuses: Vec<ResizeStatus> = person.answers.iter().map(|a| a.0).collect();
+    assert_eq!((statuses, other.answers[0].0), (vec![done, no, done], no));
+    for person in [&mut person, &mut other] {
+        person.until("the size", |p| (p.screen.width(), p.screen.height()) == (110, 50)).await;
+        person.sees(&vnc).await;
+        assert!(person.answers.len() < 4, "and nobody hears of it twice");
+    }
+    // Nobody is left to answer.
+    person.rfb.set_desktop_size(30, 30, &[]).unwrap();
+    person.until("sent", |_| true).await;
+    vnc.until("the wish", |v| wishes(v) == 5).await;
+    vnc.kill().await;
+    person.until("an answer", |p| p.answers.len() == 4).await;
+    assert_eq!(person.answers[3], (ResizeStatus::Prohibited, 110, 50));
+    person.rfb.set_desktop_size(40, 40, &[]).unwrap();
+    person.until("an answer without a VNC server", |p| p.answers.len() == 5).await;
+    assert_eq!(person.answers[4], (ResizeStatus::Prohibited, 110, 50));
+}
+
+#[tokio::test]
+async fn a_wish_that_may_not_be_is_answered_too() {
+    let home = Home::new();
+    let vnc = Vnc::start(64, 48).await;
+    let permissions = Permissions { wish: false, ..Permissions::ALL };
+    let (_far, near) = join(&home, vnc.address, Setting { permissions, ..Setting::default() }).await;
+    let mut person = Person::sit(near.address).await;
+    person.sees(&vnc).await;
+    person.until("word of it", |p| p.rfb.supports(Extension::SetDesktopSize)).await;
+    for n in 1..=2 {
+        person.rfb.set_desktop_size(80, 40, &[]).unwrap();
+        person.until("an answer", |p| p.answers.len() == n).await;
+    }
+    assert_eq!(person.answers, [(ResizeStatus::Prohibited, 64, 48); 2]);
+    assert_eq!(wishes(&vnc), 0);
 }
 
 #[tokio::test]

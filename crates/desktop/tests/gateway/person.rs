@@ -1,7 +1,9 @@
 use std::net::SocketAddr;
 
 use bytes::Buf as _;
-use quickset_rfb::{Client, ClientConfig, ClientEvent, Error, Extension, Framebuffer};
+use quickset_rfb::{
+    Client, ClientConfig, ClientEvent, Error, Extension, Framebuffer, ResizeReason, ResizeStatus,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -13,6 +15,8 @@ pub(crate) struct Person {
     pub(crate) name: String,
     pub(crate) texts: Vec<String>,
     pub(crate) bells: usize,
+    /// Answers to its wishes for another size.
+    pub(crate) answers: Vec<(ResizeStatus, u16, u16)>,
     pub(crate) updates: usize,
     /// Columns of the pointer.
     pub(crate) cursor: u16,
@@ -29,9 +33,10 @@ impl Person {
         let socket = TcpStream::connect(address).await.unwrap();
         let screen = Framebuffer::new(0, 0, 64 << 20).unwrap();
         let rfb = Client::new(config);
-        let (name, texts) = (String::new(), Vec::new());
+        let (name, texts, answers) = (String::new(), Vec::new(), Vec::new());
+        let (bells, updates, cursor, continuous) = (0, 0, 0, false);
         let mut person =
-            Self { socket, rfb, screen, name, texts, bells: 0, updates: 0, cursor: 0, continuous: false };
+            Self { socket, rfb, screen, name, texts, bells, answers, updates, cursor, continuous };
         person.until("the handshake", |p| p.rfb.size().is_some()).await;
         person
     }
@@ -80,8 +85,13 @@ impl Person {
                     next = true;
                 }
                 ClientEvent::Resize(resize) => {
-                    self.screen.resize(resize.width, resize.height).unwrap();
-                    all = true;
+                    if resize.reason == ResizeReason::ThisClient {
+                        self.answers.push((resize.status, resize.width, resize.height));
+                    }
+                    if resize.status == ResizeStatus::Done {
+                        self.screen.resize(resize.width, resize.height).unwrap();
+                        all = true;
+                    }
                 }
                 ClientEvent::Supports(Extension::ContinuousUpdates) => {
                     self.continuous = true;

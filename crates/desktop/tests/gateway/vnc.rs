@@ -44,6 +44,8 @@ pub(crate) enum Order {
     Put(Rect, Vec<u32>),
     Copy(Rect, u16, u16),
     Resize(u16, u16),
+    /// What becomes of a wish for this size.
+    Answer(ResizeStatus, u16, u16),
     /// A pointer with so many columns.
     Cursor(u16),
     Text(String),
@@ -234,6 +236,17 @@ impl Connection<'_> {
                     let resize = Resize { width, height, reason, status, screens: Vec::new() };
                     self.rfb.update().unwrap().resize(&resize).unwrap();
                     self.dirty.add(state.screen.bounds());
+                }
+                Order::Answer(status, width, height) => {
+                    if status == ResizeStatus::Done {
+                        state.screen.resize(width, height).unwrap();
+                        self.dirty.clip(state.screen.bounds());
+                        self.dirty.add(state.screen.bounds());
+                    }
+                    let (width, height) = (state.screen.width(), state.screen.height());
+                    let reason = ResizeReason::ThisClient;
+                    let resize = Resize { width, height, reason, status, screens: Vec::new() };
+                    self.rfb.update().unwrap().resize(&resize).unwrap();
                 }
                 Order::Cursor(width) => {
                     let pixels = vec![0; width.into()];
