@@ -39,7 +39,7 @@ enum Side {
 #[command(after_help = SERVE_EXAMPLE, verbatim_doc_comment)]
 struct ServeArgs {
     /// The VNC server; no other can be reached through this gateway
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = |text: &str| values::place(text, Some(5900)))]
     vnc: String,
     /// File with the VNC server's password, readable by you alone
     #[arg(long, value_name = "FILE")]
@@ -80,7 +80,7 @@ struct ServeArgs {
 #[command(after_help = VIEW_EXAMPLE, verbatim_doc_comment)]
 struct ViewArgs {
     /// The far gateway
-    #[arg(value_name = "HOST:PORT")]
+    #[arg(value_name = "HOST:PORT", value_parser = |text: &str| values::place(text, Some(4433)))]
     server: String,
     /// Address for viewers; whoever reaches it sees the desktop
     #[arg(long, default_value = "127.0.0.1:5901")]
@@ -157,7 +157,7 @@ async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let password = args.password_file.as_deref().map(read_secret).transpose()?;
     let (gate, token) = Gate::for_server(identity.fingerprint(), authorized, password.as_deref())?;
     let serve = Serve::start(ServeConfig {
-        vnc: with_port(&args.vnc, 5900),
+        vnc: args.vnc.clone(),
         vnc_password: vnc_password(args.vnc_password_file.as_ref())?,
         listen: args.listen,
         identity,
@@ -219,7 +219,7 @@ async fn view(args: &ViewArgs) -> anyhow::Result<()> {
     }
     let key = identity.fingerprint();
     let view = View::start(ViewConfig {
-        server: with_port(&args.server, 4433),
+        server: args.server.clone(),
         listen: args.listen,
         trust,
         credential,
@@ -319,16 +319,6 @@ fn vnc_password(path: Option<&PathBuf>) -> anyhow::Result<Option<VncPassword>> {
     Ok(text.map(|text| VncPassword::new(text.as_bytes())))
 }
 
-/// `HOST` becomes `HOST:PORT`.
-fn with_port(address: &str, port: u16) -> String {
-    let bare_v6 = address.parse::<std::net::Ipv6Addr>().is_ok();
-    match address.rsplit_once(':') {
-        _ if bare_v6 => format!("[{address}]:{port}"),
-        Some((host, number)) if !host.is_empty() && number.parse::<u16>().is_ok() => address.to_owned(),
-        _ => format!("{address}:{port}"),
-    }
-}
-
 const EXAMPLE: &str = "\
 Example: see the desktop of `far` in a viewer here
   far$  quickset desktop serve --vnc 127.0.0.1:5900
@@ -343,22 +333,3 @@ const VIEW_EXAMPLE: &str = "\
 Example: the first time with the token that the server printed, from then on without
   quickset desktop view far:4433 --token TOKEN
   vncviewer 127.0.0.1:5901";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ports_are_filled_in() {
-        for (given, full) in [
-            ("host", "host:5900"),
-            ("host:1", "host:1"),
-            ("[::1]:2", "[::1]:2"),
-            ("[::1]", "[::1]:5900"),
-            ("::1", "[::1]:5900"),
-            ("1.2.3.4", "1.2.3.4:5900"),
-        ] {
-            assert_eq!(with_port(given, 5900), full);
-        }
-    }
-}

@@ -63,7 +63,7 @@ struct ServerArgs {
 #[command(after_help = CLIENT_EXAMPLE, verbatim_doc_comment, group(clap::ArgGroup::new("trust").required(true)))]
 struct ClientArgs {
     /// The server, as HOST:PORT
-    #[arg(value_name = "HOST:PORT")]
+    #[arg(value_name = "HOST:PORT", value_parser = |text: &str| values::place(text, None))]
     server: String,
     /// Bytes to transfer, on all connections together
     #[arg(long, value_name = "SIZE", value_parser = values::size)]

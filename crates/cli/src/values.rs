@@ -15,6 +15,43 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A place to connect to, with its port: `HOST:PORT`, or without the port where there is a usual one. The host is a name
+/// or an address; one of IPv6 may have a zone, and gets brackets.
+pub(crate) fn place(text: &str, usual: Option<u16>) -> Result<String, String> {
+    let form = match usual {
+        Some(_) => "write HOST or HOST:PORT, like 192.0.2.7:4433 or [2001:db8::7]:4433",
+        None => "write HOST:PORT, like 192.0.2.7:4433 or [2001:db8::7]:4433",
+    };
+    let (host, port) = if is_v6(text) {
+        (text, None)
+    } else if let Some((host, rest)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        let port = if rest.is_empty() { None } else { Some(rest.strip_prefix(':').ok_or(form)?) };
+        if !is_v6(host) {
+            return Err(format!("{host} is no address of IPv6; {form}"));
+        }
+        (host, port)
+    } else {
+        text.rsplit_once(':').map_or((text, None), |(host, port)| (host, Some(port)))
+    };
+    let strange = |c: char| c.is_whitespace() || c.is_control() || "[]:/%@".contains(c);
+    if !is_v6(host) && (host.is_empty() || host.contains(strange)) {
+        return Err(form.to_owned());
+    }
+    let port = match port.map(str::parse) {
+        Some(Ok(0) | Err(_)) => return Err("a port is a number from 1 to 65535".to_owned()),
+        Some(Ok(port)) => port,
+        None => usual.ok_or(form)?,
+    };
+    Ok(if is_v6(host) { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
+}
+
+/// An address of IPv6, perhaps with the zone that it is of.
+fn is_v6(text: &str) -> bool {
+    let (address, zone) = text.split_once('%').map_or((text, None), |(address, zone)| (address, Some(zone)));
+    address.parse::<std::net::Ipv6Addr>().is_ok()
+        && zone.is_none_or(|zone| !zone.is_empty() && zone.bytes().all(|b| b.is_ascii_graphic() && b != b'%'))
+}
+
 /// A transport whose peer may be silent for so long; for the first answer it has no more time than usual.
 pub(crate) fn patient(transport: TransportConfig, silence: Duration) -> TransportConfig {
     let handshake_timeout = transport.handshake_timeout.min(silence);
@@ -54,6 +91,48 @@ pub(crate) fn protection(text: &str) -> Result<Protection, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ports_are_filled_in_and_impossible_ones_refused() {
+        for (given, full) in [
+            ("host", "host:5900"),
+            ("host:1", "host:1"),
+            ("[::1]:2", "[::1]:2"),
+            ("[::1]", "[::1]:5900"),
+            ("::1", "[::1]:5900"),
+            ("1.2.3.4", "1.2.3.4:5900"),
+            ("1.2.3.4:65535", "1.2.3.4:65535"),
+            ("fe80::1%eth0", "[fe80::1%eth0]:5900"),
+            ("[fe80::1%3]:7", "[fe80::1%3]:7"),
+        ] {
+            assert_eq!(place(given, Some(5900)).as_deref(), Ok(full));
+            let without = if given == full { Ok(full) } else { Err(()) };
+            assert_eq!(
+                place(given, None).as_deref().map_err(|_| ()),
+                without,
+                "{given} without a usual port"
+            );
+        }
+        for port in ["host:", "host:0", "host:65536", "host:99999", "[::1]:", "host:http", "host:-1"] {
+            assert!(place(port, Some(1)).unwrap_err().contains("1 to 65535"), "{port}");
+        }
+        for form in [
+            "",
+            ":5",
+            "[::1",
+            "[::1]5",
+            "[host]:5",
+            "1:2:3",
+            "fe80::1%",
+            "[fe80::1%]:4",
+            "a b:5",
+            "h%0:5",
+            "u@h",
+            "h/x",
+        ] {
+            assert!(place(form, Some(1)).unwrap_err().contains("write HOST"), "{form}");
+        }
+    }
 
     #[test]
     fn values_are_read_with_their_units() {

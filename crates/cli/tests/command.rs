@@ -39,7 +39,7 @@ impl Drop for Folder {
 
 #[test]
 fn slips_in_arguments_are_usage_errors_that_say_what_to_write() {
-    let slips: [(&[&str], &str); 11] = [
+    let slips: [(&[&str], &str); 16] = [
         (&["demo", "--rate", "100"], "mbit"),
         (&["demo", "--rtt", "100"], "like 50ms"),
         (&["demo", "--loss", "2"], "0.5%"),
@@ -48,6 +48,11 @@ fn slips_in_arguments_are_usage_errors_that_say_what_to_write() {
         (&["demo", "--fec", "auto"], "adaptive[:bulk|screen|messages]"),
         (&["perf", "server", "--fec", "rs:90/100"], "its N is below its K"),
         (&["desktop", "view", "localhost", "--fec", "fixed:0"], "not whole, zero"),
+        (&["desktop", "view", "localhost:99999"], "1 to 65535"),
+        (&["desktop", "view", "localhost:"], "1 to 65535"),
+        (&["desktop", "view", "[::1"], "[2001:db8::7]:4433"),
+        (&["desktop", "serve", "--vnc", "127.0.0.1:99999"], "1 to 65535"),
+        (&["perf", "client", "localhost", "--insecure"], "HOST:PORT"),
         (&["perf", "client", "localhost:1"], "--pin"),
         (&["perf", "client", "localhost:1", "--pin", "sha256:12"], "sha256"),
         (&["cert", "new"], "NAME"),
