@@ -181,8 +181,9 @@ async fn fetch(args: ClientArgs) -> anyhow::Result<()> {
         eprintln!("quickset: warning: with --insecure anybody can pose as {}", args.server);
         Trust::insecure()
     };
-    let job = Job {
-        address: resolve(&args.server).await?,
+    let addresses = resolve(&args.server).await?;
+    let mut job = Job {
+        address: addresses[0],
         name: host(&args.server).to_owned(),
         connections: usize::from(args.connections),
         direction: if args.upload { Direction::Upload } else { Direction::Download },
@@ -191,14 +192,43 @@ async fn fetch(args: ClientArgs) -> anyhow::Result<()> {
     };
     let transport = values::patient(args.transport.config()?, args.timeout);
     let config = ClientConfig::new(trust, &[PROTOCOL])?.with_transport(transport).with_key_log();
-    let local =
-        if job.address.is_ipv4() { SocketAddr::from(([0; 4], 0)) } else { SocketAddr::from(([0u16; 8], 0)) };
-    let endpoint = Endpoint::bind(local, &args.transport.socket(), None).context("no socket can be had")?;
-    let speed = with_bar(&endpoint, &config, &job).await;
-    endpoint.close(0, b"");
-    let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
-    let speed = speed.map_err(|error| explained(error, args.pin.is_some()))?;
+    let measured = measure_any(&addresses, &mut job, &config, &args.transport.socket()).await;
+    let speed = measured.map_err(|error| explained(error, args.pin.is_some()))?;
     if args.json { say!("{}", serde_json::to_string_pretty(&speed)?) } else { print(&speed) }
+}
+
+/// Measures with the first address that answers.
+async fn measure_any(
+    addresses: &[SocketAddr],
+    job: &mut Job,
+    config: &ClientConfig,
+    socket: &SocketConfig,
+) -> anyhow::Result<Speed> {
+    let mut failed: Option<anyhow::Error> = None;
+    for &address in addresses {
+        job.address = address;
+        let local =
+            if address.is_ipv4() { SocketAddr::from(([0; 4], 0)) } else { SocketAddr::from(([0u16; 8], 0)) };
+        let speed = match Endpoint::bind(local, socket, None) {
+            Ok(endpoint) => {
+                let speed = with_bar(&endpoint, config, job).await;
+                endpoint.close(0, b"");
+                let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
+                speed
+            }
+            // Of this family; perhaps the system has only the other one.
+            Err(error) => {
+                failed = Some(anyhow::Error::new(error).context("no socket can be had"));
+                continue;
+            }
+        };
+        match speed {
+            Ok(speed) => return Ok(speed),
+            Err(error @ PerfError::Connect(_)) => failed = Some(error.into()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(failed.unwrap_or_else(|| anyhow::anyhow!("the server has no address")))
 }
 
 /// Measures behind a progress bar, which shows nothing where stderr is no terminal.
@@ -226,13 +256,13 @@ async fn with_bar(endpoint: &Endpoint, config: &ClientConfig, job: &Job) -> Resu
 }
 
 /// Where nobody answers, what to look at.
-fn explained(error: PerfError, pinned: bool) -> anyhow::Error {
-    match &error {
-        PerfError::Connect(ConnectError::Failed(Closed::TimedOut | Closed::Reset)) => {
+fn explained(error: anyhow::Error, pinned: bool) -> anyhow::Error {
+    match error.downcast_ref() {
+        Some(PerfError::Connect(ConnectError::Failed(Closed::TimedOut | Closed::Reset))) => {
             let pin = if pinned { ", and is the pin that which it printed" } else { "" };
             anyhow::anyhow!("{error}; is `quickset perf server` running there{pin}?")
         }
-        _ => error.into(),
+        _ => error,
     }
 }
 
@@ -259,17 +289,29 @@ fn print(speed: &Speed) -> anyhow::Result<()> {
     )
 }
 
-async fn resolve(server: &str) -> anyhow::Result<SocketAddr> {
-    let mut addresses = tokio::net::lookup_host(server)
-        .await
-        .with_context(|| format!("{server} cannot be found; write HOST:PORT, like 192.0.2.7:4433"))?;
-    addresses.next().with_context(|| format!("{server} has no address"))
+/// All addresses, in the order of the system; at least one.
+async fn resolve(server: &str) -> anyhow::Result<Vec<SocketAddr>> {
+    let (host, port) = split(server);
+    let port: u16 = port.parse().with_context(|| format!("{server} is not HOST:PORT"))?;
+    // Without brackets, or the system does not know the zone of an address.
+    let found = tokio::net::lookup_host((host, port)).await;
+    let addresses: Vec<SocketAddr> = found
+        .with_context(|| format!("{server} cannot be found; write HOST:PORT, like 192.0.2.7:4433"))?
+        .collect();
+    anyhow::ensure!(!addresses.is_empty(), "{server} has no address");
+    Ok(addresses)
 }
 
-/// The host of HOST:PORT, an IPv6 address without its brackets.
+/// What the server is called: the host of HOST:PORT, an address of IPv6 without its zone, which is where we are.
 fn host(server: &str) -> &str {
-    let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
-    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+    let (host, _) = split(server);
+    host.split('%').next().unwrap_or(host)
+}
+
+/// The host of HOST:PORT, an address of IPv6 without its brackets, and the port.
+fn split(server: &str) -> (&str, &str) {
+    let (host, port) = server.rsplit_once(':').unwrap_or((server, ""));
+    (host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host), port)
 }
 
 fn read(file: &Path) -> anyhow::Result<String> {
@@ -300,5 +342,33 @@ mod tests {
         assert_eq!(host("desk.example.net:4433"), "desk.example.net");
         assert_eq!(host("[2001:db8::7]:4433"), "2001:db8::7");
         assert_eq!(host("192.0.2.7:1"), "192.0.2.7");
+        assert_eq!(host("[fe80::7%eth0]:1"), "fe80::7");
+    }
+
+    #[tokio::test]
+    async fn every_address_is_tried() {
+        let identity = Identity::self_signed(["localhost"]).expect("a key");
+        let trust = Trust::pinned(identity.fingerprint());
+        let config = ServerConfig::new(identity, &[PROTOCOL]).expect("a name");
+        let server = Endpoint::server("127.0.0.1:0".parse().expect("it is one"), &config).expect("a socket");
+        let here = server.local_addr();
+        tokio::spawn(perf::serve(server));
+        let config = ClientConfig::new(trust, &[PROTOCOL]).expect("a name");
+        // Nobody can be reached at port 0.
+        let dead = SocketAddr::from(([127, 0, 0, 2], 0));
+        let mut job = Job {
+            address: dead,
+            name: "localhost".into(),
+            connections: 1,
+            direction: Direction::Download,
+            bytes: Some(1000),
+            time: None,
+        };
+        let socket = SocketConfig::default();
+        let speed = measure_any(&[dead, here], &mut job, &config, &socket).await.expect("the second answers");
+        assert_eq!((speed.bytes, job.address), (1000, here));
+        let error =
+            measure_any(&[dead, dead], &mut job, &config, &socket).await.expect_err("nobody is there");
+        assert!(error.to_string().contains("no connection"), "{error}");
     }
 }

@@ -41,6 +41,7 @@ mod held;
 mod link;
 pub mod message;
 mod order;
+mod place;
 pub mod receiver;
 pub mod sender;
 pub mod serve;

@@ -14,6 +14,7 @@ use tokio::time::{sleep, timeout};
 use super::stage::Stage;
 use crate::backoff::Backoff;
 use crate::message::Input;
+use crate::place;
 
 /// What viewers want of the VNC server, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,10 +108,13 @@ impl Vnc {
     }
 
     async fn session(&mut self, began: &mut bool) -> VncError {
-        let connect = timeout(CONNECT, TcpStream::connect(&self.target)).await;
         let target = self.target.clone();
         let io_error = |error| VncError::Io { target: target.clone(), error };
-        let mut socket = match connect {
+        let connect = async {
+            let addresses = place::look_up(&target, None).await?;
+            TcpStream::connect(&addresses[..]).await
+        };
+        let mut socket = match timeout(CONNECT, connect).await {
             Ok(Ok(socket)) => socket,
             Ok(Err(error)) => return io_error(error),
             Err(_) => return io_error(io::ErrorKind::TimedOut.into()),

@@ -8,6 +8,7 @@ use tokio::time::timeout;
 
 use crate::link::{Channel, Incoming, LinkConfig, LinkError, Outbox, exported};
 use crate::message::{ALPN, CLIPBOARD, FromClient, FromServer, Hello, Welcome, code};
+use crate::place;
 use crate::trust::{Changed, FileError, KnownServers, Proof, Role, Secret, Token, Verdict};
 
 /// Whom a viewer's gateway believes to be the server.
@@ -115,6 +116,8 @@ pub(crate) struct Meeting {
     credential: Credential,
     identity: Identity,
     link: LinkConfig,
+    /// Where it answered the last time.
+    last: Option<SocketAddr>,
     /// The credential, stretched for the server with this key: that takes a while.
     secret: Option<(Fingerprint, Secret)>,
 }
@@ -128,7 +131,7 @@ impl Meeting {
         link: LinkConfig,
     ) -> std::io::Result<Self> {
         let endpoint = Endpoint::client()?;
-        Ok(Self { endpoint, server, trust, credential, identity, link, secret: None })
+        Ok(Self { endpoint, server, trust, credential, identity, link, last: None, secret: None })
     }
 
     /// Connects, makes sure of the server, and is let in.
@@ -136,8 +139,8 @@ impl Meeting {
     /// A server seen for the first time is written down only when it has let us in, and when it has proved to know
     /// our secret too if we have one: who does not know it cannot slip in between even then.
     pub(crate) async fn meet(&mut self) -> Result<Met, MeetError> {
-        let (address, name) = self.look_up().await?;
-        let connection = self.connect(address, &name).await?;
+        let addresses = place::look_up(&self.server, self.last).await.map_err(|e| self.no_name(e))?;
+        let connection = self.connect_any(&addresses).await?;
         let now = connection.fingerprint().ok_or(MeetError::NoKey)?;
         let stream = timeout(PATIENCE, connection.open_messages_bi()).await;
         let (out, incoming) = stream.map_err(|_| LinkError::Silent)?.map_err(LinkError::Closed)?;
@@ -174,12 +177,28 @@ impl Meeting {
         &self.server
     }
 
-    async fn look_up(&self) -> Result<(SocketAddr, String), MeetError> {
-        let error = |error| MeetError::Name { server: self.server.clone(), error };
-        let mut found = tokio::net::lookup_host(&self.server).await.map_err(error)?;
-        let address = found.next().ok_or_else(|| error(std::io::ErrorKind::NotFound.into()))?;
-        let name = self.server.rsplit_once(':').map_or(self.server.as_str(), |(host, _)| host);
-        Ok((address, name.trim_matches(['[', ']']).to_owned()))
+    /// A connection to the first of the server's addresses that answers.
+    async fn connect_any(&mut self, addresses: &[SocketAddr]) -> Result<Connection, MeetError> {
+        let (host, _) = place::split(&self.server).map_err(|e| self.no_name(e))?;
+        // The zone is where we are, not what the server is called.
+        let name = host.split('%').next().unwrap_or(host).to_owned();
+        let mut failed = self.no_name(std::io::ErrorKind::NotFound.into());
+        for &address in addresses {
+            match self.connect(address, &name).await {
+                Ok(connection) => {
+                    self.last = Some(address);
+                    return Ok(connection);
+                }
+                Err(error @ MeetError::Connect { .. }) => failed = error,
+                // Another address is no way around another key.
+                Err(error) => return Err(error),
+            }
+        }
+        Err(failed)
+    }
+
+    fn no_name(&self, error: std::io::Error) -> MeetError {
+        MeetError::Name { server: self.server.clone(), error }
     }
 
     async fn connect(&self, address: SocketAddr, name: &str) -> Result<Connection, MeetError> {
@@ -327,7 +346,33 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
+    use quickset::ServerConfig;
+
     use super::*;
+
+    #[tokio::test]
+    async fn every_address_is_tried() {
+        let identity = Identity::self_signed(["localhost"]).unwrap();
+        let trust = ServerTrust::Pinned(identity.fingerprint());
+        let here = "127.0.0.1:0".parse().unwrap();
+        let server = Endpoint::server(here, &ServerConfig::new(identity, &[ALPN]).unwrap()).unwrap();
+        let mine = Identity::self_signed(["client"]).unwrap();
+        let (nothing, link) = (Credential::None, LinkConfig::default());
+        let mut meeting = Meeting::new("localhost:1".into(), trust, nothing, mine, link).unwrap();
+        // Nobody can be reached at port 0.
+        let dead: SocketAddr = "127.0.0.2:0".parse().unwrap();
+        let connection = meeting.connect_any(&[dead, server.local_addr(), dead]).await.unwrap();
+        assert_eq!(
+            (connection.remote_address(), meeting.last),
+            (server.local_addr(), Some(server.local_addr()))
+        );
+        let error = meeting.connect_any(&[dead, dead]).await.unwrap_err();
+        assert!(matches!(error, MeetError::Connect { .. }), "{error}");
+        // Another key is no reason to go on.
+        meeting.trust = ServerTrust::Pinned(Fingerprint([7; 32]));
+        let error = meeting.connect_any(&[server.local_addr(), dead]).await.unwrap_err();
+        assert!(matches!(error, MeetError::NotPinned { .. }), "{error}");
+    }
 
     #[test]
     fn the_wait_is_at_the_end_of_the_words() {
