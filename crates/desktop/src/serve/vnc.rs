@@ -9,7 +9,7 @@ use quickset_rfb::{
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::stage::Stage;
 use crate::backoff::Backoff;
@@ -38,6 +38,8 @@ pub(crate) struct Vnc {
     password: Option<Password>,
     commands: mpsc::Receiver<Command>,
     stage: Stage,
+    /// How long it may take for its first word, and for the handshake.
+    patience: (Duration, Duration),
 }
 
 /// Why there is no VNC server.
@@ -50,6 +52,20 @@ pub enum VncError {
         target: String,
         /// Why.
         error: io::Error,
+    },
+    /// It takes connections and says nothing.
+    #[error("{target} does not greet; is it a VNC server?")]
+    Silent {
+        /// Its address.
+        target: String,
+    },
+    /// It has begun the handshake and does not go on.
+    #[error(
+        "the VNC server {target} does not go on with the handshake; does somebody have to let us in there?"
+    )]
+    Stuck {
+        /// Its address.
+        target: String,
     },
     /// It refuses, or does not speak RFB as it should.
     #[error("the VNC server {target}: {error}")]
@@ -75,7 +91,7 @@ impl Vnc {
         commands: mpsc::Receiver<Command>,
         stage: Stage,
     ) -> Self {
-        Self { target, password, commands, stage }
+        Self { target, password, commands, stage, patience: (GREETING, HANDSHAKE) }
     }
 
     /// Keeps up the connection until there is no sense in it.
@@ -132,14 +148,22 @@ impl Vnc {
         };
         let (mut from, mut to) = socket.split();
         let mut input = vec![0; 256 << 10];
+        let (start, mut heard) = (Instant::now(), false);
         loop {
             let waiting = session.rfb.output().len();
             *began |= session.rfb.size().is_some();
+            let limit = if heard { self.patience.1 } else { self.patience.0 };
             tokio::select! {
+                () = sleep_until(start + limit), if session.rfb.size().is_none() => {
+                    return if heard { VncError::Stuck { target } } else { VncError::Silent { target } };
+                }
                 read = from.read(&mut input), if waiting < MOST_WAITING => match read {
                     Ok(0) => return io_error(io::ErrorKind::UnexpectedEof.into()),
-                    Ok(n) => if let Err(error) = session.feed(&input[..n]) {
-                        return VncError::Rfb { target, error };
+                    Ok(n) => {
+                        heard = true;
+                        if let Err(error) = session.feed(&input[..n]) {
+                            return VncError::Rfb { target, error };
+                        }
                     },
                     Err(error) => return io_error(error),
                 },
@@ -316,5 +340,40 @@ fn refused(result: Result<(), Refusal>) {
 }
 
 const CONNECT: Duration = Duration::from_secs(5);
+/// The version comes first and takes no thought.
+const GREETING: Duration = Duration::from_secs(10);
+/// Somebody may be asked whether we may come in.
+const HANDSHAKE: Duration = Duration::from_secs(30);
 /// Bytes that may wait for a VNC server that does not read.
 const MOST_WAITING: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_that_says_nothing_is_left() {
+        // What it says, and what is said of it.
+        for (said, told) in
+            [("", "does not greet; is it"), ("RFB", "handshake"), ("RFB 003.008\n", "handshake")]
+        {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let target = listener.local_addr().unwrap().to_string();
+            let server = tokio::spawn(async move {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                socket.write_all(said.as_bytes()).await.unwrap();
+                let mut heard = Vec::new();
+                let _ = socket.read_to_end(&mut heard).await;
+            });
+            let (_commands, incoming) = mpsc::channel(1);
+            let mut vnc = Vnc::new(target.clone(), None, incoming, Stage::new(0));
+            vnc.patience = (Duration::from_millis(200), Duration::from_millis(400));
+            let error = timeout(Duration::from_secs(20), vnc.session(&mut false)).await.expect("it ends");
+            assert!(error.to_string().contains(told) && error.to_string().contains(&target), "{error}");
+            assert!(!error.is_final(), "it may be one that starts");
+            timeout(Duration::from_secs(20), server).await.expect("it hangs up").unwrap();
+        }
+    }
+}
