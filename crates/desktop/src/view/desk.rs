@@ -17,7 +17,7 @@ use crate::wishes::Wishes;
 #[derive(Debug)]
 pub(crate) struct Desk {
     state: Mutex<State>,
-    /// There is a first picture.
+    /// There is a first picture, or a blank one in its place.
     begun: Notify,
     pub(crate) inputs: Inputs,
 }
@@ -112,6 +112,20 @@ impl Desk {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There is no picture yet, and somebody wants to see one: a black one, and a name that says why.
+    pub(crate) fn begin_blank(&self) {
+        let mut state = self.lock();
+        if state.begun || state.screen.resize(BLANK.0, BLANK.1).is_err() {
+            return;
+        }
+        state.begun = true;
+        if state.name.is_empty() {
+            "(no connection yet; trying)".clone_into(&mut state.name);
+        }
+        drop(state);
+        self.begun.notify_waiters();
     }
 
     /// Waits for the first picture.
@@ -362,5 +376,7 @@ impl Answers {
     }
 }
 
+/// Columns and rows of a screen of which nothing is known: room for a title above it.
+const BLANK: (u16, u16) = (640, 480);
 /// Answers that wait for a viewer that does not read.
 const MOST_ANSWERS: usize = 32;

@@ -145,6 +145,9 @@ async fn take_viewers(listener: TcpListener, desk: Arc<Desk>, security: Security
     let mut viewers = tokio::task::JoinSet::new();
     let places = Arc::new(Semaphore::new(MOST_VIEWERS));
     loop {
+        if places.available_permits() == 0 {
+            tracing::warn!(MOST_VIEWERS, "all places are taken; the next viewer waits until one leaves");
+        }
         let place = places.clone().acquire_owned().await.expect("it is never closed");
         let socket = tokio::select! {
             accepted = listener.accept() => match accepted {

@@ -1,5 +1,6 @@
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Buf as _;
 use quickset_base::Rng;
@@ -9,6 +10,7 @@ use quickset_rfb::{
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::desk::{Clip, Desk, News, Seat, State};
 use super::inputs::Act;
@@ -35,6 +37,8 @@ pub(crate) struct Viewer {
     unanswered: u8,
     /// It has the extended clipboard, and has said so.
     extended: bool,
+    /// It has to ask somebody for a password.
+    asks: bool,
     /// The handshake is over.
     ready: bool,
 }
@@ -46,6 +50,8 @@ pub(crate) enum Gone {
     Io(#[from] io::Error),
     #[error("the viewer does not speak RFB as it should: {0}")]
     Rfb(#[from] Error),
+    #[error("the viewer says nothing")]
+    Silent,
 }
 
 impl Viewer {
@@ -56,7 +62,10 @@ impl Viewer {
         security: Security,
     ) -> Result<(), Gone> {
         socket.set_nodelay(true)?;
-        desk.begun().await;
+        // Viewers give up on who does not greet, and people on who shows nothing.
+        if timeout(GREET_AFTER, desk.begun()).await.is_err() {
+            desk.begin_blank();
+        }
         let mut viewer = Self::new(&desk, security);
         let result = viewer.run(&mut socket).await;
         viewer.let_go();
@@ -66,6 +75,7 @@ impl Viewer {
     pub(crate) fn new(desk: &Arc<Desk>, security: Security) -> Self {
         let seat = desk.sit();
         let mut rng = Rng::new(rand_seed());
+        let asks = matches!(security, Security::VncAuth(_));
         let config = seat.look(|desk, _| ServerConfig {
             security,
             name: desk.name.clone(),
@@ -83,6 +93,7 @@ impl Viewer {
             continuous: None,
             unanswered: 0,
             extended: false,
+            asks,
             ready: false,
         }
     }
@@ -91,17 +102,22 @@ impl Viewer {
         let (mut from, mut to) = socket.split();
         let mut input = vec![0; 16 << 10];
         let wake = self.seat.wake.clone();
+        let (start, mut heard) = (Instant::now(), 0);
         loop {
             self.compose();
             let waiting = self.rfb.output().len();
             // Of a viewer that does not read nothing more is read either, and whoever types faster than the
             // link carries waits.
             let full = self.seat.inputs().is_full();
+            // A version is there at once; a password takes as long as somebody types.
+            let patience = if self.asks && heard >= VERSION { PASSWORD } else { HANDSHAKE };
             tokio::select! {
+                () = sleep_until(start + patience), if !self.ready => return Err(Gone::Silent),
                 read = from.read(&mut input), if waiting < MOST_WAITING && !full => {
                     match read? {
                         0 => return Ok(()),
                         n => {
+                            heard += n;
                             let fed = self.feed(&input[..n]);
                             if fed.is_err() {
                                 // It may be the reason why it is refused.
@@ -368,6 +384,13 @@ fn rand_seed() -> u64 {
     u64::from_le_bytes(bytes)
 }
 
+/// How long a viewer waits for a picture before it gets a blank one.
+const GREET_AFTER: Duration = Duration::from_secs(3);
+/// How long a viewer may take for the handshake, and when somebody has to type a password.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+const PASSWORD: Duration = Duration::from_secs(120);
+/// Bytes of its first word.
+const VERSION: usize = 12;
 /// The payload of the fence behind an update.
 const UPDATE: &[u8] = b"update";
 /// Bytes that may wait for a viewer while it is still read from.

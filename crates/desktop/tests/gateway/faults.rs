@@ -2,10 +2,11 @@
 
 use quickset_desktop::message::Permissions;
 use quickset_desktop::serve::ServeError;
+use quickset_desktop::view::Credential;
 use quickset_rfb::{Extension, Password, Rect, ResizeStatus, Security, ServerEvent};
 
 use super::person::Person;
-use super::scene::{Far, Home, Setting, join};
+use super::scene::{Far, Home, Near, Setting, join};
 use super::vnc::{Order as Draw, Vnc};
 
 fn rect(x: u16, y: u16, w: u16, h: u16) -> Rect {
@@ -34,6 +35,39 @@ async fn the_last_picture_stays_while_the_vnc_server_is_away() {
     person.press(0x61);
     person.until("sent", |_| true).await;
     vnc.until("the key", |v| v.keys().len() == 2).await;
+}
+
+#[tokio::test]
+async fn viewers_are_greeted_before_there_is_a_picture() {
+    let home = Home::new();
+    // Nobody is there.
+    let address = Vnc::start(64, 48).await.kill().await;
+    let (_far, near) = join(&home, address, Setting::default()).await;
+    let mut person = Person::sit(near.address).await;
+    assert!(person.name.contains("waiting for the VNC server"), "{}", person.name);
+    assert!(person.screen.width() > 0 && person.screen.height() > 0, "some viewers take no empty screen");
+    let vnc = Vnc::start_on(address, 80, 40, Security::None).await;
+    vnc.fill(rect(3, 3, 5, 5), 0x0001_0203);
+    person.until("the picture", |p| p.name == "test" && p.screen.width() == 80).await;
+    person.sees(&vnc).await;
+    // Without the other gateway, too.
+    let nobody = Near::start(&home.client("client"), "127.0.0.1:9".parse().unwrap(), Credential::None).await;
+    let person = Person::sit(nobody.address).await;
+    assert!(person.name.contains("no connection"), "{}", person.name);
+}
+
+#[tokio::test]
+async fn connections_that_say_nothing_do_not_take_all_places() {
+    let home = Home::new();
+    let vnc = Vnc::start(64, 48).await;
+    let (_far, near) = join(&home, vnc.address, Setting::default()).await;
+    let mut person = Person::sit(near.address).await;
+    let mut idle = Vec::new();
+    for _ in 0..40 {
+        idle.push(tokio::net::TcpStream::connect(near.address).await.unwrap());
+    }
+    Person::sit(near.address).await.sees(&vnc).await;
+    person.sees(&vnc).await;
 }
 
 #[tokio::test]
