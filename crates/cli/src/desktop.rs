@@ -97,8 +97,8 @@ struct ViewArgs {
     /// File with the server's password, readable by you alone
     #[arg(long, value_name = "FILE", group = "credential")]
     password_file: Option<PathBuf>,
-    /// Certificate and private key as PEM to show, instead of your own
-    #[arg(long, value_name = "FILE", group = "credential")]
+    /// Certificate and private key as PEM to show, instead of your own; with --token it is the one that is registered
+    #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     /// File with a VNC password that viewers must know, readable by you alone
     #[arg(long, value_name = "FILE")]

@@ -234,6 +234,61 @@ fn where_nobody_answers_a_pin_is_only_asked_about_when_there_is_one() {
     }
 }
 
+/// Lines of a program that runs in the background, and its end when this goes.
+struct Running(Child, std::io::Lines<BufReader<std::process::ChildStdout>>);
+
+impl Running {
+    fn start(home: &Path, words: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_quickset"))
+            .args(words)
+            .env("XDG_DATA_HOME", home)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self(child, lines)
+    }
+
+    /// What stands behind these words in the next line.
+    fn says(&mut self, begin: &str) -> String {
+        let line = self.1.next().unwrap().unwrap();
+        line.strip_prefix(begin).unwrap_or_else(|| panic!("{line}")).to_owned()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_key_of_ones_own_is_registered_by_token() {
+    let folder = Folder::new("own-key");
+    let (cert, key, pin) = new_certificate(&folder);
+    let both = folder.0.join("both.pem");
+    std::fs::copy(&key, &both).unwrap();
+    let pem = [cert, key].map(|file| std::fs::read_to_string(file).unwrap()).concat();
+    std::fs::write(&both, pem).unwrap();
+    // The VNC server need not be there.
+    let serve = ["desktop", "serve", "--vnc", "127.0.0.1:9", "--listen", "127.0.0.1:0"];
+    let mut serve = Running::start(&folder.0.join("server"), &serve);
+    let place = serve.says("listening on ");
+    let (address, server) = place.split_once(' ').unwrap();
+    let token = serve.says("token ");
+    let view = ["desktop", "view", address, "--listen", "127.0.0.1:0", "--pin", server];
+    let own = ["--key", both.to_str().unwrap(), "--token", &token];
+    let mut view = Running::start(&folder.0.join("client"), &[&view[..], &own].concat());
+    view.says("listening on ");
+    let list = folder.0.join("server/quickset/authorized_clients");
+    let limit = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !std::fs::read_to_string(&list).is_ok_and(|text| text.contains(&pin)) {
+        assert!(std::time::Instant::now() < limit, "the key is not registered");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
 /// The records of a trace: each whole, between a record separator and a line feed.
 fn records(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap();

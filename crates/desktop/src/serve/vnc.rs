@@ -4,7 +4,7 @@ use std::time::Duration;
 use bytes::Buf as _;
 use quickset_rfb::{
     Client, ClientConfig, ClientEvent, Clipboard as Extended, Error, Extension, Formats, Password, Refusal,
-    Screen,
+    Screen, SecurityType,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -67,6 +67,12 @@ pub enum VncError {
         /// Its address.
         target: String,
     },
+    /// It wants a password, and we have none.
+    #[error("the VNC server {target} wants a password; give it with --vnc-password-file")]
+    Password {
+        /// Its address.
+        target: String,
+    },
     /// It refuses, or does not speak RFB as it should.
     #[error("the VNC server {target}: {error}")]
     Rfb {
@@ -80,7 +86,20 @@ pub enum VncError {
 impl VncError {
     /// Trying again would have the same result, or lock the account.
     pub fn is_final(&self) -> bool {
-        matches!(self, Self::Rfb { error: Error::Authentication(_) | Error::NoSecurity { .. }, .. })
+        match self {
+            Self::Password { .. } => true,
+            Self::Rfb { error, .. } => matches!(error, Error::Authentication(_) | Error::NoSecurity { .. }),
+            Self::Io { .. } | Self::Silent { .. } | Self::Stuck { .. } => false,
+        }
+    }
+
+    fn rfb(target: String, error: Error) -> Self {
+        match error {
+            Error::NoSecurity { offered, password: false } if offered.contains(&SecurityType::VncAuth) => {
+                Self::Password { target }
+            }
+            error => Self::Rfb { target, error },
+        }
     }
 }
 
@@ -162,7 +181,7 @@ impl Vnc {
                     Ok(n) => {
                         heard = true;
                         if let Err(error) = session.feed(&input[..n]) {
-                            return VncError::Rfb { target, error };
+                            return VncError::rfb(target, error);
                         }
                     },
                     Err(error) => return io_error(error),

@@ -97,6 +97,10 @@ async fn a_wrong_vnc_password_is_final() {
     let error = far.end().await;
     assert!(matches!(&error, ServeError::Vnc(error) if error.is_final()), "{error}");
     assert_eq!(vnc.connections(), 1, "it is not tried again");
+    let error = Far::start(&home, vnc.address, Setting::default()).end().await;
+    assert!(matches!(&error, ServeError::Vnc(error) if error.is_final()), "{error}");
+    let words = error.to_string();
+    assert!(words.contains("wants a password") && words.contains("--vnc-password-file"), "{words}");
     let setting = Setting { vnc_password: Some(Password::new(b"right")), ..Setting::default() };
     let (_far, near) = join(&home, vnc.address, setting).await;
     Person::sit(near.address).await.sees(&vnc).await;
