@@ -8,6 +8,7 @@
 #[path = "../gateway/person.rs"]
 mod person;
 mod programs;
+mod texts;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
