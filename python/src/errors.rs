@@ -48,7 +48,7 @@ impl Raise for PlanError {
 
 impl Raise for JournalError {
     fn raise(self) -> PyErr {
-        if matches!(self, Self::Io { .. }) { system(self) } else { bad(self) }
+        if matches!(self, Self::Io { .. } | Self::Busy(_)) { system(self) } else { bad(self) }
     }
 }
 

@@ -3,10 +3,13 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+#[cfg(unix)]
+use quickset_lab::results::Journal;
+
 /// The command in a directory.
 fn quickset(dir: &Path, words: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quickset"));
-    command.current_dir(dir).args(words.split(' ')).stderr(Stdio::null());
+    command.current_dir(dir).args(words.split_whitespace()).stderr(Stdio::null());
     command
 }
 
@@ -30,6 +33,26 @@ fn processes_that_share_a_directory_give_the_table_of_one() {
     // A header, two profiles, two modes, two losses, two seeds.
     assert_eq!(table("alone").lines().count(), 1 + 16);
     assert_eq!(table("whole"), table("alone"));
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_journal_that_another_run_writes_is_left_alone() {
+    let dir = std::env::temp_dir().join(format!("quickset-two-runs-{}", std::process::id()));
+    let journal = dir.join("out/screen-streaming.rows");
+    let sweep = "lab run screen-streaming --set updates=2 --set messages=20 --set loss=1% --seeds 1 -o out";
+    let other = Journal::open(&journal, "screen-streaming", "abc", false).unwrap();
+    let before = std::fs::read(&journal).unwrap();
+    for words in [sweep.to_owned(), format!("{sweep} --fresh")] {
+        let refused = quickset(&dir, &words).stderr(Stdio::piped()).output().unwrap();
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(1), "{said}");
+        assert!(said.contains("another run writes to") && said.contains("-o"), "{said}");
+        assert_eq!(std::fs::read(&journal).unwrap(), before);
+    }
+    drop(other);
+    assert!(quickset(&dir, &format!("{sweep} --fresh")).status().unwrap().success());
     std::fs::remove_dir_all(&dir).unwrap();
 }
 

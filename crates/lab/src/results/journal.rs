@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom};
+use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::Row;
 use crate::plan::Shard;
 
-/// The rows of an experiment on disk, a line each, appended as runs end.
+/// The rows of an experiment on disk, a line each, appended as runs end. As long as it is open nobody else can write it;
+/// who only reads is not kept from it.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
@@ -40,6 +41,9 @@ pub enum JournalError {
         /// Why not.
         error: io::Error,
     },
+    /// Somebody else has it open.
+    #[error("another run writes to {0}; choose another directory with -o, or wait until it is done")]
+    Busy(String),
     /// It is something else.
     #[error("{0} is not a journal of results; choose another directory with -o")]
     Foreign(String),
@@ -96,17 +100,20 @@ impl Journal {
         make_directory(path.parent().unwrap_or(Path::new(".")))?;
         let mut file = OpenOptions::new()
             .read(true)
-            .write(true)
+            .append(true)
             .create(true)
-            .truncate(fresh)
             .open(&path)
             .map_err(io_error(&path, "opened"))?;
+        // Before anything is cut off: it may be the line that another run is writing.
+        lock(&file, &path)?;
+        if fresh {
+            file.set_len(0).map_err(io_error(&path, "written"))?;
+        }
         let (header, rows, end) = read(&mut file, &path)?;
         match header {
             None => {
                 let header = Header::new(experiment, commit);
                 file.set_len(0).map_err(io_error(&path, "written"))?;
-                file.seek(SeekFrom::Start(0)).map_err(io_error(&path, "written"))?;
                 append(&mut file, &header).map_err(io_error(&path, "written"))?;
             }
             Some(header) if header.experiment != experiment => {
@@ -118,7 +125,6 @@ impl Journal {
             }
             Some(_) => {
                 file.set_len(end).map_err(io_error(&path, "written"))?;
-                file.seek(SeekFrom::Start(end)).map_err(io_error(&path, "written"))?;
             }
         }
         let known = rows.iter().map(Row::identity).collect();
@@ -175,6 +181,13 @@ pub(super) fn read_whole(path: &Path) -> Result<Option<(Header, Vec<Row>)>, Jour
 /// Writes a journal as a whole: what was there before stays until all of it is written.
 pub(super) fn write_whole(path: &Path, header: &Header, rows: &[Row]) -> Result<(), JournalError> {
     make_directory(path.parent().unwrap_or(Path::new(".")))?;
+    // A run that adds to the one that is there would go on in a file without a name.
+    let there = match OpenOptions::new().append(true).open(path) {
+        Ok(file) => Some(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(io_error(path, "opened")(error)),
+    };
+    there.iter().try_for_each(|file| lock(file, path))?;
     let new = path.with_extension(format!("{EXTENSION}.new"));
     let write = || {
         let mut out = io::BufWriter::new(File::create(&new)?);
@@ -195,6 +208,26 @@ impl Header {
     pub(super) fn new(experiment: &str, commit: &str) -> Self {
         Self { version: VERSION, experiment: experiment.to_owned(), commit: commit.to_owned() }
     }
+}
+
+/// Keeps others from writing a file until it is closed, however the process ends.
+#[cfg(unix)]
+fn lock(file: &File, path: &Path) -> Result<(), JournalError> {
+    use rustix::fs::{FlockOperation, flock};
+    use rustix::io::Errno;
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        // Some file systems of clusters have no locks. Shards, which have a file each, need none.
+        Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => Ok(()),
+        Err(Errno::WOULDBLOCK) => Err(JournalError::Busy(shown(path))),
+        Err(error) => Err(io_error(path, "locked")(error.into())),
+    }
+}
+
+/// Elsewhere it is the user's to run one at a time: the standard library has locks of files from Rust 1.89 on.
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "on Unix there is something to fail")]
+fn lock(_: &File, _: &Path) -> Result<(), JournalError> {
+    Ok(())
 }
 
 /// The header, the rows, and where the last whole line ends.
@@ -258,3 +291,69 @@ pub(super) fn shown(path: &Path) -> String {
 pub const VERSION: u32 = 1;
 /// Of the names of journals.
 pub(super) const EXTENSION: &str = "rows";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue;
+    use crate::results::{Detail, Metrics};
+
+    fn row(seed: u64) -> Row {
+        Row {
+            experiment: "screen-streaming".into(),
+            seed,
+            commit: "abc".into(),
+            world: "sim".into(),
+            params: catalogue::find("screen-streaming").unwrap().base(),
+            metrics: Metrics::default(),
+            detail: Detail::default(),
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_journal_has_one_writer_and_any_number_of_readers() {
+        let dir = std::env::temp_dir().join(format!("quickset-journal-{}", std::process::id()));
+        let path = dir.join("screen-streaming.rows");
+        let open = |fresh| Journal::open(&path, "screen-streaming", "abc", fresh);
+        let seeds = || read_journal(&path).unwrap().iter().map(|row| row.seed).collect::<Vec<_>>();
+        let mut first = open(false).unwrap();
+        first.add(row(1)).unwrap();
+        // Who begins anew does not either forget what another run has.
+        for fresh in [false, true] {
+            let error = open(fresh).unwrap_err().to_string();
+            assert!(
+                error.contains("screen-streaming.rows") && error.contains("another run writes"),
+                "{error}"
+            );
+            assert!(error.contains("-o"), "{error}");
+        }
+        let header = Header::new("screen-streaming", "abc");
+        let error = write_whole(&path, &header, &[row(7)]).unwrap_err().to_string();
+        assert!(error.contains("another run writes"), "{error}");
+        assert_eq!(seeds(), [1]);
+        first.add(row(2)).unwrap();
+        assert_eq!(seeds(), [1, 2]);
+        drop(first);
+        open(false).unwrap().add(row(3)).unwrap();
+        assert_eq!(seeds(), [1, 2, 3]);
+        write_whole(&path, &header, &[row(7)]).unwrap();
+        assert_eq!(seeds(), [7]);
+        assert_eq!(open(true).unwrap().rows(), []);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn the_beginning_of_a_line_is_cut_off() {
+        let dir = std::env::temp_dir().join(format!("quickset-journal-cut-{}", std::process::id()));
+        let path = dir.join("screen-streaming.rows");
+        let open = || Journal::open(&path, "screen-streaming", "abc", false).unwrap();
+        open().add(row(1)).unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, [&whole[..], b"{\"experiment\":\"scr"].concat()).unwrap();
+        open().add(row(2)).unwrap();
+        let seeds: Vec<u64> = read_journal(&path).unwrap().iter().map(|row| row.seed).collect();
+        assert_eq!(seeds, [1, 2]);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}
