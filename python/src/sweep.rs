@@ -9,7 +9,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use quickset_lab::catalogue;
 use quickset_lab::plan::Plan;
-use quickset_lab::results::{Row, sort, write_tables};
+use quickset_lab::results::{Row, sort};
 use quickset_lab::run::{Job, Options, Progress, RunError, World, play, run as run_jobs};
 
 use crate::errors::OrRaise as _;
@@ -44,7 +44,6 @@ pub(crate) fn run(
         let (mut done, last) = py.detach(|| one(&sweep, &out, &options, &tell))?;
         before = add(&before, &last);
         sort(&mut done);
-        write_tables(&done, &out).or_raise()?;
         rows.append(&mut done);
     }
     Ok(Rows(rows))

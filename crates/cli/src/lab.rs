@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use quickset_lab::catalogue;
 use quickset_lab::experiment::Overrides;
 use quickset_lab::plan::Shard;
-use quickset_lab::results::{Row, sort, write_tables};
+use quickset_lab::results::{Row, sort};
 use quickset_lab::run::{Job, Options, Progress, World, jobs, run as run_jobs};
 
 use crate::say::say;
@@ -136,10 +136,6 @@ fn run_experiments(args: &RunArgs) -> anyhow::Result<()> {
         bar.end();
         let mut done = done?;
         sort(&mut done);
-        // The tables are of the whole: `merge` makes them.
-        if args.shard.is_none() {
-            write_tables(&done, &args.output)?;
-        }
         rows.extend(done);
     }
     if args.json {

@@ -57,6 +57,33 @@ fn a_journal_that_another_run_writes_is_left_alone() {
 }
 
 #[test]
+fn tables_have_what_all_commands_together_did() {
+    let dir = std::env::temp_dir().join(format!("quickset-tables-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let sweep = "lab run screen-streaming --set updates=1 --set messages=5 --set mode=partial --set profile=ours \
+         --set fec=none --seeds 2 -o out";
+    let column = |n: usize| -> Vec<String> {
+        let table = std::fs::read_to_string(dir.join("out/screen-streaming.csv")).unwrap();
+        table.lines().skip(1).map(|line| line.split(',').nth(n).unwrap().to_owned()).collect()
+    };
+    for loss in ["1%", "0"] {
+        assert!(quickset(&dir, &format!("{sweep} --set loss={loss}")).status().unwrap().success());
+    }
+    // Experiment, world, seed.
+    assert_eq!(
+        (column(1), column(2)),
+        (vec!["sim".to_owned(); 4], ["1", "2", "1", "2"].map(str::to_owned).into())
+    );
+    let real = quickset(&dir, &format!("{sweep} --set loss=0 --real --json")).output().unwrap();
+    // What is printed is of the command alone.
+    assert_eq!(String::from_utf8(real.stdout).unwrap().matches("\"seed\"").count(), 2);
+    assert_eq!(column(1), ["real", "real", "sim", "sim", "sim", "sim"]);
+    let rows = std::fs::read_to_string(dir.join("out/screen-streaming.rows")).unwrap();
+    assert_eq!(rows.lines().count(), 1 + 6);
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
 fn slips_with_plans_are_usage_errors() {
     let dir = std::env::temp_dir();
     for words in [

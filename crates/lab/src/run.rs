@@ -118,7 +118,8 @@ pub fn jobs(experiment: &Experiment, points: &[Params], seeds: u32) -> Vec<Job> 
     (1..=u64::from(seeds)).flat_map(of_seed).collect()
 }
 
-/// Does the jobs of one experiment that `dir` has no rows of yet; returns the rows of all jobs, in their order.
+/// Does the jobs of one experiment that `dir` has no rows of yet; returns the rows of all jobs, in their order. The tables in
+/// `dir` are then of all rows of the experiment there; those of shards are made by [`merge`](crate::results::merge).
 ///
 /// # Errors
 /// See [`RunError`].
@@ -159,7 +160,10 @@ pub fn run(
         observer(&progress);
         Ok(())
     });
+    // Also of what a stopped sweep has done, and while no other run can change it.
+    let tables = if options.shard.is_none() { journal.write_tables(dir) } else { Ok(()) };
     result?;
+    tables?;
     let by_identity: std::collections::BTreeMap<String, &Row> =
         journal.rows().iter().map(|row| (row.identity(), row)).collect();
     Ok(wanted.iter().filter_map(|identity| by_identity.get(identity).map(|row| (*row).clone())).collect())

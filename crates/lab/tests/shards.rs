@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use quickset_lab::catalogue;
 use quickset_lab::experiment::Overrides;
 use quickset_lab::plan::{Plan, Shard};
-use quickset_lab::results::{merge, sort, write_tables};
+use quickset_lab::results::merge;
 use quickset_lab::run::{Job, Options, Progress, jobs, run};
 
 /// A plan of two experiments, with an even number of modes: shards get quite different points.
@@ -28,11 +28,7 @@ fn play(jobs: Vec<Job>, dir: &Path, shard: Option<Shard>) -> usize {
     let mut resumed = 0;
     for sweep in Plan::sweeps(jobs) {
         let mut watch = |progress: &Progress| resumed = progress.resumed.max(resumed);
-        let mut rows = run(&sweep, dir, &options, &AtomicBool::new(false), &mut watch).unwrap();
-        if shard.is_none() {
-            sort(&mut rows);
-            write_tables(&rows, dir).unwrap();
-        }
+        run(&sweep, dir, &options, &AtomicBool::new(false), &mut watch).unwrap();
     }
     resumed
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::Row;
+use super::{Row, sort, write_tables};
 use crate::plan::Shard;
 
 /// The rows of an experiment on disk, a line each, appended as runs end. As long as it is open nobody else can write it;
@@ -148,7 +148,16 @@ impl Journal {
         Ok(())
     }
 
-    /// The rows, those read first.
+    /// Writes the tables of all rows into `dir`; see [`write_tables`].
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn write_tables(&mut self, dir: &Path) -> Result<(), JournalError> {
+        sort(&mut self.rows);
+        write_tables(&self.rows, dir)
+    }
+
+    /// The rows: those read first, or in the order of tables once those were written.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
