@@ -77,7 +77,7 @@ struct RunArgs {
 /// Which runs of an experiment.
 #[derive(Debug, clap::Args)]
 struct Which {
-    /// Run with these values; several --set multiply
+    /// Run with these values; several --set multiply, those of one key add up
     #[arg(long, value_name = "KEY=VALUE,…")]
     set: Vec<String>,
     /// Points of a space-filling design

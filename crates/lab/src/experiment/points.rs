@@ -5,7 +5,7 @@ use crate::design::space_filling;
 /// What the user wants otherwise.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
-    /// `key=value,value,…` of `--set`, in order; several multiply.
+    /// `key=value,value,…` of `--set`, in order; several keys multiply, values of one key that comes several times add up.
     pub set: Vec<(String, String)>,
     /// Points of a space-filling design.
     pub points: Option<u32>,
@@ -43,12 +43,16 @@ impl Experiment {
         let mut sets: Vec<(&'static Key, Vec<Value>)> = Vec::new();
         for (name, texts) in &overrides.set {
             let (key, scale) = self.key(name)?;
-            let mut values = Vec::new();
-            for text in split(key, texts) {
-                values.push(scaled(key.read(&text)?, scale));
+            let at = sets.iter().position(|(other, _)| other.name == key.name).unwrap_or(sets.len());
+            if at == sets.len() {
+                sets.push((key, Vec::new()));
             }
-            sets.retain(|(other, _)| other.name != key.name);
-            sets.push((key, values));
+            for text in split(key, texts) {
+                let value = scaled(key.read(&text)?, scale);
+                if !sets[at].1.iter().any(|other| is_same(other, &value)) {
+                    sets[at].1.push(value);
+                }
+            }
         }
         let given: Vec<&str> = sets.iter().map(|(key, _)| key.name).collect();
         let is_set = |name: &str| given.contains(&name);
@@ -162,6 +166,50 @@ fn scaled(value: Value, scale: f64) -> Value {
     }
 }
 
+/// Whether two values are the same as they were meant: `0.7%` and `0.007` are not the same to the last bit.
+fn is_same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => (a - b).abs() <= a.abs() * 1e-12,
+        (a, b) => a == b,
+    }
+}
+
 fn significant(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue;
+
+    fn values(name: &str, key: &str, words: &[&str]) -> Vec<String> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let points = catalogue::find(name).unwrap().points(&Overrides::parse(&words).unwrap()).unwrap();
+        points.iter().map(|point| point.text(key)).collect()
+    }
+
+    #[test]
+    fn values_of_a_key_that_is_set_several_times_are_joined() {
+        let of = |words: &[&str]| {
+            values(
+                "screen-streaming",
+                "loss",
+                &[&["mode=partial", "profile=ours", "fec=none"], words].concat(),
+            )
+        };
+        assert_eq!(of(&["loss=0.1%", "loss=1%"]), ["0.001", "0.01"]);
+        assert_eq!(of(&["loss=1%,0", "updates=3", "loss=0.1%,1%"]), ["0.01", "0", "0.001"]);
+        assert_eq!(of(&["loss=ge:0.5%,25%", "loss=1%"]), ["ge:0.5%,25%,100%,0%", "0.01"]);
+        // Once, however it is written; 0.7 / 100 is not the number nearest to 0.007.
+        assert_eq!(of(&["loss=0.5%,0.005"]), ["0.005"]);
+        assert_eq!(of(&["loss=0.007", "loss=0.7%"]), ["0.007"]);
+    }
+
+    #[test]
+    fn a_key_by_the_name_of_its_other_unit_is_the_same_key() {
+        let crossed = ["mode=partial", "profile=ours", "fec=none"];
+        let set = [&crossed[..], &["owd_ms=50,10", "rtt_ms=100,200"]].concat();
+        assert_eq!(values("screen-streaming", "rtt_ms", &set), ["100", "20", "200"]);
+    }
 }
