@@ -1,7 +1,6 @@
 //! The commands that make the same rows again, found by asking the experiment what they would run.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 use super::sheet::Sheet;
 use super::words::for_set;
@@ -32,51 +31,63 @@ pub(crate) fn repeat(sheet: &Sheet) -> (Vec<String>, bool) {
     (commands, exact)
 }
 
-/// The command that adds the points without loss which `sheet` lacks; `None` when it lacks none.
+/// The commands that add the points without loss which alternatives of `sheet` lack; none when they lack none.
 pub(crate) fn lossless(sheet: &Sheet) -> Vec<String> {
     if !sheet.experiment.has("loss") {
         return Vec::new();
     }
-    let mut commands: Vec<String> = Vec::new();
+    let filled = sheet.filled();
+    let plan = Plan { filled: &filled, ..Plan::of(sheet) };
     let base = sheet.experiment.base();
-    let lacking = (0..sheet.spots.len()).filter(|spot| sheet.lossless(*spot).is_none());
     // What one key varies is one command: several --set multiply.
-    let mut by_keys: Vec<(Vec<String>, Vec<Vec<String>>)> = Vec::new();
-    for spot in lacking.map(|spot| &sheet.spots[spot]) {
-        let differing =
-            || spot.point.iter().filter(|(key, value)| key != "loss" && base.get(key) != Some(value));
-        let keys: Vec<String> = differing().map(|(key, _)| key.clone()).collect();
-        let values: Vec<String> = differing().map(|(key, value)| set_text(key, value)).collect();
+    let mut by_keys: Vec<(Vec<String>, Vec<Params>)> = Vec::new();
+    for point in lacking(sheet, &filled) {
+        let differing = point
+            .iter()
+            .filter(|(key, value)| *key != "loss" && !plan.is_crossed(key) && base.get(key) != Some(*value));
+        let keys: Vec<String> = differing.map(|(key, _)| key.to_owned()).collect();
         match by_keys.iter_mut().find(|(other, _)| *other == keys) {
-            Some((_, all)) if !all.contains(&values) => all.push(values),
-            Some(_) => {}
-            None => by_keys.push((keys, vec![values])),
+            Some((_, points)) => points.push(point),
+            None => by_keys.push((keys, vec![point])),
         }
     }
-    for (keys, all) in by_keys {
-        let mut command = format!("quickset lab run {} --set loss=0", sheet.experiment.name);
-        for (n, key) in keys.iter().enumerate() {
-            let mut values: Vec<String> = Vec::new();
-            for value in all.iter().map(|values| &values[n]) {
-                if !values.contains(value) {
-                    values.push(value.clone());
-                }
-            }
-            let _ = write!(command, " --set {key}={}", joined(&values));
-        }
-        let seeds = sheet.runs.iter().map(|run| run.row.seed).max().unwrap_or(1);
-        if seeds != u64::from(sheet.experiment.seeds) {
-            let _ = write!(command, " --seeds {seeds}");
-        }
-        commands.push(command);
+    let mut commands: Vec<String> = Vec::new();
+    let seeds = sheet.runs.iter().map(|run| run.row.seed).max().unwrap_or(1);
+    for mut words in by_keys.into_iter().flat_map(|(_, points)| plan.cover(points).0) {
+        words.insert(0, format!("quickset lab run {}", sheet.experiment.name));
+        words.extend((seeds != u64::from(sheet.experiment.seeds)).then(|| format!("--seeds {seeds}")));
+        words.extend(sheet.worlds.iter().all(|world| world == "real").then(|| "--real".to_owned()));
+        commands.push(words.join(" "));
     }
     commands.truncate(MOST);
     commands
 }
 
+/// Points without loss at which alternatives were not run that were run with it. Of a design that is looked at as a whole
+/// what it fills is as in the baseline.
+fn lacking(sheet: &Sheet, filled: &[&str]) -> Vec<Params> {
+    let Ok(loss) = Key::find("loss") else { return Vec::new() };
+    let (mut known, mut points) = (BTreeSet::new(), Vec::new());
+    for ((spot, alternative, _), cell) in sheet.cells() {
+        let is_there = |zero| (0..sheet.worlds.len()).any(|n| sheet.cell(zero, alternative, n).is_some());
+        if sheet.lossless(spot).is_some_and(is_there) {
+            continue;
+        }
+        for run in sheet.runs_of(cell) {
+            let mut point = run.row.params.clone();
+            as_baseline(&mut point, sheet.experiment, filled);
+            point.put(loss, Value::Number(0.0));
+            if known.insert(point.to_string()) {
+                points.push(point);
+            }
+        }
+    }
+    points
+}
+
 /// Words of `lab run` whose points are these; false when they may be more.
 fn cover(sheet: &Sheet, points: Vec<Params>) -> (Vec<Vec<String>>, bool) {
-    let plan = Plan { experiment: sheet.experiment, planned: &sheet.planned };
+    let plan = Plan::of(sheet);
     let names = |points: &[Params]| points.iter().map(Params::to_string).collect::<BTreeSet<_>>();
     let (all, here) = (names(plan.planned), names(&points));
     let (commands, exact) = plan.cover(points);
@@ -92,9 +103,19 @@ fn cover(sheet: &Sheet, points: Vec<Params>) -> (Vec<Vec<String>>, bool) {
 struct Plan<'a> {
     experiment: &'static Experiment,
     planned: &'a [Params],
+    /// Keys of a design that is looked at as a whole: each of its points counts as the baseline's.
+    filled: &'a [&'static str],
 }
 
-impl Plan<'_> {
+impl<'a> Plan<'a> {
+    fn of(sheet: &'a Sheet) -> Self {
+        Self { experiment: sheet.experiment, planned: &sheet.planned, filled: &[] }
+    }
+
+    fn is_crossed(self, key: &str) -> bool {
+        self.experiment.crossed.iter().any(|(name, _)| *name == key)
+    }
+
     fn cover(self, points: Vec<Params>) -> (Vec<Vec<String>>, bool) {
         let mut left = points;
         let mut commands = Vec::new();
@@ -119,10 +140,22 @@ impl Plan<'_> {
 
     /// What these words run.
     fn run_by(self, words: &Words) -> Option<Vec<Params>> {
-        if words.set.is_empty() && words.points.is_none() {
-            return Some(self.planned.to_vec());
+        let points = if words.set.is_empty() && words.points.is_none() {
+            self.planned.to_vec()
+        } else {
+            self.experiment.points(&Overrides { set: words.set.clone(), points: words.points }).ok()?
+        };
+        if self.filled.is_empty() {
+            return Some(points);
         }
-        self.experiment.points(&Overrides { set: words.set.clone(), points: words.points }).ok()
+        let (mut known, mut folded) = (BTreeSet::new(), Vec::new());
+        for mut point in points {
+            as_baseline(&mut point, self.experiment, self.filled);
+            if known.insert(point.to_string()) {
+                folded.push(point);
+            }
+        }
+        Some(folded)
     }
 
     /// From the shortest: everything; everything with what is the same in all points; all products; each by itself.
@@ -147,10 +180,11 @@ impl Plan<'_> {
         all.push(self.product(points));
         if let Some(first) = points.first() {
             // Those that differ from the first in crossed keys alone.
-            let crossed = |key: &str| self.experiment.crossed.iter().any(|(name, _)| *name == key);
-            let same = |a: &Params, b: &Params| {
-                a.iter().filter(|(key, _)| !crossed(key)).eq(b.iter().filter(|(key, _)| !crossed(key)))
+            let others = |point: &Params| {
+                let others = point.iter().filter(|(key, _)| !self.is_crossed(key));
+                others.map(|(key, value)| (key.to_owned(), value.clone())).collect::<Vec<_>>()
             };
+            let same = |a: &Params, b: &Params| others(a) == others(b);
             let near: Vec<Params> = points.iter().filter(|point| same(point, first)).cloned().collect();
             all.push(self.product(&near));
             all.push(self.product(std::slice::from_ref(first)));
@@ -209,11 +243,25 @@ struct Words {
 
 impl Words {
     fn texts(&self) -> Vec<String> {
-        let set = self.set.iter().map(|(key, values)| {
-            let quoted = values.contains(';');
-            if quoted { format!("--set '{key}={values}'") } else { format!("--set {key}={values}") }
-        });
+        let set =
+            self.set.iter().map(|(key, values)| format!("--set {}", quoted(&format!("{key}={values}"))));
         set.chain(self.points.map(|n| format!("--points {n}"))).collect()
+    }
+}
+
+/// A word for a shell of POSIX, quoted where it would read more into it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+=.,:/%@".contains(c);
+    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+/// Sets the keys that a design fills to the baseline's values; all but the loss, of which none is a point of its own.
+fn as_baseline(point: &mut Params, experiment: &Experiment, filled: &[&str]) {
+    let base = experiment.base();
+    for name in filled.iter().filter(|name| **name != "loss") {
+        if let (Ok(key), Some(value)) = (Key::find(name), base.get(name)) {
+            point.put(key, value.clone());
+        }
     }
 }
 

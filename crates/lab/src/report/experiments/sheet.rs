@@ -200,6 +200,11 @@ impl Sheet {
         self.cells.get(&(spot, alternative, world))
     }
 
+    /// By spot, alternative and world.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = ((usize, usize, usize), &Cell)> {
+        self.cells.iter().map(|(place, cell)| (*place, cell))
+    }
+
     pub(crate) fn runs_of<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = &'a Run> {
         cell.runs.iter().map(|n| &self.runs[*n])
     }
@@ -284,6 +289,11 @@ impl Sheet {
                 && has_no_loss(&other.point)
                 && without_loss(&other.point) == without_loss(&here.point)
         })
+    }
+
+    /// The keys that a design fills which is looked at as a whole.
+    pub(crate) fn filled(&self) -> Vec<&'static str> {
+        self.pooled().map(|pooled| pooled.keys).unwrap_or_default()
     }
 
     /// Runs that did not come to their end: where, why, and the seeds.

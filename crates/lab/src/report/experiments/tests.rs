@@ -119,8 +119,92 @@ fn no_loss_is_the_same_point_with_nothing_lost() {
     // That of another round trip says nothing about this one; the page says what adds it.
     assert_eq!(find(&lines, "completion_s", "partial", "200 ms").without_loss, None);
     let added = commands::lossless(&results.sheets[0]);
-    assert_eq!(added, ["quickset lab run screen-streaming --set loss=0 --set rtt_ms=200 --seeds 1"]);
+    let expected = "quickset lab run screen-streaming --set profile=ours --set fec=none --set loss=0% --set rtt_ms=200 --seeds 1";
+    assert_eq!(added, [expected]);
     assert!(html(&results).contains(added[0].as_str()));
+}
+
+/// The rows of `sheet` and those of its commands for the column without loss: then nothing is missing, and nothing was run
+/// that nobody asked for.
+fn filled(experiment: &'static Experiment, sets: &[&str]) -> Vec<String> {
+    let of = |set: &&str| row_of(experiment, set, 1, &[1.0], 1.0);
+    let rows: Vec<Row> = sets.iter().map(of).collect();
+    let added = commands::lossless(&Sheet::new(experiment, rows.clone()));
+    let points: Vec<Params> = added.iter().flat_map(|command| points_of(experiment, command)).collect();
+    let more = points.iter().map(|point| Row { params: point.clone(), ..rows[0].clone() });
+    let whole = Sheet::new(experiment, rows.iter().cloned().chain(more).collect());
+    assert_eq!(commands::lossless(&whole), Vec::<String>::new(), "{added:?}");
+    let without_loss = |row: &Row| {
+        let mut params = row.params.clone();
+        params.set(Key::find("loss").unwrap(), "0").unwrap();
+        params.to_string()
+    };
+    let names: BTreeSet<String> = points.iter().map(Params::to_string).collect();
+    let wanted: BTreeSet<String> = rows.iter().map(without_loss).collect();
+    let is_design = matches!(experiment.varied, Varied::Space { .. });
+    assert!(is_design || names.is_subset(&wanted), "{added:?}");
+    assert!(added.iter().all(|command| command.contains("loss=0%")), "{added:?}");
+    added
+}
+
+#[test]
+fn the_commands_for_no_loss_are_of_what_was_compared() {
+    let product = |keys: &[&[&str]]| -> Vec<String> {
+        keys.iter().fold(vec![String::new()], |all, values| {
+            all.iter().flat_map(|set| values.iter().map(move |value| format!("{set} {value}"))).collect()
+        })
+    };
+    let filled = |experiment, sets: &[String]| {
+        filled(experiment, &sets.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let modes: &[&str] = &["mode=latest", "mode=plain"];
+    let repair: &[&str] = &["fec=none", "fec=xor2d:20x40"];
+    let sweep = product(&[&["profile=ours", "profile=as-published"], modes, repair, &["loss=1%"]]);
+    let added = filled(streaming(), &sweep);
+    let words = "--set mode=latest,plain --set fec=none,xor2d:20x40 --set loss=0% --seeds 1";
+    assert_eq!(added, [format!("quickset lab run screen-streaming {words}")]);
+    // Where some of the alternatives are there, the others are missing.
+    let there = product(&[&["profile=ours"], modes, &["fec=none"], &["loss=0"]]);
+    let both =
+        product(&[&["profile=ours"], modes, repair, &["loss=1%", "loss=2% rtt_ms=20", "loss=2% rtt_ms=60"]]);
+    let added = filled(streaming(), &[there, both].concat());
+    assert_eq!(added.len(), 2, "{added:?}");
+    assert!(added[1].contains("--set rtt_ms=20,60"), "{added:?}");
+    // A design is run as a whole.
+    let design = SPACE.points(&Overrides::default()).unwrap();
+    let set = |point: &Params| {
+        point.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+    };
+    let design: Vec<String> =
+        design.iter().filter(|point| point.text("mode") == "partial").map(set).collect();
+    assert_eq!(filled(&SPACE, &design), ["quickset lab run space --set mode=partial --set loss=0%"]);
+    assert!(filled(&SPACE, &design[..3])[0].contains("rtt_ms="));
+}
+
+#[test]
+fn a_shell_reads_the_commands_as_they_are_meant() {
+    let folder = Folder::new("shell");
+    let messages = catalogue::find("messages").unwrap();
+    let odd = "a b/it's $HOME `x` \"y\" #1 & (2) *~.csv";
+    let mut row = row_of(messages, "loss=1%", 1, &[1.0], 1.0);
+    row.params.put(Key::find("trace").unwrap(), Value::Text(odd.to_owned()));
+    let bursts = |loss: &str| Row { params: params(messages, loss), ..row.clone() };
+    let rows = vec![row.clone(), bursts("loss=ge:0.5%,25%"), bursts("loss=ge:1%,25%")];
+    let sheet = Sheet::new(messages, rows.clone());
+    let mut points = BTreeSet::new();
+    for command in commands::repeat(&sheet).0 {
+        let out = std::process::Command::new("sh")
+            .current_dir(&folder.0)
+            .args(["-c", &command.replacen("quickset", "printf '%s\\n'", 1)])
+            .output()
+            .unwrap();
+        let words = String::from_utf8(out.stdout).unwrap();
+        let words: Vec<&str> = words.lines().collect();
+        let sets = words.windows(2).filter(|pair| pair[0] == "--set").map(|pair| pair[1].to_owned());
+        let overrides = Overrides::parse(&sets.collect::<Vec<_>>()).unwrap();
+        points.extend(messages.points(&overrides).unwrap().iter().map(Params::to_string));
+    }
+    assert_eq!(points, rows.iter().map(|row| row.params.to_string()).collect());
 }
 
 #[test]
@@ -261,21 +345,21 @@ fn the_commands_give_the_same_points() {
         if let Some(expected) = expected {
             assert_eq!(told, [expected]);
         }
-        let again: Vec<Params> = told.iter().flat_map(|command| points_of(command)).collect();
+        let again: Vec<Params> = told.iter().flat_map(|command| points_of(streaming(), command)).collect();
         let names = |points: &[Params]| points.iter().map(Params::to_string).collect::<BTreeSet<_>>();
         assert_eq!(names(&again), names(&points), "{told:?}");
     }
 }
 
 /// What a command would run.
-fn points_of(command: &str) -> Vec<Params> {
+fn points_of(experiment: &Experiment, command: &str) -> Vec<Params> {
     let words: Vec<&str> = command.split_whitespace().collect();
     let sets: Vec<String> = words
         .windows(2)
         .filter(|pair| pair[0] == "--set")
         .map(|pair| pair[1].trim_matches('\'').to_owned())
         .collect();
-    streaming().points(&Overrides::parse(&sets).unwrap()).unwrap()
+    experiment.points(&Overrides::parse(&sets).unwrap()).unwrap()
 }
 
 static SPACE: Experiment = Experiment {
