@@ -4,6 +4,9 @@
 
 use std::process::{Command, Output};
 
+use quickset_lab::catalogue;
+use quickset_lab::experiment::Key;
+use quickset_lab::results::{Detail, Journal, Metrics, Row};
 use serde_json::Value;
 
 fn quickset(words: &[&str]) -> Output {
@@ -48,6 +51,42 @@ fn what_was_run_is_reported() {
     assert_eq!(ours["runs"], 2);
     // 420 kB at 100 Mbit/s and some round trips of 100 ms.
     assert!((0.2..2.0).contains(&ours["value"].as_f64().unwrap()), "{ours}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn runs_that_broke_are_in_the_document() {
+    let folder = std::env::temp_dir().join(format!("quickset-lab-broken-{}", std::process::id()));
+    let journal = folder.join("screen-streaming.rows");
+    let mut journal = Journal::open(&journal, "screen-streaming", "abc", true).unwrap();
+    let mode = Key::find("mode").unwrap();
+    for (order, broken) in [("total", None), ("partial", Some("the peer left"))] {
+        let mut params = catalogue::find("screen-streaming").unwrap().base();
+        params.set(mode, order).unwrap();
+        let metrics =
+            Metrics { finished: broken.is_none(), broken: broken.map(str::to_owned), ..Metrics::default() };
+        let (experiment, commit, world) = ("screen-streaming".into(), "abc".into(), "sim".into());
+        journal
+            .add(Row { experiment, seed: 4, commit, world, params, metrics, detail: Detail::default() })
+            .unwrap();
+    }
+    let told = quickset(&["lab", "report", folder.to_str().unwrap(), "--json"]);
+    assert!(told.status.success(), "{}", text(&told.stderr));
+    let document: Value = serde_json::from_slice(&told.stdout).unwrap();
+    let failed = document["failed"].as_array().unwrap();
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    for (member, value) in [
+        ("experiment", "screen-streaming"),
+        ("alternative", "partial"),
+        ("world", "sim"),
+        ("why", "the peer left"),
+    ] {
+        assert_eq!(failed[0][member], value);
+    }
+    assert_eq!(failed[0]["seeds"], serde_json::json!([4]));
+    let sentence = "1 of 2 runs did not come to their end";
+    assert!(document["warnings"][0].as_str().unwrap().contains(sentence), "{document}");
+    assert!(text(&told.stderr).contains(sentence), "{}", text(&told.stderr));
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

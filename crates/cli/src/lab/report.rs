@@ -22,14 +22,15 @@ pub(crate) struct Args {
     /// Open the page in a browser
     #[arg(long)]
     open: bool,
-    /// Print the numbers of the tables as one JSON document; no page unless -o or --open asks for it
+    /// Print the numbers of the tables, and which runs failed, as one JSON document; no page unless -o or --open asks for it
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let results = Results::read(&args.dir)?;
-    for warning in &results.warnings {
+    let warnings = [results.warnings.clone(), results.unfinished()].concat();
+    for warning in &warnings {
         eprintln!("quickset: {warning}");
     }
     let default = args.dir.join("report.html");
@@ -44,7 +45,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         })?;
     }
     if args.json {
-        let document = json!({ "lines": results.lines(), "warnings": results.warnings });
+        let document = json!({ "lines": results.lines(), "failed": results.failed(), "warnings": warnings });
         say!("{}", serde_json::to_string_pretty(&document)?)?;
     } else if let Some(file) = file {
         say!("The report of {} runs is in {}.", results.runs(), file.display())?;

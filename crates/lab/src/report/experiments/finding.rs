@@ -87,12 +87,16 @@ fn against(
     let mut all = Vec::new();
     for (world, world_name) in sheet.worlds.iter().enumerate() {
         for challenger in (0..sheet.alternatives.len()).filter(|n| *n != reference) {
-            let Some(paired) = sheet.paired(spot, [reference, challenger], world, path) else { continue };
             let mut place = vec![sheet.spots[spot].label.as_str()];
             place.extend(Some(context).filter(|context| !context.is_empty()));
             place.extend(Some(world_words(world_name)).filter(|_| sheet.worlds.len() > 1));
-            let tone = tone(&paired, path);
             let names = [challenger, reference].map(|n| named(sheet, n));
+            let sides = [reference, challenger];
+            let Some(paired) = sheet.paired(spot, sides, world, path) else {
+                all.extend(not_compared(sheet, (spot, world), sides, path, &place));
+                continue;
+            };
+            let tone = tone(&paired, path);
             let mut html = format!(
                 "<b class={tone}>{word}:</b> {challenger} against {reference}, {place}: {metric} {of_challenger} against \
                  {of_reference}{difference}.",
@@ -106,12 +110,49 @@ fn against(
                 of_reference = with_unit(path, paired.reference),
                 difference = difference(&paired),
             );
-            html += &tail(sheet, spot, world, [reference, challenger], path);
-            html += &elsewhere(sheet, spots, world, [reference, challenger], path);
+            if paired.left_out == 0 {
+                html += &tail(sheet, spot, world, sides, path);
+            } else {
+                html += &left_out(paired.left_out);
+            }
+            html += &elsewhere(sheet, spots, world, sides, path);
             all.push(Finding { tone, html });
         }
     }
     all
+}
+
+/// Where every pair has a run that broke, and there are numbers that somebody might compare.
+fn not_compared(
+    sheet: &Sheet,
+    (spot, world): (usize, usize),
+    sides: [usize; 2],
+    path: &str,
+    place: &[&str],
+) -> Option<Finding> {
+    let (_, count) = sheet.pairs(spot, sides, world, path);
+    let has_numbers = |side: usize| {
+        let cell = sheet.cell(spot, side, world);
+        cell.is_some_and(|cell| sheet.runs_of(cell).any(|run| run.number(path).is_some()))
+    };
+    if count == 0 || !sides.into_iter().all(has_numbers) {
+        return None;
+    }
+    let [reference, challenger] = sides.map(|n| named(sheet, n));
+    let html = format!(
+        "<b>Not compared:</b> {challenger} against {reference}, {}: {}.{}",
+        escaped(&place.join(", ")),
+        escaped(&metric(path)),
+        left_out(count)
+    );
+    Some(Finding { tone: Tone::Plain, html })
+}
+
+fn left_out(pairs: usize) -> String {
+    match pairs {
+        1 => " 1 pair with a run that did not come to its end is left out.".to_owned(),
+        pairs => format!(" {pairs} pairs with a run that did not come to its end are left out."),
+    }
 }
 
 fn tone(paired: &Paired, path: &str) -> Tone {

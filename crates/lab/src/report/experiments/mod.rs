@@ -9,6 +9,7 @@
 //! the numbers of single runs, by Student's t.
 
 mod commands;
+mod failed;
 mod figures;
 mod finding;
 mod input;
@@ -20,6 +21,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::text::{escaped, number};
+pub use failed::Failed;
 use finding::{Tone, findings, world_words};
 pub use input::{ReportError, Results};
 use sheet::Sheet;
@@ -29,6 +31,20 @@ impl Results {
     /// The numbers of the tables.
     pub fn lines(&self) -> Vec<Line> {
         self.sheets.iter().flat_map(table::lines).collect()
+    }
+
+    /// Runs that did not come to their end, by place and reason.
+    pub fn failed(&self) -> Vec<Failed> {
+        self.sheets.iter().flat_map(failed::failed).collect()
+    }
+
+    /// A sentence for each experiment that has such runs.
+    pub fn unfinished(&self) -> Vec<String> {
+        let sentence = |sheet: &Sheet| {
+            let counted = failed::sentence(sheet)?;
+            Some(format!("{}: {counted}; comparisons leave them out.", sheet.experiment.name))
+        };
+        self.sheets.iter().filter_map(sentence).collect()
     }
 
     /// How many runs there are.
@@ -101,7 +117,7 @@ fn section(page: &mut String, sheet: &Sheet, lines: &[Line], is_one_of_many: boo
     );
     let _ = write!(page, "<p class=base>Baseline: {}.</p>", escaped(&baseline(sheet)));
     alternatives(page, sheet);
-    failures(page, sheet);
+    failed::warning(page, sheet);
     let findings = findings(sheet);
     if !findings.is_empty() {
         page.push_str("<h3>What was found</h3>");
@@ -178,31 +194,6 @@ fn alternatives(page: &mut String, sheet: &Sheet) {
         );
     }
     page.push_str("</ul>");
-}
-
-/// Runs that broke, or did not come to their end.
-fn failures(page: &mut String, sheet: &Sheet) {
-    let failed = sheet.failed();
-    if failed.is_empty() {
-        return;
-    }
-    let count: usize = failed.iter().map(|(_, _, seeds)| seeds.len()).sum();
-    let _ = write!(
-        page,
-        "<div class=warning><p>{count} of {} runs did not come to their end. What they had measured until then is in the \
-         distributions; times of completion are those of the other runs alone.</p><ul>",
-        sheet.runs.len()
-    );
-    for (place, why, seeds) in failed.iter().take(FAILURES) {
-        let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
-        let word = if seeds.len() == 1 { "seed" } else { "seeds" };
-        let _ = write!(page, "<li>{}, {word} {}: {}.", escaped(place), seeds.join(", "), escaped(why));
-    }
-    if failed.len() > FAILURES {
-        let _ =
-            write!(page, "<li>and more at {} other places, which the CSV file has.", failed.len() - FAILURES);
-    }
-    page.push_str("</ul></div>");
 }
 
 /// Where the column of no loss is empty, how to fill it.
@@ -295,7 +286,7 @@ fn method(page: &mut String, results: &Results, lines: &[Vec<Line>]) {
          single run there is none.\
          <dt>Less, more<dd>from runs compared one by one: a seed decides for each packet by its number whether the link \
          loses it, so alternatives with the same seed meet the same losses. An interval that holds zero is no \
-         difference shown. Over a design of many points it is the geometric mean of ratios.\
+         difference shown. Pairs with a run that did not come to its end are left out, and counted. Over a design of many points it is the geometric mean of ratios.\
          <dt>No loss<dd>the same point with nothing lost: what an alternative costs where it cannot help.\
          <dt>Published<dd>numbers from papers, of other machines, stacks and links; what should agree is which is better, \
          by what factor, and where curves bend.",
@@ -330,8 +321,6 @@ const HEAD: &str = concat!(
 
 /// Findings that are not folded away.
 const FINDINGS: usize = 8;
-/// Places of failed runs that are listed.
-const FAILURES: usize = 20;
 
 #[cfg(test)]
 mod tests;

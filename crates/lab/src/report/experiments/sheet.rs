@@ -74,6 +74,8 @@ pub(crate) struct Paired {
     pub(crate) more: Option<f64>,
     /// The same with 95 % confidence; `None` for a single pair.
     pub(crate) between: Option<(f64, f64)>,
+    /// Pairs beside these of which a run did not come to its end.
+    pub(crate) left_out: usize,
 }
 
 impl Sheet {
@@ -252,21 +254,37 @@ impl Sheet {
         Some(Measured { value, half: None, runs })
     }
 
-    /// Compares two alternatives at a spot, run by run: those of equal parameters and seed met the same losses.
+    /// Compares two alternatives at a spot, run by run: those of equal parameters and seed met the same losses. Pairs with a
+    /// run that did not come to its end are left out: what broke early has few of everything.
     pub(crate) fn paired(&self, spot: usize, sides: [usize; 2], world: usize, path: &str) -> Option<Paired> {
-        let cells = sides.map(|side| self.cell(spot, side, world));
-        let [Some(reference), Some(challenger)] = cells else { return None };
-        let numbers = |cell: &Cell| -> BTreeMap<String, f64> {
-            let named = self.runs_of(cell).map(|run| (run.twin(self.curves), run.number(path)));
-            named.filter_map(|(name, number)| Some((name, number?))).collect()
-        };
-        let (a, b) = (numbers(reference), numbers(challenger));
-        let pairs: Vec<(f64, f64)> = a.iter().filter_map(|(name, a)| Some((*a, *b.get(name)?))).collect();
-        if self.spots[spot].is_pooled && pairs.iter().all(|(a, b)| *a > 0.0 && *b > 0.0) {
+        let (pairs, left_out) = self.pairs(spot, sides, world, path);
+        let paired = if self.spots[spot].is_pooled && pairs.iter().all(|(a, b)| *a > 0.0 && *b > 0.0) {
             Paired::of_ratios(&pairs)
         } else {
             Paired::of_differences(&pairs)
-        }
+        };
+        paired.map(|paired| Paired { left_out, ..paired })
+    }
+
+    /// The numbers of runs that came to their end on both sides, and how many pairs did not.
+    pub(crate) fn pairs(
+        &self,
+        spot: usize,
+        sides: [usize; 2],
+        world: usize,
+        path: &str,
+    ) -> (Vec<(f64, f64)>, usize) {
+        let by_name = |side: usize| -> BTreeMap<String, &Run> {
+            let cell = self.cell(spot, side, world);
+            let runs = cell.into_iter().flat_map(|cell| self.runs_of(cell));
+            runs.map(|run| (run.twin(self.curves), run)).collect()
+        };
+        let [references, challengers] = sides.map(by_name);
+        let twins = references.iter().filter_map(|(name, run)| Some((*run, *challengers.get(name)?)));
+        let (whole, broken): (Vec<_>, Vec<_>) =
+            twins.partition(|(a, b)| !a.is_unfinished() && !b.is_unfinished());
+        let numbers = whole.iter().filter_map(|(a, b)| Some((a.number(path)?, b.number(path)?)));
+        (numbers.collect(), broken.len())
     }
 
     /// The spots of each context, in order.
@@ -294,26 +312,6 @@ impl Sheet {
     /// The keys that a design fills which is looked at as a whole.
     pub(crate) fn filled(&self) -> Vec<&'static str> {
         self.pooled().map(|pooled| pooled.keys).unwrap_or_default()
-    }
-
-    /// Runs that did not come to their end: where, why, and the seeds.
-    pub(crate) fn failed(&self) -> Vec<(String, String, Vec<u64>)> {
-        let mut all: Vec<(String, String, Vec<u64>)> = Vec::new();
-        for ((spot, alternative, world), cell) in &self.cells {
-            let Spot { context_label, label, .. } = &self.spots[*spot];
-            let alternative = self.alternative(*alternative);
-            let place = [alternative.as_str(), label, context_label, self.worlds[*world].as_str()];
-            let place = place.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(", ");
-            for run in self.runs_of(cell).filter(|run| run.is_unfinished()) {
-                let why = run.row.metrics.broken.as_deref();
-                let why = why.unwrap_or("not everything had arrived at the run’s limit").to_owned();
-                match all.iter_mut().find(|(other, reason, _)| *other == place && *reason == why) {
-                    Some((.., seeds)) => seeds.push(run.row.seed),
-                    None => all.push((place.clone(), why, vec![run.row.seed])),
-                }
-            }
-        }
-        all
     }
 
     /// The least and the greatest number of runs that alternatives at spots have, where they differ.
@@ -502,7 +500,8 @@ impl Paired {
         let between = difference.half.and_then(|half| {
             Some((of_reference(difference.mean - half)?.max(-1.0), of_reference(difference.mean + half)?))
         });
-        Some(Self { reference, challenger, pairs: pairs.len(), more: of_reference(difference.mean), between })
+        let more = of_reference(difference.mean);
+        Some(Self { reference, challenger, pairs: pairs.len(), more, between, left_out: 0 })
     }
 
     /// Over points that are far apart, ratios say more than differences: their geometric mean.
@@ -513,7 +512,8 @@ impl Paired {
         let more = |logarithm: f64| logarithm.exp() - 1.0;
         let between =
             logarithms.half.map(|half| (more(logarithms.mean - half), more(logarithms.mean + half)));
-        Some(Self { reference, challenger, pairs: pairs.len(), more: Some(more(logarithms.mean)), between })
+        let more = Some(more(logarithms.mean));
+        Some(Self { reference, challenger, pairs: pairs.len(), more, between, left_out: 0 })
     }
 
     /// Whether the difference is more than chance would give, and matters: the sign, or 0 where that is not shown.
@@ -524,6 +524,14 @@ impl Paired {
             Some((_, high)) if high < 0.0 => -1,
             _ => 0,
         }
+    }
+}
+
+impl Spot {
+    /// Where it is, in words.
+    pub(crate) fn words(&self) -> String {
+        let words = [self.context_label.as_str(), self.label.as_str()];
+        words.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(", ")
     }
 }
 

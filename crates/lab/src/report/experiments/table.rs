@@ -103,11 +103,9 @@ fn line(sheet: &Sheet, (spot, place): (usize, usize), path: &str, published: &[T
         |place: usize| lossless.and_then(|spot| worlds().find_map(|(n, _)| measured(spot, place, n)));
     let zero = at_zero(place);
     let reference = sheet.reference().filter(|reference| *reference != place).and_then(at_zero);
-    let spot_words = &sheet.spots[spot];
-    let point = [spot_words.context_label.as_str(), spot_words.label.as_str()];
     Some(Line {
         experiment: sheet.experiment.name.to_owned(),
-        point: point.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(", "),
+        point: sheet.spots[spot].words(),
         metric: path.to_owned(),
         alternative: sheet.alternatives[place].to_string(),
         ours,

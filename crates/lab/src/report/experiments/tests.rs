@@ -260,6 +260,41 @@ fn failed_runs_are_told() {
     assert!(page.contains("seed 2: the peer &lt;left&gt; &amp; said &quot;no&quot;"));
 }
 
+/// What broke early has few of everything.
+#[test]
+fn runs_that_did_not_come_to_their_end_are_in_no_verdict() {
+    let pauses = |mode: &str, seed: u64, count: u64, finished: bool| {
+        let mut row = row(&format!("profile=ours mode={mode}"), seed, &[10.0], 4.0);
+        (row.metrics.counted.over_rtt, row.metrics.finished) = (count, finished);
+        row
+    };
+    let total = [pauses("total", 1, 8, true), pauses("total", 2, 9, true), pauses("total", 3, 10, true)];
+    let told = |rows: &[Row]| {
+        let sheet = Sheet::new(streaming(), [&total[..], rows].concat());
+        let paired = sheet.paired(0, [0, 1], 0, "over_rtt");
+        let all = findings(&sheet);
+        let found = all.into_iter().find(|finding| finding.html.contains("pauses over")).unwrap();
+        (paired, found)
+    };
+    let even = [pauses("partial", 1, 8, true), pauses("partial", 2, 9, true), pauses("partial", 3, 0, false)];
+    let (paired, found) = told(&even);
+    assert_eq!(paired.map(|paired| (paired.pairs, paired.left_out, paired.challenger)), Some((2, 1, 8.5)));
+    assert_eq!(found.tone, Tone::Even);
+    assert!(
+        found.html.contains("1 pair with a run that did not come to its end is left out"),
+        "{}",
+        found.html
+    );
+    // A single pair that is whole, and none.
+    let (paired, found) = told(&[pauses("partial", 1, 8, true), pauses("partial", 2, 0, false)]);
+    assert_eq!(paired.map(|paired| (paired.pairs, paired.left_out)), Some((1, 1)));
+    assert!(found.html.contains("A single pair of runs"), "{}", found.html);
+    let (paired, found) = told(&[pauses("partial", 1, 0, false), pauses("partial", 2, 0, false)]);
+    assert_eq!((paired, found.tone), (None, Tone::Plain));
+    assert!(found.html.contains("Not compared") && found.html.contains("2 pairs"), "{}", found.html);
+    assert!(!found.html.contains("no difference"), "{}", found.html);
+}
+
 #[test]
 fn text_from_journals_is_no_markup() {
     let mut evil = row("mode=total", 1, &[10.0], 4.0);
