@@ -66,7 +66,8 @@ struct RunArgs {
     /// Runs at a time [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// Record each run in a folder of its own in here: packets (pcap) and traces for qvis (qlog)
+    /// Record each run in a folder of its own in here: traces for qvis (qlog), and packets (pcap), which
+    /// there are in virtual time only
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
     /// Print the rows as one JSON array
@@ -126,6 +127,12 @@ fn run_experiments(args: &RunArgs) -> anyhow::Result<()> {
         anyhow::bail!(
             "--record takes {MOST_RECORDED} runs at most, since each may fill 100 MB, and these are {runs}; choose some with \
              --set and --seeds 1"
+        );
+    }
+    if args.record.is_some() && args.real {
+        eprintln!(
+            "quickset: --record keeps no packets of runs with --real, only traces (qlog); tcpdump on the loopback interface \
+             has the packets, and a file named by SSLKEYLOGFILE their keys"
         );
     }
     let stop = stop_on_interrupt()?;

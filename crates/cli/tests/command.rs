@@ -341,3 +341,31 @@ fn a_folder_for_traces_that_cannot_be_made_is_a_failure_that_says_so() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("--qlog"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn a_recording_of_real_time_says_that_it_has_no_packets() {
+    let folder = Folder::new("recorded");
+    let (out, kept) = (folder.0.join("out"), folder.0.join("kept"));
+    let words = "lab run screen-streaming --set updates=1 --set messages=5 --set mode=partial --set profile=ours \
+                 --set fec=none --set loss=0 --seeds 1";
+    let run = |how: &[&str]| {
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let places = ["-o", out.to_str().unwrap(), "--record", kept.to_str().unwrap()];
+        let output = quickset(&[&words[..], &places, how].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let run = std::fs::read_dir(&kept).unwrap().next().unwrap().unwrap().path();
+        let mut endings: Vec<String> = std::fs::read_dir(run)
+            .unwrap()
+            .map(|file| file.unwrap().path().extension().unwrap().to_str().unwrap().to_owned())
+            .collect();
+        endings.sort();
+        std::fs::remove_dir_all(&kept).unwrap();
+        (text(&output.stderr), endings)
+    };
+    let (said, endings) = run(&["--real"]);
+    assert_eq!(endings, ["json", "sqlog", "sqlog"]);
+    assert!(said.starts_with("quickset: ") && said.contains("no packets"), "{said}");
+    let (said, endings) = run(&[]);
+    assert_eq!(endings, ["json", "pcap", "pcap", "sqlog", "sqlog"]);
+    assert!(!said.contains("no packets"), "{said}");
+}
