@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "0.5%")]
     loss: Loss,
     /// The link's queue, each way
-    #[arg(long, default_value = "9MB")]
+    #[arg(long, default_value = "9MB", value_parser = values::queue)]
     queue: Queue,
     /// Congestion controller: bbr, cubic, newreno or fixed:RATE
     #[arg(long, default_value = "bbr", value_parser = values::congestion)]

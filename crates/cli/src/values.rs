@@ -5,7 +5,7 @@ use std::time::Duration;
 use quickset::{
     AckPolicy, AckPolicyError, Algorithm, AlgorithmError, Protection, ProtectionError, TransportConfig,
 };
-use quickset_sim::units;
+use quickset_sim::{Queue, units};
 
 /// A duration above zero, like `50ms`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
@@ -73,6 +73,27 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A queue that takes a packet of 1500 bytes, like `9MB`.
+pub(crate) fn queue(text: &str) -> Result<Queue, String> {
+    let queue: Queue = text.parse().map_err(|error: units::UnitError| error.to_string())?;
+    let room = match &queue {
+        Queue::Bytes(bytes) => *bytes,
+        Queue::Mark(mark) => mark.limit,
+        Queue::Red(red) => red.limit,
+        Queue::CoDel(codel) => codel.limit,
+        Queue::Packets(0) => 0,
+        // One of so long a time takes at least one packet.
+        Queue::Packets(_) | Queue::Time(_) | Queue::Unlimited => u64::MAX,
+    };
+    if room < PACKET {
+        return Err(format!("it takes no packet of {PACKET} bytes; write at least {PACKET}B, like 9MB"));
+    }
+    Ok(queue)
+}
+
+/// The largest packet on the links of the demonstration, headers included.
+const PACKET: u64 = 1500;
+
 /// A congestion controller: `bbr`, `cubic`, `newreno` or `fixed:RATE`.
 pub(crate) fn congestion(text: &str) -> Result<Algorithm, String> {
     text.parse().map_err(|error: AlgorithmError| error.to_string())
@@ -139,6 +160,12 @@ mod tests {
         assert_eq!(duration("50ms"), Ok(Duration::from_millis(50)));
         assert!(duration("0").is_err());
         assert_eq!(size("1GB"), Ok(1_000_000_000));
+        for good in ["1.5kB", "1packets", "50ms", "unlimited", "red:30kB,90kB,10%,9MB"] {
+            assert_eq!(queue(good).map(|queue| queue.to_string()), Ok(good.to_owned()));
+        }
+        for bad in ["0", "1499B", "0packets", "mark:1kB,1kB", "red:100B,200B,10%,1kB"] {
+            assert!(queue(bad).unwrap_err().contains("1500"), "{bad}");
+        }
         assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
         for bad in ["0", "-1", "nan", "inf", "4000", "1s"] {
             assert!(seconds(bad).is_err(), "{bad}");

@@ -39,11 +39,14 @@ impl Drop for Folder {
 
 #[test]
 fn slips_in_arguments_are_usage_errors_that_say_what_to_write() {
-    let slips: [(&[&str], &str); 16] = [
+    let slips: [(&[&str], &str); 19] = [
         (&["demo", "--rate", "100"], "mbit"),
         (&["demo", "--rtt", "100"], "like 50ms"),
         (&["demo", "--loss", "2"], "0.5%"),
         (&["demo", "--pace", "0"], "1..=100"),
+        (&["demo", "--queue", "0"], "1500B"),
+        (&["demo", "--queue", "0packets"], "1500B"),
+        (&["demo", "--queue", "codel:5ms,100ms,1kB"], "1500B"),
         (&["demo", "--cc", "vegas"], "bbr, cubic, newreno"),
         (&["demo", "--fec", "auto"], "adaptive[:bulk|screen|messages]"),
         (&["perf", "server", "--fec", "rs:90/100"], "its N is below its K"),
@@ -340,6 +343,11 @@ fn a_folder_for_traces_that_cannot_be_made_is_a_failure_that_says_so() {
     let output = quickset(&["perf", "server", "--listen", "127.0.0.1:0", "--qlog", "/dev/null/traces"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("--qlog"), "{}", text(&output.stderr));
+    let output =
+        quickset(&["demo", "--seconds", "1", "--pace", "10", "--json", "--qlog", "/dev/null/traces"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("/dev/null/traces;") && said.contains("--qlog"), "{said}");
 }
 
 #[test]

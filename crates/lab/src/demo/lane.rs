@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -53,7 +54,10 @@ struct Seen {
 impl Lane {
     /// Connects through a link of its own.
     pub(crate) async fn start(plan: &Plan, mode: Mode, measured: Range<u32>) -> Result<Self, DemoError> {
-        let traces = plan.qlog.as_ref().map(|dir| QlogDir::new(dir.join(mode.name()))).transpose()?;
+        let folder = |dir: &PathBuf| {
+            QlogDir::new(dir.join(mode.name())).map_err(|error| DemoError::Traces { dir: dir.clone(), error })
+        };
+        let traces = plan.qlog.as_ref().map(folder).transpose()?;
         let transport = TransportConfig {
             mtu: plan.mtu,
             congestion: plan.congestion,

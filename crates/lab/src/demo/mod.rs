@@ -243,6 +243,14 @@ pub enum DemoError {
     /// No socket or thread.
     #[error("the system gives no socket or thread: {0}")]
     System(#[from] std::io::Error),
+    /// No folder for traces.
+    #[error("no folder can be made at {dir}; choose another with --qlog: {error}", dir = .dir.display())]
+    Traces {
+        /// The folder of the plan.
+        dir: PathBuf,
+        /// Why not.
+        error: std::io::Error,
+    },
     /// No certificate.
     #[error(transparent)]
     Identity(#[from] IdentityError),
@@ -251,7 +259,7 @@ pub enum DemoError {
     Config(#[from] ConfigError),
     /// No connection through the link.
     #[error(
-        "no connection comes about through the emulated link: {0}; try less loss or a shorter round-trip time"
+        "no connection comes about through the emulated link: {0}; try less loss, a shorter round-trip time or a longer queue"
     )]
     Connect(#[from] ConnectError),
     /// A connection broke.
