@@ -100,9 +100,7 @@ impl Connection {
     pub(crate) fn on_progress(&mut self, progress: Progress) -> Result<(), TransportError> {
         self.log_progress(progress);
         self.follow_early(progress);
-        if progress.handshake_keys {
-            self.recovery.handshake_keys();
-        }
+        self.recovery.has_handshake_keys |= progress.handshake_keys;
         if progress.one_rtt_keys && self.side.is_server() {
             // The client's parameters came with its hello; the server may send 1-RTT data at once.
             self.take_peer_params()?;

@@ -50,7 +50,8 @@ pub(crate) struct Recovery {
     confirmed: bool,
     // The peer is known to have validated our address, so that it never waits for us to speak.
     peer_is_sure: bool,
-    has_handshake_keys: bool,
+    /// A client probes with Handshake packets then, which prove its address.
+    pub(crate) has_handshake_keys: bool,
     // When a timer was last set going: what a client's probe timeout with nothing in flight counts from.
     touched: Time,
     spurious: u64,
@@ -385,11 +386,6 @@ impl Recovery {
     pub(crate) fn restart(&mut self) {
         self.in_flight -= self.forget(Space::Initial, None);
         self.pto_count = 0;
-    }
-
-    /// There are keys for Handshake packets: what a client probes with from now on, since they prove its address.
-    pub(crate) fn handshake_keys(&mut self) {
-        self.has_handshake_keys = true;
     }
 
     /// Debug invariants.

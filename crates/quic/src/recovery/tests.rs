@@ -251,7 +251,7 @@ fn a_client_probes_until_the_server_surely_has_credit() {
     let doubled = r.pto(Space::Initial) * 2;
     assert_eq!(r.deadline(true), Some((ms(300) + doubled, Reason::Pto)));
     // Once it can, in Handshake: that proves its address.
-    r.handshake_keys();
+    r.has_handshake_keys = true;
     assert_eq!(r.on_time(ms(300) + doubled, true, &mut out), Outcome::Probe(Space::Handshake));
     r.discard(Space::Initial, ms(310));
     assert_eq!(r.deadline(true), Some((ms(310) + r.pto(Space::Handshake), Reason::Pto)));
