@@ -437,3 +437,28 @@ impl fmt::Debug for Connection {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_move_is_told_once_and_the_oldest_are_forgotten() {
+        let to = |port: u16| Move::Done(Path::to(SocketAddr::from(([10, 0, 0, 1], port))));
+        let mut log = MoveLog::default();
+        let (mut early, mut late) = (0, 0);
+        assert_eq!(log.after(&mut early), None);
+        for port in 1..=3 {
+            log.push(to(port));
+        }
+        assert_eq!([1, 2, 3].map(|_| log.after(&mut early)), [Some(to(1)), Some(to(2)), Some(to(3))]);
+        assert_eq!(log.after(&mut early), None);
+        for port in 4..=11 {
+            log.push(to(port));
+        }
+        // Eleven in all, eight of them known.
+        let told: Vec<_> = std::iter::from_fn(|| log.after(&mut late)).collect();
+        assert_eq!(told, (4..=11).map(to).collect::<Vec<_>>());
+        assert_eq!(log.after(&mut early), Some(to(4)));
+    }
+}
