@@ -631,7 +631,7 @@ mod tests {
         client
     }
 
-    /// A turn of the driver; `late` is sent while handshakes wait, and is received before they are through.
+    /// What is sent while handshakes wait is received in the next turn, whose handshake is that of somebody else.
     #[tokio::test]
     async fn what_comes_is_received_while_handshakes_wait() {
         let (mut driver, address) = driver();
