@@ -2,7 +2,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use quickset_h3::{Body, Code, Field, Priority, Refusal};
@@ -156,16 +156,7 @@ impl AsyncRead for Content {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if let Some(error) = &this.failed {
-            return Poll::Ready(Err(error.clone().into()));
-        }
-        let room = buffer.remaining();
-        if room > 0 {
-            if let Some(data) = ready!(this.poll_next(cx, room))? {
-                buffer.put_slice(&data);
-            }
-        }
-        Poll::Ready(Ok(()))
+        super::read_into(buffer, this.failed.clone(), |room| this.poll_next(cx, room))
     }
 }
 

@@ -66,8 +66,11 @@ mod server;
 pub mod webtransport;
 
 use std::io;
+use std::task::{Poll, ready};
 
+use bytes::Bytes;
 use quickset_net::ReadError;
+use tokio::io::ReadBuf;
 
 #[cfg(feature = "http")]
 pub use quickset_h3::http_types;
@@ -114,6 +117,25 @@ impl From<HttpError> for io::Error {
     fn from(error: HttpError) -> Self {
         Self::new(error.kind(), error)
     }
+}
+
+/// Fills a reader's buffer with what `next` gives for the room there, which at the end is nothing; with what `failed` before,
+/// nothing is asked for.
+fn read_into<E: Into<io::Error>>(
+    buffer: &mut ReadBuf<'_>,
+    failed: Option<E>,
+    next: impl FnOnce(usize) -> Poll<Result<Option<Bytes>, E>>,
+) -> Poll<io::Result<()>> {
+    if let Some(error) = failed {
+        return Poll::Ready(Err(error.into()));
+    }
+    let room = buffer.remaining();
+    if room > 0 {
+        if let Some(data) = ready!(next(room)).map_err(Into::into)? {
+            buffer.put_slice(&data);
+        }
+    }
+    Poll::Ready(Ok(()))
 }
 
 impl HttpError {

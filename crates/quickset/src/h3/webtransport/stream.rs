@@ -219,16 +219,7 @@ impl AsyncRead for RecvStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if let Some(error) = &this.failed {
-            return Poll::Ready(Err(error.clone().into()));
-        }
-        let room = buffer.remaining();
-        if room > 0 {
-            if let Some(data) = ready!(this.poll_next(cx, room))? {
-                buffer.put_slice(&data);
-            }
-        }
-        Poll::Ready(Ok(()))
+        crate::h3::read_into(buffer, this.failed.clone(), |room| this.poll_next(cx, room))
     }
 }
 
