@@ -546,7 +546,8 @@ impl Facts {
             cwnd: self.cwnd,
             in_flight: self.in_flight,
             others_wait: streams.others_wait(channel, turn),
-            crowded_out: streams.crowded_out(),
+            crowded_out: streams.crowding().crowded_out(),
+            hit: streams.crowding().hit(),
             feedback: self.feedback,
             confirmed: self.confirmed,
         }

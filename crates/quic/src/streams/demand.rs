@@ -29,28 +29,49 @@ pub(super) struct Tally {
     pub(super) crowding: Crowding,
 }
 
-/// How many of the last messages with deadlines had no room in time.
+/// Why the last messages with deadlines were late, or would have been.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Crowding {
+pub(crate) struct Crowding {
+    first: u32,
     all: u32,
     crowded_out: u32,
+    hit: u32,
 }
 
 impl Crowding {
-    pub(super) fn count(&mut self, crowded_out: bool) {
+    pub(super) fn count(&mut self, crowded_out: bool, hit: bool) {
+        if self.first < FIRST {
+            self.first += 1;
+            return;
+        }
         if self.all == MOST_COUNTED {
-            (self.all, self.crowded_out) = (self.all / 2, self.crowded_out / 2);
+            for count in [&mut self.all, &mut self.crowded_out, &mut self.hit] {
+                *count /= 2;
+            }
         }
         self.all += 1;
         self.crowded_out += u32::from(crowded_out);
+        self.hit += u32::from(hit);
     }
 
-    /// Their share, of few as if there had been others that had.
-    fn share(self) -> f64 {
-        f64::from(self.crowded_out) / f64::from(self.all.max(FEW_COUNTED))
+    /// The share that had no room in time, though nothing of them was lost.
+    pub(crate) fn crowded_out(self) -> f64 {
+        self.share(self.crowded_out)
+    }
+
+    /// The share of which something was lost.
+    pub(crate) fn hit(self) -> f64 {
+        self.share(self.hit)
+    }
+
+    /// Of few as if there had been others of another kind.
+    fn share(self, count: u32) -> f64 {
+        f64::from(count) / f64::from(self.all.max(FEW_COUNTED))
     }
 }
 
+/// Messages that are not counted, the first of a connection: they wait for a congestion window that still grows.
+const FIRST: u32 = 32;
 /// Messages that crowding is told from: some seconds of media.
 const MOST_COUNTED: u32 = 512;
 const FEW_COUNTED: u32 = 64;
@@ -128,9 +149,9 @@ impl Streams {
         self.tally.pulse
     }
 
-    /// The share of the last messages with deadlines that had no room in time, though nothing of them was lost.
-    pub(crate) fn crowded_out(&self) -> f64 {
-        self.tally.crowding.share()
+    /// Why messages were late.
+    pub(crate) fn crowding(&self) -> Crowding {
+        self.tally.crowding
     }
 
     /// Deadlines of the messages of a channel that are neither delivered nor given up nor outdated. O(log n).
@@ -433,17 +454,22 @@ mod tests {
     use super::*;
 
     #[test]
-    #[expect(clippy::float_cmp, reason = "quotients of small numbers")]
     fn crowding_is_of_the_last_messages() {
+        let shares = |crowding: Crowding| (crowding.crowded_out(), crowding.hit());
         let mut crowding = Crowding::default();
-        crowding.count(true);
-        assert_eq!(crowding.share(), 1.0 / 64.0, "one of few says little");
-        (0..99).for_each(|_| crowding.count(true));
-        assert_eq!(crowding.share(), 1.0);
+        (0..FIRST).for_each(|_| crowding.count(true, true));
+        assert_eq!(shares(crowding), (0.0, 0.0), "the first wait for a window that grows");
+        crowding.count(true, false);
+        crowding.count(false, true);
+        crowding.count(false, true);
+        assert_eq!(shares(crowding), (1.0 / 64.0, 2.0 / 64.0), "a few say little");
+        (0..97).for_each(|_| crowding.count(true, true));
+        assert_eq!(shares(crowding), (0.98, 0.99));
         // A thousand that had room: what was before counts for a quarter of a quarter at most.
-        (0..1000).for_each(|_| crowding.count(false));
-        assert!((0.01..0.07).contains(&crowding.share()), "{}", crowding.share());
-        (0..2000).for_each(|_| crowding.count(false));
-        assert_eq!(crowding.share(), 0.0);
+        (0..1000).for_each(|_| crowding.count(false, false));
+        let (crowded_out, hit) = shares(crowding);
+        assert!((0.01..0.07).contains(&crowded_out) && (0.01..0.07).contains(&hit), "{crowded_out} {hit}");
+        (0..2000).for_each(|_| crowding.count(false, false));
+        assert_eq!(shares(crowding), (0.0, 0.0));
     }
 }

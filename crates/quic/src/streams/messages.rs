@@ -339,7 +339,7 @@ impl Streams {
         while let Some(settled) = sender.next_settled() {
             if let Some(deadline) = settled.deadline {
                 self.tally.fulfil(channel, deadline, key, settled.ticket);
-                self.tally.crowding.count(settled.crowded_out);
+                self.tally.crowding.count(settled.crowded_out, settled.hit);
             }
             half.outcomes.push_back((settled.ticket, settled.outcome));
         }

@@ -23,7 +23,7 @@ pub enum Goal {
 /// Bulk: the last flight, once nothing else as urgent has to be sent, and what flow control leaves room for. Screen: behind each fence, over a window of all that
 /// has not arrived; or a Reed-Solomon block, when more is in flight than one should sum for each repair symbol. Messages:
 /// placed by FlEC's algorithm 4. In all cases the least r with P(more than r losses among k + r) <= 1e-4, and at most a
-/// quarter of k, but one; see `Sizing` for bursts. A path without losses sees nothing of it, not even the wrapping.
+/// quarter of k, but one; see `Sizing` for bursts, and for what messages may have more where there is room. A path without losses sees nothing of it, not even the wrapping.
 ///
 /// None goes out where a resend arrives before anybody waits, or where the losses are our own: while more than half of
 /// them come with a full queue, repair would only displace data. Deadlines excepted, which no resend meets there: messages get
@@ -37,6 +37,8 @@ pub(super) struct Adaptive {
     held: Held,
     blockade: Blockade,
     fences: Fences,
+    // There is no room for repair of messages.
+    crowded: bool,
 }
 
 /// When flow control held data back.
@@ -89,6 +91,7 @@ impl Adaptive {
             held: Held::default(),
             blockade: Blockade::default(),
             fences: Fences::default(),
+            crowded: false,
         }
     }
 
@@ -180,12 +183,16 @@ impl Adaptive {
 
     fn messages(&mut self, view: &CodingView<'_>) -> Pattern {
         let lane = &view.lanes[usize::from(WINDOW.index)];
-        if is_crowded(view) {
+        self.crowded = is_crowded(view, self.crowded);
+        if self.crowded {
             return Pattern::No;
         }
         match self.placement.due(view, lane) {
             Due::No => Pattern::No,
             Due::At(time) => Pattern::WakeAt(time),
+            Due::Now if view.in_flight <= view.cwnd / 2 && !is_crowded(view, true) => {
+                window_repair(self.sizing.once(&view.loss, lane.unprotected))
+            }
             Due::Now => window_repair(self.sizing.repairs(&view.loss, lane.unprotected)),
         }
     }
@@ -264,9 +271,11 @@ fn is_futile(view: &CodingView<'_>) -> bool {
 }
 
 /// More messages come too late for want of room than of losses that are not our own: repair would make more of them late than
-/// it brings back.
-fn is_crowded(view: &CodingView<'_>) -> bool {
-    view.crowded_out > view.loss.rate * (1.0 - view.loss.congested)
+/// it brings back. It did so `before`, if it goes on soon, since what made them late may be repair itself.
+fn is_crowded(view: &CodingView<'_>, before: bool) -> bool {
+    // Of a message some packets may be lost, and the first ones tell little.
+    let lost = view.hit.max(view.loss.rate) * (1.0 - view.loss.congested);
+    view.crowded_out > if before { lost * RELIEF } else { lost }
 }
 
 /// A resend arrives before anybody waits for it: neither the next deadline nor the next message is near. What is not
@@ -279,6 +288,9 @@ fn is_ample(view: &CodingView<'_>) -> bool {
         _ => false,
     }
 }
+
+/// What the share of messages without room must fall to, of the loss rate, before others are repaired again.
+const RELIEF: f64 = 0.125;
 
 /// Whole blocks between fences.
 const BLOCK: Lane = Lane { index: 0, code: Code::ReedSolomon { stride: 1 }, short: false };

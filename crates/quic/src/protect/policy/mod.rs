@@ -163,6 +163,8 @@ pub struct CodingView<'a> {
     /// Share of the connection's last messages with deadlines that came too late, or were dropped, though nothing of them
     /// was lost: there is more to send than the path takes in time.
     pub crowded_out: f64,
+    /// Share of the same messages of which something was lost, recovered or not.
+    pub hit: f64,
     /// A packet of this connection with application data was acknowledged.
     pub feedback: bool,
     /// The peer has all that it needs of the handshake to open what is sent: a client knows once the handshake is

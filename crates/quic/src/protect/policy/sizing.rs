@@ -35,12 +35,18 @@ impl Sizing {
         self.least(loss, k, Kind::Window)
     }
 
+    /// The same for `k` symbols of messages, of which nothing comes later that could help: more than a quarter of few, up
+    /// to half of them, where so little would fail too often.
+    pub(super) fn once(&mut self, loss: &Loss, k: u64) -> u32 {
+        self.least(loss, k, Kind::Messages)
+    }
+
     fn least(&mut self, loss: &Loss, k: u64, kind: Kind) -> u32 {
         if k == 0 || loss.rate.is_nan() || loss.rate <= 0.0 {
             return 0;
         }
         let rate = match kind {
-            Kind::Block => loss.rate,
+            Kind::Block | Kind::Messages => loss.rate,
             Kind::Window => cautious(loss),
         };
         let (rate, to_good) = (above(rate).min(1.0), below(loss.to_good));
@@ -53,19 +59,28 @@ impl Sizing {
         }
         let most = (k / 4).max(1);
         let repairs = match kind {
+            Kind::Messages => {
+                let channel = Channel::new(rate, to_good, 1);
+                let enough = least_repairs(&channel, k, TARGET, most);
+                enough.max(least_repairs(&channel, k, TOO_OFTEN, (k / 2).max(1)))
+            }
             Kind::Block => {
                 let parts = parts(k, 1);
                 let channel = Channel::new(rate, to_good, parts);
                 let part = k.div_ceil(parts);
-                parts * least_repairs(&channel, part, TARGET / parts as f64, (part / 4).max(1))
+                let each = least_repairs(&channel, part, TARGET / parts as f64, (part / 4).max(1));
+                most.min(parts * each)
             }
             Kind::Window => {
                 let chance = least_repairs(&Channel::new(rate, 1.0, 1), k, TARGET, most);
                 let bursts = least_repairs(&Channel::new(rate, to_good, 1), k, SOFT_TARGET, most);
-                chance.max(bursts.min(2 * chance)).min(((MOST_PER_LOSS * rate * k as f64) as u64).max(1))
+                chance
+                    .max(bursts.min(2 * chance))
+                    .min(most)
+                    .min(((MOST_PER_LOSS * rate * k as f64) as u64).max(1))
             }
         };
-        let repairs = u32::try_from(repairs.min(most)).unwrap_or(u32::MAX);
+        let repairs = u32::try_from(repairs).unwrap_or(u32::MAX);
         if self.known.is_empty() {
             self.known = vec![Known { k: 0, kind, channel: (0, 0), repairs: 0 }; PLACES];
         }
@@ -78,6 +93,7 @@ impl Sizing {
 enum Kind {
     Block,
     Window,
+    Messages,
 }
 
 /// The loss rate if one run more had been lost than was seen: runs are what estimates are made of, and where they are
@@ -170,6 +186,10 @@ const PLACES: usize = 128;
 /// How often a block may fail: a tail that one block in ten thousand sees.
 pub(super) const TARGET: f64 = 1e-4;
 
+/// How often the last repair of messages may fail before it is too little. At one loss in a hundred a quarter of four to
+/// twelve fails less often, and half would be a third more bytes than the messages have.
+const TOO_OFTEN: f64 = 8e-3;
+
 /// The same in a window, for what bursts add to it.
 const SOFT_TARGET: f64 = 1e-2;
 
@@ -243,6 +263,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn few_symbols_of_messages_get_more_than_a_quarter_where_that_fails_too_often() {
+        let mut sizing = Sizing::new();
+        for rate in [1.0 / 128.0, 3.0 / 128.0, 1.0 / 32.0, 1.0 / 16.0] {
+            for k in 1..=40 {
+                let least = |target, most: u64| {
+                    (0..most).find(|r| binomial_tail(k + r, *r, rate) <= target).unwrap_or(most)
+                };
+                let expected = least(1e-4, (k / 4).max(1)).max(least(8e-3, (k / 2).max(1)));
+                assert_eq!(u64::from(sizing.once(&loss(rate, 1.0), k)), expected, "{k} at {rate}");
+            }
+        }
+        // C(6,2)·0.03125² = 1.5 %, C(7,3)·0.03125³ = 0.1 %.
+        assert_eq!((sizing.once(&loss(0.03125, 1.0), 5), sizing.repairs(&loss(0.03125, 1.0), 5)), (2, 1));
     }
 
     #[test]

@@ -26,6 +26,7 @@ struct Scene {
     confirmed: bool,
     others_wait: bool,
     crowded_out: f64,
+    hit: f64,
 }
 
 /// Deadlines, in any order.
@@ -57,6 +58,7 @@ impl Scene {
             confirmed: true,
             others_wait: false,
             crowded_out: 0.0,
+            hit: 0.0,
         }
     }
 
@@ -76,6 +78,7 @@ impl Scene {
             in_flight: self.in_flight,
             others_wait: self.others_wait,
             crowded_out: self.crowded_out,
+            hit: self.hit,
             feedback: true,
             confirmed: self.confirmed,
         }

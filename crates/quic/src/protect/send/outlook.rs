@@ -19,6 +19,7 @@ pub(crate) struct Outlook<'a> {
     pub(crate) in_flight: u64,
     pub(crate) others_wait: bool,
     pub(crate) crowded_out: f64,
+    pub(crate) hit: f64,
     pub(crate) feedback: bool,
     pub(crate) confirmed: bool,
 }
@@ -41,6 +42,7 @@ impl<'a> Outlook<'a> {
             in_flight: self.in_flight,
             others_wait: self.others_wait,
             crowded_out: self.crowded_out,
+            hit: self.hit,
             feedback: self.feedback,
             confirmed: self.confirmed,
         }

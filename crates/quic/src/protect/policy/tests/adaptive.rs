@@ -260,17 +260,56 @@ fn messages_are_placed_and_sized() {
 #[test]
 fn repair_leaves_room_to_messages_that_have_none() {
     let (mut scene, mut policy) = (Scene::new(), policy("adaptive:messages"));
-    scene.send(&mut *policy, 100);
     scene.demand.limited = true;
     scene.deadlines.0 = vec![Time::from_millis(1250)];
-    scene.crowded_out = scene.loss.rate * 1.01;
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
-    // Losses by a full queue are a matter of room, too.
-    scene.crowded_out = scene.loss.rate * 0.6;
-    scene.loss.congested = 0.5;
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
-    scene.loss.congested = 0.3;
-    assert!(matches!(scene.ask(&mut *policy, Kind::Window), Pattern::Repair { .. }));
+    let lost = scene.loss.rate;
+    // As a share of the losses, of which some come of a full queue and are a matter of room, too. Where there was none, there
+    // must be much before repair goes out again.
+    let steps =
+        [(0.99, 0.0, true), (1.01, 0.0, false), (0.13, 0.0, false), (0.12, 0.0, true), (0.6, 0.5, false)];
+    for (crowded_out, congested, repairs) in steps {
+        scene.send(&mut *policy, 100);
+        scene.crowded_out = lost * crowded_out;
+        scene.loss.congested = congested;
+        let pattern = scene.ask(&mut *policy, Kind::Window);
+        assert_eq!(
+            matches!(pattern, Pattern::Repair { .. }),
+            repairs,
+            "{crowded_out} {congested}: {pattern:?}"
+        );
+    }
+}
+
+#[test]
+fn messages_get_more_repair_where_there_is_room() {
+    let repairs = |in_flight, crowded_out| {
+        let (mut scene, mut policy) = (Scene::new(), policy("adaptive:messages"));
+        scene.loss.rate = 0.03125;
+        (scene.in_flight, scene.crowded_out) = (in_flight, crowded_out);
+        scene.send(&mut *policy, 5);
+        scene.demand.limited = true;
+        scene.deadlines.0 = vec![Time::from_millis(1250)];
+        scene.ask(&mut *policy, Kind::Window)
+    };
+    let half = Scene::new().cwnd / 2;
+    assert_eq!(repairs(half, 0.0), window_repair(2));
+    assert_eq!(repairs(half + 1, 0.0), window_repair(1));
+    // An eighth of the messages that are lost is 0.4 %.
+    assert_eq!(repairs(half, 0.005), window_repair(1));
+}
+
+/// A message of several packets is hit more often than one of them.
+#[test]
+fn room_is_set_against_the_messages_that_are_hit() {
+    let repairs = |hit| {
+        let (mut scene, mut policy) = (Scene::new(), policy("adaptive:messages"));
+        scene.send(&mut *policy, 100);
+        scene.demand.limited = true;
+        scene.deadlines.0 = vec![Time::from_millis(1250)];
+        (scene.crowded_out, scene.hit) = (2.0 * scene.loss.rate, hit * scene.loss.rate);
+        scene.ask(&mut *policy, Kind::Window) != Pattern::No
+    };
+    assert_eq!([0.0, 1.9, 2.1].map(repairs), [false, false, true]);
 }
 
 #[test]

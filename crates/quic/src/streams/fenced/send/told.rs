@@ -40,6 +40,8 @@ pub(crate) struct Settled {
     pub(crate) deadline: Option<Time>,
     /// It was too late, or too late to be sent, though nothing of it was lost: there was no room in time.
     pub(crate) crowded_out: bool,
+    /// Something of it was lost, though it may have been recovered.
+    pub(crate) hit: bool,
 }
 
 /// What the application is told.
@@ -90,12 +92,14 @@ impl Sender {
         }
         let (arrived, leaves) = (self.told.now - self.one_way, self.told.now + self.one_way);
         let is_there = matches!(outcome, Outcome::Delivered | Outcome::Recovered);
+        let hit = record.missed || record.recovered;
         let late = if is_there { arrived > record.deadline } else { leaves > record.deadline };
         self.told.outcomes.push_back(Settled {
             ticket: Ticket(record.ticket),
             outcome,
             deadline: record.due(),
-            crowded_out: late && !record.missed && !record.recovered,
+            crowded_out: late && !hit,
+            hit,
         });
         let stats = &mut self.told.stats;
         match outcome {
