@@ -78,6 +78,7 @@ impl Arena {
                 _ => RetryPolicy::Never,
             },
             retry_token_lifetime: Duration::from_secs(10),
+            gate: None,
             token_lifetime: Duration::from_secs(3600),
         };
         let endpoint = EndpointConfig {

@@ -118,6 +118,7 @@ impl Play {
             max_connections: 8,
             retry: if flags & 8 == 0 { RetryPolicy::Never } else { RetryPolicy::Always },
             retry_token_lifetime: Duration::from_secs(10),
+            gate: None,
             token_lifetime: Duration::from_secs(3600),
         };
         let client = ClientConfig {

@@ -43,6 +43,7 @@ impl Victim {
             max_connections: 4,
             retry: RetryPolicy::Never,
             retry_token_lifetime: Duration::from_secs(10),
+            gate: None,
             token_lifetime: Duration::from_secs(3600),
         };
         let crypto = Arc::new(NullSecrets(1));

@@ -115,6 +115,7 @@ impl Endpoint {
                     max_connections: 100,
                     retry,
                     retry_token_lifetime: Duration::from_secs(15),
+                    gate: None,
                     token_lifetime: Duration::from_secs(15),
                 };
                 Self::quickset(Some(config))?

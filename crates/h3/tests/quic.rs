@@ -190,6 +190,7 @@ fn pair(seed: u64, link: &str, transport: TransportConfig) -> (World<Peer>, Node
         max_connections: 1,
         retry: RetryPolicy::Never,
         retry_token_lifetime: Duration::from_secs(10),
+        gate: None,
         token_lifetime: Duration::from_secs(10),
     };
     let mut client = Peer::new(2 * seed + 1, Side::Client, None);

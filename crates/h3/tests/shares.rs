@@ -145,6 +145,7 @@ impl Pair {
             max_connections: 1,
             retry: RetryPolicy::Never,
             retry_token_lifetime: Duration::from_secs(10),
+            gate: None,
             token_lifetime: Duration::from_secs(10),
         };
         let mut client = Peer::new(1, Side::Client, None);

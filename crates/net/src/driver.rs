@@ -548,6 +548,10 @@ fn admit(
         },
         Admission::Retry => return router.retry(now, incoming).map(Route::Respond),
         Admission::Refuse => return router.refuse(incoming).map(Route::Respond),
+        Admission::Ignore => {
+            router.ignore(incoming);
+            return None;
+        }
     };
     match quic::Connection::new(start) {
         Ok(conn) => {
@@ -615,6 +619,7 @@ mod tests {
             max_connections: 10,
             retry: RetryPolicy::Never,
             retry_token_lifetime: Duration::from_secs(15),
+            gate: None,
             token_lifetime: Duration::from_secs(15),
         };
         let socket = Socket::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default()).unwrap();

@@ -24,6 +24,7 @@
 //! #         max_connections: 10,
 //! #         retry: quickset_quic::RetryPolicy::Never,
 //! #         retry_token_lifetime: std::time::Duration::from_secs(1),
+//! #         gate: None,
 //! #         token_lifetime: std::time::Duration::from_secs(1),
 //! #     };
 //! #     (endpoint, server, ClientConfig { crypto: Arc::new(NullClient::new(&[b"hello"])), transport: Arc::default() })

@@ -55,6 +55,7 @@ impl Pair {
             max_connections: 10,
             retry: RetryPolicy::Never,
             retry_token_lifetime: Duration::from_secs(10),
+            gate: None,
             token_lifetime: Duration::from_secs(10),
         };
         let mut far = endpoint(2, Some(server));

@@ -8,6 +8,7 @@ use crate::ack::AckPolicy;
 use crate::cc;
 use crate::datagram::DatagramConfig;
 use crate::early::EarlyData;
+use crate::endpoint::Gate;
 use crate::keys::{ClientCrypto, EndpointCrypto, ServerCrypto};
 use crate::protect::Fec;
 
@@ -219,6 +220,8 @@ pub struct ServerConfig {
     pub max_connections: usize,
     /// When clients must prove their address by Retry before anything is kept for them (RFC 9000 §8.1.2).
     pub retry: RetryPolicy,
+    /// Decides about each client; `None` takes whom there is room for.
+    pub gate: Option<Gate>,
     /// How long an address validation token from Retry is good.
     pub retry_token_lifetime: Duration,
     /// How long an address validation token from NEW_TOKEN is good.

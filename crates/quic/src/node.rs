@@ -114,6 +114,10 @@ impl Node {
                         self.responses.extend(self.endpoint.refuse(incoming));
                         continue;
                     }
+                    Admission::Ignore => {
+                        self.endpoint.ignore(incoming);
+                        continue;
+                    }
                 };
             }
             match route {

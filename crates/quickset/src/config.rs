@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use quickset_quic::{EarlyData, Fec, Protection, RetryPolicy, TransportConfig};
+use quickset_quic::{EarlyData, Fec, Gate, Protection, RetryPolicy, TransportConfig};
 
 use quickset_tls::{TicketMemory, TicketStore};
 use rustls::crypto::aws_lc_rs::Ticketer;
@@ -25,6 +25,7 @@ pub struct ServerConfig {
     transport: Transport,
     max_connections: usize,
     retry: RetryPolicy,
+    gate: Option<Gate>,
 }
 
 /// Where a server's TLS comes from.
@@ -223,6 +224,26 @@ impl ServerConfig {
         self
     }
 
+    /// Asks `gate` about each client that there is room for: whether it is taken, refused or left without an answer, or
+    /// must prove its address.
+    ///
+    /// ```
+    /// # use std::net::{IpAddr, Ipv4Addr};
+    /// use quickset::{Admission, Gate};
+    ///
+    /// # let identity = quickset::Identity::self_signed(["localhost"])?;
+    /// let banned = IpAddr::from(Ipv4Addr::new(192, 0, 2, 1));
+    /// let server = quickset::ServerConfig::new(identity, &["echo/1"])?.with_gate(Gate::new(move |client, usual| {
+    ///     if client.path().remote.ip() == banned { Admission::Refuse } else { usual }
+    /// }));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_gate(mut self, gate: Gate) -> Self {
+        self.gate = Some(gate);
+        self
+    }
+
     /// Appends the secrets of connections to the file that the environment variable `SSLKEYLOGFILE` names, for
     /// analysers; in place of a `key_log` that there may be. Who reads the file reads the connections.
     #[must_use]
@@ -264,6 +285,7 @@ impl ServerConfig {
             transport: Transport::default(),
             max_connections: 10_000,
             retry: RetryPolicy::WhenBusy(1000),
+            gate: None,
         }
     }
 
@@ -296,6 +318,7 @@ impl ServerConfig {
             transport,
             max_connections: self.max_connections,
             retry: self.retry,
+            gate: self.gate.clone(),
             retry_token_lifetime: Duration::from_secs(15),
             token_lifetime: Duration::from_secs(14 * 24 * 3600),
         }
@@ -537,6 +560,7 @@ impl fmt::Debug for ServerConfig {
             .field("transport", &self.transport.merged())
             .field("max_connections", &self.max_connections)
             .field("retry", &self.retry)
+            .field("gate", &self.gate)
             .finish_non_exhaustive()
     }
 }

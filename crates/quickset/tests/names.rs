@@ -2,9 +2,9 @@
 
 use quickset::layer::{Layer, Turn};
 use quickset::{
-    AckStats, ClientConfig, ConnectError, Dir, EarlyGate, EcnState, EcnStats, Fingerprint, HandshakeFault,
-    IdentityError, MtuStats, Path, PeerCertificates, ServerConfig, Stats, StreamId, TicketKey, Time,
-    TransportConfig, TransportError, TransportErrorCode, Version, policy, quic,
+    AckStats, Admission, ClientConfig, ConnectError, Dir, EarlyGate, EcnState, EcnStats, Fingerprint, Gate,
+    HandshakeFault, IdentityError, Incoming, MtuStats, Path, PeerCertificates, ServerConfig, Stats, StreamId,
+    TicketKey, Time, TransportConfig, TransportError, TransportErrorCode, Version, policy, quic,
 };
 
 /// Each type as it is met: a field, what a function takes, what it returns.
@@ -47,6 +47,9 @@ fn types_in_fields_and_signatures_have_names() {
         fn on_closed(&mut self, _: &mut Turn<'_>) {}
     }
     let _ = (acks, ecn, code, refused, first, unfit, unmade, seen, core, below, Idle);
+    let _ = Gate::new(
+        |client: &Incoming, usual: Admission| if client.is_validated() { usual } else { Admission::Retry },
+    );
     let _ = EarlyGate::new(|path: &Path| path.remote.port() != 0);
     let _: fn(&StreamId) -> Dir = |id| id.dir();
     let _: fn(TicketKey) -> Version = |key| key.version;

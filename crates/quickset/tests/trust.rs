@@ -166,6 +166,7 @@ async fn a_certificate_without_its_key_proves_nothing() {
         max_connections: 10,
         retry: quickset::RetryPolicy::Never,
         retry_token_lifetime: Duration::from_secs(1),
+        gate: None,
         token_lifetime: Duration::from_secs(1),
     };
     let server =

@@ -63,6 +63,7 @@ impl World {
             max_connections: 10,
             retry,
             retry_token_lifetime: Duration::from_secs(10),
+            gate: None,
             token_lifetime: Duration::from_secs(100),
         };
         let nodes = [Node::new(endpoint(None, 1)), Node::new(endpoint(Some(server), 2))];

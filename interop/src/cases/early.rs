@@ -66,6 +66,7 @@ fn server(stack: Stack, identity: &Identity, wishes: Wishes) -> Result<SocketAdd
                 max_connections: 100,
                 retry: sans::RetryPolicy::Never,
                 retry_token_lifetime: std::time::Duration::from_secs(15),
+                gate: None,
                 token_lifetime: std::time::Duration::from_secs(15),
             };
             let endpoint = ours::Endpoint::server(ANY_PORT, secrets(), config)?;

@@ -32,6 +32,7 @@ pub(super) fn server_config(job: &Job) -> Result<ServerConfig> {
         max_connections: 100,
         retry: if job.is("retry") { RetryPolicy::Always } else { RetryPolicy::Never },
         retry_token_lifetime: Duration::from_secs(15),
+        gate: None,
         token_lifetime: Duration::from_secs(600),
     })
 }

@@ -24,6 +24,7 @@ pub(crate) fn serve(listen: SocketAddr, identity: Identity) -> Result<Listener> 
         max_connections: 10_000,
         retry: RetryPolicy::Never,
         retry_token_lifetime: Duration::from_secs(15),
+        gate: None,
         token_lifetime: Duration::from_secs(15),
     };
     Ok(Listener(bind(listen, Some(config))?))

@@ -68,6 +68,7 @@ impl Setup {
             max_connections: self.max_connections,
             retry: self.retry,
             retry_token_lifetime: Duration::from_secs(10),
+            gate: None,
             token_lifetime: Duration::from_secs(3600),
         };
         Server {

@@ -32,6 +32,7 @@ pub(crate) fn server_config(transport: TransportConfig) -> ServerConfig {
         max_connections: 1000,
         retry: RetryPolicy::Never,
         retry_token_lifetime: Duration::from_secs(10),
+        gate: None,
         token_lifetime: Duration::from_secs(100),
     }
 }

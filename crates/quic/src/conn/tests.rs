@@ -58,6 +58,7 @@ fn joined_each(of_client: TransportConfig, of_server: TransportConfig) -> Joined
             max_connections: 10,
             retry: RetryPolicy::Never,
             retry_token_lifetime: Duration::from_secs(10),
+            gate: None,
             token_lifetime: Duration::from_secs(10),
         }),
     );

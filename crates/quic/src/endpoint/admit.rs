@@ -1,4 +1,5 @@
 use std::fmt;
+use std::sync::Arc;
 
 use quickset_base::{Datagram, Path, Time};
 use quickset_wire::frame::Frame;
@@ -39,7 +40,18 @@ pub enum Admission {
     Retry,
     /// [`Endpoint::refuse`].
     Refuse,
+    /// [`Endpoint::ignore`].
+    Ignore,
 }
+
+/// Decides about clients one by one, before anything is kept for them: lists of addresses, limits for each, proof of
+/// the address from those that are new.
+///
+/// Clones are the same one.
+#[derive(Clone)]
+pub struct Gate(Arc<Decision>);
+
+type Decision = dyn Fn(&Incoming, Admission) -> Admission + Send + Sync;
 
 /// Why no connection could be begun.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -78,6 +90,32 @@ impl Incoming {
 
     fn bytes(&self) -> &[u8] {
         self.0.datagram.as_ref().map_or(&[], |datagram| &datagram.bytes)
+    }
+}
+
+impl Gate {
+    /// `decide` is told of a client and of what would be done with it without the gate: [`Admission::Accept`] or, where
+    /// the server's [`RetryPolicy`] says so, [`Admission::Retry`]. What it returns is done instead. A client whose Retry has
+    /// worked comes again, [validated](Incoming::is_validated), and is accepted where it should be asked a second time.
+    ///
+    /// It is not asked about clients for which there is no room, or whose token is bad, and it may be asked about datagrams
+    /// that turn out not to be a client's. Unless it is validated the address may be forged. It is called by the task of
+    /// the endpoint, for each client: it must not wait.
+    pub fn new(decide: impl Fn(&Incoming, Admission) -> Admission + Send + Sync + 'static) -> Self {
+        Self(Arc::new(decide))
+    }
+
+    fn admit(&self, client: &Incoming, usual: Admission) -> Admission {
+        match (self.0)(client, usual) {
+            Admission::Retry if !client.may_retry() => Admission::Accept,
+            decided => decided,
+        }
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Gate(..)")
     }
 }
 
@@ -158,11 +196,19 @@ impl Endpoint {
         }
     }
 
-    /// What the configuration wants done with `incoming`, as things stand.
+    /// What the configuration wants done with `incoming`, as things stand, and its gate.
     pub fn admission(&self, incoming: &Incoming) -> Admission {
+        let gate = self.server.as_ref().and_then(|server| server.config.gate.as_ref());
+        match (self.policy(incoming.0.proof), gate) {
+            (usual @ (Admission::Accept | Admission::Retry), Some(gate)) => gate.admit(incoming, usual),
+            (usual, _) => usual,
+        }
+    }
+
+    fn policy(&self, proof: Proof) -> Admission {
         let Some(server) = &self.server else { return Admission::Refuse };
         let load = Load { connections: self.registry.servers(), half_open: self.registry.half_open() };
-        decide(incoming.0.proof, load, &server.config)
+        decide(proof, load, &server.config)
     }
 
     /// Takes the client. The datagram is the first one for the new connection.
@@ -182,7 +228,7 @@ impl Endpoint {
                 .datagram
                 .map_or(Route::Dropped(Dropped::Unknown), |d| Route::Connection(key, d)));
         }
-        if self.admission(&incoming) == Admission::Refuse {
+        if self.policy(incoming.0.proof) == Admission::Refuse {
             return Err(self.refuse(incoming).map_or(Route::Dropped(Dropped::NotAServer), Route::Respond));
         }
         // Before anything is kept, the packet has to be one that opens: noise of 1200 bytes costs a
@@ -207,6 +253,12 @@ impl Endpoint {
         let header = LongHeader { ty: PacketType::Initial, version, dcid: scid, scid: dcid, token: &[] };
         let close = Frame::ConnectionClose { code, frame_type: 0, reason };
         Some(Response { path: datagram?.path, bytes: initial(&keys, &header, &close) })
+    }
+
+    /// Leaves the client without an answer; it tries again until it gives up.
+    pub fn ignore(&mut self, incoming: Incoming) {
+        drop(incoming);
+        self.counters.dropped += 1;
     }
 
     /// Asks the client to prove its address (RFC 9000 §8.1.2, §17.2.5.1). `None` when it cannot be asked: it has

@@ -25,7 +25,7 @@ use quickset_wire::header::{self, Header, HeaderError, Parsed};
 use quickset_wire::{ConnectionId, Side, Version, Writer};
 
 use admit::First;
-pub use admit::{Admission, ConnectError, Incoming};
+pub use admit::{Admission, ConnectError, Gate, Incoming};
 pub(crate) use announce::announce;
 pub use ids::ConnectionKey;
 

@@ -28,6 +28,7 @@ fn server_config(retry: RetryPolicy) -> ServerConfig {
         max_connections: 100,
         retry,
         retry_token_lifetime: Duration::from_secs(10),
+        gate: None,
         token_lifetime: Duration::from_secs(1_000),
     }
 }
@@ -475,6 +476,7 @@ fn whatever_arrives_is_answered_with_less() {
                     },
                     Admission::Retry => endpoint.retry(NOW, incoming),
                     Admission::Refuse => endpoint.refuse(incoming),
+                    Admission::Ignore => unreachable!("there is no gate"),
                 },
                 _ => None,
             };

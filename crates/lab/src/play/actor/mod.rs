@@ -100,6 +100,7 @@ impl Credentials {
             max_connections: 10,
             retry: RetryPolicy::Never,
             retry_token_lifetime: quickset_base::Duration::from_secs(10),
+            gate: None,
             token_lifetime: quickset_base::Duration::from_secs(3600),
         };
         Node::new(Endpoint::new(self.endpoint(1), Some(config), Rng::new(seed)))

@@ -31,6 +31,7 @@ fn resumed_with(transport: TransportConfig, len: usize) -> Resumed {
         max_connections: 10,
         retry: RetryPolicy::Never,
         retry_token_lifetime: Duration::from_secs(10),
+        gate: None,
         token_lifetime: Duration::from_secs(10),
     };
     let (mut near, mut far) = (endpoint(1, None), endpoint(2, Some(server)));

@@ -37,6 +37,7 @@ fn begun_with(transport: TransportConfig) -> Begun {
         max_connections: 10,
         retry: RetryPolicy::Never,
         retry_token_lifetime: Duration::from_secs(10),
+        gate: None,
         token_lifetime: Duration::from_secs(10),
     };
     let crypto = Arc::new(NullClient::new(&[b"test"])) as Arc<dyn ClientCrypto>;

@@ -45,6 +45,7 @@ impl Meeting {
             max_connections: 10,
             retry: RetryPolicy::Never,
             retry_token_lifetime: Duration::from_secs(10),
+            gate: None,
             token_lifetime: Duration::from_secs(10),
         };
         let now = Time::from_millis(1);

@@ -1,5 +1,7 @@
 //! Who is taken: proofs of address, limits, and what is counted (RFC 9000 §8.1).
 
+use std::sync::Mutex;
+
 use super::*;
 use crate::endpoint::admit::{Load, decide};
 use crate::endpoint::token::Proof;
@@ -148,4 +150,58 @@ fn handshakes_under_way_are_counted() {
     assert_eq!(next(), Admission::Accept, "one is left, counted once");
     endpoint.signal(b, Signal::Drained);
     assert_eq!(endpoint.connections(), 0);
+}
+
+/// The gate is asked about clients that there is room for, says what would be done anyway, and decides.
+#[test]
+fn a_gate_decides_about_each_client() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let log = asked.clone();
+    let (refused, ignored, proven) = (at("192.0.2.2:1"), at("192.0.2.3:1"), at("192.0.2.4:1"));
+    let gate = Gate::new(move |client, usual| {
+        log.lock().unwrap().push((client.path(), client.is_validated(), usual));
+        match client.path() {
+            path if path == refused => Admission::Refuse,
+            path if path == ignored => Admission::Ignore,
+            path if path == proven => Admission::Retry,
+            _ => usual,
+        }
+    });
+    let config = ServerConfig { gate: Some(gate), max_connections: 2, ..server_config(RetryPolicy::Never) };
+    let mut endpoint = Endpoint::new(self::config(), Some(config), Rng::new(1));
+    let mut first = |path, n| {
+        let incoming = incoming(&mut endpoint, NOW, path, &hello(id(n, 12), &[], 1200));
+        (endpoint.admission(&incoming), incoming)
+    };
+    assert_eq!(first(refused, 1).0, Admission::Refuse);
+    let (admission, unanswered) = first(ignored, 2);
+    assert_eq!(admission, Admission::Ignore);
+    let (admission, unproven) = first(proven, 3);
+    assert_eq!(admission, Admission::Retry);
+    let (admission, taken) = first(peer(), 4);
+    assert_eq!(admission, Admission::Accept);
+
+    let dropped = endpoint.counters().dropped;
+    endpoint.ignore(unanswered);
+    assert_eq!(endpoint.counters().dropped, dropped + 1);
+
+    // Who has proven its address is not asked to do so again.
+    let response = endpoint.retry(NOW, unproven).unwrap();
+    let Header::Retry { scid, token, .. } = Parsed::parse(&response.bytes, 8).unwrap().header else {
+        panic!()
+    };
+    let again = incoming(&mut endpoint, NOW, proven, &hello(scid, token, 1200));
+    assert_eq!(endpoint.admission(&again), Admission::Accept);
+
+    // To accept asks nobody a second time.
+    let count = asked.lock().unwrap().len();
+    endpoint.accept(NOW, taken).unwrap();
+    endpoint.accept(NOW, again).unwrap();
+    assert_eq!(asked.lock().unwrap().len(), count);
+    assert_eq!(asked.lock().unwrap().last(), Some(&(proven, true, Admission::Accept)));
+
+    // There is no room, and nothing to decide.
+    let late = incoming(&mut endpoint, NOW, peer(), &hello(id(5, 12), &[], 1200));
+    assert_eq!(endpoint.admission(&late), Admission::Refuse);
+    assert_eq!(asked.lock().unwrap().len(), count);
 }
