@@ -126,7 +126,7 @@ impl Asks {
             self.every = self.policy.every;
         }
         if self.policy.adaptive && batches >= LEAST_BATCHES {
-            self.every = if course.protected { USUAL } else { adapted(self.every, frames, batches) };
+            self.every = adapted(self.every, frames, batches);
         }
         self.wish_for(course);
     }
@@ -241,7 +241,8 @@ impl Asks {
             peer.max_ack_delay
         };
         if self.policy.adaptive {
-            self.every = self.every.min(course.window / 4).max(self.least());
+            let part = if course.protected { NEWS } else { 4 };
+            self.every = self.every.min(course.window / part).max(self.least());
         }
         // §6.2.1: not more than what our loss detection waits for.
         let wish = Wish {
@@ -280,6 +281,10 @@ fn adapted(every: u64, frames: u64, batches: u64) -> u64 {
         every
     }
 }
+
+/// Acknowledgements in each window at least while repair waits for them: they decide on it, and come at most so much of a round
+/// trip later.
+const NEWS: u64 = 64;
 
 /// RFC 9000 §13.2.2: every second packet is acknowledged.
 const USUAL: u64 = 2;

@@ -180,17 +180,21 @@ fn the_reordering_threshold_is_that_of_loss_detection() {
 }
 
 #[test]
-fn nothing_is_thinned_while_repair_waits_for_news() {
-    let (mut a, mut course) = (asks(AckPolicy::default()), course(4000));
+fn a_window_has_more_acknowledgements_while_repair_waits_for_news() {
+    let (mut a, mut course) = (asks(AckPolicy::default()), course(127));
     course.protected = true;
     round(&mut a, &[9; 9], &mut course);
-    assert!(!a.is_due());
-    course.protected = false;
-    round(&mut a, &[9; 9], &mut course);
-    assert!(agreed(&mut a, &course).is_some_and(|request| request.1 > 1));
-    course.protected = true;
-    round(&mut a, &[9; 9], &mut course);
-    assert_eq!(agreed(&mut a, &course).map(|request| request.1), Some(1));
+    assert!(!a.is_due(), "64 of 127 packets are every second");
+    // A quarter of the window, and one in 64; what is written is one less.
+    for (protected, window, every) in [(false, 800, 200), (true, 800, 12), (true, 128, 2)] {
+        (course.protected, course.window) = (protected, window);
+        let mut asked = None;
+        for _ in 0..5 {
+            round(&mut a, &[9; 9], &mut course);
+            asked = agreed(&mut a, &course).or(asked);
+        }
+        assert_eq!(asked.map(|request| request.1 + 1), Some(every), "{protected} {window}");
+    }
 }
 
 /// §7: until it is acknowledged, the greater of the delay that held and the one in flight.
