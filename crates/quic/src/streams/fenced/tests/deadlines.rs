@@ -95,6 +95,14 @@ fn who_was_crowded_out_is_known() {
     packet_at(&mut sender, ROOM, 49);
     acked_at(&mut sender, 100);
     assert_eq!(crowded_out(&mut sender), Some(false));
+    // So did one that was recovered.
+    let mut sender = new(Mode::Frames);
+    push_by(&mut sender, 40, 60);
+    packet_at(&mut sender, ROOM, 0);
+    sender.set_now(Time::from_millis(100));
+    sender.recovered(0, 41, false);
+    let settled = sender.next_settled().unwrap();
+    assert!(settled.hit && !settled.crowded_out && settled.outcome == Outcome::Recovered);
     // It never left.
     let mut sender = new(Mode::Frames);
     push_by(&mut sender, 40, 60);
