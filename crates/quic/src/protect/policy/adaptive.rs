@@ -23,7 +23,8 @@ pub enum Goal {
 /// Bulk: the last flight, once nothing else as urgent has to be sent, and what flow control leaves room for. Screen: behind each fence, over a window of all that
 /// has not arrived; or a Reed-Solomon block, when more is in flight than one should sum for each repair symbol. Messages:
 /// placed by FlEC's algorithm 4. In all cases the least r with P(more than r losses among k + r) <= 1e-4, and at most a
-/// quarter of k, but one; see `Sizing` for bursts, and for what messages may have more where there is room. A path without losses sees nothing of it, not even the wrapping.
+/// quarter of k, but one; see `Sizing` for bursts, and for what messages may have more where there is room. A path without
+/// losses sees nothing of it, not even the wrapping.
 ///
 /// None goes out where a resend arrives before anybody waits, or where the losses are our own: while more than half of
 /// them come with a full queue, repair would only displace data. Deadlines excepted, which no resend meets there: messages get
