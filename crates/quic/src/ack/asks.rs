@@ -282,8 +282,8 @@ fn adapted(every: u64, frames: u64, batches: u64) -> u64 {
     }
 }
 
-/// Acknowledgements in each window at least while repair waits for them: they decide on it, and come at most so much of a round
-/// trip later.
+/// Acknowledgements in each window at least while repair waits for them: they decide on it, and come a 64th of a round trip
+/// later at most.
 const NEWS: u64 = 64;
 
 /// RFC 9000 §13.2.2: every second packet is acknowledged.

@@ -99,8 +99,9 @@ impl Gate {
     /// worked comes again, [validated](Incoming::is_validated), and is accepted where it should be asked a second time.
     ///
     /// It is not asked about clients for which there is no room, or whose token is bad, and it may be asked about datagrams
-    /// that turn out not to be a client's. Unless it is validated the address may be forged. It is called by the task of
-    /// the endpoint, for each client: it must not wait.
+    /// that turn out not to be a client's. Unless it is validated the address may be forged. It is asked in the middle of the
+    /// endpoint's work, with its locks held: it answers at once, and from what it has; a handle of the endpoint would wait for
+    /// itself.
     pub fn new(decide: impl Fn(&Incoming, Admission) -> Admission + Send + Sync + 'static) -> Self {
         Self(Arc::new(decide))
     }

@@ -185,7 +185,7 @@ fn a_window_has_more_acknowledgements_while_repair_waits_for_news() {
     course.protected = true;
     round(&mut a, &[9; 9], &mut course);
     assert!(!a.is_due(), "64 of 127 packets are every second");
-    // A quarter of the window, and one in 64; what is written is one less.
+    // Four in each window, and 64; what is written is one less.
     for (protected, window, every) in [(false, 800, 200), (true, 800, 12), (true, 128, 2)] {
         (course.protected, course.window) = (protected, window);
         let mut asked = None;

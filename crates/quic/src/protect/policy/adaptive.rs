@@ -290,7 +290,7 @@ fn is_ample(view: &CodingView<'_>) -> bool {
     }
 }
 
-/// What the share of messages without room must fall to, of the loss rate, before others are repaired again.
+/// What the share of messages without room must fall to, of the share that losses hit, before others are repaired again.
 const RELIEF: f64 = 0.125;
 
 /// Whole blocks between fences.
