@@ -5,8 +5,10 @@ use quickset_wire::header::{self, Header, LongHeader, Parsed};
 use quickset_wire::{Side, Space, Version};
 
 use super::*;
+use crate::Migration;
+use crate::conn::Start;
 use crate::conn::handshake::MAX_TOKEN;
-use crate::keys::{ClientCrypto, Crypto, Keys};
+use crate::keys::{ClientCrypto, Crypto, Keys, ServerCrypto};
 use crate::token::Token;
 
 /// A client whose hello nobody has read yet.
@@ -56,11 +58,17 @@ fn begun_with(transport: TransportConfig) -> Begun {
 impl Begun {
     /// The server, which has read the hello.
     fn server(&mut self) -> Connection {
+        self.server_of(|_| ())
+    }
+
+    /// The same, begun in another way than its endpoint would.
+    fn server_of(&mut self, change: impl FnOnce(&mut Start)) -> Connection {
         let mut hello = self.hello.clone();
         let Route::Incoming(incoming) = self.far.route(self.now, hello.remove(0)) else {
             panic!("no incoming")
         };
-        let Ok((_, start, first)) = self.far.accept(self.now, incoming) else { panic!("not accepted") };
+        let Ok((_, mut start, first)) = self.far.accept(self.now, incoming) else { panic!("not accepted") };
+        change(&mut start);
         let mut server = Connection::new(start).unwrap();
         hello.insert(0, first);
         server.handle(self.now, Input::Received(&mut hello));
@@ -486,4 +494,35 @@ fn probes_alone_go_beyond_the_window() {
     let packet = pair.client.path.mtu as u64;
     assert!(full + packet > window, "{full} of {window}");
     assert!((window + 1..=window + 2 * packet).contains(&in_flight), "{in_flight} of {window}");
+}
+
+/// RFC 9000 §18.2: a server whose ids are empty has none to give with a preferred address.
+#[test]
+fn a_preferred_address_wants_connection_ids() {
+    let preferred_v4 = Some("10.0.0.9:4433".parse().unwrap());
+    for (nameless, error) in [(false, None), (true, Some(Code::TRANSPORT_PARAMETER_ERROR))] {
+        let migration = Migration { preferred_v4, ..Migration::default() };
+        let mut begun = begun_with(TransportConfig { migration, ..TransportConfig::default() });
+        let mut server = begun.server_of(|start| {
+            assert!(start.params.preferred_address.is_some());
+            if nameless {
+                start.local_cid = ConnectionId::EMPTY;
+                start.params.initial_source_connection_id = Some(ConnectionId::EMPTY);
+                let (mut bytes, crypto) = (vec![0; 1000], Arc::new(NullServer::new(&[b"test"])));
+                let mut w = wire::Writer::new(&mut bytes);
+                start.params.encode(Side::Server, 0, &mut w);
+                let params = w.written().to_vec();
+                start.session = ServerCrypto::start(crypto, start.version, params);
+            }
+        });
+        for datagram in drain(&mut server, begun.now, address(2)) {
+            begun.hand_over(&datagram.bytes);
+        }
+        let code = begun.client.closed().map(|why| match why {
+            Closed::Failed(error) => error.code,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(code, error, "empty ids: {nameless}");
+        assert_eq!(begun.client.is_established(), error.is_none());
+    }
 }
