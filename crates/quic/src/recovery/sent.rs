@@ -200,22 +200,17 @@ impl Ring {
         }
     }
 
-    /// Settles an outstanding packet and hands out its tokens.
+    /// Settles an outstanding packet and hands out its tokens, [`Token::Nothing`] in place of those that were taken.
     pub(crate) fn settle(&mut self, number: u64, tokens: &mut Vec<Token>) -> Gone {
         let at = self.index(number);
         let below = at.checked_sub(1).map_or(0, |i| self.settled(i, |p| p.run_down));
         let above = if at + 1 < self.packets.len() { self.settled(at + 1, |p| p.run_up) } else { 0 };
-        let run = below + 1 + above;
-        self.packets[at - below as usize].run_up = run;
-        self.packets[at + above as usize].run_down = run;
-
         let range = self.take_range(at);
         let packet = &mut self.packets[at];
         debug_assert_eq!(packet.fate, Fate::Outstanding);
         packet.fate = Fate::Settled;
-        // Inside of a run these are bounds, and must not be more than true.
-        packet.run_up = packet.run_up.max(1);
-        packet.run_down = packet.run_down.max(1);
+        packet.run_up = 1 + above;
+        packet.run_down = 1 + below;
         packet.token_count = 0;
         let gone = Gone {
             packet: cc::Packet { number, sent: packet.sent, bytes: packet.bytes as u64, state: packet.state },
@@ -224,9 +219,20 @@ impl Ring {
             is_own: packet.path == self.path,
             marked: packet.marked && packet.path == self.path,
         };
+        let run = below + 1 + above;
+        self.packets[at - below as usize].run_up = run;
+        self.packets[at + above as usize].run_down = run;
         self.outstanding -= 1;
         self.eliciting -= usize::from(gone.eliciting);
-        tokens.extend(self.tokens.range(range).filter(|t| **t != Token::Nothing));
+        // As a whole: who looks at each token before it is copied waits for its parts to have been written.
+        let (front, back) = self.tokens.as_slices();
+        let split = range.end.min(front.len()).max(range.start);
+        if range.start < split {
+            tokens.extend_from_slice(&front[range.start..split]);
+        }
+        if split < range.end {
+            tokens.extend_from_slice(&back[split - front.len()..range.end - front.len()]);
+        }
         gone
     }
 

@@ -24,7 +24,6 @@ pub(crate) use writer::{Packed, StreamFrame, Writer};
 
 use crate::cc::{Control, pacing_rate};
 use crate::conn::Connection;
-use crate::keys::Unsealed;
 use crate::room::{Phase, Want};
 
 /// A client's Initial datagrams, and all datagrams with eliciting Initial packets, have at least this
@@ -75,12 +74,12 @@ impl Pad {
 #[derive(Clone, Copy, Debug)]
 struct Built {
     len: usize,
-    /// It is still to be sealed.
-    unsealed: Option<Unsealed>,
+    /// Else it is the last of those that are still to be.
+    is_sealed: bool,
 }
 
 impl Built {
-    const NOTHING: Self = Self { len: 0, unsealed: None };
+    const NOTHING: Self = Self { len: 0, is_sealed: true };
 }
 
 impl Connection {
@@ -181,9 +180,9 @@ impl Connection {
             return false;
         }
         out.commit(used);
-        if let Some(at) = last.unsealed {
+        if let (false, Some((range, _))) = (last.is_sealed, self.scratch.unsealed.last_mut()) {
             let end = out.bytes().len();
-            self.scratch.unsealed.push((end - last.len..end, at));
+            *range = end - last.len..end;
         }
         self.path.on_sent(used);
         self.stats.sent_datagrams += 1;

@@ -44,13 +44,14 @@ impl Connection {
         let in_flight = eliciting || padded > written;
         let len = frame.payload_at + padded + frame.tag_len;
         let state = self.departs(len, in_flight);
-        let unsealed = if frame.length_at.is_some() {
+        let is_sealed = frame.length_at.is_some();
+        if is_sealed {
             self.sealed(frame, buffer, padded);
-            None
         } else {
             self.log_sent(&frame.at, &buffer[frame.payload_at..][..padded], len);
-            Some(frame.at)
-        };
+            // Where it lies is known when the datagram is complete.
+            self.scratch.unsealed.push((0..len, frame.at));
+        }
 
         if eliciting {
             self.lifecycle.on_eliciting_sent(self.now);
@@ -63,7 +64,7 @@ impl Connection {
         let packet = SentPacket { number, now, bytes: len as u16, eliciting, in_flight, marked, state };
         self.record(space, packet, &mut tokens);
         self.scratch.tokens = tokens;
-        Built { len, unsealed }
+        Built { len, is_sealed }
     }
 
     /// The second of two probes of the handshake carries the same as the first when nothing else is left to carry: the

@@ -30,17 +30,13 @@ pub(super) struct Kept {
 struct Shared {
     /// In the stream.
     offset: u64,
-    len: u32,
     /// The last bits of the number of its piece.
     piece: u32,
-    head: Head,
-}
-
-/// What stands before the data, as it was written.
-#[derive(Clone, Copy, Debug)]
-struct Head {
-    bytes: [u8; MAX_HEAD],
-    len: u8,
+    len: u16,
+    /// Bytes before the data.
+    head_len: u8,
+    /// These bytes as they were written, and more.
+    head: [u8; MAX_HEAD],
 }
 
 /// A piece of a stream's buffer.
@@ -83,9 +79,7 @@ impl Kept {
     ) {
         if self.shares {
             let frame = packed.frame.filter(|frame| frame.len >= MIN_SHARED);
-            let shared = frame.and_then(|frame| self.share(sid, frame, packed.bytes, piece));
-            self.shared.push_back(shared.unwrap_or(Shared::NONE));
-            if shared.is_some() {
+            if self.share(sid, frame, packed.bytes, piece) {
                 return;
             }
         }
@@ -145,9 +139,9 @@ impl Kept {
         let sids = (0..cover.terms).map(|term| cover.first + term * cover.stride);
         // The code works on each byte by itself. So the first bytes of all symbols, as many as most have apart from their
         // data, are encoded on their own, and then the others, where they lie.
-        let head = sids.clone().find_map(|sid| self.entry(sid)).map_or(0, |shared| shared.head.len);
+        let head = sids.clone().find_map(|sid| self.entry(sid)).map_or(0, |shared| shared.head_len);
         for sid in sids.clone() {
-            if self.entry(sid).is_some_and(|shared| shared.head.len != head) {
+            if self.entry(sid).is_some_and(|shared| shared.head_len != head) {
                 self.copy(sid);
             }
         }
@@ -155,7 +149,7 @@ impl Kept {
         let (mut firsts, mut others) = (Vec::with_capacity(MAX_TERMS), Vec::with_capacity(MAX_TERMS));
         for sid in sids {
             let (first, other) = if let Some(shared) = self.entry(sid) {
-                (&shared.head.bytes[..head], self.data(shared))
+                (&shared.head[..head], self.data(shared))
             } else {
                 let copy = self.copies.get(sid).expect("symbols are kept as long as repairs are owed");
                 copy.split_at(head.min(copy.len()))
@@ -184,33 +178,45 @@ impl Kept {
         debug_assert_eq!(taken, Ok(()), "there was no copy");
     }
 
-    /// Sees to it that the piece with the data of `symbol`, which is a frame, stays. Most frames are in the piece of the
-    /// one before.
+    /// Makes a place for symbol `sid`. True when it is a frame that lies where its stream has it: the piece with its data
+    /// stays then. Most frames are in the piece of the one before.
     #[inline]
     fn share(
         &mut self,
         sid: u64,
-        frame: &StreamFrame,
+        frame: Option<&StreamFrame>,
         symbol: &[u8],
         piece: impl FnOnce(&StreamFrame) -> Option<Bytes>,
-    ) -> Option<Shared> {
-        let StreamFrame { key, offset, len, piece: begin, .. } = *frame;
+    ) -> bool {
+        self.shared.push_back(Shared::NONE);
+        let Some(StreamFrame { key, offset, len, piece: begin, .. }) = frame.copied() else { return false };
         let before = symbol.len() - len as usize;
+        let (Some(head), Ok(len)) = (symbol.first_chunk(), u16::try_from(len)) else { return false };
         if before > MAX_HEAD {
-            return None;
+            return false;
         }
-        let head = Head { bytes: *symbol.first_chunk()?, len: before as u8 };
         match self.pieces.back_mut() {
             Some(last) if last.key == key && last.offset == begin => last.sid = sid,
-            _ => self.pieces.push_back(Piece { bytes: piece(frame)?, key, offset: begin, sid }),
+            _ => {
+                let Some(bytes) = frame.and_then(piece) else { return false };
+                self.pieces.push_back(Piece { bytes, key, offset: begin, sid });
+            }
         }
         let piece = (self.first_piece + self.pieces.len() as u64 - 1) as u32;
-        Some(Shared { offset, len, piece, head })
+        if let Some(last) = self.shared.back_mut() {
+            // Field by field, in place: what is moved as a whole waits for its parts to have been written.
+            last.offset = offset;
+            last.piece = piece;
+            last.len = len;
+            last.head_len = before as u8;
+            last.head = *head;
+        }
+        true
     }
 
     fn shared(&self, sid: u64) -> Option<Lying<'_>> {
         let shared = self.entry(sid)?;
-        Some(Lying { head: &shared.head.bytes[..usize::from(shared.head.len)], data: self.data(shared) })
+        Some(Lying { head: &shared.head[..usize::from(shared.head_len)], data: self.data(shared) })
     }
 
     #[inline]
@@ -227,7 +233,7 @@ impl Kept {
 }
 
 impl Shared {
-    const NONE: Self = Self { offset: 0, len: 0, piece: 0, head: Head { bytes: [0; MAX_HEAD], len: 0 } };
+    const NONE: Self = Self { offset: 0, piece: 0, len: 0, head_len: 0, head: [0; MAX_HEAD] };
 }
 
 /// A symbol as it was sent first.
@@ -257,8 +263,8 @@ impl Symbol<'_> {
     }
 }
 
-/// Bytes of a head at most: a kind, a length of two bytes, and varints of four and eight. Others are copied.
-const MAX_HEAD: usize = 15;
+/// Bytes of a head at most; a kind, a length of two bytes, and varints of four and eight take 15. Others are copied.
+const MAX_HEAD: usize = 16;
 
 /// Places for as many symbols are not worth giving back.
 const FEW: usize = 64;
