@@ -636,7 +636,13 @@ fn prefer(connection: &mut Connection, id: StreamId, arg: u8) {
         3 => drop(connection.set_critical(id)),
         4 => drop(connection.set_incremental(id, arg & 8 != 0)),
         5 => connection.set_datagram_urgency(arg >> 5),
-        6 => connection.set_fec_window(u64::from(arg >> 3) * 4),
+        6 => match arg >> 3 & 3 {
+            0 | 1 => connection.set_fec_window(u64::from(arg >> 4) * 8),
+            2 => {
+                connection.set_max_streams(Dir::ALL[usize::from(arg >> 5 & 1)], u64::from(arg >> 6) * 2 + 1);
+            }
+            _ => connection.set_connection_window((u64::from(arg >> 5) + 1) * 1000),
+        },
         _ => drop(connection.flush(id)),
     }
 }

@@ -168,7 +168,7 @@ impl Victim {
         let Some(c) = self.connection() else { return };
         let dir = if arg & 1 == 0 { Dir::Uni } else { Dir::Bi };
         let data = vec![arg; usize::from(arg) * 20];
-        match op % 20 {
+        match op % 22 {
             0 => {
                 let opened = c.open(dir);
                 self.ids.extend(opened);
@@ -203,6 +203,8 @@ impl Victim {
             16 => c.rebound(now),
             17 => c.set_fec_window(u64::from(arg)),
             18 => c.ping(),
+            19 => c.set_max_streams(dir, u64::from(arg >> 1)),
+            20 => c.set_connection_window(u64::from(arg) * 50),
             _ => self.read(),
         }
         self.turn();

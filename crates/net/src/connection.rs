@@ -288,6 +288,24 @@ impl Connection {
         self.shared().nudge();
     }
 
+    /// From now on the peer may have so many streams open at a time that go both ways ([`Dir::Bi`]), or that only it sends
+    /// on, in place of [`max_bidi_streams`](quickset_quic::TransportConfig::max_bidi_streams) or `max_uni_streams`. It hears at
+    /// once of more. Fewer hold when as many are over: those that it was allowed it may still open.
+    pub fn set_max_streams(&self, dir: Dir, most: u64) {
+        self.shared().lock().conn.set_max_streams(dir, most);
+        self.shared().nudge();
+    }
+
+    /// From now on the peer may have so many bytes on their way that were not read, on all streams together, in place of
+    /// what need has made of the window until now ([`max_connection_window`]), and it grows no more. One message of the
+    /// longest that are taken fits in any case. A larger window holds at once, a smaller one when as much was read.
+    ///
+    /// [`max_connection_window`]: quickset_quic::TransportConfig::max_connection_window
+    pub fn set_connection_window(&self, bytes: u64) {
+        self.shared().lock().conn.set_connection_window(bytes);
+        self.shared().nudge();
+    }
+
     pub(crate) fn owner(&self) -> &Arc<Owner> {
         &self.owner
     }

@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use quickset_net::{ReadError, ReadToEndError, SendError, WriteError};
-use quickset_quic::TransportConfig;
+use quickset_quic::{Dir, TransportConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::ends::{pair, pattern, soon};
@@ -373,4 +373,33 @@ async fn bytes_are_read_as_they_come() {
     assert_eq!(soon(recv.read_chunk(100)).await.unwrap().as_deref(), Some(&b" order"[..]));
     send.reset(7);
     assert_eq!(soon(recv.read_chunk(100)).await, Err(ReadError::Reset(7)));
+}
+
+/// Who waits for leave gets it when the other side changes its mind.
+#[tokio::test]
+async fn limits_can_be_raised_later() {
+    let config = TransportConfig {
+        max_bidi_streams: 1,
+        fenced_streams: None,
+        stream_window: 2000,
+        max_connection_window: 2000,
+        ..TransportConfig::default()
+    };
+    let ends = pair(config).await;
+    let (mut first, _answer) = soon(ends.client.open_bi()).await.unwrap();
+    // Nobody reads the first, which uses up both limits.
+    soon(first.write_all(&[0; 2000])).await.unwrap();
+    let _unread = soon(ends.server.accept_bi()).await.unwrap();
+    let client = ends.client.clone();
+    let second = tokio::spawn(async move {
+        let (mut send, _answer) = client.open_bi().await.unwrap();
+        send.write_all(b"at last").await.unwrap();
+        send.finish().unwrap();
+        send.finished().await.unwrap();
+    });
+    ends.server.set_max_streams(Dir::Bi, 2);
+    ends.server.set_connection_window(4000);
+    let (_answer, mut late) = soon(ends.server.accept_bi()).await.unwrap();
+    assert_eq!(soon(late.read_to_end(100)).await.unwrap(), b"at last");
+    soon(second).await.unwrap();
 }

@@ -335,6 +335,23 @@ impl Connection {
         self.streams.send_credit(id)
     }
 
+    /// From now on the peer may have so many streams in a direction open at a time, in place of
+    /// [`max_bidi_streams`](crate::TransportConfig::max_bidi_streams) or `max_uni_streams`. It hears at once of more. Of
+    /// fewer it cannot hear: it may still open those that it was allowed, and gets no leave for others before so many are
+    /// over that no more than these are open (RFC 9000 §4.6). How many of them may be new at once
+    /// [`max_fenced_streams`](crate::TransportConfig::max_fenced_streams) says as before.
+    pub fn set_max_streams(&mut self, dir: Dir, most: u64) {
+        self.streams.set_max_streams(dir, most);
+    }
+
+    /// From now on the receive window of the connection has so many bytes, whatever need it had before, and grows no more; one
+    /// message of the longest that are [taken](crate::TransportConfig::fenced_streams) fits in any case. The peer hears at
+    /// once of a larger one. What it was allowed it may still send, so that a smaller one holds when as much was read (RFC
+    /// 9000 §4.1).
+    pub fn set_connection_window(&mut self, bytes: u64) {
+        self.streams.set_connection_window(bytes);
+    }
+
     /// How many streams in a direction the peer was allowed to open so far, since the connection began: the index of any of
     /// its streams is less.
     pub fn max_peer_streams(&self, dir: Dir) -> u64 {

@@ -33,6 +33,14 @@ impl Window {
         }
     }
 
+    /// It has `size` bytes from now on. What the peer was allowed it may still send. True when it may send more than it
+    /// knows.
+    pub(super) fn set_size(&mut self, size: u64) -> bool {
+        self.size = size.min(varint::MAX);
+        self.max_size = self.size;
+        self.target() > self.advertised
+    }
+
     /// The offset up to which the peer may send.
     #[inline]
     pub(super) fn limit(&self) -> u64 {

@@ -106,6 +106,8 @@ struct Config {
     stream_window: u64,
     max_stream_window: u64,
     send_buffer: u64,
+    /// The longest record has to fit the connection's window.
+    least_window: u64,
     /// We take RESET_STREAM_AT.
     reset_at: bool,
 }
@@ -160,6 +162,7 @@ impl Streams {
                 stream_window,
                 max_stream_window: config.max_stream_window,
                 send_buffer: config.send_buffer,
+                least_window: least_window(config),
                 reset_at: config.reset_stream_at,
             },
             records: Records::new(max_record(config)),
@@ -521,12 +524,16 @@ impl Initial {
 
 /// The receive windows at the start, of a stream and of the connection.
 fn first_windows(config: &TransportConfig) -> (u64, u64) {
-    // FS-35: the longest record has to fit, or it could never be received.
-    let least = max_record(config).map_or(0, |max| max + RECORD_PREFIX);
+    let least = least_window(config);
     let stream = config.stream_window.min(config.max_stream_window).min(varint::MAX).max(least);
     // One stream alone does not use up what the others need to begin.
     let connection = stream.saturating_add(stream / 2).min(config.max_connection_window.max(least));
     (stream, connection.min(varint::MAX))
+}
+
+/// FS-35: the longest record has to fit a window, or it could never be received.
+fn least_window(config: &TransportConfig) -> u64 {
+    max_record(config).map_or(0, |max| max + RECORD_PREFIX)
 }
 
 /// The longest record that we take, in bytes of payload, if we take any (FS-2: at least 1200).

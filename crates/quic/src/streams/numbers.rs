@@ -80,6 +80,13 @@ impl Theirs {
         }
     }
 
+    /// So many may be open at a time from now on. Who was allowed more may still open those. True when the peer may open
+    /// more than it knows.
+    pub(super) fn set_most(&mut self, most: u64) -> bool {
+        self.most = most.min(MAX_STREAMS);
+        self.target() > self.advertised
+    }
+
     /// No stream can carry messages.
     pub(super) fn without_fenced(&mut self) {
         self.most_fenced = u64::MAX;

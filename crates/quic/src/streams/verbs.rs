@@ -260,6 +260,20 @@ impl Streams {
         Some(own.min(all))
     }
 
+    /// So many streams of the peer's may be open at a time from now on.
+    pub(crate) fn set_max_streams(&mut self, dir: Dir, most: u64) {
+        if self.theirs[dir as usize].set_most(most) {
+            self.due |= due::MAX_STREAMS << dir as u8;
+        }
+    }
+
+    /// The receive window of the connection has so many bytes from now on, but the longest record fits.
+    pub(crate) fn set_connection_window(&mut self, bytes: u64) {
+        if self.window.set_size(bytes.max(self.config.least_window)) {
+            self.due |= due::MAX_DATA;
+        }
+    }
+
     /// How many streams the peer may have opened so far, by what it was told.
     pub(crate) fn max_peer_streams(&self, dir: Dir) -> u64 {
         self.theirs[dir as usize].advertised()

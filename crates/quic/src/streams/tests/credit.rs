@@ -275,3 +275,65 @@ fn the_application_sees_how_far_credit_goes() {
     rooms[0].finish(a).unwrap();
     assert_eq!((rooms[0].send_credit(a), rooms[0].send_credit(StreamId(99))), (None, None));
 }
+
+/// RFC 9000 §4.6: a limit never falls, so fewer streams hold only when those that were allowed are over.
+#[test]
+fn how_many_streams_may_be_open_can_be_changed() {
+    let mut rooms = pair(&TransportConfig { max_uni_streams: 4, ..config(1000, 1000, 1500) });
+    rooms[1].set_max_streams(Dir::Uni, 6);
+    exchange(&mut rooms, Time::ZERO);
+    let ids: Vec<_> = std::iter::from_fn(|| rooms[0].open(Dir::Uni)).collect();
+    assert_eq!(ids.len(), 6, "news of more go out at once");
+    rooms[1].set_max_streams(Dir::Uni, 2);
+    let mut over = 0;
+    for (id, allowed) in ids.into_iter().zip([6, 6, 6, 6, 7, 8]) {
+        rooms[0].finish(id).unwrap();
+        exchange(&mut rooms, Time::ZERO);
+        assert_eq!(rooms[1].accept(Dir::Uni), Some(id));
+        assert_eq!(rooms[1].read(id, 1), Ok(Chunk::Finished));
+        over += 1;
+        exchange(&mut rooms, Time::ZERO);
+        // The last two that are over make room for two more: one would be half of the leave, and waits.
+        assert!(rooms[1].max_peer_streams(Dir::Uni) <= allowed, "{over} are over");
+    }
+    assert_eq!(rooms[1].max_peer_streams(Dir::Uni), 8);
+    assert_eq!(std::iter::from_fn(|| rooms[0].open(Dir::Uni)).count(), 2);
+    // None at all: nothing that was allowed is taken back.
+    rooms[1].set_max_streams(Dir::Uni, 0);
+    exchange(&mut rooms, Time::ZERO);
+    assert_eq!(rooms[1].max_peer_streams(Dir::Uni), 8);
+    rooms[1].set_max_streams(Dir::Uni, u64::MAX);
+    exchange(&mut rooms, Time::ZERO);
+    assert_eq!(rooms[0].ours[Dir::Uni as usize].credit.limit(), 1 << 60);
+}
+
+/// RFC 9000 §4.1.
+#[test]
+fn the_connections_window_can_be_changed() {
+    let mut rooms = pair(&config(1000, 1000, 1500));
+    let ids = [0; 3].map(|_| rooms[0].open(Dir::Uni).unwrap());
+    rooms[0].write(ids[0], &mut Bytes::from(vec![1; 600])).unwrap();
+    exchange(&mut rooms, Time::ZERO);
+    assert_eq!(rooms[0].send_credit(ids[1]), Some(900));
+    rooms[1].set_connection_window(2500);
+    exchange(&mut rooms, Time::ZERO);
+    assert_eq!((rooms[0].send_credit(ids[1]), rooms[0].credit.limit()), (Some(1000), 2500));
+    // What was allowed stands until as much was read.
+    rooms[1].set_connection_window(700);
+    exchange(&mut rooms, Time::ZERO);
+    assert_eq!(rooms[0].credit.limit(), 2500);
+    for id in &ids[1..] {
+        rooms[0].write(*id, &mut Bytes::from(vec![1; 950])).unwrap();
+    }
+    exchange(&mut rooms, Time::ZERO);
+    for (id, limit) in ids.into_iter().zip([2500, 2500, 3200]) {
+        rooms[1].accept(Dir::Uni);
+        read_all(&mut rooms[1], id);
+        exchange(&mut rooms, Time::ZERO);
+        assert_eq!(rooms[0].credit.limit(), limit);
+    }
+    // A message of the longest kind fits whatever the application says.
+    let mut room = client(&TransportConfig { fenced_streams: Some(5000), ..TransportConfig::default() });
+    room.set_connection_window(0);
+    assert!(room.window.size() >= 5000);
+}
