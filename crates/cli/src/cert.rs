@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use quickset::Identity;
 
-use crate::say::say;
+use crate::say::{note, say};
 
 /// Make certificates for servers of your own.
 #[derive(Debug, clap::Args)]
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return say!("{made:#}");
     }
     say!("{fingerprint}")?;
-    eprintln!("wrote {} and {}", cert.display(), key.display());
+    note!("wrote {} and {}", cert.display(), key.display());
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use quickset_desktop::{Kind, LinkConfig, VncPassword};
 
 use crate::metrics::MetricsArgs;
 use crate::qlog::QlogArgs;
-use crate::say::say;
+use crate::say::{note, say};
 use crate::values;
 
 /// Carry a VNC desktop across a lossy path: any VNC server, any viewer.
@@ -174,7 +174,7 @@ async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     if let Some(token) = token {
         // Here and nowhere else: logs are kept.
         say!("token {}", token.reveal())?;
-        eprintln!("no client is authorised yet; the first one gives: --token {}", token.reveal());
+        note!("no client is authorised yet; the first one gives: --token {}", token.reveal());
     }
     let watched = serve.endpoint().clone();
     args.metrics.serve(move |page| page.endpoint(&watched.stats())).await?;
@@ -200,7 +200,7 @@ async fn view(args: &ViewArgs) -> anyhow::Result<()> {
     let trust = match args.pin {
         Some(pin) => ServerTrust::Pinned(pin),
         None if args.insecure => {
-            eprintln!("warning: the server's identity is not checked; somebody in between sees everything");
+            note!("warning: the server's identity is not checked; somebody in between sees everything");
             ServerTrust::Anybody
         }
         None => ServerTrust::Known(folder.known_servers()?),
@@ -211,7 +211,7 @@ async fn view(args: &ViewArgs) -> anyhow::Result<()> {
         _ => Credential::None,
     };
     if !args.listen.ip().is_loopback() {
-        eprintln!(
+        note!(
             "warning: whoever reaches {} sees the desktop, unencrypted{}",
             args.listen,
             if args.viewer_password_file.is_some() { "" } else { " and without a password" }
@@ -280,7 +280,7 @@ fn print_clients(stats: &ServeStats) {
     for (client, (connection, screen)) in stats.totals().now {
         let kinds: Vec<String> =
             Kind::ALL.iter().map(|&kind| format!("{}={}", kind.name(), screen.of(kind).items)).collect();
-        eprintln!(
+        note!(
             "client={client} rtt={:.1}ms packets={} lost={} spurious={} repairs={} recovered={} messages={} bytes={} fences={} {}",
             connection.rtt.as_secs_f64() * 1000.0,
             connection.sent_packets,
@@ -299,7 +299,7 @@ fn print_clients(stats: &ServeStats) {
 fn print_view(stats: &ViewStats) {
     let totals = stats.totals();
     let connection = totals.connection.unwrap_or_default();
-    eprintln!(
+    note!(
         "connected={} sessions={} rtt={:.1}ms recovered={} messages={} bytes={} held={} updates={} unable={} refreshes={}",
         totals.connected,
         totals.sessions,

@@ -16,7 +16,7 @@ use quickset_lab::plan::Shard;
 use quickset_lab::results::{Row, sort};
 use quickset_lab::run::{Job, Options, Progress, World, jobs, run as run_jobs};
 
-use crate::say::say;
+use crate::say::{note, say};
 
 /// Run experiments: simulated, or over an emulated link; every published figure is one command.
 #[derive(Debug, clap::Args)]
@@ -130,7 +130,7 @@ fn run_experiments(args: &RunArgs) -> anyhow::Result<()> {
         );
     }
     if args.record.is_some() && args.real {
-        eprintln!(
+        note!(
             "quickset: --record keeps no packets of runs with --real, only traces (qlog); tcpdump on the loopback interface \
              has the packets, and a file named by SSLKEYLOGFILE their keys"
         );
@@ -193,12 +193,12 @@ impl Bar {
         let Progress { all, done, resumed, played_s, wall_s, slowest, .. } = self.last.get();
         if played_s > 0.0 {
             let (times, slowest) = (played_s / wall_s.max(1e-9), 1.0 / slowest.max(1e-9));
-            eprintln!(
+            note!(
                 "{prefix}: {done} of {all} runs, {resumed} of them were there; {played_s:.0} s were played in {wall_s:.1} s \
                  of one core, {times:.0} times as fast as real time, the slowest run {slowest:.1} times"
             );
         } else if all > 0 {
-            eprintln!("{prefix}: {done} of {all} runs were there");
+            note!("{prefix}: {done} of {all} runs were there");
         }
     }
 }
@@ -211,7 +211,7 @@ fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
         runtime.block_on(async {
             if tokio::signal::ctrl_c().await.is_ok() {
                 told.store(true, Ordering::Relaxed);
-                eprintln!("\nstopping behind the runs under way; once more to stop at once");
+                note!("\nstopping behind the runs under way; once more to stop at once");
             }
             if tokio::signal::ctrl_c().await.is_ok() {
                 // As a shell reports a program that was interrupted.

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use clap::{Arg, ArgMatches, Command};
 use quickset_sim::LinkSpec;
 
+use crate::say::note;
+
 /// Run any program behind an emulated link; on Linux, as root or not.
 ///
 /// The program runs in a network of its own, whose only way out is the link; every protocol
@@ -58,7 +60,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     match play(args) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("quickset: {}", crate::sentence(&error));
+            note!("quickset: {}", crate::sentence(&error));
             ExitCode::from(NO_LINK)
         }
     }
@@ -188,6 +190,7 @@ mod linux {
     use serde_json::json;
 
     use super::{Args, Links};
+    use crate::say::note;
 
     pub(super) fn play(args: &Args) -> anyhow::Result<ExitCode> {
         if let Some(parent) = args.child_of {
@@ -200,13 +203,13 @@ mod linux {
         let tunnel = Tunnel::open(&plan)?;
         if !args.quiet {
             let (near, far) = (tunnel.address(Side::Near), tunnel.address(Side::Far));
-            eprintln!("quickset: link from {near} to the host at {far}; up {}; down {}", plan.up, plan.down);
+            note!("quickset: link from {near} to the host at {far}; up {}; down {}", plan.up, plan.down);
         }
         let mut near = child(&args.command);
         let mut far = args.far.as_ref().map(|far| child(&["/bin/sh".into(), "-c".into(), far.into()]));
         let ended = programs::run(&tunnel, &signals, &mut near, far.as_mut())?;
         if !args.quiet {
-            eprint!("{}", told(&tunnel, &ended));
+            crate::say::aside(format_args!("{}", told(&tunnel, &ended)));
         }
         if let Some(file) = &args.report {
             write(file, &plan, &tunnel, &ended)?;
@@ -223,7 +226,7 @@ mod linux {
 
     fn become_program(parent: u32, args: &Args) -> ExitCode {
         let error = programs::become_program(parent, &args.command);
-        eprintln!("quickset: {} cannot be started: {error}", args.command[0].to_string_lossy());
+        note!("quickset: {} cannot be started: {error}", args.command[0].to_string_lossy());
         ExitCode::from(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
     }
 

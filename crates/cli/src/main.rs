@@ -3,8 +3,8 @@
 //! Exit codes: 0 success, 1 failure, 2 usage. What a machine reads is on stdout, everything else on stderr.
 
 #![forbid(unsafe_code)]
-// A reader who goes away must not end a server: `say!`.
-#![warn(clippy::print_stdout)]
+// A reader who goes away, or a full disk below a log, must not end a server: `say!` and `note!`.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod cert;
 mod demo;
@@ -22,6 +22,7 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use say::note;
 use tracing_subscriber::EnvFilter;
 
 /// QUIC for data that is late when it is lost.
@@ -59,7 +60,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("quickset: {}", sentence(&error));
+            note!("quickset: {}", sentence(&error));
             ExitCode::FAILURE
         }
     }
@@ -69,16 +70,24 @@ fn main() -> ExitCode {
 fn log() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
     let colours = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colours)
+        // By `eprintln!`, to where it has just failed.
+        .log_internal_errors(false)
+        .init();
 }
 
-/// What went wrong and why, without the reasons that an error's own words contain already.
+/// What went wrong and why, without the reasons that an error's own words contain already. Some of the words may be a peer's.
 fn sentence(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |told, reason| match told.as_str() {
-        "" => reason,
-        told if told.contains(&reason) => told.to_owned(),
-        told => format!("{told}: {reason}"),
-    })
+    let told =
+        error.chain().map(ToString::to_string).fold(String::new(), |told, reason| match told.as_str() {
+            "" => reason,
+            told if told.contains(&reason) => told.to_owned(),
+            told => format!("{told}: {reason}"),
+        });
+    told.lines().map(say::plain).collect::<Vec<_>>().join("\n")
 }
 
 /// Runs a future on all cores.

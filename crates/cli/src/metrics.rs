@@ -17,6 +17,8 @@ use quickset::EndpointStats;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
+use crate::say::note;
+
 /// Where to be watched.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct MetricsArgs {
@@ -45,7 +47,7 @@ impl MetricsArgs {
         let listener = TcpListener::bind(address)
             .await
             .with_context(|| format!("cannot listen on {address}; choose another address with --metrics"))?;
-        eprintln!("quickset: metrics on http://{}/metrics", listener.local_addr()?);
+        note!("quickset: metrics on http://{}/metrics", listener.local_addr()?);
         tokio::spawn(accept(listener, Arc::new(fill)));
         Ok(())
     }

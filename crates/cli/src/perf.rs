@@ -16,7 +16,7 @@ use quickset_lab::perf::{self, Direction, Job, PROTOCOL, PerfError, Speed};
 
 use crate::metrics::MetricsArgs;
 use crate::qlog::QlogArgs;
-use crate::say::say;
+use crate::say::{note, say};
 use crate::values;
 
 /// Measure how fast bytes go from one host to another, and what they cost.
@@ -178,7 +178,7 @@ async fn fetch(args: ClientArgs) -> anyhow::Result<()> {
     let trust = if let Some(fingerprint) = args.pin {
         Trust::pinned(fingerprint)
     } else {
-        eprintln!("quickset: warning: with --insecure anybody can pose as {}", args.server);
+        note!("quickset: warning: with --insecure anybody can pose as {}", args.server);
         Trust::insecure()
     };
     let addresses = resolve(&args.server).await?;

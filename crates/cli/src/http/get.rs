@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::TransportArgs;
 use super::url::Url;
-use crate::say::say;
+use crate::say::{note, plain, say};
 use crate::values;
 use keep::Keep;
 
@@ -108,7 +108,8 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     }
     let failed: Vec<&Row> = rows.iter().filter(|row| row.error.is_some()).collect();
     for row in &failed {
-        eprintln!("{}: {}", row.url, row.error.as_deref().unwrap_or_default());
+        // Some of the words may be the server's.
+        note!("{}: {}", row.url, plain(row.error.as_deref().unwrap_or_default()));
     }
     anyhow::ensure!(failed.is_empty(), "{} of {} could not be fetched", failed.len(), rows.len());
     Ok(())
@@ -272,7 +273,7 @@ fn trust(args: &Args) -> anyhow::Result<Trust> {
         return Ok(Trust::pinned(fingerprint));
     }
     if args.insecure {
-        eprintln!("quickset: warning: with --insecure anybody can pose as the server");
+        note!("quickset: warning: with --insecure anybody can pose as the server");
         return Ok(Trust::insecure());
     }
     let own = args.ca.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(PathBuf::from));
@@ -294,7 +295,7 @@ fn priority(text: &str) -> Result<String, String> {
         Some(priority) => {
             // Servers ignore it, and so nobody else would say it.
             for name in priority.misread() {
-                eprintln!("quickset: warning: {name} cannot be read in --priority {text}");
+                note!("quickset: warning: {name} cannot be read in --priority {text}");
             }
             Ok(text.to_owned())
         }

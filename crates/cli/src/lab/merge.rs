@@ -2,6 +2,8 @@ use std::path::PathBuf;
 
 use quickset_lab::results::merge;
 
+use crate::say::note;
+
 /// Join results of shards, or of several machines.
 ///
 /// A run that is there several times counts once; what the output directory has already stays. Rows
@@ -19,7 +21,7 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     for sheet in merge(&args.from, &args.output)? {
-        eprintln!("{}: {} runs", sheet.experiment, sheet.rows.len());
+        note!("{}: {} runs", sheet.experiment, sheet.rows.len());
     }
     Ok(())
 }

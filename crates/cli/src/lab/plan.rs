@@ -5,6 +5,7 @@ use quickset_lab::plan::{Plan, Shard};
 use quickset_lab::run::Job;
 
 use super::{COMMIT, Which};
+use crate::say::note;
 
 /// Write the list of runs, to share them between processes or machines.
 ///
@@ -30,7 +31,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let plan = Plan { commit: COMMIT.to_owned(), jobs };
     plan.write(&args.output)?;
-    eprintln!("{}: {} runs", args.output.display(), plan.jobs.len());
+    note!("{}: {} runs", args.output.display(), plan.jobs.len());
     Ok(())
 }
 
@@ -44,7 +45,7 @@ pub(super) fn sweeps(path: &Path, shard: Option<Shard>) -> anyhow::Result<Vec<Ve
     if jobs.is_empty() {
         match shard {
             // An array of jobs may be larger than its plan; that is no failure.
-            Some(_) => eprintln!("{} has fewer runs than there are shards; nothing to do", path.display()),
+            Some(_) => note!("{} has fewer runs than there are shards; nothing to do", path.display()),
             None => bail!("{} has no runs", path.display()),
         }
     }

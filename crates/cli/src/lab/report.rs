@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use quickset_lab::report::experiments::{Results, html};
 use serde_json::json;
 
-use crate::say::say;
+use crate::say::{note, say};
 
 /// Write a page of figures and tables of results: what was found, beside what was published.
 ///
@@ -31,7 +31,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let results = Results::read(&args.dir)?;
     let warnings = [results.warnings.clone(), results.unfinished()].concat();
     for warning in &warnings {
-        eprintln!("quickset: {warning}");
+        note!("quickset: {warning}");
     }
     let default = args.dir.join("report.html");
     let file = match &args.output {

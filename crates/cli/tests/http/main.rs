@@ -167,3 +167,22 @@ fn a_certificate_is_read_again() {
     served.pin = second;
     assert_eq!(text(&served.get(&["/small.txt"], &[]).stdout), "small");
 }
+
+/// A client that says something when it leaves, and its words.
+#[cfg(unix)]
+#[tokio::test]
+async fn words_of_clients_do_not_write_the_log() {
+    let mut served = Served::new("words", &["--access-log", "--no-tcp"]);
+    let config = ClientConfig::new(Trust::pinned(served.pin.parse().unwrap()), &[h3::ALPN]).unwrap();
+    let client = Endpoint::client().unwrap();
+    let connection = client.connect(served.address.parse().unwrap(), "localhost", &config).await.unwrap();
+    let http = h3::Client::new(&connection, h3::Config::default()).unwrap();
+    let request = h3::Request::new("GET", "localhost", "/large.bin");
+    let (_, mut content) = http.fetch(&request).await.unwrap();
+    content.next().await.unwrap();
+    connection.close(0x100, b"\x1b[2J\n192.0.2.1:1 \"GET /forged HTTP/3\" 200 0 bytes 0 ms");
+    client.wait_idle().await;
+    let log = tokio::task::spawn_blocking(move || served.stop()).await.unwrap();
+    assert!(log.contains("\\u{1b}[2J\\n192.0.2.1:1"), "{log}");
+    assert!(log.lines().all(|line| line.starts_with("127.0.0.1:")) && !log.contains('\x1b'), "{log}");
+}

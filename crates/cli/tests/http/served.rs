@@ -19,6 +19,11 @@ impl Served {
     }
 
     pub(crate) fn bound(name: &str, listen: &str, words: &[&str]) -> Self {
+        Self::logging(name, listen, words, Stdio::piped())
+    }
+
+    /// One whose log goes there.
+    pub(crate) fn logging(name: &str, listen: &str, words: &[&str], log: Stdio) -> Self {
         let folder = std::env::temp_dir().join(format!("quickset-http-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("site/sub")).unwrap();
@@ -31,7 +36,7 @@ impl Served {
             .args(["--listen", listen])
             .args(words)
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(log)
             .spawn()
             .unwrap();
         let mut line = String::new();

@@ -255,6 +255,40 @@ fn a_server_that_is_told_to_stop_finishes_what_it_sends() {
     assert!(TcpStream::connect(&served.address).is_err());
 }
 
+/// A log that cannot be written, as on a full disk, takes nothing from the answers and does not end the server.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_log_that_cannot_be_written_ends_nothing() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut served = Served::logging("full", "127.0.0.1:0", &["--access-log"], full.into());
+    let url = format!("https://{}/small.txt", served.address);
+    for (option, ..) in VERSIONS {
+        let output = curl(&served, option, "/small.txt", &[&url]);
+        assert_eq!(text(&output.stdout), "smallsmall", "{option}: {}", text(&output.stderr));
+    }
+    assert_eq!(text(&served.get(&["/small.txt"], &[]).stdout), "small");
+    super::signal(&served.server, "-HUP");
+    assert_eq!(text(&served.get(&["/small.txt"], &[]).stdout), "small");
+    super::signal(&served.server, "-TERM");
+    assert!(served.server.wait().unwrap().success());
+}
+
+/// What goes wrong here is not said of the client.
+#[cfg(unix)]
+#[test]
+fn a_file_that_shrinks_is_in_the_log() {
+    let mut served = Served::new("shrinks", &["--access-log"]);
+    let file = served.folder.join("site/long.bin");
+    std::fs::write(&file, vec![7; 40_000_000]).unwrap();
+    let mut stream = connect(&served, "http/1.1");
+    stream.write_all(b"GET /long.bin HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    stream.read_exact(&mut [0; 100]).unwrap();
+    std::fs::File::options().write(true).open(&file).unwrap().set_len(0).unwrap();
+    assert!(to_the_end(&mut stream).len() < 40_000_000);
+    let log = served.stop();
+    assert!(log.contains("(the file became shorter while it was sent)"), "{log}");
+}
+
 #[test]
 fn tcp_can_be_left_out() {
     let served = Served::new("without", &["--no-tcp"]);

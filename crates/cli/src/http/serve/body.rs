@@ -56,14 +56,15 @@ impl hyper::body::Body for Body {
                 // The future may go: what the file has read meanwhile, it keeps.
                 let read = ready!(pin!(file.take(*left).read_buf(part)).poll(cx));
                 if let Err(error) = read {
-                    return Poll::Ready(Some(Err(error)));
+                    return Poll::Ready(Some(Err(entry.fails(error))));
                 }
                 part.split().freeze()
             }
         };
         if part.is_empty() {
             // The head has promised more: the connection says so by an error.
-            return Poll::Ready(Some(Err(io::Error::other("the file became shorter while it was sent"))));
+            let error = io::Error::other("the file became shorter while it was sent");
+            return Poll::Ready(Some(Err(entry.fails(error))));
         }
         *left -= part.len() as u64;
         entry.moved(part.len());
@@ -81,7 +82,7 @@ impl hyper::body::Body for Body {
 
 impl Drop for Body {
     fn drop(&mut self) {
-        if self.left > 0 {
+        if self.left > 0 && self.entry.failed.is_none() {
             self.entry.failed = Some("the client left, or took nothing".to_owned());
         }
     }

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -13,6 +14,7 @@ use super::super::site::{Answer, Site};
 use super::pulse::{Limits, Pulse};
 use super::ranks::Ranks;
 use crate::metrics::{Kind, Page};
+use crate::say::{note, plain};
 
 /// What all connections share.
 #[derive(Debug)]
@@ -95,6 +97,12 @@ impl Entry {
         self.desk.counts.bytes[self.asker.version as usize].fetch_add(bytes as u64, Relaxed);
         self.asker.pulse.moved();
     }
+
+    /// The rest cannot be sent, for a reason of ours.
+    pub(super) fn fails(&mut self, error: io::Error) -> io::Error {
+        self.failed = Some(error.to_string());
+        error
+    }
 }
 
 impl Counts {
@@ -124,7 +132,7 @@ impl Drop for Entry {
         counts.active.fetch_sub(1, Relaxed);
         if self.desk.access_log {
             // Escaped: what a client sends is not to act on a terminal.
-            eprintln!(
+            note!(
                 "{} \"{} {} {}\" {} {} bytes {} ms{}",
                 self.asker.client,
                 self.method.escape_ascii(),
@@ -133,7 +141,8 @@ impl Drop for Entry {
                 self.status,
                 self.sent,
                 self.began.elapsed().as_millis(),
-                self.failed.as_ref().map_or(String::new(), |error| format!(" ({error})")),
+                // A client may close its connection with words of its own.
+                self.failed.as_ref().map_or(String::new(), |error| format!(" ({})", plain(error))),
             );
         }
     }

@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use super::TransportArgs;
 use super::site::{Options, Site};
 use crate::metrics::MetricsArgs;
-use crate::say::say;
+use crate::say::{note, say};
 use crate::values;
 use desk::{Counts, Desk};
 use pulse::Limits;
@@ -151,7 +151,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
         while tcp_talks.join_next().await.is_some() {}
     };
     if tokio::time::timeout(PATIENCE, finished).await.is_err() {
-        eprintln!("quickset: warning: some answers were not finished");
+        note!("quickset: warning: some answers were not finished");
     }
     endpoint.close(h3::Code::H3_NO_ERROR.0, b"the server stops");
     let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
@@ -206,11 +206,11 @@ async fn renew(args: &Args, config: &ServerConfig) -> std::io::Result<()> {
         while hangups.recv().await.is_some() {
             match args.identity() {
                 Some(Ok(identity)) => {
-                    eprintln!("quickset: the certificate was read again: {}", identity.fingerprint());
+                    note!("quickset: the certificate was read again: {}", identity.fingerprint());
                     config.set_identity(identity);
                 }
-                Some(Err(error)) => eprintln!("quickset: warning: the old certificate stays: {error:#}"),
-                None => eprintln!("quickset: warning: without --cert there is no certificate to read again"),
+                Some(Err(error)) => note!("quickset: warning: the old certificate stays: {error:#}"),
+                None => note!("quickset: warning: without --cert there is no certificate to read again"),
             }
         }
     }
