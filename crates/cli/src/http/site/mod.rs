@@ -8,11 +8,12 @@ mod place;
 mod range;
 mod types;
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::fs::{File, Metadata};
+use std::fs::{DirEntry, File, Metadata};
 use std::io::{self, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use quickset::h3::{Request, Response};
@@ -23,6 +24,7 @@ pub(super) use place::decoded;
 /// A folder to be served.
 #[derive(Clone, Debug)]
 pub(super) struct Site {
+    /// Where it is; a link there may lead to another folder from one request to the next, as new versions of sites are put up.
     root: PathBuf,
     options: Options,
 }
@@ -63,8 +65,8 @@ impl Site {
     /// # Errors
     /// When there is no such folder.
     pub(super) fn new(root: &Path, options: Options) -> io::Result<Self> {
-        let root = root.canonicalize()?;
-        if !root.is_dir() {
+        let root = std::path::absolute(root)?;
+        if !root.canonicalize()?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
         Ok(Self { root, options })
@@ -76,7 +78,7 @@ impl Site {
         let mut answer = match &request.method[..] {
             // RFC 9112 §3.2, RFC 9114 §4.3.1.
             _ if request.authority.is_none() && request.field("host").is_none() => {
-                text(Response::new(400), "The request names no host, or several.\n")
+                text(Response::new(400), "The request names no host, several, or none that can be.\n")
             }
             b"GET" | b"HEAD" => self.get(request, is_head),
             b"OPTIONS" => bare(Response::new(204).with("allow", METHODS)),
@@ -99,83 +101,105 @@ impl Site {
     fn get(&self, request: &Request, is_head: bool) -> Answer {
         let path = request.path.as_deref().unwrap_or_default();
         let Some(names) = place::place(path) else { return not_found() };
+        // Once for the request, which is then about one folder, whatever becomes of links meanwhile.
+        let Ok(root) = self.root.canonicalize() else { return not_found() };
         let is_folder = names.last().is_some_and(String::is_empty);
         let plain = names.iter().filter(|name| !name.is_empty());
-        let place = plain.fold(self.root.clone(), |place, name| place.join(name));
-        let field = |name: &str| request.field(name).and_then(|value| std::str::from_utf8(value).ok());
-        let accepted = field("accept-encoding").map(types::accepted).unwrap_or_default();
+        let place = plain.fold(root.clone(), |place, name| place.join(name));
+        let accepted =
+            field(request, "accept-encoding").map(|value| types::accepted(&value)).unwrap_or_default();
         let file = if is_folder { place.join("index.html") } else { place.clone() };
-        let found = match self.find(&file, &accepted) {
+        let found = match find(&root, &file, &accepted) {
             Ok(found) => found,
             Err(error) => return out_of_reach(&file, &error),
         };
         let Some(found) = found else {
-            return match self.inside(&place) {
+            return match inside(&root, &place) {
                 Some(place) if place.is_dir() && !is_folder => moved(path),
-                Some(place) if is_folder && self.options.listing => listing(&place, &names),
+                Some(place) if is_folder && self.options.listing => listing(&root, &place, &names),
                 _ => not_found(),
             };
         };
+        let [if_match, if_none_match, if_modified_since, if_unmodified_since, if_range, range] =
+            CONDITIONS.map(|name| field(request, name));
         let asked = Conditions {
             is_head,
-            if_match: field("if-match"),
-            if_none_match: field("if-none-match"),
-            if_modified_since: field("if-modified-since"),
-            if_unmodified_since: field("if-unmodified-since"),
-            if_range: field("if-range"),
-            range: field("range"),
+            if_match: if_match.as_deref(),
+            if_none_match: if_none_match.as_deref(),
+            if_modified_since: if_modified_since.as_deref(),
+            if_unmodified_since: if_unmodified_since.as_deref(),
+            if_range: if_range.as_deref(),
+            range: range.as_deref(),
         };
         let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         serve(found, &asked, types::media_type(name))
     }
+}
 
-    /// The place itself, behind all links, if it is there and below the root.
-    fn inside(&self, place: &Path) -> Option<PathBuf> {
-        place.canonicalize().ok().filter(|place| place.starts_with(&self.root))
-    }
+/// The value of a field, of all its lines (RFC 9110 §5.3: they are one list). What is no text fits nothing, and is not passed over.
+fn field<'a>(request: &'a Request, name: &str) -> Option<Cow<'a, str>> {
+    let mut lines = request.fields.iter().filter(|field| field.name == name);
+    let first = String::from_utf8_lossy(&lines.next()?.value);
+    Some(lines.fold(first, |all, line| all + ", " + String::from_utf8_lossy(&line.value)))
+}
 
-    /// The file, if it is there.
-    ///
-    /// # Errors
-    /// When that cannot be told now.
-    fn open(&self, place: &Path) -> io::Result<Option<(File, Metadata)>> {
-        let Some(place) = self.inside(place) else { return Ok(None) };
-        // Pipes and devices are not opened: that alone can wait for ever.
-        if !place.metadata().is_ok_and(|metadata| metadata.is_file()) {
-            return Ok(None);
-        }
-        match File::open(place).and_then(|file| Ok((file.metadata()?, file))) {
-            Ok((metadata, file)) => Ok(metadata.is_file().then_some((file, metadata))),
-            Err(error) if is_passing(&error) => Err(error),
-            Err(_) => Ok(None),
-        }
-    }
+/// The place itself, behind all links, if it is there and below the root.
+fn inside(root: &Path, place: &Path) -> Option<PathBuf> {
+    place.canonicalize().ok().filter(|place| place.starts_with(root))
+}
 
-    /// The file, or what lies encoded beside it if the client takes that.
-    fn find(&self, place: &Path, accepted: &[types::Coding]) -> io::Result<Option<Found>> {
-        let Some(plain) = self.open(place)? else { return Ok(None) };
-        let beside = |coding: &types::Coding| {
-            let mut name = place.as_os_str().to_owned();
-            name.push(coding.suffix);
-            PathBuf::from(name)
-        };
-        let varies = types::CODINGS.iter().any(|coding| beside(coding).is_file());
-        let open = |coding| Some((self.open(&beside(coding)).ok().flatten()?, coding));
-        let ((file, metadata), coding) = match accepted.iter().find_map(open) {
-            Some((opened, coding)) => (opened, Some(coding.name)),
-            None => (plain, None),
-        };
-        Ok(Some(Found { file, selected: select(&metadata, coding), coding, varies }))
+/// The file, if it is there.
+///
+/// # Errors
+/// When that cannot be told now.
+fn open(root: &Path, place: &Path) -> io::Result<Option<(File, Metadata)>> {
+    let Some(place) = inside(root, place) else { return Ok(None) };
+    // Pipes and devices are not opened: that alone can wait for ever.
+    if !place.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return Ok(None);
     }
+    match File::open(place).and_then(|file| Ok((file.metadata()?, file))) {
+        Ok((metadata, file)) => Ok(metadata.is_file().then_some((file, metadata))),
+        Err(error) if is_passing(&error) => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// The file, or what lies encoded beside it if the client takes that.
+fn find(root: &Path, place: &Path, accepted: &[types::Coding]) -> io::Result<Option<Found>> {
+    let Some(plain) = open(root, place)? else { return Ok(None) };
+    let beside = |coding: &types::Coding| {
+        let mut name = place.as_os_str().to_owned();
+        name.push(coding.suffix);
+        PathBuf::from(name)
+    };
+    let varies = types::CODINGS.iter().any(|coding| beside(coding).is_file());
+    let open = |coding| Some((open(root, &beside(coding)).ok().flatten()?, coding));
+    let ((file, metadata), coding) = match accepted.iter().find_map(open) {
+        Some((opened, coding)) => (opened, Some(coding.name)),
+        None => (plain, None),
+    };
+    Ok(Some(Found { file, selected: select(&metadata, coding), coding, varies }))
 }
 
 /// The validators (RFC 9110 §8.8): a file that is written again has another time, to the nanosecond, or another length.
 fn select(metadata: &Metadata, coding: Option<&str>) -> Selected {
     let (len, modified) = (metadata.len(), metadata.modified().ok());
-    let since = modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
-    let time = since.unwrap_or_default().as_nanos();
+    let time = modified.map_or(0, nanoseconds);
+    // Of dates before 1970 and behind 9999 HTTP has none (RFC 9110 §5.6.7).
+    let modified = modified.filter(|_| (0..END_OF_DATES).contains(&time));
     let coding = coding.map_or(String::new(), |name| format!("-{name}"));
     Selected { etag: format!("\"{len:x}-{time:x}{coding}\""), modified, len }
+}
+
+/// Since 1970; below zero before.
+fn nanoseconds(time: SystemTime) -> i128 {
+    // A time of the system is 64 bits of seconds.
+    let signed = |time: Duration| i128::try_from(time.as_nanos()).unwrap_or(i128::MAX);
+    match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => signed(since),
+        Err(before) => -signed(before.duration()),
+    }
 }
 
 fn serve(found: Found, asked: &Conditions<'_>, media: &'static str) -> Answer {
@@ -184,6 +208,8 @@ fn serve(found: Found, asked: &Conditions<'_>, media: &'static str) -> Answer {
     let with_validators = |status: u16| {
         let mut response = Response::new(status).with("etag", selected.etag.clone());
         if let Some(modified) = selected.modified {
+            // RFC 9110 §8.8.2.1: a clock that was wrong is no reason to name a time to come.
+            let modified = modified.min(SystemTime::now());
             response = response.with("last-modified", httpdate::fmt_http_date(modified));
         }
         if varies {
@@ -251,9 +277,10 @@ fn is_passing(error: &io::Error) -> bool {
 
 /// A folder is asked for by the name of a file.
 fn moved(path: &[u8]) -> Answer {
-    let path = path.split(|b| *b == b'?').next().unwrap_or_default();
+    // What is asked of the page there goes along.
+    let (path, query) = path.split_at(path.iter().position(|b| *b == b'?').unwrap_or(path.len()));
     // It has no empty name, so that it cannot be taken for another host.
-    let to = Bytes::from([path, b"/"].concat());
+    let to = Bytes::from([path, b"/", query].concat());
     text(Response::new(308).with("location", to), "It is a folder.\n")
 }
 
@@ -268,20 +295,23 @@ fn cors(response: Response, origin: &str, request: &Request) -> Response {
     if request.method == "OPTIONS" {
         response = response
             .with("access-control-allow-methods", METHODS)
-            .with("access-control-allow-headers", "range, if-range, if-none-match, if-match, priority")
+            .with("access-control-allow-headers", ASKED_BY_SCRIPTS)
             .with("access-control-max-age", "86400");
     }
     response
 }
 
-fn listing(place: &Path, names: &[String]) -> Answer {
+fn listing(root: &Path, place: &Path, names: &[String]) -> Answer {
     let Ok(entries) = place.read_dir() else { return not_found() };
-    let entry = |entry: io::Result<std::fs::DirEntry>| {
-        let entry = entry.ok()?;
-        let name = entry.file_name().into_string().ok().filter(|name| !name.starts_with('.'))?;
-        Some(if entry.path().is_dir() { format!("{name}/") } else { name })
+    // What would not be found is not shown.
+    let shown = |entry: DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        let kind = entry.file_type().ok()?;
+        let is_folder = if kind.is_symlink() { inside(root, &entry.path())?.is_dir() } else { kind.is_dir() };
+        let is_shown = !name.starts_with('.') && place::is_plain(&name, false);
+        is_shown.then(|| if is_folder { format!("{name}/") } else { name })
     };
-    let mut entries: Vec<String> = entries.filter_map(entry).take(MAX_ENTRIES).collect();
+    let mut entries: Vec<String> = entries.filter_map(|entry| shown(entry.ok()?)).take(MAX_ENTRIES).collect();
     entries.sort_unstable();
     let title = escaped(&format!("/{}", names.join("/")));
     let mut page = format!("<!doctype html>\n<meta charset=\"utf-8\">\n<title>{title}</title>\n<ul>\n");
@@ -313,6 +343,17 @@ fn encoded(name: &str) -> String {
 }
 
 const METHODS: &str = "GET, HEAD, OPTIONS";
+
+/// The fields that [`Conditions`] are of.
+const CONDITIONS: [&str; 6] =
+    ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range", "range"];
+
+/// What scripts of other origins may ask by.
+const ASKED_BY_SCRIPTS: &str =
+    "if-match, if-none-match, if-modified-since, if-unmodified-since, if-range, range, priority";
+
+/// Nanoseconds from 1970 to the year 10,000.
+const END_OF_DATES: i128 = 253_402_300_800_000_000_000;
 
 /// Names in a listing at most.
 const MAX_ENTRIES: usize = 10_000;

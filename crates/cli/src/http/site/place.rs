@@ -12,7 +12,8 @@ pub(super) fn place(target: &[u8]) -> Option<Vec<String>> {
     names.map(|(i, name)| decoded(name).filter(|name| is_plain(name, i + 1 == count))).collect()
 }
 
-fn is_plain(name: &str, is_last: bool) -> bool {
+/// Whether a name can be asked for.
+pub(super) fn is_plain(name: &str, is_last: bool) -> bool {
     if name.is_empty() {
         return is_last;
     }

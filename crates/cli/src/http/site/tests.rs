@@ -128,7 +128,7 @@ fn folders_are_moved_to_and_shown_if_that_is_wanted() {
     let place = Place::new("folders");
     let site = place.site(Options::default());
     let (status, head, _) = ask(&site, &get("/sub?x"));
-    assert_eq!((status, has(&head, "location").as_deref()), (308, Some("/sub/")));
+    assert_eq!((status, has(&head, "location").as_deref()), (308, Some("/sub/?x")));
     assert_eq!(ask(&site, &get("/sub/")).0, 404, "unless asked for, nothing is shown");
 
     let site = place.site(Options { listing: true, ..Options::default() });
@@ -137,6 +137,99 @@ fn folders_are_moved_to_and_shown_if_that_is_wanted() {
     let (_, _, page) = ask(&site, &get("/"));
     assert!(page.contains("<a href=\"./a%26b.txt\">a&amp;b.txt</a>"), "{page}");
     assert!(page.contains("./sub/") && !page.contains("hidden"), "{page}");
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_shown_is_there() {
+    use std::os::unix::fs::symlink;
+    let place = Place::new("shown");
+    let root = place.0.join("root/sub");
+    for name in ["a:b", "a\\b", "a b"] {
+        fs::write(root.join(name), "x").unwrap();
+    }
+    symlink(place.0.join("secret.txt"), root.join("out")).unwrap();
+    symlink(root.join("nothing"), root.join("dangling")).unwrap();
+    symlink("one.txt", root.join("link")).unwrap();
+    symlink("..", root.join("up")).unwrap();
+    let site = place.site(Options { listing: true, ..Options::default() });
+    let page = ask(&site, &get("/sub/")).2;
+    let links: Vec<&str> =
+        page.split("href=\"./").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert_eq!(links, ["a%20b", "link", "one.txt", "up/"]);
+    for link in links {
+        let request = Request::new("GET", "localhost", format!("/sub/{link}"));
+        assert_eq!(ask(&site, &request).0, 200, "{link}");
+    }
+}
+
+/// As sites are put up: the new one beside the old one, and then the link is turned.
+#[cfg(unix)]
+#[test]
+fn a_link_to_the_root_may_be_turned() {
+    let place = Place::new("turned");
+    let current = place.0.join("current");
+    let turn = |to: &str| {
+        fs::create_dir_all(place.0.join(to)).unwrap();
+        fs::write(place.0.join(to).join("a.txt"), to).unwrap();
+        let _ = fs::remove_file(&current);
+        std::os::unix::fs::symlink(to, &current).unwrap();
+    };
+    turn("one");
+    let site = Site::new(&current, Options::default()).unwrap();
+    assert_eq!(ask(&site, &get("/a.txt")).2, "one");
+    turn("two");
+    assert_eq!(ask(&site, &get("/a.txt")).2, "two");
+    fs::remove_file(&current).unwrap();
+    assert_eq!(ask(&site, &get("/a.txt")).0, 404);
+    turn("three");
+    assert_eq!(ask(&site, &get("/a.txt")).2, "three");
+}
+
+/// RFC 9110 §5.6.7, §8.8.2.1: dates are of the years 1970 to 9999, and none is in the future.
+#[test]
+fn files_may_be_of_any_time() {
+    let place = Place::new("times");
+    let site = place.site(Options::default());
+    let now = SystemTime::now();
+    let seconds = Duration::from_secs;
+    let of = |time: SystemTime| {
+        let file = File::options().write(true).open(place.0.join("root/data.js")).unwrap();
+        file.set_modified(time).unwrap();
+        let (status, head, content) = ask(&site, &get("/data.js"));
+        assert_eq!((status, content.as_str()), (200, "0123456789"), "{time:?}");
+        (has(&head, "last-modified"), has(&head, "etag").unwrap())
+    };
+    let (before, tag) = of(SystemTime::UNIX_EPOCH - seconds(86_400));
+    let (earlier, other) = of(SystemTime::UNIX_EPOCH - seconds(86_401));
+    assert_eq!((before, earlier), (None, None));
+    assert_ne!(tag, other);
+    assert_eq!(of(SystemTime::UNIX_EPOCH).0.as_deref(), Some("Thu, 01 Jan 1970 00:00:00 GMT"));
+    let said = httpdate::parse_http_date(&of(now + seconds(1_000_000)).0.unwrap()).unwrap();
+    assert!(said + seconds(1) >= now && said <= SystemTime::now(), "{said:?}");
+    // The year 10,000. Not all file systems know it.
+    let file = File::options().write(true).open(place.0.join("root/data.js")).unwrap();
+    if file.set_modified(SystemTime::UNIX_EPOCH + seconds(253_402_300_800)).is_ok() {
+        assert_eq!(ask(&site, &get("/data.js")).0, 200);
+    }
+}
+
+#[test]
+fn lines_of_a_field_are_one_list() {
+    let place = Place::new("lines");
+    let site = place.site(Options::default());
+    let etag = has(&ask(&site, &get("/data.js")).1, "etag").unwrap();
+    let with = |name: &'static str, lines: [&str; 2]| {
+        let [first, second] = lines.map(ToOwned::to_owned);
+        ask(&site, &get("/data.js").with(name, first).with(name, second))
+    };
+    assert_eq!(with("if-none-match", ["\"x\"", &etag]).0, 304);
+    assert_eq!(with("if-match", ["\"x\"", &etag]).0, 200);
+    assert_eq!(with("if-match", ["\"x\"", "\"y\""]).0, 412);
+    assert_eq!(with("accept-encoding", ["deflate", "gzip"]).2, "zipped");
+    assert_eq!(with("range", ["bytes=0-1", "bytes=4-5"]).2, "0123456789", "several are the whole");
+    let request = get("/data.js").with("if-match", &b"\"\xff\""[..]);
+    assert_eq!(ask(&site, &request).0, 412, "what is no text is a tag that nothing has");
 }
 
 #[test]
@@ -150,6 +243,12 @@ fn other_methods_and_other_origins() {
     assert_eq!(has(&head, "access-control-allow-methods").as_deref(), Some("GET, HEAD, OPTIONS"));
     let (_, head, _) = ask(&site, &get("/"));
     assert_eq!(has(&head, "access-control-allow-origin").as_deref(), Some("https://a.example"));
+    // RFC 9110 §13.1: scripts ask by all conditions that there are.
+    let (_, head, _) = ask(&site, &Request::new("OPTIONS", "localhost", "/"));
+    let allowed = has(&head, "access-control-allow-headers").unwrap();
+    for name in CONDITIONS {
+        assert!(allowed.split(", ").any(|allowed| allowed == name), "{name}");
+    }
     let open = place.site(Options::default());
     assert_eq!(has(&ask(&open, &get("/")).1, "access-control-allow-origin"), None);
 }
