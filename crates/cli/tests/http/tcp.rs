@@ -129,6 +129,9 @@ fn requests_out_of_form_are_refused() {
     let table = [
         ("GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 400 "),
         ("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "HTTP/1.1 400 "),
+        ("GET / HTTP/1.1\r\nHost: a b\r\n\r\n", "HTTP/1.1 400 "),
+        ("GET / HTTP/1.1\r\nHost:\r\n\r\n", "HTTP/1.1 400 "),
+        ("GET http://b/small.txt HTTP/1.1\r\n\r\n", "HTTP/1.1 400 "),
         ("GET / HTTP/1.1\r\nHost: a\r\nBroken\r\n\r\n", "HTTP/1.1 400 "),
         ("GET /small.txt HTTP/1.0\r\n\r\n", "HTTP/1.0 200 "),
         ("GET http://b/small.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "HTTP/1.1 200 "),

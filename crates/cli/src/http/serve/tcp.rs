@@ -185,13 +185,17 @@ async fn pass_over(content: &mut Incoming) {
 fn head_of(head: &http::request::Parts) -> Request {
     let text = |text: &str| Bytes::copy_from_slice(text.as_bytes());
     let mut hosts = head.headers.get_all(HOST).into_iter();
+    let is_old = head.version < http::Version::HTTP_11;
     let authority = match (head.uri.authority(), hosts.next(), hosts.next()) {
-        // RFC 9112 §3.2.2: what the request line says goes before the field. Of that there is one at most.
+        // RFC 9112 §3.2: there is one at most, and it is a host.
         (_, _, Some(_)) => None,
+        (_, Some(host), _) if !is_host(host.as_bytes()) => None,
+        // Only who speaks an older version may leave it out, and who speaks a newer one has another for it.
+        (Some(_), None, _) if head.version == http::Version::HTTP_11 => None,
+        (None, None, _) => is_old.then(Bytes::new),
+        // RFC 9112 §3.2.2: what the request line says goes before the field.
         (Some(authority), _, _) => Some(text(authority.as_str())),
         (None, Some(host), _) => Some(Bytes::copy_from_slice(host.as_bytes())),
-        // RFC 9112 §3.2: only who speaks an older version may say nothing.
-        (None, None, _) => (head.version < http::Version::HTTP_11).then(Bytes::new),
     };
     let fields = head.headers.iter().filter(|(name, _)| **name != HOST);
     let path = head.uri.path_and_query().map(|path| text(path.as_str()));
@@ -205,6 +209,12 @@ fn head_of(head: &http::request::Parts) -> Request {
             .map(|(name, value)| Field::new(text(name.as_str()), Bytes::copy_from_slice(value.as_bytes())))
             .collect(),
     }
+}
+
+/// Whether it is a host, perhaps with a port (RFC 9110 §7.2).
+fn is_host(value: &[u8]) -> bool {
+    let authority = http::uri::Authority::try_from(value);
+    authority.is_ok_and(|authority| !authority.host().is_empty() && !authority.as_str().contains('@'))
 }
 
 /// Requests at a time on a connection of HTTP/2.
@@ -241,5 +251,12 @@ mod tests {
         assert_eq!(with("/", one_one, &["x", "x"]), (None, "/".into()));
         assert_eq!(with("/", one_one, &[]), (None, "/".into()));
         assert_eq!(with("/", one_zero, &[]), (host(""), "/".into()));
+        assert_eq!(with("http://y/a", one_one, &[]), (None, "/a".into()));
+        assert_eq!(with("http://y/a", one_zero, &[]), (host("y"), "/a".into()));
+        assert_eq!(with("https://y/a", http::Version::HTTP_2, &[]), (host("y"), "/a".into()));
+        for none in ["", ":1", "a b", "a/b", "u@a", "a,b?"] {
+            assert_eq!(with("/", one_one, &[none]).0, None, "{none}");
+        }
+        assert_eq!(with("/", one_one, &["[::1]:4433"]).0, host("[::1]:4433"));
     }
 }
