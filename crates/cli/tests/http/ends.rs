@@ -101,6 +101,24 @@ fn a_killed_client_leaves_its_seat() {
     assert!(started.elapsed() < SILENCE * 4, "{:?}", started.elapsed());
 }
 
+/// Who comes while the server finishes its answers need not wait until it has.
+#[test]
+fn a_server_that_stops_refuses_at_once() {
+    let mut served = Served::new("refuses", &SLOW);
+    let client = fetching(&served, &served.address);
+    signal(&served.server, "-TERM");
+    let mut said = String::new();
+    until("the next one gets nothing", || {
+        let output = served.get(&["/small.txt"], &[]);
+        said = text(&output.stderr);
+        !output.status.success()
+    });
+    assert!(said.contains("CONNECTION_REFUSED"), "{said}");
+    let (output, _) = ended(client);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(served.server.wait().unwrap().success());
+}
+
 #[test]
 fn a_frozen_server_may_thaw() {
     let served = Served::new("frozen", &SLOW);

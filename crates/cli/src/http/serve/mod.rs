@@ -150,10 +150,18 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
         while talks.join_next().await.is_some() {}
         while tcp_talks.join_next().await.is_some() {}
     };
-    if tokio::time::timeout(PATIENCE, finished).await.is_err() {
-        note!("quickset: warning: some answers were not finished");
+    // Who comes now is refused at once, and may ask elsewhere.
+    let refused = async {
+        endpoint.shutdown_with(PATIENCE, h3::Code::H3_NO_ERROR.0, STOPS).await;
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        finished = tokio::time::timeout(PATIENCE, finished) => if finished.is_err() {
+            note!("quickset: warning: some answers were not finished");
+        },
+        () = refused => {}
     }
-    endpoint.close(h3::Code::H3_NO_ERROR.0, b"the server stops");
+    endpoint.close(h3::Code::H3_NO_ERROR.0, STOPS);
     let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
     Ok(())
 }
@@ -166,7 +174,10 @@ fn listen(args: &Args, config: &ServerConfig) -> anyhow::Result<(Endpoint, Optio
         if args.no_tcp {
             return Ok((endpoint, None));
         }
-        match tcp::listen(SocketAddr::new(args.listen.ip(), endpoint.local_addr().port())) {
+        // All but the port: an address of IPv6 may have a zone.
+        let mut address = args.listen;
+        address.set_port(endpoint.local_addr().port());
+        match tcp::listen(address) {
             Ok(listener) => return Ok((endpoint, Some(listener))),
             // The system gave a port of UDP that somebody has of TCP.
             Err(error) if args.listen.port() == 0 && tries_left > 0 => drop(error),
@@ -241,11 +252,14 @@ fn read(file: &std::path::Path) -> anyhow::Result<String> {
 
 /// What a field value can hold.
 fn origin(text: &str) -> Result<String, String> {
-    let is_origin = text == "*" || text.starts_with("http://") || text.starts_with("https://");
-    if is_origin && text.bytes().all(|b| b.is_ascii_graphic()) {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    // Browsers compare it byte by byte with what they have, which is in small letters and has no path.
+    let is_part = |b: u8| b.is_ascii_graphic() && !b.is_ascii_uppercase() && !b"/?#@,*".contains(&b);
+    if text == "*" || host.is_some_and(|host| !host.is_empty() && host.bytes().all(is_part)) {
         Ok(text.to_owned())
     } else {
-        Err("write an origin, like https://www.example.net, or *".to_owned())
+        Err("write an origin without a path and in small letters, like https://www.example.net, or *"
+            .to_owned())
     }
 }
 
@@ -255,6 +269,9 @@ const SEND_BUFFER: u64 = 2 << 20;
 
 /// Free ports to be looked at until one is free with both protocols.
 const PORTS: u32 = 16;
+
+/// Words for clients whose connections end with the server.
+const STOPS: &[u8] = b"the server stops";
 
 /// How long answers under way may take when the server stops.
 const PATIENCE: Duration = Duration::from_secs(10);
