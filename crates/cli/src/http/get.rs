@@ -207,7 +207,11 @@ impl Fetch {
     }
 
     async fn fetch(&mut self, began: Instant) -> anyhow::Result<()> {
-        let (response, mut content) = self.client.fetch(&self.request).await?;
+        let (mut response, mut content) = self.client.fetch(&self.request).await?;
+        if self.keep.as_mut().is_some_and(|keep| keep.is_at_odds(&response)) {
+            self.request.fields.retain(|field| field.name != "range" && field.name != "if-range");
+            (response, content) = self.client.fetch(&self.request).await?;
+        }
         self.row.status = Some(response.status);
         if let Some(len) = number(&response, "content-length") {
             self.bar.inc_length(len);
@@ -224,15 +228,32 @@ impl Fetch {
             self.bar.inc(data.len() as u64);
             match &mut self.keep {
                 Some(keep) if is_success => keep.write(&data).await?,
-                None if self.print && is_success => std::io::stdout().write_all(&data)?,
+                None if self.print && is_success => print(&data)?,
                 _ => {}
             }
         }
-        anyhow::ensure!(is_success, "the server answered with status {}", response.status);
-        if let Some(keep) = self.keep.take() {
+        anyhow::ensure!(is_success, "{}", refusal(&response));
+        if let Some(keep) = &mut self.keep {
             self.row.file = Some(keep.finish().await?);
         }
         Ok(())
+    }
+}
+
+/// To stdout, all of it: what would wait there could be lost at the end without a word.
+fn print(data: &[u8]) -> anyhow::Result<()> {
+    let mut output = std::io::stdout().lock();
+    output.write_all(data).and_then(|()| output.flush()).context("standard output cannot be written")
+}
+
+/// What a server says instead of the content.
+fn refusal(response: &Response) -> String {
+    let told = format!("the server answered with status {}", response.status);
+    match response.field("location") {
+        Some(to) if (300..400).contains(&response.status) => {
+            format!("{told}; it is at {} now, ask for that", String::from_utf8_lossy(to))
+        }
+        _ => told,
     }
 }
 

@@ -6,6 +6,7 @@ mod browser;
 #[cfg(unix)]
 mod ends;
 mod figures;
+mod others;
 mod relay;
 mod served;
 mod tcp;
@@ -61,7 +62,20 @@ fn what_broke_off_is_gone_on_with_if_it_is_the_same() {
     let time = metadata.modified().unwrap().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
     fs::write(served.got("large.bin.part"), &large()[..1_000_000]).unwrap();
     fs::write(served.got("large.bin.part.etag"), format!("\"{:x}-{time:x}\"", metadata.len())).unwrap();
-    assert_eq!(bytes(&served.get(&["/large.bin"], &words)), (206, 2_000_000));
+    assert_eq!(bytes(&served.get(&["/large.bin"], &words)), (206, 2_000_001), "the last byte again");
+
+    // All of it was there, but for its name.
+    fs::write(served.got("large.bin.part"), large()).unwrap();
+    fs::write(served.got("large.bin.part.etag"), format!("\"{:x}-{time:x}\"", metadata.len())).unwrap();
+    assert_eq!(bytes(&served.get(&["/large.bin"], &words)), (206, 1));
+
+    // More than there is, and a tag that is none.
+    fs::write(served.got("large.bin.part"), [large(), large()].concat()).unwrap();
+    fs::write(served.got("large.bin.part.etag"), format!("\"{:x}-{time:x}\"", metadata.len())).unwrap();
+    assert_eq!(bytes(&served.get(&["/large.bin"], &words)), (200, 3_000_000));
+    fs::write(served.got("large.bin.part"), "something").unwrap();
+    fs::write(served.got("large.bin.part.etag"), "none\n").unwrap();
+    assert_eq!(bytes(&served.get(&["/large.bin"], &words)), (200, 3_000_000));
 
     // Another file, of which nothing fits.
     fs::write(served.got("large.bin.part"), "something else").unwrap();
@@ -79,18 +93,51 @@ fn what_cannot_be_fetched_fails_and_says_why() {
     assert!(said.contains("/nothing: the server answered with status 404"), "{said}");
     assert!(said.contains("2 of 3 could not be fetched"), "{said}");
 
-    let slips: [(&[&str], &str); 5] = [
+    let said = text(&served.get(&["/sub"], &[]).stderr);
+    assert!(said.contains("status 308; it is at /sub/ now, ask for that"), "{said}");
+
+    // Files that would lie on each other, or on a folder.
+    let got = served.folder.join("got");
+    let words = ["-o", got.to_str().unwrap()];
+    for second in ["/sub/small.txt", "/small.txt.part", "/small.txt.part.etag"] {
+        let output = served.get(&["/small.txt", second], &words);
+        assert_eq!(output.status.code(), Some(1), "{second}");
+        assert!(text(&output.stderr).contains("fetch them into two folders"), "{}", text(&output.stderr));
+    }
+    fs::create_dir(got.join("small.txt")).unwrap();
+    let said = text(&served.get(&["/small.txt"], &words).stderr);
+    assert!(said.contains("small.txt is a folder; fetch"), "{said}");
+    assert_eq!(fs::read_dir(&got).unwrap().count(), 1, "nothing was begun");
+
+    let slips: [(&[&str], &str); 6] = [
         (&["get", "http://a/"], "https://HOST"),
         (&["get", "https://a/", "--priority", "u=1,"], "u=1,i"),
         (&["get", "https://a/", "--insecure", "--pin", "x"], "sha256"),
         (&["get", "https://a/", "--resume"], "--output"),
         (&["serve", ".", "--cors", "nonsense"], "like https://"),
+        (&["serve", ".", "--cors", "https://a.example/"], "without a path"),
     ];
     for (words, hint) in slips {
         let output = Command::new(env!("CARGO_BIN_EXE_quickset")).arg("http").args(words).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{words:?}");
         assert!(text(&output.stderr).contains(hint), "{words:?}: {}", text(&output.stderr));
     }
+}
+
+/// Nothing waits in a buffer when the program ends.
+#[cfg(target_os = "linux")]
+#[test]
+fn content_that_cannot_be_printed_is_an_error() {
+    let served = Served::new("printed", &[]);
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_quickset"))
+        .args(["http", "get", "--pin", &served.pin, &format!("https://{}/small.txt", served.address)])
+        .stdout(full)
+        .output()
+        .unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("standard output cannot be written"), "{said}");
 }
 
 /// A client that lives and takes nothing of what it asked for.

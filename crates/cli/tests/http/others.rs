@@ -1,0 +1,138 @@
+//! `quickset http get` with servers that do as they like.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use quickset::h3::{self, Call, Request, Response, Server};
+use quickset::{Connection, Endpoint, Identity, ServerConfig};
+
+use crate::served::text;
+
+/// What a server answers; with nothing it closes the connection, and has some last [`WORDS`].
+type Answer = Option<(Response, &'static [u8])>;
+
+/// A server of HTTP/3 that answers by this function.
+struct Other {
+    endpoint: Endpoint,
+    pin: String,
+    got: PathBuf,
+}
+
+impl Other {
+    fn new(name: &str, answer: fn(&Request) -> Answer) -> Self {
+        let identity = Identity::self_signed(["localhost"]).unwrap();
+        let pin = identity.fingerprint().to_string();
+        let config = ServerConfig::new(identity, &[h3::ALPN]).unwrap();
+        let endpoint = Endpoint::server(([127, 0, 0, 1], 0).into(), &config).unwrap();
+        let server = endpoint.clone();
+        tokio::spawn(async move {
+            while let Some(connection) = server.accept().await {
+                tokio::spawn(talk(connection, answer));
+            }
+        });
+        let got = std::env::temp_dir().join(format!("quickset-other-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&got);
+        fs::create_dir_all(&got).unwrap();
+        Self { endpoint, pin, got }
+    }
+
+    /// Goes on with a part of `a.bin` that is there, of the file whose tag is `"1"`.
+    async fn go_on(&self, part: &str) -> Output {
+        fs::write(self.got.join("a.bin.part"), part).unwrap();
+        fs::write(self.got.join("a.bin.part.etag"), "\"1\"").unwrap();
+        self.get(&["--resume", "-o", self.got.to_str().unwrap()]).await
+    }
+
+    async fn get(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quickset"));
+        command.args(["http", "get", "--pin", &self.pin]).args(words);
+        command.arg(format!("https://{}/a.bin", self.endpoint.local_addr()));
+        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+    }
+
+    fn file(&self) -> String {
+        fs::read_to_string(self.got.join("a.bin")).unwrap()
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.got);
+    }
+}
+
+async fn talk(connection: Connection, answer: fn(&Request) -> Answer) {
+    let mut http = Server::new(&connection, h3::Config::default()).unwrap();
+    while let Some(Call { request, reply, .. }) = http.accept().await {
+        let Some((response, content)) = answer(&request) else {
+            connection.close(h3::Code::H3_NO_ERROR.0, WORDS);
+            continue;
+        };
+        let mut out = reply.respond(&response).unwrap();
+        out.send(content.into()).await.unwrap();
+        out.finish().unwrap();
+    }
+}
+
+/// To who asks for a range this, and to others all of the file.
+fn odd(request: &Request, response: Response, content: &'static [u8]) -> (Response, &'static [u8]) {
+    let whole = || (Response::new(200).with("etag", "\"2\""), &b"ABCDEFGHIJ"[..]);
+    if request.field("range").is_some() { (response, content) } else { whole() }
+}
+
+fn part(range: &'static str, etag: &'static str) -> Response {
+    Response::new(206).with("content-range", range).with("etag", etag)
+}
+
+/// RFC 9110 §15.3.7.3: only parts of one representation are put together, whoever says that they are.
+#[tokio::test]
+async fn a_part_that_is_none_of_the_file_is_not_appended() {
+    let others: [fn(&Request) -> Answer; 5] = [
+        // Of ranges it knows, of If-Range not.
+        |request| Some(odd(request, part("bytes 3-9/10", "\"2\""), b"DEFGHIJ")),
+        // It does not say which file it is of.
+        |request| Some(odd(request, Response::new(206).with("content-range", "bytes 3-9/10"), b"DEFGHIJ")),
+        // Another part.
+        |request| Some(odd(request, part("bytes 30-36/40", "\"1\""), b"DEFGHIJ")),
+        // None that can be told, as of several.
+        |request| Some(odd(request, Response::new(206).with("etag", "\"1\""), b"--x")),
+        // There is less of it now.
+        |request| Some(odd(request, Response::new(416).with("content-range", "bytes */2"), b"")),
+    ];
+    for (n, answer) in others.into_iter().enumerate() {
+        let other = Other::new(&format!("odd-{n}"), answer);
+        let output = other.go_on("abcd").await;
+        assert!(output.status.success(), "{n}: {}", text(&output.stderr));
+        assert_eq!(other.file(), "ABCDEFGHIJ", "{n}");
+        assert_eq!(fs::read_dir(&other.got).unwrap().count(), 1, "{n}");
+    }
+}
+
+/// RFC 9110 §14.2: of a range a server may send less. That is no whole file.
+#[tokio::test]
+async fn a_part_of_the_rest_is_not_the_rest() {
+    let other = Other::new("less", |request| match request.field("range").map(|range| &range[..]) {
+        Some(b"bytes=3-") => Some((part("bytes 3-5/10", "\"1\""), b"def")),
+        Some(b"bytes=5-") => Some((part("bytes 5-9/10", "\"1\""), b"fghij")),
+        other => panic!("{other:?}"),
+    });
+    let output = other.go_on("abcd").await;
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("ended at 6 of 10 bytes; go on with --resume"), "{said}");
+    let output = other.get(&["--resume", "-o", other.got.to_str().unwrap()]).await;
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(other.file(), "abcdefghij");
+}
+
+#[tokio::test]
+async fn words_of_servers_do_not_act_on_the_terminal() {
+    let other = Other::new("words", |_| None);
+    let output = other.get(&[]).await;
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("\\u{1b}]0;owned\\u{7}\\nquickset: all is well"), "{said}");
+}
+
+const WORDS: &[u8] = b"\x1b]0;owned\x07\nquickset: all is well";
