@@ -1,8 +1,8 @@
 mod keep;
+mod reach;
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use super::url::Url;
 use crate::say::{note, plain, say};
 use crate::values;
 use keep::Keep;
+use reach::connect;
 
 /// Fetch files by HTTP/3.
 ///
@@ -271,22 +272,6 @@ fn request(url: &Url, priority: Option<&str>, keep: Option<&Keep>) -> Request {
         }
         None => request,
     }
-}
-
-/// The first address that answers.
-async fn connect(endpoint: &Endpoint, config: &ClientConfig, url: &Url) -> anyhow::Result<Client> {
-    let found = tokio::net::lookup_host((&*url.host, url.port)).await;
-    let addresses: Vec<SocketAddr> =
-        found.with_context(|| format!("{} cannot be found", url.host))?.collect();
-    let mut failed = None;
-    for address in addresses {
-        match endpoint.connect(address, &url.host, config).await {
-            Ok(connection) => return Ok(Client::new(&connection, h3::Config::default())?),
-            Err(error) => failed = Some(error),
-        }
-    }
-    let failed = failed.map_or_else(|| anyhow::anyhow!("it has no address"), Into::into);
-    Err(failed.context(format!("no connection to {}", url.authority)))
 }
 
 fn trust(args: &Args) -> anyhow::Result<Trust> {

@@ -1,3 +1,4 @@
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 
 /// The URL of something to fetch by HTTP/3.
@@ -5,9 +6,9 @@ use std::str::FromStr;
 pub(super) struct Url {
     /// The whole of it, as it was given.
     pub(super) text: String,
-    /// Host and port as they were given: `:authority`.
+    /// Host and port as they were given, but for a zone: `:authority`.
     pub(super) authority: String,
-    /// The host, an IPv6 address without its brackets.
+    /// The host, an IPv6 address without its brackets, perhaps with the zone that it is of.
     pub(super) host: String,
     pub(super) port: u16,
     /// Path and query: `:path`.
@@ -15,6 +16,11 @@ pub(super) struct Url {
 }
 
 impl Url {
+    /// What the server is called: the host without a zone, which is where we are.
+    pub(super) fn name(&self) -> &str {
+        self.host.split('%').next().unwrap_or_default()
+    }
+
     /// The name to keep it under: the last one of its path.
     pub(super) fn file_name(&self) -> &str {
         let path = self.path.split('?').next().unwrap_or_default();
@@ -48,17 +54,45 @@ impl FromStr for Url {
         if authority.contains('@') {
             return Err("a URL with a user name is not fetched".to_owned());
         }
-        let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            Some((host, "")) => (host, ""),
-            Some((host, port)) => (host, port.strip_prefix(':').ok_or_else(form)?),
-            None => authority.split_once(':').unwrap_or((authority, "")),
+        let bracketed = authority.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+        let (authority, host, port) = if let Some((inner, behind)) = bracketed {
+            let (address, host) = zoned(inner)?;
+            let port = if behind.is_empty() { "" } else { behind.strip_prefix(':').ok_or_else(form)? };
+            (format!("[{address}]{behind}"), host, port)
+        } else {
+            let (host, port) = authority.split_once(':').unwrap_or((authority, ""));
+            (authority.to_owned(), host.to_owned(), port)
         };
-        if host.is_empty() {
+        let is_name = !host.is_empty() && !host.contains(['[', ']']);
+        if !(is_name
+            && (host.contains(':') || !host.contains('%'))
+            && port.bytes().all(|b| b.is_ascii_digit()))
+        {
             return Err(form());
         }
         let port = if port.is_empty() { 443 } else { port.parse().map_err(|_| form())? };
-        let (authority, host) = (authority.to_owned(), host.to_owned());
         Ok(Self { text: text.to_owned(), authority, host, port, path })
+    }
+}
+
+/// An address of IPv6, and the same with the zone that it is of, if there is one: `fe80::1%eth0`, or `fe80::1%25eth0` as URLs
+/// had it (RFC 6874, since RFC 9844 no more).
+fn zoned(text: &str) -> Result<(&str, String), String> {
+    let (address, zone) = match text.split_once('%') {
+        None => (text, None),
+        Some((address, zone)) => {
+            (address, Some(zone.strip_prefix("25").filter(|zone| !zone.is_empty()).unwrap_or(zone)))
+        }
+    };
+    if address.parse::<Ipv6Addr>().is_err() {
+        return Err(format!("{address} is no address of IPv6; write https://[ADDRESS]:PORT/PATH"));
+    }
+    match zone {
+        None => Ok((address, address.to_owned())),
+        Some(zone) if zone.is_empty() || zone.contains('%') => {
+            Err("name the zone of the address, as in [fe80::1%eth0]".to_owned())
+        }
+        Some(zone) => Ok((address, format!("{address}%{zone}"))),
     }
 }
 
@@ -88,6 +122,22 @@ mod tests {
     }
 
     #[test]
+    fn addresses_of_a_zone_are_looked_up_with_it_and_called_without() {
+        let table = [
+            ("https://[fe80::1%eth0]:4433/a", "fe80::1%eth0", "[fe80::1]:4433"),
+            ("https://[fe80::1%25eth0]/a", "fe80::1%eth0", "[fe80::1]"),
+            ("https://[fe80::1%4]/a", "fe80::1%4", "[fe80::1]"),
+            ("https://[fe80::1%25]/a", "fe80::1%25", "[fe80::1]"),
+            ("https://[2001:db8::7]:1/a", "2001:db8::7", "[2001:db8::7]:1"),
+        ];
+        for (text, host, authority) in table {
+            let url: Url = text.parse().expect(text);
+            assert_eq!((&*url.host, &*url.authority), (host, authority), "{text}");
+            assert_eq!(url.name(), host.split('%').next().unwrap(), "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_no_url_of_https_is_refused() {
         let table = [
             "a.example",
@@ -101,6 +151,13 @@ mod tests {
             "https://a/é",
             "https://a/\\..",
             "https://[::1]x/",
+            "https://[::1/",
+            "https://[]/",
+            "https://[a.example]/",
+            "https://[fe80::1%]/",
+            "https://[fe80::1%a%b]/",
+            "https://a:+443/",
+            "https://a%62/",
         ];
         for text in table {
             assert!(text.parse::<Url>().is_err(), "{text}");

@@ -109,13 +109,14 @@ fn what_cannot_be_fetched_fails_and_says_why() {
     assert!(said.contains("small.txt is a folder; fetch"), "{said}");
     assert_eq!(fs::read_dir(&got).unwrap().count(), 1, "nothing was begun");
 
-    let slips: [(&[&str], &str); 6] = [
+    let slips: [(&[&str], &str); 7] = [
         (&["get", "http://a/"], "https://HOST"),
         (&["get", "https://a/", "--priority", "u=1,"], "u=1,i"),
         (&["get", "https://a/", "--insecure", "--pin", "x"], "sha256"),
         (&["get", "https://a/", "--resume"], "--output"),
         (&["serve", ".", "--cors", "nonsense"], "like https://"),
         (&["serve", ".", "--cors", "https://a.example/"], "without a path"),
+        (&["get", "https://[fe80::1%]/"], "[fe80::1%eth0]"),
     ];
     for (words, hint) in slips {
         let output = Command::new(env!("CARGO_BIN_EXE_quickset")).arg("http").args(words).output().unwrap();
@@ -174,6 +175,26 @@ fn a_server_that_is_told_to_stop_stops() {
     assert_eq!(text(&served.get(&["/small.txt?%22"], &[]).stdout), "small");
     let log = served.stop();
     assert!(log.contains("\"GET /small.txt?%22 HTTP/3\" 200 5 bytes"), "{log}");
+}
+
+/// An address may be of a zone, with the name or the number of the interface.
+#[cfg(target_os = "linux")]
+#[test]
+fn addresses_of_a_zone_are_reached() {
+    // An address of a link, if this machine has one: /proc/net/if_inet6 has it in digits, with the number of its interface,
+    // its scope (20), and the name of the interface at the end.
+    let known = fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
+    let rows = known.lines().map(|row| row.split_whitespace().collect::<Vec<_>>());
+    let Some(row) = rows.into_iter().find(|row| row.len() == 6 && row[3] == "20") else { return };
+    let address = std::net::Ipv6Addr::from_bits(u128::from_str_radix(row[0], 16).unwrap());
+    let number = u32::from_str_radix(row[1], 16).unwrap();
+    let served = Served::bound("link", &format!("[{address}%{number}]:0"), &[]);
+    let port = served.address.rsplit(':').next().unwrap();
+    for zone in [row[5].to_owned(), format!("25{}", row[5]), number.to_string()] {
+        let output = served.get_urls(&[&format!("https://[{address}%{zone}]:{port}/small.txt")], &[]);
+        assert_eq!(text(&output.stdout), "small", "{zone}: {}", text(&output.stderr));
+    }
+    assert!(std::net::TcpStream::connect(&served.address).is_ok());
 }
 
 /// A new certificate is taken up while the server runs, and one that cannot be read is not.

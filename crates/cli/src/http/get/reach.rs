@@ -1,0 +1,100 @@
+//! From a URL to a connection with its server.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use quickset::h3::{self, Client};
+use quickset::{ClientConfig, Connection, Endpoint};
+use tokio::task::JoinSet;
+
+use super::Url;
+
+/// The server of a URL.
+pub(super) async fn connect(endpoint: &Endpoint, config: &ClientConfig, url: &Url) -> anyhow::Result<Client> {
+    let found = tokio::net::lookup_host((&*url.host, url.port)).await;
+    let addresses: Vec<SocketAddr> =
+        found.with_context(|| format!("{} cannot be found; check its name", url.host))?.collect();
+    let connection = first_of(endpoint, config, &addresses, url.name()).await;
+    let connection = connection.with_context(|| format!("no connection to {}", url.authority))?;
+    Ok(Client::new(&connection, h3::Config::default())?)
+}
+
+/// The first address that answers.
+///
+/// RFC 8305 §5: where one is silent the next is tried beside it, and whatever is there first is taken. Else a host whose address
+/// of IPv6 leads nowhere would look as if it were down.
+async fn first_of(
+    endpoint: &Endpoint,
+    config: &ClientConfig,
+    addresses: &[SocketAddr],
+    name: &str,
+) -> anyhow::Result<Connection> {
+    let mut addresses = addresses.iter();
+    let mut attempts = JoinSet::new();
+    let mut failed = anyhow::anyhow!("it has no address");
+    loop {
+        let next = addresses.next();
+        if let Some(address) = next {
+            attempts.spawn(endpoint.connect(*address, name, config));
+        }
+        let patience = if addresses.len() == 0 { Duration::MAX } else { HEAD_START };
+        match tokio::time::timeout(patience, attempts.join_next()).await {
+            Ok(Some(answer)) => match answer? {
+                Ok(connection) => return Ok(connection),
+                Err(error) => failed = error.into(),
+            },
+            Ok(None) if next.is_none() => return Err(failed),
+            // All that were begun have failed, or are silent.
+            Ok(None) | Err(_) => {}
+        }
+    }
+}
+
+/// How long an address is waited for before the next one is tried, too.
+const HEAD_START: Duration = Duration::from_millis(250);
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::time::Instant;
+
+    use quickset::{Identity, ServerConfig, TransportConfig, Trust};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_address_that_is_silent_is_not_waited_for() {
+        let identity = Identity::self_signed(["localhost"]).unwrap();
+        let trust = Trust::pinned(identity.fingerprint());
+        let server = ServerConfig::new(identity, &[h3::ALPN]).unwrap();
+        let server = Endpoint::server(([127, 0, 0, 1], 0).into(), &server).unwrap();
+        // It takes what is sent there, and says nothing.
+        let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let long =
+            TransportConfig { handshake_timeout: Duration::from_secs(60), ..TransportConfig::default() };
+        let config = ClientConfig::new(trust, &[h3::ALPN]).unwrap().with_transport(long);
+        let client = Endpoint::client().unwrap();
+        let (silent, there) = (silent.local_addr().unwrap(), server.local_addr());
+        for addresses in [vec![silent, there], vec![silent, silent, there], vec![there, silent], vec![there]]
+        {
+            let began = Instant::now();
+            let connection = first_of(&client, &config, &addresses, "localhost").await.unwrap();
+            assert_eq!(connection.remote_address(), there);
+            assert!(began.elapsed() < Duration::from_secs(30), "{addresses:?}: {:?}", began.elapsed());
+        }
+    }
+
+    #[tokio::test]
+    async fn when_all_fail_the_last_says_why() {
+        let short =
+            TransportConfig { handshake_timeout: Duration::from_millis(300), ..TransportConfig::default() };
+        let config = ClientConfig::new(Trust::insecure(), &[h3::ALPN]).unwrap().with_transport(short);
+        let client = Endpoint::client().unwrap();
+        let silent = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let error = first_of(&client, &config, &[silent, silent], "localhost").await.unwrap_err();
+        assert!(error.to_string().contains("does not answer"), "{error:#}");
+        let error = first_of(&client, &config, &[], "localhost").await.unwrap_err();
+        assert!(error.to_string().contains("no address"), "{error:#}");
+    }
+}
