@@ -9,7 +9,8 @@ use std::path::Path;
 use anyhow::Context as _;
 use quickset::h3::{Priority, Request, Response, UnspeakableClass};
 use quickset::{Class, Priority as Rank};
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use super::super::site::decoded;
 use glob::Glob;
@@ -88,8 +89,9 @@ struct File {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rule {
+    #[serde(default, deserialize_with = "of_path")]
     path: Option<Glob>,
-    #[serde(rename = "type")]
+    #[serde(default, rename = "type", deserialize_with = "of_kind")]
     kind: Option<Glob>,
     u: Option<Urgency>,
     i: Option<bool>,
@@ -124,6 +126,22 @@ struct Weight(f64);
 #[derive(Deserialize)]
 #[serde(try_from = "Vec<Parent>")]
 struct Parents(Vec<Class>);
+
+/// A pattern that some path fits: with another the rule would be there in vain, and nobody would hear of it.
+fn of_path<'de, D: Deserializer<'de>>(pattern: D) -> Result<Option<Glob>, D::Error> {
+    let glob = Glob::deserialize(pattern)?;
+    let fault = "no path fits, since all begin with a slash; write it like /img/** or **.css";
+    if glob.takes_paths() { Ok(Some(glob)) } else { Err(D::Error::custom(fault)) }
+}
+
+/// A pattern that some content type fits. Types are compared without regard to case (RFC 9110 §8.3.1).
+fn of_kind<'de, D: Deserializer<'de>>(pattern: D) -> Result<Option<Glob>, D::Error> {
+    let pattern = String::deserialize(pattern)?.to_ascii_lowercase();
+    let fault =
+        "no type fits, since all have a slash and here parameters do not count; write it like image/*";
+    let fits = (pattern.contains('/') || pattern.contains("**")) && !pattern.contains(';');
+    if fits { Ok(Some(pattern.into())) } else { Err(D::Error::custom(fault)) }
+}
 
 impl Rule {
     fn ranked(self) -> Ranked {

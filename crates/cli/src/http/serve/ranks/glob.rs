@@ -38,6 +38,12 @@ impl Glob {
         at[steps.len()]
     }
 
+    /// Whether there is a text that begins with a slash, like paths, and fits.
+    pub(super) fn takes_paths(&self) -> bool {
+        let first = self.0.iter().find(|step| !matches!(step, Step::Any { slashes: false }));
+        matches!(first, Some(Step::Just('/') | Step::Any { .. }))
+    }
+
     /// Any number may be none.
     fn skip(&self, at: &mut [bool]) {
         for (n, step) in self.0.iter().enumerate() {
@@ -84,6 +90,24 @@ mod tests {
             for text in fails {
                 assert!(!glob.fits(text), "{pattern} {text}");
             }
+        }
+    }
+
+    #[test]
+    fn patterns_for_paths_can_begin_with_a_slash() {
+        for (pattern, takes) in [
+            ("/", true),
+            ("**", true),
+            ("**.css", true),
+            ("*/a", true),
+            ("***/a", true),
+            ("", false),
+            ("*", false),
+            ("*.css", false),
+            ("?img", false),
+            ("img/**", false),
+        ] {
+            assert_eq!(Glob::from(pattern.to_owned()).takes_paths(), takes, "{pattern}");
         }
     }
 

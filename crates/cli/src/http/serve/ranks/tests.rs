@@ -5,7 +5,7 @@ use super::*;
 const RULES: &str = r#"
 [[rule]]
 path = "/app/**"
-type = "image/*"
+type = "Image/*"
 u = 4
 i = true
 exp_w = 2
@@ -75,6 +75,10 @@ fn errors_name_the_line_and_the_field() {
         ("[rules]", 1, "unknown field `rules`"),
         ("[[rule]]\nu = ", 2, "u ="),
         ("[[rule]]\npath = 3", 2, "path"),
+        ("[[rule]]\nu = 1\npath = \"img/**\"", 3, "no path fits"),
+        ("[[rule]]\npath = \"*.css\"", 2, "**.css"),
+        ("[[rule]]\ntype = \"image\"", 2, "no type fits"),
+        ("[[rule]]\ntype = \"text/html; charset=utf-8\"", 2, "no type fits"),
     ] {
         let error = Ranks::parse(text).expect_err(text);
         assert!(error.starts_with(&format!("line {line}, ")), "{text}: {error}");
