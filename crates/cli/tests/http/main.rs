@@ -175,6 +175,10 @@ fn a_server_that_is_told_to_stop_stops() {
     assert_eq!(text(&served.get(&["/small.txt?%22"], &[]).stdout), "small");
     let log = served.stop();
     assert!(log.contains("\"GET /small.txt?%22 HTTP/3\" 200 5 bytes"), "{log}");
+    // When it ended.
+    let time = log.split(['[', ']']).nth(1).unwrap();
+    let age = httpdate::parse_http_date(time).unwrap().elapsed().unwrap();
+    assert!(age < Duration::from_secs(600), "{time}");
 }
 
 /// An address may be of a zone, with the name or the number of the interface.

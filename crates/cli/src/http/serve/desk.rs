@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use quickset::Reliability;
@@ -133,8 +133,9 @@ impl Drop for Entry {
         if self.desk.access_log {
             // Escaped: what a client sends is not to act on a terminal.
             note!(
-                "{} \"{} {} {}\" {} {} bytes {} ms{}",
+                "{} [{}] \"{} {} {}\" {} {} bytes {} ms{}",
                 self.asker.client,
+                httpdate::fmt_http_date(SystemTime::now()),
                 self.method.escape_ascii(),
                 self.path.escape_ascii(),
                 self.asker.version,
