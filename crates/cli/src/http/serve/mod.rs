@@ -204,7 +204,15 @@ impl Args {
     /// That of the files, if they are given.
     fn identity(&self) -> Option<anyhow::Result<Identity>> {
         let (cert, key) = (self.cert.as_ref()?, self.key.as_ref()?);
-        Some(read(cert).and_then(|cert| Ok(Identity::from_pem(&cert, &read(key)?)?)))
+        let unfit = || {
+            format!(
+                "{} and {} cannot be used; `quickset cert new` makes such files",
+                cert.display(),
+                key.display()
+            )
+        };
+        let made = |cert: String, key: String| Identity::from_pem(&cert, &key).with_context(unfit);
+        Some(read(cert).and_then(|cert| made(cert, read(key)?)))
     }
 }
 
