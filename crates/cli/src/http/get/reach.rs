@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use quickset::h3::{self, Client};
-use quickset::{ClientConfig, Connection, Endpoint};
+use quickset::{ClientConfig, Closed, ConnectError, Connection, Endpoint};
 use tokio::task::JoinSet;
 
 use super::Url;
@@ -32,7 +32,7 @@ async fn first_of(
 ) -> anyhow::Result<Connection> {
     let mut addresses = addresses.iter();
     let mut attempts = JoinSet::new();
-    let mut failed = anyhow::anyhow!("it has no address");
+    let mut failed = None;
     loop {
         let next = addresses.next();
         if let Some(address) = next {
@@ -42,12 +42,29 @@ async fn first_of(
         match tokio::time::timeout(patience, attempts.join_next()).await {
             Ok(Some(answer)) => match answer? {
                 Ok(connection) => return Ok(connection),
-                Err(error) => failed = error.into(),
+                // Who answered tells more than who is silent.
+                Err(ConnectError::Failed(Closed::TimedOut)) if failed.is_some() => {}
+                Err(error) => failed = Some(error),
             },
-            Ok(None) if next.is_none() => return Err(failed),
+            Ok(None) if next.is_none() => {
+                return Err(failed.map_or_else(|| anyhow::anyhow!("it has no address"), explained));
+            }
             // All that were begun have failed, or are silent.
             Ok(None) | Err(_) => {}
         }
+    }
+}
+
+/// What to do where it is the certificate that is not believed.
+fn explained(error: ConnectError) -> anyhow::Error {
+    match &error {
+        // As rustls begins what it says of all of them.
+        ConnectError::Failed(Closed::Failed(why)) if why.reason.starts_with("invalid peer certificate") => {
+            anyhow::anyhow!(
+                "{error}; if it is the right server, pin its key with --pin, or name who vouches for it with --ca"
+            )
+        }
+        _ => error.into(),
     }
 }
 
@@ -82,6 +99,29 @@ mod tests {
             let connection = first_of(&client, &config, &addresses, "localhost").await.unwrap();
             assert_eq!(connection.remote_address(), there);
             assert!(began.elapsed() < Duration::from_secs(30), "{addresses:?}: {:?}", began.elapsed());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_certificate_that_is_not_believed_is_told_with_the_next_step() {
+        let [identity, other] = [(); 2].map(|()| Identity::self_signed(["localhost"]).unwrap());
+        let server = ServerConfig::new(identity, &[h3::ALPN]).unwrap();
+        let server = Endpoint::server(([127, 0, 0, 1], 0).into(), &server).unwrap();
+        let trust = Trust::roots(other.certificate_pem()).unwrap();
+        let config = ClientConfig::new(trust, &[h3::ALPN]).unwrap();
+        let client = Endpoint::client().unwrap();
+        // Who is silent beside it does not hide that.
+        let silent = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let short =
+            TransportConfig { handshake_timeout: Duration::from_secs(2), ..TransportConfig::default() };
+        let config = config.with_transport(short);
+        for addresses in [vec![server.local_addr()], vec![silent, server.local_addr()]] {
+            let error = first_of(&client, &config, &addresses, "localhost").await.unwrap_err();
+            let said = error.to_string();
+            assert!(
+                said.contains("certificate") && said.contains("--pin") && said.contains("--ca"),
+                "{said}"
+            );
         }
     }
 
