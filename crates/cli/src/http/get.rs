@@ -4,15 +4,17 @@ mod reach;
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use quickset::h3::{self, Client, Priority, Request, Response};
+use quickset::h3::{self, Client, HttpError, Priority, Request, Response};
 use quickset::{ClientConfig, Endpoint, Fingerprint, Protection, Trust};
 use serde::Serialize;
 
 use super::TransportArgs;
+use super::pulse::{Limits, Pulse};
 use super::url::Url;
 use crate::say::{note, plain, say};
 use crate::values;
@@ -59,7 +61,7 @@ pub(super) struct Args {
     /// server's --fec, and always taken
     #[arg(long, value_name = "NAME", default_value = "none", value_parser = values::protection)]
     fec: Protection,
-    /// How long a server may be silent before it is given up
+    /// How long a server may be silent before it is given up; one that lives and sends nothing has four times as long
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration)]
     timeout: Duration,
     #[command(flatten)]
@@ -151,6 +153,7 @@ async fn fetch_all(
             return urls.iter().map(|url| Row { error: error.clone(), ..row(url) }).collect();
         }
     };
+    let pulse = Arc::new(Pulse::new());
     let mut fetches = Vec::new();
     for (n, url) in urls.iter().enumerate() {
         let keep = args.output.as_deref().map(|folder| Keep::new(folder, url, args.resume));
@@ -162,6 +165,9 @@ async fn fetch_all(
             print: args.output.is_none() && !args.json,
             row: row(url),
             bar: bar.clone(),
+            pulse: pulse.clone(),
+            // Who is gone is found out by QUIC before, and told as that.
+            patience: args.timeout * 4,
         };
         fetches.push(fetch);
     }
@@ -189,6 +195,9 @@ struct Fetch {
     print: bool,
     row: Row,
     bar: ProgressBar,
+    /// Of all requests on the connection: one may well wait for the others.
+    pulse: Arc<Pulse>,
+    patience: Duration,
 }
 
 impl Fetch {
@@ -208,10 +217,11 @@ impl Fetch {
     }
 
     async fn fetch(&mut self, began: Instant) -> anyhow::Result<()> {
-        let (mut response, mut content) = self.client.fetch(&self.request).await?;
+        self.pulse.moved();
+        let (mut response, mut content) = self.heard(self.client.fetch(&self.request)).await?;
         if self.keep.as_mut().is_some_and(|keep| keep.is_at_odds(&response)) {
             self.request.fields.retain(|field| field.name != "range" && field.name != "if-range");
-            (response, content) = self.client.fetch(&self.request).await?;
+            (response, content) = self.heard(self.client.fetch(&self.request)).await?;
         }
         self.row.status = Some(response.status);
         if let Some(len) = number(&response, "content-length") {
@@ -223,7 +233,7 @@ impl Fetch {
                 keep.begin(&response).await?;
             }
         }
-        while let Some(data) = content.next().await? {
+        while let Some(data) = self.heard(content.next()).await? {
             self.row.first_byte_ms.get_or_insert_with(|| ms(began));
             self.row.bytes += data.len() as u64;
             self.bar.inc(data.len() as u64);
@@ -232,12 +242,29 @@ impl Fetch {
                 None if self.print && is_success => print(&data)?,
                 _ => {}
             }
+            // Nor was it the server's doing when that took long.
+            self.pulse.moved();
         }
         anyhow::ensure!(is_success, "{}", refusal(&response));
         if let Some(keep) = &mut self.keep {
             self.row.file = Some(keep.finish().await?);
         }
         Ok(())
+    }
+
+    /// What comes of the server. That it lives, as QUIC can tell, is not enough.
+    async fn heard<T>(&self, comes: impl Future<Output = Result<T, HttpError>>) -> anyhow::Result<T> {
+        let limits = Limits { idle: self.patience, stall: self.patience };
+        tokio::select! {
+            biased;
+            come = comes => {
+                self.pulse.moved();
+                Ok(come?)
+            }
+            _ = self.pulse.still(limits) => {
+                anyhow::bail!("the server lives and sends nothing; ask later, or give it longer with --timeout")
+            }
+        }
     }
 }
 

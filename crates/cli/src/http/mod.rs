@@ -1,4 +1,5 @@
 mod get;
+mod pulse;
 mod serve;
 mod site;
 mod url;

@@ -3,14 +3,21 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use quickset::h3::{self, Call, Request, Response, Server};
 use quickset::{Connection, Endpoint, Identity, ServerConfig};
 
 use crate::served::text;
 
-/// What a server answers; with nothing it closes the connection, and has some last [`WORDS`].
-type Answer = Option<(Response, &'static [u8])>;
+/// What a server does about a request.
+enum Answer {
+    This(Response, &'static [u8]),
+    /// It closes the connection with some last [`WORDS`].
+    Goodbye,
+    /// It lives and does nothing.
+    Silence,
+}
 
 /// A server of HTTP/3 that answers by this function.
 struct Other {
@@ -65,9 +72,20 @@ impl Drop for Other {
 async fn talk(connection: Connection, answer: fn(&Request) -> Answer) {
     let mut http = Server::new(&connection, h3::Config::default()).unwrap();
     while let Some(Call { request, reply, .. }) = http.accept().await {
-        let Some((response, content)) = answer(&request) else {
-            connection.close(h3::Code::H3_NO_ERROR.0, WORDS);
-            continue;
+        let (response, content) = match answer(&request) {
+            Answer::This(response, content) => (response, content),
+            Answer::Goodbye => {
+                connection.close(h3::Code::H3_NO_ERROR.0, WORDS);
+                continue;
+            }
+            Answer::Silence => {
+                let _kept = reply;
+                // Until the client has enough.
+                while tokio::time::timeout(Duration::from_millis(50), connection.closed()).await.is_err() {
+                    connection.ping();
+                }
+                return;
+            }
         };
         let mut out = reply.respond(&response).unwrap();
         out.send(content.into()).await.unwrap();
@@ -76,9 +94,9 @@ async fn talk(connection: Connection, answer: fn(&Request) -> Answer) {
 }
 
 /// To who asks for a range this, and to others all of the file.
-fn odd(request: &Request, response: Response, content: &'static [u8]) -> (Response, &'static [u8]) {
-    let whole = || (Response::new(200).with("etag", "\"2\""), &b"ABCDEFGHIJ"[..]);
-    if request.field("range").is_some() { (response, content) } else { whole() }
+fn odd(request: &Request, response: Response, content: &'static [u8]) -> Answer {
+    let whole = || Answer::This(Response::new(200).with("etag", "\"2\""), b"ABCDEFGHIJ");
+    if request.field("range").is_some() { Answer::This(response, content) } else { whole() }
 }
 
 fn part(range: &'static str, etag: &'static str) -> Response {
@@ -90,15 +108,15 @@ fn part(range: &'static str, etag: &'static str) -> Response {
 async fn a_part_that_is_none_of_the_file_is_not_appended() {
     let others: [fn(&Request) -> Answer; 5] = [
         // Of ranges it knows, of If-Range not.
-        |request| Some(odd(request, part("bytes 3-9/10", "\"2\""), b"DEFGHIJ")),
+        |request| odd(request, part("bytes 3-9/10", "\"2\""), b"DEFGHIJ"),
         // It does not say which file it is of.
-        |request| Some(odd(request, Response::new(206).with("content-range", "bytes 3-9/10"), b"DEFGHIJ")),
+        |request| odd(request, Response::new(206).with("content-range", "bytes 3-9/10"), b"DEFGHIJ"),
         // Another part.
-        |request| Some(odd(request, part("bytes 30-36/40", "\"1\""), b"DEFGHIJ")),
+        |request| odd(request, part("bytes 30-36/40", "\"1\""), b"DEFGHIJ"),
         // None that can be told, as of several.
-        |request| Some(odd(request, Response::new(206).with("etag", "\"1\""), b"--x")),
+        |request| odd(request, Response::new(206).with("etag", "\"1\""), b"--x"),
         // There is less of it now.
-        |request| Some(odd(request, Response::new(416).with("content-range", "bytes */2"), b"")),
+        |request| odd(request, Response::new(416).with("content-range", "bytes */2"), b""),
     ];
     for (n, answer) in others.into_iter().enumerate() {
         let other = Other::new(&format!("odd-{n}"), answer);
@@ -113,8 +131,8 @@ async fn a_part_that_is_none_of_the_file_is_not_appended() {
 #[tokio::test]
 async fn a_part_of_the_rest_is_not_the_rest() {
     let other = Other::new("less", |request| match request.field("range").map(|range| &range[..]) {
-        Some(b"bytes=3-") => Some((part("bytes 3-5/10", "\"1\""), b"def")),
-        Some(b"bytes=5-") => Some((part("bytes 5-9/10", "\"1\""), b"fghij")),
+        Some(b"bytes=3-") => Answer::This(part("bytes 3-5/10", "\"1\""), b"def"),
+        Some(b"bytes=5-") => Answer::This(part("bytes 5-9/10", "\"1\""), b"fghij"),
         other => panic!("{other:?}"),
     });
     let output = other.go_on("abcd").await;
@@ -128,11 +146,22 @@ async fn a_part_of_the_rest_is_not_the_rest() {
 
 #[tokio::test]
 async fn words_of_servers_do_not_act_on_the_terminal() {
-    let other = Other::new("words", |_| None);
+    let other = Other::new("words", |_| Answer::Goodbye);
     let output = other.get(&[]).await;
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("\\u{1b}]0;owned\\u{7}\\nquickset: all is well"), "{said}");
+}
+
+/// QUIC answers for a server whose application has stopped, and some keep their connections alive.
+#[tokio::test]
+async fn a_server_that_lives_and_sends_nothing_is_given_up() {
+    let other = Other::new("silent", |_| Answer::Silence);
+    let got = tokio::time::timeout(Duration::from_secs(20), other.get(&["--timeout", "300ms"])).await;
+    let output = got.expect("it ends by itself");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("sends nothing; ask later, or give it longer with --timeout"), "{said}");
 }
 
 const WORDS: &[u8] = b"\x1b]0;owned\x07\nquickset: all is well";

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use quickset::Reliability;
 use quickset::h3::Request;
 
+use super::super::pulse::{Limits, Pulse};
 use super::super::site::{Answer, Site};
-use super::pulse::{Limits, Pulse};
 use super::ranks::Ranks;
 use crate::metrics::{Kind, Page};
 use crate::say::{note, plain};

@@ -1,6 +1,5 @@
 mod body;
 mod desk;
-mod pulse;
 mod quic;
 mod ranks;
 mod seats;
@@ -19,12 +18,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::TransportArgs;
+use super::pulse::Limits;
 use super::site::{Options, Site};
 use crate::metrics::MetricsArgs;
 use crate::say::{note, say};
 use crate::values;
 use desk::{Counts, Desk};
-use pulse::Limits;
 use ranks::Ranks;
 use seats::Seats;
 use tcp::Tcp;

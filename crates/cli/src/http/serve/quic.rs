@@ -10,9 +10,9 @@ use tokio::io::AsyncReadExt as _;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::super::pulse::{Limits, Pulse, Still};
 use super::super::site::{Answer, Content};
 use super::desk::{Asker, Desk, Entry, Version};
-use super::pulse::{Limits, Pulse, Still};
 use super::ranks::Verdict;
 use super::seats::Seats;
 

@@ -22,10 +22,10 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::super::pulse::{Limits, Pulse, Still};
 use super::super::site::Answer;
 use super::body::Body;
 use super::desk::{Asker, Desk, Version};
-use super::pulse::{Limits, Pulse, Still};
 use super::seats::{Seat, Seats};
 
 /// What all connections of TCP share.
