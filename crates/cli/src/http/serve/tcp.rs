@@ -190,6 +190,8 @@ fn head_of(head: &http::request::Parts) -> Request {
         // RFC 9112 §3.2: there is one at most, and it is a host.
         (_, _, Some(_)) => None,
         (_, Some(host), _) if !is_host(host.as_bytes()) => None,
+        // RFC 9113 §8.3.1: nor two that differ.
+        (Some(one), Some(other), _) if head.version == http::Version::HTTP_2 && one.as_str() != other => None,
         // Only who speaks an older version may leave it out, and who speaks a newer one has another for it.
         (Some(_), None, _) if head.version == http::Version::HTTP_11 => None,
         (None, None, _) => is_old.then(Bytes::new),
@@ -254,6 +256,8 @@ mod tests {
         assert_eq!(with("http://y/a", one_one, &[]), (None, "/a".into()));
         assert_eq!(with("http://y/a", one_zero, &[]), (host("y"), "/a".into()));
         assert_eq!(with("https://y/a", http::Version::HTTP_2, &[]), (host("y"), "/a".into()));
+        assert_eq!(with("https://y/a", http::Version::HTTP_2, &["y"]), (host("y"), "/a".into()));
+        assert_eq!(with("https://y/a", http::Version::HTTP_2, &["x"]), (None, "/a".into()));
         for none in ["", ":1", "a b", "a/b", "u@a", "a,b?"] {
             assert_eq!(with("/", one_one, &[none]).0, None, "{none}");
         }
