@@ -98,7 +98,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
         keep::check(folder, &args.urls)?;
     }
     let endpoint = Endpoint::client().context("no socket can be had")?;
-    let bar = bar();
+    let bar = bar(args.prints());
     let mut rows = Vec::new();
     while rows.len() < args.urls.len() {
         // In the order of the URLs, so that stdout has them so, too.
@@ -116,6 +116,13 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     }
     anyhow::ensure!(failed.is_empty(), "{} of {} could not be fetched", failed.len(), rows.len());
     Ok(())
+}
+
+impl Args {
+    /// The content goes to stdout.
+    fn prints(&self) -> bool {
+        self.output.is_none() && !self.json
+    }
 }
 
 /// The first URLs, as far as they are of one server.
@@ -162,7 +169,7 @@ async fn fetch_all(
             client: client.clone(),
             request,
             keep,
-            print: args.output.is_none() && !args.json,
+            print: args.prints(),
             row: row(url),
             bar: bar.clone(),
             pulse: pulse.clone(),
@@ -341,15 +348,16 @@ fn number(response: &Response, name: &str) -> Option<u64> {
     std::str::from_utf8(response.field(name)?).ok()?.parse().ok()
 }
 
-/// A bar for all content, as far as its length is known; nothing where stderr is no terminal.
-fn bar() -> ProgressBar {
+/// A bar for all content, as far as its length is known; nothing where stderr is no terminal, or the content is printed on one,
+/// whose lines it would tear apart.
+fn bar(is_printed: bool) -> ProgressBar {
     let bar = ProgressBar::new(0).with_style(
         ProgressStyle::with_template(
             "{wide_bar:.green/dim} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
         )
         .expect("the template is constant"),
     );
-    if !std::io::stderr().is_terminal() {
+    if !std::io::stderr().is_terminal() || (is_printed && std::io::stdout().is_terminal()) {
         bar.set_draw_target(ProgressDrawTarget::hidden());
     }
     bar

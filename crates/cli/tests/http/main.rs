@@ -141,6 +141,23 @@ fn content_that_cannot_be_printed_is_an_error() {
     assert!(said.contains("standard output cannot be written"), "{said}");
 }
 
+/// On a terminal the content stands alone: a bar would be drawn into it.
+#[cfg(target_os = "linux")]
+#[test]
+fn content_on_a_terminal_has_no_bar_in_it() {
+    let served = Served::new("terminal", &[]);
+    let get = |words: &str| {
+        let quickset = env!("CARGO_BIN_EXE_quickset");
+        let url = format!("https://{}/small.txt", served.address);
+        let command = format!("{quickset} http get --pin {} {url} {words}", served.pin);
+        // It gives a program a terminal of its own.
+        let output = Command::new("script").args(["-qec", &command, "/dev/null"]).output().unwrap();
+        text(&output.stdout)
+    };
+    assert_eq!(get(""), "small");
+    assert!(get(&format!("-o {}", served.got("").display())).contains("5 B of 5 B"), "and else there is one");
+}
+
 /// A client that lives and takes nothing of what it asked for.
 #[tokio::test]
 async fn who_takes_nothing_of_an_answer_loses_the_connection() {
