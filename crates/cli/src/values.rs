@@ -1,5 +1,6 @@
 //! Arguments with units.
 
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
 use quickset::{
@@ -43,6 +44,18 @@ pub(crate) fn place(text: &str, usual: Option<u16>) -> Result<String, String> {
         None => usual.ok_or(form)?,
     };
     Ok(if is_v6(host) { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
+}
+
+/// An address and a port to listen on; an address of IPv6 may have a zone, by the name of an interface or its number.
+pub(crate) fn listening(text: &str) -> Result<SocketAddr, String> {
+    let form = "write ADDRESS:PORT, like 127.0.0.1:4433, [::]:4433 or [fe80::1%eth0]:4433";
+    let named = |text: &str| {
+        // No name is looked up but that of an interface.
+        let (host, port) = text.strip_prefix('[')?.split_once("]:").filter(|(host, _)| is_v6(host))?;
+        let mut found = (host, port.parse().ok()?).to_socket_addrs().ok()?;
+        found.next()
+    };
+    text.parse().ok().or_else(|| named(text)).ok_or_else(|| form.to_owned())
 }
 
 /// An address of IPv6, perhaps with the zone that it is of.
@@ -177,5 +190,19 @@ mod tests {
         assert!(acks("10:often").unwrap_err().contains("adaptive or fixed"));
         assert!(protection("auto").unwrap_err().contains("adaptive[:bulk|screen|messages]"));
         assert!(congestion("vegas").unwrap_err().contains("bbr, cubic, newreno"));
+    }
+
+    #[test]
+    fn addresses_to_listen_on_may_be_of_a_zone() {
+        for text in ["127.0.0.1:4433", "[::]:0", "[::1]:1", "[fe80::1%1]:7"] {
+            assert_eq!(listening(text).unwrap().to_string(), text);
+        }
+        #[cfg(target_os = "linux")]
+        assert_eq!(listening("[fe80::1%lo]:7").unwrap().to_string(), "[fe80::1%1]:7");
+        for bad in
+            ["localhost:1", "[localhost]:1", "[fe80::1%nosuch0]:7", "::1:7", "127.0.0.1", "[::1]:99999", ""]
+        {
+            assert!(listening(bad).unwrap_err().contains("[fe80::1%eth0]"), "{bad}");
+        }
     }
 }

@@ -209,7 +209,7 @@ fn addresses_of_a_zone_are_reached() {
     let Some(row) = rows.into_iter().find(|row| row.len() == 6 && row[3] == "20") else { return };
     let address = std::net::Ipv6Addr::from_bits(u128::from_str_radix(row[0], 16).unwrap());
     let number = u32::from_str_radix(row[1], 16).unwrap();
-    let served = Served::bound("link", &format!("[{address}%{number}]:0"), &[]);
+    let served = Served::bound("link", &format!("[{address}%{}]:0", row[5]), &[]);
     let port = served.address.rsplit(':').next().unwrap();
     for zone in [row[5].to_owned(), format!("25{}", row[5]), number.to_string()] {
         let output = served.get_urls(&[&format!("https://[{address}%{zone}]:{port}/small.txt")], &[]);
