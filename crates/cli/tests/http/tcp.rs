@@ -258,6 +258,24 @@ fn a_server_that_is_told_to_stop_finishes_what_it_sends() {
     assert!(TcpStream::connect(&served.address).is_err());
 }
 
+/// Nothing is under way on a connection without a handshake, or a request, and nobody waits for it.
+#[cfg(unix)]
+#[test]
+fn a_server_that_is_told_to_stop_waits_for_nobody_who_asks_for_nothing() {
+    let mut served = Served::new("nothing", &[]);
+    let _silent = TcpStream::connect(&served.address).unwrap();
+    let mut dribble = connect(&served, "http/1.1");
+    dribble.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nX: ").unwrap();
+    let mut deaf = connect(&served, "h2");
+    deaf.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
+    // Behind it in the queue, so that it was taken when this is answered.
+    assert_eq!(ask(&served, "--http1.1", "/small.txt", &[]).1, "small");
+    let began = Instant::now();
+    let log = served.stop();
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    assert!(!log.contains("not finished"), "{log}");
+}
+
 /// A log that cannot be written, as on a full disk, takes nothing from the answers and does not end the server.
 #[cfg(target_os = "linux")]
 #[test]

@@ -24,6 +24,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::super::pulse::{Limits, Pulse, Still};
 use super::super::site::Answer;
+use super::PATIENCE;
 use super::body::Body;
 use super::desk::{Asker, Desk, Version};
 use super::seats::{Seat, Seats};
@@ -91,12 +92,17 @@ impl Tcp {
         stream: TcpStream,
         client: SocketAddr,
         _seat: Seat,
-        stop: watch::Receiver<bool>,
+        mut stop: watch::Receiver<bool>,
     ) {
         // What can be sent together is handed over together.
         let _ = stream.set_nodelay(true);
         let handshake = TlsAcceptor::from(self.tls.clone()).accept(stream);
-        let Ok(Ok(stream)) = tokio::time::timeout(self.desk.limits.idle, handshake).await else { return };
+        let done = tokio::select! {
+            done = tokio::time::timeout(self.desk.limits.idle, handshake) => done,
+            // Nothing is under way that could be finished.
+            _ = stop.wait_for(|stop| *stop) => return,
+        };
+        let Ok(Ok(stream)) = done else { return };
         let is_two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let version = if is_two { Version::Two } else { Version::One };
         let asker = Asker { client, version, pulse: Arc::new(Pulse::new()) };
@@ -133,17 +139,23 @@ async fn drive<C: Future>(
     mut stop: watch::Receiver<bool>,
     goodbye: fn(Pin<&mut C>),
 ) {
-    let patience = tokio::select! {
+    let idle = tokio::select! {
         // What went wrong went wrong with answers, and they are logged.
         _ = connection.as_mut() => return,
-        _ = stop.wait_for(|stop| *stop) => limits.stall,
+        // The last of an answer may still be in its buffers.
+        _ = stop.wait_for(|stop| *stop) => PATIENCE / 2,
         still = pulse.still(limits) => match still {
             Still::Idle => Duration::from_secs(1),
             Still::Stalled => return,
         }
     };
     goodbye(connection.as_mut());
-    let _ = tokio::time::timeout(patience, connection).await;
+    // From now on: what is under way may end as always, and who asks for nothing has to hear of it only.
+    pulse.moved();
+    tokio::select! {
+        _ = connection => {}
+        _ = pulse.still(Limits { idle, ..limits }) => {}
+    }
 }
 
 async fn answer(
