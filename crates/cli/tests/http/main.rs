@@ -218,6 +218,19 @@ fn addresses_of_a_zone_are_reached() {
     assert!(std::net::TcpStream::connect(&served.address).is_ok());
 }
 
+/// A client has one name in the log, by whatever it comes.
+#[cfg(unix)]
+#[test]
+fn clients_of_ipv4_are_called_by_their_address() {
+    let mut served = Served::bound("canonical", "[::]:0", &["--access-log"]);
+    let port = served.address.rsplit(':').next().unwrap().to_owned();
+    served.address = format!("127.0.0.1:{port}");
+    tcp::fetch_small(&served);
+    assert_eq!(text(&served.get(&["/small.txt"], &[]).stdout), "small");
+    let log = served.stop();
+    assert!(log.lines().count() == 2 && log.lines().all(|line| line.starts_with("127.0.0.1:")), "{log}");
+}
+
 /// A new certificate is taken up while the server runs, and one that cannot be read is not.
 #[cfg(unix)]
 #[test]

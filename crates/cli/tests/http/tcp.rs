@@ -30,6 +30,11 @@ pub(crate) fn fingerprint(served: &Served) -> String {
     Fingerprint::of(&stream.conn.peer_certificates().unwrap()[0]).unwrap().to_string()
 }
 
+/// Fetches the small file by HTTP/1.1.
+pub(crate) fn fetch_small(served: &Served) {
+    assert_eq!(ask(served, "--http1.1", "/small.txt", &[]).1, "small");
+}
+
 /// All that comes until the server closes.
 fn to_the_end(stream: &mut impl Read) -> Vec<u8> {
     let mut all = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,6 +73,7 @@ impl Tcp {
             tokio::select! {
                 accepted = listener.accept() => match accepted {
                     Ok((stream, client)) => {
+                        let client = canonical(client);
                         // Without a seat it is closed.
                         if let Some(seat) = self.seats.take(client.ip()) {
                             talks.spawn(self.clone().talk(stream, client, seat, stop.clone()));
@@ -222,6 +223,14 @@ fn head_of(head: &http::request::Parts) -> Request {
         fields: fields
             .map(|(name, value)| Field::new(text(name.as_str()), Bytes::copy_from_slice(value.as_bytes())))
             .collect(),
+    }
+}
+
+/// As QUIC has it, and the log: IPv4 without IPv6 clothes, which it has on a socket for both.
+fn canonical(client: SocketAddr) -> SocketAddr {
+    match client.ip().to_canonical() {
+        IpAddr::V4(address) => SocketAddr::from((address, client.port())),
+        IpAddr::V6(_) => client,
     }
 }
 
