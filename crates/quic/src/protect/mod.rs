@@ -66,7 +66,7 @@ impl Default for Fec {
 #[derive(Debug)]
 pub(crate) struct Protect {
     pub(crate) send: Sending,
-    /// `None` without an offer of ours.
+    /// `None` without an offer of ours, or once it is known that the peer made none.
     pub(crate) receive: Option<Receiving>,
     pub(crate) monitor: Monitor,
     pub(crate) blame: Blame,
@@ -165,9 +165,13 @@ impl Protect {
         })
     }
 
-    /// Takes the peer's offer, if both made one (FEC-1): without, nothing is protected (FEC-63).
+    /// Takes the peer's offer, if both made one (FEC-1): without, nothing is protected (FEC-63), and nothing is taken
+    /// (FEC-8).
     pub(crate) fn set_peer(&mut self, offer: Option<FecDecoder>) {
-        let (Some(offer), Some(receive)) = (offer, &mut self.receive) else { return };
+        let (Some(offer), Some(receive)) = (offer, &mut self.receive) else {
+            self.receive = None;
+            return;
+        };
         receive.agree();
         self.send.set_peer(Decoder {
             window: offer.window,
