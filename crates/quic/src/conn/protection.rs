@@ -78,9 +78,16 @@ impl Connection {
     /// (FlEC, algorithm 1).
     pub(crate) fn plan_slot(&mut self) {
         self.protect.due = None;
-        // FEC-28: a server that speaks before the client has proved its address repairs nothing.
-        if !self.protect.send.is_active() || !self.path.is_validated() {
+        if !self.protect.send.is_active() {
             self.streams.forget_repair();
+            return;
+        }
+        // FEC-28: a server that speaks before the client has proved its address repairs nothing. What it would have
+        // repaired goes again like anything else that is lost.
+        if !self.path.is_validated() {
+            self.streams.forget_repair();
+            self.protect.send.give_up_all();
+            self.drain_orphans();
             return;
         }
         let calm = self.protect.send.is_calm(self.moment());

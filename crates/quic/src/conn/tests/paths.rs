@@ -108,6 +108,38 @@ fn who_comes_back_is_not_left_for_an_old_check() {
     }
 }
 
+/// FEC-28, FEC-52: repair waits until a path is proved, which is no reason for what is lost to wait, too.
+#[test]
+fn what_is_lost_while_a_path_is_not_proved_is_sent_again() {
+    for protection in ["fixed:3", "rs:120/100", "xor2d:2x2"] {
+        let protection: crate::policy::Protection = protection.parse().unwrap();
+        let fec = Some(crate::Fec { protection: protection.clone(), ..crate::Fec::default() });
+        let mut pair = joined_with(TransportConfig { fec, ..TransportConfig::default() });
+        exchange(&mut pair, address(1), Duration::from_millis(100));
+        let id = pair.server.open(Dir::Uni).unwrap();
+        pair.server.write(id, &mut Bytes::from(vec![7; 9000])).unwrap();
+        pair.server.finish(id).unwrap();
+        let mut down = drain(&mut pair.server, pair.now, address(2));
+        down.drain(..4);
+        pair.now += Duration::from_millis(20);
+        pair.client.handle(pair.now, Input::Received(&mut down));
+        // It acknowledges from elsewhere, and says enough for as much to be answered.
+        let other = pair.client.open(Dir::Uni).unwrap();
+        pair.client.write(other, &mut Bytes::from(vec![8; 9000])).unwrap();
+        let mut up = drain(&mut pair.client, pair.now, elsewhere());
+        pair.now += Duration::from_millis(20);
+        pair.server.handle(pair.now, Input::Received(&mut up));
+        let mut down = drain(&mut pair.server, pair.now, address(2));
+        assert!(!pair.server.path.is_validated() && pair.server.path() == elsewhere());
+        pair.client.handle(pair.now, Input::Received(&mut down));
+        let mut got = 0;
+        while let Ok(crate::Chunk::Data(bytes)) = pair.client.read(id, usize::MAX) {
+            got += bytes.len();
+        }
+        assert_eq!(got, 9000, "{protection}");
+    }
+}
+
 /// The server's timers alone; nothing reaches anybody. Returns the bytes sent elsewhere.
 fn exchange_silent(pair: &mut Joined, time: Duration) -> usize {
     let until = pair.now + time;

@@ -347,6 +347,11 @@ impl Sending {
         self.lanes[lane].give_up();
     }
 
+    /// Nothing is waited for, and nothing is repeated.
+    pub(crate) fn give_up_all(&mut self) {
+        self.lanes.iter_mut().for_each(Lane::give_up);
+    }
+
     /// Makes the next repair symbol of a lane and lets `write` put it into a packet, with the number that its token
     /// has; false when that has no room. `None`: nothing is to be repaired any more.
     pub(crate) fn repair(
