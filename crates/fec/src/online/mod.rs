@@ -254,6 +254,14 @@ impl Decoder {
         self.advance(sid.min(MAX_SID));
     }
 
+    /// Nobody waits any more for missing symbols below `sid`: their places are for others. They may still come, and what
+    /// repair symbols say of those above stays, but for one repair symbol for each that is given up.
+    pub fn give_up_below(&mut self, sid: u64) {
+        self.settle();
+        let freed = self.system.expire_below(sid);
+        self.stored.free(freed);
+    }
+
     /// Whether [`work`](Self::work) would lead to a missing symbol.
     pub fn has_work(&self) -> bool {
         self.system.ready().next().is_some()

@@ -88,7 +88,15 @@ impl Session {
                 if first < decoder.low() {
                     return Ok(Repair::Old);
                 }
-                decoder.repair(&equation, data)
+                let outcome = decoder.repair(&equation, data);
+                if outcome == Ok(Repair::TooMany) {
+                    // FEC-59: what is missing below was not repaired when it could be, and is sent again, or of no use to
+                    // anybody. New losses need its places.
+                    decoder.give_up_below(first);
+                    decoder.repair(&equation, data)
+                } else {
+                    outcome
+                }
             }
             Decoder::Staircase(decoder) => {
                 if parameter > window {

@@ -389,6 +389,47 @@ fn repair_alone_is_bounded() {
     }
 }
 
+/// FEC-59: bursts that were too long, of which nothing is sent again since it would come too late, do not keep what follows
+/// from being repaired.
+#[test]
+fn losses_of_long_ago_leave_room_for_new_ones() {
+    for (session, parameter) in [(4, 0), (2, 1), (1, 20), (0, 1)] {
+        let mut one = receiving(1024, 1);
+        for burst in 0..12 {
+            // Eight of twenty are lost, and one repair symbol comes.
+            let first = 20 * burst;
+            for sid in first + 8..first + 20 {
+                source(&mut one, session, sid).unwrap();
+            }
+            let index = if session == 1 {
+                20
+            } else if session == 4 {
+                burst
+            } else {
+                0
+            };
+            let over = header(session, first, 20, parameter, index);
+            give(&mut one, over, &repair(over)).unwrap();
+        }
+        assert!(drain(&mut one).is_empty());
+        for sid in 241..260 {
+            source(&mut one, session, sid).unwrap();
+        }
+        let index = if session == 1 {
+            20
+        } else if session == 4 {
+            99
+        } else {
+            0
+        };
+        let over = header(session, 240, 20, parameter, index);
+        give(&mut one, over, &repair(over)).unwrap();
+        assert_eq!(drain(&mut one), [(session, 240)].into(), "session {session}");
+        // What was given up may come late.
+        assert_eq!(source(&mut one, session, 5), Ok(Dispatch::All));
+    }
+}
+
 /// A First SID at the end of the numbers.
 #[test]
 fn the_last_numbers_are_numbers_like_others() {
