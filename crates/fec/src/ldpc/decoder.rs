@@ -210,7 +210,7 @@ impl Decoder {
     }
 
     /// What decoding has cost. Row operations are changes of the sums that rows and segments keep, or of a word in
-    /// elimination.
+    /// elimination, and what making a matrix takes in such.
     pub fn cost(&self) -> Cost {
         self.cost
     }
@@ -253,6 +253,7 @@ impl Decoder {
         if rows + block.repairs() > 2 * self.window {
             return Ok(false);
         }
+        self.cost.row_operations += OPENING * u64::from(block.sources + block.repairs);
         let open = (!missing.is_empty()).then(|| {
             let system = System::new(block.matrix(), block.repairs, missing);
             Box::new(Open { system, repairs: BTreeMap::new(), jobs: VecDeque::new() })
@@ -381,3 +382,7 @@ impl fmt::Debug for Decoder {
             .finish_non_exhaustive()
     }
 }
+
+/// Row operations that take as long as what a block needs for each of its symbols before anything is known of it: the
+/// draws of its column, and its places in the lists.
+const OPENING: u64 = 24;

@@ -63,12 +63,13 @@ impl Session {
         })
     }
 
-    /// A repair symbol. `window` is the largest that was ever offered.
+    /// A repair symbol. `window` is the largest that was ever offered; `left` is what the packet may still cost, in row
+    /// operations.
     pub(super) fn repair(
         &mut self,
         header: &RepairHeader,
         data: &[u8],
-        window: u64,
+        (window, left): (u64, &mut u64),
     ) -> Result<Repair, TransportError> {
         let RepairHeader { first, count, parameter, index, .. } = *header;
         let last = self.scheme.last_sid(first, count, parameter);
@@ -105,7 +106,14 @@ impl Session {
                 // FEC-32, of which the rest is checked by the decoder.
                 let block =
                     ldpc::Block::new(first, count, parameter).map_err(|bad| error_of(bad.to_string()))?;
-                decoder.repair(&block, index, data)
+                // FEC-60: a matrix is made for a block, and eliminated with each of its repair symbols, however short.
+                if *left == 0 {
+                    return Ok(Repair::TooMany);
+                }
+                let before = decoder.cost().row_operations;
+                let outcome = decoder.repair(&block, index, data);
+                *left = left.saturating_sub(decoder.cost().row_operations - before);
+                outcome
             }
         };
         let outcome = outcome.map_err(fault)?;

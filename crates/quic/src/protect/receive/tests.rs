@@ -509,6 +509,33 @@ fn the_work_of_a_packet_is_bounded() {
     assert!(rows <= 64 * 64 * 2, "{rows} row operations for a packet");
 }
 
+/// FEC-60: a packet full of repair symbols of one byte, each of a block of its own, or all of one in which just so much is
+/// missing that it is eliminated each time.
+#[test]
+fn the_headers_of_a_packet_cost_little() {
+    let blocks = |n: u64| header(3, 1024 * n, 1024, 1024, 0);
+    let block = |n: u64| header(3, 0, 64, 1024, 1023 - n);
+    for of in [&blocks as &dyn Fn(u64) -> RepairHeader, &block] {
+        let mut one = receiving(1024, 1);
+        let cost =
+            |one: &Receiving| one.sessions.first().map_or(0, |(_, session)| session.cost().row_operations);
+        for packet in 0..8 {
+            let before = cost(&one);
+            for n in 0..100 {
+                let RepairHeader { session, first, count, parameter, index } = of(100 * packet + n);
+                let frame = Frame::Repair { session, first, count, parameter, index, data: &[1] };
+                one.on_repair(&frame).unwrap();
+            }
+            one.end_packet();
+            one.work();
+            while one.next_recovered().is_some() {}
+            let after = cost(&one);
+            assert!(after - before <= 2 * OPERATIONS, "{} row operations for a packet", after - before);
+        }
+        assert!(cost(&one) > OPERATIONS / 2, "{}: not the worst case", cost(&one));
+    }
+}
+
 /// FEC-38: told beside every ACK until it is known to have arrived, or does not matter any more.
 #[test]
 fn what_was_recovered_is_news() {
