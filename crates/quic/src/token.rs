@@ -53,8 +53,8 @@ pub(crate) enum Token {
     Symbol { session: u32, sid: u64, n: u16 },
     /// A repair symbol of a session, by its number there. It is never resent.
     Repair { session: u32, serial: u64 },
-    /// A SYMBOL_ACK that told all recoveries of a session up to `epoch`.
-    SymbolAck { session: u32, epoch: u64 },
+    /// A SYMBOL_ACK that told all recoveries of a session up to `epoch`, of symbols from `first` on.
+    SymbolAck { session: u32, epoch: u64, first: u64 },
     /// FEC_WINDOW.
     FecWindow { epoch: u64 },
     /// A datagram, by its ticket, and whether its outcome is wanted. It is never resent.

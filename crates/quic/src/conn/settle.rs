@@ -131,9 +131,9 @@ impl Connection {
             Token::MtuProbe { path, size } => self.on_size_arrived(path, size),
             Token::Symbol { session, sid, .. } => self.protect.send.acked(session, sid),
             Token::Repair { session, serial } => self.protect.send.repair_settled(session, serial, true),
-            Token::SymbolAck { session, epoch } => {
+            Token::SymbolAck { session, epoch, first } => {
                 if let Some(receive) = &mut self.protect.receive {
-                    receive.acked(session, epoch);
+                    receive.acked(session, epoch, first);
                 }
             }
             Token::FecWindow { epoch } => {

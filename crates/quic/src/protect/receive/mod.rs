@@ -174,10 +174,10 @@ impl Receiving {
         }
     }
 
-    /// A SYMBOL_ACK of ours arrived.
-    pub(crate) fn acked(&mut self, session: u32, epoch: u64) {
+    /// A SYMBOL_ACK of ours arrived, which told of symbols from `first` on.
+    pub(crate) fn acked(&mut self, session: u32, epoch: u64, first: u64) {
         if let Ok(at) = self.place(session.into()) {
-            self.sessions[at].1.news.acked(epoch);
+            self.sessions[at].1.news.acked(epoch, first);
         }
     }
 

@@ -32,9 +32,9 @@ impl News {
         }
     }
 
-    /// The report of this number, and so each one before, reached the encoder.
-    pub(super) fn acked(&mut self, epoch: u64) {
-        self.sids.retain(|_, since| *since > epoch);
+    /// The report of this number, which told of SIDs from `first` on, reached the encoder.
+    pub(super) fn acked(&mut self, epoch: u64, first: u64) {
+        self.sids.retain(|sid, since| *since > epoch || *sid < first);
     }
 
     /// Writes a SYMBOL_ACK. False when there is no room.
@@ -46,21 +46,14 @@ impl News {
                 _ => ranges.push(sid..=sid),
             }
         }
-        let all = ranges.len();
         if w.room() < MIN_ROOM {
             return false;
         }
-        let told = symbol_ack(w.bytes(), session, ranges);
-        if told == 0 {
-            return false;
-        }
-        // A report that had to leave something out confirms nothing when it arrives: it would have to say what.
-        let token = if told == all {
-            Token::SymbolAck { session: session as u32, epoch: self.epoch }
-        } else {
-            Token::Nothing
-        };
-        w.record(token, false);
+        let told = symbol_ack(w.bytes(), session, ranges.iter().cloned());
+        let Some(last) = told.checked_sub(1) else { return false };
+        // FEC-39: those that were left out have their turn when the newer ones are known to have been told.
+        let first = *ranges[last].start();
+        w.record(Token::SymbolAck { session: session as u32, epoch: self.epoch, first }, false);
         self.epoch += 1;
         true
     }
@@ -97,25 +90,36 @@ mod tests {
         }
         let (ranges, tokens) = write(&mut news, 1000);
         assert_eq!(ranges, [9..=9, 5..=6]);
-        assert_eq!(tokens, [Token::SymbolAck { session: 12, epoch: 0 }]);
+        assert_eq!(tokens, [Token::SymbolAck { session: 12, epoch: 0, first: 5 }]);
         news.recovered(7);
         assert_eq!(write(&mut news, 1000).0, [9..=9, 5..=7]);
         // The first report arrives: 7 was not in it.
-        news.acked(0);
+        news.acked(0, 5);
         assert_eq!(write(&mut news, 1000).0, [7..=7]);
-        news.acked(2);
+        news.acked(2, 7);
         assert!(news.is_empty());
     }
 
+    /// FEC-38: each is told, though they are more than a report may have.
     #[test]
-    fn a_report_that_leaves_something_out_settles_nothing() {
+    fn what_a_report_leaves_out_is_told_when_the_others_are() {
         let mut news = News::default();
+        (0..80).for_each(|i| news.recovered(2 * i));
+        let mut told = Vec::new();
+        for (epoch, expected) in [(0, 96..=158), (1, 32..=94), (2, 0..=30)] {
+            let (ranges, tokens) = write(&mut news, 1000);
+            assert!(ranges.len() <= 32, "FEC-39");
+            assert_eq!(
+                (*ranges[0].end(), *ranges[ranges.len() - 1].start()),
+                (*expected.end(), *expected.start())
+            );
+            assert_eq!(tokens, [Token::SymbolAck { session: 12, epoch, first: *expected.start() }]);
+            told.extend(ranges);
+            assert_eq!(write(&mut news, 16).0, [], "no room");
+            news.acked(epoch, *expected.start());
+        }
+        assert!(news.is_empty() && told.len() == 80);
         (0..40).for_each(|i| news.recovered(2 * i));
-        let (ranges, tokens) = write(&mut news, 1000);
-        assert_eq!(ranges.len(), 32, "FEC-39");
-        assert_eq!(ranges[0], 78..=78, "the newest");
-        assert_eq!(tokens, [Token::Nothing]);
-        assert_eq!(write(&mut news, 16).0, [], "no room");
         news.forget_below(70);
         assert_eq!(write(&mut news, 1000).0.len(), 5);
     }
