@@ -38,6 +38,7 @@ fuzz_target!(|input: &[u8]| {
             }
             _ if b < 8 => set_window(&mut decoder, 1 + usize::from(c) % WINDOW),
             _ if b < 12 => base = MAX_SID - 600,
+            _ if b < 24 => give_up_below(&mut decoder, sid),
             _ => base = (base + u64::from(c)).min(MAX_SID - 600),
         }
         recovered(&mut decoder, honest);
@@ -116,6 +117,13 @@ fn set_window(decoder: &mut Decoder, window: usize) {
     match decoder {
         Decoder::Linear(decoder) => decoder.set_window(window),
         Decoder::Staircase(decoder) => decoder.set_window(window),
+    }
+}
+
+fn give_up_below(decoder: &mut Decoder, sid: u64) {
+    match decoder {
+        Decoder::Linear(decoder) => decoder.give_up_below(sid),
+        Decoder::Staircase(_) => {}
     }
 }
 

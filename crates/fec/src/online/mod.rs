@@ -254,11 +254,11 @@ impl Decoder {
         self.advance(sid.min(MAX_SID));
     }
 
-    /// Nobody waits any more for missing symbols below `sid`: their places are for others. They may still come, and what
-    /// repair symbols say of those above stays, but for one repair symbol for each that is given up.
+    /// Nobody waits any more for missing symbols below `sid`, but for those that are determined: their places are for others.
+    /// They may still come. What repair symbols say of those above stays, less one of them for each that is given up.
     pub fn give_up_below(&mut self, sid: u64) {
         self.settle();
-        let freed = self.system.expire_below(sid);
+        let freed = self.system.give_up_below(sid);
         self.stored.free(freed);
     }
 

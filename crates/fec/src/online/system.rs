@@ -165,8 +165,17 @@ impl System {
     /// The missing symbols below `sid` will never be known: for each of them one row is given up to rid the others of
     /// it. Returns the places of stored repair symbols that no row is a sum of any more. No row is done.
     pub(super) fn expire_below(&mut self, sid: u64) -> u128 {
+        self.give_up_columns(|_, other| other < sid)
+    }
+
+    /// The same for those that nobody waits for any more, but for what is ready. No row is done.
+    pub(super) fn give_up_below(&mut self, sid: u64) -> u128 {
+        self.give_up_columns(|system, other| other < sid && system.ready().all(|ready| ready.sid != other))
+    }
+
+    fn give_up_columns(&mut self, which: impl Fn(&Self, u64) -> bool) -> u128 {
         let mut places = 0;
-        while let Some(&(_, column)) = self.columns.first().filter(|(first, _)| *first < sid) {
+        while let Some(&(_, column)) = self.columns.iter().find(|(sid, _)| which(self, *sid)) {
             self.close(column);
             if let Some(at) = self.rows.iter().position(|row| row.mask >> column & 1 == 1) {
                 places |= self.give_up(at, column);

@@ -126,6 +126,8 @@ enum Op {
     },
     Work(usize),
     Window(usize),
+    /// What is missing so far behind the front is given up, where a test says so.
+    GiveUp(u64),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -164,6 +166,7 @@ fn op() -> impl Strategy<Value = Op> {
         5 => (0..8_u64, 1..24_u64, code()).prop_map(|(behind, count, code)| Op::Repair { behind, count, code }),
         1 => (1..4000_usize).prop_map(Op::Work),
         1 => (20..60_usize).prop_map(Op::Window),
+        1 => (0..40_u64).prop_map(Op::GiveUp),
     ]
 }
 
@@ -217,6 +220,29 @@ impl Model {
     }
 }
 
+#[test]
+fn what_is_given_up_is_not_what_is_determined() {
+    let mut decoder = decoder(1024);
+    let give =
+        |decoder: &mut Decoder, equation: Equation| decoder.repair(&equation, &payload(&equation)).unwrap();
+    for sid in (1..10).chain(12..20) {
+        decoder.source(sid, &truth(sid)).unwrap();
+    }
+    // Of 0 all is said, of 10, 11 and 21 too little.
+    give(&mut decoder, Equation::rlc(0, 10, 1).unwrap());
+    give(&mut decoder, Equation::rlc(10, 12, 2).unwrap());
+    give(&mut decoder, Equation::rlc(10, 12, 3).unwrap());
+    decoder.source(20, &truth(20)).unwrap();
+    decoder.give_up_below(15);
+    assert_eq!(drain(&mut decoder, 100), [0]);
+    // Two equations said of three symbols nothing that holds without two of them.
+    decoder.source(10, &truth(10)).unwrap();
+    decoder.source(11, &truth(11)).unwrap();
+    assert_eq!(drain(&mut decoder, 100), []);
+    give(&mut decoder, Equation::rlc(10, 12, 4).unwrap());
+    assert_eq!(drain(&mut decoder, 100), [21]);
+}
+
 proptest! {
     #![proptest_config(cases(96))]
 
@@ -242,7 +268,7 @@ proptest! {
                     let Ok(equation) = code.equation(first, count) else { continue };
                     give(&mut decoder, &mut model, &equation, limit);
                 }
-                Op::Work(_) => continue,
+                Op::Work(_) | Op::GiveUp(_) => continue,
                 Op::Window(window) => decoder.set_window(window),
             }
             model.low = decoder.low();
@@ -268,7 +294,7 @@ proptest! {
         prop_assert_eq!(out, payload(&equation));
     }
 
-    /// What is recovered is right, though the window moves over work that is half done.
+    /// What is recovered is right, though the window moves over work that is half done, and what is missing is given up.
     #[test]
     fn a_window_that_moves_over_work_does_no_harm(ops in prop::collection::vec(op(), 1..250), least in 1..128_u64) {
         let mut decoder = decoder(48);
@@ -288,6 +314,7 @@ proptest! {
                 }
                 Op::Work(budget) => drop(decoder.work(budget / 4)),
                 Op::Window(window) => decoder.set_window(window),
+                Op::GiveUp(behind) => decoder.give_up_below(front.saturating_sub(behind)),
             }
             taken(&mut decoder);
         }
@@ -312,7 +339,7 @@ proptest! {
                         let Ok(equation) = code.equation(first, *count) else { continue };
                         decoder.repair(&equation, &payload(&equation)).unwrap();
                     }
-                    Op::Work(_) | Op::Window(_) => {}
+                    Op::Work(_) | Op::Window(_) | Op::GiveUp(_) => {}
                 }
             }
             front = (front + 1).min(60);
