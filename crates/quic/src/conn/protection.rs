@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use quickset_base::{Batch, Duration};
 use quickset_wire::frame::{
-    Frame, FrameError, LoneSymbol, RepairHeader, SymbolAck, SymbolFrames, repair_header, repair_header_size,
-    source_symbol_header, source_symbol_header_size,
+    Frame, FrameError, LoneSymbol, RepairHeader, SymbolAck, SymbolFrames, kind, repair_header,
+    repair_header_size, source_symbol_header, source_symbol_header_size,
 };
 use quickset_wire::{Space, StreamId, TransportErrorCode as Code, varint};
 
@@ -451,7 +451,9 @@ impl Connection {
             self.log_recovered(session, sid);
             // FEC-22: nothing of a packet comes with it: no number to acknowledge, no time, no ECN mark.
             let mut frames = SymbolFrames::new(&symbol);
-            self.symbol_frames(frames.next(), frames, &symbol, true)?;
+            let acted = self.symbol_frames(frames.next(), frames, &symbol, true);
+            // Its bytes are what REPAIRs made of them.
+            acted.map_err(|e| if e.code == Code::FEC_ERROR { e.in_frame(kind::REPAIR) } else { e })?;
         }
         if any {
             // FEC-40: the sender's window and its resends wait for this.
@@ -473,7 +475,9 @@ impl Connection {
         while let Some(frame) = &first {
             match frame {
                 Ok(Frame::Datagram { .. }) if !datagrams => {}
-                Ok(frame) => self.dispatch(Space::Data, frame, payload)?,
+                Ok(frame) => {
+                    self.dispatch(Space::Data, frame, payload).map_err(|e| e.in_frame(frame.kind()))?;
+                }
                 Err(e) => return Err(TransportError::new(e.code, e.why).in_frame(e.kind)),
             }
             if !self.lifecycle.is_open() {

@@ -511,6 +511,34 @@ fn frames_of_erasure_correction_need_an_agreement() {
     assert_eq!(joined_with(with()).inject_raw(PacketType::OneRtt, ack), Some(Code::FEC_ERROR));
 }
 
+/// FEC-19, FEC-37, FEC-61: the peer learns which frame it was, whatever it came in.
+#[test]
+fn faults_in_symbols_name_their_frame() {
+    // Stream 3 is the server's own; a PING is not for symbols.
+    let (astray, bare): (&[u8], &[u8]) = (&[0x0a, 3, 1, 1], &[1]);
+    let beside: &[u8] = &[0x0a, 3, 1, 1, 0x0a, 2, 1, 1];
+    for (data, code, frames) in [
+        (astray, Code::STREAM_STATE_ERROR, [0x0a, 0x0a]),
+        (beside, Code::STREAM_STATE_ERROR, [0x0a, 0x0a]),
+        (bare, Code::FEC_ERROR, [0x3f60, 0x3f61]),
+    ] {
+        // The coefficient of SID 0 by seed 0 is 1.
+        let repair = Frame::Repair { session: 4, first: 0, count: 1, parameter: 0, index: 0, data };
+        for (frame, kind) in [Frame::SourceSymbol { session: 4, sid: 0, data }, repair].iter().zip(frames) {
+            let mut pair = joined();
+            let mut bytes = vec![0; 64];
+            let mut w = wire::Writer::new(&mut bytes);
+            frame.encode(&mut w);
+            let len = w.len();
+            let payload = Bytes::copy_from_slice(&bytes[..len]);
+            let outcome =
+                pair.server.frames(PacketType::OneRtt, &payload).and_then(|_| pair.server.recover());
+            let error = outcome.unwrap_err();
+            assert_eq!((error.code, error.frame), (code, Some(kind)), "{frame:?}");
+        }
+    }
+}
+
 #[test]
 fn silence_ends_the_connection_without_a_word() {
     let mut pair = joined();
