@@ -272,6 +272,7 @@ impl Connection {
         } else {
             Some(saved.map_or_else(|| self.unknown(way.address.remote.is_ipv6()), |saved| *saved))
         };
+        let is_narrow = saved.as_ref().is_some_and(|saved| saved.mtu < self.path.mtu);
         let rtt = self.recovery.change_path(number, saved.as_ref().map(|saved| saved.rtt), now);
         let was_validated = self.path.is_validated();
         let mut left = Way {
@@ -308,6 +309,9 @@ impl Connection {
         self.asks.moved(&self.course());
         // FEC-52, rule 7.
         self.protect.send.release_all();
+        if is_narrow {
+            self.protect.send.shrink();
+        }
         self.protect.send.stir();
         self.drain_orphans();
         self.announce_reset_token();

@@ -50,6 +50,11 @@ fn other_port() -> Path {
 
 /// Settles, with the server's datagrams to the client's place `home` only; others are lost. Returns the bytes of those.
 fn exchange(pair: &mut Joined, home: Path, time: Duration) -> usize {
+    exchange_within(pair, home, time, usize::MAX)
+}
+
+/// The same where only datagrams of so many bytes reach the client.
+fn exchange_within(pair: &mut Joined, home: Path, time: Duration, most: usize) -> usize {
     let mut astray = 0;
     let until = pair.now + time;
     while pair.now < until {
@@ -60,7 +65,7 @@ fn exchange(pair: &mut Joined, home: Path, time: Duration) -> usize {
         pair.server.handle(now, Input::Timer);
         let mut down = Vec::new();
         for (to, bytes) in sent(&mut pair.server, now) {
-            if to == home {
+            if to == home && bytes.len() <= most {
                 down.push(datagram(address(2), &bytes));
             } else {
                 astray += bytes.len();
@@ -138,6 +143,33 @@ fn what_is_lost_while_a_path_is_not_proved_is_sent_again() {
         }
         assert_eq!(got, 9000, "{protection}");
     }
+}
+
+/// FEC-18: on a path that takes smaller datagrams blocks begin anew, since repair of longer symbols would fit none of them.
+#[test]
+fn blocks_begin_anew_where_datagrams_are_smaller() {
+    let fec = Some(crate::Fec { protection: "rs:120/100".parse().unwrap(), ..crate::Fec::default() });
+    let mtu_discovery = Some(crate::MtuDiscovery::default());
+    let mut pair = joined_with(TransportConfig { fec, mtu_discovery, ..TransportConfig::default() });
+    exchange(&mut pair, address(1), Duration::from_secs(5));
+    assert!(pair.server.path.mtu > 1400);
+    let id = pair.server.open(Dir::Uni).unwrap();
+    let write = |pair: &mut Joined, len| {
+        assert_eq!(pair.server.write(id, &mut Bytes::from(vec![7; len])), Ok(len));
+    };
+    write(&mut pair, 40_000);
+    exchange(&mut pair, address(1), Duration::from_millis(100));
+    pair.client.ping();
+    let time = Duration::from_millis(100);
+    exchange_within(&mut pair, elsewhere(), time, 1200);
+    let before = pair.server.stats().fec;
+    assert!(before.sources_sent > 20 && before.repairs_sent == 0, "{before:?}");
+    assert!(pair.server.path.is_validated() && pair.server.path.mtu == 1200);
+    // A block of a hundred, and not another one.
+    write(&mut pair, 130_000);
+    exchange_within(&mut pair, elsewhere(), time, 1200);
+    let after = pair.server.stats().fec;
+    assert_eq!(after.repairs_sent, 20, "{after:?}");
 }
 
 /// The server's timers alone; nothing reaches anybody. Returns the bytes sent elsewhere.
