@@ -15,7 +15,7 @@ use crate::path::Path;
 use crate::protect::policy::{Carried, Demand, Protection};
 use crate::protect::receive::{Dispatch, Receiving};
 use crate::protect::send::{Moment, Outlook, Recovered, Slot};
-use crate::protect::{Due, Monitor, Run};
+use crate::protect::{Due, Monitor, Protect, Run};
 use crate::recovery::Recovery;
 use crate::room::{Phase, View};
 use crate::streams::{ChannelDeadlines, Streams, Stretch, Turn, UnknownStream, Written};
@@ -416,7 +416,9 @@ impl Connection {
         let mut tokens = std::mem::take(&mut self.scratch.recovered);
         for range in ack.ranges() {
             // What lies below First is known, or dead.
-            for sid in (*range.start()).max(live.start)..=*range.end() {
+            let sids = (*range.start()).max(live.start)..=*range.end();
+            for sid in sids.take(self.protect.heeded) {
+                self.protect.heeded -= 1;
                 match self.protect.send.recovered(ack.session, sid) {
                     Recovered::Known => {}
                     Recovered::Held(held) => tokens.extend(held),
@@ -437,6 +439,7 @@ impl Connection {
 
     /// After each packet: repair does its work, and what comes of it acts.
     pub(crate) fn recover(&mut self) -> Result<(), TransportError> {
+        self.protect.heeded = Protect::HEEDED;
         let Some(receive) = &mut self.protect.receive else { return Ok(()) };
         receive.end_packet();
         if !receive.has_work() {

@@ -1,6 +1,7 @@
 //! A connection against a peer that breaks the rules: each fault ends it with the code that RFC 9000 names.
 
 mod acks;
+mod fec;
 mod packets;
 mod paths;
 
@@ -481,64 +482,6 @@ fn fence_errors_tell_the_peer_which_frame_was_at_fault() {
     }
 }
 
-/// FEC-8, FEC-19: without an agreement the frames are unknown; with one, what is in a symbol has the errors of its frames.
-#[test]
-fn frames_of_erasure_correction_need_an_agreement() {
-    let symbol = Frame::SourceSymbol { session: 4, sid: 0, data: &[0x0a, 0, 5, 1, 2, 3, 4, 5] };
-    // Stream 3 is the server's own.
-    let astray = Frame::SourceSymbol { session: 4, sid: 0, data: &[0x0a, 3, 1, 1] };
-    let repair =
-        Frame::Repair { session: 4, first: 0, count: 1, parameter: 0, index: 0, data: &[0x0a, 0, 1, 1] };
-    let ack = [0x7f, 0x62, 0x04, 0, 0, 0].to_vec();
-    let window = Frame::FecWindow { epoch: 1, window: 9 };
-    let with = TransportConfig::default;
-    let without = || TransportConfig { fec: None, ..TransportConfig::default() };
-    // One offer is none.
-    for [client, server] in [[without(), without()], [without(), with()], [with(), without()]] {
-        let joined = || joined_each(client.clone(), server.clone());
-        for frame in [&symbol, &astray, &repair, &window] {
-            let slice = std::slice::from_ref(frame);
-            assert_eq!(joined().inject(slice), Some(Code::FRAME_ENCODING_ERROR), "{frame:?}");
-        }
-        let outcome = joined().inject_raw(PacketType::OneRtt, ack.clone());
-        assert_eq!(outcome, Some(Code::FRAME_ENCODING_ERROR));
-    }
-    assert_eq!(joined_with(with()).inject(&[symbol]), None);
-    assert_eq!(joined_with(with()).inject(&[repair]), None);
-    assert_eq!(joined_with(with()).inject(&[window]), None);
-    assert_eq!(joined_with(with()).inject(&[astray]), Some(Code::STREAM_STATE_ERROR));
-    // FEC-61, 13: nothing was sent that could have been recovered.
-    assert_eq!(joined_with(with()).inject_raw(PacketType::OneRtt, ack), Some(Code::FEC_ERROR));
-}
-
-/// FEC-19, FEC-37, FEC-61: the peer learns which frame it was, whatever it came in.
-#[test]
-fn faults_in_symbols_name_their_frame() {
-    // Stream 3 is the server's own; a PING is not for symbols.
-    let (astray, bare): (&[u8], &[u8]) = (&[0x0a, 3, 1, 1], &[1]);
-    let beside: &[u8] = &[0x0a, 3, 1, 1, 0x0a, 2, 1, 1];
-    for (data, code, frames) in [
-        (astray, Code::STREAM_STATE_ERROR, [0x0a, 0x0a]),
-        (beside, Code::STREAM_STATE_ERROR, [0x0a, 0x0a]),
-        (bare, Code::FEC_ERROR, [0x3f60, 0x3f61]),
-    ] {
-        // The coefficient of SID 0 by seed 0 is 1.
-        let repair = Frame::Repair { session: 4, first: 0, count: 1, parameter: 0, index: 0, data };
-        for (frame, kind) in [Frame::SourceSymbol { session: 4, sid: 0, data }, repair].iter().zip(frames) {
-            let mut pair = joined();
-            let mut bytes = vec![0; 64];
-            let mut w = wire::Writer::new(&mut bytes);
-            frame.encode(&mut w);
-            let len = w.len();
-            let payload = Bytes::copy_from_slice(&bytes[..len]);
-            let outcome =
-                pair.server.frames(PacketType::OneRtt, &payload).and_then(|_| pair.server.recover());
-            let error = outcome.unwrap_err();
-            assert_eq!((error.code, error.frame), (code, Some(kind)), "{frame:?}");
-        }
-    }
-}
-
 #[test]
 fn silence_ends_the_connection_without_a_word() {
     let mut pair = joined();
@@ -560,33 +503,6 @@ fn silence_ends_the_connection_without_a_word() {
     assert!(after >= Duration::from_secs(30) && after < Duration::from_secs(31), "{after:?}");
     let event = std::iter::from_fn(|| pair.client.poll_event()).find(|e| matches!(e, Event::Closed(_)));
     assert_eq!(event, Some(Event::Closed(Closed::TimedOut)));
-}
-
-#[test]
-fn a_symbol_below_the_window_acts_without_its_datagrams() {
-    // FEC-13, FEC-20, FEC-21: RLC, session 0, the default window of 1024.
-    let mut pair = joined();
-    let symbol = |index: u64, data: &'static [u8]| {
-        let stream = Frame::Stream { id: StreamId(2 + 4 * index), offset: 0, fin: true, data: b"s" };
-        let mut bytes = vec![0; 64];
-        let mut w = wire::Writer::new(&mut bytes);
-        stream.encode(&mut w);
-        Frame::Datagram { len: true, data }.encode(&mut w);
-        let len = w.len();
-        bytes.truncate(len);
-        bytes
-    };
-    let [a, b, c] = [symbol(0, b"a"), symbol(1, b"b"), symbol(2, b"c")];
-    let of = |sid, data| Frame::SourceSymbol { session: 4, sid, data };
-    for (sid, data) in [(2000, &a), (2000, &a), (1990, &b), (3, &c)] {
-        assert_eq!(pair.inject(&[of(sid, data)]), None, "symbol {sid}");
-        // The packet ends.
-        pair.server.recover().unwrap();
-    }
-    let accepted = std::iter::from_fn(|| pair.server.accept(Dir::Uni)).count();
-    assert_eq!(accepted, 3, "all streams are there");
-    let datagrams: Vec<_> = std::iter::from_fn(|| pair.server.next_datagram()).collect();
-    assert_eq!(datagrams, [&b"a"[..], b"b"]);
 }
 
 /// RFC 9000 §19.21: no frame of an extension from those who have no leave.

@@ -70,6 +70,8 @@ pub(crate) struct Protect {
     pub(crate) receive: Option<Receiving>,
     pub(crate) monitor: Monitor,
     pub(crate) blame: Blame,
+    /// So many SIDs more are looked at if SYMBOL_ACKs of this packet name them.
+    pub(crate) heeded: usize,
     /// What the next packet is for, when not for new data.
     pub(crate) due: Option<Due>,
     /// The last packet was for repair, or a repeat.
@@ -120,6 +122,9 @@ impl Default for Losses {
 }
 
 impl Protect {
+    /// A packet has room for a hundred SYMBOL_ACKs that name whole windows; an honest one names what was lost of a few.
+    pub(crate) const HEEDED: usize = 1 << 16;
+
     pub(crate) fn new(config: &TransportConfig, peer: IpAddr, now: Time) -> Self {
         let receive = config.fec.as_ref().map(|fec| {
             Receiving::new(Offer {
@@ -144,6 +149,7 @@ impl Protect {
             receive,
             monitor,
             blame: Blame::default(),
+            heeded: Self::HEEDED,
             due: None,
             repaired: false,
             room: 0,
