@@ -33,6 +33,10 @@ impl Connection {
     pub fn set_protection(&mut self, id: StreamId, protection: &Protection) -> Result<(), UnknownStream> {
         let own = *protection != Protection::None;
         let channel = self.streams.own_channel(id, own)?;
+        if !own {
+            // The stream is of another channel now, in whose turns this one's repair would wait for ever, and all behind it.
+            self.streams.set_repair(channel, false);
+        }
         let streams = &self.streams;
         self.protect.send.purge(|channel| streams.has_channel(channel));
         self.protect.send.set_policy(channel, protection);

@@ -113,3 +113,35 @@ fn a_symbol_below_the_window_acts_without_its_datagrams() {
     let datagrams: Vec<_> = std::iter::from_fn(|| pair.server.next_datagram()).collect();
     assert_eq!(datagrams, [&b"a"[..], b"b"]);
 }
+
+/// Repair that was due waits for its channel's turn. When that channel is no more, nobody else waits for it.
+#[test]
+fn repair_that_is_called_off_has_no_turn() {
+    let mut waited = 0;
+    for (interval, second) in (1..20).flat_map(|n| [(n, "none"), (n, "fixed:1000")]) {
+        let first = crate::Protection::Fixed(interval);
+        let fec = Some(crate::Fec { protection: second.parse().unwrap(), ..crate::Fec::default() });
+        let mut pair = joined_with(TransportConfig { fec, ..TransportConfig::default() });
+        let [id, other] = [(); 2].map(|()| pair.client.open(Dir::Uni).unwrap());
+        pair.client.set_protection(id, &first).unwrap();
+        let write = |pair: &mut Joined, id, len| {
+            let mut bytes = Bytes::from(vec![7; len]);
+            while pair.client.write(id, &mut bytes).is_ok() && !bytes.is_empty() {}
+        };
+        write(&mut pair, id, 100_000);
+        // As far as the window goes; a repair symbol would be next.
+        let mut up = drain(&mut pair.client, pair.now, address(1));
+        waited += u32::from(pair.client.streams.awaits_repair());
+        pair.client.set_protection(id, &crate::Protection::None).unwrap();
+        pair.server.handle(pair.now, Input::Received(&mut up));
+        pair.settle();
+        write(&mut pair, other, 3000);
+        pair.settle();
+        let mut got = 0;
+        while let Ok(crate::Chunk::Data(bytes)) = pair.server.read(other, usize::MAX) {
+            got += bytes.len();
+        }
+        assert_eq!(got, 3000, "{first}, then {second}");
+    }
+    assert!(waited > 1, "the window was full where repair was due");
+}
