@@ -6,7 +6,7 @@ use quickset_wire::frame::{
     Frame, FrameError, LoneSymbol, RepairHeader, SymbolAck, SymbolFrames, kind, repair_header,
     repair_header_size, source_symbol_header, source_symbol_header_size,
 };
-use quickset_wire::{Space, StreamId, TransportErrorCode as Code, varint};
+use quickset_wire::{Space, StreamId, TransportErrorCode as Code};
 
 use super::Connection;
 use crate::datagram::Datagrams;
@@ -15,7 +15,7 @@ use crate::path::Path;
 use crate::protect::policy::{Carried, Demand, Protection};
 use crate::protect::receive::{Dispatch, Receiving};
 use crate::protect::send::{Moment, Outlook, Recovered, Slot};
-use crate::protect::{Due, Monitor, Protect, Run};
+use crate::protect::{Due, MAX_WINDOW, Monitor, Protect, Run};
 use crate::recovery::Recovery;
 use crate::room::{Phase, View};
 use crate::streams::{ChannelDeadlines, Streams, Stretch, Turn, UnknownStream, Written};
@@ -47,10 +47,10 @@ impl Connection {
     }
 
     /// From now on so many symbols of each session of the peer are kept for decoding (FEC_WINDOW). Fewer take less
-    /// memory, but losses farther back cannot be repaired; 0 asks for no more repair.
+    /// memory, but losses farther back cannot be repaired; 0 asks for no more repair. More than 2^20 is taken for that.
     pub fn set_fec_window(&mut self, window: u64) {
         if let Some(receive) = &mut self.protect.receive {
-            receive.set_window(window.min(varint::MAX));
+            receive.set_window(window.min(MAX_WINDOW));
         }
     }
 

@@ -37,7 +37,8 @@ use crate::token::{Channel, Key};
 #[derive(Clone, Debug)]
 pub struct Fec {
     /// Source symbols that are kept of each session for decoding: the peer repairs no loss farther back. A round trip
-    /// of packets and a half is a good choice. 0: nothing is decoded, but repair may be sent.
+    /// of packets and a half is a good choice. 0: nothing is decoded, but repair may be sent. More than 2^20 is taken for
+    /// that.
     pub window: u64,
     /// Sessions that the peer may have at a time: one for each channel and code.
     pub sessions: u64,
@@ -128,7 +129,7 @@ impl Protect {
     pub(crate) fn new(config: &TransportConfig, peer: IpAddr, now: Time) -> Self {
         let receive = config.fec.as_ref().map(|fec| {
             Receiving::new(Offer {
-                window: fec.window,
+                window: fec.window.min(MAX_WINDOW),
                 sessions: fec.sessions,
                 // No datagram brings more.
                 symbol: fec.symbol.min(u16::MAX.into()) as usize,
@@ -164,7 +165,7 @@ impl Protect {
     /// The transport parameter (FEC-3), with the schemes that are decoded (FEC-4).
     pub(crate) fn offer(config: &TransportConfig) -> Option<FecDecoder> {
         config.fec.as_ref().map(|fec| FecDecoder {
-            window: fec.window,
+            window: fec.window.min(MAX_WINDOW),
             max_sessions: fec.sessions,
             max_symbol_size: fec.symbol,
             schemes: Schemes::ALL,
@@ -241,6 +242,10 @@ impl Protect {
         self.send.check();
     }
 }
+
+/// Symbols of a session that may be kept for decoding. The numbers of a window cost a few bytes each as soon as the largest
+/// is known, which the peer says.
+pub(crate) const MAX_WINDOW: u64 = 1 << 20;
 
 /// A connection's measurements are good for others long before it ends.
 const SHARED_EVERY: Duration = Duration::from_secs(1);

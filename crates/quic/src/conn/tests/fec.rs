@@ -145,3 +145,21 @@ fn repair_that_is_called_off_has_no_turn() {
     }
     assert!(waited > 1, "the window was full where repair was due");
 }
+
+/// FEC-57: however many symbols the application would keep, a number alone takes no more than a few bytes for each of 2^20.
+#[test]
+fn a_window_without_bounds_has_some() {
+    for (offered, later) in [(u64::MAX, None), (64, Some(u64::MAX))] {
+        let fec = Some(crate::Fec { window: offered, ..crate::Fec::default() });
+        let mut pair = joined_with(TransportConfig { fec, ..TransportConfig::default() });
+        if let Some(window) = later {
+            pair.server.set_fec_window(window);
+            pair.settle();
+        }
+        let data = &[0x0a, 2, 1, 1];
+        for sid in [0, 1 << 40, quickset_wire::varint::MAX] {
+            assert_eq!(pair.inject(&[Frame::SourceSymbol { session: 4, sid, data }]), None);
+            pair.server.recover().unwrap();
+        }
+    }
+}
