@@ -221,11 +221,16 @@ impl Owed {
         is_cut
     }
 
-    /// Forgets the oldest spans of which all is settled. Returns from where on symbols are needed; `None`: none is
+    /// Forgets the oldest spans of which all is settled, and what repair others of that kind are owed. Returns from where on symbols are needed; `None`: none is
     /// that is not in flight or lost.
     pub(super) fn settle(&mut self, is_open: impl Fn(u64) -> bool) -> Option<u64> {
         while self.spans.front_mut().is_some_and(|span| span.is_over(&is_open)) {
             self.spans.pop_front();
+        }
+        for span in self.spans.iter_mut().filter(|span| span.planned > 0) {
+            if span.is_over(&is_open) {
+                span.planned = 0;
+            }
         }
         let first = self.spans.front().map_or(self.open, |span| span.cover.first.min(self.open));
         (self.code != Code::Rlc).then_some(first)

@@ -242,6 +242,21 @@ fn a_probe_repeats_before_anything_else() {
     assert!(!lane.is_urgent());
 }
 
+/// Repair waits for the congestion window; what is known meanwhile to have arrived needs none.
+#[test]
+fn parts_that_have_arrived_get_no_repair() {
+    let mut lane = lane(RS, 300);
+    lane.plan(15);
+    // Of the first part one symbol is on its way, of the others none.
+    (0..300).filter(|sid| *sid != 30).for_each(|sid| lane.acked(sid));
+    lane.tidy();
+    let sent = send_repairs(&mut lane, ms(300));
+    assert_eq!(sent, (0..5).map(|i| (0, 100, 3, i)).collect::<Vec<_>>());
+    lane.acked(30);
+    lane.tidy();
+    assert!(lane.is_idle());
+}
+
 /// FEC-18, FEC-55: nothing of what does not fit a packet any more is repeated, now or later.
 #[test]
 fn what_does_not_fit_is_dead() {
