@@ -110,11 +110,12 @@ impl Connection {
                 Slot::Repeat(lane) => protect.send.repeat(lane, |token| streams.wants(token, *now)).is_some(),
                 Slot::Repair(_) => true,
             };
+            // FEC-53: somebody has to give up what is not wanted any more, whatever else is.
+            self.drain_orphans();
             if stands {
                 self.protect.due = Some(due);
                 return;
             }
-            self.drain_orphans();
         }
         // Nobody waits for a turn that would be for nothing.
         self.streams.forget_repair();

@@ -163,3 +163,35 @@ fn a_window_without_bounds_has_some() {
         }
     }
 }
+
+/// FEC-53: what is not wanted any more when something else is repeated is told to its owner at once, who has to give it up.
+#[test]
+fn what_is_outdated_is_given_up_beside_the_first_repeat() {
+    let fec = Some(crate::Fec { protection: "fixed:100".parse().unwrap(), ..crate::Fec::default() });
+    let mut pair = joined_with(TransportConfig { fec, ..TransportConfig::default() });
+    let id = pair.client.open_messages(Dir::Uni).unwrap();
+    let late = Some(pair.now + Duration::from_millis(15));
+    let deadlines = [late, None, None, None, None, None];
+    for (n, deadline) in deadlines.into_iter().enumerate() {
+        let message = Bytes::from(vec![n as u8; 1100]);
+        pair.client.send(pair.now, id, message, deadline).unwrap();
+        if n == 1 {
+            pair.client.fence(id).unwrap();
+        }
+    }
+    let mut up = drain(&mut pair.client, pair.now, address(1));
+    assert!(up.len() >= 6, "{}", up.len());
+    up.drain(..2);
+    pair.now += Duration::from_millis(10);
+    pair.server.handle(pair.now, Input::Received(&mut up));
+    let mut down = drain(&mut pair.server, pair.now, address(2));
+    pair.now += Duration::from_millis(10);
+    pair.client.handle(pair.now, Input::Received(&mut down));
+    // Both are lost, and the first is of no use.
+    let mut up = drain(&mut pair.client, pair.now, address(1));
+    assert_eq!(pair.client.stats().fec.repeats_sent, 1);
+    pair.now += Duration::from_millis(10);
+    pair.server.handle(pair.now, Input::Received(&mut up));
+    let got = std::iter::from_fn(|| pair.server.next_message(pair.now, id).unwrap()).count();
+    assert_eq!(got, 5, "all that is wanted is there, and nothing waits behind the fence");
+}
