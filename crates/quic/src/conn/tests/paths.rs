@@ -150,7 +150,7 @@ fn what_is_lost_while_a_path_is_not_proved_is_sent_again() {
 fn blocks_begin_anew_where_datagrams_are_smaller() {
     let fec = Some(crate::Fec { protection: "rs:120/100".parse().unwrap(), ..crate::Fec::default() });
     let mtu_discovery = Some(crate::MtuDiscovery::default());
-    let mut pair = joined_with(TransportConfig { fec, mtu_discovery, ..TransportConfig::default() });
+    let mut pair = joined_with(TransportConfig { mtu_discovery, fec, ..TransportConfig::default() });
     exchange(&mut pair, address(1), Duration::from_secs(5));
     assert!(pair.server.path.mtu > 1400);
     let id = pair.server.open(Dir::Uni).unwrap();
