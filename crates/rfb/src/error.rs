@@ -76,8 +76,8 @@ pub enum Error {
     /// A Fence with more than 64 bytes.
     #[error("a fence of {0} bytes is longer than the 64 allowed")]
     FenceLength(u8),
-    /// The viewer wants pixels as indices.
-    #[error("colour-mapped pixels are not supported; please use true colour")]
+    /// Pixels as indices of more than 8 bits.
+    #[error("colour-mapped pixels are supported with 8 bits only; please use true colour")]
     ColourMap,
     /// Neither 8, 16 nor 32.
     #[error("{0} bits per pixel are not supported: 8, 16 or 32")]

@@ -43,6 +43,17 @@ impl PixelFormat {
     /// What is used inside: 32 bits, little endian, 0x00RRGGBB.
     pub const XRGB: Self = Self::rgb888(false);
 
+    /// 8 bits with red at 5, green at 2, blue at 0: what indices mean to a viewer with a colour map.
+    pub(crate) const RGB332: Self = Self {
+        bits_per_pixel: 8,
+        depth: 8,
+        big_endian: false,
+        true_colour: true,
+        red: Channel { max: 7, shift: 5 },
+        green: Channel { max: 7, shift: 2 },
+        blue: Channel { max: 3, shift: 0 },
+    };
+
     /// 32 bits with red at 16, green at 8, blue at 0.
     const fn rgb888(big_endian: bool) -> Self {
         Self {
@@ -101,6 +112,12 @@ impl PixelFormat {
     /// Bytes of a pixel: 1, 2 or 4.
     pub const fn bytes_per_pixel(&self) -> usize {
         self.bits_per_pixel as usize / 8
+    }
+
+    /// Red, green and blue of a pixel, each of 65535.
+    pub(crate) fn colour(&self, pixel: u32) -> [u16; 3] {
+        [self.red, self.green, self.blue]
+            .map(|c| scale(pixel >> c.shift & u32::from(c.max), c.max.into(), u16::MAX.into()) as u16)
     }
 
     /// Says what is wrong with a format that pixels cannot be converted to.

@@ -186,8 +186,8 @@ fn messages_are_the_tables_of_the_rfc() {
         "an extended clipboard message of 4 bytes came unasked"
     );
     assert_eq!(
-        message(&[0, 0, 0, 0, 8, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
-        "colour-mapped pixels are not supported; please use true colour"
+        message(&[0, 0, 0, 0, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+        "colour-mapped pixels are supported with 8 bits only; please use true colour"
     );
     assert_eq!(
         message(&[0, 0, 0, 0, 24, 24, 0, 1, 0, 255, 0, 255, 0, 255, 16, 8, 0, 0, 0, 0]),
@@ -356,6 +356,44 @@ fn pixels_leave_in_the_viewers_format() {
     server.update().unwrap().raw(Rect::sized(2, 1), &screen).unwrap();
     // 8 · 31 / 255 = 0.97.
     assert_eq!(sent(&mut server)[16..], [0xf8, 0, 0x07, 0xe1]);
+}
+
+#[test]
+fn a_viewer_with_a_colour_map_is_given_one() {
+    let mut server = ready();
+    // V: SetPixelFormat, 8 bits, not true colour (RFC 6143 §7.5.1), twice.
+    let format = [0, 0, 0, 0, 8, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    for _ in 0..2 {
+        assert!(matches!(one(&mut server, &format), Event::Format(_)));
+    }
+    assert_eq!(sent(&mut server), b"", "nothing before it is needed");
+    let mut screen = screen();
+    let colours =
+        [0, 0x00ff_ffff, 0x00ff_0000, 0x0000_ff00, 0x0000_00ff, 0x0012_3456, 0x0080_8080, 0x00fe_dcba];
+    let top = Rect::sized(8, 1);
+    screen.put(top, &colours).expect("a row");
+    server.update().unwrap().raw(top, &screen).unwrap();
+    // S: SetColourMapEntries (RFC 6143 §7.6.2), all 256 of them, then the update.
+    let out = sent(&mut server);
+    assert_eq!(out[..6], [1, 0, 0, 0, 1, 0]);
+    let (map, update) = out[6..].split_at(256 * 6);
+    assert_eq!(update[..16], [0, 0, 0, 1, 0, 0, 0, 0, 0, 8, 0, 1, 0, 0, 0, 0]);
+    assert_eq!(update.len(), 16 + 8);
+    for (colour, &index) in colours.iter().zip(&update[16..]) {
+        let entry = &map[usize::from(index) * 6..][..6];
+        for (part, shift) in [16, 8, 0].into_iter().enumerate() {
+            let (wanted, given) = (colour >> shift & 255, u32::from(entry[part * 2]));
+            // Half of the distance between two levels: 255 / 7 for red and green, 255 / 3 for blue.
+            let most = if shift == 0 { 43 } else { 19 };
+            assert!(wanted.abs_diff(given) <= most, "{colour:06x} is {entry:?}");
+            assert!(wanted % 255 != 0 || wanted == given, "black is black, and white is white");
+        }
+    }
+    server.update().unwrap().raw(top, &screen).unwrap();
+    assert_eq!(sent(&mut server).len(), 16 + 8, "one map is enough");
+    // Other indices than of 8 bits nobody has.
+    let wide = [&format[..4], &[16], &format[5..]].concat();
+    assert_eq!(told(&mut server, &wide), Err(Error::ColourMap));
 }
 
 #[test]

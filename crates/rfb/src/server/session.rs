@@ -69,6 +69,8 @@ pub(super) struct Session {
     announced: Features,
     /// The next update says that we take QEMU key events.
     pub(super) announce_qemu_keys: bool,
+    /// The next update comes behind a colour map.
+    pub(super) colours_due: bool,
     state: State,
 }
 
@@ -92,6 +94,7 @@ impl Session {
             features: Features::default(),
             announced: Features::default(),
             announce_qemu_keys: false,
+            colours_due: false,
             state: State::Idle,
         }
     }
@@ -174,7 +177,12 @@ impl Session {
         fields.skip(1);
         let event = match kind {
             SET_PIXEL_FORMAT => {
-                let format = PixelFormat::decode(&fields.skip(3).array());
+                let mut format = PixelFormat::decode(&fields.skip(3).array());
+                // RFC 6143 §7.5.1: a viewer may want a colour map. It gets one, in which an index is a colour.
+                self.colours_due = !format.true_colour && format.bits_per_pixel == 8;
+                if self.colours_due {
+                    format = PixelFormat::RGB332;
+                }
                 format.check()?;
                 self.encoder = pixel::Encoder::new(format);
                 ServerEvent::Format(format)

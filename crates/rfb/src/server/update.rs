@@ -1,8 +1,8 @@
 use bytes::{BufMut, BytesMut};
 
 use super::session::Session;
-use crate::protocol::{SERVER_UPDATE, put_rect, put_string};
-use crate::{Cursor, Encoding, Framebuffer, Leds, Rect, Refusal, Resize, ResizeStatus};
+use crate::protocol::{SERVER_COLOURS, SERVER_UPDATE, put_rect, put_string};
+use crate::{Cursor, Encoding, Framebuffer, Leds, PixelFormat, Rect, Refusal, Resize, ResizeStatus};
 
 /// An update being written, one rectangle after the other; complete when it is dropped.
 ///
@@ -145,6 +145,9 @@ impl<'a> Update<'a> {
             self.end();
         }
         if self.count == 0 {
+            if core::mem::take(&mut self.session.colours_due) {
+                put_colours(&self.session.format(), self.out);
+            }
             let number = match &mut self.form {
                 Form::Counted(at) => {
                     *at = self.out.len();
@@ -180,6 +183,14 @@ impl Drop for Update<'_> {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// SetColourMapEntries: the colour of each index is that of the pixel in `format`, which has 8 bits.
+fn put_colours(format: &PixelFormat, out: &mut BytesMut) {
+    out.put_slice(&[SERVER_COLOURS, 0]);
+    out.put_u16(0);
+    out.put_u16(256);
+    (0..256).flat_map(|pixel| format.colour(pixel)).for_each(|part| out.put_u16(part));
 }
 
 fn listed(listed: bool) -> Result<(), Refusal> {
