@@ -9,6 +9,7 @@ use quickset_rfb::{
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::stage::Stage;
@@ -168,7 +169,18 @@ impl Vnc {
         let (mut from, mut to) = socket.split();
         let mut input = vec![0; 256 << 10];
         let (start, mut heard) = (Instant::now(), false);
+        // What of the input is not taken in yet, and whether anything is.
+        let (mut left, mut more) = (0..0, false);
         loop {
+            if more {
+                let mut rest = &input[left.clone()];
+                more = match session.feed(&mut rest) {
+                    Ok(more) => more,
+                    Err(error) => return VncError::rfb(target, error),
+                };
+                left.start = left.end - rest.len();
+            }
+            session.give();
             let waiting = session.rfb.output().len();
             *began |= session.rfb.size().is_some();
             let limit = if heard { self.patience.1 } else { self.patience.0 };
@@ -176,16 +188,13 @@ impl Vnc {
                 () = sleep_until(start + limit), if session.rfb.size().is_none() => {
                     return if heard { VncError::Stuck { target } } else { VncError::Silent { target } };
                 }
-                read = from.read(&mut input), if waiting < MOST_WAITING => match read {
+                read = from.read(&mut input), if !more && waiting < MOST_WAITING => match read {
                     Ok(0) => return io_error(io::ErrorKind::UnexpectedEof.into()),
-                    Ok(n) => {
-                        heard = true;
-                        if let Err(error) = session.feed(&input[..n]) {
-                            return VncError::rfb(target, error);
-                        }
-                    },
+                    Ok(n) => (heard, left, more) = (true, 0..n, true),
                     Err(error) => return io_error(error),
                 },
+                // Everybody else has a turn.
+                () = yield_now(), if more => {}
                 written = async { to.write(session.rfb.output()).await }, if waiting > 0 => match written {
                     Ok(n) => session.rfb.output().advance(n),
                     Err(error) => return io_error(error),
@@ -213,13 +222,19 @@ struct Clip {
     theirs: Option<String>,
     /// The VNC server waits for it.
     wanted: bool,
+    /// It has asked for the text that is here, and not been given it.
+    due: bool,
     /// The VNC server has a text to be requested.
     offered: bool,
 }
 
 impl Session<'_> {
-    fn feed(&mut self, mut input: &[u8]) -> Result<(), Error> {
-        while let Some(event) = self.rfb.receive(&mut input)? {
+    /// Takes in what has come, for a moment: 16 bytes are enough for another size of the screen or a copy of all of
+    /// it, and a read has thousands of them. True when there is more.
+    fn feed(&mut self, input: &mut &[u8]) -> Result<bool, Error> {
+        let until = Instant::now() + MOMENT;
+        while Instant::now() < until {
+            let Some(event) = self.rfb.receive(input)? else { return Ok(false) };
             match event {
                 ClientEvent::Pixels { rect, pixels } => self.stage.pixels(rect, pixels),
                 ClientEvent::Copy { rect, x, y } => self.stage.copy(rect, x, y),
@@ -263,7 +278,7 @@ impl Session<'_> {
                 ClientEvent::Fence(_) | ClientEvent::Supports(_) | ClientEvent::Colours { .. } => {}
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Asks for the whole screen, and for all that changes from then on.
@@ -289,7 +304,8 @@ impl Session<'_> {
             }
             Extended::Provide(text) => self.stage.text_given(&text.unwrap_or_default()),
             Extended::Request(_) => match &self.clip.theirs {
-                Some(text) => refused(self.rfb.clipboard(&Extended::Provide(Some(text.clone())))),
+                // Twelve bytes ask for a megabyte: `give` answers as many as come before it as one.
+                Some(_) => self.clip.due = true,
                 // Whoever pastes there must not wait for ever.
                 None if !self.stage.ask() => {
                     refused(self.rfb.clipboard(&Extended::Provide(Some(String::new()))));
@@ -297,6 +313,16 @@ impl Session<'_> {
                 None => self.clip.wanted = true,
             },
             Extended::Peek | Extended::Caps(_) => {}
+        }
+    }
+
+    /// Gives the VNC server the text that it has asked for, once it has taken all that was said before.
+    fn give(&mut self) {
+        if self.clip.due && self.rfb.output().is_empty() {
+            self.clip.due = false;
+            if let Some(text) = &self.clip.theirs {
+                refused(self.rfb.clipboard(&Extended::Provide(Some(text.clone()))));
+            }
         }
     }
 
@@ -363,14 +389,84 @@ const CONNECT: Duration = Duration::from_secs(5);
 const GREETING: Duration = Duration::from_secs(10);
 /// Somebody may be asked whether we may come in.
 const HANDSHAKE: Duration = Duration::from_secs(30);
+/// How long what it says is taken in before others have their turn.
+const MOMENT: Duration = Duration::from_millis(5);
 /// Bytes that may wait for a VNC server that does not read.
 const MOST_WAITING: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
+    use quickset_base::Rng;
+    use quickset_rfb::{
+        Limits, Resize, ResizeReason, ResizeStatus, Security, Server, ServerConfig, ServerEvent,
+    };
     use tokio::net::TcpListener;
 
     use super::*;
+
+    /// Both say what they have to say, until neither does; how many texts the server was given.
+    fn talk(session: &mut Session<'_>, server: &mut Server) -> usize {
+        let mut given = 0;
+        loop {
+            let heard = server.output().split();
+            let mut heard = &heard[..];
+            while session.feed(&mut heard).unwrap() {}
+            session.give();
+            let said = session.rfb.output().split();
+            if said.is_empty() {
+                return given;
+            }
+            let mut said = &said[..];
+            while let Some(event) = server.receive(&mut said).unwrap() {
+                given += usize::from(matches!(event, ServerEvent::Clipboard(Extended::Provide(Some(_)))));
+            }
+        }
+    }
+
+    /// A connection, and the VNC server at its other end.
+    fn join(stage: &Stage) -> (Session<'_>, Server) {
+        let (security, name, limits) = (Security::None, "test".into(), Limits::default());
+        let config = ServerConfig { security, name, width: 8, height: 8, limits };
+        let (rfb, clip) = (Client::new(ClientConfig::default()), Clip::default());
+        let session = Session { rfb, stage, clip, continuous: false, asked: None };
+        (session, Server::new(config, &mut Rng::new(1)))
+    }
+
+    #[test]
+    fn others_have_their_turn_whatever_a_few_bytes_ask_for() {
+        let stage = Stage::new(1 << 27);
+        let (mut session, mut server) = join(&stage);
+        talk(&mut session, &mut server);
+        for n in 0..60 {
+            let (width, height) = (4000 + n % 2, 4000);
+            let (reason, status, screens) = (ResizeReason::Server, ResizeStatus::Done, Vec::new());
+            let resize = Resize { width, height, reason, status, screens };
+            server.update().unwrap().resize(&resize).unwrap();
+        }
+        let said = server.output().split();
+        let (mut rest, mut turns) = (&said[..], 1);
+        while session.feed(&mut rest).unwrap() {
+            turns += 1;
+        }
+        // Each takes longer than a moment: 64 MB are copied.
+        assert!(turns > 10, "{turns}");
+        assert_eq!((rest.len(), session.rfb.size()), (0, Some((4001, 4000))));
+    }
+
+    #[test]
+    fn however_often_it_is_asked_for_a_text_is_given_once() {
+        let stage = Stage::new(1 << 10);
+        let (mut session, mut server) = join(&stage);
+        talk(&mut session, &mut server);
+        session.command(Command::Paste("a text".into()));
+        assert_eq!(talk(&mut session, &mut server), 0, "nobody pastes yet");
+        for _ in 0..2 {
+            for _ in 0..100 {
+                server.clipboard(&Extended::Request(Formats::TEXT)).unwrap();
+            }
+            assert_eq!(talk(&mut session, &mut server), 1);
+        }
+    }
 
     #[tokio::test]
     async fn a_port_that_says_nothing_is_left() {

@@ -335,6 +335,22 @@ fn texts_go_both_ways_with_the_extended_clipboard() {
 }
 
 #[test]
+fn however_often_it_is_asked_for_a_text_is_given_once() {
+    let desk = desk(16, 16);
+    let mut person = Person::new(&desk, ClientConfig::default());
+    desk.text_came("a text");
+    person.talk();
+    for _ in 0..2 {
+        person.clipboard.clear();
+        for _ in 0..100 {
+            person.rfb.clipboard(&Extended::Request(Formats::TEXT)).unwrap();
+        }
+        person.talk();
+        assert_eq!(person.clipboard, [Extended::Provide(Some("a text".into()))]);
+    }
+}
+
+#[test]
 fn viewers_of_the_old_kind_get_every_text() {
     let desk = desk(16, 16);
     let mut person = Person::with(&desk, &[Encoding::Raw]);

@@ -210,9 +210,17 @@ impl Viewer {
             Extended::Notify(formats) if formats.text() => self.clipboard(Clipboard::Offer),
             Extended::Provide(text) => self.clipboard(Clipboard::Paste(text.unwrap_or_default())),
             Extended::Request(formats) if formats.text() => {
-                match self.seat.look(|desk, _| desk.text.clone()) {
-                    Some(text) => self.say(&Extended::Provide(Some(text.to_string()))),
-                    None => self.clipboard(Clipboard::Ask),
+                self.extended = true;
+                // Twelve bytes ask for a megabyte: it is given once, when what was told before has been taken.
+                let here = self.seat.look(|desk, news| {
+                    let here = desk.text.is_some();
+                    if here {
+                        news.clipboard = Some(Clip::Here { wanted: true });
+                    }
+                    here
+                });
+                if !here {
+                    self.clipboard(Clipboard::Ask);
                 }
             }
             Extended::Notify(_) | Extended::Request(_) => {}
