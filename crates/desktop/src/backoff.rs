@@ -24,9 +24,12 @@ impl Backoff {
         wait.saturating_sub(wait * u32::from(byte[0]) / 1024)
     }
 
-    /// It worked.
-    pub(crate) fn reset(&mut self) {
-        self.next = self.first;
+    /// It worked for so long. What ends sooner than the longest wait was no success: a peer that lets us in and hangs up
+    /// at once, as one does that has no place left, is not to be asked four times a second for ever.
+    pub(crate) fn worked(&mut self, lasted: Duration) {
+        if lasted >= self.longest {
+            self.next = self.first;
+        }
     }
 }
 
@@ -42,7 +45,9 @@ mod tests {
             let (wait, whole) = (backoff.next(), Duration::from_millis(whole));
             assert!(wait <= whole && wait >= whole * 3 / 4, "{wait:?} of {whole:?}");
         }
-        backoff.reset();
+        backoff.worked(Duration::from_millis(499));
+        assert!(backoff.next() > longest / 2, "it was no success");
+        backoff.worked(longest);
         assert!(backoff.next() <= first);
     }
 }

@@ -46,13 +46,19 @@ pub(crate) struct Vnc {
 /// Why there is no VNC server.
 #[derive(Debug, thiserror::Error)]
 pub enum VncError {
-    /// It cannot be reached, or has gone.
+    /// It cannot be reached, or the connection failed.
     #[error("the VNC server {target} cannot be reached: {error}")]
     Io {
         /// Its address.
         target: String,
         /// Why.
         error: io::Error,
+    },
+    /// It has hung up.
+    #[error("the VNC server {target} has closed the connection")]
+    Gone {
+        /// Its address.
+        target: String,
     },
     /// It takes connections and says nothing.
     #[error("{target} does not greet; is it a VNC server?")]
@@ -90,7 +96,7 @@ impl VncError {
         match self {
             Self::Password { .. } => true,
             Self::Rfb { error, .. } => matches!(error, Error::Authentication(_) | Error::NoSecurity { .. }),
-            Self::Io { .. } | Self::Silent { .. } | Self::Stuck { .. } => false,
+            Self::Io { .. } | Self::Gone { .. } | Self::Silent { .. } | Self::Stuck { .. } => false,
         }
     }
 
@@ -118,11 +124,9 @@ impl Vnc {
     pub(crate) async fn run(mut self) -> VncError {
         let mut backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(8));
         loop {
-            let mut began = false;
+            let mut began = None;
             let error = self.session(&mut began).await;
-            if began {
-                backoff.reset();
-            }
+            backoff.worked(began.map(|began: Instant| began.elapsed()).unwrap_or_default());
             self.stage.lost();
             if error.is_final() {
                 return error;
@@ -143,7 +147,8 @@ impl Vnc {
         }
     }
 
-    async fn session(&mut self, began: &mut bool) -> VncError {
+    /// Until it ends; `began` is when the handshake was over.
+    async fn session(&mut self, began: &mut Option<Instant>) -> VncError {
         let target = self.target.clone();
         let io_error = |error| VncError::Io { target: target.clone(), error };
         let connect = async {
@@ -182,14 +187,16 @@ impl Vnc {
             }
             session.give();
             let waiting = session.rfb.output().len();
-            *began |= session.rfb.size().is_some();
+            if session.rfb.size().is_some() {
+                began.get_or_insert_with(Instant::now);
+            }
             let limit = if heard { self.patience.1 } else { self.patience.0 };
             tokio::select! {
                 () = sleep_until(start + limit), if session.rfb.size().is_none() => {
                     return if heard { VncError::Stuck { target } } else { VncError::Silent { target } };
                 }
                 read = from.read(&mut input), if !more && waiting < MOST_WAITING => match read {
-                    Ok(0) => return io_error(io::ErrorKind::UnexpectedEof.into()),
+                    Ok(0) => return VncError::Gone { target },
                     Ok(n) => (heard, left, more) = (true, 0..n, true),
                     Err(error) => return io_error(error),
                 },
@@ -485,7 +492,7 @@ mod tests {
             let (_commands, incoming) = mpsc::channel(1);
             let mut vnc = Vnc::new(target.clone(), None, incoming, Stage::new(0));
             vnc.patience = (Duration::from_millis(200), Duration::from_millis(400));
-            let error = timeout(Duration::from_secs(20), vnc.session(&mut false)).await.expect("it ends");
+            let error = timeout(Duration::from_secs(20), vnc.session(&mut None)).await.expect("it ends");
             assert!(error.to_string().contains(told) && error.to_string().contains(&target), "{error}");
             assert!(!error.is_final(), "it may be one that starts");
             timeout(Duration::from_secs(20), server).await.expect("it hangs up").unwrap();

@@ -77,9 +77,9 @@ impl Uplink {
         loop {
             let error = match self.meeting.meet().await {
                 Ok(met) => {
-                    backoff.reset();
-                    let connection = met.connection.clone();
+                    let (connection, met_at) = (met.connection.clone(), Instant::now());
                     let error = self.session(met).await;
+                    backoff.worked(met_at.elapsed());
                     error.close(&connection);
                     self.desk.inputs.set_open(false);
                     self.desk.set_away();

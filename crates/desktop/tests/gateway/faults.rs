@@ -4,6 +4,7 @@ use quickset_desktop::message::Permissions;
 use quickset_desktop::serve::ServeError;
 use quickset_desktop::view::Credential;
 use quickset_rfb::{Extension, Password, Rect, ResizeStatus, Security, ServerEvent};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::person::Person;
 use super::scene::{Far, Home, Near, Setting, join};
@@ -85,6 +86,28 @@ async fn a_vnc_server_that_draws_outside_is_left_and_tried_again() {
     vnc.fill(rect(3, 3, 5, 5), 0x0001_0203);
     person.until("what came after", |p| p.screen.pixel(4, 4) == Some(0x0001_0203)).await;
     person.sees(&vnc).await;
+}
+
+#[tokio::test]
+async fn a_vnc_server_that_hangs_up_again_and_again_is_left_in_peace() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let home = Home::new();
+    let far = Far::start(&home, listener.local_addr().unwrap(), Setting::default());
+    let mut began = Vec::new();
+    while began.len() < 5 {
+        let (mut socket, _) =
+            tokio::time::timeout(crate::LIMIT, listener.accept()).await.expect("it comes").unwrap();
+        began.push(tokio::time::Instant::now());
+        // Version, None, its result, and a desktop of 8x8 without a name; then it has had enough.
+        let said = b"RFB 003.008\n\x01\x01\0\0\0\0\0\x08\0\x08\x20\x18\0\x01\0\xff\0\xff\0\xff\x10\x08\0\0\0\0\0\0\0\0";
+        socket.write_all(said).await.unwrap();
+        // Version, type, ClientInit, SetPixelFormat: it has come in.
+        socket.read_exact(&mut [0; 12 + 1 + 1 + 20]).await.unwrap();
+    }
+    // Each wait is twice the one before, less a quarter at most.
+    let waited = began[4] - began[0];
+    assert!(waited.as_millis() > (250 + 500 + 1000 + 2000) * 3 / 4, "{waited:?}");
+    far.kill().await;
 }
 
 #[tokio::test]
