@@ -9,7 +9,6 @@ use quickset_rfb::{
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::stage::Stage;
@@ -184,6 +183,10 @@ impl Vnc {
                     Err(error) => return VncError::rfb(target, error),
                 };
                 left.start = left.end - rest.len();
+                if more {
+                    // Everybody else has a turn, whatever is ready here: the stage is got only while nobody is at it.
+                    sleep(TURN).await;
+                }
             }
             session.give();
             let waiting = session.rfb.output().len();
@@ -200,8 +203,7 @@ impl Vnc {
                     Ok(n) => (heard, left, more) = (true, 0..n, true),
                     Err(error) => return io_error(error),
                 },
-                // Everybody else has a turn.
-                () = yield_now(), if more => {}
+                () = std::future::ready(()), if more => {}
                 written = async { to.write(session.rfb.output()).await }, if waiting > 0 => match written {
                     Ok(n) => session.rfb.output().advance(n),
                     Err(error) => return io_error(error),
@@ -398,6 +400,7 @@ const GREETING: Duration = Duration::from_secs(10);
 const HANDSHAKE: Duration = Duration::from_secs(30);
 /// How long what it says is taken in before others have their turn.
 const MOMENT: Duration = Duration::from_millis(5);
+const TURN: Duration = Duration::from_millis(1);
 /// Bytes that may wait for a VNC server that does not read.
 const MOST_WAITING: usize = 1 << 20;
 

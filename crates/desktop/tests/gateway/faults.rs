@@ -5,6 +5,7 @@ use quickset_desktop::serve::ServeError;
 use quickset_desktop::view::Credential;
 use quickset_rfb::{Extension, Password, Rect, ResizeStatus, Security, ServerEvent};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 
 use super::person::Person;
 use super::scene::{Far, Home, Near, Setting, join};
@@ -88,25 +89,51 @@ async fn a_vnc_server_that_draws_outside_is_left_and_tried_again() {
     person.sees(&vnc).await;
 }
 
+/// Takes a connection of the gateway as a VNC server with a desktop of 8x8 and no name would.
+async fn take(listener: &TcpListener) -> TcpStream {
+    let accepted = tokio::time::timeout(crate::LIMIT, listener.accept()).await;
+    let (mut socket, _) = accepted.expect("it comes").unwrap();
+    // Version, None, its result, and ServerInit.
+    let format = [32, 24, 0, 1, 0, 255, 0, 255, 0, 255, 16, 8, 0, 0, 0, 0];
+    let said = [b"RFB 003.008\n\x01\x01\0\0\0\0\0\x08\0\x08", &format[..], &[0; 4]].concat();
+    socket.write_all(&said).await.unwrap();
+    // Version, type, ClientInit, SetPixelFormat: it has come in.
+    socket.read_exact(&mut [0; 12 + 1 + 1 + 20]).await.unwrap();
+    socket
+}
+
 #[tokio::test]
 async fn a_vnc_server_that_hangs_up_again_and_again_is_left_in_peace() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let home = Home::new();
     let far = Far::start(&home, listener.local_addr().unwrap(), Setting::default());
     let mut began = Vec::new();
     while began.len() < 5 {
-        let (mut socket, _) =
-            tokio::time::timeout(crate::LIMIT, listener.accept()).await.expect("it comes").unwrap();
+        drop(take(&listener).await);
         began.push(tokio::time::Instant::now());
-        // Version, None, its result, and a desktop of 8x8 without a name; then it has had enough.
-        let said = b"RFB 003.008\n\x01\x01\0\0\0\0\0\x08\0\x08\x20\x18\0\x01\0\xff\0\xff\0\xff\x10\x08\0\0\0\0\0\0\0\0";
-        socket.write_all(said).await.unwrap();
-        // Version, type, ClientInit, SetPixelFormat: it has come in.
-        socket.read_exact(&mut [0; 12 + 1 + 1 + 20]).await.unwrap();
     }
     // Each wait is twice the one before, less a quarter at most.
     let waited = began[4] - began[0];
     assert!(waited.as_millis() > (250 + 500 + 1000 + 2000) * 3 / 4, "{waited:?}");
+    far.kill().await;
+}
+
+#[tokio::test]
+async fn a_vnc_server_that_asks_for_much_work_with_few_bytes_locks_nobody_out() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let home = Home::new();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(async move {
+        let (mut from, mut to) = take(&listener).await.into_split();
+        tokio::spawn(async move { tokio::io::copy(&mut from, &mut tokio::io::sink()).await });
+        // DesktopSize of 8000x4000 and of 8001x4000, in updates of one rectangle: 122 MiB for 16 bytes.
+        let update = |low: u8| [0, 0, 0, 1, 0, 0, 0, 0, 0x1f, 0x40 + low, 0x0f, 0xa0, 0xff, 0xff, 0xff, 0x21];
+        let said = [update(0), update(1)].concat().repeat(1000);
+        while to.write_all(&said).await.is_ok() {}
+    });
+    let (far, mut near) = join(&home, address, Setting::default()).await;
+    near.met(&far).await;
+    server.abort();
     far.kill().await;
 }
 
