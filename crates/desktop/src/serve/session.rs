@@ -16,7 +16,7 @@ use super::vnc::Command;
 use crate::held::Held;
 use crate::link::{Channel, Incoming, LinkError, Outbox};
 use crate::message::{Clipboard, FromClient, FromServer, Input, Permissions, code};
-use crate::sender::{Outgoing, SenderConfig, SenderStats};
+use crate::sender::{Outgoing, Sender, SenderConfig, SenderStats};
 
 /// A client that looks.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Session {
             protection,
             restart,
         } = self;
-        let entry = stats.enter();
+        let _entry = stats.enter(&connection, &seat);
         let (replies, to_reply) = mpsc::channel(REPLIES);
         // An old client hears of the clipboard with everything else.
         let old_replies = replies.clone();
@@ -84,16 +84,13 @@ impl Session {
             permissions,
             Answers { commands: &commands, replies, restart: &restart },
         );
-        let error = tokio::select! {
+        tokio::select! {
             error = tell(&mut control_out, &seat, to_reply) => error,
             error = texts => error,
             error = take_input(&connection, &seat, permissions, &commands) => error,
             error = listen => error,
             error = show(&connection, &seat, &restart, protection) => error,
-            never = entry.keep(&connection, &seat) => match never {},
-        };
-        entry.note(&connection, &seat);
-        error
+        }
     }
 }
 
@@ -463,7 +460,14 @@ impl Flying {
 
 /// What all clients of a gateway were sent. Clones are handles of the same one.
 #[derive(Clone, Debug, Default)]
-pub struct ServeStats(Arc<Mutex<Totals>>);
+pub struct ServeStats(Arc<Mutex<Clients>>);
+
+/// Who looks now, to be asked when somebody wants to know: nobody is woken up to count.
+#[derive(Debug, Default)]
+struct Clients {
+    ever: u64,
+    now: BTreeMap<u64, (Connection, Arc<Mutex<Sender>>)>,
+}
 
 /// The sums.
 #[derive(Clone, Debug, Default)]
@@ -483,43 +487,33 @@ struct Entry {
 }
 
 impl ServeStats {
-    /// As of the last second.
+    /// As of now.
     pub fn totals(&self) -> Totals {
-        self.lock().clone()
+        let clients = self.lock();
+        let line = |(connection, sender): &(Connection, Arc<Mutex<Sender>>)| {
+            let sender = sender.lock().unwrap_or_else(PoisonError::into_inner);
+            (connection.stats(), sender.stats().clone())
+        };
+        let now: BTreeMap<_, _> = clients.now.iter().map(|(&id, client)| (id, line(client))).collect();
+        Totals { clients: now.len(), ever: clients.ever, now }
     }
 
-    fn enter(&self) -> Entry {
-        let mut totals = self.lock();
-        totals.clients += 1;
-        totals.ever += 1;
-        Entry { stats: self.clone(), id: totals.ever }
+    fn enter(&self, connection: &Connection, seat: &Seat) -> Entry {
+        let mut clients = self.lock();
+        clients.ever += 1;
+        let id = clients.ever;
+        clients.now.insert(id, (connection.clone(), seat.share()));
+        Entry { stats: self.clone(), id }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Totals> {
+    fn lock(&self) -> MutexGuard<'_, Clients> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Entry {
-    /// Keeps the line up to date.
-    async fn keep(&self, connection: &Connection, seat: &Seat) -> std::convert::Infallible {
-        loop {
-            self.note(connection, seat);
-            sleep(Duration::from_millis(200)).await;
-        }
-    }
-
-    fn note(&self, connection: &Connection, seat: &Seat) {
-        let line = (connection.stats(), seat.sender().stats().clone());
-        self.stats.lock().now.insert(self.id, line);
     }
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        let mut totals = self.stats.lock();
-        totals.clients -= 1;
-        totals.now.remove(&self.id);
+        self.stats.lock().now.remove(&self.id);
     }
 }
 

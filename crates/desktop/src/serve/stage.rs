@@ -374,6 +374,11 @@ impl Seat {
         self.sender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The client's sender, for whoever counts.
+    pub(crate) fn share(&self) -> Arc<Mutex<Sender>> {
+        self.sender.clone()
+    }
+
     pub(crate) fn now(&self) -> Time {
         self.stage.now()
     }

@@ -27,7 +27,14 @@ pub(super) struct Uplink {
 
 /// What a viewer's gateway counts. Clones are handles of the same one.
 #[derive(Clone, Debug, Default)]
-pub struct ViewStats(Arc<Mutex<ViewTotals>>);
+pub struct ViewStats(Arc<Mutex<Counted>>);
+
+/// What is counted, and whom to ask for the rest when somebody wants to know: nobody is woken up to count.
+#[derive(Debug, Default)]
+struct Counted {
+    totals: ViewTotals,
+    connection: Option<Connection>,
+}
 
 /// The counts.
 #[derive(Clone, Debug, Default)]
@@ -47,13 +54,39 @@ pub struct ViewTotals {
 }
 
 impl ViewStats {
-    /// As of the last fifth of a second.
+    /// As of now.
     pub fn totals(&self) -> ViewTotals {
-        self.lock().clone()
+        let mut counted = self.lock();
+        if let Some(connection) = &counted.connection {
+            counted.totals.connection = Some(connection.stats());
+        }
+        counted.totals.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, ViewTotals> {
+    fn begin(&self, connection: &Connection) -> Live {
+        let mut counted = self.lock();
+        counted.totals.connected = true;
+        counted.totals.sessions += 1;
+        counted.connection = Some(connection.clone());
+        drop(counted);
+        Live(self.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Counted> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A session, for as long as this is there: a connection must not outlive it because somebody counts.
+struct Live(ViewStats);
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        let mut counted = self.0.lock();
+        counted.totals.connected = false;
+        if let Some(connection) = counted.connection.take() {
+            counted.totals.connection = Some(connection.stats());
+        }
     }
 }
 
@@ -83,7 +116,6 @@ impl Uplink {
                     error.close(&connection);
                     self.desk.inputs.set_open(false);
                     self.desk.set_away();
-                    self.stats.lock().connected = false;
                     error.into()
                 }
                 Err(error) => error,
@@ -107,11 +139,7 @@ impl Uplink {
             Ok(Err(closed)) => return LinkError::Closed(closed),
             Err(_) => return LinkError::Silent,
         };
-        {
-            let mut totals = self.stats.lock();
-            totals.connected = true;
-            totals.sessions += 1;
-        }
+        let _live = self.stats.begin(&connection);
         self.desk.set_may_wish(welcome.permissions.wish);
         self.desk.inputs.set_open(true);
         tracing::info!(server = self.meeting.server(), order = %welcome.order, "a session");
@@ -178,12 +206,7 @@ impl Drawing<'_> {
         let mut texts: Option<Incoming<Clipboard>> = None;
         // When the batch that has begun becomes an update.
         let mut show_at: Option<tokio::time::Instant> = None;
-        let mut count_at = Instant::now();
         loop {
-            if Instant::now() >= count_at {
-                self.count();
-                count_at = Instant::now() + COUNT_EVERY;
-            }
             let wait = self.wait();
             let event = tokio::select! {
                 message = control.next() => Event::Control(message),
@@ -199,7 +222,7 @@ impl Drawing<'_> {
                 message = next_of(&mut stream) => Event::Message(message),
                 text = next_text(&mut texts) => Event::Text(text),
                 () = until(show_at) => Event::Show,
-                () = sleep(wait.min(COUNT_EVERY)) => Event::Time,
+                () = sleep(wait) => Event::Time,
             };
             let done = match event {
                 Event::Control(Ok(message)) => self.on_control(message).await,
@@ -236,7 +259,6 @@ impl Drawing<'_> {
             if let Err(error) = done {
                 // What has come is shown, whatever comes next.
                 let _ = self.show();
-                self.count();
                 return error;
             }
         }
@@ -262,7 +284,9 @@ impl Drawing<'_> {
                 self.uplink.receiver.receive(&message.payload)?;
             }
         }
-        self.uplink.stats.lock().held += held;
+        let mut counted = self.uplink.stats.lock();
+        counted.totals.held += held;
+        counted.totals.screen = *self.uplink.receiver.stats();
         Ok(())
     }
 
@@ -279,7 +303,7 @@ impl Drawing<'_> {
         }
         if !changes.dirty.is_empty() {
             desk.draw(screen, &changes.dirty);
-            stats.lock().batches += 1;
+            stats.lock().totals.batches += 1;
         }
         Ok(())
     }
@@ -321,19 +345,15 @@ impl Drawing<'_> {
     async fn report(&mut self) -> Result<(), LinkError> {
         while let Some(message) = self.uplink.receiver.control(self.now()) {
             self.to_server.send(message).await.map_err(|_| LinkError::Ended)?;
+            // It may be a refresh, which is counted.
+            self.uplink.stats.lock().totals.screen = *self.uplink.receiver.stats();
         }
         Ok(())
     }
 
     fn wait(&self) -> Duration {
         let due = self.uplink.receiver.next_deadline();
-        due.map_or(COUNT_EVERY, |due| due.since(self.now()).max(Duration::from_millis(1)))
-    }
-
-    fn count(&self) {
-        let mut totals = self.uplink.stats.lock();
-        totals.connection = Some(self.connection.stats());
-        totals.screen = *self.uplink.receiver.stats();
+        due.map_or(LONG, |due| due.since(self.now()).max(Duration::from_millis(1)))
     }
 
     fn now(&self) -> Time {
@@ -368,7 +388,7 @@ async fn until(at: Option<tokio::time::Instant>) {
 const BATCH: Duration = Duration::from_micros(1500);
 /// Messages drawn before anything else has its turn.
 const AT_ONCE: usize = 64;
-/// How often statistics are brought up to date.
-const COUNT_EVERY: Duration = Duration::from_millis(200);
+/// When nothing is due.
+const LONG: Duration = Duration::from_secs(3600);
 /// Control messages under way.
 const OUTGOING: usize = 64;

@@ -206,7 +206,9 @@ async fn keys_are_let_go_when_the_viewers_gateway_dies() {
     person.until("sent", |_| true).await;
     vnc.until("the button", |v| matches!(v.events().last(), Some(ServerEvent::Pointer { buttons: 4, .. })))
         .await;
+    let stats = near.stats.clone();
     near.kill().await;
+    assert!(!stats.totals().connected, "whoever counts does not keep the session");
     vnc.until("the release", |v| {
         v.keys() == [(true, 0x61), (false, 0x61)]
             && matches!(v.events().last(), Some(ServerEvent::Pointer { buttons: 0, x: 7, y: 8 }))
