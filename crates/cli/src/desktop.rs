@@ -38,14 +38,14 @@ enum Side {
 #[derive(Debug, clap::Args)]
 #[command(after_help = SERVE_EXAMPLE, verbatim_doc_comment)]
 struct ServeArgs {
-    /// The VNC server; no other can be reached through this gateway
+    /// The VNC server; no other can be reached through this gateway. Display :1 has the port 5901, and so on
     #[arg(long, value_name = "HOST:PORT", value_parser = |text: &str| values::place(text, Some(5900)))]
     vnc: String,
     /// File with the VNC server's password, readable by you alone
     #[arg(long, value_name = "FILE")]
     vnc_password_file: Option<PathBuf>,
     /// Address to listen on; port 0 picks a free one
-    #[arg(long, default_value = "[::]:4433")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:4433", value_parser = values::listening)]
     listen: SocketAddr,
     /// How screen updates may overtake each other: ordered, fenced or latest
     #[arg(long, default_value = "fenced")]
@@ -83,7 +83,7 @@ struct ViewArgs {
     #[arg(value_name = "HOST:PORT", value_parser = |text: &str| values::place(text, Some(4433)))]
     server: String,
     /// Address for viewers; whoever reaches it sees the desktop
-    #[arg(long, default_value = "127.0.0.1:5901")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:5901", value_parser = values::listening)]
     listen: SocketAddr,
     /// The fingerprint that the server printed
     #[arg(long, value_name = "sha256:…")]

@@ -23,7 +23,7 @@ use crate::say::note;
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct MetricsArgs {
     /// Tell Prometheus what the server does, at http://ADDRESS/metrics (not encrypted: for addresses that only you reach)
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::values::listening)]
     metrics: Option<SocketAddr>,
 }
 

@@ -41,7 +41,7 @@ enum Side {
 #[command(after_help = SERVER_EXAMPLE, verbatim_doc_comment)]
 struct ServerArgs {
     /// Address to listen on; port 0 picks a free one
-    #[arg(long, default_value = "[::]:4433")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:4433", value_parser = crate::values::listening)]
     listen: SocketAddr,
     /// Certificates as PEM, the own one first
     #[arg(long, value_name = "FILE", requires = "key")]

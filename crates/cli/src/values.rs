@@ -127,6 +127,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn who_listens_does_so_at_an_address_with_a_port() {
+        for good in ["127.0.0.1:0", "[::]:4433", "[fe80::1%3]:7"] {
+            assert!(address(good).is_ok(), "{good}");
+        }
+        for bad in ["4433", ":4433", "127.0.0.1", "localhost:4433", "::1:4433", "1.2.3.4:65536", ""] {
+            assert!(address(bad).unwrap_err().contains("ADDRESS:PORT, like 127.0.0.1"), "{bad}");
+        }
+    }
+
+    #[test]
     fn ports_are_filled_in_and_impossible_ones_refused() {
         for (given, full) in [
             ("host", "host:5900"),

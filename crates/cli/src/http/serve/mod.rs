@@ -43,7 +43,7 @@ pub(super) struct Args {
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     /// Address to listen on; port 0 picks a free one
-    #[arg(long, default_value = "[::]:4433", value_parser = values::listening)]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:4433", value_parser = values::listening)]
     listen: SocketAddr,
     /// Certificates as PEM, the own one first
     #[arg(long, value_name = "FILE", requires = "key")]
