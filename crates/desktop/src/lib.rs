@@ -39,6 +39,7 @@ mod backoff;
 mod codec;
 mod held;
 mod link;
+mod local;
 pub mod message;
 mod order;
 mod place;

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::stage::Stage;
 use crate::backoff::Backoff;
+use crate::local;
 use crate::message::Input;
 use crate::place;
 
@@ -159,7 +160,7 @@ impl Vnc {
             Ok(Err(error)) => return io_error(error),
             Err(_) => return io_error(io::ErrorKind::TimedOut.into()),
         };
-        if let Err(error) = socket.set_nodelay(true) {
+        if let Err(error) = local::prepare(&socket) {
             return io_error(error);
         }
         let config = ClientConfig { password: self.password.clone(), ..ClientConfig::default() };

@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::desk::{Clip, Desk, News, Seat, State};
 use super::inputs::Act;
 use crate::held::Held;
+use crate::local;
 use crate::message::{Clipboard, Input};
 
 /// An unmodified viewer on a local connection.
@@ -61,7 +62,7 @@ impl Viewer {
         desk: Arc<Desk>,
         security: Security,
     ) -> Result<(), Gone> {
-        socket.set_nodelay(true)?;
+        local::prepare(&socket)?;
         // Viewers give up on who does not greet, and people on who shows nothing.
         if timeout(GREET_AFTER, desk.begun()).await.is_err() {
             desk.begin_blank();
