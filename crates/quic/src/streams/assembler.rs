@@ -173,7 +173,9 @@ impl Assembler {
             Some(front) if front.len() > max => front.split_to(max),
             Some(_) => self.ready.pop_front()?,
             None if self.tail.is_empty() => return None,
-            None => self.tail.split_to(max.min(self.tail.len())).freeze(),
+            // All of it goes with its buffer: the rest of that would be kept for nothing.
+            None if self.tail.len() <= max => std::mem::take(&mut self.tail).freeze(),
+            None => self.tail.split_to(max).freeze(),
         };
         self.start += bytes.len() as u64;
         Some(bytes)

@@ -64,7 +64,7 @@ impl Crowding {
         self.share(self.hit)
     }
 
-    /// Of few as if there had been others of another kind.
+    /// Of few as if there had been others of another kind: two large messages of the first hundred are no lack of room.
     fn share(self, count: u32) -> f64 {
         f64::from(count) / f64::from(self.all.max(FEW_COUNTED))
     }
@@ -74,7 +74,7 @@ impl Crowding {
 const FIRST: u32 = 32;
 /// Messages that crowding is told from: some seconds of media.
 const MOST_COUNTED: u32 = 512;
-const FEW_COUNTED: u32 = 64;
+const FEW_COUNTED: u32 = 256;
 
 /// Boundaries behind what was sent.
 #[derive(Clone, Copy, Debug, Default)]
@@ -462,9 +462,9 @@ mod tests {
         crowding.count(true, false);
         crowding.count(false, true);
         crowding.count(false, true);
-        assert_eq!(shares(crowding), (1.0 / 64.0, 2.0 / 64.0), "a few say little");
-        (0..97).for_each(|_| crowding.count(true, true));
-        assert_eq!(shares(crowding), (0.98, 0.99));
+        assert_eq!(shares(crowding), (1.0 / 256.0, 2.0 / 256.0), "a few say little");
+        (0..397).for_each(|_| crowding.count(true, true));
+        assert_eq!(shares(crowding), (0.995, 0.9975));
         // A thousand that had room: what was before counts for a quarter of a quarter at most.
         (0..1000).for_each(|_| crowding.count(false, false));
         let (crowded_out, hit) = shares(crowding);
