@@ -14,6 +14,8 @@ pub(super) struct Owed {
     open: u64,
     /// Closed blocks that may still need repair, oldest first (block codes).
     spans: VecDeque<Span>,
+    /// One of them is owed repair. There are many, and this is asked for each packet.
+    owing: bool,
     /// Repairs that are owed for the window, or for the open block of a 2D code.
     planned: u32,
     /// Complete rows of the open block whose repair was sent (2D XOR).
@@ -54,7 +56,16 @@ enum From {
 
 impl Owed {
     pub(super) fn new(code: Code) -> Self {
-        Self { code, open: 0, spans: VecDeque::new(), planned: 0, rows_sent: 0, seed: 0, spare: Vec::new() }
+        Self {
+            code,
+            open: 0,
+            spans: VecDeque::new(),
+            owing: false,
+            planned: 0,
+            rows_sent: 0,
+            seed: 0,
+            spare: Vec::new(),
+        }
     }
 
     #[inline]
@@ -72,7 +83,7 @@ impl Owed {
     }
 
     pub(super) fn is_any(&self) -> bool {
-        self.planned > 0 || self.spans.iter().any(|span| span.planned > 0)
+        self.planned > 0 || self.owing
     }
 
     /// `n` repairs more. True when that closed a block.
@@ -109,6 +120,7 @@ impl Owed {
         });
         if let Some(span) = wanting {
             span.planned = span.planned.max(1);
+            self.owing = true;
         }
     }
 
@@ -125,6 +137,7 @@ impl Owed {
         for span in &mut self.spans {
             span.planned = 0;
         }
+        self.owing = false;
     }
 
     /// Gives back what memory is kept to be used again.
@@ -198,6 +211,9 @@ impl Owed {
                 if let (0, Shape::ReedSolomon(repairs)) = (span.planned, &mut span.shape) {
                     self.spare = std::mem::take(repairs);
                 }
+                if span.planned == 0 {
+                    self.look_over();
+                }
             }
         }
     }
@@ -215,22 +231,26 @@ impl Owed {
     pub(super) fn cut(&mut self, base: u64) -> bool {
         while self.spans.front().is_some_and(|span| span.cover.first < base) {
             self.spans.pop_front();
+            self.look_over();
         }
         let is_cut = self.open < base && self.rows_sent > 0;
         self.open = self.open.max(base);
         is_cut
     }
 
-    /// Forgets the oldest spans of which all is settled, and what repair others of that kind are owed. Returns from where on symbols are needed; `None`: none is
-    /// that is not in flight or lost.
+    /// Forgets the oldest spans of which all is settled, and what repair others of that kind are owed. Returns from where on
+    /// symbols are needed; `None`: none is that is not in flight or lost.
     pub(super) fn settle(&mut self, is_open: impl Fn(u64) -> bool) -> Option<u64> {
         while self.spans.front_mut().is_some_and(|span| span.is_over(&is_open)) {
             self.spans.pop_front();
         }
-        for span in self.spans.iter_mut().filter(|span| span.planned > 0) {
-            if span.is_over(&is_open) {
-                span.planned = 0;
+        if self.owing {
+            for span in self.spans.iter_mut().filter(|span| span.planned > 0) {
+                if span.is_over(&is_open) {
+                    span.planned = 0;
+                }
             }
+            self.look_over();
         }
         let first = self.spans.front().map_or(self.open, |span| span.cover.first.min(self.open));
         (self.code != Code::Rlc).then_some(first)
@@ -296,6 +316,12 @@ impl Owed {
 
     fn span(&mut self, cover: Cover, shape: Shape, planned: u32) {
         self.spans.push_back(Span { cover, shape, planned, next: 0, settled: 0, failed: false });
+        self.owing |= planned > 0;
+    }
+
+    /// Whether a span is owed repair, anew.
+    fn look_over(&mut self) {
+        self.owing = self.spans.iter().any(|span| span.planned > 0);
     }
 }
 
