@@ -282,8 +282,10 @@ impl LossProcess {
     }
 
     /// Decides about packet `ordinal` at `place` in the process, which is the ordinal plus the packets
-    /// of others that went by. Both rise from call to call.
+    /// of others that went by. The ordinal rises from call to call.
     pub(crate) fn chance(&mut self, loss: &Loss, ordinal: u64, place: u64) -> Chance {
+        // After a change to fewer others, whom it has met it has met.
+        let place = place.max(self.lane.next());
         match loss {
             Loss::None => Chance::Kept,
             Loss::Independent(p) => hit(self.lane.at(place)[0], *p).into(),

@@ -202,6 +202,30 @@ fn a_change_under_way_goes_on_as_if_it_had_always_been_so() {
     assert_eq!(lost, reference.range(2500..).copied().collect::<Vec<_>>());
 }
 
+/// Fewer others go by from then on; the numbers of those that have gone by are not drawn again.
+#[test]
+fn a_change_to_fewer_others_goes_on_with_the_losses() {
+    for model in ["5%", "ge:1%,33%", "get:1s,50ms,95%,0.5%"] {
+        let mut link = link(&format!("loss={model} others=1000000"), 4);
+        for i in 0..100u64 {
+            send(&mut link, i * 1_000_000, 9);
+        }
+        // By then 99,000 others have gone by.
+        link.change(spec(&format!("loss={model}")));
+        let lost = (100..40_100u64).filter(|i| {
+            send(&mut link, i * 1_000_000, 9)
+                != Fate::Delivered(quickset_sim::Delivery {
+                    at: Time::from_nanos(i * 1_000_000),
+                    ecn: Ecn::NotEct,
+                    damage: None,
+                })
+        });
+        // 5 %; 0.01 / 0.34 = 2.9 %; (0.05 · 0.95 + 1 · 0.005) / 1.05 = 5 %.
+        let share = lost.count() as f64 / 40_000.0;
+        assert!((0.02..0.08).contains(&share), "{model}: {share}");
+    }
+}
+
 #[test]
 fn switching_one_model_on_leaves_the_others_alone() {
     // Per packet: extra delay, damage of the original, duplicated or not.
