@@ -106,12 +106,12 @@ fn title(figure: &Figure) -> String {
         Figure::Boxes { metric: path, over, .. } => format!("{} over {}", metric(path), axis(over)),
         Figure::Series { series, .. } => match *series {
             "blocking" => {
-                "Blocking time, message by message (seed 1; the longest of each stretch)".to_owned()
+                "Blocking time, message by message (the first seed; the longest of each stretch)".to_owned()
             }
-            "goodput" => "Goodput over time (seed 1)".to_owned(),
-            "queue" => "Queueing delay over time (seed 1)".to_owned(),
-            "share" => "Shares of each ten seconds (seed 1)".to_owned(),
-            other => format!("{other} (seed 1)"),
+            "goodput" => "Goodput over time (the first seed)".to_owned(),
+            "queue" => "Queueing delay over time (the first seed)".to_owned(),
+            "share" => "Shares of each ten seconds (the first seed)".to_owned(),
+            other => format!("{other} (the first seed)"),
         },
     }
 }
@@ -328,8 +328,12 @@ fn runs(sheet: &Sheet, path: &str, by: &str) -> Vec<(String, Vec<String>)> {
             values.sort_by(f64::total_cmp);
             let (Some(first), Some(last)) = (values.first(), values.last()) else { continue };
             (least, most) = (least.min(*first), most.max(*last));
-            let hover =
-                format!("{}: median {}, {} runs", lane.name, number(values[values.len() / 2]), values.len());
+            let hover = format!(
+                "{}: median {}, {} runs",
+                lane.name,
+                number(values[(values.len() - 1) / 2]),
+                values.len()
+            );
             curves.push(Curve { class: &lane.class, hover, shape: Shape::Steps(shares(&values)) });
         }
         let is_wide = least > 0.0 && most / least > 30.0;

@@ -74,6 +74,8 @@ pub(crate) struct Paired {
     pub(crate) more: Option<f64>,
     /// The same with 95 % confidence; `None` for a single pair.
     pub(crate) between: Option<(f64, f64)>,
+    /// The sign of the difference where chance alone would not give it, also from a reference of zero; else 0.
+    pub(crate) shown: i32,
     /// Pairs beside these of which a run did not come to its end.
     pub(crate) left_out: usize,
 }
@@ -500,8 +502,8 @@ impl Paired {
         let between = difference.half.and_then(|half| {
             Some((of_reference(difference.mean - half)?.max(-1.0), of_reference(difference.mean + half)?))
         });
-        let more = of_reference(difference.mean);
-        Some(Self { reference, challenger, pairs: pairs.len(), more, between, left_out: 0 })
+        let (more, shown) = (of_reference(difference.mean), shown(difference));
+        Some(Self { reference, challenger, pairs: pairs.len(), more, between, shown, left_out: 0 })
     }
 
     /// Over points that are far apart, ratios say more than differences: their geometric mean.
@@ -512,18 +514,13 @@ impl Paired {
         let more = |logarithm: f64| logarithm.exp() - 1.0;
         let between =
             logarithms.half.map(|half| (more(logarithms.mean - half), more(logarithms.mean + half)));
-        let more = Some(more(logarithms.mean));
-        Some(Self { reference, challenger, pairs: pairs.len(), more, between, left_out: 0 })
+        let (more, shown) = (Some(more(logarithms.mean)), shown(logarithms));
+        Some(Self { reference, challenger, pairs: pairs.len(), more, between, shown, left_out: 0 })
     }
 
     /// Whether the difference is more than chance would give, and matters: the sign, or 0 where that is not shown.
     pub(crate) fn sign(&self) -> i32 {
-        match self.between {
-            _ if self.more.is_some_and(|more| more.abs() < NEGLIGIBLE) => 0,
-            Some((low, _)) if low > 0.0 => 1,
-            Some((_, high)) if high < 0.0 => -1,
-            _ => 0,
-        }
+        if self.more.is_some_and(|more| more.abs() < NEGLIGIBLE) { 0 } else { self.shown }
     }
 }
 
@@ -547,6 +544,15 @@ fn split(experiment: &Experiment, curves: &str, pooled: Option<&Pooled>, params:
         }
     }
     (context, point)
+}
+
+/// The sign of a difference whose interval does not hold zero.
+fn shown(difference: Estimate) -> i32 {
+    match difference.half {
+        Some(half) if difference.mean - half > 0.0 => 1,
+        Some(half) if difference.mean + half < 0.0 => -1,
+        _ => 0,
+    }
 }
 
 fn has_no_loss(point: &Part) -> bool {

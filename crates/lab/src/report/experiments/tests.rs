@@ -1,3 +1,5 @@
+mod verdicts;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 

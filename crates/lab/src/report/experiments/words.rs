@@ -374,7 +374,7 @@ const MEASURES: &[Measure] = &[
         "goodput",
         ("Mbit/s", 1e-6),
         Better::More,
-        "payload that applications were given, over time",
+        "payload that applications were given, over time; of flows without end in the second half of the run",
     ),
     measure(
         "fairness",
@@ -388,7 +388,8 @@ const MEASURES: &[Measure] = &[
         "utilisation",
         PERCENT,
         Better::More,
-        "the share of the link’s capacity that payload used in the second half of the run",
+        "payload in the second half of the run over what the link carries in UDP datagrams of full length, less what \
+         others send on average",
     ),
     measure(
         "first_share",
@@ -439,7 +440,13 @@ const MEASURES: &[Measure] = &[
         Better::Less,
         "the greatest difference of a share from the weight, in 200 ms in which all who share have something to send",
     ),
-    measure("queue_ms", "queueing delay", MS, Better::Less, "how long packets wait in the link’s queue"),
+    measure(
+        "queue_ms",
+        "queueing delay",
+        MS,
+        Better::Less,
+        "how much the senders’ smoothed round-trip time was above that without queues",
+    ),
     measure("bytes_sent", "bytes sent", MEGABYTES, Better::Less, "UDP payload that servers sent"),
     measure("bytes_useful", "bytes given to applications", MEGABYTES, Better::Neither, "payload delivered"),
     measure("repair_bytes", "bytes of repair symbols", MEGABYTES, Better::Less, "of the bytes sent"),

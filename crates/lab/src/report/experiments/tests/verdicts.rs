@@ -1,0 +1,47 @@
+//! What is said of a difference, and of a median.
+
+use super::*;
+
+/// Pauses of three pairs of runs, in total and in partial order.
+fn told(total: [u64; 3], partial: [u64; 3]) -> (Tone, String) {
+    let pauses = |mode: &str, seed: usize, count: u64| {
+        let mut row = row(&format!("profile=ours mode={mode}"), seed as u64 + 1, &[10.0], 4.0);
+        row.metrics.counted.over_rtt = count;
+        row
+    };
+    let pair = |n: usize| [pauses("total", n, total[n]), pauses("partial", n, partial[n])];
+    let sheet = Sheet::new(streaming(), (0..3).flat_map(pair).collect());
+    let found = findings(&sheet).into_iter().find(|finding| finding.html.contains("pauses over")).unwrap();
+    (found.tone, found.html)
+}
+
+/// Of nothing there is no share, but there is a difference: 40, 41, 42 is 41 ± 4.303 / sqrt(3).
+#[test]
+fn what_is_worse_than_nothing_is_worse() {
+    let (tone, html) = told([0; 3], [40, 41, 42]);
+    assert_eq!(tone, Tone::Worse, "{html}");
+    assert!(html.contains("Worse") && html.contains("in 3 pairs of runs"), "{html}");
+    // 0, 0, 3 is 1 ± 4.303: that may be chance.
+    assert_eq!(told([0; 3], [0, 0, 3]).0, Tone::Even);
+    assert_eq!(told([0; 3], [0; 3]).0, Tone::Even);
+}
+
+/// Nearest rank, as everywhere: of two runs the lesser one, which half of them do not exceed.
+#[test]
+fn the_median_of_runs_is_that_of_all_percentiles() {
+    let bulk = catalogue::find("bulk").unwrap();
+    let run = |seed: u64, ratio: f64| {
+        let mut row = row_of(bulk, "fec=bulk size=1MB", seed, &[], 1.0);
+        row.metrics.dct_ratio = Some(ratio);
+        row
+    };
+    let median = |ratios: &[f64]| -> String {
+        let rows = ratios.iter().enumerate().map(|(n, ratio)| run(n as u64 + 1, *ratio)).collect();
+        let page = html(&results(rows));
+        let from = page.find("bulk: median ").unwrap() + "bulk: median ".len();
+        page[from..].split(',').next().unwrap().to_owned()
+    };
+    assert_eq!(median(&[0.5, 0.75]), "0.5");
+    assert_eq!(median(&[0.5, 0.75, 0.875]), "0.75");
+    assert_eq!(median(&[0.5, 0.6, 0.7, 0.8]), "0.6");
+}
