@@ -57,14 +57,15 @@ pub struct Metrics {
     /// The share of messages let go before their deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_time: Option<f64>,
-    /// Payload delivered to the application, in bits per second, over the time from the first request's start to the end.
+    /// Payload delivered to applications, in bits per second: of a flow alone from the client's first packet to its having
+    /// everything, of flows without end in the second half of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_bps: Option<f64>,
     /// Jain's index over the flows' goodputs in the second half of the run: 1 is equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fairness: Option<f64>,
-    /// The share of the link's capacity, less what others take of it on average, that payload used in the second half of
-    /// the run.
+    /// `goodput_bps` of flows without end over what the link carries in UDP datagrams of full length, less what others send
+    /// on average. Headers of IP and UDP are none of it. Missing where others send as much as the link carries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub utilisation: Option<f64>,
     /// How late packets left the emulated link, beyond what the model says: the 99th percentile. In real time only.

@@ -29,12 +29,14 @@ pub(super) fn shared(metrics: &mut Metrics, setting: &Setting, seen: &Seen, yard
         let mtu = f64::from(flow.transport.mtu);
         mtu / (mtu + f64::from(setting.down.overhead))
     });
-    metrics.utilisation = yardstick.rate.map(|rate| {
+    metrics.utilisation = yardstick.rate.and_then(|rate| {
         let others = setting.cross.iter().map(|cross| {
             let (bytes, overhead) = (f64::from(cross.bytes), f64::from(setting.down.overhead));
             mean_bps(cross.pace) * (bytes + overhead) / bytes
         });
-        sum / ((rate as f64 - others.sum::<f64>()).max(1.0) * payload)
+        // Of a link that others fill, but for what is rounded, there is no share.
+        let left = rate as f64 - others.sum::<f64>();
+        (left > rate as f64 * 1e-6).then(|| sum / (left * payload))
     });
 }
 
