@@ -22,7 +22,7 @@ pub enum Kind {
     Number(f64, f64),
     /// A whole number in this range.
     Whole(u64, u64),
-    /// A number above zero, or this word.
+    /// A number from 0.001 to a million, or this word.
     NumberOr(&'static str),
     /// A size in bytes, like `150kB`, or this word.
     SizeOr(&'static str),
@@ -53,7 +53,7 @@ pub const KEYS: &[Key] = &[
     key(
         "profile",
         Kind::Word(&["ours", "as-published"]),
-        "whose conventions: as-published halves the loss and paces",
+        "whose conventions: as-published halves the loss (but for lists and recordings of losses) and paces",
     ),
     key("mode", Kind::Word(&["total", "partial", "latest", "plain"]), "which messages wait for which"),
     key("fec", Kind::Protection, "how data is protected against loss, at both ends"),
@@ -152,8 +152,9 @@ impl Key {
             },
             Kind::NumberOr(word) if text == word => Ok(Value::Text(text.to_owned())),
             Kind::NumberOr(word) => match text.parse::<f64>() {
-                Ok(n) if n > 0.0 && n <= 1e6 => Ok(Value::Number(n)),
-                _ => Err(wrong(&format!("write a number above 0, or `{word}`"))),
+                // Times that are sums of its reciprocal stay far from the end of time.
+                Ok(n) if (1e-3..=1e6).contains(&n) => Ok(Value::Number(n)),
+                _ => Err(wrong(&format!("write a number from 0.001 to 1000000, or `{word}`"))),
             },
             Kind::SizeOr(word) if text == word => Ok(Value::Text(text.to_owned())),
             Kind::SizeOr(word) => match units::size(text) {
@@ -264,6 +265,8 @@ mod tests {
             ("rtt_ms", "nan"),
             ("fec", "rs:100/105"),
             ("fec_window", "0"),
+            ("pace", "1e-30"),
+            ("pace", "2e6"),
         ];
         for (name, text) in bad {
             assert!(read(name, text).is_err(), "{name}={text}");

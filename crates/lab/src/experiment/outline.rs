@@ -137,7 +137,7 @@ impl Kind {
         match self {
             Self::Number(least, most) => format!("{least} to {most}"),
             Self::Whole(least, most) => format!("a whole number, {least} to {most}"),
-            Self::NumberOr(word) => format!("a number above 0, or {word}"),
+            Self::NumberOr(word) => format!("a number from 0.001 to 1000000, or {word}"),
             Self::SizeOr(word) => format!("a size like 150kB, or {word}"),
             Self::FileOr(word) => format!("the path of a file, or {word}"),
             Self::Word(words) => words.join(", "),

@@ -48,7 +48,8 @@ impl Experiment {
                 sets.push((key, Vec::new()));
             }
             for text in split(key, texts) {
-                let value = scaled(key.read(&text)?, scale);
+                let value = key.read(&text).map_err(|error| slip(key, texts, error))?;
+                let value = scaled(value, scale);
                 if !sets[at].1.iter().any(|other| is_same(other, &value)) {
                     sets[at].1.push(value);
                 }
@@ -159,6 +160,17 @@ fn split(key: &Key, texts: &str) -> Vec<String> {
     texts.split(at).map(|text| text.trim().to_owned()).collect()
 }
 
+/// What is wrong with values of which a part does not fit: one model with commas (`burst:5,6`) is not several.
+fn slip(key: &Key, texts: &str, of_part: ValueError) -> ValueError {
+    let is_model = texts.contains(':') && texts.contains(',') && !texts.contains(';');
+    match key.read(texts).err().filter(|_| is_model) {
+        Some(of_whole) => ValueError(format!(
+            "{of_whole}; between several values of which one has commas itself, write semicolons"
+        )),
+        None => of_part,
+    }
+}
+
 fn scaled(value: Value, scale: f64) -> Value {
     match value {
         Value::Number(n) => Value::Number(n * scale),
@@ -187,6 +199,20 @@ mod tests {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let points = catalogue::find(name).unwrap().points(&Overrides::parse(&words).unwrap()).unwrap();
         points.iter().map(|point| point.text(key)).collect()
+    }
+
+    #[test]
+    fn a_model_with_commas_is_told_what_is_wrong_with_it() {
+        let slip = |word: &str| {
+            let set = Overrides::parse(&[word.to_owned()]).unwrap();
+            catalogue::find("screen-streaming").unwrap().points(&set).unwrap_err().to_string()
+        };
+        let long = slip("loss=burst:5,6");
+        assert!(long.contains("longer than the block") && long.contains("semicolons"), "{long}");
+        assert!(slip("loss=0.7%,ge:0.7%,33%").contains("semicolons"));
+        assert!(slip("queue=codel:5ms,9MB").contains("the number of values is wrong"));
+        // Of a list the value that does not fit.
+        assert!(slip("loss=1%,x").contains("`loss=x` does not fit"));
     }
 
     #[test]
