@@ -99,7 +99,7 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
 /// Others on the link: on average `cross_share` of its rate, in packets of full length.
 fn cross(params: &Params) -> Result<Vec<Cross>, ValueError> {
     let payload = f64::from(PACKET) / f64::from(PACKET + 28);
-    let bps = (params.number("rate_mbit")? * 1e6 * params.number("cross_share")? * payload) as u64;
+    let bps = (link::mean_mbit(params)? * 1e6 * params.number("cross_share")? * payload) as u64;
     let second = Duration::from_secs(1);
     let pace = match params.text("cross").as_str() {
         _ if bps == 0 => return Ok(Vec::new()),

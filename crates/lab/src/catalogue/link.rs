@@ -4,7 +4,7 @@ use quickset::{AckPolicy, AckPolicyError, Algorithm, TransportConfig};
 use quickset_base::Duration;
 use quickset_h3::{Priority, Tolerance};
 use quickset_quic::{Fec, Protection};
-use quickset_sim::{GilbertElliott, LinkSpec, Loss, Queue, Rate};
+use quickset_sim::{Burst, GilbertElliott, LinkSpec, Loss, Queue, Rate, TimedGilbertElliott};
 
 use crate::experiment::{FLEC, NONE, Params, Value, ValueError, products};
 use crate::play::{Flow, Order, Resource, Visit, Work};
@@ -47,7 +47,7 @@ pub(super) fn order(params: &Params) -> Order {
 /// When to give up on `bytes`: fifty times what they take at the link's rate, ten minutes and a hundred round trips. CUBIC
 /// at 0.5 % loss and 100 ms gets 2 % of 100 Mbit/s (RFC 9438 §5.2).
 pub(super) fn patience(params: &Params, bytes: u64) -> Result<Duration, ValueError> {
-    let wire = bytes as f64 * 8.0 / (params.number("rate_mbit")? * 1e6);
+    let wire = bytes as f64 * 8.0 / (mean_mbit(params)? * 1e6);
     Ok(Duration::from_secs_f64(wire * 50.0 + one_way_s(params)? * 200.0 + 600.0))
 }
 
@@ -157,8 +157,16 @@ fn rate(params: &Params) -> Result<Rate, ValueError> {
     }
 }
 
+/// The link's rate in Mbit/s; of a recording the mean, and no less than `rate_mbit` may be.
+pub(super) fn mean_mbit(params: &Params) -> Result<f64, ValueError> {
+    match rate(params)? {
+        Rate::Trace(trace) => Ok((trace.mean_bps() as f64 / 1e6).max(0.01)),
+        _ => params.number("rate_mbit"),
+    }
+}
+
 fn queue(params: &Params, one_way_s: f64) -> Result<Queue, ValueError> {
-    let mbit = params.number("rate_mbit")?;
+    let mbit = mean_mbit(params)?;
     match params.text("queue").as_str() {
         FLEC => {
             // FlEC, ToN 2022: 1.5 times the bandwidth-delay product in packets of 1200 bytes, a megabit being 2^20 bits.
@@ -189,6 +197,16 @@ fn loss(params: &Params, scale: f64) -> Result<Loss, ValueError> {
                 good: bursts.good * scale,
                 ..bursts
             })),
+            Loss::Timed(bursts) => Ok(Loss::Timed(TimedGilbertElliott {
+                good: bursts.good.div_f64(scale),
+                good_loss: bursts.good_loss * scale,
+                ..bursts
+            })),
+            Loss::Burst(bursts) => {
+                let every = (bursts.every as f64 / scale).round() as u64;
+                Ok(Loss::Burst(Burst { every, ..bursts }))
+            }
+            // Nobody can say which of them would be left.
             loss => Ok(loss),
         },
         _ => Ok(Loss::None),

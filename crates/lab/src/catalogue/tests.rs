@@ -1,3 +1,4 @@
+mod links;
 mod protection;
 
 use std::collections::{BTreeMap, BTreeSet};
