@@ -358,8 +358,12 @@ impl Turns {
         let after = if due { has::REPAIR } else { 0 };
         self.change(leaf.key, leaf.class, leaf.has, after);
         self.spare = Some(Outsider { has: after, ..leaf });
+        if !due {
+            // Else a class would last as long as the connection, and count among those that there may be.
+            return self.rehang(leaf.class, self.tree.root());
+        }
         let like = like.and_then(|like| Some((self.tree.parent(like)?, self.tree.priority(like)?)));
-        if let Some((parent, priority)) = like.filter(|_| due) {
+        if let Some((parent, priority)) = like {
             self.set_priority(leaf.key, leaf.class, after, priority);
             self.rehang(leaf.class, parent);
         }

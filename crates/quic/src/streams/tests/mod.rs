@@ -21,7 +21,7 @@ use crate::TransportError;
 use crate::config::TransportConfig;
 use crate::endpoint::announce;
 use crate::room::View;
-use crate::token::Token;
+use crate::token::{Channel, Token};
 use crate::tx::Writer;
 
 fn view(now: Time) -> View {
@@ -43,10 +43,15 @@ struct Packet {
 
 /// One packet of up to `size` bytes, or `None` when the room writes nothing.
 fn packet(room: &mut Streams, size: usize, now: Time) -> Option<Packet> {
+    packet_of(room, size, now, None)
+}
+
+/// The same with data of one channel only, if it is its turn.
+fn packet_of(room: &mut Streams, size: usize, now: Time, channel: Option<Channel>) -> Option<Packet> {
     let (mut buffer, mut tokens) = (vec![0; size], Vec::new());
     let mut w = Writer::new(wire::Writer::new(&mut buffer), &mut tokens);
     room.write_control(&mut w, &view(now));
-    room.write_data(&mut w, &View { room: size.max(1152), ..view(now) }, None);
+    room.write_data(&mut w, &View { room: size.max(1152), ..view(now) }, channel);
     let len = w.len();
     buffer.truncate(len);
     (len > 0).then(|| Packet { payload: buffer.into(), tokens })

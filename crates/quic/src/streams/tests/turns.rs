@@ -415,3 +415,25 @@ fn repair_goes_in_the_turn_of_its_channel() {
     }
     room.check();
 }
+
+/// What repairs the connection's channel stands beside the stream that sent last, and does not keep its class.
+#[test]
+fn classes_go_with_their_streams_whatever_was_repaired() {
+    let config = TransportConfig { max_classes: 1, ..TransportConfig::default() };
+    let mut rooms = pair(&config);
+    let id = rooms[0].open(Dir::Uni).unwrap();
+    rooms[0].set_class(id, &[Class::new("first", 1.0)]).unwrap();
+    rooms[0].write(id, &mut Bytes::from(vec![0; 100])).unwrap();
+    let sent = packet_of(&mut rooms[0], 1200, Time::ZERO, Some(Channel::Connection)).unwrap();
+    rooms[0].set_repair(Channel::Connection, true);
+    rooms[0].set_repair(Channel::Connection, false);
+    sent.tokens.iter().for_each(|token| rooms[0].acked(*token, Time::ZERO));
+    rooms[0].reset(id, 7).unwrap();
+    exchange(&mut rooms, Time::ZERO);
+    drain_all(&mut rooms);
+    let [room, _] = &mut rooms;
+    assert_eq!(room.len(), 0);
+    assert_eq!(room.set_class_priority(&["first"], Priority::default()), Err(ClassError::UnknownClass));
+    let id = room.open(Dir::Uni).unwrap();
+    assert_eq!(room.set_class(id, &[Class::new("second", 1.0)]), Ok(()));
+}
