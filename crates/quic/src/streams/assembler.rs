@@ -181,9 +181,10 @@ impl Assembler {
         Some(bytes)
     }
 
-    /// Drops everything held.
+    /// Drops everything held. Where nothing was read, nothing was.
     pub(super) fn clear(&mut self) {
-        *self = Self { start: self.next, next: self.next, ..Self::default() };
+        let at = if self.start == 0 { 0 } else { self.next };
+        *self = Self { start: at, next: at, ..Self::default() };
     }
 
     /// Drops what lies behind a hole.

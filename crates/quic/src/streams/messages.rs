@@ -65,6 +65,8 @@ impl Streams {
             (_, None) => return Err(SendError::Ended),
         }
         let sender = half.messages.as_mut().ok_or(SendError::Bytes)?;
+        // The end of time is as good as none.
+        let deadline = deadline.filter(|at| *at != Time::MAX);
         if sender.queued() >= self.config.send_buffer || half.outcomes.len() >= MAX_OUTCOMES {
             half.refused = true;
             return Err(SendError::Blocked);

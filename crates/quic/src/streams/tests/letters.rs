@@ -9,7 +9,9 @@ use quickset_wire::frame::{Frame, Frames};
 use quickset_wire::{Dir, Side, StreamId, TransportErrorCode as Code};
 
 use super::*;
+use crate::protect::policy::Deadlines as _;
 use crate::streams::{Outcome, ReadError, SendError, SendState, StreamEvent};
+use crate::token::Channel;
 
 /// The segment and number of a message stand in its first bytes; the rest follows from the number.
 fn letter(segment: u32, number: u32, len: usize) -> Bytes {
@@ -373,4 +375,49 @@ fn one_more_fenced_stream_waits_for_another_to_end() {
         }
         exchange(&mut rooms, Time::ZERO);
     }
+}
+
+/// What is a stream of messages is said after it was given up.
+#[test]
+fn what_was_reset_before_it_was_accepted_is_a_stream_of_messages_all_the_same() {
+    let mut rooms = pair(&small(false));
+    let id = rooms[0].open_messages(Dir::Uni).unwrap();
+    rooms[0].send_message(id, letter(0, 0, 100), None).unwrap();
+    exchange(&mut rooms, Time::ZERO);
+    rooms[0].reset(id, 7).unwrap();
+    exchange(&mut rooms, Time::ZERO);
+    let [_, room] = &mut rooms;
+    assert_eq!(room.accept(Dir::Uni), Some(id));
+    room.as_messages(id).unwrap();
+    assert_eq!(room.next_message(id).unwrap_err(), ReadError::Reset(7));
+    drain_events(room);
+    assert_eq!((room.len(), room.window.consumed()), (0, room.received));
+}
+
+#[test]
+fn the_end_of_time_is_no_deadline() {
+    let mut room = client(&TransportConfig::default());
+    let id = room.open_messages(Dir::Uni).unwrap();
+    room.send_message(id, letter(0, 0, 10), Some(Time::MAX)).unwrap();
+    room.check();
+    assert_eq!((room.deadline(), room.deadlines(Channel::Connection).last()), (None, None));
+}
+
+/// FS-60: what was dropped unsent lies where the messages that arrive end.
+#[test]
+fn what_was_dropped_may_lie_where_a_stream_is_cut() {
+    let mut rooms = pair(&small(true));
+    let id = rooms[0].open_messages(Dir::Uni).unwrap();
+    let kept = rooms[0].send_message(id, letter(0, 0, 10), None).unwrap();
+    let sent = packet(&mut rooms[0], 1200, Time::ZERO).unwrap();
+    let late = rooms[0].send_message(id, letter(0, 1, 10), None).unwrap();
+    rooms[0].supersede(id, late, Time::ZERO);
+    rooms[0].reset_behind(id, 7, kept).unwrap();
+    rooms[0].check();
+    sent.tokens.iter().for_each(|token| rooms[0].lost(*token, Time::ZERO));
+    exchange(&mut rooms, Time::ZERO);
+    rooms[1].accept(Dir::Uni).unwrap();
+    rooms[1].as_messages(id).unwrap();
+    assert!(rooms[1].next_message(id).unwrap().is_some());
+    assert_eq!(rooms[1].next_message(id).unwrap_err(), ReadError::Reset(7));
 }

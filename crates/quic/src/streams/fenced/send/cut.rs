@@ -27,13 +27,19 @@ impl Sender {
         }
         let begun = (first < self.ring.begun).then(|| self.ring.get(first).offset);
         self.ring.truncate(first);
+        if let Some(order) = &mut self.line.order {
+            order.oldest = order.oldest.min(self.ring.pushed());
+        }
         if let Some(start) = begun {
             // What was sent of them is as good as there. What was given up, and the peer not told, never was.
             self.line.open.retain(|rest| rest.offset < start);
             self.position = self.position.min(self.highest).max(start);
             self.flight.waiting.retain(|at, _| *at < start);
             self.flight.flying.retain(|at, _| *at < start);
-            self.flight.ack(start..self.position);
+            // Of those dropped unsent there is nothing.
+            if start < self.position {
+                self.flight.ack(start..self.position);
+            }
         }
         self.unsent = self.to_begin();
         self.ending.open = false;
