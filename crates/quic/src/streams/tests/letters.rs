@@ -10,7 +10,7 @@ use quickset_wire::{Dir, Side, StreamId, TransportErrorCode as Code};
 
 use super::*;
 use crate::protect::policy::Deadlines as _;
-use crate::streams::{Outcome, ReadError, SendError, SendState, StreamEvent};
+use crate::streams::{Chunk, Outcome, ReadError, SendError, SendState, StreamEvent};
 use crate::token::Channel;
 
 /// The segment and number of a message stand in its first bytes; the rest follows from the number.
@@ -374,6 +374,40 @@ fn one_more_fenced_stream_waits_for_another_to_end() {
             }
         }
         exchange(&mut rooms, Time::ZERO);
+    }
+}
+
+/// FS-65: a peer that knows nothing of records may have windows that hold none.
+#[test]
+fn records_in_stream_frames_go_as_far_as_credit_does() {
+    let tiny = TransportConfig {
+        fenced_streams: None,
+        stream_window: 400,
+        max_stream_window: 400,
+        max_connection_window: 500,
+        ..TransportConfig::default()
+    };
+    for deadline in [None, Some(Time::from_millis(1_000_000))] {
+        let mut rooms =
+            [Streams::new(Side::Client, &TransportConfig::default()), Streams::new(Side::Server, &tiny)];
+        rooms[0].set_peer(&announce(&tiny));
+        rooms[1].set_peer(&announce(&TransportConfig::default()));
+        let id = rooms[0].open_messages(Dir::Uni).unwrap();
+        for n in [0, 40, 900, 399, 1100, 5000] {
+            rooms[0].send_message(id, vec![0; n].into(), deadline).unwrap();
+        }
+        rooms[0].finish(id).unwrap();
+        let mut n = 0;
+        for _ in 0..100 {
+            exchange(&mut rooms, Time::ZERO);
+            // The peer reads bytes.
+            let _ = rooms[1].accept(Dir::Uni);
+            while let Ok(Chunk::Data(bytes)) = rooms[1].read(id, 100) {
+                n += bytes.len();
+            }
+        }
+        assert_eq!(n, 1 + 41 + 902 + 401 + 1102 + 5002);
+        drain_all(&mut rooms);
     }
 }
 

@@ -139,7 +139,7 @@ impl Sender {
             let fits = len + self.header_size(offset, offset - fence, len) as u64 <= room as u64;
             let end = if fits && at + size <= limit {
                 at + size
-            } else if self.fits_packet(size, record.segment, at) || (self.even.on && count > 0) {
+            } else if self.goes_whole(size, record.segment, at, limit) || (self.even.on && count > 0) {
                 break;
             } else {
                 let least = at + self.least(size);
@@ -337,9 +337,19 @@ impl Sender {
         size + self.header_size(at, distance, size) as u64 <= self.packet
     }
 
-    /// The least that is sent at first of a record of this size that no packet holds.
+    /// Likewise, where credit goes up to `limit`. FS-65: who takes STREAM frames need not have a window that holds a record
+    /// (FS-35), so that what has no credit to its end goes as far as it has.
+    fn goes_whole(&self, size: u64, segment: u64, at: u64, limit: u64) -> bool {
+        self.fits_packet(size, segment, at) && (self.mode == Mode::Frames || at + size <= limit)
+    }
+
+    /// The least that is sent at first of a record of this size that is split.
     pub(super) fn least(&self, size: u64) -> u64 {
-        prefix_size(size) as u64 + (self.packet / 4).min(MIN_CUT)
+        let prefix = prefix_size(size) as u64;
+        match self.mode {
+            Mode::Frames => prefix + (self.packet / 4).min(MIN_CUT),
+            Mode::Plain => size.min(prefix + 1),
+        }
     }
 }
 

@@ -196,7 +196,8 @@ impl Sender {
 
     /// The least that is sent at first of a record of this size.
     fn least_of(&self, size: u64, segment: u64) -> u64 {
-        if self.fits_packet(size, segment, self.position) { size } else { self.least(size) }
+        let whole = self.mode == Mode::Frames && self.fits_packet(size, segment, self.position);
+        if whole { size } else { self.least(size) }
     }
 
     /// Takes up the next segment once everything of the one before was sent or dropped.
