@@ -12,6 +12,8 @@ use quickset_wire::varint;
 pub(super) struct Window {
     size: u64,
     max_size: u64,
+    /// So much is always to be allowed: who sends may wait until it is (FS-18).
+    least: u64,
     consumed: u64,
     advertised: u64,
     /// When the half of the window began that is being consumed, and what was consumed then.
@@ -26,11 +28,17 @@ impl Window {
         Self {
             size,
             max_size: max_size.max(size),
+            least: 0,
             consumed: 0,
             advertised: size,
             since: None,
             consumed_then: 0,
         }
+    }
+
+    /// The same, in which `least` bytes in one piece always fit, if the window is as large.
+    pub(super) fn holding(self, least: u64) -> Self {
+        Self { least, ..self }
     }
 
     /// It has `size` bytes from now on. What the peer was allowed it may still send. True when it may send more than it
@@ -67,8 +75,8 @@ impl Window {
     /// True when new credit is worth a frame.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
-        self.advertised.saturating_sub(self.consumed) <= self.size - self.size / 8
-            && self.target() > self.advertised
+        let left = self.advertised.saturating_sub(self.consumed);
+        (left <= self.size - self.size / 8 || left < self.least) && self.target() > self.advertised
     }
 
     /// Moves the limit on and returns it.

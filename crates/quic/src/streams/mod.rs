@@ -173,7 +173,8 @@ impl Streams {
                 .map(|most| Theirs::new(most, max_fenced(config))),
             credit: Credit::default(),
             sent: 0,
-            window: Window::new(connection_window, config.max_connection_window),
+            window: Window::new(connection_window, config.max_connection_window)
+                .holding(least_window(config)),
             received: 0,
             turns: Turns::new(config.max_classes),
             recent: Key { index: u32::MAX, generation: 0 },

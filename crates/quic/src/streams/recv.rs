@@ -146,7 +146,9 @@ impl RecvHalf {
         // What fences hold is not consumed, so the rest of the credit counts too: below half of it any more is of use.
         let left = self.window.limit().saturating_sub(self.highest);
         let more = receiver.max_stream_data().saturating_sub(self.window.limit());
-        more > 0 && (more >= self.window.size() / 8 || left <= self.window.size() / 2)
+        let size = self.window.size();
+        // FS-36: the longest record always has room, for who sends may wait until its own has.
+        more > 0 && (more >= size / 8 || left <= size / 2 || left < receiver.longest())
     }
 
     /// Moves the credit of the stream on and returns it.

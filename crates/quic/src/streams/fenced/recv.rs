@@ -307,6 +307,11 @@ impl Receiver {
         self.max
     }
 
+    /// Bytes of the longest record on the stream.
+    pub(crate) fn longest(&self) -> u64 {
+        self.max_record.saturating_add(8)
+    }
+
     /// Bytes of data in memory.
     #[cfg(test)]
     pub(crate) fn held_bytes(&self) -> usize {
@@ -428,7 +433,7 @@ impl Receiver {
         if ranges > credited_ranges(self.highest.saturating_sub(low)) || self.reset {
             return;
         }
-        let record = start.saturating_add(self.max_record).saturating_add(8);
+        let record = start.saturating_add(self.longest());
         let window = self.consumed.saturating_add(self.window).min(low.saturating_add(2 * self.window));
         self.max = self.max.max(record.max(window)).min(varint::MAX);
     }

@@ -337,3 +337,27 @@ fn the_connections_window_can_be_changed() {
     room.set_connection_window(0);
     assert!(room.window.size() >= 5000);
 }
+
+/// FS-18, FS-36: who waits until all of a record has credit has it as soon as what was before is read, however little that was.
+#[test]
+fn the_longest_record_has_room_whenever_all_was_read() {
+    let config = TransportConfig {
+        fenced_streams: Some(1200),
+        stream_window: 1208,
+        max_stream_window: 1208,
+        max_connection_window: 1208,
+        ..TransportConfig::default()
+    };
+    let mut rooms = pair(&config);
+    let id = rooms[0].open_messages(Dir::Uni).unwrap();
+    for n in [60, 1180, 20, 1180] {
+        rooms[0].send_message(id, vec![0; n].into(), None).unwrap();
+        exchange(&mut rooms, Time::ZERO);
+        if rooms[1].accept(Dir::Uni).is_some() {
+            rooms[1].as_messages(id).unwrap();
+        }
+        let message = rooms[1].next_message(id).unwrap();
+        assert_eq!(message.map(|message| message.payload.len()), Some(n));
+        exchange(&mut rooms, Time::ZERO);
+    }
+}
