@@ -1,5 +1,6 @@
 //! Two rooms and a toy channel between them: what one writes, the other parses.
 
+mod anything;
 mod credit;
 mod demand;
 mod errors;
