@@ -22,6 +22,8 @@ pub(super) struct Exchange {
     /// A session that we closed: the peer's end is waited for, behind at most these bytes.
     pub(super) closing: Option<usize>,
     pub(super) wishes: Wishes,
+    /// Nothing of what was sent waits in the transport any more: it arrived, or is not wanted.
+    pub(super) sent_whole: bool,
     /// It hangs under a class.
     pub(super) classed: bool,
     /// Which of its losses the stream was told to repair.
@@ -88,6 +90,7 @@ impl Exchange {
             interim: 0,
             closing: None,
             wishes: Wishes::default(),
+            sent_whole: false,
             classed: false,
             protection: Protection::None,
         }

@@ -156,7 +156,7 @@ impl Connection {
             }
             StreamEvent::Stopped { id, code } => self.stopped(t, id, code),
             StreamEvent::Finished(id) | StreamEvent::ResetArrived(id) => {
-                self.lingering.remove(&id);
+                self.sent_whole(id);
                 Ok(())
             }
             // What waits for a unidirectional stream is tried again below; messages there are none.
@@ -273,7 +273,7 @@ impl Connection {
         if self.critical.has(id) {
             return Err(Error::new(Code::H3_CLOSED_CRITICAL_STREAM, "a critical stream was stopped"));
         }
-        self.lingering.remove(&id);
+        self.sent_whole(id);
         if self.sessions.has_stream(id) {
             self.session_stopped(id, code);
         } else if let Some(exchange) = self.exchanges.get_mut(&id) {
@@ -320,7 +320,7 @@ impl Connection {
     /// Forgets a stream of which both directions are over.
     fn tidy(&mut self, id: StreamId) {
         if self.exchanges.get(&id).is_some_and(Exchange::is_over) {
-            self.priorities.remove(&id);
+            self.forget_priorities(id);
             if let Some(exchange) = self.exchanges.remove(&id) {
                 self.linger(id, exchange);
             }
@@ -331,7 +331,7 @@ impl Connection {
     fn abort(&mut self, t: &mut dyn Transport, id: StreamId, code: Code) {
         self.hush(id);
         let Some(exchange) = self.exchanges.remove(&id) else { return };
-        self.priorities.remove(&id);
+        self.forget_priorities(id);
         if !exchange.out.is_over() {
             t.reset(id, code.0);
         }

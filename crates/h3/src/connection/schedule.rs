@@ -77,12 +77,28 @@ impl Connection {
         t.set_class(id, said.classes());
     }
 
-    /// What the server says of a response outlasts the exchange, until all of it has arrived.
+    /// What the server says of a response outlasts the exchange, until all of it has arrived; that may be so before the request
+    /// has ended.
     pub(super) fn linger(&mut self, id: StreamId, exchange: Exchange) {
         let Wishes { own, usual, .. } = &exchange.wishes;
-        if self.side.is_server() && (*own != Said::default() || *usual != Said::default()) {
+        let says = *own != Said::default() || *usual != Said::default();
+        if self.side.is_server() && says && !exchange.sent_whole {
             self.lingering.insert(id, exchange.wishes);
         }
+    }
+
+    /// What was sent on a stream has arrived, or the peer wants none of it.
+    pub(super) fn sent_whole(&mut self, id: StreamId) {
+        self.lingering.remove(&id);
+        if let Some(exchange) = self.exchanges.get_mut(&id) {
+            exchange.sent_whole = true;
+        }
+    }
+
+    /// A stream is over, with a request or without one: what the client said of it makes room for others.
+    pub(super) fn forget_priorities(&mut self, id: StreamId) {
+        self.priorities.remove(&id);
+        self.early_priorities.remove(&id);
     }
 
     fn apply(&mut self, t: &mut dyn Transport, id: StreamId) {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use quickset_base::Duration;
 use quickset_h3::sfv::ListEntry;
 use quickset_h3::{Body, Code, Config, Event, Priority, Request, Response, Transport as _};
-use quickset_quic::{Class, Protection, Side, StreamId, Weight};
+use quickset_quic::{Class, Protection, Side, StreamEvent, StreamId, Weight};
 
 use crate::net::{GET, Pair, Raw, headers};
 
@@ -160,6 +160,43 @@ fn what_the_response_says_outlasts_its_exchange() {
     raw.ours.h3.handle(&mut raw.ours.t, quickset_quic::StreamEvent::Finished(id));
     raw.write(raw.control, &update(id.0 as u8, "u=6"));
     assert_eq!(priority(&raw, id), Some((6, false)), "nothing is kept of what has arrived");
+}
+
+/// Whichever comes first, the end of the request or that of the response, nothing is kept behind both.
+#[test]
+fn what_the_response_says_goes_with_the_later_of_both_ends() {
+    for event in [StreamEvent::Finished, |id| StreamEvent::Stopped { id, code: Code::H3_REQUEST_CANCELLED.0 }]
+    {
+        for is_finished_first in [false, true] {
+            let mut raw = Raw::new(Side::Server);
+            let (id, _) = raw.bi(&headers(&GET));
+            let response = Response::new(200).with("priority", "u=1");
+            raw.ours.h3.respond(&mut raw.ours.t, id, &response, is_finished_first).unwrap();
+            if is_finished_first {
+                raw.ours.h3.handle(&mut raw.ours.t, event(id));
+            }
+            raw.finish(id);
+            assert_eq!(raw.ours.h3.read(&mut raw.ours.t, id, 100), Ok(Body::Finished));
+            if !is_finished_first {
+                raw.ours.h3.handle(&mut raw.ours.t, StreamEvent::Stopped { id, code: 0 });
+            }
+            raw.write(raw.control, &update(id.0 as u8, "u=6"));
+            assert_eq!(priority(&raw, id), Some((6, false)));
+        }
+    }
+}
+
+/// RFC 9218 §7: what was said of requests that never came is in nobody's way.
+#[test]
+fn an_update_goes_with_its_stream_when_no_request_comes() {
+    let config = Config { max_early_priorities: 1, ..Config::default() };
+    let mut raw = Raw::with(Side::Server, config, &[]);
+    raw.write(raw.control, &update(0, "u=0"));
+    let (id, _) = raw.bi(&[]);
+    raw.reset(id, Code::H3_REQUEST_CANCELLED.0);
+    raw.write(raw.control, &update(4, "u=1"));
+    let (id, _) = raw.bi(&headers(&GET));
+    assert_eq!(urgency(&raw, id), Some(1));
 }
 
 /// RFC 9218 §7.2.
