@@ -278,6 +278,9 @@ impl Connection {
         exchange.kind = Kind::of(&request, self.ours.wt_max_sessions > 0);
         if exchange.kind == Kind::Session {
             self.admit_session(id)?;
+        } else {
+            // Streams that came before it, and wait for a session.
+            self.drop_session(t, id);
         }
         let Some(exchange) = self.exchanges.get_mut(&id) else { return Ok(()) };
         exchange.inflow.phase = Phase::Content;

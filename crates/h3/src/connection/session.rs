@@ -475,7 +475,7 @@ impl Connection {
     }
 
     /// draft-ietf-webtrans-http3 §6: all streams of a session that is over are given up.
-    fn drop_session(&mut self, t: &mut dyn Transport, session: StreamId) {
+    pub(super) fn drop_session(&mut self, t: &mut dyn Transport, session: StreamId) {
         self.sessions.open.remove(&session);
         for id in self.sessions.of(session) {
             if let Some(stream) = self.sessions.streams.remove(&id) {

@@ -6,7 +6,7 @@ use quickset_h3::{
 };
 use quickset_quic::{Chunk, Dir, Side, StreamId};
 
-use crate::net::{Pair, Raw, frame, headers, net};
+use crate::net::{GET, Pair, Raw, frame, headers, net};
 
 fn config() -> Config {
     Config { webtransport: 1, ..Config::default() }
@@ -282,6 +282,18 @@ fn streams_that_wait_for_a_session_that_is_refused_are_given_up() {
     let (id, _) = raw.bi(&[0x40, 0x41, 0]);
     raw.ours.h3.respond(&mut raw.ours.t, connect, &Response::new(404), true).unwrap();
     assert_eq!(raw.given_up(id).0, Some(Code::WT_SESSION_GONE));
+}
+
+/// They would keep their places for as long as the connection lives.
+#[test]
+fn streams_that_wait_for_a_request_that_is_no_session_are_given_up() {
+    let mut raw = Raw::with(Side::Server, config(), &SETTINGS);
+    let request = raw.t.open(Dir::Bi).unwrap();
+    let (id, _) = raw.bi(&[0x40, 0x41, 0]);
+    assert_eq!(raw.given_up(id), (None, None));
+    raw.write(request, &headers(&GET));
+    assert_eq!(raw.given_up(id).0, Some(Code::WT_SESSION_GONE));
+    raw.lives();
 }
 
 #[test]
