@@ -133,7 +133,8 @@ fn a_packet_that_is_filled_already_is_left_out() {
     assert_eq!(packets(&mut sender, 800), [509, 509]);
 }
 
-/// A message of `size` bytes behind `before` others goes in as few packets as can be, equal within a byte.
+/// A message of `size` bytes behind `before` others goes in as few packets as full ones would be, equal within a byte. In
+/// fewer, where another first one puts off that headers grow by 4 bytes, they may be unequal by as much.
 fn check_split(before: usize, size: usize, room: usize, mode: Mode) -> Result<(), TestCaseError> {
     let mut sender = new(mode);
     let mut offset = 0;
@@ -145,9 +146,10 @@ fn check_split(before: usize, size: usize, room: usize, mode: Mode) -> Result<()
     push(&mut sender, size);
     let total = (size + if size < 16_384 { 2 } else { 4 }) as u64;
     let sizes = packets(&mut sender, room);
-    prop_assert_eq!(sizes.len(), least(mode, offset, 0, total, room).max(1), "{:?}", sizes);
+    let full = least(mode, offset, 0, total, room).max(1);
+    prop_assert!(sizes.len() <= full, "{} and {:?}", full, sizes);
     let (min, max) = (sizes.iter().min().unwrap(), sizes.iter().max().unwrap());
-    prop_assert!(max - min <= 1, "{:?}", sizes);
+    prop_assert!(max - min <= if sizes.len() == full { 1 } else { 4 }, "{:?}", sizes);
     prop_assert_eq!(sender.highest(), offset + total);
     Ok(())
 }
@@ -171,6 +173,9 @@ proptest! {
 #[test]
 fn equal_where_headers_grow() {
     check_split(155, 17_380, ROOM, Mode::Frames).unwrap();
+    // Full packets are 98: of 258 bytes, 63 of 256, 34 of 252 and less. Behind a first one of 255 there are 64 of 256, and
+    // 32 of 252 hold the rest.
+    check_split(0, 24_699, 265, Mode::Frames).unwrap();
 }
 
 /// Every frame can be parsed alone, as others: by the rules of the model, which knows nothing of shares.
