@@ -80,6 +80,12 @@ const COMMANDS: &[Command] = &[
         run: test::lint,
     },
     Command {
+        name: "package",
+        arguments: "",
+        about: "what a registry would get, built from nothing but that (some minutes)",
+        run: test::packaged,
+    },
+    Command {
         name: "arrows",
         arguments: "",
         about: "which crate may depend on which (ARCHITECTURE.md)",

@@ -25,6 +25,7 @@ const STEPS: &[Step] = &[
     Step { name: "http", run: http },
     Step { name: "examples", run: examples },
     Step { name: "docs", run: docs },
+    Step { name: "package", run: package },
     Step { name: "msrv", run: msrv::step },
     Step { name: "fuzz", run: fuzz::short },
     Step { name: "interop", run: beside::interop_short },
@@ -133,6 +134,24 @@ fn docs() -> Result<Outcome> {
         "--locked",
     ]))?;
     Ok(Outcome::Done)
+}
+
+/// What a registry would get can be made: each crate says by which version it has the others.
+fn package() -> Result<Outcome> {
+    run(packages().args(["--quiet", "--no-verify"]))?;
+    Ok(Outcome::Done)
+}
+
+/// `cargo xtask package`: the same, and each crate is built from just the files that it would have there.
+pub(crate) fn packaged(_args: &[String]) -> Result<()> {
+    run(&mut packages())
+}
+
+/// With what is not committed yet.
+fn packages() -> std::process::Command {
+    let mut command = cargo();
+    command.args(["package", "--workspace", "--exclude", "xtask", "--locked", "--allow-dirty"]);
+    command
 }
 
 fn spoken(d: Duration) -> String {
