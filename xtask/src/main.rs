@@ -11,6 +11,7 @@ mod fuzz;
 mod msrv;
 mod needs;
 mod python;
+mod results;
 mod rfc;
 mod run;
 mod sizes;
@@ -78,6 +79,12 @@ const COMMANDS: &[Command] = &[
         arguments: "",
         about: "rustfmt and clippy, warnings are errors",
         run: test::lint,
+    },
+    Command {
+        name: "results",
+        arguments: "",
+        about: "run what docs/results.md is about, and write that page",
+        run: results::command,
     },
     Command {
         name: "package",

@@ -1,0 +1,416 @@
+//! `cargo xtask results`: the page docs/results.md, from runs of the laboratory and nothing else.
+//!
+//! *In:* the tables below: which runs, and which of their numbers. *Out:* the page, with the commands that give each table.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::run::{cargo, output, root, run};
+
+/// A heading with a table: rows of numbers, a column for each alternative.
+struct Table {
+    title: &'static str,
+    /// What was done, and where it is from.
+    about: &'static str,
+    experiment: &'static str,
+    /// Behind `quickset lab run EXPERIMENT`.
+    set: &'static [&'static str],
+    /// The heading of a column, and the alternative as the report names it. An alternative of another column's point is
+    /// in brackets: `[point] alternative` adds to the point of the row.
+    columns: &'static [(&'static str, &'static str)],
+    rows: &'static [Row],
+}
+
+struct Row {
+    words: &'static str,
+    /// What the report calls the point.
+    point: &'static str,
+    metric: &'static str,
+    unit: Unit,
+}
+
+#[derive(Clone, Copy)]
+enum Unit {
+    Milliseconds,
+    Seconds,
+    Percent,
+    /// To plain QUIC under the same losses.
+    Ratio,
+    Megabytes,
+}
+
+const TABLES: &[Table] = &[
+    Table {
+        title: "A screen that is streamed",
+        about: "300 updates of 100 messages, nothing of an update drawn before all of the one before it; 100 Mbit/s, round trips of \
+                100 ms, 0.5 % of the packets lost each way. *Blocked* is how long messages that have arrived wait for others. From \
+                Eghbal and Lu, Future Internet 2025, figure 9.",
+        experiment: "screen-streaming",
+        set: &[
+            "--set",
+            "profile=ours",
+            "--set",
+            "loss=0,0.5%",
+            "--set",
+            "fec=none,rs:105/100,adaptive:screen",
+        ],
+        columns: &[
+            ("total order", "total"),
+            ("fences", "partial"),
+            ("fences, 5 % Reed-Solomon", "partial+rs:105/100"),
+            ("fences, adaptive", "partial+adaptive:screen"),
+        ],
+        rows: &[
+            Row::new("blocked, mean", OURS, "blocking_ms.mean", Unit::Milliseconds),
+            Row::new("blocked, 99th percentile", OURS, "blocking_ms.p99", Unit::Milliseconds),
+            Row::new("blocked, 99.9th percentile", OURS, "blocking_ms.p999", Unit::Milliseconds),
+            Row::new("repair, of the bytes", OURS, "repair_share", Unit::Percent),
+            Row::new("the same without loss", NO_LOSS, "repair_share", Unit::Percent),
+            Row::new("all of it, without loss", NO_LOSS, "completion_s", Unit::Seconds),
+            Row::new("all of it", OURS, "completion_s", Unit::Seconds),
+        ],
+    },
+    Table {
+        title: "A screen that answers",
+        about: "The same screen, each update asked for 300 ms after the one before: from the request to the last of its 100 messages. \
+                The slowest in a thousand are \
+                the first of each run, while the congestion window opens. The same paper, figures 18 to 26.",
+        experiment: "screen-interactive",
+        set: &["--set", "profile=ours", "--set", "loss=0.5%", "--set", "fec=none,rs:105/100,adaptive:screen"],
+        columns: &[
+            ("total order", "total"),
+            ("fences", "partial"),
+            ("fences, 5 % Reed-Solomon", "partial+rs:105/100"),
+            ("fences, adaptive", "partial+adaptive:screen"),
+        ],
+        rows: &[
+            Row::new("response, mean", OURS, "response_ms.mean", Unit::Milliseconds),
+            Row::new("response, 99th percentile", OURS, "response_ms.p99", Unit::Milliseconds),
+            Row::new("response, 99.9th percentile", OURS, "response_ms.p999", Unit::Milliseconds),
+        ],
+    },
+    Table {
+        title: "Messages at a fixed rate",
+        about: "32,000 messages at 800 Mbit/s over 1 Gbit/s, round trips of 70 ms, 1 % lost each way, a fence behind each 1600; repair \
+                is sums of rows and columns. From Eghbal and Lu, ICCS 2022, figures 4 to 8.",
+        experiment: "fence-udt",
+        set: &[
+            "--set",
+            "loss=1%",
+            "--set",
+            "rtt_ms=70",
+            "--set",
+            "fence_every=1600",
+            "--set",
+            "fec=none,xor2d:20x40",
+        ],
+        columns: &[
+            ("total order", "total"),
+            ("fences", "partial"),
+            ("total order, 2D XOR", "total+xor2d:20x40"),
+            ("fences, 2D XOR", "partial+xor2d:20x40"),
+        ],
+        rows: &[
+            Row::new("blocked, mean", "1 % loss, baseline", "blocking_ms.mean", Unit::Milliseconds),
+            Row::new("blocked, 99th percentile", "1 % loss, baseline", "blocking_ms.p99", Unit::Milliseconds),
+            Row::new("repair, of the bytes", "1 % loss, baseline", "repair_share", Unit::Percent),
+        ],
+    },
+    Table {
+        title: "A video conference",
+        about: "Frames of a recorded conference are of use for 250 ms; 8 Mbit/s, 1 % lost each way, by the delay of the link one way. \
+                Each frame is a message that waits for no other. *Told* is who said when its frames are too late, and when the next one \
+                comes. From FlEC, IEEE/ACM ToN 2022, figures 12 to 16.",
+        experiment: "messages",
+        set: &[
+            "--set",
+            "loss=1%",
+            "--set",
+            "owd_ms=50,100,150,200",
+            "--set",
+            "mode=plain",
+            "--set",
+            "fec=none,adaptive:messages",
+        ],
+        columns: &[
+            ("no repair", "[deadlines not told to the sender] plain"),
+            ("repair", "[deadlines not told to the sender] plain+adaptive:messages"),
+            ("repair, told", "[deadlines told to the sender] plain+adaptive:messages"),
+        ],
+        rows: &[
+            Row::new("in time, 50 ms", "50 ms one way", "on_time", Unit::Percent),
+            Row::new("in time, 100 ms", "baseline", "on_time", Unit::Percent),
+            Row::new("in time, 150 ms", "150 ms one way", "on_time", Unit::Percent),
+            Row::new("in time, 200 ms", "200 ms one way", "on_time", Unit::Percent),
+            Row::new("MB sent, 50 ms", "50 ms one way", "bytes_sent", Unit::Megabytes),
+            Row::new("MB sent, 100 ms", "baseline", "bytes_sent", Unit::Megabytes),
+            Row::new("MB sent, 150 ms", "150 ms one way", "bytes_sent", Unit::Megabytes),
+            Row::new("MB sent, 200 ms", "200 ms one way", "bytes_sent", Unit::Megabytes),
+        ],
+    },
+    Table {
+        title: "Downloads",
+        about: "Times of downloads over those of plain QUIC under the same losses: 95 links of 5 to 100 ms, 1 to 30 Mbit/s and 0.1 to 8 % \
+                of loss, five seeds each. FlEC, figures 3 and 4, whose rule AC-RLNC is.",
+        experiment: "bulk",
+        set: &["--set", "fec=none,ac-rlnc,adaptive:bulk"],
+        columns: &[("AC-RLNC", "ac-rlnc"), ("adaptive", "adaptive:bulk")],
+        rows: &[
+            Row::new(
+                "10 kB, median of the links",
+                "10 kB, all 95 points of the design",
+                "dct_ratio.p50",
+                Unit::Ratio,
+            ),
+            Row::new(
+                "10 kB, 95th percentile",
+                "10 kB, all 95 points of the design",
+                "dct_ratio.p95",
+                Unit::Ratio,
+            ),
+            Row::new("40 kB, median", "40 kB, all 95 points of the design", "dct_ratio.p50", Unit::Ratio),
+            Row::new(
+                "40 kB, 95th percentile",
+                "40 kB, all 95 points of the design",
+                "dct_ratio.p95",
+                Unit::Ratio,
+            ),
+            Row::new("100 kB, median", "100 kB, all 95 points of the design", "dct_ratio.p50", Unit::Ratio),
+            Row::new(
+                "100 kB, 95th percentile",
+                "100 kB, all 95 points of the design",
+                "dct_ratio.p95",
+                Unit::Ratio,
+            ),
+            Row::new("1 MB, median", "1 MB, all 95 points of the design", "dct_ratio.p50", Unit::Ratio),
+            Row::new(
+                "1 MB, 95th percentile",
+                "1 MB, all 95 points of the design",
+                "dct_ratio.p95",
+                Unit::Ratio,
+            ),
+            Row::new("10 MB, median", "10 MB, all 95 points of the design", "dct_ratio.p50", Unit::Ratio),
+            Row::new(
+                "10 MB, 95th percentile",
+                "10 MB, all 95 points of the design",
+                "dct_ratio.p95",
+                Unit::Ratio,
+            ),
+        ],
+    },
+    Table {
+        title: "Receivers with small buffers",
+        about: "5 MB into receive windows of 150 kB to 3 MB over 95 links: a hole stops the sender until it is filled. Times over those \
+                of plain QUIC, and the part of the links on which repair is faster. FlEC, figure 10, whose rule *buffer* is.",
+        experiment: "rwin-design",
+        set: &[],
+        columns: &[("FlEC’s rule", "buffer"), ("adaptive", "adaptive:bulk")],
+        rows: &[
+            Row::new(
+                "150 kB, median of the links",
+                "window of 150 kB, all 95 points of the design",
+                "dct_ratio.p50",
+                Unit::Ratio,
+            ),
+            Row::new(
+                "150 kB, faster on",
+                "window of 150 kB, all 95 points of the design",
+                "dct_ratio.below_one",
+                Unit::Percent,
+            ),
+            Row::new(
+                "400 kB, median",
+                "window of 400 kB, all 95 points of the design",
+                "dct_ratio.p50",
+                Unit::Ratio,
+            ),
+            Row::new(
+                "400 kB, faster on",
+                "window of 400 kB, all 95 points of the design",
+                "dct_ratio.below_one",
+                Unit::Percent,
+            ),
+            Row::new(
+                "3 MB, median",
+                "window of 3 MB, all 95 points of the design",
+                "dct_ratio.p50",
+                Unit::Ratio,
+            ),
+            Row::new(
+                "3 MB, faster on",
+                "window of 3 MB, all 95 points of the design",
+                "dct_ratio.below_one",
+                Unit::Percent,
+            ),
+        ],
+    },
+    Table {
+        title: "HTTP/3 over losses in bursts: answers",
+        about: "Answers of 32 kB and 1 MB on a warm connection, 10 Mbit/s, 50 ms one way; so many repair symbols follow the end of each. \
+                *Late* is who took longer than 1.6 round trips. From TUM, IFIP Networking 2025, \
+                figure 4.",
+        experiment: "http-bulk",
+        set: &["--set", "loss=ge:0.5%,25%,95%,0.5%", "--set", "fec=none,tum:3,tum:5"],
+        columns: &[("no repair", "none"), ("three symbols", "tum:3"), ("five symbols", "tum:5")],
+        rows: &[
+            Row::new("32 kB, late", "32 kB, baseline", "slow", Unit::Percent),
+            Row::new("32 kB, 99th percentile", "32 kB, baseline", "response_ms.p99", Unit::Milliseconds),
+            Row::new("32 kB, repair, of the bytes", "32 kB, baseline", "repair_share", Unit::Percent),
+            Row::new("1 MB, mean", "1 MB, baseline", "response_ms.mean", Unit::Milliseconds),
+            Row::new("1 MB, repair, of the bytes", "1 MB, baseline", "repair_share", Unit::Percent),
+        ],
+    },
+    Table {
+        title: "HTTP/3 over losses in bursts: a stream",
+        about: "5 kB come into being 60 times a second in one answer, over the same link; repair follows each 5 kB. How long each byte \
+                takes until it is read, in order; 50 ms of it are the link. The same paper, figure 5.",
+        experiment: "http-stream",
+        set: &["--set", "loss=ge:0.5%,25%,95%,0.5%", "--set", "fec=none,tum:3,tum:5"],
+        columns: &[("no repair", "none"), ("three symbols", "tum:3"), ("five symbols", "tum:5")],
+        rows: &[
+            Row::new("at most 10 ms late", "baseline", "on_path", Unit::Percent),
+            Row::new("99th percentile", "baseline", "byte_delay_ms.p99", Unit::Milliseconds),
+            Row::new("repair, of the bytes", "baseline", "repair_share", Unit::Percent),
+        ],
+    },
+    Table {
+        title: "A page in a tree of classes",
+        about: "Nine resources of a page asked for at once over 10 Mbit/s: by urgencies alone (*flat*), or in a tree of classes with weights \
+                (*tree*). When the largest image is there, and how far finished times and shares are from what arithmetic gives. The same \
+                paper, figure 6.",
+        experiment: "http-page",
+        set: &["--set", "loss=0", "--set", "fec=none"],
+        columns: &[("flat", "flat"), ("tree", "tree")],
+        rows: &[
+            Row::new("largest image", "without repair, baseline", "paint_s", Unit::Seconds),
+            Row::new("times off by, at most", "without repair, baseline", "off_prediction", Unit::Percent),
+            Row::new("shares off by, at most", "without repair, baseline", "off_share", Unit::Percent),
+        ],
+    },
+];
+
+const OURS: &str = "our own conventions, baseline";
+const NO_LOSS: &str = "our own conventions, no loss";
+
+impl Row {
+    const fn new(words: &'static str, point: &'static str, metric: &'static str, unit: Unit) -> Self {
+        Self { words, point, metric, unit }
+    }
+}
+
+pub(crate) fn command(_args: &[String]) -> Result<()> {
+    run(cargo().args(["build", "--release", "--quiet", "--locked", "--package", "quickset-cli"]))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let quickset = target.join("release/quickset");
+    let mut page = HEAD.to_owned();
+    for table in TABLES {
+        let lines = measured(&quickset, &target.join("results").join(table.experiment), table)?;
+        write(&mut page, table, &lines)?;
+    }
+    std::fs::write(PAGE, page).with_context(|| format!("cannot write {PAGE}"))?;
+    println!("wrote {PAGE}");
+    Ok(())
+}
+
+/// The lines of the report on the runs of a table. Those that were made at this commit are kept.
+fn measured(quickset: &Path, dir: &Path, table: &Table) -> Result<Vec<Value>> {
+    let mut runs = Command::new(quickset);
+    run(runs.args(["lab", "run", table.experiment]).args(table.set).arg("-o").arg(dir))?;
+    let report = output(Command::new(quickset).args(["lab", "report", "--json"]).arg(dir))?;
+    let report: Value = serde_json::from_str(&report).context("the report is no JSON")?;
+    if report["failed"].as_array().is_none_or(|failed| !failed.is_empty()) {
+        bail!(
+            "not all runs of {} came to their end; see `quickset lab report {}`",
+            table.experiment,
+            dir.display()
+        );
+    }
+    Ok(report["lines"].as_array().cloned().unwrap_or_default())
+}
+
+fn write(page: &mut String, table: &Table, lines: &[Value]) -> Result<()> {
+    let _ = writeln!(page, "\n## {}\n\n{}\n", table.title, wrapped(table.about));
+    let _ = writeln!(page, "    quickset lab run {}{}\n", table.experiment, shell(table.set));
+    let headings: Vec<&str> = table.columns.iter().map(|(heading, _)| *heading).collect();
+    let _ = writeln!(page, "| | {} |\n|---|{}", headings.join(" | "), "--:|".repeat(headings.len()));
+    let mut runs = 0;
+    for row in table.rows {
+        let cells: Vec<String> =
+            table.columns.iter().map(|(_, alternative)| cell(row, alternative, lines, &mut runs)).collect();
+        // A row without a number would be one that the report calls by another name now.
+        if cells.iter().all(|cell| cell == NONE) {
+            bail!("{}: the report has no {} at {:?}", table.experiment, row.metric, row.point);
+        }
+        let _ = writeln!(page, "| {} | {} |", row.words, cells.join(" | "));
+    }
+    let _ = writeln!(page, "\n{runs} runs for each number.");
+    Ok(())
+}
+
+fn cell(row: &Row, alternative: &str, lines: &[Value], runs: &mut u64) -> String {
+    let (group, alternative) = match alternative.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
+        Some((group, alternative)) => (Some(group), alternative),
+        None => (None, alternative),
+    };
+    let point = group.map_or_else(|| row.point.to_owned(), |group| format!("{group}, {}", row.point));
+    let line = lines.iter().find(|line| {
+        line["point"] == *point && line["metric"] == *row.metric && line["alternative"] == *alternative
+    });
+    let Some(number) = line.map(|line| &line["ours"]["sim"]) else { return NONE.to_owned() };
+    *runs = number["runs"].as_u64().unwrap_or(*runs).max(*runs);
+    number["value"].as_f64().map_or_else(|| NONE.to_owned(), |value| row.unit.shown(value))
+}
+
+impl Unit {
+    fn shown(self, value: f64) -> String {
+        match self {
+            Self::Milliseconds if value >= 100.0 => format!("{value:.0} ms"),
+            Self::Milliseconds => format!("{value:.1} ms"),
+            Self::Seconds => format!("{value:.2} s"),
+            // What is nearly all is told by what is missing.
+            Self::Percent if value > 0.99 && value < 1.0 => format!("{:.2} %", 100.0 * value),
+            Self::Percent if value < 0.01 && value > 0.0 => format!("{:.2} %", 100.0 * value),
+            Self::Percent => format!("{:.1} %", 100.0 * value),
+            Self::Ratio => format!("{value:.3}"),
+            Self::Megabytes => format!("{:.2}", value / 1e6),
+        }
+    }
+}
+
+/// In lines as long as those of the other pages.
+fn wrapped(text: &str) -> String {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= WIDTH => {
+                let _ = write!(line, " {word}");
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
+/// Words as a shell takes them.
+fn shell(words: &[&str]) -> String {
+    words.iter().fold(String::new(), |line, word| {
+        if word.contains([';', ' ', '*']) { format!("{line} '{word}'") } else { format!("{line} {word}") }
+    })
+}
+
+const PAGE: &str = "docs/results.md";
+const WIDTH: usize = 118;
+const NONE: &str = "–";
+const HEAD: &str = "\
+# Results
+
+What the laboratory measures, experiment by experiment, in virtual time: the protocol's own code over simulated links.
+Equal seeds give equal numbers on every machine. `cargo xtask results` runs all of it and writes this page; `quickset lab
+report` draws what a table cannot, with confidence intervals, and sets numbers of the papers beside ours.
+[Performance](performance.md) is about speed on real sockets, [congestion control](congestion.md) has a page of its own.
+";
