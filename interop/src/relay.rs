@@ -260,7 +260,12 @@ impl Runner {
             return Ok(*flow);
         }
         let index = self.flows.len();
-        let back = Port::bind(SocketAddr::new(self.fronts[server].address().ip(), 0))?;
+        let ip = self.fronts[server].address().ip();
+        // A client that moves is a flow of its own.
+        let back = match self.flows.iter().find(|flow| flow.server == server) {
+            Some(before) => like(before.back.address().port(), ip)?,
+            None => Port::bind(SocketAddr::new(ip, 0))?,
+        };
         let flow = self.open((server, client), back, index);
         self.flows.push(flow);
         self.by_client.insert((server, client), index);
