@@ -9,7 +9,7 @@ impl<K> Arena<K> {
         let level = *self.branch_mut(parent).level_or_new(level_at);
         let node = self.node_mut(child);
         // Who comes in the midst of a visit is not part of it.
-        node.stamp = if level.open { level.visit } else { 0 };
+        node.stamp = level.visit;
         if level.is_empty() {
             node.left = 0;
         }
@@ -39,8 +39,10 @@ impl<K> Arena<K> {
             level.current = NIL;
         }
         if level.is_empty() {
-            level.open = false;
-            self.branch_mut(parent).occupied &= !(1 << level_at);
+            let rest = level.close();
+            let branch = self.branch_mut(parent);
+            branch.residual += rest;
+            branch.occupied &= !(1 << level_at);
         }
         self.branch(parent).occupied == 0
     }
@@ -80,8 +82,10 @@ impl<K> Arena<K> {
     pub(super) fn taking_part(&self, branch: u32, level: usize, round: u64) -> u64 {
         let level = self.branch(branch).level(level);
         if level.first != NIL {
+            // A leaf that comes first has all of what there is: nobody loses anything when it need not wait.
             let first = self.node(level.first);
-            return if first.left == round { 0 } else { u64::from(first.weight) };
+            let waits = first.left == round && !first.is_leaf();
+            return if waits { 0 } else { u64::from(first.weight) };
         }
         if level.late_round == round { level.sum - level.late } else { level.sum }
     }

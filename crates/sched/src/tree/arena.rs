@@ -167,7 +167,7 @@ impl Branch {
 
     /// Whether something less urgent waits in the midst of its visit.
     pub(super) fn is_amid_worse(&self, level: usize) -> bool {
-        (level + 1..LEVELS).any(|worse| self.places[worse] != NOWHERE && self.level(worse).open)
+        (level + 1..LEVELS).any(|worse| self.places[worse] != NOWHERE && self.level(worse).is_open())
     }
 }
 
@@ -177,9 +177,12 @@ impl Branch {
 /// give, and goes on later. So nobody is served twice or passed over because others were interrupted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Level {
+    /// 0 when there is none.
     pub(super) visit: u64,
     /// fq: bytes for each millionth of weight, fixed for the visit.
     pub(super) per_weight: f64,
+    /// What it has still to give; nothing when there is none.
+    pub(super) left: f64,
     /// Weights of the ring.
     pub(super) sum: u64,
     /// Weights of those in the ring that wait for the round after `late_round`.
@@ -193,13 +196,13 @@ pub(super) struct Level {
     pub(super) first: u32,
     /// Who has begun its turn in this visit and not finished it.
     pub(super) current: u32,
-    pub(super) open: bool,
 }
 
 impl Level {
     pub(super) const EMPTY: Self = Self {
         visit: 0,
         per_weight: 0.0,
+        left: 0.0,
         sum: 0,
         late: 0,
         late_round: 0,
@@ -207,8 +210,17 @@ impl Level {
         head: NIL,
         first: NIL,
         current: NIL,
-        open: false,
     };
+
+    pub(super) fn is_open(&self) -> bool {
+        self.visit != 0
+    }
+
+    /// Ends the visit; what it has not given.
+    pub(super) fn close(&mut self) -> f64 {
+        self.visit = 0;
+        std::mem::take(&mut self.left).max(0.0)
+    }
 
     pub(super) fn is_empty(&self) -> bool {
         self.head == NIL && self.first == NIL

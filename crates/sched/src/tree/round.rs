@@ -54,7 +54,7 @@ impl<K> Tree<K> {
             let (branch, nodes) = self.arena.branch_and_nodes(at);
             let best = branch.best();
             let level = branch.level_mut(best);
-            if level.open {
+            if level.is_open() {
                 if level.current != NIL {
                     let child = level.current;
                     let node = &nodes[child as usize];
@@ -91,13 +91,22 @@ impl<K> Tree<K> {
             let node = &mut nodes[child as usize];
             #[cfg(test)]
             (self.visits += 1);
-            // Nothing is left to give once the first of a line had it all.
-            if node.stamp == level.visit || level.per_weight == 0.0 {
-                level.open = false;
+            // Nothing is left to give once the first of a line had it all. There is when somebody came who goes before those that
+            // take turns, or somebody went before the turn came: it is divided again.
+            if node.stamp == level.visit || level.left <= 0.0 {
+                branch.residual += level.close();
                 return None;
             }
             node.stamp = level.visit;
-            let share = if node.left == self.round { 0.0 } else { f64::from(node.weight) * level.per_weight };
+            // Weights may be others than when the visit began.
+            let share = if alone {
+                level.left
+            } else if node.left == self.round {
+                0.0
+            } else {
+                (f64::from(node.weight) * level.per_weight).min(level.left)
+            };
+            level.left -= share;
             if alone {
                 level.per_weight = 0.0;
             }
@@ -144,9 +153,9 @@ impl<K> Tree<K> {
         let residual = std::mem::take(&mut branch.residual);
         let level = branch.level_mut(best);
         level.per_weight = residual / sum as f64;
+        level.left = residual;
         level.visit = self.visit;
         level.current = NIL;
-        level.open = true;
         true
     }
 

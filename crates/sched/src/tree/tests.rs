@@ -83,7 +83,8 @@ impl<K> Tree<K> {
         }
         assert_eq!(level.sum, sum);
         assert_eq!(if level.late_round == self.round { level.late } else { 0 }, late);
-        assert!(current && (level.open || level.current == NIL));
+        assert!(current && (level.is_open() || (level.current == NIL && level.left == 0.0)));
+        assert!(level.left >= 0.0);
         linked
     }
 
