@@ -39,7 +39,7 @@
 //! | backlogged | has something that may be sent now; who is blocked by flow control is not |
 //! | active | a backlogged leaf, or a branch above one |
 //! | scheduled | who is served as long as nothing changes: from the root down the active children of the best urgency; of these the first that is not incremental, if there is one, else all |
-//! | balance | what a leaf may still send in this round; below zero it is a debt, which it has as long as it is backlogged |
+//! | balance | what a leaf may still send in this round; below zero it is a debt, which it has as long as it is backlogged, and its class when it runs idle; the root owes nothing |
 //! | round | Q bytes, divided from the root down: at each branch by weight among those that take part |
 //! | Q | the largest frame · (1 + the sum of wi/wmin over scheduled leaves, none more than 1000), wi the product of shares from the root: the least gets a frame or so each round |
 //! | visit | a branch's part of a round: what each unit of weight gets (fq) is fixed for it |
@@ -48,7 +48,7 @@
 //! Who runs idle and returns in the same round waits for the next, unless nobody of its urgency is left in it. Something more
 //! urgent goes first after the current frame. The visits of those that it interrupts are not over, they go on afterwards: shares
 //! are the same with interruptions and without, and nobody is passed over. Deep in the tree the more urgent one gets at most one
-//! share of its parent in advance, so that the parent's siblings lose nothing by it.
+//! share of its parent in advance, which is paid back out of the next ones, so that the parent's siblings lose nothing by it.
 //!
 //! While the schedule stays as it is, no leaf is more than Q and a frame behind its share, or before it.
 //!

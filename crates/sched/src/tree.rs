@@ -178,8 +178,9 @@ impl<K> Tree<K> {
             self.rise(index);
         } else {
             self.backlogged -= 1;
-            // What is left goes to the siblings; what is owed is forgotten.
-            let rest = std::mem::take(&mut node.balance).max(0.0);
+            // What is left goes to the siblings, and what is owed the class owes from now on: who has others go on for it
+            // would else never pay.
+            let rest = std::mem::take(&mut node.balance);
             self.fall(index, rest);
         }
     }
@@ -398,17 +399,17 @@ impl<K> Tree<K> {
                 }
             }
             let branch = self.arena.branch_mut(parent);
-            branch.residual += rest;
             if parent == ROOT {
-                // What was left over again and again by who is more urgent is no more than a round.
-                branch.residual = branch.residual.min(self.quantum);
+                // What was left over again and again by who is more urgent is no more than a round; nobody is owed anything.
+                branch.residual = (branch.residual + rest.max(0.0)).min(self.quantum);
+            } else {
+                branch.pay(rest);
             }
             if !idle {
                 self.arena.count_up(parent);
                 return;
             }
-            rest = std::mem::take(&mut branch.residual);
-            branch.advance = 0.0;
+            rest = branch.hand_up();
             if self.at == parent {
                 self.at = NIL;
             }
@@ -426,11 +427,7 @@ impl<K> Tree<K> {
         let (active, leaf, balance) = (node.active, node.is_leaf(), node.balance);
         node.balance = balance.min(0.0);
         if active {
-            let rest = if leaf {
-                balance.max(0.0)
-            } else {
-                std::mem::take(&mut self.arena.branch_mut(index).residual)
-            };
+            let rest = if leaf { balance.max(0.0) } else { self.arena.branch_mut(index).hand_up() };
             self.fall(index, rest);
         }
         self.arena.disown(index);
@@ -449,13 +446,17 @@ impl<K> Tree<K> {
         self.changed = true;
     }
 
-    /// What an idle leaf sent comes out of what it left to others, as far as that is still there.
+    /// What an idle leaf sent comes out of what it left to others; a class that has less owes the rest.
     fn take_back(&mut self, leaf: u32, bytes: f64) {
         let mut at = self.arena.node(leaf).parent;
         while at != ROOT && !self.arena.node(at).active {
             at = self.arena.node(at).parent;
         }
-        let residual = &mut self.arena.branch_mut(at).residual;
-        *residual = (*residual - bytes).max(0.0);
+        let branch = self.arena.branch_mut(at);
+        if at == ROOT {
+            branch.residual = (branch.residual - bytes).max(0.0);
+        } else {
+            branch.pay(-bytes);
+        }
     }
 }

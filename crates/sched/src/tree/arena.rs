@@ -87,8 +87,8 @@ pub(super) struct Branch {
     pub(super) total: u64,
     /// R: what it was given and has not handed on yet, or had back from children that ran idle.
     pub(super) residual: f64,
-    /// What it had before its turn, for a better urgency; its next share is less by that.
-    pub(super) advance: f64,
+    /// What it had before its turn, for a better urgency, and what a child owed that ran idle: its next shares are less by that.
+    pub(super) owed: f64,
     pub(super) first_child: u32,
     /// Scheduled leaves below.
     pub(super) scheduled: u32,
@@ -107,7 +107,7 @@ impl Branch {
         Self {
             total: 0,
             residual: 0.0,
-            advance: 0.0,
+            owed: 0.0,
             first_child: NIL,
             scheduled: 0,
             occupied: 0,
@@ -163,6 +163,17 @@ impl Branch {
             }
         }
         self.level_mut(level)
+    }
+
+    /// It has so many bytes more; fewer, when negative. What it owes is paid first.
+    pub(super) fn pay(&mut self, bytes: f64) {
+        let has = self.residual + bytes - self.owed;
+        (self.residual, self.owed) = (has.max(0.0), (-has).max(0.0));
+    }
+
+    /// What it has, or owes when negative, which is somebody else's from now on.
+    pub(super) fn hand_up(&mut self) -> f64 {
+        std::mem::take(&mut self.residual) - std::mem::take(&mut self.owed)
     }
 
     /// Whether something less urgent waits in the midst of its visit.

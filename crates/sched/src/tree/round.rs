@@ -126,8 +126,7 @@ impl<K> Tree<K> {
         };
         level.current = child;
         let branch = self.arena.branch_mut(child);
-        branch.residual += (share - branch.advance).max(0.0);
-        branch.advance = 0.0;
+        branch.pay(share);
         Some(Step::Down(child))
     }
 
@@ -164,10 +163,10 @@ impl<K> Tree<K> {
     fn advance(&mut self, at: u32, best: usize) -> bool {
         let share = f64::from(self.arena.node(at).weight) * self.arena.level_of(at).per_weight;
         let branch = self.arena.branch_mut(at);
-        if !branch.is_amid_worse(best) || branch.advance > 0.0 || share < LEAST {
+        if !branch.is_amid_worse(best) || branch.owed > 0.0 || share < LEAST {
             return false;
         }
-        branch.advance = share;
+        branch.owed = share;
         branch.residual += share;
         true
     }

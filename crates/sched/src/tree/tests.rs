@@ -31,7 +31,7 @@ impl<K> Tree<K> {
                 child = node.younger;
             }
             assert_eq!(branch.total, weights);
-            assert!(branch.residual >= 0.0 && branch.advance >= 0.0);
+            assert!(branch.residual >= 0.0 && branch.owed >= 0.0);
             let mut linked = 0;
             for level in 0..LEVELS {
                 assert_eq!(
