@@ -77,11 +77,11 @@ impl Streams {
             if let Some(sender) = &mut half.messages {
                 self.sent += sender.write(w, credit, view);
                 ends_message |= sender.take_ended();
-                self.turns.sent(class, w.len() - before);
+                self.turns.sent(class, w.len() - before, credit);
                 self.review(key);
             } else {
                 self.sent += half.write(id, key, w, credit);
-                self.turns.sent(class, w.len() - before);
+                self.turns.sent(class, w.len() - before, credit);
                 self.refresh(key);
             }
             if may_cross {

@@ -27,7 +27,7 @@ impl Streams {
     /// They sent so many bytes; their turn may be over.
     #[inline]
     pub(crate) fn datagrams_sent(&mut self, bytes: usize) {
-        self.turns.datagrams_sent(bytes);
+        self.turns.datagrams_sent(bytes, self.credit.limit() - self.sent);
     }
 
     /// What they have does not fit into this packet: others may fill it, until they are [recalled](Self::recall_datagrams).
@@ -134,7 +134,7 @@ impl Streams {
     /// A packet of repair was sent in somebody's turn, of so many bytes.
     pub(crate) fn repair_sent(&mut self, key: Key, bytes: usize) {
         if let Some(class) = self.leaf(key) {
-            self.turns.sent(class, bytes);
+            self.turns.sent(class, bytes, self.credit.limit() - self.sent);
         }
     }
 }

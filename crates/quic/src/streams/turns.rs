@@ -220,10 +220,13 @@ impl Turns {
         self.owed == 0 && !self.passed && self.tree.next() == Some(class)
     }
 
-    /// A leaf sent so many bytes: frames with their headers.
+    /// A leaf sent so many bytes, frames with their headers, when there was so much credit of the connection. Without any, those
+    /// whose shares are kept could have sent nothing: it takes nothing from them, and is not to be paid for when there is.
     #[inline]
-    pub(super) fn sent(&mut self, class: ClassId, bytes: usize) {
-        self.tree.charge(class, bytes as u32);
+    pub(super) fn sent(&mut self, class: ClassId, bytes: usize, credit: u64) {
+        if credit > 0 {
+            self.tree.charge(class, bytes as u32);
+        }
     }
 
     /// Whether one leaf is served before another whenever both have something.
@@ -281,9 +284,9 @@ impl Turns {
     }
 
     #[inline]
-    pub(super) fn datagrams_sent(&mut self, bytes: usize) {
+    pub(super) fn datagrams_sent(&mut self, bytes: usize, credit: u64) {
         if let Some(leaf) = self.datagrams {
-            self.sent(leaf.class, bytes);
+            self.sent(leaf.class, bytes, credit);
         }
     }
 

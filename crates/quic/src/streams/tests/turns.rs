@@ -346,6 +346,31 @@ fn datagrams_need_no_credit_and_are_not_blocked_by_it() {
     room.check();
 }
 
+/// What nobody else could have sent is nobody's loss.
+#[test]
+fn what_went_while_there_was_no_credit_is_not_paid_for_later() {
+    let mut room = client(&TransportConfig { max_connection_window: 100_000, ..TransportConfig::default() });
+    let id = streams(&mut room, &[3], 800_000)[0];
+    while packet(&mut room, 1200, Time::ZERO).is_some() {}
+    room.set_datagrams(true);
+    for _ in 0..1000 {
+        assert!(room.is_datagrams_turn());
+        room.datagrams_sent(1000);
+    }
+    frame(&mut room, Frame::MaxData(800_000)).unwrap();
+    frame(&mut room, Frame::MaxStreamData { id, max: 800_000 }).unwrap();
+    let mut datagrams = 0;
+    for _ in 0..100 {
+        if room.is_datagrams_turn() {
+            room.datagrams_sent(1000);
+            datagrams += 1;
+        } else {
+            packet(&mut room, 1200, Time::ZERO).expect("it is the stream's turn");
+        }
+    }
+    assert!((45..=60).contains(&datagrams), "half of what goes, in packets not as full: {datagrams}");
+}
+
 #[test]
 fn who_was_passed_over_keeps_the_turn() {
     let mut room = client(&TransportConfig::default());
