@@ -1,6 +1,6 @@
 //! How responses share the way: by what the client says, the server, and its application.
 
-use quickset_quic::StreamId;
+use quickset_quic::{self as quic, StreamId};
 
 use super::exchange::{Exchange, Kind, Wishes};
 use super::{Connection, Refusal};
@@ -38,8 +38,9 @@ impl Connection {
     ) -> Result<(), Refusal> {
         self.alive()?;
         let exchange = self.exchanges.get_mut(&id).ok_or(Refusal::UnknownStream)?;
+        let before = exchange.wishes.in_force();
         exchange.wishes.usual = Said::of(priority);
-        self.apply(t, id);
+        self.apply_change(t, id, &before);
         self.care(t, id);
         Ok(())
     }
@@ -61,11 +62,12 @@ impl Connection {
         let Some(exchange) = self.exchanges.get_mut(&id).filter(|_| is_ranked || usual.is_some()) else {
             return;
         };
+        let before = exchange.wishes.in_force();
         exchange.wishes.own = Said::of(&Priority::of(&response.fields));
         if let Some(usual) = usual {
             exchange.wishes.usual = std::mem::take(&mut exchange.wishes.usual).or(&Said::of(usual));
         }
-        self.apply(t, id);
+        self.apply_change(t, id, &before);
         self.care(t, id);
     }
 
@@ -101,23 +103,45 @@ impl Connection {
         self.early_priorities.remove(&id);
     }
 
+    /// What holds of a response, with what it says of classes: somebody said it just now.
     fn apply(&mut self, t: &mut dyn Transport, id: StreamId) {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
-        let lasting = exchange.wishes.lasting();
-        let said = exchange.wishes.passing.as_ref().unwrap_or(&lasting);
-        let mut priority = said.priority();
-        // RFC 9218 §10, §11: a tunnel shares the way with others as urgent. It has no end that anybody waits for, and who is
-        // behind it would wait for ever.
-        priority.incremental |= matches!(exchange.kind, Kind::Connect | Kind::Session);
-        t.set_priority(id, priority);
+        let said = exchange.wishes.in_force();
+        t.set_priority(id, exchange.priority());
         if exchange.classed || !said.classes().is_empty() {
             t.set_class(id, said.classes());
             exchange.classed = !said.classes().is_empty();
         }
     }
+
+    /// What holds of a response where something else did `before`. HP-8: what a request said of its classes is not said again
+    /// by that, since a later one may have said something else of them.
+    fn apply_change(&mut self, t: &mut dyn Transport, id: StreamId, before: &Said) {
+        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let said = exchange.wishes.in_force();
+        if said.classes() != before.classes() {
+            return self.apply(t, id);
+        }
+        t.set_priority(id, exchange.priority());
+    }
+}
+
+impl Exchange {
+    fn priority(&self) -> quic::Priority {
+        let mut priority = self.wishes.in_force().priority();
+        // RFC 9218 §10, §11: a tunnel shares the way with others as urgent. It has no end that anybody waits for, and who is
+        // behind it would wait for ever.
+        priority.incremental |= matches!(self.kind, Kind::Connect | Kind::Session);
+        priority
+    }
 }
 
 impl Wishes {
+    /// What the response is sent by: the application's word of just now, or what lasts.
+    fn in_force(&self) -> Said {
+        self.passing.clone().unwrap_or_else(|| self.lasting())
+    }
+
     /// HP-10, HP-11, RFC 9218 §8: the server's word before the client's, and that before what is usual; each parameter by itself.
     pub(super) fn lasting(&self) -> Said {
         self.of(&self.asked)

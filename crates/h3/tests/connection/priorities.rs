@@ -360,6 +360,28 @@ fn a_request_hangs_where_it_says_and_an_update_says_it_anew() {
     assert_eq!(told_classes(&raw), [""; 0], "who says nothing is not asked");
 }
 
+// HP-8
+#[test]
+fn a_response_does_not_say_again_what_its_request_said_of_a_class() {
+    let html = Priority::parse(b"u=1").unwrap();
+    let config = Config { usual: [("text/html".to_owned(), html)].into(), ..Config::default() };
+    let mut raw = Raw::with(Side::Server, config, &[]);
+    let (first, _) = raw.bi(&headers(&[&GET[..], &[("priority", "i, exp_p=(\"a\";u=5)")]].concat()));
+    let (second, _) = raw.bi(&headers(&[&GET[..], &[("priority", "i, exp_p=(\"a\";u=0)")]].concat()));
+    assert_eq!(told_classes(&raw), ["a", "a"]);
+    // The class has urgency 0 since the second request, whatever is known of the first response.
+    raw.ours.h3.presume(&mut raw.ours.t, first, &Priority::new(2, false)).unwrap();
+    assert_eq!((priority(&raw, first), told_classes(&raw)), (Some((2, true)), vec![]));
+    let response = Response::new(200).with("content-type", "text/html").with("priority", "exp_w=2");
+    raw.ours.h3.respond(&mut raw.ours.t, first, &response, false).unwrap();
+    assert_eq!((priority(&raw, first), told_classes(&raw)), (Some((2, true)), vec![]));
+    let response = Response::new(200).with("priority", "u=4, exp_p=(\"b\")");
+    raw.ours.h3.respond(&mut raw.ours.t, second, &response, false).unwrap();
+    assert_eq!((priority(&raw, second), told_classes(&raw)), (Some((4, true)), vec!["b".to_owned()]));
+    raw.write(raw.control, &update(first.0 as u8, "i, exp_p=(\"a\";u=5)"));
+    assert_eq!(told_classes(&raw), ["a"], "an update says it again");
+}
+
 #[test]
 fn clients_send_by_what_they_say() {
     let mut pair = Pair::new(&Config::default());
