@@ -230,15 +230,23 @@ pub(super) struct Ring {
     first: u64,
     /// Records whose turn has come: begun, or passed over as they were dropped.
     pub(super) begun: usize,
-    /// Places by ticket, of those that did.
+    /// Places by ticket, of those that did, and of those that moved up when dropped ones before them were forgotten.
     moved: BTreeMap<u64, u64>,
+    /// Messages that ever were in it.
+    pushed: u64,
+    /// Dropped ones behind those whose turn has come.
+    void: usize,
 }
 
 impl Ring {
     pub(super) fn push(&mut self, mut record: Record) -> u64 {
-        let ticket = self.pushed();
+        let ticket = self.pushed;
+        self.pushed += 1;
         record.ticket = ticket;
         self.records.push_back(record);
+        if self.first + self.len() as u64 != self.pushed {
+            self.settle(self.len() - 1);
+        }
         ticket
     }
 
@@ -248,7 +256,7 @@ impl Ring {
 
     /// Messages that ever were in it.
     pub(super) fn pushed(&self) -> u64 {
-        self.first + self.records.len() as u64
+        self.pushed
     }
 
     pub(super) fn ticket(&self, index: usize) -> u64 {
@@ -284,9 +292,35 @@ impl Ring {
         }
     }
 
+    /// A record that was not begun was dropped.
+    pub(super) fn dropped(&mut self) {
+        self.void += 1;
+    }
+
+    /// Forgets what was dropped, where it is more than what was not: who is before it may wait for long.
+    pub(super) fn forget_dropped(&mut self) {
+        if self.void <= FEW_VOID || 2 * self.void <= self.len() {
+            return;
+        }
+        let mut at = 0;
+        let begun = self.begun;
+        self.records.retain(|record| {
+            at += 1;
+            at <= begun || record.state != State::Finished
+        });
+        self.void = 0;
+        self.moved.clear();
+        (0..self.len()).for_each(|index| self.settle(index));
+    }
+
+    fn count_void(&mut self) {
+        self.void = self.records.range(self.begun..).filter(|record| record.state == State::Finished).count();
+    }
+
     /// Takes everything for not begun, in the order in which it was pushed.
     pub(super) fn rewind(&mut self) {
         self.begun = 0;
+        self.count_void();
         if !self.moved.is_empty() {
             self.records.make_contiguous().sort_unstable_by_key(|record| record.ticket);
             self.moved.clear();
@@ -325,6 +359,7 @@ impl Ring {
             record.offset = position;
             record.fence = fence;
             self.begun += 1;
+            self.void -= 1;
         }
     }
 
@@ -335,6 +370,7 @@ impl Ring {
             self.moved.remove(&record.ticket);
         }
         self.begun = self.begun.min(index);
+        self.count_void();
     }
 
     /// Removes what is done with at the front; everything below `una` is.
@@ -349,6 +385,10 @@ impl Ring {
             }
             self.first += 1;
             self.begun -= 1;
+            if self.records.is_empty() {
+                // Places count like tickets again.
+                self.first = self.pushed;
+            }
         }
     }
 
@@ -359,11 +399,15 @@ impl Ring {
         assert!(
             moved.map(|(record, place)| (record.ticket, place)).collect::<BTreeMap<_, _>>() == self.moved
         );
+        let unbegun = self.records.iter().skip(self.begun);
+        assert_eq!(self.void, unbegun.filter(|record| record.state == State::Finished).count());
         let pairs = || self.records.iter().zip(self.records.iter().skip(1));
         assert!(pairs().all(|(a, b)| a.segment <= b.segment), "FS-26");
         assert!(pairs().take(self.begun.saturating_sub(1)).all(|(a, b)| a.end() <= b.offset));
     }
 }
 
+/// As many dropped records are kept until their turn comes, however few others there are.
+const FEW_VOID: usize = 32;
 /// The offset of a record that has none.
 pub(super) const UNSENT: u64 = u64::MAX;

@@ -536,12 +536,14 @@ impl Sender {
         let in_turn = self.ring.get(index).turn.is_some();
         self.finished(index, Outcome::Dropped);
         self.unsent -= std::mem::take(&mut self.ring.get_mut(index).size);
+        self.ring.dropped();
         if in_turn {
             // Passed over at once: who waits for long does not keep those in memory that were dropped behind it.
             self.skip_dropped();
             self.ring.bring(index.max(self.ring.begun));
             self.skip_dropped();
         }
+        self.ring.forget_dropped();
     }
 
     fn abandon(&mut self, index: usize) {

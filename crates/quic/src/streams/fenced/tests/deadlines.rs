@@ -407,3 +407,41 @@ fn what_overtakes_is_forgotten() {
         outcomes(&mut sender);
     }
 }
+
+/// Who waits for long keeps nothing in memory of what was dropped behind it, whether or not that was in line with it.
+#[test]
+fn what_is_dropped_behind_who_waits_is_forgotten() {
+    let settings: [fn(&mut Sender); 3] =
+        [|sender| sender.set_ordered(true), |sender| sender.set_first_come(true), Sender::fence];
+    for (setting, set) in settings.iter().enumerate() {
+        for mode in [Mode::Frames, Mode::Plain] {
+            let mut sender = new(mode);
+            let first = push(&mut sender, 1000);
+            set(&mut sender);
+            let mut kept = Vec::new();
+            for n in 0..2000 {
+                let ticket = push_by(&mut sender, 10, n + 50);
+                sender.on_time(Time::from_millis(n + 45), Duration::from_millis(10));
+                assert_eq!(outcomes(&mut sender), [(ticket, Outcome::Dropped)]);
+                if n % 500 == 0 {
+                    kept.push((n, push(&mut sender, 20 + n as usize / 100)));
+                }
+                sender.check();
+                assert!(sender.records() < 200, "{setting} {mode:?}: {} after {n}", sender.records());
+            }
+            // What is left goes in its order, and is known by its name.
+            let lens = begun(&packet_at(&mut sender, 2 * ROOM, 3000));
+            assert_eq!(lens, [1000, 20, 25, 30, 35], "{setting} {mode:?}");
+            sender.check();
+            sender.acked(0, sender.highest(), false);
+            let all = [first].into_iter().chain(kept.into_iter().map(|(_, ticket)| ticket));
+            let delivered: Vec<_> = all.map(|ticket| (ticket, Outcome::Delivered)).collect();
+            assert_eq!(outcomes(&mut sender), delivered);
+            assert_eq!((sender.records(), sender.queued()), (0, 0));
+            let last = push(&mut sender, 5);
+            assert!(delivered.iter().all(|(ticket, _)| *ticket < last), "no name is given twice");
+            assert_eq!(begun(&packet_at(&mut sender, ROOM, 3000)), [5]);
+            sender.check();
+        }
+    }
+}
