@@ -218,6 +218,19 @@ impl Deadlines {
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Forgets all but those of tickets that still wait, once each.
+    pub(super) fn retain(&mut self, waits: impl Fn(u64) -> bool) {
+        let mut all = std::mem::take(&mut self.0).into_vec();
+        all.retain(|Reverse((_, ticket))| waits(*ticket));
+        all.sort_unstable();
+        all.dedup();
+        self.0 = all.into();
+    }
 }
 
 /// All messages that are not done with: first those that were begun, in the order of offsets, then those that were not, segment

@@ -566,16 +566,26 @@ impl Sender {
         self.skip_dropped();
         self.ring.trim(self.flight.una());
         self.arrange();
-        while let Some((_, ticket)) = self.deadlines.first() {
-            let waits = self.ring.index(ticket).is_some_and(|index| match self.ring.get(index).state {
-                State::Queued => true,
-                State::Begun | State::Superseded => self.is_lost(index),
-                State::Finished => false,
-            });
-            if waits {
-                break;
-            }
+        while self.deadlines.first().is_some_and(|(_, ticket)| !self.awaits_deadline(ticket)) {
             self.deadlines.pop();
         }
+        // One that waits for long before others keeps those of many that are done with.
+        if self.deadlines.len() > FEW_DEADLINES + 2 * self.ring.len() {
+            let mut deadlines = std::mem::take(&mut self.deadlines);
+            deadlines.retain(|ticket| self.awaits_deadline(ticket));
+            self.deadlines = deadlines;
+        }
+    }
+
+    /// Something happens to a message at its deadline: it is unsent, or something of it is lost.
+    fn awaits_deadline(&self, ticket: u64) -> bool {
+        self.ring.index(ticket).is_some_and(|index| match self.ring.get(index).state {
+            State::Queued => true,
+            State::Begun | State::Superseded => self.is_lost(index),
+            State::Finished => false,
+        })
     }
 }
+
+/// As many deadlines are kept, and two for each message, before those are forgotten that do not count any more.
+const FEW_DEADLINES: usize = 64;

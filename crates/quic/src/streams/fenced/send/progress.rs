@@ -110,6 +110,12 @@ impl Sender {
         self.ring.len()
     }
 
+    /// Deadlines that are kept.
+    #[cfg(test)]
+    pub(crate) fn deadlines(&self) -> usize {
+        self.deadlines.len()
+    }
+
     /// Bytes never sent, counted the long way.
     pub(super) fn to_begin(&self) -> u64 {
         let rest = self.line.open.iter().filter_map(|rest| {

@@ -445,3 +445,29 @@ fn what_is_dropped_behind_who_waits_is_forgotten() {
         }
     }
 }
+
+/// Nor does its deadline keep those of others.
+#[test]
+fn deadlines_that_were_met_are_forgotten() {
+    let mut sender = Sender::new(super::KEY, super::sending::STREAM, Mode::Frames, 20_000);
+    let first = push_by(&mut sender, 5000, 3_600_000);
+    for n in 0..2000 {
+        // Credit for the short one alone.
+        push_by(&mut sender, 50, 7_200_000);
+        sender.set_max(sender.highest() + 51);
+        assert_eq!(begun(&packet_at(&mut sender, ROOM, n)), [50]);
+        if n % 2 == 0 {
+            sender.lost(sender.highest() - 51, 51, false, Time::from_millis(n));
+            packet_at(&mut sender, ROOM, n);
+        }
+        sender.acked(sender.highest() - 51, 51, false);
+        sender.check();
+        outcomes(&mut sender);
+        assert!(sender.deadlines() < 200, "{} after {n}", sender.deadlines());
+    }
+    // It is still known when the first one is too late.
+    assert_eq!(sender.deadline(), Some(Time::from_millis(3_599_990) + Duration::from_nanos(1)));
+    sender.on_time(Time::from_millis(3_599_991), Duration::from_millis(10));
+    assert_eq!(outcomes(&mut sender), [(first, Outcome::Dropped)]);
+    assert_eq!((sender.deadlines(), sender.deadline()), (0, None));
+}
