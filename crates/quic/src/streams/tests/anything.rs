@@ -10,7 +10,7 @@ use quickset_wire::{Dir, Side, StreamId, TransportParams};
 
 use super::*;
 use crate::room::Want;
-use crate::streams::{Chunk, Class, ClassError, Piece, ReadError, Ticket};
+use crate::streams::{Chunk, Class, ClassError, Outcome, Piece, ReadError, Ticket};
 use crate::token::Channel;
 
 /// What the application of one side knows of a stream.
@@ -21,6 +21,14 @@ struct Known {
     sends: bool,
     reads: bool,
     tickets: Vec<Ticket>,
+    /// What became of those sent.
+    outcomes: BTreeMap<Ticket, Outcome>,
+    /// Those that say which they are.
+    long: BTreeSet<Ticket>,
+    /// The messages that were read, by what names them.
+    got: BTreeSet<u64>,
+    /// All was read to the end.
+    finished: bool,
 }
 
 struct World {
@@ -90,7 +98,7 @@ impl World {
         let unordered = !messages && self.rng.chance(0.2);
         let both = id.dir() == Dir::Bi;
         let mut known =
-            Known { messages, unordered, sends: both || ours, reads: both || !ours, tickets: Vec::new() };
+            Known { messages, unordered, sends: both || ours, reads: both || !ours, ..Known::default() };
         if messages {
             let done = self.rooms[side].as_messages(id);
             assert!(done.is_ok(), "{id:?} {:?}", self.rooms[side].slab.by_id_mut(id));
@@ -222,8 +230,29 @@ impl World {
                     room.set_repair(channel, false);
                 }
             }
-            _ => drop(room.next_outcome(id)),
+            _ => drop(self.hear(side, id)),
         }
+    }
+
+    /// What became of a message: told once for each, and nobody has what was dropped.
+    fn hear(&mut self, side: usize, id: StreamId) -> Option<Outcome> {
+        let (ticket, outcome) = self.rooms[side].next_outcome(id)?;
+        let known = self.known[side].get_mut(&id).expect("it is known");
+        assert!(known.tickets.contains(&ticket), "{id:?} {ticket:?}");
+        assert_eq!(known.outcomes.insert(ticket, outcome), None, "{id:?} {ticket:?}");
+        if let Some(stats) = self.rooms[side].message_stats(id) {
+            let settled = stats.on_time + stats.late + stats.dropped + stats.abandoned;
+            let told = known.outcomes.values();
+            let dropped = told.clone().filter(|outcome| **outcome == Outcome::Dropped).count() as u64;
+            assert_eq!(stats.queued, known.tickets.len() as u64);
+            assert!(settled >= told.len() as u64 && settled <= stats.queued, "{stats:?}");
+            assert!(stats.dropped >= dropped && stats.recovered <= stats.on_time + stats.late, "{stats:?}");
+            assert!(
+                stats.sent >= settled - stats.dropped && stats.sent <= stats.queued - stats.dropped,
+                "{stats:?}"
+            );
+        }
+        Some(outcome)
     }
 
     fn send(&mut self, side: usize, id: StreamId) {
@@ -242,8 +271,16 @@ impl World {
             _ => None,
         };
         let most = if self.rng.chance(0.3) { 1900 } else { 60 };
-        let message = Bytes::from(vec![7; self.rng.below(most) as usize]);
-        known.tickets.extend(room.send_message(id, message, deadline));
+        // Messages of some length say which they are.
+        let mut message = vec![7; self.rng.below(most) as usize];
+        if let Some(name) = message.first_chunk_mut::<8>() {
+            *name = (known.tickets.len() as u64).to_be_bytes();
+        }
+        let is_long = message.len() >= 8;
+        if let Ok(ticket) = room.send_message(id, message.into(), deadline) {
+            known.tickets.push(ticket);
+            known.long.extend(is_long.then_some(ticket));
+        }
     }
 
     /// What is said of messages.
@@ -276,13 +313,13 @@ impl World {
 
     /// Reads until there is nothing.
     fn read(&mut self, side: usize, id: StreamId) {
-        let known = &self.known[side][&id];
+        let known = self.known[side].get_mut(&id).expect("it is known");
         if known.reads {
             while Self::read_one(&mut self.rooms[side], id, known) {}
         }
     }
 
-    fn read_one(room: &mut Streams, id: StreamId, known: &Known) -> bool {
+    fn read_one(room: &mut Streams, id: StreamId, known: &mut Known) -> bool {
         if known.unordered {
             return matches!(room.read_unordered(id, 1500), Ok(Piece::Data { .. }));
         }
@@ -290,8 +327,14 @@ impl World {
             return matches!(room.read(id, 1500), Ok(Chunk::Data(_)));
         }
         match room.next_message(id) {
-            Ok(next) => next.is_some(),
+            Ok(next) => {
+                if let Some(name) = next.as_ref().and_then(|next| next.payload.first_chunk::<8>()) {
+                    assert!(known.got.insert(u64::from_be_bytes(*name)), "{id:?}: read twice");
+                }
+                next.is_some()
+            }
             Err(error) => {
+                known.finished |= error == ReadError::Finished;
                 if error == ReadError::TooLong {
                     let _ = room.stop(id, 9);
                 }
@@ -302,8 +345,8 @@ impl World {
 
     fn collect(&mut self, side: usize) {
         drain_events(&mut self.rooms[side]);
-        for id in self.known[side].keys() {
-            while self.rooms[side].next_outcome(*id).is_some() {}
+        for id in self.known[side].keys().copied().collect::<Vec<_>>() {
+            while self.hear(side, id).is_some() {}
         }
         drain_events(&mut self.rooms[side]);
     }
@@ -449,6 +492,7 @@ impl World {
     }
 
     fn verify(&mut self) {
+        self.verify_messages();
         for side in 0..2 {
             let received = self.rooms[1 - side].received;
             let room = &mut self.rooms[side];
@@ -461,6 +505,26 @@ impl World {
             for name in ["a", "b", "c"] {
                 let class = room.set_class_priority(&[name], Priority::weighted(1.0));
                 assert_eq!(class, Err(ClassError::UnknownClass), "classes leak");
+            }
+        }
+    }
+}
+
+impl World {
+    /// FS-56: each message has an outcome, and none that what the peer has would contradict.
+    fn verify_messages(&self) {
+        for (side, id, known) in
+            (0..2).flat_map(|side| self.known[side].iter().map(move |(id, known)| (side, id, known)))
+        {
+            assert_eq!(known.outcomes.len(), known.tickets.len(), "{id:?} {known:?}");
+            let Some(peer) = self.known[1 - side].get(id).filter(|peer| peer.reads && peer.messages) else {
+                continue;
+            };
+            for (name, ticket) in known.tickets.iter().enumerate() {
+                let (outcome, got) = (known.outcomes[ticket], peer.got.contains(&(name as u64)));
+                assert!(!got || outcome != Outcome::Dropped, "{id:?} {ticket:?} was dropped, and read");
+                let lacks = !got && outcome.is_delivered() && known.long.contains(ticket);
+                assert!(!lacks || !peer.finished, "{id:?} {ticket:?} was delivered, and not read");
             }
         }
     }
