@@ -196,7 +196,7 @@ impl Flight {
     }
 }
 
-/// Deadlines by time, of tickets that are unsent or of which something is lost; others may be among them.
+/// Deadlines by time, of tickets that are unsent, or of which something is lost or not sent yet; others may be among them.
 #[derive(Debug, Default)]
 pub(super) struct Deadlines(BinaryHeap<Reverse<(Time, u64)>>);
 

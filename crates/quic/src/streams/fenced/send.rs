@@ -383,7 +383,7 @@ impl Sender {
         self.deadlines.first().map(|(at, _)| (at - self.one_way) + Duration::from_nanos(1))
     }
 
-    /// Drops what is too late: unsent messages, and those of which something is lost (FS-54, FS-55).
+    /// Drops what is too late: unsent messages, and those of which something is lost, or not sent yet (FS-45, FS-54, FS-55).
     pub(crate) fn on_time(&mut self, now: Time, one_way: Duration) {
         self.one_way = one_way;
         self.told.now = now;
@@ -395,7 +395,7 @@ impl Sender {
             let Some(index) = self.ring.index(ticket) else { continue };
             match self.ring.get(index).state {
                 State::Queued => self.drop_unsent(index),
-                State::Begun | State::Superseded if self.is_lost(index) => self.abandon(index),
+                State::Begun | State::Superseded if self.is_wanting(index) => self.abandon(index),
                 State::Begun | State::Superseded | State::Finished => {}
             }
         }
@@ -528,8 +528,11 @@ impl Sender {
             && (self.give_up_lost || record.state == State::Superseded || record.is_late(now, self.one_way))
     }
 
-    fn is_lost(&self, index: usize) -> bool {
-        self.mode == Mode::Frames && self.flight.lost.touches(self.ring.get(index).range())
+    /// A begun message that would be given up if it was too late: something of it is lost, or was not sent yet.
+    fn is_wanting(&self, index: usize) -> bool {
+        let record = self.ring.get(index);
+        self.mode == Mode::Frames
+            && (self.flight.lost.touches(record.range()) || self.line.rest_of(record.offset).is_some())
     }
 
     fn drop_unsent(&mut self, index: usize) {
@@ -577,11 +580,11 @@ impl Sender {
         }
     }
 
-    /// Something happens to a message at its deadline: it is unsent, or something of it is lost.
+    /// Something happens to a message at its deadline: it is unsent, or something of it is lost or was not sent yet.
     fn awaits_deadline(&self, ticket: u64) -> bool {
         self.ring.index(ticket).is_some_and(|index| match self.ring.get(index).state {
             State::Queued => true,
-            State::Begun | State::Superseded => self.is_lost(index),
+            State::Begun | State::Superseded => self.is_wanting(index),
             State::Finished => false,
         })
     }

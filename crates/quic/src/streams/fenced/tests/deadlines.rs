@@ -149,10 +149,9 @@ fn what_was_begun_and_is_too_late_is_given_up() {
     assert_eq!(sent(&mut sender, ROOM), ["S 0/0+1166"]);
     push_by(&mut sender, 1000, 900);
     assert_eq!(shape(&packet_at(&mut sender, ROOM, 40)), [" 1166/0+1164"]);
-    assert_eq!(shape(&packet_at(&mut sender, ROOM, 41)), ["S 5002/0+1002"]);
+    assert_eq!(shape(&packet_at(&mut sender, ROOM, 41)), ["A 0+5002", "S 5002/0+1002"]);
     sender.check();
     assert_eq!(outcomes(&mut sender), [(late, Outcome::Abandoned)]);
-    assert_eq!(shape(&packet_at(&mut sender, ROOM, 42)), ["A 0+5002"]);
     assert_eq!((sender.want(1 << 20), sender.left()), (Want::None, 0));
     sender.lost(1166, 1164, false, Time::from_millis(42));
     assert_eq!(sender.want(1 << 20), Want::None);
@@ -470,4 +469,30 @@ fn deadlines_that_were_met_are_forgotten() {
     sender.on_time(Time::from_millis(3_599_991), Duration::from_millis(10));
     assert_eq!(outcomes(&mut sender), [(first, Outcome::Dropped)]);
     assert_eq!((sender.deadlines(), sender.deadline()), (0, None));
+}
+
+/// FS-45: what was begun although it hardly could be in time is given up like others when it cannot any more.
+#[test]
+fn the_rest_of_what_seemed_late_from_the_start_is_not_sent_once_it_is() {
+    for first_come in [false, true] {
+        let mut sender = new(Mode::Frames);
+        sender.set_first_come(first_come);
+        let packet = |sender: &mut Sender, now_ms: u64| {
+            // 5000 bytes take 62 ms.
+            let view = View { rate: 100_000, ..view(Time::from_millis(now_ms), Duration::from_millis(20)) };
+            let bytes = write_packet(sender, ROOM, u64::MAX >> 2, &view).0;
+            sender.check();
+            shape(&bytes)
+        };
+        let late = push_by(&mut sender, 5000, 60);
+        assert!(packet(&mut sender, 0)[0].starts_with("S 0/0+"));
+        assert!(
+            packet(&mut sender, 50)[0].starts_with(" 1166/0+"),
+            "it may be, if the path is faster than it seems"
+        );
+        assert_eq!(sender.deadline(), Some(Time::from_millis(50) + Duration::from_nanos(1)));
+        assert_eq!(packet(&mut sender, 51), ["A 0+5002"]);
+        assert_eq!(outcomes(&mut sender), [(late, Outcome::Abandoned)]);
+        assert_eq!((sender.deadline(), sender.left()), (None, 0));
+    }
 }
