@@ -45,10 +45,11 @@
 //! | visit | a branch's part of a round: what each unit of weight gets (fq) is fixed for it |
 //! | residual | what a branch has back from children that ran idle (R); divided in another visit when the first is over, and handed up when nobody below can use it. What nobody at all can use lapses |
 //!
-//! Who runs idle and returns in the same round waits for the next, unless nobody of its urgency is left in it. Something more
-//! urgent goes first after the current frame. The visits of those that it interrupts are not over, they go on afterwards: shares
-//! are the same with interruptions and without, and nobody is passed over. Deep in the tree the more urgent one gets at most one
-//! share of its parent in advance, which is paid back out of the next ones, so that the parent's siblings lose nothing by it.
+//! Who runs idle and returns in the same round waits for the next, unless nobody of its urgency is left in it, or it is a leaf
+//! that goes before all of them. Something more urgent goes first after the current frame. The visits of those that it interrupts
+//! are not over, they go on afterwards: shares are the same with interruptions and without, and nobody is passed over. Deep in
+//! the tree the more urgent one gets at most one share of its parent in advance, which is paid back out of the next ones, so that
+//! the parent's siblings lose nothing by it.
 //!
 //! While the schedule stays as it is, no leaf is more than Q and a frame behind its share, or before it.
 //!
