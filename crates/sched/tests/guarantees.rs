@@ -64,13 +64,13 @@ impl Play {
         let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         let mut tree = Tree::new(1200, 100);
         let root = tree.root();
-        let class = tree.insert_branch(root, Priority::weighted(1.0)).unwrap();
-        let other = tree.insert_leaf(root, Priority::weighted(1.0), usize::MAX).unwrap();
+        let class = tree.insert_branch(root, Priority::weighted(1.0)).expect("the class is there");
+        let other = tree.insert_leaf(root, Priority::weighted(1.0), usize::MAX).expect("the class is there");
         tree.set_backlogged(other, true);
         let mut classes = vec![class];
         if deep {
-            classes.push(tree.insert_branch(class, Priority::weighted(1.0)).unwrap());
-            classes.push(tree.insert_branch(class, Priority::weighted(2.0)).unwrap());
+            classes.push(tree.insert_branch(class, Priority::weighted(1.0)).expect("the class is there"));
+            classes.push(tree.insert_branch(class, Priority::weighted(2.0)).expect("the class is there"));
         }
         let children = (0..2 + dice.below(5) as usize)
             .map(|n| {
@@ -79,7 +79,7 @@ impl Play {
                     Life::Urgent if n == 1 => Priority::weighted(1.0).urgency(1),
                     _ => Priority::weighted(dice.of(&[0.1, 1.0, 3.0])),
                 };
-                tree.insert_leaf(classes[n % classes.len().min(2)], priority, n).unwrap()
+                tree.insert_leaf(classes[n % classes.len().min(2)], priority, n).expect("the class is there")
             })
             .collect::<Vec<_>>();
         tree.set_backlogged(children[0], true);
@@ -120,16 +120,17 @@ impl Play {
             }
             Life::Weights => {
                 let weight = Weight::new(dice.of(&[0.5, 1.0, 2.0]));
-                tree.set_priority(id, Priority { weight, ..priority }).unwrap();
+                tree.set_priority(id, Priority { weight, ..priority }).expect("the class is there");
             }
             Life::Priorities => {
                 let (urgency, incremental) = (dice.of(&[2, 3, 4]), dice.of(&[true, false]));
-                tree.set_priority(id, Priority { urgency, incremental, ..priority }).unwrap();
+                tree.set_priority(id, Priority { urgency, incremental, ..priority })
+                    .expect("the class is there");
             }
-            Life::Moves => tree.move_to(id, dice.of(classes)).unwrap(),
+            Life::Moves => tree.move_to(id, dice.of(classes)).expect("the class is there"),
             Life::Removes => {
-                tree.remove(id).unwrap();
-                children[n] = tree.insert_leaf(dice.of(classes), priority, n).unwrap();
+                tree.remove(id).expect("the class is there");
+                children[n] = tree.insert_leaf(dice.of(classes), priority, n).expect("the class is there");
             }
         }
         if dice.below(2) == 0 {
