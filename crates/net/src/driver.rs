@@ -220,8 +220,12 @@ impl Driver {
         let Inlet { buffers, metas, pool, row, heavy, .. } = &mut self.inlet;
         let mut current = None;
         for (buffer, meta) in buffers[..n].iter_mut().zip(&metas[..n]) {
-            let mut message = pool.cut(buffer, meta.len);
             let (path, ecn, stride) = (socket.path(meta), socket::ecn(meta), meta.stride.max(1));
+            if path.remote.port() == 0 {
+                // RFC 768: whoever sends it wants no answer. Nor could there be one, and nothing is begun or worked out for it.
+                continue;
+            }
+            let mut message = pool.cut(buffer, meta.len);
             while !message.is_empty() {
                 let bytes = if message.len() > stride {
                     message.split_to(stride)
@@ -666,6 +670,21 @@ mod tests {
         let mut row = (0..MAX_HEAVY + 10).map(|_| datagram()).collect();
         driver.roster.deliver(Time::ZERO, Some(shared.key), &mut row, &mut driver.inlet.heavy);
         assert_eq!((row.len(), driver.inlet.heavy.len()), (0, MAX_HEAVY));
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_answered_begins_nothing() {
+        let (mut driver, address) = driver();
+        for (from, known) in [(0, 0), (1234, 1)] {
+            let hello = hello(address, 1);
+            driver.inlet.buffers[0][..hello.len()].copy_from_slice(&hello);
+            let addr = SocketAddr::from(([127, 0, 0, 1], from));
+            driver.inlet.metas[0] =
+                RecvMeta { addr, len: hello.len(), stride: hello.len(), ..RecvMeta::default() };
+            let socket = driver.socket.clone();
+            driver.route(1, &socket);
+            assert_eq!(driver.roster.slots.iter().flatten().count(), known, "from port {from}");
+        }
     }
 
     #[tokio::test]

@@ -1,6 +1,8 @@
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
-use std::task::Poll;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::task::{Poll, ready};
 
 use bytes::BytesMut;
 use quickset_base::{Batch, Ecn, Path};
@@ -14,9 +16,13 @@ use crate::ready::Polled;
 #[derive(Debug)]
 pub(crate) struct Socket {
     io: Polled,
-    state: UdpSocketState,
+    /// It learns from refusals, and wrongly from those that are for an address: then it is made anew.
+    state: RwLock<UdpSocketState>,
     address: SocketAddr,
-    offload: bool,
+    /// Segments that the system takes at a time, if it does as it says.
+    segments: usize,
+    /// It has done so until now, as far as that was tried, and may be asked to.
+    offload: AtomicBool,
 }
 
 /// How a socket is bound.
@@ -67,7 +73,9 @@ impl Socket {
             }
         }
         let address = socket.local_addr()?;
-        Ok(Self { io: Polled::new(socket)?, state, address, offload: config.segmentation_offload })
+        let segments = state.max_gso_segments();
+        let offload = AtomicBool::new(config.segmentation_offload);
+        Ok(Self { io: Polled::new(socket)?, state: RwLock::new(state), address, segments, offload })
     }
 
     /// The address that it is bound to.
@@ -78,7 +86,12 @@ impl Socket {
     /// Segments that may go out in one call, as of now: the system may change its mind.
     #[inline]
     pub(crate) fn segments(&self) -> usize {
-        if self.offload { self.state.max_gso_segments().clamp(1, Batch::MAX_SEGMENTS) } else { 1 }
+        let offload = self.offload.load(Ordering::Relaxed);
+        if offload { self.state().max_gso_segments().clamp(1, Batch::MAX_SEGMENTS) } else { 1 }
+    }
+
+    fn state(&self) -> RwLockReadGuard<'_, UdpSocketState> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Fills buffers from the front, at most [`WIDTH`] of them, and returns how many; and whether that was all and the
@@ -95,7 +108,7 @@ impl Socket {
             let mut slices: [IoSliceMut<'_>; WIDTH] = std::array::from_fn(|_| {
                 IoSliceMut::new(rest.next().map_or(&mut [], |buffer| &mut buffer[..]))
             });
-            let n = self.state.recv(socket, &mut slices, metas)?;
+            let n = self.state().recv(socket, &mut slices, metas)?;
             Ok((n, TAKES_ALL && !hurry && n == 1 && metas[0].len <= metas[0].stride))
         };
         self.io.poll_receive(cx, receive, |(_, all)| *all)
@@ -106,15 +119,14 @@ impl Socket {
     pub(crate) fn poll_send(&self, cx: &mut std::task::Context<'_>, batch: &Batch) -> Poll<()> {
         let segment = (batch.count() > 1).then(|| batch.segment());
         let transmit = self.transmit(&batch.path, batch.ecn, batch.bytes(), segment);
-        self.io.poll_send(cx, |socket| self.state.try_send(socket, &transmit)).map(|sent| {
-            let Err(error) = sent else { return };
-            if batch.count() > 1 && self.state.max_gso_segments() == 1 {
-                // The device has just turned out not to segment.
-                self.send_one_by_one(batch);
-            } else {
-                tracing::debug!(%error, to = %batch.path.remote, bytes = batch.bytes().len(), "not sent");
-            }
-        })
+        let sent = ready!(self.io.poll_send(cx, |socket| self.state().try_send(socket, &transmit)));
+        let Err(error) = sent else { return Poll::Ready(()) };
+        if batch.count() > 1 && self.state().max_gso_segments() < self.segments {
+            self.send_one_by_one(batch);
+        } else {
+            self.not_sent(&batch.path, &error);
+        }
+        Poll::Ready(())
     }
 
     /// Nothing waits for room any more.
@@ -124,18 +136,40 @@ impl Socket {
 
     /// Sends what no connection is responsible for; when there is no room, it is lost.
     pub(crate) fn send_response(&self, path: &Path, bytes: &[u8]) {
-        let transmit = self.transmit(path, Ecn::NotEct, bytes, None);
-        if let Err(error) = self.state.try_send(self.io.socket(), &transmit) {
-            tracing::debug!(%error, to = %path.remote, "an answer was not sent");
+        self.send_alone(path, Ecn::NotEct, bytes);
+    }
+
+    /// The device, it seems, does not segment.
+    fn send_one_by_one(&self, batch: &Batch) {
+        let mut segments = batch.segments().map(|segment| self.send_alone(&batch.path, batch.ecn, segment));
+        // What is not sent alone either does not say so: most often the address is to blame, of which there is the same for
+        // all the others.
+        if segments.next() == Some(true) {
+            self.offload.store(false, Ordering::Relaxed);
+            self.renew();
+            segments.for_each(drop);
         }
     }
 
-    fn send_one_by_one(&self, batch: &Batch) {
-        for segment in batch.segments() {
-            let transmit = self.transmit(&batch.path, batch.ecn, segment, None);
-            if let Err(error) = self.state.try_send(self.io.socket(), &transmit) {
-                tracing::debug!(%error, to = %batch.path.remote, "not sent");
-            }
+    /// Sends a datagram by itself, and says whether it left; when there is no room, it is lost.
+    fn send_alone(&self, path: &Path, ecn: Ecn, bytes: &[u8]) -> bool {
+        let sent = self.state().try_send(self.io.socket(), &self.transmit(path, ecn, bytes, None));
+        sent.map_err(|error| self.not_sent(path, &error)).is_ok()
+    }
+
+    /// A datagram was refused, alone. Nobody can be answered whose port is 0, or from an address that is not ours any more:
+    /// the same error then says nothing of offload, nor of marks, of which all others would go without from now on.
+    fn not_sent(&self, path: &Path, error: &io::Error) {
+        tracing::debug!(%error, to = %path.remote, from = ?path.local, "not sent");
+        if error.kind() == io::ErrorKind::InvalidInput || self.state().max_gso_segments() < self.segments {
+            self.renew();
+        }
+    }
+
+    fn renew(&self) {
+        match UdpSocketState::new(self.io.socket()) {
+            Ok(state) => *self.state.write().unwrap_or_else(PoisonError::into_inner) = state,
+            Err(error) => tracing::debug!(%error, "the socket goes on with less"),
         }
     }
 
@@ -196,3 +230,74 @@ pub(crate) const WIDTH: usize = 8;
 const TAKES_ALL: bool = cfg!(target_os = "linux");
 
 const _: () = assert!(pool::SIZE >= Batch::MAX_BYTES);
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+
+    fn batch(path: Path, ecn: Ecn, segments: u8) -> Batch {
+        let mut batch = Batch::with_limit(usize::from(segments));
+        (batch.path, batch.ecn) = (path, ecn);
+        for n in 0..segments {
+            batch.space(100).fill(n);
+            batch.commit(100);
+        }
+        batch
+    }
+
+    async fn send(socket: &Socket, batch: &Batch) {
+        poll_fn(|cx| socket.poll_send(cx, batch)).await;
+    }
+
+    /// What comes, one mark and first byte for each datagram, until there were `n`.
+    async fn marks(socket: &Socket, n: usize) -> Vec<(Ecn, u8)> {
+        let mut buffers = std::array::from_fn(|_| BytesMut::zeroed(pool::SIZE));
+        let mut metas = [RecvMeta::default(); WIDTH];
+        let mut seen = Vec::new();
+        while seen.len() < n {
+            let wait = poll_fn(|cx| socket.poll_recv(cx, &mut buffers, &mut metas, true));
+            let limit = std::time::Duration::from_secs(10);
+            let (messages, _) = tokio::time::timeout(limit, wait).await.expect("in time").unwrap();
+            for (buffer, meta) in buffers.iter().zip(&metas[..messages]) {
+                seen.extend(buffer[..meta.len].chunks(meta.stride).map(|segment| (ecn(meta), segment[0])));
+            }
+        }
+        seen
+    }
+
+    fn bind() -> Socket {
+        Socket::bind(([0, 0, 0, 0], 0).into(), &SocketConfig::default()).unwrap()
+    }
+
+    fn to(socket: &Socket) -> Path {
+        Path::to(([127, 0, 0, 1], socket.address().port()).into())
+    }
+
+    /// Everybody can send a datagram that says it is from port 0.
+    #[tokio::test]
+    async fn who_cannot_be_answered_takes_nothing_from_others() {
+        let (ours, theirs) = (bind(), bind());
+        let before = ours.segments();
+        assert!(before > 1, "Linux has offload");
+        let nowhere = Path::to(([127, 0, 0, 1], 0).into());
+        // TEST-NET-1 (RFC 5737) is nobody's, as is an address that this machine had a moment ago.
+        let from_nobody = Path { local: Some([192, 0, 2, 1].into()), ..to(&theirs) };
+        for path in [nowhere, from_nobody] {
+            ours.send_response(&path, b"nothing");
+            send(&ours, &batch(path, Ecn::Ect0, 1)).await;
+            send(&ours, &batch(path, Ecn::Ect0, 3)).await;
+            assert_eq!(ours.segments(), before, "{path:?}");
+            send(&ours, &batch(to(&theirs), Ecn::Ect0, 3)).await;
+            assert_eq!(marks(&theirs, 3).await, [0, 1, 2].map(|n| (Ecn::Ect0, n)), "{path:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_device_does_not_segment_goes_one_by_one_and_marked() {
+        let (ours, theirs) = (bind(), bind());
+        ours.send_one_by_one(&batch(to(&theirs), Ecn::Ect0, 3));
+        assert_eq!(marks(&theirs, 3).await, [0, 1, 2].map(|n| (Ecn::Ect0, n)));
+        assert_eq!(ours.segments(), 1, "it is not tried again");
+    }
+}
