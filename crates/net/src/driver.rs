@@ -387,6 +387,8 @@ impl Driver {
         if drained && self.roster.remove(shared.key) {
             let stats = shared.lock().conn.stats();
             self.hub.census().leave(shared, &stats);
+            let never_accepted = self.hub.lobby().take_back(shared);
+            drop(never_accepted);
             self.hub.one_less();
         }
     }

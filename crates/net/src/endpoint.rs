@@ -151,7 +151,8 @@ impl Endpoint {
     /// The next connection of a client, its handshake complete, but for those whose early data is taken: these come at once,
     /// and [`Connection::connected`] tells when theirs is; `None` when the endpoint is closed, and at once
     /// when it takes none. How many there may be, and when clients must prove their address first, is in the
-    /// [`ServerConfig`]. Dropping the future loses nothing.
+    /// [`ServerConfig`]. One that has ended, and whose peer had time to hear of it, is not there to be accepted any more.
+    /// Dropping the future loses nothing.
     pub async fn accept(&self) -> Option<Connection> {
         let is_server = self.hub.router().is_server();
         let seat = Seat::new(|| self.hub.lobby(), |lobby| &mut lobby.acceptors);

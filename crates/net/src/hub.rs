@@ -272,6 +272,16 @@ impl Hub {
     }
 }
 
+impl Lobby {
+    /// Nobody has accepted this connection, and nothing is left of it to accept: else peers that come and go would fill the
+    /// lobby, while only those that are there count against the limit.
+    #[must_use = "it takes locks when it is dropped"]
+    pub(crate) fn take_back(&mut self, shared: &Arc<Shared>) -> Option<Connection> {
+        let at = self.accepted.iter().position(|waiting| Arc::ptr_eq(waiting.shared(), shared))?;
+        self.accepted.remove(at)
+    }
+}
+
 /// The token for a connection, best of the version that it would begin in anyway, and the newest. RFC 9369 §5: one of a
 /// connection of another version is no token.
 fn pick(

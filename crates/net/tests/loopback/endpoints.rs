@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quickset_net::{Closed, ConnectError, Connection, Endpoint, SocketConfig, Stats, Totals};
-use quickset_quic::{RetryPolicy, TransportConfig, Version};
+use quickset_quic::{RetryPolicy, ServerConfig, TransportConfig, Version};
 
 use crate::ends::{
     client, client_config, endpoint_config, loopback, pair, pair_on, pattern, server, server_config, soon,
@@ -174,6 +174,27 @@ async fn the_last_handle_closes_the_connection() {
     assert_eq!(ends.server.close_reason(), None, "the stream is a handle as well");
     drop(stream);
     assert_eq!(soon(ends.server.closed()).await, Closed::ByApplication { code: 0, reason: vec![] });
+}
+
+/// Whoever comes and goes while nobody accepts leaves nothing: the limit on connections is one on what is kept, too.
+#[tokio::test]
+async fn what_ended_before_it_was_accepted_is_not_kept() {
+    let server = server(ServerConfig { max_connections: 2, ..server_config(TransportConfig::default()) });
+    let (client, config) = (client(), client_config(TransportConfig::default()));
+    let connect = || soon(client.connect(server.local_addr(), "localhost", &config));
+    for _ in 0..5 {
+        drop((connect().await.unwrap(), connect().await.unwrap()));
+        soon(server.wait_idle()).await;
+    }
+    let _last = connect().await.unwrap();
+    let mut taken = 0;
+    loop {
+        taken += 1;
+        if soon(server.accept()).await.unwrap().close_reason().is_none() {
+            break;
+        }
+    }
+    assert_eq!(taken, 1, "the others are no more");
 }
 
 #[tokio::test]
