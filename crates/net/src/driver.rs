@@ -385,7 +385,11 @@ impl Driver {
             }
         }
         if drained && self.roster.remove(shared.key) {
-            let stats = shared.lock().conn.stats();
+            let stats = {
+                let mut state = shared.lock();
+                self.roster.timers.forget(shared.key.index(), &mut state.timer);
+                state.conn.stats()
+            };
             self.hub.census().leave(shared, &stats);
             let never_accepted = self.hub.lobby().take_back(shared);
             drop(never_accepted);

@@ -1,15 +1,15 @@
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeSet;
 
 use quickset_base::Time;
 
 /// The timers of all connections of an endpoint: one each.
 ///
-/// Most timers move further away with every packet. Such a move costs a store: the entry in the heap
-/// fires at its old time, is found to be early and goes back in.
+/// Most timers move further away with every packet. Such a move costs a store: the entry
+/// fires at its old time, is found to be early and goes back in. One that moves closer takes its entry along, so
+/// that a connection has one, however often it falls idle and wakes.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    heap: BinaryHeap<Reverse<(Time, usize)>>,
+    entries: BTreeSet<(Time, usize)>,
 }
 
 /// One connection's part of it.
@@ -17,7 +17,7 @@ pub(crate) struct Timers {
 pub(crate) struct Timer {
     /// When it is due.
     due: Option<Time>,
-    /// The time of its entry in the heap; never later than `due`.
+    /// The time of its entry; never later than `due`.
     entry: Option<Time>,
 }
 
@@ -28,27 +28,35 @@ impl Timers {
         timer.due = due;
         let Some(due) = due else { return };
         if timer.entry.is_none_or(|entry| due < entry) {
+            self.forget(index, timer);
             timer.entry = Some(due);
-            self.heap.push(Reverse((due, index)));
+            self.entries.insert((due, index));
+        }
+    }
+
+    /// The connection is no more, or has another entry.
+    pub(crate) fn forget(&mut self, index: usize, timer: &mut Timer) {
+        if let Some(entry) = timer.entry.take() {
+            self.entries.remove(&(entry, index));
         }
     }
 
     /// The time of the next entry, which may prove to be early.
     #[inline]
     pub(crate) fn next(&self) -> Option<Time> {
-        self.heap.peek().map(|Reverse((time, _))| *time)
+        self.entries.first().map(|(time, _)| *time)
     }
 
     /// Takes an entry whose time has come. The caller asks [`Self::is_due`] what it is worth.
     pub(crate) fn pop(&mut self, now: Time) -> Option<(Time, usize)> {
-        (self.next()? <= now).then(|| self.heap.pop().map(|Reverse(entry)| entry))?
+        (self.next()? <= now).then(|| self.entries.pop_first())?
     }
 
     /// Whether the timer whose entry was popped is due. If it moved away meanwhile, it is entered again.
     pub(crate) fn is_due(&mut self, now: Time, popped: (Time, usize), timer: &mut Timer) -> bool {
         let (time, index) = popped;
         if timer.entry != Some(time) {
-            // A later entry than the one that counts, or one of an earlier owner of the index.
+            // One of an earlier owner of the index.
             return false;
         }
         timer.entry = None;
@@ -67,6 +75,8 @@ impl Timers {
 
 #[cfg(test)]
 mod tests {
+    use quickset_base::{Rng, Seed};
+
     use super::*;
 
     fn at(ms: u64) -> Time {
@@ -97,6 +107,31 @@ mod tests {
         assert_eq!(timers.next(), None);
     }
 
+    /// Connections that are idle, say something and are idle again, against a list that is searched.
+    #[test]
+    fn timers_that_move_to_and_fro_have_one_entry_each() {
+        let mut rng = Rng::new(Seed([7; 32]));
+        let mut timers = Timers::default();
+        let mut all = [Timer::default(); 4];
+        let mut expected = [None; 4];
+        for ms in 0..20_000 {
+            let index = rng.below(4) as usize;
+            let due = match rng.below(4) {
+                0 => None,
+                1 => Some(at(ms + 30_000)),
+                _ => Some(at(ms + rng.below(4))),
+            };
+            timers.set(index, &mut all[index], due);
+            expected[index] = due;
+            let mut due: Vec<_> = (0..4).filter(|index| expected[*index] <= Some(at(ms))).collect();
+            due.retain(|index| expected[*index].take().is_some());
+            let mut fired = fire(&mut timers, &mut all, at(ms));
+            fired.sort_unstable();
+            assert_eq!(fired, due, "at {ms} ms");
+            assert!(timers.entries.len() <= all.len(), "{} entries at {ms} ms", timers.entries.len());
+        }
+    }
+
     #[test]
     fn a_timer_that_moves_away_costs_no_entries() {
         let mut timers = Timers::default();
@@ -104,9 +139,9 @@ mod tests {
         for ms in 0..1000 {
             timers.set(0, &mut timer, Some(at(1000 + ms)));
         }
-        assert_eq!(timers.heap.len(), 1);
+        assert_eq!(timers.entries.len(), 1);
         timers.set(0, &mut timer, None);
         assert!(fire(&mut timers, &mut [timer], at(5000)).is_empty());
-        assert_eq!(timers.heap.len(), 0);
+        assert_eq!(timers.entries.len(), 0);
     }
 }
