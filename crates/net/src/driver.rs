@@ -86,9 +86,8 @@ enum Drive {
 
 impl Driver {
     /// Within a tokio runtime with timers only.
-    pub(crate) fn new(hub: Arc<Hub>) -> Self {
+    pub(crate) fn new(hub: Arc<Hub>, socket: Socket) -> Self {
         let mut pool = Pool::default();
-        let socket = hub.socket();
         let limit = socket.segments();
         Self {
             inlet: Inlet {
@@ -110,7 +109,7 @@ impl Driver {
             alarm: Alarm { sleep: Box::pin(tokio::time::sleep_until(Instant::now())), at: None },
             news: News::default(),
             requests: Vec::new(),
-            socket,
+            socket: Arc::new(socket),
             former: None,
             hub,
         }
@@ -143,7 +142,7 @@ impl Driver {
             self.roster.for_all(|state| state.close(now, code, &reason));
         }
         if let Some(socket) = wishes.rebound {
-            self.former = Some(std::mem::replace(&mut self.socket, socket));
+            self.former = Some(std::mem::replace(&mut self.socket, Arc::new(socket)));
             // A batch that waits for room in the old one is lost, as datagrams are.
             self.outlet.batch.clear();
             self.outlet.stalled = false;
@@ -634,9 +633,9 @@ mod tests {
         };
         let socket = Socket::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default()).unwrap();
         let address = socket.address();
-        let hub = Arc::new(Hub::new(socket, router(Some(server), 0)));
+        let hub = Arc::new(Hub::new(address, router(Some(server), 0)));
         hub.lobby().endpoints = 1;
-        (Driver::new(hub), address)
+        (Driver::new(hub, socket), address)
     }
 
     fn client(to: SocketAddr, seed: u8) -> UdpSocket {

@@ -90,15 +90,15 @@ impl Endpoint {
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(io::Error::other)?;
         let router = quic::Endpoint::new(endpoint, server, Rng::new(Seed(seed)));
-        let hub = Arc::new(Hub::new(socket, router));
+        let hub = Arc::new(Hub::new(socket.address(), router));
         hub.lobby().endpoints = 1;
-        tokio::spawn(Driver::new(hub.clone()));
+        tokio::spawn(Driver::new(hub.clone(), socket));
         Ok(Self { hub })
     }
 
     /// The address of the socket.
     pub fn local_addr(&self) -> SocketAddr {
-        self.hub.socket().address()
+        self.hub.address()
     }
 
     /// Goes on with a new socket on `address`, after a change of networks for example: the connections that began here

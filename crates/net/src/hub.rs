@@ -20,8 +20,9 @@ use crate::wakers::Crowd;
 /// Locks are taken in this order, and none of them for longer than a few microseconds but the router's:
 /// router, connection, and then one of the others.
 pub(crate) struct Hub {
-    /// The one that is in use, or will be at the driver's next turn.
-    socket: Mutex<Arc<Socket>>,
+    /// That of the socket that is in use, or will be at the driver's next turn. The socket itself is the driver's, and goes
+    /// with it: whoever keeps a handle of a connection keeps no port.
+    address: Mutex<SocketAddr>,
     started: Instant,
     router: Mutex<quic::Endpoint>,
     requests: Mutex<Requests>,
@@ -35,7 +36,7 @@ struct Requests {
     ready: Vec<Arc<Shared>>,
     close: Option<Farewell>,
     /// The endpoint goes on with another socket.
-    rebound: Option<Arc<Socket>>,
+    rebound: Option<Socket>,
     /// Set while the driver sleeps or is on its way there.
     driver: Option<Waker>,
     /// The driver has ended: nothing is kept for it.
@@ -55,7 +56,7 @@ pub(crate) struct Wishes {
     /// They are to be closed.
     pub(crate) close: Option<Farewell>,
     /// They go on over this socket.
-    pub(crate) rebound: Option<Arc<Socket>>,
+    pub(crate) rebound: Option<Socket>,
 }
 
 /// Who comes and goes.
@@ -75,7 +76,7 @@ pub(crate) struct Lobby {
 }
 
 impl Hub {
-    pub(crate) fn new(socket: Socket, router: quic::Endpoint) -> Self {
+    pub(crate) fn new(address: SocketAddr, router: quic::Endpoint) -> Self {
         let lobby = Lobby {
             open: true,
             endpoints: 0,
@@ -86,7 +87,7 @@ impl Hub {
             tokens: HashMap::new(),
         };
         Self {
-            socket: Mutex::new(Arc::new(socket)),
+            address: Mutex::new(address),
             started: Instant::now(),
             router: Mutex::new(router),
             requests: Mutex::default(),
@@ -111,18 +112,21 @@ impl Hub {
         Time::ZERO + instant.saturating_duration_since(self.started)
     }
 
-    /// The socket. For the driver, which asks for it with every packet, this is too slow.
-    pub(crate) fn socket(&self) -> Arc<Socket> {
-        self.socket.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The address of the socket.
+    pub(crate) fn address(&self) -> SocketAddr {
+        *self.address.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The driver goes on with another socket.
     pub(crate) fn rebind(&self, socket: Socket) {
-        let socket = Arc::new(socket);
-        *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket.clone();
+        let address = socket.address();
         let driver = {
             let mut requests = self.requests();
+            if requests.ended {
+                return;
+            }
             requests.rebound = Some(socket);
+            *self.address.lock().unwrap_or_else(PoisonError::into_inner) = address;
             requests.driver.take()
         };
         if let Some(driver) = driver {
@@ -187,6 +191,7 @@ impl Hub {
     pub(crate) fn driver_ended(&self) -> Vec<Arc<Shared>> {
         let mut requests = self.requests();
         requests.ended = true;
+        requests.rebound = None;
         std::mem::take(&mut requests.ready)
     }
 
@@ -198,7 +203,7 @@ impl Hub {
         config: &ClientConfig,
     ) -> Result<Connection, ConnectError> {
         let remote = socket::canonical(remote);
-        if remote.is_ipv6() && self.socket().address().is_ipv4() {
+        if remote.is_ipv6() && self.address().is_ipv4() {
             return Err(ConnectError::Family(remote));
         }
         let token = {

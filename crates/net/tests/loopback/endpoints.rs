@@ -197,6 +197,23 @@ async fn what_ended_before_it_was_accepted_is_not_kept() {
     assert_eq!(taken, 1, "the others are no more");
 }
 
+/// Who keeps a handle of a connection that is over keeps no port.
+#[tokio::test]
+async fn the_port_is_free_once_an_endpoint_has_ended() {
+    let ends = pair(TransportConfig::default()).await;
+    let address = ends.server_endpoint.local_addr();
+    ends.client.close(0, b"");
+    soon(ends.server.closed()).await;
+    drop(ends.server_endpoint);
+    let free = async {
+        while std::net::UdpSocket::bind(address).is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    soon(free).await;
+    assert!(ends.server.close_reason().is_some());
+}
+
 #[tokio::test]
 async fn an_endpoint_closes_with_all_its_connections() {
     let (server_end, client_end) = (server(server_config(TransportConfig::default())), client());
