@@ -420,9 +420,7 @@ impl Drop for Driver {
             self.roster.welcome(&shared);
         }
         for shared in self.roster.slots.drain(..).flatten() {
-            let mut state = shared.lock();
-            state.conn.abandon(now);
-            state.collect(now, &mut self.news);
+            shared.lock().abandon(now, &mut self.news);
         }
         let mut lobby = self.hub.lobby();
         lobby.live = 0;
@@ -675,6 +673,26 @@ mod tests {
         let mut row = (0..MAX_HEAVY + 10).map(|_| datagram()).collect();
         driver.roster.deliver(Time::ZERO, Some(shared.key), &mut row, &mut driver.inlet.heavy);
         assert_eq!((row.len(), driver.inlet.heavy.len()), (0, MAX_HEAVY));
+    }
+
+    /// The runtime ends while another thread, which saw the endpoint open, begins a connection.
+    #[tokio::test]
+    async fn what_begins_when_the_driver_has_ended_fails() {
+        let (driver, address) = driver();
+        let hub = driver.hub.clone();
+        drop(driver);
+        hub.lobby().open = true;
+        let config = |protocols: &[&[u8]]| {
+            let crypto = Arc::new(NullClient::new(protocols));
+            ClientConfig { crypto, transport: Arc::default() }
+        };
+        let begun = hub.connect(address, "localhost", &config(&[b"test"])).unwrap();
+        let end = tokio::time::timeout(Duration::from_secs(10), begun.closed()).await;
+        assert_eq!(end, Ok(quic::Closed::Abandoned));
+        // One that cannot begin is counted no more, and was not: the driver took all with it.
+        hub.lobby().live = 0;
+        hub.one_less();
+        assert_eq!(hub.lobby().live, 0);
     }
 
     #[tokio::test]

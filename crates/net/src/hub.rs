@@ -11,7 +11,7 @@ use quickset_quic::{self as quic, ClientConfig, TransportConfig, Version};
 use crate::census::Census;
 use crate::connection::Connection;
 use crate::error::ConnectError;
-use crate::shared::Shared;
+use crate::shared::{News, Shared};
 use crate::socket::{self, Socket};
 use crate::wakers::Crowd;
 
@@ -150,12 +150,17 @@ impl Hub {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the driver to poll a connection. Once per connection and turn: see [`Shared::nudge`].
+    /// Asks the driver to poll a connection. Once per connection and turn: see [`Shared::nudge`]. The connection is not
+    /// locked.
     pub(crate) fn ready(&self, shared: Arc<Shared>) {
         let driver = {
             let mut requests = self.requests();
             if requests.ended {
-                return;
+                drop(requests);
+                // The driver did not know of one that has just begun.
+                let mut news = News::default();
+                shared.lock().abandon(self.now(), &mut news);
+                return news.wake();
             }
             requests.ready.push(shared);
             requests.driver.take()
@@ -255,7 +260,8 @@ impl Hub {
         let mut woken = Vec::new();
         {
             let mut lobby = self.lobby();
-            lobby.live -= 1;
+            // A driver that ends takes all with it, also what is just beginning.
+            lobby.live = lobby.live.saturating_sub(1);
             if lobby.live == 0 {
                 lobby.idlers.drain_to(&mut woken);
             }

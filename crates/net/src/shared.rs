@@ -153,6 +153,12 @@ impl State {
         self.conn.close(now, code.unwrap_or(usual), reason);
     }
 
+    /// Nobody drives it any more: its handles hear of it, the peer does not.
+    pub(crate) fn abandon(&mut self, now: Time, news: &mut News) {
+        self.conn.abandon(now);
+        self.collect(now, news);
+    }
+
     /// Why the connection ended, if it has.
     pub(crate) fn closed(&self) -> Option<Closed> {
         self.conn.closed().cloned()
