@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use quickset_quic::{Counters, Stats};
+use quickset_quic::{ConnectionKey, Counters, Stats};
 
 use crate::shared::Shared;
 
@@ -64,7 +64,7 @@ pub struct Totals {
 /// The connections that there are, and what those did that are no more.
 #[derive(Debug, Default)]
 pub(crate) struct Census {
-    live: BTreeMap<usize, Weak<Shared>>,
+    live: BTreeMap<ConnectionKey, Weak<Shared>>,
     ended: Totals,
 }
 
@@ -104,12 +104,12 @@ impl Totals {
 
 impl Census {
     pub(crate) fn enter(&mut self, shared: &Arc<Shared>) {
-        self.live.insert(shared.key.index(), Arc::downgrade(shared));
+        self.live.insert(shared.key, Arc::downgrade(shared));
     }
 
     /// A connection has drained, having done this.
     pub(crate) fn leave(&mut self, shared: &Shared, stats: &Stats) {
-        self.live.remove(&shared.key.index());
+        self.live.remove(&shared.key);
         self.ended.add(stats);
     }
 

@@ -695,6 +695,23 @@ mod tests {
         assert_eq!(hub.lobby().live, 0);
     }
 
+    /// Another thread begins a connection between the two steps in which one that has drained is let go.
+    #[tokio::test]
+    async fn who_leaves_takes_nobody_else_out_of_the_census() {
+        let (driver, address) = driver();
+        let hub = &driver.hub;
+        let config =
+            ClientConfig { crypto: Arc::new(NullClient::new(&[b"test"])), transport: Arc::default() };
+        let old = hub.connect(address, "localhost", &config).unwrap();
+        hub.router().signal(old.shared().key, Signal::Drained);
+        let new = hub.connect(address, "localhost", &config).unwrap();
+        assert_eq!(new.shared().key.index(), old.shared().key.index());
+        hub.census().leave(old.shared(), &old.stats());
+        let (ended, live) = hub.census().look();
+        assert_eq!(ended.connections, 1);
+        assert!(live.len() == 1 && Arc::ptr_eq(&live[0], new.shared()));
+    }
+
     #[tokio::test]
     async fn what_cannot_be_answered_begins_nothing() {
         let (mut driver, address) = driver();
