@@ -345,7 +345,7 @@ impl Connection {
     }
 
     /// Gets a stream by `verb`. The handle counts from here on, and the future is ready with it: nothing is lost between
-    /// the two.
+    /// the two. What happened to the stream before is told as soon as it is there, so that there must be a place for it then.
     async fn stream<'a, L, C>(
         &'a self,
         mut seat: Seat<MutexGuard<'a, State>, L, C>,
@@ -358,7 +358,7 @@ impl Connection {
         poll_fn(|cx| {
             let stream = seat.poll(cx, |state| match state.closed() {
                 Some(closed) => Some(Err(closed)),
-                None => verb(state).map(Ok),
+                None => verb(state).inspect(|id| state.expect(*id)).map(Ok),
             });
             self.shared().nudge();
             stream

@@ -595,6 +595,9 @@ const MAX_FAILURES: u32 = 16;
 mod tests {
     use std::future::poll_fn;
     use std::net::{SocketAddr, UdpSocket};
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::Wake;
 
     use quickset_base::{Duration, Path, Rng, Seed};
     use quickset_quic::null::{NullClient, NullSecrets, NullServer};
@@ -693,6 +696,63 @@ mod tests {
         hub.lobby().live = 0;
         hub.one_less();
         assert_eq!(hub.lobby().live, 0);
+    }
+
+    /// A driver on another thread that is as fast as can be: whoever wakes it waits until it has done all there is.
+    struct Eager {
+        driver: Mutex<Option<Driver>>,
+        again: AtomicBool,
+    }
+
+    impl Wake for Eager {
+        fn wake(self: Arc<Self>) {
+            self.again.store(true, Ordering::SeqCst);
+            // Who holds the lock looks again.
+            let Ok(mut driver) = self.driver.try_lock() else { return };
+            let Some(driver) = &mut *driver else { return };
+            while self.again.swap(false, Ordering::SeqCst) {
+                let _ = driver.turn(&mut Context::from_waker(&self.clone().into()));
+            }
+        }
+    }
+
+    /// What became of a stream before it was accepted is told between that and its first handle.
+    #[tokio::test]
+    async fn what_is_told_as_a_stream_is_accepted_reaches_its_handle() {
+        let (driver, address) = driver();
+        let hub = driver.hub.clone();
+        let eager = Arc::new(Eager { driver: Mutex::new(Some(driver)), again: AtomicBool::new(false) });
+        eager.clone().wake();
+        let client = crate::Endpoint::client(EndpointConfig {
+            crypto: Arc::new(NullSecrets(2)),
+            connection_id_len: 8,
+            resets_per_second: 0,
+        });
+        let config =
+            ClientConfig { crypto: Arc::new(NullClient::new(&[b"test"])), transport: Arc::default() };
+        let soon = async {
+            let ours = client.unwrap().connect(address, "localhost", &config).await.unwrap();
+            let theirs = loop {
+                let accepted = hub.lobby().accepted.pop_front();
+                match accepted {
+                    Some(connection) => break connection,
+                    None => tokio::task::yield_now().await,
+                }
+            };
+            let (mut send, recv) = ours.open_bi().await.unwrap();
+            send.write_all(b"x").await.unwrap();
+            recv.stop(7);
+            // It comes behind that.
+            let mut uni = ours.open_uni().await.unwrap();
+            uni.write_all(b"y").await.unwrap();
+            theirs.accept_uni().await.unwrap();
+            let (send, _recv) = theirs.accept_bi().await.unwrap();
+            assert_eq!(send.stopped().await, Ok(Some(7)));
+        };
+        tokio::time::timeout(Duration::from_secs(10), soon).await.expect("it is told");
+        // Before the runtime.
+        let driver = eager.driver.lock().unwrap().take();
+        drop(driver);
     }
 
     /// Another thread begins a connection between the two steps in which one that has drained is let go.

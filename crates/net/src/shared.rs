@@ -169,6 +169,11 @@ impl State {
         if self.connected { Some(Ok(())) } else { self.closed().map(Err) }
     }
 
+    /// There will be a handle of a stream, at once.
+    pub(crate) fn expect(&mut self, id: StreamId) {
+        self.streams.entry(id).or_default();
+    }
+
     /// One more handle of a stream.
     pub(crate) fn hold(&mut self, id: StreamId) {
         self.streams.entry(id).or_default().handles += 1;
