@@ -1,4 +1,4 @@
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
@@ -71,8 +71,7 @@ pub(crate) struct Lobby {
     pub(crate) acceptors: Crowd,
     /// Tasks that wait for `live` to be 0.
     pub(crate) idlers: Crowd,
-    /// Address validation tokens, by the server that gave them, each with the version of its connection.
-    tokens: HashMap<String, VecDeque<(Version, Vec<u8>)>>,
+    tokens: Tokens,
 }
 
 impl Hub {
@@ -84,7 +83,7 @@ impl Hub {
             accepted: VecDeque::new(),
             acceptors: Crowd::default(),
             idlers: Crowd::default(),
-            tokens: HashMap::new(),
+            tokens: Tokens::default(),
         };
         Self {
             address: Mutex::new(address),
@@ -218,7 +217,7 @@ impl Hub {
             }
             lobby.live += 1;
             // RFC 9000 §8.1.3: a token is used once, so that nobody can link connections by it.
-            lobby.tokens.get_mut(server_name).and_then(|tokens| pick(tokens, &config.transport))
+            lobby.tokens.take(server_name, &config.transport)
         };
         let begun = match token {
             // What the server went on in the last time, it can be begun in, and its token is good in nothing else.
@@ -271,15 +270,7 @@ impl Hub {
 
     /// Keeps a token for the next connection to a server.
     pub(crate) fn keep_token(&self, server_name: String, version: Version, token: Vec<u8>) {
-        let mut lobby = self.lobby();
-        if lobby.tokens.len() >= MAX_SERVERS && !lobby.tokens.contains_key(&server_name) {
-            return;
-        }
-        let tokens = lobby.tokens.entry(server_name).or_default();
-        tokens.push_back((version, token));
-        if tokens.len() > MAX_TOKENS {
-            tokens.pop_front();
-        }
+        self.lobby().tokens.keep(server_name, version, token);
     }
 }
 
@@ -293,19 +284,83 @@ impl Lobby {
     }
 }
 
-/// The token for a connection, best of the version that it would begin in anyway, and the newest. RFC 9369 §5: one of a
-/// connection of another version is no token.
-fn pick(
-    tokens: &mut VecDeque<(Version, Vec<u8>)>,
-    transport: &TransportConfig,
-) -> Option<(Version, Vec<u8>)> {
-    let begins_in = transport.begins_in();
-    let of_first = tokens.iter().rposition(|(version, _)| Some(*version) == begins_in);
-    let at =
-        of_first.or_else(|| tokens.iter().rposition(|(version, _)| transport.versions.contains(version)))?;
-    tokens.remove(at)
+/// Address validation tokens, in the order in which they came, each with the server that gave it and the version of its
+/// connection. The oldest make room.
+#[derive(Default)]
+struct Tokens(VecDeque<(String, Version, Vec<u8>)>);
+
+impl Tokens {
+    fn keep(&mut self, server: String, version: Version, token: Vec<u8>) {
+        let is_of = |(of, ..): &(String, Version, Vec<u8>)| *of == server;
+        if self.0.iter().filter(|kept| is_of(kept)).count() >= TOKENS_EACH {
+            let oldest = self.0.iter().position(is_of);
+            oldest.and_then(|at| self.0.remove(at));
+        } else if self.0.len() >= MAX_TOKENS {
+            self.0.pop_front();
+        }
+        self.0.push_back((server, version, token));
+    }
+
+    /// The token for a connection, best of the version that it would begin in anyway, and the newest. RFC 9369 §5: one of a
+    /// connection of another version is no token.
+    fn take(&mut self, server: &str, transport: &TransportConfig) -> Option<(Version, Vec<u8>)> {
+        let newest = |fits: &dyn Fn(Version) -> bool| {
+            self.0.iter().rposition(|(of, version, _)| of == server && fits(*version))
+        };
+        let begins_in = transport.begins_in();
+        let at = newest(&|version| Some(version) == begins_in)
+            .or_else(|| newest(&|version| transport.versions.contains(&version)))?;
+        self.0.remove(at).map(|(_, version, token)| (version, token))
+    }
 }
 
-/// Servers whose tokens are kept, and tokens for each.
-const MAX_SERVERS: usize = 256;
-const MAX_TOKENS: usize = 2;
+/// Tokens that are kept in all, and of a server.
+const MAX_TOKENS: usize = 512;
+const TOKENS_EACH: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use quickset_base::{Rng, Seed};
+    use quickset_quic::EndpointConfig;
+    use quickset_quic::null::NullSecrets;
+
+    use super::*;
+
+    fn hub() -> Hub {
+        let crypto = Arc::new(NullSecrets(1));
+        let config = EndpointConfig { crypto, connection_id_len: 8, resets_per_second: 0 };
+        Hub::new(([127, 0, 0, 1], 1).into(), quic::Endpoint::new(config, None, Rng::new(Seed([0; 32]))))
+    }
+
+    fn take(hub: &Hub, server: usize) -> Option<Vec<u8>> {
+        hub.lobby().tokens.take(&server.to_string(), &TransportConfig::default()).map(|(_, token)| token)
+    }
+
+    #[test]
+    fn tokens_of_the_servers_that_gave_some_last_are_kept() {
+        let hub = hub();
+        let keep = |server: usize, token: u8| hub.keep_token(server.to_string(), Version::V1, vec![token]);
+        // All of these have had theirs used.
+        for server in 0..MAX_TOKENS {
+            keep(server, 0);
+            assert_eq!(take(&hub, server), Some(vec![0]));
+        }
+        keep(MAX_TOKENS, 1);
+        assert_eq!((take(&hub, MAX_TOKENS), take(&hub, MAX_TOKENS)), (Some(vec![1]), None));
+        // And these have not; the first one is heard of again.
+        (0..MAX_TOKENS).for_each(|server| keep(server, 2));
+        keep(0, 3);
+        keep(MAX_TOKENS, 4);
+        assert_eq!(
+            [0, 0, 1, 2, MAX_TOKENS].map(|server| take(&hub, server)),
+            [Some(vec![3]), None, None, Some(vec![2]), Some(vec![4]),]
+        );
+    }
+
+    #[test]
+    fn a_server_has_its_newest_tokens_kept() {
+        let hub = hub();
+        (0..5).for_each(|token| hub.keep_token("7".to_owned(), Version::V1, vec![token]));
+        assert_eq!([(); 3].map(|()| take(&hub, 7)), [Some(vec![4]), Some(vec![3]), None]);
+    }
+}
