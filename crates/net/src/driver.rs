@@ -3,6 +3,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use quickset_base::{self as base, Batch, Datagram, Input, Machine, Time};
@@ -64,6 +65,8 @@ struct Outlet {
     stalled: bool,
     /// It did since all was sent.
     has_stalled: bool,
+    /// Since when there has been no room for anything.
+    full_since: Option<Time>,
     /// The last batch was of several datagrams.
     bulk: bool,
 }
@@ -104,6 +107,7 @@ impl Driver {
                 limit,
                 stalled: false,
                 has_stalled: false,
+                full_since: None,
                 bulk: false,
             },
             alarm: Alarm { sleep: Box::pin(tokio::time::sleep_until(Instant::now())), at: None },
@@ -124,7 +128,8 @@ impl Driver {
         if self.is_over() {
             return Poll::Ready(());
         }
-        if received || more || self.alarm.set(cx, &self.hub, self.roster.timers.next()) {
+        let next = self.roster.timers.next().into_iter().chain(self.outlet.deadline()).min();
+        if received || more || self.alarm.set(cx, &self.hub, next) {
             // Others get the thread before the next turn.
             cx.waker().wake_by_ref();
         }
@@ -146,6 +151,7 @@ impl Driver {
             // A batch that waits for room in the old one is lost, as datagrams are.
             self.outlet.batch.clear();
             self.outlet.stalled = false;
+            self.outlet.full_since = None;
             self.inlet.failures = 0;
             let now = self.hub.now();
             self.roster.for_all(|state| state.conn.rebound(now));
@@ -278,7 +284,7 @@ impl Driver {
 
     /// True when there is more to send than a turn allows.
     fn send(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.outlet.stalled && !self.outlet.flush(cx, &self.socket) {
+        if self.outlet.stalled && !self.outlet.flush(cx, &self.socket, self.hub.now()) {
             return false;
         }
         let limit = self.socket.segments();
@@ -341,7 +347,7 @@ impl Driver {
             }
             drop(state);
             *budget -= 1;
-            if !self.outlet.flush(cx, &self.socket) {
+            if !self.outlet.flush(cx, &self.socket, now) {
                 return Drive::Stalled;
             }
         }
@@ -501,16 +507,27 @@ impl Roster {
 }
 
 impl Outlet {
-    /// Sends the batch. False when there is no room for it; it is kept then.
+    /// Sends the batch. False when there is no room for it; it is kept then, for a while.
     #[inline]
-    fn flush(&mut self, cx: &mut Context<'_>, socket: &Socket) -> bool {
+    fn flush(&mut self, cx: &mut Context<'_>, socket: &Socket, now: Time) -> bool {
         self.stalled = socket.poll_send(cx, &self.batch).is_pending();
         self.has_stalled |= self.stalled;
         self.bulk = self.batch.count() > 1;
+        if self.stalled {
+            // A network that takes nothing must not stop the clocks of connections: they may go another way, and end.
+            self.stalled = now.since(*self.full_since.get_or_insert(now)) < PATIENCE;
+        } else {
+            self.full_since = None;
+        }
         if !self.stalled {
             self.batch.clear();
         }
         !self.stalled
+    }
+
+    /// When the batch has waited for long enough.
+    fn deadline(&self) -> Option<Time> {
+        self.full_since.filter(|_| self.stalled).map(|since| since + PATIENCE)
     }
 }
 
@@ -588,6 +605,10 @@ const TURN_BATCHES: usize = 32;
 /// handshakes are through do not notice.
 const MAX_HEAVY: usize = 256;
 
+/// A socket's buffer that has no room for anything for so long belongs to a network that is stuck: until it takes something
+/// again, what is sent is lost, as in any other network of that kind.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Failures in a row after which the socket is not asked again by itself.
 const MAX_FAILURES: u32 = 16;
 
@@ -599,7 +620,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::task::Wake;
 
-    use quickset_base::{Duration, Path, Rng, Seed};
+    use quickset_base::{Path, Rng, Seed};
     use quickset_quic::null::{NullClient, NullSecrets, NullServer};
     use quickset_quic::{ClientConfig, EndpointConfig, RetryPolicy, ServerConfig};
 
@@ -696,6 +717,51 @@ mod tests {
         hub.lobby().live = 0;
         hub.one_less();
         assert_eq!(hub.lobby().live, 0);
+    }
+
+    /// A device that is stuck, a shaper at no rate: the system keeps all that it was given, and has no room for more.
+    #[tokio::test]
+    async fn a_socket_without_room_stops_no_clocks() {
+        let (driver, address) = driver();
+        let (hub, socket) = (driver.hub.clone(), driver.socket.clone());
+        socket.hitch.is_full.store(true, Ordering::Relaxed);
+        let driver = tokio::spawn(driver);
+        let config = || {
+            let transport =
+                quic::TransportConfig { handshake_timeout: Duration::from_millis(100), ..Default::default() };
+            ClientConfig { crypto: Arc::new(NullClient::new(&[b"test"])), transport: Arc::new(transport) }
+        };
+        let all = async {
+            let attempts = [1, 2, 3].map(|_| hub.connect(address, "localhost", &config()).unwrap());
+            for attempt in &attempts {
+                assert_eq!(attempt.closed().await, quic::Closed::TimedOut);
+            }
+            attempts[0].close(0, b"");
+            drop(attempts);
+            hub.lobby().endpoints = 0;
+            hub.wake_driver(None);
+            driver.await.unwrap();
+        };
+        tokio::time::timeout(Duration::from_secs(20), all).await.expect("all ends");
+    }
+
+    #[tokio::test]
+    async fn what_waits_for_room_leaves_once_there_is_some() {
+        let (driver, address) = driver();
+        let (hub, socket) = (driver.hub.clone(), driver.socket.clone());
+        socket.hitch.is_full.store(true, Ordering::Relaxed);
+        tokio::spawn(driver);
+        let config =
+            ClientConfig { crypto: Arc::new(NullClient::new(&[b"test"])), transport: Arc::default() };
+        let attempt = hub.connect(address, "localhost", &config).unwrap();
+        while socket.hitch.refused.load(Ordering::Relaxed) == 0 {
+            tokio::task::yield_now().await;
+        }
+        socket.hitch.is_full.store(false, Ordering::Relaxed);
+        // As the system would, if that were its word.
+        hub.wake_driver(None);
+        tokio::time::timeout(Duration::from_secs(10), attempt.connected()).await.expect("in time").unwrap();
+        assert_eq!(attempt.stats().ptos, 0, "nothing was lost");
     }
 
     /// A driver on another thread that is as fast as can be: whoever wakes it waits until it has done all there is.

@@ -23,6 +23,18 @@ pub(crate) struct Socket {
     segments: usize,
     /// It has done so until now, as far as that was tried, and may be asked to.
     offload: AtomicBool,
+    #[cfg(test)]
+    pub(crate) hitch: Hitch,
+}
+
+/// What tests say about the system's buffer.
+#[cfg(test)]
+#[derive(Debug, Default)]
+pub(crate) struct Hitch {
+    /// There is no room.
+    pub(crate) is_full: AtomicBool,
+    /// How often there was none.
+    pub(crate) refused: std::sync::atomic::AtomicU32,
 }
 
 /// How a socket is bound.
@@ -75,7 +87,15 @@ impl Socket {
         let address = socket.local_addr()?;
         let segments = state.max_gso_segments();
         let offload = AtomicBool::new(config.segmentation_offload);
-        Ok(Self { io: Polled::new(socket)?, state: RwLock::new(state), address, segments, offload })
+        Ok(Self {
+            io: Polled::new(socket)?,
+            state: RwLock::new(state),
+            address,
+            segments,
+            offload,
+            #[cfg(test)]
+            hitch: Hitch::default(),
+        })
     }
 
     /// The address that it is bound to.
@@ -119,7 +139,12 @@ impl Socket {
     pub(crate) fn poll_send(&self, cx: &mut std::task::Context<'_>, batch: &Batch) -> Poll<()> {
         let segment = (batch.count() > 1).then(|| batch.segment());
         let transmit = self.transmit(&batch.path, batch.ecn, batch.bytes(), segment);
-        let sent = ready!(self.io.poll_send(cx, |socket| self.state().try_send(socket, &transmit)));
+        let send = |socket: UdpSockRef<'_>| {
+            #[cfg(test)]
+            self.hitch.check()?;
+            self.state().try_send(socket, &transmit)
+        };
+        let sent = ready!(self.io.poll_send(cx, send));
         let Err(error) = sent else { return Poll::Ready(()) };
         if batch.count() > 1 && self.state().max_gso_segments() < self.segments {
             self.send_one_by_one(batch);
@@ -206,6 +231,17 @@ impl Socket {
         let local =
             if self.address.ip().is_unspecified() { meta.dst_ip.map(|ip| ip.to_canonical()) } else { None };
         Path { remote, local }
+    }
+}
+
+#[cfg(test)]
+impl Hitch {
+    fn check(&self) -> io::Result<()> {
+        if !self.is_full.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        Err(io::ErrorKind::WouldBlock.into())
     }
 }
 
