@@ -1,5 +1,5 @@
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::task::{Poll, ready};
@@ -245,11 +245,14 @@ impl Hitch {
     }
 }
 
-/// IPv4 without IPv6 clothes; the zone of an IPv6 address stays.
+/// IPv4 without IPv6 clothes. The zone of an IPv6 address stays where it needs one (RFC 4007 §6): the system tells none with
+/// others, and addresses are compared.
 pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
-    match address.ip().to_canonical() {
-        IpAddr::V4(ip) => SocketAddr::new(ip.into(), address.port()),
-        IpAddr::V6(_) => address,
+    match (address, address.ip().to_canonical()) {
+        (SocketAddr::V6(full), IpAddr::V6(ip)) if ip.is_unicast_link_local() => {
+            SocketAddrV6::new(ip, full.port(), 0, full.scope_id()).into()
+        }
+        (_, ip) => SocketAddr::new(ip, address.port()),
     }
 }
 

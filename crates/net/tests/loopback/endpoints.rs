@@ -1,6 +1,7 @@
 //! Endpoints and connections: many on a socket, limits, the ways to end.
 
 use std::error::Error;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -351,6 +352,25 @@ async fn over_ipv6_and_both() {
     assert!(server.remote_address().is_ipv4(), "{}", server.remote_address());
     let from_v4 = self::client().connect(([0, 0, 0, 0, 0, 0, 0, 1], 9).into(), "localhost", &config).await;
     assert!(matches!(from_v4, Err(ConnectError::Family(_))), "{from_v4:?}");
+}
+
+/// A zone is of use for link-local addresses; the system leaves it out of others.
+#[tokio::test]
+async fn an_address_may_say_a_zone_that_it_does_not_need() {
+    let config = Some(server_config(TransportConfig::default()));
+    let Ok(server) =
+        Endpoint::bind("[::1]:0".parse().unwrap(), &SocketConfig::default(), endpoint_config(1), config)
+    else {
+        eprintln!("no IPv6 here");
+        return;
+    };
+    let SocketAddr::V6(mut to) = server.local_addr() else { unreachable!("it was bound so") };
+    // The loopback's, the first interface of all systems.
+    to.set_scope_id(1);
+    let any = Endpoint::client(endpoint_config(3)).unwrap();
+    let connection =
+        soon(any.connect(to.into(), "localhost", &client_config(TransportConfig::default()))).await;
+    assert_eq!(connection.unwrap().remote_address(), server.local_addr());
 }
 
 #[tokio::test]
