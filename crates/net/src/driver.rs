@@ -654,8 +654,8 @@ mod tests {
             token_lifetime: Duration::from_secs(15),
         };
         let socket = Socket::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default()).unwrap();
-        let address = socket.address();
-        let hub = Arc::new(Hub::new(address, router(Some(server), 0)));
+        let address = socket.bound().address;
+        let hub = Arc::new(Hub::new(socket.bound(), router(Some(server), 0)));
         hub.lobby().endpoints = 1;
         (Driver::new(hub, socket), address)
     }

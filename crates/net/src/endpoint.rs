@@ -90,7 +90,7 @@ impl Endpoint {
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(io::Error::other)?;
         let router = quic::Endpoint::new(endpoint, server, Rng::new(Seed(seed)));
-        let hub = Arc::new(Hub::new(socket.address(), router));
+        let hub = Arc::new(Hub::new(socket.bound(), router));
         hub.lobby().endpoints = 1;
         tokio::spawn(Driver::new(hub.clone(), socket));
         Ok(Self { hub })
@@ -98,7 +98,7 @@ impl Endpoint {
 
     /// The address of the socket.
     pub fn local_addr(&self) -> SocketAddr {
-        self.hub.address()
+        self.hub.bound().address
     }
 
     /// Goes on with a new socket on `address`, after a change of networks for example: the connections that began here
@@ -128,7 +128,7 @@ impl Endpoint {
 
     fn replace(&self, socket: Socket) -> io::Result<()> {
         // Connections to IPv6 addresses would end without a word.
-        if socket.address().is_ipv4() && self.local_addr().is_ipv6() {
+        if socket.bound().address.is_ipv4() && self.local_addr().is_ipv6() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "a socket of IPv4 in place of one of IPv6",

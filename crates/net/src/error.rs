@@ -8,8 +8,10 @@ pub enum ConnectError {
     /// The endpoint is closed and begins no connections; make another one.
     #[error("the endpoint is closed; make another one to connect")]
     Stopped,
-    /// The endpoint's socket speaks IPv4 only.
-    #[error("{0} cannot be reached from an IPv4 socket; bind the endpoint to an IPv6 address")]
+    /// The endpoint's socket does not speak the address's family, IPv6 or IPv4.
+    #[error(
+        "{0} cannot be reached from a socket of the other family; bind the endpoint to an address of this one, or to [::]"
+    )]
     Family(SocketAddr),
     /// The address, the server's name or the configuration cannot be used.
     #[error(transparent)]

@@ -12,7 +12,7 @@ use crate::census::Census;
 use crate::connection::Connection;
 use crate::error::ConnectError;
 use crate::shared::{News, Shared};
-use crate::socket::{self, Socket};
+use crate::socket::{self, Bound, Socket};
 use crate::wakers::Crowd;
 
 /// What the handles of an endpoint and its driver share.
@@ -20,9 +20,9 @@ use crate::wakers::Crowd;
 /// Locks are taken in this order, and none of them for longer than a few microseconds but the router's:
 /// router, connection, and then one of the others.
 pub(crate) struct Hub {
-    /// That of the socket that is in use, or will be at the driver's next turn. The socket itself is the driver's, and goes
+    /// Where the socket is that is in use, or will be at the driver's next turn. The socket itself is the driver's, and goes
     /// with it: whoever keeps a handle of a connection keeps no port.
-    address: Mutex<SocketAddr>,
+    bound: Mutex<Bound>,
     started: Instant,
     router: Mutex<quic::Endpoint>,
     requests: Mutex<Requests>,
@@ -75,7 +75,7 @@ pub(crate) struct Lobby {
 }
 
 impl Hub {
-    pub(crate) fn new(address: SocketAddr, router: quic::Endpoint) -> Self {
+    pub(crate) fn new(bound: Bound, router: quic::Endpoint) -> Self {
         let lobby = Lobby {
             open: true,
             endpoints: 0,
@@ -86,7 +86,7 @@ impl Hub {
             tokens: Tokens::default(),
         };
         Self {
-            address: Mutex::new(address),
+            bound: Mutex::new(bound),
             started: Instant::now(),
             router: Mutex::new(router),
             requests: Mutex::default(),
@@ -111,21 +111,21 @@ impl Hub {
         Time::ZERO + instant.saturating_duration_since(self.started)
     }
 
-    /// The address of the socket.
-    pub(crate) fn address(&self) -> SocketAddr {
-        *self.address.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Where the socket is.
+    pub(crate) fn bound(&self) -> Bound {
+        *self.bound.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The driver goes on with another socket.
     pub(crate) fn rebind(&self, socket: Socket) {
-        let address = socket.address();
+        let bound = socket.bound();
         let driver = {
             let mut requests = self.requests();
             if requests.ended {
                 return;
             }
             requests.rebound = Some(socket);
-            *self.address.lock().unwrap_or_else(PoisonError::into_inner) = address;
+            *self.bound.lock().unwrap_or_else(PoisonError::into_inner) = bound;
             requests.driver.take()
         };
         if let Some(driver) = driver {
@@ -207,7 +207,7 @@ impl Hub {
         config: &ClientConfig,
     ) -> Result<Connection, ConnectError> {
         let remote = socket::canonical(remote);
-        if remote.is_ipv6() && self.address().is_ipv4() {
+        if !self.bound().reaches(remote) {
             return Err(ConnectError::Family(remote));
         }
         let token = {
@@ -329,7 +329,8 @@ mod tests {
     fn hub() -> Hub {
         let crypto = Arc::new(NullSecrets(1));
         let config = EndpointConfig { crypto, connection_id_len: 8, resets_per_second: 0 };
-        Hub::new(([127, 0, 0, 1], 1).into(), quic::Endpoint::new(config, None, Rng::new(Seed([0; 32]))))
+        let bound = Bound { address: ([127, 0, 0, 1], 1).into(), v4: true };
+        Hub::new(bound, quic::Endpoint::new(config, None, Rng::new(Seed([0; 32]))))
     }
 
     fn take(hub: &Hub, server: usize) -> Option<Vec<u8>> {

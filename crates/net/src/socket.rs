@@ -18,7 +18,7 @@ pub(crate) struct Socket {
     io: Polled,
     /// It learns from refusals, and wrongly from those that are for an address: then it is made anew.
     state: RwLock<UdpSocketState>,
-    address: SocketAddr,
+    bound: Bound,
     /// Segments that the system takes at a time, if it does as it says.
     segments: usize,
     /// It has done so until now, as far as that was tried, and may be asked to.
@@ -35,6 +35,14 @@ pub(crate) struct Hitch {
     pub(crate) is_full: AtomicBool,
     /// How often there was none.
     pub(crate) refused: std::sync::atomic::AtomicU32,
+}
+
+/// Where a socket is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bound {
+    pub(crate) address: SocketAddr,
+    /// It speaks IPv4, perhaps in IPv6 clothes.
+    pub(crate) v4: bool,
 }
 
 /// How a socket is bound.
@@ -85,12 +93,20 @@ impl Socket {
             }
         }
         let address = socket.local_addr()?;
+        let v4 = match address.ip() {
+            IpAddr::V4(_) => true,
+            IpAddr::V6(ip) if ip.is_unspecified() => {
+                // What the system does not tell is tried.
+                !socket2::SockRef::from(&socket).only_v6().unwrap_or(false)
+            }
+            IpAddr::V6(ip) => ip.to_ipv4_mapped().is_some(),
+        };
         let segments = state.max_gso_segments();
         let offload = AtomicBool::new(config.segmentation_offload);
         Ok(Self {
             io: Polled::new(socket)?,
             state: RwLock::new(state),
-            address,
+            bound: Bound { address, v4 },
             segments,
             offload,
             #[cfg(test)]
@@ -98,9 +114,9 @@ impl Socket {
         })
     }
 
-    /// The address that it is bound to.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+    /// Where it is bound.
+    pub(crate) fn bound(&self) -> Bound {
+        self.bound
     }
 
     /// Segments that may go out in one call, as of now: the system may change its mind.
@@ -216,7 +232,7 @@ impl Socket {
 
     /// A dual-stack socket wants IPv4 addresses in IPv6 clothes.
     fn outwards(&self, address: SocketAddr) -> SocketAddr {
-        match (self.address, address.ip()) {
+        match (self.bound.address, address.ip()) {
             (SocketAddr::V6(_), IpAddr::V4(ip)) => {
                 SocketAddr::new(ip.to_ipv6_mapped().into(), address.port())
             }
@@ -228,8 +244,11 @@ impl Socket {
     pub(crate) fn path(&self, meta: &RecvMeta) -> Path {
         let remote = canonical(meta.addr);
         // A socket on one address has no choice, and to spell it out costs a control message each way.
-        let local =
-            if self.address.ip().is_unspecified() { meta.dst_ip.map(|ip| ip.to_canonical()) } else { None };
+        let local = if self.bound.address.ip().is_unspecified() {
+            meta.dst_ip.map(|ip| ip.to_canonical())
+        } else {
+            None
+        };
         Path { remote, local }
     }
 }
@@ -242,6 +261,13 @@ impl Hitch {
         }
         self.refused.fetch_add(1, Ordering::Relaxed);
         Err(io::ErrorKind::WouldBlock.into())
+    }
+}
+
+impl Bound {
+    /// Whether it speaks the family of a canonical address.
+    pub(crate) fn reaches(self, remote: SocketAddr) -> bool {
+        if remote.is_ipv4() { self.v4 } else { !canonical(self.address).is_ipv4() }
     }
 }
 
@@ -310,7 +336,7 @@ mod tests {
     }
 
     fn to(socket: &Socket) -> Path {
-        Path::to(([127, 0, 0, 1], socket.address().port()).into())
+        Path::to(([127, 0, 0, 1], socket.bound().address.port()).into())
     }
 
     /// Everybody can send a datagram that says it is from port 0.

@@ -352,6 +352,13 @@ async fn over_ipv6_and_both() {
     assert!(server.remote_address().is_ipv4(), "{}", server.remote_address());
     let from_v4 = self::client().connect(([0, 0, 0, 0, 0, 0, 0, 1], 9).into(), "localhost", &config).await;
     assert!(matches!(from_v4, Err(ConnectError::Family(_))), "{from_v4:?}");
+    // Nor does one on an address of IPv6, or on all of them and no others, reach IPv4.
+    let alone = SocketConfig { dual_stack: false, ..SocketConfig::default() };
+    for (address, socket) in [("[::1]:0", SocketConfig::default()), ("[::]:0", alone)] {
+        let endpoint = Endpoint::bind(address.parse().unwrap(), &socket, endpoint_config(4), None).unwrap();
+        let from_v6 = soon(endpoint.connect(to, "localhost", &config)).await;
+        assert!(matches!(from_v6, Err(ConnectError::Family(_))), "{address}: {from_v6:?}");
+    }
 }
 
 /// A zone is of use for link-local addresses; the system leaves it out of others.
