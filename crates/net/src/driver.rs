@@ -47,6 +47,8 @@ struct Inlet {
     heavy: VecDeque<(ConnectionKey, Datagram)>,
     /// Failures of the socket in a row.
     failures: u32,
+    /// When a socket that only fails is asked again.
+    again: Option<Time>,
 }
 
 /// The connections.
@@ -100,6 +102,7 @@ impl Driver {
                 row: Vec::new(),
                 heavy: VecDeque::new(),
                 failures: 0,
+                again: None,
             },
             roster: Roster { slots: Vec::new(), ready: VecDeque::new(), timers: Timers::default() },
             outlet: Outlet {
@@ -128,7 +131,8 @@ impl Driver {
         if self.is_over() {
             return Poll::Ready(());
         }
-        let next = self.roster.timers.next().into_iter().chain(self.outlet.deadline()).min();
+        let next = [self.roster.timers.next(), self.outlet.deadline(), self.inlet.again];
+        let next = next.into_iter().flatten().min();
         if received || more || self.alarm.set(cx, &self.hub, next) {
             // Others get the thread before the next turn.
             cx.waker().wake_by_ref();
@@ -183,6 +187,7 @@ impl Driver {
     }
 
     fn receive_all(&mut self, cx: &mut Context<'_>) -> bool {
+        self.inlet.again = None;
         let former = self.former.clone().is_some_and(|former| self.receive_from(cx, &former, true));
         let socket = self.socket.clone();
         // Where nothing waits to be sent, and what was sent is no bulk whose acknowledgements come one behind the other,
@@ -209,8 +214,11 @@ impl Driver {
                 Poll::Ready(Err(error)) => {
                     tracing::debug!(%error, "receiving failed");
                     self.inlet.failures += 1;
-                    // A socket that only fails is asked when there is another reason to wake.
-                    return self.inlet.failures < MAX_FAILURES;
+                    // The poller tells no more of a socket until it was found empty, so that one that only fails is asked in
+                    // vain for a while, and now and then from there on.
+                    let at_once = self.inlet.failures < MAX_FAILURES;
+                    self.inlet.again = (!at_once).then(|| self.hub.now() + RETRY);
+                    return at_once;
                 }
             }
         }
@@ -609,8 +617,9 @@ const MAX_HEAVY: usize = 256;
 /// again, what is sent is lost, as in any other network of that kind.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Failures in a row after which the socket is not asked again by itself.
+/// Failures in a row after which the socket is not asked again at once, and how long it is left alone then.
 const MAX_FAILURES: u32 = 16;
+const RETRY: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {
@@ -717,6 +726,26 @@ mod tests {
         hub.lobby().live = 0;
         hub.one_less();
         assert_eq!(hub.lobby().live, 0);
+    }
+
+    /// Errors of datagrams that were sent, as some systems tell them to who receives (ICMP).
+    #[tokio::test]
+    async fn a_socket_that_failed_for_a_while_is_asked_again() {
+        let (driver, address) = driver();
+        let (hub, socket) = (driver.hub.clone(), driver.socket.clone());
+        socket.hitch.fails.store(true, Ordering::Relaxed);
+        tokio::spawn(driver);
+        let _client = client(address, 1);
+        let heard = async {
+            while socket.hitch.refused.load(Ordering::Relaxed) < MAX_FAILURES {
+                tokio::task::yield_now().await;
+            }
+            socket.hitch.fails.store(false, Ordering::Relaxed);
+            while hub.lobby().live == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), heard).await.expect("the hello is received");
     }
 
     /// A device that is stuck, a shaper at no rate: the system keeps all that it was given, and has no room for more.

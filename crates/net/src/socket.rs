@@ -27,13 +27,15 @@ pub(crate) struct Socket {
     pub(crate) hitch: Hitch,
 }
 
-/// What tests say about the system's buffer.
+/// What tests say that the system does.
 #[cfg(test)]
 #[derive(Debug, Default)]
 pub(crate) struct Hitch {
-    /// There is no room.
+    /// There is no room in its buffer.
     pub(crate) is_full: AtomicBool,
-    /// How often there was none.
+    /// It gives out nothing of what has come.
+    pub(crate) fails: AtomicBool,
+    /// How often it did either.
     pub(crate) refused: std::sync::atomic::AtomicU32,
 }
 
@@ -144,6 +146,8 @@ impl Socket {
             let mut slices: [IoSliceMut<'_>; WIDTH] = std::array::from_fn(|_| {
                 IoSliceMut::new(rest.next().map_or(&mut [], |buffer| &mut buffer[..]))
             });
+            #[cfg(test)]
+            self.hitch.check(&self.hitch.fails, io::ErrorKind::ConnectionReset)?;
             let n = self.state().recv(socket, &mut slices, metas)?;
             Ok((n, TAKES_ALL && !hurry && n == 1 && metas[0].len <= metas[0].stride))
         };
@@ -157,7 +161,7 @@ impl Socket {
         let transmit = self.transmit(&batch.path, batch.ecn, batch.bytes(), segment);
         let send = |socket: UdpSockRef<'_>| {
             #[cfg(test)]
-            self.hitch.check()?;
+            self.hitch.check(&self.hitch.is_full, io::ErrorKind::WouldBlock)?;
             self.state().try_send(socket, &transmit)
         };
         let sent = ready!(self.io.poll_send(cx, send));
@@ -255,12 +259,12 @@ impl Socket {
 
 #[cfg(test)]
 impl Hitch {
-    fn check(&self) -> io::Result<()> {
-        if !self.is_full.load(Ordering::Relaxed) {
+    fn check(&self, what: &AtomicBool, error: io::ErrorKind) -> io::Result<()> {
+        if !what.load(Ordering::Relaxed) {
             return Ok(());
         }
         self.refused.fetch_add(1, Ordering::Relaxed);
-        Err(io::ErrorKind::WouldBlock.into())
+        Err(error.into())
     }
 }
 
