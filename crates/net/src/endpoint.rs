@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quickset_base::{Rng, Seed};
 use quickset_quic::{self as quic, ClientConfig, Counters, EndpointConfig, ServerConfig};
+use tokio::runtime::Handle;
 
 use crate::census::EndpointStats;
 use crate::connecting::Connecting;
@@ -23,6 +24,8 @@ use crate::wakers::Seat;
 /// has ended. All futures may be dropped at any point.
 pub struct Endpoint {
     hub: Arc<Hub>,
+    /// That of the task. Whoever replaces the socket may have another one, which ends before.
+    runtime: Handle,
 }
 
 impl Endpoint {
@@ -93,7 +96,7 @@ impl Endpoint {
         let hub = Arc::new(Hub::new(socket.bound(), router));
         hub.lobby().endpoints = 1;
         tokio::spawn(Driver::new(hub.clone(), socket));
-        Ok(Self { hub })
+        Ok(Self { hub, runtime: Handle::current() })
     }
 
     /// The address of the socket.
@@ -107,11 +110,10 @@ impl Endpoint {
     /// it, since a server is known by its address.
     ///
     /// # Errors
-    /// When the socket cannot be bound, or has not the family of the old one; that one is kept then.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime with I/O.
+    /// When the socket cannot be bound, or has not the family of the old one; that one is kept then. When the runtime of the
+    /// endpoint has ended; this need not be called in it, nor in any other.
     pub fn rebind(&self, address: SocketAddr, socket: &SocketConfig) -> io::Result<()> {
+        let _within = self.runtime.enter();
         self.replace(Socket::bind(address, socket)?)
     }
 
@@ -119,10 +121,8 @@ impl Endpoint {
     ///
     /// # Errors
     /// See [`rebind`](Self::rebind).
-    ///
-    /// # Panics
-    /// See [`rebind`](Self::rebind).
     pub fn rebind_socket(&self, bound: std::net::UdpSocket, socket: &SocketConfig) -> io::Result<()> {
+        let _within = self.runtime.enter();
         self.replace(Socket::new(bound, socket)?)
     }
 
@@ -240,7 +240,7 @@ impl Endpoint {
 impl Clone for Endpoint {
     fn clone(&self) -> Self {
         self.hub.lobby().endpoints += 1;
-        Self { hub: self.hub.clone() }
+        Self { hub: self.hub.clone(), runtime: self.runtime.clone() }
     }
 }
 

@@ -104,9 +104,6 @@ impl Endpoint {
     ///
     /// # Errors
     /// See [`rebind`](Self::rebind).
-    ///
-    /// # Panics
-    /// See [`rebind`](Self::rebind).
     pub fn rebind_socket(&self, bound: std::net::UdpSocket, socket: &SocketConfig) -> io::Result<()> {
         self.net.rebind_socket(bound, socket)
     }
@@ -115,10 +112,8 @@ impl Endpoint {
     /// tell their servers by themselves. Those that were taken from clients do not survive it.
     ///
     /// # Errors
-    /// When the socket cannot be bound, or is of IPv4 where the old one was of IPv6; that one is kept then.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime with I/O.
+    /// When the socket cannot be bound, or is of IPv4 where the old one was of IPv6; that one is kept then. When the runtime of
+    /// the endpoint has ended; this need not be called in it, nor in any other.
     pub fn rebind(&self, address: SocketAddr, socket: &SocketConfig) -> io::Result<()> {
         self.net.rebind(address, socket)
     }

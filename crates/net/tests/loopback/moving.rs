@@ -4,7 +4,8 @@ use quickset_net::{Endpoint, Move, SocketConfig};
 use quickset_quic::{Migration, MoveError, TransportConfig};
 
 use crate::ends::{
-    LIMIT, Pair, client, endpoint_config, loopback, pair, pair_on, pattern, server, server_config, soon,
+    LIMIT, Pair, client, client_config, endpoint_config, loopback, pair, pair_on, pattern, server,
+    server_config, soon,
 };
 
 const LEN: usize = 20_000_000;
@@ -143,4 +144,23 @@ async fn a_client_follows_the_server_to_its_preferred_address() {
     send.finish().unwrap();
     let mut recv = soon(server_side.accept_uni()).await.unwrap();
     assert_eq!(soon(recv.read_to_end(100)).await.unwrap(), b"here as well");
+}
+
+/// What tells of a change of networks has a runtime of its own, or none, and it may end while the endpoint goes on.
+#[test]
+fn who_gives_an_endpoint_its_socket_need_not_stay() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (main, other) = (runtime(), runtime());
+    let pair = main.block_on(pair(TransportConfig::default()));
+    let rebind = || pair.client_endpoint.rebind(loopback(), &SocketConfig::default());
+    // Its answers come to the new socket and no other.
+    let config = client_config(TransportConfig::default());
+    let connect = || pair.client_endpoint.connect(pair.server_endpoint.local_addr(), "localhost", &config);
+    other.block_on(async { rebind().unwrap() });
+    drop(other);
+    main.block_on(soon(async { connect().await.unwrap() }));
+    rebind().unwrap();
+    main.block_on(soon(async { connect().await.unwrap() }));
+    drop(main);
+    assert!(rebind().is_err(), "nobody would use it");
 }
