@@ -160,14 +160,9 @@ impl Connection {
 impl SentDatagram {
     /// Waits for what becomes of the datagram. [`DatagramOutcome::Lost`] also when the connection ends before that is known.
     pub async fn outcome(&self) -> DatagramOutcome {
-        poll_fn(|cx| {
-            let mut state = self.owner.shared.lock();
-            if let Poll::Ready(outcome) = state.datagrams.tickets.poll(self.name, cx) {
-                return Poll::Ready(outcome.unwrap_or(DatagramOutcome::Lost));
-            }
-            if state.conn.closed().is_some() { Poll::Ready(DatagramOutcome::Lost) } else { Poll::Pending }
-        })
-        .await
+        let seat = Seat::new(|| self.owner.shared.lock(), |state| state.datagrams.tickets.waiting(self.name));
+        let lost = |state: &State| state.conn.closed().map(|_| DatagramOutcome::Lost);
+        seat.wait(|state| state.datagrams.tickets.outcome(self.name).or_else(|| lost(state))).await
     }
 }
 

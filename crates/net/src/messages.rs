@@ -16,6 +16,7 @@ use crate::error::{SendError, TrySendError, WriteError};
 use crate::hub::Hub;
 use crate::outcomes::Outcomes;
 use crate::reliability::Reliability;
+use crate::wakers::Seat;
 
 /// Sends messages: whole, and between two [fences](Self::fence) delivered in whatever order they arrive.
 ///
@@ -269,7 +270,7 @@ impl MessageSender {
     /// # Errors
     /// When the peer wants no more, the stream was reset, or the connection ended before.
     pub async fn finished(&self) -> Result<(), SendError> {
-        poll_fn(|cx| self.owner.poll_finished(cx, self.id)).await.map_err(SendError::from)
+        self.owner.finished(self.id).await.map_err(SendError::from)
     }
 
     /// Gives the stream up: what has not arrived does not matter any more, and the peer is told `code`.
@@ -368,14 +369,11 @@ impl Ticket {
     /// Waits until it is known what became of the message. [`Outcome::Abandoned`] as well when the connection
     /// or the stream ends before that is known. Dropping the future loses nothing.
     pub async fn outcome(&self) -> Outcome {
-        poll_fn(|cx| {
-            let mut state = self.owner.shared.lock();
-            let over = state.closed().is_some();
-            let Some(slot) = state.streams.get_mut(&self.id) else { return Poll::Ready(Outcome::Abandoned) };
-            match slot.tickets.poll(self.name, cx) {
-                Poll::Pending if over => Poll::Ready(Outcome::Abandoned),
-                other => other.map(|outcome| outcome.unwrap_or(Outcome::Abandoned)),
-            }
+        let seat =
+            Seat::new(|| self.owner.shared.lock(), |state| state.slot(self.id).tickets.waiting(self.name));
+        seat.wait(|state| {
+            let known = state.slot(self.id).tickets.outcome(self.name);
+            known.or_else(|| state.closed().map(|_| Outcome::Abandoned))
         })
         .await
     }

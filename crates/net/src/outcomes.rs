@@ -8,7 +8,7 @@ use quickset_quic::{Outcome, StreamId, Ticket as TicketId};
 
 use crate::connection::Owner;
 use crate::shared::State;
-use crate::wakers::Wakers;
+use crate::wakers::{Crowd, Place};
 
 /// What becomes of all messages of a stream, in the order in which it is learnt: one task for many messages, where
 /// awaiting each [`Ticket`](crate::Ticket) would take a task for each.
@@ -18,13 +18,15 @@ use crate::wakers::Wakers;
 pub struct Outcomes {
     owner: Arc<Owner>,
     id: StreamId,
+    /// Where the task waits that asked last.
+    place: Place,
 }
 
 /// Outcomes that nobody has taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     known: VecDeque<(TicketId, Outcome)>,
-    wakers: Wakers,
+    waiting: Crowd,
     /// Handles of it.
     handles: usize,
 }
@@ -38,7 +40,7 @@ impl Outcomes {
                 slot.outcomes.get_or_insert_with(Queue::default).handles += 1;
             }
         }
-        Self { owner, id }
+        Self { owner, id, place: Place::default() }
     }
 
     /// The next message of which it is known what became of it, by the [id](crate::Ticket::id) of its ticket; `None`
@@ -73,10 +75,10 @@ impl Outcomes {
             next = state.next_outcome(self.id);
         }
         let waits = next.is_none() && !state.is_through(self.id);
-        if let Some((queue, cx)) = state.queue(self.id).zip(cx).filter(|_| waits) {
-            queue.wakers.add(cx);
-        }
+        let waiting = state.queue(self.id).zip(cx).filter(|_| waits);
+        let old = waiting.and_then(|(queue, cx)| queue.waiting.add(&mut self.place, cx));
         drop(state);
+        drop(old);
         if !woken.is_empty() {
             // There may be room for messages again.
             self.owner.shared.nudge();
@@ -98,10 +100,11 @@ impl State {
 
 impl Drop for Outcomes {
     fn drop(&mut self) {
-        let mut woken = Vec::new();
+        let (mut woken, mut old) = (Vec::new(), None);
         let mut state = self.owner.shared.lock();
         if let Some(slot) = state.streams.get_mut(&self.id) {
             if let Some(queue) = &mut slot.outcomes {
+                old = queue.waiting.leave(&mut self.place);
                 queue.handles -= 1;
                 if queue.handles == 0 {
                     slot.outcomes = None;
@@ -112,6 +115,7 @@ impl Drop for Outcomes {
         state.settle(self.id, &mut woken);
         state.release(self.id);
         drop(state);
+        drop(old);
         woken.into_iter().for_each(Waker::wake);
         self.owner.shared.nudge();
     }
@@ -131,7 +135,7 @@ impl Queue {
 
     /// Whoever waits looks again.
     pub(crate) fn wake(&mut self, woken: &mut Vec<Waker>) {
-        self.wakers.drain_to(woken);
+        self.waiting.drain_to(woken);
     }
 }
 

@@ -15,6 +15,7 @@ use crate::connection::Owner;
 use crate::error::WriteError;
 use crate::reliability::Reliability;
 use crate::shared::State;
+use crate::wakers::Seat;
 
 /// The sending half of a stream.
 ///
@@ -119,7 +120,7 @@ impl SendStream {
     /// When the peer wants no more, or the connection ended before. When the stream was reset: as soon as the peer knows,
     /// and has what [`reset_at`](Self::reset_at) promised.
     pub async fn finished(&self) -> Result<(), WriteError> {
-        poll_fn(|cx| self.owner.poll_finished(cx, self.id)).await
+        self.owner.finished(self.id).await
     }
 
     /// Waits until the peer wants no more of the stream, and returns its code; `None` when all has arrived
@@ -254,28 +255,28 @@ impl SendStream {
 
 impl Owner {
     /// Waits until all of a sending half has arrived, or cannot any more.
-    pub(crate) fn poll_finished(&self, cx: &Context<'_>, id: StreamId) -> Poll<Result<(), WriteError>> {
-        let mut state = self.shared.lock();
-        let closed = state.closed();
-        let Some(slot) = state.streams.get_mut(&id) else { return Poll::Ready(Err(WriteError::Ended)) };
-        if slot.finished {
-            return Poll::Ready(Ok(()));
-        }
-        if let Some(code) = slot.stopped {
-            return Poll::Ready(Err(WriteError::Stopped(code)));
-        }
-        if slot.given_up {
-            return Poll::Ready(Err(WriteError::Ended));
-        }
-        if let Some(closed) = closed {
-            return Poll::Ready(Err(WriteError::Closed(closed)));
-        }
-        slot.fate.add(cx);
-        Poll::Pending
+    pub(crate) async fn finished(&self, id: StreamId) -> Result<(), WriteError> {
+        let seat = Seat::new(|| self.shared.lock(), |state| &mut state.slot(id).fate);
+        seat.wait(|state| state.fate(id)).await
     }
 }
 
 impl State {
+    /// What became of a sending half, once that is known.
+    fn fate(&mut self, id: StreamId) -> Option<Result<(), WriteError>> {
+        let slot = self.slot(id);
+        if slot.finished {
+            return Some(Ok(()));
+        }
+        if let Some(code) = slot.stopped {
+            return Some(Err(WriteError::Stopped(code)));
+        }
+        if slot.given_up {
+            return Some(Err(WriteError::Ended));
+        }
+        self.closed().map(|closed| Err(WriteError::Closed(closed)))
+    }
+
     /// Why a stream takes nothing more.
     pub(crate) fn ended(&self, id: StreamId) -> WriteError {
         match self.streams.get(&id).and_then(|slot| slot.stopped) {
@@ -315,7 +316,13 @@ impl AsyncWrite for SendStream {
             Ok(()) | Err(WriteError::Ended) => {}
             Err(other) => return Poll::Ready(Err(other.into())),
         }
-        this.owner.poll_finished(cx, this.id).map_err(io::Error::from)
+        let mut state = this.owner.shared.lock();
+        let Some(fate) = state.fate(this.id) else {
+            // As who writes, of whom there is one: it is woken when the sending half is over.
+            state.await_room(this.id, cx);
+            return Poll::Pending;
+        };
+        Poll::Ready(fate.map_err(io::Error::from))
     }
 }
 

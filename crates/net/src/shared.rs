@@ -16,7 +16,7 @@ use crate::layer::{Held, Turn};
 use crate::outcomes::Queue;
 use crate::tickets::Tickets;
 use crate::timers::Timer;
-use crate::wakers::{Crowd, Wakers};
+use crate::wakers::Crowd;
 
 /// A connection as the driver and the application's handles share it.
 ///
@@ -64,7 +64,7 @@ pub(crate) struct Slot {
     pub(crate) reader: Option<Waker>,
     pub(crate) writer: Option<Waker>,
     /// Tasks that wait for the end of the sending half.
-    pub(crate) fate: Wakers,
+    pub(crate) fate: Crowd,
     pub(crate) finished: bool,
     pub(crate) stopped: Option<u64>,
     /// It was reset, and what was promised of it has arrived.
@@ -187,6 +187,11 @@ impl State {
                 self.streams.remove(&id);
             }
         }
+    }
+
+    /// That of a stream that there is a handle of.
+    pub(crate) fn slot(&mut self, id: StreamId) -> &mut Slot {
+        self.streams.get_mut(&id).expect("the stream is held")
     }
 
     /// The reader of a stream waits.

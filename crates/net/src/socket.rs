@@ -300,7 +300,8 @@ const TAKES_ALL: bool = cfg!(target_os = "linux");
 
 const _: () = assert!(pool::SIZE >= Batch::MAX_BYTES);
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use super::*;
     use std::future::poll_fn;

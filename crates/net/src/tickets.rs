@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 
 use quickset_quic::{Outcome, Ticket};
 
-use crate::wakers::Wakers;
+use crate::wakers::Crowd;
 
 /// What was sent, the messages of a stream or datagrams, whose outcome somebody may still ask for.
 #[derive(Debug)]
@@ -12,9 +12,10 @@ pub(crate) struct Tickets<K = Ticket, O = Outcome> {
 }
 
 #[derive(Debug)]
-enum Fate<O> {
-    Unknown(Wakers),
-    Known(O),
+struct Fate<O> {
+    known: Option<O>,
+    /// Tasks that wait until it is.
+    waiting: Crowd,
 }
 
 impl<K, O> Default for Tickets<K, O> {
@@ -26,7 +27,7 @@ impl<K, O> Default for Tickets<K, O> {
 impl<K: Ord + Copy, O: Copy> Tickets<K, O> {
     /// There is a handle of the ticket.
     pub(crate) fn hold(&mut self, ticket: K) {
-        self.open.insert(ticket, Fate::Unknown(Wakers::default()));
+        self.open.insert(ticket, Fate { known: None, waiting: Crowd::default() });
     }
 
     /// The handle is gone.
@@ -37,31 +38,25 @@ impl<K: Ord + Copy, O: Copy> Tickets<K, O> {
     /// The outcome is known; whoever waits for it is among the `woken`.
     pub(crate) fn settle(&mut self, ticket: K, outcome: O, woken: &mut Vec<Waker>) {
         if let Some(fate) = self.open.get_mut(&ticket) {
-            if let Fate::Unknown(wakers) = fate {
-                wakers.drain_to(woken);
-            }
-            *fate = Fate::Known(outcome);
+            fate.waiting.drain_to(woken);
+            fate.known = Some(outcome);
         }
     }
 
-    /// The outcome, or the task waits for it; `None` when nobody may ask for it any more.
-    pub(crate) fn poll(&mut self, ticket: K, cx: &Context<'_>) -> Poll<Option<O>> {
-        match self.open.get_mut(&ticket) {
-            Some(Fate::Known(outcome)) => Poll::Ready(Some(*outcome)),
-            Some(Fate::Unknown(wakers)) => {
-                wakers.add(cx);
-                Poll::Pending
-            }
-            None => Poll::Ready(None),
-        }
+    /// The outcome, once it is known.
+    pub(crate) fn outcome(&self, ticket: K) -> Option<O> {
+        self.open.get(&ticket)?.known
+    }
+
+    /// Who waits for the outcome of a ticket that there is a handle of.
+    pub(crate) fn waiting(&mut self, ticket: K) -> &mut Crowd {
+        &mut self.open.get_mut(&ticket).expect("the ticket is held").waiting
     }
 
     /// The connection is over: nothing will be known of the rest.
     pub(crate) fn wake(&mut self, woken: &mut Vec<Waker>) {
         for fate in self.open.values_mut() {
-            if let Fate::Unknown(wakers) = fate {
-                wakers.drain_to(woken);
-            }
+            fate.waiting.drain_to(woken);
         }
     }
 }

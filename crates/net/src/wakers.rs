@@ -3,27 +3,9 @@ use std::marker::PhantomData;
 use std::mem;
 use std::task::{Context, Poll, Waker};
 
-/// Tasks that wait for what one handle stands for, and so go with it. All are woken, and those that find nothing wait
-/// again: so a task that was woken and went away meanwhile takes nothing from the others.
-#[derive(Debug, Default)]
-pub(crate) struct Wakers(Vec<Waker>);
-
-impl Wakers {
-    /// The task waits. One that polls again and again is kept once.
-    pub(crate) fn add(&mut self, cx: &Context<'_>) {
-        if !self.0.iter().any(|waker| waker.will_wake(cx.waker())) {
-            self.0.push(cx.waker().clone());
-        }
-    }
-
-    /// Moves all to `woken`, whose wakers are called once no lock is held.
-    pub(crate) fn drain_to(&mut self, woken: &mut Vec<Waker>) {
-        woken.append(&mut self.0);
-    }
-}
-
-/// Tasks that wait for something of a whole connection or endpoint, any number of them over its life. Like [`Wakers`], but
-/// a task that waits no more leaves nothing behind: each has a [`Seat`].
+/// Tasks that wait for something, any number of them over its life. All are woken, and those that find nothing wait
+/// again: so a task that was woken and went away meanwhile takes nothing from the others. A task that waits no more leaves
+/// nothing behind: each has a [`Seat`].
 #[derive(Debug, Default)]
 pub(crate) struct Crowd {
     waiting: BTreeMap<u64, Waker>,

@@ -10,3 +10,4 @@ mod messages;
 mod moving;
 mod mtu;
 mod streams;
+mod waiting;
