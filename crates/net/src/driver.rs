@@ -33,6 +33,8 @@ pub(crate) struct Driver {
     alarm: Alarm,
     news: News,
     requests: Vec<Arc<Shared>>,
+    /// The endpoint is closed.
+    farewell: Option<Farewell>,
 }
 
 /// The way in: buffers that the system fills.
@@ -116,6 +118,7 @@ impl Driver {
             alarm: Alarm { sleep: Box::pin(tokio::time::sleep_until(Instant::now())), at: None },
             news: News::default(),
             requests: Vec::new(),
+            farewell: None,
             socket: Arc::new(socket),
             former: None,
             hub,
@@ -143,12 +146,17 @@ impl Driver {
     fn take_requests(&mut self, cx: &Context<'_>) {
         let wishes = self.hub.take_requests(cx, &mut self.requests);
         for shared in self.requests.drain(..) {
-            self.roster.welcome(&shared);
+            let is_new = self.roster.welcome(&shared);
+            if let Some(Farewell { code, reason }) = self.farewell.as_ref().filter(|_| is_new) {
+                // It was begun as the endpoint was closed.
+                shared.lock().close(self.hub.now(), *code, reason);
+            }
             self.roster.ready.push_back(shared);
         }
-        if let Some(Farewell { code, reason }) = wishes.close {
+        if let Some(farewell) = wishes.close {
             let now = self.hub.now();
-            self.roster.for_all(|state| state.close(now, code, &reason));
+            self.roster.for_all(|state| state.close(now, farewell.code, &farewell.reason));
+            self.farewell = Some(farewell);
         }
         if let Some(socket) = wishes.rebound {
             self.former = Some(std::mem::replace(&mut self.socket, Arc::new(socket)));
@@ -448,16 +456,18 @@ impl Drop for Driver {
 }
 
 impl Roster {
-    /// A connection that handles began is known from its first request on.
-    fn welcome(&mut self, shared: &Arc<Shared>) {
+    /// A connection that handles began is known from its first request on. True for that one.
+    fn welcome(&mut self, shared: &Arc<Shared>) -> bool {
         let index = shared.key.index();
         if self.slots.len() <= index {
             self.slots.resize(index + 1, None);
         }
         let slot = &mut self.slots[index];
-        if slot.is_none() && !shared.lock().conn.is_drained() {
+        let is_new = slot.is_none() && !shared.lock().conn.is_drained();
+        if is_new {
             *slot = Some(shared.clone());
         }
+        is_new
     }
 
     fn get(&self, key: ConnectionKey) -> Option<&Arc<Shared>> {
@@ -726,6 +736,24 @@ mod tests {
         hub.lobby().live = 0;
         hub.one_less();
         assert_eq!(hub.lobby().live, 0);
+    }
+
+    /// Another thread saw the endpoint open a moment before it was closed.
+    #[tokio::test]
+    async fn what_begins_as_an_endpoint_closes_is_closed_too() {
+        let (mut driver, address) = driver();
+        let hub = driver.hub.clone();
+        hub.wake_driver(Some(Farewell { code: Some(7), reason: bytes::Bytes::new() }));
+        let config =
+            ClientConfig { crypto: Arc::new(NullClient::new(&[b"test"])), transport: Arc::default() };
+        let late = poll_fn(|cx| {
+            assert!(driver.turn(cx).is_pending());
+            Poll::Ready(hub.connect(address, "localhost", &config).unwrap())
+        })
+        .await;
+        tokio::spawn(driver);
+        let end = tokio::time::timeout(Duration::from_secs(10), late.closed()).await;
+        assert_eq!(end, Ok(quic::Closed::Locally));
     }
 
     /// Errors of datagrams that were sent, as some systems tell them to who receives (ICMP).
