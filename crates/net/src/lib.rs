@@ -67,6 +67,7 @@ mod hub;
 mod layer;
 mod messages;
 mod outcomes;
+mod outlet;
 mod pool;
 mod ready;
 mod received;

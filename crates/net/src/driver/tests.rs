@@ -1,0 +1,291 @@
+use std::future::poll_fn;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Wake;
+
+use quickset_base::{Batch, Path, Rng, Seed};
+use quickset_quic::null::{NullClient, NullSecrets, NullServer};
+use quickset_quic::{ClientConfig, EndpointConfig, RetryPolicy, ServerConfig};
+
+use super::*;
+use crate::socket::SocketConfig;
+
+fn router(server: Option<ServerConfig>, seed: u8) -> quic::Endpoint {
+    let crypto = Arc::new(NullSecrets(1));
+    let config = EndpointConfig { crypto, connection_id_len: 8, resets_per_second: 0 };
+    quic::Endpoint::new(config, server, Rng::new(Seed([seed; 32])))
+}
+
+fn hello(to: SocketAddr, seed: u8) -> Vec<u8> {
+    let crypto = Arc::new(NullClient::new(&[b"test"]));
+    let config = ClientConfig { crypto, transport: Arc::default() };
+    let begun = router(None, seed).connect(Time::ZERO, &config, Path::to(to), "localhost", Vec::new());
+    let mut client = quic::Connection::new(begun.unwrap().1).unwrap();
+    let mut batch = Batch::with_limit(1);
+    while !matches!(client.poll(Time::ZERO, &mut batch), base::Poll::Send) {}
+    batch.bytes().to_vec()
+}
+
+fn driver() -> (Driver, SocketAddr) {
+    let server = ServerConfig {
+        crypto: Arc::new(NullServer::new(&[b"test"])),
+        transport: Arc::default(),
+        max_connections: 10,
+        retry: RetryPolicy::Never,
+        retry_token_lifetime: Duration::from_secs(15),
+        gate: None,
+        token_lifetime: Duration::from_secs(15),
+    };
+    let socket = Socket::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default()).unwrap();
+    let address = socket.bound().address;
+    let hub = Arc::new(Hub::new(socket.bound(), router(Some(server), 0)));
+    hub.lobby().endpoints = 1;
+    (Driver::new(hub, socket), address)
+}
+
+fn client(to: SocketAddr, seed: u8) -> UdpSocket {
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.set_nonblocking(true).unwrap();
+    client.send_to(&hello(to, seed), to).unwrap();
+    client
+}
+
+/// What is sent while handshakes wait is received in the next turn, whose handshake is that of somebody else.
+#[tokio::test]
+async fn what_comes_is_received_while_handshakes_wait() {
+    let (mut driver, address) = driver();
+    let clients = [1, 2, 3, 4].map(|seed| client(address, seed));
+    let mut late = None;
+    let turns = poll_fn(|cx| {
+        assert!(driver.turn(cx).is_pending());
+        let (known, waiting) = (driver.roster.slots.iter().flatten().count(), driver.inlet.heavy.len());
+        if late.is_none() && waiting > 1 {
+            late = Some((client(address, 5), waiting));
+        } else if let Some((_, before)) = &late {
+            // One had its turn, one came.
+            assert_eq!((known, waiting), (clients.len() + 1, *before));
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    });
+    tokio::time::timeout(Duration::from_secs(10), turns).await.expect("all are known");
+    // And they are bounded.
+    let shared = driver.roster.slots.iter().flatten().next().unwrap().clone();
+    let datagram = || Datagram {
+        path: Path::to(address),
+        ecn: base::Ecn::default(),
+        bytes: bytes::BytesMut::from(&b"x"[..]),
+    };
+    let mut row = (0..MAX_HEAVY + 10).map(|_| datagram()).collect();
+    driver.roster.deliver(Time::ZERO, Some(shared.key), &mut row, &mut driver.inlet.heavy);
+    assert_eq!((row.len(), driver.inlet.heavy.len()), (0, MAX_HEAVY));
+}
+
+/// The runtime ends while another thread, which saw the endpoint open, begins a connection.
+#[tokio::test]
+async fn what_begins_when_the_driver_has_ended_fails() {
+    let (driver, address) = driver();
+    let hub = driver.hub.clone();
+    drop(driver);
+    hub.lobby().open = true;
+    let config = |protocols: &[&[u8]]| {
+        let crypto = Arc::new(NullClient::new(protocols));
+        ClientConfig { crypto, transport: Arc::default() }
+    };
+    let begun = hub.connect(address, "localhost", &config(&[b"test"])).unwrap();
+    let end = tokio::time::timeout(Duration::from_secs(10), begun.closed()).await;
+    assert_eq!(end, Ok(quic::Closed::Abandoned));
+    // One that cannot begin is counted no more, and was not: the driver took all with it.
+    hub.lobby().live = 0;
+    hub.one_less();
+    assert_eq!(hub.lobby().live, 0);
+}
+
+/// Another thread saw the endpoint open a moment before it was closed.
+#[tokio::test]
+async fn what_begins_as_an_endpoint_closes_is_closed_too() {
+    let (mut driver, address) = driver();
+    let hub = driver.hub.clone();
+    hub.wake_driver(Some(Farewell { code: Some(7), reason: bytes::Bytes::new() }));
+    let config = ClientConfig { crypto: Arc::new(NullClient::new(&[b"test"])), transport: Arc::default() };
+    let late = poll_fn(|cx| {
+        assert!(driver.turn(cx).is_pending());
+        Poll::Ready(hub.connect(address, "localhost", &config).unwrap())
+    })
+    .await;
+    tokio::spawn(driver);
+    let end = tokio::time::timeout(Duration::from_secs(10), late.closed()).await;
+    assert_eq!(end, Ok(quic::Closed::Locally));
+}
+
+/// Errors of datagrams that were sent, as some systems tell them to who receives (ICMP).
+#[tokio::test]
+async fn a_socket_that_failed_for_a_while_is_asked_again() {
+    let (driver, address) = driver();
+    let (hub, socket) = (driver.hub.clone(), driver.socket.clone());
+    socket.hitch.fails.store(true, Ordering::Relaxed);
+    tokio::spawn(driver);
+    let _client = client(address, 1);
+    let heard = async {
+        while socket.hitch.refused.load(Ordering::Relaxed) < MAX_FAILURES {
+            tokio::task::yield_now().await;
+        }
+        socket.hitch.fails.store(false, Ordering::Relaxed);
+        while hub.lobby().live == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), heard).await.expect("the hello is received");
+}
+
+/// A device that is stuck, a shaper at no rate: the system keeps all that it was given, and has no room for more.
+#[tokio::test]
+async fn a_socket_without_room_stops_no_clocks() {
+    let (driver, address) = driver();
+    let (hub, socket) = (driver.hub.clone(), driver.socket.clone());
+    socket.hitch.is_full.store(true, Ordering::Relaxed);
+    let driver = tokio::spawn(driver);
+    let config = || {
+        let transport =
+            quic::TransportConfig { handshake_timeout: Duration::from_millis(100), ..Default::default() };
+        ClientConfig { crypto: Arc::new(NullClient::new(&[b"test"])), transport: Arc::new(transport) }
+    };
+    let all = async {
+        let attempts = [1, 2, 3].map(|_| hub.connect(address, "localhost", &config()).unwrap());
+        for attempt in &attempts {
+            assert_eq!(attempt.closed().await, quic::Closed::TimedOut);
+        }
+        attempts[0].close(0, b"");
+        drop(attempts);
+        hub.lobby().endpoints = 0;
+        hub.wake_driver(None);
+        driver.await.unwrap();
+    };
+    tokio::time::timeout(Duration::from_secs(20), all).await.expect("all ends");
+}
+
+#[tokio::test]
+async fn what_waits_for_room_leaves_once_there_is_some() {
+    let (driver, address) = driver();
+    let (hub, socket) = (driver.hub.clone(), driver.socket.clone());
+    socket.hitch.is_full.store(true, Ordering::Relaxed);
+    tokio::spawn(driver);
+    let config = ClientConfig { crypto: Arc::new(NullClient::new(&[b"test"])), transport: Arc::default() };
+    let attempt = hub.connect(address, "localhost", &config).unwrap();
+    while socket.hitch.refused.load(Ordering::Relaxed) == 0 {
+        tokio::task::yield_now().await;
+    }
+    socket.hitch.is_full.store(false, Ordering::Relaxed);
+    // As the system would, if that were its word.
+    hub.wake_driver(None);
+    tokio::time::timeout(Duration::from_secs(10), attempt.connected()).await.expect("in time").unwrap();
+    assert_eq!(attempt.stats().ptos, 0, "nothing was lost");
+}
+
+/// A driver on another thread that is as fast as can be: whoever wakes it waits until it has done all there is.
+struct Eager {
+    driver: Mutex<Option<Driver>>,
+    again: AtomicBool,
+}
+
+impl Wake for Eager {
+    fn wake(self: Arc<Self>) {
+        self.again.store(true, Ordering::SeqCst);
+        // Who holds the lock looks again.
+        let Ok(mut driver) = self.driver.try_lock() else { return };
+        let Some(driver) = &mut *driver else { return };
+        while self.again.swap(false, Ordering::SeqCst) {
+            let _ = driver.turn(&mut Context::from_waker(&self.clone().into()));
+        }
+    }
+}
+
+/// What became of a stream before it was accepted is told between that and its first handle.
+#[tokio::test]
+async fn what_is_told_as_a_stream_is_accepted_reaches_its_handle() {
+    let (driver, address) = driver();
+    let hub = driver.hub.clone();
+    let eager = Arc::new(Eager { driver: Mutex::new(Some(driver)), again: AtomicBool::new(false) });
+    eager.clone().wake();
+    let client = crate::Endpoint::client(EndpointConfig {
+        crypto: Arc::new(NullSecrets(2)),
+        connection_id_len: 8,
+        resets_per_second: 0,
+    });
+    let config = ClientConfig { crypto: Arc::new(NullClient::new(&[b"test"])), transport: Arc::default() };
+    let soon = async {
+        let ours = client.unwrap().connect(address, "localhost", &config).await.unwrap();
+        let theirs = loop {
+            let accepted = hub.lobby().accepted.pop_front();
+            match accepted {
+                Some(connection) => break connection,
+                None => tokio::task::yield_now().await,
+            }
+        };
+        let (mut send, recv) = ours.open_bi().await.unwrap();
+        send.write_all(b"x").await.unwrap();
+        recv.stop(7);
+        // It comes behind that.
+        let mut uni = ours.open_uni().await.unwrap();
+        uni.write_all(b"y").await.unwrap();
+        theirs.accept_uni().await.unwrap();
+        let (send, _recv) = theirs.accept_bi().await.unwrap();
+        assert_eq!(send.stopped().await, Ok(Some(7)));
+    };
+    tokio::time::timeout(Duration::from_secs(10), soon).await.expect("it is told");
+    // Before the runtime.
+    let driver = eager.driver.lock().unwrap().take();
+    drop(driver);
+}
+
+/// Another thread begins a connection between the two steps in which one that has drained is let go.
+#[tokio::test]
+async fn who_leaves_takes_nobody_else_out_of_the_census() {
+    let (driver, address) = driver();
+    let hub = &driver.hub;
+    let config = ClientConfig { crypto: Arc::new(NullClient::new(&[b"test"])), transport: Arc::default() };
+    let old = hub.connect(address, "localhost", &config).unwrap();
+    hub.router().signal(old.shared().key, Signal::Drained);
+    let new = hub.connect(address, "localhost", &config).unwrap();
+    assert_eq!(new.shared().key.index(), old.shared().key.index());
+    hub.census().leave(old.shared(), &old.stats());
+    let (ended, live) = hub.census().look();
+    assert_eq!(ended.connections, 1);
+    assert!(live.len() == 1 && Arc::ptr_eq(&live[0], new.shared()));
+}
+
+#[tokio::test]
+async fn what_cannot_be_answered_begins_nothing() {
+    let (mut driver, address) = driver();
+    for (from, known) in [(0, 0), (1234, 1)] {
+        let hello = hello(address, 1);
+        driver.inlet.buffers[0][..hello.len()].copy_from_slice(&hello);
+        let addr = SocketAddr::from(([127, 0, 0, 1], from));
+        driver.inlet.metas[0] =
+            RecvMeta { addr, len: hello.len(), stride: hello.len(), ..RecvMeta::default() };
+        let socket = driver.socket.clone();
+        driver.route(1, &socket);
+        assert_eq!(driver.roster.slots.iter().flatten().count(), known, "from port {from}");
+    }
+}
+
+#[tokio::test]
+async fn a_handshake_is_answered_before_the_next_is_looked_at() {
+    let (mut driver, address) = driver();
+    let clients = [1, 2, 3].map(|seed| client(address, seed));
+    let mut answered = Vec::new();
+    let turns = poll_fn(|cx| {
+        assert!(driver.turn(cx).is_pending());
+        let n = clients.iter().filter(|client| client.peek(&mut [0; 2000]).is_ok()).count();
+        answered.extend((n > 0).then_some(n));
+        if n == clients.len() {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    });
+    tokio::time::timeout(Duration::from_secs(10), turns).await.expect("all are answered");
+    assert_eq!(answered, [1, 2, 3], "answers after each turn");
+}
