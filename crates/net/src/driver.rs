@@ -12,6 +12,7 @@ use quinn_udp::RecvMeta;
 use tokio::time::{Instant, Sleep};
 
 use crate::connection::Connection;
+use crate::heavy::Heavy;
 use crate::hub::{Farewell, Hub};
 use crate::outlet::Outlet;
 use crate::pool::Pool;
@@ -45,9 +46,7 @@ struct Inlet {
     pool: Pool,
     /// Datagrams in a row for the same connection.
     row: Vec<Datagram>,
-    /// Datagrams of handshakes, in which each costs a hundred times as much as any other: one connection's are handled in
-    /// a turn. So its answer leaves, and the peer works on it, before those of the next are looked at.
-    heavy: VecDeque<(ConnectionKey, Datagram)>,
+    heavy: Heavy,
     /// Failures of the socket in a row.
     failures: u32,
     /// When a socket that only fails is asked again.
@@ -88,7 +87,7 @@ impl Driver {
                 metas: [RecvMeta::default(); WIDTH],
                 pool,
                 row: Vec::new(),
-                heavy: VecDeque::new(),
+                heavy: Heavy::default(),
                 failures: 0,
                 again: None,
             },
@@ -155,11 +154,7 @@ impl Driver {
     /// Handles what came for one of the handshakes. True when there was something.
     fn shake_hands(&mut self) -> bool {
         let Inlet { heavy, row, .. } = &mut self.inlet;
-        let Some((key, datagram)) = heavy.pop_front() else { return false };
-        row.push(datagram);
-        while heavy.front().is_some_and(|(next, _)| *next == key) {
-            row.extend(heavy.pop_front().map(|(_, datagram)| datagram));
-        }
+        let Some(key) = heavy.next(row) else { return false };
         if let Some(shared) = self.roster.get(key).cloned() {
             shared.lock().conn.handle(self.hub.now(), Input::Received(row));
             if shared.enqueue() {
@@ -464,13 +459,7 @@ impl Roster {
 
     /// Gives a connection the datagrams that came for it in a row; puts them aside while it shakes hands.
     #[inline]
-    fn deliver(
-        &mut self,
-        now: Time,
-        key: Option<ConnectionKey>,
-        row: &mut Vec<Datagram>,
-        heavy: &mut VecDeque<(ConnectionKey, Datagram)>,
-    ) {
+    fn deliver(&mut self, now: Time, key: Option<ConnectionKey>, row: &mut Vec<Datagram>, heavy: &mut Heavy) {
         if let Some((key, shared)) = key.and_then(|key| Some((key, self.get(key)?))) {
             let mut state = shared.lock();
             if state.connected {
@@ -481,8 +470,7 @@ impl Roster {
                     self.ready.push_back(shared);
                 }
             } else {
-                let room = MAX_HEAVY.saturating_sub(heavy.len());
-                heavy.extend(row.drain(..).take(room).map(|datagram| (key, datagram)));
+                row.drain(..).for_each(|datagram| heavy.push(key, datagram));
             }
         }
         row.clear();
@@ -567,10 +555,6 @@ const RECEIVES: usize = 8;
 /// Batches that a connection sends before others get their turn, and all of them before receiving again.
 const CONNECTION_BATCHES: usize = 8;
 const TURN_BATCHES: usize = 32;
-
-/// Datagrams of handshakes that wait for their turn. More are lost: their senders send them again, and those whose
-/// handshakes are through do not notice.
-const MAX_HEAVY: usize = 256;
 
 /// Failures in a row after which the socket is not asked again at once, and how long it is left alone then.
 const MAX_FAILURES: u32 = 16;

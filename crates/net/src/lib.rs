@@ -63,6 +63,7 @@ mod datagrams;
 mod driver;
 mod endpoint;
 mod error;
+mod heavy;
 mod hub;
 mod layer;
 mod messages;

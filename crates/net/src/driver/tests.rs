@@ -71,16 +71,6 @@ async fn what_comes_is_received_while_handshakes_wait() {
         Poll::Pending
     });
     tokio::time::timeout(Duration::from_secs(10), turns).await.expect("all are known");
-    // And they are bounded.
-    let shared = driver.roster.slots.iter().flatten().next().unwrap().clone();
-    let datagram = || Datagram {
-        path: Path::to(address),
-        ecn: base::Ecn::default(),
-        bytes: bytes::BytesMut::from(&b"x"[..]),
-    };
-    let mut row = (0..MAX_HEAVY + 10).map(|_| datagram()).collect();
-    driver.roster.deliver(Time::ZERO, Some(shared.key), &mut row, &mut driver.inlet.heavy);
-    assert_eq!((row.len(), driver.inlet.heavy.len()), (0, MAX_HEAVY));
 }
 
 /// The runtime ends while another thread, which saw the endpoint open, begins a connection.
@@ -268,6 +258,34 @@ async fn what_cannot_be_answered_begins_nothing() {
         let socket = driver.socket.clone();
         driver.route(1, &socket);
         assert_eq!(driver.roster.slots.iter().flatten().count(), known, "from port {from}");
+    }
+}
+
+#[tokio::test]
+async fn a_burst_of_handshakes_is_kept_up_to_a_limit() {
+    let (mut driver, address) = driver();
+    let config = ClientConfig { crypto: Arc::new(NullClient::new(&[b"test"])), transport: Arc::default() };
+    let connection = driver.hub.connect(address, "localhost", &config).unwrap();
+    driver.roster.welcome(connection.shared());
+    let mut deliver = |count: usize, len: usize| {
+        let datagram = || Datagram {
+            path: Path::to(address),
+            ecn: base::Ecn::default(),
+            bytes: bytes::BytesMut::zeroed(len),
+        };
+        let mut row = (0..count).map(|_| datagram()).collect();
+        driver.roster.deliver(Time::ZERO, Some(connection.shared().key), &mut row, &mut driver.inlet.heavy);
+        assert!(row.is_empty());
+        let kept = driver.inlet.heavy.len();
+        while driver.inlet.heavy.next(&mut row).is_some() {}
+        assert_eq!(row.len(), kept);
+        (kept, row.iter().map(|datagram| datagram.bytes.len()).sum::<usize>())
+    };
+    // A thousand clients that come back at once, each with a hello of two datagrams.
+    assert_eq!(deliver(2000, 1200).0, 2000);
+    for len in [1, 1200, 65_507] {
+        let (kept, memory) = deliver(5000, len);
+        assert!(kept >= 60 && memory <= 5_000_000, "{kept} of {len} bytes take {memory}");
     }
 }
 
