@@ -109,7 +109,8 @@ impl Endpoint {
     }
 
     /// Goes on with a new socket on `address`, after a change of networks for example: the connections that began here
-    /// tell their servers by themselves. Those that were taken from clients do not survive it.
+    /// tell their servers by themselves. Those that were taken from clients do not survive it, and an attempt to connect that is
+    /// under way may time out.
     ///
     /// # Errors
     /// When the socket cannot be bound, or is of IPv4 where the old one was of IPv6; that one is kept then. When the runtime of
