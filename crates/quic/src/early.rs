@@ -104,6 +104,28 @@ impl EarlyLimits {
         ])
     }
 
+    /// As bytes, to be kept with a session; [`from_bytes`](Self::from_bytes) reads them.
+    pub fn to_bytes(&self) -> [u8; Self::LEN] {
+        let mut bytes = [0; Self::LEN];
+        bytes
+            .chunks_exact_mut(8)
+            .zip(&self.0)
+            .for_each(|(to, limit)| to.copy_from_slice(&limit.to_be_bytes()));
+        bytes
+    }
+
+    /// What [`to_bytes`](Self::to_bytes) wrote.
+    pub fn from_bytes(bytes: &[u8; Self::LEN]) -> Self {
+        let mut limits = Self::default();
+        for (limit, from) in limits.0.iter_mut().zip(bytes.chunks_exact(8)) {
+            *limit = from.iter().fold(0, |limit, byte| limit << 8 | u64::from(*byte));
+        }
+        limits
+    }
+
+    /// Bytes of [`to_bytes`](Self::to_bytes).
+    pub const LEN: usize = 9 * 8;
+
     /// True when whatever keeps to `remembered` keeps to these.
     pub fn cover(&self, remembered: &Self) -> bool {
         self.0.iter().zip(&remembered.0).all(|(new, old)| new >= old)

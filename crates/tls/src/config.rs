@@ -1,4 +1,4 @@
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use quickset_quic::{
     ChooseVersion, ClientCrypto, ConnectionId, Crypto, EarlyLimits, Keys, ServerCrypto, Session, Side,
@@ -12,7 +12,7 @@ use crate::choosing::Choosing;
 use crate::derive::Overheard;
 use crate::session::{Following, TlsSession};
 use crate::tickets::{Shelf, Shelves, TicketStore};
-use crate::versions::{Each, servers};
+use crate::versions::{Announced, Each, servers};
 use crate::{keys, retry};
 
 /// Starts the TLS handshakes of a client. They are what RFC 9000 §7 asks of a handshake: authenticated keys and transport
@@ -29,8 +29,7 @@ pub struct Client {
 #[derive(Clone, Debug)]
 pub struct Server {
     tls: Each<rustls::ServerConfig>,
-    /// Of each limit that was announced so far, the greatest: a ticket may be of a connection with any of them.
-    announced: Arc<Mutex<EarlyLimits>>,
+    announced: Announced,
 }
 
 /// Why a TLS configuration cannot be used for QUIC.
@@ -123,7 +122,8 @@ impl Server {
             return Err(ConfigError::EarlyTickets);
         }
         quic::ServerConnection::new(tls.clone(), quic::Version::V1, Vec::new())?;
-        Ok(Self { tls: servers(tls), announced: Arc::default() })
+        let announced = Announced::default();
+        Ok(Self { tls: servers(tls, &announced), announced })
     }
 
     /// See [`Client::with_key_log`].
@@ -220,11 +220,7 @@ impl Server {
 
     /// RFC 9000 §7.4.1: early data was written under limits of an earlier connection, and is not taken under lower ones.
     fn covers(&self, params: &[u8]) -> bool {
-        let Some(limits) = EarlyLimits::decode(params) else { return false };
-        let mut announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
-        let covered = limits.cover(&announced);
-        *announced = announced.or(&limits);
-        covered
+        EarlyLimits::decode(params).is_some_and(|limits| self.announced.add(&limits))
     }
 }
 

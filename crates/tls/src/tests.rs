@@ -2,13 +2,14 @@ use std::io;
 use std::sync::Arc;
 
 use quickset_quic::{
-    ClientCrypto, ConnectionId, EndpointCrypto, HeaderKey, KeyChange, Keys, PacketKey, ServerCrypto, Session,
-    Side, TransportError, Version,
+    ClientCrypto, ConnectionId, EarlyFate, EndpointCrypto, HeaderKey, KeyChange, Keys, PacketKey,
+    ServerCrypto, Session, Side, TransportError, Version,
 };
 use rustls::RootCertStore;
 use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider};
 use rustls::crypto::cipher::{AeadKey, Iv};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::ServerSessionMemoryCache;
 use rustls::version::TLS13;
 
 use super::*;
@@ -365,6 +366,37 @@ fn a_handshake_goes_on_in_another_version() {
         let mut pair = (near, far);
         shake(&mut pair).unwrap();
         assert_eq!((pair.1.chosen_version(), pair.1.is_handshaking()), (None, false));
+    }
+}
+
+/// RFC 9000 §7.4.1: one server gave the ticket, and another one, which keeps its sessions in the same store, announces less.
+#[test]
+fn early_data_is_under_the_limits_of_who_gave_the_ticket() {
+    let (mut tls, certificate) = server_tls(&["a"]);
+    tls.max_early_data_size = u32::MAX;
+    tls.session_storage = ServerSessionMemoryCache::new(100);
+    let tls = Arc::new(tls);
+    let mut client = client_tls(&["a"], Some(&certificate));
+    client.enable_early_data = true;
+    let client =
+        Client::new(Arc::new(client)).unwrap().with_tickets(Arc::new(TicketMemory::default()), b"me");
+    let client = Arc::new(client);
+    // RFC 9000 §18.2: initial_max_data alone.
+    for (limit, fate) in [
+        (50, EarlyFate::Rejected),
+        (50, EarlyFate::Accepted),
+        (10, EarlyFate::Rejected),
+        (10, EarlyFate::Accepted),
+        (30, EarlyFate::Accepted),
+        (29, EarlyFate::Rejected),
+    ] {
+        // A ticket is used in the order of the newest, so that each is of the connection before.
+        let server = Arc::new(Server::new(tls.clone()).unwrap());
+        let near = client.clone().start(Version::V1, "localhost", vec![4, 1, 63]).unwrap();
+        let mut pair = (near, server.start(Version::V1, vec![4, 1, limit]));
+        shake(&mut pair).unwrap();
+        assert!(!pair.0.is_handshaking() && !pair.1.is_handshaking());
+        assert_eq!(pair.0.early_fate(), fate, "{limit} bytes are announced");
     }
 }
 

@@ -1,8 +1,8 @@
 //! What a server remembers of a connection is good for connections of the same QUIC version only (RFC 9369 §5).
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use quickset_quic::Version;
+use quickset_quic::{EarlyLimits, Version};
 use rustls::ServerConfig;
 use rustls::server::{ProducesTickets, StoresServerSessions};
 
@@ -24,42 +24,83 @@ impl<T: Clone> Each<T> {
     }
 }
 
-/// `tls` for each version, with the same store and the same keys, and none taking what the other gave.
-pub(crate) fn servers(tls: Arc<ServerConfig>) -> Each<ServerConfig> {
+/// `tls` for each version, with the same store and the same keys, and none taking what the other gave. Where early data is
+/// taken, nor what was given under limits that are not `announced`.
+pub(crate) fn servers(tls: Arc<ServerConfig>, announced: &Announced) -> Each<ServerConfig> {
     let mut each = Each([tls.clone(), tls]);
     each.change(|version, tls| {
         let mark = if version == Version::V2 { 2 } else { 1 };
-        tls.session_storage = Arc::new(Sessions(tls.session_storage.clone(), mark));
+        let announced = (tls.max_early_data_size != 0).then(|| announced.clone());
+        tls.session_storage = Arc::new(Sessions { store: tls.session_storage.clone(), mark, announced });
         tls.ticketer = Arc::new(Tickets(tls.ticketer.clone(), mark));
     });
     each
 }
 
-/// A store whose keys end in the mark of a version.
+/// Of each limit that a server announced so far, the greatest: a ticket may be of a connection with any of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Announced(Arc<Mutex<EarlyLimits>>);
+
+impl Announced {
+    fn lock(&self) -> MutexGuard<'_, EarlyLimits> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// These are announced now. True when they cover those of before.
+    pub(crate) fn add(&self, limits: &EarlyLimits) -> bool {
+        let mut announced = self.lock();
+        let covered = limits.cover(&announced);
+        *announced = announced.or(limits);
+        covered
+    }
+}
+
+/// A store whose keys end in the mark of a version. With early data, what is kept ends in the limits that it may be written
+/// under (RFC 9000 §7.4.1): others that keep their sessions there may have announced more.
 #[derive(Debug)]
-struct Sessions(Arc<dyn StoresServerSessions>, u8);
+struct Sessions {
+    store: Arc<dyn StoresServerSessions>,
+    mark: u8,
+    announced: Option<Announced>,
+}
 
 impl Sessions {
     fn key(&self, key: &[u8]) -> Vec<u8> {
-        [key, &[self.1]].concat()
+        [key, &[self.mark]].concat()
+    }
+
+    /// The session of what was kept. One that was given under other limits is not resumed, since TLS cannot be told at this
+    /// point to refuse the early data alone.
+    fn session(&self, mut kept: Vec<u8>) -> Option<Vec<u8>> {
+        if let Some(announced) = &self.announced {
+            let (session, limits) = kept.split_last_chunk()?;
+            if !announced.lock().cover(&EarlyLimits::from_bytes(limits)) {
+                return None;
+            }
+            kept.truncate(session.len());
+        }
+        Some(kept)
     }
 }
 
 impl StoresServerSessions for Sessions {
-    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
-        self.0.put(self.key(&key), value)
+    fn put(&self, key: Vec<u8>, mut value: Vec<u8>) -> bool {
+        if let Some(announced) = &self.announced {
+            value.extend(announced.lock().to_bytes());
+        }
+        self.store.put(self.key(&key), value)
     }
 
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.0.get(&self.key(key))
+        self.session(self.store.get(&self.key(key))?)
     }
 
     fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.0.take(&self.key(key))
+        self.session(self.store.take(&self.key(key))?)
     }
 
     fn can_cache(&self) -> bool {
-        self.0.can_cache()
+        self.store.can_cache()
     }
 }
 
@@ -116,7 +157,7 @@ mod tests {
         assert_eq!(two.decrypt(&ticket), None);
         assert_eq!(two.decrypt(&[]), None);
         let store = rustls::server::ServerSessionMemoryCache::new(10);
-        let (one, two) = (Sessions(store.clone(), 1), Sessions(store, 2));
+        let [one, two] = [1, 2].map(|mark| Sessions { store: store.clone(), mark, announced: None });
         assert!(two.put(vec![7], vec![8]));
         assert_eq!((one.take(&[7]), one.get(&[7])), (None, None));
         assert_eq!((two.get(&[7]), two.take(&[7]), two.take(&[7])), (Some(vec![8]), Some(vec![8]), None));
