@@ -160,3 +160,15 @@ pub(crate) fn remembered(params: &TransportParams) -> TransportParams {
         ..*params
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_come_back_as_they_were_kept() {
+        let limits = EarlyLimits(std::array::from_fn(|n| u64::MAX >> (7 * n)));
+        assert_eq!(EarlyLimits::from_bytes(&limits.to_bytes()), limits);
+        assert_eq!(limits.to_bytes()[8..10], [1, 0xff], "in network byte order");
+    }
+}
