@@ -566,6 +566,7 @@ impl Facts {
             in_flight: self.in_flight,
             others_wait: streams.others_wait(channel, turn),
             crowded_out: streams.crowding().crowded_out(),
+            surely_crowded_out: streams.crowding().surely_crowded_out(),
             hit: streams.crowding().hit(),
             feedback: self.feedback,
             confirmed: self.confirmed,

@@ -59,6 +59,13 @@ impl Crowding {
         self.share(self.crowded_out)
     }
 
+    /// What this share is at least, with a confidence of 95 %: three large messages that happen to come together are no lack of
+    /// room.
+    pub(crate) fn surely_crowded_out(self) -> f64 {
+        let count = f64::from(self.crowded_out);
+        (count - CONFIDENT * count.sqrt()).max(0.0) / f64::from(self.all.max(FEW_COUNTED))
+    }
+
     /// The share of which something was lost.
     pub(crate) fn hit(self) -> f64 {
         self.share(self.hit)
@@ -75,6 +82,8 @@ const FIRST: u32 = 32;
 /// Messages that crowding is told from: some seconds of media.
 const MOST_COUNTED: u32 = 512;
 const FEW_COUNTED: u32 = 256;
+/// Standard deviations, of which a number of rare events has the square root of itself.
+const CONFIDENT: f64 = 1.645;
 
 /// Boundaries behind what was sent.
 #[derive(Clone, Copy, Debug, Default)]
@@ -463,8 +472,11 @@ mod tests {
         crowding.count(false, true);
         crowding.count(false, true);
         assert_eq!(shares(crowding), (1.0 / 256.0, 2.0 / 256.0), "a few say little");
+        assert_eq!(crowding.surely_crowded_out(), 0.0);
         (0..397).for_each(|_| crowding.count(true, true));
         assert_eq!(shares(crowding), (0.995, 0.9975));
+        // Of a number with a mean of 366 one in twenty is 398 or more.
+        assert!((365.0..367.0).contains(&(400.0 * crowding.surely_crowded_out())));
         // A thousand that had room: what was before counts for a quarter of a quarter at most.
         (0..1000).for_each(|_| crowding.count(false, false));
         let (crowded_out, hit) = shares(crowding);

@@ -272,11 +272,12 @@ fn is_futile(view: &CodingView<'_>) -> bool {
 }
 
 /// More messages come too late for want of room than of losses that are not our own: repair would make more of them late than
-/// it brings back. It did so `before`, if it goes on soon, since what made them late may be repair itself.
+/// it brings back. That has to be sure, since all others go without. It did so `before`, if it goes on soon, since what made
+/// them late may be repair itself.
 fn is_crowded(view: &CodingView<'_>, before: bool) -> bool {
     // Of a message some packets may be lost, and the first ones tell little.
     let lost = view.hit.max(view.loss.rate) * (1.0 - view.loss.congested);
-    view.crowded_out > if before { lost * RELIEF } else { lost }
+    if before { view.crowded_out > lost * RELIEF } else { view.surely_crowded_out > lost }
 }
 
 /// A resend arrives before anybody waits for it: neither the next deadline nor the next message is near. What is not

@@ -163,6 +163,8 @@ pub struct CodingView<'a> {
     /// Share of the connection's last messages with deadlines that came too late, or were dropped, though nothing of them
     /// was lost: there is more to send than the path takes in time.
     pub crowded_out: f64,
+    /// What this share is at least, whatever chance did: of few messages it says little.
+    pub surely_crowded_out: f64,
     /// Share of the same messages of which something was lost, recovered or not.
     pub hit: f64,
     /// A packet of this connection with application data was acknowledged.

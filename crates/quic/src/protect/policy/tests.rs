@@ -26,6 +26,7 @@ struct Scene {
     confirmed: bool,
     others_wait: bool,
     crowded_out: f64,
+    surely_crowded_out: f64,
     hit: f64,
 }
 
@@ -58,6 +59,7 @@ impl Scene {
             confirmed: true,
             others_wait: false,
             crowded_out: 0.0,
+            surely_crowded_out: 0.0,
             hit: 0.0,
         }
     }
@@ -78,6 +80,7 @@ impl Scene {
             in_flight: self.in_flight,
             others_wait: self.others_wait,
             crowded_out: self.crowded_out,
+            surely_crowded_out: self.surely_crowded_out,
             hit: self.hit,
             feedback: true,
             confirmed: self.confirmed,

@@ -269,7 +269,7 @@ fn repair_leaves_room_to_messages_that_have_none() {
         [(0.99, 0.0, true), (1.01, 0.0, false), (0.13, 0.0, false), (0.12, 0.0, true), (0.6, 0.5, false)];
     for (crowded_out, congested, repairs) in steps {
         scene.send(&mut *policy, 100);
-        scene.crowded_out = lost * crowded_out;
+        (scene.crowded_out, scene.surely_crowded_out) = (lost * crowded_out, lost * crowded_out);
         scene.loss.congested = congested;
         let pattern = scene.ask(&mut *policy, Kind::Window);
         assert_eq!(
@@ -298,6 +298,16 @@ fn messages_get_more_repair_where_there_is_room() {
     assert_eq!(repairs(half, 0.005), window_repair(1));
 }
 
+#[test]
+fn that_there_is_no_room_has_to_be_sure() {
+    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:messages"));
+    scene.send(&mut *policy, 100);
+    scene.demand.limited = true;
+    scene.deadlines.0 = vec![Time::from_millis(1250)];
+    (scene.crowded_out, scene.surely_crowded_out) = (2.0 * scene.loss.rate, 0.9 * scene.loss.rate);
+    assert!(matches!(scene.ask(&mut *policy, Kind::Window), Pattern::Repair { .. }));
+}
+
 /// A message of several packets is hit more often than one of them.
 #[test]
 fn room_is_set_against_the_messages_that_are_hit() {
@@ -306,7 +316,7 @@ fn room_is_set_against_the_messages_that_are_hit() {
         scene.send(&mut *policy, 100);
         scene.demand.limited = true;
         scene.deadlines.0 = vec![Time::from_millis(1250)];
-        (scene.crowded_out, scene.hit) = (2.0 * scene.loss.rate, hit * scene.loss.rate);
+        (scene.surely_crowded_out, scene.hit) = (2.0 * scene.loss.rate, hit * scene.loss.rate);
         scene.ask(&mut *policy, Kind::Window) != Pattern::No
     };
     assert_eq!([0.0, 1.9, 2.1].map(repairs), [false, false, true]);
