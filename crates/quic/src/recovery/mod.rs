@@ -33,7 +33,6 @@ use crate::error::TransportError;
 use crate::token::Token;
 use late::{Late, Lost};
 use marks::Marks;
-use rtt::GRANULARITY;
 use sent::{Place, Ring};
 use streak::Streak;
 
@@ -535,17 +534,14 @@ impl Recovery {
             }
             at += 1;
         }
+        // The walk ends before it, and it may not be seen again.
+        numbers.streak.on_acked(largest);
         if out.persistent {
             self.spaces[space.index()].streak.reset();
             self.rtt.forget_min();
             self.packet_threshold = PACKET_THRESHOLD;
             self.time_threshold = TIME_THRESHOLD;
         }
-    }
-
-    /// RFC 9002 §7.6.1.
-    fn persistent_period(&self) -> Duration {
-        3 * (self.rtt.smoothed() + (4 * self.rtt.var()).max(GRANULARITY) + self.max_ack_delay)
     }
 
     fn loss_time(&self) -> Option<(Time, Space)> {

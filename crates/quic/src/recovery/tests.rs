@@ -1,3 +1,5 @@
+mod model;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
@@ -332,6 +334,42 @@ fn persistent_congestion_needs_a_sample_before() {
     let out = ack(&mut r, Space::Data, &[(9, 9)], ms(90_050));
     assert_eq!(out.lost_packets.len(), 9);
     assert!(!out.persistent, "RFC 9002 §7.6.2: what was sent before the first sample does not count");
+}
+
+/// RFC 9002 §7.6.2: what the news of the first loss came with left between the two.
+#[test]
+fn single_losses_of_two_bursts_are_no_persistent_congestion() {
+    let mut r = recovery(Side::Client);
+    send(&mut r, Space::Data, 0, ms(0), &[]);
+    ack(&mut r, Space::Data, &[(0, 0)], ms(100));
+    for (first, at) in [(1, 1000), (3, 60_000)] {
+        send(&mut r, Space::Data, first, ms(at), &[]);
+        send(&mut r, Space::Data, first + 1, ms(at), &[]);
+        ack(&mut r, Space::Data, &[(first + 1, first + 1)], ms(at + 100));
+        let mut out = Settled::default();
+        assert_eq!(r.on_time(ms(at + 200), true, &mut out), Outcome::Lost(Space::Data));
+        assert_eq!((numbers(&out.lost_packets), out.persistent), (vec![first], false));
+    }
+    assert!(r.persistent_period() < Duration::from_secs(59));
+}
+
+/// RFC 9002 §7.6.2: of all spaces, whichever is heard of first.
+#[test]
+fn what_another_space_got_through_is_no_persistent_congestion() {
+    for data_first in [true, false] {
+        let mut r = Recovery::new(Side::Client, Duration::from_millis(100));
+        send(&mut r, Space::Handshake, 0, ms(0), &[]);
+        ack(&mut r, Space::Handshake, &[(0, 0)], ms(100));
+        for (n, at) in [(1, 200), (2, 60_000), (3, 60_001), (4, 60_001), (5, 60_001)] {
+            send(&mut r, Space::Handshake, n, ms(at), &[]);
+            if n == 1 && data_first {
+                send(&mut r, Space::Data, 0, ms(500), &[]);
+                ack(&mut r, Space::Data, &[(0, 0)], ms(600));
+            }
+        }
+        let out = ack(&mut r, Space::Handshake, &[(5, 5)], ms(60_101));
+        assert_eq!((numbers(&out.lost_packets), out.persistent), (vec![1, 2], !data_first));
+    }
 }
 
 #[test]
