@@ -43,6 +43,9 @@ pub(crate) trait Avoidance: Copy + Default + Send + fmt::Debug {
     /// start that ended by itself or follows persistent congestion, with none.
     fn begin(&mut self, cut_from: Option<f64>);
 
+    /// A packet is as long from here on as so many were.
+    fn resize(&mut self, of: f64);
+
     /// For so long nothing was in flight.
     fn idle(&mut self, time: Duration);
 
@@ -233,6 +236,11 @@ impl<A: Avoidance> Congestion for Classic<A> {
     }
 
     fn set_mtu(&mut self, mtu: u64) {
+        let of = mtu as f64 / self.mtu as f64;
+        self.avoidance.resize(of);
+        if let Some(undo) = &mut self.undo {
+            undo.avoidance.resize(of);
+        }
         self.mtu = mtu;
         self.window = self.window.max(self.least());
     }

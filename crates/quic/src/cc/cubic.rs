@@ -43,6 +43,13 @@ impl Avoidance for Cubic {
         self.prior = window;
     }
 
+    /// Windows are counted in packets. The curve begins anew where it is.
+    fn resize(&mut self, of: f64) {
+        self.w_max /= of;
+        self.prior /= of;
+        self.epoch = None;
+    }
+
     fn idle(&mut self, time: Duration) {
         if let Some(epoch) = &mut self.epoch {
             epoch.updated += time;

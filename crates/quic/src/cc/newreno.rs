@@ -18,6 +18,8 @@ impl Avoidance for NewReno {
         self.rest = 0;
     }
 
+    fn resize(&mut self, _: f64) {}
+
     fn idle(&mut self, _: Duration) {}
 
     fn advance(&mut self, acked: &Acked) -> u64 {

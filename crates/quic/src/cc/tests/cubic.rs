@@ -30,6 +30,37 @@ fn the_window_follows_the_cubic_curve() {
     assert!(hand.now.since(start).as_secs_f64() > k, "past the flat part");
 }
 
+/// Other packets are no other window: RFC 9438 counts in packets, and a path that takes larger ones has not become
+/// wider by that, neither now nor when a loss proves to be none.
+#[test]
+fn larger_packets_are_no_larger_window() {
+    const LARGER: u64 = 4 * MTU;
+    for rtt in [5, 100] {
+        for undone in [false, true] {
+            let mut hand = Hand::new(Algorithm::Cubic, rtt);
+            hand.grow_to(200.0);
+            hand.lose();
+            for _ in 0..20 {
+                hand.round();
+            }
+            let declared = undone.then(|| hand.declare(1, false));
+            let least = hand.window();
+            hand.cc.set_mtu(LARGER);
+            if let Some(declared) = declared {
+                hand.arrive(&[declared]);
+            }
+            let before = hand.window();
+            hand.round();
+            // As much as Reno, or up to the last peak; below it the first round trip of a curve is its steepest.
+            let k = (0.3 * before as f64 / LARGER as f64 / 0.4).cbrt();
+            let steepest = 3.0 * 0.4 * k * k * 0.001 * rtt as f64 + 2.0;
+            let most = before + (steepest * LARGER as f64) as u64;
+            assert!(hand.window() <= most, "{rtt} ms, undone: {undone}: {before} to {}", hand.window());
+            assert!(hand.window() >= least);
+        }
+    }
+}
+
 /// RFC 9438 §4.7: a second reduction below the last peak lowers the peak to 0.85 of the window.
 #[test]
 fn fast_convergence_gives_way() {
