@@ -33,7 +33,8 @@ impl Bbr {
 
     pub(super) fn bound_window(&mut self) {
         if self.state == State::ProbeRtt {
-            self.window = self.window.min(self.probe_rtt.window);
+            // Found while packets were smaller it may be less than one: nothing could leave, and nothing end it.
+            self.window = self.window.min(self.probe_rtt.window.max(self.least()));
         }
         let cap = match self.state {
             State::Startup | State::Drain(_) => u64::MAX,

@@ -200,6 +200,22 @@ fn a_drained_path_is_measured_every_ten_seconds() {
     assert!((4..=30).contains(&seen), "{seen} of 600");
 }
 
+/// A path that is found to take much larger packets while its round trip is measured still takes some: with none in
+/// flight nothing would come that could end ProbeRTT.
+#[test]
+fn larger_packets_fit_into_the_window_of_probe_rtt() {
+    let now = Time::from_millis(1);
+    for larger in [1472, 9000] {
+        let mut bbr = Bbr::new(1200, now);
+        bbr.state = State::ProbeRtt;
+        bbr.probe_rtt.window = bbr.least();
+        bbr.bound_window();
+        bbr.set_mtu(larger);
+        bbr.bound_window();
+        assert_eq!(bbr.control().window, 4 * larger, "§2.7: four packets");
+    }
+}
+
 #[test]
 fn spurious_losses_are_undone() {
     let now = Time::from_millis(1);
