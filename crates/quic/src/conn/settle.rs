@@ -37,11 +37,11 @@ impl Connection {
             Outcome::Nothing => (Space::Data, false),
             Outcome::Lost(space) => (space, false),
             Outcome::Probe(space) => {
-                // RFC 9002 §6.2.4: two probes, of what is oldest, or else of anything.
-                self.outbox.probes[space.index()] = 2;
-                for _ in 0..2 {
-                    self.recovery.probe_tokens(space, &mut settled.lost);
-                }
+                // RFC 9002 §6.2.4: two probes, of what is oldest, or else of anything. With nothing to carry one will do: of two
+                // PINGs a path that takes no two packets at a time would drop one for ever, and each is a reason for two more.
+                let held = (0..2).filter(|_| self.recovery.probe_tokens(space, &mut settled.lost)).count();
+                let has_more = held > 0 || self.wants_data() || self.protect.send.waits();
+                self.outbox.probes[space.index()] = if space != Space::Data || has_more { 2 } else { 1 };
                 self.probe_beside(space, &mut settled.lost);
                 self.stats.ptos += 1;
                 self.path.ecn.on_silence(self.recovery.pto_count());

@@ -263,7 +263,7 @@ impl Connection {
     }
 
     /// Whether 1-RTT frames other than ACK and CRYPTO wait.
-    fn wants_data(&self) -> bool {
+    pub(crate) fn wants_data(&self) -> bool {
         self.streams.want() > Want::None
             || !self.datagrams.is_empty()
             || self.protect.due.is_some()

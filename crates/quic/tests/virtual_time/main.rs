@@ -7,6 +7,7 @@ mod connections;
 mod datagrams;
 mod early;
 mod ecn;
+mod extremes;
 mod fec;
 mod messages;
 mod migration;

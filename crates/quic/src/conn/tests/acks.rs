@@ -149,3 +149,27 @@ fn probe_timeouts_follow_what_was_asked_for() {
     assert_eq!(pair.client.pto(), with(&pair, 1), "it has arrived");
     assert_eq!(pair.client.recovery.deadline(true), None, "nothing is in flight");
 }
+
+/// RFC 9002 §6.2.4: a probe timeout MUST send a packet, and may send two where that brings the data sooner. Of two that
+/// carry nothing a path that takes no two at a time drops one each time, which is a reason for the next timeout.
+#[test]
+fn where_nothing_is_to_be_carried_one_probe_will_do() {
+    for (data, expected) in [(false, 1), (true, 2)] {
+        let mut pair = quiet(AckPolicy::default());
+        if data {
+            let id = pair.client.open(Dir::Uni).expect("a stream");
+            pair.client.write(id, &mut Bytes::from_static(&[7; 100])).expect("room");
+        } else {
+            pair.client.ping();
+        }
+        assert_eq!(drain(&mut pair.client, pair.now, address(1)).len(), 1, "and is lost");
+        for timeouts in 1..5 {
+            let (at, reason) = pair.client.recovery.deadline(true).expect("something is in flight");
+            assert_eq!(reason, Reason::Pto);
+            pair.now = at;
+            pair.client.handle(at, Input::Timer);
+            assert_eq!(drain(&mut pair.client, at, address(1)).len(), expected, "data: {data}");
+            assert_eq!(pair.client.stats().ptos, timeouts);
+        }
+    }
+}
