@@ -113,3 +113,48 @@ fn probes_are_paid_back() {
     let (_, at) = drain(&mut pacer, later, &control);
     assert!(at <= later + Duration::from_millis(74));
 }
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(300))]
+
+    /// RFC 9002 §7.7, as a bucket: of no stretch of time more leaves than its rate and one burst, however late timers are.
+    /// Who has to wait may send at the time that was named, and that is not now.
+    #[test]
+    fn no_stretch_of_time_has_more_than_its_rate_and_a_burst(
+        log_rate in 0.0f64..10.5,
+        packets in 2u64..5000,
+        mtu in 1200u64..9000,
+        steps in proptest::collection::vec((0u64..4, 0u64..3_000_000, 1u64..40, 1u64..=10), 1..150),
+    ) {
+        let rate = 10f64.powf(log_rate) as u64;
+        let control = Control { window: packets * mtu, rate: Some(rate), ..Control::default() };
+        let srtt = Duration::from_millis(50);
+        let mut now = Time::from_millis(1);
+        let mut pacer = Pacer::new(mtu, now);
+        let in_a_ms = rate / 1000;
+        // A quantum, what a late timer withheld, and the packet whose asking is rounded up; or the initial window.
+        let quantum = in_a_ms.max(10 * mtu).min(64 * mtu).max(2 * mtu);
+        let burst = (quantum + 2 * in_a_ms + 2).max(10 * mtu.max(1472)) + mtu;
+        let (mut level, mut last) = (0.0f64, now);
+        for (kind, ns, times, tenths) in steps {
+            now += match kind {
+                0 => Duration::ZERO,
+                1 => Duration::from_nanos(ns),
+                2 => Duration::from_micros(ns),
+                _ => Duration::from_secs(ns / 1000),
+            };
+            for _ in 0..times {
+                let bytes = (mtu * tenths / 10).max(1);
+                if let Err(at) = pacer.allow(now, bytes, &control, srtt) {
+                    proptest::prop_assert!(at > now, "wakes at once: {pacer:?}");
+                    now = at;
+                    proptest::prop_assert_eq!(pacer.allow(now, bytes, &control, srtt), Ok(()));
+                }
+                pacer.on_sent(bytes);
+                level = (level - now.since(last).as_secs_f64() * rate as f64).max(0.0) + bytes as f64;
+                last = now;
+                proptest::prop_assert!(level <= burst as f64 * 1.0001, "{level} of {burst}: {pacer:?}");
+            }
+        }
+    }
+}
