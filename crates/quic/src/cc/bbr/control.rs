@@ -33,8 +33,7 @@ impl Bbr {
 
     pub(super) fn bound_window(&mut self) {
         if self.state == State::ProbeRtt {
-            // Found while packets were smaller it may be less than one: nothing could leave, and nothing end it.
-            self.window = self.window.min(self.probe_rtt.window.max(self.least()));
+            self.window = self.window.min(self.probe_rtt_window());
         }
         let cap = match self.state {
             State::Startup | State::Drain(_) => u64::MAX,
@@ -76,6 +75,11 @@ impl Bbr {
         let quantum = volume(self.rate.unwrap_or(0), Duration::from_millis(1)).min(64 << 10);
         let more = if self.state == State::Up { 2 * self.mtu } else { 0 };
         in_flight.max(quantum).max(self.least()) + more
+    }
+
+    // §5.6.4.5. As things are: packets may have grown since.
+    pub(super) fn probe_rtt_window(&self) -> u64 {
+        self.bdp(PROBE_RTT_GAIN).max(self.least())
     }
 
     pub(super) fn save_window(&mut self) {
@@ -150,7 +154,7 @@ impl Bbr {
 
 // §2.5, §2.7 and §5.6.1.
 pub(super) const STARTUP_GAIN: f64 = 2.77;
-pub(super) const PROBE_RTT_GAIN: f64 = 0.5;
+const PROBE_RTT_GAIN: f64 = 0.5;
 pub(super) const PACING_MARGIN: f64 = 0.99;
 pub(super) const HEADROOM: f64 = 0.15;
 /// Packets: see the module's departures.

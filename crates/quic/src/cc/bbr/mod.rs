@@ -17,7 +17,7 @@
 //!    end add up to a full pipe, and the messages would be paced at the rate at which they come.
 //!    For the same reason no loss ends Startup in a round that was held down: what it lost, it did not lose by its rate.
 //! 5. A sample of the least round trip that an application-limited flow finds anew is as good as ProbeRTT, which
-//!    empties queues: such a flow has none, and would hold its messages back for a round trip every ten seconds.
+//!    empties queues: such a flow has none, and would hold its messages back for a round trip every five seconds.
 //! 6. Of marks (ECN, RFC 9002 §7.1), of which the draft says nothing: one is what excessive loss is. A round with one
 //!    lowers the short-term bounds and ends Startup; a probe that meets one ends, and was too high.
 //! 7. A flight that is over within a round trip is measured behind its head (`rate`), and one that begins with
@@ -29,9 +29,10 @@
 //!    draft saves the state anew in each round with losses, and would restore what the first one had lowered.
 //! 10. Restarts from idle are those with nothing in flight, whether or not the application is known to have been the reason.
 //! 11. A probe that was too much cuts the long-term bound by the headroom, as far as the bandwidth's volume needs it. The draft
-//!     keeps what was in flight up to the loss, and the next probe is too much again: in two minutes two flows drop 6600
-//!     packets at a buffer of one volume, here 4500, and CUBIC beside one has 17 % of what both have, here 28 %
-//!     (`docs/congestion.md`). A cut by 0.7 drops less still, but one that comes later takes minutes to get its half.
+//!     keeps what was in flight up to the loss, and the next probe is too much again: in two minutes two flows dropped 6600
+//!     packets at a buffer of one volume, with this 4500, and CUBIC beside one had 17 % of what both have, with this 28 %
+//!     (all with a ProbeRTT every ten seconds; `docs/congestion.md` has what is shared by now). A cut by 0.7 drops less
+//!     still, but one that comes later takes minutes to get its half.
 
 mod control;
 mod losses;
@@ -43,7 +44,7 @@ use quickset_base::{Duration, Rng, Time};
 
 use super::rate::{Sample, Sampler, per_second};
 use super::{Congestion, Control, Feedback, PacketState, Sent, initial_window};
-use control::{PROBE_RTT_GAIN, STARTUP_GAIN};
+use control::STARTUP_GAIN;
 use model::{Aggregation, FullPipe, MaxBandwidth, MinRtt, Rounds, ShortTerm};
 
 /// See the [module](self).
@@ -117,7 +118,6 @@ enum AckPhase {
 
 #[derive(Debug, Default)]
 struct ProbeRtt {
-    window: u64,
     until: Option<Time>,
     round_done: bool,
 }
@@ -395,11 +395,6 @@ impl Bbr {
         if sample.app_limited {
             self.min_rtt.confirm(f.now, sample.rtt);
         }
-        if self.min_rtt.look(f.now) && self.state != State::ProbeRtt {
-            // From the old estimate: the new one may be of a full queue.
-            let half = self.bdp(PROBE_RTT_GAIN);
-            self.probe_rtt.window = half.max(self.least());
-        }
         self.min_rtt.update(f.now, sample.rtt);
     }
 
@@ -415,7 +410,7 @@ impl Bbr {
             // Samples of so little in flight tell nothing of the rate.
             self.sampler.limit(f.in_flight);
             match self.probe_rtt.until {
-                None if f.in_flight <= self.probe_rtt.window => {
+                None if f.in_flight <= self.probe_rtt_window() => {
                     self.probe_rtt.until = Some(f.now + PROBE_RTT_TIME);
                     self.probe_rtt.round_done = false;
                     self.rounds.begin(self.sampler.delivered());
@@ -438,7 +433,7 @@ impl Bbr {
         if self.probe_rtt.until.is_none_or(|until| now <= until) {
             return;
         }
-        self.min_rtt.stamp = now;
+        self.min_rtt.probed(now);
         self.restore_window();
         self.short.unbound();
         if self.full.reached {

@@ -287,38 +287,51 @@ impl WindowedMax {
     }
 }
 
-/// The least round trip of the last ten seconds, and when to make sure of it (§5.3.4.3).
+/// The least round trip of the last ten seconds, and when to make sure of it (§5.3.4.3): two minima, of which the younger
+/// follows when the older is too old, so that what the last ProbeRTT measured is known while the next one drains a queue.
 #[derive(Debug)]
 pub(super) struct MinRtt {
     pub(super) value: Option<Duration>,
-    pub(super) stamp: Time,
+    stamp: Time,
+    // Since ProbeRTT, or the last sample that was as good: the least, and when that was.
+    recent: Option<Duration>,
+    recent_stamp: Time,
+    /// The younger one has to be found anew.
     pub(super) expired: bool,
 }
 
 impl MinRtt {
     pub(super) fn new(now: Time) -> Self {
-        Self { value: None, stamp: now, expired: false }
-    }
-
-    pub(super) fn look(&mut self, now: Time) -> bool {
-        self.expired = self.value.is_some() && now > self.stamp + FILTER;
-        self.expired
+        Self { value: None, stamp: now, recent: None, recent_stamp: now, expired: false }
     }
 
     /// A round trip without a queue of ours: as long as the least, but for what a processor and a medium add.
     pub(super) fn confirm(&mut self, now: Time, rtt: Duration) {
-        if self.value.is_some_and(|least| rtt <= least + least / 64) {
-            self.stamp = now;
+        if self.recent.is_some_and(|least| rtt <= least + least / 64) {
+            self.recent_stamp = now;
         }
     }
 
     pub(super) fn update(&mut self, now: Time, rtt: Duration) {
-        if self.expired || self.value.is_none_or(|value| rtt < value) {
-            self.value = Some(rtt);
-            self.stamp = now;
+        self.expired = self.recent.is_some() && now > self.recent_stamp + PROBE_RTT_INTERVAL;
+        let recent = self.recent.filter(|recent| !self.expired && *recent <= rtt).unwrap_or_else(|| {
+            self.recent_stamp = now;
+            rtt
+        });
+        self.recent = Some(recent);
+        if self.value.is_none_or(|value| recent < value) || now > self.stamp + FILTER {
+            self.value = Some(recent);
+            self.stamp = self.recent_stamp;
         }
+    }
+
+    /// ProbeRTT is over; the next one is as far away as can be.
+    pub(super) fn probed(&mut self, now: Time) {
+        self.recent_stamp = now;
     }
 }
 
 /// §2.8: the time that a minimum is good for.
 const FILTER: Duration = Duration::from_secs(10);
+/// §2.8: the time after which it is measured again, the same for all flows, so that they drain a queue together.
+const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);

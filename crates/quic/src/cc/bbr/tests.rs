@@ -185,19 +185,84 @@ fn what_was_delivered_leaves_in_a_part_of_a_round_trip() {
     assert!(world.rate(0).unwrap() as f64 >= 2.77 * 1_400_000.0, "{}", world.describe(0));
 }
 
+/// §2.8, §5.3.4.2: each flow MUST measure the least round trip every five seconds, and no more often.
 #[test]
-fn a_drained_path_is_measured_every_ten_seconds() {
+fn a_drained_path_is_measured_every_five_seconds() {
     // Two flows keep a queue that neither would see past without measuring.
     let mut world = World::new(NEAR, 4);
     world.add(Algorithm::Bbr);
     world.add(Algorithm::Bbr);
-    let mut seen = 0;
-    for _ in 0..600 {
-        world.run(Duration::from_millis(50));
-        seen += usize::from(world.describe(0).contains("state: ProbeRtt"));
+    let mut begun = Vec::new();
+    let mut before = "";
+    for _ in 0..3000 {
+        world.run(Duration::from_millis(10));
+        let state = world.state(0);
+        if state == "probe rtt" && before != state {
+            begun.push(world.now);
+        }
+        before = state;
     }
-    // In thirty seconds two or three times, each at least 200 ms and a round trip.
-    assert!((4..=30).contains(&seen), "{seen} of 600");
+    assert!((4..=6).contains(&begun.len()), "in half a minute: {begun:?}");
+    for pair in begun.windows(2) {
+        let apart = pair[1].since(pair[0]).as_secs_f64();
+        // Five seconds behind the end of the last, which takes 200 ms and a round trip or two.
+        assert!((5.0..6.0).contains(&apart), "{begun:?}");
+    }
+}
+
+/// §5.3.4.3, line by line.
+#[derive(Debug)]
+struct Minima {
+    probe_rtt_min_delay: Duration,
+    probe_rtt_min_stamp: Time,
+    min_rtt: Duration,
+    min_rtt_stamp: Time,
+    probe_rtt_expired: bool,
+}
+
+impl Minima {
+    fn update(&mut self, now: Time, rtt: Duration) {
+        self.probe_rtt_expired =
+            self.probe_rtt_min_delay < Duration::MAX && now > self.probe_rtt_min_stamp + secs(5);
+        if rtt < self.probe_rtt_min_delay || self.probe_rtt_expired {
+            self.probe_rtt_min_delay = rtt;
+            self.probe_rtt_min_stamp = now;
+        }
+        let min_rtt_expired = now > self.min_rtt_stamp + secs(10);
+        if self.probe_rtt_min_delay < self.min_rtt || min_rtt_expired {
+            self.min_rtt = self.probe_rtt_min_delay;
+            self.min_rtt_stamp = self.probe_rtt_min_stamp;
+        }
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn least_round_trips_are_those_of_the_draft(
+        samples in proptest::collection::vec((0u64..3000, 1u64..200, 0u8..20), 1..300),
+    ) {
+        let mut now = Time::from_millis(1);
+        let mut ours = MinRtt::new(now);
+        let mut theirs = Minima {
+            probe_rtt_min_delay: Duration::MAX,
+            probe_rtt_min_stamp: now,
+            min_rtt: Duration::MAX,
+            min_rtt_stamp: now,
+            probe_rtt_expired: false,
+        };
+        for (wait, rtt, probed) in samples {
+            now += Duration::from_millis(wait);
+            let rtt = Duration::from_millis(rtt);
+            ours.update(now, rtt);
+            theirs.update(now, rtt);
+            proptest::prop_assert_eq!(ours.value, Some(theirs.min_rtt));
+            proptest::prop_assert_eq!(ours.expired, theirs.probe_rtt_expired);
+            if probed == 0 {
+                ours.probed(now);
+                theirs.probe_rtt_min_stamp = now;
+            }
+        }
+    }
 }
 
 /// A path that is found to take much larger packets while its round trip is measured still takes some: with none in
@@ -208,7 +273,7 @@ fn larger_packets_fit_into_the_window_of_probe_rtt() {
     for larger in [1472, 9000] {
         let mut bbr = Bbr::new(1200, now);
         bbr.state = State::ProbeRtt;
-        bbr.probe_rtt.window = bbr.least();
+        bbr.min_rtt.update(now, Duration::from_millis(1));
         bbr.bound_window();
         bbr.set_mtu(larger);
         bbr.bound_window();
