@@ -287,7 +287,7 @@ impl WindowedMax {
     }
 }
 
-/// The least round trip of the last ten seconds, and when to make sure of it (§5.3.4.3): two minima, of which the younger
+/// The least round trip of the last twenty seconds, and when to make sure of it (§5.3.4.3): two minima, of which the younger
 /// follows when the older is too old, so that what the last ProbeRTT measured is known while the next one drains a queue.
 #[derive(Debug)]
 pub(super) struct MinRtt {
@@ -331,7 +331,8 @@ impl MinRtt {
     }
 }
 
-/// §2.8: the time that a minimum is good for.
-const FILTER: Duration = Duration::from_secs(10);
-/// §2.8: the time after which it is measured again, the same for all flows, so that they drain a queue together.
-const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
+/// The time that a minimum is good for: twice the next one, as §2.8 has it.
+pub(super) const FILTER: Duration = Duration::from_secs(20);
+/// The time after which it is measured again, the same for all flows, so that they drain a queue together: see the module's
+/// departures.
+pub(super) const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(10);

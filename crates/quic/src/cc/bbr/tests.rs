@@ -1,6 +1,7 @@
 use quickset_base::{Duration, Time};
 
 use super::control::PACING_MARGIN;
+use super::model::{FILTER, PROBE_RTT_INTERVAL};
 use super::*;
 use crate::cc::Algorithm;
 use crate::cc::Packet;
@@ -185,16 +186,59 @@ fn what_was_delivered_leaves_in_a_part_of_a_round_trip() {
     assert!(world.rate(0).unwrap() as f64 >= 2.77 * 1_400_000.0, "{}", world.describe(0));
 }
 
-/// §2.8, §5.3.4.2: each flow MUST measure the least round trip every five seconds, and no more often.
+/// Departure 3: a probe that brings nothing ends, unless it is its own bound that holds it.
 #[test]
-fn a_drained_path_is_measured_every_five_seconds() {
+fn a_probe_ends_in_vain_only_when_the_path_holds_it() {
+    for held in [false, true] {
+        let now = Time::from_millis(1000);
+        let mut bbr = Bbr::new(1200, Time::from_millis(1));
+        bbr.min_rtt.update(now, Duration::from_millis(20));
+        bbr.state = State::Up;
+        (bbr.probe.from, bbr.probe.from_round) = (1_000_000, 0);
+        bbr.rounds.count = 10;
+        // The path holds 20 kB; 30 are in flight, and a queue of half a round trip stands.
+        bbr.window = 30_000;
+        bbr.long_term = if held { bbr.window } else { 2 * bbr.window };
+        bbr.window_limited = Some(10);
+        let feedback = Feedback {
+            now,
+            acked: &[],
+            lost: &[],
+            prior_in_flight: 30_000,
+            in_flight: 30_000,
+            rtt: Some(Duration::from_millis(30)),
+            srtt: Duration::from_millis(30),
+            min_rtt: Duration::from_millis(20),
+            ce: 0,
+            persistent: false,
+            spurious: &[],
+        };
+        let sample = Sample {
+            rate: 1_000_000,
+            delivered: 1200,
+            prior_delivered: 0,
+            in_flight: 30_000,
+            lost: 0,
+            app_limited: false,
+            acked: 1200,
+            rtt: Duration::from_millis(30),
+        };
+        bbr.max_bandwidth.update(&sample);
+        bbr.short.unbound();
+        assert_eq!(bbr.is_time_to_go_down(&feedback, &sample), !held);
+    }
+}
+
+/// §5.3.4.2, with departure 12: each flow measures the least round trip every ten seconds, and no more often.
+#[test]
+fn a_drained_path_is_measured_every_ten_seconds() {
     // Two flows keep a queue that neither would see past without measuring.
     let mut world = World::new(NEAR, 4);
     world.add(Algorithm::Bbr);
     world.add(Algorithm::Bbr);
     let mut begun = Vec::new();
     let mut before = "";
-    for _ in 0..3000 {
+    for _ in 0..6000 {
         world.run(Duration::from_millis(10));
         let state = world.state(0);
         if state == "probe rtt" && before != state {
@@ -202,15 +246,15 @@ fn a_drained_path_is_measured_every_five_seconds() {
         }
         before = state;
     }
-    assert!((4..=6).contains(&begun.len()), "in half a minute: {begun:?}");
+    assert!((4..=6).contains(&begun.len()), "in a minute: {begun:?}");
     for pair in begun.windows(2) {
         let apart = pair[1].since(pair[0]).as_secs_f64();
-        // Five seconds behind the end of the last, which takes 200 ms and a round trip or two.
-        assert!((5.0..6.0).contains(&apart), "{begun:?}");
+        // Ten seconds behind the end of the last, which takes 200 ms and a round trip or two.
+        assert!((10.0..11.0).contains(&apart), "{begun:?}");
     }
 }
 
-/// §5.3.4.3, line by line.
+/// §5.3.4.3, line by line, with departure 12.
 #[derive(Debug)]
 struct Minima {
     probe_rtt_min_delay: Duration,
@@ -223,12 +267,12 @@ struct Minima {
 impl Minima {
     fn update(&mut self, now: Time, rtt: Duration) {
         self.probe_rtt_expired =
-            self.probe_rtt_min_delay < Duration::MAX && now > self.probe_rtt_min_stamp + secs(5);
+            self.probe_rtt_min_delay < Duration::MAX && now > self.probe_rtt_min_stamp + PROBE_RTT_INTERVAL;
         if rtt < self.probe_rtt_min_delay || self.probe_rtt_expired {
             self.probe_rtt_min_delay = rtt;
             self.probe_rtt_min_stamp = now;
         }
-        let min_rtt_expired = now > self.min_rtt_stamp + secs(10);
+        let min_rtt_expired = now > self.min_rtt_stamp + FILTER;
         if self.probe_rtt_min_delay < self.min_rtt || min_rtt_expired {
             self.min_rtt = self.probe_rtt_min_delay;
             self.min_rtt_stamp = self.probe_rtt_min_stamp;
