@@ -1,6 +1,7 @@
 //! The stacks in turns, each run between two fresh processes.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
@@ -32,6 +33,9 @@ pub(crate) struct Options {
     /// One JSON document on stdout.
     #[arg(long)]
     json: bool,
+    /// Write the tables as a page in Markdown, too.
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
     /// A stack that could not be built, and why, for the report.
     #[arg(long, value_name = "STACK=REASON", hide = true)]
     missing: Vec<String>,
@@ -69,6 +73,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             }
         }
         report.add(case, series);
+    }
+    if let Some(page) = &options.page {
+        std::fs::write(page, report.page()).with_context(|| format!("cannot write {}", page.display()))?;
     }
     if options.json {
         println!("{}", serde_json::to_string_pretty(&report)?);

@@ -40,6 +40,13 @@ pub(crate) fn allow_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
+/// What the system calls the processor.
+pub(crate) fn processor() -> String {
+    let about = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = about.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    name.map_or_else(|| "a processor without a name".to_owned(), |(_, name)| name.trim().to_owned())
+}
+
 /// The cores that this process may use.
 pub(crate) fn cores() -> Result<Vec<usize>> {
     let set = rustix::thread::sched_getaffinity(None).context("cannot ask which cores there are")?;

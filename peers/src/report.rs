@@ -1,6 +1,6 @@
 //! The figures side by side: medians, and ours over theirs.
 
-use std::fmt::{self, Display, Formatter};
+use std::fmt::{self, Display, Formatter, Write as _};
 
 use serde::Serialize;
 
@@ -35,6 +35,7 @@ pub(crate) struct Report {
     cores: usize,
     /// Tasks that ran or wanted to when it began: what else the machine did.
     load: Option<f64>,
+    processor: String,
     left_out: Vec<(Stack, String)>,
     cases: Vec<Table>,
 }
@@ -134,6 +135,7 @@ impl Report {
             seconds,
             cores: crate::os::cores().map_or(0, |cores| cores.len()),
             load: load.and_then(|line| line.split(' ').next()?.parse().ok()),
+            processor: crate::os::processor(),
             left_out: Vec::new(),
             cases: Vec::new(),
         }
@@ -161,6 +163,58 @@ impl Report {
         self.cases.push(Table { case, stacks: rows.collect() });
     }
 }
+
+impl Report {
+    /// The tables in Markdown, for people who have no such machine.
+    pub(crate) fn page(&self) -> String {
+        let mut page = PAGE.to_owned();
+        let _ = write!(
+            page,
+            "\nMedians of runs of {} s in turns on one machine ({}, {} cores), datagrams of {} bytes.\n",
+            self.seconds, self.processor, self.cores, self.mtu
+        );
+        for (stack, why) in &self.left_out {
+            let _ = writeln!(page, "\nWithout {}: {why}", stack.name());
+        }
+        for Table { case, stacks } in &self.cases {
+            let columns = case.columns();
+            let names: Vec<&str> = columns.iter().map(|(name, ..)| *name).collect();
+            let runs = stacks.iter().map(|row| row.series.runs.len()).max().unwrap_or(0);
+            let _ = write!(
+                page,
+                "\n## {}\n\n| {runs} runs each | {} |\n|---|{}\n",
+                capital(case.title()),
+                names.join(" | "),
+                "--:|".repeat(names.len())
+            );
+            for row in stacks {
+                let cells = row.medians.iter().zip(columns).map(|(median, (_, digits, _))| {
+                    if median.is_nan() { "failed".to_owned() } else { format!("{median:.digits$}") }
+                });
+                let name = match row.series.stack {
+                    Stack::Quickset => "**quickset**".to_owned(),
+                    other => other.name(),
+                };
+                let _ = writeln!(page, "| {name} | {} |", cells.collect::<Vec<_>>().join(" | "));
+            }
+        }
+        page
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+const PAGE: &str = "\
+# Performance
+
+Quickset beside other stacks over loopback, in one run: `cargo xtask bench-peers --page docs/performance.md`. What each stack is, how
+it is set up and what each case does stands in [peers/README.md](../peers/README.md). Both sides have one thread on a core of
+its own. Machines differ; what should agree is who is ahead, and by what factor. [Results](results.md) are about what arrives in
+time over links that lose packets.
+";
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
@@ -265,5 +319,7 @@ mod tests {
         assert!((rows[1].medians[0] - 10.0).abs() < 1e-6, "Gbit/s");
         assert!((rows[1].medians[2] - 0.8).abs() < 1e-6, "2 s of CPU for 2.5 GB");
         assert!(report.to_string().contains("quinn"));
+        let page = report.page();
+        assert!(page.contains("| **quickset** | 15.00 | 0.267 | 0.533 |"), "{page}");
     }
 }
