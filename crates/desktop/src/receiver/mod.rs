@@ -196,7 +196,7 @@ impl Receiver {
 
     /// When to ask [`control`](Self::control) even if nothing happens.
     pub fn next_deadline(&self) -> Option<Time> {
-        self.watch.deadline()
+        self.watch.deadline(self.position())
     }
 
     fn position(&self) -> Position {

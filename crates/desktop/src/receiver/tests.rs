@@ -234,6 +234,34 @@ fn marks_that_are_not_met_end_in_ever_rarer_refreshes() {
     assert_eq!(r.control(after(30)), None);
 }
 
+#[test]
+fn a_mark_that_is_not_met_ends_in_a_refresh_though_one_before_it_was() {
+    // DT-37: of every mark.
+    let at = Time::from_millis;
+    let mut r = ready(Order::Fenced);
+    for (ms, items) in [(1000, 4), (1500, 6), (2000, 9)] {
+        r.mark(at(ms), Mark { epoch: 1, items, sum: (items == 9).then_some(1) });
+        assert_eq!(r.control(at(ms)), None);
+    }
+    // Items 2 to 4 come, and nothing after them.
+    for item in 2..5 {
+        r.receive(&message(1, item, &[&solid((0, 0, 16, 16), 5)])).unwrap();
+    }
+    assert_eq!((r.control(at(2500)), r.next_deadline()), (None, Some(at(4500))));
+    assert_eq!(r.control(at(4499)), None);
+    let whole = Rect::sized(64, 48);
+    assert_eq!(r.control(at(4500)), Some(FromClient::Refresh(Refresh { restart: true, rect: whole })));
+    // Nobody is woken again and again while there is nothing to do.
+    assert_eq!(r.control(at(4501)), None);
+    assert!(r.next_deadline().unwrap() > at(4501));
+    // However many marks a server sends, and the answer is the same.
+    for items in 10..100_000 {
+        r.mark(at(4600), Mark { epoch: 1, items, sum: None });
+    }
+    r.receive(&[2, 1, 0, 32, 32]).unwrap();
+    assert_eq!((r.control(at(4600)), r.next_deadline()), (None, None), "a new epoch is beyond all marks");
+}
+
 proptest! {
     #[test]
     fn any_message_is_drawn_or_refused(

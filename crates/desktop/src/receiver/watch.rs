@@ -1,5 +1,7 @@
 //! Compares what has come with what the server says it has sent.
 
+use std::collections::VecDeque;
+
 use quickset_base::{Duration, Time};
 
 use crate::message::Mark;
@@ -15,8 +17,9 @@ pub(super) struct Position {
 #[derive(Debug)]
 pub(super) struct Watch {
     patience: Duration,
-    /// The oldest that is not reached, and since when.
-    stalled: Option<(Position, Time)>,
+    /// Those that are not reached, and since when, each further on than the one before: that the oldest was reached
+    /// says nothing of the others.
+    unmet: VecDeque<(Position, Time)>,
     /// The newest checksum.
     sum: Option<Sum>,
     /// No refresh is asked for before.
@@ -36,13 +39,13 @@ struct Sum {
 
 impl Watch {
     pub(super) fn new(patience: Duration) -> Self {
-        Self { patience, stalled: None, sum: None, not_before: Time::ZERO, pause: patience * 2 }
+        Self { patience, unmet: VecDeque::new(), sum: None, not_before: Time::ZERO, pause: patience * 2 }
     }
 
     /// The screen has changed.
     pub(super) fn seen(&mut self, here: Position) {
-        if self.stalled.is_some_and(|(position, _)| position <= here) {
-            self.stalled = None;
+        while self.unmet.front().is_some_and(|&(position, _)| position <= here) {
+            self.unmet.pop_front();
         }
         if let Some(sum) = &mut self.sum {
             sum.wrong = false;
@@ -51,8 +54,11 @@ impl Watch {
 
     pub(super) fn mark(&mut self, now: Time, mark: Mark, here: Position) {
         let position = Position { epoch: mark.epoch, items: mark.items };
-        if here < position {
-            self.stalled.get_or_insert((position, now));
+        if self.unmet.back().map_or(here, |&(last, _)| last) < position {
+            if self.unmet.len() == MOST_UNMET {
+                self.unmet.pop_back();
+            }
+            self.unmet.push_back((position, now));
         }
         if let Some(crc) = mark.sum {
             self.sum = Some(Sum { position, crc, since: now, wrong: false });
@@ -62,8 +68,11 @@ impl Watch {
     /// Whether a refresh is wanted, and if so, whether with a new stream. `crc` is that of the screen.
     pub(super) fn wish(&mut self, now: Time, here: Position, crc: impl FnOnce() -> u32) -> Option<bool> {
         // DT-37.
-        if self.stalled.is_some_and(|(_, since)| since + self.patience <= now) && self.not_before <= now {
-            self.stalled = self.stalled.map(|(position, _)| (position, now));
+        let stalled = self.unmet.front().is_some_and(|&(_, since)| since + self.patience <= now);
+        if stalled && self.not_before <= now {
+            // The new stream brings all of it, or none.
+            self.unmet.drain(..self.unmet.len() - 1);
+            self.unmet.iter_mut().for_each(|(_, since)| *since = now);
             self.wait(now);
             return Some(true);
         }
@@ -91,9 +100,10 @@ impl Watch {
         None
     }
 
-    pub(super) fn deadline(&self) -> Option<Time> {
-        let stalled = self.stalled.map(|(_, since)| since);
-        let sum = self.sum.as_ref().map(|sum| sum.since);
+    pub(super) fn deadline(&self, here: Position) -> Option<Time> {
+        let stalled = self.unmet.front().map(|&(_, since)| since);
+        // What has not come cannot be compared, however late it is.
+        let sum = self.sum.as_ref().filter(|sum| sum.position <= here).map(|sum| sum.since);
         stalled.into_iter().chain(sum).map(|since| (since + self.patience).max(self.not_before)).min()
     }
 
@@ -104,5 +114,7 @@ impl Watch {
     }
 }
 
+/// Marks that are remembered while they are not reached; a server sends about one in a second.
+const MOST_UNMET: usize = 64;
 /// DT-39.
 const LONGEST: Duration = Duration::from_secs(60);
