@@ -1,10 +1,8 @@
-use std::collections::BTreeMap;
-
 /// The keys and buttons that somebody holds down, so that they can be let go when that somebody is gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Held {
-    /// By keysym, with the code that came along.
-    keys: BTreeMap<u32, Option<u32>>,
+    /// Keysyms with the codes that came along, in the order in which they went down.
+    keys: Vec<(u32, Option<u32>)>,
     pointer: Option<Pointer>,
 }
 
@@ -15,7 +13,7 @@ struct Pointer {
     y: u16,
 }
 
-/// What lets go: keys first, in order, then the buttons where the pointer was.
+/// What lets go: keys first, in the order in which they went down, then the buttons where the pointer was.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Release {
     /// Keysym and code.
@@ -27,12 +25,13 @@ pub(crate) struct Release {
 impl Held {
     /// A key goes down or up. False when that is not to be passed on: nobody holds so many.
     pub(crate) fn key(&mut self, down: bool, keysym: u32, keycode: Option<u32>) -> bool {
-        if !down {
-            self.keys.remove(&keysym);
-        } else if self.keys.len() < MOST || self.keys.contains_key(&keysym) {
-            self.keys.insert(keysym, keycode);
-        } else {
-            return false;
+        let known = self.keys.iter().position(|&held| is_same(held, (keysym, keycode)));
+        match (known, down) {
+            (Some(at), true) => self.keys[at] = (keysym, keycode),
+            (Some(at), false) => drop(self.keys.remove(at)),
+            (None, true) if self.keys.len() < MOST => self.keys.push((keysym, keycode)),
+            (None, true) => return false,
+            (None, false) => {}
         }
         true
     }
@@ -44,9 +43,18 @@ impl Held {
 
     /// Lets everything go.
     pub(crate) fn release(&mut self) -> Release {
-        let keys = std::mem::take(&mut self.keys).into_iter().collect();
+        let keys = std::mem::take(&mut self.keys);
         let pointer = self.pointer.take().filter(|p| p.buttons != 0).map(|p| (p.x, p.y));
         Release { keys, pointer }
+    }
+}
+
+/// A key is known by its code: its keysym depends on what else is held, and keys that have none share keysym 0. Where
+/// either side has no code, the keysym is all there is.
+fn is_same(a: (u32, Option<u32>), b: (u32, Option<u32>)) -> bool {
+    match (a.1, b.1) {
+        (Some(a), Some(b)) => a == b,
+        _ => a.0 == b.0,
     }
 }
 
@@ -70,6 +78,20 @@ mod tests {
         held.pointer(4, 1, 1);
         held.pointer(0, 1, 1);
         assert_eq!(held.release(), Release::default(), "the button was up");
+    }
+
+    #[test]
+    fn keys_are_told_apart_by_their_codes() {
+        // DT-9: two that have no keysym, and one whose keysym changes with Shift.
+        let mut held = Held::default();
+        assert!(held.key(true, 0, Some(0x70)) && held.key(true, 0, Some(0x79)));
+        assert!(held.key(true, 0x61, Some(0x1e)) && held.key(true, 0xffe1, Some(0x2a)));
+        assert!(held.key(false, 0x41, Some(0x1e)), "a became A");
+        let keys = vec![(0, Some(0x70)), (0, Some(0x79)), (0xffe1, Some(0x2a))];
+        assert_eq!(held.release(), Release { keys, pointer: None });
+        // A viewer that learns of codes while a key is down.
+        assert!(held.key(true, 0x61, None) && held.key(false, 0x61, Some(0x1e)));
+        assert_eq!(held.release(), Release::default());
     }
 
     #[test]
