@@ -211,6 +211,36 @@ fn a_viewer_says_with_its_fences_when_it_can_take_more() {
 }
 
 #[test]
+fn who_takes_all_changes_unasked_gets_them_whatever_it_asks_for_besides() {
+    let desk = desk(64, 48);
+    for late in [false, true] {
+        let mut person = Person::new(&desk, ClientConfig::default());
+        person.request(false);
+        person.talk();
+        // One waits for changes of a corner, as viewers do that show a part; none is there.
+        let corner = |person: &mut Person| person.rfb.request(true, rect(0, 0, 4, 4)).unwrap();
+        if !late {
+            corner(&mut person);
+        }
+        person.rfb.continuous_updates(Some(rect(0, 0, 64, 48))).unwrap();
+        if late {
+            corner(&mut person);
+        }
+        person.talk();
+        for n in 1..5 {
+            paint(&desk, rect(20, 20, 9, 9), n + u32::from(late) * 9);
+            person.talk();
+            assert_eq!(person.screen, desk.lock().screen, "late: {late}, {n}");
+        }
+        // All of an area is given to whoever asks for it, all the same.
+        person.pixels = 0;
+        person.rfb.request(false, rect(0, 0, 4, 4)).unwrap();
+        person.talk();
+        assert_eq!(person.pixels, 16);
+    }
+}
+
+#[test]
 fn another_size_is_told_to_those_who_can_be_told() {
     let desk = desk(64, 48);
     let mut able = Person::new(&desk, ClientConfig::default());

@@ -159,6 +159,8 @@ impl Viewer {
                 self.seat.dirty(bounds);
             }
             ServerEvent::Features(features) => self.on_features(features),
+            // To whom all changes come without requests, one for changes asks for nothing, and least of all for less.
+            ServerEvent::Request { incremental: true, .. } if self.continuous.is_some() => {}
             ServerEvent::Request { incremental, rect } => {
                 if !incremental {
                     self.full = true;
@@ -166,7 +168,10 @@ impl Viewer {
                 }
                 self.request = Some(self.request.map_or(rect, |r| r.bounding(rect)));
             }
-            ServerEvent::ContinuousUpdates(rect) => self.continuous = rect,
+            ServerEvent::ContinuousUpdates(rect) => {
+                self.continuous = rect;
+                self.request = self.request.filter(|_| rect.is_none() || self.full);
+            }
             ServerEvent::Key { down, keysym, keycode } => {
                 if self.held.key(down, keysym, keycode) {
                     self.input(Input::Key { down, keysym, keycode });
