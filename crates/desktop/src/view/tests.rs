@@ -240,6 +240,26 @@ fn who_takes_all_changes_unasked_gets_them_whatever_it_asks_for_besides() {
     }
 }
 
+#[tokio::test]
+async fn who_talks_nonsense_and_does_not_read_is_left_and_lets_go_of_its_keys() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let desk = desk(3000, 3000);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut viewer = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (socket, _) = listener.accept().await.unwrap();
+    let served = tokio::spawn(Viewer::serve(socket, desk.clone(), Security::None));
+    // Version, None, shared, a request for 36 MB, and Shift.
+    viewer.write_all(b"RFB 003.008\n\x01\x01").await.unwrap();
+    viewer.write_all(&[3, 0, 0, 0, 0, 0, 0x0b, 0xb8, 0x0b, 0xb8]).await.unwrap();
+    // Some of it is read, so that the rest is on its way.
+    viewer.read_exact(&mut vec![0; 100_000]).await.unwrap();
+    viewer.write_all(&[4, 1, 0, 0, 0, 0, 0xff, 0xe1, 0xee]).await.unwrap();
+    let gone = tokio::time::timeout(std::time::Duration::from_secs(20), served).await;
+    assert!(gone.expect("it is left").unwrap().is_err());
+    let key = |down| Act::Input(Input::Key { down, keysym: 0xffe1, keycode: None });
+    assert_eq!(taken(&desk), [key(true), key(false)]);
+}
+
 #[test]
 fn another_size_is_told_to_those_who_can_be_told() {
     let desk = desk(64, 48);

@@ -121,8 +121,10 @@ impl Viewer {
                             heard += n;
                             let fed = self.feed(&input[..n]);
                             if fed.is_err() {
-                                // It may be the reason why it is refused.
-                                to.write_all(self.rfb.output()).await?;
+                                // It may be the reason why it is refused; but who does not read is not waited for,
+                                // with all that it holds down.
+                                let said = timeout(LAST_WORDS, to.write_all(self.rfb.output())).await;
+                                said.unwrap_or(Ok(()))?;
                             }
                             fed?;
                         }
@@ -403,6 +405,8 @@ const GREET_AFTER: Duration = Duration::from_secs(3);
 /// How long a viewer may take for the handshake, and when somebody has to type a password.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 const PASSWORD: Duration = Duration::from_secs(120);
+/// How long a viewer may take to read why it is left.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Bytes of its first word.
 const VERSION: usize = 12;
 /// The payload of the fence behind an update.
