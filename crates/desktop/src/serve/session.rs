@@ -309,7 +309,8 @@ async fn show(
         };
         stream.set_priority(Channel::Screen.priority());
         let outcomes = stream.outcomes();
-        let mut screen = Screen { connection, seat, stream, outcomes, flying: Flying::default() };
+        let mut screen =
+            Screen { connection, seat, stream, outcomes, flying: Flying::default(), rests: false };
         tokio::select! {
             error = screen.run() => return error,
             // DT-4. Nothing of the new epoch may go to the old stream, and no outcome of the old one to the sender.
@@ -327,6 +328,8 @@ struct Screen<'a> {
     stream: MessageSender,
     outcomes: Outcomes,
     flying: Flying,
+    /// At the last look the client had all there is.
+    rests: bool,
 }
 
 /// Messages whose fate is not known yet.
@@ -345,6 +348,7 @@ impl Screen<'_> {
                 Ok(low) => low,
                 Err(error) => return error,
             };
+            self.look_for_rest();
             let (due, now) = (self.seat.sender().next_deadline(), self.seat.now());
             let wait = due.map_or(LONG, |due| due.since(now).max(TICK));
             tokio::select! {
@@ -421,6 +425,16 @@ impl Screen<'_> {
             self.seat.told.notify_one();
         }
         Ok(low)
+    }
+
+    /// DT-36: that the screen has come to rest is to be told, and what it came to rest by may be nothing that was sent: the
+    /// fate of the last message, or that what has rested is without loss already.
+    fn look_for_rest(&mut self) {
+        let rests = self.seat.sender().is_at_rest();
+        if rests && !self.rests {
+            self.seat.told.notify_one();
+        }
+        self.rests = rests;
     }
 
     fn land(&mut self, (ticket, outcome): (TicketId, Outcome)) {

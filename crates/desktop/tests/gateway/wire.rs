@@ -182,6 +182,33 @@ async fn a_ping_is_answered_with_its_number() {
 }
 
 #[tokio::test]
+async fn a_screen_that_has_come_to_rest_is_told_with_its_sum() {
+    // DT-36: in the order latest that is known only when the client has answered.
+    let (home, vnc) = (Home::new(), Vnc::start(64, 48).await);
+    let far = Far::start(&home, vnc.address, Setting { order: Order::Latest, ..Setting::default() });
+    let mut bare = Bare::connect(&home, &far, true).await;
+    bare.say(&hello()).await;
+    let mut screen = bare.connection.accept_messages().await.unwrap();
+    let read = tokio::spawn(async move { while let Some(Ok(_)) = screen.next().await {} });
+    for n in 0..3 {
+        let rect = quickset_rfb::Rect::sized(64, 48);
+        let old = vnc.crc32();
+        vnc.fill(rect, 0x0010_2030 + n);
+        vnc.until("it is drawn", |v| v.crc32() != old).await;
+        let sum = vnc.crc32();
+        loop {
+            match bare.hear().await.expect("the connection stays") {
+                FromServer::Mark(mark) if mark.sum == Some(sum) => break,
+                _ => {}
+            }
+        }
+        // Whoever was told of the last long ago is told of the next at once: before it has arrived.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    read.abort();
+}
+
+#[tokio::test]
 async fn a_restart_brings_another_screen_stream_and_ends_the_old_one() {
     // DT-4, DT-40.
     let (home, vnc) = (Home::new(), Vnc::start(16, 16).await);
