@@ -305,6 +305,11 @@ impl Sender {
         waiting.into_iter().flatten().min()
     }
 
+    /// Until when what is drawn waits for the end of its update; `None` without either.
+    pub(crate) fn patience(&self) -> Option<Time> {
+        self.damage.deadline()
+    }
+
     fn refresh_all(&mut self) {
         self.damage.drop_copies();
         self.damage.refresh(self.shadow.bounds());

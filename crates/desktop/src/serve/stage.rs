@@ -342,7 +342,13 @@ impl State {
     /// All senders hear of all that is drawn, in order.
     fn each_sender(&self, now: Time, event: &ClientEvent<'_>) {
         for slot in self.clients.values() {
-            draw(&mut slot.sender.lock().unwrap_or_else(PoisonError::into_inner), now, event);
+            let mut sender = slot.sender.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = sender.patience();
+            draw(&mut sender, now, event);
+            // An update that takes long is shown in parts: somebody has to know when.
+            if before.is_none() && sender.patience().is_some() {
+                slot.drawn.notify_one();
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Servers, gateways and viewers that die, stall or talk nonsense.
 
-use quickset_desktop::message::Permissions;
+use quickset_desktop::message::{Order, Permissions};
 use quickset_desktop::serve::ServeError;
 use quickset_desktop::view::Credential;
 use quickset_rfb::{Extension, Password, Rect, ResizeStatus, Security, ServerEvent};
@@ -87,6 +87,25 @@ async fn a_vnc_server_that_draws_outside_is_left_and_tried_again() {
     vnc.fill(rect(3, 3, 5, 5), 0x0001_0203);
     person.until("what came after", |p| p.screen.pixel(4, 4) == Some(0x0001_0203)).await;
     person.sees(&vnc).await;
+}
+
+#[tokio::test]
+async fn an_update_that_takes_long_is_shown_in_parts() {
+    for order in [Order::Fenced, Order::Latest] {
+        let home = Home::new();
+        let vnc = Vnc::start(64, 48).await;
+        let (_far, near) = join(&home, vnc.address, Setting { order, ..Setting::default() }).await;
+        let mut person = Person::sit(near.address).await;
+        person.sees(&vnc).await;
+        // Three rectangles of 16x16, Raw, and each comes when the one before it was seen.
+        vnc.tell(Draw::Bytes(vec![0, 0, 0, 3]));
+        for n in 0..3u8 {
+            let head = [0, 16 * n, 0, 16, 0, 16, 0, 16, 0, 0, 0, 0];
+            vnc.tell(Draw::Bytes([&head[..], &[n + 1, 0x55, 0x66, 0].repeat(256)].concat()));
+            let colour = Some(0x0066_5501 + u32::from(n));
+            person.until("the next part", |p| p.screen.pixel(16 * u16::from(n) + 15, 31) == colour).await;
+        }
+    }
 }
 
 /// Takes a connection of the gateway as a VNC server with a desktop of 8x8 and no name would.
