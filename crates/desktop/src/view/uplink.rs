@@ -224,6 +224,7 @@ impl Drawing<'_> {
                 () = until(show_at) => Event::Show,
                 () = sleep(wait) => Event::Time,
             };
+            let begun = Instant::now();
             let done = match event {
                 Event::Control(Ok(message)) => self.on_control(message).await,
                 Event::Control(Err(error)) | Event::Closed(error) => Err(error),
@@ -261,10 +262,15 @@ impl Drawing<'_> {
                 let _ = self.show();
                 return error;
             }
+            if begun.elapsed() > MOMENT {
+                // Everybody else has a turn, whatever is ready here: whoever stops this, and viewers.
+                tokio::task::yield_now().await;
+            }
         }
     }
 
-    /// Draws a message, and those that are there already.
+    /// Draws a message, and those that are there already, for a moment: twenty bytes are enough for another size of the
+    /// screen, or to paint all of it.
     fn draw(
         &mut self,
         first: &quickset::Message,
@@ -273,7 +279,11 @@ impl Drawing<'_> {
         let mut held = u64::from(!first.blocked().is_zero());
         self.uplink.receiver.receive(&first.payload)?;
         if let Some(stream) = stream {
+            let until = Instant::now() + MOMENT;
             for _ in 0..AT_ONCE {
+                if Instant::now() > until {
+                    break;
+                }
                 let message = match stream.try_next() {
                     Some(Some(Ok(message))) => message,
                     // The next look at the stream finds its end.
@@ -388,6 +398,8 @@ async fn until(at: Option<tokio::time::Instant>) {
 const BATCH: Duration = Duration::from_micros(1500);
 /// Messages drawn before anything else has its turn.
 const AT_ONCE: usize = 64;
+/// How long what the server says is taken in before others have their turn.
+const MOMENT: Duration = Duration::from_millis(5);
 /// When nothing is due.
 const LONG: Duration = Duration::from_secs(3600);
 /// Control messages under way.

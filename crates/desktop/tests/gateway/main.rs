@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod faults;
+mod hostile;
 mod person;
 mod picture;
 mod scene;

@@ -1,0 +1,106 @@
+//! A server's gateway that speaks to the viewer's gateway as none would.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use quickset::{
+    ClientAuth, Connection, Endpoint, Identity, MessageReceiver, MessageSender, ServerConfig, SocketConfig,
+};
+use quickset_desktop::LinkConfig;
+use quickset_desktop::message::{ALPN, FromServer, Message as _, Order, Permissions, Welcome};
+use quickset_desktop::view::{Credential, ServerTrust, View, ViewConfig};
+
+use super::scene::Home;
+
+/// Where viewers' gateways connect.
+struct Hostile {
+    endpoint: Endpoint,
+}
+
+/// A viewer's gateway that was told to come in.
+struct Guest {
+    connection: Connection,
+    control: MessageSender,
+    screen: MessageSender,
+    _incoming: MessageReceiver,
+}
+
+impl Hostile {
+    fn start() -> Self {
+        let identity = Identity::self_signed(["localhost"]).unwrap();
+        let config =
+            ServerConfig::new(identity, &[ALPN]).unwrap().with_client_auth(ClientAuth::Mandatory).unwrap();
+        let transport =
+            quickset::TransportConfig { fec: Some(quickset::Fec::default()), ..Default::default() };
+        let config = config.with_transport(transport);
+        let here = "127.0.0.1:0".parse().unwrap();
+        Self { endpoint: Endpoint::bind(here, &SocketConfig::default(), Some(&config)).unwrap() }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.endpoint.local_addr()
+    }
+
+    async fn guest(&self, order: Order) -> Guest {
+        let come = async {
+            let connection = self.endpoint.accept().await.unwrap();
+            let (mut control, mut incoming) = connection.accept_messages_bi().await.unwrap();
+            control.set_ordered(true);
+            incoming.next().await.unwrap().unwrap();
+            let (proof, permissions, name) = (None, Permissions::ALL, "hostile".into());
+            let welcome = Welcome { features: 0, proof, order, permissions, name };
+            for record in FromServer::Welcome(welcome).records() {
+                control.send(record).await.unwrap();
+            }
+            let screen = connection.open_messages().await.unwrap();
+            Guest { connection, control, screen, _incoming: incoming }
+        };
+        tokio::time::timeout(crate::LIMIT, come).await.expect("it comes in")
+    }
+}
+
+async fn view(home: &Home, server: SocketAddr) -> View {
+    let config = ViewConfig {
+        server: server.to_string(),
+        listen: "127.0.0.1:0".parse().unwrap(),
+        trust: ServerTrust::Anybody,
+        credential: Credential::None,
+        identity: home.client("guest").client_identity().unwrap(),
+        viewer_password: None,
+        link: LinkConfig::default(),
+    };
+    View::start(config).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_gateway_that_asks_for_much_work_with_few_bytes_can_be_left() {
+    let (home, hostile) = (Home::new(), Hostile::start());
+    let view = view(&home, hostile.address()).await;
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    // A thread of its own, as the program has.
+    let stats = view.stats();
+    let viewing = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(view.run_until(stopped)).map(drop)
+    });
+    let mut guest = hostile.guest(Order::Fenced).await;
+    // 4096x4096, and four times all of it in one message, with a second less than a second apart.
+    let wide = [0x50, 0x00];
+    let size = [&[1, 1, 0][..], &wide, &wide].concat();
+    guest.screen.send(Bytes::from(size)).await.unwrap();
+    let all = [&[1, 0, 0][..], &wide, &wide, &[1, 2, 3]].concat();
+    let work = Bytes::from([&[1, 2][..], &all.repeat(4)].concat());
+    let sending = tokio::spawn(async move { while guest.screen.send(work.clone()).await.is_ok() {} });
+    let busy = async {
+        while stats.totals().screen.messages < 20 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(crate::LIMIT, busy).await.expect("it works");
+    stop.send(()).unwrap();
+    let ended = tokio::task::spawn_blocking(move || viewing.join().unwrap());
+    tokio::time::timeout(crate::LIMIT, ended).await.expect("it can be stopped").unwrap().unwrap();
+    sending.abort();
+    let _ = (guest.connection, guest.control);
+}
