@@ -4,12 +4,13 @@ use std::time::Duration;
 use quickset::{
     ClientConfig, Closed, ConnectError, Connection, Endpoint, Fingerprint, Identity, Peer as _, Side, Trust,
 };
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::link::{Channel, Incoming, LinkConfig, LinkError, Outbox, exported};
 use crate::message::{ALPN, CLIPBOARD, FromClient, FromServer, Hello, Welcome, code};
 use crate::place;
-use crate::trust::{Changed, FileError, KnownServers, Proof, Role, Secret, Token, Verdict};
+use crate::trust::{Changed, FileError, Known, KnownServers, Proof, Role, Secret, Token, Verdict};
 
 /// Whom a viewer's gateway believes to be the server.
 #[derive(Clone, Debug)]
@@ -178,60 +179,94 @@ impl Meeting {
     }
 
     /// A connection to the first of the server's addresses that answers.
+    ///
+    /// RFC 8305 §5: where one is silent the next is tried beside it, and whatever is there first is taken. Else a server
+    /// whose address of IPv6 leads nowhere would seem to be down for as long as a handshake may take.
     async fn connect_any(&mut self, addresses: &[SocketAddr]) -> Result<Connection, MeetError> {
         let (host, _) = place::split(&self.server).map_err(|e| self.no_name(e))?;
         // The zone is where we are, not what the server is called.
         let name = host.split('%').next().unwrap_or(host).to_owned();
-        let mut failed = self.no_name(std::io::ErrorKind::NotFound.into());
-        for &address in addresses {
-            match self.connect(address, &name).await {
-                Ok(connection) => {
+        let known = self.known()?;
+        let config = client_config(self.believed(known.as_ref()), &self.link);
+        let config = config.with_identity(self.identity.clone());
+        let mut addresses = addresses.iter();
+        let mut attempts = JoinSet::new();
+        let mut failed = None;
+        loop {
+            let next = addresses.next();
+            if let Some(&address) = next {
+                let connecting = self.endpoint.connect(address, &name, &config);
+                attempts.spawn(async move { (address, connecting.await) });
+            }
+            let patience = if addresses.len() == 0 { Duration::MAX } else { HEAD_START };
+            match timeout(patience, attempts.join_next()).await {
+                Ok(Some(Ok((address, Ok(connection))))) => {
                     self.last = Some(address);
                     return Ok(connection);
                 }
-                Err(error @ MeetError::Connect { .. }) => failed = error,
-                // Another address is no way around another key.
-                Err(error) => return Err(error),
+                Ok(Some(Ok((address, Err(error))))) => {
+                    // Another address is no way around another key.
+                    self.judge(address, &name, known.as_ref(), &error).await?;
+                    // Who answered tells more than who is silent.
+                    if failed.is_none() || error != ConnectError::Failed(Closed::TimedOut) {
+                        failed = Some(error);
+                    }
+                }
+                Ok(None) if next.is_none() => {
+                    return Err(match failed {
+                        Some(error) => MeetError::Connect { server: self.server.clone(), error },
+                        None => self.no_name(std::io::ErrorKind::NotFound.into()),
+                    });
+                }
+                // All that were begun have failed, or are silent.
+                Ok(None | Some(Err(_))) | Err(_) => {}
             }
         }
-        Err(failed)
     }
 
     fn no_name(&self, error: std::io::Error) -> MeetError {
         MeetError::Name { server: self.server.clone(), error }
     }
 
-    async fn connect(&self, address: SocketAddr, name: &str) -> Result<Connection, MeetError> {
-        let known = match &self.trust {
-            ServerTrust::Known(servers) => servers.look_up(&self.server)?,
-            _ => None,
-        };
-        let trust = match (&self.trust, &known) {
+    /// What is known of the server.
+    fn known(&self) -> Result<Option<Known>, FileError> {
+        match &self.trust {
+            ServerTrust::Known(servers) => servers.look_up(&self.server),
+            _ => Ok(None),
+        }
+    }
+
+    fn believed(&self, known: Option<&Known>) -> Trust {
+        match (&self.trust, known) {
             (ServerTrust::Pinned(pin), _) => Trust::pinned(*pin),
             (_, Some(known)) => Trust::pinned(known.fingerprint),
             // On first use nothing of value is sent before the key is known.
             (ServerTrust::Known(_) | ServerTrust::Anybody, None) => Trust::insecure(),
-        };
-        let config = client_config(trust, &self.link).with_identity(self.identity.clone());
-        let error = match self.endpoint.connect(address, name, &config).await {
-            Ok(connection) => return Ok(connection),
-            Err(error) => error,
-        };
-        // The handshake tells that the key is not the one expected, but not which it is: that takes another
-        // connection, on which we show nothing.
-        if matches!(error, ConnectError::Failed(Closed::Failed(_))) {
-            let now = self.key_at(address, name).await;
-            match (&self.trust, known, now) {
-                (ServerTrust::Known(servers), Some(known), Some(now)) if known.fingerprint != now => {
-                    return Err(MeetError::Changed(Box::new(servers.changed(&self.server, &known, now))));
-                }
-                (ServerTrust::Pinned(pinned), _, Some(now)) if *pinned != now => {
-                    return Err(MeetError::NotPinned { pinned: *pinned, now });
-                }
-                _ => {}
-            }
         }
-        Err(MeetError::Connect { server: self.server.clone(), error })
+    }
+
+    /// Whether a handshake failed because the key is not the one expected: it does not tell which it is, so that takes
+    /// another connection, on which we show nothing.
+    async fn judge(
+        &self,
+        address: SocketAddr,
+        name: &str,
+        known: Option<&Known>,
+        error: &ConnectError,
+    ) -> Result<(), MeetError> {
+        if !matches!(error, ConnectError::Failed(Closed::Failed(_))) {
+            return Ok(());
+        }
+        let now = self.key_at(address, name).await;
+        match (&self.trust, known, now) {
+            (ServerTrust::Known(servers), Some(known), Some(now)) if known.fingerprint != now => {
+                Err(MeetError::Changed(Box::new(servers.changed(&self.server, known, now))))
+            }
+            (ServerTrust::Pinned(pinned), _, Some(now)) if *pinned != now => {
+                Err(MeetError::NotPinned { pinned: *pinned, now })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The key of whoever answers, who is told nothing.
@@ -341,6 +376,8 @@ fn wait_in(words: &str) -> Option<Duration> {
 
 /// DT-50: whatever a server says.
 const LONGEST_WAIT: Duration = Duration::from_secs(900);
+/// How long an address is waited for before the next one is tried, too.
+const HEAD_START: Duration = Duration::from_millis(250);
 /// How long the server may take for what needs a round trip.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -371,6 +408,29 @@ mod tests {
         // Another key is no reason to go on.
         meeting.trust = ServerTrust::Pinned(Fingerprint([7; 32]));
         let error = meeting.connect_any(&[server.local_addr(), dead]).await.unwrap_err();
+        assert!(matches!(error, MeetError::NotPinned { .. }), "{error}");
+    }
+
+    #[tokio::test]
+    async fn an_address_that_is_silent_is_not_waited_for() {
+        let identity = Identity::self_signed(["localhost"]).unwrap();
+        let trust = ServerTrust::Pinned(identity.fingerprint());
+        let here = "127.0.0.1:0".parse().unwrap();
+        let server = Endpoint::server(here, &ServerConfig::new(identity, &[ALPN]).unwrap()).unwrap();
+        let mine = Identity::self_signed(["client"]).unwrap();
+        let (nothing, link) = (Credential::None, LinkConfig::default());
+        let mut meeting = Meeting::new("localhost:1".into(), trust, nothing, mine, link).unwrap();
+        // It takes what is sent there, and says nothing.
+        let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (silent, there) = (silent.local_addr().unwrap(), server.local_addr());
+        // One handshake after the other would take forty seconds.
+        let addresses = [silent, silent, silent, silent, there];
+        let met = timeout(Duration::from_secs(20), meeting.connect_any(&addresses)).await;
+        assert_eq!(met.expect("it does not wait").unwrap().remote_address(), there);
+        // Another key is told, whoever is silent beside it.
+        meeting.trust = ServerTrust::Pinned(Fingerprint([7; 32]));
+        let met = timeout(Duration::from_secs(20), meeting.connect_any(&[silent, there])).await;
+        let error = met.expect("it does not wait").unwrap_err();
         assert!(matches!(error, MeetError::NotPinned { .. }), "{error}");
     }
 
