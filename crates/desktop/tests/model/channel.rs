@@ -1,5 +1,7 @@
 //! The streams between two gateways: lost and reordered as far as the rules of delivery allow.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use quickset_base::{Duration, Rng, Time};
 use quickset_desktop::message::{FromClient, FromServer, Mark, Order};
@@ -72,6 +74,10 @@ pub(crate) struct Pair {
     budget: usize,
     now: Time,
     marks: Vec<Mark>,
+    /// What the client has said and the server has not heard.
+    answers: VecDeque<FromClient>,
+    /// How likely an answer stays on its way.
+    pub(crate) late: f64,
 }
 
 impl Pair {
@@ -86,6 +92,8 @@ impl Pair {
             budget: config.budget,
             now: Time::from_millis(1),
             marks: Vec::new(),
+            answers: VecDeque::new(),
+            late: 0.0,
         }
     }
 
@@ -165,7 +173,7 @@ impl Pair {
             self.send(20);
             self.carry(20);
             self.pass(Duration::from_millis(20));
-            let idle = self.channel.under_way.is_empty() && self.marks.is_empty();
+            let idle = self.channel.under_way.is_empty() && self.marks.is_empty() && self.answers.is_empty();
             let done = idle && self.sender.is_at_rest() && self.receiver.next_deadline().is_none();
             quiet = if done { quiet + 1 } else { 0 };
             // A checksum may have been wrong at last.
@@ -191,6 +199,7 @@ impl Pair {
         self.sender = Sender::new(config);
         self.channel.under_way.clear();
         self.marks.clear();
+        self.answers.clear();
         self.receiver.reconnected(config.order);
         self.draw_all(whole);
     }
@@ -205,18 +214,37 @@ impl Pair {
         self.receiver.receive(&payload).unwrap();
     }
 
+    /// The client says this, whether there is a reason or not.
+    pub(crate) fn say(&mut self, message: FromClient) {
+        self.answers.push_back(message);
+    }
+
+    /// A message that must arrive is given up all the same.
+    pub(crate) fn break_off(&mut self) {
+        if self.channel.under_way.is_empty() {
+            return;
+        }
+        let at = self.channel.rng.below(self.channel.under_way.len() as u64) as usize;
+        let flight = self.channel.under_way.remove(at);
+        self.sender.outcome(flight.id, false);
+    }
+
     fn answer(&mut self) {
         while let Some(message) = self.receiver.control(self.now) {
-            match message {
-                FromClient::Unable { item } => self.sender.unable(item),
-                FromClient::Refresh(refresh) => {
+            self.answers.push_back(message);
+        }
+        while !self.channel.rng.chance(self.late) {
+            match self.answers.pop_front() {
+                None => return,
+                Some(FromClient::Unable { item }) => self.sender.unable(item),
+                Some(FromClient::Refresh(refresh)) => {
                     if refresh.restart {
                         self.restarts += 1;
                         self.channel.under_way.clear();
                     }
                     self.sender.refresh(&refresh);
                 }
-                other => panic!("{other:?}"),
+                Some(other) => panic!("{other:?}"),
             }
         }
     }

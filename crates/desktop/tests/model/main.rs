@@ -8,7 +8,7 @@ mod scene;
 
 use channel::{Channel, Pair};
 use quickset_base::{Duration, Rng};
-use quickset_desktop::message::Order;
+use quickset_desktop::message::{FromClient, Order, Refresh};
 use quickset_desktop::sender::{Kind, SenderConfig};
 use quickset_rfb::Rect;
 use scene::Scene;
@@ -81,6 +81,56 @@ fn screens_are_equal_at_rest() {
         let unused: Vec<_> = Kind::ALL.into_iter().filter(|&kind| used[kind as usize] == 0).collect();
         // Noise that cannot be squeezed is rare.
         assert!(unused.iter().all(|kind| *kind == Kind::Rgb), "order {order}: {unused:?} never used");
+    }
+}
+
+/// What a client may ask for at any time, with a reason or without.
+fn demand(rng: &mut Rng) -> FromClient {
+    let rect = Rect::between(rng.below(99) as u16, rng.below(99) as u16, rng.below(250) as u16, 200);
+    match rng.below(8) {
+        0 => FromClient::Refresh(Refresh { restart: true, rect }),
+        1..4 => FromClient::Refresh(Refresh { restart: false, rect }),
+        _ => FromClient::Unable { item: rng.below(400) },
+    }
+}
+
+#[test]
+fn whatever_is_asked_for_and_however_late_screens_are_equal_at_rest() {
+    // DT-29, DT-35, DT-40: with answers that take their time, demands without a reason, and messages given up that
+    // must arrive.
+    for order in ORDERS {
+        for seed in seeds(40) {
+            let mut rng = Rng::new(seed);
+            let mut scene = Scene::new(64 + rng.below(150) as u16, 48 + rng.below(120) as u16, rng.fork());
+            let config =
+                SenderConfig { order, budget: 1000 + rng.below(300) as usize, ..SenderConfig::default() };
+            let mut pair = Pair::new(config, Channel::new(rng.fork(), [0.0, 0.1, 0.3][seed as usize % 3]));
+            pair.late = [0.5, 0.9, 0.98][seed as usize / 3 % 3];
+            pair.draw(&scene.ready());
+            for _ in 0..150 {
+                match rng.below(12) {
+                    0..4 => {
+                        scene.update();
+                        for event in scene.events() {
+                            pair.draw(&event);
+                            pair.send(rng.below(3) as usize);
+                            pair.carry(rng.below(3) as usize);
+                        }
+                    }
+                    4..7 => pair.send(1 + rng.below(20) as usize),
+                    7..10 => pair.carry(1 + rng.below(20) as usize),
+                    10 if rng.chance(0.4) => pair.say(demand(&mut rng)),
+                    10 if rng.chance(0.2) => pair.break_off(),
+                    _ => pair.pass(Duration::from_millis(rng.below(120))),
+                }
+            }
+            pair.late = 0.0;
+            pair.settle();
+            // The server mends it by itself: no sum was ever found wrong.
+            assert_eq!(pair.receiver.stats().refreshes, 0, "order {order}, seed {seed}");
+            let shown = scene.compare(pair.receiver.screen());
+            shown.unwrap_or_else(|at| panic!("order {order}, seed {seed}: client at {at}"));
+        }
     }
 }
 
