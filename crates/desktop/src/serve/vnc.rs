@@ -199,7 +199,7 @@ impl Vnc {
                 () = sleep_until(start + limit), if session.rfb.size().is_none() => {
                     return if heard { VncError::Stuck { target } } else { VncError::Silent { target } };
                 }
-                read = from.read(&mut input), if !more && waiting < MOST_WAITING => match read {
+                read = from.read(&mut input), if !more && waiting < MOST_ANSWERS => match read {
                     Ok(0) => return VncError::Gone { target },
                     Ok(n) => (heard, left, more) = (true, 0..n, true),
                     Err(error) => return io_error(error),
@@ -402,8 +402,11 @@ const HANDSHAKE: Duration = Duration::from_secs(30);
 /// How long what it says is taken in before others have their turn.
 const MOMENT: Duration = Duration::from_millis(5);
 const TURN: Duration = Duration::from_millis(1);
-/// Bytes that may wait for a VNC server that does not read.
+/// Bytes that may wait for a VNC server that does not read, before what viewers do waits.
 const MOST_WAITING: usize = 1 << 20;
+/// Before it is not read from, either: more than that and the longest text. Some servers do not read while they write,
+/// and each would wait for the other; but one that never reads must not be answered for ever.
+const MOST_ANSWERS: usize = 8 << 20;
 
 #[cfg(test)]
 mod tests {

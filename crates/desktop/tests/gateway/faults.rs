@@ -122,6 +122,35 @@ async fn take(listener: &TcpListener) -> TcpStream {
 }
 
 #[tokio::test]
+async fn a_vnc_server_that_reads_nothing_while_it_writes_is_heard_to_the_end() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let home = Home::new();
+    let (_far, near) = join(&home, listener.local_addr().unwrap(), Setting::default()).await;
+    let mut vnc = take(&listener).await;
+    let mut person = Person::sit(near.address).await;
+    // More than a socket holds: each is sent unasked, since a server of the old kind cannot ask.
+    for n in 0..8 {
+        let text = format!("{n}{}", "x".repeat((1 << 20) - 1));
+        person.rfb.text(&text).unwrap();
+        person.until("sent", |_| true).await;
+    }
+    // It has colours to say all the while, more than a socket holds too, and then it reads.
+    let colours = [&[1, 0, 0, 0, 0xff, 0xff][..], &vec![0; 6 * 0xffff]].concat();
+    let said = async {
+        for _ in 0..100 {
+            vnc.write_all(&colours).await.unwrap();
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        let mut heard = vec![0; 1 << 16];
+        let mut texts = 0;
+        while texts < 8 << 20 {
+            texts += vnc.read(&mut heard).await.unwrap();
+        }
+    };
+    tokio::time::timeout(crate::LIMIT, said).await.expect("each waits for the other");
+}
+
+#[tokio::test]
 async fn a_vnc_server_that_hangs_up_again_and_again_is_left_in_peace() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let home = Home::new();
