@@ -472,7 +472,7 @@ mod tests {
         crowding.count(false, true);
         crowding.count(false, true);
         assert_eq!(shares(crowding), (1.0 / 256.0, 2.0 / 256.0), "a few say little");
-        assert_eq!(crowding.surely_crowded_out(), 0.0);
+        assert!(crowding.surely_crowded_out() <= 0.0);
         (0..397).for_each(|_| crowding.count(true, true));
         assert_eq!(shares(crowding), (0.995, 0.9975));
         // Of a number with a mean of 366 one in twenty is 398 or more.

@@ -34,8 +34,8 @@
 //!     (measured before the exception in 3; `docs/congestion.md` has what is shared by now). A cut by 0.7 drops less
 //!     still, but one that comes later takes minutes to get its half.
 //! 12. ProbeRTT comes every ten seconds, and what it found is good for twenty: half as often as §2.8 has it. It puts off the next
-//!     probe for bandwidth, by which flows come to share: with one every five seconds the first of two over 20 ms has 0.43 to
-//!     0.66 of the second minute in six runs, with this 0.44 to 0.53, and both use 1 % more of the link.
+//!     probe for bandwidth, by which flows come to share: with one every five seconds two take longer to get halves, and use
+//!     less of the link.
 
 mod control;
 mod losses;
