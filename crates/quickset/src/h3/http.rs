@@ -55,6 +55,8 @@ pub(super) struct Slot {
     /// Who waits for datagrams.
     pub(super) listeners: Vec<Waker>,
     pub(super) prioritised: Option<Waker>,
+    /// Who waits until the peer wants no more of what is sent.
+    pub(super) watchers: Vec<Waker>,
 }
 
 /// What all handles of an HTTP/3 connection hold: with the last of them the connection ends.
@@ -225,6 +227,8 @@ impl Http {
                 self.on_slot(id, turn, |slot, woken| {
                     slot.stopped = Some(code);
                     woken.extend(slot.writer.take());
+                    woken.extend(slot.prioritised.take());
+                    woken.append(&mut slot.watchers);
                 });
             }
             Event::Aborted { id, why } => {
@@ -325,6 +329,7 @@ impl Slot {
         woken.extend(self.writer.take());
         woken.append(&mut self.listeners);
         woken.extend(self.prioritised.take());
+        woken.append(&mut self.watchers);
     }
 }
 

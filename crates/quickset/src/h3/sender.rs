@@ -9,7 +9,7 @@ use quickset_h3::{Code, Field, Priority, Refusal};
 use quickset_net::Reliability;
 use tokio::io::AsyncWrite;
 
-use super::http::{Exchange, or_wait};
+use super::http::{Exchange, or_wait, wait};
 use super::{Datagrams, HttpError};
 
 /// The content of a message that is being sent, behind its head.
@@ -125,15 +125,43 @@ impl Sender {
         self.exchange.send_datagram(payload)
     }
 
+    /// Waits until the peer wants no more of this message, and says why: it was stopped, the exchange was given up, or the
+    /// connection is over. Who sends hears of it anyway; this is for who works on what is to be sent, and may save that.
+    /// Dropping the future loses nothing.
+    ///
+    /// ```
+    /// # use quickset::h3::{HttpError, Reply, Response};
+    /// # async fn look_up() -> Response { Response::new(200) }
+    /// # async fn f(reply: Reply) -> Result<(), HttpError> {
+    /// let found = tokio::select! {
+    ///     found = look_up() => found,
+    ///     // The client has left.
+    ///     why = reply.stopped() => return Err(why),
+    /// };
+    /// reply.end(&found)
+    /// # }
+    /// ```
+    pub async fn stopped(&self) -> HttpError {
+        let take = self.exchange.wait(|slot, waker| {
+            if slot.stopped.is_none() {
+                wait(&mut slot.watchers, waker);
+            }
+            slot.stopped.map_or(Poll::Pending, |code| Poll::Ready(HttpError::Stopped(code)))
+        });
+        take.await.unwrap_or_else(|why| why)
+    }
+
     /// Waits until the client changes its mind about how urgent this response is; the transport obeys by itself. For
     /// servers. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// When the exchange or the connection is over.
+    /// When the client wants no more of it, or the exchange or the connection is over.
     pub async fn priority_changed(&self) -> Result<Priority, HttpError> {
-        let take =
-            self.exchange.wait(|slot, waker| or_wait(slot.priority.take(), &mut slot.prioritised, waker));
-        take.await
+        let take = self.exchange.wait(|slot, waker| match (slot.priority.take(), slot.stopped) {
+            (None, Some(code)) => Poll::Ready(Err(HttpError::Stopped(code))),
+            (priority, _) => or_wait(priority.map(Ok), &mut slot.prioritised, waker),
+        });
+        take.await?
     }
 
     /// Sends this message by this priority from now on, until the client's next word on it: its urgency, whether parts of it

@@ -17,7 +17,8 @@ pub struct Server {
     link: Arc<Link>,
 }
 
-/// A request, and what it takes to answer it.
+/// A request, and what it takes to answer it. That its client gave it up is told by [`Reply::stopped`]; until what answers it is
+/// dropped, it counts among the requests that the client may have open.
 #[derive(Debug)]
 pub struct Call {
     /// Its head.
@@ -162,10 +163,15 @@ impl Reply {
         let _ = self.exchange.verb(|machine, t, id| machine.presume(t, id, priority));
     }
 
+    /// Waits until the client wants no answer any more, and says why; see [`Sender::stopped`].
+    pub async fn stopped(&self) -> HttpError {
+        self.sender.stopped().await
+    }
+
     /// See [`Sender::priority_changed`].
     ///
     /// # Errors
-    /// When the exchange or the connection is over.
+    /// As there.
     pub async fn priority_changed(&self) -> Result<Priority, HttpError> {
         self.sender.priority_changed().await
     }

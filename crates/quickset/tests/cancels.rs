@@ -1,0 +1,98 @@
+//! Requests that their client gives up, as those who answer them see it, over the loopback.
+
+#![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
+
+mod ends;
+
+use quickset::h3::{Abort, Call, Code, HttpError, Request, Response, Server};
+
+use ends::{ends, everything, soon};
+
+const CANCELLED: HttpError = HttpError::Stopped(Code::H3_REQUEST_CANCELLED.0);
+
+fn get() -> Request {
+    Request::new("GET", "localhost", "/")
+}
+
+/// They write nothing meanwhile, by which they would notice.
+#[tokio::test]
+async fn who_works_on_an_answer_hears_that_it_is_not_wanted() {
+    let (client, theirs, _endpoint) = ends().await;
+    let mut server = Server::new(&theirs, everything()).unwrap();
+
+    let answer = soon(client.ask(&get())).await.unwrap();
+    let call = soon(server.accept()).await.unwrap();
+    let asked = tokio::spawn(async move { call.reply.stopped().await });
+    drop(answer);
+    assert_eq!(soon(asked).await.unwrap(), CANCELLED);
+
+    // Behind the head, and as often as somebody asks.
+    let answer = soon(client.ask(&get())).await.unwrap();
+    let call = soon(server.accept()).await.unwrap();
+    let out = call.reply.respond(&Response::new(200)).unwrap();
+    let (_, content) = soon(answer.response()).await.unwrap();
+    drop(content);
+    assert_eq!(soon(out.stopped()).await, CANCELLED);
+    assert_eq!(soon(out.stopped()).await, CANCELLED);
+    // Nor will there be another priority.
+    assert_eq!(soon(out.priority_changed()).await, Err(CANCELLED));
+}
+
+#[tokio::test]
+async fn who_waits_for_a_priority_hears_that_the_answer_is_not_wanted() {
+    let (client, theirs, _endpoint) = ends().await;
+    let mut server = Server::new(&theirs, everything()).unwrap();
+    let answer = soon(client.ask(&get())).await.unwrap();
+    let Call { reply, .. } = soon(server.accept()).await.unwrap();
+    let asked = tokio::spawn(async move { reply.priority_changed().await });
+    drop(answer);
+    assert_eq!(soon(asked).await.unwrap(), Err(CANCELLED));
+}
+
+#[tokio::test]
+async fn an_upload_that_is_given_up_and_a_connection_that_ends_are_heard_of() {
+    let (client, theirs, _endpoint) = ends().await;
+    let mut server = Server::new(&theirs, everything()).unwrap();
+    let (out, answer) = soon(client.request(&Request::new("PUT", "localhost", "/"))).await.unwrap();
+    let call = soon(server.accept()).await.unwrap();
+    out.cancel(Code::H3_REQUEST_CANCELLED);
+    let why = soon(call.reply.stopped()).await;
+    // RFC 9114 §4.1.1: both halves of the stream are given up, and either may be heard of first.
+    let reset = HttpError::Aborted(Abort::Reset(Code::H3_REQUEST_CANCELLED.0));
+    assert!(why == CANCELLED || why == reset, "{why:?}");
+    drop((answer, call));
+
+    let _answer = soon(client.ask(&get())).await.unwrap();
+    let call = soon(server.accept()).await.unwrap();
+    client.connection().close(Code::H3_NO_ERROR.0, b"");
+    assert!(matches!(soon(call.reply.stopped()).await, HttpError::Closed(_)));
+}
+
+/// A server may want no more of a request and answer it all the same (RFC 9114 §4.1).
+#[tokio::test]
+async fn content_that_is_not_wanted_ends_no_exchange() {
+    let (client, theirs, _endpoint) = ends().await;
+    let mut server = Server::new(&theirs, everything()).unwrap();
+    let (out, answer) = soon(client.request(&Request::new("PUT", "localhost", "/"))).await.unwrap();
+    let Call { content, reply, .. } = soon(server.accept()).await.unwrap();
+    drop(content);
+    assert_eq!(soon(out.stopped()).await, HttpError::Stopped(Code::H3_NO_ERROR.0));
+    reply.end(&Response::new(413)).unwrap();
+    assert_eq!(soon(answer.response()).await.unwrap().0.status, 413);
+}
+
+/// Otherwise those that nobody wants keep the client from making others.
+#[tokio::test]
+async fn answers_that_hear_of_it_make_room_for_requests() {
+    let (client, theirs, _endpoint) = ends().await;
+    let mut server = Server::new(&theirs, everything()).unwrap();
+    tokio::spawn(async move {
+        while let Some(Call { reply, .. }) = server.accept().await {
+            tokio::spawn(async move { reply.stopped().await });
+        }
+    });
+    // As many as the server has at a time, and half as many again.
+    for _ in 0..150 {
+        drop(soon(client.ask(&get())).await.unwrap());
+    }
+}
