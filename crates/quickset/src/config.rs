@@ -26,6 +26,7 @@ pub struct ServerConfig {
     max_connections: usize,
     retry: RetryPolicy,
     gate: Option<Gate>,
+    reset_key: Option<Arc<[u8; 32]>>,
 }
 
 /// Where a server's TLS comes from.
@@ -244,6 +245,18 @@ impl ServerConfig {
         self
     }
 
+    /// Lets a server that comes back after a crash tell the clients of before that their connections are gone (RFC 9000 §10.3): at
+    /// their next packet they have [`Closed::Reset`](crate::Closed::Reset), and connect again. The key is 32 bytes of entropy that
+    /// the server keeps in a file; unless told, each endpoint has one of its own, and such clients wait for their idle timeout.
+    ///
+    /// Who knows the key can end the connections of the endpoint. So can everybody where two endpoints have it at a time: one of
+    /// them tells what ends the connections of the other (§21.11).
+    #[must_use]
+    pub fn with_reset_key(mut self, key: [u8; 32]) -> Self {
+        self.reset_key = Some(Arc::new(key));
+        self
+    }
+
     /// Appends the secrets of connections to the file that the environment variable `SSLKEYLOGFILE` names, for
     /// analysers; in place of a `key_log` that there may be. Who reads the file reads the connections.
     #[must_use]
@@ -286,7 +299,12 @@ impl ServerConfig {
             max_connections: 10_000,
             retry: RetryPolicy::WhenBusy(1000),
             gate: None,
+            reset_key: None,
         }
+    }
+
+    pub(crate) fn reset_key(&self) -> Option<&[u8; 32]> {
+        self.reset_key.as_deref()
     }
 
     /// Without early data, whose register of tickets is one of each endpoint.

@@ -55,7 +55,7 @@ impl Endpoint {
     /// # Panics
     /// See [`server`](Self::server).
     pub fn client() -> io::Result<Self> {
-        Ok(Self { net: quickset_net::Endpoint::client(endpoint_config()?)?, estimates: Arc::default() })
+        Ok(Self { net: quickset_net::Endpoint::client(endpoint_config(None)?)?, estimates: Arc::default() })
     }
 
     /// An endpoint on `address`, with a say in how its socket is used; it takes connections with `server` only.
@@ -71,8 +71,9 @@ impl Endpoint {
         server: Option<&ServerConfig>,
     ) -> io::Result<Self> {
         let estimates = Arc::default();
+        let endpoint = endpoint_config(server)?;
         let server = server.map(|config| server_config(config, &estimates));
-        let net = quickset_net::Endpoint::bind(address, socket, endpoint_config()?, server)?;
+        let net = quickset_net::Endpoint::bind(address, socket, endpoint, server)?;
         Ok(Self { net, estimates })
     }
 
@@ -89,8 +90,9 @@ impl Endpoint {
         server: Option<&ServerConfig>,
     ) -> io::Result<Self> {
         let estimates = Arc::default();
+        let endpoint = endpoint_config(server)?;
         let server = server.map(|config| server_config(config, &estimates));
-        let net = quickset_net::Endpoint::with_socket(bound, socket, endpoint_config()?, server)?;
+        let net = quickset_net::Endpoint::with_socket(bound, socket, endpoint, server)?;
         Ok(Self { net, estimates })
     }
 
@@ -191,9 +193,13 @@ fn server_config(config: &ServerConfig, estimates: &Arc<Estimates>) -> quickset_
     quickset_quic::ServerConfig { transport: sharing(&quic.transport, estimates), ..quic }
 }
 
-fn endpoint_config() -> io::Result<EndpointConfig> {
+fn endpoint_config(server: Option<&ServerConfig>) -> io::Result<EndpointConfig> {
     let mut master = [0; 32];
     aws_lc_rs::rand::fill(&mut master).map_err(|_| io::Error::other("the system has no entropy"))?;
-    let crypto = Arc::new(EndpointSecrets::new(&master));
-    Ok(EndpointConfig { crypto, connection_id_len: 8, resets_per_second: 100 })
+    let secrets = EndpointSecrets::new(&master);
+    let secrets = match server.and_then(ServerConfig::reset_key) {
+        Some(key) => secrets.with_reset_key(key),
+        None => secrets,
+    };
+    Ok(EndpointConfig { crypto: Arc::new(secrets), connection_id_len: 8, resets_per_second: 100 })
 }

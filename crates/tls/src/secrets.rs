@@ -23,6 +23,14 @@ impl EndpointSecrets {
         Self { reset, tokens }
     }
 
+    /// The same with resets by a key of their own: who has the key after a restart resets the connections of before, and honours
+    /// none of its tokens, whose times are those of the endpoint that made them.
+    #[must_use]
+    pub fn with_reset_key(mut self, key: &[u8; 32]) -> Self {
+        self.reset = Self::new(key).reset;
+        self
+    }
+
     /// A key for each token: random nonces of 96 bits under one key would limit it to 2^32 tokens
     /// (NIST SP 800-38D §8.3), which a server under attack makes within hours.
     fn token_key(&self, nonce: &[u8; NONCE]) -> Option<LessSafeKey> {

@@ -540,4 +540,11 @@ fn endpoint_secrets_bind_tokens() {
         assert_eq!(one.open_token(&token[..len]), None, "{len} bytes");
     }
     assert_eq!(format!("{one:?}"), "EndpointSecrets(..)");
+
+    let keyed = EndpointSecrets::new(&[2; 32]).with_reset_key(&[1; 32]);
+    let reborn = EndpointSecrets::new(&[3; 32]).with_reset_key(&[1; 32]);
+    assert_eq!(keyed.reset_token(&id("01")), reborn.reset_token(&id("01")));
+    assert_ne!(keyed.reset_token(&id("01")), other.reset_token(&id("01")));
+    assert_eq!(other.open_token(&keyed.seal_token([3; 12], b"a")).as_deref(), Some(&b"a"[..]));
+    assert_eq!(one.open_token(&keyed.seal_token([3; 12], b"a")), None);
 }
