@@ -12,7 +12,7 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use quickset::bytes::Bytes;
 use quickset::{
     ClientConfig, Connection, Deadline, Endpoint, Identity, MessageReceiver, MessageSender, MessageStats,
     Reliability, ServerConfig, Trust,

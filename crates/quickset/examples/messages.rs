@@ -5,7 +5,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use bytes::Bytes;
+use quickset::bytes::Bytes;
 use quickset::{ClientConfig, Deadline, Endpoint, Identity, ServerConfig, Trust};
 
 #[tokio::main]

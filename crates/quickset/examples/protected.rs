@@ -8,7 +8,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use bytes::Bytes;
+use quickset::bytes::Bytes;
 use quickset::{ClientConfig, Endpoint, Identity, Outcome, Reliability, ServerConfig, Trust};
 
 #[tokio::main]

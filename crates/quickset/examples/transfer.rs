@@ -5,7 +5,7 @@
 use std::error::Error;
 use std::time::Instant;
 
-use bytes::Bytes;
+use quickset::bytes::Bytes;
 use quickset::{ClientConfig, Endpoint, Identity, ServerConfig, TransportConfig, Trust};
 
 fn main() -> Result<(), Box<dyn Error>> {

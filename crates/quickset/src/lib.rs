@@ -7,7 +7,7 @@
 //! A server and a client, and messages there and back:
 //!
 //! ```
-//! use bytes::Bytes;
+//! use quickset::bytes::Bytes;
 //! use quickset::{ClientConfig, Endpoint, Identity, ServerConfig, Trust};
 //!
 //! # #[tokio::main(flavor = "current_thread")]

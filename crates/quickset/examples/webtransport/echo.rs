@@ -2,8 +2,8 @@
 
 use std::error::Error;
 
-use bytes::Bytes;
 use quickset::Connection;
+use quickset::bytes::Bytes;
 use quickset::h3::webtransport::{Ending, RecvStream, SendStream, Session, SessionError};
 use quickset::h3::{Config, HttpError, Response, Server};
 
