@@ -48,6 +48,30 @@
 //! # }
 //! ```
 //!
+//! A connection that ends tells why: all that waits for it fails with the same [`Closed`]. Some reasons pass and others do not:
+//!
+//! ```
+//! use quickset::{Closed, ConnectError, TransportErrorCode};
+//!
+//! fn is_worth_another_try(error: &ConnectError) -> bool {
+//!     let ConnectError::Failed(closed) = error else {
+//!         // The endpoint, the address, the name or the configuration: the same again.
+//!         return false;
+//!     };
+//!     match closed {
+//!         // Nobody answers, or the server was started anew.
+//!         Closed::TimedOut | Closed::Reset => true,
+//!         // It has no room. All else is a handshake that failed: whom it trusts, which protocols it speaks.
+//!         Closed::ByPeer(error) => error.code == TransportErrorCode::CONNECTION_REFUSED,
+//!         // The server's application says what its codes mean: for HTTP/3, that it goes away, say.
+//!         Closed::ByApplication { code, .. } => *code == 0,
+//!         _ => false,
+//!     }
+//! }
+//! # let refused = |closed| is_worth_another_try(&ConnectError::Failed(closed));
+//! # assert!(refused(Closed::TimedOut) && !refused(Closed::Locally));
+//! ```
+//!
 //! What is lost is sent again, and that takes a round trip. Where this is too late, say what a stream is for, and it is
 //! repaired beforehand, by as much as the losses of the path ask for: see [`Reliability`] and [`Protection`]. Those
 //! who know better write a [policy] of their own.

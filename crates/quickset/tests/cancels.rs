@@ -96,3 +96,36 @@ async fn answers_that_hear_of_it_make_room_for_requests() {
         drop(soon(client.ask(&get())).await.unwrap());
     }
 }
+
+/// Of a server that takes no more requests: nothing was done, and the words say what to do.
+#[tokio::test]
+async fn what_a_server_did_nothing_with_may_be_asked_again() {
+    let (client, theirs, _endpoint) = ends().await;
+    let mut server = Server::new(&theirs, everything()).unwrap();
+    let rejected = soon(client.ask(&get())).await.unwrap();
+    soon(server.accept()).await.unwrap().reply.reject();
+    let why = soon(rejected.response()).await.unwrap_err();
+    assert!(why.is_unprocessed() && why.to_string().contains("another connection"), "{why}");
+
+    let failed = soon(client.ask(&get())).await.unwrap();
+    drop(soon(server.accept()).await.unwrap());
+    let why = soon(failed.response()).await.unwrap_err();
+    assert!(!why.is_unprocessed(), "who knows");
+    assert_eq!(why.to_string(), "given up by the peer with code H3_INTERNAL_ERROR");
+
+    server.go_away();
+    soon(async {
+        while !client.is_going_away() {
+            theirs.ping();
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let why = soon(client.ask(&get())).await.unwrap_err();
+    assert!(why.is_unprocessed(), "{why}");
+
+    theirs.close(Code::H3_NO_ERROR.0, b"");
+    soon(client.connection().closed()).await;
+    let why = soon(client.ask(&get())).await.unwrap_err();
+    assert!(!why.is_unprocessed() && why.to_string().ends_with("(H3_NO_ERROR)"), "{why}");
+}

@@ -97,10 +97,10 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Abort {
     /// The peer gave it up with this code.
-    #[error("given up by the peer with code {0:#x}")]
+    #[error("given up by the peer with code {}", Code(*.0))]
     Reset(u64),
     /// The peer did nothing with the request: it may be sent again, on another connection.
-    #[error("not processed by the server")]
+    #[error("not processed by the server; make the request again on another connection")]
     Rejected,
     /// It broke the rules of HTTP.
     #[error(transparent)]

@@ -69,7 +69,7 @@ use std::io;
 use std::task::{Poll, ready};
 
 use bytes::Bytes;
-use quickset_net::ReadError;
+use quickset_net::{Closed, ReadError};
 use tokio::io::ReadBuf;
 
 #[cfg(feature = "http")]
@@ -89,12 +89,12 @@ pub use self::server::{Call, Reply, Server};
 /// What HTTP/3 is called in the TLS handshake (RFC 9114 §3.1).
 pub const ALPN: &str = "h3";
 
-/// Why something of HTTP did not happen.
+/// Why something of HTTP did not happen. Whether a request may be made again: see [`is_unprocessed`](Self::is_unprocessed).
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum HttpError {
     /// The connection is over.
-    #[error("the connection is over: {0}")]
-    Closed(quickset_quic::Closed),
+    #[error("the connection is over: {}{}", .0, named(.0))]
+    Closed(Closed),
     /// The peer broke the protocol, and the connection was closed.
     #[error("the peer broke the protocol: {0}")]
     Protocol(ProtocolError),
@@ -102,7 +102,7 @@ pub enum HttpError {
     #[error(transparent)]
     Aborted(Abort),
     /// The peer wants no more of what is sent, with its code; H3_NO_ERROR is no reproach.
-    #[error("the peer wants no more of it (code {0:#x})")]
+    #[error("the peer wants no more of it (code {})", Code(*.0))]
     Stopped(u64),
     /// It cannot be done so, or not now.
     #[error(transparent)]
@@ -138,7 +138,23 @@ fn read_into<E: Into<io::Error>>(
     Poll::Ready(Ok(()))
 }
 
+/// The code of HTTP that a connection was closed with, in words.
+fn named(closed: &Closed) -> String {
+    match closed {
+        Closed::ByApplication { code, .. } => format!(" ({})", Code(*code)),
+        _ => String::new(),
+    }
+}
+
 impl HttpError {
+    /// The server did nothing with the request, and will not: any may be made again on another connection (RFC 9114 §4.1.1,
+    /// §5.2). Of what failed otherwise, by a [reset](Abort::Reset) or the end of the connection, nobody knows what became, and
+    /// only what does no harm when it is done twice may be repeated (GET, PUT; RFC 9110 §9.2.2) - unless it was
+    /// [`Client::request`] or [`Client::ask`] that failed: then there was no request.
+    pub fn is_unprocessed(&self) -> bool {
+        matches!(self, Self::Aborted(Abort::Rejected) | Self::Refused(Refusal::GoingAway))
+    }
+
     fn kind(&self) -> io::ErrorKind {
         use io::ErrorKind;
         match self {
