@@ -32,7 +32,8 @@ impl Content {
         Self { exchange, trailers: Vec::new(), ended: false, failed: None }
     }
 
-    /// The next bytes, never none; `None` behind the last. Dropping the future loses nothing.
+    /// The next bytes, never none; `None` behind the last. They are as they came, mostly those of one packet: who writes them to a
+    /// file gathers some first. Dropping the future loses nothing.
     ///
     /// # Errors
     /// When the content ends before its end.
