@@ -16,6 +16,7 @@ import json as _json
 import os as _os
 import tempfile as _tempfile
 from decimal import Decimal as _Decimal
+from operator import index as _index
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Union
 
 from . import _native
@@ -92,6 +93,7 @@ def plan(
     Without ``set`` an experiment has all its points. A key that is set takes just the values given; setting a key that
     the experiment varies leaves its other variations out. ``points`` is for experiments that fill a space.
     """
+    points, seeds = _count("points", points), _count("seeds", seeds)
     return _native.plan(name, [(key, _text(key, value)) for key, value in (set or {}).items()], points, seeds)
 
 
@@ -129,8 +131,7 @@ def run(
     """
     lines = plan(name, set, points=points, seeds=seeds)
     watch = None if progress is None else (lambda *told: progress(Progress(*told)))
-    if jobs is not None and jobs < 1:
-        raise ValueError("jobs must be 1 or more")
+    jobs = _count("jobs", jobs)
     if out is not None:
         return _make(_native.run(lines, out, (jobs, real), watch))
     with _tempfile.TemporaryDirectory(prefix="quickset-lab-") as folder:
@@ -168,6 +169,19 @@ def write_plan(jobs: Sequence[str], path: Path) -> None:
 def read_plan(path: Path, shard: Optional[str] = None) -> List[str]:
     """The jobs of a plan, or of a shard of it like ``"2/8"``. It has to be of the same build."""
     return _native.read_plan(path, shard)
+
+
+def _count(name: str, value: Optional[int]) -> Optional[int]:
+    """How many there are to be, at least 1."""
+    if value is None:
+        return None
+    try:
+        count = _index(value)
+    except TypeError:
+        raise ValueError(f"`{name}` takes a whole number, not {value!r}") from None
+    if not 1 <= count < 2**32:
+        raise ValueError(f"`{name}` is {count}; write 1 or more, up to {2**32 - 1}")
+    return count
 
 
 def _text(key: str, value: Union[Value, Sequence[Value]]) -> str:
