@@ -33,7 +33,7 @@ pub struct TransportConfig {
     pub max_stream_window: u64,
     /// Receive window of the connection at most, in bytes. It starts at one and a half stream windows.
     pub max_connection_window: u64,
-    /// Bytes that a stream's sending half holds, sent or not, before `write` takes no more.
+    /// Bytes that a stream's sending half holds, sent or not, before `write` takes no more; 0 stands for 1.
     pub send_buffer: u64,
     /// The connection ends when nothing is heard for this long (RFC 9000 §10.1); `None`: never.
     pub idle_timeout: Option<Duration>,
@@ -61,7 +61,7 @@ pub struct TransportConfig {
     pub min_ack_delay: Duration,
     /// How acknowledgements act, and how often the peer is asked for them.
     pub acks: AckPolicy,
-    /// The RTT assumed before there is a sample (RFC 9002 §6.2.2).
+    /// The RTT assumed before there is a sample (RFC 9002 §6.2.2); a minute at most.
     pub initial_rtt: Duration,
     /// The congestion controller.
     pub congestion: cc::Algorithm,

@@ -13,8 +13,9 @@ pub(crate) struct Rtt {
 }
 
 impl Rtt {
-    /// No sample yet: `initial` is assumed (RFC 9002 §6.2.2).
+    /// No sample yet: `initial` is assumed (RFC 9002 §6.2.2), up to what multiples of can be told.
     pub(crate) fn new(initial: Duration) -> Self {
+        let initial = initial.min(MAX_INITIAL);
         let (smoothed, var) = (initial, initial / 2);
         Self { latest: initial, min: initial, smoothed, var, sampled: false, forget_min: true }
     }
@@ -89,3 +90,6 @@ impl Rtt {
 
 /// Timers are not expected to be finer (RFC 9002 §6.1.2).
 pub(crate) const GRANULARITY: Duration = Duration::from_millis(1);
+
+/// No path is slower.
+const MAX_INITIAL: Duration = Duration::from_secs(60);

@@ -161,7 +161,8 @@ impl Streams {
             config: Config {
                 stream_window,
                 max_stream_window: config.max_stream_window,
-                send_buffer: config.send_buffer,
+                // Nothing would ever be taken.
+                send_buffer: config.send_buffer.max(1),
                 least_window: least_window(config),
                 reset_at: config.reset_stream_at,
             },
