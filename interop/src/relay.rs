@@ -44,6 +44,7 @@ struct Shared {
 struct State {
     servers: Vec<SocketAddr>,
     cut: bool,
+    spares: bool,
     /// When the first datagram to each server and the last one from it came.
     spans: Vec<Option<(Instant, Instant)>>,
     /// One for each address that a client had, in the order in which they came.
@@ -62,7 +63,7 @@ impl Relay {
         let fronts = servers.iter().map(bind).collect::<Result<Vec<_>>>()?;
         let addresses = fronts.iter().map(|front| front.address()).collect();
         let spans = vec![None; servers.len()];
-        let state = State { servers: servers.to_vec(), cut: false, spans, seen: Vec::new() };
+        let state = State { servers: servers.to_vec(), cut: false, spares: false, spans, seen: Vec::new() };
         let shared = Arc::new(Shared { state: Mutex::new(state) });
         let (orders, news) = mpsc::channel(1024);
         let reader = |(n, front): (usize, &Arc<Port>)| {
@@ -107,6 +108,12 @@ impl Relay {
     /// From now on everything passes again.
     pub(crate) fn mend(&self) {
         self.shared.lock().cut = false;
+    }
+
+    /// From now on every datagram arrives, and as it was sent: what says goodbye is sent once, and who misses it would wait for its
+    /// idle timeout.
+    pub(crate) fn spare(&self) {
+        self.shared.lock().spares = true;
     }
 
     /// From now on datagrams of the client go to another server.
@@ -284,8 +291,16 @@ impl Runner {
         let now = Time::ZERO + self.epoch.elapsed();
         let link = self.lanes[direction].link();
         // Only queues that decide at their head make a packet wait for its fate, and no case has one.
-        let Some(fate) = link.send(now, arrival.bytes.len(), arrival.ecn).known() else { return };
+        let Some(mut fate) = link.send(now, arrival.bytes.len(), arrival.ecn).known() else { return };
         let mut state = self.shared.lock();
+        // As if it had been sent again at once, until it arrives. A full queue would not take it however often.
+        for _ in 0..100 {
+            if !state.spares || fate.deliveries().any(|delivery| delivery.damage.is_none()) {
+                break;
+            }
+            let Some(again) = link.send(now, arrival.bytes.len(), arrival.ecn).known() else { return };
+            fate = again;
+        }
         let (server, instant) = (self.flows[flow].server, Instant::now());
         let span = state.spans[server].get_or_insert((instant, instant));
         if direction == DOWN {

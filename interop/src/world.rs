@@ -90,6 +90,7 @@ impl World {
 
     /// Closes by the client, and waits until the server has heard of it.
     pub(crate) async fn part(&self, client: &Connection, server: &Connection) -> Result<()> {
+        self.relay.spare();
         client.close(0, b"");
         expect("the server's end", &server.closed().await, &Ended::ByApplication(0, Vec::new()))
     }
