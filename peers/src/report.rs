@@ -210,7 +210,8 @@ fn capital(text: &str) -> String {
 const PAGE: &str = "\
 # Performance
 
-Quickset beside other stacks over loopback, in one run: `cargo xtask bench-peers --page docs/performance.md`. What each stack is, how
+Quickset beside other stacks over loopback, in one run: `cargo xtask bench-peers --page docs/performance.md`
+(`--runs`, `--seconds`). What each stack is, how
 it is set up and what each case does stands in [peers/README.md](../peers/README.md). Both sides have one thread on a core of
 its own. Machines differ; what should agree is who is ahead, and by what factor. [Results](results.md) are about what arrives in
 time over links that lose packets.
