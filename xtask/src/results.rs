@@ -316,8 +316,11 @@ pub(crate) fn command(_args: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The lines of the report on the runs of a table. Those that were made at this commit are kept.
+/// The lines of the report on the runs of a table, which are made anew: rows of other commits are no company for them.
 fn measured(quickset: &Path, dir: &Path, table: &Table) -> Result<Vec<Value>> {
+    if dir.exists() {
+        std::fs::remove_dir_all(dir).with_context(|| format!("cannot empty {}", dir.display()))?;
+    }
     let mut runs = Command::new(quickset);
     run(runs.args(["lab", "run", table.experiment]).args(table.set).arg("-o").arg(dir))?;
     let report = output(Command::new(quickset).args(["lab", "report", "--json"]).arg(dir))?;
