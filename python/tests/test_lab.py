@@ -104,7 +104,8 @@ def test_a_sweep_goes_on_where_it_was(tmp_path, sweep):
 
 
 def test_other_threads_run_meanwhile():
-    job = lab.plan("screen-streaming", {"profile": "ours", "mode": "partial", "updates": 30}, seeds=1)[0]
+    # Long enough for some hundred ticks on the fastest machine.
+    job = lab.plan("screen-streaming", {"profile": "ours", "mode": "partial", "updates": 2000}, seeds=1)[0]
     done, ticks = threading.Event(), 0
 
     def play() -> None:
