@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use quickset::{
-    Admission, ClientConfig, Closed, ConnectError, Endpoint, Gate, Identity, ServerConfig, TransportConfig,
-    TransportErrorCode, Trust,
+    Admission, ClientConfig, Closed, ConnectError, Endpoint, Gate, Identity, RetryPolicy, ServerConfig,
+    TransportConfig, TransportErrorCode, Trust,
 };
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
@@ -52,4 +52,31 @@ async fn clients_are_taken_asked_refused_and_ignored() {
     assert_eq!((counters.accepted, counters.refused), (2, 1));
     assert!(counters.dropped > 0);
     drop((taken, here, asked, there));
+}
+
+#[tokio::test]
+async fn a_policy_says_what_is_usual() {
+    for (policy, first, retries) in
+        [(RetryPolicy::Always, Admission::Retry, 1), (RetryPolicy::Never, Admission::Accept, 0)]
+    {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let hears = heard.clone();
+        let gate = Gate::new(move |client, usual| {
+            hears.lock().unwrap().push((client.is_validated(), usual));
+            usual
+        });
+        let identity = Identity::self_signed(["localhost"]).unwrap();
+        let trust = Trust::pinned(identity.fingerprint());
+        let config = ServerConfig::new(identity, &["gate/1"]).unwrap().with_gate(gate).with_retry(policy);
+        let server = Endpoint::server(([127, 0, 0, 1], 0).into(), &config).unwrap();
+        let client = ClientConfig::new(trust, &["gate/1"]).unwrap();
+        let here = soon(Endpoint::client().unwrap().connect(server.local_addr(), "localhost", &client)).await;
+        let there = soon(server.accept()).await.unwrap();
+        assert_eq!(server.counters().retries, retries, "{policy:?}");
+        let heard = heard.lock().unwrap();
+        assert_eq!(heard.first(), Some(&(false, first)), "{policy:?}");
+        // Whoever has proven its address is taken.
+        assert_eq!(heard.last(), Some(&(retries > 0, Admission::Accept)), "{policy:?}");
+        drop((here, there));
+    }
 }

@@ -264,12 +264,6 @@ impl<'a> Writer<'a> {
         self.patch(at, v.to_be_bytes());
     }
 
-    /// Overwrites four written bytes, big-endian.
-    #[inline]
-    pub fn patch_u32(&mut self, at: usize, v: u32) {
-        self.patch(at, v.to_be_bytes());
-    }
-
     /// Overwrites what [`varint2`](Self::varint2) wrote at `at`; `v` is below 2^14.
     #[inline]
     pub fn patch_varint2(&mut self, at: usize, v: u64) {

@@ -30,13 +30,6 @@ pub struct Start {
     pub(crate) role: Role,
 }
 
-impl Start {
-    /// A server's: takes no early data of this client, whatever it offers.
-    pub fn refuse_early_data(&mut self) {
-        self.session.refuse_early();
-    }
-}
-
 /// The two beginnings.
 pub(crate) enum Role {
     Client {
