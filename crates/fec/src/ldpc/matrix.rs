@@ -15,37 +15,43 @@ impl Matrix {
     /// RFC 5170 §5.4, in the version of RFC 6816, for `k` >= 2 source and `m` >= 3 repair symbols.
     pub(super) fn new(k: u32, m: u32, seed: u32) -> Self {
         let mut random = Minimal::new(seed);
-        let mut rows: Vec<Vec<u32>> = vec![Vec::new(); m as usize];
+        // Rows and columns of the ones.
+        let mut ones: Vec<(u32, u32)> = Vec::with_capacity((WEIGHT * k).max(2 * m) as usize);
         // A stock of row numbers, each about equally often, from which columns draw: it makes rows equally heavy.
         let mut stock: Vec<u32> = (0..WEIGHT * k).map(|h| h % m).collect();
         let mut drawn = 0;
         for column in 0..k {
-            let mut ones: Vec<u32> = Vec::with_capacity(WEIGHT as usize);
+            let begin = ones.len();
             for _ in 0..WEIGHT {
-                let row = if stock[drawn..].iter().any(|row| !ones.contains(row)) {
+                let is_new = |row| ones[begin..].iter().all(|&(other, _)| other != row);
+                let row = if stock[drawn..].iter().any(|&row| is_new(row)) {
                     let at = until(
                         || drawn + random.below((stock.len() - drawn) as u32) as usize,
-                        |&at| !ones.contains(&stock[at]),
+                        |&at| is_new(stock[at]),
                     );
                     let row = stock[at];
                     stock[at] = stock[drawn];
                     drawn += 1;
                     row
                 } else {
-                    until(|| random.below(m), |row| !ones.contains(row))
+                    until(|| random.below(m), |&row| is_new(row))
                 };
-                ones.push(row);
-                rows[row as usize].push(column);
+                ones.push((row, column));
             }
         }
         // A row with one source symbol would only repeat it, or the repair symbol before. There are few symbols then.
-        for row in &mut rows {
-            while row.len() < 2 {
-                let column = until(|| random.below(k), |column| !row.contains(column));
-                row.push(column);
+        let mut light = vec![(0, u32::MAX); m as usize];
+        for &(row, column) in &ones {
+            let (weight, last) = &mut light[row as usize];
+            (*weight, *last) = (*weight + 1, column);
+        }
+        for (row, (weight, mut last)) in (0..).zip(light) {
+            for _ in weight..2 {
+                last = until(|| random.below(k), |&column| column != last);
+                ones.push((row, last));
             }
         }
-        Self::from_rows(k, &rows)
+        Self::from_ones(k, m, &ones)
     }
 
     /// The source symbols in rows `from` to `to`, both included.
@@ -58,20 +64,41 @@ impl Matrix {
         &self.columns[start(&self.column_ends, column)..self.column_ends[column as usize] as usize]
     }
 
-    fn from_rows(k: u32, rows: &[Vec<u32>]) -> Self {
-        let mut columns = vec![Vec::new(); k as usize];
-        for (row, ones) in (0..).zip(rows) {
-            for &column in ones {
-                columns[column as usize].push(row);
-            }
-        }
-        Self {
-            rows: rows.concat(),
-            row_ends: ends(rows),
-            columns: columns.concat(),
-            column_ends: ends(&columns),
-        }
+    fn from_ones(k: u32, m: u32, ones: &[(u32, u32)]) -> Self {
+        let (rows, row_ends) = grouped(m, || ones.iter().copied());
+        let by_row = || {
+            (0..m).flat_map(|row| {
+                let ones = start(&row_ends, row)..row_ends[row as usize] as usize;
+                rows[ones].iter().map(move |&column| (column, row))
+            })
+        };
+        let (columns, column_ends) = grouped(k, by_row);
+        Self { columns, column_ends, rows, row_ends }
     }
+}
+
+/// The second numbers of all pairs, those with the same first number together and in the order in which they come, and where
+/// those of each of the `n` first numbers end.
+fn grouped<I: Iterator<Item = (u32, u32)>>(n: u32, pairs: impl Fn() -> I) -> (Vec<u32>, Vec<u32>) {
+    // Where the next of each goes.
+    let mut next = vec![0; n as usize + 1];
+    let mut len = 0;
+    for (first, _) in pairs() {
+        next[first as usize + 1] += 1;
+        len += 1;
+    }
+    for at in 1..next.len() {
+        next[at] += next[at - 1];
+    }
+    let mut grouped = vec![0; len];
+    for (first, second) in pairs() {
+        let place = &mut next[first as usize];
+        grouped[*place as usize] = second;
+        *place += 1;
+    }
+    // Now each is where the one after it begins.
+    next.pop();
+    (grouped, next)
 }
 
 /// What `draw` gives first that `fits`.
@@ -86,17 +113,6 @@ fn until<T>(mut draw: impl FnMut() -> T, fits: impl Fn(&T) -> bool) -> T {
 
 fn start(ends: &[u32], at: u32) -> usize {
     at.checked_sub(1).map_or(0, |before| ends[before as usize] as usize)
-}
-
-fn ends(lists: &[Vec<u32>]) -> Vec<u32> {
-    let mut end = 0;
-    lists
-        .iter()
-        .map(|list| {
-            end += list.len() as u32;
-            end
-        })
-        .collect()
 }
 
 /// The "minimal standard" generator of Park and Miller, as in RFC 5170 §5.7: period 2³¹ - 2.
