@@ -195,12 +195,12 @@ impl Symbols {
         self.known(sid).map(|entry| entry.len as usize)
     }
 
-    /// Forgets the bytes of the symbols in `equation`, but not that they were held: their places are for others, and no
-    /// repair symbol can be made of them any more.
-    pub(crate) fn spend_all(&mut self, equation: &Equation) {
+    /// Forgets the bytes of `terms` symbols from `first` on, `stride` apart, but not that they were held: their places are
+    /// for others, and no repair symbol can be made of them any more.
+    pub(crate) fn spend_all(&mut self, first: u64, stride: u64, terms: u64) {
         let Self { entries, free, chunks, .. } = self;
-        let begin = equation.first().saturating_sub(self.first).min(entries.len() as u64) as usize;
-        let (stride, terms) = (equation.stride() as usize, equation.terms() as usize);
+        let begin = first.saturating_sub(self.first).min(entries.len() as u64) as usize;
+        let (stride, terms) = (stride as usize, terms as usize);
         let mut spent = 0;
         for entry in entries.range_mut(begin..).step_by(stride).take(terms) {
             if entry.slot < Entry::SPENT {

@@ -13,7 +13,8 @@ use crate::symbols::{NotTaken, Symbols, trimmed};
 /// A window of symbols, and the blocks in it of which repair symbols came.
 ///
 /// It is used as [`online::Decoder`](crate::online::Decoder) is. A block leaves with its first symbol, so that a
-/// window should be two blocks wide.
+/// window should be two blocks wide. Of a block that is complete the bytes are forgotten with the next repair symbol of it;
+/// that its symbols came is not.
 ///
 /// ```
 /// use quickset_fec::ldpc::{Block, Decoder};
@@ -38,7 +39,7 @@ use crate::symbols::{NotTaken, Symbols, trimmed};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Decoder {
-    symbols: Symbols,
+    pub(super) symbols: Symbols,
     blocks: BTreeMap<u64, State>,
     /// The first symbols of blocks that have jobs.
     busy: BTreeSet<u64>,
@@ -94,11 +95,11 @@ impl Decoder {
         if sid < self.low {
             return Ok(Source::Below);
         }
-        if let Some(held) = self.symbols.get(sid) {
-            return match held == data {
-                true if self.symbols.is_marked(sid) => Ok(Source::Recovered),
-                true => Ok(Source::Duplicate),
-                false => Err(Fault::Mismatch),
+        if self.is_held(sid) {
+            return match self.symbols.get(sid) {
+                Some(held) if held != data => Err(Fault::Mismatch),
+                _ if self.symbols.is_marked(sid) => Ok(Source::Recovered),
+                _ => Ok(Source::Duplicate),
             };
         }
         let around = self.blocks.range(..=sid).next_back().filter(|(_, state)| sid <= state.block.last());
@@ -149,7 +150,23 @@ impl Decoder {
             open.repairs.insert(index, padded(data));
             open.system.repair(index);
         });
+        self.spend(block);
         Ok(outcome)
+    }
+
+    /// Forgets the bytes of a block of which nothing is missing: no other has a symbol of it. What is held of a path without
+    /// losses is the open block then.
+    fn spend(&mut self, block: &Block) {
+        let (first, last) = (block.first(), block.last());
+        let is_open = self.blocks.get(&first).is_none_or(|state| state.open.is_some());
+        // Most often all of a block are there when its first repair symbol comes; those that it was given up with are not.
+        if !is_open
+            && self.recovered.is_empty()
+            && !self.symbols.is_spent(first)
+            && self.symbols.missing(first, last).next().is_none()
+        {
+            self.symbols.spend_all(first, 1, u64::from(block.sources));
+        }
     }
 
     /// Whether [`work`](Self::work) would lead to a missing symbol.

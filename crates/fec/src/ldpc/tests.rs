@@ -269,6 +269,53 @@ fn a_window_of_two_blocks_holds_a_block_that_is_mostly_lost() {
     assert!(decoder.memory() <= (k as usize + 8) * 128 + 20_000);
 }
 
+#[test]
+fn a_complete_block_is_forgotten_but_not_that_it_came() {
+    let mut decoder = decoder(1024, 64);
+    let blocks = [0, 300].map(|first| Block::new(first, 300, 60).unwrap());
+    let repairs = blocks.map(|block| sent(&block).1);
+    for sid in (0..600).filter(|sid| *sid != 350) {
+        assert_eq!(decoder.source(sid, &truth(sid)), Ok(Source::New));
+    }
+    let all = decoder.memory();
+    assert_eq!(decoder.repair(&blocks[0], 0, &repairs[0][0]), Ok(Repair::Redundant));
+    assert_eq!(decoder.symbols.held(), 299);
+    let longer = vec![1; truth(7).len() + 1];
+    assert_eq!(decoder.source(7, &truth(7)), Ok(Source::Duplicate));
+    // What it was is not known any more.
+    assert_eq!(decoder.source(7, &longer), Ok(Source::Duplicate));
+    assert_eq!(decoder.repair(&blocks[0], 1, &repairs[0][1]), Ok(Repair::Redundant));
+    assert_eq!(
+        decoder.repair(&blocks[0], 2, &vec![1; repairs[0][0].len() - 1]),
+        Err(Fault::Uneven),
+        "how long its repair symbols are is known"
+    );
+    // The other is not complete, and becomes so; what was recovered is told before it is forgotten.
+    let mut index = 0;
+    while !decoder.is_held(350) {
+        let told = decoder.repair(&blocks[1], index, &repairs[1][index as usize]);
+        assert!(matches!(told, Ok(Repair::Taken)), "{told:?}");
+        while decoder.has_work() {
+            decoder.work(1 << 20);
+        }
+        index += 1;
+    }
+    assert_eq!(decoder.repair(&blocks[1], index, &repairs[1][index as usize]), Ok(Repair::Redundant));
+    assert_eq!(decoder.symbols.held(), 300);
+    assert_eq!(taken(&mut decoder), [350]);
+    index += 1;
+    assert_eq!(decoder.repair(&blocks[1], index, &repairs[1][index as usize]), Ok(Repair::Redundant));
+    assert_eq!((decoder.symbols.held(), decoder.source(350, &truth(350))), (0, Ok(Source::Recovered)));
+    for other in [Block::new(299, 20, 5).unwrap(), Block::new(0, 300, 61).unwrap()] {
+        assert_eq!(decoder.repair(&other, 0, &repairs[0][0]), Err(Fault::Overlap));
+    }
+    // The places are used again.
+    for sid in 600..1100 {
+        assert_eq!(decoder.source(sid, &truth(sid)), Ok(Source::New));
+    }
+    assert!(decoder.memory() < all + 16_384, "{} after {all}", decoder.memory());
+}
+
 const HASH_1000_200: u64 = 0x41c0_50ea_d2da_6719;
 const VECTOR_10_6: [&[u32]; 6] = [
     &[0, 2, 4, 6, 7],

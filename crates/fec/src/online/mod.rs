@@ -246,7 +246,7 @@ impl Decoder {
         {
             return;
         }
-        self.symbols.spend_all(equation);
+        self.symbols.spend_all(first, equation.stride(), equation.terms());
     }
 
     /// Symbol `sid` is known to exist, which moves the window as if it had come.

@@ -60,6 +60,12 @@ impl Blocks {
         true
     }
 
+    /// The block without gaps that ends before this SID.
+    pub(super) fn ending_at(&self, sid: u64) -> Option<Shape> {
+        let (_, before) = self.shapes.range(..sid).next_back()?;
+        (before.stride == 1 && before.first + before.count == sid).then_some(*before)
+    }
+
     /// Takes note of a seed. False when it is known.
     pub(super) fn seed(&mut self, seed: u64) -> bool {
         if self.seeds.contains(&seed) {

@@ -122,13 +122,27 @@ impl Session {
         if outcome != Repair::Old {
             self.note(header)?;
         }
-        if let (Decoder::Linear(decoder), Scheme::ReedSolomon) = (&mut self.decoder, self.scheme) {
-            // FEC-25: other blocks share no symbol with this one, which most often is complete when its first repair comes.
-            if let Ok(block) = equation(self.scheme, header) {
-                decoder.spend(&block);
-            }
-        }
+        self.spend(header);
         Ok(outcome)
+    }
+
+    /// FEC-25: blocks share no symbol, so that those of one that is complete are not needed any more; the decoder of LDPC
+    /// knows its blocks itself.
+    fn spend(&mut self, header: &RepairHeader) {
+        let Decoder::Linear(decoder) = &mut self.decoder else { return };
+        let block = match self.scheme {
+            // Most often complete when its first repair symbol comes.
+            Scheme::ReedSolomon => equation(self.scheme, header).ok(),
+            // One that may grow does not any more when another begins where it ends.
+            Scheme::Xor | Scheme::Grid => self
+                .blocks
+                .ending_at(header.first)
+                .and_then(|ended| Equation::xor(ended.first, ended.count, 1, 0).ok()),
+            Scheme::Ldpc | Scheme::Rlc => None,
+        };
+        if let Some(block) = block {
+            decoder.spend(&block);
+        }
     }
 
     /// Whether it contradicts an earlier one (FEC-25, FEC-33); blocks of LDPC the decoder knows itself.

@@ -6,6 +6,8 @@ use quickset_wire::{TransportErrorCode as Code, varint};
 
 use super::*;
 
+mod spent;
+
 const SIZE: usize = 200;
 
 fn receiving(window: u64, sessions: u64) -> Receiving {
