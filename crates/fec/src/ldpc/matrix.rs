@@ -73,7 +73,7 @@ impl Matrix {
             })
         };
         let (columns, column_ends) = grouped(k, by_row);
-        Self { columns, column_ends, rows, row_ends }
+        Self { rows, row_ends, columns, column_ends }
     }
 }
 
