@@ -4,7 +4,10 @@
 
 mod ends;
 
-use quickset::h3::{Abort, Call, Code, HttpError, Request, Response, Server};
+use std::time::Duration;
+
+use bytes::Bytes;
+use quickset::h3::{Abort, Call, Code, HttpError, Malformed, Request, Response, Server};
 
 use ends::{ends, everything, soon};
 
@@ -68,6 +71,74 @@ async fn an_upload_that_is_given_up_and_a_connection_that_ends_are_heard_of() {
     assert!(matches!(soon(call.reply.stopped()).await, HttpError::Closed(_)));
 }
 
+/// Nothing comes of an exchange that was given up here, and nobody but who gave it up tells of that.
+#[tokio::test]
+async fn who_waits_for_an_answer_hears_that_its_request_was_given_up() {
+    let (client, theirs, _endpoint) = ends().await;
+    let mut server = Server::new(&theirs, everything()).unwrap();
+    let put = Request::new("PUT", "localhost", "/");
+    let cancelled = HttpError::GivenUp(Code::H3_REQUEST_CANCELLED);
+
+    let (out, answer) = soon(client.request(&put)).await.unwrap();
+    let asked = tokio::spawn(answer.response());
+    let call = soon(server.accept()).await.unwrap();
+    drop(out);
+    assert_eq!(soon(asked).await.unwrap().unwrap_err(), cancelled);
+    drop(call);
+
+    // Behind the head; and the server's, who waits for content.
+    let (out, answer) = soon(client.request(&put)).await.unwrap();
+    let mut call = soon(server.accept()).await.unwrap();
+    let reply = call.reply.respond(&Response::new(200)).unwrap();
+    let (_, mut content) = soon(answer.response()).await.unwrap();
+    let asked = tokio::spawn(async move { content.next().await });
+    tokio::task::yield_now().await;
+    out.cancel(Code::H3_REQUEST_CANCELLED);
+    assert_eq!(soon(asked).await.unwrap(), Err(cancelled));
+    let reset = HttpError::Aborted(Abort::Reset(Code::H3_REQUEST_CANCELLED.0));
+    assert_eq!(soon(call.content.next()).await, Err(reset));
+    drop((call.content, reply));
+
+    let (_out, answer) = soon(client.request(&put)).await.unwrap();
+    let mut call = soon(server.accept()).await.unwrap();
+    let asked = tokio::spawn(async move { call.content.next().await });
+    tokio::task::yield_now().await;
+    call.reply.reject();
+    assert_eq!(soon(asked).await.unwrap(), Err(HttpError::GivenUp(Code::H3_REQUEST_REJECTED)));
+    assert_eq!(soon(answer.response()).await.unwrap_err(), HttpError::Aborted(Abort::Rejected));
+}
+
+/// Content that breaks off takes the other half of the exchange with it.
+#[tokio::test]
+async fn who_sends_hears_that_the_exchange_was_given_up_by_who_reads() {
+    let (client, theirs, _endpoint) = ends().await;
+    let mut server = Server::new(&theirs, everything()).unwrap();
+    let malformed = HttpError::Aborted(Abort::Malformed(Malformed("more content than content-length says")));
+
+    // The server reads nothing, so that who sends has to wait.
+    let (mut out, answer) = soon(client.request(&Request::new("PUT", "localhost", "/"))).await.unwrap();
+    let call = soon(server.accept()).await.unwrap();
+    let mut data = Bytes::from(vec![0; 64 << 20]);
+    while tokio::time::timeout(Duration::from_millis(200), out.send_some(&mut data)).await.is_ok() {}
+    let sending = tokio::spawn(async move { out.send(data).await });
+    tokio::task::yield_now().await;
+    let mut reply = call.reply.respond(&Response::new(200).with("content-length", "3")).unwrap();
+    soon(reply.send("four".into())).await.unwrap();
+    let (_, mut content) = soon(answer.response()).await.unwrap();
+    assert_eq!(soon(content.next()).await, Err(malformed.clone()));
+    assert_eq!(soon(sending).await.unwrap(), Err(malformed.clone()));
+    drop((call.content, reply));
+
+    let request = Request::new("PUT", "localhost", "/").with("content-length", "3");
+    let (mut out, _answer) = soon(client.request(&request)).await.unwrap();
+    let mut call = soon(server.accept()).await.unwrap();
+    let asked = tokio::spawn(async move { call.reply.stopped().await });
+    tokio::task::yield_now().await;
+    soon(out.send("four".into())).await.unwrap();
+    assert_eq!(soon(call.content.next()).await, Err(malformed.clone()));
+    assert_eq!(soon(asked).await.unwrap(), malformed);
+}
+
 /// A server may want no more of a request and answer it all the same (RFC 9114 §4.1).
 #[tokio::test]
 async fn content_that_is_not_wanted_ends_no_exchange() {
@@ -77,6 +148,8 @@ async fn content_that_is_not_wanted_ends_no_exchange() {
     let Call { content, reply, .. } = soon(server.accept()).await.unwrap();
     drop(content);
     assert_eq!(soon(out.stopped()).await, HttpError::Stopped(Code::H3_NO_ERROR.0));
+    // RFC 9114 §4.1: the answer counts though its request is incomplete.
+    drop(out);
     reply.end(&Response::new(413)).unwrap();
     assert_eq!(soon(answer.response()).await.unwrap().0.status, 413);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use quickset_h3::{Body, Code, Field, Priority, Refusal};
+use quickset_h3::{Abort, Body, Code, Field, Priority, Refusal};
 use quickset_net::Turn;
 use quickset_quic::StreamId;
 use tokio::io::{AsyncRead, ReadBuf};
@@ -139,12 +139,25 @@ impl Http {
                 }
                 Err(refusal) => {
                     if let Refusal::Aborted(why) = refusal {
-                        self.slot(id).broken = Some(why);
+                        self.broke_off(turn, id, why);
                     }
                     return Poll::Ready(Err(self.refused(turn, Some(id), refusal)));
                 }
             }
         }
+    }
+
+    /// Content broke off. Who sends the other way hears of it here, since the machine tells only who reads; a server may go on
+    /// with its answer to a request that was given up.
+    fn broke_off(&mut self, turn: &mut Turn<'_>, id: StreamId, why: Abort) {
+        let goes_on = turn.connection.side().is_server() && matches!(why, Abort::Reset(_));
+        self.on_slot(id, turn, |slot, woken| {
+            slot.broken = Some(why);
+            if !goes_on {
+                slot.aborted.get_or_insert(why);
+                slot.wake(woken);
+            }
+        });
     }
 }
 

@@ -44,6 +44,8 @@ pub(super) struct Slot {
     /// The machine takes no more than some dozen of them.
     pub(super) interim: VecDeque<Response>,
     pub(super) aborted: Option<Abort>,
+    /// Another handle gave the exchange up, with this code.
+    given_up: Option<Code>,
     pub(super) stopped: Option<u64>,
     /// What the client thinks now, until the server has asked.
     pub(super) priority: Option<Priority>,
@@ -111,13 +113,12 @@ impl Http {
     /// The words for what the machine refused.
     pub(super) fn refused(&self, turn: &Turn<'_>, id: Option<StreamId>, refusal: Refusal) -> HttpError {
         let slot = id.and_then(|id| self.slots.get(&id));
-        match (refusal, slot) {
-            (Refusal::Aborted(why), _) => HttpError::Aborted(why),
-            (Refusal::Closed, _) => self.over(turn).unwrap_or(HttpError::Refused(refusal)),
-            (_, Some(Slot { aborted: Some(why), .. })) => HttpError::Aborted(*why),
-            (Refusal::OutOfOrder | Refusal::UnknownStream, Some(Slot { stopped: Some(code), .. })) => {
-                HttpError::Stopped(*code)
-            }
+        let stopped = slot.and_then(|slot| slot.stopped);
+        match (refusal, slot.and_then(Slot::ended), stopped) {
+            (Refusal::Aborted(why), ..) => HttpError::Aborted(why),
+            (Refusal::Closed, ..) => self.over(turn).unwrap_or(HttpError::Refused(refusal)),
+            (_, Some(ended), _) => ended,
+            (Refusal::OutOfOrder | Refusal::UnknownStream, None, Some(code)) => HttpError::Stopped(code),
             _ => self.over(turn).unwrap_or(HttpError::Refused(refusal)),
         }
     }
@@ -159,6 +160,17 @@ impl Http {
             self.slots.remove(&id);
             self.verb(turn, |machine, t| machine.cancel(t, id, Code::H3_REQUEST_REJECTED));
         }
+    }
+
+    /// Gives an exchange up, in both directions.
+    fn cancel(&mut self, turn: &mut Turn<'_>, id: StreamId, code: Code) {
+        self.undelivered.remove(&id);
+        self.verb(turn, |machine, t| machine.cancel(t, id, code));
+        // The machine does not tell of what it was told.
+        self.on_slot(id, turn, |slot, woken| {
+            slot.given_up.get_or_insert(code);
+            slot.wake(woken);
+        });
     }
 
     pub(super) fn await_incoming(&mut self, waker: &Waker) {
@@ -274,7 +286,12 @@ impl Http {
         self.tell(turn);
     }
 
-    fn on_slot(&mut self, id: StreamId, turn: &mut Turn<'_>, act: impl FnOnce(&mut Slot, &mut Vec<Waker>)) {
+    pub(super) fn on_slot(
+        &mut self,
+        id: StreamId,
+        turn: &mut Turn<'_>,
+        act: impl FnOnce(&mut Slot, &mut Vec<Waker>),
+    ) {
         if let Some(slot) = self.slots.get_mut(&id) {
             act(slot, turn.woken);
         }
@@ -324,6 +341,12 @@ impl Layer for Http {
 }
 
 impl Slot {
+    /// Why nothing more comes of the exchange, if it did not come to its end.
+    pub(super) fn ended(&self) -> Option<HttpError> {
+        let given_up = || self.given_up.map(HttpError::GivenUp);
+        self.aborted.map(HttpError::Aborted).or_else(given_up)
+    }
+
     pub(super) fn wake(&mut self, woken: &mut Vec<Waker>) {
         woken.extend(self.reader.take());
         woken.extend(self.writer.take());
@@ -383,11 +406,18 @@ impl Exchange {
         let _ = self.link.layered.with(|_, turn| turn.connection.set_protection(self.id, protection));
     }
 
-    /// Gives the exchange up, in both directions.
+    /// Gives the exchange up, in both directions. Its other handles hear of it.
     pub(super) fn cancel(&self, code: Code) {
+        self.link.layered.with(|http, turn| http.cancel(turn, self.id, code));
+    }
+
+    /// What is sent stays incomplete: the exchange is given up, unless the peer knows of that. RFC 9114 §4.1: who wants no more of
+    /// a request may answer it all the same, and the answer counts.
+    pub(super) fn leave_incomplete(&self, code: Code) {
         self.link.layered.with(|http, turn| {
-            http.undelivered.remove(&self.id);
-            http.verb(turn, |machine, t| machine.cancel(t, self.id, code));
+            if http.slots.get(&self.id).is_none_or(|slot| slot.stopped.is_none()) {
+                http.cancel(turn, self.id, code);
+            }
         });
     }
 
@@ -400,9 +430,9 @@ impl Exchange {
             self.link.layered.poll(cx, |http, turn, waker| {
                 let over = http.over(turn);
                 let slot = http.slot(self.id);
-                match (take(slot, waker), slot.aborted, over) {
+                match (take(slot, waker), slot.ended(), over) {
                     (Poll::Ready(found), ..) => Poll::Ready(Ok(found)),
-                    (Poll::Pending, Some(why), _) => Poll::Ready(Err(HttpError::Aborted(why))),
+                    (Poll::Pending, Some(ended), _) => Poll::Ready(Err(ended)),
                     (Poll::Pending, None, Some(over)) => Poll::Ready(Err(over)),
                     (Poll::Pending, None, None) => Poll::Pending,
                 }

@@ -101,6 +101,9 @@ pub enum HttpError {
     /// The message ended before its end.
     #[error(transparent)]
     Aborted(Abort),
+    /// Another handle gave the exchange up with this code: who sent its content, or was to answer.
+    #[error("given up on this side with code {0}")]
+    GivenUp(Code),
     /// The peer wants no more of what is sent, with its code; H3_NO_ERROR is no reproach.
     #[error("the peer wants no more of it (code {})", Code(*.0))]
     Stopped(u64),
@@ -165,7 +168,7 @@ impl HttpError {
             Self::Aborted(Abort::Reset(_) | Abort::Rejected) | Self::Stopped(_) => ErrorKind::ConnectionReset,
             // The message has ended, or has no content.
             Self::Refused(Refusal::OutOfOrder | Refusal::UnknownStream) => ErrorKind::BrokenPipe,
-            Self::Refused(Refusal::Closed) => ErrorKind::ConnectionAborted,
+            Self::GivenUp(_) | Self::Refused(Refusal::Closed) => ErrorKind::ConnectionAborted,
             Self::Refused(_) | Self::TooLong(_) => ErrorKind::Other,
         }
     }

@@ -15,7 +15,8 @@ use super::{Datagrams, HttpError};
 /// The content of a message that is being sent, behind its head.
 ///
 /// It ends with [`finish`](Self::finish) or [`trailers`](Self::trailers). Dropping it before gives the whole exchange up:
-/// what is incomplete must not look complete. It is a writer for tokio, too: `tokio::io::copy(…, &mut sender)`, and then one of
+/// what is incomplete must not look complete. When the peer wants no more of it, the other direction goes on: an answer may come
+/// all the same. It is a writer for tokio, too: `tokio::io::copy(…, &mut sender)`, and then one of
 /// these.
 #[derive(Debug)]
 pub struct Sender {
@@ -213,7 +214,7 @@ impl Drop for Sender {
         if !self.ended {
             let is_server = self.exchange.link.layered.connection().side().is_server();
             let code = if is_server { Code::H3_INTERNAL_ERROR } else { Code::H3_REQUEST_CANCELLED };
-            self.exchange.cancel(code);
+            self.exchange.leave_incomplete(code);
         }
     }
 }

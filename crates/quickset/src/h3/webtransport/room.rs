@@ -9,7 +9,7 @@ use quickset_net::Turn;
 use quickset_quic::{Dir, StreamId};
 
 use super::super::HttpError;
-use super::super::http::Http;
+use super::super::http::{Http, Slot};
 use super::{Ending, SessionError};
 
 /// A session's streams, and who waits for what of it.
@@ -117,10 +117,10 @@ impl Http {
     /// Why a session does nothing any more, if so.
     pub(super) fn session_over(&self, turn: &Turn<'_>, session: StreamId) -> Option<SessionError> {
         let ending = self.rooms.get(&session).and_then(|room| room.ending.clone());
-        let aborted = self.slots.get(&session).and_then(|slot| slot.aborted);
+        let ended = self.slots.get(&session).and_then(Slot::ended);
         ending
             .map(SessionError::Over)
-            .or_else(|| aborted.map(|why| HttpError::Aborted(why).into()))
+            .or_else(|| ended.map(SessionError::Http))
             .or_else(|| self.over(turn).map(SessionError::Http))
     }
 
