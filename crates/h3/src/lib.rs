@@ -66,7 +66,7 @@
 //! ([`Config::max_field_section`]), and one chunk of 64 KiB that was read and not asked for; 4 KiB of SETTINGS;
 //! [`Config::max_early_priorities`] of a kilobyte, 16 datagrams and 16 streams of WebTransport that came before their
 //! request; 64 KiB of answers that it does not read. The number of streams is limited by QUIC, and of unidirectional ones
-//! by [`Config::max_inlets`]. Content is not held: it waits where flow control counts it.
+//! without WebTransport by [`Config::max_inlets`]. Content is not held: it waits where flow control counts it.
 //!
 //! # What is not here
 //!

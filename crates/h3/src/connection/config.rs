@@ -29,8 +29,8 @@ pub struct Config {
     pub usual: Vec<(String, Priority)>,
     /// Priorities kept for requests that have not come yet (RFC 9218 §7).
     pub max_early_priorities: usize,
-    /// Unidirectional streams of the peer that are listened to at a time, those of WebTransport aside. The connection itself
-    /// needs three.
+    /// Unidirectional streams of the peer that are listened to at a time. The connection itself needs three. With
+    /// [`webtransport`](Self::webtransport) the limit is that of QUIC alone.
     pub max_inlets: usize,
     /// What stands for nothing is sent along so that peers learn to ignore it (RFC 9114 §7.2.4.1): a number to choose by.
     pub grease: Option<u64>,

@@ -41,8 +41,11 @@ impl Inlet {
 
 impl Connection {
     pub(super) fn accept_inlets(&mut self, t: &mut dyn Transport) -> Result<(), Error> {
+        // With WebTransport there are as many as there are messages, and loss brings them before their types: one whose type
+        // has not come may be anybody's. QUIC limits their number, and here they hold a few bytes each.
+        let most = if self.ours.wt_max_sessions > 0 { usize::MAX } else { self.config.max_inlets.max(3) };
         while let Some(id) = t.accept(Dir::Uni) {
-            if self.inlets.streams.len() >= self.config.max_inlets.max(3) {
+            if self.inlets.streams.len() >= most {
                 t.stop(id, Code::H3_EXCESSIVE_LOAD.0);
                 continue;
             }

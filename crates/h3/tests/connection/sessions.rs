@@ -267,6 +267,19 @@ fn streams_that_wait_are_bounded() {
     raw.lives();
 }
 
+/// Packets were lost: a later one opens all streams in front of its own (RFC 9000 §3.2), which say later what they are.
+#[test]
+fn streams_whose_first_bytes_are_late_are_not_given_up() {
+    let (mut raw, session) = raw_session();
+    let ids: Vec<StreamId> = (0..90).map(|_| raw.t.open(Dir::Uni).expect("allowed")).collect();
+    assert_eq!(raw.ours.turn(), []);
+    for id in ids {
+        let events = raw.write(id, &[0x40, 0x54, 0, 7]);
+        assert_eq!(events, [Event::SessionStream { session, id, dir: Dir::Uni }]);
+        assert_eq!(raw.given_up(id), (None, None));
+    }
+}
+
 #[test]
 fn streams_of_sessions_that_are_over_are_given_up() {
     let (mut raw, session) = raw_session();
