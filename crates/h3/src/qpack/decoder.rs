@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::prim::{Cursor, Stop, put_int};
+use super::prim::{Cursor, Stop, Text, put_int};
 use super::statics;
 use super::table::{Entry, OVERHEAD, Table};
 use crate::{Code, Error, Field};
@@ -154,23 +154,18 @@ impl Decoder {
         let entry = if first & 0x80 != 0 {
             let index = cursor.int(6)?;
             let value = cursor.string(7, max)?;
-            let mut text = Vec::new();
-            value.append(&mut text)?;
+            let value = own(value)?;
             let name = if first & 0x40 != 0 {
                 Bytes::from_static(statics::get(index).ok_or(Stop::Bad)?.0.as_bytes())
             } else {
                 self.table.newest(index).ok_or(Stop::Bad)?.name.clone()
             };
-            Entry { name, value: text.into() }
+            Entry { name, value }
         } else if first & 0x40 != 0 {
             // RFC 9204 §4.3.3.
             let (name, value) = (cursor.string(5, max)?, cursor.string(7, max)?);
-            let mut text = Vec::new();
-            let n = name.append(&mut text)?;
-            value.append(&mut text)?;
-            let mut name = Bytes::from(text);
-            let value = name.split_off(n);
-            Entry { name, value }
+            // Each of its own: entries that take the name must not keep the value, which would outlive its entry.
+            Entry { name: own(name)?, value: own(value)? }
         } else if first & 0x20 != 0 {
             let capacity = cursor.int(5)?;
             // RFC 9204 §4.3.1: never above the setting.
@@ -344,6 +339,13 @@ impl<'a> Lines<'a> {
         });
         Section::Fields(fields.collect())
     }
+}
+
+/// A text with no room beside it.
+fn own(text: Text<'_>) -> Result<Bytes, Stop> {
+    let mut bytes = Vec::new();
+    text.append(&mut bytes)?;
+    Ok(bytes.into_boxed_slice().into())
 }
 
 fn fixed(text: &'static str) -> Part {

@@ -2,10 +2,12 @@
 
 use quickset_base::Duration;
 use quickset_h3::Code;
+use quickset_h3::qpack::Decoder;
 use quickset_wire::Dir;
 use quickset_wire::frame::Frame;
 
 use crate::arena::Setup;
+use crate::memory::held;
 use crate::requests::{ENCODER, bidi, frame, greet, head, section, speaking};
 
 const MS: Duration = Duration::from_millis(1);
@@ -117,6 +119,26 @@ fn sections_that_wait_and_are_reset_make_room() {
     assert!(next > 50, "{next}");
     assert!(most < 200_000, "{most} bytes held");
     arena.assert_served();
+}
+
+/// Long entries that are dropped, while short ones live on that took their names: what is held is of the table's size.
+#[test]
+fn names_outlive_no_values() {
+    let before = held();
+    let mut decoder = Decoder::new(4096, 0, 4096);
+    decoder.on_instructions(&int(0x20, 5, 4096)).expect("it is allowed");
+    for k in 0..100_usize {
+        // Behind k short entries one that fills the table, and then one with its name and no value.
+        let value = 4096 - 33 * (k + 2);
+        let long = [int(0x40, 5, 1), b"x".to_vec(), int(0, 7, value as u64), vec![b'v'; value]].concat();
+        let mut bytes = [long, int(0x80, 6, 0), int(0, 7, 0)].concat();
+        // The older short ones again, so that the long one is the oldest. Each time that is the one behind the others.
+        bytes.extend((0..k).flat_map(|_| int(0x00, 5, k as u64 + 1)));
+        decoder.on_instructions(&bytes).expect("it is in order");
+    }
+    // An entry is twice what it counts for, at most, in places of the table and what an allocation costs.
+    let most = held() - before;
+    assert!(most < 5 * 4096, "{most} bytes held");
 }
 
 /// Insertions without end. What is told of them is told at once, and by one that takes nothing of what it is told they come
