@@ -82,6 +82,7 @@ mod field;
 pub mod frame;
 #[cfg(feature = "http")]
 pub mod http_types;
+mod idle;
 mod message;
 mod priority;
 pub mod qpack;

@@ -2,6 +2,7 @@ use bytes::{Buf as _, Bytes};
 use quickset_wire::{Reader, Side};
 
 use super::{Frame, Settings, kind};
+use crate::idle::Idle;
 use crate::varint::Pieces;
 use crate::{Code, Error};
 
@@ -18,8 +19,8 @@ pub struct FrameReader {
     state: State,
     /// A frame was begun.
     begun: bool,
-    /// Frames that stand for nothing since the last one that stands for something.
-    unknown: u32,
+    /// Frames that stand for nothing.
+    idle: Idle,
 }
 
 /// Which stream it is.
@@ -66,7 +67,7 @@ impl FrameReader {
     /// bytes. `webtransport` says that streams may begin with the signal of WebTransport.
     pub fn new(place: Place, side: Side, max_section: u64, webtransport: bool) -> Self {
         let state = State::Header(Pieces::default());
-        Self { place, side, max_section, webtransport, state, begun: false, unknown: 0 }
+        Self { place, side, max_section, webtransport, state, begun: false, idle: Idle::default() }
     }
 
     /// Takes bytes from the front of `input` for the next item, of a DATA frame at most `max` (at least 1). `None` when
@@ -91,12 +92,14 @@ impl FrameReader {
                     let n = (*left).min(input.len().min(max) as u64);
                     *left -= n;
                     let bytes = input.split_to(n as usize);
+                    self.idle.pay(bytes.len());
                     return Ok((!bytes.is_empty()).then_some(Item::Data(bytes)));
                 }
                 State::Skip(left) => {
                     let n = (*left).min(input.len() as u64);
                     *left -= n;
                     input.advance(n as usize);
+                    self.idle.pay(n as usize);
                     if *left > 0 {
                         return Ok(None);
                     }
@@ -115,9 +118,9 @@ impl FrameReader {
                         so_far.extend_from_slice(&rest);
                         core::mem::take(so_far).into()
                     };
+                    self.idle.pay(payload.len());
                     let frame = decode(*kind, payload)?;
                     self.state = State::Header(Pieces::default());
-                    self.unknown = 0;
                     return Ok(Some(Item::Frame(frame)));
                 }
             }
@@ -139,7 +142,9 @@ impl FrameReader {
         let whole = State::Whole { kind, len, so_far: Vec::new() };
         let (most, least) = match kind {
             kind::DATA => {
-                self.unknown = 0;
+                if len == 0 {
+                    self.stands_for_nothing()?;
+                }
                 return Ok((State::Data(len), Some(Item::DataHeader(len))));
             }
             kind::HEADERS if len > self.max_section => return Ok((State::Skip(len), Some(Item::Oversized))),
@@ -150,14 +155,8 @@ impl FrameReader {
             kind::CANCEL_PUSH | kind::GOAWAY | kind::MAX_PUSH_ID => (8, 1),
             kind::PRIORITY_UPDATE | kind::PUSH_PRIORITY_UPDATE => (MAX_UPDATE, 1),
             _ => {
-                self.unknown += 1;
-                // RFC 9114 §9: what is unknown is ignored. §10.5: that costs time all the same.
-                if self.unknown > MAX_UNKNOWN {
-                    return Err(Error::new(
-                        Code::H3_EXCESSIVE_LOAD,
-                        "too many frames that stand for nothing",
-                    ));
-                }
+                // RFC 9114 §9: what is unknown is ignored.
+                self.stands_for_nothing()?;
                 return Ok((State::Skip(len), Some(Item::Unknown(kind))));
             }
         };
@@ -168,6 +167,13 @@ impl FrameReader {
             return Err(Error::new(Code::H3_EXCESSIVE_LOAD, "a frame that is too large"));
         }
         Ok((whole, None))
+    }
+
+    /// RFC 9114 §10.5: it costs time all the same.
+    fn stands_for_nothing(&mut self) -> Result<(), Error> {
+        let bearable = self.idle.count();
+        let excessive = || Error::new(Code::H3_EXCESSIVE_LOAD, "too many frames that stand for nothing");
+        bearable.then_some(()).ok_or_else(excessive)
     }
 
     fn may_be(&self, kind: u64) -> Result<(), Error> {
@@ -249,6 +255,3 @@ const MAX_SETTINGS: u64 = 4096;
 
 /// Bytes of a PRIORITY_UPDATE frame at most.
 const MAX_UPDATE: u64 = 1024;
-
-/// Frames in a row that stand for nothing, at most.
-const MAX_UNKNOWN: u32 = 1024;

@@ -145,14 +145,35 @@ fn unknown_frames_are_passed_over() {
     assert_eq!(read, [Item::Unknown(0x21), Item::Unknown(0x40), headers]);
 }
 
-/// RFC 9114 §10.5.
+/// RFC 9114 §10.5: half a megabyte of them, each of two bytes, with nothing between.
 #[test]
 fn too_many_unknown_frames_are_excessive() {
-    let mut reader = reader(Place::Request, Server);
-    for _ in 0..1024 {
-        items(&mut reader, &[0x21, 0]).unwrap();
+    for frame in [[0x21, 0], [0x00, 0]] {
+        let mut reader = reader(Place::Request, Server);
+        items(&mut reader, &frame.repeat((1 << 18) - 1)).unwrap();
+        // 1024 times 64 bytes, of padding and of data.
+        for kind in [0x21, 0x00] {
+            items(&mut reader, &[&[kind, 0x80, 0, 0x80, 0][..], &vec![0; 0x8000]].concat()).unwrap();
+        }
+        items(&mut reader, &frame.repeat(1024)).unwrap();
+        assert_eq!(items(&mut reader, &frame).unwrap_err().code, Code::H3_EXCESSIVE_LOAD);
     }
-    assert_eq!(items(&mut reader, &[0x21, 0]).unwrap_err().code, Code::H3_EXCESSIVE_LOAD);
+}
+
+/// RFC 9114 §7.2.8: they may be padding, and signs of life where little else comes.
+#[test]
+fn unknown_frames_of_honest_peers_are_no_load() {
+    let mut control = reader(Place::Control, Server);
+    items(&mut control, &[4, 0]).unwrap();
+    // One a minute for half a year.
+    for _ in 0..180 {
+        items(&mut control, &[0x21, 0].repeat(24 * 60)).unwrap();
+    }
+    let mut request = reader(Place::Request, Server);
+    let padding = [&[0x21, 0x40, 64][..], &[0; 64]].concat().repeat(1 << 10);
+    for _ in 0..300 {
+        items(&mut request, &padding).unwrap();
+    }
 }
 
 /// RFC 9114 §7.1: exactly the fields of the frame.
