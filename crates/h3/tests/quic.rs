@@ -98,7 +98,7 @@ impl Peer {
             Event::Readable(id) => self.read(id),
             Event::Writable(id) => self.send(id),
             Event::Closed(error) => self.broken = Some(error),
-            Event::Available => self.ask(),
+            Event::Available(_) => self.ask(),
             Event::Datagram { id, payload } => {
                 if self.side.is_server() {
                     self.verb(|h3, t| h3.send_datagram(t, id, &payload).expect("it fits"));

@@ -56,8 +56,9 @@ pub enum Event {
         /// What it thinks now.
         priority: Priority,
     },
-    /// A request can be made again, after the peer allowed no more.
-    Available,
+    /// After the peer allowed no more: a request can be made, or a bidirectional stream of a session opened; or a unidirectional
+    /// stream of a session.
+    Available(Dir),
     /// The peer takes no new requests; those that it will not have served were aborted as `Rejected`.
     GoAway,
     /// An HTTP datagram, of a request or session.
@@ -133,7 +134,7 @@ pub enum Body {
 /// Why a verb did nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// No room: for data until [`Event::Writable`], for a request until [`Event::Available`].
+    /// No room: for data until [`Event::Writable`], for a request or a stream until [`Event::Available`].
     #[error("no room")]
     Blocked,
     /// There is no such stream, it is over, or it is not what the verb needs.

@@ -146,7 +146,15 @@ impl Connection {
             StreamEvent::Opened(Dir::Bi) => self.accept(t),
             StreamEvent::Opened(Dir::Uni) => self.accept_inlets(t),
             StreamEvent::Available(Dir::Bi) => {
-                self.events.push_back(Event::Available);
+                self.events.push_back(Event::Available(Dir::Bi));
+                Ok(())
+            }
+            StreamEvent::Available(Dir::Uni) => {
+                // The connection's own come first: the rest waits for them.
+                self.critical.flush(t);
+                if self.sessions.takes_heart() {
+                    self.events.push_back(Event::Available(Dir::Uni));
+                }
                 Ok(())
             }
             StreamEvent::Readable(id) => self.readable(t, id),
@@ -159,8 +167,8 @@ impl Connection {
                 self.sent_whole(id);
                 Ok(())
             }
-            // What waits for a unidirectional stream is tried again below; messages there are none.
-            StreamEvent::Available(Dir::Uni) | StreamEvent::Message(_) | StreamEvent::Outcome(_) => Ok(()),
+            // Messages there are none.
+            StreamEvent::Message(_) | StreamEvent::Outcome(_) => Ok(()),
         };
         self.settle(t, result);
     }

@@ -19,6 +19,8 @@ use crate::{Code, Error, Malformed, Transport, varint};
 pub(super) struct Sessions {
     open: BTreeMap<StreamId, Session>,
     streams: BTreeMap<StreamId, SessionStream>,
+    /// Somebody waits for a unidirectional stream.
+    refused: bool,
 }
 
 #[derive(Debug)]
@@ -50,6 +52,11 @@ impl Sessions {
         self.streams.contains_key(&id)
     }
 
+    /// There are unidirectional streams again: whether somebody waits for one.
+    pub(super) fn takes_heart(&mut self) -> bool {
+        core::mem::take(&mut self.refused)
+    }
+
     fn of(&self, session: StreamId) -> Vec<StreamId> {
         self.streams.iter().filter(|(_, s)| s.session == session).map(|(id, _)| *id).collect()
     }
@@ -73,7 +80,7 @@ impl Connection {
     /// Opens a stream of a session.
     ///
     /// # Errors
-    /// [`Refusal::Blocked`] when the peer allows no more streams for now; [`Event::Available`] tells for bidirectional ones.
+    /// [`Refusal::Blocked`] until [`Event::Available`] when the peer allows no more such streams for now.
     pub fn open_session_stream(
         &mut self,
         t: &mut dyn Transport,
@@ -84,7 +91,10 @@ impl Connection {
         if !self.sessions.is_open(session) {
             return Err(Refusal::UnknownStream);
         }
-        let id = t.open(dir).ok_or(Refusal::Blocked)?;
+        let Some(id) = t.open(dir) else {
+            self.sessions.refused |= dir == Dir::Uni;
+            return Err(Refusal::Blocked);
+        };
         let mut header = Vec::new();
         varint::put(&mut header, if dir == Dir::Bi { kind::WT_STREAM } else { stream::WEBTRANSPORT });
         varint::put(&mut header, session.0);

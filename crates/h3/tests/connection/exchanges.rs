@@ -147,7 +147,7 @@ fn a_request_waits_for_a_stream() {
     ask(&mut pair, &get(), true);
     assert_eq!(pair.client.h3.request(&mut pair.client.t, &get(), true), Err(Refusal::Blocked));
     pair.net.borrow_mut().limit(Side::Client, Dir::Bi, 2);
-    assert_eq!(pair.run().0, [Event::Available]);
+    assert_eq!(pair.run().0, [Event::Available(Dir::Bi)]);
     ask(&mut pair, &get(), true);
 }
 

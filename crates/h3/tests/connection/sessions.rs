@@ -81,6 +81,33 @@ fn the_headers_of_streams_are_those_of_the_draft() {
 }
 
 #[test]
+fn who_waits_for_a_stream_of_either_kind_is_told() {
+    for dir in [Dir::Bi, Dir::Uni] {
+        let (mut pair, session) = session();
+        pair.net.borrow_mut().limit(Side::Client, dir, 4);
+        pair.run();
+        let client = &mut pair.client;
+        let mut open = || client.h3.open_session_stream(&mut client.t, session, dir);
+        while open().is_ok() {}
+        assert_eq!(open(), Err(Refusal::Blocked));
+        pair.net.borrow_mut().limit(Side::Client, dir, 5);
+        let (told, _) = pair.run();
+        assert_eq!(told, [Event::Available(dir)], "{dir:?}");
+        let client = &mut pair.client;
+        client.h3.open_session_stream(&mut client.t, session, dir).expect("there is one more");
+        // Nobody waits.
+        pair.net.borrow_mut().limit(Side::Client, Dir::Uni, 6);
+        assert_eq!(pair.run().0, []);
+    }
+    // The connection's own come first, and nobody waits for others.
+    let net = net(1);
+    net.borrow_mut().limit(Side::Client, Dir::Uni, 1);
+    let mut pair = Pair::on(net, &config());
+    pair.net.borrow_mut().limit(Side::Client, Dir::Uni, 3);
+    assert!(!pair.run().0.contains(&Event::Available(Dir::Uni)));
+}
+
+#[test]
 fn datagrams_of_a_session() {
     let (mut pair, session) = session();
     pair.client.h3.send_datagram(&mut pair.client.t, session, b"x").unwrap();

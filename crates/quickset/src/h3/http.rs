@@ -10,7 +10,7 @@ use bytes::Bytes;
 pub(super) use quickset_h3::OnQuic;
 use quickset_h3::{Abort, Code, Config, Connection as Machine, Event, Priority, Refusal, Request, Response};
 use quickset_net::{Connection, Layer, LayerTaken, Layered, Turn};
-use quickset_quic::{Dir, Protection, SendState, StreamEvent, StreamId};
+use quickset_quic::{Protection, SendState, StreamEvent, StreamId};
 
 use super::HttpError;
 use super::webtransport::Room;
@@ -214,7 +214,7 @@ impl Http {
                 self.incoming.push_back((id, request, priority));
                 turn.woken.append(&mut self.acceptors);
             }
-            Event::Available => turn.woken.append(&mut self.available),
+            Event::Available(_) => turn.woken.append(&mut self.available),
             Event::GoAway => {
                 self.going = true;
                 turn.woken.append(&mut self.available);
@@ -312,10 +312,6 @@ impl Layer for Http {
             event
         {
             self.undelivered.remove(&id);
-        }
-        // The machine tells of room for requests only.
-        if let StreamEvent::Available(Dir::Uni) = event {
-            turn.woken.append(&mut self.available);
         }
         // Those of requests that are not known yet are better told behind these.
         if matches!(event, StreamEvent::Readable(id) if self.slots.contains_key(&id)) {

@@ -135,7 +135,7 @@ impl Browser {
                     self.fail(format!("an answer has status {}", response.status));
                 }
                 HttpEvent::Readable(id) => self.read(now, id),
-                HttpEvent::Available => self.ask(now),
+                HttpEvent::Available(_) => self.ask(now),
                 HttpEvent::Aborted { why, .. } => self.fail(why.to_string()),
                 HttpEvent::Closed(error) => self.fail(error.to_string()),
                 _ => {}
