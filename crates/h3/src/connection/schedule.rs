@@ -9,7 +9,7 @@ use crate::{Priority, Response, Transport};
 
 impl Connection {
     /// Sends a message by this priority from now on, until the client's next word on it; see [`respond`](Self::respond) for what
-    /// outlasts that.
+    /// outlasts that. A server's classes are not those that the client names.
     ///
     /// # Errors
     /// When there is no such stream.
@@ -48,8 +48,9 @@ impl Connection {
     /// HP-1: the client says how a message is to be sent, in a request or an update; a client does so by its own words.
     pub(super) fn obey(&mut self, t: &mut dyn Transport, id: StreamId, priority: &Priority) {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let said = Said::of(priority);
         // HP-2, RFC 9218 §7: all of what was said before is replaced.
-        exchange.wishes.asked = Said::of(priority);
+        exchange.wishes.asked = if self.side.is_server() { said.by_client() } else { said };
         exchange.wishes.passing = None;
         self.apply(t, id);
         self.care(t, id);
@@ -73,7 +74,7 @@ impl Connection {
 
     /// The client says it of what was handed over whole, and waits in the transport.
     pub(super) fn reschedule(&mut self, t: &mut dyn Transport, id: StreamId, priority: &Priority) {
-        let asked = Said::of(priority);
+        let asked = Said::of(priority).by_client();
         let said = self.lingering.get(&id).map_or_else(|| asked.clone(), |wishes| wishes.of(&asked));
         t.set_priority(id, said.priority());
         t.set_class(id, said.classes());

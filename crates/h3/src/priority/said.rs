@@ -30,6 +30,15 @@ impl Said {
         }
     }
 
+    /// HP-13: said by a client to a server. What hangs under a class is found by the whole way to it, so that one step tells the
+    /// client's classes from the server's own.
+    pub(crate) fn by_client(mut self) -> Self {
+        if let Some(first) = self.classes.as_mut().and_then(|classes| classes.first_mut()) {
+            first.name.insert(0, BY_CLIENT);
+        }
+        self
+    }
+
     pub(super) fn read(parameters: &Dictionary) -> Self {
         Self {
             urgency: urgency(item(parameters, "u")),
@@ -153,6 +162,9 @@ pub(super) fn is_known(key: &str, value: &ListEntry) -> Option<bool> {
         _ => return None,
     })
 }
+
+/// In front of the name of a class that a client named: nothing that a [`Priority`] can say begins so.
+const BY_CLIENT: char = '\u{1}';
 
 /// What can name a class on the wire: an sf-string (RFC 9651 §3.3.3) that is neither empty nor long.
 pub(super) fn is_name(name: &str) -> bool {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use quickset_base::Duration;
 use quickset_h3::sfv::ListEntry;
-use quickset_h3::{Body, Code, Config, Event, Priority, Request, Response, Transport as _};
+use quickset_h3::{Body, Code, Config, Event, Priority, Request, Response, Transport as _, UnspeakableClass};
 use quickset_quic::{Class, Protection, Side, StreamEvent, StreamId, Weight};
 
 use crate::net::{GET, Pair, Raw, headers};
@@ -336,6 +336,8 @@ fn what_is_flushed_is_told_of_when_it_is_there() {
 fn told_classes(raw: &Raw) -> Vec<String> {
     let told = std::mem::take(&mut raw.net.borrow_mut().classes);
     let names = |path: Vec<Class>| path.into_iter().map(|class| class.name).collect::<Vec<_>>().join("/");
+    // Whoever named them.
+    let names = |path| names(path).replace('\u{1}', "");
     told.into_iter().map(|(_, _, path)| names(path)).collect()
 }
 
@@ -393,7 +395,11 @@ fn clients_send_by_what_they_say() {
     for side in [Side::Client, Side::Server] {
         let net = pair.net.borrow();
         assert_eq!((net.priorities[&(id, side)], net.weights[&(id, side)]), ((1, true), Weight::new(4.0)));
-        assert!(net.classes.contains(&(id, side, path.to_vec())), "{side}");
+        let [first, rest] = [0, 1].map(|n| path[n].clone());
+        // HP-13.
+        let mark = if side.is_server() { "\u{1}" } else { "" };
+        let first = Class { name: format!("{mark}{}", first.name), ..first };
+        assert!(net.classes.contains(&(id, side, vec![first, rest])), "{side}");
     }
     pair.client.h3.prioritise(&mut pair.client.t, id, &Priority::default()).unwrap();
     pair.run();
@@ -403,6 +409,48 @@ fn clients_send_by_what_they_say() {
     let priority = Priority::default().with_classes(&long).unwrap();
     let refused = pair.client.h3.prioritise(&mut pair.client.t, id, &priority);
     assert_eq!(refused, Err(quickset_h3::Refusal::TooLarge));
+}
+
+// HP-13
+#[test]
+fn classes_of_the_server_are_not_those_that_the_client_names() {
+    let mut raw = Raw::new(Side::Server);
+    let said = [("priority", "exp_p=(\"b\" \"a\")")];
+    let path = [Class::new("a", 1.0), Class::new("b", 1.0)];
+    let (ours, _) = raw.bi(&headers(&GET));
+    let priority = Priority::default().with_classes(&path).unwrap();
+    raw.ours.h3.schedule(&mut raw.ours.t, ours, &priority).unwrap();
+    let (usual, _) = raw.bi(&headers(&GET));
+    raw.ours.h3.presume(&mut raw.ours.t, usual, &priority).unwrap();
+    let (own, _) = raw.bi(&headers(&GET));
+    let response = Response::new(200).with("priority", said[0].1);
+    raw.ours.h3.respond(&mut raw.ours.t, own, &response, false).unwrap();
+    let (theirs, _) = raw.bi(&headers(&[&GET[..], &said].concat()));
+    // In an update, and when all of the response is on its way.
+    let (late, _) = raw.bi(&headers(&GET));
+    raw.finish(late);
+    let read = raw.ours.h3.read(&mut raw.ours.t, late, 1);
+    assert_eq!(read, Ok(Body::Finished));
+    raw.ours.h3.respond(&mut raw.ours.t, late, &Response::new(204), true).unwrap();
+    for id in [usual, late] {
+        raw.write(raw.control, &update(id.0 as u8, said[0].1));
+    }
+    let net = raw.net.borrow();
+    let named = |id: StreamId| -> Vec<&str> {
+        let mut told = net.classes.iter().rev().filter(|(of, ..)| *of == id);
+        let (.., path) = told.next().expect("it hangs under classes");
+        path.iter().map(|class| &class.name[..]).collect()
+    };
+    assert_eq!((named(ours), named(own)), (vec!["a", "b"], vec!["a", "b"]));
+    for id in [theirs, usual, late] {
+        assert_eq!((named(id).len(), named(id)[1], named(id)), (2, "b", named(theirs)));
+        // Below another class, all are others.
+        assert_ne!(named(id)[0], "a");
+        assert_eq!(
+            Priority::default().with_classes(&[Class::new(named(id)[0], 1.0)]),
+            Err(UnspeakableClass::Name)
+        );
+    }
 }
 
 /// RFC 9218 §8.
