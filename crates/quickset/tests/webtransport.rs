@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quickset::h3::webtransport::{Ending, Session, SessionError};
-use quickset::h3::{self, Client, Config, HttpError, Refusal, Request, Response, Server};
-use quickset::{ClientConfig, Connection, Endpoint, Identity, ServerConfig, Trust};
+use quickset::h3::{self, Client, Config, HttpError, Priority, Refusal, Request, Response, Server};
+use quickset::{Class, ClientConfig, Connection, Endpoint, Identity, ServerConfig, Trust};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
@@ -96,6 +96,41 @@ async fn streams_go_both_ways_by_both_sides() {
         let mut recv = soon(b.accept_uni()).await.unwrap();
         assert_eq!(soon(recv.read_to_end(99)).await.unwrap(), b"one way");
     }
+}
+
+#[tokio::test]
+async fn streams_of_other_priorities_arrive_and_those_of_sessions_that_are_over_have_none() {
+    let ends = session().await;
+    let priority = Priority::new(0, false).with_classes(&[Class::new("sound", 2.0)]).unwrap();
+    let mut bulk = soon(ends.theirs.open_uni()).await.unwrap();
+    let (mut urgent, _recv) = soon(ends.theirs.open_bi()).await.unwrap();
+    bulk.set_priority(&Priority::new(7, true)).unwrap();
+    urgent.set_priority(&priority).unwrap();
+    // The one that goes behind all others waits for its reader, who comes last.
+    let make = async {
+        bulk.send(pattern(3_000_000)).await.unwrap();
+        bulk.finish().unwrap();
+    };
+    let make_urgent = async {
+        urgent.send("now".into()).await.unwrap();
+        urgent.set_priority(&Priority::default()).unwrap();
+        urgent.send("adays".into()).await.unwrap();
+        urgent
+    };
+    let take = async {
+        let (_send, mut recv) = ends.ours.accept_bi().await.unwrap();
+        let mut first = Vec::new();
+        while first.len() < 8 {
+            first.extend_from_slice(&recv.next().await.unwrap().unwrap());
+        }
+        assert_eq!(first, b"nowadays");
+        ends.ours.accept_uni().await.unwrap().read_to_end(3_000_000).await.unwrap()
+    };
+    let ((), urgent, all) = soon(async { tokio::join!(make, make_urgent, take) }).await;
+    assert!(all == pattern(3_000_000));
+    ends.theirs.close(7, "over");
+    let over = SessionError::Over(Ending { code: 7, reason: "over".into() });
+    assert_eq!(urgent.set_priority(&priority), Err(over));
 }
 
 #[tokio::test]

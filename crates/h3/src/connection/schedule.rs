@@ -1,6 +1,6 @@
 //! How responses share the way: by what the client says, the server, and its application.
 
-use quickset_quic::{self as quic, StreamId};
+use quickset_quic::{self as quic, Class, Dir, Side, StreamId};
 
 use super::exchange::{Exchange, Kind, Wishes};
 use super::{Connection, Refusal};
@@ -43,6 +43,44 @@ impl Connection {
         self.apply_change(t, id, &before);
         self.care(t, id);
         Ok(())
+    }
+
+    /// Sends a stream of a session by this priority from now on: what it is among the streams of that session, and below which
+    /// classes of the session's it hangs. Unless told, they share what the session gets; what that is goes by the session's own
+    /// priority, which is that of its request.
+    ///
+    /// # Errors
+    /// When there is no such stream.
+    pub fn schedule_session_stream(
+        &mut self,
+        t: &mut dyn Transport,
+        id: StreamId,
+        priority: &Priority,
+    ) -> Result<(), Refusal> {
+        self.alive()?;
+        let (_, said) = self.sessions.said(id).ok_or(Refusal::UnknownStream)?;
+        *said = Some(Said::of(priority));
+        self.place(t, id);
+        Ok(())
+    }
+
+    /// HP-14: a stream of a session hangs under a class of the session's, which is among its siblings what the session is.
+    pub(super) fn place(&mut self, t: &mut dyn Transport, id: StreamId) {
+        let Some((session, said)) = self.sessions.said(id) else { return };
+        let said = said.clone();
+        let Some(exchange) = self.exchanges.get(&session) else { return };
+        if !is_sent_on(id, self.side) {
+            return;
+        }
+        // Nobody else's class is called so.
+        let class = Class { name: format!("\u{2}{}", session.0), priority: exchange.priority() };
+        let mut path = exchange.wishes.in_force().classes().to_vec();
+        path.push(class);
+        path.extend_from_slice(said.as_ref().map_or(&[], Said::classes));
+        // As it is from the start of any stream.
+        let priority = said.map_or(quic::Priority::weighted(1.0), |said| said.priority());
+        t.set_priority(id, priority);
+        t.set_class(id, &path);
     }
 
     /// HP-1: the client says how a message is to be sent, in a request or an update; a client does so by its own words.
@@ -113,6 +151,15 @@ impl Connection {
             t.set_class(id, said.classes());
             exchange.classed = !said.classes().is_empty();
         }
+        self.place_session(t, id);
+    }
+
+    /// A session is something else among its siblings: said of one of its streams, it is said of their class. Others stay where
+    /// they hang, so that no client can have all of them moved by a few bytes.
+    fn place_session(&mut self, t: &mut dyn Transport, session: StreamId) {
+        if let Some(id) = self.sessions.latest(session, self.side) {
+            self.place(t, id);
+        }
     }
 
     /// What holds of a response where something else did `before`. HP-8: what a request said of its classes is not said again
@@ -124,7 +171,13 @@ impl Connection {
             return self.apply(t, id);
         }
         t.set_priority(id, exchange.priority());
+        self.place_session(t, id);
     }
+}
+
+/// Whether this side sends on a stream.
+pub(super) fn is_sent_on(id: StreamId, side: Side) -> bool {
+    id.dir() == Dir::Bi || id.initiator() == side
 }
 
 impl Exchange {

@@ -9,9 +9,11 @@ use quickset_wire::Reader;
 use super::exchange::{Exchange, Kind, Next, Phase, READ};
 use super::outlet::Outlet;
 use super::receive::EMPTY;
+use super::schedule::is_sent_on;
 use super::{Abort, Connection, Event, Fault, Refusal};
 use crate::capsule::{self, Capsule, CapsuleReader};
 use crate::frame::{Item, kind, stream};
+use crate::priority::Said;
 use crate::{Code, Error, Malformed, Transport, varint};
 
 /// Sessions that are established, and their streams.
@@ -41,6 +43,8 @@ struct SessionStream {
     read: bool,
     wanted: bool,
     out: Outlet,
+    /// What it is among the streams of its session, if the application said so.
+    said: Option<Said>,
 }
 
 impl Sessions {
@@ -55,6 +59,18 @@ impl Sessions {
     /// There are unidirectional streams again: whether somebody waits for one.
     pub(super) fn takes_heart(&mut self) -> bool {
         core::mem::take(&mut self.refused)
+    }
+
+    /// What the application said of a stream that it knows, which can be said anew.
+    pub(super) fn said(&mut self, id: StreamId) -> Option<(StreamId, &mut Option<Said>)> {
+        let stream = self.streams.get_mut(&id).filter(|stream| stream.told)?;
+        Some((stream.session, &mut stream.said))
+    }
+
+    /// A stream of a session that is sent on, if there is one.
+    pub(super) fn latest(&self, session: StreamId, side: Side) -> Option<StreamId> {
+        let is = |id: &StreamId, s: &SessionStream| s.session == session && s.told && is_sent_on(*id, side);
+        self.streams.iter().rev().find(|(id, s)| is(id, s)).map(|(id, _)| *id)
     }
 
     fn of(&self, session: StreamId) -> Vec<StreamId> {
@@ -101,9 +117,11 @@ impl Connection {
         let mut out = Outlet::default();
         out.push(header);
         out.flush(t, id);
+        let read = dir == Dir::Uni;
         let stream =
-            SessionStream { session, told: true, input: EMPTY, read: dir == Dir::Uni, wanted: false, out };
+            SessionStream { session, told: true, input: EMPTY, read, wanted: false, out, said: None };
         self.sessions.streams.insert(id, stream);
+        self.place(t, id);
         Ok(id)
     }
 
@@ -295,6 +313,7 @@ impl Connection {
                 stream.told = true;
                 self.events.push_back(Event::SessionStream { session, id, dir: id.dir() });
             }
+            self.place(t, id);
         }
     }
 
@@ -345,9 +364,10 @@ impl Connection {
         if id.dir() == Dir::Uni {
             out.end();
         }
-        let stream = SessionStream { session, told, input, read: false, wanted: false, out };
+        let stream = SessionStream { session, told, input, read: false, wanted: false, out, said: None };
         self.sessions.streams.insert(id, stream);
         if told {
+            self.place(t, id);
             self.events.push_back(Event::SessionStream { session, id, dir: id.dir() });
         }
         Ok(())

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use quickset_h3::{
-    Abort, Code, Config, Event, Refusal, Request, Response, Transport as _, http_code, session_code,
+    Abort, Code, Config, Event, Priority, Refusal, Request, Response, Transport as _, http_code, session_code,
 };
-use quickset_quic::{Chunk, Dir, Side, StreamId};
+use quickset_quic::{Chunk, Class, Dir, Side, StreamId};
 
 use crate::net::{GET, Pair, Raw, frame, headers, net};
 
@@ -78,6 +78,61 @@ fn the_headers_of_streams_are_those_of_the_draft() {
         let id = raw.ours.h3.open_session_stream(&mut raw.ours.t, session, dir).unwrap();
         assert_eq!(raw.sent(id), header);
     }
+}
+
+// HP-14
+#[test]
+fn streams_of_a_session_share_what_it_gets() {
+    let mut raw = Raw::with(Side::Server, config(), &SETTINGS);
+    let said = [("priority", "u=1, exp_w=4, exp_p=(\"page\";u=5)")];
+    let (session, _) = raw.bi(&headers(&[&CONNECT[..], &said].concat()));
+    let early = raw.bi(&[0x40, 0x41, 0]).0;
+    raw.ours.h3.respond(&mut raw.ours.t, session, &Response::new(200), false).expect("it may be");
+    let theirs = raw.bi(&[0x40, 0x41, 0]).0;
+    let ours = [Dir::Bi, Dir::Uni]
+        .map(|dir| raw.ours.h3.open_session_stream(&mut raw.ours.t, session, dir).expect("it may be"));
+    let uni = raw.uni(&[0x40, 0x54, 0]);
+    let page = quickset_quic::Priority::default().urgency(5);
+    let page = Class { name: "\u{1}page".into(), priority: page };
+    let place = |raw: &Raw, id: StreamId| {
+        let net = raw.net.borrow();
+        let (.., path) = net.classes.iter().rev().find(|(of, ..)| *of == id)?.clone();
+        let side = Side::Server;
+        Some((net.priorities[&(id, side)], net.weights[&(id, side)].get(), path))
+    };
+    // The session's class is among its siblings what the session is, which takes turns as a tunnel does.
+    let class = |raw: &Raw, urgency, weight| {
+        let net = raw.net.borrow();
+        let mut told = net.classes.iter().rev().filter(|(.., path)| path.len() > 1);
+        let class = told.next().expect("something hangs under classes").2[1].clone();
+        assert_eq!(class.priority, quickset_quic::Priority::weighted(weight).urgency(urgency));
+        class
+    };
+    let of_session = class(&raw, 1, 4.0);
+    for id in [early, theirs, ours[0], ours[1]] {
+        let path = vec![page.clone(), of_session.clone()];
+        assert_eq!(place(&raw, id), Some(((3, true), 1.0, path)), "{id:?}");
+    }
+    assert_eq!(place(&raw, uni), None, "nothing is sent on it");
+    // The application's word counts among them, below the session; it outlasts what the client says of the session.
+    let priority =
+        Priority::new(0, false).with_weight(2.0).with_classes(&[Class::new("sound", 3.0)]).unwrap();
+    raw.ours.h3.schedule_session_stream(&mut raw.ours.t, ours[1], &priority).expect("it is open");
+    let path = vec![page.clone(), of_session, Class::new("sound", 3.0)];
+    assert_eq!(place(&raw, ours[1]), Some(((0, false), 2.0, path)));
+    let value = b"u=6, exp_p=(\"page\";u=5)";
+    raw.write(raw.control, &[&[0x80, 0x0f, 7, 0, 1 + value.len() as u8, 0][..], value].concat());
+    let of_session = class(&raw, 6, 1.0);
+    let path = vec![page, of_session, Class::new("sound", 3.0)];
+    assert_eq!(place(&raw, ours[1]), Some(((0, false), 2.0, path)));
+    // Where the session goes, streams go that are opened later.
+    raw.write(raw.control, &[0x80, 0x0f, 7, 0, 4, 0, b'u', b'=', b'2']);
+    let late = raw.ours.h3.open_session_stream(&mut raw.ours.t, session, Dir::Uni).expect("it may be");
+    let (.., path) = place(&raw, late).expect("it hangs under a class");
+    let [of_session] = &path[..] else { panic!("{path:?}") };
+    assert_eq!(of_session.priority, quickset_quic::Priority::weighted(1.0).urgency(2));
+    let none = raw.ours.h3.schedule_session_stream(&mut raw.ours.t, session, &priority);
+    assert_eq!(none, Err(Refusal::UnknownStream));
 }
 
 #[test]

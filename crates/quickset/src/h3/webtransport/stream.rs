@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf as _, Bytes};
-use quickset_h3::Refusal;
+use quickset_h3::{Priority, Refusal};
 use quickset_net::Reliability;
 use quickset_quic::{Chunk, StreamId};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -86,6 +86,21 @@ impl SendStream {
     /// Gives up sending, with a code for the peer. What was sent may be lost, and with it that there was a stream.
     pub fn reset(mut self, code: u32) {
         self.give_up(code);
+    }
+
+    /// Sends this stream by this priority from now on: what it is among the streams of this session, how urgent, whether parts of
+    /// it are of use, its weight, and the classes below the session that it hangs under. What all of the session gets goes by the
+    /// priority of its request. Unless told, its streams share that evenly.
+    ///
+    /// # Errors
+    /// When the session or the connection is over, or the stream.
+    pub fn set_priority(&self, priority: &Priority) -> Result<(), SessionError> {
+        let Stream { exchange, held } = &*self.stream;
+        exchange.link.layered.with(|http, turn| {
+            let result =
+                http.verb(turn, |machine, t| machine.schedule_session_stream(t, exchange.id, priority));
+            result.map_err(|refusal| http.session_refused(turn, (held.exchange.id, exchange.id), refusal))
+        })
     }
 
     /// Repairs losses of this stream as `reliability` says, from now on. Streams of bytes have no deadlines. It has no effect
