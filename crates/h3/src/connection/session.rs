@@ -52,6 +52,11 @@ impl Sessions {
         self.open.contains_key(&session)
     }
 
+    /// Whether the stream of a session may end here.
+    fn may_end(&self, session: StreamId) -> bool {
+        self.open.get(&session).is_none_or(|open| open.capsules.is_between_capsules())
+    }
+
     pub(super) fn has_stream(&self, id: StreamId) -> bool {
         self.streams.contains_key(&id)
     }
@@ -411,6 +416,10 @@ impl Connection {
                 Next::Item(Item::Data(data)) => self.capsules(t, id, data),
                 Next::Item(item) => self.item(t, id, item),
                 Next::Blocked => return Ok(()),
+                // RFC 9297 §3.3: a stream does not end inside a capsule.
+                Next::End if !self.sessions.may_end(id) => {
+                    Err(Malformed("a session that ends inside a capsule").into())
+                }
                 Next::End => {
                     exchange.inflow.phase = Phase::Ended;
                     self.hush(id);

@@ -306,6 +306,21 @@ fn bytes_behind_the_close_are_h3_message_error() {
     raw.lives();
 }
 
+/// RFC 9297 §3.3: an end within a capsule is no end, and no close without a code either.
+#[test]
+fn an_end_within_a_capsule_is_h3_message_error() {
+    let close = [0x68, 0x43, 4, 0, 0, 0, 1];
+    for cut in 1..close.len() {
+        let (mut raw, session) = raw_session();
+        raw.write(session, &frame(0, &close[..cut]));
+        assert_eq!(raw.given_up(session).0, None, "more may come");
+        let events = raw.finish(session);
+        assert!(matches!(events[..], [Event::SessionClosed { .. }]), "{events:?}");
+        assert_eq!(raw.given_up(session).0, Some(Code::H3_MESSAGE_ERROR), "{cut}");
+        raw.lives();
+    }
+}
+
 #[test]
 fn a_close_that_is_too_long_or_short_is_h3_message_error() {
     for capsule in
