@@ -17,6 +17,8 @@ pub(super) struct Exchange {
     pub(super) kind: Kind,
     /// The application knows of it.
     pub(super) told: bool,
+    /// The peer wanted no answer before its request came, with this code.
+    pub(super) unwanted: Option<u64>,
     /// Interim responses that came.
     pub(super) interim: u32,
     /// A session that we closed: the peer's end is waited for, behind at most these bytes.
@@ -87,6 +89,7 @@ impl Exchange {
             sends: Phase::Head,
             kind: Kind::Plain,
             told: side.is_client(),
+            unwanted: None,
             interim: 0,
             closing: None,
             wishes: Wishes::default(),

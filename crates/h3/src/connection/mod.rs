@@ -289,6 +289,8 @@ impl Connection {
             exchange.sends = Phase::Ended;
             if exchange.told {
                 self.events.push_back(Event::Stopped { id, code });
+            } else {
+                exchange.unwanted = Some(code);
             }
             if self.sessions.is_open(id) {
                 self.abort(t, id, Code::WT_SESSION_GONE);

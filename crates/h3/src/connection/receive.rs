@@ -286,6 +286,7 @@ impl Connection {
         exchange.inflow.phase = Phase::Content;
         exchange.inflow.length = content_length(exchange.kind, &request.fields);
         exchange.told = true;
+        let unwanted = exchange.unwanted;
         // RFC 9218 §7: what came on the control stream is newer than what the request says, even if it came first.
         let early = self.early_priorities.remove(&id).and_then(|value| Priority::parse(&value));
         let first = Priority::of(&request.fields);
@@ -296,6 +297,7 @@ impl Connection {
         let priority = early.unwrap_or(first);
         self.obey(t, id, &priority);
         self.events.push_back(Event::Request { id, request, priority });
+        self.events.extend(unwanted.map(|code| Event::Stopped { id, code }));
         self.early_datagrams(id);
         Ok(())
     }

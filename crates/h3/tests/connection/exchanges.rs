@@ -4,7 +4,7 @@ use bytes::Bytes;
 use quickset_h3::{Abort, Body, Code, Config, Event, Field, Refusal, Request, Response, Transport as _};
 use quickset_quic::{Dir, Side, StreamId};
 
-use crate::net::{Pair, Peer, Raw, frame, net};
+use crate::net::{GET, Pair, Peer, Raw, frame, headers, net};
 
 fn get() -> Request {
     Request::new("GET", "example.com", "/")
@@ -214,6 +214,18 @@ fn a_server_may_answer_without_the_rest_of_the_request() {
 }
 
 /// A client that gives up its request only still gets the response.
+/// The packet that said so came before the one with the head, or the head waits for the table.
+#[test]
+fn an_answer_that_was_stopped_before_its_request_came_is_told_so() {
+    let mut raw = Raw::new(Side::Server);
+    let (id, _) = raw.bi(&[]);
+    raw.t.stop(id, 0x10c);
+    assert_eq!(raw.ours.turn(), [], "there is no request yet");
+    let events = raw.write(id, &headers(&GET));
+    assert!(matches!(events[0], Event::Request { .. }), "{events:?}");
+    assert_eq!(events[1..], [Event::Stopped { id, code: 0x10c }]);
+}
+
 #[test]
 fn a_reset_request_can_be_answered() {
     let mut pair = Pair::new(&Config::default());
