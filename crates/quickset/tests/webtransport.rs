@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quickset::h3::webtransport::{Ending, Session, SessionError};
-use quickset::h3::{self, Client, Config, HttpError, Priority, Refusal, Request, Response, Server};
+use quickset::h3::{self, Client, Code, Config, HttpError, Priority, Refusal, Request, Response, Server};
 use quickset::{Class, ClientConfig, Connection, Endpoint, Identity, ServerConfig, Trust};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -131,6 +131,33 @@ async fn streams_of_other_priorities_arrive_and_those_of_sessions_that_are_over_
     ends.theirs.close(7, "over");
     let over = SessionError::Over(Ending { code: 7, reason: "over".into() });
     assert_eq!(urgent.set_priority(&priority), Err(over));
+}
+
+/// Nobody will ever take its streams, of which each would be kept.
+#[tokio::test]
+async fn streams_of_a_session_that_was_answered_like_any_request_are_refused() {
+    let (ours, theirs) = connections().await;
+    let client = Client::new(&ours, config()).unwrap();
+    let mut server = Server::new(&theirs, config()).unwrap();
+    let accept = async {
+        let call = server.accept().await.unwrap();
+        (call.reply.respond(&Response::new(200)).unwrap(), call.content)
+    };
+    let request = request();
+    let (session, out) = soon(async { tokio::join!(client.session(&request), accept) }).await;
+    let session = session.unwrap();
+    let mut send = soon(session.open_uni()).await.unwrap();
+    let refused = soon(async {
+        loop {
+            if let Err(error) = send.send("x".into()).await {
+                break error;
+            }
+            tokio::task::yield_now().await;
+        }
+    });
+    let code = Code::WT_BUFFERED_STREAM_REJECTED.0;
+    assert_eq!(refused.await, SessionError::Http(HttpError::Stopped(code)));
+    drop((session, out));
 }
 
 #[tokio::test]

@@ -33,6 +33,10 @@ impl Room {
         self.incoming(dir).pop_front()
     }
 
+    fn waiting(&self, dir: Dir) -> usize {
+        if dir == Dir::Bi { self.bi.len() } else { self.uni.len() }
+    }
+
     fn incoming(&mut self, dir: Dir) -> &mut VecDeque<StreamId> {
         if dir == Dir::Bi { &mut self.bi } else { &mut self.uni }
     }
@@ -51,11 +55,12 @@ impl Http {
         id: StreamId,
         dir: Dir,
     ) {
-        let room = self.rooms.entry(session).or_default();
-        if room.incoming(dir).len() == MAX_WAITING {
+        // Without a room it was answered like any request, and there is nobody to take its streams.
+        let room = self.rooms.get_mut(&session);
+        let Some(room) = room.filter(|room| room.waiting(dir) < MAX_WAITING) else {
             self.verb(turn, |machine, t| machine.refuse_session_stream(t, id));
             return;
-        }
+        };
         room.incoming(dir).push_back(id);
         room.streams.insert(id);
         turn.woken.append(&mut room.waiting);
