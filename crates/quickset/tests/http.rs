@@ -15,6 +15,7 @@ use quickset::{
     ClientConfig, Connection, Endpoint, Identity, Protection, Reliability, ServerConfig, TransportConfig,
     Trust,
 };
+use tokio::io::AsyncReadExt;
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(30), future).await.expect("it does not take that long")
@@ -57,6 +58,39 @@ fn get(path: &'static str) -> Request {
 /// Bytes of which each place is known.
 fn pattern(from: usize, len: usize) -> Bytes {
     (from..from + len).map(|i| (i % 251) as u8).collect()
+}
+
+/// Some of it is found together.
+#[tokio::test]
+async fn what_came_before_content_broke_off_is_read_first() {
+    let (client, theirs) = pair(&TransportConfig::default()).await;
+    serve(theirs, |call| async move {
+        let mut out = call.reply.respond(&Response::new(200).with("content-length", "300")).unwrap();
+        for n in 0..100 {
+            out.send(pattern(3 * n, 3)).await.unwrap();
+        }
+        // One byte too many. That it is refused is no news.
+        let _ = out.send("x".into()).await;
+        out.stopped().await;
+    });
+    for by_buffers in [false, true] {
+        let (_, mut content) = soon(client.fetch(&get("/"))).await.unwrap();
+        let mut all = Vec::new();
+        if by_buffers {
+            let error = soon(AsyncReadExt::read_to_end(&mut content, &mut all)).await.unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
+            assert!(content.read(&mut [0; 9]).await.is_err(), "each time");
+        } else {
+            let error = loop {
+                match soon(content.next()).await {
+                    Ok(data) => all.extend_from_slice(&data.expect("it does not look complete")),
+                    Err(error) => break error,
+                }
+            };
+            assert!(matches!(error, HttpError::Aborted(Abort::Malformed(_))), "{error}");
+        }
+        assert!(all == pattern(0, 300), "{} bytes", all.len());
+    }
 }
 
 #[tokio::test]

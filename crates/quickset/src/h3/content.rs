@@ -1,8 +1,9 @@
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use quickset_h3::{Abort, Body, Code, Field, Priority, Refusal};
@@ -15,21 +16,31 @@ use super::{Datagrams, HttpError};
 
 /// The content of a request or response, as it comes.
 ///
-/// What is not read stays with the peer but for a window of flow control. Dropping it before its end tells the peer that the
+/// What is not read stays with the peer but for 64 KiB and a window of flow control. Dropping it before its end tells the peer that the
 /// rest is not wanted. It is a reader for tokio, too: `tokio::io::copy(&mut content, …)`, and then [`trailers`](Self::trailers).
 #[derive(Debug)]
 pub struct Content {
     exchange: Arc<Exchange>,
-    trailers: Vec<Field>,
+    /// Read and not given out.
+    ahead: Ahead,
     /// It came to its end, one way or the other.
     pub(super) ended: bool,
     /// Why, if it broke off.
     failed: Option<HttpError>,
 }
 
+/// What one look at the connection finds: whoever reads on need not come back for each packet's worth of it.
+#[derive(Debug, Default)]
+struct Ahead {
+    chunks: VecDeque<Bytes>,
+    trailers: Vec<Field>,
+    /// What comes behind the chunks: the end, or why there is none.
+    end: Option<Result<(), HttpError>>,
+}
+
 impl Content {
     pub(super) fn new(exchange: Arc<Exchange>) -> Self {
-        Self { exchange, trailers: Vec::new(), ended: false, failed: None }
+        Self { exchange, ahead: Ahead::default(), ended: false, failed: None }
     }
 
     /// The next bytes, never none; `None` behind the last. They are as they came, mostly those of one packet: who writes them to a
@@ -46,15 +57,19 @@ impl Content {
         if self.ended {
             return Poll::Ready(Ok(None));
         }
-        let Self { exchange, trailers, ended, failed } = self;
-        exchange.link.layered.poll(cx, |http, turn, waker| {
-            let read = http.read(turn, exchange.id, (trailers, max), waker);
-            *ended = matches!(read, Poll::Ready(Ok(None) | Err(_)));
-            if let Poll::Ready(Err(error)) = &read {
-                *failed = Some(error.clone());
-            }
-            read
-        })
+        let Self { exchange, ahead, ended, failed } = self;
+        if ahead.is_empty() {
+            let read = |http: &mut Http, turn: &mut Turn<'_>, waker: &Waker| {
+                http.read(turn, exchange.id, ahead, waker)
+            };
+            ready!(exchange.link.layered.poll(cx, read));
+        }
+        if let Some(data) = ahead.take(max) {
+            return Poll::Ready(Ok(Some(data)));
+        }
+        *ended = true;
+        *failed = ahead.end.take().and_then(Result::err);
+        Poll::Ready(failed.clone().map_or(Ok(None), Err))
     }
 
     /// All of the content, of `limit` bytes at most. Dropping the future loses what was read of it.
@@ -74,7 +89,7 @@ impl Content {
 
     /// The fields behind the content, once [`next`](Self::next) has told its end.
     pub fn trailers(&self) -> &[Field] {
-        &self.trailers
+        &self.ahead.trailers
     }
 
     /// The datagrams of this exchange (RFC 9297), to be taken and sent beside the content.
@@ -114,37 +129,52 @@ impl Content {
     }
 }
 
+impl Ahead {
+    fn is_empty(&self) -> bool {
+        self.chunks.is_empty() && self.end.is_none()
+    }
+
+    /// The next bytes, at most `max`.
+    fn take(&mut self, max: usize) -> Option<Bytes> {
+        let front = self.chunks.front_mut()?;
+        if front.len() > max {
+            return Some(front.split_to(max));
+        }
+        self.chunks.pop_front()
+    }
+}
+
 impl Http {
-    /// The next bytes, at most `max`; trailers on the way go to `trailers`.
-    fn read(
-        &mut self,
-        turn: &mut Turn<'_>,
-        id: StreamId,
-        (trailers, max): (&mut Vec<Field>, usize),
-        waker: &Waker,
-    ) -> Poll<Result<Option<Bytes>, HttpError>> {
+    /// What is there, a little of it, behind what is read ahead, of which there is none.
+    fn read(&mut self, turn: &mut Turn<'_>, id: StreamId, ahead: &mut Ahead, waker: &Waker) -> Poll<()> {
         // This may find the end, with which datagrams end.
         self.take_datagrams(turn);
-        loop {
-            match self.verb(turn, |machine, t| machine.read(t, id, max)) {
-                Ok(Body::Data(data)) => return Poll::Ready(Ok(Some(data))),
-                Ok(Body::Trailers(fields)) => *trailers = fields,
-                Ok(Body::Finished) => return Poll::Ready(Ok(None)),
+        let mut room = CHUNK;
+        while room > 0 && ahead.chunks.len() < CHUNKS && ahead.end.is_none() {
+            match self.verb(turn, |machine, t| machine.read(t, id, room)) {
+                Ok(Body::Data(data)) => {
+                    room -= data.len();
+                    ahead.chunks.push_back(data);
+                }
+                Ok(Body::Trailers(fields)) => ahead.trailers = fields,
+                Ok(Body::Finished) => ahead.end = Some(Ok(())),
+                Ok(Body::Blocked) if !ahead.chunks.is_empty() => break,
                 Ok(Body::Blocked) => {
-                    if let Some(over) = self.over(turn) {
-                        return Poll::Ready(Err(over));
-                    }
-                    self.slot(id).reader = Some(waker.clone());
-                    return Poll::Pending;
+                    let Some(over) = self.over(turn) else {
+                        self.slot(id).reader = Some(waker.clone());
+                        return Poll::Pending;
+                    };
+                    ahead.end = Some(Err(over));
                 }
                 Err(refusal) => {
                     if let Refusal::Aborted(why) = refusal {
                         self.broke_off(turn, id, why);
                     }
-                    return Poll::Ready(Err(self.refused(turn, Some(id), refusal)));
+                    ahead.end = Some(Err(self.refused(turn, Some(id), refusal)));
                 }
             }
         }
+        Poll::Ready(())
     }
 
     /// Content broke off. Who sends the other way hears of it here, since the machine tells only who reads; a server may go on
@@ -170,7 +200,12 @@ impl AsyncRead for Content {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        super::read_into(buffer, this.failed.clone(), |room| this.poll_next(cx, room))
+        ready!(super::read_into(buffer, this.failed.clone(), |room| this.poll_next(cx, room)))?;
+        while buffer.remaining() > 0 {
+            let Some(data) = this.ahead.take(buffer.remaining()) else { break };
+            buffer.put_slice(&data);
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -182,5 +217,8 @@ impl Drop for Content {
     }
 }
 
-/// Bytes read at a time.
+/// Bytes read at a time, and ahead.
 const CHUNK: usize = 64 << 10;
+
+/// In so many pieces: each may keep a received packet, however few bytes of it.
+const CHUNKS: usize = 32;

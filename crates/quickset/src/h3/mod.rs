@@ -1,7 +1,7 @@
 //! HTTP/3 for applications: requests and responses to await, on a [`Connection`](crate::Connection).
 //!
 //! A [`Server`] takes requests, a [`Client`] makes them, any number at a time. Heads are values ([`Request`],
-//! [`Response`]); content is a stream in either direction ([`Content`], [`Sender`]). Nothing is read ahead of the
+//! [`Response`]); content is a stream in either direction ([`Content`], [`Sender`]). Little is read ahead of the
 //! application, and little is kept behind it: who reads slowly is sent to slowly. Both are readers and writers for tokio, too.
 //! What a tunnel sends beside them are [`Datagrams`]. Sessions with pages in browsers are in [`webtransport`].
 //!
