@@ -63,8 +63,8 @@
 //! # What a peer can make us hold
 //!
 //! The dynamic table of QPACK ([`Config::table`]) and one instruction for it; of each stream one field section
-//! ([`Config::max_field_section`]), and one chunk of 64 KiB that was read and not asked for; 4 KiB of SETTINGS;
-//! [`Config::max_early_priorities`] of a kilobyte, 16 datagrams and 16 streams of WebTransport that came before their
+//! ([`Config::max_field_section`]), interim responses as large together, and one chunk of 64 KiB that was read and not asked
+//! for; 4 KiB of SETTINGS; [`Config::max_early_priorities`] of a kilobyte, 16 datagrams and 16 streams of WebTransport that came before their
 //! request; 64 KiB of answers that it does not read. The number of streams is limited by QUIC, and of unidirectional ones
 //! without WebTransport by [`Config::max_inlets`]. Content is not held: it waits where flow control counts it.
 //!

@@ -4,7 +4,7 @@ use crate::{Priority, Settings};
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The largest field section that is taken, in bytes as RFC 9114 §4.2.2 counts it. It bounds what is held of one
-    /// encoded, too.
+    /// encoded, and of the interim responses to a request together, too.
     pub max_field_section: u64,
     /// Bytes of QPACK's dynamic table, in each direction at most; 0 is none.
     pub table: u64,

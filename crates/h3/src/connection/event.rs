@@ -106,7 +106,7 @@ pub enum Abort {
     /// It broke the rules of HTTP.
     #[error(transparent)]
     Malformed(Malformed),
-    /// Its fields are larger than we take, or its interim responses too many.
+    /// Its fields are larger than we take, or its interim responses too many or too large together.
     #[error("a field section that is too large")]
     TooLarge,
 }

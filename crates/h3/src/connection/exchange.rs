@@ -19,8 +19,9 @@ pub(super) struct Exchange {
     pub(super) told: bool,
     /// The peer wanted no answer before its request came, with this code.
     pub(super) unwanted: Option<u64>,
-    /// Interim responses that came.
+    /// Interim responses that came, and their size as RFC 9114 §4.2.2 counts it.
     pub(super) interim: u32,
+    pub(super) interim_size: u64,
     /// A session that we closed: the peer's end is waited for, behind at most these bytes.
     pub(super) closing: Option<usize>,
     pub(super) wishes: Wishes,
@@ -91,6 +92,7 @@ impl Exchange {
             told: side.is_client(),
             unwanted: None,
             interim: 0,
+            interim_size: 0,
             closing: None,
             wishes: Wishes::default(),
             sent_whole: false,

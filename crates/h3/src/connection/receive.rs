@@ -309,10 +309,13 @@ impl Connection {
         fields: Vec<Field>,
     ) -> Result<(), Fault> {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return Ok(()) };
+        let size: u64 = fields.iter().map(Field::size).sum();
         let response = Response::from_section(fields)?;
         if response.is_interim() {
             exchange.interim += 1;
-            if exchange.interim > MAX_INTERIM {
+            exchange.interim_size += size;
+            // RFC 9114 §10.5.1: all that the application may not have taken is no more than one section may be.
+            if exchange.interim > MAX_INTERIM || exchange.interim_size > self.config.max_field_section {
                 return Err(Fault::Stream(Code::H3_EXCESSIVE_LOAD, Abort::TooLarge));
             }
             self.events.push_back(Event::Interim { id, response });

@@ -588,6 +588,19 @@ mod floods {
         assert_eq!(raw.given_up(id).1, Some(Code::H3_EXCESSIVE_LOAD));
     }
 
+    /// RFC 9114 §10.5.1: in bytes, too; a line of the static table is one on the wire and seventy when it is kept.
+    #[test]
+    fn interim_responses_are_bounded_in_bytes() {
+        let config = Config { max_field_section: 1000, ..Config::default() };
+        let mut raw = Raw::with(Client, config, &[]);
+        let request = quickset_h3::Request::new("GET", "example.com", "/");
+        let id = raw.ours.h3.request(&mut raw.ours.t, &request, true).unwrap();
+        // :status 103, and ten times "accept: */*": 42 and 41 bytes as RFC 9114 §4.2.2 counts them.
+        let interim = frame(1, &[&[0, 0, 0xc0 | 0x18][..], &[0xc0 | 0x1d; 10]].concat());
+        assert_eq!(raw.write(id, &interim.repeat(2)).len(), 2);
+        assert_eq!(raw.write(id, &interim), [Event::Aborted { id, why: Abort::TooLarge }]);
+    }
+
     #[test]
     fn priorities_are_told_once_for_each_request() {
         let mut raw = Raw::new(Server);
