@@ -27,6 +27,7 @@ pub struct ServerConfig {
     retry: RetryPolicy,
     gate: Option<Gate>,
     reset_key: Option<Arc<[u8; 32]>>,
+    token_key: Option<Arc<[u8; 32]>>,
 }
 
 /// Where a server's TLS comes from.
@@ -257,6 +258,19 @@ impl ServerConfig {
         self
     }
 
+    /// Lets a server that comes back honour the address validation tokens of before (RFC 9000 §8.1): who was here in the last
+    /// 14 days, at the same address, need not prove it again when the server asks all for that. The key is 32 bytes of entropy
+    /// that the server keeps in a file; unless told, each endpoint has one of its own. It may be that of
+    /// [`with_reset_key`](Self::with_reset_key): what is made of it for the one tells nothing of the other.
+    ///
+    /// Tokens are dated by the system's clock then. Those that were used are forgotten with the endpoint: one can be used once
+    /// more behind each restart, by who has read it on its way and sends from the same address (§8.1.4).
+    #[must_use]
+    pub fn with_token_key(mut self, key: [u8; 32]) -> Self {
+        self.token_key = Some(Arc::new(key));
+        self
+    }
+
     /// Appends the secrets of connections to the file that the environment variable `SSLKEYLOGFILE` names, for
     /// analysers; in place of a `key_log` that there may be. Who reads the file reads the connections.
     #[must_use]
@@ -300,11 +314,16 @@ impl ServerConfig {
             retry: RetryPolicy::WhenBusy(1000),
             gate: None,
             reset_key: None,
+            token_key: None,
         }
     }
 
     pub(crate) fn reset_key(&self) -> Option<&[u8; 32]> {
         self.reset_key.as_deref()
+    }
+
+    pub(crate) fn token_key(&self) -> Option<&[u8; 32]> {
+        self.token_key.as_deref()
     }
 
     /// Without early data, whose register of tickets is one of each endpoint.

@@ -1,7 +1,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use quickset_net::{Connecting, Connection, Counters, EndpointStats, SocketConfig};
 use quickset_quic::{EndpointConfig, Estimates};
@@ -199,6 +199,11 @@ fn endpoint_config(server: Option<&ServerConfig>) -> io::Result<EndpointConfig> 
     let secrets = EndpointSecrets::new(&master);
     let secrets = match server.and_then(ServerConfig::reset_key) {
         Some(key) => secrets.with_reset_key(key),
+        None => secrets,
+    };
+    let secrets = match server.and_then(ServerConfig::token_key) {
+        // A clock of before 1970 is as good as none.
+        Some(key) => secrets.with_token_key(key, SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()),
         None => secrets,
     };
     Ok(EndpointConfig { crypto: Arc::new(secrets), connection_id_len: 8, resets_per_second: 100 })

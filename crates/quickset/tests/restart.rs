@@ -6,7 +6,9 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use quickset::{ClientConfig, Closed, Connection, Endpoint, Identity, ServerConfig, TransportConfig, Trust};
+use quickset::{
+    ClientConfig, Closed, Connection, Endpoint, Identity, RetryPolicy, ServerConfig, TransportConfig, Trust,
+};
 use tokio::runtime::{Builder, Runtime};
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
@@ -82,4 +84,53 @@ fn a_server_that_keeps_its_key_tells_the_clients_of_before() {
 #[test]
 fn a_server_with_another_key_is_not_believed() {
     assert_eq!(told([7; 32], [8; 32], Duration::from_secs(1)), Closed::TimedOut);
+}
+
+/// What a client gets that shows a token of before the restart to a server that asks all for one (RFC 9000 §8.1): how many it
+/// asked again.
+fn asked_again(before: [u8; 32], after: [u8; 32]) -> u64 {
+    let identity = Identity::self_signed(["localhost"]).unwrap();
+    let trust = Trust::pinned(identity.fingerprint());
+    let config = ServerConfig::new(identity, &["test"]).unwrap().with_retry(RetryPolicy::Always);
+    let config_of_client = ClientConfig::new(trust, &["test"]).unwrap();
+    let ours = Builder::new_current_thread().enable_all().build().unwrap();
+    let mut tokens = Vec::new();
+    let mut asked = 0;
+    for key in [before, after] {
+        let (runtime, endpoint) = serve(([127, 0, 0, 1], 0).into(), &config.clone().with_token_key(key));
+        ours.block_on(async {
+            // A program of its own, with what the last one left.
+            let client = Endpoint::client().unwrap();
+            std::mem::take(&mut tokens).into_iter().for_each(|token| client.keep_token(token));
+            let connection =
+                soon(client.connect(endpoint.local_addr(), "localhost", &config_of_client)).await.unwrap();
+            let mut stream = connection.open_uni().await.unwrap();
+            stream.write_all(b"hello").await.unwrap();
+            stream.finish().unwrap();
+            soon(stream.finished()).await.unwrap();
+            soon(async {
+                while tokens.is_empty() {
+                    tokens = client.take_tokens();
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            })
+            .await;
+            asked = endpoint.counters().retries;
+            connection.close(0, b"");
+            soon(client.wait_idle()).await;
+        });
+        drop(endpoint);
+        runtime.shutdown_background();
+    }
+    asked
+}
+
+#[test]
+fn a_server_that_keeps_its_key_honours_the_tokens_of_before() {
+    assert_eq!(asked_again([7; 32], [7; 32]), 0);
+}
+
+#[test]
+fn tokens_of_another_key_are_as_none() {
+    assert_eq!(asked_again([7; 32], [8; 32]), 1);
 }

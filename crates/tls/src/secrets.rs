@@ -1,4 +1,5 @@
 use std::fmt;
+use std::time::Duration;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::{hkdf, hmac};
@@ -6,12 +7,13 @@ use quickset_quic::{ConnectionId, EndpointCrypto, ResetToken};
 
 /// What an endpoint keeps secret for longer than a connection lasts, all of it from one master secret.
 ///
-/// With the same secret after a restart, or on another machine behind the same address, an endpoint resets the
-/// connections that its predecessor had, and honours its tokens. Who knows the secret can end the
-/// connections of this endpoint and forge its tokens.
+/// With the same secret after a restart an endpoint resets the connections that its predecessor had; its tokens it honours
+/// [with a clock](Self::with_token_key) that both have. Who knows the secret can end the connections of this endpoint and
+/// forge its tokens.
 pub struct EndpointSecrets {
     reset: hmac::Key,
     tokens: hkdf::Prk,
+    began: Duration,
 }
 
 impl EndpointSecrets {
@@ -20,14 +22,22 @@ impl EndpointSecrets {
         let extracted = hkdf::Salt::new(hkdf::HKDF_SHA256, SALT).extract(master);
         let reset = hmac::Key::new(hmac::HMAC_SHA256, &expand(&extracted, &[b"stateless reset"]));
         let tokens = hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, &expand(&extracted, &[b"token"]));
-        Self { reset, tokens }
+        Self { reset, tokens, began: Duration::ZERO }
     }
 
-    /// The same with resets by a key of their own: who has the key after a restart resets the connections of before, and honours
-    /// none of its tokens, whose times are those of the endpoint that made them.
+    /// The same with resets by a key of their own: who has the key after a restart resets the connections of before.
     #[must_use]
     pub fn with_reset_key(mut self, key: &[u8; 32]) -> Self {
         self.reset = Self::new(key).reset;
+        self
+    }
+
+    /// The same with address validation tokens by a key of their own: who has the key after a restart honours those of before.
+    /// `began` is when the endpoint does, by a clock that both have: since 1970, say.
+    #[must_use]
+    pub fn with_token_key(mut self, key: &[u8; 32], began: Duration) -> Self {
+        self.tokens = Self::new(key).tokens;
+        self.began = began;
         self
     }
 
@@ -65,6 +75,10 @@ impl EndpointCrypto for EndpointSecrets {
         let plain = key.open_in_place(zero, Aad::empty(), &mut sealed).ok()?.len();
         sealed.truncate(plain);
         Some(sealed)
+    }
+
+    fn began(&self) -> Duration {
+        self.began
     }
 }
 

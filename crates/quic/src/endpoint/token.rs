@@ -46,7 +46,7 @@ impl Token {
     pub(super) fn seal(&self, crypto: &dyn EndpointCrypto, rng: &mut Rng) -> Vec<u8> {
         let mut nonce = Nonce::default();
         rng.fill(&mut nonce);
-        let sealed = crypto.seal_token(nonce, &self.encode());
+        let sealed = crypto.seal_token(nonce, &self.encode(crypto.began()));
         // RFC 9000 §8.1.1: also an altered token must tell where it came from, so the kind stands in clear.
         [&[self.kind()], sealed.as_slice()].concat()
     }
@@ -65,11 +65,12 @@ impl Token {
         }
     }
 
-    fn encode(&self) -> Vec<u8> {
+    /// Dated by the clock by which the endpoint `began`.
+    fn encode(&self, began: Duration) -> Vec<u8> {
         let mut out = vec![self.kind()];
         match self {
             Self::Retry { client, issued, original_dcid, retry_scid } => {
-                out.extend_from_slice(&issued.as_nanos().to_be_bytes());
+                out.extend_from_slice(&(*issued + began).as_nanos().to_be_bytes());
                 put_ip(&mut out, client.ip());
                 out.extend_from_slice(&client.port().to_be_bytes());
                 for id in [original_dcid, retry_scid] {
@@ -78,7 +79,7 @@ impl Token {
                 }
             }
             Self::New { client, issued, version } => {
-                out.extend_from_slice(&issued.as_nanos().to_be_bytes());
+                out.extend_from_slice(&(*issued + began).as_nanos().to_be_bytes());
                 put_ip(&mut out, *client);
                 out.extend_from_slice(&version.0.to_be_bytes());
             }
@@ -117,11 +118,12 @@ impl Presented {
     /// What `token` proves of the client that presents it. `spent` tells of tokens used before.
     pub(super) fn judge(&self, token: &[u8], crypto: &dyn EndpointCrypto, spent: &Replays) -> Proof {
         let opened = Token::open(token, crypto);
+        let now = self.now + crypto.began();
         match (opened, token.first()) {
             (Some(Token::Retry { client, issued, original_dcid, retry_scid }), _) => {
                 let good = same(client, self.client)
                     && retry_scid == self.dcid
-                    && self.is_fresh(issued, self.retry_lifetime);
+                    && is_fresh(now, issued, self.retry_lifetime);
                 if good { Proof::Retry { original_dcid, retry_scid } } else { Proof::Bad }
             }
             (Some(Token::New { client, issued, version }), _) => {
@@ -130,7 +132,7 @@ impl Presented {
                 // RFC 9369 §5: so is one of another version.
                 let good = client.to_canonical() == self.client.ip().to_canonical()
                     && version == self.version
-                    && self.is_fresh(issued, self.lifetime)
+                    && is_fresh(now, issued, self.lifetime)
                     && !spent.contains(&nonce);
                 if good { Proof::Before { nonce } } else { Proof::None }
             }
@@ -138,11 +140,11 @@ impl Presented {
             (None, _) => Proof::None,
         }
     }
+}
 
-    /// A token from the future is of another run, with another origin of time.
-    fn is_fresh(&self, issued: Time, lifetime: Duration) -> bool {
-        issued <= self.now && self.now.since(issued) <= lifetime
-    }
+/// A token from the future is of another run, with another origin of time, or of a clock that was set back.
+fn is_fresh(now: Time, issued: Time, lifetime: Duration) -> bool {
+    issued <= now && now.since(issued) <= lifetime
 }
 
 /// Tokens from NEW_TOKEN that were used (RFC 9000 §8.1.4). The oldest are forgotten when there are more

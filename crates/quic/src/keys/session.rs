@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use quickset_base::Duration;
 use quickset_wire::{ConnectionId, ResetToken, Side, Version};
 
 use crate::{EarlyFate, HandshakeFault, TransportError};
@@ -215,4 +216,10 @@ pub trait EndpointCrypto: Send + Sync {
 
     /// Opens what [`seal_token`](Self::seal_token) made, or `None`.
     fn open_token(&self, token: &[u8]) -> Option<Vec<u8>>;
+
+    /// When the endpoint began, by a clock that goes on where another endpoint opens its tokens: they are dated by it. Zero,
+    /// where nobody else opens them.
+    fn began(&self) -> Duration {
+        Duration::ZERO
+    }
 }
