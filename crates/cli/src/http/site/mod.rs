@@ -9,6 +9,7 @@ mod range;
 mod types;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::{DirEntry, File, Metadata};
 use std::io::{self, Seek as _, SeekFrom};
@@ -311,14 +312,24 @@ fn listing(root: &Path, place: &Path, names: &[String]) -> Answer {
         let is_shown = !name.starts_with('.') && place::is_plain(&name, false);
         is_shown.then(|| if is_folder { format!("{name}/") } else { name })
     };
-    let mut entries: Vec<String> = entries.filter_map(|entry| shown(entry.ok()?)).take(MAX_ENTRIES).collect();
-    entries.sort_unstable();
+    // The first ones by name, whatever order the system has them in, and no more than these in memory.
+    let (mut listed, mut all) = (BTreeSet::new(), 0_usize);
+    for name in entries.filter_map(|entry| shown(entry.ok()?)) {
+        all += 1;
+        listed.insert(name);
+        if listed.len() > MAX_ENTRIES {
+            listed.pop_last();
+        }
+    }
     let title = escaped(&format!("/{}", names.join("/")));
     let mut page = format!("<!doctype html>\n<meta charset=\"utf-8\">\n<title>{title}</title>\n<ul>\n");
-    for name in entries {
-        let _ = writeln!(page, "<li><a href=\"./{}\">{}</a></li>", encoded(&name), escaped(&name));
+    for name in &listed {
+        let _ = writeln!(page, "<li><a href=\"./{}\">{}</a></li>", encoded(name), escaped(name));
     }
     page.push_str("</ul>\n");
+    if all > listed.len() {
+        let _ = writeln!(page, "<p>These are the first {} of {all} names.</p>", listed.len());
+    }
     let response = Response::new(200)
         .with("content-type", "text/html; charset=utf-8")
         .with("content-length", page.len().to_string());

@@ -139,6 +139,26 @@ fn folders_are_moved_to_and_shown_if_that_is_wanted() {
     assert!(page.contains("./sub/") && !page.contains("hidden"), "{page}");
 }
 
+/// What is left out is the last by name, whatever order the system has them in, and the page says so.
+#[test]
+fn a_long_listing_says_that_it_is_cut() {
+    let place = Place::new("long");
+    let root = place.0.join("root/sub");
+    // With the file that is there: one more than are shown.
+    for n in 0..MAX_ENTRIES {
+        fs::write(root.join(format!("a{:05}", n * 7919 % 10_000)), "").unwrap();
+    }
+    let site = place.site(Options { listing: true, ..Options::default() });
+    let page = ask(&site, &get("/sub/")).2;
+    assert!(page.contains("These are the first 10000 of 10001 names."), "{}", &page[page.len() - 100..]);
+    let names: Vec<&str> =
+        page.split("href=\"./").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert_eq!(names, (0..10_000).map(|n| format!("a{n:05}")).collect::<Vec<_>>());
+    fs::remove_file(root.join("a00000")).unwrap();
+    let page = ask(&site, &get("/sub/")).2;
+    assert!(page.contains("one.txt") && !page.contains("These are the first"), "all are there");
+}
+
 #[cfg(unix)]
 #[test]
 fn what_is_shown_is_there() {
