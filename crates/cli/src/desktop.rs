@@ -156,6 +156,7 @@ async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     };
     let password = args.password_file.as_deref().map(read_secret).transpose()?;
     let (gate, token) = Gate::for_server(identity.fingerprint(), authorized, password.as_deref())?;
+    let metrics = args.metrics.bind().await?;
     let serve = Serve::start(ServeConfig {
         vnc: args.vnc.clone(),
         vnc_password: vnc_password(args.vnc_password_file.as_ref())?,
@@ -177,7 +178,7 @@ async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         note!("no client is authorised yet; the first one gives: --token {}", token.reveal());
     }
     let watched = serve.endpoint().clone();
-    args.metrics.serve(move |page| page.endpoint(&watched.stats())).await?;
+    metrics.serve(move |page| page.endpoint(&watched.stats()))?;
     let stats = serve.stats();
     let lines = async {
         if args.stats {

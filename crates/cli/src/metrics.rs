@@ -27,6 +27,11 @@ pub(crate) struct MetricsArgs {
     metrics: Option<SocketAddr>,
 }
 
+/// Where Prometheus will be answered, if anywhere.
+#[derive(Debug)]
+#[must_use = "nobody is answered"]
+pub(crate) struct Metrics(Option<TcpListener>);
+
 /// A page in the text format of Prometheus, version 0.0.4.
 #[derive(Debug, Default)]
 pub(crate) struct Page(String);
@@ -41,12 +46,21 @@ pub(crate) enum Kind {
 }
 
 impl MetricsArgs {
-    /// Answers on the address, if there is one, in the background. `fill` writes the page each time somebody asks.
-    pub(crate) async fn serve(self, fill: impl Fn(&mut Page) + Send + Sync + 'static) -> anyhow::Result<()> {
-        let Some(address) = self.metrics else { return Ok(()) };
+    /// Takes the address, if there is one. To be done before anybody hears that the server is there: one that cannot be watched
+    /// as it should does not begin.
+    pub(crate) async fn bind(self) -> anyhow::Result<Metrics> {
+        let Some(address) = self.metrics else { return Ok(Metrics(None)) };
         let listener = TcpListener::bind(address)
             .await
             .with_context(|| format!("cannot listen on {address}; choose another address with --metrics"))?;
+        Ok(Metrics(Some(listener)))
+    }
+}
+
+impl Metrics {
+    /// Answers in the background. `fill` writes the page each time somebody asks.
+    pub(crate) fn serve(self, fill: impl Fn(&mut Page) + Send + Sync + 'static) -> anyhow::Result<()> {
+        let Some(listener) = self.0 else { return Ok(()) };
         note!("quickset: metrics on http://{}/metrics", listener.local_addr()?);
         tokio::spawn(accept(listener, Arc::new(fill)));
         Ok(())

@@ -157,13 +157,14 @@ async fn serve(args: ServerArgs) -> anyhow::Result<()> {
         _ => Identity::self_signed(["localhost"])?,
     };
     let fingerprint = identity.fingerprint();
+    let metrics = args.metrics.bind().await?;
     let config =
         ServerConfig::new(identity, &[PROTOCOL])?.with_transport(args.transport.config()?).with_key_log();
     let endpoint = Endpoint::bind(args.listen, &args.transport.socket(), Some(&config))
         .with_context(|| format!("cannot listen on {}; choose another address with --listen", args.listen))?;
     say!("listening on {} {fingerprint}", endpoint.local_addr())?;
     let watched = endpoint.clone();
-    args.metrics.serve(move |page| page.endpoint(&watched.stats())).await?;
+    metrics.serve(move |page| page.endpoint(&watched.stats()))?;
     tokio::select! {
         () = perf::serve(endpoint.clone()) => {}
         interrupted = tokio::signal::ctrl_c() => interrupted?,

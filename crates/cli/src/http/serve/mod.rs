@@ -21,7 +21,7 @@ use super::TransportArgs;
 use super::pulse::Limits;
 use super::site::{Options, Site};
 use crate::metrics::MetricsArgs;
-use crate::say::{note, say};
+use crate::say::{self, note, say};
 use crate::values;
 use desk::{Counts, Desk};
 use ranks::Ranks;
@@ -118,14 +118,19 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     });
     let seats = Seats::new(args.max_connections, args.max_per_client);
     let watched = (endpoint.clone(), desk.clone(), seats.clone());
-    args.metrics
-        .serve(move |page| {
-            let (endpoint, desk, seats) = &watched;
-            page.endpoint(&endpoint.stats());
-            desk.counts.tell(page);
-            seats.tell(page);
-        })
-        .await?;
+    let config = if args.early_data { config.with_early_data(EarlyData::default()) } else { config };
+    let key = args.endpoint_key.as_deref().map(Key::read_or_make).transpose()?;
+    let config = match &key {
+        Some(key) => config.with_reset_key(key.bytes).with_token_key(key.bytes),
+        None => config,
+    };
+    let metrics = args.metrics.bind().await?;
+    metrics.serve(move |page| {
+        let (endpoint, desk, seats) = &watched;
+        page.endpoint(&endpoint.stats());
+        desk.counts.tell(page);
+        seats.tell(page);
+    })?;
     let (stop, stopped) = watch::channel(false);
     let (mut talks, mut tcp_talks) = (JoinSet::new(), JoinSet::new());
     let tcp_accept = async {
