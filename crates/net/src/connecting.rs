@@ -38,7 +38,8 @@ impl Connecting {
     /// connection to resume.
     pub fn into_early(mut self) -> Result<Connection, Self> {
         match self.begun.take() {
-            Some(Ok(connection)) if connection.early_fate() == EarlyFate::Undecided => Ok(connection),
+            // The server may have answered meanwhile: what is begun early stays so.
+            Some(Ok(connection)) if connection.early_fate() != EarlyFate::None => Ok(connection),
             begun => Err(Self { begun, place: self.place }),
         }
     }

@@ -85,6 +85,28 @@ async fn who_was_here_before_begins_with_data() {
     }
 }
 
+/// The endpoint works on while its application does something else.
+#[tokio::test]
+async fn a_server_that_answers_at_once_is_not_too_fast() {
+    let identity = Identity::self_signed(["localhost"]).unwrap();
+    let config = ServerConfig::new(identity.clone(), &["echo/1"]).unwrap();
+    let config = config.with_early_data(EarlyData::default());
+    let server = Endpoint::server(([127, 0, 0, 1], 0).into(), &config).unwrap();
+    let (client, config) = (Endpoint::client().unwrap(), client_config(&identity));
+    let accepting = server.clone();
+    let echoing = tokio::spawn(async move { echo(accepting.accept().await.unwrap()).await });
+    visit(&client, &server, &config).await;
+    soon(echoing).await.unwrap();
+    let connecting = client.connect(server.local_addr(), "localhost", &config);
+    let accepted = soon(server.accept()).await.unwrap();
+    // It has heard the end of the handshake of the client, who knows by then what became of early data.
+    soon(accepted.connected()).await.unwrap();
+    let connection = connecting.into_early().expect("it has begun early");
+    assert!(soon(connection.accepted_early()).await);
+    tokio::spawn(echo(accepted));
+    assert_eq!(soon(ask(&connection, b"hello")).await, (b"hello".to_vec(), false));
+}
+
 #[tokio::test]
 async fn what_a_server_does_not_take_it_gets_again() {
     let identity = Identity::self_signed(["localhost"]).unwrap();
