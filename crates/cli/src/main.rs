@@ -57,13 +57,15 @@ fn main() -> ExitCode {
         Subcommands::Perf(args) => perf::run(args),
         Subcommands::Cert(args) => cert::run(&args),
     };
-    match done {
+    let code = match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             note!("quickset: {}", sentence(&error));
             ExitCode::FAILURE
         }
-    }
+    };
+    say::flush();
+    code
 }
 
 /// Logs go to stderr, and unless RUST_LOG asks for them there are none but warnings.
@@ -72,7 +74,7 @@ fn log() {
     let colours = std::io::stderr().is_terminal();
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| say::Log)
         .with_ansi(colours)
         // By `eprintln!`, to where it has just failed.
         .log_internal_errors(false)

@@ -1,7 +1,10 @@
 //! What a command has to say: on standard output, and beside that on standard error.
 
+use std::collections::VecDeque;
 use std::fmt::{Arguments, Write as _};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Prints a line to standard output, as [`text`] does.
 macro_rules! say {
@@ -27,9 +30,149 @@ pub(crate) fn text(words: Arguments<'_>) -> anyhow::Result<()> {
 /// Writes to standard error. Where that cannot be written (a full disk below a log, a reader who left) nobody hears it and what
 /// there is to do goes on; `eprintln!` would panic, and so end answers that others wait for, or the server.
 pub(crate) fn aside(words: Arguments<'_>) {
-    // At once, since standard error has no buffer: lines of several programs may share a file.
-    let _ = std::io::stderr().lock().write_all(words.to_string().as_bytes());
+    let words = words.to_string().into_bytes();
+    match BACKLOG.get() {
+        Some(backlog) => backlog.put(words),
+        // At once, since standard error has no buffer: lines of several programs may share a file.
+        None => drop(io::stderr().lock().write_all(&words)),
+    }
 }
+
+/// From now on nobody waits for standard error: who reads it slowly, or not at all, holds nothing up. Lines wait for a thread that
+/// writes them, a few thousand at most; those beyond are counted, which is told once there is room.
+pub(crate) fn in_background() {
+    if BACKLOG.set(Backlog::default()).is_ok() {
+        let thread = std::thread::Builder::new().name("stderr".to_owned());
+        let backlog = || BACKLOG.get().expect("it was set before");
+        // Without one the lines are counted and dropped, as where nobody reads.
+        let _ = thread.spawn(move || backlog().write_all_to(&mut io::stderr()));
+    }
+}
+
+/// Waits until what was said is written, where somebody reads it.
+pub(crate) fn flush() {
+    if let Some(backlog) = BACKLOG.get() {
+        backlog.drained(PATIENCE);
+    }
+}
+
+/// Logs go the same way as notes, line by line.
+pub(crate) struct Log;
+
+impl Write for Log {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        match BACKLOG.get() {
+            Some(backlog) => backlog.put(line.to_vec()),
+            None => io::stderr().lock().write_all(line)?,
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What waits to be written.
+#[derive(Default)]
+struct Backlog {
+    waiting: Mutex<Waiting>,
+    /// There is something to write, or nothing any more.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    lines: VecDeque<Vec<u8>>,
+    bytes: usize,
+    /// Lines that there was no room for, since that was told last.
+    dropped: u64,
+    /// A line is being written.
+    writes: bool,
+}
+
+impl Backlog {
+    fn put(&self, line: Vec<u8>) {
+        let mut waiting = self.lock();
+        if waiting.lines.len() >= MAX_LINES || waiting.bytes + line.len() > MAX_BYTES {
+            waiting.dropped += 1;
+            return;
+        }
+        // Where they are missing.
+        let told = waiting.missing();
+        for line in told.into_iter().chain([line]) {
+            waiting.bytes += line.len();
+            waiting.lines.push_back(line);
+        }
+        self.changed.notify_all();
+    }
+
+    /// Writes for ever, to where it may take as long as it likes.
+    fn write_all_to(&self, output: &mut impl Write) -> ! {
+        loop {
+            let line = self.next();
+            let _ = output.write_all(&line);
+        }
+    }
+
+    /// The next line, once there is one.
+    fn next(&self) -> Vec<u8> {
+        let mut waiting = self.lock();
+        waiting.writes = false;
+        self.changed.notify_all();
+        loop {
+            if let Some(line) = waiting.lines.pop_front() {
+                waiting.bytes -= line.len();
+                waiting.writes = true;
+                return line;
+            }
+            if let Some(told) = waiting.missing() {
+                waiting.writes = true;
+                return told;
+            }
+            waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits until all is written, so long at most.
+    fn drained(&self, patience: Duration) {
+        let until = Instant::now() + patience;
+        let mut waiting = self.lock();
+        while waiting.writes || !waiting.lines.is_empty() || waiting.dropped > 0 {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            (waiting, _) = self.changed.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    /// What is told of lines that were dropped, once.
+    fn missing(&mut self) -> Option<Vec<u8>> {
+        let dropped = std::mem::take(&mut self.dropped);
+        let lines = if dropped == 1 { "line is" } else { "lines are" };
+        let told = || {
+            format!("quickset: warning: {dropped} {lines} missing here: nobody read this for a while\n")
+                .into_bytes()
+        };
+        (dropped > 0).then(told)
+    }
+}
+
+static BACKLOG: OnceLock<Backlog> = OnceLock::new();
+
+/// Lines that wait at most, and their bytes: a path in one may be as long as a head can be.
+const MAX_LINES: usize = 4096;
+const MAX_BYTES: usize = 1 << 20;
+
+/// How long a program that ends waits for whoever reads what it said.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Words of others, for a line of ours: what acts on a terminal, ends the line or turns its direction is escaped.
 pub(crate) fn plain(words: &str) -> String {
@@ -75,6 +218,36 @@ mod tests {
         let error =
             print(&mut Output(ErrorKind::StorageFull), format_args!("10 Gbit/s")).expect_err("it is full");
         assert!(error.to_string().contains("standard output"), "{error}");
+    }
+
+    /// Who does not read loses the newest lines, and is told how many; nobody waits for it.
+    #[test]
+    fn what_nobody_reads_is_bounded_and_counted() {
+        let backlog = Backlog::default();
+        let line = |n: usize| format!("{n}\n").into_bytes();
+        (0..MAX_LINES + 7).for_each(|n| backlog.put(line(n)));
+        for n in 0..MAX_LINES {
+            assert_eq!(backlog.next(), line(n));
+        }
+        let told = String::from_utf8(backlog.next()).unwrap();
+        assert!(told.starts_with("quickset: warning: 7 lines are missing here"), "{told}");
+        backlog.put(line(1));
+        assert_eq!(backlog.next(), line(1), "it is told once");
+        (0..=MAX_LINES).for_each(|n| backlog.put(line(n)));
+        (0..2).for_each(|n| assert_eq!(backlog.next(), line(n)));
+        backlog.put(b"later\n".to_vec());
+        (2..MAX_LINES).for_each(|n| assert_eq!(backlog.next(), line(n)));
+        assert!(backlog.next().starts_with(b"quickset: warning: 1 line is missing here"));
+        assert_eq!(backlog.next(), b"later\n");
+
+        let backlog = Backlog::default();
+        (0..3).for_each(|_| backlog.put(vec![b'x'; MAX_BYTES / 2]));
+        let waiting = backlog.lock();
+        let held: usize = waiting.lines.iter().map(Vec::len).sum();
+        assert_eq!((held, waiting.bytes, waiting.dropped), (MAX_BYTES, MAX_BYTES, 1));
+        drop(waiting);
+        backlog.drained(Duration::from_millis(1));
+        assert_eq!(backlog.lock().lines.len(), 2, "nobody writes, and it does not wait for ever");
     }
 
     #[test]

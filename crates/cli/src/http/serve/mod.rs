@@ -101,6 +101,8 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     };
     let fingerprint = identity.fingerprint();
     let transport = TransportConfig { send_buffer: SEND_BUFFER, ..args.transport.config()? };
+    // A log that nobody reads is no reason to serve nobody.
+    say::in_background();
     let config = ServerConfig::new(identity, &[h3::ALPN])?
         .with_transport(transport)
         .with_max_connections(args.max_connections)
