@@ -48,6 +48,21 @@ impl TransportArgs {
     }
 }
 
+/// Waits until somebody wants this to stop.
+async fn interrupted() -> std::io::Result<()> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut terminate = signal(SignalKind::terminate())?;
+        tokio::select! {
+            interrupted = tokio::signal::ctrl_c() => interrupted,
+            _ = terminate.recv() => Ok(()),
+        }
+    }
+    #[cfg(not(unix))]
+    tokio::signal::ctrl_c().await
+}
+
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.side {
         Side::Serve(args) => crate::block_on(serve::run(args)),

@@ -1,5 +1,6 @@
 mod body;
 mod desk;
+mod key;
 mod quic;
 mod ranks;
 mod seats;
@@ -12,18 +13,19 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use quickset::h3;
-use quickset::{Endpoint, Identity, Protection, ServerConfig, TransportConfig};
+use quickset::{EarlyData, Endpoint, Identity, Protection, ServerConfig, TransportConfig};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::TransportArgs;
 use super::pulse::Limits;
 use super::site::{Options, Site};
+use super::{TransportArgs, interrupted};
 use crate::metrics::MetricsArgs;
 use crate::say::{self, note, say};
 use crate::values;
 use desk::{Counts, Desk};
+use key::Key;
 use ranks::Ranks;
 use seats::Seats;
 use tcp::Tcp;
@@ -63,6 +65,15 @@ pub(super) struct Args {
     /// HTTP/3 only
     #[arg(long)]
     no_tcp: bool,
+    /// A file of 32 bytes of chance, which is made if there is none, for a server that comes back: clients of before hear at once
+    /// that their connections are gone, and the tokens that they have stay good. It is secret, and of one server at a time
+    #[arg(long, value_name = "FILE")]
+    endpoint_key: Option<PathBuf>,
+    /// Answer what clients that were here before ask in their first flight (0-RTT): a round trip sooner, at the price that an
+    /// attacker can have the same asked again, which does nothing but answer, and that a client is not remembered by a server
+    /// that was started anew
+    #[arg(long)]
+    early_data: bool,
     /// How long clients on TCP may take for a handshake, for the head of a request, and for the next one; a client that takes
     /// nothing of an answer has four times as long
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::duration)]
@@ -90,6 +101,8 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args) -> anyhow::Result<()> {
+    // A log that nobody reads is no reason to serve nobody.
+    say::in_background();
     take_descriptors();
     let options = Options { listing: args.listing, cors: args.cors.clone() };
     let site = Site::new(&args.folder, options)
@@ -101,12 +114,17 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     };
     let fingerprint = identity.fingerprint();
     let transport = TransportConfig { send_buffer: SEND_BUFFER, ..args.transport.config()? };
-    // A log that nobody reads is no reason to serve nobody.
-    say::in_background();
     let config = ServerConfig::new(identity, &[h3::ALPN])?
         .with_transport(transport)
         .with_max_connections(args.max_connections)
         .with_key_log();
+    let config = if args.early_data { config.with_early_data(EarlyData::default()) } else { config };
+    let key = args.endpoint_key.as_deref().map(Key::read_or_make).transpose()?;
+    let config = match &key {
+        Some(key) => config.with_reset_key(key.bytes).with_token_key(key.bytes),
+        None => config,
+    };
+    let metrics = args.metrics.bind().await?;
     let (endpoint, listener) = listen(&args, &config)?;
     say!("listening on {} {fingerprint}", endpoint.local_addr())?;
     let limits = Limits { idle: args.timeout, stall: args.timeout * 4 };
@@ -120,13 +138,6 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     });
     let seats = Seats::new(args.max_connections, args.max_per_client);
     let watched = (endpoint.clone(), desk.clone(), seats.clone());
-    let config = if args.early_data { config.with_early_data(EarlyData::default()) } else { config };
-    let key = args.endpoint_key.as_deref().map(Key::read_or_make).transpose()?;
-    let config = match &key {
-        Some(key) => config.with_reset_key(key.bytes).with_token_key(key.bytes),
-        None => config,
-    };
-    let metrics = args.metrics.bind().await?;
     metrics.serve(move |page| {
         let (endpoint, desk, seats) = &watched;
         page.endpoint(&endpoint.stats());
@@ -242,21 +253,6 @@ async fn renew(args: &Args, config: &ServerConfig) -> std::io::Result<()> {
     #[cfg(not(unix))]
     let _ = (args, config);
     std::future::pending().await
-}
-
-/// Waits until somebody wants the server to stop.
-async fn interrupted() -> std::io::Result<()> {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let mut terminate = signal(SignalKind::terminate())?;
-        tokio::select! {
-            interrupted = tokio::signal::ctrl_c() => interrupted,
-            _ = terminate.recv() => Ok(()),
-        }
-    }
-    #[cfg(not(unix))]
-    tokio::signal::ctrl_c().await
 }
 
 fn read(file: &std::path::Path) -> anyhow::Result<String> {
