@@ -12,10 +12,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quickset::h3::{self, Client, HttpError, Priority, Request, Response};
 use quickset::{ClientConfig, Endpoint, Fingerprint, Protection, Trust};
 use serde::Serialize;
+use tokio::sync::watch;
 
-use super::TransportArgs;
 use super::pulse::{Limits, Pulse};
 use super::url::Url;
+use super::{TransportArgs, interrupted};
 use crate::say::{note, plain, say};
 use crate::values;
 use keep::Keep;
@@ -99,10 +100,21 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     }
     let endpoint = Endpoint::client().context("no socket can be had")?;
     let bar = bar(args.prints());
+    let (interrupt, stop) = watch::channel(false);
+    if args.output.is_some() {
+        // Files that are not whole can be gone on with, which is to be said. Else there is nothing that would be left to do.
+        tokio::spawn(async move {
+            if interrupted().await.is_ok() {
+                interrupt.send_replace(true);
+            }
+            interrupt.closed().await;
+        });
+    }
+    let trip = Trip { endpoint: &endpoint, config: &config, args: &args, bar: &bar, stop };
     let mut rows = Vec::new();
     while rows.len() < args.urls.len() {
         // In the order of the URLs, so that stdout has them so, too.
-        rows.extend(fetch_all(&endpoint, &config, &args, rows.len(), &bar).await);
+        rows.extend(trip.fetch_all(rows.len()).await);
     }
     bar.finish_and_clear();
     let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
@@ -131,66 +143,78 @@ fn same(urls: &[Url]) -> &[Url] {
     &urls[..urls.iter().take_while(is_same).count()]
 }
 
-/// What one connection fetches: from the URL of this number on, all of its server.
-async fn fetch_all(
-    endpoint: &Endpoint,
-    config: &ClientConfig,
-    args: &Args,
-    first: usize,
-    bar: &ProgressBar,
-) -> Vec<Row> {
-    let urls = same(&args.urls[first..]);
-    let began = Instant::now();
-    let client = connect(endpoint, config, &urls[0]).await;
-    let handshake_ms = ms(began);
-    let row = |url: &Url| Row {
-        url: url.text.clone(),
-        status: None,
-        bytes: 0,
-        handshake_ms,
-        first_byte_ms: None,
-        total_ms: 0.0,
-        file: None,
-        error: None,
-    };
-    let client = match client {
-        Ok(client) => client,
-        Err(error) => {
-            let error = Some(format!("{error:#}"));
-            return urls.iter().map(|url| Row { error: error.clone(), ..row(url) }).collect();
-        }
-    };
-    let pulse = Arc::new(Pulse::new());
-    let mut fetches = Vec::new();
-    for (n, url) in urls.iter().enumerate() {
-        let keep = args.output.as_deref().map(|folder| Keep::new(folder, url, args.resume));
-        let request = request(url, priority_of(&args.priority, first + n), keep.as_ref());
-        let fetch = Fetch {
-            client: client.clone(),
-            request,
-            keep,
-            print: args.prints(),
-            row: row(url),
-            bar: bar.clone(),
-            pulse: pulse.clone(),
-            // Who is gone is found out by QUIC before, and told as that.
-            patience: args.timeout * 4,
+/// What all connections of a run have in common.
+struct Trip<'a> {
+    endpoint: &'a Endpoint,
+    config: &'a ClientConfig,
+    args: &'a Args,
+    bar: &'a ProgressBar,
+    /// True once somebody wants it to end.
+    stop: watch::Receiver<bool>,
+}
+
+impl Trip<'_> {
+    /// What one connection fetches: from the URL of this number on, all of its server.
+    async fn fetch_all(&self, first: usize) -> Vec<Row> {
+        let Self { endpoint, config, args, bar, stop } = self;
+        let urls = same(&args.urls[first..]);
+        let began = Instant::now();
+        let mut stopped = stop.clone();
+        let reached = tokio::select! {
+            reached = connect(endpoint, config, &urls[0]) => reached,
+            _ = stopped.wait_for(|stop| *stop) => Err(anyhow::anyhow!(INTERRUPTED)),
         };
-        fetches.push(fetch);
-    }
-    let mut rows = Vec::new();
-    if args.output.is_some() || args.json {
-        let tasks: Vec<_> = fetches.into_iter().map(|fetch| tokio::spawn(fetch.run())).collect();
-        for task in tasks {
-            rows.extend(task.await);
+        let handshake_ms = ms(began);
+        let row = |url: &Url| Row {
+            url: url.text.clone(),
+            status: None,
+            bytes: 0,
+            handshake_ms,
+            first_byte_ms: None,
+            total_ms: 0.0,
+            file: None,
+            error: None,
+        };
+        let client = match reached {
+            Ok(client) => client,
+            Err(error) => {
+                let error = Some(format!("{error:#}"));
+                return urls.iter().map(|url| Row { error: error.clone(), ..row(url) }).collect();
+            }
+        };
+        let pulse = Arc::new(Pulse::new());
+        let mut fetches = Vec::new();
+        for (n, url) in urls.iter().enumerate() {
+            let keep = args.output.as_deref().map(|folder| Keep::new(folder, url, args.resume));
+            let request = request(url, priority_of(&args.priority, first + n), keep.as_ref());
+            let fetch = Fetch {
+                client: client.clone(),
+                request,
+                keep,
+                print: args.prints(),
+                row: row(url),
+                bar: (*bar).clone(),
+                pulse: pulse.clone(),
+                // Who is gone is found out by QUIC before, and told as that.
+                patience: args.timeout * 4,
+                stop: stop.clone(),
+            };
+            fetches.push(fetch);
         }
-    } else {
-        for fetch in fetches {
-            rows.push(fetch.run().await);
+        let mut rows = Vec::new();
+        if args.output.is_some() || args.json {
+            let tasks: Vec<_> = fetches.into_iter().map(|fetch| tokio::spawn(fetch.run())).collect();
+            for task in tasks {
+                rows.extend(task.await);
+            }
+        } else {
+            for fetch in fetches {
+                rows.push(fetch.run().await);
+            }
         }
+        let _ = tokio::time::timeout(Duration::from_secs(1), client.shutdown()).await;
+        rows
     }
-    let _ = tokio::time::timeout(Duration::from_secs(1), client.shutdown()).await;
-    rows
 }
 
 /// One request.
@@ -205,6 +229,7 @@ struct Fetch {
     /// Of all requests on the connection: one may well wait for the others.
     pulse: Arc<Pulse>,
     patience: Duration,
+    stop: watch::Receiver<bool>,
 }
 
 impl Fetch {
@@ -262,8 +287,11 @@ impl Fetch {
     /// What comes of the server. That it lives, as QUIC can tell, is not enough.
     async fn heard<T>(&self, comes: impl Future<Output = Result<T, HttpError>>) -> anyhow::Result<T> {
         let limits = Limits { idle: self.patience, stall: self.patience };
+        let mut stopped = self.stop.clone();
         tokio::select! {
             biased;
+            // With nobody left who could say so, it goes on.
+            Ok(_) = stopped.wait_for(|stop| *stop) => anyhow::bail!(INTERRUPTED),
             come = comes => {
                 self.pulse.moved();
                 Ok(come?)
@@ -366,6 +394,9 @@ fn bar(is_printed: bool) -> ProgressBar {
 fn ms(began: Instant) -> f64 {
     (began.elapsed().as_secs_f64() * 1e6).round() / 1e3
 }
+
+/// What is said of a file whose fetching somebody ended.
+const INTERRUPTED: &str = "interrupted";
 
 /// Where systems keep the authorities that they believe.
 const BUNDLES: [&str; 5] = [

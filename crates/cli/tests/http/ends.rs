@@ -101,6 +101,88 @@ fn a_killed_client_leaves_its_seat() {
     assert!(started.elapsed() < SILENCE * 4, "{:?}", started.elapsed());
 }
 
+/// A person who has enough keeps what came, and hears how to go on.
+#[test]
+fn a_fetch_that_is_interrupted_says_how_to_go_on() {
+    let served = Served::new("interrupted", &SLOW);
+    let client = fetching(&served, &served.address);
+    signal(&client, "-INT");
+    let (output, after) = ended(client);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("interrupted; go on with --resume, what came is in "), "{said}");
+    assert!(after < SILENCE * 4, "{after:?}");
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let came = fs::metadata(served.got("large.bin.part")).unwrap().len();
+    assert_eq!(rows[0]["bytes"], came, "all of it is kept");
+    let folder = served.folder.join("got");
+    let output = served.get(&["/large.bin"], &["--json", "--resume", "-o", folder.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(rows[0]["status"], 206);
+    assert!(fs::read(served.got("large.bin")).unwrap() == large());
+
+    // Where nobody answers there is nothing to keep.
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let client = Command::new(env!("CARGO_BIN_EXE_quickset"))
+        .args(["http", "get", "--insecure", "--timeout", "60s", "-o"])
+        .arg(&folder)
+        .arg(format!("https://{}/a", silent.local_addr().unwrap()))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It has said hello, so that it listens.
+    silent.recv(&mut [0; 2000]).unwrap();
+    signal(&client, "-INT");
+    let (output, after) = ended(client);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains(": interrupted\n"), "{}", text(&output.stderr));
+    assert!(after < SILENCE * 4, "{after:?}");
+}
+
+/// A server that was killed and comes back with the key of before tells its clients, who wait for it else.
+#[test]
+fn a_server_that_comes_back_with_its_key_is_believed() {
+    let mut served = Served::new("key", &SLOW);
+    let key = served.folder.join("endpoint.key");
+    let words = [&SLOW[..], &["--endpoint-key", key.to_str().unwrap()]].concat();
+    // One that has it in use is not joined.
+    let first = Served::new("key-one", &words);
+    let output = Command::new(env!("CARGO_BIN_EXE_quickset"))
+        .args(["http", "serve", ".", "--listen", "127.0.0.1:0"])
+        .args(&words)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("another server has"), "{}", text(&output.stderr));
+    drop(first);
+
+    let address = served.address.clone();
+    served.server.kill().unwrap();
+    served.server.wait().unwrap();
+    let mut before = Served::bound("key-two", &address, &words);
+    let client = Command::new(env!("CARGO_BIN_EXE_quickset"))
+        .args(["http", "get", "--timeout", "60s", "--pin", &before.pin, "-o"])
+        .arg(before.folder.join("got"))
+        .arg(format!("https://{address}/large.bin"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let part = before.got("large.bin.part");
+    until("something comes", || fs::metadata(&part).is_ok_and(|file| file.len() > 0));
+    before.server.kill().unwrap();
+    before.server.wait().unwrap();
+    let _after = Served::bound("key-three", &address, &words);
+    let (output, after) = ended(client);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("go on with --resume"), "{said}");
+    // By a word of the server, and not by its silence.
+    assert!(after < Duration::from_secs(20) && !said.contains("does not answer"), "{after:?}: {said}");
+}
+
 /// Who comes while the server finishes its answers need not wait until it has.
 #[test]
 fn a_server_that_stops_refuses_at_once() {

@@ -6,6 +6,8 @@ mod browser;
 #[cfg(unix)]
 mod ends;
 mod figures;
+#[cfg(unix)]
+mod obstacles;
 mod others;
 mod relay;
 mod served;
