@@ -186,6 +186,16 @@ async fn who_takes_nothing_of_an_answer_loses_the_connection() {
     assert!(matches!(closed, Closed::ByApplication { code: c, .. } if c == code), "{closed}");
 }
 
+/// A client on a slow path, for which a file waits in buffers longer than a client may take nothing.
+#[test]
+fn who_takes_an_answer_slowly_gets_it() {
+    let served = Served::new("slow", &["--timeout", "500ms", "--cc", "fixed:3mbit", "--no-tcp"]);
+    let got = served.folder.join("got");
+    let output = served.get(&["/large.bin"], &["-o", got.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(fs::read(served.got("large.bin")).unwrap() == large());
+}
+
 /// A server that is told to stop finishes what it sends, and says what it served.
 #[cfg(unix)]
 #[test]

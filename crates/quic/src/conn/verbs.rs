@@ -113,6 +113,7 @@ impl Connection {
         let rtt = self.recovery.rtt();
         let control = self.path.congestion.control();
         Stats {
+            stream_bytes: self.streams.sent(),
             spurious_losses: self.recovery.spurious_losses(),
             key_updates: self.keys.updates(),
             rtt: rtt.smoothed(),

@@ -249,6 +249,11 @@ impl Streams {
         self.change_priority(id, |priority| Priority { incremental, ..priority })
     }
 
+    /// Bytes sent so far that use up the credit of the connection.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
+    }
+
     /// Bytes that may be written now and go out without waiting for credit; none for messages.
     pub(crate) fn send_credit(&self, id: StreamId) -> Option<u64> {
         let half = self.slab.get(self.slab.key(id)?)?.send.as_ref()?;

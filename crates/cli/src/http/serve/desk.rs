@@ -91,10 +91,15 @@ impl Entry {
         Self { desk, asker, method, path, status: 500, began: Instant::now(), sent: 0, failed: None }
     }
 
-    /// So many bytes of content went out.
-    pub(super) fn moved(&mut self, bytes: usize) {
+    /// So many bytes of content were handed over.
+    pub(super) fn sent(&mut self, bytes: usize) {
         self.sent += bytes as u64;
         self.desk.counts.bytes[self.asker.version as usize].fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// The same, where the connection takes no more than the client.
+    pub(super) fn moved(&mut self, bytes: usize) {
+        self.sent(bytes);
         self.asker.pulse.moved();
     }
 

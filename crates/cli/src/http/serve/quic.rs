@@ -52,6 +52,7 @@ async fn talk(connection: Connection, desk: Arc<Desk>, mut stop: watch::Receiver
     let serve = |call: Call| drop(tokio::spawn(answer(desk.clone(), call, asker.clone())));
     // Without anything under way connections end by QUIC's own idle timeout, unless the client keeps them alive.
     let limits = Limits { idle: desk.limits.stall, ..desk.limits };
+    let mut uptake = Uptake { connection, pulse, limits, seen: 0 };
     loop {
         tokio::select! {
             call = server.accept() => match call {
@@ -59,15 +60,45 @@ async fn talk(connection: Connection, desk: Arc<Desk>, mut stop: watch::Receiver
                 None => return,
             },
             _ = stop.wait_for(|stop| *stop) => break,
-            still = pulse.still(limits) => match still {
+            still = uptake.still() => match still {
                 Still::Idle => break,
-                Still::Stalled => return connection.close(h3::Code::H3_EXCESSIVE_LOAD.0, STALLED),
+                Still::Stalled => return uptake.connection.close(h3::Code::H3_EXCESSIVE_LOAD.0, STALLED),
             }
         }
     }
+    // What is under way may end as always.
+    uptake.pulse.moved();
     tokio::select! {
         () = server.shutdown(serve) => {}
-        _ = pulse.still(limits) => connection.close(h3::Code::H3_EXCESSIVE_LOAD.0, STALLED),
+        _ = uptake.still() => uptake.connection.close(h3::Code::H3_EXCESSIVE_LOAD.0, STALLED),
+    }
+}
+
+/// Whether a client takes what it asked for.
+///
+/// Answers are handed over long before they are taken: a whole file may lie in the buffer of its stream, and the rest waits until
+/// a good part of that has gone. So it goes by what of the streams has left, for which the client has to make room and the path
+/// has to be free. Who takes less than a little in all the time that nothing may move, takes nothing.
+struct Uptake {
+    connection: Connection,
+    pulse: Arc<Pulse>,
+    limits: Limits,
+    /// Bytes of streams that had left when that was asked last.
+    seen: u64,
+}
+
+impl Uptake {
+    /// Waits until nothing has moved for too long. Dropping the future loses nothing.
+    async fn still(&mut self) -> Still {
+        loop {
+            let still = self.pulse.still(self.limits).await;
+            let left = self.connection.stats().stream_bytes;
+            if left.saturating_sub(self.seen) < LEAST {
+                return still;
+            }
+            self.seen = left;
+            self.pulse.moved();
+        }
     }
 }
 
@@ -120,7 +151,7 @@ async fn send_file(out: &mut Sender, file: File, len: u64, entry: &mut Entry) ->
 async fn send_part(out: &mut Sender, mut part: Bytes, entry: &mut Entry) -> Result<(), HttpError> {
     while !part.is_empty() {
         let n = out.send_some(&mut part).await?;
-        entry.moved(n);
+        entry.sent(n);
     }
     Ok(())
 }
@@ -128,6 +159,9 @@ async fn send_part(out: &mut Sender, mut part: Bytes, entry: &mut Entry) -> Resu
 /// Answers more urgent than this are repaired where repair was asked for. 3 is what requests are that say nothing, so that
 /// the client chooses.
 const URGENT: u8 = 3;
+
+/// Bytes in [`Limits::stall`], which is a minute unless told: 2 kbit/s, and more than control streams have to say.
+const LEAST: u64 = 16 << 10;
 
 const STALLED: &[u8] = b"nothing of the answers is taken";
 
