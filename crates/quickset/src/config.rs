@@ -7,10 +7,11 @@ use quickset_quic::{EarlyData, Fec, Gate, Protection, RetryPolicy, TransportConf
 
 use quickset_tls::{TicketMemory, TicketStore};
 use rustls::crypto::aws_lc_rs::Ticketer;
-use rustls::server::{NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache};
+use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache};
 
 use crate::foreign;
 use crate::identity::Present;
+use crate::sessions::NoTickets;
 use crate::transport::Transport;
 use crate::trust::KeyHolder;
 use crate::{Identity, Trust};
@@ -382,28 +383,6 @@ fn own_server(clients: ClientAuth, identity: Arc<Present>) -> rustls::ServerConf
         Err(_) => tls.session_storage = ServerSessionMemoryCache::new(SESSIONS),
     }
     tls
-}
-
-/// Tickets name a session that is kept, and carry none.
-#[derive(Debug)]
-struct NoTickets;
-
-impl ProducesTickets for NoTickets {
-    fn enabled(&self) -> bool {
-        false
-    }
-
-    fn lifetime(&self) -> u32 {
-        0
-    }
-
-    fn encrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
-        None
-    }
-
-    fn decrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
-        None
-    }
 }
 
 impl ClientConfig {

@@ -84,6 +84,7 @@ mod fingerprint;
 mod foreign;
 pub mod h3;
 mod identity;
+mod sessions;
 mod transport;
 mod trust;
 

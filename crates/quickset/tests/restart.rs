@@ -101,7 +101,9 @@ fn asked_again(before: [u8; 32], after: [u8; 32]) -> u64 {
         ours.block_on(async {
             // A program of its own, with what the last one left.
             let client = Endpoint::client().unwrap();
-            std::mem::take(&mut tokens).into_iter().for_each(|token| client.keep_token(token));
+            for token in tokens.drain(..) {
+                client.keep_token(token);
+            }
             let connection =
                 soon(client.connect(endpoint.local_addr(), "localhost", &config_of_client)).await.unwrap();
             let mut stream = connection.open_uni().await.unwrap();
