@@ -107,8 +107,8 @@ impl Endpoint {
     /// Goes on with a new socket on `address`, after a change of networks for example: the connections that began here
     /// tell their servers by themselves, and what is still sent to the old socket is taken until the new one has
     /// received something ([`quickset_quic::Connection::rebound`]). Those that were taken from clients do not survive
-    /// it, since a server is known by its address; and an attempt to connect that is under way may time out, since a server
-    /// takes a handshake from one address alone (RFC 9000 §9).
+    /// it, since a server is known by its address; and an attempt to connect that is under way may time out, since not
+    /// every server takes a handshake from more than one address (RFC 9000 §9).
     ///
     /// # Errors
     /// When the socket cannot be bound, or has not the family of the old one; that one is kept then. When the runtime of the

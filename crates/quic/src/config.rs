@@ -177,7 +177,7 @@ impl Default for MtuDiscovery {
 }
 
 /// Connection migration (RFC 9000 §9). That a NAT gives the peer another address is never in its power, and is always
-/// tolerated once the handshake is confirmed.
+/// tolerated, within the handshake, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Migration {
     /// Whether clients may move by their own will; `false` is announced (disable_active_migration).

@@ -112,7 +112,7 @@ impl Endpoint {
 
     /// Goes on with a new socket on `address`, after a change of networks for example: the connections that began here
     /// tell their servers by themselves. Those that were taken from clients do not survive it, and an attempt to connect that is
-    /// under way may time out.
+    /// under way may time out where the server is not one of ours.
     ///
     /// # Errors
     /// When the socket cannot be bound, or is of IPv4 where the old one was of IPv6; that one is kept then. When the runtime of

@@ -127,10 +127,11 @@ impl Connection {
     fn new_tokens(&mut self) -> Vec<Vec<u8>> {
         let mut rng = self.numbering.fork();
         match &self.handshake.side {
-            SideState::Server { seal, .. } => {
+            // Whoever is told that an address is proven shows that to be believed: not before it is.
+            SideState::Server { seal, .. } if self.path.is_validated() => {
                 new_tokens(&**seal, &mut rng, (self.now, self.path.address.remote.ip(), self.version))
             }
-            SideState::Client { .. } => Vec::new(),
+            _ => Vec::new(),
         }
     }
 
@@ -140,7 +141,7 @@ impl Connection {
             self.phase = Phase::Confirmed;
             self.lifecycle.confirmed();
             self.log_confirmed();
-            self.path.validate();
+            self.challenge_moved();
             self.recovery.confirmed();
             self.discard(Space::Handshake);
             self.follow_preferred();

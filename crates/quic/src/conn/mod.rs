@@ -356,7 +356,7 @@ impl Connection {
     /// What an amplification limit has to leave for anything to be sent. As long as there may be Initial packets to be
     /// padded, that is a datagram of full size; a new address may be sent little by little.
     pub(crate) fn least_datagram(&self) -> usize {
-        if self.phase == Phase::Confirmed { LEAST } else { MIN_INITIAL }
+        if self.keys.has(Space::Initial) { MIN_INITIAL } else { LEAST }
     }
 
     /// Invariants of all rooms.

@@ -126,8 +126,7 @@ impl Connection {
             // RFC 9000 §9: a server does not move. Which address of ours it was sent to is the system's affair.
             address.remote == self.path.address.remote || is_known
         } else {
-            // RFC 9000 §9: nobody moves before the handshake is confirmed.
-            self.phase == Phase::Confirmed
+            true
         };
         if !is_welcome {
             self.log_dropped(None, size, Why::Address);
@@ -136,7 +135,9 @@ impl Connection {
         self.stats.received_datagrams += 1;
         self.stats.received_bytes += size as u64;
         if is_known || self.side.is_server() {
-            let to = self.cids.local_sequence(&datagram.bytes);
+            // With a long header the peer cannot have gone on with another id yet.
+            let is_short = datagram.bytes.first().is_some_and(|first| first & 0x80 == 0);
+            let to = if is_short { self.cids.local_sequence(&datagram.bytes) } else { self.ways.peer_uses };
             self.ways.arrival = Some(Arrival { address, size, to, is_known: false });
         } else {
             self.path.on_received(size);
@@ -161,7 +162,9 @@ impl Connection {
         } else {
             let Ok(cid) = self.id_for(to) else { return };
             let mut way = Way { cid, peer_uses: to, ..self.way(address, Role::Seen) };
-            way.probe.begin(self.now, self.patience());
+            if self.phase == Phase::Confirmed {
+                way.probe.begin(self.now, self.patience());
+            }
             self.add_way(way);
             self.ways.len() - 1
         };
@@ -200,6 +203,34 @@ impl Connection {
             let patience = self.patience();
             self.ways.get_mut(at).probe.begin(self.now, patience);
         }
+    }
+
+    /// The same before the handshake is confirmed. RFC 9000 §9: no endpoint moves then; but nobody asks a NAT, and what is
+    /// sent to where its client was is lost. So a server goes on where the newest packet of the handshake came from: it
+    /// has nothing to challenge the address with yet, and may send it thrice of what comes from there until it has.
+    pub(crate) fn arrived_early(&mut self, kind: PacketType) {
+        let is_move = self.side.is_server() && matches!(kind, PacketType::Initial | PacketType::Handshake);
+        let at = self.ways.arrival.and_then(|arrival| self.ways.find(&arrival.address));
+        let Some(at) = at.filter(|_| is_move && self.lifecycle.is_open()) else { return };
+        if self.ways.get(at).proof.is_validated() || self.now >= self.ways.wary_until {
+            self.ways.strayed = true;
+            self.move_to(at);
+            self.ways.arrival = None;
+        }
+    }
+
+    /// The handshake is confirmed: where it took us is asked for what it has not proved, and so is where it began.
+    pub(super) fn challenge_moved(&mut self) {
+        if self.path.is_validated() {
+            return;
+        }
+        let (now, patience) = (self.now, self.patience());
+        self.path.probe.begin(now, patience);
+        for way in self.ways.iter_mut() {
+            way.probe.begin(now, patience);
+            way.until = way.until.max(now + patience.all);
+        }
+        self.ways.stir();
     }
 
     /// PATH_CHALLENGE: answered on the path that it came on (RFC 9000 §8.2.2).
@@ -301,7 +332,7 @@ impl Connection {
         if self.path.is_validated() {
             // A check of it that began while the peer was elsewhere proves nothing when it runs out.
             self.path.probe.end();
-        } else if !self.path.probe.is_under_way() {
+        } else if !self.path.probe.is_under_way() && self.phase == Phase::Confirmed {
             self.path.probe.begin(now, patience);
         }
         self.leave(left, patience);
@@ -332,11 +363,13 @@ impl Connection {
             for way in self.ways.iter_mut().filter(|way| way.role == Role::Fallback) {
                 way.role = Role::Seen;
             }
-            if self.side.is_server() {
+            if self.side.is_server() && self.phase == Phase::Confirmed {
                 // RFC 9000 §9.3.3: if the peer is still there, it says so, and is followed back.
                 left.probe.begin(self.now, patience);
             }
-        } else if self.side.is_client() || !left.probe.is_under_way() || left.probe.has_failed(self.now) {
+        } else if self.phase == Phase::Confirmed
+            && (self.side.is_client() || !left.probe.is_under_way() || left.probe.has_failed(self.now))
+        {
             self.forget(&left);
             return;
         }
@@ -403,12 +436,16 @@ impl Connection {
     fn on_path_failed(&mut self) {
         self.path.probe.end();
         let failed = self.path.address;
-        if let Some(at) = self.ways.position(|way| way.role == Role::Fallback) {
+        let last = self.ways.position(|way| way.role == Role::Fallback);
+        // Of a server whose client was followed within the handshake, the one that has answered since.
+        let answered = |way: &Way| way.role == Role::Seen && way.proof.is_validated();
+        let seen = || self.ways.position(answered).filter(|_| self.side.is_server());
+        if let Some(at) = last.or_else(seen) {
             self.move_to(at);
             if self.side.is_client() {
                 self.outbox.events.push_back(Event::NotMoved(failed));
             }
-        } else if self.side.is_client() && !self.path.is_validated() {
+        } else if !self.path.is_validated() {
             // There is no other way: as long as the connection lives, this one is tried. RFC 9000 §9.3.2 would have us end at
             // once; the idle timeout does.
             let patience = self.patience();

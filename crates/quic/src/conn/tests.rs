@@ -45,6 +45,14 @@ fn joined_with(transport: TransportConfig) -> Joined {
 }
 
 fn joined_each(of_client: TransportConfig, of_server: TransportConfig) -> Joined {
+    let mut pair = begun(of_client, of_server, 900);
+    pair.settle();
+    assert!(pair.client.is_established() && pair.server.is_established());
+    pair
+}
+
+/// The server has the client's hello, and a certificate of so many bytes, and has answered nothing yet.
+fn begun(of_client: TransportConfig, of_server: TransportConfig, certificate: usize) -> Joined {
     let endpoint = |n: u64, server| {
         let config =
             EndpointConfig { crypto: Arc::new(NullSecrets(n)), connection_id_len: 8, resets_per_second: 10 };
@@ -54,7 +62,7 @@ fn joined_each(of_client: TransportConfig, of_server: TransportConfig) -> Joined
     let mut far = endpoint(
         2,
         Some(ServerConfig {
-            crypto: Arc::new(NullServer::new(&[b"test"])),
+            crypto: Arc::new(NullServer::new(&[b"test"]).with_certificate(certificate)),
             transport: Arc::new(of_server),
             max_connections: 10,
             retry: RetryPolicy::Never,
@@ -75,10 +83,7 @@ fn joined_each(of_client: TransportConfig, of_server: TransportConfig) -> Joined
     let mut server = Connection::new(start).unwrap();
     hello.insert(0, first);
     server.handle(now, Input::Received(&mut hello));
-    let mut pair = Joined { now, client, server };
-    pair.settle();
-    assert!(pair.client.is_established() && pair.server.is_established());
-    pair
+    Joined { now, client, server }
 }
 
 /// All that a connection sends now, as it arrives from `from`; events and signals are dropped.

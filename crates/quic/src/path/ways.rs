@@ -25,6 +25,8 @@ pub(crate) struct Ways {
     pub(crate) told: u8,
     /// The server's preferred address is in use.
     pub(crate) preferred: bool,
+    /// The client was followed to another address within the handshake, which proves nothing of that one.
+    pub(crate) strayed: bool,
     numbers: u8,
     /// What challenges are drawn from; made when the first is.
     rng: Option<Rng>,
@@ -106,6 +108,7 @@ impl Ways {
             kept: None,
             told: 0,
             preferred: false,
+            strayed: false,
             numbers: 0,
             rng: None,
         }

@@ -409,12 +409,19 @@ impl Connection {
         }
         self.lifecycle.on_heard(self.now);
         self.stats.received_packets += 1;
+        let is_newest = largest.is_none_or(|largest| opened.number > largest);
         if self.ways.arrival.is_some() {
             self.greet();
+            if is_newest && self.phase < Phase::Confirmed {
+                // First, since what the packet says may bring answers.
+                self.arrived_early(kind);
+            }
         }
         if space == Space::Handshake && self.side.is_server() {
             // RFC 9000 §8.1, §17.2.2.1: only who received our Initial can send this. RFC 9001 §4.9.1.
-            self.path.validate();
+            if self.ways.arrival.is_none() && !self.ways.strayed {
+                self.path.validate();
+            }
             self.discard(Space::Initial);
         }
         packet.truncate(opened.payload.1);
@@ -427,7 +434,7 @@ impl Connection {
         }
         // RFC 9000 §13.2.5: the wait for keys is a delay of ours, and as such is told.
         self.acks[space.index()].on_packet(opened.number, came, eliciting, ecn);
-        if self.ways.arrival.is_some() && largest.is_none_or(|largest| opened.number > largest) {
+        if self.ways.arrival.is_some() && is_newest {
             self.arrived(kind, &payload);
         }
         if space == Space::Data {

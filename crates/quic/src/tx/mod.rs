@@ -159,7 +159,9 @@ impl Connection {
         if wants[Space::Data.index()] && !self.has_fresh_keys(out) {
             return false;
         }
-        let padded = wants[Space::Initial.index()];
+        // A server that has seen its client's address change within the handshake may send thrice of what comes from there.
+        let is_credit = self.phase == Phase::Handshake && self.outbox.probes[Space::Handshake.index()] > 0;
+        let padded = wants[Space::Initial.index()] || (self.side.is_client() && is_credit);
         let buffer = out.space(size);
         let (mut used, mut last) = (0, Built::NOTHING);
         for space in Space::ALL {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use quickset_base::{Duration, Time};
-use quickset_quic::{ConnectionKey, Dir, Event, Fec, Migration, MoveError, StreamId};
+use quickset_quic::{ConnectionKey, Dir, Event, Fec, Migration, MoveError, RetryPolicy, StreamId};
 use quickset_sim::{LinkSpec, Way, address};
 
 use crate::common::{Pair, Setup, pattern};
@@ -347,4 +347,43 @@ fn equal_seeds_move_alike() {
         (ended, transfer.pair.client_mut().connection(key).stats(), transfer.pair.world.now() > Time::ZERO)
     };
     assert_eq!(run(4), run(4));
+}
+
+/// RFC 9000 §9: nobody moves of its own will before the handshake is confirmed; a NAT asks nobody. Whenever its binding
+/// changes, the handshake goes on where the client is, and so does what follows.
+#[test]
+fn a_nat_that_forgets_its_binding_within_the_handshake_does_not_end_it() {
+    for (certificate, retry) in
+        [(900, RetryPolicy::Never), (12_000, RetryPolicy::Never), (5000, RetryPolicy::Always)]
+    {
+        // RFC 9000 §8.1.4: the token of a Retry is good for one address and port.
+        let begun = if retry == RetryPolicy::Always { 44 } else { 0 };
+        for at in (begun..160).step_by(4) {
+            for (new, says) in [(nat(1, 9999), true), (nat(1, 9999), false), (nat(77, 4433), true)] {
+                let what = format!("{certificate} {retry:?} at {at} ms, {new}, {says}");
+                let mut pair = Setup { retry, certificate, ..Setup::new(at, LINK) }.pair();
+                pair.pass(Duration::from_millis(at));
+                pair.world.rebind(address(1), new);
+                pair.until("connected", |p| {
+                    !p.client().connected.is_empty() || !p.client().closed.is_empty()
+                });
+                let took = pair.world.now();
+                assert!(took < Time::from_millis(2000) && pair.client().closed.is_empty(), "{what}: {took}");
+                // A client without anything to say is heard only by what the handshake itself repeats; one that is not
+                // confirmed gives up after ten seconds.
+                let key = pair.key;
+                let id = says.then(|| pair.client_mut().send(key, Dir::Bi, pattern(10_000)));
+                pair.pass(Duration::from_secs(12));
+                let (client, server) = (pair.client(), pair.server());
+                assert_eq!(server.connected.len(), 1, "{what}");
+                assert!(client.closed.is_empty() && server.closed.is_empty(), "{what}: {:?}", client.closed);
+                if let Some(id) = id {
+                    let got = server.received.get(&(server.connected[0], id));
+                    assert!(got.is_some_and(|got| got.len() == 10_000), "{what}: {:?}", got.map(Vec::len));
+                    let at = pair.server_key();
+                    assert_eq!(pair.server_mut().connection(at).path().remote, new, "{what}");
+                }
+            }
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Paths: challenges, floods of them, and attackers who make it look as if the peer had moved (RFC 9000 §8.2, §9.3, §21).
 
 use super::*;
+use crate::room::{Phase, Want};
 
 /// What the server sends next, by where it goes: address and size.
 fn sent(connection: &mut Connection, now: Time) -> Vec<(Path, Vec<u8>)> {
@@ -252,6 +253,132 @@ fn a_forwarded_packet_does_not_take_the_connection_over() {
     let packet = pair.utter();
     pair.give(elsewhere(), &packet);
     assert_eq!(pair.server.path(), address(1));
+}
+
+/// A handshake under way, whose server knows that the client is at `address(1)` if `proven`; and what the client says next.
+fn within_the_handshake(proven: bool) -> (Joined, Vec<Datagram>) {
+    let transport = TransportConfig::default();
+    let mut pair = begun(transport.clone(), transport, if proven { 6000 } else { 900 });
+    for _ in 0..=usize::from(proven) {
+        let mut down = drain(&mut pair.server, pair.now, address(2));
+        pair.now += Duration::from_millis(10);
+        pair.client.handle(pair.now, Input::Received(&mut down));
+        if pair.client.is_established() {
+            break;
+        }
+        let mut up = drain(&mut pair.client, pair.now, address(1));
+        pair.now += Duration::from_millis(10);
+        pair.server.handle(pair.now, Input::Received(&mut up));
+    }
+    assert!(!pair.server.is_established());
+    assert_eq!(pair.server.path.is_validated(), proven);
+    let next = drain(&mut pair.client, pair.now, address(1));
+    assert!(!next.is_empty());
+    (pair, next)
+}
+
+/// RFC 9000 §8.1, §9.3.1: whoever has copies of the client's handshake arrive first, from the address of a victim, sends
+/// that thrice as much and no more, whatever the handshake comes to; and the client's next word takes the server back.
+#[test]
+fn copies_of_a_handshake_from_a_spoofed_address_neither_flood_it_nor_break_it() {
+    for proven in [false, true] {
+        let (mut pair, next) = within_the_handshake(proven);
+        let (mut astray, mut copied) = (0, 0);
+        let mut up = next;
+        for turn in 0..2000 {
+            // The attack ends after five seconds, in which the handshake came to its end.
+            for real in up.drain(..) {
+                if turn < 1000 {
+                    copied += real.bytes.len();
+                    pair.give(elsewhere(), &real);
+                }
+                pair.give(address(1), &real);
+            }
+            pair.now += Duration::from_millis(5);
+            let now = pair.now;
+            pair.server.handle(now, Input::Timer);
+            let mut down = Vec::new();
+            for (to, bytes) in sent(&mut pair.server, now) {
+                if to == address(1) {
+                    down.push(datagram(address(2), &bytes));
+                } else {
+                    astray += bytes.len();
+                    assert!(astray <= 3 * copied, "{astray} for {copied}");
+                }
+            }
+            pair.server.check();
+            pair.client.handle(now, Input::Timer);
+            pair.client.handle(now, Input::Received(&mut down));
+            up = drain(&mut pair.client, now, address(1));
+        }
+        let closed = (pair.server.closed(), pair.client.closed());
+        assert!(closed.0.is_none() && closed.1.is_none(), "{proven}: {closed:?}");
+        assert!(pair.server.is_established() && pair.client.is_established());
+        exchange(&mut pair, address(1), Duration::from_secs(5));
+        assert_eq!(pair.server.path(), address(1), "{proven}");
+        assert!(pair.server.path.is_validated() && pair.client.phase == Phase::Confirmed);
+    }
+}
+
+/// RFC 9000 §8.1, §8.1.3: a client that says from another address that it is through has not shown that it is there. It
+/// gets no token of that address, which it could use at home for a flood of the other one.
+#[test]
+fn the_end_of_the_handshake_from_elsewhere_proves_nothing_of_the_address() {
+    for proven in [false, true] {
+        let (mut pair, next) = within_the_handshake(proven);
+        let mut said = 0;
+        let mut up = next;
+        while !pair.server.is_established() {
+            for real in up.drain(..) {
+                said += real.bytes.len();
+                pair.give(elsewhere(), &real);
+            }
+            if pair.server.is_established() {
+                break;
+            }
+            let mut down = drain(&mut pair.server, pair.now, address(2));
+            pair.client.handle(pair.now, Input::Received(&mut down));
+            up = drain(&mut pair.client, pair.now, address(1));
+            assert!(!up.is_empty());
+        }
+        assert_eq!(pair.server.path(), elsewhere());
+        assert!(!pair.server.path.is_validated());
+        assert!(pair.server.confirmation.want() > Want::None, "HANDSHAKE_DONE");
+        let all: usize = sent(&mut pair.server, pair.now).iter().map(|(_, bytes)| bytes.len()).sum();
+        assert!(all > 0 && all <= 3 * said + 1200, "{all} for {said}");
+        // At home again: no token comes.
+        let mut tokens = 0;
+        for _ in 0..3000 {
+            pair.now += Duration::from_millis(1);
+            let now = pair.now;
+            pair.client.handle(now, Input::Timer);
+            pair.client.ping();
+            let mut out = Batch::new();
+            let mut up = Vec::new();
+            loop {
+                match pair.client.poll(now, &mut out) {
+                    Poll::Send => {
+                        up.extend(out.segments().map(|s| datagram(address(1), s)));
+                        out.clear();
+                    }
+                    Poll::Event => {
+                        let events = std::iter::from_fn(|| pair.client.poll_event());
+                        tokens += events.filter(|event| matches!(event, Event::NewToken(_))).count();
+                        while pair.client.poll_signal().is_some() {}
+                    }
+                    Poll::Sleep(..) => break,
+                }
+            }
+            pair.server.handle(now, Input::Received(&mut up));
+            pair.server.handle(now, Input::Timer);
+            let home = sent(&mut pair.server, now).into_iter().filter(|(to, _)| *to == address(1));
+            let mut down = home.map(|(_, bytes)| datagram(address(2), &bytes)).collect();
+            pair.client.handle(now, Input::Received(&mut down));
+        }
+        assert_eq!(pair.server.path(), address(1));
+        assert_eq!(pair.client.phase, Phase::Confirmed);
+        assert_eq!(tokens, 0);
+    }
 }
 
 /// RFC 9000 §9.3: what is not newer than all else tells of no move, and nor does a copy of what came.
