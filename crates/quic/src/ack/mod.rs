@@ -252,6 +252,11 @@ impl Acks {
         self.ecn.map_or(0, |counts| counts.ce)
     }
 
+    #[cfg(test)]
+    pub(crate) fn ecn(&self) -> Option<EcnCounts> {
+        self.ecn
+    }
+
     /// RFC 9000 §13.4.1: marks are counted for packets that are no copies, by space.
     fn count(&mut self, ecn: Ecn) {
         if ecn == Ecn::NotEct {

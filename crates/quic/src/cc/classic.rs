@@ -143,8 +143,7 @@ impl<A: Avoidance> Classic<A> {
     fn on_congestion(&mut self, f: &Feedback<'_>) {
         // RFC 9002 §7.3.2, §7.1, §B.6, §B.7: one reaction per round trip; losses and marks count alike.
         let lost_at = f.lost.last().map(|p| p.sent);
-        let marked_at = if f.ce > 0 { f.acked.last().map(|p| p.sent) } else { None };
-        let Some(at) = lost_at.max(marked_at) else { return };
+        let Some(at) = lost_at.max(f.marked) else { return };
         if !self.in_recovery(at) {
             self.undo = Some(Undo {
                 window: self.window,
@@ -159,7 +158,7 @@ impl<A: Avoidance> Classic<A> {
             self.threshold = ((self.window as f64 * A::KEPT) as u64).max(self.least());
             self.window = self.threshold;
         }
-        if f.ce > 0 {
+        if f.marked.is_some() {
             // Marks are never late packets.
             self.undo = None;
         }

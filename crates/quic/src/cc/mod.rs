@@ -107,8 +107,9 @@ pub struct Feedback<'a> {
     pub srtt: Duration,
     /// The least RTT seen on the path.
     pub min_rtt: Duration,
-    /// Newly reported congestion-experienced marks (RFC 9002 §7.1).
-    pub ce: u64,
+    /// When the newest packet left that newly reported congestion-experienced marks can be of (RFC 9002 §7.1, §B.7). It
+    /// need not be among those in flight: the queue that marks an acknowledgement marks what leaves beside it, too.
+    pub marked: Option<Time>,
     /// Whether the losses span the persistent congestion period (RFC 9002 §7.6).
     pub persistent: bool,
     /// Packets in flight that were declared lost earlier and are acknowledged now, those losses were none: when each

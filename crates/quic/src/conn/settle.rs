@@ -85,7 +85,7 @@ impl Connection {
         if space == Space::Data {
             self.observe(settled);
         }
-        if settled.has_feedback() {
+        if settled.has_feedback() || ce > 0 {
             let rtt = self.recovery.rtt();
             let feedback = Feedback {
                 now: self.now,
@@ -96,7 +96,7 @@ impl Connection {
                 rtt: settled.rtt,
                 srtt: rtt.smoothed(),
                 min_rtt: rtt.min(),
-                ce,
+                marked: settled.marked_at.filter(|_| ce > 0),
                 persistent: settled.persistent,
                 spurious: &settled.spurious,
             };

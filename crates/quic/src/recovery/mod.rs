@@ -95,6 +95,8 @@ pub(crate) struct Settled {
     pub(crate) spurious: Vec<Time>,
     /// ECN marks on the path in use.
     pub(crate) marked: Marked,
+    /// When the newest of the marked packets left that are acknowledged.
+    pub(crate) marked_at: Option<Time>,
     /// Something that left on the path in use was acknowledged.
     pub(crate) alive: bool,
 }
@@ -116,6 +118,7 @@ impl Settled {
         self.persistent = false;
         self.spurious.clear();
         self.marked = Marked::default();
+        self.marked_at = None;
         self.alive = false;
     }
 }
@@ -432,7 +435,10 @@ impl Recovery {
                 let gone = numbers.sent.settle(at, &mut out.acked);
                 any_eliciting |= gone.eliciting;
                 out.alive |= gone.is_own;
-                out.marked.acked += u64::from(gone.marked);
+                if gone.marked {
+                    out.marked.acked += 1;
+                    out.marked_at = Some(sent);
+                }
                 numbers.streak.on_acked(at);
                 newest = Some(Newest { number: at, sent, any_eliciting, is_own: gone.is_own });
                 if gone.in_flight {

@@ -73,14 +73,14 @@ impl Bbr {
         }
     }
 
-    // See the module's departures.
-    pub(super) fn on_marked(&mut self, packet: &Packet, now: Time) {
+    // See the module's departures. Without a packet that was in flight nothing says how much was.
+    pub(super) fn on_marked(&mut self, packet: Option<&Packet>, now: Time) {
         if !self.short.loss {
             self.save_window();
         }
         self.short.note_mark(self.sampler.delivered());
         if self.probe.is_sample {
-            if !packet.state.app_limited {
+            if let Some(packet) = packet.filter(|packet| !packet.state.app_limited) {
                 self.bound_long_term(packet.state.in_flight);
             }
             self.end_probe(now);

@@ -498,8 +498,8 @@ impl Congestion for Bbr {
         for packet in f.lost {
             self.on_lost(packet, f.now);
         }
-        if let Some(packet) = f.acked.last().filter(|_| f.ce > 0) {
-            self.on_marked(packet, f.now);
+        if f.marked.is_some() {
+            self.on_marked(f.acked.last(), f.now);
         }
         if f.persistent {
             // §5.6.4.4: as after a retransmission timeout; the window grows back by what is acknowledged.

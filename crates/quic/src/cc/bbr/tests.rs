@@ -209,7 +209,7 @@ fn a_probe_ends_in_vain_only_when_the_path_holds_it() {
             rtt: Some(Duration::from_millis(30)),
             srtt: Duration::from_millis(30),
             min_rtt: Duration::from_millis(20),
-            ce: 0,
+            marked: None,
             persistent: false,
             spurious: &[],
         };
@@ -423,7 +423,7 @@ fn delivery_rates_are_the_slower_of_sending_and_acknowledging() {
             rtt: None,
             srtt: Duration::ZERO,
             min_rtt: Duration::ZERO,
-            ce: 0,
+            marked: None,
             persistent: false,
             spurious: &[],
         };

@@ -64,6 +64,10 @@ fn one_reaction_per_round_trip() {
         hand.now += hand.rtt;
         hand.feedback(&[marked], &[], in_flight / 2, Also { ce: 1, ..Also::default() });
         assert!((hand.packets() - kept * kept * window).abs() < 0.01, "{}", hand.packets());
+        // One on an acknowledgement of ours, beside which nothing of weight was acknowledged.
+        hand.now += 2 * hand.rtt;
+        hand.feedback(&[], &[], in_flight / 2, Also { ce: 1, ..Also::default() });
+        assert!((hand.packets() - kept * kept * kept * window).abs() < 0.01, "{}", hand.packets());
     }
 }
 

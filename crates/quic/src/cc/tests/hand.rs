@@ -46,7 +46,7 @@ impl Hand {
             rtt: if acked.is_empty() { None } else { Some(self.rtt) },
             srtt: self.rtt,
             min_rtt: self.rtt,
-            ce: also.ce,
+            marked: (also.ce > 0).then(|| acked.last().map_or(self.now - self.rtt, |packet| packet.sent)),
             persistent: also.persistent,
             spurious: also.spurious,
         });

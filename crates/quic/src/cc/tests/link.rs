@@ -261,7 +261,7 @@ impl World {
             rtt: Some(rtt),
             srtt,
             min_rtt: f.min_rtt,
-            ce: 0,
+            marked: None,
             persistent: false,
             spurious: &[],
         });
@@ -285,7 +285,7 @@ impl World {
                 rtt: None,
                 srtt: f.srtt.unwrap_or(WATCH),
                 min_rtt: f.min_rtt,
-                ce: 0,
+                marked: None,
                 persistent: true,
                 spurious: &[],
             });

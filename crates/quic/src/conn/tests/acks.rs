@@ -173,3 +173,32 @@ fn where_nothing_is_to_be_carried_one_probe_will_do() {
         }
     }
 }
+
+/// RFC 9000 §13.4.2, RFC 9002 §7.1: marks are counted on all packets, and each is a sign of congestion, though the one
+/// that has it be an acknowledgement and nothing else.
+#[test]
+fn a_mark_on_an_acknowledgement_is_a_sign_of_congestion() {
+    for congestion in ["cubic", "newreno"] {
+        let congestion = congestion.parse().unwrap();
+        let mut pair = joined_with(TransportConfig { congestion, fec: None, ..TransportConfig::default() });
+        pair.pass(Duration::from_millis(100));
+        let batch = pings(&mut pair, 2);
+        assert_eq!(answers(&mut pair, batch), 1);
+        assert_eq!(pair.server.stats().ecn.state, crate::EcnState::Capable);
+        let last = pair.server.recovery.next_number(quickset_wire::Space::Data) - 1;
+        let mut counts = pair.client.acks[2].ecn().unwrap();
+        counts.ce += 1;
+        let (mut bytes, before) = (vec![0; 100], pair.server.path.congestion.control());
+        let mut w = wire::Writer::new(&mut bytes);
+        wire::frame::ack(&mut w, [last..=last], 0, Some(counts));
+        let len = w.len();
+        bytes.truncate(len);
+        pair.now += Duration::from_millis(1);
+        pair.server.handle(pair.now, Input::Timer);
+        assert_eq!(pair.server.recovery.in_flight(), 0);
+        assert_eq!(pair.inject_raw(PacketType::OneRtt, bytes), None);
+        assert_eq!(pair.server.stats().ecn.ce, 1);
+        let after = pair.server.path.congestion.control();
+        assert!(after.window < before.window, "{before:?} {after:?}");
+    }
+}
