@@ -240,6 +240,10 @@ impl<A: Avoidance> Congestion for Classic<A> {
         if let Some(undo) = &mut self.undo {
             undo.avoidance.resize(of);
         }
+        // RFC 9002 §7.2: what nothing was learnt from is counted anew.
+        if self.threshold == u64::MAX && self.window == initial_window(self.mtu) {
+            self.window = initial_window(mtu);
+        }
         self.mtu = mtu;
         self.window = self.window.max(self.least());
     }

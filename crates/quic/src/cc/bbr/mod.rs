@@ -521,6 +521,10 @@ impl Congestion for Bbr {
     }
 
     fn set_mtu(&mut self, mtu: u64) {
+        // RFC 9002 §7.2: what nothing was learnt from is counted anew.
+        if self.state == State::Startup && self.window == initial_window(self.mtu) {
+            self.window = initial_window(mtu);
+        }
         self.mtu = mtu;
         self.window = self.window.max(self.least());
     }

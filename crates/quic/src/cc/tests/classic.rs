@@ -20,6 +20,36 @@ fn slow_start_doubles() {
     }
 }
 
+/// RFC 9002 §7.2: the initial window is ten packets, of the size that they have by then, and no more than 14,720 bytes or two
+/// packets; what was learnt of the path since does not change with the size.
+#[test]
+fn a_window_from_which_nothing_was_learnt_goes_with_the_size_of_packets() {
+    for algorithm in [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Bbr] {
+        let fresh = || algorithm.build(1200, Time::from_millis(1));
+        for (mtu, window) in [(1200, 12_000), (1400, 14_000), (1472, 14_720), (2000, 14_720), (3000, 14_720)]
+        {
+            let mut cc = fresh();
+            cc.set_mtu(mtu);
+            assert_eq!(cc.control().window, window, "{algorithm}, {mtu}");
+            cc.set_mtu(1200);
+            assert_eq!(cc.control().window, 12_000, "{algorithm}, {mtu}");
+        }
+    }
+    for (algorithm, _) in BOTH {
+        for grown in [true, false] {
+            let mut hand = Hand::new(algorithm, 50);
+            if grown {
+                hand.grow_to(40.0);
+            } else {
+                hand.declare(3, false);
+            }
+            let before = hand.window();
+            hand.cc.set_mtu(1472);
+            assert_eq!(hand.window(), before, "{algorithm}");
+        }
+    }
+}
+
 /// RFC 9002 §7.3.3: at most a packet for each window that is acknowledged, however the acknowledgements come.
 #[test]
 fn a_packet_each_round_trip() {
