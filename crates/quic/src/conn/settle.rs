@@ -5,6 +5,7 @@ use crate::cc::Feedback;
 use crate::error::TransportError;
 use crate::protect::RoundTrips;
 use crate::recovery::{Outcome, Settled};
+use crate::room::Phase;
 use crate::token::Token;
 
 impl Connection {
@@ -66,6 +67,11 @@ impl Connection {
                 let probes = &mut self.outbox.probes[other.index()];
                 *probes = (*probes).max(1);
             }
+        }
+        // A server that is through has no keys to read the handshake with, and may not know where we are.
+        if self.side.is_client() && self.phase == Phase::Established {
+            let probes = &mut self.outbox.probes[Space::Data.index()];
+            *probes = (*probes).max(1);
         }
     }
 

@@ -73,6 +73,11 @@ impl Late {
 const KEPT: usize = 128;
 
 impl super::Recovery {
+    /// Packets declared lost, so far, that were acknowledged after all.
+    pub(crate) fn spurious_losses(&self) -> u64 {
+        self.spurious
+    }
+
     /// A packet with so many behind it that are acknowledged is lost (RFC 9002 §6.1.1): more where some came late.
     pub(crate) fn packet_threshold(&self) -> u64 {
         self.packet_threshold

@@ -54,6 +54,13 @@ impl Marks {
     }
 }
 
+impl super::Recovery {
+    /// Packets that left with an ECN mark.
+    pub(crate) fn marked(&self) -> u64 {
+        self.spaces.iter().map(|numbers| numbers.marks.sent()).sum()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -47,8 +47,9 @@ pub(crate) struct Recovery {
     // The peer's max_ack_delay (RFC 9000 §18.2).
     max_ack_delay: Duration,
     confirmed: bool,
-    // The peer is known to have validated our address, so that it never waits for us to speak.
+    // The peer is known to have validated our address.
     peer_is_sure: bool,
+    side: Side,
     /// A client probes with Handshake packets then, which prove its address.
     pub(crate) has_handshake_keys: bool,
     // When a timer was last set going: what a client's probe timeout with nothing in flight counts from.
@@ -147,6 +148,7 @@ impl Recovery {
             max_ack_delay: DEFAULT_MAX_ACK_DELAY,
             confirmed: false,
             peer_is_sure: side.is_server(),
+            side,
             has_handshake_keys: false,
             touched: Time::ZERO,
             spurious: 0,
@@ -198,16 +200,6 @@ impl Recovery {
     #[inline]
     pub(crate) fn in_flight(&self) -> u64 {
         self.in_flight
-    }
-
-    /// Packets declared lost, so far, that were acknowledged after all.
-    pub(crate) fn spurious_losses(&self) -> u64 {
-        self.spurious
-    }
-
-    /// Packets that left with an ECN mark.
-    pub(crate) fn marked(&self) -> u64 {
-        self.spaces.iter().map(|numbers| numbers.marks.sent()).sum()
     }
 
     /// Probe timeouts in a row.
@@ -565,10 +557,11 @@ impl Recovery {
             waits.then(|| (numbers.last_eliciting + self.pto(space) * factor, space))
         };
         let earliest = Space::ALL.into_iter().filter_map(of).min_by_key(|(time, _)| *time);
-        if earliest.is_some() || self.peer_is_sure {
+        if earliest.is_some() || self.side.is_server() || self.confirmed {
             return earliest;
         }
-        // RFC 9002 §6.2.2.1: the server may be out of credit and wait for us, so a client goes on probing.
+        // RFC 9002 §6.2.2.1: the server may be out of credit and wait for us, so a client goes on probing; not only until an
+        // address of ours is known to be validated, for a NAT may have given us another.
         let space = if self.has_handshake_keys { Space::Handshake } else { Space::Initial };
         let begun = self.spaces[Space::Initial.index()].sent.next() > 0;
         begun.then(|| (self.touched + self.pto(space) * factor, space))

@@ -387,3 +387,35 @@ fn a_nat_that_forgets_its_binding_within_the_handshake_does_not_end_it() {
         }
     }
 }
+
+/// Several bindings within one handshake, and losses.
+#[test]
+fn a_handshake_that_is_moved_about_comes_to_its_end() {
+    for seed in quickset_sim::seeds(0..60) {
+        let certificate = [900, 3000, 9000][seed as usize % 3];
+        let link = "rate=20mbit delay=20ms jitter=uniform:3ms loss=10% queue=100kB";
+        let mut setup = Setup { certificate, ..Setup::new(seed, link) };
+        setup = setup.transport(|t| t.handshake_timeout = Duration::from_secs(60));
+        let mut pair = setup.pair();
+        let (mut at, mut rng) = (address(1), quickset_base::Rng::new(seed));
+        for n in 0..4u16 {
+            pair.pass(Duration::from_millis(rng.below(60)));
+            let new = if n % 2 == 0 { nat(1, 5000 + n) } else { nat(50 + n, 4433) };
+            pair.world.rebind(at, new);
+            at = new;
+        }
+        let closed = |p: &crate::common::View<'_>| !p.client().closed.is_empty();
+        pair.until("connected", |p| {
+            closed(p) || (!p.client().connected.is_empty() && !p.server().connected.is_empty())
+        });
+        let what = format!("seed {seed} at {}", pair.world.now());
+        assert!(pair.client().closed.is_empty(), "{what}: {:?}", pair.client().closed);
+        let (key, there) = (pair.key, pair.server_key());
+        let id = pair.client_mut().send(key, Dir::Uni, pattern(50_000));
+        let back = pair.server_mut().send(there, Dir::Uni, pattern(50_000));
+        pair.pass(Duration::from_secs(20));
+        let (client, server) = (pair.client(), pair.server());
+        assert!(server.finished.contains(&(there, id)), "{what}: {:?} {:?}", client.closed, server.closed);
+        assert!(client.finished.contains(&(key, back)), "{what}: {:?} {:?}", client.closed, server.closed);
+    }
+}

@@ -61,6 +61,7 @@ struct Model {
     max_ack_delay: u64,
     confirmed: bool,
     validated: bool,
+    server: bool,
     handshake_keys: bool,
     pto_count: u32,
     set_at: Time,
@@ -98,6 +99,7 @@ impl Model {
             max_ack_delay: 25 * GRAIN,
             confirmed: false,
             validated: side.is_server(),
+            server: side.is_server(),
             handshake_keys: false,
             pto_count: 0,
             set_at: Time::ZERO,
@@ -237,7 +239,9 @@ impl Model {
                 earliest = Some((at, space));
             }
         }
-        if earliest.is_some() || self.validated {
+        // A departure: PeerCompletedAddressValidation() is true with the first acknowledgement of a Handshake packet, but of an
+        // address that a NAT may have changed since.
+        if earliest.is_some() || self.server || self.confirmed {
             return earliest;
         }
         // §6.2.2.1, of a client that has sent something.
