@@ -107,9 +107,10 @@ impl Connection {
             SocketAddr::V4(_) => preferred.ipv4.map(SocketAddr::V4),
             SocketAddr::V6(_) => preferred.ipv6.map(SocketAddr::V6),
         };
-        if let Some(remote) =
-            remote.filter(|remote| *remote != self.path.address.remote && remote.port() != 0)
-        {
+        let here = self.path.address.remote;
+        if let Some(remote) = remote.filter(|remote| {
+            *remote != here && may_be_preferred(remote.ip(), here.ip()) && remote.port() != 0
+        }) {
             // RFC 9000 §9.6.1: there is an id, the oldest to spare: it came with the address.
             let _ = self.try_path(Address { remote, local: self.path.address.local });
         }
@@ -545,6 +546,13 @@ impl Connection {
     pub(crate) fn may_probe_paths(&self) -> bool {
         self.phase > Phase::Handshake && self.keys.has(Space::Data)
     }
+}
+
+/// RFC 9000 §21.5.3, §21.5.6: a server elsewhere does not have its clients talk to their own hosts, where services are often
+/// open to whoever asks. Where "any address" is no host, the system takes it for this one.
+fn may_be_preferred(ip: IpAddr, of: IpAddr) -> bool {
+    let (ip, of) = (ip.to_canonical(), of.to_canonical());
+    !ip.is_unspecified() && !ip.is_multicast() && (!ip.is_loopback() || of.is_loopback())
 }
 
 /// Whether a packet of these frames says nothing of where its sender is (RFC 9000 §9.1).

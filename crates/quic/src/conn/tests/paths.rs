@@ -609,3 +609,36 @@ fn without_a_spare_id_nobody_is_followed() {
     assert_eq!(pair.server.path(), address(1));
     assert!(sent(&mut pair.server, pair.now).iter().all(|(to, _)| *to == address(1)));
 }
+
+/// RFC 9000 §9.6, §21.5.6.
+#[test]
+fn nobody_is_sent_to_its_own_host() {
+    for (preferred, follows) in [
+        ("10.0.0.9:4433", true),
+        ("127.0.0.1:4433", false),
+        ("127.9.9.9:80", false),
+        ("0.0.0.0:53", false),
+        ("224.0.0.1:4433", false),
+    ] {
+        let preferred_v4 = Some(preferred.parse().unwrap());
+        let migration = crate::Migration { preferred_v4, ..crate::Migration::default() };
+        let of_server = TransportConfig { migration, ..TransportConfig::default() };
+        let mut pair = begun(TransportConfig::default(), of_server, 900);
+        let mut goals = Vec::new();
+        for _ in 0..200 {
+            pair.now += Duration::from_millis(1);
+            let now = pair.now;
+            let mut up = Vec::new();
+            for (to, bytes) in sent(&mut pair.client, now) {
+                goals.extend((to != address(2)).then_some(to.remote));
+                up.push(datagram(address(1), &bytes));
+            }
+            pair.server.handle(now, Input::Received(&mut up));
+            let mut down = drain(&mut pair.server, now, address(2));
+            pair.client.handle(now, Input::Received(&mut down));
+        }
+        assert_eq!(pair.client.phase, Phase::Confirmed);
+        assert_eq!(goals.contains(&preferred.parse().unwrap()), follows, "{preferred}");
+        assert_eq!(goals.is_empty(), !follows, "{preferred}: {goals:?}");
+    }
+}
