@@ -51,7 +51,8 @@ pub struct TransportConfig {
     /// The largest UDP payload sent, in bytes, 1200 to 65,507, until a larger one is found. Larger than the path's MTU
     /// loses packets, all of them unless `mtu_discovery` is there to notice.
     pub mtu: u16,
-    /// The search for larger UDP payloads, by path; `None`: `mtu` it is.
+    /// The search for larger UDP payloads, by path; `None`: `mtu` it is. Here it is `None`, for simulations that name the
+    /// size of their datagrams; the endpoints of `quickset` search unless told.
     pub mtu_discovery: Option<MtuDiscovery>,
     /// How long we may delay acknowledgements (RFC 9000 §13.2.1).
     pub max_ack_delay: Duration,

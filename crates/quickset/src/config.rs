@@ -160,7 +160,8 @@ impl ServerConfig {
 
     /// How its connections behave. What is said by itself ([`with_fec`](Self::with_fec),
     /// [`with_protection`](Self::with_protection), [`with_early_data`](Self::with_early_data)) counts beside it, whichever
-    /// comes first.
+    /// comes first. Otherwise it stands as a whole. Unless told, it is [`TransportConfig::default`] with `mtu_discovery` as
+    /// [`MtuDiscovery::default`](quickset_quic::MtuDiscovery::default) has it: who says other things of it says that, too.
     #[must_use]
     pub fn with_transport(mut self, transport: TransportConfig) -> Self {
         self.transport.set_whole(transport);
@@ -421,23 +422,16 @@ impl ClientConfig {
 
     fn over(tls: ClientTls, alpn: Vec<Vec<u8>>, tickets: Option<Arc<dyn TicketStore>>) -> Self {
         let crypto = Arc::new(tls_client(&tls, None, &alpn, false));
-        let quic = quickset_quic::ClientConfig { crypto, transport: Arc::default() };
-        let this = Self {
-            tls,
-            identity: None,
-            alpn,
-            key_log: false,
-            early: false,
-            tickets,
-            transport: Transport::default(),
-            quic,
-        };
+        let transport = Transport::default();
+        let quic = quickset_quic::ClientConfig { crypto, transport: transport.merged() };
+        let this = Self { tls, identity: None, alpn, key_log: false, early: false, tickets, transport, quic };
         this.renewed()
     }
 
     /// How its connections behave. What is said by itself ([`with_fec`](Self::with_fec),
     /// [`with_protection`](Self::with_protection), [`with_early_data`](Self::with_early_data)) counts beside it, whichever
-    /// comes first.
+    /// comes first. Otherwise it stands as a whole. Unless told, it is [`TransportConfig::default`] with `mtu_discovery` as
+    /// [`MtuDiscovery::default`](quickset_quic::MtuDiscovery::default) has it: who says other things of it says that, too.
     #[must_use]
     pub fn with_transport(mut self, transport: TransportConfig) -> Self {
         self.transport.set_whole(transport);
@@ -649,6 +643,20 @@ mod tests {
             }
         }
         assert_eq!(tried, 24);
+    }
+
+    /// RFC 8899: over real sockets.
+    #[test]
+    fn the_size_of_datagrams_is_looked_for_unless_the_transport_is_named() {
+        let server = || ServerConfig::new(Identity::self_signed(["a"]).unwrap(), &["a"]).unwrap();
+        let client = || ClientConfig::new(Trust::insecure(), &["a"]).unwrap();
+        let wanted = Some(quickset_quic::MtuDiscovery::default());
+        assert_eq!(server().quic().transport.mtu_discovery, wanted);
+        assert_eq!(client().quic().transport.mtu_discovery, wanted);
+        assert_eq!(client().with_fec(None).quic().transport.mtu_discovery, wanted);
+        let bare = TransportConfig::default;
+        assert_eq!(server().with_transport(bare()).quic().transport.mtu_discovery, None);
+        assert_eq!(client().with_transport(bare()).quic().transport.mtu_discovery, None);
     }
 
     #[test]
