@@ -91,21 +91,23 @@ def test_a_sweep_goes_on_where_it_was(tmp_path, sweep):
         if now.done == 3:
             raise Enough
 
+    # Runs go on while Python hears of those before, on a fast machine many of them; but not all of these.
     with pytest.raises(Enough):
-        lab.run("screen-streaming", sweep, seeds=2, jobs=1, out=tmp_path, progress=progress)
-    assert [now.done for now in told] == [0, 1, 2, 3] and told[-1].all == 8
+        lab.run("screen-streaming", sweep, seeds=2000, jobs=1, out=tmp_path, progress=progress)
+    assert [now.done for now in told] == [0, 1, 2, 3] and told[-1].all == 8000
     kept = lab.read(tmp_path).num_rows
-    # The run that was under way is kept, too.
-    assert 3 <= kept <= 5
+    assert 3 <= kept < 8000
     told.clear()
-    lab.run("screen-streaming", sweep, seeds=2, out=tmp_path, progress=told.append)
-    assert told[0].resumed == kept and told[-1].done == 8
+    # Seeds change slowest, and there are four points: those that were kept, and some more.
+    seeds = kept // 4 + 1
+    lab.run("screen-streaming", sweep, seeds=seeds, out=tmp_path, progress=told.append)
+    assert told[0].resumed == kept and told[-1].done == 4 * seeds
     assert told[-1].played_s > 0 and told[-1].wall_s > 0
 
 
-def test_other_threads_run_meanwhile():
-    # Long enough for some hundred ticks on the fastest machine.
-    job = lab.plan("screen-streaming", {"profile": "ours", "mode": "partial", "updates": 2000}, seeds=1)[0]
+def ticks_of_another_thread(updates: int) -> int:
+    how = {"profile": "ours", "mode": "partial", "updates": updates}
+    job = lab.plan("screen-streaming", how, seeds=1)[0]
     done, ticks = threading.Event(), 0
 
     def play() -> None:
@@ -113,15 +115,23 @@ def test_other_threads_run_meanwhile():
         done.set()
 
     thread = threading.Thread(target=play)
-    begun = time.monotonic()
     thread.start()
     while not done.is_set():
         time.sleep(0.001)
         ticks += 1
-    took = time.monotonic() - begun
     thread.join()
-    # An interpreter that is held would tick a few times at most, whatever the run takes.
-    assert ticks > 20, f"{ticks} ticks in {took} s"
+    return ticks
+
+
+def test_other_threads_run_meanwhile():
+    # An interpreter that is held ticks a few times at most, however long the run is. One that is not does so in a run
+    # that is long enough, however fast the machine is.
+    seen = []
+    for updates in (500, 2000, 8000, 32000):
+        seen.append(ticks_of_another_thread(updates))
+        if seen[-1] > 20:
+            return
+    raise AssertionError(f"{seen} ticks in runs that are four times as long each")
 
 
 INTERRUPTED = """
@@ -150,7 +160,8 @@ def test_control_c_stops_a_sweep_and_keeps_its_rows(tmp_path):
     rest, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     last = rest.splitlines()[-1].split()
-    assert last[0] == "interrupted" and 2 <= int(last[1]) < 100, rest
+    # How many it did before the signal came is a matter of speed; it was to do 5000.
+    assert last[0] == "interrupted" and 2 <= int(last[1]) < 5000, rest
 
 
 @pytest.mark.parametrize(
