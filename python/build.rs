@@ -1,20 +1,18 @@
-//! Tells the package which commit it was built from: rows of results say so.
+//! Tells the package which commit it was built from: rows of results say so, as those of the command.
 
-use std::process::Command;
+use std::path::Path;
+
+#[path = "../crates/cli/commit.rs"]
+mod commit;
 
 fn main() {
-    // The log of HEAD grows with each commit, checkout and reset.
-    println!("cargo::rerun-if-changed=../.git/logs/HEAD");
+    let root = Path::new("..");
+    for path in commit::watched(root) {
+        println!("cargo::rerun-if-changed={}", path.display());
+    }
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=../crates/cli/commit.rs");
     println!("cargo::rerun-if-env-changed=QUICKSET_COMMIT");
-    let commit =
-        std::env::var("QUICKSET_COMMIT").ok().or_else(describe).unwrap_or_else(|| "unknown".to_owned());
+    let commit = std::env::var("QUICKSET_COMMIT").unwrap_or_else(|_| commit::name(root));
     println!("cargo::rustc-env=QUICKSET_COMMIT={commit}");
-}
-
-/// The commit, with a `+` when files differ from it; as in crates/cli, so that rows of both may be joined.
-fn describe() -> Option<String> {
-    let output =
-        Command::new("git").args(["describe", "--always", "--abbrev=12", "--dirty=+"]).output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    output.status.success().then(|| text.trim().to_owned())
 }

@@ -13,7 +13,7 @@ pub struct Row {
     pub experiment: String,
     /// The seed of its losses.
     pub seed: u64,
-    /// The commit that it ran at, with a `+` behind it when the tree had changes.
+    /// The commit that it ran at, with a `+` and a sum of the code behind it when that had changes.
     pub commit: String,
     /// `sim` in virtual time, `real` over sockets and the emulated link, `machine` where this machine was timed.
     pub world: String,
