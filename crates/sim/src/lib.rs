@@ -88,6 +88,7 @@ pub use codel::CoDel;
 pub use cpu::{Cpu, CpuCounts};
 pub use either::Either;
 pub use events::{Change, Event, Gap};
+pub use files::{pinned, recording};
 pub use jitter::Jitter;
 pub use link::{Counts, Damage, Delivery, DropReason, Fate, Link, Sent};
 pub use loss::{Burst, GilbertElliott, Loss, Ordinals};

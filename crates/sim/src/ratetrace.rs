@@ -38,12 +38,12 @@ pub(crate) enum Shape {
 }
 
 impl RateTrace {
-    /// Reads a file.
+    /// Reads a file; see [`recording`](crate::recording).
     ///
     /// # Errors
     /// When it cannot be read, or a line is not what it should be.
     pub fn read(path: &str) -> Result<Self, UnitError> {
-        Self::parse(path, &files::read(path)?)
+        Self::parse(path, &files::recording(path)?)
     }
 
     /// Reads `text` as if it were the content of the file `path`, which only stands for its name.
@@ -62,7 +62,7 @@ impl RateTrace {
         Ok(Self(Arc::new(Named { path: path.to_owned(), shape })))
     }
 
-    /// Where it was read.
+    /// Its name: where it was read, and perhaps the sum that it was to have.
     pub fn path(&self) -> &str {
         &self.0.path
     }

@@ -1,6 +1,7 @@
 //! Messages with deadlines: FlEC (IEEE/ACM ToN 2022), figures 12 to 17.
 
 use quickset_base::Duration;
+use quickset_sim::recording;
 
 use super::link;
 use crate::experiment::{CONFERENCE, Experiment, Figure, Params, ValueError, Varied, Way};
@@ -130,8 +131,7 @@ fn recorded(params: &Params) -> Result<Vec<Frame>, ValueError> {
     if path == CONFERENCE {
         return Ok(conference());
     }
-    let text = std::fs::read_to_string(&path)
-        .map_err(|error| ValueError(format!("the trace {path} cannot be read: {error}")))?;
+    let text = recording(&path).map_err(|error| ValueError(format!("the trace cannot be read: {error}")))?;
     let frames =
         frames(&text).map_err(|error| ValueError(format!("the trace {path} cannot be used: {error}")))?;
     if frames.is_empty() {

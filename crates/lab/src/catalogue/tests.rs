@@ -480,19 +480,27 @@ fn the_picture_of_latest_order_is_whole() {
 #[test]
 fn a_trace_of_ones_own_is_read_with_the_run() {
     let dir = std::env::temp_dir().join(format!("quickset-lab-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).unwrap();
     let (good, bad) = (dir.join("good"), dir.join("bad"));
     std::fs::write(&good, "?100,500\n?200,600\n").unwrap();
     std::fs::write(&bad, "?100,500\nsoon,600\n").unwrap();
     let messages = find("messages").unwrap();
-    let with = |path: &std::path::Path| {
-        messages.setting(&point("messages", &format!("trace={} mode=plain api=no owd_ms=5", path.display())))
-    };
-    let Work::Messages(plan) = &with(&good).unwrap().flows[0].work else { panic!("messages") };
+    let params =
+        |path: &std::path::Path| point("messages", &format!("trace={} mode=plain api=no owd_ms=5", path.display()));
+    let Work::Messages(plan) = &messages.setting(&params(&good)).unwrap().flows[0].work else { panic!("messages") };
     assert_eq!(plan.groups.len(), 2);
     assert_eq!(plan.groups[1].due, Duration::from_micros(100));
-    let error = with(&bad).unwrap_err().to_string();
+    let error = messages.setting(&params(&bad)).unwrap_err().to_string();
     assert!(error.contains("bad") && error.contains("line 2, `soon,600`"), "{error}");
-    assert!(with(&dir.join("none")).unwrap_err().to_string().contains("cannot be read"));
+    // One that was changed since its runs were written down is no part of them.
+    let planned = params(&good);
+    std::fs::write(&good, "?100,500\n?200,601\n").unwrap();
+    let error = messages.setting(&planned).unwrap_err().to_string();
+    assert!(error.contains("another recording"), "{error}");
+    let after = params(&good);
+    assert_ne!(planned.to_string(), after.to_string(), "a row of the one is none of the other");
+    std::fs::remove_file(&good).unwrap();
+    assert!(messages.setting(&after).unwrap_err().to_string().contains("cannot be read"));
     std::fs::remove_dir_all(&dir).unwrap();
 }

@@ -1,6 +1,6 @@
 use quickset::{AckPolicy, Algorithm};
 use quickset_quic::Protection;
-use quickset_sim::{Loss, Queue, units};
+use quickset_sim::{Loss, Queue, pinned, units};
 
 use super::Value;
 
@@ -26,7 +26,7 @@ pub enum Kind {
     NumberOr(&'static str),
     /// A size in bytes, like `150kB`, or this word.
     SizeOr(&'static str),
-    /// The path of a file, or this word.
+    /// The path of a file, or this word. The value has a sum of its content, too; see [`quickset_sim::pinned`].
     FileOr(&'static str),
     /// One of these words.
     Word(&'static [&'static str]),
@@ -161,13 +161,21 @@ impl Key {
                 Ok(n) if n > 0 => Ok(Value::Number(n as f64)),
                 _ => Err(wrong(&format!("write a size above 0 like 150kB, or `{word}`"))),
             },
-            Kind::FileOr(_) if !text.is_empty() => Ok(Value::Text(text.to_owned())),
-            Kind::FileOr(word) => Err(wrong(&format!("write the path of a file, or `{word}`"))),
+            Kind::FileOr(word) if text == word => Ok(Value::Text(text.to_owned())),
+            Kind::FileOr(word) if text.is_empty() => {
+                Err(wrong(&format!("write the path of a file, or `{word}`")))
+            }
+            // The same path may name another recording tomorrow, and rows of both are not of one run.
+            Kind::FileOr(_) => Ok(Value::Text(pinned(text).map_err(|error| wrong(&error.to_string()))?)),
             Kind::Word(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
             Kind::Word(words) => Err(wrong(&nearest(text, words.iter().copied()))),
             Kind::Loss => match text.parse::<Loss>() {
                 Ok(Loss::None) => Ok(Value::Number(0.0)),
                 Ok(Loss::Independent(share)) => Ok(Value::Number(share)),
+                Ok(Loss::Recorded(trace)) => {
+                    let name = pinned(trace.path()).map_err(|error| wrong(&error.to_string()))?;
+                    Ok(Value::Text(format!("recorded:{name}")))
+                }
                 Ok(loss) => Ok(Value::Text(loss.to_string())),
                 Err(error) => Err(wrong(&error.to_string())),
             },
@@ -244,9 +252,32 @@ mod tests {
         assert_eq!(read("rate_trace", "none"), Ok(Value::Text("none".into())));
         assert_eq!(read("fec", "rs:105/100:stride=1"), Ok(Value::Text("rs:105/100".into())));
         assert_eq!(read("fec", "messages:25ms"), Ok(Value::Text("messages:25ms".into())));
-        assert_eq!(read("trace", "my/frames.csv"), Ok(Value::Text("my/frames.csv".into())));
         assert_eq!(read("rtt_ms", "100"), Ok(Value::Number(100.0)));
         assert_eq!(read("ack", "100:fixed"), Ok(Value::Text("100:fixed:merged".into())));
+    }
+
+    /// What is read of a recording by its content is a value of its own, whatever the file is called.
+    #[test]
+    fn recordings_are_values_by_their_content() {
+        let path = std::env::temp_dir().join(format!("quickset-keys-{}", std::process::id()));
+        let name = path.to_str().unwrap();
+        for (key, before) in [("trace", ""), ("rate_trace", ""), ("loss", "recorded:")] {
+            let text = format!("{before}{name}");
+            let value = |content: &str| {
+                std::fs::write(&path, content).unwrap();
+                read(key, &text)
+            };
+            let (one, other) = (value("0\n1\n").unwrap(), value("1\n1\n").unwrap());
+            assert!(one.to_string().starts_with(&format!("{text}#")) && one != other, "{one}, {other}");
+            assert_eq!(value("0\n1\n"), Ok(one.clone()));
+            // As a plan has it, on a machine where the file is the same, and where it is not.
+            assert_eq!(read(key, &one.to_string()), Ok(one));
+            assert!(read(key, &other.to_string()).unwrap_err().contains("another recording"), "{key}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(read("trace", name).unwrap_err().contains("cannot be opened"));
+        // There are devices without end.
+        assert!(read("trace", "/dev/zero").unwrap_err().contains("64 MiB"));
     }
 
     #[test]

@@ -187,9 +187,11 @@ fn the_commands_for_no_loss_are_of_what_was_compared() {
 fn a_shell_reads_the_commands_as_they_are_meant() {
     let folder = Folder::new("shell");
     let messages = catalogue::find("messages").unwrap();
-    let odd = "a b/it's $HOME `x` \"y\" #1 & (2) *~.csv";
+    let odd = folder.0.join("a b/it's $HOME `x` \"y\" #1 & (2) *~.csv");
+    std::fs::create_dir_all(odd.parent().unwrap()).unwrap();
+    std::fs::write(&odd, "?1,500\n").unwrap();
     let mut row = row_of(messages, "loss=1%", 1, &[1.0], 1.0);
-    row.params.put(Key::find("trace").unwrap(), Value::Text(odd.to_owned()));
+    row.params.set(Key::find("trace").unwrap(), odd.to_str().unwrap()).unwrap();
     let bursts = |loss: &str| Row { params: params(messages, loss), ..row.clone() };
     let rows = vec![row.clone(), bursts("loss=ge:0.5%,25%"), bursts("loss=ge:1%,25%")];
     let sheet = Sheet::new(messages, rows.clone());
@@ -461,6 +463,7 @@ struct Folder(PathBuf);
 impl Folder {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("quickset-report-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
     }
