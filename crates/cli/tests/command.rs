@@ -22,6 +22,8 @@ struct Folder(PathBuf);
 impl Folder {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("quickset-{name}-{}", std::process::id()));
+        // Of one that was killed, in another container.
+        let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
     }
@@ -308,6 +310,15 @@ fn both_ends_of_a_connection_leave_traces_even_when_they_are_killed() {
         ["perf", "client", &server.address, "--pin", &server.pin, "--bytes", "1MB", "--connections", "2"];
     let output = quickset(&[&words, &["--qlog", here.to_str().unwrap()][..]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    // The client has said goodbye, and the server hears of it when it gets round to that.
+    let closed = |path: &Path| {
+        std::fs::read_to_string(path).unwrap().contains("connectivity:connection_closed")
+    };
+    let begun = std::time::Instant::now();
+    while std::fs::read_dir(&there).unwrap().filter(|file| closed(&file.as_ref().unwrap().path())).count() < 2 {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(20), "the server hears of no end");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
     drop(server);
     let names = |folder: &Path, side: &str| {
         let names = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap());

@@ -20,6 +20,7 @@ fn text(bytes: &[u8]) -> String {
 #[test]
 fn what_was_run_is_reported() {
     let folder = std::env::temp_dir().join(format!("quickset-lab-report-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
     let out = folder.to_str().unwrap();
     let set = [
         "--set",
@@ -57,6 +58,7 @@ fn what_was_run_is_reported() {
 #[test]
 fn runs_that_broke_are_in_the_document() {
     let folder = std::env::temp_dir().join(format!("quickset-lab-broken-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
     let journal = folder.join("screen-streaming.rows");
     let mut journal = Journal::open(&journal, "screen-streaming", "abc", true).unwrap();
     let mode = Key::find("mode").unwrap();

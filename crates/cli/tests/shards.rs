@@ -16,6 +16,7 @@ fn quickset(dir: &Path, words: &str) -> Command {
 #[test]
 fn processes_that_share_a_directory_give_the_table_of_one() {
     let dir = std::env::temp_dir().join(format!("quickset-processes-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).unwrap();
     let sweep =
         "screen-streaming --set updates=2 --set messages=20 --set loss=5%,1% --set fec=none --seeds 2";
@@ -40,6 +41,7 @@ fn processes_that_share_a_directory_give_the_table_of_one() {
 #[test]
 fn a_journal_that_another_run_writes_is_left_alone() {
     let dir = std::env::temp_dir().join(format!("quickset-two-runs-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
     let journal = dir.join("out/screen-streaming.rows");
     let sweep = "lab run screen-streaming --set updates=2 --set messages=20 --set loss=1% --seeds 1 -o out";
     let other = Journal::open(&journal, "screen-streaming", "abc", false).unwrap();
@@ -59,6 +61,7 @@ fn a_journal_that_another_run_writes_is_left_alone() {
 #[test]
 fn tables_have_what_all_commands_together_did() {
     let dir = std::env::temp_dir().join(format!("quickset-tables-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).unwrap();
     let sweep = "lab run screen-streaming --set updates=1 --set messages=5 --set mode=partial --set profile=ours \
          --set fec=none --seeds 2 -o out";

@@ -9,6 +9,7 @@ use quickset_lab::run::{Job, Options, play};
 #[test]
 fn a_recorded_run_leaves_packets_and_traces_that_agree_with_its_row() {
     let dir = std::env::temp_dir().join(format!("quickset-recording-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
     let experiment = catalogue::find("screen-streaming").unwrap();
     let set = ["profile=ours", "mode=partial", "loss=1%", "updates=5", "messages=20"];
     let points = experiment.points(&Overrides::parse(&set.map(str::to_owned)).unwrap()).unwrap();

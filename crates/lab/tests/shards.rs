@@ -56,6 +56,7 @@ fn timeless(text: &str) -> String {
 #[test]
 fn any_shards_merge_to_what_one_run_gives() {
     let root = std::env::temp_dir().join(format!("quickset-shards-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&root);
     let dir = |name: &str| -> PathBuf { root.join(name) };
     let plan = plan();
     play(plan.jobs.clone(), &dir("alone"), None);

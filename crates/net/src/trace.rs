@@ -97,6 +97,7 @@ mod tests {
     #[test]
     fn a_trace_is_never_written_over_and_a_lost_folder_costs_only_traces() {
         let folder = std::env::temp_dir().join(format!("quickset-traces-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
         let sinks = QlogDir::new(&folder).unwrap();
         let original_dcid = ConnectionId::new(&[0xab; 8]).unwrap();
         let subject = Subject { side: Side::Server, original_dcid, now: Time::ZERO };

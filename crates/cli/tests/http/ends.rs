@@ -12,15 +12,20 @@ use crate::relay::{Relay, Weather};
 use crate::served::{Served, large, signal, text};
 
 /// How long a client lets the server be silent. Long enough for a busy machine.
-const SILENCE: Duration = Duration::from_secs(2);
+const SILENCE: Duration = Duration::from_secs(4);
+/// The same as text.
+const TIMEOUT: &str = "4s";
 
-/// 3 MB take three seconds, so that there is time to end in between.
-const SLOW: [&str; 3] = ["--cc", "fixed:8mbit", "--no-tcp"];
+/// 3 MB take six seconds, so that there is time to end in between.
+const SLOW: [&str; 3] = ["--cc", "fixed:4mbit", "--no-tcp"];
+
+/// The reason to give up on a condition. Who waits for other ends than those here waits for half a minute at least.
+const LIMIT: Duration = Duration::from_secs(25);
 
 /// Fetches from the address, and has begun to.
 fn fetching(served: &Served, address: &str) -> Child {
     let child = Command::new(env!("CARGO_BIN_EXE_quickset"))
-        .args(["http", "get", "--json", "--timeout", "2s", "--pin", &served.pin, "-o"])
+        .args(["http", "get", "--json", "--timeout", TIMEOUT, "--pin", &served.pin, "-o"])
         .arg(served.folder.join("got"))
         .arg(format!("https://{address}/large.bin"))
         .stdout(Stdio::piped())
@@ -32,36 +37,37 @@ fn fetching(served: &Served, address: &str) -> Child {
     child
 }
 
-/// Waits until it holds, twenty seconds at most.
+/// Waits until it holds.
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let started = Instant::now();
     while !holds() {
-        assert!(started.elapsed() < Duration::from_secs(20), "it does not come true that {what}");
+        assert!(started.elapsed() < LIMIT, "it does not come true that {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// What a program says in the end, which comes soon, and when.
-fn ended(mut child: Child) -> (Output, Duration) {
+/// What a program says in the end, which comes soon.
+fn ended(mut child: Child) -> Output {
     let started = Instant::now();
     while child.try_wait().unwrap().is_none() {
-        if started.elapsed() > Duration::from_secs(20) {
+        if started.elapsed() > LIMIT {
             child.kill().unwrap();
             panic!("it has not ended: {}", text(&child.wait_with_output().unwrap().stderr));
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    (child.wait_with_output().unwrap(), started.elapsed())
+    child.wait_with_output().unwrap()
 }
 
-/// The client noticed in time that nothing comes, kept what came, and says so.
+/// The client noticed in time that nothing comes since then, not too soon, kept what came, and says so.
 #[track_caller]
-fn gave_up(served: &Served, (output, after): (Output, Duration)) {
+fn gave_up(served: &Served, since: Instant, output: &Output) {
+    let after = since.elapsed();
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("the peer does not answer; check its address and the network"), "{said}");
     assert!(said.contains("go on with --resume") && said.contains("1 of 1 could not be fetched"), "{said}");
-    assert!(after > SILENCE / 2 && after < SILENCE * 4, "{after:?}");
+    assert!(after > SILENCE / 2, "{after:?}");
     let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(rows[0]["status"], 200);
     let came = fs::metadata(served.got("large.bin.part")).unwrap().len();
@@ -72,16 +78,17 @@ fn gave_up(served: &Served, (output, after): (Output, Duration)) {
 fn a_killed_server_is_noticed() {
     let mut served = Served::new("killed", &SLOW);
     let client = fetching(&served, &served.address);
+    let killed = Instant::now();
     served.server.kill().unwrap();
     served.server.wait().unwrap();
-    gave_up(&served, ended(client));
+    gave_up(&served, killed, &ended(client));
     // Nobody is there to begin with, either.
     let started = Instant::now();
     let output = served.get(&["/small.txt"], &["--timeout", "1s"]);
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
     assert!(said.contains("no connection to") && said.contains("check its address"), "{said}");
-    assert!(started.elapsed() < SILENCE * 4, "{:?}", started.elapsed());
+    assert!(started.elapsed() < LIMIT, "{:?}", started.elapsed());
 }
 
 /// A client that is gone keeps its seat no longer than it would have been silent.
@@ -91,14 +98,13 @@ fn a_killed_client_leaves_its_seat() {
     let mut client = fetching(&served, &served.address);
     client.kill().unwrap();
     client.wait().unwrap();
-    let (mut refused, started) = (0, Instant::now());
+    let mut refused = 0;
     until("the next one is served", || {
-        let output = served.get(&["/small.txt"], &["--timeout", "2s"]);
+        let output = served.get(&["/small.txt"], &["--timeout", TIMEOUT]);
         refused += u32::from(!output.status.success());
         output.status.success() && output.stdout == b"small"
     });
     assert!(refused > 0, "its seat was taken");
-    assert!(started.elapsed() < SILENCE * 4, "{:?}", started.elapsed());
 }
 
 /// A person who has enough keeps what came, and hears how to go on.
@@ -196,7 +202,7 @@ fn a_server_that_stops_refuses_at_once() {
         !output.status.success()
     });
     assert!(said.contains("CONNECTION_REFUSED"), "{said}");
-    let (output, _) = ended(client);
+    let output = ended(client);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(served.server.wait().unwrap().success());
 }
@@ -208,15 +214,16 @@ fn a_frozen_server_may_thaw() {
     signal(&served.server, "-STOP");
     std::thread::sleep(SILENCE / 4);
     signal(&served.server, "-CONT");
-    let (output, _) = ended(client);
+    let output = ended(client);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(fs::read(served.got("large.bin")).unwrap() == large());
 
     let client = fetching(&served, &served.address);
+    let stopped = Instant::now();
     signal(&served.server, "-STOP");
     let end = ended(client);
     signal(&served.server, "-CONT");
-    gave_up(&served, end);
+    gave_up(&served, stopped, &end);
     assert_eq!(text(&served.get(&["/small.txt"], &[]).stdout), "small");
 }
 
@@ -229,7 +236,7 @@ fn a_frozen_client_goes_on_later() {
     assert_eq!(text(&served.get(&["/small.txt"], &[]).stdout), "small", "others are served meanwhile");
     std::thread::sleep(SILENCE * 3 / 2);
     signal(&client, "-CONT");
-    let (output, _) = ended(client);
+    let output = ended(client);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("connect again") && said.contains("--resume"), "{said}");
@@ -246,8 +253,9 @@ fn a_network_that_swallows_all_is_noticed() {
     let served = Served::new("dark", &SLOW);
     let relay = Relay::new(served.address.parse().unwrap(), Weather::default());
     let client = fetching(&served, &relay.address.to_string());
+    let dark = Instant::now();
     relay.set_dark(true);
-    gave_up(&served, ended(client));
+    gave_up(&served, dark, &ended(client));
     relay.set_dark(false);
     let url = format!("https://{}/small.txt", relay.address);
     assert_eq!(text(&served.get_urls(&[&url], &[]).stdout), "small");
@@ -265,31 +273,39 @@ fn a_measurement_that_breaks_off_says_so() {
     BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let mut words = line.trim().strip_prefix("listening on ").unwrap().split(' ');
     let (address, pin) = (words.next().unwrap().to_owned(), words.next().unwrap().to_owned());
+    let folder = std::env::temp_dir().join(format!("quickset-http-broken-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
     let client = |words: &[&str]| {
         Command::new(env!("CARGO_BIN_EXE_quickset"))
-            .args(["perf", "client", &address, "--pin", &pin, "--timeout", "2s"])
+            .args(["perf", "client", &address, "--pin", &pin, "--timeout", TIMEOUT])
             .args(words)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap()
     };
-    let mut first = client(&["--seconds", "60", "--upload"]);
-    std::thread::sleep(SILENCE / 4);
+    // A trace tells when it is past its handshake.
+    let measures = |traces: &std::path::Path| {
+        let files = fs::read_dir(traces).into_iter().flatten().map(|file| file.unwrap().path());
+        files.map(|file| fs::read_to_string(file).unwrap()).any(|trace| trace.matches("\"1RTT\"").count() > 100)
+    };
+    let [one, two] = ["one", "two"].map(|name| folder.join(name));
+    let mut first = client(&["--seconds", "60", "--upload", "--qlog", one.to_str().unwrap()]);
+    until("the first one measures", || measures(&one));
     first.kill().unwrap();
     first.wait().unwrap();
-    let (output, _) = ended(client(&["--bytes", "100kB"]));
+    let output = ended(client(&["--bytes", "100kB"]));
     assert!(output.status.success(), "{}", text(&output.stderr));
 
-    let mut last = client(&["--seconds", "60"]);
-    std::thread::sleep(SILENCE / 2);
+    let mut last = client(&["--seconds", "60", "--qlog", two.to_str().unwrap()]);
+    until("the last one measures", || measures(&two));
     assert!(last.try_wait().unwrap().is_none(), "it goes on");
     server.kill().unwrap();
     server.wait().unwrap();
-    let (output, after) = ended(last);
+    let output = ended(last);
+    fs::remove_dir_all(&folder).unwrap();
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("broke off: the peer does not answer; check its address"), "{said}");
-    assert!(after < SILENCE * 4, "{after:?}");
     assert!(output.stdout.is_empty(), "no figures");
 }

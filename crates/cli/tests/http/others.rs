@@ -157,7 +157,7 @@ async fn words_of_servers_do_not_act_on_the_terminal() {
 #[tokio::test]
 async fn a_server_that_lives_and_sends_nothing_is_given_up() {
     let other = Other::new("silent", |_| Answer::Silence);
-    let got = tokio::time::timeout(Duration::from_secs(20), other.get(&["--timeout", "300ms"])).await;
+    let got = tokio::time::timeout(Duration::from_secs(20), other.get(&["--timeout", "2s"])).await;
     let output = got.expect("it ends by itself");
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");

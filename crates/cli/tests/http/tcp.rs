@@ -166,7 +166,8 @@ fn requests_out_of_form_are_refused() {
 /// Who is slow loses the connection, and nobody else does.
 #[test]
 fn slow_clients_do_not_hold_connections() {
-    let served = Served::new("slow", &["--timeout", "500ms"]);
+    // Long enough for a handshake on a busy machine.
+    let served = Served::new("slow", &["--timeout", "2s"]);
     let began = Instant::now();
     // A handshake that does not begin.
     let mut silent = TcpStream::connect(&served.address).unwrap();
@@ -211,8 +212,11 @@ fn slow_clients_do_not_hold_connections() {
         std::thread::sleep(Duration::from_millis(50));
     }
     to_the_end(&mut unbegun);
-    // 500 ms four times; what the buffers held is far from all.
-    std::thread::sleep(Duration::from_secs(4).saturating_sub(began.elapsed()));
+    // Who has given it up takes nothing more; what the buffers held is far from all.
+    while full.write_all(b"\r\n").and_then(|()| full.flush()).is_ok() {
+        assert!(began.elapsed() < LIMIT, "it waits for ever");
+        std::thread::sleep(Duration::from_millis(50));
+    }
     assert!(to_the_end(&mut full).len() < 1 << 29);
     assert_eq!(ask(&served, "--http2", "/small.txt", &[]).1, "small");
 }
@@ -247,7 +251,8 @@ fn connections_are_limited_by_client() {
 #[test]
 fn a_server_that_is_told_to_stop_finishes_what_it_sends() {
     let mut served = Served::new("finishes", &[]);
-    std::fs::write(served.folder.join("site/long.bin"), vec![7; 40_000_000]).unwrap();
+    // More than all buffers hold, and little for ten seconds.
+    std::fs::write(served.folder.join("site/long.bin"), vec![7; 16_000_000]).unwrap();
     let mut streams: Vec<Tls> = (0..2).map(|_| connect(&served, "http/1.1")).collect();
     let mut first = [0; 100];
     for stream in &mut streams {
@@ -257,7 +262,7 @@ fn a_server_that_is_told_to_stop_finishes_what_it_sends() {
     super::signal(&served.server, "-TERM");
     for stream in &mut streams {
         let all = to_the_end(stream);
-        assert!(all.ends_with(&[7]) && all.len() > 40_000_000, "{}", all.len());
+        assert!(all.ends_with(&[7]) && all.len() > 16_000_000, "{}", all.len());
     }
     assert!(served.server.wait().unwrap().success());
     assert!(TcpStream::connect(&served.address).is_err());
@@ -275,9 +280,8 @@ fn a_server_that_is_told_to_stop_waits_for_nobody_who_asks_for_nothing() {
     deaf.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
     // Behind it in the queue, so that it was taken when this is answered.
     assert_eq!(ask(&served, "--http1.1", "/small.txt", &[]).1, "small");
-    let began = Instant::now();
+    // Which it says of what it has waited for in vain.
     let log = served.stop();
-    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     assert!(!log.contains("not finished"), "{log}");
 }
 
@@ -324,5 +328,5 @@ fn tcp_can_be_left_out() {
 
 const CLOSED: [ErrorKind; 3] = [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
 
-/// How long a test waits for what must happen.
-const LIMIT: Duration = Duration::from_secs(20);
+/// How long a test waits for what must happen. Without a limit of their own, servers are patient for longer.
+const LIMIT: Duration = Duration::from_secs(25);

@@ -23,6 +23,7 @@ impl Home {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("quickset-gateway-{}-{n}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir(&path).unwrap();
         Self(path)
     }

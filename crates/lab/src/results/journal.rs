@@ -323,6 +323,7 @@ mod tests {
     #[test]
     fn a_journal_has_one_writer_and_any_number_of_readers() {
         let dir = std::env::temp_dir().join(format!("quickset-journal-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
         let path = dir.join("screen-streaming.rows");
         let open = |fresh| Journal::open(&path, "screen-streaming", "abc", fresh);
         let seeds = || read_journal(&path).unwrap().iter().map(|row| row.seed).collect::<Vec<_>>();
@@ -355,6 +356,7 @@ mod tests {
     #[test]
     fn the_beginning_of_a_line_is_cut_off() {
         let dir = std::env::temp_dir().join(format!("quickset-journal-cut-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
         let path = dir.join("screen-streaming.rows");
         let open = || Journal::open(&path, "screen-streaming", "abc", false).unwrap();
         open().add(row(1)).unwrap();
