@@ -80,10 +80,10 @@ mod tests {
     fn two_never_have_the_same_place() {
         let [one, two] = [(); 2].map(|()| Place::find().unwrap().unwrap());
         assert_ne!(one.number, two.number);
-        let number = one.number;
-        drop(one);
-        // Others may run links at this moment and take it first; then it is a later one.
-        assert!(Place::find().unwrap().unwrap().number >= number);
+        // There are 256, whoever else runs links at this moment: what is let go is free again.
+        for _ in 0..300 {
+            assert_ne!(Place::find().unwrap().unwrap().number, two.number);
+        }
         assert_eq!(Place::first().v6(2).to_string(), "fd77::2");
     }
 }
