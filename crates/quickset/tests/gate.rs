@@ -27,12 +27,17 @@ async fn clients_are_taken_asked_refused_and_ignored() {
     let trust = Trust::pinned(identity.fingerprint());
     let config = ServerConfig::new(identity, &["gate/1"]).unwrap().with_gate(gate);
     let server = Endpoint::server(([127, 0, 0, 1], 0).into(), &config).unwrap();
-    let transport =
-        TransportConfig { handshake_timeout: Duration::from_millis(400), ..TransportConfig::default() };
     let connect = async |admission| {
         *next.lock().unwrap() = admission;
+        // Who is ignored need not wait for long.
+        let short = Duration::from_millis(400);
+        let usual = TransportConfig::default();
+        let transport = match admission {
+            Admission::Ignore => TransportConfig { handshake_timeout: short, ..usual },
+            _ => usual,
+        };
         // Each with a configuration of its own: a token from before would prove its address.
-        let config = ClientConfig::new(trust.clone(), &["gate/1"]).unwrap().with_transport(transport.clone());
+        let config = ClientConfig::new(trust.clone(), &["gate/1"]).unwrap().with_transport(transport);
         soon(Endpoint::client().unwrap().connect(server.local_addr(), "localhost", &config)).await
     };
 

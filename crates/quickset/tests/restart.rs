@@ -83,7 +83,7 @@ fn a_server_that_keeps_its_key_tells_the_clients_of_before() {
 
 #[test]
 fn a_server_with_another_key_is_not_believed() {
-    assert_eq!(told([7; 32], [8; 32], Duration::from_secs(1)), Closed::TimedOut);
+    assert_eq!(told([7; 32], [8; 32], Duration::from_secs(3)), Closed::TimedOut);
 }
 
 /// What a client gets that shows a token of before the restart to a server that asks all for one (RFC 9000 §8.1): how many it

@@ -269,7 +269,7 @@ async fn a_peer_that_vanishes_is_noticed() {
         drop(runtime);
         connection.close_reason()
     });
-    let transport = TransportConfig { idle_timeout: Some(Duration::from_millis(300)), ..Default::default() };
+    let transport = TransportConfig { idle_timeout: Some(Duration::from_secs(2)), ..Default::default() };
     let to = told.recv().unwrap();
     let connection = soon(client().connect(to, "localhost", &client_config(transport))).await.unwrap();
     stop.send(()).unwrap();

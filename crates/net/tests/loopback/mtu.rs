@@ -35,7 +35,8 @@ async fn large_datagrams_are_found_and_used() {
     send.finish().unwrap();
     soon(send.finished()).await.unwrap();
     let packets = ends.client.stats().sent_packets - before;
-    assert!((100..200).contains(&packets), "{packets}");
+    // Some of them twice where the reader is slow; of the usual size there are more than 600.
+    assert!((100..400).contains(&packets), "{packets}");
     let mut last = soon(ends.client.open_uni()).await.unwrap();
     last.write_all(&[1]).await.unwrap();
     last.finish().unwrap();
