@@ -228,5 +228,5 @@ fn alone(case: &'static Case, pair: Pair) -> Result<()> {
 }
 
 /// How long a case may take.
-const QUICK_LIMIT: Duration = Duration::from_secs(30);
+const QUICK_LIMIT: Duration = Duration::from_secs(90);
 const LIMIT: Duration = Duration::from_secs(300);

@@ -56,7 +56,7 @@ pub(crate) enum Outcome {
     WeLack {
         why: String,
     },
-    /// There is no such peer on this machine.
+    /// There is no such peer on this machine, or no such network.
     Absent {
         why: String,
     },
@@ -116,6 +116,11 @@ fn one(
     }
     if case.page && !peer.browser {
         return Ok(Outcome::PeerLacks { why: "it loads no pages".into() });
+    }
+    if case.name == "ipv6" {
+        if let Err(why) = std::net::UdpSocket::bind((std::net::Ipv6Addr::LOCALHOST, 0)) {
+            return Ok(Outcome::Absent { why: format!("this machine has no IPv6: {why}") });
+        }
     }
     let cell = Cell {
         case,
