@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::journal::{EXTENSION, Header, io_error, make_directory, read_whole, shown, write_whole};
+use super::journal::{EXTENSION, Header, Hold, io_error, make_directory, read_whole, shown};
 use super::{JournalError, Row, journal_name, order, write_csv};
 
 /// The rows of an experiment, in the order of tables, from whichever journals they came.
@@ -85,11 +85,12 @@ pub fn read_results(dirs: &[impl AsRef<Path>]) -> Result<Vec<Sheet>, JoinError> 
 /// As [`read_results`], and when `out` cannot be written.
 pub fn merge(dirs: &[impl AsRef<Path>], out: &Path) -> Result<Vec<Sheet>, JoinError> {
     let mut all: Vec<&Path> = dirs.iter().map(AsRef::as_ref).collect();
+    let holds = hold(out, |_| true)?;
     if out.is_dir() && !journals(out)?.is_empty() {
         all.push(out);
     }
     let sheets = read_results(&all)?;
-    sheets.iter().try_for_each(|sheet| sheet.write(out))?;
+    write(&sheets, out, holds)?;
     Ok(sheets)
 }
 
@@ -105,6 +106,7 @@ pub fn keep_rows(rows: Vec<Row>, out: &Path) -> Result<Vec<Sheet>, JoinError> {
         let part = parts.entry(row.experiment.clone()).or_insert_with(|| Part::new(given, &header));
         part.add(given, &header, n + 1, vec![row])?;
     }
+    let holds = hold(out, |experiment| parts.contains_key(experiment))?;
     let known = if out.is_dir() { journals(out)? } else { Vec::new() };
     for path in known {
         let Some((header, rows)) = read_whole(&path)? else { continue };
@@ -113,20 +115,37 @@ pub fn keep_rows(rows: Vec<Row>, out: &Path) -> Result<Vec<Sheet>, JoinError> {
         }
     }
     let sheets: Vec<Sheet> = parts.into_iter().map(|(experiment, part)| part.sheet(experiment)).collect();
-    sheets.iter().try_for_each(|sheet| sheet.write(out))?;
+    write(&sheets, out, holds)?;
     Ok(sheets)
 }
 
-impl Sheet {
-    /// Writes journal and tables into a directory, in place of those that are there.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn write(&self, dir: &Path) -> Result<(), JoinError> {
-        let header = Header::new(&self.experiment, &self.commit);
-        write_whole(&dir.join(journal_name(&self.experiment, None)), &header, &self.rows)?;
-        Ok(write_tables(&self.rows, dir)?)
+/// The journals in a directory that are to be written anew, those of whole experiments: what others added to them from now
+/// on would be lost.
+fn hold(dir: &Path, wanted: impl Fn(&str) -> bool) -> Result<BTreeMap<PathBuf, Hold>, JournalError> {
+    let known = if dir.is_dir() { journals(dir)? } else { Vec::new() };
+    // Shards have more to their names, and go on.
+    let is_whole = |path: &PathBuf| {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        !stem.contains('.') && wanted(&stem)
+    };
+    known.into_iter().filter(is_whole).map(|path| Ok((path.clone(), Hold::take(&path)?))).collect()
+}
+
+/// Writes journals and tables into a directory, in place of those that are there.
+fn write(sheets: &[Sheet], dir: &Path, mut holds: BTreeMap<PathBuf, Hold>) -> Result<(), JournalError> {
+    for sheet in sheets {
+        let path = dir.join(journal_name(&sheet.experiment, None));
+        let hold = match holds.remove(&path) {
+            Some(hold) => hold,
+            None => Some(Hold::take(&path)?)
+                // Somebody has begun it meanwhile.
+                .filter(Hold::is_empty)
+                .ok_or_else(|| JournalError::Busy(shown(&path)))?,
+        };
+        hold.write(&Header::new(&sheet.experiment, &sheet.commit), &sheet.rows)?;
+        write_tables(&sheet.rows, dir)?;
     }
+    Ok(())
 }
 
 /// Writes the tables of rows of one experiment into a directory: `NAME.csv`, and with the feature `parquet` also
@@ -307,6 +326,25 @@ mod tests {
         let out = Folder::new("conflict-out");
         let error = keep_rows(vec![row(2), wrong], &out.0).unwrap_err().to_string();
         assert!(error.contains("line 1 of the rows given and line 2 of the rows given"), "{error}");
+    }
+
+    /// Whoever keeps rows in the same place at the same time has them kept, or is told that they are not.
+    #[cfg(unix)]
+    #[test]
+    fn rows_that_several_keep_at_once_are_all_kept() {
+        let out = Folder::new("at-once");
+        let keep = |seed: u64| {
+            while let Err(error) = keep_rows(vec![row(seed)], &out.0) {
+                assert!(error.to_string().contains("another run writes"), "{error}");
+                std::thread::yield_now();
+            }
+        };
+        std::thread::scope(|scope| {
+            for n in 0..4 {
+                scope.spawn(move || (n * 25..(n + 1) * 25).for_each(keep));
+            }
+        });
+        assert_eq!(seeds(&read_results(&[&out.0]).unwrap()), (0..100).collect::<Vec<u64>>());
     }
 
     #[test]

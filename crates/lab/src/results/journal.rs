@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -12,10 +12,18 @@ use crate::plan::Shard;
 /// who only reads is not kept from it.
 #[derive(Debug)]
 pub struct Journal {
-    file: File,
-    path: PathBuf,
+    hold: Hold,
+    /// Where the last whole line ends.
+    end: u64,
     rows: Vec<Row>,
     known: BTreeSet<String>,
+}
+
+/// A journal that nobody else can write.
+#[derive(Debug)]
+pub(super) struct Hold {
+    file: File,
+    path: PathBuf,
 }
 
 /// The first line of a journal.
@@ -96,39 +104,28 @@ impl Journal {
     /// # Errors
     /// See [`JournalError`].
     pub fn open(path: &Path, experiment: &str, commit: &str, fresh: bool) -> Result<Self, JournalError> {
-        let path = path.to_owned();
-        make_directory(path.parent().unwrap_or(Path::new(".")))?;
-        let mut file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .open(&path)
-            .map_err(io_error(&path, "opened"))?;
         // Before anything is cut off: it may be the line that another run is writing.
-        lock(&file, &path)?;
+        let mut hold = Hold::take(path)?;
         if fresh {
-            file.set_len(0).map_err(io_error(&path, "written"))?;
+            hold.cut(0)?;
         }
-        let (header, rows, end) = read(&mut file, &path)?;
+        let (header, rows, mut end) = read(&mut hold.file, path)?;
         match header {
             None => {
-                let header = Header::new(experiment, commit);
-                file.set_len(0).map_err(io_error(&path, "written"))?;
-                append(&mut file, &header).map_err(io_error(&path, "written"))?;
+                hold.cut(0)?;
+                end = hold.append(0, &Header::new(experiment, commit))?;
             }
             Some(header) if header.experiment != experiment => {
-                return Err(JournalError::Experiment { path: shown(&path), found: header.experiment });
+                return Err(JournalError::Experiment { path: shown(path), found: header.experiment });
             }
             Some(header) if header.commit != commit => {
                 let ours = commit.to_owned();
-                return Err(JournalError::Commit { path: shown(&path), found: header.commit, ours });
+                return Err(JournalError::Commit { path: shown(path), found: header.commit, ours });
             }
-            Some(_) => {
-                file.set_len(end).map_err(io_error(&path, "written"))?;
-            }
+            Some(_) => hold.cut(end)?,
         }
         let known = rows.iter().map(Row::identity).collect();
-        Ok(Self { file, path, rows, known })
+        Ok(Self { hold, end, rows, known })
     }
 
     /// True when a run with this identity is there.
@@ -139,10 +136,12 @@ impl Journal {
     /// Adds a row; it is with the system when this returns.
     ///
     /// # Errors
-    /// When the disk is full, say.
+    /// When the disk is full, say; nothing of the row is there then.
     pub fn add(&mut self, row: Row) -> Result<(), JournalError> {
-        if self.known.insert(row.identity()) {
-            append(&mut self.file, &row).map_err(io_error(&self.path, "written"))?;
+        let identity = row.identity();
+        if !self.known.contains(&identity) {
+            self.end = self.hold.append(self.end, &row)?;
+            self.known.insert(identity);
             self.rows.push(row);
         }
         Ok(())
@@ -160,6 +159,69 @@ impl Journal {
     /// The rows: those read first, or in the order of tables once those were written.
     pub fn rows(&self) -> &[Row] {
         &self.rows
+    }
+}
+
+impl Hold {
+    /// Opens a journal, or begins one.
+    pub(super) fn take(path: &Path) -> Result<Self, JournalError> {
+        make_directory(path.parent().unwrap_or(Path::new(".")))?;
+        loop {
+            let opened = OpenOptions::new().read(true).append(true).create(true).open(path);
+            let file = opened.map_err(io_error(path, "opened"))?;
+            lock(&file, path)?;
+            // Until then somebody may have written another one in its place, and nobody would find what is added to this.
+            if is_at(&file, path) {
+                return Ok(Self { file, path: path.to_owned() });
+            }
+        }
+    }
+
+    /// True when nothing is in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.file.metadata().is_ok_and(|file| file.len() == 0)
+    }
+
+    fn cut(&self, end: u64) -> Result<(), JournalError> {
+        self.file.set_len(end).map_err(io_error(&self.path, "written"))
+    }
+
+    /// Adds a line behind the last one, which ends at `end`; returns where it ends itself.
+    fn append(&mut self, end: u64, value: &impl Serialize) -> Result<u64, JournalError> {
+        let written = line(value).and_then(|line| self.file.write_all(&line).map(|()| line.len() as u64));
+        match written {
+            Ok(length) => Ok(end + length),
+            Err(error) => {
+                // A part of it is no line, and the next one would stand behind that.
+                self.cut(end)?;
+                Err(io_error(&self.path, "written")(error))
+            }
+        }
+    }
+
+    /// Writes a journal as a whole: what was there before stays until all of it is written.
+    pub(super) fn write(self, header: &Header, rows: &[Row]) -> Result<(), JournalError> {
+        let new = self.path.with_extension(format!("{EXTENSION}.new"));
+        let write = || {
+            let mut out = io::BufWriter::new(File::create(&new)?);
+            out.write_all(&line(header)?)?;
+            rows.iter().try_for_each(|row| out.write_all(&line(row)?))?;
+            out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+            std::fs::rename(&new, &self.path)
+        };
+        write().map_err(|error| {
+            let _ = std::fs::remove_file(&new);
+            io_error(&self.path, "written")(error)
+        })
+    }
+}
+
+/// What was begun and not written is no journal.
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if self.is_empty() && is_at(&self.file, &self.path) {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -187,27 +249,6 @@ pub(super) fn read_whole(path: &Path) -> Result<Option<(Header, Vec<Row>)>, Jour
     Ok(header.map(|header| (header, rows)))
 }
 
-/// Writes a journal as a whole: what was there before stays until all of it is written.
-pub(super) fn write_whole(path: &Path, header: &Header, rows: &[Row]) -> Result<(), JournalError> {
-    make_directory(path.parent().unwrap_or(Path::new(".")))?;
-    // A run that adds to the one that is there would go on in a file without a name.
-    let there = match OpenOptions::new().append(true).open(path) {
-        Ok(file) => Some(file),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(io_error(path, "opened")(error)),
-    };
-    there.iter().try_for_each(|file| lock(file, path))?;
-    let new = path.with_extension(format!("{EXTENSION}.new"));
-    let write = || {
-        let mut out = io::BufWriter::new(File::create(&new)?);
-        append(&mut out, header)?;
-        rows.iter().try_for_each(|row| append(&mut out, row))?;
-        out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-        std::fs::rename(&new, path)
-    };
-    write().map_err(io_error(path, "written"))
-}
-
 /// Makes sure of a directory.
 pub(super) fn make_directory(dir: &Path) -> Result<(), JournalError> {
     std::fs::create_dir_all(dir).map_err(io_error(dir, "made"))
@@ -230,6 +271,19 @@ fn lock(file: &File, path: &Path) -> Result<(), JournalError> {
         Err(Errno::WOULDBLOCK) => Err(JournalError::Busy(shown(path))),
         Err(error) => Err(io_error(path, "locked")(error.into())),
     }
+}
+
+/// Whether the file is the one of this path.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let (Ok(ours), Ok(there)) = (file.metadata(), std::fs::metadata(path)) else { return false };
+    (ours.dev(), ours.ino()) == (there.dev(), there.ino())
+}
+
+#[cfg(not(unix))]
+fn is_at(_: &File, path: &Path) -> bool {
+    path.exists()
 }
 
 /// Elsewhere it is the user's to run one at a time: the standard library has locks of files from Rust 1.89 on.
@@ -281,11 +335,11 @@ fn read_header(line: &[u8], path: &Path) -> Result<Header, JournalError> {
     serde_json::from_value(json).map_err(|_| JournalError::Foreign(shown(path)))
 }
 
-/// One write of the whole line: a killed run leaves whole lines, and the beginning of one at most.
-fn append(file: &mut impl io::Write, value: &impl Serialize) -> io::Result<()> {
+/// A value as a line. It is written at once: a killed run leaves whole lines, and the beginning of one at most.
+fn line(value: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
-    file.write_all(&line)
+    Ok(line)
 }
 
 pub(super) fn io_error<'a>(path: &'a Path, doing: &'static str) -> impl Fn(io::Error) -> JournalError + 'a {
@@ -339,7 +393,7 @@ mod tests {
             assert!(error.contains("-o"), "{error}");
         }
         let header = Header::new("screen-streaming", "abc");
-        let error = write_whole(&path, &header, &[row(7)]).unwrap_err().to_string();
+        let error = Hold::take(&path).unwrap_err().to_string();
         assert!(error.contains("another run writes"), "{error}");
         assert_eq!(seeds(), [1]);
         first.add(row(2)).unwrap();
@@ -347,9 +401,12 @@ mod tests {
         drop(first);
         open(false).unwrap().add(row(3)).unwrap();
         assert_eq!(seeds(), [1, 2, 3]);
-        write_whole(&path, &header, &[row(7)]).unwrap();
+        Hold::take(&path).unwrap().write(&header, &[row(7)]).unwrap();
         assert_eq!(seeds(), [7]);
         assert_eq!(open(true).unwrap().rows(), []);
+        // What is only taken and left leaves nothing.
+        drop(Hold::take(&dir.join("other.rows")).unwrap());
+        assert!(!dir.join("other.rows").exists() && path.exists());
         std::fs::remove_dir_all(&dir).unwrap();
     }
 
