@@ -1,6 +1,6 @@
 //! The same experiment in virtual time and over real sockets, TLS and the emulated link.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use quickset_lab::catalogue;
@@ -36,16 +36,43 @@ fn both_worlds_see_the_same() {
                 .collect()
         };
         let simulated = rows(World::Sim);
-        // A machine that is busy otherwise is late; one that is never on time has a driver that is wrong.
-        let begun = Instant::now();
+        // A machine that is busy otherwise is late; one that has nothing else to do and is late has a driver that is wrong.
+        let (begun, mut was_quiet) = (Instant::now(), false);
         loop {
-            let wrong = differences(&simulated, &rows(World::Real));
+            let (real, is_quiet) = watched(|| rows(World::Real));
+            let wrong = differences(&simulated, &real);
             if wrong.is_empty() {
                 break;
             }
-            assert!(begun.elapsed() < PATIENCE, "{params}: {}", wrong.join("; "));
+            was_quiet |= is_quiet;
+            if begun.elapsed() > PATIENCE {
+                assert!(!was_quiet, "{params}: {}", wrong.join("; "));
+                eprintln!("SKIPPED: this machine has too much else to do: {}", wrong.join("; "));
+                return;
+            }
         }
     }
+}
+
+/// What comes of it, and whether the machine was on time meanwhile: it let a thread of its own sleep for no more than two
+/// milliseconds too long, but for one time in twenty.
+fn watched<T>(run: impl FnOnce() -> T) -> (T, bool) {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let (mut late, mut all) = (0, 0);
+            while !over.load(Ordering::Relaxed) {
+                let begun = Instant::now();
+                std::thread::sleep(Duration::from_millis(1));
+                late += u32::from(begun.elapsed() > Duration::from_millis(3));
+                all += 1;
+            }
+            late * 20 <= all
+        });
+        let done = run();
+        over.store(true, Ordering::Relaxed);
+        (done, watcher.join().expect("it only sleeps"))
+    })
 }
 
 /// What differs by more than 20 % or 5 ms, whichever is larger. The sample is small: a handshake of another size shifts
