@@ -193,6 +193,14 @@ impl Link {
             _ => None,
         };
         let (bytes, packets) = queue.limits(bps);
+        // Whatever becomes of it, it is one of the arrivals that the mean is of.
+        let verdict = match queue {
+            Queue::Red(red) => {
+                let idle = now.since(self.server.idle());
+                self.early.judge(red, packet.ordinal, queued, (idle, bps))
+            }
+            _ => Verdict::Pass,
+        };
         let is_first = queued == 0 && matches!(queue, Queue::Time(_));
         let fits = queued.saturating_add(packet.size) <= bytes
             && self.backlog.packets() + (self.line.len() as u64) < packets;
@@ -204,16 +212,11 @@ impl Link {
             Queue::Mark(Mark { above: Above::Bytes(most), .. }) if queued > *most => {
                 packet.mark();
             }
-            Queue::Red(red) => {
-                let idle = now.since(self.server.idle());
-                let verdict = self.early.judge(red, packet.ordinal, queued, (idle, bps));
-                let drops = verdict == Verdict::Drop || (verdict == Verdict::Notify && !packet.mark());
-                if drops {
-                    self.counts.aqm += 1;
-                    return Err(DropReason::Aqm);
-                }
-            }
             _ => {}
+        }
+        if verdict == Verdict::Drop || (verdict == Verdict::Notify && !packet.mark()) {
+            self.counts.aqm += 1;
+            return Err(DropReason::Aqm);
         }
         Ok(())
     }

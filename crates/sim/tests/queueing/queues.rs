@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use quickset_base::Ecn;
 use quickset_sim::{DropReason, Fate};
 
-use crate::{Packet, arrival, carry, link};
+use crate::{Packet, arrival, carry, link, plain};
 
 fn packets(raw: &[(u64, usize)]) -> Vec<Packet> {
     let mut now = 0;
@@ -115,4 +115,18 @@ fn red_keeps_a_persistent_overload_between_its_thresholds() {
             assert!((20_000.0..60_000.0).contains(&mean), "{mean}");
         }
     }
+}
+
+/// Floyd and Jacobson 1993, figure 2: the mean moves with each arrival, those that find no room included.
+#[test]
+fn the_mean_of_red_is_of_all_arrivals() {
+    // A packet of 1000 bytes lasts 10 ms and one comes each millisecond: behind the 22nd there is room for each tenth.
+    let mut link = link("rate=800kbit queue=red:10kB,20kB,100%,20kB", 1);
+    let packets = plain((0..2000).map(|n| n * 1_000_000), 1000);
+    let fates = carry(&mut link, &packets);
+    let first = fates.iter().position(|fate| *fate == Fate::Dropped(DropReason::Aqm));
+    // With 20 kB or one packet less there the mean passes 10 kB with arrival 22 + 512 ln 2 = 377 to 22 + 512 ln 2.11 = 404. Of
+    // those behind it, up to 600, less than 1 in 10^9 sequences has none dropped: p rises to 0.33.
+    assert!(first.is_some_and(|n| (360..600).contains(&n)), "{first:?}");
+    assert!(link.counts().overflowed > 300, "{:?}", link.counts());
 }
