@@ -143,7 +143,8 @@ impl Key {
         let wrong = |why: &str| ValueError(format!("`{}={text}` does not fit: {why}", self.name));
         match self.kind {
             Kind::Number(least, most) => match text.parse::<f64>() {
-                Ok(n) if (least..=most).contains(&n) => Ok(Value::Number(n)),
+                // -0 is 0, as a row has it.
+                Ok(n) if (least..=most).contains(&n) => Ok(Value::Number(n + 0.0)),
                 _ => Err(wrong(&format!("write a number from {least} to {most}"))),
             },
             Kind::Whole(least, most) => match text.parse::<u64>() {
@@ -253,6 +254,7 @@ mod tests {
         assert_eq!(read("fec", "rs:105/100:stride=1"), Ok(Value::Text("rs:105/100".into())));
         assert_eq!(read("fec", "messages:25ms"), Ok(Value::Text("messages:25ms".into())));
         assert_eq!(read("rtt_ms", "100"), Ok(Value::Number(100.0)));
+        assert_eq!(read("rtt_ms", "-0").map(|value| value.to_string()), Ok("0".into()));
         assert_eq!(read("ack", "100:fixed"), Ok(Value::Text("100:fixed:merged".into())));
     }
 

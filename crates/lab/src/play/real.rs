@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::actor::{self, Actor, Credentials, CredentialsError};
 use super::{FlowSeen, Seen, Setting};
-use crate::relay::{Lateness, Relay};
+use crate::relay::{Lateness, Relay, kernel};
 
 /// Why a run in real time came to no end.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +32,7 @@ pub enum RealError {
 pub struct Accuracy {
     /// How much later than the model says packets left.
     pub lateness: Lateness,
-    /// Datagrams that the system dropped before the link saw them; `None` where it does not tell.
+    /// Datagrams that the system dropped before the link saw them, or behind it; `None` where it does not tell.
     pub overruns: Option<u64>,
 }
 
@@ -76,21 +76,27 @@ pub fn really(
         observer(started.elapsed());
     }
     let ended = started.elapsed().min(setting.limit);
-    let ends = near.end()?.into_iter().zip(far.end()?);
+    let (clients, dropped_there) = near.end()?;
+    let (servers, dropped_here) = far.end()?;
+    let ends = clients.into_iter().zip(servers);
     let flows: Vec<FlowSeen> = ends.map(|(client, server)| actor::tell(client, server)).collect();
     // When the last one was done, not when that was looked for.
     let finished: Option<Vec<Duration>> = flows.iter().map(|flow| flow.finished).collect();
     let ended = finished.and_then(|times| times.into_iter().max()).unwrap_or(ended);
     let [up, down] = relay.counts();
-    let accuracy = Accuracy { lateness: relay.lateness(), overruns: relay.overruns() };
+    let dropped = [relay.overruns(), dropped_there, dropped_here];
+    let accuracy = Accuracy { lateness: relay.lateness(), overruns: dropped.into_iter().sum() };
     Ok((Seen { flows, up, down, ended }, accuracy))
 }
+
+/// An actor that has come to its end, and how many datagrams for it the system has dropped, where that tells.
+type Done = (Actor, Option<u64>);
 
 /// Actors under way, each with a thread of its own. Dropped, they end.
 #[derive(Default)]
 struct Threads {
     stop: std::sync::Arc<AtomicBool>,
-    all: Vec<JoinHandle<io::Result<Actor>>>,
+    all: Vec<JoinHandle<io::Result<Done>>>,
 }
 
 impl Threads {
@@ -114,12 +120,15 @@ impl Threads {
         self.all.iter().all(JoinHandle::is_finished)
     }
 
-    fn end(&mut self) -> io::Result<Vec<Actor>> {
+    /// The actors, and what the system has dropped of theirs.
+    fn end(&mut self) -> io::Result<(Vec<Actor>, Option<u64>)> {
         self.stop.store(true, Ordering::Relaxed);
-        let join = |thread: JoinHandle<io::Result<Actor>>| {
+        let join = |thread: JoinHandle<io::Result<Done>>| {
             thread.join().unwrap_or_else(|panic| resume_unwind(panic))
         };
-        self.all.drain(..).map(join).collect()
+        let done = self.all.drain(..).map(join).collect::<io::Result<Vec<Done>>>()?;
+        let (actors, dropped): (Vec<Actor>, Vec<Option<u64>>) = done.into_iter().unzip();
+        Ok((actors, dropped.into_iter().sum()))
     }
 }
 
@@ -144,7 +153,7 @@ struct Driver {
 
 impl Driver {
     /// Until the actor is done, or is told to stop.
-    fn run(mut self, stop: &AtomicBool) -> io::Result<Actor> {
+    fn run(mut self, stop: &AtomicBool) -> io::Result<Done> {
         while !self.actor.is_done() && !stop.load(Ordering::Relaxed) {
             let wake = self.send()?;
             if self.actor.is_done() {
@@ -158,7 +167,9 @@ impl Driver {
                 self.actor.handle(now, Input::Timer);
             }
         }
-        Ok(self.actor)
+        // As long as the socket is there.
+        let dropped = kernel::drops(&[self.socket.local_addr()?]);
+        Ok((self.actor, dropped))
     }
 
     /// Lets the actor do everything that it wants to now; returns when it is to be woken.
@@ -246,3 +257,30 @@ const MAX_BATCH: usize = 64;
 const MAX_DATAGRAM: usize = 65_536;
 const BUFFER: usize = 4 << 20;
 const ENOBUFS: i32 = 105;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue;
+
+    /// What nobody gets round to reading is lost to no model, and a row says so.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_the_system_drops_at_the_ends_is_counted() {
+        let experiment = catalogue::find("screen-streaming").unwrap();
+        let setting = experiment.setting(&experiment.base()).unwrap();
+        let [end, other] = [(); 2].map(|()| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+        socket2::SockRef::from(&end).set_recv_buffer_size(4096).unwrap();
+        end.set_nonblocking(true).unwrap();
+        for _ in 0..100 {
+            other.send_to(&[0; 1000], end.local_addr().unwrap()).unwrap();
+        }
+        let credentials = Credentials::tls(1).unwrap();
+        let (client, _) = actor::pair(&setting.flows[0], &credentials, 1, 0, other.local_addr().unwrap());
+        let mut threads = Threads::default();
+        threads.start(client, end, Instant::now()).unwrap();
+        let (actors, dropped) = threads.end().unwrap();
+        assert_eq!(actors.len(), 1);
+        assert!(dropped.is_some_and(|dropped| (50..100).contains(&dropped)), "{dropped:?}");
+    }
+}

@@ -11,7 +11,7 @@
 
 mod clients;
 pub(crate) mod courier;
-mod kernel;
+pub(crate) mod kernel;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};

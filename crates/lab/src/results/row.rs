@@ -71,7 +71,7 @@ pub struct Metrics {
     /// How late packets left the emulated link, beyond what the model says: the 99th percentile. In real time only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_p99_ms: Option<f64>,
-    /// Datagrams that the system dropped before the emulated link saw them: losses that no model decided.
+    /// Datagrams that the system dropped before the emulated link saw them, or behind it: losses that no model decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overruns: Option<u64>,
     /// The first flow's share of all goodput in the second half of the run.

@@ -540,7 +540,7 @@ const MEASURES: &[Measure] = &[
         "packets that the system dropped",
         COUNT,
         Better::Less,
-        "before the emulated link saw them",
+        "before the emulated link saw them, or behind it",
     ),
 ];
 
