@@ -41,7 +41,8 @@ fn inputs(root: &Path) -> Vec<PathBuf> {
 /// Whether git knows of no difference, files that it does not know included.
 fn is_clean(root: &Path, inputs: &[PathBuf]) -> bool {
     // It would write what it finds into the index, which others may be using.
-    let words = ["--no-optional-locks", "status", "--porcelain", "--untracked-files=all", "--"].map(OsStr::new);
+    let words =
+        ["--no-optional-locks", "status", "--porcelain", "--untracked-files=all", "--"].map(OsStr::new);
     let words: Vec<&OsStr> = words.into_iter().chain(inputs.iter().map(|path| path.as_os_str())).collect();
     git(root, &words).is_some_and(|changes| changes.is_empty())
 }

@@ -311,11 +311,11 @@ fn both_ends_of_a_connection_leave_traces_even_when_they_are_killed() {
     let output = quickset(&[&words, &["--qlog", here.to_str().unwrap()][..]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     // The client has said goodbye, and the server hears of it when it gets round to that.
-    let closed = |path: &Path| {
-        std::fs::read_to_string(path).unwrap().contains("connectivity:connection_closed")
-    };
+    let closed =
+        |path: &Path| std::fs::read_to_string(path).unwrap().contains("connectivity:connection_closed");
     let begun = std::time::Instant::now();
-    while std::fs::read_dir(&there).unwrap().filter(|file| closed(&file.as_ref().unwrap().path())).count() < 2 {
+    while std::fs::read_dir(&there).unwrap().filter(|file| closed(&file.as_ref().unwrap().path())).count() < 2
+    {
         assert!(begun.elapsed() < std::time::Duration::from_secs(20), "the server hears of no end");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }

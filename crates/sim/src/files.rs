@@ -40,7 +40,8 @@ pub fn pinned(name: &str) -> Result<String, UnitError> {
 
 /// The path, and the sum behind it.
 fn split(name: &str) -> (&str, Option<&str>) {
-    let is_sum = |text: &str| text.len() == 16 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    let is_sum =
+        |text: &str| text.len() == 16 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     match name.rsplit_once('#') {
         Some((path, sum)) if is_sum(sum) => (path, Some(sum)),
         _ => (name, None),
@@ -49,9 +50,9 @@ fn split(name: &str) -> (&str, Option<&str>) {
 
 /// FNV-1a: the same in every build, and it tells recordings apart that nobody makes to be mistaken.
 fn sum(text: &str) -> String {
-    let sum = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
-        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let sum = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     format!("{sum:016x}")
 }
 

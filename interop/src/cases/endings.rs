@@ -74,9 +74,8 @@ pub(super) async fn idle(pair: Pair) -> Result<()> {
         settle(&client, &server, pair.seed).await?;
         world.relay.cut();
         let start = Instant::now();
-        let end = async |connection: &Connection| {
-            (connection.closed().await, (before.elapsed(), start.elapsed()))
-        };
+        let end =
+            async |connection: &Connection| (connection.closed().await, (before.elapsed(), start.elapsed()));
         let (at_client, at_server) = tokio::join!(end(&client), end(&server));
         for (who, (ended, (since_before, after))) in [("client", at_client), ("server", at_server)] {
             expect(who, &ended, &Ended::TimedOut)?;

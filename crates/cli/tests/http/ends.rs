@@ -287,7 +287,9 @@ fn a_measurement_that_breaks_off_says_so() {
     // A trace tells when it is past its handshake.
     let measures = |traces: &std::path::Path| {
         let files = fs::read_dir(traces).into_iter().flatten().map(|file| file.unwrap().path());
-        files.map(|file| fs::read_to_string(file).unwrap()).any(|trace| trace.matches("\"1RTT\"").count() > 100)
+        files
+            .map(|file| fs::read_to_string(file).unwrap())
+            .any(|trace| trace.matches("\"1RTT\"").count() > 100)
     };
     let [one, two] = ["one", "two"].map(|name| folder.join(name));
     let mut first = client(&["--seconds", "60", "--upload", "--qlog", one.to_str().unwrap()]);

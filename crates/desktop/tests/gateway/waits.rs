@@ -119,10 +119,7 @@ async fn near_the_pointer(order: Order) {
         if n + 1 >= TRIALS && drawn * 2 < whole && part * 2 < whole {
             return;
         }
-        assert!(
-            begun.elapsed() < PATIENCE,
-            "{order}: {drawn:?}, {part:?}, the whole screen {whole:?}"
-        );
+        assert!(begun.elapsed() < PATIENCE, "{order}: {drawn:?}, {part:?}, the whole screen {whole:?}");
     }
 }
 

@@ -486,9 +486,12 @@ fn a_trace_of_ones_own_is_read_with_the_run() {
     std::fs::write(&good, "?100,500\n?200,600\n").unwrap();
     std::fs::write(&bad, "?100,500\nsoon,600\n").unwrap();
     let messages = find("messages").unwrap();
-    let params =
-        |path: &std::path::Path| point("messages", &format!("trace={} mode=plain api=no owd_ms=5", path.display()));
-    let Work::Messages(plan) = &messages.setting(&params(&good)).unwrap().flows[0].work else { panic!("messages") };
+    let params = |path: &std::path::Path| {
+        point("messages", &format!("trace={} mode=plain api=no owd_ms=5", path.display()))
+    };
+    let Work::Messages(plan) = &messages.setting(&params(&good)).unwrap().flows[0].work else {
+        panic!("messages")
+    };
     assert_eq!(plan.groups.len(), 2);
     assert_eq!(plan.groups[1].due, Duration::from_micros(100));
     let error = messages.setting(&params(&bad)).unwrap_err().to_string();

@@ -123,9 +123,8 @@ impl Threads {
     /// The actors, and what the system has dropped of theirs.
     fn end(&mut self) -> io::Result<(Vec<Actor>, Option<u64>)> {
         self.stop.store(true, Ordering::Relaxed);
-        let join = |thread: JoinHandle<io::Result<Done>>| {
-            thread.join().unwrap_or_else(|panic| resume_unwind(panic))
-        };
+        let join =
+            |thread: JoinHandle<io::Result<Done>>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
         let done = self.all.drain(..).map(join).collect::<io::Result<Vec<Done>>>()?;
         let (actors, dropped): (Vec<Actor>, Vec<Option<u64>>) = done.into_iter().unzip();
         Ok((actors, dropped.into_iter().sum()))
