@@ -113,11 +113,10 @@ fn a_fetch_that_is_interrupted_says_how_to_go_on() {
     let served = Served::new("interrupted", &SLOW);
     let client = fetching(&served, &served.address);
     signal(&client, "-INT");
-    let (output, after) = ended(client);
+    let output = ended(client);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("interrupted; go on with --resume, what came is in "), "{said}");
-    assert!(after < SILENCE * 4, "{after:?}");
     let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
     let came = fs::metadata(served.got("large.bin.part")).unwrap().len();
     assert_eq!(rows[0]["bytes"], came, "all of it is kept");
@@ -141,10 +140,9 @@ fn a_fetch_that_is_interrupted_says_how_to_go_on() {
     // It has said hello, so that it listens.
     silent.recv(&mut [0; 2000]).unwrap();
     signal(&client, "-INT");
-    let (output, after) = ended(client);
+    let output = ended(client);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains(": interrupted\n"), "{}", text(&output.stderr));
-    assert!(after < SILENCE * 4, "{after:?}");
 }
 
 /// A server that was killed and comes back with the key of before tells its clients, who wait for it else.
@@ -181,12 +179,12 @@ fn a_server_that_comes_back_with_its_key_is_believed() {
     before.server.kill().unwrap();
     before.server.wait().unwrap();
     let _after = Served::bound("key-three", &address, &words);
-    let (output, after) = ended(client);
+    let output = ended(client);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("go on with --resume"), "{said}");
     // By a word of the server, and not by its silence.
-    assert!(after < Duration::from_secs(20) && !said.contains("does not answer"), "{after:?}: {said}");
+    assert!(!said.contains("does not answer"), "{said}");
 }
 
 /// Who comes while the server finishes its answers need not wait until it has.
