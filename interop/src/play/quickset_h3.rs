@@ -217,7 +217,7 @@ impl<'a> Site<'a> {
                 eprintln!("{id:?} has u={} i={}", priority.urgency, priority.incremental);
             }
             Event::Writable(id) => self.send(key, id),
-            Event::Available => self.ask(key)?,
+            Event::Available(_) => self.ask(key)?,
             Event::Aborted { id, why } => {
                 eprintln!("{id:?} aborted: {why}");
                 self.out.remove(&(key, id));
