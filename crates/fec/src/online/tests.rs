@@ -6,6 +6,8 @@ use super::*;
 use crate::BadEquation;
 use crate::gf256::{inv, mul};
 
+mod spent;
+
 /// What linear algebra says of all that came: dense elimination of every equation over every symbol.
 #[derive(Default)]
 struct Model {
@@ -533,77 +535,4 @@ fn two_dimensional_parity_is_peeled() {
     }
     recovered.sort_unstable();
     assert_eq!(recovered, lost);
-}
-
-#[test]
-fn a_complete_block_is_forgotten_but_not_that_it_came() {
-    let mut decoder = decoder(1024);
-    let block = |first, index| Equation::reed_solomon(first, 200, 1, index).unwrap();
-    for sid in (0..400).filter(|sid| *sid != 250) {
-        assert_eq!(decoder.source(sid, &truth(sid)), Ok(Source::New));
-    }
-    let all = decoder.memory();
-    for first in [0, 200] {
-        let (repair, i) = (block(first, 0), usize::from(first == 200));
-        assert_eq!(decoder.repair(&repair, &payload(&repair)), Ok([Repair::Redundant, Repair::Taken][i]));
-        decoder.spend(&repair);
-    }
-    assert_eq!((decoder.symbols.held(), decoder.is_held(7), decoder.is_held(299)), (199, true, true));
-    assert_eq!(decoder.source(7, &truth(7)), Ok(Source::Duplicate));
-    // The other block is not complete, and becomes so.
-    assert_eq!(drain(&mut decoder, 1 << 20), [250]);
-    let again = block(200, 1);
-    assert_eq!(decoder.repair(&again, &payload(&again)), Ok(Repair::Redundant));
-    decoder.spend(&again);
-    assert_eq!((decoder.symbols.held(), decoder.source(250, &truth(250))), (0, Ok(Source::Recovered)));
-    // Who mixes a block with another gets nothing of it.
-    let mixed = Equation::reed_solomon(390, 20, 1, 0).unwrap();
-    assert_eq!(decoder.repair(&mixed, &payload(&mixed)), Ok(Repair::TooMany));
-    // The places are used again.
-    for sid in 400..800 {
-        assert_eq!(decoder.source(sid, &truth(sid)), Ok(Source::New));
-    }
-    assert!(decoder.memory() < all + 16_384, "{} after {all}", decoder.memory());
-}
-
-proptest! {
-    #![proptest_config(cases(60))]
-
-    /// Blocks one after the other, sources and repair symbols lost, late or twice.
-    #[test]
-    fn forgetting_changes_nothing_of_what_is_recovered(
-        blocks in prop::collection::vec((1_u64..30, 0_u64..5), 1..20),
-        fates in prop::collection::vec((0_u64..10, 0_u64..40), 800),
-    ) {
-        let (mut first, mut sent, mut fates) = (0, Vec::new(), fates.into_iter().cycle());
-        for (at, (k, r)) in blocks.into_iter().enumerate() {
-            let symbols = (first..first + k).map(|sid| (Some(sid), None));
-            let repairs = (0..r).map(|i| (None, Equation::reed_solomon(first, k, 1, i).ok()));
-            for (n, what) in symbols.chain(repairs).enumerate() {
-                let (fate, late) = fates.next().unwrap();
-                // One in ten is lost, one in ten late, one in ten comes twice.
-                let when = (at as u64) * 40 + n as u64;
-                sent.extend((fate != 0).then_some((when + if fate == 1 { late } else { 0 }, what)));
-                sent.extend((fate == 2).then_some((when + late, what)));
-            }
-            first += k;
-        }
-        sent.sort_by_key(|(when, _)| *when);
-        let (mut plain, mut thrifty) = (decoder(256), decoder(256));
-        for (_, what) in sent {
-            match what {
-                (Some(sid), _) => {
-                    prop_assert_eq!(plain.source(sid, &truth(sid)), thrifty.source(sid, &truth(sid)));
-                }
-                (None, Some(repair)) => {
-                    let data = payload(&repair);
-                    prop_assert_eq!(plain.repair(&repair, &data), thrifty.repair(&repair, &data));
-                    thrifty.spend(&repair);
-                }
-                (None, None) => {}
-            }
-            prop_assert_eq!(drain(&mut plain, 1 << 20), drain(&mut thrifty, 1 << 20));
-        }
-        prop_assert!(thrifty.symbols.held() <= plain.symbols.held());
-    }
 }
