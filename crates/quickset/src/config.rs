@@ -11,7 +11,7 @@ use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache};
 
 use crate::foreign;
 use crate::identity::Present;
-use crate::sessions::NoTickets;
+use crate::tickets::NoTickets;
 use crate::transport::Transport;
 use crate::trust::KeyHolder;
 use crate::{Identity, Trust};

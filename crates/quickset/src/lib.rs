@@ -84,7 +84,8 @@ mod fingerprint;
 mod foreign;
 pub mod h3;
 mod identity;
-mod sessions;
+
+mod tickets;
 mod transport;
 mod trust;
 
