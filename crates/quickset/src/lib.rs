@@ -84,7 +84,6 @@ mod fingerprint;
 mod foreign;
 pub mod h3;
 mod identity;
-
 mod tickets;
 mod transport;
 mod trust;
