@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::text::{escaped, number};
+use super::text::{escaped, number, on_axis};
 
 /// A figure: axes, and what lies between them.
 pub(crate) struct Chart<'a> {
@@ -292,13 +292,19 @@ impl Scale {
         let numbered = |value: f64| (value, number(value));
         match self {
             Self::Linear { to, step } => {
-                (0..=(to / step).round() as u32).map(|n| numbered(f64::from(n) * step)).collect()
+                let line = |n: u32| f64::from(n) * step;
+                let short = |text: String| {
+                    let digits = if text.contains('.') { text.trim_end_matches('0') } else { &text };
+                    digits.trim_end_matches('.').to_owned()
+                };
+                (0..=(to / step).round() as u32)
+                    .map(|n| (line(n), short(on_axis(line(n), *step))))
+                    .collect()
             }
             Self::Stretch { from, to, step } => (0..=((to - from) / step).round() as u32)
                 .map(|n| {
                     let value = from + f64::from(n) * step;
-                    let places = (-step.log10().floor()).clamp(0.0, 6.0) as usize;
-                    (value, format!("{value:.places$}"))
+                    (value, on_axis(value, *step))
                 })
                 .collect(),
             Self::Logarithmic { from, to } => {
@@ -347,6 +353,20 @@ mod tests {
             let scale = Scale::around(least, most);
             assert!(scale.part(least) >= 0.0 && scale.part(least) < 1.0, "{scale:?}");
             assert!(scale.end() >= most && (2..=8).contains(&scale.ticks().len()), "{scale:?}");
+        }
+        // What stands at a line is where the line is.
+        for scale in [
+            Scale::around(5.13, 5.24),
+            Scale::around(0.997, 1.0),
+            Scale::with_lines(0.12, 5.0),
+            Scale::with_lines(1e-3, 5.0),
+            Scale::linear(204.0),
+            Scale::logarithmic(2e-5, 3e-3),
+        ] {
+            for (at, label) in scale.ticks() {
+                let told: f64 = label.parse().unwrap();
+                assert!((told - at).abs() <= at.abs() * 1e-9, "{at} is labelled {label}: {scale:?}");
+            }
         }
         for odd in [f64::NAN, f64::INFINITY, -1.0, 0.0] {
             let _ = (

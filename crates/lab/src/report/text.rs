@@ -6,7 +6,9 @@ pub(crate) fn number(value: f64) -> String {
         x if x >= 100.0 => 0,
         x if x >= 10.0 => 1,
         x if x >= 0.1 => 2,
-        _ => 3,
+        // Three digits, however small: what is there is not nothing.
+        x if x > 0.0 => (2.0 - x.log10().floor()).min(MOST_PLACES) as usize,
+        _ => 0,
     };
     let text = format!("{value:.places$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
@@ -57,6 +59,19 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
     text
 }
 
+/// A line of an axis that has one every `step`: with the places that tell it from the next.
+pub(crate) fn on_axis(value: f64, step: f64) -> String {
+    let is_whole = |places: &i32| {
+        let scaled = step * 10f64.powi(*places);
+        (scaled - scaled.round()).abs() < 1e-6 * scaled
+    };
+    let places = (0..MOST_PLACES as i32).find(is_whole).unwrap_or_default() as usize;
+    format!("{value:.places$}")
+}
+
+/// What is smaller than a picosecond in seconds is noise of arithmetic.
+const MOST_PLACES: f64 = 15.0;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,7 +80,22 @@ mod tests {
     fn numbers_have_the_places_that_matter() {
         let all = [0.0, 0.004, 0.25, 3.456, 36.64, 104.2, 1000.0];
         assert_eq!(all.map(number), ["0", "0.004", "0.25", "3.46", "36.6", "104", "1000"]);
+        // 400 ns in milliseconds are not nothing, and 1.5 µs not 2.
+        let small = [0.000_4, 0.001_5, -0.012_34, 0.099_96, f64::NAN];
+        assert_eq!(small.map(number), ["0.0004", "0.0015", "-0.0123", "0.1", "NaN"]);
         assert_eq!([0.4371, 0.0].map(percent), ["43.7 %", "0 %"]);
+    }
+
+    #[test]
+    fn lines_of_an_axis_are_told_apart() {
+        for (step, lines) in [
+            (2.5, ["0.0", "2.5", "5.0", "7.5"]),
+            (0.025, ["0.000", "0.025", "0.050", "0.075"]),
+            (0.000_2, ["0.0000", "0.0002", "0.0004", "0.0006"]),
+            (20.0, ["0", "20", "40", "60"]),
+        ] {
+            assert_eq!([0.0, 1.0, 2.0, 3.0].map(|n| on_axis(n * step, step)), lines);
+        }
     }
 
     #[test]
