@@ -166,13 +166,15 @@ impl Chart<'_> {
         svg.push_str("</path>");
     }
 
-    /// Steps to the right, and up or down, ending at the right edge.
+    /// Steps to the right, and up or down, ending at the right edge. On an axis of powers of ten nothing lies below the
+    /// lowest: a curve that gets there ends, and does not go on as if so much were left.
     fn steps(&self, begin: f64, steps: impl Iterator<Item = (f64, f64)>) -> String {
         let Frame { left, right, fine, .. } = self.frame;
         let mut last = (left, self.y_of(begin));
         let mut path = format!("M{left:.1} {:.1}", last.1);
         for (value, share) in steps {
             let (x, y) = (self.x_of(value), self.y_of(share));
+            let is_end = matches!(self.y, Scale::SmallShare { from } if share <= from);
             // What is beyond the right edge is beyond the figure.
             if value > self.x.end() {
                 break;
@@ -184,6 +186,9 @@ impl Chart<'_> {
             if (last.1 - y).abs() >= fine {
                 let _ = write!(path, "V{y:.1}");
                 last.1 = y;
+            }
+            if is_end {
+                return path;
             }
         }
         let _ = write!(path, "H{right:.1}");
@@ -405,10 +410,12 @@ mod tests {
         let Frame { left, right, top, bottom, .. } = WIDE;
         let (third, middle) = (top + (bottom - top) / 3.0, f64::midpoint(left, right));
         let path = chart.steps(1.0, [(5.0, 0.1), (10.0, 0.0)].into_iter());
-        assert_eq!(
-            path,
-            format!("M{left:.1} {top:.1}H{middle:.1}V{third:.1}H{right:.1}V{bottom:.1}H{right:.1}")
-        );
+        assert_eq!(path, format!("M{left:.1} {top:.1}H{middle:.1}V{third:.1}H{right:.1}V{bottom:.1}"));
+        // None is longer than five: nothing goes on to ten, at the height of one in a thousand.
+        let path = chart.steps(1.0, [(5.0, 0.0)].into_iter());
+        assert_eq!(path, format!("M{left:.1} {top:.1}H{middle:.1}V{bottom:.1}"));
+        let path = chart.steps(1.0, [(5.0, 0.1)].into_iter());
+        assert_eq!(path, format!("M{left:.1} {top:.1}H{middle:.1}V{third:.1}H{right:.1}"));
     }
 
     #[test]
