@@ -464,7 +464,7 @@ impl Bins {
         let width = (most - least) / STRETCHES as f64;
         let edge = |n: usize| least + width * n as f64;
         Self {
-            names: (0..STRETCHES).map(|n| words::bare(key, &Value::Number(edge(n) + width / 2.0))).collect(),
+            names: (0..STRETCHES).map(|n| words::about(key, edge(n) + width / 2.0)).collect(),
             values: Vec::new(),
             begins: (1..STRETCHES).map(edge).collect(),
         }

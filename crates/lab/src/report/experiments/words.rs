@@ -219,13 +219,13 @@ fn mode(name: &str) -> Option<&'static str> {
     }
 }
 
-/// A value with its unit.
+/// A value with its unit. With all of its digits: two points that differ are never called the same.
 pub(crate) fn plain(key: &str, value: &Value) -> String {
     match (key, value) {
-        ("loss" | "ge_p" | "cross_share", Value::Number(share)) => format!("{} %", number_of_percent(*share)),
-        ("rtt_ms" | "owd_ms" | "deadline_ms", Value::Number(ms)) => format!("{} ms", number(*ms)),
-        ("rate_mbit", Value::Number(rate)) if *rate >= 1000.0 => format!("{} Gbit/s", number(rate / 1000.0)),
-        ("rate_mbit", Value::Number(rate)) => format!("{} Mbit/s", number(*rate)),
+        ("loss" | "ge_p" | "cross_share", Value::Number(share)) => format!("{} %", shifted(*share, 2)),
+        ("rtt_ms" | "owd_ms" | "deadline_ms", Value::Number(ms)) => format!("{ms} ms"),
+        ("rate_mbit", Value::Number(rate)) if *rate >= 1000.0 => format!("{} Gbit/s", shifted(*rate, -3)),
+        ("rate_mbit", Value::Number(rate)) => format!("{rate} Mbit/s"),
         ("size" | "rwin" | "message_bytes", Value::Number(bytes)) => in_bytes(*bytes),
         ("mode", Value::Text(name)) => name.replace('+', " + "),
         ("queue", Value::Text(text)) if text.ends_with("bdp") => text.replace("bdp", " BDP"),
@@ -245,18 +245,42 @@ pub(crate) fn plain(key: &str, value: &Value) -> String {
 /// A value for an axis that has the unit.
 pub(crate) fn bare(key: &str, value: &Value) -> String {
     match (key, value) {
-        ("rtt_ms" | "owd_ms" | "deadline_ms" | "rate_mbit", Value::Number(n)) => number(*n),
+        ("rtt_ms" | "owd_ms" | "deadline_ms" | "rate_mbit", Value::Number(n)) => n.to_string(),
         _ => plain(key, value),
     }
 }
 
+/// A number between values, for the same axis: three digits will do.
+pub(crate) fn about(key: &str, middle: f64) -> String {
+    bare(key, &Value::Number(format!("{middle:.2e}").parse().unwrap_or(middle)))
+}
+
 fn in_bytes(bytes: f64) -> String {
     match bytes {
-        x if x >= 1e9 => format!("{} GB", number(x / 1e9)),
-        x if x >= 1e6 => format!("{} MB", number(x / 1e6)),
-        x if x >= 1e4 => format!("{} kB", number(x / 1e3)),
+        x if x >= 1e9 => format!("{} GB", shifted(x, -9)),
+        x if x >= 1e6 => format!("{} MB", shifted(x, -6)),
+        x if x >= 1e4 => format!("{} kB", shifted(x, -3)),
         x => format!("{x} B"),
     }
+}
+
+/// A number times this power of ten, in decimal, where nothing is rounded.
+fn shifted(value: f64, by: i32) -> String {
+    let text = value.to_string();
+    let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
+    let digits = format!("{whole}{part}");
+    let Ok(all) = digits.trim_start_matches('-').parse::<u128>() else { return text };
+    let places = i32::try_from(part.len()).unwrap_or(i32::MAX).saturating_sub(by);
+    let sign = if value < 0.0 { "-" } else { "" };
+    if all == 0 || places <= 0 {
+        let zeros = if all == 0 { 0 } else { places.unsigned_abs() as usize };
+        return format!("{sign}{all}{}", "0".repeat(zeros));
+    }
+    let places = places as usize;
+    let padded = format!("{all:0>width$}", width = places + 1);
+    let (whole, part) = padded.split_at(padded.len() - places);
+    let part = part.trim_end_matches('0');
+    if part.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{part}") }
 }
 
 /// A value as `--set` takes it: read again it is the same.
@@ -265,11 +289,12 @@ pub(crate) fn for_set(key: &Key, value: &Value) -> String {
     let percent = format!("{}%", number_of_percent(*n));
     let tries = match key.name {
         "loss" => vec![percent],
-        "size" | "rwin" => vec![in_bytes(*n).replace(' ', "")],
+        // 150kB, but 12345.
+        "size" | "rwin" => vec![n.to_string(), in_bytes(*n).replace(' ', "")],
         _ => Vec::new(),
     };
     let same = |text: &String| key.read(text).as_ref() == Ok(value);
-    tries.into_iter().find(same).unwrap_or_else(|| value.to_string())
+    tries.into_iter().filter(same).min_by_key(String::len).unwrap_or_else(|| value.to_string())
 }
 
 const fn measure(
@@ -569,6 +594,28 @@ mod tests {
                 assert_eq!(again, written);
             }
         }
+    }
+
+    /// Rounded, both were "100 ms round trip", and the table had two lines of one point that contradict each other.
+    #[test]
+    fn values_that_differ_have_names_that_differ() {
+        for (key, one, two, told) in [
+            ("rtt_ms", 100.2, 100.4, ["100.2 ms round trip", "100.4 ms round trip"]),
+            ("rate_mbit", 123.4, 123.2, ["123.4 Mbit/s", "123.2 Mbit/s"]),
+            ("rate_mbit", 1234.0, 1230.0, ["1.234 Gbit/s", "1.23 Gbit/s"]),
+            ("loss", 0.000_001, 0.000_002, ["0.0001 % loss", "0.0002 % loss"]),
+            ("loss", 0.012_345_67, 0.012_35, ["1.234567 % loss", "1.235 % loss"]),
+            ("rwin", 150_400.0, 150_000.0, ["window of 150.4 kB", "window of 150 kB"]),
+            ("size", 1_234_567.0, 1_230_000.0, ["1.234567 MB", "1.23 MB"]),
+        ] {
+            assert_eq!([one, two].map(|value| setting(key, &Value::Number(value))), told);
+        }
+        // 0.07 * 100 is not 7 in floating point.
+        assert_eq!(
+            [0.07, 0.29, 1e-7, 0.0, 1.0].map(|share| shifted(share, 2)),
+            ["7", "29", "0.00001", "0", "100"]
+        );
+        assert_eq!(about("rwin", 1_234_567.0), "1.23 MB");
     }
 
     #[test]
