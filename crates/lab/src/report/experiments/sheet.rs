@@ -122,6 +122,7 @@ impl Sheet {
 
     fn sort_into_cells(&mut self) {
         let pooled = self.pooled();
+        let mut filled: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let mut spots: Vec<(Part, Part)> = Vec::new();
         let mut places: BTreeMap<String, usize> = BTreeMap::new();
         let name = |(context, point): &(Part, Part)| format!("{context:?} {point:?}");
@@ -149,12 +150,18 @@ impl Sheet {
                 cell.histograms.entry(metric.clone()).or_default().join(histogram);
             }
         }
-        let spots: Vec<Spot> =
-            spots.into_iter().map(|(context, point)| self.spot(context, point, pooled.as_ref())).collect();
+        let spots: Vec<Spot> = spots
+            .into_iter()
+            .map(|spot| {
+                let points = filled.get(&name(&spot)).map_or(0, BTreeSet::len);
+                self.spot(spot, pooled.as_ref().map(|pooled| (pooled, points)))
+            })
+            .collect();
         (self.spots, self.cells) = (spots, cells);
     }
 
-    fn spot(&self, context: Part, point: Part, pooled: Option<&Pooled>) -> Spot {
+    /// A spot; of a design that is looked at as a whole, with how many of its points were run here.
+    fn spot(&self, (context, point): (Part, Part), pooled: Option<(&Pooled, usize)>) -> Spot {
         let base = self.experiment.base();
         let differing: Vec<String> = point
             .iter()
@@ -162,13 +169,15 @@ impl Sheet {
             .map(|(key, value)| words::setting(key, value))
             .collect();
         // A key that the design fills and that is set, like no loss, is none of the design.
-        let is_pooled =
-            pooled.is_some_and(|pooled| !point.iter().any(|(key, _)| pooled.keys.contains(&key.as_str())));
+        let is_pooled = pooled
+            .is_some_and(|(pooled, _)| !point.iter().any(|(key, _)| pooled.keys.contains(&key.as_str())));
         let label = match (differing.is_empty(), pooled.filter(|_| is_pooled)) {
             (true, None) => "baseline".to_owned(),
             (false, None) => differing.join(", "),
-            (_, Some(pooled)) => {
-                let mut label = format!("all {} points of the design", pooled.points);
+            (_, Some((pooled, points))) => {
+                // Of a sweep under way it is not all of them.
+                let all = if points == pooled.planned { "all " } else { "" };
+                let mut label = format!("{all}{points} points of the design");
                 for words in &differing {
                     let _ = write!(label, ", {words}");
                 }
@@ -192,12 +201,14 @@ impl Sheet {
     fn pooled(&self) -> Option<Pooled> {
         let Varied::Space { ranges, .. } = self.experiment.varied else { return None };
         let keys: Vec<&'static str> = ranges.iter().map(|(key, ..)| *key).collect();
-        let place = |run: &Run| {
-            let values: Vec<String> = keys.iter().map(|key| run.row.params.text(key)).collect();
-            values.join(" ")
+        let mut pooled = Pooled { keys, planned: 0 };
+        let count = |all: &mut dyn Iterator<Item = &Params>| {
+            all.map(|params| pooled.place(params)).collect::<BTreeSet<_>>().len()
         };
-        let points = self.runs.iter().map(place).collect::<BTreeSet<_>>().len();
-        (points > FEW).then_some(Pooled { keys, points })
+        let points = count(&mut self.runs.iter().map(|run| &run.row.params));
+        let planned = count(&mut self.planned.iter());
+        pooled.planned = planned;
+        (points > FEW).then_some(pooled)
     }
 
     pub(crate) fn cell(&self, spot: usize, alternative: usize, world: usize) -> Option<&Cell> {
@@ -456,9 +467,19 @@ fn counts_to(curves: &str, key: &str) -> bool {
     key == curves || (curves == "mode" && key == "fec")
 }
 
+/// A design that is looked at as a whole.
 struct Pooled {
+    /// What it fills.
     keys: Vec<&'static str>,
-    points: usize,
+    /// How many points it has.
+    planned: usize,
+}
+
+impl Pooled {
+    /// Which of its points these parameters are of.
+    fn place(&self, params: &Params) -> String {
+        self.keys.iter().map(|key| params.text(key)).collect::<Vec<_>>().join(" ")
+    }
 }
 
 impl Run {

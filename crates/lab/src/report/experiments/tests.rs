@@ -457,6 +457,24 @@ fn a_design_is_looked_at_as_a_whole() {
     assert_eq!(table::lines(&sheet)[0].point, "all 20 points of the design");
 }
 
+/// Points without loss beside a design are none of its own, and a sweep under way has not all of them.
+#[test]
+fn a_design_counts_its_own_points() {
+    let run = |point: &Params| Row { params: point.clone(), ..row_of(&SPACE, "", 1, &[], 1.0) };
+    let design = SPACE.points(&Overrides::default()).unwrap();
+    let lossless = |point: &Params| {
+        let mut params = point.clone();
+        params.set(Key::find("loss").unwrap(), "0").unwrap();
+        run(&params)
+    };
+    let labels = |rows: Vec<Row>| -> Vec<String> {
+        Sheet::new(&SPACE, rows).spots.into_iter().map(|spot| spot.label).collect()
+    };
+    let whole: Vec<Row> = design.iter().map(run).chain(design.iter().map(lossless)).collect();
+    assert_eq!(labels(whole), ["all 20 points of the design", "no loss"]);
+    assert_eq!(labels(design.iter().take(30).map(run).collect()), ["15 points of the design"]);
+}
+
 /// A directory that goes away again.
 struct Folder(PathBuf);
 
