@@ -149,6 +149,9 @@ fn legend(page: &mut String, sheet: &Sheet, figure: &Figure) {
     if sheet.worlds.len() > 1 && !matches!(figure, Figure::Scatter { .. } | Figure::Boxes { .. }) {
         page.push_str("<span class=solid>simulated</span> <span class=dashed>over real sockets</span>");
     }
+    if matches!(figure, Figure::Scatter { .. }) && sheet.runs.len() > MOST_DOTS {
+        let _ = write!(page, "<span>of more than {MOST_DOTS} runs of a colour so many are drawn</span>");
+    }
     if matches!(figure, Figure::Boxes { .. }) {
         page.push_str(
             "<span>box: half of all runs, and the median; lines: to the 5th and the 95th percentile</span>",
@@ -364,7 +367,7 @@ fn scatter(sheet: &Sheet, x: &str, y: &str, by: &str) -> Vec<(String, Vec<String
         let (mut curves, mut most, mut least) = (Vec::new(), [0.0f64; 2], [f64::INFINITY; 2]);
         for lane in &group.lanes {
             let place = |run: &&Run| Some((run.number(x)? * x_factor, run.number(y)? * y_factor));
-            let points: Vec<(f64, f64)> = lane.runs.iter().filter_map(place).take(MOST_DOTS).collect();
+            let points: Vec<(f64, f64)> = lane.runs.iter().filter_map(place).collect();
             if points.is_empty() {
                 continue;
             }
@@ -372,7 +375,11 @@ fn scatter(sheet: &Sheet, x: &str, y: &str, by: &str) -> Vec<(String, Vec<String
                 most = [most[0].max(*x), most[1].max(*y)];
                 least = [least[0].min(*x), least[1].min(*y)];
             }
-            let hover = format!("{}: {} runs", lane.name, points.len());
+            let mut hover = format!("{}: {} runs", lane.name, points.len());
+            let points = dots(points);
+            if points.len() == MOST_DOTS {
+                let _ = write!(hover, ", {MOST_DOTS} of them drawn");
+            }
             curves.push(Curve { class: &lane.class, hover, shape: Shape::Dots(points) });
         }
         let chart = Chart {
@@ -390,6 +397,20 @@ fn scatter(sheet: &Sheet, x: &str, y: &str, by: &str) -> Vec<(String, Vec<String
         .iter()
         .map(|group| (group.title.clone(), panel(group).into_iter().collect()))
         .collect()
+}
+
+/// As many of these as can be drawn, of all alike: those that came first may be of a few points alone.
+fn dots(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    let mut all: Vec<(u64, (f64, f64))> = points
+        .into_iter()
+        .enumerate()
+        .map(|(n, point)| ((n as u64).wrapping_mul(SCATTERED), point))
+        .collect();
+    if all.len() > MOST_DOTS {
+        all.sort_unstable_by_key(|(place, _)| *place);
+        all.truncate(MOST_DOTS);
+    }
+    all.into_iter().map(|(_, point)| point).collect()
 }
 
 fn boxes(sheet: &Sheet, path: &str, over: &str, by: &str) -> Vec<(String, Vec<String>)> {
@@ -555,5 +576,7 @@ const FEW: usize = 2;
 /// Panels behind a fold.
 const FOLDED: usize = 48;
 const MOST_DOTS: usize = 4000;
+/// Multiples of it by the golden ratio of 2^64 lie everywhere alike, of whatever stretch of numbers (Knuth, volume 3, 6.4).
+const SCATTERED: u64 = 0x9e37_79b9_7f4a_7c15;
 const MOST_BOXES: usize = 16;
 const STRETCHES: usize = 8;

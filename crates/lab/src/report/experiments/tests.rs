@@ -457,6 +457,30 @@ fn a_design_is_looked_at_as_a_whole() {
     assert_eq!(table::lines(&sheet)[0].point, "all 20 points of the design");
 }
 
+/// Dots of a figure are of all points, however many runs there are.
+#[test]
+fn a_figure_of_very_many_runs_is_of_all_of_them() {
+    // The later a run is in the file, the longer it took.
+    let rows = (0..9000u32).map(|n| {
+        let set = format!("rtt_ms={} mode=plain loss=1%", 10 + n / 1000);
+        row_of(&SPACE, &set, u64::from(n), &[], 1.0 + f64::from(n))
+    });
+    let sheet = Sheet::new(&SPACE, rows.collect());
+    let mut page = String::new();
+    super::figures::figures(&mut page, &sheet);
+    assert!(page.contains("9000 runs, 4000 of them drawn"));
+    let dots = page.split("class='dots ").nth(1).unwrap().split('>').next().unwrap();
+    let heights: Vec<f64> =
+        dots.split('M').skip(1).map(|dot| dot.split([' ', 'h']).nth(1).unwrap().parse().unwrap()).collect();
+    assert_eq!(heights.len(), 4000);
+    // The axis is 156 high and goes from 0 to 10,000: a ninth of the dots in each ninth of the runs, or nearly.
+    for ninth in 0..9 {
+        let [from, to] = [ninth, ninth + 1].map(|n| 214.0 - 156.0 * f64::from(n) / 10.0);
+        let there = heights.iter().filter(|y| **y <= from && **y > to).count();
+        assert!((400..490).contains(&there), "{ninth}: {there}");
+    }
+}
+
 /// Points without loss beside a design are none of its own, and a sweep under way has not all of them.
 #[test]
 fn a_design_counts_its_own_points() {
