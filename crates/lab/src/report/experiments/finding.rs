@@ -266,7 +266,7 @@ fn listed(sheet: &Sheet, context: &str, spot: usize, path: &str) -> Vec<Finding>
     for (world, world_name) in sheet.worlds.iter().enumerate() {
         let mut values: Vec<String> = Vec::new();
         for n in 0..sheet.alternatives.len() {
-            let measured = sheet.cell(spot, n, world).and_then(|cell| sheet.measured(cell, path));
+            let measured = sheet.cell(spot, n, world).and_then(|cell| sheet.measured_whole(cell, path));
             let Some(measured) = measured else { continue };
             let half = measured.half.map_or(String::new(), |half| format!(" ± {}", words::shown(path, half)));
             values.push(format!(

@@ -144,11 +144,11 @@ impl Sheet {
             let world = self.worlds.iter().position(|world| *world == run.row.world);
             let place =
                 (places[&name(&split(&run.row.params))], alternative.unwrap_or(0), world.unwrap_or(0));
-            let cell = cells.entry(place).or_default();
-            cell.runs.push(n);
-            for (metric, histogram) in &run.row.detail.histograms {
-                cell.histograms.entry(metric.clone()).or_default().join(histogram);
+            if let Some(pooled) = &pooled {
+                let name = name(&split(&run.row.params));
+                filled.entry(name).or_default().insert(pooled.place(&run.row.params));
             }
+            cells.entry(place).or_default().add(n, run);
         }
         let spots: Vec<Spot> = spots
             .into_iter()
@@ -241,6 +241,19 @@ impl Sheet {
             _ => estimate.mean,
         };
         Some(Measured { value, half: estimate.half, runs: estimate.count })
+    }
+
+    /// A number of the runs of a cell that came to their end, for comparisons; `None` where there are none. What broke early
+    /// has few of everything.
+    pub(crate) fn measured_whole(&self, cell: &Cell, path: &str) -> Option<Measured> {
+        if !self.runs_of(cell).any(Run::is_unfinished) {
+            return self.measured(cell, path);
+        }
+        let mut whole = Cell::default();
+        for n in cell.runs.iter().filter(|n| !self.runs[**n].is_unfinished()) {
+            whole.add(*n, &self.runs[*n]);
+        }
+        self.measured(&whole, path)
     }
 
     /// A statistic of a number over the points of a design, each point being the median of its runs.
@@ -479,6 +492,15 @@ impl Pooled {
     /// Which of its points these parameters are of.
     fn place(&self, params: &Params) -> String {
         self.keys.iter().map(|key| params.text(key)).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl Cell {
+    fn add(&mut self, n: usize, run: &Run) {
+        self.runs.push(n);
+        for (metric, histogram) in &run.row.detail.histograms {
+            self.histograms.entry(metric.clone()).or_default().join(histogram);
+        }
     }
 }
 

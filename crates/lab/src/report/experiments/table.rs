@@ -37,6 +37,9 @@ pub struct Line {
     /// Where nothing is lost: how much more than the reference, total order or plain QUIC, in per cent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without_loss_more_percent: Option<f64>,
+    /// Where nothing is lost: ours, and that of the reference.
+    #[serde(skip)]
+    compared: Option<(f64, f64)>,
     #[serde(skip)]
     spot: usize,
     #[serde(skip)]
@@ -94,15 +97,18 @@ fn line(sheet: &Sheet, (spot, place): (usize, usize), path: &str, published: &[T
     let printed =
         found.map(|target| Printed { value: target.published.value, figure: target.published.figure });
     let percent = |ours: f64, reference: f64| (reference != 0.0).then(|| (ours / reference - 1.0) * 100.0);
-    let real = match (ours.get("sim"), ours.get("real")) {
-        (Some(sim), Some(real)) => percent(real.value, sim.value),
-        _ => None,
+    // What did not come to its end is shown, and compared with nothing.
+    let whole = |spot: usize, place: usize, world: usize| -> Option<f64> {
+        Some(sheet.measured_whole(sheet.cell(spot, place, world)?, path)?.value)
     };
+    let of_world =
+        |name: &str| worlds().find(|(_, world)| *world == name).and_then(|(n, _)| whole(spot, place, n));
+    let real = of_world("real").zip(of_world("sim")).and_then(|(real, sim)| percent(real, sim));
     let lossless = sheet.lossless(spot);
-    let at_zero =
-        |place: usize| lossless.and_then(|spot| worlds().find_map(|(n, _)| measured(spot, place, n)));
-    let zero = at_zero(place);
+    let zero = lossless.and_then(|spot| worlds().find_map(|(n, _)| measured(spot, place, n)));
+    let at_zero = |place: usize| lossless.and_then(|spot| worlds().find_map(|(n, _)| whole(spot, place, n)));
     let reference = sheet.reference().filter(|reference| *reference != place).and_then(at_zero);
+    let compared = at_zero(place).zip(reference);
     Some(Line {
         experiment: sheet.experiment.name.to_owned(),
         point: sheet.spots[spot].words(),
@@ -110,12 +116,13 @@ fn line(sheet: &Sheet, (spot, place): (usize, usize), path: &str, published: &[T
         alternative: sheet.alternatives[place].to_string(),
         ours,
         published: printed,
-        ratio: printed.filter(|printed| printed.value != 0.0).map(|printed| first.value / printed.value),
+        ratio: printed
+            .filter(|printed| printed.value != 0.0)
+            .and_then(|printed| Some(worlds().find_map(|(n, _)| whole(spot, place, n))? / printed.value)),
         real_more_percent: real,
         without_loss: zero.map(Number::from),
-        without_loss_more_percent: zero
-            .zip(reference)
-            .and_then(|(ours, other)| percent(ours.value, other.value)),
+        without_loss_more_percent: compared.and_then(|(ours, other)| percent(ours, other)),
+        compared,
         spot,
         place,
     })
@@ -301,7 +308,7 @@ fn table(page: &mut String, sheet: &Sheet, lines: &[Line], spots: &[usize]) {
         let zero = line.without_loss.map(|zero| value(&line.metric, &zero));
         let _ = write!(page, "<td>{}", zero.as_deref().unwrap_or(NONE));
         if reference.is_some() {
-            let _ = write!(page, "<td>{}", harm(line, reference, here.as_slice()));
+            let _ = write!(page, "<td>{}", harm(line));
         }
         page.push_str("</tr>");
     }
@@ -309,22 +316,15 @@ fn table(page: &mut String, sheet: &Sheet, lines: &[Line], spots: &[usize]) {
 }
 
 /// What an alternative costs where nothing is lost.
-fn harm(line: &Line, reference: Option<usize>, lines: &[&Line]) -> String {
-    let Some(ours) = line.without_loss.filter(|_| Some(line.place) != reference) else {
-        return NONE.to_owned();
-    };
-    if let Some(percent) = line.without_loss_more_percent {
-        return signed(percent);
-    }
-    let mut same = lines.iter().filter(|other| other.spot == line.spot && other.metric == line.metric);
-    let other = same.find(|other| Some(other.place) == reference).and_then(|other| other.without_loss);
-    match other {
+fn harm(line: &Line) -> String {
+    match (line.without_loss_more_percent, line.compared) {
+        (Some(percent), _) => signed(percent),
         // Of nothing there is no share.
-        Some(other) => match shown(&line.metric, (ours.value - other.value).abs()).as_str() {
+        (None, Some((ours, other))) => match shown(&line.metric, (ours - other).abs()).as_str() {
             "0" => "±0".to_owned(),
-            size => format!("{}{size}", if ours.value < other.value { '−' } else { '+' }),
+            size => format!("{}{size}", if ours < other { '−' } else { '+' }),
         },
-        None => NONE.to_owned(),
+        (None, None) => NONE.to_owned(),
     }
 }
 

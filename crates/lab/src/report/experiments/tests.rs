@@ -299,6 +299,33 @@ fn runs_that_did_not_come_to_their_end_are_in_no_verdict() {
     assert!(!found.html.contains("no difference"), "{}", found.html);
 }
 
+/// Nor are they in a column of the tables that compares.
+#[test]
+fn runs_that_did_not_come_to_their_end_are_in_no_comparison() {
+    let run = |mode: &str, set: &str, seed: u64, pauses: u64, finished: bool| {
+        let mut row = row(&format!("profile=ours mode={mode} {set}"), seed, &[10.0], 4.0);
+        (row.metrics.counted.over_rtt, row.metrics.finished) = (pauses, finished);
+        row
+    };
+    let real = |row: Row| Row { world: "real".to_owned(), ..row };
+    let rows = vec![
+        run("total", "", 1, 8, true),
+        run("partial", "", 1, 8, true),
+        real(run("partial", "", 1, 8, true)),
+        real(run("partial", "", 2, 0, false)),
+        run("total", "loss=0", 1, 8, true),
+        run("total", "loss=0", 2, 8, true),
+        run("partial", "loss=0", 1, 8, true),
+        run("partial", "loss=0", 2, 0, false),
+    ];
+    let lines = results(rows).lines();
+    let line = find(&lines, "over_rtt", "partial", "baseline");
+    // All that was measured is shown.
+    assert_eq!((line.ours["real"].value, line.without_loss.map(|zero| zero.value)), (4.0, Some(4.0)));
+    // What came to its end has eight pauses everywhere.
+    assert_eq!((line.real_more_percent, line.without_loss_more_percent), (Some(0.0), Some(0.0)));
+}
+
 #[test]
 fn text_from_journals_is_no_markup() {
     let mut evil = row("mode=total", 1, &[10.0], 4.0);
