@@ -1,4 +1,5 @@
-use super::sheet::{Paired, Sheet};
+use super::paired::Paired;
+use super::sheet::Sheet;
 use super::words::{self, Better, Measure, metric, with_unit};
 use crate::experiment::Figure;
 use crate::report::text::{escaped, number};
@@ -189,8 +190,10 @@ fn difference(paired: &Paired) -> String {
             } else {
                 format!("{low} % {low_word} to {high} % {high_word}")
             };
+            // It may point another way than the two means.
+            let how = if paired.is_geometric { " in the geometric mean of their ratios" } else { "" };
             format!(
-                ", <b>{size} % {word}</b> (95 % confidence: {interval}; {} pairs of runs with the same seed)",
+                ", <b>{size} % {word}</b>{how} (95 % confidence: {interval}; {} pairs of runs with the same seed)",
                 paired.pairs
             )
         }
@@ -268,7 +271,8 @@ fn listed(sheet: &Sheet, context: &str, spot: usize, path: &str) -> Vec<Finding>
         for n in 0..sheet.alternatives.len() {
             let measured = sheet.cell(spot, n, world).and_then(|cell| sheet.measured_whole(cell, path));
             let Some(measured) = measured else { continue };
-            let half = measured.half.map_or(String::new(), |half| format!(" ± {}", words::shown(path, half)));
+            let half =
+                measured.told_half().map_or(String::new(), |half| format!(" ± {}", words::shown(path, half)));
             values.push(format!(
                 "{} {}{half} {}",
                 named(sheet, n),

@@ -13,6 +13,7 @@ mod failed;
 mod figures;
 mod finding;
 mod input;
+mod paired;
 mod sheet;
 mod table;
 mod words;

@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use super::paired::Paired;
 use super::words;
 use crate::experiment::{Experiment, Figure, Overrides, Params, Value, Varied};
 use crate::results::{Histogram, Row};
@@ -64,20 +65,16 @@ pub(crate) struct Measured {
     pub(crate) runs: usize,
 }
 
-/// Runs that differ in one thing alone, compared one by one.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Paired {
-    pub(crate) reference: f64,
-    pub(crate) challenger: f64,
-    pub(crate) pairs: usize,
-    /// How much more the challenger has, as a share of the reference; `None` where that is zero.
-    pub(crate) more: Option<f64>,
-    /// The same with 95 % confidence; `None` for a single pair.
-    pub(crate) between: Option<(f64, f64)>,
-    /// The sign of the difference where chance alone would not give it, also from a reference of zero; else 0.
-    pub(crate) shown: i32,
-    /// Pairs beside these of which a run did not come to its end.
-    pub(crate) left_out: usize,
+impl Measured {
+    /// What to tell of `half`.
+    pub(crate) fn told_half(&self) -> Option<f64> {
+        told_half(self.value, self.half)
+    }
+}
+
+/// Half an interval around a value, but for what arithmetic alone leaves of it.
+pub(crate) fn told_half(value: f64, half: Option<f64>) -> Option<f64> {
+    half.filter(|half| *half > value.abs() * 1e-9)
 }
 
 impl Sheet {
@@ -535,38 +532,6 @@ impl Run {
     }
 }
 
-impl Paired {
-    fn of_differences(pairs: &[(f64, f64)]) -> Option<Self> {
-        let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-        let (reference, challenger) = (Estimate::of(&a)?.mean, Estimate::of(&b)?.mean);
-        let difference = Estimate::of(&pairs.iter().map(|(a, b)| b - a).collect::<Vec<_>>())?;
-        let of_reference = |value: f64| (reference > 0.0).then_some(value / reference);
-        // Less than nothing is none.
-        let between = difference.half.and_then(|half| {
-            Some((of_reference(difference.mean - half)?.max(-1.0), of_reference(difference.mean + half)?))
-        });
-        let (more, shown) = (of_reference(difference.mean), shown(difference));
-        Some(Self { reference, challenger, pairs: pairs.len(), more, between, shown, left_out: 0 })
-    }
-
-    /// Over points that are far apart, ratios say more than differences: their geometric mean.
-    fn of_ratios(pairs: &[(f64, f64)]) -> Option<Self> {
-        let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-        let (reference, challenger) = (Estimate::of(&a)?.mean, Estimate::of(&b)?.mean);
-        let logarithms = Estimate::of(&pairs.iter().map(|(a, b)| (b / a).ln()).collect::<Vec<_>>())?;
-        let more = |logarithm: f64| logarithm.exp() - 1.0;
-        let between =
-            logarithms.half.map(|half| (more(logarithms.mean - half), more(logarithms.mean + half)));
-        let (more, shown) = (Some(more(logarithms.mean)), shown(logarithms));
-        Some(Self { reference, challenger, pairs: pairs.len(), more, between, shown, left_out: 0 })
-    }
-
-    /// Whether the difference is more than chance would give, and matters: the sign, or 0 where that is not shown.
-    pub(crate) fn sign(&self) -> i32 {
-        if self.more.is_some_and(|more| more.abs() < NEGLIGIBLE) { 0 } else { self.shown }
-    }
-}
-
 impl Spot {
     /// Where it is, in words.
     pub(crate) fn words(&self) -> String {
@@ -589,15 +554,6 @@ fn split(experiment: &Experiment, curves: &str, pooled: Option<&Pooled>, params:
     (context, point)
 }
 
-/// The sign of a difference whose interval does not hold zero.
-fn shown(difference: Estimate) -> i32 {
-    match difference.half {
-        Some(half) if difference.mean - half > 0.0 => 1,
-        Some(half) if difference.mean + half < 0.0 => -1,
-        _ => 0,
-    }
-}
-
 fn has_no_loss(point: &Part) -> bool {
     point.iter().any(|(key, value)| key == "loss" && *value == Value::Number(0.0))
 }
@@ -618,8 +574,6 @@ fn curves(experiment: &Experiment) -> &'static str {
     first.unwrap_or("mode")
 }
 
-/// What repeats exactly in virtual time is significant however small it is; less than this is of no matter.
-const NEGLIGIBLE: f64 = 0.001;
 /// Points of a design that are looked at one by one.
 const FEW: usize = 12;
 const MODES: [&str; 4] = ["total", "partial", "latest", "plain"];

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::finding::world_words;
-use super::sheet::{Measured, Sheet, Spot};
+use super::sheet::{Measured, Sheet, Spot, told_half};
 use super::words::{self, metric, shown};
 use crate::experiment::{Figure, Key, Params, Published, Value};
 use crate::report::text::{escaped, number};
@@ -337,8 +337,8 @@ fn metric_with_unit(path: &str) -> String {
 
 fn value(path: &str, number: &Number) -> String {
     // Where all runs agree there is nothing to add.
-    let half =
-        number.half.filter(|half| *half > 0.0).map(|half| format!(" <small>± {}</small>", shown(path, half)));
+    let half = told_half(number.value, number.half);
+    let half = half.map(|half| format!(" <small>± {}</small>", shown(path, half)));
     format!("{}{}", shown(path, number.value), half.unwrap_or_default())
 }
 

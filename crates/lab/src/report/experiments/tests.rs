@@ -470,7 +470,7 @@ fn a_design_is_looked_at_as_a_whole() {
     assert!(near(paired.more.unwrap(), -0.5, 1e-9) && paired.pairs == 20, "{paired:?}");
     let all = findings(&sheet);
     assert_eq!(all[0].tone, Tone::Better);
-    assert!(all[0].html.contains("50 % less"), "{}", all[0].html);
+    assert!(all[0].html.contains("50 % less</b> in the geometric mean of their ratios"), "{}", all[0].html);
     let (told, is_exact) = commands::repeat(&sheet);
     assert!(is_exact);
     assert_eq!(told, ["quickset lab run space --seeds 1"]);
