@@ -111,10 +111,10 @@ fn against(
                 of_reference = with_unit(path, paired.reference),
                 difference = difference(&paired),
             );
-            if paired.left_out == 0 {
-                html += &tail(sheet, spot, world, sides, path);
-            } else {
+            if paired.left_out > 0 {
                 html += &left_out(paired.left_out);
+            } else if sides.into_iter().all(|side| sheet.is_all_of(spot, side, world, paired.pairs)) {
+                html += &tail(sheet, spot, world, sides, path);
             }
             html += &elsewhere(sheet, spots, world, sides, path);
             all.push(Finding { tone, html });
@@ -204,7 +204,7 @@ fn one_place(percent: f64) -> f64 {
     if percent >= 10.0 { percent.round() } else { (percent * 10.0).round() / 10.0 }
 }
 
-/// Of a distribution also the far end, pooled over runs.
+/// Of a distribution also the far end, pooled over runs; only of runs that are all in pairs, and met the same losses.
 fn tail(sheet: &Sheet, spot: usize, world: usize, [reference, challenger]: [usize; 2], path: &str) -> String {
     let (base, stat) = words::split(path);
     if stat != Some("mean") {

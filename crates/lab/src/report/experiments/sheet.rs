@@ -310,6 +310,11 @@ impl Sheet {
         (numbers.collect(), broken.len())
     }
 
+    /// Whether an alternative has just so many runs at a spot.
+    pub(crate) fn is_all_of(&self, spot: usize, side: usize, world: usize, runs: usize) -> bool {
+        self.cell(spot, side, world).is_some_and(|cell| cell.runs.len() == runs)
+    }
+
     /// The spots of each context, in order.
     pub(crate) fn contexts(&self) -> Vec<(&str, Vec<usize>)> {
         let mut contexts: Vec<(&str, Vec<usize>)> = Vec::new();

@@ -326,6 +326,20 @@ fn runs_that_did_not_come_to_their_end_are_in_no_comparison() {
     assert_eq!((line.real_more_percent, line.without_loss_more_percent), (Some(0.0), Some(0.0)));
 }
 
+/// The far end of all runs says nothing of two alternatives that met different losses.
+#[test]
+fn the_far_end_is_told_of_pairs_alone() {
+    let run = |mode: &str, seed: u64| row(&format!("profile=ours mode={mode}"), seed, &[1.0, 90.0], 4.0);
+    let told = |seeds: u64| {
+        let total = (1..=3).map(|seed| run("total", seed));
+        let partial = (1..=seeds).map(|seed| run("partial", seed));
+        findings(&Sheet::new(streaming(), total.chain(partial).collect()))[0].html.clone()
+    };
+    assert!(told(3).contains("Four in five"), "{}", told(3));
+    assert!(!told(5).contains("Four in five") && told(5).contains("3 pairs"), "{}", told(5));
+    assert!(!told(2).contains("Four in five"), "{}", told(2));
+}
+
 #[test]
 fn text_from_journals_is_no_markup() {
     let mut evil = row("mode=total", 1, &[10.0], 4.0);
