@@ -238,8 +238,8 @@ impl Part {
     }
 }
 
-/// How long a run took in reality is no result.
-fn same(a: &Row, b: &Row) -> bool {
+/// Whether two rows of a run say the same. How long it took in reality is no result.
+pub(crate) fn same(a: &Row, b: &Row) -> bool {
     let mut b = b.clone();
     b.detail.wall_s = a.detail.wall_s;
     *a == b

@@ -23,6 +23,7 @@ mod table;
 pub(crate) use csv::flat;
 pub use csv::{columns, write_csv};
 pub use histogram::Histogram;
+pub(crate) use join::same;
 pub use join::{JoinError, Sheet, keep_rows, merge, read_results, write_tables};
 pub use journal::{Journal, JournalError, VERSION, journal_name, read_journal};
 pub use loads::{Load, Loads};

@@ -1,9 +1,10 @@
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 
 use super::sheet::Sheet;
 use crate::catalogue;
-use crate::results::{JournalError, Row, read_journal};
+use crate::results::{JournalError, Row, read_journal, same};
 
 /// All rows of a results directory, by experiment.
 pub struct Results {
@@ -45,6 +46,25 @@ impl std::fmt::Debug for Results {
             self.sheets.iter().map(|sheet| (sheet.experiment.name, sheet.runs.len())).collect();
         f.debug_struct("Results").field("runs", &names).field("warnings", &self.warnings).finish()
     }
+}
+
+/// A sentence about runs that are there again with other results: each counts once, and a reader has to know which.
+fn contradictions(name: &str, rows: &[Row]) -> Option<String> {
+    let mut known: BTreeMap<String, &Row> = BTreeMap::new();
+    let mut count = 0;
+    for row in rows {
+        match known.entry(row.identity()) {
+            Entry::Vacant(place) => drop(place.insert(row)),
+            Entry::Occupied(place) if same(place.get(), row) => {}
+            Entry::Occupied(_) => count += 1,
+        }
+    }
+    let what = match count {
+        0 => return None,
+        1 => "1 run is there again with other results, which are".to_owned(),
+        _ => format!("{count} runs are there again with other results, which are"),
+    };
+    Some(format!("{name}: {what} left out: what counts is the first, in the order of the files’ names."))
 }
 
 impl Results {
@@ -99,6 +119,7 @@ impl Results {
         let mut sheets = Vec::new();
         for experiment in catalogue::ALL {
             if let Some(rows) = by_name.remove(experiment.name) {
+                warnings.extend(contradictions(experiment.name, &rows));
                 sheets.push(Sheet::new(experiment, rows));
             }
         }

@@ -326,6 +326,25 @@ fn runs_that_did_not_come_to_their_end_are_in_no_comparison() {
     assert_eq!((line.real_more_percent, line.without_loss_more_percent), (Some(0.0), Some(0.0)));
 }
 
+/// Who reads a page has to know that there is something else beside it.
+#[test]
+fn runs_that_contradict_each_other_are_told() {
+    let run =
+        |seed: u64, s: f64, commit: &str| Row { commit: commit.into(), ..row("mode=total", seed, &[1.0], s) };
+    let slower = Row { detail: Detail { wall_s: 9.0, ..run(1, 4.0, "abc").detail }, ..run(1, 4.0, "abc") };
+    let results = results(vec![run(1, 4.0, "abc"), run(2, 4.0, "abc"), slower]);
+    assert_eq!((results.runs(), results.warnings.len()), (2, 0), "{:?}", results.warnings);
+    let rows = vec![run(1, 4.0, "abc"), run(2, 4.0, "abc"), run(1, 7.0, "abc"), run(2, 4.0, "def")];
+    let results = Results::of_rows(rows, Vec::new()).unwrap();
+    assert_eq!(results.runs(), 2);
+    assert!(
+        results.warnings[0].contains("2 runs are there again with other results"),
+        "{:?}",
+        results.warnings
+    );
+    assert!(html(&results).contains("2 runs are there again"));
+}
+
 /// The far end of all runs says nothing of two alternatives that met different losses.
 #[test]
 fn the_far_end_is_told_of_pairs_alone() {
