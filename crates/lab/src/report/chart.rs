@@ -83,8 +83,9 @@ impl Chart<'_> {
         let title = escaped(self.title);
         let mut svg = format!(
             "<svg viewBox='0 0 {width} {height}' role=img aria-label='{title}: {y_label}'>\
-             <text class=title x=20 y=28>{title}</text><text x=20 y=48>{y_label}</text>",
-            y_label = escaped(self.y_label)
+             <text class=title x=20 y=28{squeezed}>{title}</text><text x=20 y=48>{y_label}</text>",
+            y_label = escaped(self.y_label),
+            squeezed = squeezed(self.title, width - 40.0)
         );
         self.axes(&mut svg);
         for curve in curves {
@@ -302,9 +303,7 @@ impl Scale {
                     let digits = if text.contains('.') { text.trim_end_matches('0') } else { &text };
                     digits.trim_end_matches('.').to_owned()
                 };
-                (0..=(to / step).round() as u32)
-                    .map(|n| (line(n), short(on_axis(line(n), *step))))
-                    .collect()
+                (0..=(to / step).round() as u32).map(|n| (line(n), short(on_axis(line(n), *step)))).collect()
             }
             Self::Stretch { from, to, step } => (0..=((to - from) / step).round() as u32)
                 .map(|n| {
@@ -329,6 +328,17 @@ impl Scale {
         }
     }
 }
+
+/// What has a title that is too long for its figure stand in it nevertheless: cut off, two may be the same.
+fn squeezed(title: &str, width: f64) -> String {
+    if title.chars().count() as f64 * LETTER <= width {
+        return String::new();
+    }
+    format!(" textLength={width} lengthAdjust=spacingAndGlyphs")
+}
+
+/// How wide a letter of a title is, at the most and on average.
+const LETTER: f64 = 9.0;
 
 /// Sorted values, equal ones once, each with the share of all that are at most as great.
 pub(crate) fn shares(values: &[f64]) -> Vec<(f64, f64)> {
@@ -416,6 +426,13 @@ mod tests {
         assert_eq!(path, format!("M{left:.1} {top:.1}H{middle:.1}V{bottom:.1}"));
         let path = chart.steps(1.0, [(5.0, 0.1)].into_iter());
         assert_eq!(path, format!("M{left:.1} {top:.1}H{middle:.1}V{third:.1}H{right:.1}"));
+    }
+
+    #[test]
+    fn titles_stay_within_their_figures() {
+        let svg = |title| Chart { title, frame: SMALL, ..chart(Scale::Share, Scale::Share) }.svg(&[], false);
+        assert!(svg("window of 150 kB, repair by adaptive:bulk").contains("textLength=312 "));
+        assert!(!svg("window of 150 kB, without repair").contains("textLength"));
     }
 
     #[test]
