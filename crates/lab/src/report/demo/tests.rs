@@ -78,6 +78,27 @@ fn without_repair_there_is_nothing_said_of_it() {
     assert!(!page.contains("With erasure correction"));
 }
 
+/// Why two orders are close, or are not, is told of numbers that say so.
+#[test]
+fn reasons_are_of_what_was_measured() {
+    let told = |total: f64, partial: f64| {
+        let mut findings = findings();
+        for (pace, part) in [10, 30].into_iter().zip(findings.modes.chunks_mut(4)) {
+            for (mode, ms) in Mode::ALL.into_iter().zip([total, partial, partial, 0.0]) {
+                part.iter_mut().filter(|one| one.mode == mode).for_each(|one| *one = row(mode, pace, ms));
+            }
+        }
+        let page = html(&findings, "quickset demo");
+        ["the two come close", "a fence has little to hold"].map(|words| page.matches(words).count())
+    };
+    assert_eq!(Mode::ALL[..2], [Mode::Total, Mode::Partial]);
+    assert_eq!(told(87.5, 80.0), [1, 0]);
+    assert_eq!(told(87.5, 5.0), [0, 1]);
+    assert_eq!(told(5.0, 87.5), [0, 0]);
+    // Nothing was lost.
+    assert_eq!(told(0.0, 0.0), [0, 0]);
+}
+
 #[test]
 fn damage_is_not_hidden() {
     let mut findings = findings();
