@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -98,8 +98,9 @@ pub enum JournalError {
 }
 
 impl Journal {
-    /// Opens the journal of `experiment` at `path`, or begins one; with `fresh` always begins one. The end of a line
-    /// that was being written when a run was killed is dropped.
+    /// Opens the journal of `experiment` at `path`, or begins one; with `fresh` always begins one, in place of a journal of
+    /// this experiment, whatever is wrong with it, and of nothing else. The end of a line that was being written when a run
+    /// was killed is dropped.
     ///
     /// # Errors
     /// See [`JournalError`].
@@ -107,7 +108,7 @@ impl Journal {
         // Before anything is cut off: it may be the line that another run is writing.
         let mut hold = Hold::take(path)?;
         if fresh {
-            hold.cut(0)?;
+            hold.clear(experiment)?;
         }
         let (header, rows, mut end) = read(&mut hold.file, path)?;
         match header {
@@ -180,6 +181,20 @@ impl Hold {
     /// True when nothing is in it.
     pub(super) fn is_empty(&self) -> bool {
         self.file.metadata().is_ok_and(|file| file.len() == 0)
+    }
+
+    /// Forgets all rows, unless they are somebody else's.
+    fn clear(&mut self, experiment: &str) -> Result<(), JournalError> {
+        let first = first_line(&mut BufReader::new(&mut self.file), &self.path)?;
+        self.file.rewind().map_err(io_error(&self.path, "read"))?;
+        match first {
+            Some(Ok(header)) if header.experiment != experiment => {
+                Err(JournalError::Experiment { path: shown(&self.path), found: header.experiment })
+            }
+            Some(Err(foreign @ JournalError::Foreign(_))) => Err(foreign),
+            // One of another format is a journal, too.
+            _ => self.cut(0),
+        }
     }
 
     fn cut(&self, end: u64) -> Result<(), JournalError> {
@@ -296,32 +311,43 @@ fn lock(_: &File, _: &Path) -> Result<(), JournalError> {
 /// The header, the rows, and where the last whole line ends.
 fn read(file: &mut File, path: &Path) -> Result<(Option<Header>, Vec<Row>, u64), JournalError> {
     let mut reader = BufReader::new(file);
-    let (mut header, mut rows, mut end) = (None, Vec::new(), 0);
+    let Some(header) = first_line(&mut reader, path)? else { return Ok((None, Vec::new(), 0)) };
+    let header = header?;
+    let mut end = reader.stream_position().map_err(io_error(path, "read"))?;
+    let mut rows = Vec::new();
     let mut line = Vec::new();
-    for number in 1.. {
+    for number in 2.. {
         line.clear();
-        let length = reader.read_until(b'\n', &mut line).map_err(io_error(path, "read"))?;
+        let length =
+            (&mut reader).take(LONGEST_ROW).read_until(b'\n', &mut line).map_err(io_error(path, "read"))?;
+        let damaged = |why: String| JournalError::Line { path: shown(path), line: number, why };
         if line.last() != Some(&b'\n') {
-            // Of a header that was cut off nothing is lost; anything else that has no line is not ours.
-            if header.is_none() && !line.is_empty() && !line.starts_with(b"{\"quickset-lab\"") {
-                return Err(JournalError::Foreign(shown(path)));
+            if length as u64 == LONGEST_ROW {
+                return Err(damaged("it is longer than any row".to_owned()));
             }
             break;
         }
-        if number == 1 {
-            header = Some(read_header(&line, path)?);
-        } else {
-            let row = serde_json::from_slice(&line);
-            let why = |error: serde_json::Error| error.to_string();
-            rows.push(row.map_err(why).map_err(|why| JournalError::Line {
-                path: shown(path),
-                line: number,
-                why,
-            })?);
-        }
+        rows.push(serde_json::from_slice(&line).map_err(|error| damaged(error.to_string()))?);
         end += length as u64;
     }
-    Ok((header, rows, end))
+    Ok((Some(header), rows, end))
+}
+
+/// The header, or what is wrong with it; nothing where there is none yet: of one that was cut off nothing is lost. Of what
+/// is no journal not more is read than it takes to see that.
+fn first_line(
+    reader: &mut impl io::BufRead,
+    path: &Path,
+) -> Result<Option<Result<Header, JournalError>>, JournalError> {
+    let mut line = Vec::new();
+    reader.take(LONGEST_HEADER).read_until(b'\n', &mut line).map_err(io_error(path, "read"))?;
+    let is_whole = line.last() == Some(&b'\n');
+    let is_begun = line.is_empty() || line.starts_with(BEGINNING) || BEGINNING.starts_with(&line);
+    Ok(match (is_whole, is_begun && (line.len() as u64) < LONGEST_HEADER) {
+        (true, _) => Some(read_header(&line, path)),
+        (false, true) => None,
+        (false, false) => Some(Err(JournalError::Foreign(shown(path)))),
+    })
 }
 
 fn read_header(line: &[u8], path: &Path) -> Result<Header, JournalError> {
@@ -350,6 +376,12 @@ pub(super) fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
+/// How a header begins.
+const BEGINNING: &[u8] = b"{\"quickset-lab\"";
+/// No header is longer: it has the names of an experiment and of a commit.
+const LONGEST_HEADER: u64 = 4096;
+/// No row is longer. The largest, with a series of its own for each of some hundred resources, are a thousandth of it.
+const LONGEST_ROW: u64 = 1 << 30;
 /// Raised when rows of before would be misread.
 pub const VERSION: u32 = 1;
 /// Of the names of journals.
@@ -408,6 +440,62 @@ mod tests {
         drop(Hold::take(&dir.join("other.rows")).unwrap());
         assert!(!dir.join("other.rows").exists() && path.exists());
         std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// Who begins anew means results, and not whatever else has the name of a journal.
+    #[test]
+    fn beginning_anew_empties_nothing_but_journals() {
+        let dir = std::env::temp_dir().join(format!("quickset-journal-fresh-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("screen-streaming.rows");
+        let fresh =
+            || Journal::open(&path, "screen-streaming", "def", true).map(|journal| journal.rows().len());
+        let header = |experiment: &str, version: u32| {
+            format!("{{\"quickset-lab\":{version},\"experiment\":\"{experiment}\",\"commit\":\"abc\"}}\n")
+        };
+        // A novel, a table, a picture, a line without an end; and rows of something else.
+        let long = "x".repeat(100_000);
+        let other = header("bulk", VERSION);
+        for (foreign, why) in [
+            ("It was a dark and stormy night.\n", "not a journal"),
+            ("a,b\n1,2\n", "not a journal"),
+            ("{\"rows\":[]}\n", "not a journal"),
+            ("\u{89}PNG", "not a journal"),
+            ("\n", "not a journal"),
+            (&long[..], "not a journal"),
+            (&other[..], "results of the experiment bulk"),
+        ] {
+            std::fs::write(&path, foreign).unwrap();
+            let error = fresh().unwrap_err().to_string();
+            assert!(error.contains(why) && error.contains("-o"), "{error}");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), foreign);
+        }
+        // Whatever is wrong with a journal of ours.
+        for ours in [
+            String::new(),
+            header("screen-streaming", VERSION),
+            header("screen-streaming", 999),
+            header("screen-streaming", VERSION) + "{damaged}\n",
+            "{\"quick".to_owned(),
+            "{\"quickset-lab\":1,\"expe".to_owned(),
+        ] {
+            std::fs::write(&path, &ours).unwrap();
+            assert_eq!(fresh().unwrap(), 0);
+            assert_eq!(
+                std::fs::read_to_string(&path).unwrap(),
+                header("screen-streaming", VERSION).replace("abc", "def")
+            );
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// Of a file that is no journal not more is held in memory than it takes to see that.
+    #[cfg(unix)]
+    #[test]
+    fn a_file_without_lines_is_soon_known() {
+        let error = read(&mut File::open("/dev/zero").unwrap(), Path::new("zero.rows")).unwrap_err();
+        assert!(matches!(error, JournalError::Foreign(_)), "{error}");
     }
 
     #[test]
