@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::journal::{EXTENSION, Header, Hold, io_error, make_directory, read_whole, shown};
@@ -142,7 +143,8 @@ fn write(sheets: &[Sheet], dir: &Path, mut holds: BTreeMap<PathBuf, Hold>) -> Re
                 .filter(Hold::is_empty)
                 .ok_or_else(|| JournalError::Busy(shown(&path)))?,
         };
-        hold.write(&Header::new(&sheet.experiment, &sheet.commit), &sheet.rows)?;
+        // Until the tables are there as well: another's, of more rows, would be lost under these.
+        let _hold = hold.write(&Header::new(&sheet.experiment, &sheet.commit), &sheet.rows)?;
         write_tables(&sheet.rows, dir)?;
     }
     Ok(())
@@ -157,16 +159,28 @@ pub fn write_tables(rows: &[Row], dir: &Path) -> Result<(), JournalError> {
     let Some(first) = rows.first() else { return Ok(()) };
     make_directory(dir)?;
     let path = dir.join(format!("{}.csv", first.experiment));
-    let mut csv = Vec::new();
-    write_csv(rows, &mut csv)
-        .and_then(|()| std::fs::write(&path, csv))
-        .map_err(io_error(&path, "written"))?;
+    replace(&path, |new| {
+        let mut csv = Vec::new();
+        write_csv(rows, &mut csv)?;
+        std::fs::write(new, csv)
+    })?;
     #[cfg(feature = "parquet")]
-    {
-        let path = path.with_extension("parquet");
-        super::parquet::write_parquet(rows, &path).map_err(io_error(&path, "written"))?;
-    }
+    replace(&path.with_extension("parquet"), |new| super::parquet::write_parquet(rows, new))?;
     Ok(())
+}
+
+/// Writes a file as a whole: what was there before stays until all of it is written, and for whoever reads it.
+fn replace(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), JournalError> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    let written = write(&new)
+        .and_then(|()| std::fs::File::open(&new)?.sync_all())
+        .and_then(|()| std::fs::rename(&new, path));
+    written.map_err(|error| {
+        let _ = std::fs::remove_file(&new);
+        io_error(path, "written")(error)
+    })
 }
 
 /// The journals in a directory, in the order of their names.
@@ -313,6 +327,33 @@ mod tests {
         assert_eq!(csv.lines().count(), 7, "{csv}");
     }
 
+    /// Who reads a table meanwhile reads one, and where none can be written the one before stays.
+    #[cfg(unix)]
+    #[test]
+    fn tables_are_written_as_a_whole() {
+        use std::io::Read as _;
+        let folder = Folder::new("tables");
+        let endings: &[&str] = if cfg!(feature = "parquet") { &["csv", "parquet"] } else { &["csv"] };
+        let path = |ending: &str| folder.0.join(format!("screen-streaming.{ending}"));
+        write_tables(&[row(1), row(2)], &folder.0).unwrap();
+        let before: Vec<Vec<u8>> =
+            endings.iter().map(|ending| std::fs::read(path(ending)).unwrap()).collect();
+        let open: Vec<std::fs::File> =
+            endings.iter().map(|ending| std::fs::File::open(path(ending)).unwrap()).collect();
+        write_tables(&[row(1)], &folder.0).unwrap();
+        for (mut reader, before) in open.into_iter().zip(before) {
+            let mut read = Vec::new();
+            reader.read_to_end(&mut read).unwrap();
+            assert_eq!(read, before);
+        }
+        assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), endings.len(), "nothing else is left");
+        let one = std::fs::read(path("csv")).unwrap();
+        std::fs::create_dir(path("csv.new")).unwrap();
+        let error = write_tables(&[row(1), row(2)], &folder.0).unwrap_err().to_string();
+        assert!(error.contains("screen-streaming.csv cannot be written"), "{error}");
+        assert_eq!(std::fs::read(path("csv")).unwrap(), one);
+    }
+
     #[test]
     fn rows_that_contradict_each_other_are_both_named() {
         let folder = Folder::new("conflict");
@@ -345,6 +386,9 @@ mod tests {
             }
         });
         assert_eq!(seeds(&read_results(&[&out.0]).unwrap()), (0..100).collect::<Vec<u64>>());
+        // And the table is the last one's, which has them all.
+        let csv = std::fs::read_to_string(out.0.join("screen-streaming.csv")).unwrap();
+        assert_eq!(csv.lines().count(), 101);
     }
 
     #[test]

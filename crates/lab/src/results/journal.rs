@@ -214,20 +214,31 @@ impl Hold {
         }
     }
 
-    /// Writes a journal as a whole: what was there before stays until all of it is written.
-    pub(super) fn write(self, header: &Header, rows: &[Row]) -> Result<(), JournalError> {
+    /// Writes a journal as a whole: what was there before stays until all of it is written. Nobody else can write the new
+    /// one either as long as what is returned is there.
+    pub(super) fn write(self, header: &Header, rows: &[Row]) -> Result<Self, JournalError> {
         let new = self.path.with_extension(format!("{EXTENSION}.new"));
         let write = || {
-            let mut out = io::BufWriter::new(File::create(&new)?);
-            out.write_all(&line(header)?)?;
-            rows.iter().try_for_each(|row| out.write_all(&line(row)?))?;
-            out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-            std::fs::rename(&new, &self.path)
+            let file = File::create(&new).map_err(io_error(&self.path, "written"))?;
+            lock(&file, &self.path)?;
+            let fill = || {
+                let mut out = io::BufWriter::new(&file);
+                out.write_all(&line(header)?)?;
+                rows.iter().try_for_each(|row| out.write_all(&line(row)?))?;
+                out.flush()?;
+                file.sync_all()?;
+                std::fs::rename(&new, &self.path)
+            };
+            fill().map_err(io_error(&self.path, "written"))?;
+            Ok(file)
         };
-        write().map_err(|error| {
-            let _ = std::fs::remove_file(&new);
-            io_error(&self.path, "written")(error)
-        })
+        match write() {
+            Ok(file) => Ok(Self { file, path: self.path.clone() }),
+            Err(error) => {
+                let _ = std::fs::remove_file(&new);
+                Err(error)
+            }
+        }
     }
 }
 
