@@ -5,8 +5,23 @@ use serde::{Deserialize, Serialize};
 /// A bucket is told by the position of the highest bit of the nanoseconds and the seven bits behind it, so all of it
 /// is whole numbers and the same everywhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(from = "Vec<(u32, u64)>", into = "Vec<(u32, u64)>")]
 pub struct Histogram(Vec<(u32, u64)>); // Bucket and count, in rising order, no zeros.
+
+impl From<Histogram> for Vec<(u32, u64)> {
+    fn from(histogram: Histogram) -> Self {
+        histogram.0
+    }
+}
+
+/// Whatever a file has is brought into order. Counts that are more than can be are as many as can be.
+impl From<Vec<(u32, u64)>> for Histogram {
+    fn from(buckets: Vec<(u32, u64)>) -> Self {
+        let mut histogram = Self::default();
+        histogram.join(&Self(buckets));
+        histogram
+    }
+}
 
 impl Histogram {
     /// The distribution of these times in milliseconds, in rising order.
@@ -26,14 +41,15 @@ impl Histogram {
     pub fn join(&mut self, other: &Self) {
         let mut all = std::collections::BTreeMap::new();
         for (bucket, count) in self.0.iter().chain(&other.0) {
-            *all.entry(*bucket).or_insert(0) += count;
+            let sum: &mut u64 = all.entry(*bucket).or_insert(0);
+            *sum = sum.saturating_add(*count);
         }
-        self.0 = all.into_iter().collect();
+        self.0 = all.into_iter().filter(|(_, count)| *count > 0).collect();
     }
 
     /// How many times there are.
     pub fn count(&self) -> u64 {
-        self.0.iter().map(|(_, count)| count).sum()
+        self.0.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
     /// Steps of the cumulative distribution: a time in milliseconds, and the share that is at most as long.
@@ -41,7 +57,7 @@ impl Histogram {
         let all = self.count().max(1) as f64;
         let mut seen = 0;
         let step = |(bucket, count): &(u32, u64)| {
-            seen += count;
+            seen = count.saturating_add(seen);
             (middle(*bucket) as f64 / 1e6, seen as f64 / all)
         };
         self.0.iter().map(step).collect()
@@ -52,7 +68,7 @@ impl Histogram {
         let rank = (p * self.count() as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
         for (bucket, count) in &self.0 {
-            seen += count;
+            seen = count.saturating_add(seen);
             if seen >= rank {
                 return middle(*bucket) as f64 / 1e6;
             }
@@ -63,7 +79,8 @@ impl Histogram {
     /// The share of times above `milliseconds`; 0 when there are none.
     pub fn share_above(&self, milliseconds: f64) -> f64 {
         let limit = bucket((milliseconds * 1e6).round().max(0.0) as u64);
-        let above: u64 = self.0.iter().filter(|(bucket, _)| *bucket > limit).map(|(_, count)| count).sum();
+        let above = self.0.iter().filter(|(bucket, _)| *bucket > limit);
+        let above = above.fold(0u64, |sum, (_, count)| sum.saturating_add(*count));
         above as f64 / self.count().max(1) as f64
     }
 }
@@ -118,6 +135,24 @@ mod tests {
             let exact = all[(0.8 * all.len() as f64).ceil() as usize - 1];
             prop_assert!((joined.percentile(0.8) - exact).abs() <= exact / 100.0);
         }
+    }
+
+    /// Rows come from files, and files from anywhere.
+    #[test]
+    fn whatever_is_read_is_a_distribution() {
+        let read = |text: &str| serde_json::from_str::<Histogram>(text).unwrap();
+        // Out of order, in parts, and empty: as if somebody had written 3, 3, 5, 5, 5.
+        let mixed = read("[[5,1],[3,2],[9,0],[5,2]]");
+        assert_eq!(mixed, read("[[3,2],[5,3]]"));
+        assert_eq!(serde_json::to_string(&mixed).unwrap(), "[[3,2],[5,3]]");
+        assert_eq!(mixed.steps(), [(3e-6, 0.4), (5e-6, 1.0)]);
+        let most = u64::MAX;
+        let huge = read(&format!("[[1,{most}],[4294967295,{most}],[1,7]]"));
+        assert_eq!((huge.count(), huge.steps().len()), (most, 2));
+        assert!(huge.share_above(0.0) <= 1.0 && huge.percentile(0.5) > 0.0);
+        let mut joined = huge.clone();
+        joined.join(&huge);
+        assert_eq!(joined.count(), most);
     }
 
     #[test]
