@@ -273,14 +273,16 @@ impl Lateness {
         self.max
     }
 
-    /// The lateness that the share `p` of packets does not exceed, rounded up to a step; at most 100 ms.
+    /// The lateness that the share `p` of packets does not exceed, rounded up to a step; above 100 ms, where steps are not
+    /// told apart, that of the latest.
     pub fn percentile(&self, p: f64) -> Duration {
         let rank = (p * self.packets() as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
         for (step, count) in self.counts.iter().enumerate() {
             seen += count;
             if seen >= rank {
-                return Self::STEP * (step as u32 + 1);
+                let is_last = step + 1 == Self::STEPS;
+                return if is_last { self.max } else { Self::STEP * (step as u32 + 1) };
             }
         }
         Duration::ZERO
@@ -304,5 +306,28 @@ impl Lateness {
             *mine += std::mem::take(theirs);
         }
         self.max = self.max.max(std::mem::take(&mut other.max));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a row says of how late packets were is not less than it was, however late.
+    #[test]
+    fn lateness_is_told_whatever_it_is() {
+        let of = |all: &[u64]| {
+            let mut late = Lateness::default();
+            for micros in all {
+                late.add(Duration::from_micros(*micros));
+            }
+            [0.5, 0.99].map(|p| late.percentile(p))
+        };
+        let micros = Duration::from_micros;
+        assert_eq!(of(&[5, 12, 12, 29]), [micros(20), micros(30)]);
+        assert_eq!(of(&[5, 99_985, 99_985]), [micros(99_990); 2]);
+        assert_eq!(of(&[5, 5, 730_000]), [micros(10), micros(730_000)]);
+        assert_eq!(of(&[730_000, 730_000, 900_000]), [micros(900_000); 2]);
+        assert_eq!(of(&[]), [Duration::ZERO; 2]);
     }
 }
