@@ -205,16 +205,37 @@ impl Drop for Group {
     fn drop(&mut self) {
         let group = id(&self.0);
         let until = Instant::now() + PARTING;
-        // As long as the leader is not waited for, its number is nobody else's.
+        // As long as the leader is not waited for, its number is nobody else's. Others may outlive it: those that a shell
+        // has started, say.
         let _ = killpg(group, Signal::SIGTERM);
-        while Instant::now() < until && matches!(self.0.try_wait(), Ok(None)) {
+        while Instant::now() < until && is_running(group) {
             std::thread::sleep(LOOK);
         }
-        if matches!(self.0.try_wait(), Ok(None)) {
+        if is_running(group) {
             let _ = killpg(group, Signal::SIGKILL);
-            let _ = self.0.wait();
         }
+        // It may have left its group.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
+}
+
+/// Whether anybody of a process group has not ended.
+fn is_running(group: Pid) -> bool {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes =
+        entries.filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit));
+    // It may be gone by now.
+    let of = |entry: fs::DirEntry| process(&fs::read_to_string(entry.path().join("stat")).ok()?);
+    processes.filter_map(of).any(|(state, other)| other == group.as_raw() && !matches!(state, 'Z' | 'X'))
+}
+
+/// State and group of a process from /proc/PID/stat: the first and the third field behind its name, which is in parentheses
+/// and may have some itself (proc(5)).
+fn process(stat: &str) -> Option<(char, i32)> {
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some((state, fields.nth(1)?.parse().ok()?))
 }
 
 /// Whether the thread's namespace has a socket of which this holds: transport, state, bytes to be sent.
@@ -297,6 +318,38 @@ mod tests {
         assert!(is_open("tcp", TCP_LISTEN, 0) && is_open("udp", 7, 0) && !is_open("tcp", 1, 0));
         assert!(is_sending("tcp", TCP_LAST_ACK, 0) && is_sending("tcp", 1, 5) && !is_sending("tcp", 1, 0));
         assert!(!is_sending("udp", 7, 5));
+    }
+
+    #[test]
+    fn processes_are_told_from_their_tables() {
+        assert_eq!(process("4711 (a) b (c)) S 1 42 42 0 -1 4194560"), Some(('S', 42)));
+        assert_eq!(process("4711 (sh) Z 1 42"), Some(('Z', 42)));
+        assert_eq!(process("4711"), None);
+        let own = nix::unistd::getpgrp();
+        assert!(is_running(own));
+    }
+
+    /// What a far command has started ends with it, also what does not end when it is asked to.
+    #[test]
+    fn nobody_of_a_group_is_left() {
+        let script = "(trap '' TERM; echo ready; exec sleep 60) & echo $!; exec sleep 60";
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+        let mut group = Group(command.spawn().unwrap());
+        let out = io::BufReader::new(group.0.stdout.take().unwrap());
+        let lines: Vec<String> = io::BufRead::lines(out).take(2).map(Result::unwrap).collect();
+        let stubborn = lines.iter().find_map(|line| line.parse::<u32>().ok()).unwrap();
+        let is_there = || {
+            let stat = fs::read_to_string(format!("/proc/{stubborn}/stat")).unwrap_or_default();
+            stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+        };
+        assert!(is_there(), "{lines:?}");
+        drop(group);
+        let until = Instant::now() + Duration::from_secs(10);
+        while is_there() {
+            assert!(Instant::now() < until, "{stubborn} is still there");
+            std::thread::sleep(LOOK);
+        }
     }
 
     #[test]
