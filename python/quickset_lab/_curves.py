@@ -89,10 +89,10 @@ def _fits(row: Mapping[str, Any], at: Mapping[str, Any]) -> bool:
 def _check(rows: Sequence[Mapping[str, Any]], by: Sequence[str], at: Mapping[str, Any]) -> None:
     """Points may not be pooled by oversight."""
     for name in by:
-        if name not in rows[0]:
+        if any(name not in row for row in rows):
             raise ValueError(f"there is no column `{name}`")
     for name in ["experiment", "world", *_native.keys()]:
-        if name in by or name in at or name not in rows[0]:
+        if name in by or name in at:
             continue
         values = sorted({str(row.get(name)) for row in rows})
         if len(values) > 1:

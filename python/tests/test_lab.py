@@ -229,6 +229,13 @@ def test_curves_are_pooled_over_seeds_and_nothing_else(table, tmp_path):
         assert medians[0] * 0.99 <= curve.percentile(0.9) <= medians[-1] * 1.01
     with pytest.raises(ValueError, match="differ in `loss`"):
         lab.cdf(table, "blocking_ms", by=["mode"])
+    # Nor are rows of which some say nothing of a parameter.
+    rows = table.to_pylist()
+    bare = {name: cell for name, cell in rows[0].items() if name != "loss"}
+    with pytest.raises(ValueError, match="differ in `loss`"):
+        lab.cdf([bare, *rows[1:]], "blocking_ms", by=["mode"])
+    with pytest.raises(ValueError, match="no column `loss`"):
+        lab.cdf([*rows, bare], "blocking_ms", by=["mode", "loss"])
     with pytest.raises(ValueError, match="no distribution of `blocking`; it has blocking_ms"):
         lab.cdf(table, "blocking", by=["mode", "loss"])
     with pytest.raises(ValueError, match="no column `moed`"):
