@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail};
 
 use crate::needs::{self, Need};
-use crate::run::{Outcome, cargo, on_path, output, root, run};
+use crate::run::{Outcome, cargo, on_path, root, run};
 
 /// Builds the package and runs its tests.
 pub(crate) fn command(args: &[String]) -> Result<()> {
@@ -19,7 +19,7 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
     }
     let place = Place::new("test")?;
     checks(&place)?;
-    place.install(&[])?;
+    place.install()?;
     run(place
         .program("pytest")
         .args(["-q", "-p", "no:cacheprovider", "python"])
@@ -45,11 +45,9 @@ pub(crate) fn cluster(args: &[String]) -> Result<()> {
     }
     needs::ensure(CLUSTER_NEEDS)?;
     let place = Place::new("cluster")?;
-    // One name for both builds, whatever was built before: rows of two builds do not fit together.
-    let commit = output(Command::new("git").args(["describe", "--always", "--abbrev=12", "--dirty=+"]))?;
-    let commit = ("QUICKSET_COMMIT", commit.trim());
-    run(cargo().args(["build", "--locked", "-p", "quickset-cli"]).env(commit.0, commit.1))?;
-    place.install(&[commit])?;
+    // Both are of the same code, and say so by the same name: rows of two builds do not fit together.
+    run(cargo().args(["build", "--locked", "-p", "quickset-cli"]))?;
+    place.install()?;
     let recipes = ["docs/recipes/parallel.sh", "docs/recipes/slurm.sh"];
     run(Command::new("shellcheck").args(recipes))?;
     let results = root().join("target/python/sweeps");
@@ -125,7 +123,7 @@ impl Place {
     }
 
     /// Builds the wheel and installs it. What it is made of is shared with the workspace of the root.
-    fn install(&self, environment: &[(&str, &str)]) -> Result<()> {
+    fn install(&self) -> Result<()> {
         if self.wheels.exists() {
             std::fs::remove_dir_all(&self.wheels)?;
         }
@@ -135,8 +133,7 @@ impl Place {
             .arg(self.environment.join("bin/python"))
             .arg("--out")
             .arg(&self.wheels)
-            .env("CARGO_TARGET_DIR", root().join("target"))
-            .envs(environment.iter().copied()))?;
+            .env("CARGO_TARGET_DIR", root().join("target")))?;
         let wheels = std::fs::read_dir(&self.wheels)?.map(|entry| entry.map(|entry| entry.path()));
         let wheels = wheels.collect::<Result<Vec<_>, _>>()?;
         run(self.pip().args(["--force-reinstall", "--no-deps"]).args(wheels))
