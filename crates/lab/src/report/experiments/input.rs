@@ -1,5 +1,5 @@
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::sheet::Sheet;
@@ -46,6 +46,16 @@ impl std::fmt::Debug for Results {
             self.sheets.iter().map(|sheet| (sheet.experiment.name, sheet.runs.len())).collect();
         f.debug_struct("Results").field("runs", &names).field("warnings", &self.warnings).finish()
     }
+}
+
+/// A sentence about runs of different builds: what is found of them may be what the builds differ in.
+fn builds(sheet: &Sheet) -> Option<String> {
+    let commits: BTreeSet<&str> = sheet.runs.iter().map(|run| run.row.commit.as_str()).collect();
+    let all = commits.iter().copied().collect::<Vec<_>>().join(", ");
+    let name = sheet.experiment.name;
+    (commits.len() > 1).then(|| {
+        format!("{name}: the rows are of several commits ({all}), so what is compared may be these as well.")
+    })
 }
 
 /// A sentence about runs that are there again with other results: each counts once, and a reader has to know which.
@@ -120,7 +130,9 @@ impl Results {
         for experiment in catalogue::ALL {
             if let Some(rows) = by_name.remove(experiment.name) {
                 warnings.extend(contradictions(experiment.name, &rows));
-                sheets.push(Sheet::new(experiment, rows));
+                let sheet = Sheet::new(experiment, rows);
+                warnings.extend(builds(&sheet));
+                sheets.push(sheet);
             }
         }
         for (name, rows) in &by_name {

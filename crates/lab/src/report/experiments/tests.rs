@@ -345,6 +345,24 @@ fn runs_that_contradict_each_other_are_told() {
     assert!(html(&results).contains("2 runs are there again"));
 }
 
+/// What is better may be the newer build. Who reads verdicts is told before them.
+#[test]
+fn rows_of_several_builds_are_told_before_what_was_found() {
+    let pair = |seed: u64| {
+        let of = |mode: &str, s: f64, commit: &str| Row {
+            commit: commit.into(),
+            ..row(&format!("profile=ours mode={mode}"), seed, &[s], s)
+        };
+        [of("total", 8.0, "abc"), of("partial", 4.0, "def")]
+    };
+    let results = results((1..=3).flat_map(pair).collect());
+    assert_eq!(results.warnings.len(), 1, "{:?}", results.warnings);
+    let page = html(&results);
+    let [told, found] =
+        ["of several commits (abc, def)", "What was found"].map(|words| page.find(words).unwrap());
+    assert!(told < found);
+}
+
 /// The far end of all runs says nothing of two alternatives that met different losses.
 #[test]
 fn the_far_end_is_told_of_pairs_alone() {
