@@ -287,7 +287,8 @@ fn method(page: &mut String, results: &Results, lines: &[Vec<Line>]) {
          single run there is none.\
          <dt>Less, more<dd>from runs compared one by one: a seed decides for each packet by its number whether the link \
          loses it, so alternatives with the same seed meet the same losses. An interval that holds zero is no \
-         difference shown, nor is less than 0.1 %. Pairs with a run that did not come to its end are left out, and counted. Over a design of many points it is the geometric mean of ratios.\
+         difference shown, nor is less than 0.1 %. Pairs with a run that did not come to its end are left out, and counted. Over a design of many points it is the geometric mean of ratios, and the interval is that of the points, each with \
+         the mean of its seeds: seeds of one point are not points.\
          <dt>No loss<dd>the same point with nothing lost: what an alternative costs where it cannot help.\
          <dt>Published<dd>numbers from papers, of other machines, stacks and links; what should agree is which is better, \
          by what factor, and where curves bend.",

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use crate::stats::Estimate;
 
 /// Runs that differ in one thing alone, compared one by one.
@@ -18,11 +20,41 @@ pub(crate) struct Paired {
     pub(crate) left_out: usize,
 }
 
+/// A number of two runs that differ in one thing alone.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Pair {
+    /// All of their parameters but that one.
+    pub(crate) point: String,
+    pub(crate) reference: f64,
+    pub(crate) challenger: f64,
+}
+
+impl Pair {
+    pub(crate) fn has_ratio(&self) -> bool {
+        self.reference > 0.0 && self.challenger > 0.0
+    }
+}
+
+/// The mean over pairs, and how sure it is. Seeds of a point have more in common than points have: where there are several
+/// points, it is they that are independent, each with the mean of its seeds.
+fn over_points(pairs: &[Pair], of: impl Fn(&Pair) -> f64) -> Option<Estimate> {
+    let all: Vec<f64> = pairs.iter().map(&of).collect();
+    let mut points: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for (pair, value) in pairs.iter().zip(&all) {
+        points.entry(&pair.point).or_default().push(*value);
+    }
+    let estimate = Estimate::of(&all)?;
+    if points.len() < 2 {
+        return Some(estimate);
+    }
+    let means: Vec<f64> = points.values().filter_map(|values| Some(Estimate::of(values)?.mean)).collect();
+    Some(Estimate { half: Estimate::of(&means)?.half, ..estimate })
+}
+
 impl Paired {
-    pub(crate) fn of_differences(pairs: &[(f64, f64)]) -> Option<Self> {
-        let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-        let (reference, challenger) = (Estimate::of(&a)?.mean, Estimate::of(&b)?.mean);
-        let difference = Estimate::of(&pairs.iter().map(|(a, b)| b - a).collect::<Vec<_>>())?;
+    pub(crate) fn of_differences(pairs: &[Pair]) -> Option<Self> {
+        let (reference, challenger) = means(pairs)?;
+        let difference = over_points(pairs, |pair| pair.challenger - pair.reference)?;
         let of_reference = |value: f64| (reference > 0.0).then_some(value / reference);
         // Less than nothing is none.
         let between = difference.half.and_then(|half| {
@@ -42,10 +74,9 @@ impl Paired {
     }
 
     /// Over points that are far apart, ratios say more than differences: their geometric mean.
-    pub(crate) fn of_ratios(pairs: &[(f64, f64)]) -> Option<Self> {
-        let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-        let (reference, challenger) = (Estimate::of(&a)?.mean, Estimate::of(&b)?.mean);
-        let logarithms = Estimate::of(&pairs.iter().map(|(a, b)| (b / a).ln()).collect::<Vec<_>>())?;
+    pub(crate) fn of_ratios(pairs: &[Pair]) -> Option<Self> {
+        let (reference, challenger) = means(pairs)?;
+        let logarithms = over_points(pairs, |pair| (pair.challenger / pair.reference).ln())?;
         let more = |logarithm: f64| logarithm.exp() - 1.0;
         let between =
             logarithms.half.map(|half| (more(logarithms.mean - half), more(logarithms.mean + half)));
@@ -66,6 +97,12 @@ impl Paired {
     pub(crate) fn sign(&self) -> i32 {
         if self.more.is_some_and(|more| more.abs() < NEGLIGIBLE) { 0 } else { self.shown }
     }
+}
+
+/// Of the references, and of the challengers.
+fn means(pairs: &[Pair]) -> Option<(f64, f64)> {
+    let mean = |of: fn(&Pair) -> f64| Some(Estimate::of(&pairs.iter().map(of).collect::<Vec<_>>())?.mean);
+    Some((mean(|pair| pair.reference)?, mean(|pair| pair.challenger)?))
 }
 
 /// The sign of a difference whose interval does not hold zero.

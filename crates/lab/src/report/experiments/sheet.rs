@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::paired::Paired;
+use super::paired::{Pair, Paired};
 use super::words;
 use crate::experiment::{Experiment, Figure, Overrides, Params, Value, Varied};
 use crate::results::{Histogram, Row};
@@ -281,7 +281,7 @@ impl Sheet {
     /// run that did not come to its end are left out: what broke early has few of everything.
     pub(crate) fn paired(&self, spot: usize, sides: [usize; 2], world: usize, path: &str) -> Option<Paired> {
         let (pairs, left_out) = self.pairs(spot, sides, world, path);
-        let paired = if self.spots[spot].is_pooled && pairs.iter().all(|(a, b)| *a > 0.0 && *b > 0.0) {
+        let paired = if self.spots[spot].is_pooled && pairs.iter().all(Pair::has_ratio) {
             Paired::of_ratios(&pairs)
         } else {
             Paired::of_differences(&pairs)
@@ -296,7 +296,7 @@ impl Sheet {
         sides: [usize; 2],
         world: usize,
         path: &str,
-    ) -> (Vec<(f64, f64)>, usize) {
+    ) -> (Vec<Pair>, usize) {
         let by_name = |side: usize| -> BTreeMap<String, &Run> {
             let cell = self.cell(spot, side, world);
             let runs = cell.into_iter().flat_map(|cell| self.runs_of(cell));
@@ -306,7 +306,11 @@ impl Sheet {
         let twins = references.iter().filter_map(|(name, run)| Some((*run, *challengers.get(name)?)));
         let (whole, broken): (Vec<_>, Vec<_>) =
             twins.partition(|(a, b)| !a.is_unfinished() && !b.is_unfinished());
-        let numbers = whole.iter().filter_map(|(a, b)| Some((a.number(path)?, b.number(path)?)));
+        let numbers = whole.iter().filter_map(|(a, b)| {
+            let twin = a.twin(self.curves);
+            let point = twin.split_once(' ').map_or("", |(_seed, point)| point).to_owned();
+            Some(Pair { point, reference: a.number(path)?, challenger: b.number(path)? })
+        });
         (numbers.collect(), broken.len())
     }
 

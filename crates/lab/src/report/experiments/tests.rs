@@ -535,6 +535,32 @@ fn a_design_is_looked_at_as_a_whole() {
     assert_eq!(table::lines(&sheet)[0].point, "all 20 points of the design");
 }
 
+/// Five seeds of a point that say the same are no more than one: what is sure of a design is what its points say.
+#[test]
+fn seeds_of_a_point_are_not_points() {
+    let points = SPACE.points(&Overrides::default()).unwrap();
+    let rows = points.iter().enumerate().flat_map(|(n, point)| {
+        // At every other point half the time, else nine tenths.
+        let ratio = if n % 4 < 2 { 0.5 } else { 0.9 };
+        let took = if point.text("mode") == "plain" { 1.0 } else { ratio };
+        (1..=5).map(move |seed| Row { params: point.clone(), ..row_of(&SPACE, "", seed, &[], took) })
+    });
+    let rows: Vec<Row> = rows.collect();
+    let count = |ratio: f64| rows.iter().filter(|row| row.metrics.completion_s == Some(ratio)).count();
+    assert_eq!((count(1.0), count(0.5), count(0.9)), (100, 50, 50));
+    let sheet = Sheet::new(&SPACE, rows);
+    let paired = sheet.paired(0, [0, 1], 0, "completion_s").unwrap();
+    assert_eq!(paired.pairs, 100);
+    // Twenty logarithms, ten at either side of their mean by `d`: variance 20 d² / 19; 19 degrees of freedom.
+    let [one, other] = [0.5f64, 0.9].map(f64::ln);
+    let (middle, d) = (f64::midpoint(one, other), (other - one) / 2.0);
+    let half = 2.093 * d / 19f64.sqrt();
+    let (low, high) = paired.between.unwrap();
+    assert!(near(paired.more.unwrap(), middle.exp() - 1.0, 1e-9), "{paired:?}");
+    assert!(near(low, (middle - half).exp() - 1.0, 1e-6), "{paired:?}");
+    assert!(near(high, (middle + half).exp() - 1.0, 1e-6), "{paired:?}");
+}
+
 /// Dots of a figure are of all points, however many runs there are.
 #[test]
 fn a_figure_of_very_many_runs_is_of_all_of_them() {
