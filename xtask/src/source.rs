@@ -4,6 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use syn::Item;
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
 
 /// One Rust source file.
 pub(crate) struct Source {
@@ -39,41 +42,117 @@ impl Source {
             || parts.any(|dir| matches!(dir, "tests" | "benches" | "fuzz" | "fuzz_targets"))
     }
 
-    /// For each line, whether it belongs to a test: the file is one, or the line is in an item under `#[cfg(test)]`.
+    /// For each line, whether it belongs to a test: the file is one, or the line is in something under `#[cfg(test)]`. Of a
+    /// file that cannot be parsed no line is known to be one.
     pub(crate) fn test_lines(&self) -> Vec<bool> {
-        let lines: Vec<&str> = self.text.lines().collect();
-        let mut marks = vec![self.is_test_file(); lines.len()];
-        let mut i = 0;
-        while i < lines.len() {
-            if !lines[i].trim_start().starts_with("#[cfg(test)]") {
-                i += 1;
-                continue;
+        let mut marks = vec![self.is_test_file(); self.text.lines().count()];
+        if let Ok(file) = syn::parse_file(&self.text) {
+            let mut tests = Tests::default();
+            tests.visit_file(&file);
+            for (first, last) in tests.found {
+                marks[first - 1..last].fill(true);
             }
-            let end = item_end(&lines, i);
-            marks[i..=end].fill(true);
-            i = end + 1;
         }
         marks
     }
 }
 
-/// The last line of the item whose first attribute stands on line `start`. rustfmt closes an item at its own indent.
-fn item_end(lines: &[&str], start: usize) -> usize {
-    let indent = lines[start].len() - lines[start].trim_start().len();
-    let head = (start..lines.len()).find(|&i| {
-        let line = lines[i].trim();
-        i > start && !line.starts_with("#[") && !line.starts_with("//")
-    });
-    let Some(head) = head else { return lines.len() - 1 };
-    for (i, line) in lines.iter().enumerate().skip(head) {
-        let trimmed = line.trim();
-        let at_indent = line.len() - line.trim_start().len() == indent;
-        let goes_on = trimmed.ends_with(['{', '(', '[', ',', '=']);
-        if at_indent && !goes_on && (i == head || trimmed.starts_with(['}', ')', ']'])) {
-            return i;
+/// Collects what stands under `#[cfg(test)]`: its first line, that of the attribute, and its last.
+#[derive(Default)]
+struct Tests {
+    found: Vec<(usize, usize)>,
+}
+
+impl Tests {
+    fn look(&mut self, attributes: &[syn::Attribute], whole: &impl Spanned) {
+        if let Some(first) = attributes.iter().find(|a| is_cfg_test(a)) {
+            self.found.push((first.span().start().line, whole.span().end().line));
         }
     }
-    lines.len() - 1
+}
+
+impl<'ast> Visit<'ast> for Tests {
+    fn visit_item(&mut self, item: &'ast Item) {
+        self.look(attributes(item), item);
+        visit::visit_item(self, item);
+    }
+
+    fn visit_impl_item(&mut self, item: &'ast syn::ImplItem) {
+        match item {
+            syn::ImplItem::Const(i) => self.look(&i.attrs, i),
+            syn::ImplItem::Fn(i) => self.look(&i.attrs, i),
+            syn::ImplItem::Type(i) => self.look(&i.attrs, i),
+            _ => {}
+        }
+        visit::visit_impl_item(self, item);
+    }
+
+    fn visit_trait_item(&mut self, item: &'ast syn::TraitItem) {
+        match item {
+            syn::TraitItem::Const(i) => self.look(&i.attrs, i),
+            syn::TraitItem::Fn(i) => self.look(&i.attrs, i),
+            _ => {}
+        }
+        visit::visit_trait_item(self, item);
+    }
+
+    fn visit_field(&mut self, field: &'ast syn::Field) {
+        self.look(&field.attrs, field);
+        visit::visit_field(self, field);
+    }
+
+    fn visit_field_value(&mut self, field: &'ast syn::FieldValue) {
+        self.look(&field.attrs, field);
+        visit::visit_field_value(self, field);
+    }
+
+    fn visit_variant(&mut self, variant: &'ast syn::Variant) {
+        self.look(&variant.attrs, variant);
+        visit::visit_variant(self, variant);
+    }
+
+    fn visit_arm(&mut self, arm: &'ast syn::Arm) {
+        self.look(&arm.attrs, arm);
+        visit::visit_arm(self, arm);
+    }
+
+    fn visit_local(&mut self, local: &'ast syn::Local) {
+        self.look(&local.attrs, local);
+        visit::visit_local(self, local);
+    }
+
+    fn visit_expr_block(&mut self, block: &'ast syn::ExprBlock) {
+        self.look(&block.attrs, block);
+        visit::visit_expr_block(self, block);
+    }
+}
+
+fn attributes(item: &Item) -> &[syn::Attribute] {
+    match item {
+        Item::Const(i) => &i.attrs,
+        Item::Enum(i) => &i.attrs,
+        Item::ExternCrate(i) => &i.attrs,
+        Item::Fn(i) => &i.attrs,
+        Item::ForeignMod(i) => &i.attrs,
+        Item::Impl(i) => &i.attrs,
+        Item::Macro(i) => &i.attrs,
+        Item::Mod(i) => &i.attrs,
+        Item::Static(i) => &i.attrs,
+        Item::Struct(i) => &i.attrs,
+        Item::Trait(i) => &i.attrs,
+        Item::TraitAlias(i) => &i.attrs,
+        Item::Type(i) => &i.attrs,
+        Item::Union(i) => &i.attrs,
+        Item::Use(i) => &i.attrs,
+        _ => &[],
+    }
+}
+
+/// `test`, alone or with more that has to hold; `any(test, …)` and `not(test)` are code.
+fn is_cfg_test(attribute: &syn::Attribute) -> bool {
+    let syn::Meta::List(list) = &attribute.meta else { return false };
+    let words = list.tokens.to_string();
+    attribute.path().is_ident("cfg") && (words == "test" || words.replace(' ', "").starts_with("all(test,"))
 }
 
 fn collect(folder: &Path, into: &mut Vec<PathBuf>) -> Result<()> {
@@ -112,6 +191,18 @@ mod tests {
     fn an_attribute_within_an_impl_covers_its_method_only() {
         let text = "impl A {\n    #[cfg(test)]\n    #[expect(x)]\n    fn b(\n        &self,\n    ) {\n    }\n    fn c() {}\n}";
         assert_eq!(marks("crates/x/src/a.rs", text), ".tttttt..");
+    }
+
+    #[test]
+    fn what_looks_like_an_end_is_none() {
+        let raw = "#[cfg(test)]\nmod t {\n    const A: &str = r#\"{\n}\n\"#;\n    // FS-1\n}\nfn b() {}";
+        assert_eq!(marks("crates/x/src/a.rs", raw), "ttttttt.");
+        let bounds = "#[cfg(test)]\nfn a<T>()\nwhere\n    T: Copy,\n{\n    // FS-1\n}\nfn b() {}";
+        assert_eq!(marks("crates/x/src/a.rs", bounds), "ttttttt.");
+        let more = "#[cfg(all(test, unix))]\nfn a() {\n}\n#[cfg(not(test))]\nfn b() {}\n#[cfg(any(test, x))]\nfn c() {}";
+        assert_eq!(marks("crates/x/src/a.rs", more), "ttt....");
+        // An attribute that is quoted is none.
+        assert_eq!(marks("crates/x/src/a.rs", "const A: &str = \"\n#[cfg(test)]\n\";\nfn b() {}"), "....");
     }
 
     #[test]

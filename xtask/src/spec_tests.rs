@@ -24,7 +24,7 @@ fn a_requirement_needs_code_and_a_test() {
     let mut citations = Citations::default();
     citations.read(&source(
         "crates/x/src/a.rs",
-        "// FS-1, FS-2\nlet s = \"FS-3\";\n#[cfg(test)]\nmod t {\n// FS-1\n}\n// FS-9",
+        "// FS-1, FS-2\nconst S: &str = \"FS-3\";\n#[cfg(test)]\nmod t {\n// FS-1\n}\n// FS-9",
     ));
     let required = [id("FS-1"), id("FS-2"), id("FS-3"), id("FS-4")].into();
     let excepted = [(id("FS-4"), "not ours".to_owned())].into();
