@@ -309,6 +309,8 @@ impl Runner {
         let seen = &mut state.seen[flow];
         if direction == DOWN {
             seen.answer(&arrival.bytes);
+        } else {
+            seen.begin(&arrival.bytes);
         }
         seen.mark(direction, arrival.ecn);
         let mut any = false;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use super::page;
-use crate::relay::{Seen, V2};
+use crate::relay::{DOWN, Seen, UP, V2};
 
 pub(crate) struct Case {
     pub(crate) name: &'static str,
@@ -51,8 +51,11 @@ pub(crate) struct Evidence<'a> {
     pub(crate) certificate: u64,
     /// Key updates that ours counted.
     pub(crate) key_updates: u64,
-    /// Bytes of the files.
+    /// The files, and their bytes.
+    pub(crate) files: u64,
     pub(crate) bytes: u64,
+    /// How long it took.
+    pub(crate) seconds: f64,
     /// Where both sides left their logs.
     pub(crate) folder: &'a Path,
 }
@@ -92,12 +95,27 @@ pub(crate) const CASES: &[Case] = &[
         quick: &[(1, 200_000), (1, 300_000), (1, 500_000)],
         ..PLAIN
     },
-    Case { name: "longrtt", about: "a round trip of 1.5 s", road: "delay=750ms", short: false, ..PLAIN },
+    Case {
+        name: "longrtt",
+        about: "a round trip of 1.5 s",
+        road: "delay=750ms",
+        judge: |e| {
+            ensure!(e.seconds >= 3.0, "{:.2} s are less than two round trips", e.seconds);
+            Ok(())
+        },
+        short: false,
+        ..PLAIN
+    },
     Case {
         name: "chacha20",
         about: "ours has ChaCha20-Poly1305 only; 3 MB",
         files: &[(1, 3_000_000)],
         quick: &[(1, 300_000)],
+        judge: |e| {
+            let suite = e.seen.suite.unwrap_or_default();
+            ensure!(suite == CHACHA20, "the ServerHello has the suite {suite:#06x}");
+            Ok(())
+        },
         ..PLAIN
     },
     Case {
@@ -113,6 +131,7 @@ pub(crate) const CASES: &[Case] = &[
         about: "the server makes the client prove its address",
         judge: |e| {
             ensure!(e.seen.retries > 0, "no Retry packet was seen");
+            ensure!(e.seen.proofs > 0, "no Initial packet brought the token of the Retry packet back");
             Ok(())
         },
         ..PLAIN
@@ -180,9 +199,11 @@ pub(crate) const CASES: &[Case] = &[
         road: "rate=50mbit delay=15ms queue=100kB",
         files: &[(1, 1_000_000)],
         judge: |e| {
-            ensure!(e.seen.marked[0] > 0, "no packet of the client had a mark");
-            ensure!(e.seen.marked[1] > 0, "no packet of the server had a mark");
-            ensure!(e.seen.marks_last(), "the server stopped marking: its marks were not reported to it");
+            for (direction, who) in [(UP, "client"), (DOWN, "server")] {
+                ensure!(e.seen.marked[direction] > 0, "no packet of the {who} had a mark");
+                let last = e.seen.marks_last(direction);
+                ensure!(last, "the {who} stopped marking: its marks were not reported to it");
+            }
             Ok(())
         },
         ..PLAIN
@@ -193,7 +214,12 @@ pub(crate) const CASES: &[Case] = &[
         up: Some("delay=15ms loss=list:1-3"),
         files: &[(1, 5_000)],
         names: 400,
-        judge: unamplified,
+        judge: |e| {
+            lost(e)?;
+            let bytes = e.seen.handshake_bytes;
+            ensure!(bytes > e.certificate, "the handshake has {bytes} bytes: no certificate");
+            unamplified(e)
+        },
         ..PLAIN
     },
     Case {
@@ -203,7 +229,11 @@ pub(crate) const CASES: &[Case] = &[
         files: &[(10, 1024)],
         quick: &[(3, 1024)],
         seconds: 120,
-        judge: unamplified,
+        judge: |e| {
+            lost(e)?;
+            each_its_own(e)?;
+            unamplified(e)
+        },
         ..PLAIN
     },
     Case {
@@ -213,6 +243,7 @@ pub(crate) const CASES: &[Case] = &[
         files: &[(1, 2_000_000)],
         quick: &[(1, 300_000)],
         seconds: 40,
+        judge: lost,
         ..PLAIN
     },
     Case {
@@ -221,6 +252,10 @@ pub(crate) const CASES: &[Case] = &[
         road: "delay=15ms corrupt=30%",
         files: &[(10, 1024)],
         seconds: 120,
+        judge: |e| {
+            corrupted(e)?;
+            each_its_own(e)
+        },
         short: false,
         ..PLAIN
     },
@@ -230,6 +265,7 @@ pub(crate) const CASES: &[Case] = &[
         road: "rate=10mbit delay=15ms queue=40kB corrupt=2%",
         files: &[(1, 2_000_000)],
         seconds: 40,
+        judge: corrupted,
         short: false,
         ..PLAIN
     },
@@ -301,8 +337,30 @@ pub(crate) const CASES: &[Case] = &[
     },
 ];
 
+/// RFC 8446 §B.4: TLS_CHACHA20_POLY1305_SHA256.
+const CHACHA20: u16 = 0x1303;
+
+/// The link lost something: otherwise nothing was to be overcome.
+fn lost(e: &Evidence<'_>) -> Result<()> {
+    ensure!(e.seen.lost > 0, "nothing was lost: it shows nothing");
+    Ok(())
+}
+
+fn corrupted(e: &Evidence<'_>) -> Result<()> {
+    ensure!(e.seen.corrupted > 0, "nothing was damaged: it shows nothing");
+    Ok(())
+}
+
+/// As many handshakes as files.
+fn each_its_own(e: &Evidence<'_>) -> Result<()> {
+    let (files, connections) = (e.files, e.seen.connections);
+    ensure!(connections >= files, "{files} files came by {connections} connections");
+    Ok(())
+}
+
 /// The last connection's handshake is smaller than the certificate is, the first one's is not.
 fn resumed(e: &Evidence<'_>) -> Result<()> {
+    ensure!(e.seen.connections > 1, "there was no second connection");
     let [first, .., last] = e.flows else { return one_flow(e) };
     ensure!(first.handshake_bytes > e.certificate, "the first handshake has {} bytes", first.handshake_bytes);
     ensure!(
@@ -342,4 +400,95 @@ fn unamplified(e: &Evidence<'_>) -> Result<()> {
     let seen = &e.seen;
     ensure!(!seen.amplified, "the server sent {} bytes for {} received", seen.answered, seen.unproven);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is seen of 5 MB over one connection when nothing else happens.
+    fn plain() -> Seen {
+        let mut seen = Seen::default();
+        (seen.connections, seen.suite, seen.version) = (1, Some(0x1301), 1);
+        (seen.unproven, seen.answered, seen.handshake_bytes) = (1200, 3000, 2000);
+        (seen.late_bytes, seen.datagrams) = (60_000, [1000, 4000]);
+        seen
+    }
+
+    fn judged(name: &str, seen: &Seen, flows: &[Seen], key_updates: u64) -> Result<()> {
+        let case = CASES.iter().find(|case| case.name == name).expect("there is such a case");
+        let evidence = Evidence {
+            seen: seen.clone(),
+            flows,
+            certificate: 1500,
+            key_updates,
+            files: 1,
+            bytes: 5_000_000,
+            seconds: 0.5,
+            folder: Path::new("no such folder"),
+        };
+        (case.judge)(&evidence)
+    }
+
+    #[test]
+    fn a_plain_transfer_is_evidence_of_nothing_else() {
+        let nothing_special =
+            ["handshake", "transfer", "multiplexing", "http3", "ipv6", "goodput", "crosstraffic"];
+        for case in CASES {
+            let passed = judged(case.name, &plain(), &[plain()], 0).is_ok();
+            assert_eq!(passed, nothing_special.contains(&case.name), "{}", case.name);
+        }
+    }
+
+    #[test]
+    fn each_case_takes_what_is_its_own() {
+        let with = |change: fn(&mut Seen)| {
+            let mut seen = plain();
+            change(&mut seen);
+            seen
+        };
+        let passes = |name: &str, seen: &Seen| judged(name, seen, std::slice::from_ref(seen), 0).is_ok();
+        assert!(passes("chacha20", &with(|s| s.suite = Some(0x1303))));
+        assert!(!passes("retry", &with(|s| s.retries = 1)), "a Retry packet that nobody answers");
+        assert!(passes("retry", &with(|s| (s.retries, s.proofs) = (1, 1))));
+        assert!(passes("handshakeloss", &with(|s| s.lost = 1)));
+        assert!(!passes("handshakeloss", &with(|s| (s.lost, s.amplified) = (1, true))));
+        assert!(passes("amplificationlimit", &with(|s| s.lost = 1)));
+        assert!(passes("transferloss", &with(|s| s.lost = 1)));
+        assert!(passes("handshakecorruption", &with(|s| s.corrupted = 1)));
+        assert!(passes("transfercorruption", &with(|s| s.corrupted = 1)));
+        assert!(passes("v2", &with(|s| s.version = V2)));
+        assert!(passes("rebind-port", &with(|s| (s.rebinds, s.since_rebind) = (2, 1000))));
+        assert!(judged("keyupdate", &plain(), &[plain()], 1).is_ok());
+        let to_the_end = |s: &mut Seen| (s.marked, s.last_marked) = (s.datagrams, s.datagrams);
+        assert!(passes("ecn", &with(to_the_end)));
+        let mut silent = with(to_the_end);
+        silent.last_marked[UP] = 10;
+        assert!(!passes("ecn", &silent), "a client that stopped marking");
+        // One handshake of one connection, and two of which the second has no certificate.
+        assert!(!passes("resumption", &plain()));
+        assert!(passes("resumption", &with(|s| (s.connections, s.handshake_bytes) = (2, 2500))));
+        let two = [plain(), with(|s| s.handshake_bytes = 500)];
+        assert!(judged("resumption", &two[0].clone().and(&two[1]), &two, 0).is_ok());
+    }
+
+    #[test]
+    fn a_connection_for_each_file_is_demanded() {
+        let mut seen = plain();
+        seen.lost = 5;
+        let mut evidence = Evidence {
+            seen,
+            flows: &[],
+            certificate: 1500,
+            key_updates: 0,
+            files: 10,
+            bytes: 10_240,
+            seconds: 1.0,
+            folder: Path::new("no such folder"),
+        };
+        let case = CASES.iter().find(|case| case.name == "handshakeloss").expect("there is such a case");
+        assert!((case.judge)(&evidence).is_err());
+        evidence.seen.connections = 10;
+        assert!((case.judge)(&evidence).is_ok());
+    }
 }

@@ -155,7 +155,9 @@ impl Cell {
             flows: &relay.flows(),
             certificate: ground.certificate,
             key_updates: ours.noted("key_updates"),
+            files: ground.files.len() as u64,
             bytes: ground.files.iter().map(|(_, content)| content.len() as u64).sum(),
+            seconds,
             folder: &ground.folder,
         };
         (self.case.judge)(&evidence)?;

@@ -1,14 +1,24 @@
 //! What a relay reads off the packets that go by: the plain parts of their headers (RFC 9000 §17, RFC 9369 §3.2). An
 //! independent reader, since it judges ours.
 
+use std::collections::BTreeSet;
+
 use quickset_base::Ecn;
 
-use super::DOWN;
+mod hello;
+
+use self::hello::Initials;
 
 /// What the relay saw go by.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) retries: u64,
+    /// Initial packets of the client with the token of a Retry packet.
+    pub(crate) proofs: u64,
+    /// Connections that the client began, by its ids; with ids of no length those of an address are one.
+    pub(crate) connections: u64,
+    /// The cipher suite of the last ServerHello (RFC 8446 §B.4).
+    pub(crate) suite: Option<u16>,
     pub(crate) version_negotiations: u64,
     /// Datagrams lost and damaged by the links.
     pub(crate) lost: u64,
@@ -39,12 +49,18 @@ pub(crate) struct Seen {
     /// The client began with a packet of a connection that there was already: it moved.
     pub(crate) moved: bool,
     proven: bool,
+    tokens: BTreeSet<Vec<u8>>,
+    ids: BTreeSet<Vec<u8>>,
+    initials: Initials,
 }
 
 impl Seen {
     /// Sums.
     pub(crate) fn and(mut self, other: &Self) -> Self {
         self.retries += other.retries;
+        self.proofs += other.proofs;
+        self.connections += other.connections;
+        self.suite = other.suite.or(self.suite);
         self.version_negotiations += other.version_negotiations;
         self.lost += other.lost;
         self.corrupted += other.corrupted;
@@ -82,6 +98,17 @@ impl Seen {
         self.since_rebind = 0;
     }
 
+    /// A datagram came from the client, which may not go on.
+    pub(super) fn begin(&mut self, datagram: &[u8]) {
+        if let Some(head) = Head::of(datagram).filter(|head| head.kind == Kind::Initial) {
+            self.proofs += u64::from(self.tokens.contains(head.token));
+            if self.ids.insert(head.source.to_vec()) {
+                self.connections += 1;
+            }
+            self.initials.asked(datagram, &head);
+        }
+    }
+
     /// A datagram goes to the server.
     pub(super) fn ask(&mut self, datagram: &[u8]) {
         // The limit is one of handshakes; paths of a connection that there is have their own (RFC 9000 §8.2).
@@ -114,20 +141,25 @@ impl Seen {
         }
         for (kind, len) in Packets(datagram) {
             match kind {
-                Kind::Retry => self.retries += 1,
+                Kind::Retry => {
+                    self.retries += 1;
+                    let token = Head::of(datagram).map(|head| head.token.to_vec());
+                    self.tokens.extend(token.filter(|token| !token.is_empty()));
+                }
                 Kind::Handshake => self.handshake_bytes += len as u64,
                 _ => {}
             }
         }
+        self.suite = self.initials.answered(datagram).or(self.suite);
         if !self.proven {
             self.answered += datagram.len() as u64;
             self.amplified |= self.answered > 3 * self.unproven;
         }
     }
 
-    /// Whether the server's packets were marked to the end, not only while it tried whether marks arrive.
-    pub(crate) fn marks_last(&self) -> bool {
-        self.marked[DOWN] > 0 && self.last_marked[DOWN] + 20 > self.datagrams[DOWN]
+    /// Whether packets of a direction were marked to the end, not only while their sender tried whether marks arrive.
+    pub(crate) fn marks_last(&self, direction: usize) -> bool {
+        self.marked[direction] > 0 && self.last_marked[direction] + 20 > self.datagrams[direction]
     }
 }
 
@@ -163,28 +195,57 @@ impl Iterator for Packets<'_> {
 
 /// The type of the long-header packet in front, and what lies behind it.
 fn long_packet(datagram: &[u8]) -> Option<(Kind, &[u8])> {
-    let (first, rest) = datagram.split_first()?;
-    let (version, mut rest) = rest.split_first_chunk()?;
-    let bits = first >> 4 & 3;
-    let kind = match u32::from_be_bytes(*version) {
-        0 => return None,
-        // RFC 9369 §3.2: each type one further.
-        V2 => [Kind::Retry, Kind::Initial, Kind::ZeroRtt, Kind::Handshake][usize::from(bits)],
-        _ => [Kind::Initial, Kind::ZeroRtt, Kind::Handshake, Kind::Retry][usize::from(bits)],
-    };
-    if kind == Kind::Retry {
-        return Some((kind, &[]));
+    let head = Head::of(datagram)?;
+    if head.kind == Kind::Retry {
+        return Some((head.kind, &[]));
     }
-    for _id in 0..2 {
-        let (len, after) = rest.split_first()?;
-        rest = after.get(usize::from(*len)..)?;
+    Some((head.kind, head.rest.get(head.len..)?))
+}
+
+/// What a long header says in the clear.
+struct Head<'a> {
+    kind: Kind,
+    version: u32,
+    destination: &'a [u8],
+    source: &'a [u8],
+    /// Of Initial and Retry packets.
+    token: &'a [u8],
+    /// From the packet number on; it is of this packet as far as `len`.
+    rest: &'a [u8],
+    len: usize,
+}
+
+impl<'a> Head<'a> {
+    /// Of the packet in front; none if it has no long header, or one of a Version Negotiation.
+    fn of(datagram: &'a [u8]) -> Option<Self> {
+        let (first, rest) = datagram.split_first().filter(|(first, _)| **first & 0x80 != 0)?;
+        let (version, mut rest) = rest.split_first_chunk()?;
+        let (version, bits) = (u32::from_be_bytes(*version), usize::from(first >> 4 & 3));
+        let kind = match version {
+            0 => return None,
+            // RFC 9369 §3.2: each type one further.
+            V2 => [Kind::Retry, Kind::Initial, Kind::ZeroRtt, Kind::Handshake][bits],
+            _ => [Kind::Initial, Kind::ZeroRtt, Kind::Handshake, Kind::Retry][bits],
+        };
+        let mut ids: [&[u8]; 2] = [&[]; 2];
+        for id in &mut ids {
+            let (len, after) = rest.split_first()?;
+            (*id, rest) = after.split_at_checked(usize::from(*len))?;
+        }
+        let [destination, source] = ids;
+        if kind == Kind::Retry {
+            // RFC 9000 §17.2.5: the tag behind the token has 16 bytes.
+            let token = &rest[..rest.len().checked_sub(16)?];
+            return Some(Self { kind, version, destination, source, token, rest: &[], len: 0 });
+        }
+        let mut token: &[u8] = &[];
+        if kind == Kind::Initial {
+            let (len, after) = varint(rest)?;
+            (token, rest) = after.split_at_checked(len)?;
+        }
+        let (len, rest) = varint(rest)?;
+        Some(Self { kind, version, destination, source, token, rest, len })
     }
-    if kind == Kind::Initial {
-        let (token, after) = varint(rest)?;
-        rest = after.get(token..)?;
-    }
-    let (len, after) = varint(rest)?;
-    Some((kind, after.get(len..)?))
 }
 
 /// RFC 9000 §16.
@@ -239,6 +300,32 @@ mod tests {
         assert_eq!(varint(&[0x7b, 0xbd]), Some((15293, &[][..])));
         assert_eq!(varint(&[0x9d, 0x7f, 0x3e, 0x7d]), Some((494_878_333, &[][..])));
         assert_eq!(varint(&[0x7b]), None);
+    }
+
+    #[test]
+    fn connections_are_told_apart_by_the_ids_of_clients() {
+        let mut seen = Seen::default();
+        let initial = long(1, 0, &[2, 9, 9, 0x40, 3, 7, 7, 7]);
+        let mut other = initial.clone();
+        other[15] = 5;
+        for datagram in [&initial, &initial, &other, &long(1, 2, &[1, 7])] {
+            seen.begin(datagram);
+        }
+        assert_eq!(seen.connections, 2);
+        assert_eq!(seen.proofs, 0);
+    }
+
+    #[test]
+    fn a_token_is_proof_when_it_came_in_a_retry() {
+        let mut seen = Seen::default();
+        let with_token = long(1, 0, &[2, 9, 8, 0x40, 3, 7, 7, 7]);
+        seen.begin(&with_token);
+        seen.answer(&long(1, 3, &[&[9, 8][..], &[5; 16]].concat()));
+        assert_eq!((seen.retries, seen.proofs), (1, 0));
+        seen.begin(&long(1, 0, &[2, 9, 9, 0x40, 3, 7, 7, 7]));
+        assert_eq!(seen.proofs, 0, "another token");
+        seen.begin(&with_token);
+        assert_eq!(seen.proofs, 1);
     }
 
     #[test]
