@@ -17,9 +17,10 @@ mod tls;
 mod world;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail, ensure};
 use clap::{Args, Parser, Subcommand};
 
 use crate::adapters::{PEERS, Place};
@@ -84,6 +85,7 @@ fn main() {
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(std::io::stderr)
         .init();
+    count_panics();
     let command = Command::parse();
     let result = match command.role {
         Some(Part::Play(job)) => play::play(job).map(|()| 0),
@@ -214,6 +216,7 @@ fn finer(options: &Options, chosen: &dyn Fn(&str) -> bool) -> Vec<Finer> {
 /// Runs a case in a runtime of its own, so that nothing of it is left when it is over.
 fn alone(case: &'static Case, pair: Pair) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let panics = PANICS.load(Relaxed);
     let limit = if pair.quick { QUICK_LIMIT } else { LIMIT };
     let result = runtime.block_on(async {
         let task = tokio::spawn((case.run)(pair));
@@ -224,8 +227,22 @@ fn alone(case: &'static Case, pair: Pair) -> Result<()> {
         }
     });
     runtime.shutdown_background();
-    result
+    result?;
+    // In a task of a stack, that is, of which the case heard nothing.
+    ensure!(PANICS.load(Relaxed) == panics, "something panicked: what it said is above");
+    Ok(())
 }
+
+/// Counts the panics of all threads.
+fn count_panics() {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        PANICS.fetch_add(1, Relaxed);
+        hook(panic);
+    }));
+}
+
+static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 /// How long a case may take.
 const QUICK_LIMIT: Duration = Duration::from_secs(90);

@@ -13,8 +13,8 @@ use super::program::Program;
 use super::{Outcome, page};
 use crate::adapters;
 use crate::pattern::Pattern;
+use crate::play::Role;
 use crate::play::chromium::PAGE;
-use crate::play::{LACKS, Role};
 use crate::relay::{Relay, Road};
 use crate::tls::Identity;
 
@@ -54,13 +54,9 @@ impl Cell {
         let _ = std::fs::remove_dir_all(ground.folder.join("fetched"));
         let _ = std::fs::remove_dir_all(ground.folder.join("identity"));
         Ok(match result {
-            Ok(Some(played)) => {
+            Ok(played) => {
                 let _ = std::fs::remove_dir_all(&ground.folder);
                 Outcome::Pass { seconds: played.seconds, figure: played.figure, surprise: false }
-            }
-            Ok(None) => {
-                let _ = std::fs::remove_dir_all(&ground.folder);
-                Outcome::PeerLacks { why: "it says so itself".into() }
             }
             Err(error) => Outcome::Fail { why: format!("{error:#}"), logs: Some(ground.folder) },
         })
@@ -99,16 +95,11 @@ impl Cell {
         Ok(Ground { folder, files, certificate: identity.len() as u64 })
     }
 
-    /// `None` when the peer says that it lacks the case.
-    async fn run(&self, ground: &Ground) -> Result<Option<Played>> {
+    async fn run(&self, ground: &Ground) -> Result<Played> {
         let ip: IpAddr =
             if self.case.name == "ipv6" { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
         let mut server = self.start(Role::Server, (ip, 0).into(), ground)?;
-        let address = match server.listening().await {
-            Ok(address) => address,
-            Err(_) if server.ended().await.is_ok_and(|status| status == LACKS) => return Ok(None),
-            Err(error) => return Err(error),
-        };
+        let address = server.listening().await?;
         let beside =
             if self.case.name == "crosstraffic" { Some(Beside::start(self, ground).await?) } else { None };
         let servers: Vec<SocketAddr> =
@@ -134,21 +125,27 @@ impl Cell {
         let seconds = start.elapsed().as_secs_f64();
         // The client's farewell is still on the road.
         tokio::time::sleep(Duration::from_millis(100)).await;
-        server.dismiss().await?;
-        if let Some(beside) = &mut beside {
-            beside.end().await?;
+        if ended.is_err() {
+            // It may have started others, and takes them along when it goes by itself.
+            client.dismiss().await?;
         }
+        let server_ended = server.dismiss().await?;
+        let beside_ended = match &mut beside {
+            Some(beside) => beside.end().await,
+            None => Ok(()),
+        };
         write_seen(&relay, &ground.folder)?;
         match ended {
             Err(_) => return Err(anyhow!("not over after {} s", self.case.seconds)),
             Ok(Ok(0)) => {}
-            Ok(Ok(LACKS)) => return Ok(None),
             Ok(status) => {
                 let said = last_words(&ground.folder.join("client.log"));
                 return Err(anyhow!("the client ended with {}: {said}", status?));
             }
         }
         ground.compare()?;
+        beside_ended?;
+        self.check_ours(ground, server_ended)?;
         let ours = if self.ours == Role::Server { &server } else { &client };
         let evidence = Evidence {
             seen: relay.seen(),
@@ -165,7 +162,22 @@ impl Cell {
             let rate = evidence.bytes as f64 * 8.0 / relay.span(0).as_secs_f64();
             format!("{:.2} Mbit/s", rate / 1e6)
         });
-        Ok(Some(Played { seconds, figure }))
+        Ok(Played { seconds, figure })
+    }
+
+    /// Files that came say nothing about a panic in some task of ours, nor about how our server goes.
+    fn check_ours(&self, ground: &Ground, server_ended: Option<i32>) -> Result<()> {
+        let name = if self.ours == Role::Server { "server" } else { "client" };
+        let said = std::fs::read(ground.folder.join(format!("{name}.log")))?;
+        if let Some(line) = String::from_utf8_lossy(&said).lines().find(|line| line.contains("panicked at")) {
+            return Err(anyhow!("ours panicked: {line}"));
+        }
+        ensure!(
+            self.ours == Role::Client || server_ended == Some(0),
+            "our server ended with {}",
+            server_ended.map_or_else(|| "a kill: it did not go".to_owned(), |status| status.to_string())
+        );
+        Ok(())
     }
 
     fn road(&self) -> Result<Road> {
@@ -270,9 +282,13 @@ impl Beside {
         Ok(())
     }
 
+    /// Fails if it broke: then ours was alone.
     async fn end(&mut self) -> Result<()> {
+        let status = self.client.as_mut().and_then(Program::status);
         self.client = None;
-        self.server.dismiss().await
+        self.server.dismiss().await?;
+        ensure!(status.is_none_or(|status| status == 0), "the transfer beside ended with {status:?}");
+        Ok(())
     }
 }
 
@@ -290,4 +306,76 @@ fn last_words(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let words = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
     words.chars().take(300).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cases::CASES;
+    use super::*;
+
+    /// Served by hand: these are shell scripts in the places of both sides.
+    const SERVES: &str = "echo listening 127.0.0.1:9; cat";
+    const FETCHES: &str = r#"while [ "$1" != --dir ]; do shift; done; cp "$2"/../served/* "$2""#;
+
+    fn played(ours: Role, server: &str, client: &str) -> Outcome {
+        let case = CASES.iter().find(|case| case.name == "handshake").expect("there is such a case");
+        let script = |script: &str| ["sh", "-c", script, "sh"].map(OsString::from).to_vec();
+        let (mut our_program, mut peer_program) = (script(server), script(client));
+        if ours == Role::Client {
+            std::mem::swap(&mut our_program, &mut peer_program);
+        }
+        // A folder for each: tests run at a time.
+        let at = std::process::id().to_string() + &server.len().to_string() + "-" + &client.len().to_string();
+        let logs = std::env::temp_dir().join(format!("quickset-interop-{at}"));
+        let (seed, peer) = (1, "shell");
+        let cell = Cell {
+            case,
+            peer,
+            ours,
+            h3: false,
+            quick: true,
+            seed,
+            our_program,
+            peer_program,
+            logs: logs.clone(),
+        };
+        let outcome = cell.play().expect("the folder can be made");
+        let _ = std::fs::remove_dir_all(logs);
+        outcome
+    }
+
+    fn fails(ours: Role, server: &str, client: &str, words: &str) {
+        match played(ours, server, client) {
+            Outcome::Fail { why, .. } => assert!(why.contains(words), "{why}"),
+            other => panic!("{server} and {client}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn files_that_came_are_a_pass() {
+        for ours in [Role::Server, Role::Client] {
+            assert!(matches!(played(ours, SERVES, FETCHES), Outcome::Pass { .. }));
+        }
+    }
+
+    #[test]
+    fn sides_that_break_fail() {
+        let spoiled = format!(r#"{FETCHES}; for file in "$2"/*; do echo >> $file; done"#);
+        fails(Role::Server, SERVES, &spoiled, "other ones");
+        fails(Role::Server, SERVES, "exit 0", "did not come");
+        // As a program ends whose libraries are missing.
+        fails(Role::Server, SERVES, "exit 127", "the client ended with 127");
+        fails(Role::Client, "exit 127", FETCHES, "the server ended at once");
+        // It stays, so that nobody should wait for its end.
+        fails(Role::Client, "echo listening nowhere; cat", FETCHES, "invalid socket address");
+    }
+
+    #[test]
+    fn what_breaks_behind_the_files_is_seen_of_ours() {
+        let panics = format!("{SERVES}; echo \"thread 'main' panicked at src/x.rs:1:1:\" >&2");
+        let (server, client) = (Role::Server, Role::Client);
+        fails(server, &panics, FETCHES, "ours panicked");
+        assert!(matches!(played(client, &panics, FETCHES), Outcome::Pass { .. }), "theirs is theirs");
+        fails(server, &format!("{SERVES}; exit 3"), FETCHES, "our server ended with 3");
+    }
 }

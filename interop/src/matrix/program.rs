@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 use tokio::task::JoinHandle;
 
 /// A running program; killed when dropped.
 pub(super) struct Program {
     child: Child,
+    /// Its standard input, which waiting for the child would close.
+    input: Option<ChildStdin>,
     lines: Arc<Mutex<Vec<String>>>,
     reader: JoinHandle<()>,
 }
@@ -46,7 +48,8 @@ impl Program {
                 }
             }
         });
-        Ok(Self { child, lines, reader })
+        let input = child.stdin.take();
+        Ok(Self { child, input, lines, reader })
     }
 
     /// What it said so far.
@@ -77,13 +80,20 @@ impl Program {
         Ok(status.code().unwrap_or(-1))
     }
 
-    /// Tells a server that it may go, and makes it if it does not.
-    pub(super) async fn dismiss(&mut self) -> Result<()> {
-        drop(self.child.stdin.take());
-        if tokio::time::timeout(Duration::from_secs(3), self.ended()).await.is_err() {
-            self.child.kill().await?;
+    /// The status that it has ended with, if it has.
+    pub(super) fn status(&mut self) -> Option<i32> {
+        let status = self.child.try_wait().ok()??;
+        Some(status.code().unwrap_or(-1))
+    }
+
+    /// Tells it that it may go, and makes it if it does not; the status that it went with by itself.
+    pub(super) async fn dismiss(&mut self) -> Result<Option<i32>> {
+        self.input = None;
+        if let Ok(status) = tokio::time::timeout(Duration::from_secs(3), self.ended()).await {
+            return Ok(Some(status?));
         }
-        Ok(())
+        self.child.kill().await?;
+        Ok(None)
     }
 
     /// The sum of the values that it noted under a name.

@@ -5,8 +5,8 @@
 //! 1. `--role server`: listens on `--address`, prints `listening ADDRESS`, serves the files of `--dir`, and ends when
 //!    its standard input does.
 //! 2. `--role client`: fetches the paths named from `--address` into `--dir`, over as many connections as the case has,
-//!    and ends with 0 when all are there.
-//! 3. Either may print `note NAME VALUE` for the judge, and end with 127 for a case that its stack lacks.
+//!    and ends with 0 when all are there. One that starts other programs ends with its standard input, too.
+//! 3. Either may print `note NAME VALUE` for the judge.
 //! 4. `--seen` is a folder for traces, where a case has some; only stacks that leave them are given it.
 //! 5. `--identity` is a folder with `cert.pem`, `key.pem` and both in DER; the server's name is `localhost`.
 
@@ -85,9 +85,6 @@ pub(crate) fn play(job: Job) -> Result<()> {
     threads.shutdown_timeout(Duration::from_millis(100));
     Ok(())
 }
-
-/// As the QUIC interop runner has it.
-pub(crate) const LACKS: i32 = 127;
 
 impl Job {
     fn is(&self, case: &str) -> bool {
