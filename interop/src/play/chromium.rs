@@ -6,7 +6,7 @@ use std::process::Stdio;
 use anyhow::{Context as _, Result, bail, ensure};
 use tokio::process::Command;
 
-use super::Job;
+use super::{Job, dismissed};
 use crate::tls::{NAME, from_base64};
 
 /// The page, for the folder that is served.
@@ -27,6 +27,14 @@ document.body.textContent = lines.join("\n");
 "#;
 
 pub(super) async fn play(job: Job) -> Result<()> {
+    tokio::select! {
+        // What is given up here is killed: nobody else knows of the browser.
+        () = dismissed() => bail!("sent away"),
+        ended = browse(job) => ended,
+    }
+}
+
+async fn browse(job: Job) -> Result<()> {
     let pin = std::fs::read_to_string(job.identity.join("pin"))?;
     let profile = job.identity.join("profile");
     if job.is("priorities") {
