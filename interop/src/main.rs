@@ -172,6 +172,11 @@ fn run(options: &Options) -> Result<bool> {
     tell_failures(options, &report);
     println!("the page: {}", options.out.join("interop.html").display());
     println!("{}", report.counts());
+    // A peer that nobody named may be missing; of one that somebody did, nothing was shown.
+    let absent = report.absent(&options.peers);
+    if !absent.is_empty() {
+        bail!("not here, though asked for: {}", absent.join(", "));
+    }
     Ok(report.failures() == 0)
 }
 

@@ -56,8 +56,12 @@ pub(crate) enum Outcome {
     WeLack {
         why: String,
     },
-    /// There is no such peer on this machine, or no such network.
+    /// There is no such peer on this machine.
     Absent {
+        why: String,
+    },
+    /// There is no such network.
+    NoNetwork {
         why: String,
     },
 }
@@ -119,7 +123,7 @@ fn one(
     }
     if case.name == "ipv6" {
         if let Err(why) = std::net::UdpSocket::bind((std::net::Ipv6Addr::LOCALHOST, 0)) {
-            return Ok(Outcome::Absent { why: format!("this machine has no IPv6: {why}") });
+            return Ok(Outcome::NoNetwork { why: format!("this machine has no IPv6: {why}") });
         }
     }
     let cell = Cell {

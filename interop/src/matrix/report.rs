@@ -41,6 +41,7 @@ pub(crate) fn words(outcome: &Outcome) -> String {
         Outcome::PeerLacks { why } => format!("the peer lacks it: {why}"),
         Outcome::WeLack { why } => format!("we lack it: {why}"),
         Outcome::Absent { why } => format!("no such peer here: {why}"),
+        Outcome::NoNetwork { why } => why.clone(),
     }
 }
 
@@ -48,6 +49,14 @@ impl Report {
     pub(crate) fn failures(&self) -> usize {
         self.cells.iter().filter(|row| matches!(row.outcome, Outcome::Fail { .. })).count()
             + self.finer.iter().filter(|finer| finer.failure.is_some()).count()
+    }
+
+    /// Of these peers, those that are not here.
+    pub(crate) fn absent<'a>(&self, peers: &'a [String]) -> Vec<&'a str> {
+        let is_absent = |peer: &&String| {
+            self.cells.iter().any(|row| row.peer == **peer && matches!(row.outcome, Outcome::Absent { .. }))
+        };
+        peers.iter().filter(is_absent).map(String::as_str).collect()
     }
 
     /// How many cells are of each kind, in words.
@@ -63,6 +72,7 @@ impl Report {
             (count(|o| matches!(o, Outcome::PeerLacks { .. })), "lacked by the peer"),
             (count(|o| matches!(o, Outcome::WeLack { .. })), "lacked by us"),
             (count(|o| matches!(o, Outcome::Absent { .. })), "of peers that are not here"),
+            (count(|o| matches!(o, Outcome::NoNetwork { .. })), "without a network"),
         ];
         for (number, what) in rest.into_iter().filter(|(number, _)| *number > 0) {
             let _ = write!(counts, ", {number} {what}");
@@ -90,7 +100,9 @@ impl Report {
             }
             text.push('\n');
         }
-        text.push_str("pass, FAIL, they: the peer lacks it, we: we lack it, -: no such peer here\n");
+        text.push_str(
+            "pass, FAIL, they: the peer lacks it, we: we lack it, -: no such peer or network here\n",
+        );
         text
     }
 
@@ -187,7 +199,7 @@ fn sign(outcome: &Outcome) -> &'static str {
         Outcome::Fail { .. } => "FAIL",
         Outcome::PeerLacks { .. } => "they",
         Outcome::WeLack { .. } => "we",
-        Outcome::Absent { .. } => "-",
+        Outcome::Absent { .. } | Outcome::NoNetwork { .. } => "-",
     }
 }
 
@@ -197,7 +209,7 @@ fn class(outcome: &Outcome) -> &'static str {
         Outcome::Fail { .. } => "fail",
         Outcome::PeerLacks { .. } => "they",
         Outcome::WeLack { .. } => "we",
-        Outcome::Absent { .. } => "absent",
+        Outcome::Absent { .. } | Outcome::NoNetwork { .. } => "absent",
     }
 }
 
@@ -240,5 +252,21 @@ mod tests {
         assert_eq!(report.failures(), 1);
         assert!(report.table(&cases).contains("FAIL/"));
         assert_eq!(report.counts(), "0 passed, 1 failed");
+    }
+
+    #[test]
+    fn peers_that_were_asked_for_are_missed() {
+        let row =
+            |peer: &str, outcome| Row { peer: peer.into(), case: "ipv6".into(), ours: "server", outcome };
+        let why = String::new;
+        let cells = vec![
+            row("quiche", Outcome::Absent { why: why() }),
+            row("quinn", Outcome::NoNetwork { why: why() }),
+            row("curl", Outcome::PeerLacks { why: why() }),
+        ];
+        let report = Report { seed: 1, quick: true, cells, finer: Vec::new() };
+        let named = ["quiche", "quinn", "curl"].map(str::to_owned);
+        assert_eq!(report.absent(&named), ["quiche"]);
+        assert!(report.absent(&[]).is_empty());
     }
 }
