@@ -170,6 +170,11 @@ impl Coverage {
             if missing && ask.gap(places).is_none() {
                 continue;
             }
+            if let (Some(Gap::Reason), Some(why)) =
+                (ask.gap(places), ask.exception.as_ref().or(ask.untested.as_ref()))
+            {
+                println!("{rfc} §{section}: there is code and a test, and yet: {why}");
+            }
             let (code, tests) = ask.cells(places, short);
             println!("{rfc} §{section:<9} {code:<44} {tests}");
         }
@@ -177,23 +182,27 @@ impl Coverage {
 
     /// One line for each RFC.
     pub(crate) fn print_summary(&self) {
-        let mut rfcs: BTreeMap<u32, [usize; 5]> = BTreeMap::new();
+        let mut rfcs: BTreeMap<u32, [usize; 6]> = BTreeMap::new();
         for (rfc, _, ask, places) in &self.rows {
-            let [both, no_code, no_test, untested, excepted] = rfcs.entry(*rfc).or_default();
+            let [both, no_code, no_test, untested, excepted, needless] = rfcs.entry(*rfc).or_default();
             *match (ask.gap(places), &ask.exception, &ask.untested) {
                 (Some(Gap::Code), ..) => no_code,
                 (Some(Gap::Test), ..) => no_test,
+                (Some(Gap::Reason), ..) => needless,
                 (None, Some(_), _) => excepted,
                 (None, None, Some(_)) => untested,
                 (None, None, None) => both,
             } += 1;
         }
-        for (rfc, [both, no_code, no_test, untested, excepted]) in rfcs {
+        for (rfc, [both, no_code, no_test, untested, excepted, needless]) in rfcs {
             println!(
                 "RFC {rfc}: {} sections with requirements: {both} with code and test, {no_test} without a test, \
                  {no_code} without code, {untested} untested for a reason, {excepted} excepted",
-                both + no_code + no_test + untested + excepted
+                both + no_code + no_test + untested + excepted + needless
             );
+            if needless > 0 {
+                println!("RFC {rfc}: {needless} with code, a test, and a reason why not");
+            }
         }
     }
 
@@ -228,11 +237,16 @@ impl Coverage {
 enum Gap {
     Code,
     Test,
+    /// None, but there is a reason for one.
+    Reason,
 }
 
 impl Ask {
     fn gap(&self, places: &Places) -> Option<Gap> {
-        if self.exception.is_some() {
+        let both = !places.code.is_empty() && !places.tests.is_empty();
+        if both && (self.exception.is_some() || self.untested.is_some()) {
+            Some(Gap::Reason)
+        } else if self.exception.is_some() {
             None
         } else if places.code.is_empty() {
             Some(Gap::Code)
@@ -299,18 +313,24 @@ mod tests {
     #[test]
     fn a_section_needs_code_and_a_test_or_a_reason() {
         let text = "[sections]\n\"1\" = \"a\"\n\"2\" = \"b\"\n\"3\" = \"c\"\n\"4\" = \"d\"\n\"5\" = \"e\"\n\
-                    [exceptions]\n\"4\" = \"not ours\"\n[untested]\n\"3\" = \"chance\"\n";
+                    \"6\" = \"f\"\n\"7\" = \"g\"\n[exceptions]\n\"4\" = \"not ours\"\n\"6\" = \"no\"\n\
+                    [untested]\n\"3\" = \"chance\"\n\"7\" = \"chance\"\n";
         let rfc = Rfc::parse(9000, text).expect("the form is right");
         let cited = Sections::from([
             ((9000, section("1")), places(&["quic/src/a.rs:1"], &["quic/tests/a.rs:2"])),
             ((9000, section("2")), places(&["quic/src/a.rs:3"], &[])),
             ((9000, section("3")), places(&["quic/src/a.rs:4"], &[])),
             ((9000, section("5")), places(&[], &["quic/tests/a.rs:6"])),
+            ((9000, section("6")), places(&["quic/src/a.rs:7"], &["quic/tests/a.rs:8"])),
+            ((9000, section("7")), places(&["quic/src/a.rs:9"], &["quic/tests/a.rs:9"])),
             ((9114, section("4")), places(&["h3/src/a.rs:1"], &["h3/tests/a.rs:1"])),
         ]);
         let coverage = Coverage::new(vec![rfc], &cited);
         let gaps: Vec<_> = coverage.rows.iter().map(|(_, _, ask, places)| ask.gap(places)).collect();
-        assert_eq!(gaps, [None, Some(Gap::Test), None, None, Some(Gap::Code)]);
+        assert_eq!(
+            gaps,
+            [None, Some(Gap::Test), None, None, Some(Gap::Code), Some(Gap::Reason), Some(Gap::Reason)]
+        );
         assert!(!coverage.is_complete());
         let page = coverage.page("../");
         assert!(page.contains("| a | [quic/src/a.rs:1](../crates/quic/src/a.rs#L1) | [quic/tests/a.rs:2]("));

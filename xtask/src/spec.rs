@@ -23,6 +23,7 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
         _ => bail!("usage: cargo xtask spec [--missing | --page FILE.md]"),
     };
     let (required, exceptions) = read_spec(&root().join("spec"))?;
+    let loose = loose(&root().join("spec"))?;
     let mut citations = Citations::default();
     for folder in ["crates", "fuzz", "interop", "peers"] {
         for source in Source::below(&root(), folder)? {
@@ -43,8 +44,16 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
     coverage.print(missing);
     coverage.print_summary();
     println!("{}", report.summary());
+    for line in &loose {
+        println!("{line}");
+    }
+    if !loose.is_empty() {
+        bail!("requirements without a number, of which nobody knows whether they are obeyed");
+    }
     if !report.is_complete() || !coverage.is_complete() {
-        bail!("requirements have neither code nor test; `cargo xtask spec --missing` lists them");
+        bail!(
+            "requirements lack code or a test, or have a reason too much; `cargo xtask spec --missing` lists them"
+        );
     }
     Ok(())
 }
@@ -55,7 +64,7 @@ fn read_spec(folder: &Path) -> Result<(BTreeSet<Id>, BTreeMap<Id, String>)> {
     for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
         let path = entry?.path();
         if path.extension().is_some_and(|e| e == "md") {
-            for id in requirements(&fs::read_to_string(&path)?) {
+            for id in requirements(&fs::read_to_string(&path)?).0 {
                 if !required.insert(id.clone()) {
                     bail!("{id} is defined twice, the second time in {}", path.display());
                 }
@@ -99,14 +108,32 @@ impl Id {
     }
 }
 
-/// The requirements of one specification. A list item goes on until the next one, or a blank line.
-fn requirements(text: &str) -> Vec<Id> {
+/// What is demanded outside of numbered items, by place.
+fn loose(folder: &Path) -> Result<Vec<String>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|e| e == "md") {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let lines = requirements(&fs::read_to_string(&path)?).1;
+            all.extend(
+                lines.into_iter().map(|line| format!("spec/{name}:{line}: a requirement without a number")),
+            );
+        }
+    }
+    all.sort();
+    Ok(all)
+}
+
+/// The requirements of one specification, and the lines that demand something outside of them. A list item goes on until
+/// the next one, or a blank line.
+fn requirements(text: &str) -> (Vec<Id>, Vec<usize>) {
     let mut found: Vec<(Id, bool)> = Vec::new();
-    let mut inside = false;
-    for line in text.lines() {
+    let (mut inside, mut introduction, mut loose) = (false, false, Vec::new());
+    for (i, line) in text.lines().enumerate() {
         let item = line.trim_start().strip_prefix("* ").or_else(|| line.trim_start().strip_prefix("- "));
         if line.trim().is_empty() {
-            inside = false;
+            (inside, introduction) = (false, false);
         } else if let Some(bold) = item.map(|i| i.strip_prefix("**").and_then(|b| b.split_once("**"))) {
             inside = false;
             if let Some(id) = bold.and_then(|(id, _)| Id::all_in(id).pop()) {
@@ -114,11 +141,16 @@ fn requirements(text: &str) -> Vec<Id> {
                 inside = true;
             }
         }
-        if let (true, Some((_, must))) = (inside, found.last_mut()) {
-            *must |= line.contains("MUST") || line.contains("SHOULD");
+        // The sentence that says what the words mean; it may take two lines.
+        introduction |= line.contains("MUST, MUST NOT, SHOULD");
+        let demands = ["MUST", "SHOULD", "SHALL"].iter().any(|word| line.contains(word));
+        match (inside, found.last_mut()) {
+            (true, Some((_, must))) => *must |= demands,
+            _ if demands && !introduction => loose.push(i + 1),
+            _ => {}
         }
     }
-    found.into_iter().filter(|(_, must)| *must).map(|(id, _)| id).collect()
+    (found.into_iter().filter(|(_, must)| *must).map(|(id, _)| id).collect(), loose)
 }
 
 /// Lines `FS-12 = "reason"`; comments and a table header may stand between.
@@ -160,6 +192,10 @@ struct Citations {
 
 impl Citations {
     fn read(&mut self, source: &Source) {
+        // A bench asserts nothing, and obeys nothing either.
+        if source.path.split('/').any(|folder| folder == "benches") {
+            return;
+        }
         let tests = source.test_lines();
         for (i, line) in source.text.lines().enumerate() {
             let comment = line.split_once("//").map_or("", |(_, comment)| comment);
@@ -207,8 +243,9 @@ impl Report {
         Self { rows, strangers }
     }
 
+    /// It lacks code or a test without a reason, or has a reason for what it does not lack.
     fn is_gap(row: &(Id, Places, Option<String>)) -> bool {
-        row.2.is_none() && (row.1.code.is_empty() || row.1.tests.is_empty())
+        row.2.is_none() == (row.1.code.is_empty() || row.1.tests.is_empty())
     }
 
     fn is_complete(&self) -> bool {
@@ -220,6 +257,7 @@ impl Report {
         for row in self.rows.iter().filter(|row| !missing || Self::is_gap(row)) {
             let (id, places, reason) = row;
             match reason {
+                Some(_) if Self::is_gap(row) => println!("{id:<8} excepted, but it has code and a test"),
                 Some(reason) => println!("{id:<8} excepted: {reason}"),
                 None => println!("{id:<8} {:<44} {}", short(&places.code), short(&places.tests)),
             }

@@ -173,7 +173,7 @@ impl Sender {
         self.line.open.len() < most && self.position + size <= limit && self.may_grow(self.position + size)
     }
 
-    /// No new bytes while the peer may be near its limit of ranges (section 8 of the specification), but those that fill holes.
+    /// No new bytes while the peer may be near its limit of ranges (FS-72), but those that fill holes (FS-73).
     fn may_grow(&self, need: u64) -> bool {
         need <= self.highest
             || self.flight.acked_runs() <= credited_ranges(self.highest.saturating_sub(self.flight.una()))

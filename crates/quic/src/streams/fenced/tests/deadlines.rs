@@ -126,7 +126,7 @@ fn an_urgent_message_does_not_wait_for_the_rest_of_a_long_one() {
     // Behind the end of the long one, whose offsets stay; what is left of the packet is for its rest.
     assert_eq!(credit(&mut sender, 1 << 20, 0), (vec!["S 5002/0+202".into(), " 1166/0+953".into()], 4038));
     assert_eq!((sender.highest(), sender.left()), (5204, 5002 - 2119));
-    // A hole needs no credit of the connection.
+    // FS-73: a hole needs no credit of the connection.
     assert_eq!(sender.want(0), Want::Data);
     assert_eq!(credit(&mut sender, 0, 0), (vec![" 2119/0+1164".into()], 0));
     // Without credit for more, the hole goes on, and nothing is held up.
@@ -362,7 +362,7 @@ fn there_are_only_so_many_holes() {
     assert_eq!(sender.highest(), 70 * 3002);
 }
 
-/// §8: no new bytes while the peer has many ranges, but those that fill holes.
+/// FS-72, FS-73: no new bytes while the peer has many ranges, but those that fill holes.
 #[test]
 fn holes_are_filled_while_the_peer_has_many_ranges() {
     let mut sender = new(Mode::Frames);

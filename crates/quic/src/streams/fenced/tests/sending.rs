@@ -360,7 +360,7 @@ fn tokens_name_what_was_sent() {
     assert_eq!(sent(&mut sender, ROOM), ["F 10/0+0"]);
 }
 
-/// §8: far from the limit of ranges that the peer must enforce (FS-41).
+/// FS-72: far from the limit of ranges that the peer must enforce (FS-41).
 #[test]
 fn new_bytes_wait_while_the_peer_has_many_holes() {
     let mut sender = new(Mode::Frames);
