@@ -79,8 +79,12 @@ pub(crate) async fn measure<C: Client>(client: C, case: Case, seconds: f64) -> R
             Case::Idle => idle(client).await,
         }
     };
-    let patience = if case == Case::Idle { 6 * PATIENCE } else { WARM + time + PATIENCE };
-    tokio::time::timeout(patience, all).await.context("nothing moves any more")?
+    tokio::time::timeout(patience(case, time), all).await.context("nothing moves any more")?
+}
+
+/// How long a run of so much time may take.
+pub(crate) fn patience(case: Case, time: Duration) -> Duration {
+    if case == Case::Idle { 6 * PATIENCE } else { WARM + time + PATIENCE }
 }
 
 /// Answers all clients until the process ends.

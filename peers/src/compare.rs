@@ -2,13 +2,15 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Args, ValueEnum as _};
 
 use crate::Stack;
-use crate::cases::{Case, Found};
+use crate::cases::{self, Case, Found};
 use crate::os::{self, Taken};
 use crate::report::{Report, Run, Series};
 use crate::wire::Listening;
@@ -46,7 +48,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut report = Report::new(pins.is_some(), options.seconds);
     let wanted = if options.only.is_empty() { Stack::value_variants() } else { &options.only };
     let (stacks, without): (Vec<Stack>, Vec<Stack>) = wanted.iter().partition(|stack| stack.is_built());
-    for stack in without {
+    for &stack in &without {
         report.leave_out(stack, reason(stack, &options.missing));
     }
     let cases = if options.case.is_empty() { Case::value_variants() } else { &options.case };
@@ -82,6 +84,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     } else {
         print!("{report}");
     }
+    let failed = report.failed();
+    ensure!(failed == 0, "{failed} runs failed: the figures are those of the others");
+    // What nobody named may be missing; of what somebody did, nothing was measured.
+    let missed: Vec<String> = without.iter().filter(|_| !options.only.is_empty()).map(|s| s.name()).collect();
+    ensure!(missed.is_empty(), "not here, though asked for: {}", missed.join(", "));
     Ok(())
 }
 
@@ -109,13 +116,15 @@ fn pins(none: bool) -> Result<Option<[usize; 2]>> {
 
 fn measure(stack: Stack, case: Case, seconds: f64, pins: Option<[usize; 2]>) -> Result<Run> {
     let name = stack.name();
-    let mut server = Process::start(&["serve", &name], pins.map(|p| p[0]))?;
+    // Each says itself when nothing moves any more, unless it does not even come to that.
+    let limit = cases::patience(case, Duration::try_from_secs_f64(seconds)?) + Duration::from_secs(10);
+    let mut server = Process::own(&["serve", &name], pins.map(|p| p[0]), limit)?;
     let listening = server.line()?;
     // It is read as it is: a word between the two processes.
     let _: Listening = serde_json::from_str(&listening).context("the server's first line")?;
     let (kind, time) = (case.to_possible_value().context("a case without a name")?, seconds.to_string());
     let arguments = ["measure", &name, kind.get_name(), "--server", listening.trim_end(), "--seconds", &time];
-    let mut client = Process::start(&arguments, pins.map(|p| p[1]))?;
+    let mut client = Process::own(&arguments, pins.map(|p| p[1]), limit)?;
     client.line()?;
     let before = server.taken()?;
     let found: Found = serde_json::from_str(&client.line()?).context("the client's last line")?;
@@ -131,30 +140,57 @@ struct Process {
     role: String,
     child: Child,
     input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
+    lines: Receiver<std::io::Result<String>>,
+    /// How long it may say nothing, and how long its end may take.
+    limit: Duration,
 }
 
 impl Process {
-    fn start(arguments: &[&str], core: Option<usize>) -> Result<Self> {
+    fn own(arguments: &[&str], core: Option<usize>, limit: Duration) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args(arguments);
         if let Some(core) = core {
             command.args(["--core", &core.to_string()]);
         }
-        let role = arguments[..2].join(" ");
+        Self::start(command, arguments[..2].join(" "), limit)
+    }
+
+    fn start(mut command: Command, role: String, limit: Duration) -> Result<Self> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start {role}"))?;
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().expect("it was asked for"));
-        Ok(Self { role, child, input, output })
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in output.lines() {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self { role, child, input, lines, limit })
     }
 
     fn line(&mut self) -> Result<String> {
-        let mut line = String::new();
-        if self.output.read_line(&mut line)? == 0 {
-            let status = self.child.wait()?;
-            bail!("{} ended without a word ({status})", self.role);
+        match self.lines.recv_timeout(self.limit) {
+            Ok(line) => Ok(line?),
+            Err(RecvTimeoutError::Timeout) => bail!("{} said nothing for {:?}", self.role, self.limit),
+            Err(RecvTimeoutError::Disconnected) => {
+                let status = self.wait()?;
+                bail!("{} ended without a word ({status})", self.role);
+            }
         }
-        Ok(line)
+    }
+
+    fn wait(&mut self) -> Result<std::process::ExitStatus> {
+        let since = Instant::now();
+        while since.elapsed() < self.limit {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        bail!("{} does not end", self.role)
     }
 
     /// What a server has taken so far.
@@ -165,7 +201,7 @@ impl Process {
 
     fn end(mut self) -> Result<()> {
         self.input = None;
-        let status = self.child.wait()?;
+        let status = self.wait()?;
         if !status.success() {
             bail!("{} failed ({status})", self.role);
         }
@@ -178,5 +214,42 @@ impl Drop for Process {
         // It may have ended already; then there is nothing to kill.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, limit: Duration) -> Process {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Process::start(command, "a shell".to_owned(), limit).expect("there is a shell")
+    }
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_stack_that_hangs_is_given_up() {
+        let error = shell("exec sleep 1000", Duration::from_millis(50)).line().expect_err("it says nothing");
+        assert!(error.to_string().contains("said nothing"), "{error}");
+        let mut deaf = shell("echo 1; exec sleep 1000", LONG);
+        assert_eq!(deaf.line().expect("a line"), "1");
+        deaf.limit = Duration::from_millis(50);
+        let error = deaf.end().expect_err("it does not go");
+        assert!(error.to_string().contains("does not end"), "{error}");
+    }
+
+    #[test]
+    fn a_stack_that_breaks_is_told() {
+        let error = shell("exit 3", LONG).line().expect_err("it says nothing").to_string();
+        assert!(error.contains("ended without a word") && error.contains('3'), "{error}");
+        // What came before counts for nothing.
+        let mut broken = shell("echo 1; cat; exit 3", LONG);
+        broken.line().expect("a line");
+        assert!(broken.end().is_err());
+        let mut well = shell("echo 1; cat", LONG);
+        well.line().expect("a line");
+        well.end().expect("it ends with its input");
     }
 }

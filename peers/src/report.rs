@@ -145,14 +145,24 @@ impl Report {
         self.left_out.push((stack, why));
     }
 
+    /// Runs that came to nothing.
+    pub(crate) fn failed(&self) -> u32 {
+        self.cases.iter().flat_map(|table| &table.stacks).map(|row| row.series.failed).sum()
+    }
+
     pub(crate) fn add(&mut self, case: Case, series: Vec<Series>) {
         let first = &case.columns()[0];
-        let ours = series.iter().find(|one| one.stack == Stack::Quickset).map(|one| one.column(first));
+        let whole = |one: &&Series| one.failed == 0;
+        let ours = series.iter().find(|one| one.stack == Stack::Quickset).filter(whole);
+        let ours = ours.map(|one| one.column(first));
         let rows = series.into_iter().map(|series| {
             let theirs = series.column(first);
             // A pair is of one turn: with a run that failed on either side, the turns no longer match.
-            let ratio =
-                ours.as_ref().filter(|ours| !ours.is_empty() && ours.len() == theirs.len()).map(|ours| {
+            let ratio = ours
+                .as_ref()
+                .filter(|ours| !ours.is_empty() && ours.len() == theirs.len())
+                .filter(|_| series.failed == 0)
+                .map(|ours| {
                     let pairs = ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs);
                     [median(ours.iter().copied()) / median(theirs.iter().copied()), median(pairs)]
                 });
@@ -195,7 +205,11 @@ impl Report {
                     Stack::Quickset => "**quickset**".to_owned(),
                     other => other.name(),
                 };
-                let _ = writeln!(page, "| {name} | {} |", cells.collect::<Vec<_>>().join(" | "));
+                let failed = match row.series.failed {
+                    0 => String::new(),
+                    n => format!(" ({n} failed)"),
+                };
+                let _ = writeln!(page, "| {name}{failed} | {} |", cells.collect::<Vec<_>>().join(" | "));
             }
         }
         page
@@ -322,5 +336,15 @@ mod tests {
         assert!(report.to_string().contains("quinn"));
         let page = report.page();
         assert!(page.contains("| **quickset** | 15.00 | 0.267 | 0.533 |"), "{page}");
+    }
+
+    #[test]
+    fn runs_that_failed_are_told() {
+        let mut report = Report::new(true, 2.0);
+        let broken = |stack, gbit: &[f64]| Series { failed: 1, ..series(stack, gbit) };
+        report.add(Case::Bulk, vec![broken(Stack::Quickset, &[15.0]), broken(Stack::Quinn, &[10.0])]);
+        assert_eq!(report.failed(), 2);
+        assert_eq!(report.cases[0].stacks[1].ratio, None, "they may have failed in different turns");
+        assert!(report.page().contains("| quinn (1 failed) | 10.00 |"), "{}", report.page());
     }
 }
