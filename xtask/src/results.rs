@@ -2,6 +2,7 @@
 //!
 //! *In:* the tables below: which runs, and which of their numbers. *Out:* the page, with the commands that give each table.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -340,21 +341,33 @@ fn write(page: &mut String, table: &Table, lines: &[Value]) -> Result<()> {
     let _ = writeln!(page, "    quickset lab run {}{}\n", table.experiment, shell(table.set));
     let headings: Vec<&str> = table.columns.iter().map(|(heading, _)| *heading).collect();
     let _ = writeln!(page, "| | {} |\n|---|{}", headings.join(" | "), "--:|".repeat(headings.len()));
-    let mut runs = 0;
+    let (mut runs, mut told) = (BTreeSet::new(), vec![false; table.columns.len()]);
     for row in table.rows {
         let cells: Vec<String> =
             table.columns.iter().map(|(_, alternative)| cell(row, alternative, lines, &mut runs)).collect();
+        cells.iter().zip(&mut told).for_each(|(cell, told)| *told |= cell != NONE);
         // A row without a number would be one that the report calls by another name now.
         if cells.iter().all(|cell| cell == NONE) {
             bail!("{}: the report has no {} at {:?}", table.experiment, row.metric, row.point);
         }
         let _ = writeln!(page, "| {} | {} |", row.words, cells.join(" | "));
     }
-    let _ = writeln!(page, "\n{runs} runs for each number.");
+    // Nor would a column be one without any.
+    if let Some((heading, alternative)) =
+        table.columns.iter().zip(told).find(|(_, told)| !told).map(|(c, _)| c)
+    {
+        bail!("{}: the report has no {alternative:?}, the column {heading:?}", table.experiment);
+    }
+    let _ = match (runs.first(), runs.last()) {
+        (Some(least), Some(most)) if least < most => {
+            writeln!(page, "\n{least} to {most} runs for each number.")
+        }
+        (most, _) => writeln!(page, "\n{} runs for each number.", most.copied().unwrap_or_default()),
+    };
     Ok(())
 }
 
-fn cell(row: &Row, alternative: &str, lines: &[Value], runs: &mut u64) -> String {
+fn cell(row: &Row, alternative: &str, lines: &[Value], runs: &mut BTreeSet<u64>) -> String {
     let (group, alternative) = match alternative.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
         Some((group, alternative)) => (Some(group), alternative),
         None => (None, alternative),
@@ -364,8 +377,9 @@ fn cell(row: &Row, alternative: &str, lines: &[Value], runs: &mut u64) -> String
         line["point"] == *point && line["metric"] == *row.metric && line["alternative"] == *alternative
     });
     let Some(number) = line.map(|line| &line["ours"]["sim"]) else { return NONE.to_owned() };
-    *runs = number["runs"].as_u64().unwrap_or(*runs).max(*runs);
-    number["value"].as_f64().map_or_else(|| NONE.to_owned(), |value| row.unit.shown(value))
+    let Some(value) = number["value"].as_f64() else { return NONE.to_owned() };
+    runs.extend(number["runs"].as_u64());
+    row.unit.shown(value)
 }
 
 impl Unit {
@@ -417,3 +431,58 @@ Equal seeds give equal numbers on every machine. `cargo xtask results` runs all 
 report` draws what a table cannot, with confidence intervals, and sets numbers of the papers beside ours.
 [Performance](performance.md) is about speed on real sockets, [congestion control](congestion.md) has a page of its own.
 ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const TABLE: Table = Table {
+        title: "A table",
+        about: "words",
+        experiment: "an-experiment",
+        set: &["--set", "loss=1%"],
+        columns: &[("without", "none"), ("with", "[told] rs")],
+        rows: &[
+            Row::new("in time", "baseline", "on_time", Unit::Percent),
+            Row::new("repair", "baseline", "share", Unit::Percent),
+        ],
+    };
+
+    fn line(point: &str, alternative: &str, metric: &str, value: f64, runs: u64) -> Value {
+        json!({ "point": point, "alternative": alternative, "metric": metric,
+                "ours": { "sim": { "value": value, "runs": runs } } })
+    }
+
+    fn page(lines: &[Value]) -> Result<String> {
+        let mut page = String::new();
+        write(&mut page, &TABLE, lines).map(|()| page)
+    }
+
+    #[test]
+    fn a_table_says_what_the_report_does() {
+        let mut lines = vec![
+            line("baseline", "none", "on_time", 0.5, 5),
+            line("told, baseline", "rs", "on_time", 0.75, 5),
+            line("told, baseline", "rs", "share", 0.004, 5),
+            line("elsewhere", "none", "share", 1.0, 9),
+        ];
+        let five = page(&lines).expect("all is there");
+        assert!(
+            five.contains("| in time | 50.0 % | 75.0 % |\n| repair | – | 0.40 % |\n\n5 runs for each"),
+            "{five}"
+        );
+        lines[1] = line("told, baseline", "rs", "on_time", 0.75, 4);
+        assert!(page(&lines).expect("all is there").contains("\n4 to 5 runs for each"));
+    }
+
+    #[test]
+    fn a_name_that_the_report_has_no_more_is_an_error() {
+        let none = || line("baseline", "none", "on_time", 0.5, 5);
+        let share = line("told, baseline", "rs", "share", 0.1, 5);
+        assert!(page(&[none(), line("told, baseline", "rs", "on_time", 0.5, 5), share.clone()]).is_ok());
+        // A metric, and an alternative.
+        assert!(page(&[none(), line("told, baseline", "rs", "on_time", 0.5, 5)]).is_err());
+        assert!(page(&[line("told, baseline", "rs", "on_time", 0.5, 5), share]).is_err());
+    }
+}
