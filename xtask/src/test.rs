@@ -120,8 +120,21 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("quickset", "messages"),
     ("quickset", "protected"),
     ("quickset", "transfer"),
+    ("quickset-sim", "cross"),
     ("quickset-sim", "ping"),
     ("quickset-quic", "simulated"),
+    ("quickset-fec", "erasure"),
+    ("quickset-sched", "shares"),
+];
+
+/// Those that only the step of the tests builds, and why.
+#[cfg(test)]
+const NOT_RUN: &[(&str, &str, &str)] = &[
+    ("quickset", "webtransport", "serves until it is interrupted; tests/webtransport.rs has its parts"),
+    ("quickset-h3", "qpack", "is asked by tests/data/qpack_check.py"),
+    ("quickset-lab", "lateness", "measures the machine"),
+    ("quickset-lab", "screenshot", "makes a picture for the documentation"),
+    ("quickset-quic", "shared", "measures, optimized, for minutes"),
 ];
 
 fn docs() -> Result<Outcome> {
@@ -162,6 +175,7 @@ fn spoken(d: Duration) -> String {
 #[cfg(test)]
 mod tests_of_steps {
     use super::*;
+    use crate::run::root;
 
     #[test]
     fn elapsed_time_reads_well() {
@@ -173,5 +187,28 @@ mod tests_of_steps {
     fn an_unknown_step_is_named() {
         let error = command(&["clipy".into()]).expect_err("no such step").to_string();
         assert!(error.contains("clipy") && error.contains("clippy"), "{error}");
+    }
+
+    #[test]
+    fn every_example_is_run_or_has_a_reason() {
+        let mut there = Vec::new();
+        for entry in std::fs::read_dir(root().join("crates")).expect("there are crates") {
+            let folder = entry.expect("it can be read").path();
+            let name = folder.file_name().expect("it has a name").to_string_lossy().into_owned();
+            let package = if name == "quickset" { name } else { format!("quickset-{name}") };
+            let Ok(examples) = std::fs::read_dir(folder.join("examples")) else { continue };
+            for example in examples {
+                let path = example.expect("it can be read").path();
+                let stem = path.file_stem().expect("it has a name").to_string_lossy().into_owned();
+                there.push((package.clone(), stem));
+            }
+        }
+        there.sort();
+        let run = EXAMPLES.iter().copied();
+        let named = run.chain(NOT_RUN.iter().map(|(package, example, _)| (*package, *example)));
+        let mut named: Vec<_> = named.map(|(p, e)| (p.to_owned(), e.to_owned())).collect();
+        named.sort();
+        assert_eq!(there, named);
+        assert!(NOT_RUN.iter().all(|(.., why)| !why.is_empty()));
     }
 }
