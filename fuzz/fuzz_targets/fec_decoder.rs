@@ -13,6 +13,7 @@ const SIZE: usize = 48;
 const WINDOW: usize = 64;
 
 /// Both kinds by their common verbs.
+#[expect(clippy::large_enum_variant, reason = "there is one")]
 enum Decoder {
     Linear(online::Decoder),
     Staircase(ldpc::Decoder),

@@ -162,6 +162,9 @@ impl Acknowledged {
     }
 }
 
+/// Its bytes, and what they say.
+type Encoded = (Vec<u8>, Vec<Field>);
+
 /// Our encoder and our decoder, and what is on its way between them.
 struct Pair {
     encoder: Encoder,
@@ -170,7 +173,7 @@ struct Pair {
     down: VecDeque<u8>,
     up: VecDeque<u8>,
     /// Sections by stream, in order.
-    sections: BTreeMap<u64, VecDeque<(Vec<u8>, Vec<Field>)>>,
+    sections: BTreeMap<u64, VecDeque<Encoded>>,
     /// Those that wait for the table.
     blocked: BTreeMap<u64, Vec<Field>>,
     max_blocked: u64,

@@ -109,7 +109,7 @@ impl Arena {
         let from = if op & 0x80 == 0 { address(10 + u16::from(op >> 4 & 3)) } else { address(SERVER) };
         match op & 15 {
             0 | 1 => {
-                let len = usize::from(arg) << (op & 1) * 2;
+                let len = usize::from(arg) << ((op & 1) * 2);
                 self.receive(from, bytes.take(len).to_vec());
             }
             2..=4 => {

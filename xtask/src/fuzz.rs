@@ -41,8 +41,16 @@ pub(crate) fn short() -> Result<Outcome> {
     if !Path::new("fuzz/Cargo.toml").is_file() {
         return Ok(Outcome::Skipped("there is no folder fuzz/".into()));
     }
+    lint()?;
     fuzz(&targets()?, SHORT)?;
     Ok(Outcome::Done)
+}
+
+/// What the steps fmt and clippy are for the workspace of the root; what makes the seeds is only built here.
+fn lint() -> Result<()> {
+    let manifest = ["--manifest-path", "fuzz/Cargo.toml"];
+    run(cargo().args(["fmt", "--check"]).args(manifest))?;
+    run(cargo().args(["clippy", "--all-targets"]).args(manifest).args(["--", "-D", "warnings"]))
 }
 
 /// `cargo fuzz`. Where it is missing it is built under `target/`, which takes two minutes: nothing is installed on the
@@ -85,6 +93,9 @@ fn fuzz(targets: &[String], seconds: u64) -> Result<()> {
             &format!("fuzz/corpus/{target}"),
             "--",
             &format!("-max_total_time={seconds}"),
+            // Unless told, an input may take twenty minutes, and two gigabytes at once.
+            "-timeout=20",
+            "-malloc_limit_mb=256",
         ]))?;
     }
     println!("{} targets, {seconds} s each, found nothing", targets.len());
