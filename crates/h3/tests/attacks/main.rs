@@ -20,4 +20,5 @@ mod paths;
 mod requests;
 mod resets;
 mod sessions;
+mod silence;
 mod streams;

@@ -149,7 +149,7 @@ impl Lifecycle {
     /// Says farewell and stays for three PTOs to repeat it.
     pub(crate) fn close(&mut self, now: Time, farewell: Farewell, pto: Duration) {
         if self.is_open() {
-            let until = now + 3 * pto;
+            let until = now + self.grace(pto);
             self.state = State::Closing(Closing { farewell, until, due: true, heard: 0, patience: 1 });
         }
     }
@@ -157,7 +157,7 @@ impl Lifecycle {
     /// The peer said farewell: nothing more is sent (RFC 9000 §10.2.2).
     pub(crate) fn drain(&mut self, now: Time, pto: Duration) {
         let until = match &self.state {
-            State::Open => now + 3 * pto,
+            State::Open => now + self.grace(pto),
             State::Closing(closing) => closing.until,
             State::Draining { .. } | State::Drained => return,
         };
@@ -200,13 +200,20 @@ impl Lifecycle {
 
     /// RFC 9000 §10.1: at least three PTOs as they are now. The one of the handshake is that of a guessed RTT.
     fn idle_at(&self, pto: Duration) -> Option<Time> {
-        self.idle_timeout.map(|t| self.heard + t.max(3 * pto))
+        self.idle_timeout.map(|t| self.heard + t.max(self.grace(pto)))
+    }
+
+    /// Three PTOs, as RFC 9000 §10.1 and §10.2 would have them of any length. But how long a round trip takes is for the peer to
+    /// say: who acknowledges a packet an hour late would be waited for, and kept, for half a day. On a path on which the
+    /// handshake came through in time the first PTO, of three round trips, is no longer than three times as much.
+    fn grace(&self, pto: Duration) -> Duration {
+        3 * pto.min(self.handshake_timeout.saturating_mul(3))
     }
 
     /// A server that gave up while our last flight was lost is gone without a word, and has no keys to answer our probes
     /// with. Who is not confirmed would probe for ever then, where neither side has an idle timeout.
     fn handshake_at(&self, pto: Duration) -> Option<Time> {
-        let silent = || self.unconfirmed.then(|| self.heard + self.handshake_timeout.max(3 * pto));
+        let silent = || self.unconfirmed.then(|| self.heard + self.handshake_timeout.max(self.grace(pto)));
         self.handshake_until.or_else(silent)
     }
 
@@ -273,6 +280,7 @@ mod tests {
     use super::*;
 
     const PTO: Duration = Duration::from_millis(100);
+    const SECOND: Duration = Duration::from_secs(1);
 
     fn at(ms: u64) -> Time {
         Time::from_millis(ms)
@@ -306,6 +314,25 @@ mod tests {
         assert_eq!(life.deadline(PTO), Some((at(300), Reason::IdleTimeout)));
         let now = Some((at(10), Reason::IdleTimeout));
         assert_eq!(life.deadline(PTO / 50), now, "with the PTO of the moment");
+    }
+
+    /// The peer says how long round trips are; a handshake that may take ten seconds has none of more than that.
+    #[test]
+    fn round_trips_that_no_handshake_had_make_nothing_last() {
+        let mut life = open();
+        life.set_idle_timeout(None, Duration::from_millis(10));
+        let day = Duration::from_secs(86_400);
+        assert_eq!(
+            life.deadline(30 * SECOND),
+            Some((at(90_000), Reason::IdleTimeout)),
+            "as RFC 9000 §10.1 says"
+        );
+        assert_eq!(life.deadline(day), Some((at(90_000), Reason::IdleTimeout)));
+        life.close(at(0), Farewell::Application { code: 1, reason: vec![] }, day);
+        assert_eq!(life.deadline(day), Some((at(90_000), Reason::Close)));
+        let mut life = open();
+        life.drain(at(0), day);
+        assert_eq!(life.deadline(day), Some((at(90_000), Reason::Close)));
     }
 
     #[test]
