@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::iter::Peekable;
 use std::ops::Range;
 
 /// What the frames of a stream said of its fences: where some are, and where none is.
@@ -58,10 +59,11 @@ impl Fences {
     ) -> Result<(), Conflict> {
         let mut key = first;
         let mut run = (last, reach);
+        let mut each = Each { first, last, reach, boundaries: boundaries.clone().peekable() };
         if let Some((&k, &zone)) = self.0.range(..first).next_back() {
             if zone.last >= first {
                 // Two EACH frames that overlap: one run of fences.
-                agree((k, zone), (first, last, reach), boundaries)?;
+                each.agree(k, zone)?;
                 key = k;
                 run = later(run, (zone.last, zone.reach));
             } else if zone.reach > first {
@@ -69,7 +71,7 @@ impl Fences {
             }
         }
         for (&k, &zone) in self.0.range(first..reach) {
-            agree((k, zone), (first, last, reach), boundaries)?;
+            each.agree(k, zone)?;
         }
         while let Some((&k, &zone)) = self.0.range(key..reach).next() {
             run = later(run, (zone.last, zone.reach));
@@ -114,17 +116,34 @@ impl Fences {
     }
 }
 
-/// Whether a zone that is known and the exact fences of an EACH frame can both be true.
-fn agree(
-    (key, zone): (u64, Zone),
-    (first, last, reach): (u64, u64, u64),
-    boundaries: &(impl Iterator<Item = u64> + Clone),
-) -> Result<(), Conflict> {
-    let is_boundary = |at: u64| boundaries.clone().any(|b| b == at);
-    let begins = key < first || is_boundary(key);
-    let ends = if zone.last > last { zone.last >= reach } else { is_boundary(zone.last) };
-    let free = !boundaries.clone().any(|b| b > zone.last && b < zone.reach);
-    if begins && ends && free { Ok(()) } else { Err(Conflict) }
+/// The exact fences of an EACH frame.
+struct Each<I: Iterator<Item = u64>> {
+    first: u64,
+    last: u64,
+    reach: u64,
+    /// Those that no zone has passed.
+    boundaries: Peekable<I>,
+}
+
+impl<I: Iterator<Item = u64>> Each<I> {
+    /// Whether a zone that is known can be true beside them. Zones come in order: a frame may have tens of thousands of
+    /// records and lie over a thousand zones, so that who looked through it for each would be kept busy by a few frames.
+    fn agree(&mut self, key: u64, zone: Zone) -> Result<(), Conflict> {
+        let begins = key < self.first || self.next_from(key) == Some(key);
+        let ends = if zone.last > self.last {
+            zone.last >= self.reach
+        } else {
+            self.next_from(zone.last) == Some(zone.last)
+        };
+        let free = self.next_from(zone.last + 1).is_none_or(|next| next >= zone.reach);
+        if begins && ends && free { Ok(()) } else { Err(Conflict) }
+    }
+
+    /// The first of them at `from` or behind.
+    fn next_from(&mut self, from: u64) -> Option<u64> {
+        while self.boundaries.next_if(|at| *at < from).is_some() {}
+        self.boundaries.peek().copied()
+    }
 }
 
 /// Of two runs of fences, where the later one ends and how far it reaches.
@@ -133,5 +152,76 @@ fn later(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
         std::cmp::Ordering::Less => b,
         std::cmp::Ordering::Greater => a,
         std::cmp::Ordering::Equal => (a.0, a.1.max(b.1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use quickset_base::{Rng, Seed};
+
+    use super::*;
+
+    /// The same by looking at all boundaries for each zone.
+    fn agrees(
+        known: &BTreeMap<u64, Zone>,
+        (first, last, reach): (u64, u64, u64),
+        boundaries: &[u64],
+    ) -> bool {
+        let fits = |key: u64, zone: &Zone| {
+            let begins = key < first || boundaries.contains(&key);
+            let ends = if zone.last > last { zone.last >= reach } else { boundaries.contains(&zone.last) };
+            begins && ends && !boundaries.iter().any(|b| *b > zone.last && *b < zone.reach)
+        };
+        let before = known.range(..first).next_back();
+        before
+            .is_none_or(|(key, zone)| if zone.last < first { zone.reach <= first } else { fits(*key, zone) })
+            && known.range(first..reach).all(|(key, zone)| fits(*key, zone))
+    }
+
+    #[test]
+    fn facts_agree_as_if_each_was_held_against_all() {
+        let mut rng = Rng::new(Seed([5; 32]));
+        let (mut good, mut bad) = (0, 0);
+        for _ in 0..3000 {
+            let mut fences = Fences::default();
+            // The fences that there are, so that what is said of them is mostly true.
+            let all: Vec<u64> = (0..60).filter(|_| rng.chance(0.4)).collect();
+            for _ in 0..12 {
+                let mut claimed = all.clone();
+                if rng.chance(0.1) {
+                    claimed.retain(|_| rng.chance(0.9));
+                }
+                let at = rng.below(claimed.len().max(1) as u64) as usize;
+                let Some(&first) = claimed.get(at) else { continue };
+                let boundaries = &claimed[at..claimed.len().min(at + 1 + rng.below(12) as usize)];
+                let last = *boundaries.last().expect("one at least");
+                let next = claimed.iter().find(|fence| **fence > last).copied().unwrap_or(60);
+                let reach = last + 1 + rng.below(next - last);
+                if rng.chance(0.5) {
+                    let _ = fences
+                        .claim(first, first + rng.below(claimed.get(at + 1).map_or(1, |n| n - first + 1)));
+                    continue;
+                }
+                let expected = agrees(&fences.0, (first, last, reach), boundaries);
+                let got = fences.claim_each((first, last, reach), &boundaries.iter().copied());
+                assert_eq!(got.is_ok(), expected, "{first} to {last}, {reach}: {boundaries:?} in {fences:?}");
+                if expected { good += 1 } else { bad += 1 }
+            }
+        }
+        assert!(good > 1000 && bad > 100, "{good} {bad}");
+    }
+
+    /// A frame of ten thousand records over a thousand zones looks at each record a few times, and not a thousand.
+    #[test]
+    fn a_frame_over_many_zones_is_gone_through_once() {
+        let mut fences = Fences::default();
+        (0..1000).for_each(|n| fences.claim(20 * n, 20 * n + 2).expect("they are apart"));
+        let looks = Cell::new(0);
+        let boundaries = (0..10_000).map(|n| 2 * n).inspect(|_| looks.set(looks.get() + 1));
+        fences.claim_each((0, 19_998, 20_000), &boundaries).expect("each zone begins at a record");
+        assert_eq!(fences.len(), 1);
+        assert!(looks.get() <= 20_000, "{} records were looked at", looks.get());
     }
 }
