@@ -26,6 +26,11 @@ pub(crate) struct Ring {
     skipped: [u64; REMEMBERED],
     // The path in use: packets of others are settled like any, but count for no congestion control.
     path: u8,
+    // Bytes in flight on it, and on others. A peer may come by another with each packet, and what is under way is much.
+    in_flight: u64,
+    elsewhere: Vec<(u8, u64)>,
+    #[cfg(test)]
+    walked: std::cell::Cell<usize>,
 }
 
 #[derive(Debug)]
@@ -174,6 +179,7 @@ impl Ring {
         }
         self.outstanding += 1;
         self.eliciting += usize::from(sent.eliciting);
+        self.in_flight += if sent.in_flight { u64::from(sent.bytes) } else { 0 };
     }
 
     /// The packet that was added last left on a path that is not in use, and never will be as far as it is concerned.
@@ -185,8 +191,13 @@ impl Ring {
 
     /// From here on this path is in use. Returns the bytes in flight on it.
     pub(crate) fn change_path(&mut self, path: u8) -> u64 {
-        self.path = path;
-        self.count_in_flight()
+        let (before, bytes) = (std::mem::replace(&mut self.path, path), self.in_flight);
+        if bytes > 0 {
+            self.elsewhere.push((before, bytes));
+        }
+        let there = self.elsewhere.iter().position(|(other, _)| *other == path);
+        self.in_flight = there.map_or(0, |at| self.elsewhere.swap_remove(at).1);
+        self.in_flight
     }
 
     /// What stands at `number`, which is in the ring.
@@ -209,6 +220,17 @@ impl Ring {
         let packet = &mut self.packets[at];
         debug_assert_eq!(packet.fate, Fate::Outstanding);
         packet.fate = Fate::Settled;
+        if packet.in_flight {
+            let bytes = u64::from(packet.bytes);
+            if packet.path == self.path {
+                self.in_flight -= bytes;
+            } else if let Some(at) = self.elsewhere.iter().position(|(path, _)| *path == packet.path) {
+                self.elsewhere[at].1 -= bytes;
+                if self.elsewhere[at].1 == 0 {
+                    self.elsewhere.swap_remove(at);
+                }
+            }
+        }
         packet.run_up = 1 + above;
         packet.run_down = 1 + below;
         packet.token_count = 0;
@@ -313,7 +335,8 @@ impl Ring {
     /// Empties the ring and returns the bytes that were in flight. `tokens` takes what the packets held.
     pub(crate) fn clear(&mut self, tokens: Option<&mut Vec<Token>>) -> u64 {
         let open = |p: &&Packet| p.fate == Fate::Outstanding;
-        let bytes = self.count_in_flight();
+        let bytes = std::mem::take(&mut self.in_flight);
+        self.elsewhere.clear();
         if let Some(out) = tokens {
             for packet in self.packets.iter().filter(open) {
                 let start = packet.tokens.wrapping_sub(self.token_base) as usize;
@@ -334,7 +357,15 @@ impl Ring {
     pub(crate) fn count_in_flight(&self) -> u64 {
         let is_open = |p: &&Packet| p.fate == Fate::Outstanding && p.in_flight && p.path == self.path;
         let open = self.packets.iter().filter(is_open);
+        #[cfg(test)]
+        self.walked.set(self.walked.get() + self.packets.len());
         open.map(|p| p.bytes as u64).sum()
+    }
+
+    /// Packets that were looked at to count anew.
+    #[cfg(test)]
+    pub(crate) fn walked(&self) -> usize {
+        self.walked.get()
     }
 
     /// Debug invariants.
@@ -343,6 +374,15 @@ impl Ring {
         let open = self.packets.iter().filter(|p| p.fate == Fate::Outstanding);
         debug_assert_eq!(open.clone().count(), self.outstanding);
         debug_assert_eq!(open.filter(|p| p.eliciting).count(), self.eliciting);
+        debug_assert_eq!(self.count_in_flight(), self.in_flight, "bytes in flight here");
+        let on = |path| {
+            self.packets.iter().filter(move |p| p.fate == Fate::Outstanding && p.in_flight && p.path == path)
+        };
+        debug_assert!(
+            self.elsewhere
+                .iter()
+                .all(|(path, bytes)| on(*path).map(|p| p.bytes as u64).sum::<u64>() == *bytes)
+        );
         debug_assert!(self.packets.iter().is_sorted_by_key(|p| p.sent), "time went back");
     }
 

@@ -353,6 +353,23 @@ fn nobody_walks_over_acknowledged_packets_twice() {
     assert_eq!(r.spaces[Space::Data.index()].sent.base(), 500, "and dropped as one");
 }
 
+/// A peer may move to and fro with each of its packets, and much may be in flight.
+#[test]
+fn who_moves_has_nobody_walk_over_what_is_in_flight() {
+    let mut r = recovery(Side::Server);
+    (0..1000).for_each(|n| send(&mut r, Space::Data, n, ms(1), &[]));
+    r.change_path(1, None, ms(2));
+    (1000..1010).for_each(|n| send(&mut r, Space::Data, n, ms(2), &[]));
+    let walked = |r: &Recovery| r.spaces[Space::Data.index()].sent.walked();
+    let before = walked(&r);
+    for (path, in_flight) in [(0, 1000), (1, 10), (2, 0), (1, 10), (0, 1000)] {
+        r.change_path(path, None, ms(3));
+        assert_eq!(r.in_flight(), in_flight * 1200, "path {path}");
+    }
+    assert_eq!(walked(&r), before);
+    r.check();
+}
+
 /// RFC 9002 §6.3, §6.4, §A.11, §B.9.
 #[test]
 fn spaces_end_and_packets_are_void_without_congestion() {

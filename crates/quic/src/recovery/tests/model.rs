@@ -51,6 +51,8 @@ impl Numbers {
 struct Model {
     spaces: [Numbers; 3],
     path: u8,
+    // The last that is known.
+    paths: u8,
     latest: u64,
     smoothed: u64,
     var: u64,
@@ -89,6 +91,7 @@ impl Model {
         Self {
             spaces: Default::default(),
             path: 0,
+            paths: 0,
             latest: ns(initial),
             smoothed: ns(initial),
             var: ns(initial) / 2,
@@ -282,8 +285,9 @@ impl Model {
         (self.pto_count, self.set_at) = (0, now);
     }
 
-    fn change_path(&mut self, fresh: Option<Duration>, now: Time) {
-        self.path += 1;
+    fn change_path(&mut self, to: u8, fresh: Option<Duration>, now: Time) {
+        self.path = to;
+        self.paths = self.paths.max(to);
         if let Some(initial) = fresh {
             let blank = Self::new(Side::Server, initial);
             (self.latest, self.smoothed, self.var, self.min) =
@@ -341,7 +345,7 @@ enum Act {
     Wait(u64),
     Timer(u64),
     Keys(u8),
-    Move(bool),
+    Move(bool, Option<u8>),
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -358,7 +362,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (100_000u64..20_000_000).prop_map(Act::Wait),
         3 => (0u64..20_000).prop_map(Act::Timer),
         1 => (0u8..5).prop_map(Act::Keys),
-        1 => prop::bool::weighted(0.3).prop_map(Act::Move),
+        1 => (prop::bool::weighted(0.3), prop::option::of(0..3u8)).prop_map(|(fresh, back)| Act::Move(fresh, back)),
     ]
 }
 
@@ -515,11 +519,13 @@ impl Both {
                     self.model.discard(space, self.now);
                 }
             }
-            Act::Move(fresh) => {
-                if self.model.confirmed && self.model.path < 200 {
+            Act::Move(fresh, back) => {
+                if self.model.confirmed && self.model.paths < 200 {
                     let fresh = fresh.then_some(100 * MS);
-                    self.r.change_path(self.model.path + 1, fresh.map(Rtt::new), self.now);
-                    self.model.change_path(fresh, self.now);
+                    // To one that is new, or back to one where something is still in flight.
+                    let to = back.map_or(self.model.paths + 1, |back| self.model.paths.saturating_sub(back));
+                    self.r.change_path(to, fresh.map(Rtt::new), self.now);
+                    self.model.change_path(to, fresh, self.now);
                 }
             }
         }
