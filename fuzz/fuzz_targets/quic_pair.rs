@@ -697,6 +697,7 @@ fn transport(bytes: &mut Bytes<'_>) -> TransportConfig {
         max_stream_window: window << (b & 3),
         max_connection_window: window << (b >> 2 & 3),
         send_buffer: [300, 3000, 30_000, 300_000][usize::from(b >> 4 & 3)],
+        connection_send_buffer: 20_000 << (c >> 6),
         idle_timeout: (b & 0x40 != 0).then_some(Duration::from_secs(30)),
         mtu_discovery: (b & 0x80 != 0).then(MtuDiscovery::default),
         acks: ["2", "1:fixed:single", "10:fixed:merged", "adaptive"][usize::from(c & 3)]

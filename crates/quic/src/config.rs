@@ -35,6 +35,9 @@ pub struct TransportConfig {
     pub max_connection_window: u64,
     /// Bytes that a stream's sending half holds, sent or not, before `write` takes no more; 0 stands for 1.
     pub send_buffer: u64,
+    /// Bytes that the sending halves of all streams hold together, before those take no more that hold 16 KiB each; no less
+    /// than `send_buffer` of one. A peer that asks for much and takes nothing makes us hold this much.
+    pub connection_send_buffer: u64,
     /// The connection ends when nothing is heard for this long (RFC 9000 §10.1); `None`: never.
     pub idle_timeout: Option<Duration>,
     /// A PING after this much silence keeps the connection alive; `None`: no keep-alive.
@@ -129,6 +132,7 @@ impl Default for TransportConfig {
             max_stream_window: 32 << 20,
             max_connection_window: 48 << 20,
             send_buffer: 8 << 20,
+            connection_send_buffer: 48 << 20,
             idle_timeout: Some(Duration::from_secs(30)),
             keep_alive: None,
             ask_after: Some(Duration::from_millis(250)),

@@ -67,8 +67,12 @@ impl Streams {
         let sender = half.messages.as_mut().ok_or(SendError::Bytes)?;
         // The end of time is as good as none.
         let deadline = deadline.filter(|at| *at != Time::MAX);
-        if sender.queued() >= self.config.send_buffer || half.outcomes.len() >= MAX_OUTCOMES {
+        let crowded = self.store.room(sender.queued()) == 0;
+        if crowded || sender.queued() >= self.config.send_buffer || half.outcomes.len() >= MAX_OUTCOMES {
             half.refused = true;
+            if crowded {
+                stream.wait_for_room(&mut self.store);
+            }
             return Err(SendError::Blocked);
         }
         let ticket = sender.push(message, deadline)?;
@@ -335,7 +339,8 @@ impl Streams {
         let open = half.state == SendState::Open;
         let finished = half.state == SendState::Finishing && sender.is_done();
         let room = sender.queued() <= self.config.send_buffer / 4 * 3 && half.outcomes.len() < MAX_OUTCOMES;
-        let writable = half.refused && open && room;
+        let has_own = half.refused && open && room;
+        let writable = has_own && self.store.has_room(sender.queued());
         let deadline = sender.deadline();
         let quiet = half.outcomes.is_empty();
         while let Some(settled) = sender.next_settled() {
@@ -349,6 +354,9 @@ impl Streams {
         half.refused &= !writable;
         if finished {
             half.state = SendState::Finished;
+        }
+        if has_own && !writable {
+            stream.wait_for_room(&mut self.store);
         }
         for (is, event) in [(writable, told::WRITABLE), (outcome, told::OUTCOME), (finished, told::FINISHED)]
         {

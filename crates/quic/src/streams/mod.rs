@@ -30,6 +30,7 @@ mod recv;
 mod send;
 mod send_buffer;
 mod slab;
+mod store;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -60,10 +61,12 @@ use numbers::{Ours, Theirs};
 use recv::RecvHalf;
 use send::SendHalf;
 use slab::Slab;
+use store::Store;
 pub use turns::{Class, ClassError};
 use turns::{Turns, has};
 
 /// All streams of a connection.
+// sizes: what all streams have in common.
 #[derive(Debug)]
 pub(crate) struct Streams {
     side: Side,
@@ -84,6 +87,8 @@ pub(crate) struct Streams {
     turns: Turns,
     /// Who wrote a symbol of the connection's own channel last.
     recent: Key,
+    /// What they hold to be sent.
+    store: Store,
     /// Streams of messages whose next record is longer than what is left of the connection's credit.
     starving: Vec<Key>,
     /// When messages become too late, by stream.
@@ -142,6 +147,9 @@ struct Stream {
     listed: bool,
     /// It stands in `Streams::starving`.
     starving: bool,
+    /// It waits for others to hold less, and this is what it holds itself.
+    crowded: bool,
+    held: u64,
     /// Its entry in `Streams::deadlines`.
     deadline: Option<Time>,
     /// What to tell the application, as bits of [`told`].
@@ -179,6 +187,7 @@ impl Streams {
             received: 0,
             turns: Turns::new(config.max_classes),
             recent: Key { index: u32::MAX, generation: 0 },
+            store: Store::new(config),
             starving: Vec::new(),
             deadlines: BTreeSet::new(),
             control: VecDeque::new(),
@@ -268,7 +277,7 @@ impl Streams {
         assert!(self.sent <= self.credit.limit(), "connection credit exceeded");
         assert!(self.received <= self.window.limit(), "more received than allowed");
         assert!(self.window.consumed() <= self.received, "more consumed than received");
-        let (mut live, mut unread, mut bytes) = ([0, 0], 0, [0, 0]);
+        let (mut live, mut unread, mut bytes, mut held) = ([0, 0], 0, [0, 0], 0);
         for (key, stream) in self.slab.iter() {
             if stream.id.initiator() != self.side {
                 live[stream.id.dir() as usize] += 1;
@@ -278,8 +287,10 @@ impl Streams {
                 stream.events == 0 || !stream.accepted || stream.listed,
                 "an event that nobody will tell"
             );
+            held += stream.held;
             if let Some(half) = &stream.send {
                 half.check();
+                assert_eq!(stream.held, half.queued(), "{stream:?}");
                 let (owes, fresh) = stream.wants(u64::MAX);
                 self.turns.check(key, stream.class.expect("who sends has its turns"), stream.has);
                 assert_eq!(owes, stream.has & has::OWED != 0, "{stream:?}");
@@ -291,6 +302,7 @@ impl Streams {
             }
             assert!(!stream.is_done() || stream.events != 0, "a stream that is over keeps its slot");
         }
+        assert_eq!(held, self.store.held(), "what is held to be sent is miscounted");
         assert_eq!(live, [self.theirs[0].live(), self.theirs[1].live()], "the peer's streams are miscounted");
         assert_eq!(
             bytes,
@@ -329,6 +341,8 @@ impl Streams {
             share: Share::default(),
             listed: false,
             starving: false,
+            crowded: false,
+            held: 0,
             deadline: None,
             events: 0,
             control: 0,
@@ -346,6 +360,7 @@ impl Streams {
 
     /// Notes what a stream has to send now.
     fn refresh(&mut self, key: Key) {
+        self.weigh(key);
         let Some(stream) = self.slab.get_mut(key) else { return };
         let credit = self.credit.limit() - self.sent;
         let (owes, fresh) = stream.wants(credit);
@@ -446,6 +461,7 @@ impl Streams {
             return;
         }
         let (id, bytes) = (stream.id, stream.bytes);
+        self.store.change(stream.held, 0);
         if let Some(class) = stream.class {
             self.turns.remove(key, class, stream.has);
         }

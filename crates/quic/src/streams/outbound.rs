@@ -288,10 +288,16 @@ impl Streams {
         let Some(half) = &mut stream.send else { return };
         let owed = half.owes();
         let finished = half.acked(offset, len, fin);
-        let free = self.config.send_buffer.saturating_sub(half.buffer.queued());
+        let queued = half.queued();
+        self.store.change(std::mem::replace(&mut stream.held, queued), queued);
+        let free = self.config.send_buffer.saturating_sub(queued);
         if half.refused && free >= self.config.send_buffer / 4 && half.state == SendState::Open {
-            half.refused = false;
-            stream.tell(told::WRITABLE, &mut self.events);
+            if self.store.has_room(queued) {
+                half.refused = false;
+                stream.tell(told::WRITABLE, &mut self.events);
+            } else {
+                stream.wait_for_room(&mut self.store);
+            }
         }
         if finished {
             stream.tell(told::FINISHED, &mut self.events);
@@ -304,6 +310,7 @@ impl Streams {
         if over {
             self.settle(key);
         }
+        self.look_for_room();
     }
 
     /// Tells a sender of messages what became of a packet.

@@ -81,6 +81,12 @@ impl SendHalf {
         (self.is_sending() && fin && !self.fin_acked) || (self.is_delivering() && self.buffer.misses(range))
     }
 
+    /// Bytes held, sent or not.
+    #[inline]
+    pub(super) fn queued(&self) -> u64 {
+        self.messages.as_ref().map_or(self.buffer.queued(), |sender| sender.queued())
+    }
+
     /// New bytes that the stream's credit lets out.
     #[inline]
     pub(super) fn sendable(&self) -> u64 {

@@ -57,12 +57,16 @@ impl Streams {
         if !data.has_remaining() {
             return Ok(0);
         }
-        let room = self.config.send_buffer.saturating_sub(half.buffer.queued());
-        if room == 0 {
+        let queued = half.buffer.queued();
+        let (own, all) = (self.config.send_buffer.saturating_sub(queued), self.store.room(queued));
+        if own == 0 || all == 0 {
             half.refused = true;
+            if own > 0 {
+                stream.wait_for_room(&mut self.store);
+            }
             return Err(WriteError::Blocked);
         }
-        let n = room.min(data.len() as u64) as usize;
+        let n = own.min(all).min(data.len() as u64) as usize;
         half.buffer.push(data.split_to(n));
         self.refresh(key);
         Ok(n)

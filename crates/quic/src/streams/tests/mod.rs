@@ -8,6 +8,7 @@ mod letters;
 mod order;
 mod pair;
 mod resets;
+mod room;
 mod turns;
 mod unordered;
 
