@@ -18,7 +18,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use quickset::{ClientConfig, Closed, Endpoint, Trust, h3};
+use quickset::{ClientConfig, Closed, Endpoint, TransportConfig, Trust, h3};
 use serde_json::Value;
 
 use served::{Served, large, signal, text};
@@ -304,4 +304,49 @@ async fn words_of_clients_do_not_write_the_log() {
     let log = tokio::task::spawn_blocking(move || served.stop()).await.unwrap();
     assert!(log.contains("\\u{1b}[2J\\n192.0.2.1:1"), "{log}");
     assert!(log.lines().all(|line| line.starts_with("127.0.0.1:")) && !log.contains('\x1b'), "{log}");
+}
+
+/// A client that asks for a hundred files and takes nothing of them has little of each of them held.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn who_takes_nothing_of_a_hundred_answers_has_little_held() {
+    let served = Served::new("held", &["--no-tcp"]);
+    let config = ClientConfig::new(Trust::pinned(served.pin.parse().unwrap()), &[h3::ALPN]).unwrap();
+    let narrow = TransportConfig {
+        stream_window: 1000,
+        max_stream_window: 1000,
+        fenced_streams: None,
+        ..TransportConfig::default()
+    };
+    let client = Endpoint::client().unwrap();
+    let config = config.with_transport(narrow);
+    let connection = client.connect(served.address.parse().unwrap(), "localhost", &config).await.unwrap();
+    // The heads get through, and of each file its first bytes.
+    connection.set_connection_window(1 << 20);
+    let http = h3::Client::new(&connection, h3::Config::default()).unwrap();
+    let memory = || -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", served.server.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+    };
+    let before = memory();
+    let mut answers = Vec::new();
+    for _ in 0..100 {
+        let request = h3::Request::new("GET", "localhost", "/large.bin");
+        let (response, content) = http.fetch(&request).await.unwrap();
+        assert_eq!(response.status, 200);
+        answers.push(content);
+    }
+    // As much as it will ever be: until it grows no more.
+    let mut most = memory();
+    let mut quiet = 0;
+    while quiet < 20 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let now = memory();
+        quiet = if now > most { 0 } else { quiet + 1 };
+        most = most.max(now);
+    }
+    let grown = most.saturating_sub(before);
+    // A hundred send buffers are 200 MB.
+    assert!(grown < 64 << 20, "{grown} bytes");
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use quickset::h3;
-use quickset::{EarlyData, Endpoint, Identity, Protection, ServerConfig, TransportConfig};
+use quickset::{EarlyData, Endpoint, Fec, Identity, Protection, ServerConfig, TransportConfig};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -113,7 +113,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
         None => Identity::self_signed(["localhost"])?,
     };
     let fingerprint = identity.fingerprint();
-    let transport = TransportConfig { send_buffer: SEND_BUFFER, ..args.transport.config()? };
+    let transport = bounded(args.transport.config()?);
     let config = ServerConfig::new(identity, &[h3::ALPN])?
         .with_transport(transport)
         .with_max_connections(args.max_connections)
@@ -181,6 +181,21 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     endpoint.close(h3::Code::H3_NO_ERROR.0, STOPS);
     let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
     Ok(())
+}
+
+/// What a connection may make us hold, of which there may be thousands: answers that nobody takes, as much as the path needs of
+/// them; of what comes with requests nearly nothing, since nobody reads it; and no symbols that repair what is lost of that.
+fn bounded(transport: TransportConfig) -> TransportConfig {
+    TransportConfig {
+        send_buffer: SEND_BUFFER,
+        connection_send_buffer: 4 * SEND_BUFFER,
+        stream_window: REQUEST,
+        max_stream_window: REQUEST,
+        max_connection_window: 4 * REQUEST,
+        fenced_streams: None,
+        fec: transport.fec.map(|fec| Fec { window: 0, ..fec }),
+        ..transport
+    }
 }
 
 /// A port of UDP and the same of TCP.
@@ -273,9 +288,12 @@ fn origin(text: &str) -> Result<String, String> {
     }
 }
 
-/// Bytes of an answer that wait to be sent or acknowledged: 160 Mbit/s at a round trip of 100 ms. A client that reads nothing
-/// holds this much for each of its 100 requests.
+/// Bytes of an answer that wait to be sent or acknowledged: 160 Mbit/s at a round trip of 100 ms. All of a connection's hold four
+/// times as much, so that a client that reads nothing of a hundred does not have each of them hold this.
 const SEND_BUFFER: u64 = 2 << 20;
+
+/// Bytes of a request that have no reader yet: more than a head may have.
+const REQUEST: u64 = 64 << 10;
 
 /// Free ports to be looked at until one is free with both protocols.
 const PORTS: u32 = 16;

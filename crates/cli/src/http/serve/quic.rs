@@ -134,11 +134,14 @@ async fn send(mut out: Sender, content: Content, entry: &mut Entry) -> anyhow::R
     }
 }
 
-/// One part is read while the one before is on its way; no more is in memory.
+/// One part is read while the one before is on its way; no more is in memory. The first ones are short, since a client may ask
+/// for many and take nothing of them.
 async fn send_file(out: &mut Sender, file: File, len: u64, entry: &mut Entry) -> anyhow::Result<()> {
     let mut file = tokio::fs::File::from_std(file).take(len);
+    let mut size = FIRST_PART;
     while file.limit() > 0 {
-        let mut part = BytesMut::with_capacity(PART);
+        let mut part = BytesMut::with_capacity(size);
+        size = PART.min(2 * size);
         if file.read_buf(&mut part).await? == 0 {
             // The head has promised more: the exchange is given up, so that nobody takes this for the whole.
             anyhow::bail!("the file became shorter while it was sent");
@@ -165,5 +168,6 @@ const LEAST: u64 = 16 << 10;
 
 const STALLED: &[u8] = b"nothing of the answers is taken";
 
-/// Bytes of a file read at a time.
+/// Bytes of a file read at a time, at first and at most.
+const FIRST_PART: usize = 32 << 10;
 const PART: usize = 256 << 10;
