@@ -28,13 +28,22 @@ pub(super) async fn accept(
         tokio::select! {
             connection = endpoint.accept() => {
                 let Some(connection) = connection else { return };
-                let Some(seat) = seats.take(connection.remote_address().ip()) else {
-                    connection.close(h3::Code::H3_EXCESSIVE_LOAD.0, b"too many connections");
+                let is_early = connection.is_early();
+                let seat = if is_early { seats.take_unproven() } else { seats.take(connection.remote_address().ip()) };
+                let Some(mut seat) = seat else {
+                    connection.close(h3::Code::H3_EXCESSIVE_LOAD.0, TOO_MANY);
                     continue;
                 };
-                let talk = talk(connection, desk.clone(), stop.clone());
+                let talk = talk(connection.clone(), desk.clone(), stop.clone());
                 talks.spawn(async move {
-                    talk.await;
+                    let proven = async {
+                        // Who comes through the handshake is there.
+                        if is_early && connection.connected().await.is_ok() && !seat.prove(connection.remote_address().ip()) {
+                            connection.close(h3::Code::H3_EXCESSIVE_LOAD.0, TOO_MANY);
+                        }
+                        drop(connection);
+                    };
+                    tokio::join!(talk, proven);
                     drop(seat);
                 });
             }
@@ -167,6 +176,8 @@ const URGENT: u8 = 3;
 const LEAST: u64 = 16 << 10;
 
 const STALLED: &[u8] = b"nothing of the answers is taken";
+
+const TOO_MANY: &[u8] = b"too many connections";
 
 /// Bytes of a file read at a time, at first and at most.
 const FIRST_PART: usize = 32 << 10;
