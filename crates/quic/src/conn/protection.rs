@@ -212,8 +212,8 @@ impl Connection {
             let joined = match joined {
                 // FEC-15: what follows of the channel is for the next packet, unless the peer takes nothing larger
                 // than a fraction of one, which would cost more packets than it is worth.
-                Some((lane, limit)) if self.protect.send.is_in(lane, w.number()) => {
-                    if 2 * limit > packet || w.room() < MIN_REST {
+                Some((lane, _)) if self.protect.send.is_in(lane, w.number()) => {
+                    if !self.protect.send.takes_fractions(lane, packet) || w.room() < MIN_REST {
                         break;
                     }
                     None

@@ -295,9 +295,9 @@ fn is_ample(view: &CodingView<'_>) -> bool {
 const RELIEF: f64 = 0.125;
 
 /// Whole blocks between fences.
-const BLOCK: Lane = Lane { index: 0, code: Code::ReedSolomon { stride: 1 }, short: false };
+const BLOCK: Lane = Lane { index: 0, code: Code::ReedSolomon { stride: 1 }, share: Lane::WHOLE };
 /// Everything else.
-const WINDOW: Lane = Lane { index: 1, code: Code::Rlc, short: false };
+const WINDOW: Lane = Lane { index: 1, code: Code::Rlc, share: Lane::WHOLE };
 
 /// Between fences with fewer symbols a block costs more than a window.
 const FEW: u64 = 8;

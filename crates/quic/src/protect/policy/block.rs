@@ -53,7 +53,7 @@ impl ReliabilityPolicy for BlockAtFence {
         if carried.resend && lane.open == 0 {
             return None;
         }
-        Some(Lane { index: 0, code: self.code, short: false })
+        Some(Lane { index: 0, code: self.code, share: Lane::WHOLE })
     }
 
     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {

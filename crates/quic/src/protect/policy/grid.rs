@@ -27,7 +27,7 @@ impl ReliabilityPolicy for Grid {
             return None;
         }
         let code = Code::Xor2d { rows: self.rows, columns: self.columns };
-        Some(Lane { index: 0, code, short: false })
+        Some(Lane { index: 0, code, share: Lane::WHOLE })
     }
 
     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {

@@ -50,24 +50,20 @@ pub(super) struct Placement {
 /// How far apart bursts of repair are.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bursts {
-    // Source symbols in all when the last was decided on.
-    sources: u64,
-    // There were few of them since the one before: symbols are short.
-    near: bool,
+    // Bytes of source symbols in all when the last was decided on, and since the one before.
+    bytes: u64,
+    since: Option<u64>,
 }
 
 impl Bursts {
     /// One goes now.
     fn decided(&mut self, lane: &LaneView) {
-        let since = lane.sources.saturating_sub(self.sources);
-        // What short symbols were would fill four fifths as many packets.
-        let packets = if self.near { since * 4 / 5 } else { since };
-        *self = Self { sources: lane.sources, near: packets < FEW };
+        *self = Self { bytes: lane.source_bytes, since: Some(lane.source_bytes.saturating_sub(self.bytes)) };
     }
 
-    /// Not so if none follows for long: a path on which a resend comes in time.
-    fn are_near(&self, lane: &LaneView) -> bool {
-        self.near && lane.sources.saturating_sub(self.sources) < 2 * FEW
+    /// Closer than `few` bytes; not so if none follows for long, on a path on which a resend comes in time.
+    fn are_near(&self, lane: &LaneView, few: u64) -> bool {
+        self.since.is_some_and(|since| since < few) && lane.source_bytes.saturating_sub(self.bytes) < 2 * few
     }
 }
 
@@ -78,8 +74,11 @@ impl Placement {
 
     /// `lane` for the next symbol. The paper's placement comes with whole packets.
     pub(super) fn lane(&self, lane: Lane, view: &CodingView<'_>) -> Lane {
-        let short = self.margin.is_none() && self.bursts.are_near(&view.lanes[usize::from(lane.index)]);
-        Lane { short, ..lane }
+        let (few, short) = if is_tight(view) { TIGHT } else { ROOMY };
+        let is_short =
+            self.margin.is_none() && self.bursts.are_near(&view.lanes[usize::from(lane.index)], few);
+        let share = if is_short { short } else { Lane::WHOLE };
+        Lane { share, ..lane }
     }
 
     /// Whether repair for the unprotected symbols of `lane` goes now.
@@ -115,7 +114,17 @@ impl Placement {
 /// ε at least, where it is measured; the paper has 25 ms always.
 const LEAST_MARGIN: Duration = Duration::from_millis(5);
 
-/// Packets between two bursts below which short symbols are better. A repair symbol is as long as the longest symbol of the
-/// window, which mostly is a message that just fits a packet: short ones save 300 bytes of 1300 each time, and cost 72 for
-/// the headers of each packet more, of which there are a fifth as many. Above, more symbols ask for more repair.
-const FEW: u64 = 6;
+/// Headers take room that messages need: some came late for want of it, or packets wait in a queue.
+fn is_tight(view: &CodingView<'_>) -> bool {
+    view.crowded_out > 0.0 || view.rtt > view.min_rtt + QUEUED
+}
+
+/// Bytes between two bursts below which short symbols are better, and the eighths of a packet that these fill. A repair symbol
+/// is as long as the longest symbol of the window, which mostly is a message that just fits a packet. Of symbols half as long
+/// two cost what one did, and make up for two losses; headers are what that costs, and above they cost more than it brings.
+const ROOMY: (u64, u8) = (14_000, 5);
+/// The same where there is little room.
+const TIGHT: (u64, u8) = (5000, 6);
+
+/// What round trips take longer than the shortest where packets wait for each other: ten of 1250 bytes at 10 Mbit/s, one at 1.
+const QUEUED: Duration = Duration::from_millis(10);

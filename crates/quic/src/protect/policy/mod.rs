@@ -68,9 +68,17 @@ pub struct Lane {
     pub index: u8,
     /// What its repair symbols are.
     pub code: Code,
-    /// This symbol is to have three quarters of a packet at most, and so will the repair symbols that cover none but
-    /// such. Cheaper where each of these covers few symbols.
-    pub short: bool,
+    /// Eighths of a packet that this symbol fills at most, from [`LEAST_SHARE`](Self::LEAST_SHARE) to
+    /// [`WHOLE`](Self::WHOLE), and so will the repair symbols that cover none but such. Cheaper where each of these covers
+    /// few symbols.
+    pub share: u8,
+}
+
+impl Lane {
+    /// A symbol may fill its packet.
+    pub const WHOLE: u8 = 8;
+    /// No symbol is told to be shorter than that.
+    pub const LEAST_SHARE: u8 = 3;
 }
 
 /// The codes of `spec/fec.md`.
@@ -227,6 +235,8 @@ pub struct LaneView {
     pub repairs_acked: u64,
     /// Source symbols sent in all, repeats not counted.
     pub sources: u64,
+    /// The bytes of these.
+    pub source_bytes: u64,
     /// When the first of the unprotected symbols was sent.
     pub first_unprotected: Option<Time>,
     /// When the last source symbol was sent.
@@ -279,4 +289,4 @@ fn burst(loss: &Loss, unprotected: u64) -> u32 {
 pub const MAX_LANES: usize = 3;
 
 /// The lane of those policies that have one, a sliding window.
-const RLC: Lane = Lane { index: 0, code: Code::Rlc, short: false };
+const RLC: Lane = Lane { index: 0, code: Code::Rlc, share: Lane::WHOLE };

@@ -143,7 +143,7 @@ impl Protection {
 ///
 /// impl ReliabilityPolicy for Twice {
 ///     fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<Lane> {
-///         (view.loss.rate > 0.0).then_some(Lane { index: 0, code: Code::Rlc, short: false })
+///         (view.loss.rate > 0.0).then_some(Lane { index: 0, code: Code::Rlc, share: Lane::WHOLE })
 ///     }
 ///
 ///     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {

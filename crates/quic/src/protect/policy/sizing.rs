@@ -36,7 +36,8 @@ impl Sizing {
     }
 
     /// The same for `k` symbols of messages, for which nothing that comes later is in time: of few up to half as many, where
-    /// a quarter would fail too often. Of more a quarter is plenty.
+    /// a quarter would fail too often, or as many losses are to be expected as make it worth while. Of more a quarter is
+    /// plenty.
     pub(super) fn once(&mut self, loss: &Loss, k: u64) -> u32 {
         self.least(loss, k, if k > FEW { Kind::Block } else { Kind::Messages })
     }
@@ -61,8 +62,13 @@ impl Sizing {
         let repairs = match kind {
             Kind::Messages => {
                 let channel = Channel::new(rate, to_good, 1);
-                let enough = least_repairs(&channel, k, TARGET, most);
-                enough.max(least_repairs(&channel, k, TOO_OFTEN, (k / 2).max(1)))
+                let half = (k / 2).max(1);
+                let worth = ((WORTH_OF_LOSS * rate * k as f64) as u64).clamp(1, half);
+                [(TARGET, most), (SELDOM, worth), (TOO_OFTEN, half)]
+                    .map(|(target, most)| least_repairs(&channel, k, target, most))
+                    .into_iter()
+                    .max()
+                    .unwrap_or(0)
             }
             Kind::Block => {
                 let parts = parts(k, 1);
@@ -190,6 +196,11 @@ pub(super) const TARGET: f64 = 1e-4;
 /// the bytes of a video conference stay below 1.3 times those without repair (`quickset lab run messages`).
 const TOO_OFTEN: f64 = 8e-3;
 
+/// How often it may fail before that is worth some more, and how many repair symbols a loss that is to be expected is worth
+/// at most: at one loss in a hundred less than a quarter, at two a third, at three half as many as there are symbols.
+const SELDOM: f64 = 1e-3;
+const WORTH_OF_LOSS: f64 = 18.0;
+
 /// Symbols of messages that are few.
 const FEW: u64 = 32;
 
@@ -276,12 +287,18 @@ mod tests {
                 let least = |target, most: u64| {
                     (0..most).find(|r| binomial_tail(k + r, *r, rate) <= target).unwrap_or(most)
                 };
-                let expected = least(1e-4, (k / 4).max(1)).max(least(8e-3, (k / 2).max(1)));
+                // Of more than 32 a quarter is plenty.
+                let worth = if k > 32 { k / 4 } else { ((18.0 * rate * k as f64) as u64).min(k / 2) };
+                let expected = least(1e-4, (k / 4).max(1))
+                    .max(least(1e-3, worth.max(1)))
+                    .max(least(8e-3, (k / 2).max(1)));
                 assert_eq!(u64::from(sizing.once(&loss(rate, 1.0), k)), expected, "{k} at {rate}");
             }
         }
         // C(6,2)·0.03125² = 1.5 %, C(7,3)·0.03125³ = 0.1 %.
         assert_eq!((sizing.once(&loss(0.03125, 1.0), 5), sizing.repairs(&loss(0.03125, 1.0), 5)), (2, 1));
+        // C(12,3)·0.03125³ = 0.7 % would do, and 18·0.03125·10 = 5.6: C(13,4)·0.03125⁴ = 0.07 %.
+        assert_eq!((sizing.once(&loss(0.03125, 1.0), 10), sizing.repairs(&loss(0.03125, 1.0), 10)), (3, 2));
     }
 
     #[test]

@@ -20,6 +20,7 @@ struct Scene {
     demand: Demand,
     deadlines: Dates,
     rtt: Duration,
+    min_rtt: Duration,
     rtt_var: Duration,
     cwnd: u64,
     in_flight: u64,
@@ -29,6 +30,9 @@ struct Scene {
     surely_crowded_out: f64,
     hit: f64,
 }
+
+/// Bytes of a symbol that fills its packet.
+const SYMBOL: u64 = 1200;
 
 /// Deadlines, in any order.
 #[derive(Clone, Debug, Default)]
@@ -53,6 +57,7 @@ impl Scene {
             demand: Demand::default(),
             deadlines: Dates::default(),
             rtt: ms(100),
+            min_rtt: ms(100),
             rtt_var: ms(1),
             cwnd: 120_000,
             in_flight: 60_000,
@@ -72,7 +77,7 @@ impl Scene {
             demand: self.demand,
             deadlines: &self.deadlines,
             rtt: self.rtt,
-            min_rtt: self.rtt,
+            min_rtt: self.min_rtt.min(self.rtt),
             rtt_var: self.rtt_var,
             pto: 2 * self.rtt,
             ack_delay: ms(25),
@@ -93,11 +98,13 @@ impl Scene {
         for _ in 0..n {
             joined = policy.protect(&self.view(), Carried { resend: false });
             let Some(lane) = joined else { continue };
-            let (now, lane) = (self.now, &mut self.lanes[usize::from(lane.index)]);
+            let (now, share) = (self.now, lane.share);
+            let lane = &mut self.lanes[usize::from(lane.index)];
             lane.open += 1;
             lane.unprotected += 1;
             lane.outstanding += 1;
             lane.sources += 1;
+            lane.source_bytes += SYMBOL * u64::from(share) / u64::from(Lane::WHOLE);
             lane.first_unprotected = lane.first_unprotected.or(Some(now));
             lane.last_source = Some(now);
         }
@@ -134,6 +141,7 @@ impl Scene {
                 window: lane.window,
                 repairs_sent: lane.repairs_sent,
                 sources: lane.sources,
+                source_bytes: lane.source_bytes,
                 last_source: lane.last_source,
                 ..LaneView::default()
             };

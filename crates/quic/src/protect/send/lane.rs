@@ -206,7 +206,7 @@ impl Lane {
         }
         self.make_room(1);
         let sid = self.next();
-        let number = packed.packet;
+        let (number, bytes) = (packed.packet, packed.bytes.len());
         self.kept.push(sid, packed, piece);
         self.sent.push_back(Sent { number, at: now, state: State::InFlight });
         self.latest = Some(number);
@@ -214,6 +214,7 @@ impl Lane {
         self.unprotected += 1;
         self.outstanding += 1;
         self.counts.sources += 1;
+        self.counts.source_bytes += bytes as u64;
         sid
     }
 
@@ -463,6 +464,7 @@ impl Lane {
             repairs_sent: self.counts.repairs - self.before.repairs,
             repairs_acked: self.counts.repairs_acked - self.before.repairs_acked,
             sources: self.counts.sources - self.before.sources,
+            source_bytes: self.counts.source_bytes - self.before.source_bytes,
             first_unprotected: if self.unprotected == 0 {
                 None
             } else {

@@ -280,9 +280,16 @@ impl Sending {
         // FEC-16, FEC-17: no longer than the peer takes, and than leaves room for the header of a repair symbol over it.
         let limit = self.lanes[lane].size().min(packet.checked_sub(self.lanes[lane].repair_header())?);
         // Datagrams are as long as they are.
-        let short = wanted.short && channel != Channel::Datagrams;
-        let limit = if short { limit.min(packet / 4 * 3) } else { limit };
+        let share = if channel == Channel::Datagrams { policy::Lane::WHOLE } else { wanted.share };
+        let share = usize::from(share.clamp(policy::Lane::LEAST_SHARE, policy::Lane::WHOLE));
+        let limit = limit.min(packet * share / usize::from(policy::Lane::WHOLE));
         (limit >= MIN_SYMBOL).then_some((lane, limit))
+    }
+
+    /// The peer takes nothing larger than a fraction of a packet with this much room.
+    #[inline]
+    pub(crate) fn takes_fractions(&self, lane: usize, packet: usize) -> bool {
+        2 * self.lanes[lane].size() <= packet
     }
 
     /// Whether packet `number` holds a symbol of a lane already (FEC-15).

@@ -5,8 +5,8 @@ use super::*;
 use crate::cc::{Packet, PacketState};
 use crate::protect::Monitor;
 
-const BLOCK: Lane = Lane { index: 0, code: Code::ReedSolomon { stride: 1 }, short: false };
-const WINDOW: Lane = Lane { index: 1, code: Code::Rlc, short: false };
+const BLOCK: Lane = Lane { index: 0, code: Code::ReedSolomon { stride: 1 }, share: Lane::WHOLE };
+const WINDOW: Lane = Lane { index: 1, code: Code::Rlc, share: Lane::WHOLE };
 
 fn window_repair(n: u32) -> Pattern {
     Pattern::Repair { lane: 1, n }

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::super::{Code, burst};
 use super::*;
 
-const WINDOW: Option<Lane> = Some(Lane { index: 0, code: Code::Rlc, short: false });
+const WINDOW: Option<Lane> = Some(Lane { index: 0, code: Code::Rlc, share: Lane::WHOLE });
 
 #[test]
 fn a_burst_is_what_is_expected_or_a_run() {
@@ -199,25 +199,37 @@ fn symbols_are_short_where_repair_is_over_few() {
     for (name, index) in [("messages", 0), ("adaptive:messages", 1)] {
         let (mut scene, mut policy) = (Scene::new(), policy(name));
         scene.demand.limited = true;
-        let is_short = |lane: Option<Lane>| lane.expect("messages are protected").short;
+        let share = |lane: Option<Lane>| lane.expect("messages are protected").share;
         let mut burst = |scene: &mut Scene, n: u64| {
-            let first = is_short(scene.send(&mut *policy, 1));
-            let last = if n > 1 { is_short(scene.send(&mut *policy, n - 1)) } else { first };
+            let first = share(scene.send(&mut *policy, 1));
+            let last = if n > 1 { share(scene.send(&mut *policy, n - 1)) } else { first };
             let pattern = scene.ask(&mut *policy, Kind::Window);
             assert!(matches!(pattern, Pattern::Repair { lane, .. } if lane == index), "{name}: {pattern:?}");
             (first, last)
         };
-        // Nothing is known; then six packets are too many, and five are not.
-        assert_eq!(burst(&mut scene, 6), (false, false), "{name}");
-        assert_eq!(burst(&mut scene, 5), (false, false), "{name}");
-        // Seven short ones are 5.6 packets.
-        assert_eq!(burst(&mut scene, 7), (true, true), "{name}");
-        assert_eq!(burst(&mut scene, 8), (true, true), "{name}");
-        assert_eq!(burst(&mut scene, 2), (false, false), "{name}");
-        // When none comes for twelve, resends come in time.
-        assert_eq!(burst(&mut scene, 12), (true, true), "{name}");
-        assert_eq!(burst(&mut scene, 1), (false, false), "{name}");
-        assert_eq!(burst(&mut scene, 13), (true, false), "{name}");
+        // Nothing is known; then twelve packets are too much, and eleven are less than 14 kB.
+        assert_eq!(burst(&mut scene, 12), (8, 8), "{name}");
+        assert_eq!(burst(&mut scene, 11), (8, 8), "{name}");
+        // Eighteen short ones have 13.5 kB, nineteen 14,250.
+        assert_eq!(burst(&mut scene, 18), (5, 5), "{name}");
+        assert_eq!(burst(&mut scene, 19), (5, 5), "{name}");
+        assert_eq!(burst(&mut scene, 2), (8, 8), "{name}");
+        // When none comes for twice as much, resends come in time.
+        assert_eq!(burst(&mut scene, 38), (5, 5), "{name}");
+        assert_eq!(burst(&mut scene, 1), (8, 8), "{name}");
+        assert_eq!(burst(&mut scene, 39), (5, 8), "{name}");
+        assert_eq!(burst(&mut scene, 5), (8, 8), "{name}");
+        // Where there is little room, 5 kB are too much: seven symbols of 750 bytes. Five of 900 are not.
+        assert_eq!(burst(&mut scene, 7), (5, 5), "{name}");
+        scene.crowded_out = 0.01;
+        assert_eq!(burst(&mut scene, 4), (8, 8), "{name}");
+        assert_eq!(burst(&mut scene, 5), (6, 6), "{name}");
+        assert_eq!(burst(&mut scene, 2), (6, 6), "{name}");
+        // The same where packets wait in a queue.
+        scene.crowded_out = 0.0;
+        assert_eq!(burst(&mut scene, 2), (5, 5), "{name}");
+        scene.rtt = scene.min_rtt + ms(11);
+        assert_eq!(burst(&mut scene, 2), (6, 6), "{name}");
     }
 }
 

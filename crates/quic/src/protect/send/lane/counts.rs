@@ -4,6 +4,7 @@ use std::ops::Add;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) sources: u64,
+    pub(crate) source_bytes: u64,
     pub(crate) repeats: u64,
     pub(crate) repairs: u64,
     pub(crate) repairs_acked: u64,
@@ -22,6 +23,7 @@ impl Add for Counts {
     fn add(self, other: Self) -> Self {
         Self {
             sources: self.sources + other.sources,
+            source_bytes: self.source_bytes + other.source_bytes,
             repeats: self.repeats + other.repeats,
             repairs: self.repairs + other.repairs,
             repairs_acked: self.repairs_acked + other.repairs_acked,
