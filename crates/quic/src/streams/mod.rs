@@ -360,11 +360,11 @@ impl Streams {
 
     /// Notes what a stream has to send now.
     fn refresh(&mut self, key: Key) {
-        self.weigh(key);
         let Some(stream) = self.slab.get_mut(key) else { return };
         let credit = self.credit.limit() - self.sent;
         let (owes, fresh) = stream.wants(credit);
         let Some(half) = &stream.send else { return };
+        self.store.change(&mut stream.held, half.queued());
         let mut bits = if owes { share::OWED } else { 0 };
         if fresh {
             bits |= share::FRESH;
@@ -396,6 +396,7 @@ impl Streams {
         if fresh {
             self.note_blocked();
         }
+        self.look_for_room();
     }
 
     /// RFC 9000 §4.1: tells the peer when connection credit holds data back.
@@ -461,7 +462,7 @@ impl Streams {
             return;
         }
         let (id, bytes) = (stream.id, stream.bytes);
-        self.store.change(stream.held, 0);
+        self.store.change(&mut stream.held, 0);
         if let Some(class) = stream.class {
             self.turns.remove(key, class, stream.has);
         }

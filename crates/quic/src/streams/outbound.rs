@@ -289,7 +289,7 @@ impl Streams {
         let owed = half.owes();
         let finished = half.acked(offset, len, fin);
         let queued = half.queued();
-        self.store.change(std::mem::replace(&mut stream.held, queued), queued);
+        self.store.change(&mut stream.held, queued);
         let free = self.config.send_buffer.saturating_sub(queued);
         if half.refused && free >= self.config.send_buffer / 4 && half.state == SendState::Open {
             if self.store.has_room(queued) {

@@ -36,10 +36,11 @@ impl Store {
         self.room(queued) >= LEAST / 4
     }
 
-    /// A stream that held `before` bytes holds `now`.
+    /// A stream that held so many bytes holds `now`.
     #[inline]
-    pub(super) fn change(&mut self, before: u64, now: u64) {
-        self.held = self.held - before + now;
+    pub(super) fn change(&mut self, held: &mut u64, now: u64) {
+        self.held = self.held - *held + now;
+        *held = now;
     }
 
     /// Somebody waits, and there is room for a while.
@@ -63,15 +64,6 @@ impl super::Stream {
 }
 
 impl Streams {
-    /// Notes how much a stream holds now.
-    #[inline]
-    pub(super) fn weigh(&mut self, key: Key) {
-        let Some(stream) = self.slab.get_mut(key) else { return };
-        let now = stream.send.as_ref().map_or(0, super::SendHalf::queued);
-        self.store.change(std::mem::replace(&mut stream.held, now), now);
-        self.look_for_room();
-    }
-
     /// Tells those that wait when others have made room.
     #[inline]
     pub(super) fn look_for_room(&mut self) {
