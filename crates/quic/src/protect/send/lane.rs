@@ -236,7 +236,7 @@ impl Lane {
                 sent.state = State::Dead;
                 self.settled(sid);
                 self.counts.unrecovered += 1;
-                self.advance();
+                self.tidy();
                 Some(tokens)
             }
             State::InFlight => {
@@ -291,11 +291,6 @@ impl Lane {
         self.base..self.next()
     }
 
-    /// First moves, after symbols were acknowledged or recovered.
-    pub(super) fn tidy(&mut self) {
-        self.advance();
-    }
-
     /// Repair number `serial` arrived, or was lost.
     pub(super) fn repair_settled(&mut self, serial: u64, arrived: bool) {
         self.counts.repairs_acked += u64::from(arrived);
@@ -320,7 +315,7 @@ impl Lane {
         let next = self.next();
         self.owed.close(next);
         self.cover_below(next);
-        self.advance();
+        self.tidy();
     }
 
     /// Repair symbols are to be sent.
@@ -382,7 +377,7 @@ impl Lane {
         self.counts.repairs += 1;
         self.counts.repair_bytes += bytes as u64;
         self.repairs.push(made.cover, now);
-        self.advance();
+        self.tidy();
     }
 
     /// Something is to be repeated.
@@ -407,7 +402,7 @@ impl Lane {
                 return Some(sid);
             }
             self.bury(sid);
-            self.advance();
+            self.tidy();
         }
     }
 
@@ -439,7 +434,7 @@ impl Lane {
         for sid in lost {
             self.bury(sid);
         }
-        self.advance();
+        self.tidy();
     }
 
     /// Releases everything that is held, to be sent before anything else: a probe timeout.
@@ -514,7 +509,7 @@ impl Lane {
     }
 
     /// First moves up to the first symbol that is wanted.
-    fn advance(&mut self) {
+    pub(super) fn tidy(&mut self) {
         let (base, sent) = (self.base, &self.sent);
         let is_open = |sid: u64| {
             let sent = sid.checked_sub(base).and_then(|at| sent.get(at as usize));
