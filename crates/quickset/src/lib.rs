@@ -142,7 +142,7 @@ pub mod layer {
 ///
 /// impl ReliabilityPolicy for EachTenth {
 ///     fn protect(&mut self, _: &CodingView<'_>, _: Carried) -> Option<Lane> {
-///         Some(Lane { index: 0, code: Code::Rlc, short: false })
+///         Some(Lane { index: 0, code: Code::Rlc, share: Lane::WHOLE })
 ///     }
 ///
 ///     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {

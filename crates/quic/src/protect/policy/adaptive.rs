@@ -3,7 +3,7 @@ use quickset_base::Time;
 use super::boundary::{Boundaries, Progress};
 use super::buffer::{Held, room};
 use super::bulk::{Due, Tail, ends_soon};
-use super::messages::Placement;
+use super::messages::{Placement, ROOMY};
 use super::sizing::{KNOWN, Sizing};
 use super::{Boundary, Carried, Code, CodingView, Lane, LaneView, Pattern, ReliabilityPolicy};
 
@@ -87,7 +87,7 @@ impl Adaptive {
         Self {
             goal,
             sizing: Sizing::new(),
-            placement: Placement::new(None),
+            placement: Placement::new(None, ROOMY),
             tail: Tail::default(),
             held: Held::default(),
             blockade: Blockade::default(),

@@ -14,7 +14,8 @@ pub(super) struct Messages {
 impl Messages {
     /// `margin` is ε; `None` measures it.
     pub(super) fn new(margin: Option<Duration>) -> Self {
-        Self { placement: Placement::new(margin) }
+        // As much repair as a burst of losses is long makes up for fewer bytes where symbols are shorter.
+        Self { placement: Placement::new(margin, TIGHT) }
     }
 }
 
@@ -42,6 +43,7 @@ impl ReliabilityPolicy for Messages {
 pub(super) struct Placement {
     // ε: how long before the latest useful moment repair is sent.
     margin: Option<Duration>,
+    short: Short,
     // The deadline of the last message that was protected.
     protected: Option<Time>,
     bursts: Bursts,
@@ -68,16 +70,16 @@ impl Bursts {
 }
 
 impl Placement {
-    pub(super) fn new(margin: Option<Duration>) -> Self {
-        Self { margin, protected: None, bursts: Bursts::default() }
+    /// Symbols are `short` where there is room for that.
+    pub(super) fn new(margin: Option<Duration>, short: Short) -> Self {
+        Self { margin, short, protected: None, bursts: Bursts::default() }
     }
 
     /// `lane` for the next symbol. The paper's placement comes with whole packets.
     pub(super) fn lane(&self, lane: Lane, view: &CodingView<'_>) -> Lane {
-        let (few, short) = if is_tight(view) { TIGHT } else { ROOMY };
-        let is_short =
-            self.margin.is_none() && self.bursts.are_near(&view.lanes[usize::from(lane.index)], few);
-        let share = if is_short { short } else { Lane::WHOLE };
+        let short = if is_tight(view) { TIGHT } else { self.short };
+        let are_near = self.bursts.are_near(&view.lanes[usize::from(lane.index)], short.below);
+        let share = if self.margin.is_none() && are_near { short.share } else { Lane::WHOLE };
         Lane { share, ..lane }
     }
 
@@ -119,12 +121,21 @@ fn is_tight(view: &CodingView<'_>) -> bool {
     view.crowded_out > 0.0 || view.rtt > view.min_rtt + QUEUED
 }
 
-/// Bytes between two bursts below which short symbols are better, and the eighths of a packet that these fill. A repair symbol
-/// is as long as the longest symbol of the window, which mostly is a message that just fits a packet. Of symbols half as long
-/// two cost what one did, and make up for two losses; headers are what that costs, and above they cost more than it brings.
-const ROOMY: (u64, u8) = (14_000, 5);
-/// The same where there is little room.
-const TIGHT: (u64, u8) = (5000, 6);
+/// Symbols that fill no packet. A repair symbol is as long as the longest symbol of the window, which mostly is a message that
+/// just fits a packet. Of symbols half as long two cost what one did, and make up for two losses; headers are what that
+/// costs, and where bursts of repair are farther apart they cost more than it brings.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Short {
+    // Where there are fewer bytes between two bursts.
+    below: u64,
+    // In eighths of a packet.
+    share: u8,
+}
+
+/// Those of a policy that sends as much repair as they need.
+pub(super) const ROOMY: Short = Short { below: 14_000, share: 5 };
+/// Those of others, and of all where there is little room.
+const TIGHT: Short = Short { below: 5000, share: 6 };
 
 /// What round trips take longer than the shortest where packets wait for each other: ten of 1250 bytes at 10 Mbit/s, one at 1.
 const QUEUED: Duration = Duration::from_millis(10);

@@ -194,43 +194,57 @@ fn messages_that_are_not_announced_are_covered_at_once() {
     assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::WakeAt(Time::from_millis(1345)));
 }
 
+/// Sends a burst's `n` symbols and asks for its repair: the shares of a packet that the first and the last of them had.
+fn burst_of(scene: &mut Scene, policy: &mut dyn ReliabilityPolicy, n: u64) -> (u8, u8) {
+    let share = |lane: Option<Lane>| lane.expect("messages are protected").share;
+    let first = share(scene.send(policy, 1));
+    let last = if n > 1 { share(scene.send(policy, n - 1)) } else { first };
+    let pattern = scene.ask(policy, Kind::Window);
+    assert!(matches!(pattern, Pattern::Repair { .. }), "{pattern:?}");
+    (first, last)
+}
+
 #[test]
 fn symbols_are_short_where_repair_is_over_few() {
-    for (name, index) in [("messages", 0), ("adaptive:messages", 1)] {
+    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:messages"));
+    scene.demand.limited = true;
+    let mut burst = |n: u64| burst_of(&mut scene, &mut *policy, n);
+    // Nothing is known; then twelve packets are too much, and eleven are less than 14 kB.
+    assert_eq!(burst(12), (8, 8));
+    assert_eq!(burst(11), (8, 8));
+    // Eighteen short ones have 13.5 kB, nineteen 14,250.
+    assert_eq!(burst(18), (5, 5));
+    assert_eq!(burst(19), (5, 5));
+    assert_eq!(burst(2), (8, 8));
+    // When none comes for twice as much, resends come in time.
+    assert_eq!(burst(38), (5, 5));
+    assert_eq!(burst(1), (8, 8));
+    assert_eq!(burst(39), (5, 8));
+}
+
+/// 5 kB: seven symbols of 750 bytes, or six of 900, are more.
+#[test]
+fn symbols_are_longer_where_there_is_little_room() {
+    for (name, crowded_out, queued) in
+        [("messages", 0.0, 0), ("adaptive:messages", 0.01, 0), ("adaptive:messages", 0.0, 11)]
+    {
         let (mut scene, mut policy) = (Scene::new(), policy(name));
         scene.demand.limited = true;
-        let share = |lane: Option<Lane>| lane.expect("messages are protected").share;
-        let mut burst = |scene: &mut Scene, n: u64| {
-            let first = share(scene.send(&mut *policy, 1));
-            let last = if n > 1 { share(scene.send(&mut *policy, n - 1)) } else { first };
-            let pattern = scene.ask(&mut *policy, Kind::Window);
-            assert!(matches!(pattern, Pattern::Repair { lane, .. } if lane == index), "{name}: {pattern:?}");
-            (first, last)
-        };
-        // Nothing is known; then twelve packets are too much, and eleven are less than 14 kB.
-        assert_eq!(burst(&mut scene, 12), (8, 8), "{name}");
-        assert_eq!(burst(&mut scene, 11), (8, 8), "{name}");
-        // Eighteen short ones have 13.5 kB, nineteen 14,250.
-        assert_eq!(burst(&mut scene, 18), (5, 5), "{name}");
-        assert_eq!(burst(&mut scene, 19), (5, 5), "{name}");
-        assert_eq!(burst(&mut scene, 2), (8, 8), "{name}");
-        // When none comes for twice as much, resends come in time.
-        assert_eq!(burst(&mut scene, 38), (5, 5), "{name}");
-        assert_eq!(burst(&mut scene, 1), (8, 8), "{name}");
-        assert_eq!(burst(&mut scene, 39), (5, 8), "{name}");
-        assert_eq!(burst(&mut scene, 5), (8, 8), "{name}");
-        // Where there is little room, 5 kB are too much: seven symbols of 750 bytes. Five of 900 are not.
-        assert_eq!(burst(&mut scene, 7), (5, 5), "{name}");
-        scene.crowded_out = 0.01;
-        assert_eq!(burst(&mut scene, 4), (8, 8), "{name}");
-        assert_eq!(burst(&mut scene, 5), (6, 6), "{name}");
-        assert_eq!(burst(&mut scene, 2), (6, 6), "{name}");
-        // The same where packets wait in a queue.
-        scene.crowded_out = 0.0;
-        assert_eq!(burst(&mut scene, 2), (5, 5), "{name}");
-        scene.rtt = scene.min_rtt + ms(11);
-        assert_eq!(burst(&mut scene, 2), (6, 6), "{name}");
+        scene.crowded_out = crowded_out;
+        scene.rtt = scene.min_rtt + ms(queued);
+        let mut burst = |n: u64| burst_of(&mut scene, &mut *policy, n);
+        assert_eq!(burst(5), (8, 8), "{name}");
+        assert_eq!(burst(4), (8, 8), "{name}");
+        assert_eq!(burst(5), (6, 6), "{name}");
+        assert_eq!(burst(6), (6, 6), "{name}");
+        assert_eq!(burst(1), (8, 8), "{name}");
     }
+    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:messages"));
+    scene.demand.limited = true;
+    burst_of(&mut scene, &mut *policy, 6);
+    assert_eq!(burst_of(&mut scene, &mut *policy, 1), (5, 5), "there is room");
+    scene.rtt = scene.min_rtt + ms(9);
+    assert_eq!(burst_of(&mut scene, &mut *policy, 1), (5, 5), "no queue takes that little");
 }
 
 #[test]
