@@ -45,3 +45,27 @@ fn the_median_of_runs_is_that_of_all_percentiles() {
     assert_eq!(median(&[0.5, 0.75, 0.875]), "0.75");
     assert_eq!(median(&[0.5, 0.6, 0.7, 0.8]), "0.6");
 }
+
+#[test]
+fn a_design_is_told_by_the_medians_of_its_points() {
+    let bulk = catalogue::find("bulk").unwrap();
+    let ratio = |loss: f64, seed: u64, ratio: f64| {
+        let mut row = row_of(bulk, &format!("fec=bulk size=1MB loss={loss}"), seed, &[], 1.0);
+        row.metrics.dct_ratio = Some(ratio);
+        row
+    };
+    let mut rows = Vec::new();
+    for n in 0..20 {
+        // Medians 0.80, 0.82, … 1.18; one run of each point is far off.
+        let median = 0.8 + 0.02 * f64::from(n);
+        for (seed, value) in [(1, median), (2, 9.0), (3, median - 0.3)] {
+            rows.push(ratio(0.001 + 0.001 * f64::from(n), seed, value));
+        }
+    }
+    let lines = results(rows).lines();
+    let number = |stat: &str| find(&lines, &format!("dct_ratio.{stat}"), "bulk", "").ours["sim"];
+    assert!(near(number("p50").value, 0.98, 1e-9) && near(number("p95").value, 1.16, 1e-9));
+    // 0.80 to 0.98 are ten of twenty.
+    assert!(near(number("below_one").value, 0.5, 1e-9));
+    assert_eq!(number("p50").runs, 60);
+}
