@@ -146,6 +146,54 @@ fn repair_that_is_called_off_has_no_turn() {
     assert!(waited > 1, "the window was full where repair was due");
 }
 
+/// A policy that says nothing but how much of a packet its symbols fill.
+#[derive(Debug)]
+struct Share(u8);
+
+impl crate::policy::ReliabilityPolicy for Share {
+    fn protect(
+        &mut self,
+        _: &crate::policy::CodingView<'_>,
+        _: crate::policy::Carried,
+    ) -> Option<crate::policy::Lane> {
+        Some(crate::policy::Lane { index: 0, code: crate::policy::Code::Rlc, share: self.0 })
+    }
+
+    fn fec_pattern(&mut self, _: &crate::policy::CodingView<'_>) -> crate::policy::Pattern {
+        crate::policy::Pattern::No
+    }
+
+    fn delay_sensitivity(&self, _: &crate::policy::CodingView<'_>) -> f64 {
+        0.0
+    }
+}
+
+/// FEC-15: a packet has one symbol, and what is left of one that its policy wants short is no room for bytes without
+/// protection.
+#[test]
+fn symbols_are_as_short_as_their_policy_says_and_hold_all() {
+    let schemes = crate::policy::Schemes::default().with(crate::policy::Scheme::Rlc);
+    let mut counts = Vec::new();
+    for share in [0, 3, 4, 5, 8, 255] {
+        let custom = crate::policy::Custom::new(schemes, move || Box::new(Share(share)));
+        let mut pair =
+            joined_with(TransportConfig { fec: Some(crate::Fec::default()), ..TransportConfig::default() });
+        let id = pair.client.open(Dir::Uni).unwrap();
+        pair.client.set_protection(id, &crate::Protection::Custom(custom)).unwrap();
+        pair.client.write(id, &mut Bytes::from(vec![7; 9000])).unwrap();
+        drain(&mut pair.client, pair.now, address(1));
+        let of = pair.client.protect.send.counts();
+        assert!(
+            of.source_bytes > 9000,
+            "{share}: {} bytes are in symbols, with their frames",
+            of.source_bytes
+        );
+        counts.push(of.sources);
+    }
+    // A packet of 1200 bytes has room for some 1170: 9000 and a few bytes for each frame are 21, 16, 13 and 8 symbols.
+    assert_eq!(counts, [21, 21, 16, 13, 8, 8]);
+}
+
 /// FEC-57: however many symbols the application would keep, a number alone takes no more than a few bytes for each of 2^20.
 #[test]
 fn a_window_without_bounds_has_some() {

@@ -14,7 +14,7 @@ pub(super) struct Messages {
 impl Messages {
     /// `margin` is ε; `None` measures it.
     pub(super) fn new(margin: Option<Duration>) -> Self {
-        // As much repair as a burst of losses is long makes up for fewer bytes where symbols are shorter.
+        // Its repair is as many symbols as a burst of losses is long: where they are shorter, they make up for less.
         Self { placement: Placement::new(margin, TIGHT) }
     }
 }
