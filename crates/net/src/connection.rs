@@ -251,7 +251,7 @@ impl Connection {
     }
 
     /// Fills `out` with key material that only the two ends of this connection share (RFC 8446 §7.5). False
-    /// when there is none.
+    /// when there is none: before the handshake is through, and once the connection is over.
     pub fn export_keying_material(&self, label: &[u8], context: &[u8], out: &mut [u8]) -> bool {
         self.shared().lock().conn.session().export(label, context, out)
     }

@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -54,9 +54,12 @@ struct Inlet {
 }
 
 /// The connections.
+#[derive(Default)]
 struct Roster {
     slots: Vec<Option<Arc<Shared>>>,
     ready: VecDeque<Arc<Shared>>,
+    /// Clients whose handshakes are through: what their applications say first leaves together with what ends those.
+    met: Vec<Arc<Shared>>,
     timers: Timers,
 }
 
@@ -72,6 +75,8 @@ enum Drive {
     Rests,
     /// It would send more.
     More,
+    /// The application hears first that its handshake is through.
+    Met,
     /// The socket takes no more.
     Stalled,
 }
@@ -91,7 +96,7 @@ impl Driver {
                 failures: 0,
                 again: None,
             },
-            roster: Roster { slots: Vec::new(), ready: VecDeque::new(), timers: Timers::default() },
+            roster: Roster::default(),
             outlet: Outlet::new(limit),
             alarm: Alarm { sleep: Box::pin(tokio::time::sleep_until(Instant::now())), at: None },
             news: News::default(),
@@ -114,14 +119,18 @@ impl Driver {
         }
         let next = [self.roster.timers.next(), self.outlet.deadline(), self.inlet.again];
         let next = next.into_iter().flatten().min();
-        if received || more || self.alarm.set(cx, &self.hub, next) {
-            // Others get the thread before the next turn.
+        // Others get the thread before the next turn.
+        if !self.roster.met.is_empty() {
+            // The runtime's own future, too, which is not among the tasks.
+            let _ = pin!(tokio::task::yield_now()).poll(cx);
+        } else if received || more || self.alarm.set(cx, &self.hub, next) {
             cx.waker().wake_by_ref();
         }
         Poll::Pending
     }
 
     fn take_requests(&mut self, cx: &Context<'_>) {
+        self.roster.ready.extend(self.roster.met.drain(..));
         let wishes = self.hub.take_requests(cx, &mut self.requests);
         for shared in self.requests.drain(..) {
             let is_new = self.roster.welcome(&shared);
@@ -252,7 +261,7 @@ impl Driver {
     }
 
     fn fire(&mut self) {
-        let Roster { slots, ready, timers } = &mut self.roster;
+        let Roster { slots, ready, timers, .. } = &mut self.roster;
         if timers.next().is_none() {
             return;
         }
@@ -286,6 +295,11 @@ impl Driver {
             };
             match self.drive(cx, &shared, &mut budget) {
                 Drive::Rests => {}
+                Drive::Met => {
+                    if shared.enqueue() {
+                        self.roster.met.push(shared);
+                    }
+                }
                 Drive::More => {
                     if shared.enqueue() {
                         self.roster.ready.push_back(shared);
@@ -317,10 +331,14 @@ impl Driver {
                     }
                     base::Poll::Event => {
                         state.collect(now, &mut self.news);
+                        let met = std::mem::take(&mut self.news.met);
                         if self.news.is_for_endpoint() {
                             drop(state);
                             self.pass_on(shared);
                             state = shared.lock();
+                        }
+                        if met {
+                            return Drive::Met;
                         }
                     }
                     base::Poll::Sleep(due, _) => {

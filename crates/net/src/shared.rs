@@ -84,6 +84,8 @@ pub(crate) struct News {
     pub(crate) wakes: Vec<Waker>,
     pub(crate) signals: Vec<Signal>,
     pub(crate) connected: bool,
+    /// A client has seen who the server is.
+    pub(crate) met: bool,
     pub(crate) tokens: Vec<Vec<u8>>,
 }
 
@@ -263,6 +265,7 @@ impl State {
             match event {
                 Event::Connected => {
                     self.connected = true;
+                    news.met |= self.conn.side() == Side::Client;
                     self.hand_over(news);
                     self.phase.drain_to(&mut news.wakes);
                     // Streams may be opened from here on.

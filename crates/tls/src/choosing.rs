@@ -117,4 +117,11 @@ impl Session for Choosing {
     fn export(&self, label: &[u8], context: &[u8], out: &mut [u8]) -> bool {
         self.begun.as_ref().is_some_and(|session| session.export(label, context, out))
     }
+
+    fn end(&mut self) {
+        self.waiting = None;
+        if let Some(session) = &mut self.begun {
+            session.end();
+        }
+    }
 }

@@ -17,10 +17,64 @@ pub type PeerCertificates = Vec<CertificateDer<'static>>;
 
 /// A rustls connection without records.
 pub(crate) struct TlsSession {
-    tls: quic::Connection,
+    tls: Tls,
     following: Option<Following>,
     /// The application protocols that a client offers.
     offered: Arc<[Vec<u8>]>,
+}
+
+enum Tls {
+    /// Boxed, as it is large, and most of a connection's end is spent without it.
+    Live(Box<quic::Connection>),
+    Over(Remains),
+}
+
+/// What is still told of a session that is over.
+#[derive(Default)]
+struct Remains {
+    alpn: Option<Vec<u8>>,
+    server_name: Option<String>,
+    chain: Option<PeerCertificates>,
+}
+
+impl Tls {
+    fn live(&self) -> Option<&quic::Connection> {
+        match self {
+            Self::Live(tls) => Some(tls),
+            Self::Over(_) => None,
+        }
+    }
+
+    fn live_mut(&mut self) -> Option<&mut quic::Connection> {
+        match self {
+            Self::Live(tls) => Some(tls),
+            Self::Over(_) => None,
+        }
+    }
+
+    fn alpn(&self) -> Option<&[u8]> {
+        match self {
+            Self::Live(tls) => tls.alpn_protocol(),
+            Self::Over(remains) => remains.alpn.as_deref(),
+        }
+    }
+
+    fn server_name(&self) -> Option<&str> {
+        match self {
+            Self::Live(tls) => match &**tls {
+                quic::Connection::Server(tls) => tls.server_name(),
+                quic::Connection::Client(_) => None,
+            },
+            Self::Over(remains) => remains.server_name.as_deref(),
+        }
+    }
+
+    fn chain(&self) -> Option<&[CertificateDer<'static>]> {
+        match self {
+            Self::Live(tls) => tls.peer_certificates(),
+            Self::Over(remains) => remains.chain.as_deref(),
+        }
+    }
 }
 
 /// What a client needs to go on in another version than it began in.
@@ -39,7 +93,7 @@ impl Following {
 
 impl TlsSession {
     pub(crate) fn new(tls: quic::Connection) -> Self {
-        Self { tls, following: None, offered: Arc::default() }
+        Self { tls: Tls::Live(Box::new(tls)), following: None, offered: Arc::default() }
     }
 
     pub(crate) fn offering(mut self, protocols: Arc<[Vec<u8>]>) -> Self {
@@ -62,7 +116,7 @@ impl TlsSession {
         // They go, whether they are needed or not.
         let secrets = following.overheard.take(level);
         let Some(version) = following.version else { return Some(keys::change(change)) };
-        let recipe = Recipe::new(self.tls.negotiated_cipher_suite()?.suite(), version)?;
+        let recipe = Recipe::new(self.tls.live()?.negotiated_cipher_suite()?.suite(), version)?;
         let keys = recipe.keys(&secrets)?;
         Some(match level {
             Level::Handshake => KeyChange::Handshake(keys),
@@ -73,7 +127,7 @@ impl TlsSession {
     /// RFC 9001 §8.1: a client leaves a server that chose nothing. rustls does so itself where protocols are
     /// offered, and [`Client`](crate::Client) and [`Server`](crate::Server) always offer some; this is the second lock.
     fn check_protocol(&self) -> Result<(), TransportError> {
-        if self.tls.is_handshaking() || self.tls.alpn_protocol().is_some() {
+        if self.is_handshaking() || self.tls.alpn().is_some() {
             return Ok(());
         }
         let code = Code::crypto(AlertDescription::NoApplicationProtocol.into());
@@ -91,7 +145,8 @@ impl TlsSession {
             }
         }
         // Errors without an alert are faults of our own.
-        let alert = self.tls.alert().unwrap_or(AlertDescription::InternalError);
+        let alert =
+            self.tls.live().and_then(quic::Connection::alert).unwrap_or(AlertDescription::InternalError);
         self.explained(TransportError::new(Code::crypto(alert.into()), error.to_string()))
     }
 
@@ -106,30 +161,31 @@ impl TlsSession {
 impl Session for TlsSession {
     // RFC 9001 §4.7: a HelloRetryRequest, when the library asks for one, is a message like any other and no proof of address.
     fn read(&mut self, data: &[u8]) -> Result<(), TransportError> {
-        self.tls.read_hs(data).map_err(|error| self.failure(&error))?;
+        let Some(tls) = self.tls.live_mut() else { return Ok(()) };
+        tls.read_hs(data).map_err(|error| self.failure(&error))?;
         self.check_protocol()
     }
 
     fn write(&mut self, out: &mut Vec<u8>) -> Option<KeyChange> {
-        let change = self.tls.write_hs(out)?;
+        let change = self.tls.live_mut()?.write_hs(out)?;
         // What QUIC agreed on has a recipe, and what was derived was overheard.
         Some(self.keys(change).expect("keys of every suite and version that there are initial keys for"))
     }
 
     fn is_handshaking(&self) -> bool {
-        self.tls.is_handshaking()
+        self.tls.live().is_some_and(|tls| tls.is_handshaking())
     }
 
     fn peer_params(&self) -> Option<&[u8]> {
-        self.tls.quic_transport_parameters()
+        self.tls.live()?.quic_transport_parameters()
     }
 
     fn early_keys(&mut self) -> Option<Sealing> {
-        self.tls.zero_rtt_keys().map(keys::sealing)
+        self.tls.live()?.zero_rtt_keys().map(keys::sealing)
     }
 
     fn early_fate(&self) -> EarlyFate {
-        let quic::Connection::Client(tls) = &self.tls else { return EarlyFate::None };
+        let Some(quic::Connection::Client(tls)) = self.tls.live() else { return EarlyFate::None };
         if tls.is_early_data_accepted() {
             return EarlyFate::Accepted;
         }
@@ -138,7 +194,7 @@ impl Session for TlsSession {
     }
 
     fn refuse_early(&mut self) {
-        if let quic::Connection::Server(tls) = &mut self.tls {
+        if let Some(quic::Connection::Server(tls)) = self.tls.live_mut() {
             if tls.is_handshaking() {
                 tls.reject_early_data();
             }
@@ -153,14 +209,11 @@ impl Session for TlsSession {
     }
 
     fn alpn(&self) -> Option<&[u8]> {
-        self.tls.alpn_protocol()
+        self.tls.alpn()
     }
 
     fn server_name(&self) -> Option<&str> {
-        match &self.tls {
-            quic::Connection::Server(tls) => tls.server_name(),
-            quic::Connection::Client(_) => None,
-        }
+        self.tls.server_name()
     }
 
     fn explain(&self, error: &TransportError) -> Option<HandshakeFault> {
@@ -171,11 +224,23 @@ impl Session for TlsSession {
     }
 
     fn peer_identity(&self) -> Option<Box<dyn Any>> {
-        let chain: PeerCertificates = self.tls.peer_certificates()?.to_vec();
+        let chain: PeerCertificates = self.tls.chain()?.to_vec();
         Some(Box::new(chain))
     }
 
     fn export(&self, label: &[u8], context: &[u8], out: &mut [u8]) -> bool {
-        self.tls.export_keying_material(out, label, Some(context)).is_ok()
+        self.tls.live().is_some_and(|tls| tls.export_keying_material(out, label, Some(context)).is_ok())
+    }
+
+    fn end(&mut self) {
+        if self.tls.live().is_none() {
+            return;
+        }
+        self.tls = Tls::Over(Remains {
+            alpn: self.tls.alpn().map(<[u8]>::to_vec),
+            server_name: self.tls.server_name().map(str::to_owned),
+            chain: self.tls.chain().map(<[_]>::to_vec),
+        });
+        self.following = None;
     }
 }

@@ -429,6 +429,23 @@ fn generations_agree() {
     }
 }
 
+/// What a connection proved and agreed on is told when it is over; its secrets are gone.
+#[test]
+fn what_is_over_has_a_name_and_no_secrets() {
+    let ((mut client, mut server), _, certificate) = connected(Version::V1);
+    for session in [&mut client, &mut server] {
+        assert!(session.export(b"label", b"", &mut [0; 32]));
+        session.end();
+        session.end();
+        assert!(!session.export(b"label", b"", &mut [0; 32]));
+        assert_eq!(session.alpn(), Some(&b"b"[..]));
+        assert!(session.write(&mut Vec::new()).is_none() && session.read(b"noise").is_ok());
+    }
+    let chain = client.peer_identity().unwrap().downcast::<PeerCertificates>().unwrap();
+    assert_eq!(*chain, [certificate]);
+    assert_eq!(server.server_name(), Some("localhost"));
+}
+
 #[test]
 fn nothing_is_exported_too_early() {
     let (server, certificate) = server_tls(&["a"]);

@@ -12,6 +12,20 @@ use crate::ends::{
     client, client_config, endpoint_config, loopback, pair, pair_on, pattern, server, server_config, soon,
 };
 
+/// What a client says as soon as it is connected leaves with the end of its handshake, though its task is the runtime's own
+/// future: here that is a farewell, and all of the connection is two datagrams of the client's.
+#[tokio::test]
+async fn who_closes_at_once_is_heard_of() {
+    let ends = server(server_config(TransportConfig::default()));
+    let near = client();
+    let config = client_config(TransportConfig::default());
+    let connection = soon(near.connect(ends.local_addr(), "localhost", &config)).await.unwrap();
+    connection.close(42, b"done");
+    let heard = soon(async { ends.accept().await.unwrap().closed().await }).await;
+    assert_eq!(heard, Closed::ByApplication { code: 42, reason: b"done".to_vec() });
+    assert_eq!(connection.stats().sent_datagrams, 2);
+}
+
 #[tokio::test]
 async fn many_connections_share_a_socket() {
     const COUNT: usize = 100;

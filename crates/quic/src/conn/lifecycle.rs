@@ -33,6 +33,8 @@ enum State {
 #[derive(Debug)]
 struct Closing {
     farewell: Farewell,
+    /// The datagram that it left in, once it has: said again as it was, there is no need for keys (RFC 9000 §10.2.1).
+    said: Vec<u8>,
     until: Time,
     due: bool,
     heard: u32,
@@ -76,6 +78,16 @@ impl Lifecycle {
         matches!(self.state, State::Open)
     }
 
+    /// What comes is read: until we have said farewell, or the peer has. RFC 9000 §10.2.1: from then on it matters only that
+    /// something comes.
+    pub(crate) fn listens(&self) -> bool {
+        match &self.state {
+            State::Open => true,
+            State::Closing(closing) => closing.said.is_empty(),
+            State::Draining { .. } | State::Drained => false,
+        }
+    }
+
     pub(crate) fn is_drained(&self) -> bool {
         matches!(self.state, State::Drained)
     }
@@ -103,6 +115,10 @@ impl Lifecycle {
     pub(crate) fn on_heard(&mut self, now: Time) {
         self.heard = now;
         self.asked = false;
+    }
+
+    /// A datagram came that is not read any more.
+    pub(crate) fn on_unread(&mut self) {
         if let State::Closing(closing) = &mut self.state {
             closing.heard += 1;
             if closing.heard >= closing.patience {
@@ -150,7 +166,10 @@ impl Lifecycle {
     pub(crate) fn close(&mut self, now: Time, farewell: Farewell, pto: Duration) {
         if self.is_open() {
             let until = now + self.grace(pto);
-            self.state = State::Closing(Closing { farewell, until, due: true, heard: 0, patience: 1 });
+            self.state = {
+                let said = Vec::new();
+                State::Closing(Closing { farewell, said, until, due: true, heard: 0, patience: 1 })
+            };
         }
     }
 
@@ -169,17 +188,21 @@ impl Lifecycle {
         self.state = State::Drained;
     }
 
-    /// The farewell, when a packet with it is due.
-    pub(crate) fn farewell(&self) -> Option<&Farewell> {
+    /// The farewell, when it is due, and the datagram that it was in before.
+    pub(crate) fn farewell(&self) -> Option<(&Farewell, &[u8])> {
         match &self.state {
-            State::Closing(closing) if closing.due => Some(&closing.farewell),
+            State::Closing(closing) if closing.due => Some((&closing.farewell, &closing.said)),
             _ => None,
         }
     }
 
-    pub(crate) fn farewell_sent(&mut self) {
+    /// It leaves in this datagram; or again in that in which it left before.
+    pub(crate) fn farewell_sent(&mut self, datagram: &[u8]) {
         if let State::Closing(closing) = &mut self.state {
             closing.due = false;
+            if closing.said.is_empty() {
+                closing.said = datagram.to_vec();
+            }
         }
     }
 
@@ -361,9 +384,10 @@ mod tests {
         for n in 0..40 {
             if life.farewell().is_some() {
                 answers.push(n);
-                life.farewell_sent();
+                life.farewell_sent(&[n as u8]);
             }
-            life.on_heard(at(n));
+            assert!(!life.listens());
+            life.on_unread();
         }
         assert_eq!(answers, [0, 1, 3, 7, 15, 31]);
         assert_eq!(life.on_time(at(300), PTO), Expired::Drained);

@@ -261,6 +261,16 @@ impl Connection {
         if self.lifecycle.is_drained() {
             self.outbox.signals.push_back(Signal::Drained);
         }
+        self.let_go();
+    }
+
+    /// What only an open connection needs goes at its end, and not with the rest of it three probe timeouts later: a server
+    /// whose clients come and go would hold a thousand such, each with its secrets.
+    pub(crate) fn let_go(&mut self) {
+        self.keys.end(self.lifecycle.listens());
+        self.recovery.end();
+        self.early = Early::default();
+        self.unread = VecDeque::new();
     }
 
     /// Moves the news of the streams to where they are told.

@@ -1,6 +1,7 @@
 //! A connection against a peer that breaks the rules: each fault ends it with the code that RFC 9000 names.
 
 mod acks;
+mod ends;
 mod fec;
 mod packets;
 mod paths;
@@ -408,44 +409,6 @@ fn keys_are_updated_by_either_side_and_old_packets_still_open() {
     assert!(pair.client.closed().is_none() && pair.server.closed().is_none());
 }
 
-/// RFC 9000 §5.3, §10.2, §19.19.
-#[test]
-fn closing_tells_the_peer_and_drains() {
-    let mut pair = joined();
-    pair.client.close(pair.now, 42, b"done");
-    pair.settle();
-    assert_eq!(pair.server.closed(), Some(&Closed::ByApplication { code: 42, reason: b"done".to_vec() }));
-    assert_eq!(pair.client.closed(), Some(&Closed::Locally));
-    for connection in [&mut pair.client, &mut pair.server] {
-        let Poll::Sleep(Some(at), _) = connection.poll(pair.now, &mut Batch::new()) else {
-            panic!("no timer")
-        };
-        connection.handle(at, Input::Timer);
-        assert_eq!(connection.poll(at, &mut Batch::new()), Poll::Event);
-        assert!(connection.is_drained());
-    }
-}
-
-/// A peer that reads to the end and closes at once has received everything, and says so.
-#[test]
-fn a_farewell_acknowledges_what_came_before_it() {
-    let mut pair = joined();
-    let id = pair.client.open(Dir::Uni).unwrap();
-    pair.client.write(id, &mut Bytes::from_static(b"all of it")).unwrap();
-    pair.client.finish(id).unwrap();
-    let mut sent = drain(&mut pair.client, pair.now, address(1));
-    pair.server.handle(pair.now, Input::Received(&mut sent));
-    pair.server.close(pair.now, 0, b"");
-    let mut bye = drain(&mut pair.server, pair.now, address(2));
-    pair.client.handle(pair.now, Input::Received(&mut bye));
-    let events: Vec<_> = std::iter::from_fn(|| {
-        let _ = pair.client.poll(pair.now, &mut Batch::new());
-        pair.client.poll_event()
-    })
-    .collect();
-    assert!(events.contains(&Event::Stream(crate::StreamEvent::Finished(id))), "{events:?}");
-}
-
 /// FS-62, and section 12 of the specification: CONNECTION_CLOSE names the frame at fault, wherever the fault is
 /// found: on the frame alone, on the stream, or for want of an agreement.
 #[test]
@@ -485,29 +448,6 @@ fn fence_errors_tell_the_peer_which_frame_was_at_fault() {
         let Some(Closed::ByPeer(error)) = pair.client.closed() else { panic!("the client was not told") };
         assert_eq!((error.code, error.frame), (code, Some(kind)), "{bytes:x?}");
     }
-}
-
-#[test]
-fn silence_ends_the_connection_without_a_word() {
-    let mut pair = joined();
-    let mut last = Time::ZERO;
-    let mut out = Batch::new();
-    while pair.client.closed().is_none() {
-        match pair.client.poll(pair.now, &mut out) {
-            Poll::Send => out.clear(),
-            Poll::Event => while pair.client.poll_event().is_some() {},
-            Poll::Sleep(at, _) => {
-                pair.now = at.expect("the idle timeout");
-                last = pair.now;
-                pair.client.handle(pair.now, Input::Timer);
-            }
-        }
-    }
-    assert_eq!(pair.client.closed(), Some(&Closed::TimedOut));
-    let after = last - Time::from_millis(1);
-    assert!(after >= Duration::from_secs(30) && after < Duration::from_secs(31), "{after:?}");
-    let event = std::iter::from_fn(|| pair.client.poll_event()).find(|e| matches!(e, Event::Closed(_)));
-    assert_eq!(event, Some(Event::Closed(Closed::TimedOut)));
 }
 
 /// RFC 9000 §19.21: no frame of an extension from those who have no leave.

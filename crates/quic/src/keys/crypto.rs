@@ -94,6 +94,12 @@ impl CryptoStream {
         }
     }
 
+    /// Whether `room` bytes hold all that was never sent, which is something, and is all there is to send.
+    pub(crate) fn fits(&self, room: usize) -> bool {
+        let left = self.outgoing.len() - self.next;
+        self.want() == Want::Data && crypto_header_size(self.next as u64, room) + left <= room
+    }
+
     /// Writes CRYPTO frames, lost bytes first.
     pub(crate) fn write(&mut self, w: &mut Writer<'_>, space: Space) {
         loop {

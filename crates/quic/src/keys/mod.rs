@@ -43,6 +43,8 @@ pub(crate) struct KeyRing {
     writing: Space,
     complete: bool,
     failures: u64,
+    /// Of the 1-RTT keys, when they are gone.
+    updates: u64,
     inbox: Vec<u8>,
 }
 
@@ -105,6 +107,7 @@ impl KeyRing {
             writing: Space::Initial,
             complete: false,
             failures: 0,
+            updates: 0,
             inbox: Vec::new(),
         }
     }
@@ -204,6 +207,21 @@ impl KeyRing {
             Space::Data => {}
         }
         self.streams[space.index()] = CryptoStream::default();
+    }
+
+    /// The connection is over: the handshake has no secrets any more, and unless it `speaks`, to say farewell, there are no
+    /// keys.
+    pub(crate) fn end(&mut self, speaks: bool) {
+        self.session.end();
+        self.early = None;
+        self.inbox = Vec::new();
+        if !speaks {
+            self.updates = self.updates();
+            self.one_rtt = None;
+            for space in Space::ALL {
+                self.discard(space);
+            }
+        }
     }
 
     /// The CRYPTO stream of `space`.
@@ -447,7 +465,7 @@ impl KeyRing {
 
     /// Key generations that were left behind.
     pub(crate) fn updates(&self) -> u64 {
-        self.one_rtt.as_ref().map_or(0, OneRtt::updates)
+        self.one_rtt.as_ref().map_or(self.updates, OneRtt::updates)
     }
 
     /// Whether [`before_seal`](Self::before_seal) would do anything.

@@ -74,6 +74,10 @@ pub trait Session: Send {
 
     /// Key material bound to this connection (RFC 8446 §7.5); false when there is none yet.
     fn export(&self, label: &[u8], context: &[u8], out: &mut [u8]) -> bool;
+
+    /// The connection is over: secrets go, and what else nobody asks for any more. What was agreed on and proven is still
+    /// told; nothing is read, written or exported from here on.
+    fn end(&mut self) {}
 }
 
 /// New keys, as the handshake makes them.

@@ -147,10 +147,10 @@ impl Connection {
         };
         match why {
             Closed::Locally => match self.lifecycle.farewell() {
-                Some(Farewell::Application { code, reason }) => {
+                Some((Farewell::Application { code, reason }, _)) => {
                     application(*code, reason, TransportOwner::Local)
                 }
-                Some(Farewell::Transport(error)) => transport(error, TransportOwner::Local),
+                Some((Farewell::Transport(error), _)) => transport(error, TransportOwner::Local),
                 None => event(TransportOwner::Local, ConnectionClosedTrigger::Clean),
             },
             Closed::Abandoned => event(TransportOwner::Local, ConnectionClosedTrigger::Error),

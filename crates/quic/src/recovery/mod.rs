@@ -369,6 +369,11 @@ impl Recovery {
         self.touched = now;
     }
 
+    /// The connection is over: nobody asks any more what became of its packets.
+    pub(crate) fn end(&mut self) {
+        self.in_flight -= Space::ALL.map(|space| self.forget(space, None)).iter().sum::<u64>();
+    }
+
     /// Every packet of `space` is lost for a reason that is not congestion: 0-RTT that was rejected (RFC 9001 §4.6.2), or
     /// came before a Retry (RFC 9000 §17.2.5.3).
     pub(crate) fn void(&mut self, space: Space, lost: &mut Vec<Token>) {

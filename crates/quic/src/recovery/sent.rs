@@ -345,9 +345,9 @@ impl Ring {
             }
         }
         self.base = self.next();
-        self.packets.clear();
+        self.packets = VecDeque::new();
         self.token_base = self.token_base.wrapping_add(self.tokens.len() as u32);
-        self.tokens.clear();
+        self.tokens = VecDeque::new();
         self.outstanding = 0;
         self.eliciting = 0;
         bytes

@@ -151,6 +151,10 @@ impl Connection {
             return;
         }
         self.count(&datagram);
+        if !self.lifecycle.listens() {
+            self.lifecycle.on_unread();
+            return;
+        }
         if let Err(error) = self.datagram(datagram) {
             self.fail(error);
         }
@@ -231,7 +235,7 @@ impl Connection {
 
     fn act_on_all(&mut self, opened: &mut Vec<Authentic>) {
         for packet in opened.drain(..) {
-            if self.lifecycle.is_drained() {
+            if !self.lifecycle.listens() {
                 continue;
             }
             if let Err(error) = self.act_on(packet, self.now) {
@@ -246,7 +250,7 @@ impl Connection {
         let size = bytes.len();
         let tail = self.cids.reset_token().and_then(|_| bytes.last_chunk::<16>().copied());
         let mut first: Option<ConnectionId> = None;
-        while !bytes.is_empty() && !self.lifecycle.is_drained() {
+        while !bytes.is_empty() && self.lifecycle.listens() {
             let Ok(parsed) = Parsed::parse(&bytes, self.cids.first_local().len()) else {
                 break;
             };

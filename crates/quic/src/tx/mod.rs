@@ -277,8 +277,19 @@ impl Connection {
 
     /// CONNECTION_CLOSE, at each level that the peer may be able to read (RFC 9000 §10.2.3).
     fn transmit_farewell(&mut self, out: &mut Batch) -> bool {
-        let Some(farewell) = self.lifecycle.farewell().cloned() else { return false };
+        let Some((farewell, said)) = self.lifecycle.farewell() else { return false };
         let size = self.path.mtu.min(self.path.amplification_budget());
+        if !said.is_empty() {
+            if said.len() > size {
+                return false;
+            }
+            out.space(said.len()).copy_from_slice(said);
+            let size = said.len();
+            self.push(out, size);
+            self.lifecycle.farewell_sent(&[]);
+            return true;
+        }
+        let farewell = farewell.clone();
         let confirmed = self.phase == Phase::Confirmed;
         let established = self.phase > Phase::Handshake || self.side.is_server();
         let buffer = out.space(size);
@@ -286,7 +297,18 @@ impl Connection {
             Space::Initial | Space::Handshake => !confirmed,
             Space::Data => established,
         };
-        let levels = Space::ALL.map(|space| readable(space) && self.keys.has(space));
+        let mut levels = Space::ALL.map(|space| readable(space) && self.keys.has(space));
+        // A client that has its last flight yet to send: with it the server reads at the level of the application what that
+        // says, and needs no other word.
+        let finishes = self.side.is_client()
+            && established
+            && self.keys.has(Space::Handshake)
+            && self.keys.stream(Space::Handshake).want() == Want::Data;
+        if finishes {
+            // RFC 9001 §4.9.1: as with any first Handshake packet.
+            self.discard(Space::Initial);
+            levels[Space::Initial.index()] = false;
+        }
         let least = if levels[Space::Initial.index()] && size >= MIN_INITIAL { MIN_INITIAL } else { 0 };
         let mut used = 0;
         for space in Space::ALL {
@@ -299,11 +321,17 @@ impl Connection {
         if used == 0 {
             return false;
         }
-        out.commit(used);
-        self.path.on_sent(used);
-        self.stats.sent_datagrams += 1;
-        self.stats.sent_bytes += used as u64;
-        self.lifecycle.farewell_sent();
+        self.lifecycle.farewell_sent(&buffer[..used]);
+        self.push(out, used);
+        self.let_go();
         true
+    }
+
+    /// The next `size` bytes of the batch are a datagram.
+    fn push(&mut self, out: &mut Batch, size: usize) {
+        out.commit(size);
+        self.path.on_sent(size);
+        self.stats.sent_datagrams += 1;
+        self.stats.sent_bytes += size as u64;
     }
 }

@@ -6,7 +6,7 @@ use crate::cc;
 use crate::conn::{Connection, Farewell};
 use crate::keys::Unsealed;
 use crate::recovery::SentPacket;
-use crate::room::Want;
+use crate::room::{Phase, Want};
 use crate::token::Token;
 
 /// Where the parts of a packet lie in its buffer.
@@ -202,8 +202,13 @@ impl Connection {
         let mut w = Writer::new(wire::Writer::new(&mut buffer[frame.payload_at..end]), &mut tokens);
         // What arrived was not in vain: the peer may wait for nothing else.
         self.acks[space.index()].write(&mut w, self.now);
-        let words = farewell.frame(space == Space::Data, w.room());
-        w.put(&words, Token::Nothing);
+        let finishes = space == Space::Handshake && self.side.is_client() && self.phase > Phase::Handshake;
+        if finishes && self.keys.stream(space).fits(w.room()) {
+            self.keys.stream(space).write(&mut w, space);
+        } else {
+            let words = farewell.frame(space == Space::Data, w.room());
+            w.put(&words, Token::Nothing);
+        }
         let written = w.len();
         let room = end - frame.payload_at;
         let pad_to = pad.of(frame.payload_at + written + frame.tag_len, end + frame.tag_len);

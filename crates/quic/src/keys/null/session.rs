@@ -371,6 +371,10 @@ impl Session for NullSession {
         }
         true
     }
+
+    fn end(&mut self) {
+        self.master = None;
+    }
 }
 
 /// What a panic of another test left is still whole.
