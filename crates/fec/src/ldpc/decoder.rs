@@ -262,6 +262,8 @@ impl Decoder {
         for sid in block.first()..=block.last() {
             match self.symbols.len_of(sid) {
                 Some(held) if held > len => return Err(Fault::Short),
+                // Of a complete block that left the window with its first symbols: without its bytes sums would be wrong.
+                Some(_) if self.symbols.is_spent(sid) => return Err(Fault::Overlap),
                 Some(_) => {}
                 None => drop(missing.insert((sid - block.first()) as u32)),
             }

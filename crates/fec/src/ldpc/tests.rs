@@ -316,6 +316,22 @@ fn a_complete_block_is_forgotten_but_not_that_it_came() {
     assert!(decoder.memory() < all + 16_384, "{} after {all}", decoder.memory());
 }
 
+/// The bytes of its symbols are gone, so that nothing may be made of them: found by fuzzing.
+#[test]
+fn a_block_overlaps_one_that_was_forgotten_and_has_left_the_window() {
+    let mut decoder = decoder(30, 64);
+    let (gone, other) = (Block::new(0, 6, 3).unwrap(), Block::new(2, 11, 4).unwrap());
+    for sid in (0..29).filter(|sid| ![6, 9].contains(sid)) {
+        assert_eq!(decoder.source(sid, &truth(sid)), Ok(Source::New));
+    }
+    assert_eq!(decoder.source(6, &truth(6)), Ok(Source::New));
+    assert_eq!(decoder.repair(&gone, 0, &sent(&gone).1[0]), Ok(Repair::Redundant));
+    assert_eq!(decoder.source(31, &truth(31)), Ok(Source::New));
+    assert_eq!(decoder.low(), 2);
+    assert_eq!(decoder.repair(&other, 0, &sent(&other).1[0]), Err(Fault::Overlap));
+    assert_eq!(taken(&mut decoder), [], "9 cannot be found");
+}
+
 const HASH_1000_200: u64 = 0x41c0_50ea_d2da_6719;
 const VECTOR_10_6: [&[u32]; 6] = [
     &[0, 2, 4, 6, 7],
