@@ -7,4 +7,5 @@ pub(super) const PEER: Peer = Peer {
     browser: false,
     program: |place| script(place, "aioquic_peer.py", "aioquic"),
     lacks: |case, _role| (case == "ecn").then_some("aioquic has no marks"),
+    stalls: |_, _| None,
 };

@@ -19,4 +19,5 @@ pub(super) const PEER: Peer = Peer {
         ) => None,
         _ => Some("nobody can tell Chromium to"),
     },
+    stalls: |_, _| None,
 };

@@ -15,4 +15,5 @@ pub(super) const PEER: Peer = Peer {
         ("ecn", _) => Some("curl sends no marks"),
         _ => None,
     },
+    stalls: |_, _| None,
 };

@@ -17,4 +17,8 @@ pub(super) const PEER: Peer = Peer {
         ("keyupdate", Role::Client) => Some("quiche follows updates and begins none"),
         _ => None,
     },
+    stalls: |case, role| {
+        let moves = role == Role::Server && case.starts_with("rebind");
+        moves.then_some("cloudflare/quiche issue 2452, what is lost at a move is not sent again")
+    },
 };

@@ -8,4 +8,5 @@ pub(super) const PEER: Peer = Peer {
     browser: false,
     program: |_| own("quinn"),
     lacks: |case, _role: Role| (case == "v2").then_some("quinn has no version 2"),
+    stalls: |_, _| None,
 };

@@ -20,4 +20,5 @@ pub(super) const PEER: Peer = Peer {
         ("connectionmigration", Role::Client) => Some("a client of s2n-quic does not move"),
         _ => None,
     },
+    stalls: |_, _| None,
 };

@@ -37,6 +37,11 @@ struct Ground {
     certificate: u64,
 }
 
+/// Time is up, and the client still at work.
+#[derive(Debug, thiserror::Error)]
+#[error("not over after {0} s")]
+struct NotOver(u64);
+
 /// What came of it.
 struct Played {
     seconds: f64,
@@ -58,7 +63,10 @@ impl Cell {
                 let _ = std::fs::remove_dir_all(&ground.folder);
                 Outcome::Pass { seconds: played.seconds, figure: played.figure, surprise: false }
             }
-            Err(error) => Outcome::Fail { why: format!("{error:#}"), logs: Some(ground.folder) },
+            Err(error) => {
+                let stalled = error.is::<NotOver>();
+                Outcome::Fail { why: format!("{error:#}"), stalled, logs: Some(ground.folder) }
+            }
         })
     }
 
@@ -136,7 +144,7 @@ impl Cell {
         };
         write_seen(&relay, &ground.folder)?;
         match ended {
-            Err(_) => return Err(anyhow!("not over after {} s", self.case.seconds)),
+            Err(_) => return Err(NotOver(self.case.seconds).into()),
             Ok(Ok(0)) => {}
             Ok(status) => {
                 let said = last_words(&ground.folder.join("client.log"));

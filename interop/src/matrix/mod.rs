@@ -47,6 +47,8 @@ pub(crate) enum Outcome {
     },
     Fail {
         why: String,
+        /// It was not over in its time.
+        stalled: bool,
         /// The folder of its logs.
         logs: Option<PathBuf>,
     },
@@ -137,7 +139,7 @@ fn one(
         peer_program: program.to_vec(),
         logs: wanted.logs.clone(),
     };
-    let outcome = cell.play()?;
+    let outcome = in_turns((peer.stalls)(case.name, theirs), || cell.play())?;
     Ok(match (outcome, quickset::lacks(case.name, ours)) {
         (Outcome::Fail { .. }, Some(why)) => Outcome::WeLack { why: why.into() },
         (Outcome::Pass { seconds, figure, .. }, lacked) => {
@@ -145,4 +147,58 @@ fn one(
         }
         (other, _) => other,
     })
+}
+
+/// Plays once, and where a known `fault` of the peer's may be why it stood still, again.
+fn in_turns(fault: Option<&str>, mut play: impl FnMut() -> Result<Outcome>) -> Result<Outcome> {
+    let mut outcome = play()?;
+    let Some(fault) = fault else { return Ok(outcome) };
+    for turn in 2..=TURNS {
+        if !matches!(outcome, Outcome::Fail { stalled: true, .. }) {
+            break;
+        }
+        outcome = play()?;
+        if let Outcome::Pass { figure, .. } = &mut outcome {
+            *figure = Some(format!("in turn {turn} ({fault})"));
+        }
+    }
+    Ok(outcome)
+}
+
+/// How often a cell is played in which a known fault of the peer's may strike.
+const TURNS: u32 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fail(stalled: bool) -> Outcome {
+        Outcome::Fail { why: "why".into(), stalled, logs: None }
+    }
+
+    fn pass() -> Outcome {
+        Outcome::Pass { seconds: 1.0, figure: None, surprise: false }
+    }
+
+    /// What comes of these, one a turn, and how many turns that took.
+    fn played(fault: Option<&str>, mut turns: Vec<Outcome>) -> (String, usize) {
+        let count = turns.len();
+        let outcome = in_turns(fault, || Ok(turns.remove(0))).expect("no turn is an error");
+        (report::words(&outcome), count - turns.len())
+    }
+
+    #[test]
+    fn a_known_fault_is_given_three_turns_and_said() {
+        let known = Some("issue 1");
+        assert_eq!(played(known, vec![fail(true), pass(), pass()]), ("pass, in turn 2 (issue 1)".into(), 2));
+        assert_eq!(played(known, vec![pass(), pass()]), ("pass".into(), 1));
+        assert_eq!(played(known, vec![fail(true), fail(true), fail(true), pass()]), ("FAIL: why".into(), 3));
+        assert_eq!(
+            played(known, vec![fail(false), pass()]),
+            ("FAIL: why".into(), 1),
+            "it did not stand still"
+        );
+        assert_eq!(played(known, vec![fail(true), fail(false), pass()]), ("FAIL: why".into(), 2));
+        assert_eq!(played(None, vec![fail(true), pass()]), ("FAIL: why".into(), 1), "no fault is known");
+    }
 }

@@ -33,7 +33,7 @@ pub(crate) fn words(outcome: &Outcome) -> String {
         Outcome::Pass { figure: Some(figure), .. } => format!("pass, {figure}"),
         Outcome::Pass { surprise: true, .. } => "pass; adapters/quickset.rs says that we lack it".into(),
         Outcome::Pass { .. } => "pass".into(),
-        Outcome::Fail { why, logs } => {
+        Outcome::Fail { why, logs, .. } => {
             let logs =
                 logs.as_ref().map(|logs| format!("\n    logs: {}", logs.display())).unwrap_or_default();
             format!("FAIL: {why}{logs}")
@@ -241,7 +241,7 @@ mod tests {
             peer: "a<b>".into(),
             case: "handshake".into(),
             ours: "server",
-            outcome: Outcome::Fail { why: "<script>&\"".into(), logs: None },
+            outcome: Outcome::Fail { why: "<script>&\"".into(), stalled: false, logs: None },
         };
         let report = Report { seed: 1, quick: true, cells: vec![row], finer: Vec::new() };
         let cases: Vec<&Case> =
