@@ -16,9 +16,12 @@ use crate::ends::{
 /// future: here that is a farewell, and all of the connection is two datagrams of the client's.
 #[tokio::test]
 async fn who_closes_at_once_is_heard_of() {
-    let ends = server(server_config(TransportConfig::default()));
+    // However slow the machine is, nobody takes anything for lost.
+    let patient =
+        TransportConfig { initial_rtt: quickset_base::Duration::from_secs(20), ..TransportConfig::default() };
+    let ends = server(server_config(patient.clone()));
     let near = client();
-    let config = client_config(TransportConfig::default());
+    let config = client_config(patient);
     let connection = soon(near.connect(ends.local_addr(), "localhost", &config)).await.unwrap();
     connection.close(42, b"done");
     let heard = soon(async { ends.accept().await.unwrap().closed().await }).await;

@@ -38,7 +38,7 @@ struct Closing {
     until: Time,
     due: bool,
     heard: u32,
-    /// Packets heard before the next answer; doubled each time (RFC 9000 §10.2.1).
+    /// Datagrams that come before the next answer; doubled each time (RFC 9000 §10.2.1).
     patience: u32,
 }
 
