@@ -152,7 +152,8 @@ impl World {
             }
             3 => self.accept(side),
             4 => self.rooms[side].set_max_streams(Dir::ALL[self.rng.below(2) as usize], self.rng.below(6)),
-            5 => self.rooms[side].set_connection_window(self.rng.below(20_000)),
+            // With 0 bytes nothing would end.
+            5 => self.rooms[side].set_connection_window(1 + self.rng.below(20_000)),
             6 => {
                 let priority = self.priority();
                 self.rooms[side].set_datagram_priority(priority);
