@@ -173,6 +173,12 @@ impl Asks {
         self.due
     }
 
+    /// Whether a packet with data would hold a request of either kind.
+    #[inline]
+    pub(crate) fn has_any(&self) -> bool {
+        self.due || self.immediate
+    }
+
     /// Writes it, as it is wished for by now. True when [`max_ack_delay`](Self::max_ack_delay) may have changed.
     pub(crate) fn write(&mut self, w: &mut tx::Writer<'_>, course: &Course) -> bool {
         self.wish_for(course);

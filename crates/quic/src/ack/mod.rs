@@ -172,6 +172,12 @@ impl Acks {
         if due { Want::Data } else { Want::None }
     }
 
+    /// Whether [`write`](Self::write) would write something.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.largest.is_some() && (self.pending > 0 || self.urged)
+    }
+
     /// Writes an ACK frame if there is news, wanted or not: beside other frames it costs little
     /// (RFC 9000 §13.2.1). False when there is none, or no room.
     pub(crate) fn write(&mut self, w: &mut tx::Writer<'_>, now: Time) -> bool {

@@ -116,6 +116,11 @@ pub(crate) struct Scratch {
     pub(crate) settled: Settled,
     /// What a SYMBOL_ACK settles, and the tokens of one lost symbol.
     pub(crate) recovered: Vec<Token>,
+    /// Packets that were built as those before them, and whether none is to be.
+    #[cfg(test)]
+    pub(crate) followed: u64,
+    #[cfg(test)]
+    pub(crate) apart: bool,
 }
 
 /// What waits to be collected, and what keeps us from sending.

@@ -177,7 +177,7 @@ impl Connection {
     }
 
     /// When what policies are told now was so.
-    fn moment(&self) -> Moment {
+    pub(crate) fn moment(&self) -> Moment {
         Moment { now: self.now, pulse: self.streams.pulse().wrapping_add(self.datagrams.pulse()) }
     }
 

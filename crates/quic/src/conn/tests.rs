@@ -5,6 +5,7 @@ mod ends;
 mod fec;
 mod packets;
 mod paths;
+mod trains;
 
 use std::sync::Arc;
 

@@ -405,6 +405,12 @@ impl SendHalf {
 }
 
 impl Marks {
+    /// Where the first flush lies that is not passed yet.
+    #[inline]
+    pub(super) fn first_flush(&self) -> Option<u64> {
+        self.flushes.front().copied()
+    }
+
     /// The stream was given up: no boundary is left to pass.
     pub(super) fn forget(&mut self) {
         self.flushes = VecDeque::new();

@@ -31,6 +31,7 @@ mod send;
 mod send_buffer;
 mod slab;
 mod store;
+mod stretch;
 #[cfg(test)]
 mod tests;
 mod turns;

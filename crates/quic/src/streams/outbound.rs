@@ -68,9 +68,6 @@ impl Streams {
             let Some(class) = stream.class.filter(|_| stream.has & (has::OWED | has::FRESH) != 0) else {
                 break;
             };
-            if channel == Some(Channel::Connection) {
-                self.recent = key;
-            }
             let (id, before) = (stream.id, w.len());
             let Some(half) = &mut stream.send else { break };
             let (may_cross, given_up) = (half.may_cross(), half.state == SendState::Reset);
@@ -83,6 +80,9 @@ impl Streams {
                 self.sent += half.write(id, key, w, credit);
                 self.turns.sent(class, w.len() - before, credit);
                 self.refresh(key);
+            }
+            if channel == Some(Channel::Connection) && w.len() > before {
+                self.recent = key;
             }
             if may_cross {
                 self.cross(key, view.now);
@@ -411,7 +411,7 @@ impl SendHalf {
 /// The most data bytes, up to `most`, that fit `room` behind a header of `header` bytes and their length.
 /// `None` when not even the header does.
 #[inline]
-fn fit(room: usize, header: usize, most: u64) -> Option<usize> {
+pub(super) fn fit(room: usize, header: usize, most: u64) -> Option<usize> {
     for length in [1, 2, 4] {
         let n = room.checked_sub(header + length)?.min(usize::try_from(most).unwrap_or(usize::MAX));
         if varint::size(n as u64) <= length {

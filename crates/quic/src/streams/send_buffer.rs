@@ -128,6 +128,18 @@ impl SendBuffer {
         (n > 0 && self.next + n as u64 <= piece.end()).then_some(piece.offset)
     }
 
+    /// The next `n` unsent bytes, which lie in one piece, and are sent.
+    #[inline]
+    pub(super) fn pass(&mut self, n: usize) -> &[u8] {
+        let piece = &self.pieces[self.cursor];
+        let from = (self.next - piece.offset) as usize;
+        self.next += n as u64;
+        if self.next == piece.end() {
+            self.cursor += 1;
+        }
+        &piece.bytes[from..from + n]
+    }
+
     /// The piece at `offset`, which is not acknowledged as a whole.
     pub(super) fn piece(&self, offset: u64) -> Option<Bytes> {
         let at = self.pieces.partition_point(|piece| piece.offset < offset);

@@ -12,6 +12,7 @@ mod numbering;
 mod packet;
 mod probe;
 mod size;
+mod train;
 mod writer;
 
 use quickset_base::Batch;
@@ -100,7 +101,7 @@ impl Connection {
         if self.streams.has_deadlines() {
             self.outbox.rate = pacing_rate(&control, self.recovery.rtt().smoothed());
         }
-        while out.count() < segments && self.datagram_out(out, &control) {
+        while out.count() < segments && (self.train_out(out, &control) || self.datagram_out(out, &control)) {
             if self.scratch.unsealed.len() >= SEALED_TOGETHER {
                 self.seal(out);
             }

@@ -25,6 +25,12 @@ impl Numbering {
         self.rng.next()
     }
 
+    /// Whether [`choose`](Self::choose) would leave out this number.
+    #[inline]
+    pub(crate) fn leaves_out(&self, next: u64) -> bool {
+        next >= self.skip
+    }
+
     /// The number that the packet gets whose turn is `next`.
     #[inline]
     pub(crate) fn choose(&mut self, next: u64) -> u64 {

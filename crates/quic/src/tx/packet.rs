@@ -85,7 +85,7 @@ impl Connection {
 
     /// A packet of `len` bytes is about to leave: for congestion control, if it counts there.
     #[inline]
-    fn departs(&mut self, len: usize, in_flight: bool) -> cc::PacketState {
+    pub(super) fn departs(&mut self, len: usize, in_flight: bool) -> cc::PacketState {
         if !in_flight {
             return cc::PacketState::default();
         }
@@ -103,7 +103,7 @@ impl Connection {
 
     /// Remembers a packet that is about to leave.
     #[inline]
-    fn record(&mut self, space: Space, packet: SentPacket, tokens: &mut Vec<Token>) {
+    pub(super) fn record(&mut self, space: Space, packet: SentPacket, tokens: &mut Vec<Token>) {
         self.recovery.on_sent(space, packet, tokens);
         self.stats.sent_packets += 1;
     }

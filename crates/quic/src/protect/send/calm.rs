@@ -38,6 +38,11 @@ impl Calm {
         self.left > 0 && self.since == Some(moment)
     }
 
+    #[inline]
+    pub(super) fn holds_for(&self, moment: Moment) -> u64 {
+        if self.since == Some(moment) { self.left } else { 0 }
+    }
+
     /// A round of questions begins.
     pub(super) fn ask(&mut self) {
         *self = Self { since: None, left: 0, found: u64::MAX };

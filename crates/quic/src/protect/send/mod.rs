@@ -172,6 +172,12 @@ impl Sending {
         self.calm.holds(moment)
     }
 
+    /// For so many symbols more.
+    #[inline]
+    pub(crate) fn calm_for(&self, moment: Moment) -> u64 {
+        self.calm.holds_for(moment)
+    }
+
     /// All channels with lanes are about to be asked.
     pub(crate) fn ask(&mut self) {
         self.calm.ask();

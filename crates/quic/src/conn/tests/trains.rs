@@ -1,0 +1,101 @@
+//! Packets that are built like the one before them, without a question to each room, are those that would be built with them.
+
+use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
+use quickset_sched::Priority;
+use quickset_wire::StreamId;
+
+use super::*;
+
+/// An application that writes whatever, over a path that loses some.
+struct World {
+    rng: Rng,
+    pair: Joined,
+    streams: Vec<StreamId>,
+    sent: Vec<Vec<u8>>,
+}
+
+impl World {
+    fn new(seed: u64, protection: &str, apart: bool) -> Self {
+        let fec = Some(crate::Fec { protection: protection.parse().unwrap(), ..crate::Fec::default() });
+        // A bit that is drawn for a packet that comes to nothing is another one for the next.
+        let config = TransportConfig { fec, grease_quic_bit: false, ..TransportConfig::default() };
+        let mut pair = joined_with(config);
+        pair.client.scratch.apart = apart;
+        Self { rng: Rng::new(seed), pair, streams: Vec::new(), sent: Vec::new() }
+    }
+
+    fn act(&mut self) {
+        let Self { rng, pair, streams, .. } = self;
+        if streams.len() < 4 && rng.chance(0.2) {
+            streams.extend(pair.client.open(Dir::Uni));
+        }
+        if streams.is_empty() {
+            return;
+        }
+        let at = rng.below(streams.len() as u64) as usize;
+        let id = streams[at];
+        match rng.below(20) {
+            0 => drop(pair.client.flush(id)),
+            1 => {
+                let urgency = rng.below(8) as u8;
+                let _ = pair.client.set_priority(id, Priority { urgency, ..Priority::default() });
+            }
+            2 => drop(pair.client.finish(streams.swap_remove(at))),
+            3 => drop(pair.client.send_datagram(pair.now, Bytes::from(vec![3; 300]), &crate::DatagramOptions::default())),
+            4 => pair.client.ping(),
+            _ => {
+                let most = if rng.chance(0.3) { 2000 } else { 60_000 };
+                let fill = rng.below(256) as u8;
+                let _ = pair.client.write(id, &mut Bytes::from(vec![fill; rng.below(most) as usize]));
+            }
+        }
+    }
+
+    fn network(&mut self) {
+        let Self { rng, pair, sent, .. } = self;
+        let mut up = drain(&mut pair.client, pair.now, address(1));
+        sent.extend(up.iter().map(|datagram| datagram.bytes.to_vec()));
+        pair.now += Duration::from_micros(rng.below(20_000));
+        up.retain(|_| !rng.chance(0.03));
+        pair.server.handle(pair.now, Input::Received(&mut up));
+        let streams = std::iter::from_fn(|| pair.server.accept(Dir::Uni)).chain(self.streams.iter().copied());
+        for id in streams.collect::<Vec<_>>() {
+            while let Ok(crate::Chunk::Data(_)) = pair.server.read(id, usize::MAX) {}
+        }
+        let mut down = drain(&mut pair.server, pair.now, address(2));
+        down.retain(|_| !rng.chance(0.1));
+        pair.now += Duration::from_micros(rng.below(20_000));
+        pair.client.handle(pair.now, Input::Received(&mut down));
+        pair.client.handle(pair.now, Input::Timer);
+        pair.server.handle(pair.now, Input::Timer);
+    }
+
+    /// What the client sent, and how much of that was built like the packet before.
+    fn run(mut self) -> (Vec<Vec<u8>>, u64) {
+        for _ in 0..120 {
+            for _ in 0..self.rng.below(3) {
+                self.act();
+            }
+            self.network();
+        }
+        (self.sent, self.pair.client.scratch.followed)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
+
+    #[test]
+    fn packets_of_a_train_are_those_that_would_go_alone(seed: u64) {
+        for protection in ["adaptive", "rs:105/100", "rs:22/20", "ldpc:50/40", "xor:3", "xor2d:4x5", "fixed:10", "bulk"] {
+            let (sent, followed) = World::new(seed, protection, false).run();
+            let (alone, none) = World::new(seed, protection, true).run();
+            prop_assert_eq!(none, 0);
+            let first = sent.iter().zip(&alone).position(|(a, b)| a != b);
+            prop_assert_eq!((first, sent.len()), (None, alone.len()), "{}", protection);
+            // These two are asked before each packet.
+            let least = if ["adaptive", "bulk"].contains(&protection) { 0 } else { 10 };
+            prop_assert!(followed >= least, "{protection}: {followed} of {}", sent.len());
+        }
+    }
+}

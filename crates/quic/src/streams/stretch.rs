@@ -1,0 +1,50 @@
+//! New data of one stream as packets take it that hold nothing else.
+
+use quickset_wire::frame::stream_header_size;
+
+use super::event::SendState;
+use super::outbound::fit;
+use super::Streams;
+use crate::token::Key;
+use crate::tx::StreamFrame;
+
+impl Streams {
+    /// The next bytes of a stream, as many as fill `room` as a STREAM frame without FIN, if it is its turn, they lie in one
+    /// piece of its buffer, and there are more behind them that may be sent. They are sent then;
+    /// [`end_stretch`](Self::end_stretch) is called behind the last of several.
+    #[inline]
+    pub(crate) fn stretch(&mut self, key: Key, room: usize) -> Option<(StreamFrame, &[u8])> {
+        let credit = self.credit.limit() - self.sent;
+        let stream = self.slab.get_mut(key)?;
+        let (id, class, half) = (stream.id, stream.class?, stream.send.as_mut()?);
+        let offset = half.buffer.next();
+        let header = stream_header_size(id, offset, None);
+        let n = fit(room, header, u64::MAX)?;
+        let end = offset + n as u64;
+        // Whatever changes with the last byte, or with a boundary, is none of ours.
+        let goes_on = half.messages.is_none()
+            && matches!(half.state, SendState::Open | SendState::Finishing)
+            && half.sendable().min(credit) > n as u64
+            && half.marks.first_flush().is_none_or(|at| at > end)
+            && self.turns.goes_on(class);
+        if !goes_on {
+            return None;
+        }
+        let piece = half.buffer.next_piece(n)?;
+        self.sent += n as u64;
+        self.turns.sent(class, stream_header_size(id, offset, Some(n)) + n, credit);
+        let data = half.buffer.pass(n);
+        Some((StreamFrame { key, id, offset, len: n as u32, piece }, data))
+    }
+
+    /// Notes what the stream has left.
+    pub(crate) fn end_stretch(&mut self, key: Key) {
+        self.refresh(key);
+    }
+
+    /// Frames about streams wait that are not data.
+    #[inline]
+    pub(crate) fn has_control(&self) -> bool {
+        self.due != 0 || !self.control.is_empty()
+    }
+}
