@@ -37,6 +37,13 @@ impl Streams {
         Some((StreamFrame { key, id, offset, len: n as u32, piece }, data))
     }
 
+    /// Whose turn it is while there is credit of the connection.
+    #[inline]
+    pub(crate) fn turn(&mut self) -> Option<Key> {
+        let credit = self.credit.limit() - self.sent;
+        if credit > 0 { self.turns.next(credit) } else { None }
+    }
+
     /// Notes what the stream has left.
     pub(crate) fn end_stretch(&mut self, key: Key) {
         self.refresh(key);

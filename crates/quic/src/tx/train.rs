@@ -8,33 +8,43 @@ use crate::conn::Connection;
 use crate::protect::Run;
 use crate::recovery::SentPacket;
 use crate::room::{Phase, Want};
-use crate::token::Token;
+use crate::token::{Key, Token};
 
 impl Connection {
-    /// Adds datagrams that are like the one before, each a packet with a symbol of new data of the same stream and nothing
-    /// else, as [`datagram_out`](Self::datagram_out) would one by one. What that asks every room for each packet is asked
-    /// once for all of them here: while a batch is built, nothing changes it but what the packets themselves hold.
+    /// Adds datagrams that are like the one before, each a packet with new data of the same stream and nothing else, as
+    /// [`datagram_out`](Self::datagram_out) would one by one. What that asks every room for each packet is asked once for
+    /// all of them here: while a batch is built, nothing changes it but what the packets themselves hold.
     pub(super) fn train_out(&mut self, out: &mut Batch, control: &Control) -> bool {
-        let Some(run) = self.protect.run.filter(|_| !out.is_empty() && self.has_only_data()) else {
+        if out.is_empty() || !self.has_only_data() {
             return false;
+        }
+        let (stream, symbols, calm) = if self.protect.send.is_active() {
+            let Some(run) = self.protect.run else { return false };
+            (run.stream, Some(run), self.protect.send.calm_for(self.moment()))
+        } else {
+            let Some(stream) = self.streams.turn() else { return false };
+            (stream, None, u64::MAX)
         };
-        let calm = self.protect.send.calm_for(self.moment());
         let most = calm.min((SEALED_TOGETHER - self.scratch.unsealed.len()) as u64);
         let (size, mut n) = (out.segment(), 0);
-        while n < most && out.has_room(size) && self.may_send(size, control) && self.follow_out(out, &run) {
+        while n < most
+            && out.has_room(size)
+            && self.may_send(size, control)
+            && self.follow_out(out, stream, symbols.as_ref())
+        {
             n += 1;
         }
         if n == 0 {
             return false;
         }
-        self.protect.leads = false;
-        self.streams.end_stretch(run.stream);
-        self.drain_orphans();
-        self.lifecycle.on_eliciting_sent(self.now);
         #[cfg(test)]
         {
             self.scratch.followed += n;
         }
+        self.protect.leads = false;
+        self.streams.end_stretch(stream);
+        self.drain_orphans();
+        self.lifecycle.on_eliciting_sent(self.now);
         self.stats.sent_datagrams += n;
         self.stats.sent_bytes += n * size as u64;
         true
@@ -64,41 +74,46 @@ impl Connection {
 
     /// One of them. False when the next packet is another.
     #[inline]
-    fn follow_out(&mut self, out: &mut Batch, run: &Run) -> bool {
-        let (begin, size) = (out.bytes().len(), out.segment());
+    fn follow_out(&mut self, out: &mut Batch, stream: Key, symbols: Option<&Run>) -> bool {
         // What is drawn for a packet that is not sent would be lost.
         if self.numbering.leaves_out(self.recovery.next_number(Space::Data)) {
             return false;
         }
+        let (begin, size) = (out.bytes().len(), out.segment());
         let buffer = out.space(size);
         let frame = self.header(Space::Data, buffer);
-        let (session, sid) = self.protect.send.head(run.lane);
-        let head = source_symbol_header_size(session.into(), sid);
         let payload = &mut buffer[frame.payload_at..size - frame.tag_len];
+        let (number, now, marked) = (frame.at.number, self.now, self.path.ecn.is_marking());
+        let mut tokens = std::mem::take(&mut self.scratch.tokens);
+        let symbol = symbols.map(|run| (run, self.protect.send.head(run.lane)));
+        let head = symbol.map_or(0, |(_, (session, sid))| source_symbol_header_size(session.into(), sid));
         let room = payload.len().saturating_sub(head);
-        if room > run.limit + MAX_TOP_UP {
+        let limit = symbols.map_or(room, |run| run.limit.min(room));
+        let of = if room - limit > MAX_TOP_UP { None } else { self.streams.stretch(stream, limit) };
+        let Some((of, data)) = of else {
+            self.scratch.tokens = tokens;
             return false;
-        }
-        let Some((of, data)) = self.streams.stretch(run.stream, run.limit.min(room)) else { return false };
+        };
         let len = stream_header_size(of.id, of.offset, Some(data.len())) + data.len();
         let mut w = wire::Writer::new(payload);
-        source_symbol_header(&mut w, session.into(), sid, len);
+        if let Some((_, (session, sid))) = symbol {
+            source_symbol_header(&mut w, session.into(), sid, len);
+            tokens.push(Token::Symbol { session, sid, n: 1 });
+        }
         stream_header(&mut w, of.id, of.offset, false, Some(data.len()));
         w.bytes(data);
         w.zeros(w.room());
-        let (number, now, marked) = (frame.at.number, self.now, self.path.ecn.is_marking());
-        let packed = Packed { bytes: &payload[head..head + len], packet: number, frame: Some(&of) };
-        let Self { streams, protect, .. } = self;
-        protect.send.pushed(run.lane, packed, now, |frame| streams.piece(frame));
+        tokens.push(Token::Stream { key: of.key, offset: of.offset, len: of.len, fin: false });
+        if let Some((run, _)) = symbol {
+            let packed = Packed { bytes: &payload[head..head + len], packet: number, frame: Some(&of) };
+            let Self { streams, protect, .. } = self;
+            protect.send.pushed(run.lane, packed, now, |frame| streams.piece(frame));
+        }
         self.log_sent(&frame.at, payload, size);
         out.commit(size);
         self.scratch.unsealed.push((begin..begin + size, frame.at));
         self.path.on_sent(size);
-
         let state = self.departs(size, true);
-        let mut tokens = std::mem::take(&mut self.scratch.tokens);
-        tokens.push(Token::Symbol { session, sid, n: 1 });
-        tokens.push(Token::Stream { key: of.key, offset: of.offset, len: of.len, fin: false });
         let packet =
             SentPacket { number, now, bytes: size as u16, eliciting: true, in_flight: true, marked, state };
         self.record(Space::Data, packet, &mut tokens);

@@ -87,7 +87,7 @@ proptest! {
 
     #[test]
     fn packets_of_a_train_are_those_that_would_go_alone(seed: u64) {
-        for protection in ["adaptive", "rs:105/100", "rs:22/20", "ldpc:50/40", "xor:3", "xor2d:4x5", "fixed:10", "bulk"] {
+        for protection in ["none", "adaptive", "rs:105/100", "rs:22/20", "ldpc:50/40", "xor:3", "xor2d:4x5", "fixed:10", "bulk"] {
             let (sent, followed) = World::new(seed, protection, false).run();
             let (alone, none) = World::new(seed, protection, true).run();
             prop_assert_eq!(none, 0);
