@@ -94,7 +94,7 @@ impl Connection {
             self.drain_orphans();
             return;
         }
-        let calm = self.protect.send.is_calm(self.moment());
+        let calm = self.protect.send.calm(self.moment()) > 0;
         if calm && !self.streams.awaits_repair() {
             return;
         }
@@ -189,9 +189,6 @@ impl Connection {
             self.write_plain(w, view);
             return;
         }
-        if self.follow(w, view) {
-            return;
-        }
         if let Some(due) = self.protect.due.take() {
             let before = w.len();
             self.protect.repaired = match due.slot {
@@ -232,7 +229,7 @@ impl Connection {
                 continue;
             }
             if let (Some((lane, limit)), false, true) = (joined, turn.resend, w.room() < MIN_REST) {
-                let run = Run { channel: turn.channel, stream: turn.key, lane, limit };
+                let run = Run { stream: turn.key, lane, limit };
                 self.protect.run = (turn.channel != Channel::Datagrams).then_some(run);
             }
             // Whoever's turn it is has the next packet: frames of a few bytes are not worth asking.
@@ -246,21 +243,6 @@ impl Connection {
         }
         // Of symbols that the window passed, and of lanes that were left.
         self.drain_orphans();
-    }
-
-    /// The usual packet of a protected stream is like the one before. False when there is room left in it, or it is another.
-    fn follow(&mut self, w: &mut Writer<'_>, view: &View) -> bool {
-        let Some(run) = self.protect.run else { return false };
-        let mut follows = self.protect.due.is_none() && self.streams.goes_on(run.stream);
-        if follows {
-            self.write_symbol(w, (run.channel, run.lane), &View { room: run.limit, ..*view });
-            follows = w.room() < MIN_REST;
-            self.drain_orphans();
-        }
-        if !follows {
-            self.protect.run = None;
-        }
-        follows
     }
 
     /// The lane that data of the channel whose turn it is joins, and how many bytes its symbol may have.

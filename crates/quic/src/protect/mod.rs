@@ -102,7 +102,6 @@ pub(crate) struct Due {
 /// Packets that are one symbol each, of new data of one stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
-    pub(crate) channel: Channel,
     pub(crate) stream: Key,
     pub(crate) lane: usize,
     /// Bytes of a symbol at most.

@@ -117,13 +117,6 @@ impl Streams {
         Some(Turn { channel: stream.channel(), key, resend })
     }
 
-    /// New data of this stream goes next.
-    #[inline]
-    pub(crate) fn goes_on(&mut self, key: Key) -> bool {
-        let Some(class) = self.slab.get(key).and_then(|stream| stream.class) else { return false };
-        self.credit.limit() > self.sent && self.turns.goes_on(class)
-    }
-
     /// The piece of a stream's buffer that a frame was just taken from.
     pub(crate) fn piece(&self, frame: &StreamFrame) -> Option<Bytes> {
         self.slab.get(frame.key)?.send.as_ref()?.buffer.piece(frame.piece)
@@ -425,4 +418,4 @@ pub(super) fn fit(room: usize, header: usize, most: u64) -> Option<usize> {
 const CONTROL_ROOM: usize = 33;
 
 /// Shorter pieces of longer data are not worth a frame.
-const RUNT: usize = 32;
+pub(super) const RUNT: usize = 32;

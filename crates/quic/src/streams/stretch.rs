@@ -2,9 +2,9 @@
 
 use quickset_wire::frame::stream_header_size;
 
-use super::event::SendState;
-use super::outbound::fit;
 use super::Streams;
+use super::event::SendState;
+use super::outbound::{RUNT, fit};
 use crate::token::Key;
 use crate::tx::StreamFrame;
 
@@ -19,7 +19,7 @@ impl Streams {
         let (id, class, half) = (stream.id, stream.class?, stream.send.as_mut()?);
         let offset = half.buffer.next();
         let header = stream_header_size(id, offset, None);
-        let n = fit(room, header, u64::MAX)?;
+        let n = fit(room, header, u64::MAX).filter(|n| *n >= RUNT)?;
         let end = offset + n as u64;
         // Whatever changes with the last byte, or with a boundary, is none of ours.
         let goes_on = half.messages.is_none()

@@ -1,5 +1,7 @@
 use quickset_base::Batch;
-use quickset_wire::frame::{source_symbol_header, source_symbol_header_size, stream_header, stream_header_size};
+use quickset_wire::frame::{
+    source_symbol_header, source_symbol_header_size, stream_header, stream_header_size,
+};
 use quickset_wire::{self as wire, Space};
 
 use super::{MAX_TOP_UP, Packed, SEALED_TOGETHER};
@@ -20,7 +22,7 @@ impl Connection {
         }
         let (stream, symbols, calm) = if self.protect.send.is_active() {
             let Some(run) = self.protect.run else { return false };
-            (run.stream, Some(run), self.protect.send.calm_for(self.moment()))
+            (run.stream, Some(run), self.protect.send.calm(self.moment()))
         } else {
             let Some(stream) = self.streams.turn() else { return false };
             (stream, None, u64::MAX)

@@ -41,7 +41,11 @@ impl World {
                 let _ = pair.client.set_priority(id, Priority { urgency, ..Priority::default() });
             }
             2 => drop(pair.client.finish(streams.swap_remove(at))),
-            3 => drop(pair.client.send_datagram(pair.now, Bytes::from(vec![3; 300]), &crate::DatagramOptions::default())),
+            3 => drop(pair.client.send_datagram(
+                pair.now,
+                Bytes::from(vec![3; 300]),
+                &crate::DatagramOptions::default(),
+            )),
             4 => pair.client.ping(),
             _ => {
                 let most = if rng.chance(0.3) { 2000 } else { 60_000 };

@@ -34,12 +34,7 @@ pub(crate) struct Answer {
 
 impl Calm {
     #[inline]
-    pub(super) fn holds(&self, moment: Moment) -> bool {
-        self.left > 0 && self.since == Some(moment)
-    }
-
-    #[inline]
-    pub(super) fn holds_for(&self, moment: Moment) -> u64 {
+    pub(super) fn left(&self, moment: Moment) -> u64 {
         if self.since == Some(moment) { self.left } else { 0 }
     }
 

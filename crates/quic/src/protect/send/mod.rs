@@ -166,16 +166,10 @@ impl Sending {
         self.calm = Calm::default();
     }
 
-    /// Nothing is due for any channel: they were asked a few packets ago, and said for how many that would be so.
+    /// For so many symbols more nothing is due for any channel: all were asked, and said so.
     #[inline]
-    pub(crate) fn is_calm(&self, moment: Moment) -> bool {
-        self.calm.holds(moment)
-    }
-
-    /// For so many symbols more.
-    #[inline]
-    pub(crate) fn calm_for(&self, moment: Moment) -> u64 {
-        self.calm.holds_for(moment)
+    pub(crate) fn calm(&self, moment: Moment) -> u64 {
+        self.calm.left(moment)
     }
 
     /// All channels with lanes are about to be asked.
@@ -222,7 +216,7 @@ impl Sending {
     ) -> Option<Answer> {
         let answer = self.answer.as_ref()?;
         let same = answer.channel == channel && answer.carried == carried && answer.now == moment.now;
-        let stands = answer.joined.is_none() || (answer.packet == packet && self.is_calm(moment));
+        let stands = answer.joined.is_none() || (answer.packet == packet && self.calm(moment) > 0);
         (same && stands).then_some(*answer)
     }
 

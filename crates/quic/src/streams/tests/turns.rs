@@ -215,7 +215,7 @@ fn a_packet_of_a_channel_ends_where_anothers_turn_begins() {
     let own = Channel::Stream(keys[1]);
     let turn = |channel, n: usize| Some(Turn { channel, key: keys[n], resend: false });
     assert_eq!(room.next_channel(), turn(Channel::Connection, 0));
-    assert_eq!([0, 1, 2].map(|n| room.goes_on(keys[n])), [true, false, false]);
+    assert_eq!([1, 2].map(|n| room.stretch(keys[n], 100).is_none()), [true; 2]);
     assert_eq!(of_channel(&mut room, own), [], "it is not its turn");
     // The third stream is of this channel as well, but it comes behind the second.
     let first = of_channel(&mut room, Channel::Connection);
@@ -233,7 +233,7 @@ fn a_packet_of_a_channel_ends_where_anothers_turn_begins() {
     room.lost(second[0], Time::ZERO);
     let again = Turn { resend: true, ..turn(own, 1).unwrap() };
     assert_eq!(room.next_channel(), Some(again));
-    assert!(!room.goes_on(keys[1]), "what was lost is not new");
+    assert!(room.stretch(keys[1], 100).is_none(), "what was lost is not new");
     room.own_channel(ids[1], false).unwrap();
     assert_eq!(
         of_channel(&mut room, Channel::Connection).iter().map(stream_of).collect::<Vec<_>>(),
