@@ -140,6 +140,14 @@ impl Connection {
 
     /// The same for another id of the peer's.
     pub(super) fn header_to(&mut self, dcid: ConnectionId, space: Space, buffer: &mut [u8]) -> Frame {
+        let frame = self.bare_header_to(dcid, space, buffer);
+        self.grease_bit(buffer);
+        frame
+    }
+
+    /// The same without a draw for the fixed bit, for which [`grease_bit`](Self::grease_bit) is called once the packet is sure
+    /// to leave.
+    pub(super) fn bare_header_to(&mut self, dcid: ConnectionId, space: Space, buffer: &mut [u8]) -> Frame {
         let next = self.recovery.next_number(space);
         let number = if space == Space::Data { self.numbering.choose(next) } else { next };
         let number_len = packet_number::encode_len(number, self.recovery.largest_acked(space));
@@ -168,11 +176,16 @@ impl Connection {
             }
         };
         let payload_at = w.len();
-        if self.grease.clears(|| self.numbering.bits()) {
-            clear_fixed_bit(&mut buffer[0]);
-        }
         let at = Unsealed { space, number, number_at: payload_at - number_len, number_len };
         Frame { at, length_at, payload_at, tag_len }
+    }
+
+    /// Makes the fixed bit of a packet what the peer may find there.
+    #[inline]
+    pub(super) fn grease_bit(&mut self, packet: &mut [u8]) {
+        if self.grease.clears(|| self.numbering.bits()) {
+            clear_fixed_bit(&mut packet[0]);
+        }
     }
 
     /// Sets the length and seals. Returns the size of the packet.

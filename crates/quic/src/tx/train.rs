@@ -83,7 +83,8 @@ impl Connection {
         }
         let (begin, size) = (out.bytes().len(), out.segment());
         let buffer = out.space(size);
-        let frame = self.header(Space::Data, buffer);
+        let dcid = *self.cids.remote();
+        let frame = self.bare_header_to(dcid, Space::Data, buffer);
         let payload = &mut buffer[frame.payload_at..size - frame.tag_len];
         let (number, now, marked) = (frame.at.number, self.now, self.path.ecn.is_marking());
         let mut tokens = std::mem::take(&mut self.scratch.tokens);
@@ -112,6 +113,7 @@ impl Connection {
             protect.send.pushed(run.lane, packed, now, |frame| streams.piece(frame));
         }
         self.log_sent(&frame.at, payload, size);
+        self.grease_bit(buffer);
         out.commit(size);
         self.scratch.unsealed.push((begin..begin + size, frame.at));
         self.path.on_sent(size);

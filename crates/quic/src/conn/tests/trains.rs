@@ -17,8 +17,7 @@ struct World {
 impl World {
     fn new(seed: u64, protection: &str, apart: bool) -> Self {
         let fec = Some(crate::Fec { protection: protection.parse().unwrap(), ..crate::Fec::default() });
-        // A bit that is drawn for a packet that comes to nothing is another one for the next.
-        let config = TransportConfig { fec, grease_quic_bit: false, ..TransportConfig::default() };
+        let config = TransportConfig { fec, ..TransportConfig::default() };
         let mut pair = joined_with(config);
         pair.client.scratch.apart = apart;
         Self { rng: Rng::new(seed), pair, streams: Vec::new(), sent: Vec::new() }
