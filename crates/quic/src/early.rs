@@ -154,6 +154,7 @@ pub(crate) fn remembered(params: &TransportParams) -> TransportParams {
         // FS-4, FEC-2, and draft-ietf-quic-ack-frequency §3: what a former connection offered counts for nothing.
         fenced_streams: None,
         fec_decoder: None,
+        fec_unmarked: 0,
         min_ack_delay: None,
         // RFC 9287 §3.1: nor does this, without the token that came with it.
         grease_quic_bit: false,

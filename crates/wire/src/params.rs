@@ -53,6 +53,9 @@ pub struct TransportParams {
     pub max_datagram_frame_size: u64,
     /// Understands forward erasure correction, and decodes this much (`spec/fec.md`).
     pub fec_decoder: Option<FecDecoder>,
+    /// Keeps the first STREAM frame of each 1-RTT packet with a number below this, 1 to 62, since it may be a symbol
+    /// without saying so; 0: it does not (`spec/fec.md`).
+    pub fec_unmarked: u64,
     /// Takes ACK_FREQUENCY and IMMEDIATE_ACK (draft-ietf-quic-ack-frequency); the least delay of an ACK that may be
     /// asked for, in whole microseconds, not above `max_ack_delay`.
     pub min_ack_delay: Option<Duration>,
@@ -187,6 +190,7 @@ impl Default for TransportParams {
             fenced_streams: None,
             max_datagram_frame_size: 0,
             fec_decoder: None,
+            fec_unmarked: 0,
             min_ack_delay: None,
             reset_stream_at: false,
             grease_quic_bit: false,
@@ -300,6 +304,8 @@ impl TransportParams {
                 let decoder = FecDecoder::decode(value).map_err(|Truncated| ParamsError::Length(id))?;
                 self.fec_decoder = Some(decoder);
             }
+            // FEC-64.
+            id::FEC_UNMARKED => self.fec_unmarked = within(id, value, 1, MAX_UNMARKED)?,
             id::MIN_ACK_DELAY => self.min_ack_delay = Some(Duration::from_micros(number(id, value)?)),
             _ => {}
         }
@@ -328,6 +334,7 @@ impl TransportParams {
             // No default is a value that may be sent.
             (id::FENCED_STREAMS, self.fenced_streams.unwrap_or(0), 0),
             (id::MAX_DATAGRAM_FRAME_SIZE, self.max_datagram_frame_size, 0),
+            (id::FEC_UNMARKED, self.fec_unmarked, 0),
         ] {
             if value != default {
                 out.varint(id);
@@ -461,6 +468,7 @@ fn bit(id: u64) -> Option<u32> {
         id::RESET_STREAM_AT => Some(1 << (id::RETRY_SOURCE_CONNECTION_ID + 5)),
         id::VERSION_INFORMATION => Some(1 << (id::RETRY_SOURCE_CONNECTION_ID + 6)),
         id::GREASE_QUIC_BIT => Some(1 << (id::RETRY_SOURCE_CONNECTION_ID + 7)),
+        id::FEC_UNMARKED => Some(1 << (id::RETRY_SOURCE_CONNECTION_ID + 8)),
         _ => None,
     }
 }
@@ -480,6 +488,9 @@ const MAX_UDP_PAYLOAD_SIZE: u64 = 65_527;
 const ACK_DELAY_EXPONENT: u8 = 3;
 const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 const ACTIVE_CONNECTION_ID_LIMIT: u64 = 2;
+
+/// Packet numbers below this fit the bits of an UNMARKED frame.
+pub const MAX_UNMARKED: u64 = 62;
 
 /// How many reserved ids fit a varint.
 const GREASE_IDS: u64 = (varint::MAX - 27) / 31 + 1;
@@ -508,5 +519,6 @@ mod id {
     pub(super) const GREASE_QUIC_BIT: u64 = 0x2ab2;
     pub(super) const FENCED_STREAMS: u64 = 0x0071_53f1;
     pub(super) const FEC_DECODER: u64 = 0x0715_3fec;
+    pub(super) const FEC_UNMARKED: u64 = 0x0715_3fee;
     pub(super) const MIN_ACK_DELAY: u64 = 0xff04_de1b;
 }

@@ -271,11 +271,16 @@ fn reports_windows_and_the_error_of_the_page() {
         assert_eq!(encoded(&Frame::SymbolAck(ack)), w.written());
     }
     let close = Frame::ConnectionClose { code: Code::FEC_ERROR, frame_type: 0x3f61, reason: &[] };
-    for frame in [Frame::FecWindow { epoch: 1, window: 2048 }, close] {
+    let unmarked = Frame::Unmarked { session: 2, packets: 1 << 1 | 1 << 2 | 1 << 4 };
+    for frame in [Frame::FecWindow { epoch: 1, window: 2048 }, unmarked, close] {
         let bytes = encoded(&frame);
         assert!(on_page(&bytes), "{}", hex(&bytes));
         assert_eq!(decoded(&bytes), frame);
     }
+    let keeps = [0x87, 0x15, 0x3f, 0xee, 1, 32];
+    assert!(on_page(&keeps));
+    let params = TransportParams::decode(quickset_wire::Side::Client, &keeps).expect("good parameters");
+    assert_eq!(params.fec_unmarked, 32);
     let offers = [
         (&[0x87, 0x15, 0x3f, 0xec, 0x0a, 0x44, 0, 4, 0x44, 0xb0, 0, 1, 2, 3, 4][..], 1024, Schemes::ALL),
         (&[0x87, 0x15, 0x3f, 0xec, 3, 0, 0, 0], 0, Schemes::NONE),
@@ -315,7 +320,10 @@ fn faults_of_single_frames() {
         (with(&[0x7f, 0x60, 2, 0], &[1, 1]), 0x3f60, ENCODING, "far past the end"),
         (vec![0x7f, 0x61, 2, 0, 4, 1, 0, 0x80, 0, 0], 0x3f61, ENCODING, "a length cut short"),
         (vec![0x7f, 0x63, 1], 0x3f63, ENCODING, "no window"),
-        (vec![0x7f, 0x64, 1, 1], 0x3f64, ENCODING, "reserved"),
+        (vec![0x7f, 0x64, 1], 0x3f64, ENCODING, "no packets"),
+        (vec![0x7f, 0x64, 1, 0], 0x3f64, FEC, "error 15"),
+        (vec![0x7f, 0x65, 1, 1], 0x3f65, ENCODING, "reserved"),
+        (vec![0x80, 0, 0x3f, 0x64, 2, 1], 0x3f64, Code::PROTOCOL_VIOLATION, "a long type"),
         (vec![0x80, 0, 0x3f, 0x60, 2, 0, 1, 0], 0x3f60, Code::PROTOCOL_VIOLATION, "a long type"),
     ];
     for (bytes, kind, code, name) in cases {
@@ -338,7 +346,10 @@ fn properties_of_the_frames() {
     let symbol = Frame::SourceSymbol { session: 2, sid: 0, data: &[1] };
     let repair = Frame::Repair { session: 2, first: 0, count: 1, parameter: 1, index: 0, data: &[1] };
     let window = Frame::FecWindow { epoch: 1, window: 0 };
-    for (frame, eliciting) in [(symbol, true), (repair, true), (report, false), (window, true)] {
+    let unmarked = Frame::Unmarked { session: 2, packets: 1 };
+    for (frame, eliciting) in
+        [(symbol, true), (repair, true), (report, false), (window, true), (unmarked, true)]
+    {
         assert_eq!(frame.is_ack_eliciting(), eliciting, "{frame:?}");
         assert!(!frame.is_probing());
         assert!(frame.allowed_in(PacketType::OneRtt));

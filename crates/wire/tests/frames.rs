@@ -120,6 +120,8 @@ fn control_frame() -> impl Strategy<Value = Frame<'static>> {
             }
         ),
         (number(), number()).prop_map(|(epoch, window)| Frame::FecWindow { epoch, window }),
+        (number(), number())
+            .prop_map(|(session, packets)| Frame::Unmarked { session, packets: packets.max(1) }),
     ]
 }
 

@@ -53,7 +53,7 @@ fn versions() -> impl Strategy<Value = VersionInformation> {
 fn params() -> impl Strategy<Value = TransportParams> {
     let limits = (number(), number(), number(), number(), 0..=1u64 << 60, 0..=1u64 << 60);
     let ids = (of(cid(0)), of(cid(0)), of(cid(0)), number());
-    let ack = (0u8..=20, 0u64..1 << 14, of(0.0f64..=1.0), of(decoder()));
+    let ack = (0u8..=20, 0u64..1 << 14, of(0.0f64..=1.0), of(decoder()), 0..=62u64);
     let rest = (
         1200..=varint::MAX,
         2..=varint::MAX,
@@ -80,6 +80,7 @@ fn params() -> impl Strategy<Value = TransportParams> {
         max_ack_delay: Duration::from_millis(ack.1),
         min_ack_delay: ack.2.map(|part| Duration::from_micros((ack.1 as f64 * 1e3 * part) as u64)),
         fec_decoder: ack.3,
+        fec_unmarked: ack.4,
         max_udp_payload_size: rest.0,
         active_connection_id_limit: rest.1,
         fenced_streams: rest.2,
@@ -283,6 +284,22 @@ fn an_fec_decoder_by_hand() {
     assert_eq!(from_server(&bytes(&[0, 0, 0])).unwrap().fec_decoder, Some(FecDecoder::default()));
     for wrong in [&[][..], &[1], &[1, 1], &[1, 1, 0x44], &[1, 1, 1, 0x40], &[1, 1, 1, 2, 0xc0, 0]] {
         assert_eq!(from_server(&bytes(wrong)), Err(ParamsError::Length(0x0715_3fec)), "{wrong:02x?}");
+    }
+
+    // FEC-64: one number from 1 to 62.
+    let keeps = |value: &[u8]| [&[0x87, 0x15, 0x3f, 0xee, value.len() as u8][..], value].concat();
+    for most in [1, 62] {
+        let params = TransportParams { fec_unmarked: most.into(), ..TransportParams::default() };
+        assert_eq!(from_server(&keeps(&[most])).unwrap().fec_unmarked, u64::from(most));
+        assert_eq!(encoded(&params, Side::Client, 0), [&keeps(&[most])[..], &[27, 0]].concat());
+    }
+    for (wrong, error) in [
+        (&[][..], ParamsError::Length(0x0715_3fee)),
+        (&[1, 1], ParamsError::Length(0x0715_3fee)),
+        (&[0], ParamsError::Range(0x0715_3fee)),
+        (&[63], ParamsError::Range(0x0715_3fee)),
+    ] {
+        assert_eq!(from_server(&keeps(wrong)), Err(error), "{wrong:02x?}");
     }
 
     // FEC-11: n below Max Sessions, a scheme of the list, a window at all.

@@ -208,7 +208,7 @@ impl Connection {
         self.streams.set_peer(&params);
         self.datagrams.set_peer(&params);
         self.resume_early()?;
-        self.protect.set_peer(params.fec_decoder);
+        self.protect.set_peer(params.fec_decoder, params.fec_unmarked);
         if params.grease_quic_bit && self.config.grease_quic_bit {
             // RFC 9287 §3.1: from here on, and not before.
             self.grease.begin();

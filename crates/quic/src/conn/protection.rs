@@ -68,6 +68,7 @@ impl Connection {
         if self.protect.send.is_active() {
             self.protect.run = None;
             self.protect.send.stir();
+            self.protect.send.reached(self.recovery.next_number(Space::Data));
             // Whatever the packet's number.
             let header = 1 + self.cids.remote().len() + 4;
             self.protect.room = self.path.mtu.saturating_sub(header + self.keys.tag_len(Space::Data));
@@ -275,7 +276,9 @@ impl Connection {
             && self.protect.room <= view.room + MAX_TOP_UP
             && demand(&self.streams, &self.datagrams, channel).remaining.is_some_and(|bytes| bytes <= rest);
         let others = if closing { w.len() } else { 0 };
-        let Some(symbol) = w.begin_symbol(session, sid, view.room.saturating_sub(others)) else { return };
+        let unmarked = channel != Channel::Datagrams && self.protect.send.may_be_unmarked(lane, w.number());
+        let limit = view.room.saturating_sub(others);
+        let Some(symbol) = w.begin_symbol((session, sid), limit, unmarked) else { return };
         self.write_channel(w, view, channel);
         if let Some(packed) = w.end_symbol(&symbol) {
             let streams = &self.streams;
@@ -317,11 +320,16 @@ impl Connection {
         let (session, _) = self.protect.send.head(lane);
         let most = self.protect.room;
         let mut fits = true;
-        let write = |header: &RepairHeader, data: &[u8], serial: u64| {
-            let need = repair_header_size(header, data.len()) + data.len();
+        let write = |header: &RepairHeader, data: &[u8], serial: u64, packets: u64| {
+            let unmarked = Frame::Unmarked { session: session.into(), packets };
+            let before = if packets == 0 { 0 } else { unmarked.size() };
+            let need = before + repair_header_size(header, data.len()) + data.len();
             fits = need <= most;
             if need > w.room() {
                 return false;
+            }
+            if packets != 0 {
+                unmarked.encode(w.bytes());
             }
             repair_header(w.bytes(), header, data.len());
             w.bytes().bytes(data);
@@ -377,6 +385,11 @@ impl Connection {
     /// A REPAIR.
     pub(crate) fn on_repair(&mut self, frame: &Frame<'_>) -> Result<(), TransportError> {
         self.protect.receive.as_mut().ok_or_else(not_agreed)?.on_repair(frame)
+    }
+
+    /// UNMARKED: data that came before was symbols.
+    pub(crate) fn on_unmarked(&mut self, session: u64, packets: u64) -> Result<(), TransportError> {
+        self.protect.receive.as_mut().ok_or_else(not_agreed)?.on_unmarked(session, packets)
     }
 
     /// FEC_WINDOW: the peer keeps more symbols, or fewer.

@@ -24,6 +24,7 @@ pub(crate) fn announce(config: &TransportConfig) -> TransportParams {
     Streams::offer(config, &mut params);
     Datagrams::offer(&config.datagrams, &mut params);
     params.fec_decoder = Protect::offer(config);
+    params.fec_unmarked = Protect::keeps(config);
     params
 }
 

@@ -22,6 +22,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use quickset_base::{Duration, Reason, Time};
+use quickset_wire::params::MAX_UNMARKED;
 use quickset_wire::{FecDecoder, Schemes};
 
 pub use estimates::Estimates;
@@ -45,6 +46,9 @@ pub struct Fec {
     /// The largest symbol that is taken, in bytes; symbols are never larger than a packet. `sessions` times `window`
     /// times this is what decoding may cost.
     pub symbol: u64,
+    /// The first packets of the peer, 0 to 62, whose data counts as symbols though it does not say so: those of a short
+    /// transfer, of which each byte is waited for. A copy of it is kept until as many packets more have come.
+    pub unmarked: u64,
     /// What protects streams that were given no protection of their own.
     pub protection: policy::Protection,
     /// Where connections to the same peer tell one another of its losses; `None`: each begins without knowledge.
@@ -57,6 +61,7 @@ impl Default for Fec {
             window: 1024,
             sessions: 8,
             symbol: 1472,
+            unmarked: 32,
             protection: policy::Protection::None,
             estimates: None,
         }
@@ -133,6 +138,7 @@ impl Protect {
                 // No datagram brings more.
                 symbol: fec.symbol.min(u16::MAX.into()) as usize,
                 schemes: Schemes::ALL,
+                unmarked: Self::keeps(config),
             })
         });
         let mut send = Sending::default();
@@ -171,9 +177,15 @@ impl Protect {
         })
     }
 
+    /// The transport parameter that goes with it (FEC-64); 0: none.
+    pub(crate) fn keeps(config: &TransportConfig) -> u64 {
+        let decoding = config.fec.as_ref().filter(|fec| fec.window > 0);
+        decoding.map_or(0, |fec| fec.unmarked.min(MAX_UNMARKED))
+    }
+
     /// Takes the peer's offer, if both made one (FEC-1): without, nothing is protected (FEC-63), and nothing is taken
     /// (FEC-8).
-    pub(crate) fn set_peer(&mut self, offer: Option<FecDecoder>) {
+    pub(crate) fn set_peer(&mut self, offer: Option<FecDecoder>, unmarked: u64) {
         let (Some(offer), Some(receive)) = (offer, &mut self.receive) else {
             self.receive = None;
             return;
@@ -184,6 +196,7 @@ impl Protect {
             sessions: offer.max_sessions,
             symbol: usize::try_from(offer.max_symbol_size).unwrap_or(usize::MAX),
             schemes: offer.schemes,
+            unmarked,
         });
     }
 

@@ -154,6 +154,7 @@ fn started(path: &Path, (src_cid, dst_cid): (String, String)) -> ConnectionStart
 fn parameters(owner: TransportOwner, params: &TransportParams) -> TransportParametersSet {
     let fenced = params.fenced_streams.map(|max| unknown(FENCED_STREAMS, |w| w.varint(max)));
     let fec = params.fec_decoder.map(|decoder| unknown(FEC_DECODER, |w| decoder.encode(w)));
+    let kept = (params.fec_unmarked > 0).then(|| unknown(FEC_UNMARKED, |w| w.varint(params.fec_unmarked)));
     let least = params.min_ack_delay.map(|least| {
         let micros = u64::try_from(least.as_micros()).unwrap_or(u64::MAX).min(varint::MAX);
         unknown(MIN_ACK_DELAY, |w| w.varint(micros))
@@ -191,6 +192,7 @@ fn parameters(owner: TransportOwner, params: &TransportParams) -> TransportParam
         unknown_parameters: fenced
             .into_iter()
             .chain(fec)
+            .chain(kept)
             .chain(least)
             .chain(datagrams)
             .chain(resets)
@@ -211,6 +213,8 @@ fn unknown(id: u64, write: impl FnOnce(&mut Writer<'_>)) -> UnknownTransportPara
 const FENCED_STREAMS: u64 = 0x0071_53f1;
 /// FEC-3: that of forward erasure correction.
 const FEC_DECODER: u64 = 0x0715_3fec;
+/// FEC-64: symbols that do not say that they are.
+const FEC_UNMARKED: u64 = 0x0715_3fee;
 /// RFC 9221 §3.
 const MAX_DATAGRAM_FRAME_SIZE: u64 = 0x20;
 /// draft-ietf-quic-reliable-stream-reset §3.
@@ -235,6 +239,7 @@ mod tests {
         let params = TransportParams {
             fenced_streams: Some(65_536),
             fec_decoder: Some(decoder),
+            fec_unmarked: 32,
             min_ack_delay: Some(Duration::from_millis(1)),
             max_datagram_frame_size: 1200,
             reset_stream_at: true,
@@ -247,6 +252,7 @@ mod tests {
         let expected = [
             (0x0071_53f1, "80010000"),
             (0x0715_3fec, "44000444b00001020304"),
+            (0x0715_3fee, "20"),
             (0xff04_de1b, "43e8"),
             (0x20, "44b0"),
             (0x1d, ""),

@@ -29,6 +29,7 @@ pub(super) enum Fields {
     Repair { session: u64, first: u64, count: u64, parameter: u64, index: u64 },
     Recovered { session: u64, sids: Vec<(u64, u64)> },
     Window { epoch: u64, window: u64 },
+    Unmarked { session: u64, packets: u64 },
 }
 
 impl Extension {

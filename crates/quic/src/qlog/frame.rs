@@ -56,12 +56,8 @@ fn logged(frame: &Frame<'_>, ack_delay_exponent: u8) -> Logged {
         Frame::Ack(ref ack) => acknowledgement(ack, ack_delay_exponent),
         Frame::ResetStream { id, code, final_size } => reset(id, code, final_size),
         Frame::ResetStreamAt { id, code, final_size, reliable_size } => {
-            return extension(
-                frame,
-                "reset_stream_at",
-                Fields::reset(id, code, final_size, reliable_size),
-                0,
-            );
+            let fields = Fields::reset(id, code, final_size, reliable_size);
+            return extension(frame, "reset_stream_at", fields, 0);
         }
         Frame::StopSending { id, code } => stop(id, code),
         Frame::Crypto { offset, data } => QuicFrame::Crypto { offset, length: data.len() as u64 },
@@ -125,6 +121,9 @@ fn logged(frame: &Frame<'_>, ack_delay_exponent: u8) -> Logged {
         Frame::SymbolAck(ref ack) => return extension(frame, "symbol_ack", Fields::recovered(ack), 0),
         Frame::FecWindow { epoch, window } => {
             return extension(frame, "fec_window", Fields::Window { epoch, window }, 0);
+        }
+        Frame::Unmarked { session, packets } => {
+            return extension(frame, "unmarked", Fields::Unmarked { session, packets }, 0);
         }
     })
 }

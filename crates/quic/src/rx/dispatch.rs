@@ -113,6 +113,7 @@ impl Connection {
             Frame::Repair { .. } => self.on_repair(frame),
             Frame::SymbolAck(ref ack) => self.on_symbol_ack(ack),
             Frame::FecWindow { epoch, window } => self.on_fec_window(epoch, window),
+            Frame::Unmarked { session, packets } => self.on_unmarked(session, packets),
             Frame::Datagram { len, data } => self.datagrams.on_frame(data, len, payload),
             Frame::ImmediateAck | Frame::AckFrequency { .. } => {
                 self.acks[space.index()].on_frame(frame, self.now)

@@ -433,6 +433,12 @@ impl Connection {
         let payload = packet.freeze();
         self.log_received(kind, opened.number, size, &payload);
         let eliciting = self.frames(kind, &payload)?;
+        if kind == PacketType::OneRtt {
+            let receive = self.protect.receive.as_mut();
+            if let Some(receive) = receive.filter(|receive| receive.heeds(opened.number)) {
+                receive.keep(opened.number, &payload);
+            }
+        }
         if kind == PacketType::ZeroRtt {
             self.note_early(&payload);
         }

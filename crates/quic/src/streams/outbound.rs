@@ -72,6 +72,7 @@ impl Streams {
             let Some(half) = &mut stream.send else { break };
             let (may_cross, given_up) = (half.may_cross(), half.state == SendState::Reset);
             if let Some(sender) = &mut half.messages {
+                w.mark();
                 self.sent += sender.write(w, credit, view);
                 ends_message |= sender.take_ended();
                 self.turns.sent(class, w.len() - before, credit);

@@ -22,6 +22,9 @@ impl Connection {
         }
         let (stream, symbols, calm) = if self.protect.send.is_active() {
             let Some(run) = self.protect.run else { return false };
+            if self.protect.send.may_be_unmarked(run.lane, self.recovery.next_number(Space::Data)) {
+                return false;
+            }
             (run.stream, Some(run), self.protect.send.calm(self.moment()))
         } else {
             let Some(stream) = self.streams.turn() else { return false };
@@ -108,7 +111,12 @@ impl Connection {
         w.zeros(w.room());
         tokens.push(Token::Stream { key: of.key, offset: of.offset, len: of.len, fin: false });
         if let Some((run, _)) = symbol {
-            let packed = Packed { bytes: &payload[head..head + len], packet: number, frame: Some(&of) };
+            let packed = Packed {
+                bytes: &payload[head..head + len],
+                packet: number,
+                unmarked: false,
+                frame: Some(&of),
+            };
             let Self { streams, protect, .. } = self;
             protect.send.pushed(run.lane, packed, now, |frame| streams.piece(frame));
         }

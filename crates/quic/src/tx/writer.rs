@@ -21,6 +21,7 @@ pub(crate) struct Writer<'a> {
     shares: bool,
     /// Its last STREAM frame.
     shared: Option<StreamFrame>,
+    head: Head,
 }
 
 /// A source symbol that is being written.
@@ -29,10 +30,17 @@ pub(crate) struct Symbol {
     session: u32,
     sid: u64,
     begin: usize,
-    length_at: usize,
-    data: usize,
     token: usize,
     was_eliciting: bool,
+}
+
+/// The header of the symbol that is being written.
+#[derive(Clone, Copy, Debug)]
+enum Head {
+    /// It is written, with its length at this place.
+    At(usize),
+    /// It is left out if the symbol is one STREAM frame; if not, there are so many bytes for what comes behind it.
+    Open { session: u32, sid: u64, limit: usize },
 }
 
 /// A source symbol that was written.
@@ -41,6 +49,8 @@ pub(crate) struct Packed<'a> {
     pub(crate) bytes: &'a [u8],
     /// The number of the packet that it is in.
     pub(crate) packet: u64,
+    /// It has no header.
+    pub(crate) unmarked: bool,
     /// It is this STREAM frame. By reference: what is moved is read back before it has been written.
     pub(crate) frame: Option<&'a StreamFrame>,
 }
@@ -59,7 +69,16 @@ pub(crate) struct StreamFrame {
 impl<'a> Writer<'a> {
     /// Fills `bytes`, recording tokens behind those already in `tokens`.
     pub(crate) fn new(bytes: wire::Writer<'a>, tokens: &'a mut Vec<Token>) -> Self {
-        Self { bytes, tokens, eliciting: false, number: 0, reserved: 0, shares: false, shared: None }
+        Self {
+            bytes,
+            tokens,
+            eliciting: false,
+            number: 0,
+            reserved: 0,
+            shares: false,
+            shared: None,
+            head: Head::At(0),
+        }
     }
 
     /// Says which packet it is.
@@ -74,28 +93,57 @@ impl<'a> Writer<'a> {
     }
 
     /// Begins a source symbol: the frames written until [`end_symbol`](Self::end_symbol) are its own, of at most
-    /// `limit` bytes. `None` when there is no room.
+    /// `limit` bytes. `None` when there is no room. One that may be `unmarked` has no header if it is a STREAM frame, and
+    /// then nothing but that.
     #[inline]
-    pub(crate) fn begin_symbol(&mut self, session: u32, sid: u64, limit: usize) -> Option<Symbol> {
+    pub(crate) fn begin_symbol(
+        &mut self,
+        (session, sid): (u32, u64),
+        limit: usize,
+        unmarked: bool,
+    ) -> Option<Symbol> {
         let header = source_symbol_header_size(session.into(), sid);
         if self.room() <= header {
             return None;
         }
         let (begin, token, was_eliciting) = (self.len(), self.tokens.len(), self.eliciting);
-        let length_at = source_symbol_header(&mut self.bytes, session.into(), sid, 0);
-        let data = self.len();
+        // FEC-66: the first of the packet. STREAM frames are what streams and their messages are sent as.
+        let is_stream = |token: &Token| matches!(token, Token::Stream { .. } | Token::Fenced { .. });
+        self.head = if unmarked && !self.tokens.iter().any(is_stream) {
+            Head::Open { session, sid, limit }
+        } else {
+            Head::At(source_symbol_header(&mut self.bytes, session.into(), sid, 0))
+        };
         self.tokens.push(Token::Symbol { session, sid, n: 0 });
         self.reserved = self.bytes.room().saturating_sub(limit);
         (self.shares, self.shared) = (true, None);
-        Some(Symbol { session, sid, begin, length_at, data, token, was_eliciting })
+        Some(Symbol { session, sid, begin, token, was_eliciting })
+    }
+
+    /// What comes is no STREAM frame, or may be more than one: a symbol that has no header yet needs it.
+    #[inline]
+    pub(crate) fn mark(&mut self) {
+        if let Head::Open { session, sid, limit } = self.head {
+            // Behind a frame there is no room.
+            if self.room() > source_symbol_header_size(session.into(), sid) {
+                self.head = Head::At(source_symbol_header(&mut self.bytes, session.into(), sid, 0));
+                self.reserved = self.bytes.room().saturating_sub(limit);
+            } else {
+                self.reserved = usize::MAX;
+            }
+        }
     }
 
     /// Ends it. `None` when nothing was written, and it is none.
     #[inline]
     pub(crate) fn end_symbol(&mut self, symbol: &Symbol) -> Option<Packed<'_>> {
-        let Symbol { session, sid, begin, length_at, data, token, was_eliciting } = *symbol;
+        let Symbol { session, sid, begin, token, was_eliciting } = *symbol;
         self.reserved = 0;
         self.shares = false;
+        let (data, length_at) = match std::mem::replace(&mut self.head, Head::At(0)) {
+            Head::At(length_at) => (length_at + 2, Some(length_at)),
+            Head::Open { .. } => (begin, None),
+        };
         if self.len() == data {
             self.bytes.truncate(begin);
             self.tokens.truncate(token);
@@ -103,12 +151,16 @@ impl<'a> Writer<'a> {
             return None;
         }
         let len = self.len() - data;
-        self.bytes.patch_varint2(length_at, len as u64);
+        if let Some(length_at) = length_at {
+            self.bytes.patch_varint2(length_at, len as u64);
+        }
         self.tokens[token] = Token::Symbol { session, sid, n: (self.tokens.len() - token - 1) as u16 };
         self.eliciting = true;
         // With another frame beside it the data is not the end of the symbol, or not all of it.
         let frame = self.shared.as_ref().filter(|_| self.tokens.len() == token + 2);
-        Some(Packed { bytes: &self.bytes.written()[data..], packet: self.number, frame })
+        let unmarked = length_at.is_none();
+        debug_assert!(!unmarked || matches!(self.tokens[token + 1..], [Token::Stream { .. }]));
+        Some(Packed { bytes: &self.bytes.written()[data..], packet: self.number, unmarked, frame })
     }
 
     /// Whoever writes data that is kept elsewhere may [`share`](Self::share) it.
@@ -165,5 +217,8 @@ impl<'a> Writer<'a> {
     pub(crate) fn record(&mut self, token: Token, eliciting: bool) {
         self.eliciting |= eliciting;
         self.tokens.push(token);
+        if let Head::Open { .. } = self.head {
+            self.reserved = usize::MAX;
+        }
     }
 }

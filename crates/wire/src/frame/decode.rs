@@ -128,7 +128,7 @@ const fn is_known(kind: u64) -> bool {
             | kind::DATAGRAM..=kind::DATAGRAM_LAST
             | kind::ACK_FREQUENCY
             | kind::FENCED..=kind::ABANDON
-            | kind::SOURCE_SYMBOL..=kind::FEC_WINDOW
+            | kind::SOURCE_SYMBOL..=kind::UNMARKED
     )
 }
 
@@ -199,6 +199,7 @@ fn body<'a>(kind: u64, r: &mut Reader<'a>) -> Parse<Frame<'a>> {
         kind::REPAIR => fec::repair(r)?,
         kind::SYMBOL_ACK => Frame::SymbolAck(SymbolAck::parse(r)?),
         kind::FEC_WINDOW => Frame::FecWindow { epoch: r.varint()?, window: r.varint()? },
+        kind::UNMARKED => fec::unmarked(r)?,
         // RFC 9000 §12.4.
         _ => return Err(FrameError::encoding("an unknown frame type")),
     })

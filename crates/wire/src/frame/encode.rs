@@ -86,7 +86,9 @@ impl Frame<'_> {
                 out.varint_bytes(data);
             }
             Self::SymbolAck(ref ack) => ack.emit(out),
-            Self::FecWindow { epoch, window } => numbers(out, [epoch, window]),
+            Self::FecWindow { epoch: a, window: b } | Self::Unmarked { session: a, packets: b } => {
+                numbers(out, [a, b]);
+            }
         }
     }
 }

@@ -172,6 +172,15 @@ pub(super) fn repair<'a>(r: &mut Reader<'a>) -> Parse<Frame<'a>> {
     Ok(Frame::Repair { session, first, count, parameter, index, data })
 }
 
+pub(super) fn unmarked<'a>(r: &mut Reader<'a>) -> Parse<Frame<'a>> {
+    let (session, packets) = (r.varint()?, r.varint()?);
+    // FEC-61, error 15.
+    if packets == 0 {
+        return Err(FrameError::fec("no packet with an unmarked symbol"));
+    }
+    Ok(Frame::Unmarked { session, packets })
+}
+
 /// Writes what stands before the frames of a SOURCE_SYMBOL, with a length of two bytes (below 2^14), and returns
 /// where that stands: [`Writer::patch_varint2`] sets it when the frames are written.
 #[inline]

@@ -96,6 +96,9 @@ pub enum Frame<'a> {
     SymbolAck(SymbolAck<'a>),
     /// The decoder's window from now on, in symbols for each session; the greatest `epoch` holds.
     FecWindow { epoch: u64, window: u64 },
+    /// Source symbols without a frame of their own, from SID 0 on: the first STREAM frame of each packet whose number is
+    /// a bit of `packets`, at least one.
+    Unmarked { session: u64, packets: u64 },
 }
 
 impl Frame<'_> {
@@ -133,6 +136,7 @@ impl Frame<'_> {
             Self::Repair { .. } => kind::REPAIR,
             Self::SymbolAck(_) => kind::SYMBOL_ACK,
             Self::FecWindow { .. } => kind::FEC_WINDOW,
+            Self::Unmarked { .. } => kind::UNMARKED,
         }
     }
 
@@ -211,7 +215,8 @@ impl Frame<'_> {
             | Self::SourceSymbol { .. }
             | Self::Repair { .. }
             | Self::SymbolAck(_)
-            | Self::FecWindow { .. } => matches!(packet, OneRtt),
+            | Self::FecWindow { .. }
+            | Self::Unmarked { .. } => matches!(packet, OneRtt),
         }
     }
 }
@@ -266,4 +271,5 @@ pub mod kind {
     pub const REPAIR: u64 = 0x3f61;
     pub const SYMBOL_ACK: u64 = 0x3f62;
     pub const FEC_WINDOW: u64 = 0x3f63;
+    pub const UNMARKED: u64 = 0x3f64;
 }

@@ -12,12 +12,13 @@ fn frames_of_erasure_correction_need_an_agreement() {
         Frame::Repair { session: 4, first: 0, count: 1, parameter: 0, index: 0, data: &[0x0a, 0, 1, 1] };
     let ack = [0x7f, 0x62, 0x04, 0, 0, 0].to_vec();
     let window = Frame::FecWindow { epoch: 1, window: 9 };
+    let unmarked = Frame::Unmarked { session: 4, packets: 1 };
     let with = TransportConfig::default;
     let without = || TransportConfig { fec: None, ..TransportConfig::default() };
     // One offer is none.
     for [client, server] in [[without(), without()], [without(), with()], [with(), without()]] {
         let joined = || joined_each(client.clone(), server.clone());
-        for frame in [&symbol, &astray, &repair, &window] {
+        for frame in [&symbol, &astray, &repair, &window, &unmarked] {
             let slice = std::slice::from_ref(frame);
             assert_eq!(joined().inject(slice), Some(Code::FRAME_ENCODING_ERROR), "{frame:?}");
         }
@@ -27,6 +28,10 @@ fn frames_of_erasure_correction_need_an_agreement() {
     assert_eq!(joined_with(with()).inject(&[symbol]), None);
     assert_eq!(joined_with(with()).inject(&[repair]), None);
     assert_eq!(joined_with(with()).inject(&[window]), None);
+    assert_eq!(joined_with(with()).inject(std::slice::from_ref(&unmarked)), None);
+    // FEC-61, 16: nothing of what may be unmarked is kept.
+    let none = TransportConfig { fec: Some(crate::Fec { unmarked: 0, ..crate::Fec::default() }), ..with() };
+    assert_eq!(joined_each(with(), none).inject(&[unmarked]), Some(Code::FEC_ERROR));
     assert_eq!(joined_with(with()).inject(&[astray]), Some(Code::STREAM_STATE_ERROR));
     // FEC-61, 13: nothing was sent that could have been recovered.
     assert_eq!(joined_with(with()).inject_raw(PacketType::OneRtt, ack), Some(Code::FEC_ERROR));

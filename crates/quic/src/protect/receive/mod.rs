@@ -10,6 +10,7 @@
 //! Source: `spec/fec.md`, sections 5 to 13.
 
 mod blocks;
+mod early;
 mod news;
 mod session;
 mod window;
@@ -23,6 +24,7 @@ use crate::error::TransportError;
 use crate::room::Want;
 use crate::token::Token;
 use crate::tx::Writer;
+use early::Early;
 use session::{Session, error};
 use window::Window;
 
@@ -35,6 +37,7 @@ pub(crate) struct Receiving {
     /// The place of the one that was used last.
     latest: usize,
     window: Window,
+    early: Early,
     /// A session may have something to compute.
     busy: bool,
     /// Packets taken so far, to tell the symbols of one from those of the next.
@@ -54,6 +57,8 @@ pub(crate) struct Offer {
     /// Bytes of a symbol at most.
     pub(crate) symbol: usize,
     pub(crate) schemes: Schemes,
+    /// Packets, from number 0 on, whose data is kept since it may be a symbol.
+    pub(crate) unmarked: u64,
 }
 
 /// What becomes of the frames in a symbol.
@@ -81,6 +86,7 @@ impl Receiving {
             sessions: Vec::new(),
             latest: 0,
             window: Window::new(offer.window),
+            early: Early::new(offer.unmarked),
             busy: false,
             packets: 1,
             left: OPERATIONS,
@@ -106,6 +112,39 @@ impl Receiving {
         self.busy |= has_work;
         self.counts.sources += u64::from(dispatch != Dispatch::No);
         Ok(dispatch)
+    }
+
+    /// Whether the data of packet `number` may be a symbol without saying so.
+    #[inline]
+    pub(crate) fn heeds(&self, number: u64) -> bool {
+        self.early.heeds(number)
+    }
+
+    /// Keeps the first STREAM frame of such a packet (FEC-65).
+    pub(crate) fn keep(&mut self, number: u64, payload: &[u8]) {
+        self.early.keep(number, payload, self.offer.symbol);
+    }
+
+    /// UNMARKED: which packets they were. What is in them was dispatched when they came (FEC-69).
+    ///
+    /// # Errors
+    /// FEC_ERROR (FEC-61).
+    pub(crate) fn on_unmarked(&mut self, number: u64, packets: u64) -> Result<(), TransportError> {
+        if packets >> self.offer.unmarked != 0 {
+            return Err(error("unmarked symbols in packets that were not offered to be kept"));
+        }
+        let numbers = (0..self.offer.unmarked).filter(|at| packets >> at & 1 != 0);
+        for (sid, at) in (0..).zip(numbers) {
+            let frame = self.early.take(at);
+            let session = self.session(number)?;
+            if let Some(frame) = frame {
+                let is_new = session.unmarked(sid, &frame)?;
+                self.counts.sources += u64::from(is_new);
+            }
+        }
+        let has_work = self.session(number)?.has_work();
+        self.busy |= has_work;
+        Ok(())
     }
 
     /// A REPAIR.

@@ -50,17 +50,27 @@ impl Session {
             return Err(error("two symbols of a session in a packet"));
         }
         self.packet = packet;
-        let outcome = match &mut self.decoder {
-            Decoder::Linear(decoder) => decoder.source(sid, data),
-            Decoder::Staircase(decoder) => decoder.source(sid, data),
-        };
-        self.moved();
-        Ok(match outcome.map_err(fault)? {
+        Ok(match self.take(sid, data)? {
             // FEC-20.
             Source::New => Dispatch::All,
             Source::Below => Dispatch::WithoutDatagrams,
             Source::Duplicate | Source::Recovered => Dispatch::No,
         })
+    }
+
+    /// A symbol that came before it was known to be one. True when that is news.
+    pub(super) fn unmarked(&mut self, sid: u64, data: &[u8]) -> Result<bool, TransportError> {
+        Ok(self.take(sid, data)? == Source::New)
+    }
+
+    #[inline]
+    fn take(&mut self, sid: u64, data: &[u8]) -> Result<Source, TransportError> {
+        let outcome = match &mut self.decoder {
+            Decoder::Linear(decoder) => decoder.source(sid, data),
+            Decoder::Staircase(decoder) => decoder.source(sid, data),
+        };
+        self.moved();
+        outcome.map_err(fault)
     }
 
     /// A repair symbol. `window` is the largest that was ever offered; `left` is what the packet may still cost, in row

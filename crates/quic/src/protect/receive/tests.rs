@@ -8,11 +8,12 @@ use super::*;
 
 mod spent;
 mod told;
+mod unmarked;
 
 const SIZE: usize = 200;
 
 fn receiving(window: u64, sessions: u64) -> Receiving {
-    Receiving::new(Offer { window, sessions, symbol: SIZE, schemes: Schemes::ALL })
+    Receiving::new(Offer { window, sessions, symbol: SIZE, schemes: Schemes::ALL, unmarked: 0 })
 }
 
 /// Symbol `sid` of the peer: PADDING frames with something in them would be another frame, so any bytes will do.
@@ -117,7 +118,13 @@ fn what_an_encoder_must_not_do_is_an_error() {
     source(&mut one, 8 + 2, 0).unwrap();
     refused(source(&mut one, 8 + 4, 0));
     refused(source(&mut receiving(0, 4), 0, 0));
-    let few = Offer { window: 64, sessions: 4, symbol: SIZE, schemes: Schemes::NONE.with(Scheme::Rlc) };
+    let few = Offer {
+        window: 64,
+        sessions: 4,
+        symbol: SIZE,
+        schemes: Schemes::NONE.with(Scheme::Rlc),
+        unmarked: 0,
+    };
     refused(source(&mut Receiving::new(few), 2, 0));
     // 7.
     refused(new().on_source(0, 0, &[1; SIZE + 1]));
@@ -464,7 +471,8 @@ fn the_last_numbers_are_numbers_like_others() {
 #[test]
 fn the_work_of_a_packet_is_bounded() {
     let (window, size) = (1024, 1472);
-    let mut one = Receiving::new(Offer { window, sessions: 1, symbol: size, schemes: Schemes::ALL });
+    let mut one =
+        Receiving::new(Offer { window, sessions: 1, symbol: size, schemes: Schemes::ALL, unmarked: 0 });
     let cost = |one: &Receiving| one.sessions.first().map(|(_, session)| session.cost()).unwrap_or_default();
     let (mut seed, mut most, mut rows, mut used) = (0, 0, 0, 0);
     let mut packet = |one: &mut Receiving, sid: Option<u64>, repair: Option<(u64, u64)>| {

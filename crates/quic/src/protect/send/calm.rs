@@ -1,5 +1,6 @@
 use quickset_base::Time;
 
+use super::Sending;
 use crate::protect::policy::Carried;
 use crate::token::Channel;
 
@@ -57,5 +58,22 @@ impl Calm {
     #[inline]
     pub(super) fn pass(&mut self) {
         self.left = self.left.saturating_sub(1);
+    }
+}
+
+impl Sending {
+    /// What [`join`](Self::join) would say, if that is known without asking the channel's policy.
+    #[inline]
+    pub(crate) fn known(
+        &self,
+        channel: Channel,
+        carried: Carried,
+        moment: Moment,
+        packet: usize,
+    ) -> Option<Answer> {
+        let answer = self.answer.as_ref()?;
+        let same = answer.channel == channel && answer.carried == carried && answer.now == moment.now;
+        let stands = answer.joined.is_none() || (answer.packet == packet && self.calm(moment) > 0);
+        (same && stands).then_some(*answer)
     }
 }

@@ -324,7 +324,7 @@ mod tests {
     fn fill(kept: &mut Kept, symbols: &[Sent]) {
         for (packet, sent) in (0..).zip(symbols) {
             let frame = sent.shared.then_some(&sent.frame);
-            let packed = Packed { bytes: &sent.bytes(), packet, frame };
+            let packed = Packed { bytes: &sent.bytes(), packet, unmarked: false, frame };
             kept.push(packet, packed, |_| Some(sent.piece.clone()));
         }
     }

@@ -1,5 +1,6 @@
 mod counts;
 mod review;
+mod unmarked;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -7,10 +8,10 @@ use std::ops::Range;
 use bytes::Bytes;
 use quickset_base::Time;
 use quickset_fec::Equation;
-use quickset_wire::frame::{RepairHeader, repair_header_size};
 
 pub(crate) use counts::Counts;
 pub(super) use review::{Patience, Review};
+use unmarked::Unmarked;
 
 use super::flights::Flights;
 use super::kept::{Kept, Symbol};
@@ -59,6 +60,7 @@ pub(super) struct Lane {
     before: Counts,
     /// The packet that the last symbol went into, for the first time or again.
     latest: Option<u64>,
+    unmarked: Unmarked,
 }
 
 /// A symbol of ours.
@@ -103,8 +105,8 @@ pub(crate) enum Recovered {
 }
 
 impl Lane {
-    /// A lane of a peer that keeps `window` symbols of `size` bytes.
-    pub(super) fn new(session: u32, code: Code, window: u64, size: usize) -> Self {
+    /// A lane of a peer that keeps `window` symbols of `size` bytes, and data of packets below number `early`.
+    pub(super) fn new(session: u32, code: Code, (window, size, early): (u64, usize, u64)) -> Self {
         Self {
             session,
             window,
@@ -125,6 +127,7 @@ impl Lane {
             taken: true,
             before: Counts::default(),
             latest: None,
+            unmarked: Unmarked::new(early),
         }
     }
 
@@ -207,6 +210,9 @@ impl Lane {
         self.make_room(1);
         let sid = self.next();
         let (number, bytes) = (packed.packet, packed.bytes.len());
+        if packed.unmarked {
+            self.unmarked.push(number);
+        }
         self.kept.push(sid, packed, piece);
         self.sent.push_back(Sent { number, at: now, state: State::InFlight });
         self.latest = Some(number);
@@ -352,22 +358,6 @@ impl Lane {
     /// No repair is owed any more.
     pub(super) fn cancel(&mut self) {
         self.owed.cancel();
-    }
-
-    /// The most bytes that the header of a repair symbol takes, those of the next thousand included.
-    pub(super) fn repair_header(&self) -> usize {
-        let header = RepairHeader {
-            session: self.session.into(),
-            first: self.next(),
-            count: self.window.max(64),
-            parameter: match self.code() {
-                Code::Rlc => 0,
-                Code::Ldpc => self.window,
-                _ => 1 << 13,
-            },
-            index: (self.owed.seed() + 1024).max(1 << 13),
-        };
-        repair_header_size(&header, 1 << 13)
     }
 
     /// A repair symbol of `bytes` bytes was written.

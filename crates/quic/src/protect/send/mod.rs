@@ -68,6 +68,8 @@ pub(crate) struct Decoder {
     /// The largest symbol that it takes, in bytes.
     pub(crate) symbol: usize,
     pub(crate) schemes: Schemes,
+    /// It keeps the data of packets below this number, which may be a symbol without saying so.
+    pub(crate) unmarked: u64,
 }
 
 /// A channel with a policy.
@@ -203,21 +205,6 @@ impl Sending {
         let least = u64::from(views.iter().all(|view| view.outstanding == 0));
         self.calm.limit(coded.policy.quiet_for(&outlook.view(&views)).max(least));
         slot
-    }
-
-    /// What [`join`](Self::join) would say, if that is known without asking the channel's policy.
-    #[inline]
-    pub(crate) fn known(
-        &self,
-        channel: Channel,
-        carried: Carried,
-        moment: Moment,
-        packet: usize,
-    ) -> Option<Answer> {
-        let answer = self.answer.as_ref()?;
-        let same = answer.channel == channel && answer.carried == carried && answer.now == moment.now;
-        let stands = answer.joined.is_none() || (answer.packet == packet && self.calm(moment) > 0);
-        (same && stands).then_some(*answer)
     }
 
     /// What a symbol of a protected channel may hold in any packet with this much room; `None` for other channels.
@@ -359,13 +346,13 @@ impl Sending {
         self.lanes.iter_mut().for_each(Lane::give_up);
     }
 
-    /// Makes the next repair symbol of a lane and lets `write` put it into a packet, with the number that its token
-    /// has; false when that has no room. `None`: nothing is to be repaired any more.
+    /// Makes the next repair symbol of a lane and lets `write` put it into a packet, with the number that its token has and
+    /// the packets of what is unmarked of it; false when that has no room. `None`: nothing is to be repaired any more.
     pub(crate) fn repair(
         &mut self,
         lane: usize,
         now: Time,
-        write: impl FnOnce(&RepairHeader, &[u8], u64) -> bool,
+        write: impl FnOnce(&RepairHeader, &[u8], u64, u64) -> bool,
     ) -> Option<bool> {
         let mut data = std::mem::take(&mut self.repair);
         let of = &mut self.lanes[lane];
@@ -378,7 +365,7 @@ impl Sending {
                 parameter: made.parameter,
                 index: made.index,
             };
-            let written = write(&header, &data, of.next_repair());
+            let written = write(&header, &data, of.next_repair(), of.unmarked(made.first));
             if written {
                 of.repair_sent(&made, data.len(), now);
             }
@@ -517,7 +504,7 @@ impl Sending {
             return None;
         }
         let session = code.scheme().session(n as u64) as u32;
-        self.lanes.push(Lane::new(session, code, peer.window, peer.symbol));
+        self.lanes.push(Lane::new(session, code, (peer.window, peer.symbol, peer.unmarked)));
         Some(n)
     }
 }

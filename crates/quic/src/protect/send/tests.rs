@@ -27,12 +27,12 @@ fn patience(now: Time) -> Patience {
 }
 
 fn packed(bytes: &[u8], packet: u64) -> Packed<'_> {
-    Packed { bytes, packet, frame: None }
+    Packed { bytes, packet, unmarked: false, frame: None }
 }
 
 /// A lane with `k` symbols, the n-th in packet n.
 fn lane(code: Code, k: u64) -> Lane {
-    let mut lane = Lane::new(code.scheme() as u32, code, 1024, 100);
+    let mut lane = Lane::new(code.scheme() as u32, code, (1024, 100, 0));
     for sid in 0..k {
         assert_eq!(lane.push(packed(&[sid as u8; 50], sid), ms(sid), |_| None), sid);
     }
@@ -287,7 +287,7 @@ fn no_repair_is_sent_twice_and_each_is_within_bounds() {
         Code::Rlc,
     ];
     for code in codes {
-        let mut lane = Lane::new(8 + code.scheme() as u32, code, WINDOW, 100);
+        let mut lane = Lane::new(8 + code.scheme() as u32, code, (WINDOW, 100, 0));
         let (mut seen, mut first_before) = (std::collections::BTreeSet::new(), 0);
         for round in 0..200u64 {
             for n in 0..round * 7 % 23 {
@@ -329,7 +329,7 @@ fn no_repair_is_sent_twice_and_each_is_within_bounds() {
 fn an_old_window_is_no_news() {
     let schemes = quickset_wire::Schemes::ALL;
     let mut sending = Sending::default();
-    sending.set_peer(Decoder { window: 100, sessions: 4, symbol: 1200, schemes });
+    sending.set_peer(Decoder { window: 100, sessions: 4, symbol: 1200, schemes, unmarked: 0 });
     for (epoch, window, now) in [(2, 50, 50), (1, 70, 50), (2, 80, 50), (3, 90, 90), (7, 0, 0), (5, 60, 0)] {
         sending.set_window(epoch, window);
         assert_eq!(sending.peer.map(|peer| peer.window), Some(now), "epoch {epoch}");
@@ -349,7 +349,7 @@ mod fates {
                 Just(Code::Xor2d { rows: 4, columns: 5 })],
             steps in prop::collection::vec((0u8..9, any::<u16>()), 1..300),
         ) {
-            let mut lane = Lane::new(8 + code.scheme() as u32, code, 64, 100);
+            let mut lane = Lane::new(8 + code.scheme() as u32, code, (64, 100, 0));
             let (mut now, mut number) = (Time::ZERO, 0);
             // Packets in flight, by number: the symbol, and whether its token is still there.
             let mut packets: Vec<(u64, u64, bool)> = Vec::new();
@@ -492,4 +492,34 @@ fn where_rows_and_columns_cross_none_is_in_vain_alone() {
     lane.review(&patience(ms(21)));
     assert!(lane.owes_repeat());
     lane.check();
+}
+
+/// FEC-66, FEC-68: the first symbols of a session, as long as the peer keeps what packets hold, by the numbers of those.
+#[test]
+fn unmarked_symbols_are_the_first_and_are_named_by_their_packets() {
+    let mut lane = Lane::new(4, Code::Rlc, (64, 100, 8));
+    let plain = lane.repair_header();
+    let push = |lane: &mut Lane, number, unmarked| {
+        lane.push(Packed { bytes: &[1; 50], packet: number, unmarked, frame: None }, Time::ZERO, |_| None)
+    };
+    assert!(lane.may_be_unmarked(0) && lane.may_be_unmarked(7) && !lane.may_be_unmarked(8));
+    for (sid, number) in [(0, 1), (1, 2), (2, 4)] {
+        assert!(lane.may_be_unmarked(number));
+        assert_eq!(push(&mut lane, number, true), sid);
+    }
+    assert_eq!(push(&mut lane, 5, false), 3);
+    assert!(!lane.may_be_unmarked(6), "one before it is marked");
+    // The vector of the page.
+    assert_eq!([0, 2, 3].map(|first| lane.unmarked(first)), [0x16, 0x16, 0]);
+    assert_eq!(lane.repair_header(), plain);
+    (0..4).for_each(|sid| lane.acked(sid));
+    lane.tidy();
+    assert_eq!(lane.repair_header(), plain - 11, "type, session, and bits of at most 8 bytes");
+
+    // Where nothing is kept nothing is named.
+    let mut lane = Lane::new(4, Code::Rlc, (64, 100, 0));
+    assert!(!lane.may_be_unmarked(0));
+    assert_eq!(lane.repair_header(), plain - 11);
+    push(&mut lane, 0, false);
+    assert_eq!(lane.unmarked(0), 0);
 }

@@ -7,6 +7,7 @@ mod endings;
 mod negotiation;
 mod seams;
 mod traffic;
+mod unmarked;
 
 use quickset_quic::{Dir, Fec, Protection, Stats, StreamId};
 

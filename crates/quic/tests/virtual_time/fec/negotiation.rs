@@ -136,8 +136,9 @@ fn symbols_are_no_longer_than_the_peer_takes() {
 #[test]
 fn agreement_alone_costs_nothing() {
     let run = |fec: Option<Fec>| {
-        // The server's flight is as long in both cases: its parameter takes id, length, 2 + 1 + 2 bytes and 5 schemes.
-        let certificate = if fec.is_some() { 900 - 15 } else { 900 };
+        // The server's flight is as long in both cases: its parameter takes id, length, 2 + 1 + 2 bytes and 5 schemes, the one
+        // of unmarked symbols id, length and 1 byte.
+        let certificate = if fec.is_some() { 900 - 21 } else { 900 };
         let setup = Setup { certificate, ..Setup::new(7, LOSSY) }.transport(|t| t.fec = fec.clone());
         let mut pair = setup.connected();
         pair.world.trace(Trace::full());
