@@ -713,8 +713,8 @@ fn transport(bytes: &mut Bytes<'_>) -> TransportConfig {
         fec: match d & 3 {
             0 => None,
             1 => Some(Fec::default()),
-            2 => Some(Fec { window: 8, sessions: 2, protection, ..Fec::default() }),
-            _ => Some(Fec { window: 64, protection, ..Fec::default() }),
+            2 => Some(Fec { window: 8, sessions: 2, unmarked: 62, protection, ..Fec::default() }),
+            _ => Some(Fec { window: 64, unmarked: 4, protection, ..Fec::default() }),
         },
         ..rare(bytes.next())
     }
