@@ -126,7 +126,10 @@ impl Lanes for V256 {
     unsafe fn factor([low, high]: Self::Stored) -> Self::Factor {
         // SAFETY: see above; the tables have sixteen bytes.
         unsafe {
-            [low, high].map(|table| _mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast())))
+            [
+                _mm256_broadcastsi128_si256(_mm_loadu_si128(low.as_ptr().cast())),
+                _mm256_broadcastsi128_si256(_mm_loadu_si128(high.as_ptr().cast())),
+            ]
         }
     }
 

@@ -123,7 +123,7 @@ impl Lanes for V128 {
     #[inline(always)]
     unsafe fn factor([low, high]: Self::Stored) -> Self::Factor {
         // SAFETY: see above; the tables have sixteen bytes.
-        unsafe { [low, high].map(|table| _mm_loadu_si128(table.as_ptr().cast())) }
+        unsafe { [_mm_loadu_si128(low.as_ptr().cast()), _mm_loadu_si128(high.as_ptr().cast())] }
     }
 
     #[inline(always)]

@@ -110,13 +110,24 @@ impl<L: Lanes, const N: usize> Then<L, N> {
     unsafe fn product(&self, row: usize, values: &[L; POINTS]) -> L {
         // SAFETY: passed on from our caller.
         unsafe {
-            let term = |at: usize| values[at].mul(L::factor(self.matrix[row][at]));
             let mut product = L::zero();
             for pair in 0..N / 2 {
-                product = product.xor3(term(2 * pair), term(2 * pair + 1));
+                product =
+                    product.xor3(self.term(row, 2 * pair, values), self.term(row, 2 * pair + 1, values));
             }
-            if N % 2 == 0 { product } else { product.xor(term(N - 1)) }
+            if N % 2 == 0 { product } else { product.xor(self.term(row, N - 1, values)) }
         }
+    }
+
+    /// One summand of it. No closure: one that is not inlined calls a function for each instruction.
+    ///
+    /// # Safety
+    ///
+    /// The machine has what `L` is made for.
+    #[inline(always)]
+    unsafe fn term(&self, row: usize, at: usize, values: &[L; POINTS]) -> L {
+        // SAFETY: passed on from our caller.
+        unsafe { values[at].mul(L::factor(self.matrix[row][at])) }
     }
 }
 
