@@ -153,9 +153,20 @@ impl Symbols {
         Ok(())
     }
 
-    /// A symbol of `len` bytes was stored, and has its entry.
+    /// The symbol after the largest number came and is spent. The window is made to hold no more by whoever calls.
+    pub(crate) fn append_spent(&mut self, len: usize) {
+        let sid = self.next();
+        self.entries.push_back(Entry { slot: Entry::SPENT, len: len as u32, mark: false });
+        self.spent += 1;
+        self.known_now(sid);
+        self.longest = self.longest.max(len);
+        if sid >= self.turn {
+            self.turn_over(sid);
+        }
+    }
+
     #[inline]
-    fn held_now(&mut self, sid: u64, len: usize) {
+    fn known_now(&mut self, sid: u64) {
         let word = (sid / 64 - self.first / 64) as usize;
         if let Some(held) = self.bits.get_mut(word) {
             *held |= 1 << (sid % 64);
@@ -163,6 +174,12 @@ impl Symbols {
             self.bits.resize(word, 0);
             self.bits.push_back(1 << (sid % 64));
         }
+    }
+
+    /// A symbol of `len` bytes was stored, and has its entry.
+    #[inline]
+    fn held_now(&mut self, sid: u64, len: usize) {
+        self.known_now(sid);
         self.longest = if self.held == 0 { len } else { self.longest.max(len) };
         self.held += 1;
         self.peaks.0 = self.peaks.0.max(self.held);

@@ -233,20 +233,66 @@ impl Decoder {
 
     /// Says that repair symbols over any symbol of `equation` will be over all of them and no others: the block is one for
     /// itself. If all of them are known their bytes are forgotten, since nothing will be computed from them any more; that
-    /// they came is not. So what is held of a path without losses is the open block.
-    pub fn spend(&mut self, equation: &Equation) {
+    /// they came is not. So what is held of a path without losses is the open block. Returns whether they are forgotten.
+    pub fn spend(&mut self, equation: &Equation) -> bool {
         let (first, last) = (equation.first(), equation.last());
         let is_open = |sid: u64| equation.term(sid).is_some();
         // All of a block are spent at once, most often by its first repair symbol.
+        if self.symbols.is_spent(first) {
+            return true;
+        }
         if first < self.low
-            || self.symbols.is_spent(first)
             || !self.recovered.is_empty()
             || self.stored.overlaps(first, last)
             || self.symbols.missing(first, last).any(is_open)
         {
-            return;
+            return false;
         }
         self.symbols.spend_all(first, equation.stride(), equation.terms());
+        true
+    }
+
+    /// The number of the symbol behind all that are known to exist, as long as nothing is missing that a repair symbol named and
+    /// nothing was recovered that waits to be taken: what follows from there on in order changes nothing until the next repair
+    /// symbol, and may be kept elsewhere so long.
+    pub fn following(&self) -> Option<u64> {
+        let next = self.symbols.next();
+        let is_last = self.largest.is_none_or(|largest| next > largest);
+        (is_last && self.system.is_empty() && self.recovered.is_empty()).then_some(next)
+    }
+
+    /// Takes source symbols `first`, the one [`following`](Self::following), and so on, which are a block that is complete:
+    /// like [`source`](Self::source) and then [`spend`](Self::spend), but their bytes are not copied.
+    ///
+    /// # Errors
+    ///
+    /// As for [`source`](Self::source); those before have been taken.
+    pub fn pass(
+        &mut self,
+        first: u64,
+        symbols: impl IntoIterator<Item = impl AsRef<[u8]>>,
+    ) -> Result<(), Fault> {
+        let follows = self.following() == Some(first);
+        let mut outcome = Ok(());
+        for (sid, data) in (first..).zip(symbols) {
+            let data = data.as_ref();
+            outcome = match () {
+                () if data.len() > self.symbols.size() => Err(Fault::TooLong),
+                () if sid > MAX_SID => Err(Fault::Range),
+                () if follows => {
+                    self.symbols.append_spent(trimmed(data).len());
+                    Ok(())
+                }
+                () => self.source(sid, data).map(|_| ()),
+            };
+            if outcome.is_err() {
+                break;
+            }
+        }
+        if let Some(last) = self.symbols.next().checked_sub(1).filter(|_| follows) {
+            self.advance(last);
+        }
+        outcome
     }
 
     /// Symbol `sid` is known to exist, which moves the window as if it had come.

@@ -359,7 +359,7 @@ impl Connection {
         // Before the decoder copies the symbol: a frame that is read back while it is still on its way to the cache waits
         // for whatever was stored before it.
         let first = frames.next();
-        match receive.on_source(session, sid, data)? {
+        match receive.on_source(session, sid, data, payload)? {
             Dispatch::No => Ok(()),
             Dispatch::All => self.symbol_frames(first, frames, payload, true),
             Dispatch::WithoutDatagrams => self.symbol_frames(first, frames, payload, false),
@@ -374,7 +374,7 @@ impl Connection {
     ) -> Result<(), TransportError> {
         let LoneSymbol { session, sid, symbol, id, offset, fin, data } = *lone;
         let receive = self.protect.receive.as_mut().ok_or_else(not_agreed)?;
-        let dispatch = receive.on_source(session, sid, symbol);
+        let dispatch = receive.on_source(session, sid, symbol, payload);
         if dispatch.map_err(|error| error.in_frame(LoneSymbol::KIND))? == Dispatch::No {
             return Ok(());
         }

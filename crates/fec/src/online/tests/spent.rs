@@ -33,6 +33,46 @@ fn a_complete_block_is_forgotten_but_not_that_it_came() {
     assert!(decoder.memory() < all + 16_384, "{} after {all}", decoder.memory());
 }
 
+/// Blocks given at once, beside the same ones symbol by symbol.
+#[test]
+fn a_block_that_is_passed_came_and_is_forgotten() {
+    let (mut passing, mut plain) = (decoder(64), decoder(64));
+    let block = |first| Equation::reed_solomon(first, 30, 1, 0).unwrap();
+    for first in [0, 30, 60, 90] {
+        assert_eq!(passing.following(), Some(first));
+        let symbols: Vec<Vec<u8>> = (first..first + 30).map(truth).collect();
+        assert_eq!(passing.pass(first, &symbols), Ok(()));
+        for (sid, symbol) in (first..).zip(&symbols) {
+            assert_eq!(plain.source(sid, symbol), Ok(Source::New));
+        }
+        assert!(plain.spend(&block(first)));
+        assert_eq!((passing.low(), passing.largest()), (plain.low(), plain.largest()));
+    }
+    assert_eq!((passing.symbols.held(), passing.low()), (0, 120 - 64));
+    for decoder in [&mut passing, &mut plain] {
+        for (sid, outcome) in
+            [(20, Source::Below), (55, Source::Below), (56, Source::Duplicate), (119, Source::Duplicate)]
+        {
+            assert_eq!(decoder.source(sid, &truth(sid)), Ok(outcome), "{sid}");
+        }
+        let repair = block(90);
+        assert_eq!(decoder.repair(&repair, &[1]), Err(Fault::Short));
+        assert_eq!(decoder.repair(&repair, &payload(&repair)), Ok(Repair::Redundant));
+        // With one missing there is a repair symbol that what follows is to be subtracted from.
+        assert_eq!(decoder.source(121, &truth(121)), Ok(Source::New));
+        let repair = Equation::reed_solomon(120, 2, 1, 0).unwrap();
+        assert_eq!(decoder.repair(&repair, &payload(&repair)), Ok(Repair::Taken));
+        assert_eq!(decoder.following(), None);
+        assert_eq!(drain(decoder, 1 << 20), [120]);
+        assert_eq!(decoder.following(), Some(122));
+    }
+    assert_eq!(passing.pass(122, [vec![1; SIZE + 1]]), Err(Fault::TooLong));
+    assert_eq!(passing.pass(MAX_SID, [truth(1), truth(2)]), Err(Fault::Range));
+    // Not behind all others: as they come.
+    assert_eq!(passing.pass(122, [truth(122)]), Ok(()));
+    assert_eq!(passing.source(122, &truth(122)), Ok(Source::Below));
+}
+
 proptest! {
     #![proptest_config(cases(60))]
 

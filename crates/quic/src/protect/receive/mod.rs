@@ -11,6 +11,7 @@
 
 mod blocks;
 mod early;
+mod fresh;
 mod news;
 mod session;
 mod window;
@@ -95,7 +96,7 @@ impl Receiving {
         }
     }
 
-    /// A SOURCE_SYMBOL.
+    /// A SOURCE_SYMBOL with `data` in a packet's `payload`.
     ///
     /// # Errors
     /// FEC_ERROR (FEC-61).
@@ -104,10 +105,11 @@ impl Receiving {
         number: u64,
         sid: u64,
         data: &[u8],
+        payload: &Bytes,
     ) -> Result<Dispatch, TransportError> {
         let packet = self.packets;
         let session = self.session(number)?;
-        let dispatch = session.source(sid, data, packet)?;
+        let dispatch = session.source(sid, data, (packet, payload))?;
         let has_work = session.has_work();
         self.busy |= has_work;
         self.counts.sources += u64::from(dispatch != Dispatch::No);
@@ -261,6 +263,10 @@ impl Receiving {
     #[inline]
     fn session(&mut self, number: u64) -> Result<&mut Session, TransportError> {
         if self.sessions.get(self.latest).is_none_or(|(latest, _)| *latest != number) {
+            if let Some((_, before)) = self.sessions.get_mut(self.latest) {
+                // Of one session only: what stays in packets keeps their buffers.
+                before.flush();
+            }
             let at = self.place(number).or_else(|at| self.open(at, number))?;
             // FEC-12.
             if self.sessions[at].0 != number {

@@ -6,6 +6,7 @@ use quickset_wire::{Scheme, TransportErrorCode as Code};
 
 use super::Dispatch;
 use super::blocks::{Blocks, Shape};
+use super::fresh::Fresh;
 use super::news::News;
 use crate::error::TransportError;
 
@@ -15,6 +16,7 @@ pub(super) struct Session {
     pub(super) scheme: Scheme,
     pub(super) news: News,
     decoder: Decoder,
+    fresh: Fresh,
     blocks: Blocks,
     /// The packet that the last symbol came in.
     packet: u64,
@@ -40,16 +42,34 @@ impl Session {
                 Decoder::Linear(Box::new(online::Decoder::new(limits)))
             }
         };
-        Self { scheme, news: News::default(), decoder, blocks: Blocks::default(), packet: 0, longest: 0 }
+        Self {
+            scheme,
+            news: News::default(),
+            decoder,
+            fresh: Fresh::new(symbol_size),
+            blocks: Blocks::default(),
+            packet: 0,
+            longest: 0,
+        }
     }
 
-    /// A symbol, in this packet.
-    pub(super) fn source(&mut self, sid: u64, data: &[u8], packet: u64) -> Result<Dispatch, TransportError> {
+    /// A symbol, in this packet with this payload.
+    #[inline]
+    pub(super) fn source(
+        &mut self,
+        sid: u64,
+        data: &[u8],
+        (packet, payload): (u64, &Bytes),
+    ) -> Result<Dispatch, TransportError> {
         // FEC-15.
         if self.packet == packet {
             return Err(error("two symbols of a session in a packet"));
         }
         self.packet = packet;
+        if self.fresh.takes(sid, data.len(), packet) {
+            self.fresh.push(payload.slice_ref(data), packet);
+            return Ok(Dispatch::All);
+        }
         Ok(match self.take(sid, data)? {
             // FEC-20.
             Source::New => Dispatch::All,
@@ -63,8 +83,8 @@ impl Session {
         Ok(self.take(sid, data)? == Source::New)
     }
 
-    #[inline]
     fn take(&mut self, sid: u64, data: &[u8]) -> Result<Source, TransportError> {
+        self.flush();
         let outcome = match &mut self.decoder {
             Decoder::Linear(decoder) => decoder.source(sid, data),
             Decoder::Staircase(decoder) => decoder.source(sid, data),
@@ -95,18 +115,23 @@ impl Session {
                 if last - first >= decoder.window() {
                     return Ok(Repair::Old);
                 }
-                decoder.seen(last);
-                if first < decoder.low() {
-                    return Ok(Repair::Old);
-                }
-                let outcome = decoder.repair(&equation, data);
-                if outcome == Ok(Repair::TooMany) {
-                    // FEC-59: what is missing below was not repaired when it could be, and is sent again, or of no use to
-                    // anybody. New losses need its places.
-                    decoder.give_up_below(first);
-                    decoder.repair(&equation, data)
+                if parameter == 1 && self.fresh.are(first, count, data.len()) {
+                    decoder.pass(first, self.fresh.whole()).map(|()| Repair::Redundant)
                 } else {
-                    outcome
+                    give(decoder, &mut self.fresh);
+                    decoder.seen(last);
+                    if first < decoder.low() {
+                        return Ok(Repair::Old);
+                    }
+                    let outcome = decoder.repair(&equation, data);
+                    if outcome == Ok(Repair::TooMany) {
+                        // FEC-59: what is missing below was not repaired when it could be, and is sent again, or of no use
+                        // to anybody. New losses need its places.
+                        decoder.give_up_below(first);
+                        decoder.repair(&equation, data)
+                    } else {
+                        outcome
+                    }
                 }
             }
             Decoder::Staircase(decoder) => {
@@ -150,8 +175,22 @@ impl Session {
                 .and_then(|ended| Equation::xor(ended.first, ended.count, 1, 0).ok()),
             Scheme::Ldpc | Scheme::Rlc => None,
         };
-        if let Some(block) = block {
-            decoder.spend(&block);
+        let Some(block) = block else { return };
+        let is_spent = decoder.spend(&block);
+        if is_spent && self.scheme == Scheme::ReedSolomon && !self.fresh.is_on() {
+            // Nothing is missing, and the next symbol begins a block.
+            let next = decoder.following().filter(|next| *next == header.first + header.count);
+            if let Some(next) = next.filter(|_| header.parameter == 1 && self.news.is_empty()) {
+                self.fresh.begin(next);
+            }
+        }
+    }
+
+    /// The decoder takes what it was spared.
+    #[inline]
+    pub(super) fn flush(&mut self) {
+        if let Decoder::Linear(decoder) = &mut self.decoder {
+            give(decoder, &mut self.fresh);
         }
     }
 
@@ -203,6 +242,7 @@ impl Session {
     }
 
     pub(super) fn set_window(&mut self, window: u64) {
+        self.flush();
         let window = usize::try_from(window.max(1)).unwrap_or(usize::MAX);
         match &mut self.decoder {
             Decoder::Linear(decoder) => decoder.set_window(window),
@@ -214,9 +254,10 @@ impl Session {
     /// Bytes of symbols and repair symbols.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
+        let fresh = self.fresh.memory();
         match &self.decoder {
-            Decoder::Linear(decoder) => decoder.memory(),
-            Decoder::Staircase(decoder) => decoder.memory(),
+            Decoder::Linear(decoder) => decoder.memory() + fresh,
+            Decoder::Staircase(decoder) => decoder.memory() + fresh,
         }
     }
 
@@ -240,6 +281,15 @@ impl Session {
             Decoder::Linear(decoder) => decoder.low(),
             Decoder::Staircase(decoder) => decoder.low(),
         }
+    }
+}
+
+/// The decoder takes what it was spared, and what is to come.
+#[inline]
+fn give(decoder: &mut online::Decoder, fresh: &mut Fresh) {
+    for (sid, symbol) in fresh.end() {
+        let taken = decoder.source(sid, &symbol);
+        debug_assert_eq!(taken, Ok(Source::New), "it follows all others, and is short enough");
     }
 }
 

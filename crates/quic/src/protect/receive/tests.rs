@@ -6,11 +6,20 @@ use quickset_wire::{TransportErrorCode as Code, varint};
 
 use super::*;
 
+mod fresh;
 mod spent;
 mod told;
 mod unmarked;
 
 const SIZE: usize = 200;
+
+impl Receiving {
+    /// A SOURCE_SYMBOL in a packet with nothing else.
+    fn on_copy(&mut self, session: u64, sid: u64, data: &[u8]) -> Result<Dispatch, TransportError> {
+        let payload = Bytes::copy_from_slice(data);
+        self.on_source(session, sid, &payload, &payload)
+    }
+}
 
 fn receiving(window: u64, sessions: u64) -> Receiving {
     Receiving::new(Offer { window, sessions, symbol: SIZE, schemes: Schemes::ALL, unmarked: 0 })
@@ -57,7 +66,7 @@ fn header(session: u64, first: u64, count: u64, parameter: u64, index: u64) -> R
 }
 
 fn source(receiving: &mut Receiving, session: u64, sid: u64) -> Result<Dispatch, TransportError> {
-    let outcome = receiving.on_source(session, sid, &symbol(sid));
+    let outcome = receiving.on_copy(session, sid, &symbol(sid));
     receiving.end_packet();
     outcome
 }
@@ -127,7 +136,7 @@ fn what_an_encoder_must_not_do_is_an_error() {
     };
     refused(source(&mut Receiving::new(few), 2, 0));
     // 7.
-    refused(new().on_source(0, 0, &[1; SIZE + 1]));
+    refused(new().on_copy(0, 0, &[1; SIZE + 1]));
     refused(give(&mut new(), header(4, 0, 1, 0, 0), &[1; SIZE + 1]));
     // 8.
     refused(give(&mut new(), header(4, 0, 65, 0, 0), &[1]));
@@ -135,9 +144,9 @@ fn what_an_encoder_must_not_do_is_an_error() {
     assert!(give(&mut new(), header(4, 0, 64, 0, 0), &[1]).is_ok());
     // 9, but not in the next packet.
     let mut one = new();
-    one.on_source(2, 0, &symbol(0)).unwrap();
-    one.on_source(8 + 2, 0, &symbol(0)).unwrap();
-    refused(one.on_source(2, 1, &symbol(1)));
+    one.on_copy(2, 0, &symbol(0)).unwrap();
+    one.on_copy(8 + 2, 0, &symbol(0)).unwrap();
+    refused(one.on_copy(2, 1, &symbol(1)));
 }
 
 /// FEC-61, numbers 10 to 12: what contradicts what came before.
@@ -145,20 +154,20 @@ fn what_an_encoder_must_not_do_is_an_error() {
 fn what_an_encoder_contradicts_is_an_error() {
     // 10.
     let mut one = receiving(64, 1);
-    one.on_source(4, 0, &[1, 2, 0]).unwrap();
+    one.on_copy(4, 0, &[1, 2, 0]).unwrap();
     one.end_packet();
-    assert_eq!(one.on_source(4, 0, &[1, 2]), Ok(Dispatch::No), "a repeat");
+    assert_eq!(one.on_copy(4, 0, &[1, 2]), Ok(Dispatch::No), "a repeat");
     one.end_packet();
-    refused(one.on_source(4, 0, &[1, 3]));
+    refused(one.on_copy(4, 0, &[1, 3]));
     // 11, in both orders, and for LDPC too.
     for (session, parameter) in [(4, 0), (3, 3)] {
         let mut one = receiving(64, 1);
-        one.on_source(session, 0, &[1; 9]).unwrap();
+        one.on_copy(session, 0, &[1; 9]).unwrap();
         one.end_packet();
         refused(give(&mut one, header(session, 0, 4, parameter, 0), &[1; 8]));
         let mut one = receiving(64, 1);
         give(&mut one, header(session, 0, 4, parameter, 0), &[1; 8]).unwrap();
-        refused(one.on_source(session, 0, &[1; 9]));
+        refused(one.on_copy(session, 0, &[1; 9]));
     }
     // 12: blocks that overlap (FEC-25), repairs of a block that differ (FEC-32), seeds used twice (FEC-33).
     for (session, first, then) in [
@@ -220,7 +229,7 @@ fn vectors_of_the_specification() {
         for &lost in covers {
             let mut one = receiving(64, 1);
             for sid in (0..4).filter(|sid| *sid != lost) {
-                one.on_source(session, sid, &symbols[sid as usize]).unwrap();
+                one.on_copy(session, sid, &symbols[sid as usize]).unwrap();
                 one.end_packet();
             }
             one.on_repair(&repair).unwrap();
@@ -358,7 +367,7 @@ proptest! {
         for (op, a, b, count, len) in ops {
             let (session, first) = (a % 26, base + b % 90);
             match op {
-                0..4 => drop(one.on_source(session, first, &vec![a as u8; len])),
+                0..4 => drop(one.on_copy(session, first, &vec![a as u8; len])),
                 4..8 => {
                     let parameter = if session & 7 == 4 { 0 } else { a >> 8 & 31 };
                     let data = vec![b as u8; len.max(1)];
@@ -479,7 +488,7 @@ fn the_work_of_a_packet_is_bounded() {
         let before = cost(one);
         if let Some(sid) = sid {
             // What was recovered is of no sense, so this may be an error.
-            drop(one.on_source(4, sid, &vec![sid as u8 | 1; size]));
+            drop(one.on_copy(4, sid, &vec![sid as u8 | 1; size]));
         }
         if let Some((first, count)) = repair {
             seed += 1;

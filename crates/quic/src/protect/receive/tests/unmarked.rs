@@ -57,7 +57,7 @@ fn what_came_unmarked_repairs_what_did_not() {
             assert_eq!((receiving.next_recovered(), receiving.counts().sources), (None, 3));
             // FEC-20: a repeat of one that was recovered or named acts no more.
             for (sid, frame) in (0..).zip(&frames) {
-                assert_eq!(receiving.on_source(0, sid, frame).unwrap(), Dispatch::No);
+                assert_eq!(receiving.on_copy(0, sid, frame).unwrap(), Dispatch::No);
                 receiving.end_packet();
             }
         }
