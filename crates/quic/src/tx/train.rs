@@ -11,6 +11,37 @@ use crate::protect::Run;
 use crate::recovery::SentPacket;
 use crate::room::{Phase, Want};
 use crate::token::{Key, Token};
+use crate::tx::StreamFrame;
+
+/// The symbols of a train. Their lane is told of those that are alike together.
+#[derive(Debug)]
+struct Symbols {
+    run: Run,
+    /// What another is to be like, and its bytes.
+    last: Option<(StreamFrame, usize)>,
+    /// The first that the lane has not been told of, and its packet.
+    first: Option<(StreamFrame, u64)>,
+    /// How many these are, and their bytes.
+    n: u64,
+    bytes: u64,
+}
+
+impl Symbols {
+    /// Whether a symbol in packet `number` is like the last one, and so to be told with others.
+    #[inline]
+    fn takes(&mut self, frame: &StreamFrame, bytes: usize, number: u64) -> bool {
+        let Some((last, len)) = &mut self.last else { return false };
+        let is_next = frame.offset == last.offset + u64::from(last.len) && frame.piece == last.piece;
+        if !is_next || (frame.len, bytes) != (last.len, *len) {
+            return false;
+        }
+        last.offset = frame.offset;
+        self.first.get_or_insert((*frame, number));
+        self.n += 1;
+        self.bytes += bytes as u64;
+        true
+    }
+}
 
 impl Connection {
     /// Adds datagrams that are like the one before, each a packet with new data of the same stream and nothing else, as
@@ -20,12 +51,13 @@ impl Connection {
         if out.is_empty() || !self.has_only_data() {
             return false;
         }
-        let (stream, symbols, calm) = if self.protect.send.is_active() {
+        let (stream, mut symbols, calm) = if self.protect.send.is_active() {
             let Some(run) = self.protect.run else { return false };
             if self.protect.send.may_be_unmarked(run.lane, self.recovery.next_number(Space::Data)) {
                 return false;
             }
-            (run.stream, Some(run), self.protect.send.calm(self.moment()))
+            let most = self.protect.send.calm(self.moment()).min(self.protect.send.may_follow(run.lane));
+            (run.stream, Some(Symbols { run, last: None, first: None, n: 0, bytes: 0 }), most)
         } else {
             let Some(stream) = self.streams.turn() else { return false };
             (stream, None, u64::MAX)
@@ -35,9 +67,12 @@ impl Connection {
         while n < most
             && out.has_room(size)
             && self.may_send(size, control)
-            && self.follow_out(out, stream, symbols.as_ref())
+            && self.follow_out(out, stream, symbols.as_mut())
         {
             n += 1;
+        }
+        if let Some(symbols) = &mut symbols {
+            self.tell(symbols);
         }
         if n == 0 {
             return false;
@@ -79,7 +114,7 @@ impl Connection {
 
     /// One of them. False when the next packet is another.
     #[inline]
-    fn follow_out(&mut self, out: &mut Batch, stream: Key, symbols: Option<&Run>) -> bool {
+    fn follow_out(&mut self, out: &mut Batch, stream: Key, symbols: Option<&mut Symbols>) -> bool {
         // What is drawn for a packet that is not sent would be lost.
         if self.numbering.leaves_out(self.recovery.next_number(Space::Data)) {
             return false;
@@ -91,10 +126,13 @@ impl Connection {
         let payload = &mut buffer[frame.payload_at..size - frame.tag_len];
         let (number, now, marked) = (frame.at.number, self.now, self.path.ecn.is_marking());
         let mut tokens = std::mem::take(&mut self.scratch.tokens);
-        let symbol = symbols.map(|run| (run, self.protect.send.head(run.lane)));
-        let head = symbol.map_or(0, |(_, (session, sid))| source_symbol_header_size(session.into(), sid));
+        let symbol = symbols.as_ref().map(|symbols| {
+            let (session, next) = self.protect.send.head(symbols.run.lane);
+            (session, next + symbols.n)
+        });
+        let head = symbol.map_or(0, |(session, sid)| source_symbol_header_size(session.into(), sid));
         let room = payload.len().saturating_sub(head);
-        let limit = symbols.map_or(room, |run| run.limit.min(room));
+        let limit = symbols.as_ref().map_or(room, |symbols| symbols.run.limit.min(room));
         let of = if room - limit > MAX_TOP_UP { None } else { self.streams.stretch(stream, limit) };
         let Some((of, data)) = of else {
             self.scratch.tokens = tokens;
@@ -102,7 +140,7 @@ impl Connection {
         };
         let len = stream_header_size(of.id, of.offset, Some(data.len())) + data.len();
         let mut w = wire::Writer::new(payload);
-        if let Some((_, (session, sid))) = symbol {
+        if let Some((session, sid)) = symbol {
             source_symbol_header(&mut w, session.into(), sid, len);
             tokens.push(Token::Symbol { session, sid, n: 1 });
         }
@@ -110,15 +148,17 @@ impl Connection {
         w.bytes(data);
         w.zeros(w.room());
         tokens.push(Token::Stream { key: of.key, offset: of.offset, len: of.len, fin: false });
-        if let Some((run, _)) = symbol {
-            let packed = Packed {
-                bytes: &payload[head..head + len],
-                packet: number,
-                unmarked: false,
-                frame: Some(&of),
-            };
-            let Self { streams, protect, .. } = self;
-            protect.send.pushed(run.lane, packed, now, |frame| streams.piece(frame));
+        if let Some(symbols) = symbols {
+            let symbol = &payload[head..head + len];
+            if !symbols.takes(&of, symbol.len(), number) {
+                symbols.last = None;
+                self.tell(symbols);
+                let packed = Packed { bytes: symbol, packet: number, unmarked: false, frame: Some(&of) };
+                let Self { streams, protect, .. } = self;
+                let may_follow =
+                    protect.send.pushed(symbols.run.lane, packed, now, |frame| streams.piece(frame));
+                symbols.last = may_follow.then_some((of, symbol.len()));
+            }
         }
         self.log_sent(&frame.at, payload, size);
         self.grease_bit(buffer);
@@ -131,5 +171,14 @@ impl Connection {
         self.record(Space::Data, packet, &mut tokens);
         self.scratch.tokens = tokens;
         true
+    }
+
+    /// Tells the lane of symbols what it has not been told.
+    #[inline]
+    fn tell(&mut self, symbols: &mut Symbols) {
+        if let Some((frame, number)) = symbols.first.take() {
+            let all = (std::mem::take(&mut symbols.n), std::mem::take(&mut symbols.bytes));
+            self.protect.send.followed(symbols.run.lane, &frame, all, (number, self.now));
+        }
     }
 }

@@ -54,10 +54,10 @@ impl Calm {
         *self = Self { since: Some(moment), left: self.found, found: 0 };
     }
 
-    /// A symbol was sent.
+    /// Symbols were sent.
     #[inline]
-    pub(super) fn pass(&mut self) {
-        self.left = self.left.saturating_sub(1);
+    pub(super) fn pass(&mut self, n: u64) {
+        self.left = self.left.saturating_sub(n);
     }
 }
 

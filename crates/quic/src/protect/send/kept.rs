@@ -2,6 +2,8 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use quickset_fec::{Equation, Symbols, reed_solomon};
+use quickset_wire::frame::{stream_header, stream_header_size};
+use quickset_wire::{StreamId, Writer, varint};
 
 use super::span::Cover;
 use crate::token::Key;
@@ -14,9 +16,8 @@ use crate::tx::{Packed, StreamFrame};
 #[derive(Debug)]
 pub(super) struct Kept {
     copies: Symbols,
-    /// For each SID from `base` on the frame that it is, if there is no copy.
-    shared: VecDeque<Shared>,
-    base: u64,
+    /// The others, in order.
+    runs: VecDeque<Run>,
     /// Where their data is.
     pieces: VecDeque<Piece>,
     /// The number of the first piece.
@@ -25,18 +26,21 @@ pub(super) struct Kept {
     shares: bool,
 }
 
-/// A symbol that is one STREAM frame, and where its data is; nowhere if there is none.
+/// Symbols in a row that are one STREAM frame each, the data of one behind that of the other.
 #[derive(Clone, Copy, Debug)]
-struct Shared {
+struct Run {
+    /// Of the first, as are the others.
+    sid: u64,
+    id: StreamId,
     /// In the stream.
     offset: u64,
-    /// The last bits of the number of its piece.
-    piece: u32,
-    len: u16,
-    /// Bytes before the data.
+    /// Bytes of data of each, and those before.
+    len: u32,
     head_len: u8,
-    /// These bytes as they were written, and more.
-    head: [u8; MAX_HEAD],
+    /// Symbols.
+    n: u64,
+    /// The number of the piece that all the data is in.
+    piece: u64,
 }
 
 /// A piece of a stream's buffer.
@@ -52,7 +56,8 @@ struct Piece {
 /// A STREAM frame whose data lies in the buffer of its stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lying<'a> {
-    head: &'a [u8],
+    head: [u8; MAX_HEAD],
+    head_len: u8,
     data: &'a [u8],
 }
 
@@ -60,7 +65,7 @@ impl Kept {
     /// None yet, of a peer that keeps `window` of at most `size` bytes. With `shares` they are encoded in one pass.
     pub(super) fn new(window: u64, size: usize, shares: bool) -> Self {
         let copies = Symbols::new(usize::try_from(window).unwrap_or(usize::MAX), size);
-        Self { copies, shared: VecDeque::new(), base: 0, pieces: VecDeque::new(), first_piece: 0, shares }
+        Self { copies, runs: VecDeque::new(), pieces: VecDeque::new(), first_piece: 0, shares }
     }
 
     /// The copies, which are all when nothing is encoded in one pass.
@@ -69,18 +74,18 @@ impl Kept {
         &self.copies
     }
 
-    /// The next symbol, `sid`; `piece` gives the data of a frame.
+    /// The next symbol, `sid`; `piece` gives the data of a frame. True when it was not copied.
     #[inline]
     pub(super) fn push(
         &mut self,
         sid: u64,
         packed: Packed<'_>,
         piece: impl FnOnce(&StreamFrame) -> Option<Bytes>,
-    ) {
-        if self.shares {
-            let frame = packed.frame.filter(|frame| frame.len >= MIN_SHARED);
-            if self.share(sid, frame, packed.bytes, piece) {
-                return;
+    ) -> bool {
+        let frame = packed.frame.filter(|frame| self.shares && frame.len >= MIN_SHARED);
+        if let Some((frame, run)) = frame.and_then(|frame| Some((frame, Run::of(sid, frame, 1)?))) {
+            if run.frame(sid, &[]).begins(packed.bytes, frame.len) && self.share(run, frame, piece) {
+                return true;
             }
         }
         let taken = if self.shares {
@@ -89,26 +94,35 @@ impl Kept {
             self.copies.push(packed.bytes)
         };
         debug_assert_eq!(taken, Ok(sid), "a symbol of ours that does not fit the window");
+        false
+    }
+
+    /// The next `n` symbols, from `sid` on, each as long as the one before, which was not copied, and the next frame of the
+    /// same piece: `frame` is the first.
+    pub(super) fn extend(&mut self, sid: u64, frame: &StreamFrame, n: u64) {
+        let run = Run::of(sid, frame, n);
+        let shared = run.is_some_and(|run| self.share(run, frame, |_| None));
+        debug_assert!(shared, "their piece is kept, and their heads are as long");
     }
 
     /// The bytes of a symbol.
     pub(super) fn get(&self, sid: u64) -> Option<Symbol<'_>> {
-        let shared = self.shared(sid).map(Symbol::Frame);
-        shared.or_else(|| self.copies.get(sid).map(Symbol::Copy))
+        let lying = self.lying(sid).map(Symbol::Frame);
+        lying.or_else(|| self.copies.get(sid).map(Symbol::Copy))
     }
 
     /// Forgets everything below `sid`.
     pub(super) fn drop_below(&mut self, sid: u64) {
-        let n = usize::try_from(sid.saturating_sub(self.base)).unwrap_or(usize::MAX).min(self.shared.len());
-        match n {
-            1 => drop(self.shared.pop_front()),
-            _ => drop(self.shared.drain(..n)),
+        while self.runs.front().is_some_and(|run| run.end() <= sid) {
+            self.runs.pop_front();
+        }
+        if let Some(first) = self.runs.front_mut() {
+            first.drop_below(sid);
         }
         while self.pieces.front().is_some_and(|piece| piece.sid < sid) {
             self.pieces.pop_front();
             self.first_piece += 1;
         }
-        self.base = self.base.max(sid);
         self.copies.drop_below(sid);
     }
 
@@ -120,8 +134,8 @@ impl Kept {
     /// Gives back what memory is not needed.
     pub(super) fn trim(&mut self) {
         self.copies.trim();
-        if self.shared.capacity() > FEW.max(2 * self.shared.len()) {
-            self.shared.shrink_to_fit();
+        if self.runs.capacity() > FEW.max(2 * self.runs.len()) {
+            self.runs.shrink_to_fit();
         }
     }
 
@@ -139,24 +153,37 @@ impl Kept {
         let sids = (0..cover.terms).map(|term| cover.first + term * cover.stride);
         // The code works on each byte by itself. So the first bytes of all symbols, as many as most have apart from their
         // data, are encoded on their own, and then the others, where they lie.
-        let head = sids.clone().find_map(|sid| self.entry(sid)).map_or(0, |shared| shared.head_len);
-        for sid in sids.clone() {
-            if self.entry(sid).is_some_and(|shared| shared.head_len != head) {
-                self.copy(sid);
+        let head = sids.clone().find_map(|sid| self.run(sid)).map_or(0, |run| run.head_len);
+        let begin = self.runs.partition_point(|run| run.end() <= cover.first);
+        let mut runs = self.runs.range(begin..).take_while(|run| run.sid < cover.end());
+        if runs.any(|run| run.head_len != head) {
+            for sid in sids.clone() {
+                if self.run(sid).is_some_and(|run| run.head_len != head) {
+                    self.copy(sid);
+                }
+            }
+        }
+        let (mut heads, mut others) = (Vec::with_capacity(MAX_TERMS), Vec::with_capacity(MAX_TERMS));
+        let (mut at, mut rhythm) = (begin, None);
+        for sid in sids {
+            while self.runs.get(at).is_some_and(|run| run.end() <= sid) {
+                (at, rhythm) = (at + 1, None);
+            }
+            if let Some(run) = self.runs.get(at).filter(|run| run.sid <= sid && !self.has_copy(sid)) {
+                let (first, step) = *rhythm.get_or_insert_with(|| run.heads());
+                heads.push((first + step * u128::from(sid - run.sid)).to_be_bytes());
+                others.push(self.data(run, sid));
+            } else {
+                let copy = self.copies.get(sid).expect("symbols are kept as long as repairs are owed");
+                let (first, other) = copy.split_at(usize::from(head).min(copy.len()));
+                let mut head = [0; MAX_HEAD];
+                head[..first.len()].copy_from_slice(first);
+                heads.push(head);
+                others.push(other);
             }
         }
         let head = usize::from(head);
-        let (mut firsts, mut others) = (Vec::with_capacity(MAX_TERMS), Vec::with_capacity(MAX_TERMS));
-        for sid in sids {
-            let (first, other) = if let Some(shared) = self.entry(sid) {
-                (&shared.head[..head], self.data(shared))
-            } else {
-                let copy = self.copies.get(sid).expect("symbols are kept as long as repairs are owed");
-                copy.split_at(head.min(copy.len()))
-            };
-            firsts.push(first);
-            others.push(other);
-        }
+        let firsts: Vec<&[u8]> = heads.iter().map(|bytes| &bytes[..head]).collect();
         let longest = head + others.iter().map(|other| other.len()).max().unwrap_or(0);
         repairs.resize_with(n as usize, Vec::new);
         for repair in repairs.iter_mut() {
@@ -170,70 +197,139 @@ impl Kept {
 
     /// Makes a copy of a symbol, if there is none.
     fn copy(&mut self, sid: u64) {
-        let Some(symbol) = self.shared(sid).map(Symbol::Frame) else { return };
+        let Some(symbol) = self.lying(sid).map(Symbol::Frame) else { return };
         let mut bytes = vec![0; symbol.len()];
         symbol.write(&mut bytes);
-        self.shared[(sid - self.base) as usize] = Shared::NONE;
         let taken = self.copies.insert(sid, &bytes);
         debug_assert_eq!(taken, Ok(()), "there was no copy");
     }
 
-    /// Makes a place for symbol `sid`. True when it is a frame that lies where its stream has it: the piece with its data
-    /// stays then. Most frames are in the piece of the one before.
+    /// The next symbols, the first of which is this frame, lie where their stream has them: the piece with their data stays.
+    /// Most are in the piece of the one before. False if there is none.
     #[inline]
     fn share(
         &mut self,
-        sid: u64,
-        frame: Option<&StreamFrame>,
-        symbol: &[u8],
+        mut run: Run,
+        frame: &StreamFrame,
         piece: impl FnOnce(&StreamFrame) -> Option<Bytes>,
     ) -> bool {
-        self.shared.push_back(Shared::NONE);
-        let Some(StreamFrame { key, offset, len, piece: begin, .. }) = frame.copied() else { return false };
-        let before = symbol.len() - len as usize;
-        let (Some(head), Ok(len)) = (symbol.first_chunk(), u16::try_from(len)) else { return false };
-        if before > MAX_HEAD {
-            return false;
-        }
+        let last = run.end() - 1;
         match self.pieces.back_mut() {
-            Some(last) if last.key == key && last.offset == begin => last.sid = sid,
+            Some(latest) if latest.key == frame.key && latest.offset == frame.piece => latest.sid = last,
             _ => {
-                let Some(bytes) = frame.and_then(piece) else { return false };
-                self.pieces.push_back(Piece { bytes, key, offset: begin, sid });
+                let Some(bytes) = piece(frame) else { return false };
+                self.pieces.push_back(Piece { bytes, key: frame.key, offset: frame.piece, sid: last });
             }
         }
-        let piece = (self.first_piece + self.pieces.len() as u64 - 1) as u32;
-        if let Some(last) = self.shared.back_mut() {
-            // Field by field, in place: what is moved as a whole waits for its parts to have been written.
-            last.offset = offset;
-            last.piece = piece;
-            last.len = len;
-            last.head_len = before as u8;
-            last.head = *head;
+        run.piece = self.first_piece + self.pieces.len() as u64 - 1;
+        match self.runs.back_mut() {
+            Some(before) if before.goes_on_with(&run) => before.n += run.n,
+            _ => self.runs.push_back(run),
         }
         true
     }
 
-    fn shared(&self, sid: u64) -> Option<Lying<'_>> {
-        let shared = self.entry(sid)?;
-        Some(Lying { head: &shared.head[..usize::from(shared.head_len)], data: self.data(shared) })
+    /// A symbol that lies where its stream has it, and of which there is no copy.
+    #[inline]
+    fn lying(&self, sid: u64) -> Option<Lying<'_>> {
+        self.run(sid).map(|run| run.frame(sid, self.data(run, sid)))
+    }
+
+    /// The data of a symbol of a run.
+    #[inline]
+    fn data(&self, run: &Run, sid: u64) -> &[u8] {
+        let piece = &self.pieces[(run.piece - self.first_piece) as usize];
+        let from = (run.offset_of(sid) - piece.offset) as usize;
+        &piece.bytes[from..][..run.len as usize]
     }
 
     #[inline]
-    fn entry(&self, sid: u64) -> Option<&Shared> {
-        let at = usize::try_from(sid.checked_sub(self.base)?).ok()?;
-        self.shared.get(at).filter(|shared| shared.len > 0)
+    fn has_copy(&self, sid: u64) -> bool {
+        self.copies.held() > 0 && self.copies.get(sid).is_some()
     }
 
+    /// Where it is one of.
     #[inline]
-    fn data(&self, shared: &Shared) -> &[u8] {
-        let piece = &self.pieces[shared.piece.wrapping_sub(self.first_piece as u32) as usize];
-        &piece.bytes[(shared.offset - piece.offset) as usize..][..shared.len as usize]
+    fn run(&self, sid: u64) -> Option<&Run> {
+        let at = self.runs.partition_point(|run| run.end() <= sid);
+        self.runs.get(at).filter(|run| run.sid <= sid && !self.has_copy(sid))
     }
 }
 
-impl Shared {
-    const NONE: Self = Self { offset: 0, piece: 0, len: 0, head_len: 0, head: [0; MAX_HEAD] };
+impl Run {
+    /// Of `n` symbols from `sid` on, of which this is the first; if their heads are equally long. Its piece is to be told yet.
+    #[inline]
+    fn of(sid: u64, frame: &StreamFrame, n: u64) -> Option<Self> {
+        let StreamFrame { id, offset, len, .. } = *frame;
+        let size = |offset| stream_header_size(id, offset, Some(len as usize));
+        let head_len = size(offset);
+        let is_even = n == 1 || size(offset + (n - 1) * u64::from(len)) == head_len;
+        (is_even && head_len <= MAX_HEAD).then_some(Self {
+            sid,
+            id,
+            offset,
+            len,
+            head_len: head_len as u8,
+            n,
+            piece: 0,
+        })
+    }
+
+    fn end(&self) -> u64 {
+        self.sid + self.n
+    }
+
+    fn offset_of(&self, sid: u64) -> u64 {
+        self.offset + (sid - self.sid) * u64::from(self.len)
+    }
+
+    /// Whether another begins where this one ends, with nothing else about it.
+    #[inline]
+    fn goes_on_with(&self, other: &Self) -> bool {
+        let place = |run: &Self| (run.piece, run.id, run.len, run.head_len);
+        place(self) == place(other) && other.sid == self.end() && other.offset == self.offset_of(other.sid)
+    }
+
+    fn drop_below(&mut self, sid: u64) {
+        if sid > self.sid {
+            self.offset = self.offset_of(sid);
+            self.n -= sid - self.sid;
+            self.sid = sid;
+        }
+    }
+
+    /// The head of the first symbol as a number, and by how much those behind it are larger: but for their offsets, whose last
+    /// byte stands before the length, they are alike.
+    fn heads(&self) -> (u128, u128) {
+        let first = u128::from_be_bytes(self.frame(self.sid, &[]).head);
+        let end = usize::from(self.head_len) - varint::size(self.len.into());
+        (first, u128::from(self.len) << (8 * (MAX_HEAD - end)))
+    }
+
+    /// The frame that symbol `sid` is, with this data.
+    #[inline]
+    fn frame<'a>(&self, sid: u64, data: &'a [u8]) -> Lying<'a> {
+        let mut head = [0; MAX_HEAD];
+        stream_header(
+            &mut Writer::new(&mut head),
+            self.id,
+            self.offset_of(sid),
+            false,
+            Some(self.len as usize),
+        );
+        Lying { head, head_len: self.head_len, data }
+    }
+}
+
+impl Lying<'_> {
+    fn head(&self) -> &[u8] {
+        &self.head[..usize::from(self.head_len)]
+    }
+
+    /// Whether a symbol is its head and so many bytes of data.
+    fn begins(&self, symbol: &[u8], data: u32) -> bool {
+        symbol.len() == self.head().len() + data as usize && symbol.starts_with(self.head())
+    }
 }
 
 /// A symbol as it was sent first.
@@ -247,7 +343,7 @@ impl Symbol<'_> {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Copy(bytes) => bytes.len(),
-            Self::Frame(frame) => frame.head.len() + frame.data.len(),
+            Self::Frame(frame) => frame.head().len() + frame.data.len(),
         }
     }
 
@@ -255,9 +351,10 @@ impl Symbol<'_> {
     pub(crate) fn write(&self, out: &mut [u8]) {
         match self {
             Self::Copy(bytes) => out.copy_from_slice(bytes),
-            Self::Frame(Lying { head, data }) => {
-                out[..head.len()].copy_from_slice(head);
-                out[head.len()..].copy_from_slice(data);
+            Self::Frame(frame) => {
+                let (head, data) = out.split_at_mut(frame.head().len());
+                head.copy_from_slice(frame.head());
+                data.copy_from_slice(frame.data);
             }
         }
     }
@@ -322,7 +419,11 @@ mod tests {
     }
 
     fn fill(kept: &mut Kept, symbols: &[Sent]) {
-        for (packet, sent) in (0..).zip(symbols) {
+        fill_from(kept, 0, symbols);
+    }
+
+    fn fill_from(kept: &mut Kept, first: usize, symbols: &[Sent]) {
+        for (packet, sent) in (first as u64..).zip(symbols) {
             let frame = sent.shared.then_some(&sent.frame);
             let packed = Packed { bytes: &sent.bytes(), packet, unmarked: false, frame };
             kept.push(packet, packed, |_| Some(sent.piece.clone()));
@@ -370,6 +471,59 @@ mod tests {
             let mut out = Vec::new();
             kept.combine(&equation, &mut out);
             prop_assert_eq!(out, reference(&symbols, &equation));
+        }
+    }
+
+    /// Frames of one stream told together, where heads become longer, beside others that are copied.
+    #[test]
+    fn frames_in_a_row_are_repaired_and_repeated_like_copies() {
+        const LEN: u32 = 700;
+        for begin in [0, 1, (1 << 14) - 2500, (1 << 30) - 2100, 1 << 40] {
+            let piece: Bytes =
+                (0..40_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+            let frame = |n: u64, len| {
+                let offset = begin + n * u64::from(LEN);
+                StreamFrame { key: KEY, id: StreamId(4), offset, len, piece: begin }
+            };
+            // Every tenth is shorter, and those behind the fifth are told together as far as they are alike.
+            let symbols: Vec<Sent> = (0..50)
+                .map(|n| {
+                    let len = if n % 10 == 9 { LEN - 1 } else { LEN };
+                    Sent { frame: frame(n, len), piece: piece.clone(), shared: n != 7 }
+                })
+                .collect();
+            let mut kept = Kept::new(1024, 1500, true);
+            let mut at = 0;
+            while at < 50 {
+                fill_from(&mut kept, at, &symbols[at..=at]);
+                let size = symbols[at].bytes().len();
+                let alike = |sent: &&Sent| at > 5 && sent.shared && sent.bytes().len() == size;
+                let n = symbols[at + 1..].iter().take_while(alike).count();
+                if n > 0 && symbols[at].shared {
+                    kept.extend(at as u64 + 1, &symbols[at + 1].frame, n as u64);
+                    at += n;
+                }
+                at += 1;
+            }
+            assert_eq!(kept.copies.held(), 1);
+            kept.drop_below(2);
+            for stride in [1, 3] {
+                let terms = 48_u64.div_ceil(stride);
+                let (cover, mut repairs) = (Cover { first: 2, terms, stride }, Vec::new());
+                kept.encode(&cover, 4, &mut repairs);
+                for (index, repair) in (0..).zip(&repairs) {
+                    let equation = Equation::reed_solomon(2, terms, stride, index).unwrap();
+                    assert_eq!(repair, &reference(&symbols, &equation), "from {begin}, stride {stride}");
+                }
+            }
+            for (sid, sent) in (0..).zip(&symbols).skip(2) {
+                let kept = kept.get(sid).unwrap();
+                let mut bytes = vec![0; kept.len()];
+                kept.write(&mut bytes);
+                assert_eq!(bytes, sent.bytes());
+            }
+            kept.drop_below(50);
+            assert!(kept.runs.is_empty() && kept.pieces.is_empty());
         }
     }
 

@@ -1,6 +1,7 @@
 mod counts;
 mod review;
 mod unmarked;
+mod view;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -16,7 +17,7 @@ use unmarked::Unmarked;
 use super::flights::Flights;
 use super::kept::{Kept, Symbol};
 use super::owed::{Have, Made, Owed};
-use crate::protect::policy::{Code, LaneView};
+use crate::protect::policy::Code;
 use crate::token::Token;
 use crate::tx::{Packed, StreamFrame};
 
@@ -151,6 +152,11 @@ impl Lane {
         self.taken
     }
 
+    /// Symbols that the peer keeps.
+    pub(super) fn window(&self) -> u64 {
+        self.window
+    }
+
     /// Bytes of a symbol at most.
     pub(super) fn size(&self) -> usize {
         self.size
@@ -194,14 +200,14 @@ impl Lane {
         self.make_room(0);
     }
 
-    /// A symbol is sent; `piece` gives what it shares with its stream. Returns its SID.
+    /// A symbol is sent; `piece` gives what it shares with its stream. Returns whether others may [`follow`](Self::follow).
     #[inline]
     pub(super) fn push(
         &mut self,
         packed: Packed<'_>,
         now: Time,
         piece: impl FnOnce(&StreamFrame) -> Option<Bytes>,
-    ) -> u64 {
+    ) -> bool {
         if let Code::Xor2d { rows, columns } = self.code() {
             if self.next() - self.owed.open() >= rows as u64 * columns as u64 {
                 self.close();
@@ -213,15 +219,30 @@ impl Lane {
         if packed.unmarked {
             self.unmarked.push(number);
         }
-        self.kept.push(sid, packed, piece);
+        let is_shared = self.kept.push(sid, packed, piece);
         self.sent.push_back(Sent { number, at: now, state: State::InFlight });
-        self.latest = Some(number);
+        self.count((1, bytes as u64), (number, now));
+        is_shared
+    }
+
+    /// Symbols are sent, `bytes` bytes in all, each in the next packet from that with `number` on, and each the frame that
+    /// follows the one before in its piece; `frame` is the first.
+    pub(super) fn follow(&mut self, frame: &StreamFrame, (n, bytes): (u64, u64), (number, now): (u64, Time)) {
+        self.make_room(n);
+        self.kept.extend(self.next(), frame, n);
+        let packets = number..number + n;
+        self.sent.extend(packets.map(|number| Sent { number, at: now, state: State::InFlight }));
+        self.count((n, bytes), (number + n - 1, now));
+    }
+
+    #[inline]
+    fn count(&mut self, (n, bytes): (u64, u64), (latest, now): (u64, Time)) {
+        self.latest = Some(latest);
         self.last_source = Some(now);
-        self.unprotected += 1;
-        self.outstanding += 1;
-        self.counts.sources += 1;
-        self.counts.source_bytes += bytes as u64;
-        sid
+        self.unprotected += n;
+        self.outstanding += n;
+        self.counts.sources += n;
+        self.counts.source_bytes += bytes;
     }
 
     /// The packet that carried symbol `sid` last arrived. [`tidy`](Self::tidy) is called when all of a batch are told.
@@ -433,44 +454,6 @@ impl Lane {
         for sid in held {
             self.urgent |= self.release(sid);
         }
-    }
-
-    /// What a policy may know.
-    pub(super) fn view(&self, review: &Review) -> LaneView {
-        let open = self.next() - if self.code() == Code::Rlc { self.base } else { self.owed.open() };
-        let at = self.covered.max(self.base);
-        LaneView {
-            window: self.window,
-            open,
-            unprotected: self.unprotected,
-            md: review.md,
-            ad: review.ad,
-            repairs_in_flight: self.repairs.in_flight(),
-            repairs_sent: self.counts.repairs - self.before.repairs,
-            repairs_acked: self.counts.repairs_acked - self.before.repairs_acked,
-            sources: self.counts.sources - self.before.sources,
-            source_bytes: self.counts.source_bytes - self.before.source_bytes,
-            first_unprotected: if self.unprotected == 0 {
-                None
-            } else {
-                self.sent.get((at - self.base) as usize).map(|sent| sent.at)
-            },
-            last_source: self.last_source,
-            outstanding: self.outstanding,
-        }
-    }
-
-    /// Debug invariants.
-    pub(super) fn check(&self) {
-        for (sid, held) in &self.lost {
-            let sent = &self.sent[(sid - self.base) as usize];
-            let state = if held.recovered { State::Recovered } else { State::Lost };
-            debug_assert_eq!(sent.state, state, "what is held is lost");
-            debug_assert!(!held.recovered || (held.tokens.is_empty() && !held.released));
-        }
-        let open = |sent: &&Sent| matches!(sent.state, State::InFlight | State::Lost);
-        debug_assert_eq!(self.sent.iter().filter(open).count() as u64, self.outstanding);
-        debug_assert!(self.sent.len() as u64 <= self.window, "more than the peer keeps");
     }
 
     /// Frees the place of `n` symbols more: whoever the window passes is dead (FEC-34), and nobody waits for it (FEC-35).

@@ -9,6 +9,7 @@
 //! Sources: `spec/fec.md`; FlEC, algorithm 1.
 
 mod calm;
+mod coded;
 mod flights;
 mod kept;
 mod lane;
@@ -27,12 +28,13 @@ use quickset_wire::frame::RepairHeader;
 
 use calm::Calm;
 pub(crate) use calm::{Answer, Moment};
+use coded::{Coded, Decision};
 use kept::Symbol;
+use lane::Lane;
 pub(crate) use lane::{Counts, Recovered};
-use lane::{Lane, Review};
 pub(crate) use outlook::Outlook;
 
-use super::policy::{self, Carried, Code, LaneView, Pattern, Protection, ReliabilityPolicy};
+use super::policy::{self, Carried, Code, Protection};
 use crate::token::{Channel, Token};
 use crate::tx::{Packed, StreamFrame};
 
@@ -70,17 +72,6 @@ pub(crate) struct Decoder {
     pub(crate) schemes: Schemes,
     /// It keeps the data of packets below this number, which may be a symbol without saying so.
     pub(crate) unmarked: u64,
-}
-
-/// A channel with a policy.
-#[derive(Debug)]
-struct Coded {
-    policy: Box<dyn ReliabilityPolicy>,
-    lanes: [Option<usize>; policy::MAX_LANES],
-    /// When the policy or a release rule wants to be asked again.
-    wake: Option<Time>,
-    /// Missing and added degrees of freedom as last found.
-    reviews: [Review; policy::MAX_LANES],
 }
 
 /// What a free slot of the congestion window is for.
@@ -123,9 +114,7 @@ impl Sending {
             (Some(coded), Some(policy)) => coded.policy = policy,
             (Some(_), None) => self.forget(channel),
             (None, Some(policy)) => {
-                let coded =
-                    Coded { policy, lanes: Default::default(), wake: None, reviews: Default::default() };
-                self.channels.insert(channel, coded);
+                self.channels.insert(channel, Coded::new(policy));
             }
             (None, None) => {}
         }
@@ -198,12 +187,9 @@ impl Sending {
             self.calm.limit(0);
             return None;
         }
-        let (slot, wake) = coded.decide(&mut self.lanes, outlook);
+        let Decision { slot, wake, quiet } = coded.decide(&mut self.lanes, outlook);
         coded.wake = wake;
-        let views = coded.views(&self.lanes);
-        // Without a symbol under way there is nothing to repair before there is one.
-        let least = u64::from(views.iter().all(|view| view.outstanding == 0));
-        self.calm.limit(coded.policy.quiet_for(&outlook.view(&views)).max(least));
+        self.calm.limit(quiet);
         slot
     }
 
@@ -291,7 +277,8 @@ impl Sending {
         (self.lanes[lane].session(), self.lanes[lane].next())
     }
 
-    /// A symbol of `lane` was written; `piece` gives what it shares with its stream.
+    /// A symbol of `lane` was written; `piece` gives what it shares with its stream. Returns whether those that are like it may
+    /// be told together ([`followed`](Self::followed)).
     #[inline]
     pub(crate) fn pushed(
         &mut self,
@@ -299,9 +286,27 @@ impl Sending {
         packed: Packed<'_>,
         now: Time,
         piece: impl FnOnce(&StreamFrame) -> Option<Bytes>,
+    ) -> bool {
+        self.calm.pass(1);
+        self.lanes[lane].push(packed, now, piece)
+    }
+
+    /// `n` symbols of `lane` were written, `bytes` bytes in all: `frame` in packet `number`, and each in a packet more the
+    /// frame that follows, as long, and in the same piece of the stream.
+    pub(crate) fn followed(
+        &mut self,
+        lane: usize,
+        frame: &StreamFrame,
+        (n, bytes): (u64, u64),
+        (number, now): (u64, Time),
     ) {
-        self.lanes[lane].push(packed, now, piece);
-        self.calm.pass();
+        self.calm.pass(n);
+        self.lanes[lane].follow(frame, (n, bytes), (number, now));
+    }
+
+    /// Symbols of a lane that may be told together.
+    pub(crate) fn may_follow(&self, lane: usize) -> u64 {
+        self.lanes[lane].window()
     }
 
     /// The next symbol to be repeated of a lane; `wanted` says whether a token still stands for anything.
@@ -506,69 +511,6 @@ impl Sending {
         let session = code.scheme().session(n as u64) as u32;
         self.lanes.push(Lane::new(session, code, (peer.window, peer.symbol, peer.unmarked)));
         Some(n)
-    }
-}
-
-impl Coded {
-    fn views(&self, lanes: &[Lane]) -> [LaneView; policy::MAX_LANES] {
-        std::array::from_fn(|at| match self.lanes[at] {
-            Some(lane) => lanes[lane].view(&self.reviews[at]),
-            None => LaneView::default(),
-        })
-    }
-
-    /// FlEC, algorithm 1: repair by the pattern; else what a span wants, oldest first; else new data.
-    fn decide(&mut self, lanes: &mut [Lane], outlook: &Outlook<'_>) -> (Option<Slot>, Option<Time>) {
-        let sensitivity = {
-            let view = outlook.view(&self.views(lanes));
-            self.policy.delay_sensitivity(&view)
-        };
-        let patience = outlook.patience(sensitivity);
-        let mut wake: Option<Time> = None;
-        let mut sooner = |at: Time| wake = Some(wake.map_or(at, |other| other.min(at)));
-        for (at, lane) in self.lanes.iter().enumerate() {
-            if let Some(lane) = *lane {
-                self.reviews[at] = lanes[lane].review(&patience);
-                self.reviews[at].until.into_iter().for_each(&mut sooner);
-            }
-        }
-        // A policy may close one block and go on with the next at once, but not for ever.
-        for _ in 0..2 * policy::MAX_LANES {
-            let view = outlook.view(&self.views(lanes));
-            match self.policy.fec_pattern(&view) {
-                Pattern::Repair { lane, n } if n > 0 => {
-                    if let Some(at) = self.lanes.get(usize::from(lane)).copied().flatten() {
-                        lanes[at].plan(n);
-                        if lanes[at].owes_repair() {
-                            return (Some(Slot::Repair(at)), wake);
-                        }
-                    }
-                }
-                Pattern::Close(lane) => {
-                    if let Some(at) = self.lanes.get(usize::from(lane)).copied().flatten() {
-                        lanes[at].close();
-                    }
-                }
-                Pattern::WakeAt(at) if at > outlook.now => {
-                    sooner(at);
-                    break;
-                }
-                Pattern::No | Pattern::Repair { .. } | Pattern::WakeAt(_) => break,
-            }
-        }
-        for (at, lane) in self.lanes.iter().enumerate() {
-            let Some(lane) = *lane else { continue };
-            if lanes[lane].owes_repeat() {
-                return (Some(Slot::Repeat(lane)), wake);
-            }
-            if self.reviews[at].more {
-                lanes[lane].add();
-                if lanes[lane].owes_repair() {
-                    return (Some(Slot::Repair(lane)), wake);
-                }
-            }
-        }
-        (None, wake)
     }
 }
 

@@ -26,6 +26,13 @@ fn patience(now: Time) -> Patience {
     }
 }
 
+/// The SID of a symbol that is sent now.
+fn push(lane: &mut Lane, packed: Packed<'_>, now: Time) -> u64 {
+    let sid = lane.next();
+    lane.push(packed, now, |_| None);
+    sid
+}
+
 fn packed(bytes: &[u8], packet: u64) -> Packed<'_> {
     Packed { bytes, packet, unmarked: false, frame: None }
 }
@@ -34,7 +41,7 @@ fn packed(bytes: &[u8], packet: u64) -> Packed<'_> {
 fn lane(code: Code, k: u64) -> Lane {
     let mut lane = Lane::new(code.scheme() as u32, code, (1024, 100, 0));
     for sid in 0..k {
-        assert_eq!(lane.push(packed(&[sid as u8; 50], sid), ms(sid), |_| None), sid);
+        assert_eq!(push(&mut lane, packed(&[sid as u8; 50], sid), ms(sid)), sid);
     }
     lane
 }
@@ -292,7 +299,7 @@ fn no_repair_is_sent_twice_and_each_is_within_bounds() {
         for round in 0..200u64 {
             for n in 0..round * 7 % 23 {
                 let next = lane.next();
-                assert_eq!(lane.push(packed(&[n as u8; 30], next), ms(round), |_| None), next, "no gaps");
+                assert_eq!(push(&mut lane, packed(&[n as u8; 30], next), ms(round)), next, "no gaps");
             }
             lane.plan((round * 5 % 300) as u32 + 1);
             for repair in send_repairs(&mut lane, ms(round)) {
@@ -359,7 +366,7 @@ mod fates {
                 now += Duration::from_millis(7);
                 match what {
                     0..=2 => {
-                        let sid = lane.push(packed(&[pick as u8; 20], number), now, |_| None);
+                        let sid = push(&mut lane, packed(&[pick as u8; 20], number), now);
                         packets.push((number, sid, true));
                         number += 1;
                     }
@@ -499,15 +506,15 @@ fn where_rows_and_columns_cross_none_is_in_vain_alone() {
 fn unmarked_symbols_are_the_first_and_are_named_by_their_packets() {
     let mut lane = Lane::new(4, Code::Rlc, (64, 100, 8));
     let plain = lane.repair_header();
-    let push = |lane: &mut Lane, number, unmarked| {
-        lane.push(Packed { bytes: &[1; 50], packet: number, unmarked, frame: None }, Time::ZERO, |_| None)
+    let in_packet = |lane: &mut Lane, number, unmarked| {
+        push(lane, Packed { bytes: &[1; 50], packet: number, unmarked, frame: None }, Time::ZERO)
     };
     assert!(lane.may_be_unmarked(0) && lane.may_be_unmarked(7) && !lane.may_be_unmarked(8));
     for (sid, number) in [(0, 1), (1, 2), (2, 4)] {
         assert!(lane.may_be_unmarked(number));
-        assert_eq!(push(&mut lane, number, true), sid);
+        assert_eq!(in_packet(&mut lane, number, true), sid);
     }
-    assert_eq!(push(&mut lane, 5, false), 3);
+    assert_eq!(in_packet(&mut lane, 5, false), 3);
     assert!(!lane.may_be_unmarked(6), "one before it is marked");
     // The vector of the page.
     assert_eq!([0, 2, 3].map(|first| lane.unmarked(first)), [0x16, 0x16, 0]);
@@ -520,6 +527,6 @@ fn unmarked_symbols_are_the_first_and_are_named_by_their_packets() {
     let mut lane = Lane::new(4, Code::Rlc, (64, 100, 0));
     assert!(!lane.may_be_unmarked(0));
     assert_eq!(lane.repair_header(), plain - 11);
-    push(&mut lane, 0, false);
+    in_packet(&mut lane, 0, false);
     assert_eq!(lane.unmarked(0), 0);
 }

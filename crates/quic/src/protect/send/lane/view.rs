@@ -1,0 +1,42 @@
+use super::{Lane, Review, Sent, State};
+use crate::protect::policy::{Code, LaneView};
+
+impl Lane {
+    /// What a policy may know.
+    pub(in crate::protect::send) fn view(&self, review: &Review) -> LaneView {
+        let open = self.next() - if self.code() == Code::Rlc { self.base } else { self.owed.open() };
+        let at = self.covered.max(self.base);
+        LaneView {
+            window: self.window,
+            open,
+            unprotected: self.unprotected,
+            md: review.md,
+            ad: review.ad,
+            repairs_in_flight: self.repairs.in_flight(),
+            repairs_sent: self.counts.repairs - self.before.repairs,
+            repairs_acked: self.counts.repairs_acked - self.before.repairs_acked,
+            sources: self.counts.sources - self.before.sources,
+            source_bytes: self.counts.source_bytes - self.before.source_bytes,
+            first_unprotected: if self.unprotected == 0 {
+                None
+            } else {
+                self.sent.get((at - self.base) as usize).map(|sent| sent.at)
+            },
+            last_source: self.last_source,
+            outstanding: self.outstanding,
+        }
+    }
+
+    /// Debug invariants.
+    pub(in crate::protect::send) fn check(&self) {
+        for (sid, held) in &self.lost {
+            let sent = &self.sent[(sid - self.base) as usize];
+            let state = if held.recovered { State::Recovered } else { State::Lost };
+            debug_assert_eq!(sent.state, state, "what is held is lost");
+            debug_assert!(!held.recovered || (held.tokens.is_empty() && !held.released));
+        }
+        let open = |sent: &&Sent| matches!(sent.state, State::InFlight | State::Lost);
+        debug_assert_eq!(self.sent.iter().filter(open).count() as u64, self.outstanding);
+        debug_assert!(self.sent.len() as u64 <= self.window, "more than the peer keeps");
+    }
+}
