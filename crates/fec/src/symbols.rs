@@ -281,12 +281,25 @@ impl Symbols {
     }
 
     fn drop_some(&mut self, sid: u64) {
-        let words = (sid / 64).saturating_sub(self.first / 64).min(self.bits.len() as u64);
-        self.bits.drain(..words as usize);
-        for _ in self.first..sid {
-            let Some(entry) = self.entries.pop_front() else { break };
-            self.dropped(entry);
+        let (mut at, end) = (self.first, sid.min(self.next()));
+        while at < end {
+            let n = (64 - at % 64).min(end - at);
+            if self.bits.front().is_none_or(|known| *known == 0) {
+                // A sender that keeps most symbols elsewhere has few here.
+                self.entries.drain(..n as usize);
+            } else {
+                for _ in 0..n {
+                    let entry = self.entries.pop_front().expect("the window ends behind it");
+                    self.dropped(entry);
+                }
+            }
+            at += n;
+            if at % 64 == 0 {
+                self.bits.pop_front();
+            }
         }
+        let words = (sid / 64 - at / 64).min(self.bits.len() as u64);
+        self.bits.drain(..words as usize);
         self.first = sid;
     }
 

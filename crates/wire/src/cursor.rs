@@ -195,15 +195,17 @@ impl<'a> Writer<'a> {
     /// A varint in its shortest form; `v` is at most [`varint::MAX`].
     #[inline]
     pub fn varint(&mut self, v: u64) {
-        match varint::size(v) {
-            1 => self.u8(v as u8),
-            2 => self.u16(0x4000 | v as u16),
-            4 => self.u32(0x8000_0000 | v as u32),
-            _ => {
-                assert!(v <= varint::MAX, "{v} does not fit a varint");
-                self.u64(0xc000_0000_0000_0000 | v);
-            }
+        assert!(v <= varint::MAX, "{v} does not fit a varint");
+        let size = varint::size(v);
+        // RFC 9000 §16: the two first bits are the logarithm of the size. All eight bytes at once where there is room: what is
+        // behind the number is not written yet.
+        let prefix = u64::from(size.trailing_zeros()) << (8 * size - 2);
+        let bytes = ((prefix | v) << (64 - 8 * size)).to_be_bytes();
+        match self.bytes[self.len..].first_chunk_mut() {
+            Some(space) => *space = bytes,
+            None => self.bytes[self.len..][..size].copy_from_slice(&bytes[..size]),
         }
+        self.len += size;
     }
 
     /// A varint of two bytes, so that it can be patched; `v` is below 2^14.
