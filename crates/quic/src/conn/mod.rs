@@ -21,6 +21,7 @@ mod paths;
 mod protection;
 mod settle;
 mod size;
+mod slots;
 mod start;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,8 @@
-//! The seams of forward erasure correction: which slot is for repair, what joins a symbol, what comes out of one.
+//! The seams of forward erasure correction: what joins a symbol, how repair is written, what comes out of a symbol. Which packet is
+//! for repair is in `slots`.
 
 use bytes::Bytes;
-use quickset_base::{Batch, Duration};
+use quickset_base::Batch;
 use quickset_wire::frame::{
     Frame, FrameError, LoneSymbol, RepairHeader, SymbolAck, SymbolFrames, kind, repair_header,
     repair_header_size, source_symbol_header, source_symbol_header_size,
@@ -9,17 +10,15 @@ use quickset_wire::frame::{
 use quickset_wire::{Space, StreamId, TransportErrorCode as Code};
 
 use super::Connection;
-use crate::datagram::Datagrams;
+use super::slots::demand;
 use crate::error::TransportError;
-use crate::path::Path;
-use crate::protect::policy::{Carried, Demand, Protection};
+use crate::protect::policy::{Carried, Protection};
 use crate::protect::receive::{Dispatch, Receiving};
-use crate::protect::send::{Moment, Outlook, Recovered, Slot};
-use crate::protect::{Due, MAX_WINDOW, Monitor, Protect, Run};
-use crate::recovery::Recovery;
-use crate::room::{Phase, View};
-use crate::streams::{ChannelDeadlines, Streams, Stretch, Turn, UnknownStream, Written};
-use crate::token::{Channel, Token};
+use crate::protect::send::{Recovered, Slot};
+use crate::protect::{Alike, MAX_WINDOW, Protect};
+use crate::room::View;
+use crate::streams::{Stretch, Turn, UnknownStream, Written};
+use crate::token::{Channel, Key, Token};
 use crate::tx::{MAX_TOP_UP, Writer};
 
 /// What the application says.
@@ -66,7 +65,7 @@ impl Connection {
     /// A batch begins.
     pub(crate) fn begin_symbols(&mut self) {
         if self.protect.send.is_active() {
-            self.protect.run = None;
+            self.protect.alike = None;
             self.protect.send.stir();
             self.protect.send.reached(self.recovery.next_number(Space::Data));
             // Whatever the packet's number.
@@ -77,109 +76,6 @@ impl Connection {
                 self.protect.send.set_growth(self.protect.room + more);
             }
         }
-    }
-
-    /// Finds out whether the next packet is for repair or for repeated symbols: the channel whose turn it is decides
-    /// (FlEC, algorithm 1).
-    pub(crate) fn plan_slot(&mut self) {
-        self.protect.due = None;
-        if !self.protect.send.is_active() {
-            self.streams.forget_repair();
-            return;
-        }
-        // FEC-28: a server that speaks before the client has proved its address repairs nothing. What it would have
-        // repaired goes again like anything else that is lost.
-        if !self.path.is_validated() {
-            self.streams.forget_repair();
-            self.protect.send.give_up_all();
-            self.drain_orphans();
-            return;
-        }
-        let calm = self.protect.send.calm(self.moment()) > 0;
-        if calm && !self.streams.awaits_repair() {
-            return;
-        }
-        self.protect.run = None;
-        if !calm {
-            self.ask_policies();
-        }
-        // A slot may turn out to be for nothing: what was held is not wanted any more.
-        for _ in 0..MAX_PLANS {
-            let Some(due) = self.next_due() else { return };
-            let Self { streams, protect, now, .. } = self;
-            let stands = match due.slot {
-                Slot::Repeat(lane) => protect.send.repeat(lane, |token| streams.wants(token, *now)).is_some(),
-                Slot::Repair(_) => true,
-            };
-            // FEC-53: somebody has to give up what is not wanted any more, whatever else is.
-            self.drain_orphans();
-            if stands {
-                self.protect.due = Some(due);
-                return;
-            }
-        }
-        // Nobody waits for a turn that would be for nothing.
-        self.streams.forget_repair();
-    }
-
-    /// Asks the policies of all channels with lanes whether anything is to be repaired or repeated now, but for those that
-    /// said so and wait for their turn.
-    fn ask_policies(&mut self) {
-        if self.protect.send.active(0).is_none() {
-            return;
-        }
-        let (facts, moment) = (self.facts(), self.moment());
-        let Self { streams, datagrams, protect, .. } = self;
-        let turn = streams.next_channel();
-        let (mut at, mut is_due) = (0, false);
-        protect.send.ask();
-        while let Some(channel) = protect.send.active(at) {
-            if !streams.has_channel(channel) {
-                // Its stream is over, and nothing of it is wanted any more.
-                protect.send.forget(channel);
-                continue;
-            }
-            at += 1;
-            if streams.is_repair_due(channel) {
-                continue;
-            }
-            let deadlines = streams.deadlines(channel);
-            let outlook = facts.of((streams, datagrams), turn, &protect.monitor, &deadlines);
-            if protect.send.slot(channel, &outlook).is_some() {
-                streams.set_repair(channel, true);
-                is_due = true;
-            }
-        }
-        if !is_due {
-            protect.send.rest(moment);
-        }
-    }
-
-    /// What the next packet is for, if it is the turn of a channel with something to be repaired or repeated, and its
-    /// policy still says so.
-    fn next_due(&mut self) -> Option<Due> {
-        let facts = self.facts();
-        let Self { streams, datagrams, protect, .. } = self;
-        loop {
-            let turn = streams.next_channel().filter(|_| streams.awaits_repair())?;
-            let channel = turn.channel;
-            if !streams.is_repair_due(channel) {
-                return None;
-            }
-            let deadlines = streams.deadlines(channel);
-            let outlook = facts.of((streams, datagrams), Some(turn), &protect.monitor, &deadlines);
-            if let Some(slot) = protect.send.slot(channel, &outlook) {
-                return Some(Due { slot, channel, turn: turn.key });
-            }
-            streams.set_repair(channel, false);
-            // It was not among those who said for how long nothing will be due.
-            protect.send.stir();
-        }
-    }
-
-    /// When what policies are told now was so.
-    pub(crate) fn moment(&self) -> Moment {
-        Moment { now: self.now, pulse: self.streams.pulse().wrapping_add(self.datagrams.pulse()) }
     }
 
     /// Stream data, as symbols where a policy wants it; or what the slot is for instead.
@@ -222,16 +118,13 @@ impl Connection {
                 self.write_symbol(w, (turn.channel, lane), &View { room: limit, ..*view });
             } else {
                 self.write_channel(w, view, turn.channel);
+                self.protect.send.passed(1);
             }
             if w.len() == before && turn.channel == Channel::Datagrams && !passed {
                 // It is too long for what is left: others may have that.
                 passed = true;
                 self.streams.pass_datagrams();
                 continue;
-            }
-            if let (Some((lane, limit)), false, true) = (joined, turn.resend, w.room() < MIN_REST) {
-                let run = Run { stream: turn.key, lane, limit };
-                self.protect.run = (turn.channel != Channel::Datagrams).then_some(run);
             }
             // Whoever's turn it is has the next packet: frames of a few bytes are not worth asking.
             let least = if joined.is_some() { MIN_REST } else { MIN_FRAME };
@@ -244,6 +137,15 @@ impl Connection {
         }
         // Of symbols that the window passed, and of lanes that were left.
         self.drain_orphans();
+    }
+
+    /// The stream whose turn it is with new data, and what a packet with that joins: a lane, and how many bytes of it at most.
+    pub(crate) fn board(&mut self) -> Option<(Key, Option<(usize, usize)>)> {
+        let turn = self.streams.next_channel().filter(|turn| !turn.resend)?;
+        if turn.channel == Channel::Datagrams {
+            return None;
+        }
+        Some((turn.key, self.join(&turn, self.protect.room)))
     }
 
     /// The lane that data of the channel whose turn it is joins, and how many bytes its symbol may have.
@@ -282,7 +184,9 @@ impl Connection {
         self.write_channel(w, view, channel);
         if let Some(packed) = w.end_symbol(&symbol) {
             let streams = &self.streams;
-            self.protect.send.pushed(lane, packed, self.now, |frame| streams.piece(frame));
+            let alike = packed.frame.map(|frame| Alike { lane, frame: *frame, bytes: packed.bytes.len() });
+            let may_follow = self.protect.send.pushed(lane, packed, self.now, |frame| streams.piece(frame));
+            self.protect.alike = alike.filter(|_| may_follow);
             self.protect.closing = closing;
         }
     }
@@ -316,7 +220,7 @@ impl Connection {
     }
 
     /// False when nothing is to be repaired any more. What does not fit beside an ACK has the next packet.
-    fn write_repair(&mut self, w: &mut Writer<'_>, lane: usize) -> bool {
+    pub(crate) fn write_repair(&mut self, w: &mut Writer<'_>, lane: usize) -> bool {
         let (session, _) = self.protect.send.head(lane);
         let most = self.protect.room;
         let mut fits = true;
@@ -500,81 +404,6 @@ impl Connection {
             self.lost(token);
         }
     }
-
-    /// What policies are told of the path.
-    fn facts(&self) -> Facts {
-        Facts::of_path(&self.recovery, &self.path, self)
-    }
-}
-
-/// What the policies of all channels are told alike.
-#[derive(Clone, Copy, Debug)]
-struct Facts {
-    view: View,
-    rtt: Duration,
-    min_rtt: Duration,
-    rtt_var: Duration,
-    pto: Duration,
-    ack_delay: Duration,
-    cwnd: u64,
-    in_flight: u64,
-    feedback: bool,
-    confirmed: bool,
-}
-
-impl Facts {
-    fn of_path(recovery: &Recovery, path: &Path, of: &Connection) -> Self {
-        let rtt = recovery.rtt();
-        Self {
-            view: of.view(),
-            rtt: rtt.smoothed(),
-            min_rtt: rtt.min(),
-            rtt_var: rtt.var(),
-            pto: of.pto(),
-            ack_delay: recovery.max_ack_delay(),
-            cwnd: path.congestion.control().window,
-            in_flight: recovery.in_flight(),
-            feedback: recovery.largest_acked(Space::Data).is_some(),
-            confirmed: of.side.is_server() || of.phase == Phase::Confirmed,
-        }
-    }
-
-    fn of<'a>(
-        &self,
-        (streams, datagrams): (&Streams, &Datagrams),
-        turn: Option<Turn>,
-        monitor: &Monitor,
-        deadlines: &'a ChannelDeadlines<'_>,
-    ) -> Outlook<'a> {
-        let channel = deadlines.channel();
-        Outlook {
-            now: self.view.now,
-            loss: monitor.loss(),
-            demand: demand(streams, datagrams, channel),
-            deadlines,
-            rtt: self.rtt,
-            min_rtt: self.min_rtt,
-            rtt_var: self.rtt_var,
-            pto: self.pto,
-            ack_delay: self.ack_delay,
-            cwnd: self.cwnd,
-            in_flight: self.in_flight,
-            others_wait: streams.others_wait(channel, turn),
-            crowded_out: streams.crowding().crowded_out(),
-            surely_crowded_out: streams.crowding().surely_crowded_out(),
-            hit: streams.crowding().hit(),
-            feedback: self.feedback,
-            confirmed: self.confirmed,
-        }
-    }
-}
-
-/// What the application wants of a channel.
-fn demand(streams: &Streams, datagrams: &Datagrams, channel: Channel) -> Demand {
-    match channel {
-        Channel::Datagrams => datagrams.demand(),
-        Channel::Connection | Channel::Stream(_) => streams.demand(channel),
-    }
 }
 
 /// FEC-8: without the extension the frame is unknown.
@@ -587,6 +416,3 @@ const MIN_REST: usize = 128;
 
 /// Less holds no frame with data.
 const MIN_FRAME: usize = 8;
-
-/// Slots that turn out to be for nothing in a row, before a packet is built without one.
-const MAX_PLANS: usize = 8;

@@ -78,9 +78,21 @@ impl Connection {
     /// Hands what was settled back to whom it belongs, and tells congestion control.
     fn settle(&mut self, space: Space, settled: &mut Settled, probe: bool) {
         self.log_lost(space, settled);
+        let mut symbols = (0, 0..0);
         for token in settled.acked.drain(..) {
-            self.acked(token);
+            match token {
+                // Most arrive in the order in which they were sent.
+                Token::Symbol { session, sid, .. } if (session, sid) == (symbols.0, symbols.1.end) => {
+                    symbols.1.end += 1;
+                }
+                Token::Symbol { session, sid, .. } => {
+                    let (session, sids) = std::mem::replace(&mut symbols, (session, sid..sid + 1));
+                    self.protect.send.acked(session, sids);
+                }
+                token => self.acked(token),
+            }
         }
+        self.protect.send.acked(symbols.0, symbols.1);
         self.lose(&mut settled.lost, probe);
         self.protect.send.settled();
         let ce = self.path.ecn.on_settled(&settled.marked, settled.alive);
@@ -135,7 +147,7 @@ impl Connection {
         match token {
             Token::Nothing | Token::PathChallenge | Token::Crypto { .. } => {}
             Token::MtuProbe { path, size } => self.on_size_arrived(path, size),
-            Token::Symbol { session, sid, .. } => self.protect.send.acked(session, sid),
+            Token::Symbol { session, sid, .. } => self.protect.send.acked(session, sid..sid + 1),
             Token::Repair { session, serial } => self.protect.send.repair_settled(session, serial, true),
             Token::SymbolAck { session, epoch, first } => {
                 if let Some(receive) = &mut self.protect.receive {

@@ -33,6 +33,7 @@ use send::{Decoder, Sending, Slot};
 use crate::config::TransportConfig;
 use crate::stats::FecStats;
 use crate::token::{Channel, Key};
+use crate::tx::StreamFrame;
 
 /// What a connection does with forward erasure correction.
 #[derive(Clone, Debug)]
@@ -84,8 +85,8 @@ pub(crate) struct Protect {
     pub(crate) repaired: bool,
     /// What there is of a packet of this batch for a repair symbol with its header.
     pub(crate) room: usize,
-    /// What the last packet of this batch was, if the next may be the same.
-    pub(crate) run: Option<Run>,
+    /// The last symbol of this batch, if others may be like it.
+    pub(crate) alike: Option<Alike>,
     /// The next packet is the first of its batch, and says how long the others are.
     pub(crate) leads: bool,
     /// The last packet was the first of its batch and has a symbol, and the batch has room for all that follow.
@@ -104,13 +105,13 @@ pub(crate) struct Due {
     pub(crate) turn: Key,
 }
 
-/// Packets that are one symbol each, of new data of one stream.
+/// A symbol that was not copied: its lane may be told of those like it, each the next frame of the same piece, together.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Run {
-    pub(crate) stream: Key,
+pub(crate) struct Alike {
     pub(crate) lane: usize,
-    /// Bytes of a symbol at most.
-    pub(crate) limit: usize,
+    pub(crate) frame: StreamFrame,
+    /// Of the symbol.
+    pub(crate) bytes: usize,
 }
 
 /// What is known of the losses of a path.
@@ -159,7 +160,7 @@ impl Protect {
             due: None,
             repaired: false,
             room: 0,
-            run: None,
+            alike: None,
             leads: false,
             closing: false,
             shared,

@@ -5,7 +5,7 @@ use quickset_wire::frame::stream_header_size;
 use super::Streams;
 use super::event::SendState;
 use super::outbound::{RUNT, fit};
-use crate::token::Key;
+use crate::token::{Channel, Key};
 use crate::tx::StreamFrame;
 
 impl Streams {
@@ -37,6 +37,14 @@ impl Streams {
         Some((StreamFrame { key, id, offset, len: n as u32, piece }, data))
     }
 
+    /// Whether it is the turn of a stream of bytes with more than `bytes` of them.
+    #[inline]
+    pub(crate) fn goes_on(&mut self, bytes: usize) -> bool {
+        let stream = self.turn().and_then(|key| self.slab.get(key));
+        let half = stream.and_then(|stream| stream.send.as_ref());
+        half.is_some_and(|half| half.messages.is_none() && half.sendable() > bytes as u64)
+    }
+
     /// Whose turn it is while there is credit of the connection.
     #[inline]
     pub(crate) fn turn(&mut self) -> Option<Key> {
@@ -44,9 +52,14 @@ impl Streams {
         if credit > 0 { self.turns.next(credit) } else { None }
     }
 
-    /// Notes what the stream has left.
+    /// Notes what the stream has left, and whose turn it is now: a turn begins when that before it ends, whoever comes until
+    /// the next packet.
     pub(crate) fn end_stretch(&mut self, key: Key) {
         self.refresh(key);
+        if self.slab.get(key).is_some_and(|stream| stream.channel() == Channel::Connection) {
+            self.recent = key;
+        }
+        self.turn();
     }
 
     /// Frames about streams wait that are not data.

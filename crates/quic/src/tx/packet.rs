@@ -109,7 +109,7 @@ impl Connection {
     }
 
     /// How long the payload becomes: what was written, and PADDING where it must be.
-    fn padded(&self, frame: &Frame, written: usize, room: usize, pad_to: usize) -> usize {
+    pub(super) fn padded(&self, frame: &Frame, written: usize, room: usize, pad_to: usize) -> usize {
         // RFC 9001 §5.4.2: number and payload make up for the sample's offset.
         let sample = 4usize.saturating_sub(frame.at.number_len);
         let asked = pad_to.saturating_sub(frame.payload_at + frame.tag_len);

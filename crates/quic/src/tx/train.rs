@@ -4,10 +4,12 @@ use quickset_wire::frame::{
 };
 use quickset_wire::{self as wire, Space};
 
-use super::{MAX_TOP_UP, Packed, SEALED_TOGETHER};
+use super::packet::Frame;
+use super::{MAX_TOP_UP, Packed, SEALED_TOGETHER, Writer};
 use crate::cc::Control;
 use crate::conn::Connection;
-use crate::protect::Run;
+use crate::protect::send::Slot;
+use crate::protect::{Alike, Due};
 use crate::recovery::SentPacket;
 use crate::room::{Phase, Want};
 use crate::token::{Key, Token};
@@ -16,9 +18,11 @@ use crate::tx::StreamFrame;
 /// The symbols of a train. Their lane is told of those that are alike together.
 #[derive(Debug)]
 struct Symbols {
-    run: Run,
-    /// What another is to be like, and its bytes.
-    last: Option<(StreamFrame, usize)>,
+    lane: usize,
+    /// Bytes of a symbol at most.
+    limit: usize,
+    /// What another is to be like.
+    last: Option<Alike>,
     /// The first that the lane has not been told of, and its packet.
     first: Option<(StreamFrame, u64)>,
     /// How many these are, and their bytes.
@@ -30,9 +34,9 @@ impl Symbols {
     /// Whether a symbol in packet `number` is like the last one, and so to be told with others.
     #[inline]
     fn takes(&mut self, frame: &StreamFrame, bytes: usize, number: u64) -> bool {
-        let Some((last, len)) = &mut self.last else { return false };
+        let Some(Alike { frame: last, bytes: len, .. }) = &mut self.last else { return false };
         let is_next = frame.offset == last.offset + u64::from(last.len) && frame.piece == last.piece;
-        if !is_next || (frame.len, bytes) != (last.len, *len) {
+        if !is_next || (frame.key, frame.len, bytes) != (last.key, last.len, *len) {
             return false;
         }
         last.offset = frame.offset;
@@ -44,25 +48,51 @@ impl Symbols {
 }
 
 impl Connection {
-    /// Adds datagrams that are like the one before, each a packet with new data of the same stream and nothing else, as
+    /// Adds datagrams that hold nothing but new data of one stream, or one of repair, as
     /// [`datagram_out`](Self::datagram_out) would one by one. What that asks every room for each packet is asked once for
     /// all of them here: while a batch is built, nothing changes it but what the packets themselves hold.
     pub(super) fn train_out(&mut self, out: &mut Batch, control: &Control) -> bool {
         if out.is_empty() || !self.has_only_data() {
             return false;
         }
-        let (stream, mut symbols, calm) = if self.protect.send.is_active() {
-            let Some(run) = self.protect.run else { return false };
-            if self.protect.send.may_be_unmarked(run.lane, self.recovery.next_number(Space::Data)) {
-                return false;
+        let size = out.segment();
+        // Nobody's turn begins before something may be sent.
+        let may_go = self.streams.want() > Want::None && out.has_room(size) && self.may_send(size, control);
+        if !may_go || !self.streams.goes_on(size) {
+            return false;
+        }
+        self.plan_slot();
+        match self.protect.due {
+            Some(due) => self.repair_follows(out, &due),
+            None => self.data_follows(out, control),
+        }
+    }
+
+    /// As many packets of data as may go before any room has to be asked again.
+    fn data_follows(&mut self, out: &mut Batch, control: &Control) -> bool {
+        if self.protect.repaired && out.segment() + MAX_TOP_UP < self.path.mtu {
+            return false;
+        }
+        let mut most = (SEALED_TOGETHER - self.scratch.unsealed.len()) as u64;
+        let (stream, mut symbols) = if self.protect.send.is_active() {
+            let Some((stream, joined)) = self.board() else { return false };
+            // Nothing is due for the next packet, which was found out above, and for those behind it if that was said.
+            most = most.min(self.protect.send.calm(self.moment()).max(1));
+            if let Some((lane, _)) = joined {
+                if self.protect.send.may_be_unmarked(lane, self.recovery.next_number(Space::Data)) {
+                    return false;
+                }
+                most = most.min(self.protect.send.may_follow(lane));
             }
-            let most = self.protect.send.calm(self.moment()).min(self.protect.send.may_follow(run.lane));
-            (run.stream, Some(Symbols { run, last: None, first: None, n: 0, bytes: 0 }), most)
+            let symbols = joined.map(|(lane, limit)| {
+                let last = self.protect.alike.filter(|alike| alike.lane == lane);
+                Symbols { lane, limit, last, first: None, n: 0, bytes: 0 }
+            });
+            (stream, symbols)
         } else {
             let Some(stream) = self.streams.turn() else { return false };
-            (stream, None, u64::MAX)
+            (stream, None)
         };
-        let most = calm.min((SEALED_TOGETHER - self.scratch.unsealed.len()) as u64);
         let (size, mut n) = (out.segment(), 0);
         while n < most
             && out.has_room(size)
@@ -71,23 +101,65 @@ impl Connection {
         {
             n += 1;
         }
-        if let Some(symbols) = &mut symbols {
-            self.tell(symbols);
+        match &mut symbols {
+            Some(symbols) => {
+                self.tell(symbols);
+                self.protect.alike = symbols.last;
+            }
+            None => self.protect.send.passed(n),
         }
         if n == 0 {
             return false;
         }
+        (self.protect.repaired, self.protect.closing) = (false, false);
+        self.streams.end_stretch(stream);
+        self.followed(n, n * size as u64);
+        true
+    }
+
+    /// The packet of repair that is due. False when it takes another way, since that may not leave now or is for more.
+    fn repair_follows(&mut self, out: &mut Batch, due: &Due) -> bool {
+        let (size, next) = (out.segment(), self.recovery.next_number(Space::Data));
+        let Slot::Repair(lane) = due.slot else { return false };
+        if self.numbering.leaves_out(next) {
+            return false;
+        }
+        let buffer = out.space(size);
+        let dcid = *self.cids.remote();
+        let frame = self.bare_header_to(dcid, Space::Data, buffer);
+        let end = size - frame.tag_len;
+        let mut tokens = std::mem::take(&mut self.scratch.tokens);
+        let payload = wire::Writer::new(&mut buffer[frame.payload_at..end]);
+        let mut w = Writer::new(payload, &mut tokens).numbered(frame.at.number);
+        let is_made = self.write_repair(&mut w, lane);
+        let written = w.len();
+        if !is_made || written == 0 {
+            self.scratch.tokens = tokens;
+            return false;
+        }
+        self.protect.closing = false;
+        let padded = self.padded(&frame, written, end - frame.payload_at, 0);
+        w.bytes().zeros(padded - written);
+        let size = frame.payload_at + padded + frame.tag_len;
+        self.protect.due = None;
+        self.protect.repaired = true;
+        self.streams.repair_sent(due.turn, written);
+        self.leaves(out, &frame, size, tokens);
+        self.followed(1, size as u64);
+        true
+    }
+
+    /// What many packets more, of so many bytes, change for all rooms alike.
+    fn followed(&mut self, n: u64, bytes: u64) {
         #[cfg(test)]
         {
             self.scratch.followed += n;
         }
         self.protect.leads = false;
-        self.streams.end_stretch(stream);
         self.drain_orphans();
         self.lifecycle.on_eliciting_sent(self.now);
         self.stats.sent_datagrams += n;
-        self.stats.sent_bytes += n * size as u64;
-        true
+        self.stats.sent_bytes += bytes;
     }
 
     /// Packets hold nothing but data.
@@ -104,8 +176,6 @@ impl Connection {
             && self.confirmation.want() == Want::None
             && self.cids.want() == Want::None
             && self.protect.receive.as_ref().is_none_or(|receive| receive.want() == Want::None)
-            && self.protect.due.is_none()
-            && !self.streams.awaits_repair()
             && !self.streams.has_control()
             && !self.asks.has_any()
             && !self.lifecycle.wants_ping()
@@ -119,20 +189,19 @@ impl Connection {
         if self.numbering.leaves_out(self.recovery.next_number(Space::Data)) {
             return false;
         }
-        let (begin, size) = (out.bytes().len(), out.segment());
+        let size = out.segment();
         let buffer = out.space(size);
         let dcid = *self.cids.remote();
         let frame = self.bare_header_to(dcid, Space::Data, buffer);
         let payload = &mut buffer[frame.payload_at..size - frame.tag_len];
-        let (number, now, marked) = (frame.at.number, self.now, self.path.ecn.is_marking());
         let mut tokens = std::mem::take(&mut self.scratch.tokens);
         let symbol = symbols.as_ref().map(|symbols| {
-            let (session, next) = self.protect.send.head(symbols.run.lane);
+            let (session, next) = self.protect.send.head(symbols.lane);
             (session, next + symbols.n)
         });
         let head = symbol.map_or(0, |(session, sid)| source_symbol_header_size(session.into(), sid));
         let room = payload.len().saturating_sub(head);
-        let limit = symbols.as_ref().map_or(room, |symbols| symbols.run.limit.min(room));
+        let limit = symbols.as_ref().map_or(room, |symbols| symbols.limit.min(room));
         let of = if room - limit > MAX_TOP_UP { None } else { self.streams.stretch(stream, limit) };
         let Some((of, data)) = of else {
             self.scratch.tokens = tokens;
@@ -150,27 +219,37 @@ impl Connection {
         tokens.push(Token::Stream { key: of.key, offset: of.offset, len: of.len, fin: false });
         if let Some(symbols) = symbols {
             let symbol = &payload[head..head + len];
+            let (number, now) = (frame.at.number, self.now);
             if !symbols.takes(&of, symbol.len(), number) {
                 symbols.last = None;
                 self.tell(symbols);
                 let packed = Packed { bytes: symbol, packet: number, unmarked: false, frame: Some(&of) };
                 let Self { streams, protect, .. } = self;
-                let may_follow =
-                    protect.send.pushed(symbols.run.lane, packed, now, |frame| streams.piece(frame));
-                symbols.last = may_follow.then_some((of, symbol.len()));
+                let may_follow = protect.send.pushed(symbols.lane, packed, now, |frame| streams.piece(frame));
+                let alike = Alike { lane: symbols.lane, frame: of, bytes: symbol.len() };
+                symbols.last = may_follow.then_some(alike);
             }
         }
-        self.log_sent(&frame.at, payload, size);
-        self.grease_bit(buffer);
+        self.leaves(out, &frame, size, tokens);
+        true
+    }
+
+    /// The packet of `size` bytes that was written behind those of the batch joins them.
+    #[inline]
+    fn leaves(&mut self, out: &mut Batch, frame: &Frame, size: usize, mut tokens: Vec<Token>) {
+        let begin = out.bytes().len();
+        let packet = out.space(size);
+        self.log_sent(&frame.at, &packet[frame.payload_at..size - frame.tag_len], size);
+        self.grease_bit(packet);
         out.commit(size);
         self.scratch.unsealed.push((begin..begin + size, frame.at));
         self.path.on_sent(size);
         let state = self.departs(size, true);
+        let (number, now, marked) = (frame.at.number, self.now, self.path.ecn.is_marking());
         let packet =
             SentPacket { number, now, bytes: size as u16, eliciting: true, in_flight: true, marked, state };
         self.record(Space::Data, packet, &mut tokens);
         self.scratch.tokens = tokens;
-        true
     }
 
     /// Tells the lane of symbols what it has not been told.
@@ -178,7 +257,7 @@ impl Connection {
     fn tell(&mut self, symbols: &mut Symbols) {
         if let Some((frame, number)) = symbols.first.take() {
             let all = (std::mem::take(&mut symbols.n), std::mem::take(&mut symbols.bytes));
-            self.protect.send.followed(symbols.run.lane, &frame, all, (number, self.now));
+            self.protect.send.followed(symbols.lane, &frame, all, (number, self.now));
         }
     }
 }

@@ -2,7 +2,7 @@ use quickset_base::Time;
 
 use super::boundary::{Boundaries, Progress};
 use super::buffer::{Held, room};
-use super::bulk::{Due, Tail, ends_soon};
+use super::bulk::{Due, Tail, before_end, ends_soon};
 use super::messages::{Placement, ROOMY};
 use super::sizing::{KNOWN, Sizing};
 use super::{Boundary, Carried, Code, CodingView, Lane, LaneView, Pattern, ReliabilityPolicy};
@@ -246,6 +246,20 @@ impl ReliabilityPolicy for Adaptive {
 
     fn delay_sensitivity(&self, view: &CodingView<'_>) -> f64 {
         -view.loss.rate
+    }
+
+    fn quiet_for(&self, view: &CodingView<'_>) -> u64 {
+        if view.lanes[usize::from(BLOCK.index)].open > 0 {
+            return 0;
+        }
+        if view.loss.rate <= 0.0 || is_futile(view) {
+            return u64::MAX;
+        }
+        match self.goal(view) {
+            // While flow control holds data back, repair goes.
+            Goal::Bulk if !view.demand.blocked => before_end(view),
+            Goal::Bulk | Goal::Screen | Goal::Messages => 0,
+        }
     }
 }
 

@@ -24,6 +24,10 @@ impl ReliabilityPolicy for Bulk {
     fn delay_sensitivity(&self, view: &CodingView<'_>) -> f64 {
         -view.loss.rate
     }
+
+    fn quiet_for(&self, view: &CodingView<'_>) -> u64 {
+        before_end(view)
+    }
 }
 
 /// The last flight of a transfer: where it begins, and when it has been sent.
@@ -64,7 +68,16 @@ impl Tail {
     }
 }
 
+/// Packets that may leave, however long they are, before what is sent is of the last flight.
+pub(super) fn before_end(view: &CodingView<'_>) -> u64 {
+    let flight = view.cwnd.saturating_add(view.cwnd / 4);
+    view.demand.remaining.map_or(u64::MAX, |bytes| bytes.saturating_sub(flight) / LONGEST)
+}
+
 /// What is sent now is of the last flight, or will be when the window has opened a little more.
 pub(super) fn ends_soon(view: &CodingView<'_>) -> bool {
     view.demand.remaining.is_some_and(|bytes| bytes <= view.cwnd.saturating_add(view.cwnd / 4))
 }
+
+/// Bytes of a packet at most.
+const LONGEST: u64 = 65_507;

@@ -44,8 +44,8 @@ pub trait ReliabilityPolicy: fmt::Debug + Send {
     /// is resent, or repaired once more (algorithm 1). `-l` resends only what repair in flight does not cover.
     fn delay_sensitivity(&self, view: &CodingView<'_>) -> f64;
 
-    /// How many source symbols may leave after a [`Pattern::No`] or [`Pattern::WakeAt`] before `protect` or `fec_pattern`
-    /// could have another answer, if nothing changes but what these symbols do to the lane and to the congestion window:
+    /// How many packets with data may leave, source symbols or not, after a [`Pattern::No`] or [`Pattern::WakeAt`] before `protect` or `fec_pattern`
+    /// could have another answer, if nothing changes but what these packets do to the lane and to the congestion window:
     /// not the time, nor what the application wants, but for its remaining bytes, nor what is known of the path. So many
     /// are not asked about. 0, the default: each is.
     fn quiet_for(&self, view: &CodingView<'_>) -> u64 {

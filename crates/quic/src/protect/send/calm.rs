@@ -44,9 +44,10 @@ impl Calm {
         *self = Self { since: None, left: 0, found: u64::MAX };
     }
 
-    /// A channel has nothing to say for so many symbols.
+    /// A channel has nothing to say for so many packets. It may be one that a round left out, since it waited for its turn.
     pub(super) fn limit(&mut self, quiet: u64) {
         self.found = self.found.min(quiet);
+        self.left = self.left.min(quiet);
     }
 
     /// All were asked, and nothing is due.
@@ -54,7 +55,7 @@ impl Calm {
         *self = Self { since: Some(moment), left: self.found, found: 0 };
     }
 
-    /// Symbols were sent.
+    /// Packets with data were written.
     #[inline]
     pub(super) fn pass(&mut self, n: u64) {
         self.left = self.left.saturating_sub(n);

@@ -1,4 +1,4 @@
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use quickset_fec::{Equation, Symbols, reed_solomon};
@@ -15,8 +15,11 @@ use crate::tx::{Packed, StreamFrame};
 /// packet that it is for, and push what every packet needs out of the caches.
 #[derive(Debug)]
 pub(super) struct Kept {
+    /// All symbols, if none is shared.
     copies: Symbols,
-    /// The others, in order.
+    /// Else those that no piece of a stream's buffer has, which are few.
+    apart: BTreeMap<u64, Box<[u8]>>,
+    /// And the others, in order.
     runs: VecDeque<Run>,
     /// Where their data is.
     pieces: VecDeque<Piece>,
@@ -65,7 +68,14 @@ impl Kept {
     /// None yet, of a peer that keeps `window` of at most `size` bytes. With `shares` they are encoded in one pass.
     pub(super) fn new(window: u64, size: usize, shares: bool) -> Self {
         let copies = Symbols::new(usize::try_from(window).unwrap_or(usize::MAX), size);
-        Self { copies, runs: VecDeque::new(), pieces: VecDeque::new(), first_piece: 0, shares }
+        Self {
+            copies,
+            apart: BTreeMap::new(),
+            runs: VecDeque::new(),
+            pieces: VecDeque::new(),
+            first_piece: 0,
+            shares,
+        }
     }
 
     /// The copies, which are all when nothing is encoded in one pass.
@@ -88,12 +98,12 @@ impl Kept {
                 return true;
             }
         }
-        let taken = if self.shares {
-            self.copies.insert(sid, packed.bytes).map(|()| sid)
+        if self.shares {
+            self.apart.insert(sid, packed.bytes.into());
         } else {
-            self.copies.push(packed.bytes)
-        };
-        debug_assert_eq!(taken, Ok(sid), "a symbol of ours that does not fit the window");
+            let taken = self.copies.push(packed.bytes);
+            debug_assert_eq!(taken, Ok(sid), "a symbol of ours that does not fit the window");
+        }
         false
     }
 
@@ -107,12 +117,18 @@ impl Kept {
 
     /// The bytes of a symbol.
     pub(super) fn get(&self, sid: u64) -> Option<Symbol<'_>> {
+        if !self.shares {
+            return self.copies.get(sid).map(Symbol::Copy);
+        }
         let lying = self.lying(sid).map(Symbol::Frame);
-        lying.or_else(|| self.copies.get(sid).map(Symbol::Copy))
+        lying.or_else(|| self.apart.get(&sid).map(|bytes| Symbol::Copy(bytes)))
     }
 
     /// Forgets everything below `sid`.
     pub(super) fn drop_below(&mut self, sid: u64) {
+        if !self.shares {
+            return self.copies.drop_below(sid);
+        }
         while self.runs.front().is_some_and(|run| run.end() <= sid) {
             self.runs.pop_front();
         }
@@ -123,7 +139,9 @@ impl Kept {
             self.pieces.pop_front();
             self.first_piece += 1;
         }
-        self.copies.drop_below(sid);
+        while self.apart.first_key_value().is_some_and(|(first, _)| *first < sid) {
+            self.apart.pop_first();
+        }
     }
 
     /// The peer keeps that many from now on.
@@ -141,45 +159,62 @@ impl Kept {
 
     /// One repair symbol, into `out`. FEC-24, FEC-26: as long as the longest symbol of its range, whatever became of
     /// them since.
-    pub(super) fn combine(&mut self, equation: &Equation, out: &mut Vec<u8>) {
+    pub(super) fn combine(&self, equation: &Equation, out: &mut Vec<u8>) {
+        let mut block;
+        let mut symbols = &self.copies;
         if self.shares {
-            (0..equation.terms()).for_each(|term| self.copy(equation.sid(term)));
+            let numbers = equation.last() - equation.first() + 1;
+            block = Symbols::new(numbers as usize, self.copies.size());
+            for sid in (0..equation.terms()).map(|term| equation.sid(term)) {
+                let taken = self.get(sid).map(|symbol| block.insert(sid, &symbol.bytes()));
+                debug_assert_eq!(taken, Some(Ok(())), "it is kept, and fits");
+            }
+            symbols = &block;
         }
-        self.copies.combine(equation, out).expect("symbols are kept as long as repairs are owed");
+        symbols.combine(equation, out).expect("symbols are kept as long as repairs are owed");
     }
 
     /// The first `n` repair symbols of a Reed-Solomon block, as long as the longest of its symbols (FEC-24, FEC-26).
-    pub(super) fn encode(&mut self, cover: &Cover, n: u32, repairs: &mut Vec<Vec<u8>>) {
+    pub(super) fn encode(&self, cover: &Cover, n: u32, repairs: &mut Vec<Vec<u8>>) {
         let sids = (0..cover.terms).map(|term| cover.first + term * cover.stride);
         // The code works on each byte by itself. So the first bytes of all symbols, as many as most have apart from their
         // data, are encoded on their own, and then the others, where they lie.
         let head = sids.clone().find_map(|sid| self.run(sid)).map_or(0, |run| run.head_len);
         let begin = self.runs.partition_point(|run| run.end() <= cover.first);
+        // Of those whose heads are of another length there are copies.
         let mut runs = self.runs.range(begin..).take_while(|run| run.sid < cover.end());
+        let mut odd = BTreeMap::new();
         if runs.any(|run| run.head_len != head) {
-            for sid in sids.clone() {
-                if self.run(sid).is_some_and(|run| run.head_len != head) {
-                    self.copy(sid);
-                }
-            }
+            let is_odd = |sid: &u64| self.run(*sid).is_some_and(|run| run.head_len != head);
+            odd.extend(sids.filter(is_odd).filter_map(|sid| Some((sid, self.get(sid)?.bytes()))));
         }
-        let (mut heads, mut others) = (Vec::with_capacity(MAX_TERMS), Vec::with_capacity(MAX_TERMS));
-        let (mut at, mut rhythm) = (begin, None);
-        for sid in sids {
-            while self.runs.get(at).is_some_and(|run| run.end() <= sid) {
-                (at, rhythm) = (at + 1, None);
-            }
-            if let Some(run) = self.runs.get(at).filter(|run| run.sid <= sid && !self.has_copy(sid)) {
-                let (first, step) = *rhythm.get_or_insert_with(|| run.heads());
-                heads.push((first + step * u128::from(sid - run.sid)).to_be_bytes());
-                others.push(self.data(run, sid));
+        let terms = cover.terms as usize;
+        let (mut heads, mut others) = (Vec::with_capacity(terms), Vec::with_capacity(terms));
+        let (mut at, mut sid) = (begin, cover.first);
+        while sid < cover.end() {
+            let run = self.runs.get(at);
+            if run.is_some_and(|run| run.end() <= sid) {
+                at += 1;
+            } else if let Some(run) = run.filter(|run| run.sid <= sid && run.head_len == head) {
+                let (first, step) = run.heads();
+                let piece = &self.pieces[(run.piece - self.first_piece) as usize];
+                let data = &piece.bytes[(run.offset - piece.offset) as usize..];
+                let len = run.len as usize;
+                let end = run.end().min(cover.end());
+                let (from, to) = ((sid - run.sid) as usize, (end - run.sid) as usize);
+                let places = (from..to).step_by(cover.stride as usize);
+                sid += places.len() as u64 * cover.stride;
+                heads.extend(places.clone().map(|n| (first + step * n as u128).to_be_bytes()));
+                others.extend(places.map(|n| &data[n * len..][..len]));
             } else {
-                let copy = self.copies.get(sid).expect("symbols are kept as long as repairs are owed");
+                let copy = odd.get(&sid).or_else(|| self.apart.get(&sid));
+                let copy = copy.expect("symbols are kept as long as repairs are owed");
                 let (first, other) = copy.split_at(usize::from(head).min(copy.len()));
                 let mut head = [0; MAX_HEAD];
                 head[..first.len()].copy_from_slice(first);
                 heads.push(head);
                 others.push(other);
+                sid += cover.stride;
             }
         }
         let head = usize::from(head);
@@ -193,15 +228,6 @@ impl Kept {
         for (sources, mut buffers) in [(firsts, parts.0), (others, parts.1)] {
             reed_solomon::encode(&sources, &mut buffers).expect("a block of ours is within bounds");
         }
-    }
-
-    /// Makes a copy of a symbol, if there is none.
-    fn copy(&mut self, sid: u64) {
-        let Some(symbol) = self.lying(sid).map(Symbol::Frame) else { return };
-        let mut bytes = vec![0; symbol.len()];
-        symbol.write(&mut bytes);
-        let taken = self.copies.insert(sid, &bytes);
-        debug_assert_eq!(taken, Ok(()), "there was no copy");
     }
 
     /// The next symbols, the first of which is this frame, lie where their stream has them: the piece with their data stays.
@@ -229,7 +255,7 @@ impl Kept {
         true
     }
 
-    /// A symbol that lies where its stream has it, and of which there is no copy.
+    /// A symbol that lies where its stream has it.
     #[inline]
     fn lying(&self, sid: u64) -> Option<Lying<'_>> {
         self.run(sid).map(|run| run.frame(sid, self.data(run, sid)))
@@ -243,16 +269,11 @@ impl Kept {
         &piece.bytes[from..][..run.len as usize]
     }
 
-    #[inline]
-    fn has_copy(&self, sid: u64) -> bool {
-        self.copies.held() > 0 && self.copies.get(sid).is_some()
-    }
-
     /// Where it is one of.
     #[inline]
     fn run(&self, sid: u64) -> Option<&Run> {
         let at = self.runs.partition_point(|run| run.end() <= sid);
-        self.runs.get(at).filter(|run| run.sid <= sid && !self.has_copy(sid))
+        self.runs.get(at).filter(|run| run.sid <= sid)
     }
 }
 
@@ -340,6 +361,13 @@ pub(crate) enum Symbol<'a> {
 }
 
 impl Symbol<'_> {
+    /// A copy of it.
+    fn bytes(&self) -> Box<[u8]> {
+        let mut bytes = vec![0; self.len()];
+        self.write(&mut bytes);
+        bytes.into()
+    }
+
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Copy(bytes) => bytes.len(),
@@ -365,9 +393,6 @@ const MAX_HEAD: usize = 16;
 
 /// Places for as many symbols are not worth giving back.
 const FEW: usize = 64;
-
-/// Symbols of a block at most.
-const MAX_TERMS: usize = 255;
 
 /// Less is copied sooner than shared.
 const MIN_SHARED: u32 = 512;
@@ -505,7 +530,7 @@ mod tests {
                 }
                 at += 1;
             }
-            assert_eq!(kept.copies.held(), 1);
+            assert_eq!(kept.apart.len(), 1);
             kept.drop_below(2);
             for stride in [1, 3] {
                 let terms = 48_u64.div_ceil(stride);
@@ -543,7 +568,7 @@ mod tests {
         fill(&mut kept, &symbols);
         let bytes: Vec<Vec<u8>> = symbols.iter().map(Sent::bytes).collect();
         drop(symbols);
-        assert_eq!((kept.copies.held(), kept.pieces.len()), (0, 3), "nothing was copied");
+        assert_eq!((kept.apart.len(), kept.pieces.len()), (0, 3), "nothing was copied");
         for (sid, held) in [(2, 3), (3, 2), (8, 1), (9, 0)] {
             kept.drop_below(sid);
             assert_eq!(pieces.iter().filter(|piece| !piece.is_unique()).count(), held, "{sid}");

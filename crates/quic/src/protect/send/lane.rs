@@ -245,12 +245,16 @@ impl Lane {
         self.counts.source_bytes += bytes;
     }
 
-    /// The packet that carried symbol `sid` last arrived. [`tidy`](Self::tidy) is called when all of a batch are told.
-    pub(super) fn acked(&mut self, sid: u64) {
-        let Some(sent) = self.sent_mut(sid) else { return };
-        if sent.state == State::InFlight {
-            sent.state = State::Acked;
-            self.settled(sid);
+    /// The packets that carried these symbols last arrived. [`tidy`](Self::tidy) is called when all of a batch are told.
+    pub(super) fn acked(&mut self, sids: Range<u64>) {
+        let place = |sid: u64| (sid.max(self.base) - self.base).min(self.sent.len() as u64) as usize;
+        let (begin, covered, end) = (place(sids.start), place(self.covered), place(sids.end));
+        for (at, sent) in (begin..).zip(self.sent.range_mut(begin..end)) {
+            if sent.state == State::InFlight {
+                sent.state = State::Acked;
+                self.outstanding -= 1;
+                self.unprotected = self.unprotected.saturating_sub(u64::from(at >= covered));
+            }
         }
     }
 
@@ -350,14 +354,15 @@ impl Lane {
         self.owed.is_any()
     }
 
-    /// The next repair symbol that is owed, into `out`. [`repair_sent`](Self::repair_sent) says that it was written.
-    pub(super) fn repair(&mut self, out: &mut Vec<u8>) -> Option<Made> {
+    /// The next repair symbol that is owed, and its bytes, for which `out` may be used. [`repair_sent`](Self::repair_sent) says
+    /// that it was written.
+    pub(super) fn repair<'a>(&'a mut self, out: &'a mut Vec<u8>) -> Option<(Made, &'a [u8])> {
         let made = self.owed.make(self.base, self.next())?;
-        out.clear();
-        if let Some(data) = self.owed.made_before(&made, &mut self.kept) {
-            out.extend_from_slice(data);
-            return Some(made);
+        self.owed.make_all(&made, &mut self.kept);
+        if let Some(data) = self.owed.made_before(&made) {
+            return Some((made, data));
         }
+        out.clear();
         let equation = match self.code() {
             Code::Rlc => Equation::rlc(made.first, made.count, made.index),
             Code::Xor { .. } => Equation::xor(made.first, made.count, made.parameter, made.index),
@@ -368,7 +373,7 @@ impl Lane {
         };
         let equation = equation.expect("a repair of ours is within bounds");
         self.kept.combine(&equation, out);
-        Some(made)
+        Some((made, out))
     }
 
     /// The number of the next repair symbol.
@@ -484,14 +489,14 @@ impl Lane {
     /// First moves up to the first symbol that is wanted.
     pub(super) fn tidy(&mut self) {
         let (base, sent) = (self.base, &self.sent);
+        let is_open = |sent: &Sent| matches!(sent.state, State::InFlight | State::Lost);
+        let first_open = base + sent.iter().position(is_open).unwrap_or(sent.len()) as u64;
         let is_open = |sid: u64| {
             let sent = sid.checked_sub(base).and_then(|at| sent.get(at as usize));
-            sent.is_some_and(|sent| matches!(sent.state, State::InFlight | State::Lost))
+            sent.is_some_and(is_open)
         };
-        let keep = self.owed.settle(is_open).unwrap_or(self.next());
-        let settled =
-            self.sent.iter().take_while(|sent| !matches!(sent.state, State::InFlight | State::Lost));
-        self.pop(settled.take((keep.max(self.base) - self.base) as usize).count());
+        let keep = self.owed.settle(first_open, is_open).unwrap_or(first_open);
+        self.pop((keep.clamp(base, first_open) - base) as usize);
         if self.sent.is_empty() {
             // An idle connection is to cost nothing.
             self.kept.trim();

@@ -20,6 +20,7 @@ mod span;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use bytes::Bytes;
 use quickset_base::Time;
@@ -33,6 +34,7 @@ use kept::Symbol;
 use lane::Lane;
 pub(crate) use lane::{Counts, Recovered};
 pub(crate) use outlook::Outlook;
+use owed::Made;
 
 use super::policy::{self, Carried, Code, Protection};
 use crate::token::{Channel, Token};
@@ -157,7 +159,7 @@ impl Sending {
         self.calm = Calm::default();
     }
 
-    /// For so many symbols more nothing is due for any channel: all were asked, and said so.
+    /// For so many packets with data more nothing is due for any channel: all were asked, and said so.
     #[inline]
     pub(crate) fn calm(&self, moment: Moment) -> u64 {
         self.calm.left(moment)
@@ -173,17 +175,22 @@ impl Sending {
         self.calm.begin(moment);
     }
 
-    /// What a slot is for that `channel` has won, before new data. `None`: new data, or nothing.
-    pub(crate) fn slot(&mut self, channel: Channel, outlook: &Outlook<'_>) -> Option<Slot> {
-        let coded = self.channels.get_mut(&channel)?;
-        let mine = coded.lanes.iter().flatten().copied();
+    /// What a slot is for that `channel` has won, whatever its policy would say: what it said before is to be done first.
+    pub(crate) fn owed(&self, channel: Channel) -> Option<Slot> {
+        let mut mine = self.channels.get(&channel)?.lanes.iter().flatten().copied();
         if let Some(at) = mine.clone().find(|at| self.lanes[*at].is_urgent()) {
             return Some(Slot::Repeat(at));
         }
-        if let Some(at) = mine.clone().find(|at| self.lanes[*at].owes_repair()) {
-            return Some(Slot::Repair(at));
+        mine.find(|at| self.lanes[*at].owes_repair()).map(Slot::Repair)
+    }
+
+    /// What a slot is for that `channel` has won, before new data. `None`: new data, or nothing.
+    pub(crate) fn slot(&mut self, channel: Channel, outlook: &Outlook<'_>) -> Option<Slot> {
+        if let Some(slot) = self.owed(channel) {
+            return Some(slot);
         }
-        if mine.clone().all(|at| self.lanes[at].next() == 0) {
+        let coded = self.channels.get_mut(&channel)?;
+        if coded.lanes.iter().flatten().all(|at| self.lanes[*at].next() == 0) {
             self.calm.limit(0);
             return None;
         }
@@ -277,6 +284,12 @@ impl Sending {
         (self.lanes[lane].session(), self.lanes[lane].next())
     }
 
+    /// `n` packets with data that is no symbol were written.
+    #[inline]
+    pub(crate) fn passed(&mut self, n: u64) {
+        self.calm.pass(n);
+    }
+
     /// A symbol of `lane` was written; `piece` gives what it shares with its stream. Returns whether those that are like it may
     /// be told together ([`followed`](Self::followed)).
     #[inline]
@@ -304,9 +317,9 @@ impl Sending {
         self.lanes[lane].follow(frame, (n, bytes), (number, now));
     }
 
-    /// Symbols of a lane that may be told together.
+    /// Symbols of a lane that may be told together: the one that they are like is to stay in the window.
     pub(crate) fn may_follow(&self, lane: usize) -> u64 {
-        self.lanes[lane].window()
+        self.lanes[lane].window().saturating_sub(1)
     }
 
     /// The next symbol to be repeated of a lane; `wanted` says whether a token still stands for anything.
@@ -361,26 +374,20 @@ impl Sending {
     ) -> Option<bool> {
         let mut data = std::mem::take(&mut self.repair);
         let of = &mut self.lanes[lane];
-        let made = of.repair(&mut data);
-        let written = made.map(|made| {
-            let header = RepairHeader {
-                session: of.session().into(),
-                first: made.first,
-                count: made.count,
-                parameter: made.parameter,
-                index: made.index,
-            };
-            let written = write(&header, &data, of.next_repair(), of.unmarked(made.first));
-            if written {
-                of.repair_sent(&made, data.len(), now);
-            }
-            written
+        let (session, serial) = (of.session().into(), of.next_repair());
+        let unmarked = of.unmarked();
+        let written = of.repair(&mut data).map(|(made, data)| {
+            let Made { first, count, parameter, index, .. } = made;
+            let header = RepairHeader { session, first, count, parameter, index };
+            (write(&header, data, serial, unmarked.told_with(first)), made, data.len())
         });
-        if written.is_none() {
-            of.cancel();
+        match &written {
+            Some((true, made, bytes)) => of.repair_sent(made, *bytes, now),
+            Some(_) => {}
+            None => of.cancel(),
         }
         self.repair = data;
-        written
+        written.map(|(is_written, ..)| is_written)
     }
 
     /// Repair of a lane does not fit a packet any more.
@@ -398,10 +405,13 @@ impl Sending {
         self.lanes.iter().any(|lane| !lane.live().is_empty())
     }
 
-    /// The packet with symbol `sid` arrived.
-    pub(crate) fn acked(&mut self, session: u32, sid: u64) {
+    /// The packets with these symbols arrived.
+    pub(crate) fn acked(&mut self, session: u32, sids: Range<u64>) {
+        if sids.is_empty() {
+            return;
+        }
         if let Some(lane) = self.lane(session) {
-            lane.acked(sid);
+            lane.acked(sids);
             self.untidy = true;
         }
     }
@@ -442,7 +452,7 @@ impl Sending {
     }
 
     /// SIDs of a session that are not settled: `None` when there is no such session.
-    pub(crate) fn live(&mut self, session: u64) -> Option<std::ops::Range<u64>> {
+    pub(crate) fn live(&mut self, session: u64) -> Option<Range<u64>> {
         self.lane(u32::try_from(session).ok()?).map(|lane| lane.live())
     }
 

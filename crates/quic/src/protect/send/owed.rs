@@ -14,8 +14,8 @@ pub(super) struct Owed {
     open: u64,
     /// Closed blocks that may still need repair, oldest first (block codes).
     spans: VecDeque<Span>,
-    /// One of them is owed repair. There are many, and this is asked for each packet.
-    owing: bool,
+    /// So many of them are owed repair. There are many, and this is asked for each packet.
+    owing: usize,
     /// Repairs that are owed for the window, or for the open block of a 2D code.
     planned: u32,
     /// Complete rows of the open block whose repair was sent (2D XOR).
@@ -60,7 +60,7 @@ impl Owed {
             code,
             open: 0,
             spans: VecDeque::new(),
-            owing: false,
+            owing: 0,
             planned: 0,
             rows_sent: 0,
             seed: 0,
@@ -83,7 +83,7 @@ impl Owed {
     }
 
     pub(super) fn is_any(&self) -> bool {
-        self.planned > 0 || self.owing
+        self.planned > 0 || self.owing > 0
     }
 
     /// `n` repairs more. True when that closed a block.
@@ -118,9 +118,9 @@ impl Owed {
                 && span.cover.terms + u64::from(span.next) < 255
                 && wants(&span.cover)
         });
-        if let Some(span) = wanting {
-            span.planned = span.planned.max(1);
-            self.owing = true;
+        if let Some(span) = wanting.filter(|span| span.planned == 0) {
+            span.planned = 1;
+            self.owing += 1;
         }
     }
 
@@ -137,7 +137,7 @@ impl Owed {
         for span in &mut self.spans {
             span.planned = 0;
         }
-        self.owing = false;
+        self.owing = 0;
     }
 
     /// Gives back what memory is kept to be used again.
@@ -147,7 +147,15 @@ impl Owed {
 
     /// Which repair comes next, and over what.
     pub(super) fn make(&self, base: u64, next: u64) -> Option<Made> {
-        if let Some(at) = self.spans.iter().position(|span| span.planned > 0) {
+        let mut spans = self.spans.iter();
+        let is_owed = |span: &Span| span.planned > 0;
+        let owed = match self.owing {
+            0 => None,
+            // Mostly the last.
+            1 => spans.rposition(is_owed),
+            _ => spans.position(is_owed),
+        };
+        if let Some(at) = owed {
             return Some(self.spans[at].make(at));
         }
         if self.planned == 0 {
@@ -176,17 +184,23 @@ impl Owed {
         })
     }
 
-    /// The bytes of a repair that was made together with the others of its block.
-    pub(super) fn made_before(&mut self, made: &Made, kept: &mut Kept) -> Option<&[u8]> {
-        let From::Span(at) = made.from else { return None };
+    /// Makes the first repair symbols of a block together, where that is how they are made.
+    pub(super) fn make_all(&mut self, made: &Made, kept: &mut Kept) {
+        let From::Span(at) = made.from else { return };
         let span = &mut self.spans[at];
-        match &mut span.shape {
-            Shape::Ldpc(repairs) => Some(&repairs[made.index as usize]),
-            Shape::ReedSolomon(repairs) => {
-                if repairs.is_empty() && span.next == 0 {
-                    *repairs = std::mem::take(&mut self.spare);
-                    kept.encode(&span.cover, span.planned, repairs);
-                }
+        if let Shape::ReedSolomon(repairs) = &mut span.shape {
+            if repairs.is_empty() && span.next == 0 {
+                *repairs = std::mem::take(&mut self.spare);
+                kept.encode(&span.cover, span.planned, repairs);
+            }
+        }
+    }
+
+    /// The bytes of a repair that was made together with the others of its block.
+    pub(super) fn made_before(&self, made: &Made) -> Option<&[u8]> {
+        let From::Span(at) = made.from else { return None };
+        match &self.spans[at].shape {
+            Shape::Ldpc(repairs) | Shape::ReedSolomon(repairs) => {
                 repairs.get(made.index as usize).map(Vec::as_slice)
             }
             Shape::Xor { .. } | Shape::Xor2d { .. } => None,
@@ -208,11 +222,11 @@ impl Owed {
                 let span = &mut self.spans[at];
                 span.planned -= 1;
                 span.next += 1;
-                if let (0, Shape::ReedSolomon(repairs)) = (span.planned, &mut span.shape) {
-                    self.spare = std::mem::take(repairs);
-                }
                 if span.planned == 0 {
-                    self.look_over();
+                    self.owing -= 1;
+                    if let Shape::ReedSolomon(repairs) = &mut span.shape {
+                        self.spare = std::mem::take(repairs);
+                    }
                 }
             }
         }
@@ -230,8 +244,7 @@ impl Owed {
     /// The window passed everything below `base`. True when that cut a block of which repair was sent.
     pub(super) fn cut(&mut self, base: u64) -> bool {
         while self.spans.front().is_some_and(|span| span.cover.first < base) {
-            self.spans.pop_front();
-            self.look_over();
+            self.drop_oldest();
         }
         let is_cut = self.open < base && self.rows_sent > 0;
         self.open = self.open.max(base);
@@ -240,17 +253,17 @@ impl Owed {
 
     /// Forgets the oldest spans of which all is settled, and what repair others of that kind are owed. Returns from where on
     /// symbols are needed; `None`: none is that is not in flight or lost.
-    pub(super) fn settle(&mut self, is_open: impl Fn(u64) -> bool) -> Option<u64> {
-        while self.spans.front_mut().is_some_and(|span| span.is_over(&is_open)) {
-            self.spans.pop_front();
+    /// All symbols below `first_open` are settled.
+    pub(super) fn settle(&mut self, first_open: u64, is_open: impl Fn(u64) -> bool) -> Option<u64> {
+        while self.spans.front_mut().is_some_and(|span| span.is_over(first_open, &is_open)) {
+            self.drop_oldest();
         }
-        if self.owing {
-            for span in self.spans.iter_mut().filter(|span| span.planned > 0) {
-                if span.is_over(&is_open) {
-                    span.planned = 0;
-                }
+        // Those that are owed repair are the last, mostly.
+        for span in self.spans.iter_mut().rev().filter(|span| span.planned > 0).take(self.owing) {
+            if span.is_over(first_open, &is_open) {
+                span.planned = 0;
+                self.owing -= 1;
             }
-            self.look_over();
         }
         let first = self.spans.front().map_or(self.open, |span| span.cover.first.min(self.open));
         (self.code != Code::Rlc).then_some(first)
@@ -316,19 +329,26 @@ impl Owed {
 
     fn span(&mut self, cover: Cover, shape: Shape, planned: u32) {
         self.spans.push_back(Span { cover, shape, planned, next: 0, settled: 0, failed: false });
-        self.owing |= planned > 0;
+        self.owing += usize::from(planned > 0);
     }
 
-    /// Whether a span is owed repair, anew.
-    fn look_over(&mut self) {
-        self.owing = self.spans.iter().any(|span| span.planned > 0);
+    fn drop_oldest(&mut self) {
+        let is_owed = self.spans.pop_front().is_some_and(|span| span.planned > 0);
+        self.owing -= usize::from(is_owed);
+    }
+
+    /// Debug invariants.
+    pub(super) fn check(&self) {
+        debug_assert_eq!(self.spans.iter().filter(|span| span.planned > 0).count(), self.owing);
     }
 }
 
 impl Span {
     /// All of its symbols are settled: what is owed for it is owed no more. What was found settled once is not looked
     /// at again.
-    fn is_over(&mut self, is_open: impl Fn(u64) -> bool) -> bool {
+    fn is_over(&mut self, first_open: u64, is_open: impl Fn(u64) -> bool) -> bool {
+        let below = first_open.saturating_sub(self.cover.first).div_ceil(self.cover.stride);
+        self.settled = self.settled.max(below.min(self.cover.terms));
         while self.settled < self.cover.terms {
             if is_open(self.cover.first + self.settled * self.cover.stride) {
                 return false;

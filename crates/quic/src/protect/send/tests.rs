@@ -48,9 +48,10 @@ fn lane(code: Code, k: u64) -> Lane {
 
 fn send_repairs(lane: &mut Lane, now: Time) -> Vec<(u64, u64, u64, u64)> {
     let (mut sent, mut data) = (Vec::new(), Vec::new());
-    while let Some(made) = lane.repair(&mut data) {
+    while let Some((made, bytes)) = lane.repair(&mut data) {
         sent.push((made.first, made.count, made.parameter, made.index));
-        lane.repair_sent(&made, data.len(), now);
+        let bytes = bytes.len();
+        lane.repair_sent(&made, bytes, now);
     }
     sent
 }
@@ -180,7 +181,7 @@ fn a_recovered_symbol_is_settled_where_its_tokens_are() {
     let review = lane.review(&patience(ms(20)));
     assert_eq!((review.md, lane.owes_repeat()), (0, false));
     for sid in [0, 3, 4, 5, 6, 7, 8, 9] {
-        lane.acked(sid);
+        lane.acked(sid..sid + 1);
     }
     lane.check();
     assert!(lane.is_idle());
@@ -217,9 +218,9 @@ fn the_window_passes_over_symbols_and_they_are_dead() {
 fn a_window_repair_covers_first_to_next() {
     let mut lane = lane(Code::Rlc, 20);
     for sid in 0..5 {
-        lane.acked(sid);
+        lane.acked(sid..sid + 1);
     }
-    lane.acked(7);
+    lane.acked(7..7 + 1);
     lane.tidy();
     assert_eq!(lane.view(&Review::default()).unprotected, 14);
     lane.plan(2);
@@ -255,11 +256,11 @@ fn parts_that_have_arrived_get_no_repair() {
     let mut lane = lane(RS, 300);
     lane.plan(15);
     // Of the first part one symbol is on its way, of the others none.
-    (0..300).filter(|sid| *sid != 30).for_each(|sid| lane.acked(sid));
+    (0..300).filter(|sid| *sid != 30).for_each(|sid| lane.acked(sid..sid + 1));
     lane.tidy();
     let sent = send_repairs(&mut lane, ms(300));
     assert_eq!(sent, (0..5).map(|i| (0, 100, 3, i)).collect::<Vec<_>>());
-    lane.acked(30);
+    lane.acked(30..30 + 1);
     lane.tidy();
     assert!(lane.is_idle());
 }
@@ -375,7 +376,7 @@ mod fates {
                         if there {
                             settled.push(sid);
                         }
-                        lane.acked(sid);
+                        lane.acked(sid..sid + 1);
                     }
                     4 if !packets.is_empty() => {
                         let (_, sid, there) = packets.remove(pick as usize % packets.len());
@@ -405,9 +406,12 @@ mod fates {
                     6 => {
                         lane.plan(u32::from(pick) % 4 + 1);
                         let mut data = Vec::new();
-                        while let Some(made) = lane.repair(&mut data) {
-                            repairs.push(lane.next_repair());
-                            lane.repair_sent(&made, data.len(), now);
+                        let mut serial = lane.next_repair();
+                        while let Some((made, bytes)) = lane.repair(&mut data) {
+                            let bytes = bytes.len();
+                            repairs.push(serial);
+                            lane.repair_sent(&made, bytes, now);
+                            serial = lane.next_repair();
                         }
                     }
                     7 if !repairs.is_empty() => {
@@ -517,9 +521,9 @@ fn unmarked_symbols_are_the_first_and_are_named_by_their_packets() {
     assert_eq!(in_packet(&mut lane, 5, false), 3);
     assert!(!lane.may_be_unmarked(6), "one before it is marked");
     // The vector of the page.
-    assert_eq!([0, 2, 3].map(|first| lane.unmarked(first)), [0x16, 0x16, 0]);
+    assert_eq!([0, 2, 3].map(|first| lane.unmarked().told_with(first)), [0x16, 0x16, 0]);
     assert_eq!(lane.repair_header(), plain);
-    (0..4).for_each(|sid| lane.acked(sid));
+    (0..4).for_each(|sid| lane.acked(sid..sid + 1));
     lane.tidy();
     assert_eq!(lane.repair_header(), plain - 11, "type, session, and bits of at most 8 bytes");
 
@@ -528,5 +532,5 @@ fn unmarked_symbols_are_the_first_and_are_named_by_their_packets() {
     assert!(!lane.may_be_unmarked(0));
     assert_eq!(lane.repair_header(), plain - 11);
     in_packet(&mut lane, 0, false);
-    assert_eq!(lane.unmarked(0), 0);
+    assert_eq!(lane.unmarked().told_with(0), 0);
 }

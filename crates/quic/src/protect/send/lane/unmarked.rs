@@ -6,8 +6,8 @@ use crate::protect::policy::Code;
 use crate::protect::send::Sending;
 
 /// The first symbols of a session, which do not say that they are symbols (`spec/fec.md` 6.1).
-#[derive(Debug)]
-pub(super) struct Unmarked {
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Unmarked {
     /// Their packets, each a bit: SIDs from 0 on.
     packets: u64,
     /// More of them may go into packets with numbers below this.
@@ -28,6 +28,11 @@ impl Unmarked {
     fn count(&self) -> u64 {
         self.packets.count_ones().into()
     }
+
+    /// The packets that go with a repair of SIDs from `first` on (FEC-67); 0 when it is of none that is unmarked.
+    pub(in super::super) fn told_with(self, first: u64) -> u64 {
+        if first < self.count() { self.packets } else { 0 }
+    }
 }
 
 impl Lane {
@@ -37,9 +42,8 @@ impl Lane {
         number < self.unmarked.below && self.next() == self.unmarked.count()
     }
 
-    /// The packets that go with a repair of SIDs from `first` on (FEC-67); 0 when it is of none that is unmarked.
-    pub(in super::super) fn unmarked(&self, first: u64) -> u64 {
-        if first < self.unmarked.count() { self.unmarked.packets } else { 0 }
+    pub(in super::super) fn unmarked(&self) -> Unmarked {
+        self.unmarked
     }
 
     /// The most bytes that the header of a repair symbol takes, those of the next thousand included, and what goes with it.
@@ -56,7 +60,7 @@ impl Lane {
             },
             index: (self.owed.seed() + 1024).max(1 << 13),
         };
-        let names = self.may_be_unmarked(0) || self.unmarked(self.base) != 0;
+        let names = self.may_be_unmarked(0) || self.unmarked.told_with(self.base) != 0;
         let unmarked = Frame::Unmarked { session, packets: (1 << MAX_UNMARKED) - 1 };
         repair_header_size(&header, 1 << 13) + if names { unmarked.size() } else { 0 }
     }

@@ -37,6 +37,7 @@ impl Lane {
         }
         let open = |sent: &&Sent| matches!(sent.state, State::InFlight | State::Lost);
         debug_assert_eq!(self.sent.iter().filter(open).count() as u64, self.outstanding);
+        self.owed.check();
         debug_assert!(self.sent.len() as u64 <= self.window, "more than the peer keeps");
     }
 }
