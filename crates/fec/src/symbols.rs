@@ -595,6 +595,11 @@ const BATCH: usize = 128;
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -699,6 +704,35 @@ mod tests {
         }
         symbols.insert(MAX_SID, &[1]).unwrap();
         assert_eq!(symbols.missing(MAX_SID - 2, MAX_SID).collect::<Vec<_>>(), [MAX_SID - 2, MAX_SID - 1]);
+    }
+
+    proptest! {
+        /// Gaps of whole words of numbers and more, against a map.
+        #[test]
+        fn few_symbols_of_many_numbers_are_a_map(steps in vec((0_u64..200, 0_u64..300, any::<bool>()), 1..80)) {
+            let (mut symbols, mut model, mut next) = (Symbols::new(256, 8), BTreeMap::new(), 0);
+            for (gap, drop, spends) in steps {
+                let sid = next + gap;
+                next = sid + 1;
+                symbols.insert(sid, &sid.to_be_bytes()).unwrap();
+                model.insert(sid, sid.to_be_bytes());
+                if spends {
+                    symbols.spend_all(sid, 1, 1);
+                    model.remove(&sid);
+                }
+                let first = next.saturating_sub(drop.min(256));
+                symbols.drop_below(first);
+                let first = symbols.first();
+                prop_assert!(next <= first + 256);
+                model = model.split_off(&first);
+                prop_assert_eq!(symbols.held(), model.len());
+                for sid in first..next + 2 {
+                    prop_assert_eq!(symbols.get(sid), model.get(&sid).map(|bytes| &bytes[..]), "{}", sid);
+                }
+            }
+            symbols.drop_below(next + 1000);
+            prop_assert_eq!((symbols.held(), symbols.spent, symbols.next()), (0, 0, next + 1000));
+        }
     }
 
     #[test]

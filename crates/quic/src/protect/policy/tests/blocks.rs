@@ -143,6 +143,48 @@ fn what_is_promised_to_be_quiet_is() {
     }
 }
 
+/// Of who leaves most packets alone, too: neither a symbol nor repair until then, however long the packets are.
+#[test]
+fn who_protects_only_the_end_is_quiet_until_then() {
+    let flight = |scene: &Scene| scene.cwnd + scene.cwnd / 4;
+    for name in ["bulk", "adaptive", "adaptive:bulk"] {
+        let (mut scene, mut policy) = (Scene::new(), policy(name));
+        assert_eq!(policy.quiet_for(&scene.view()), u64::MAX, "{name}: nobody knows when it ends");
+        let left = flight(&scene) + 3 * 65_507 + 1;
+        for (sent, quiet) in [(0, 3), (1, 2), (2, 1), (3, 0)] {
+            scene.demand.remaining = Some(left - sent * 65_507);
+            assert_eq!(policy.protect(&scene.view(), Carried { resend: false }), None, "{name}");
+            assert_eq!(policy.fec_pattern(&scene.view()), Pattern::No, "{name}");
+            assert_eq!(policy.quiet_for(&scene.view()), quiet, "{name}");
+        }
+        scene.demand.remaining = Some(flight(&scene));
+        assert!(policy.protect(&scene.view(), Carried { resend: false }).is_some(), "{name}");
+    }
+}
+
+/// Adaptive repair needs losses, and then everything may matter: held back data, fences, deadlines.
+#[test]
+fn adaptive_repair_is_quiet_only_while_it_repairs_nothing() {
+    let quiet = |name: &str, change: &dyn Fn(&mut Scene)| {
+        let mut scene = Scene::new();
+        change(&mut scene);
+        policy(name).quiet_for(&scene.view())
+    };
+    let lossless = |scene: &mut Scene| scene.loss = Loss { rate: 0.0, ..independent(0.01) };
+    for name in ["adaptive", "adaptive:screen", "adaptive:messages"] {
+        assert_eq!(quiet(name, &lossless), u64::MAX, "{name}");
+        let begun = |scene: &mut Scene| {
+            lossless(scene);
+            scene.lanes[0].open = 1;
+        };
+        assert_eq!(quiet(name, &begun), 0, "{name}: the block is to be closed");
+    }
+    assert_eq!(quiet("adaptive:bulk", &|scene| scene.demand.blocked = true), 0);
+    for name in ["adaptive:screen", "adaptive:messages"] {
+        assert_eq!(quiet(name, &|_| {}), 0, "{name}");
+    }
+}
+
 #[test]
 fn a_row_ends_when_a_grid_said_it_would() {
     let (mut scene, mut policy) = (Scene::new(), policy("xor2d:4x5"));
