@@ -17,8 +17,8 @@ use crate::tx::{Packed, StreamFrame};
 pub(super) struct Kept {
     /// All symbols, if none is shared.
     copies: Symbols,
-    /// Else those that no piece of a stream's buffer has, which are few.
-    apart: BTreeMap<u64, Box<[u8]>>,
+    /// Else those that no piece of a stream's buffer has.
+    apart: Apart,
     /// And the others, in order.
     runs: VecDeque<Run>,
     /// Where their data is.
@@ -27,6 +27,14 @@ pub(super) struct Kept {
     first_piece: u64,
     /// Symbols are encoded in one pass.
     shares: bool,
+}
+
+/// Copies of some symbols, in order, whatever lies between them.
+#[derive(Debug, Default)]
+struct Apart {
+    symbols: VecDeque<(u64, Vec<u8>)>,
+    /// Buffers to be used again.
+    spare: Vec<Vec<u8>>,
 }
 
 /// Symbols in a row that are one STREAM frame each, the data of one behind that of the other.
@@ -70,7 +78,7 @@ impl Kept {
         let copies = Symbols::new(usize::try_from(window).unwrap_or(usize::MAX), size);
         Self {
             copies,
-            apart: BTreeMap::new(),
+            apart: Apart::default(),
             runs: VecDeque::new(),
             pieces: VecDeque::new(),
             first_piece: 0,
@@ -99,7 +107,7 @@ impl Kept {
             }
         }
         if self.shares {
-            self.apart.insert(sid, packed.bytes.into());
+            self.apart.push(sid, packed.bytes);
         } else {
             let taken = self.copies.push(packed.bytes);
             debug_assert_eq!(taken, Ok(sid), "a symbol of ours that does not fit the window");
@@ -121,7 +129,7 @@ impl Kept {
             return self.copies.get(sid).map(Symbol::Copy);
         }
         let lying = self.lying(sid).map(Symbol::Frame);
-        lying.or_else(|| self.apart.get(&sid).map(|bytes| Symbol::Copy(bytes)))
+        lying.or_else(|| self.apart.get(sid).map(Symbol::Copy))
     }
 
     /// Forgets everything below `sid`.
@@ -139,9 +147,7 @@ impl Kept {
             self.pieces.pop_front();
             self.first_piece += 1;
         }
-        while self.apart.first_key_value().is_some_and(|(first, _)| *first < sid) {
-            self.apart.pop_first();
-        }
+        self.apart.drop_below(sid);
     }
 
     /// The peer keeps that many from now on.
@@ -152,6 +158,7 @@ impl Kept {
     /// Gives back what memory is not needed.
     pub(super) fn trim(&mut self) {
         self.copies.trim();
+        self.apart.trim();
         if self.runs.capacity() > FEW.max(2 * self.runs.len()) {
             self.runs.shrink_to_fit();
         }
@@ -207,7 +214,7 @@ impl Kept {
                 heads.extend(places.clone().map(|n| (first + step * n as u128).to_be_bytes()));
                 others.extend(places.map(|n| &data[n * len..][..len]));
             } else {
-                let copy = odd.get(&sid).or_else(|| self.apart.get(&sid));
+                let copy = odd.get(&sid).map(Vec::as_slice).or_else(|| self.apart.get(sid));
                 let copy = copy.expect("symbols are kept as long as repairs are owed");
                 let (first, other) = copy.split_at(usize::from(head).min(copy.len()));
                 let mut head = [0; MAX_HEAD];
@@ -274,6 +281,37 @@ impl Kept {
     fn run(&self, sid: u64) -> Option<&Run> {
         let at = self.runs.partition_point(|run| run.end() <= sid);
         self.runs.get(at).filter(|run| run.sid <= sid)
+    }
+}
+
+impl Apart {
+    /// Symbol `sid`, behind all others.
+    fn push(&mut self, sid: u64, bytes: &[u8]) {
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(bytes);
+        self.symbols.push_back((sid, buffer));
+    }
+
+    fn get(&self, sid: u64) -> Option<&[u8]> {
+        let at = self.symbols.partition_point(|(other, _)| *other < sid);
+        let (found, bytes) = self.symbols.get(at)?;
+        (*found == sid).then_some(bytes)
+    }
+
+    fn drop_below(&mut self, sid: u64) {
+        while self.symbols.front().is_some_and(|(first, _)| *first < sid) {
+            let dropped = self.symbols.pop_front();
+            self.spare.extend(dropped.map(|(_, buffer)| buffer).filter(|_| self.spare.len() < FEW));
+        }
+    }
+
+    /// Gives back what memory is not needed.
+    fn trim(&mut self) {
+        self.spare = Vec::new();
+        if self.symbols.capacity() > FEW.max(2 * self.symbols.len()) {
+            self.symbols.shrink_to_fit();
+        }
     }
 }
 
@@ -362,10 +400,10 @@ pub(crate) enum Symbol<'a> {
 
 impl Symbol<'_> {
     /// A copy of it.
-    fn bytes(&self) -> Box<[u8]> {
+    fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.len()];
         self.write(&mut bytes);
-        bytes.into()
+        bytes
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -530,7 +568,7 @@ mod tests {
                 }
                 at += 1;
             }
-            assert_eq!(kept.apart.len(), 1);
+            assert_eq!(kept.apart.symbols.len(), 1);
             kept.drop_below(2);
             for stride in [1, 3] {
                 let terms = 48_u64.div_ceil(stride);
@@ -552,6 +590,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn copies_lie_apart_in_order_and_their_buffers_serve_again() {
+        let mut apart = Apart::default();
+        let bytes = |sid: u64| vec![sid as u8; 1 + sid as usize % 50];
+        for sid in (0..3000).filter(|sid| sid % 7 < 3) {
+            apart.push(sid, &bytes(sid));
+            apart.drop_below(sid.saturating_sub(200));
+            for other in sid.saturating_sub(230)..sid + 20 {
+                let is_kept = other % 7 < 3 && other <= sid && other + 200 >= sid;
+                assert_eq!(apart.get(other), is_kept.then(|| bytes(other)).as_deref(), "{other} at {sid}");
+            }
+            assert!(apart.symbols.len() + apart.spare.len() <= 201 * 3 / 7 + 2, "{sid}");
+        }
+        apart.drop_below(u64::MAX);
+        assert!(apart.symbols.is_empty() && apart.spare.len() == FEW);
+        apart.trim();
+        assert_eq!((apart.spare.capacity(), apart.symbols.capacity() <= FEW), (0, true));
+    }
+
     /// Three frames in each piece.
     #[test]
     fn what_is_settled_is_let_go() {
@@ -568,7 +625,7 @@ mod tests {
         fill(&mut kept, &symbols);
         let bytes: Vec<Vec<u8>> = symbols.iter().map(Sent::bytes).collect();
         drop(symbols);
-        assert_eq!((kept.apart.len(), kept.pieces.len()), (0, 3), "nothing was copied");
+        assert_eq!((kept.apart.symbols.len(), kept.pieces.len()), (0, 3), "nothing was copied");
         for (sid, held) in [(2, 3), (3, 2), (8, 1), (9, 0)] {
             kept.drop_below(sid);
             assert_eq!(pieces.iter().filter(|piece| !piece.is_unique()).count(), held, "{sid}");
