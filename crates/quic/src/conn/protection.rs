@@ -1,5 +1,5 @@
-//! The seams of forward erasure correction: what joins a symbol, how repair is written, what comes out of a symbol. Which packet is
-//! for repair is in `slots`.
+//! The seams of forward erasure correction: what joins a symbol, how repair is written, what comes out of a symbol. Which
+//! packet is for repair is in `slots`.
 
 use bytes::Bytes;
 use quickset_base::Batch;

@@ -20,7 +20,7 @@ pub(super) struct Decision {
     pub(super) slot: Option<Slot>,
     /// When to be asked again, whatever happens.
     pub(super) wake: Option<Time>,
-    /// For so many symbols it will want nothing.
+    /// For so many packets it will want nothing.
     pub(super) quiet: u64,
 }
 

@@ -11,7 +11,7 @@ use crate::tx::{Packed, StreamFrame};
 
 /// The bytes of a lane's symbols: for repair, and to send a symbol again as it was.
 ///
-/// Most are copies. What is encoded in one pass may lie where the stream has it: the copy would cost as much as the
+/// Mostly copies. What is encoded in one pass may lie where the stream has it: the copy would cost as much as the
 /// packet that it is for, and push what every packet needs out of the caches.
 #[derive(Debug)]
 pub(super) struct Kept {
