@@ -100,3 +100,34 @@ proptest! {
         }
     }
 }
+
+/// However few symbols the peer keeps: what a train tells its lane together is all known, and all settled when it arrived.
+#[test]
+fn a_lane_has_settled_all_that_arrived() {
+    for window in [1, 2, 3, 9, 1024] {
+        let protection = "rs:105/100".parse().unwrap();
+        let fec = Some(crate::Fec { protection, window, ..crate::Fec::default() });
+        let mut pair = joined_with(TransportConfig { fec, ..TransportConfig::default() });
+        let id = pair.client.open(Dir::Uni).unwrap();
+        pair.client.write(id, &mut Bytes::from(vec![7; 200_000])).unwrap();
+        pair.client.finish(id).unwrap();
+        let mut read = 0;
+        for _ in 0..200 {
+            let mut up = drain(&mut pair.client, pair.now, address(1));
+            pair.now += Duration::from_millis(5);
+            pair.server.handle(pair.now, Input::Received(&mut up));
+            pair.server.handle(pair.now, Input::Timer);
+            while pair.server.accept(Dir::Uni).is_some() {}
+            while let Ok(crate::Chunk::Data(data)) = pair.server.read(id, usize::MAX) {
+                read += data.len();
+            }
+            let mut down = drain(&mut pair.server, pair.now, address(2));
+            pair.now += Duration::from_millis(30);
+            pair.client.handle(pair.now, Input::Received(&mut down));
+            pair.client.handle(pair.now, Input::Timer);
+        }
+        assert_eq!(read, 200_000, "window {window}");
+        assert!(window < 9 || pair.client.scratch.followed > 50, "window {window}");
+        assert!(!pair.client.protect.send.waits(), "window {window}");
+    }
+}
