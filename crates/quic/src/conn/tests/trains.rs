@@ -89,17 +89,18 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
     #[test]
-    fn packets_of_a_train_are_those_that_would_go_alone(n in 1000_u64..1045) {
-        // One order of turns in some hundred differs with other seeds, 571101463455881483 among them.
-        let seed = n * 104_729;
+    fn packets_of_a_train_are_those_that_would_go_alone(seed: u64) {
+        let mut trains = 0;
         for protection in ["none", "adaptive", "rs:105/100", "rs:22/20", "ldpc:50/40", "xor:3", "xor2d:4x5", "fixed:10", "bulk"] {
             let (sent, followed) = World::new(seed, protection, false).run();
             let (alone, none) = World::new(seed, protection, true).run();
             prop_assert_eq!(none, 0);
             let first = sent.iter().zip(&alone).position(|(a, b)| a != b);
             prop_assert_eq!((first, sent.len()), (None, alone.len()), "{}", protection);
-            prop_assert!(followed >= 10, "{protection}: {followed} of {}", sent.len());
+            trains += followed;
         }
+        // An application that has little to say has few of them: how many depends on the seed.
+        prop_assert!(trains >= 90, "{trains}");
     }
 }
 
