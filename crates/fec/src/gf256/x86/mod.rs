@@ -12,6 +12,7 @@
 )]
 
 mod avx2;
+mod cache;
 mod fours;
 #[cfg(wide)]
 mod gfni;
