@@ -68,6 +68,18 @@ pub(crate) struct Course {
     pub(crate) protected: bool,
 }
 
+impl Course {
+    /// Packets for an acknowledgement at most.
+    fn most(&self) -> u64 {
+        let few = self.window / 4;
+        if !self.protected {
+            return few;
+        }
+        let soon = u128::from(self.window) * SOON.as_micros() / self.srtt.as_micros().max(1);
+        few.min((self.window / NEWS).max(u64::try_from(soon).unwrap_or(u64::MAX)))
+    }
+}
+
 impl Asks {
     pub(crate) fn new(policy: AckPolicy) -> Self {
         let every = policy.every.max(1);
@@ -247,8 +259,7 @@ impl Asks {
             peer.max_ack_delay
         };
         if self.policy.adaptive {
-            let part = if course.protected { NEWS } else { 4 };
-            self.every = self.every.min(course.window / part).max(self.least());
+            self.every = self.every.min(course.most()).max(self.least());
         }
         // §6.2.1: not more than what our loss detection waits for.
         let wish = Wish {
@@ -288,9 +299,12 @@ fn adapted(every: u64, frames: u64, batches: u64) -> u64 {
     }
 }
 
-/// Acknowledgements in each window at least while repair waits for them: they decide on it, and come a 64th of a round trip
-/// later at most.
+/// Acknowledgements in each window at least while repair waits for them, unless those in [`SOON`] are fewer: they decide on
+/// it, and come a 64th of a round trip later at most.
 const NEWS: u64 = 64;
+
+/// What comes within that long is no news any later: the granularity of loss detection (RFC 9002 §6.1.2).
+const SOON: Duration = Duration::from_millis(1);
 
 /// RFC 9000 §13.2.2: every second packet is acknowledged.
 const USUAL: u64 = 2;

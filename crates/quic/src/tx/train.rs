@@ -68,12 +68,12 @@ impl Connection {
         }
     }
 
-    /// As many packets of data as may go before any room has to be asked again.
+    /// As many packets of data as may go before any room has to be asked again, sealed in groups on the way.
     fn data_follows(&mut self, out: &mut Batch, control: &Control) -> bool {
         if self.protect.repaired && out.segment() + MAX_TOP_UP < self.path.mtu {
             return false;
         }
-        let mut most = (SEALED_TOGETHER - self.scratch.unsealed.len()) as u64;
+        let mut most = u64::MAX;
         let (stream, mut symbols) = if self.protect.send.is_active() {
             let Some((stream, joined)) = self.board() else { return false };
             // Nothing is due for the next packet, which was found out above, and for those behind it if that was said.
@@ -100,6 +100,12 @@ impl Connection {
             && self.follow_out(out, stream, symbols.as_mut())
         {
             n += 1;
+            if self.scratch.unsealed.len() >= SEALED_TOGETHER {
+                self.seal(out);
+                if self.keys.nears_limit() {
+                    break;
+                }
+            }
         }
         match &mut symbols {
             Some(symbols) => {

@@ -182,7 +182,7 @@ fn the_reordering_threshold_is_that_of_loss_detection() {
 #[test]
 fn a_window_has_more_acknowledgements_while_repair_waits_for_news() {
     let (mut a, mut course) = (asks(AckPolicy::default()), course(127));
-    course.protected = true;
+    (course.protected, course.srtt) = (true, Duration::from_millis(100));
     round(&mut a, &[9; 9], &mut course);
     assert!(!a.is_due(), "64 of 127 packets are every second");
     // Four in each window, and 64; what is written is one less.
@@ -194,6 +194,22 @@ fn a_window_has_more_acknowledgements_while_repair_waits_for_news() {
             asked = agreed(&mut a, &course).or(asked);
         }
         assert_eq!(asked.map(|request| request.1 + 1), Some(every), "{protected} {window}");
+    }
+}
+
+/// What comes within the millisecond that loss detection distinguishes is no news any later: a round trip of 8 ms has eight.
+#[test]
+fn news_within_a_millisecond_is_news_in_time() {
+    for (millis, protected, every) in
+        [(8, true, 100), (64, true, 12), (1000, true, 12), (3, true, 200), (8, false, 200)]
+    {
+        let mut course = Course { srtt: Duration::from_millis(millis), protected, ..course(800) };
+        let (mut a, mut asked) = (asks(AckPolicy::default()), None);
+        for _ in 0..6 {
+            round(&mut a, &[9; 9], &mut course);
+            asked = agreed(&mut a, &course).or(asked);
+        }
+        assert_eq!(asked.map(|request| request.1 + 1), Some(every), "{millis} ms, {protected}");
     }
 }
 
