@@ -196,11 +196,8 @@ impl<'a> Writer<'a> {
     #[inline]
     pub fn varint(&mut self, v: u64) {
         assert!(v <= varint::MAX, "{v} does not fit a varint");
-        let size = varint::size(v);
-        // RFC 9000 §16: the two first bits are the logarithm of the size. All eight bytes at once where there is room: what is
-        // behind the number is not written yet.
-        let prefix = u64::from(size.trailing_zeros()) << (8 * size - 2);
-        let bytes = ((prefix | v) << (64 - 8 * size)).to_be_bytes();
+        let (bytes, size) = varint::encoded(v);
+        // All eight bytes at once where there is room: what is behind the number is not written yet.
         match self.bytes[self.len..].first_chunk_mut() {
             Some(space) => *space = bytes,
             None => self.bytes[self.len..][..size].copy_from_slice(&bytes[..size]),
@@ -237,7 +234,16 @@ impl<'a> Writer<'a> {
     /// `n` zeros.
     #[inline]
     pub fn zeros(&mut self, n: usize) {
-        self.space(n).fill(0);
+        let space = self.space(n);
+        // Most are a few behind the frames of a packet, which are not worth a call.
+        match space {
+            [] => {}
+            [only] => *only = 0,
+            _ if n <= 4 => ends(space, [0; 2]),
+            _ if n <= 8 => ends(space, [0; 4]),
+            _ if n <= 16 => ends(space, [0; 8]),
+            _ => space.fill(0),
+        }
     }
 
     /// Counts the next `n` bytes as written and returns them, holding whatever was there, to be filled.
@@ -272,6 +278,12 @@ impl<'a> Writer<'a> {
         self.patch_u16(at, two(v));
     }
 
+    /// The next `N` bytes, if there is so much room. [`space`](Self::space) counts those that were filled as written.
+    #[inline]
+    pub(crate) fn ahead<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
+        self.bytes.get_mut(self.len..)?.first_chunk_mut()
+    }
+
     #[inline]
     fn array<const N: usize>(&mut self, v: [u8; N]) {
         self.space(N).copy_from_slice(&v);
@@ -280,6 +292,17 @@ impl<'a> Writer<'a> {
     #[inline]
     fn patch<const N: usize>(&mut self, at: usize, v: [u8; N]) {
         self.bytes[..self.len][at..][..N].copy_from_slice(&v);
+    }
+}
+
+/// Writes to both ends of `space`, which is not shorter.
+#[inline]
+fn ends<const N: usize>(space: &mut [u8], bytes: [u8; N]) {
+    if let Some(first) = space.first_chunk_mut() {
+        *first = bytes;
+    }
+    if let Some(last) = space.last_chunk_mut() {
+        *last = bytes;
     }
 }
 

@@ -116,6 +116,34 @@ fn symbols_of_the_page() {
     }
 }
 
+/// The header of a SOURCE_SYMBOL, number by number (RFC 9000 §16), of all sizes, with and without room behind it.
+#[test]
+fn the_header_of_a_symbol_is_its_numbers_in_a_row() {
+    let varint = |n: u64| match n {
+        0..64 => vec![n as u8],
+        64..0x4000 => (0x4000 | n as u16).to_be_bytes().to_vec(),
+        0x4000..0x4000_0000 => (0x8000_0000 | n as u32).to_be_bytes().to_vec(),
+        _ => (0xc000_0000_0000_0000 | n).to_be_bytes().to_vec(),
+    };
+    let sids = [0, 63, 64, 0x3fff, 0x4000, 0x3fff_ffff, 0x4000_0000, (1 << 62) - 1];
+    for session in [0, 2, 63, 64, 0x4000, 0x4000_0000] {
+        for (sid, len) in sids.into_iter().flat_map(|sid| [0, 1, 63, 64, 0x3fff_u16].map(|len| (sid, len))) {
+            // A length of two bytes, so that it can be set later.
+            let length = (0x4000 | len).to_be_bytes().to_vec();
+            let expected = [vec![0x7f, 0x60], varint(session), varint(sid), length].concat();
+            for room in [0, 1, 7, 40] {
+                let mut buffer = vec![0; 3 + expected.len() + room];
+                let mut w = Writer::new(&mut buffer);
+                w.zeros(3);
+                let at = source_symbol_header(&mut w, session, sid, len.into());
+                assert_eq!(w.written()[3..], expected, "{session}, {sid}, {len}");
+                assert_eq!((at, w.len()), (1 + expected.len(), 3 + expected.len()));
+                assert_eq!(source_symbol_header_size(session, sid), expected.len());
+            }
+        }
+    }
+}
+
 #[test]
 fn repairs_of_the_page() {
     let s = symbols();

@@ -43,6 +43,20 @@ fn sizes_change_where_table_4_says() {
     assert_eq!(varint::MAX, 4_611_686_018_427_387_903);
 }
 
+/// However many: neither fewer nor more.
+#[test]
+fn zeros_are_as_many_as_were_asked_for() {
+    for n in 0..40 {
+        let mut buffer = [7; 48];
+        let mut w = Writer::new(&mut buffer);
+        w.u8(1);
+        w.zeros(n);
+        assert_eq!(w.len(), 1 + n);
+        let expected: Vec<u8> = [vec![1], vec![0; n], vec![7; 47 - n]].concat();
+        assert_eq!(buffer[..], expected);
+    }
+}
+
 #[test]
 #[should_panic(expected = "does not fit")]
 fn a_number_too_large_is_our_bug() {

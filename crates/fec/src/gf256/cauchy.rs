@@ -53,7 +53,26 @@ pub(super) struct Rows<'a> {
     pub(super) sums: [Option<Sum<'a>>; POINTS],
     /// If it is not empty, what would be written is multiplied with this matrix first: as many rows and columns as sums.
     pub(super) then: &'a [u8],
+    /// With `fours` only.
+    pub(super) heads: Option<RowsOfHeads<'a>>,
 }
+
+/// The same rows for bytes of all sources that lie elsewhere. They are few, and the multipliers are there already.
+pub(super) struct RowsOfHeads<'a> {
+    pub(super) heads: Heads<'a>,
+    /// What becomes their place, by y.
+    pub(super) sums: [Option<&'a mut [u8]>; POINTS],
+}
+
+/// The first bytes of each source, which lie apart from the others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heads<'a> {
+    heads: &'a [[u8; MAX_HEAD]],
+    len: usize,
+}
+
+/// Bytes of a head at most.
+pub(crate) const MAX_HEAD: usize = 16;
 
 pub(super) struct Sum<'a> {
     pub(super) sum: &'a mut [u8],
@@ -142,6 +161,34 @@ pub(super) fn add_then(
     true
 }
 
+/// Writes to the first bytes of `sums`, as many as heads have, the rows times the heads of the sources, and to those behind
+/// them what [`add`] would.
+pub(super) fn add_split(
+    kernel: Kernel,
+    sums: &mut [&mut [u8]],
+    rows: &[u8],
+    (heads, columns): (Heads<'_>, Columns<'_>),
+) {
+    assert!(heads.heads.len() == columns.sources.len(), "a head for each");
+    let only = only_group(kernel, rows, &columns).filter(|rows| rows.fours.is_some());
+    let Some(mut only) = only.map(|rows| [rows]) else {
+        let (mut firsts, mut rests): (Vec<_>, Vec<_>) =
+            sums.iter_mut().map(|sum| sum.split_at_mut(heads.len)).unzip();
+        let sources: Vec<&[u8]> = heads.heads.iter().map(|head| &head[..heads.len]).collect();
+        add(kernel, &mut firsts, rows, Columns::new(columns.group, &sources, Base::Zero));
+        add(kernel, &mut rests, rows, columns);
+        return;
+    };
+    let mut of_heads = RowsOfHeads { heads, sums: [const { None }; POINTS] };
+    for (i, (sum, &row)) in sums.iter_mut().zip(rows).enumerate() {
+        let (at, (first, sum)) = (place(row).1, sum.split_at_mut(heads.len));
+        of_heads.sums[at] = Some(first);
+        only[0].sums[at] = Some(Sum { sum, base: columns.one(i) });
+    }
+    only[0].heads = Some(of_heads);
+    kernel.transform(columns, &mut only);
+}
+
 /// The group of all rows, without sums, if it is one, no row comes twice, and a transform is faster.
 fn only_group<'a>(kernel: Kernel, rows: &[u8], columns: &Columns<'_>) -> Option<Rows<'a>> {
     let group = place(*rows.first()?).0;
@@ -157,7 +204,7 @@ fn only_group<'a>(kernel: Kernel, rows: &[u8], columns: &Columns<'_>) -> Option<
     }
     let fours = Fours::new(group, seen, columns);
     let is_worth = fours.is_some() || is_worth(rows.len(), columns.sources.len());
-    is_worth.then_some(Rows { group, fours, sums: [const { None }; POINTS], then: &[] })
+    is_worth.then_some(Rows { group, fours, sums: [const { None }; POINTS], then: &[], heads: None })
 }
 
 /// Rows of any groups.
@@ -180,7 +227,7 @@ fn add_any(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], columns: Columns
         }
         let known = groups.iter().position(|g| g.group == group);
         let index = known.unwrap_or_else(|| {
-            groups.push(Rows { group, fours: None, sums: Default::default(), then: &[] });
+            groups.push(Rows { group, fours: None, sums: Default::default(), then: &[], heads: None });
             groups.len() - 1
         });
         let slot = &mut groups[index].sums[at];
@@ -268,6 +315,23 @@ impl<'a> Columns<'a> {
             rows.iter().all(|&row| count + usize::from(row) < 256),
             "each row has a coefficient for each source"
         );
+    }
+}
+
+impl<'a> Heads<'a> {
+    /// The first `len` bytes of each of them.
+    pub(crate) fn new(heads: &'a [[u8; MAX_HEAD]], len: usize) -> Self {
+        assert!(len <= MAX_HEAD, "as long as they can be");
+        Self { heads, len }
+    }
+
+    pub(super) fn all(self) -> &'a [[u8; MAX_HEAD]] {
+        self.heads
+    }
+
+    /// At most `MAX_HEAD`.
+    pub(super) fn len(self) -> usize {
+        self.len
     }
 }
 

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use super::cauchy::{self, Base, Columns, Rows};
+use super::cauchy::{self, Base, Columns, Heads, Rows};
 use super::scalar;
 #[cfg(target_arch = "x86_64")]
 use super::x86::{self, Machine as _};
@@ -187,6 +187,16 @@ impl Kernel {
     /// [`cauchy`](Self::cauchy), or part of it, or added to something else, as the columns say.
     pub(crate) fn columns(self, sums: &mut [&mut [u8]], rows: &[u8], columns: Columns<'_>) {
         cauchy::add(self, sums, rows, columns);
+    }
+
+    /// The same behind the first bytes of `sums`, as many as heads of the sources have, and to those bytes that of the heads.
+    pub(crate) fn columns_split(
+        self,
+        sums: &mut [&mut [u8]],
+        rows: &[u8],
+        sources: (Heads<'_>, Columns<'_>),
+    ) {
+        cauchy::add_split(self, sums, rows, sources);
     }
 
     /// The product of `matrix` with what [`columns`](Self::columns) would write, where both can be done in one pass;

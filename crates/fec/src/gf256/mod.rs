@@ -34,7 +34,7 @@ mod tables;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub(crate) use cauchy::{Base, Columns, POINTS, inverse};
+pub(crate) use cauchy::{Base, Columns, Heads, MAX_HEAD, POINTS, inverse};
 pub use kernel::Kernel;
 
 use tables::{EXP, LOG};

@@ -41,6 +41,42 @@ fn the_first_repair_symbol_has_the_coefficients_of_the_specification() {
     assert_eq!((cauchy(255, 0), cauchy(0, 255), cauchy(200, 55), cauchy(200, 100)), (None, None, None, None));
 }
 
+/// Sources in two parts: each kernel, all numbers of rows and of sources around those for which there is a way of its own.
+#[test]
+fn heads_that_lie_apart_are_encoded_with_their_sources() {
+    let counts = [1, 2, 3, 4, 5, 8, 11, 25, 84, 100, 101];
+    for (count, rows) in counts.into_iter().flat_map(|count| (0..8).map(move |rows| (count, rows))) {
+        let heads: Vec<[u8; MAX_HEAD]> =
+            (0..count).map(|j| bytes(j, MAX_HEAD).try_into().expect("as many")).collect();
+        let others: Vec<Vec<u8>> = (0..count).map(|j| bytes(1000 + j, 150 + (j % 3) as usize)).collect();
+        let others: Vec<&[u8]> = others.iter().map(Vec::as_slice).collect();
+        let numbers: Vec<u8> = (0..rows).collect();
+        let coefficients: Vec<u8> = numbers
+            .iter()
+            .flat_map(|&row| (0..count).map(move |term| cauchy(term as u8, row).expect("there is one")))
+            .collect();
+        for len in [0, 1, 12, 15, 16] {
+            let whole: Vec<Vec<u8>> =
+                heads.iter().zip(&others).map(|(head, other)| [&head[..len], other].concat()).collect();
+            let whole: Vec<&[u8]> = whole.iter().map(Vec::as_slice).collect();
+            let mut expected = vec![vec![0; len + 152]; usize::from(rows)];
+            naive(&mut expected, &coefficients, &whole);
+            for kernel in Kernel::available() {
+                // What was there before, and what is behind, is of no matter.
+                let mut sums = vec![vec![7; len + 152]; usize::from(rows)];
+                let mut places: Vec<&mut [u8]> = sums.iter_mut().map(Vec::as_mut_slice).collect();
+                let parts = (Heads::new(&heads, len), Columns::new(0, &others, Base::Zero));
+                kernel.columns_split(&mut places, &numbers, parts);
+                let end = len + others.iter().map(|other| other.len()).max().unwrap_or_default();
+                for (sum, expected) in sums.iter().zip(&expected) {
+                    assert_eq!(sum[..end], expected[..end], "{kernel:?}, {rows} of {count}, {len}");
+                    assert!(sum[end..].iter().all(|&byte| byte == 7), "{kernel:?} keeps to what there is");
+                }
+            }
+        }
+    }
+}
+
 /// dsts += matrix · srcs, an element at a time.
 fn naive(dsts: &mut [Vec<u8>], coefficients: &[u8], srcs: &[&[u8]]) {
     for (dst, row) in dsts.iter_mut().zip(coefficients.chunks(srcs.len().max(1))) {

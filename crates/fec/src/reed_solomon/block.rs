@@ -1,7 +1,7 @@
 //! Blocks at once: nothing is copied, buffers are the caller's.
 
 use super::{Error, MAX_SYMBOLS, NUMBERS};
-use crate::gf256::{Base, Columns, Kernel, inverse};
+use crate::gf256::{Base, Columns, Heads, Kernel, MAX_HEAD, inverse};
 use crate::symbols::lines;
 
 /// Writes repair symbols 0, 1, ... of `sources`, each padded with zeros to its buffer.
@@ -19,6 +19,33 @@ pub fn encode(sources: &[&[u8]], repairs: &mut [&mut [u8]]) -> Result<(), Error>
         repair[columns.longest()..].fill(0);
     }
     Kernel::best().columns(repairs, &NUMBERS[..repairs.len()], columns);
+    Ok(())
+}
+
+/// [`encode`] for sources the first bytes of which lie apart, such as headers before data that is elsewhere: source i is the
+/// first `len` bytes of `heads[i]` and `others[i]`. It takes less time than to encode both by themselves.
+///
+/// # Errors
+///
+/// [`Error::Buffer`], too, when there is not one head for each of the others, or `len` is more than a head has.
+pub fn encode_split(
+    (heads, len): (&[[u8; MAX_HEAD]], usize),
+    others: &[&[u8]],
+    repairs: &mut [&mut [u8]],
+) -> Result<(), Error> {
+    if others.len() + repairs.len() > MAX_SYMBOLS {
+        return Err(Error::Index);
+    }
+    let columns = Columns::new(0, others, Base::Zero);
+    let size = len + columns.longest();
+    if heads.len() != others.len() || len > MAX_HEAD || repairs.iter().any(|r| r.len() < size) {
+        return Err(Error::Buffer);
+    }
+    for repair in repairs.iter_mut() {
+        repair[size..].fill(0);
+    }
+    let rows = &NUMBERS[..repairs.len()];
+    Kernel::best().columns_split(repairs, rows, (Heads::new(heads, len), columns));
     Ok(())
 }
 

@@ -16,7 +16,7 @@ mod block;
 mod decoder;
 mod encoder;
 
-pub use block::{decode, encode};
+pub use block::{decode, encode, encode_split};
 pub use decoder::Decoder;
 pub use encoder::Encoder;
 
@@ -24,6 +24,9 @@ use std::fmt;
 
 /// The most symbols that a block can have, sources and repairs together.
 pub const MAX_SYMBOLS: usize = 256;
+
+/// The most bytes of a source that may lie apart from the others ([`encode_split`]).
+pub const MAX_HEAD: usize = crate::gf256::MAX_HEAD;
 
 /// Why a block is not what the code can work on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use quickset_wire::frame::{
     Frame, FrameError, LoneSymbol, RepairHeader, SymbolAck, SymbolFrames, kind, repair_header,
     repair_header_size, source_symbol_header, source_symbol_header_size,
 };
-use quickset_wire::{Space, StreamId, TransportErrorCode as Code};
+use quickset_wire::{Space, StreamId, TransportErrorCode as Code, packet_number};
 
 use super::Connection;
 use super::slots::demand;
@@ -68,14 +68,30 @@ impl Connection {
             self.protect.alike = None;
             self.protect.send.stir();
             self.protect.send.reached(self.recovery.next_number(Space::Data));
-            // Whatever the packet's number.
-            let header = 1 + self.cids.remote().len() + 4;
-            self.protect.room = self.path.mtu.saturating_sub(header + self.keys.tag_len(Space::Data));
+            // With room for the numbers of packets that are some time ahead: those with repair.
+            let (next, acked) = (self.recovery.next_number(Space::Data), self.largest_acked());
+            let ahead = next + NUMBERS_AHEAD * (next - acked.unwrap_or(0));
+            self.protect.room = self.room_behind(packet_number::encode_len(ahead, acked).max(2));
             if let Some(search) = &self.path.search {
                 let more = search.highest().saturating_sub(self.path.mtu);
                 self.protect.send.set_growth(self.protect.room + more);
             }
         }
+    }
+
+    /// What a packet that holds nothing else has for frames behind a number of so many bytes.
+    fn room_behind(&self, number_len: usize) -> usize {
+        let header = 1 + self.cids.remote().len() + number_len;
+        self.path.mtu.saturating_sub(header + self.keys.tag_len(Space::Data))
+    }
+
+    /// What packet `number` has for frames if it holds nothing else.
+    fn room_of(&self, number: u64) -> usize {
+        self.room_behind(packet_number::encode_len(number, self.largest_acked()))
+    }
+
+    fn largest_acked(&self) -> Option<u64> {
+        self.recovery.largest_acked(Space::Data)
     }
 
     /// Stream data, as symbols where a policy wants it; or what the slot is for instead.
@@ -193,7 +209,7 @@ impl Connection {
 
     /// False when there is nothing that can be repeated. What does not fit beside an ACK has the next packet.
     fn write_repeat(&mut self, w: &mut Writer<'_>, lane: usize) -> bool {
-        let most = self.protect.room;
+        let most = self.room_of(w.number());
         let Self { streams, protect, now, .. } = self;
         let (session, _) = protect.send.head(lane);
         let Some((sid, symbol)) = protect.send.repeat(lane, |token| streams.wants(token, *now)) else {
@@ -222,7 +238,7 @@ impl Connection {
     /// False when nothing is to be repaired any more. What does not fit beside an ACK has the next packet.
     pub(crate) fn write_repair(&mut self, w: &mut Writer<'_>, lane: usize) -> bool {
         let (session, _) = self.protect.send.head(lane);
-        let most = self.protect.room;
+        let most = self.room_of(w.number());
         let mut fits = true;
         let write = |header: &RepairHeader, data: &[u8], serial: u64, packets: u64| {
             let unmarked = Frame::Unmarked { session: session.into(), packets };
@@ -410,6 +426,10 @@ impl Connection {
 fn not_agreed() -> TransportError {
     TransportError::new(Code::FRAME_ENCODING_ERROR, "forward erasure correction was not agreed on")
 }
+
+/// Symbols leave room for the packet number of a repair that finds so many times as many packets unacknowledged as they do. Then
+/// it is the longer, and a repair for which there is no room is not sent.
+const NUMBERS_AHEAD: u64 = 4;
 
 /// Room in a packet that is worth a frame without protection.
 const MIN_REST: usize = 128;

@@ -60,27 +60,23 @@ impl Connection {
     /// Asks the policies of all channels with lanes whether anything is to be repaired or repeated now, but for those that
     /// said so and wait for their turn.
     fn ask_policies(&mut self) {
-        if self.protect.send.active(0).is_none() {
-            let moment = self.moment();
-            self.protect.send.ask();
-            self.protect.send.rest(moment);
-            return;
-        }
-        let (facts, moment) = (self.facts(), self.moment());
-        let Self { streams, datagrams, protect, .. } = self;
-        let turn = streams.next_channel();
+        // Nothing is found out before there is somebody to be told.
+        let moment = self.moment();
+        let mut told = None;
         let (mut at, mut is_due) = (0, false);
-        protect.send.ask();
-        while let Some(channel) = protect.send.active(at) {
-            if !streams.has_channel(channel) {
+        self.protect.send.ask();
+        while let Some(channel) = self.protect.send.active(at) {
+            if !self.streams.has_channel(channel) {
                 // Its stream is over, and nothing of it is wanted any more.
-                protect.send.forget(channel);
+                self.protect.send.forget(channel);
                 continue;
             }
             at += 1;
-            if streams.is_repair_due(channel) {
+            if self.streams.is_repair_due(channel) {
                 continue;
             }
+            let (facts, turn) = *told.get_or_insert_with(|| (self.facts(), self.streams.next_channel()));
+            let Self { streams, datagrams, protect, .. } = self;
             let deadlines = streams.deadlines(channel);
             let outlook = facts.of((streams, datagrams), turn, &protect.monitor, &deadlines);
             if protect.send.slot(channel, &outlook).is_some() {
@@ -89,7 +85,7 @@ impl Connection {
             }
         }
         if !is_due {
-            protect.send.rest(moment);
+            self.protect.send.rest(moment);
         }
     }
 

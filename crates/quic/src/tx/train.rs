@@ -1,11 +1,9 @@
 use quickset_base::Batch;
-use quickset_wire::frame::{
-    source_symbol_header, source_symbol_header_size, stream_header, stream_header_size,
-};
+use quickset_wire::frame::{source_symbol_header, stream_header};
 use quickset_wire::{self as wire, Space};
 
 use super::packet::Frame;
-use super::{MAX_TOP_UP, Packed, SEALED_TOGETHER, Writer};
+use super::{MAX_OVERHEAD, MAX_TOP_UP, Packed, SEALED_TOGETHER, Writer};
 use crate::cc::Control;
 use crate::conn::Connection;
 use crate::protect::send::Slot;
@@ -19,6 +17,9 @@ use crate::tx::StreamFrame;
 #[derive(Debug)]
 struct Symbols {
     lane: usize,
+    session: u32,
+    /// The next SID.
+    sid: u64,
     /// Bytes of a symbol at most.
     limit: usize,
     /// What another is to be like.
@@ -52,25 +53,31 @@ impl Connection {
     /// [`datagram_out`](Self::datagram_out) would one by one. What that asks every room for each packet is asked once for
     /// all of them here: while a batch is built, nothing changes it but what the packets themselves hold.
     pub(super) fn train_out(&mut self, out: &mut Batch, control: &Control) -> bool {
-        if out.is_empty() || !self.has_only_data() {
+        if !self.has_only_data() {
             return false;
         }
-        let size = out.segment();
+        // At the end of what there is, the first packet says how long those of its batch become.
+        let (size, least) = match out.segment() {
+            0 => (self.path.mtu, Batch::MAX_SEGMENTS * self.path.mtu),
+            segment => (segment, segment),
+        };
         // Nobody's turn begins before something may be sent.
         let may_go = self.streams.want() > Want::None && out.has_room(size) && self.may_send(size, control);
-        if !may_go || !self.streams.goes_on(size) {
+        if !may_go || !self.streams.goes_on(least) {
             return false;
         }
         self.plan_slot();
         match self.protect.due {
+            Some(_) if out.is_empty() => false,
             Some(due) => self.repair_follows(out, &due),
-            None => self.data_follows(out, control),
+            None => self.data_follows(out, size, control),
         }
     }
 
     /// As many packets of data as may go before any room has to be asked again, sealed in groups on the way.
-    fn data_follows(&mut self, out: &mut Batch, control: &Control) -> bool {
-        if self.protect.repaired && out.segment() + MAX_TOP_UP < self.path.mtu {
+    fn data_follows(&mut self, out: &mut Batch, size: usize, control: &Control) -> bool {
+        let is_short = self.protect.repaired && size + MAX_TOP_UP < self.path.mtu;
+        if is_short || size < LEAST {
             return false;
         }
         let mut most = u64::MAX;
@@ -86,18 +93,19 @@ impl Connection {
             }
             let symbols = joined.map(|(lane, limit)| {
                 let last = self.protect.alike.filter(|alike| alike.lane == lane);
-                Symbols { lane, limit, last, first: None, n: 0, bytes: 0 }
+                let (session, sid) = self.protect.send.head(lane);
+                Symbols { lane, session, sid, limit, last, first: None, n: 0, bytes: 0 }
             });
             (stream, symbols)
         } else {
             let Some(stream) = self.streams.turn() else { return false };
             (stream, None)
         };
-        let (size, mut n) = (out.segment(), 0);
+        let mut n = 0;
         while n < most
             && out.has_room(size)
             && self.may_send(size, control)
-            && self.follow_out(out, stream, symbols.as_mut())
+            && self.follow_out(out, size, (stream, symbols.as_mut()))
         {
             n += 1;
             if self.scratch.unsealed.len() >= SEALED_TOGETHER {
@@ -190,41 +198,44 @@ impl Connection {
 
     /// One of them. False when the next packet is another.
     #[inline]
-    fn follow_out(&mut self, out: &mut Batch, stream: Key, symbols: Option<&mut Symbols>) -> bool {
+    fn follow_out(
+        &mut self,
+        out: &mut Batch,
+        size: usize,
+        (stream, symbols): (Key, Option<&mut Symbols>),
+    ) -> bool {
         // What is drawn for a packet that is not sent would be lost.
         if self.numbering.leaves_out(self.recovery.next_number(Space::Data)) {
             return false;
         }
-        let size = out.segment();
         let buffer = out.space(size);
         let dcid = *self.cids.remote();
         let frame = self.bare_header_to(dcid, Space::Data, buffer);
         let payload = &mut buffer[frame.payload_at..size - frame.tag_len];
         let mut tokens = std::mem::take(&mut self.scratch.tokens);
-        let symbol = symbols.as_ref().map(|symbols| {
-            let (session, next) = self.protect.send.head(symbols.lane);
-            (session, next + symbols.n)
-        });
-        let head = symbol.map_or(0, |(session, sid)| source_symbol_header_size(session.into(), sid));
-        let room = payload.len().saturating_sub(head);
-        let limit = symbols.as_ref().map_or(room, |symbols| symbols.limit.min(room));
-        let of = if room - limit > MAX_TOP_UP { None } else { self.streams.stretch(stream, limit) };
+        let mut w = wire::Writer::new(payload);
+        let (mut length_at, mut limit) = (0, w.room());
+        if let Some(symbols) = &symbols {
+            length_at = source_symbol_header(&mut w, symbols.session.into(), symbols.sid, 0);
+            limit = symbols.limit.min(w.room());
+        }
+        let head = w.len();
+        let of = if w.room() - limit > MAX_TOP_UP { None } else { self.streams.stretch(stream, limit) };
         let Some((of, data)) = of else {
             self.scratch.tokens = tokens;
             return false;
         };
-        let len = stream_header_size(of.id, of.offset, Some(data.len())) + data.len();
-        let mut w = wire::Writer::new(payload);
-        if let Some((session, sid)) = symbol {
-            source_symbol_header(&mut w, session.into(), sid, len);
-            tokens.push(Token::Symbol { session, sid, n: 1 });
-        }
         stream_header(&mut w, of.id, of.offset, false, Some(data.len()));
         w.bytes(data);
+        let end = w.len();
+        if let Some(symbols) = &symbols {
+            w.patch_varint2(length_at, (end - head) as u64);
+            tokens.push(Token::Symbol { session: symbols.session, sid: symbols.sid, n: 1 });
+        }
         w.zeros(w.room());
         tokens.push(Token::Stream { key: of.key, offset: of.offset, len: of.len, fin: false });
         if let Some(symbols) = symbols {
-            let symbol = &payload[head..head + len];
+            let symbol = &payload[head..end];
             let (number, now) = (frame.at.number, self.now);
             if !symbols.takes(&of, symbol.len(), number) {
                 symbols.last = None;
@@ -235,6 +246,7 @@ impl Connection {
                 let alike = Alike { lane: symbols.lane, frame: of, bytes: symbol.len() };
                 symbols.last = may_follow.then_some(alike);
             }
+            symbols.sid += 1;
         }
         self.leaves(out, &frame, size, tokens);
         true
@@ -267,3 +279,6 @@ impl Connection {
         }
     }
 }
+
+/// Packets of fewer bytes are not built in a train: there is to be room for all headers.
+const LEAST: usize = 2 * MAX_OVERHEAD;

@@ -185,18 +185,35 @@ pub(super) fn unmarked<'a>(r: &mut Reader<'a>) -> Parse<Frame<'a>> {
 /// where that stands: [`Writer::patch_varint2`] sets it when the frames are written.
 #[inline]
 pub fn source_symbol_header(w: &mut Writer<'_>, session: u64, sid: u64, len: usize) -> usize {
-    w.varint2(kind::SOURCE_SYMBOL);
-    if session < 64 {
-        // As nearly all are.
-        w.u8(session as u8);
-    } else {
-        w.varint(session);
+    // Nearly all sessions take one byte, and each packet of a protected stream has such a header.
+    match w.ahead::<USUAL>() {
+        Some(space) if session < 64 && sid <= varint::MAX && len < 1 << 14 => {
+            let (number, size) = varint::encoded(sid);
+            space[..3].copy_from_slice(&[KIND[0], KIND[1], session as u8]);
+            space[3..11].copy_from_slice(&number);
+            space[3 + size..][..2].copy_from_slice(&(0x4000 | len as u16).to_be_bytes());
+            w.space(5 + size);
+            w.len() - 2
+        }
+        _ => unusual_source_symbol_header(w, session, sid, len),
     }
+}
+
+#[cold]
+fn unusual_source_symbol_header(w: &mut Writer<'_>, session: u64, sid: u64, len: usize) -> usize {
+    w.varint2(kind::SOURCE_SYMBOL);
+    w.varint(session);
     w.varint(sid);
     let at = w.len();
     w.varint2(len as u64);
     at
 }
+
+/// That of a SOURCE_SYMBOL as a varint of two bytes.
+const KIND: [u8; 2] = (0x4000 | kind::SOURCE_SYMBOL as u16).to_be_bytes();
+
+/// Bytes of the header at most where the session takes one.
+const USUAL: usize = 2 + 1 + 8 + 2;
 
 /// The bytes that [`source_symbol_header`] writes.
 #[inline]

@@ -5,7 +5,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::super::cauchy::{Columns, POINTS, Rows};
+use super::super::cauchy::{Columns, Heads, MAX_HEAD, POINTS, Rows};
 use super::super::fours::{FOUR, FOURS, Factors, Fours};
 use super::cache::first_level;
 use super::transform::{Then, add_values, load_all, zeros};
@@ -61,6 +61,7 @@ unsafe fn pass<L: Lanes, const APART: bool, const THEN: usize>(
         four[q].write(Four::<L>::new(chunk, &fours.factors(first + q), zeros));
     }
     let points = Points::<L>::new(fours);
+    let heads = rows.heads.take();
     let rows: &mut [Rows<'_>; 1] = std::array::from_mut(rows);
     // SAFETY: strips end at or before the shortest source, and the longest and so the destinations; `zeros` are as many
     // as the shortest has bytes. As many fours are written as there are.
@@ -89,6 +90,14 @@ unsafe fn pass<L: Lanes, const APART: bool, const THEN: usize>(
             let values = [points.values(sums)];
             add_values::<L, 1, THEN>(values, rows, &then, at..longest.min(at + L::BYTES));
             at += L::BYTES;
+        }
+        if let Some(mut rows) = heads {
+            let values = points.values(head_sums::<L, APART>(four, rows.heads));
+            for (value, sum) in values.into_iter().zip(&mut rows.sums) {
+                if let Some(sum) = sum {
+                    put(value, &mut sum[..rows.heads.len()]);
+                }
+            }
         }
     }
 }
@@ -212,6 +221,49 @@ unsafe fn part_sums<L: Lanes, const APART: bool>(
             add_four::<L, APART>(&mut sums, x, four);
         }
         sums
+    }
+}
+
+/// The same of heads, which fit a vector.
+///
+/// # Safety
+///
+/// The machine has what `L` is made for.
+#[inline(always)]
+unsafe fn head_sums<L: Lanes, const APART: bool>(fours: &[Four<L>], heads: Heads<'_>) -> [L; FOUR + 1] {
+    // SAFETY: passed on from our caller; a vector is as long as any head, or longer.
+    unsafe {
+        let mut sums = [L::zero(); FOUR + 1];
+        for (four, heads) in fours.iter().zip(heads.all().chunks(FOUR)) {
+            let mut x = [L::zero(); FOUR];
+            for (x, head) in x.iter_mut().zip(heads) {
+                *x = if L::BYTES == MAX_HEAD {
+                    L::load(head.as_ptr())
+                } else {
+                    L::load_part(head.as_ptr(), MAX_HEAD)
+                };
+            }
+            add_four::<L, APART>(&mut sums, x, four);
+        }
+        sums
+    }
+}
+
+/// Fills a few bytes, at most a vector.
+///
+/// # Safety
+///
+/// The machine has what `L` is made for.
+#[inline(always)]
+unsafe fn put<L: Lanes>(value: L, to: &mut [u8]) {
+    assert!(to.len() <= L::BYTES);
+    // SAFETY: passed on from our caller, and checked.
+    unsafe {
+        if to.len() == L::BYTES {
+            value.store(to.as_mut_ptr());
+        } else {
+            value.store_part(to.as_mut_ptr(), to.len());
+        }
     }
 }
 

@@ -47,7 +47,9 @@ impl World {
             )),
             4 => pair.client.ping(),
             _ => {
-                let most = if rng.chance(0.3) { 2000 } else { 60_000 };
+                // Of more than a batch, the first packet is of a train, too.
+                let most = [2000, 2000, 2000, 60_000, 60_000, 60_000, 60_000, 60_000, 60_000, 300_000];
+                let most = most[rng.below(most.len() as u64) as usize];
                 let fill = rng.below(256) as u8;
                 let _ = pair.client.write(id, &mut Bytes::from(vec![fill; rng.below(most) as usize]));
             }

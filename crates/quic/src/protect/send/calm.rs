@@ -78,3 +78,45 @@ impl Sending {
         (same && stands).then_some(*answer)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOMENT: Moment = Moment { now: Time::ZERO, pulse: 7 };
+
+    #[test]
+    fn nothing_is_asked_for_as_long_as_all_said() {
+        let mut calm = Calm::default();
+        assert_eq!(calm.left(MOMENT), 0, "nobody was asked");
+        calm.ask();
+        calm.limit(9);
+        calm.limit(5);
+        assert_eq!(calm.left(MOMENT), 0, "the round is under way");
+        calm.begin(MOMENT);
+        assert_eq!(calm.left(MOMENT), 5);
+        calm.pass(2);
+        assert_eq!(calm.left(MOMENT), 3);
+        // Another demand, another time: whoever was asked may say something else.
+        assert_eq!(calm.left(Moment { pulse: 8, ..MOMENT }), 0);
+        assert_eq!(calm.left(Moment { now: Time::from_millis(1), ..MOMENT }), 0);
+        calm.pass(4);
+        assert_eq!(calm.left(MOMENT), 0);
+    }
+
+    /// A channel that waited for its turn is left out by a round, and asked when its turn comes: from then on its word counts
+    /// as well.
+    #[test]
+    fn who_is_asked_behind_a_round_shortens_what_it_found() {
+        let mut calm = Calm::default();
+        calm.ask();
+        calm.limit(9);
+        calm.begin(MOMENT);
+        calm.limit(4);
+        assert_eq!(calm.left(MOMENT), 4);
+        calm.limit(6);
+        assert_eq!(calm.left(MOMENT), 4, "the least of all");
+        calm.limit(0);
+        assert_eq!(calm.left(MOMENT), 0);
+    }
+}

@@ -27,6 +27,8 @@ pub(super) struct Kept {
     first_piece: u64,
     /// Symbols are encoded in one pass.
     shares: bool,
+    /// To write heads down in.
+    heads: Vec<[u8; MAX_HEAD]>,
 }
 
 /// Copies of some symbols, in order, whatever lies between them.
@@ -83,6 +85,7 @@ impl Kept {
             pieces: VecDeque::new(),
             first_piece: 0,
             shares,
+            heads: Vec::new(),
         }
     }
 
@@ -159,6 +162,7 @@ impl Kept {
     pub(super) fn trim(&mut self) {
         self.copies.trim();
         self.apart.trim();
+        self.heads = Vec::new();
         if self.runs.capacity() > FEW.max(2 * self.runs.len()) {
             self.runs.shrink_to_fit();
         }
@@ -182,41 +186,43 @@ impl Kept {
     }
 
     /// The first `n` repair symbols of a Reed-Solomon block, as long as the longest of its symbols (FEC-24, FEC-26).
-    pub(super) fn encode(&self, cover: &Cover, n: u32, repairs: &mut Vec<Vec<u8>>) {
+    pub(super) fn encode(&mut self, cover: &Cover, n: u32, repairs: &mut Vec<Vec<u8>>) {
         let sids = (0..cover.terms).map(|term| cover.first + term * cover.stride);
-        // The code works on each byte by itself. So the first bytes of all symbols, as many as most have apart from their
-        // data, are encoded on their own, and then the others, where they lie.
-        let head = sids.clone().find_map(|sid| self.run(sid)).map_or(0, |run| run.head_len);
+        // The first bytes of all symbols, as many as most have apart from their data, are written down, the others stay where
+        // they lie.
+        let head_len = sids.clone().find_map(|sid| self.run(sid)).map_or(0, |run| run.head_len);
         let begin = self.runs.partition_point(|run| run.end() <= cover.first);
         // Of those whose heads are of another length there are copies.
         let mut runs = self.runs.range(begin..).take_while(|run| run.sid < cover.end());
         let mut odd = BTreeMap::new();
-        if runs.any(|run| run.head_len != head) {
-            let is_odd = |sid: &u64| self.run(*sid).is_some_and(|run| run.head_len != head);
+        if runs.any(|run| run.head_len != head_len) {
+            let is_odd = |sid: &u64| self.run(*sid).is_some_and(|run| run.head_len != head_len);
             odd.extend(sids.filter(is_odd).filter_map(|sid| Some((sid, self.get(sid)?.bytes()))));
         }
-        let terms = cover.terms as usize;
-        let (mut heads, mut others) = (Vec::with_capacity(terms), Vec::with_capacity(terms));
+        let mut heads = std::mem::take(&mut self.heads);
+        heads.clear();
+        let mut others = Vec::with_capacity(cover.terms as usize);
         let (mut at, mut sid) = (begin, cover.first);
         while sid < cover.end() {
             let run = self.runs.get(at);
             if run.is_some_and(|run| run.end() <= sid) {
                 at += 1;
-            } else if let Some(run) = run.filter(|run| run.sid <= sid && run.head_len == head) {
+            } else if let Some(run) = run.filter(|run| run.sid <= sid && run.head_len == head_len) {
                 let (first, step) = run.heads();
                 let piece = &self.pieces[(run.piece - self.first_piece) as usize];
                 let data = &piece.bytes[(run.offset - piece.offset) as usize..];
                 let len = run.len as usize;
-                let end = run.end().min(cover.end());
-                let (from, to) = ((sid - run.sid) as usize, (end - run.sid) as usize);
-                let places = (from..to).step_by(cover.stride as usize);
-                sid += places.len() as u64 * cover.stride;
-                heads.extend(places.clone().map(|n| (first + step * n as u128).to_be_bytes()));
-                others.extend(places.map(|n| &data[n * len..][..len]));
+                let n = (run.end().min(cover.end()) - sid).div_ceil(cover.stride);
+                let from = (sid - run.sid) as usize;
+                let (first, step) = (first + step * from as u128, step * u128::from(cover.stride));
+                heads.extend((0..n).map(|n| (first + step * u128::from(n)).to_be_bytes()));
+                let (data, step) = (&data[from * len..], cover.stride as usize * len);
+                others.extend((0..n as usize).map(|n| &data[n * step..][..len]));
+                sid += n * cover.stride;
             } else {
                 let copy = odd.get(&sid).map(Vec::as_slice).or_else(|| self.apart.get(sid));
                 let copy = copy.expect("symbols are kept as long as repairs are owed");
-                let (first, other) = copy.split_at(usize::from(head).min(copy.len()));
+                let (first, other) = copy.split_at(usize::from(head_len).min(copy.len()));
                 let mut head = [0; MAX_HEAD];
                 head[..first.len()].copy_from_slice(first);
                 heads.push(head);
@@ -224,17 +230,16 @@ impl Kept {
                 sid += cover.stride;
             }
         }
-        let head = usize::from(head);
-        let firsts: Vec<&[u8]> = heads.iter().map(|bytes| &bytes[..head]).collect();
-        let longest = head + others.iter().map(|other| other.len()).max().unwrap_or(0);
+        let head_len = usize::from(head_len);
+        let longest = head_len + others.iter().map(|other| other.len()).max().unwrap_or(0);
         repairs.resize_with(n as usize, Vec::new);
         for repair in repairs.iter_mut() {
             repair.resize(longest, 0);
         }
-        let parts: (Vec<_>, Vec<_>) = repairs.iter_mut().map(|repair| repair.split_at_mut(head)).unzip();
-        for (sources, mut buffers) in [(firsts, parts.0), (others, parts.1)] {
-            reed_solomon::encode(&sources, &mut buffers).expect("a block of ours is within bounds");
-        }
+        let mut buffers: Vec<_> = repairs.iter_mut().map(Vec::as_mut_slice).collect();
+        let encoded = reed_solomon::encode_split((&heads, head_len), &others, &mut buffers);
+        encoded.expect("a block of ours is within bounds");
+        self.heads = heads;
     }
 
     /// The next symbols, the first of which is this frame, lie where their stream has them: the piece with their data stays.
@@ -427,7 +432,7 @@ impl Symbol<'_> {
 }
 
 /// Bytes of a head at most; a kind, a length of two bytes, and varints of four and eight take 15. Others are copied.
-const MAX_HEAD: usize = 16;
+const MAX_HEAD: usize = reed_solomon::MAX_HEAD;
 
 /// Places for as many symbols are not worth giving back.
 const FEW: usize = 64;

@@ -42,6 +42,8 @@ pub(super) struct Lane {
     sent: VecDeque<Sent>,
     /// First: all below is acknowledged, recovered or dead.
     base: u64,
+    /// So is everything below this, as far as somebody looked.
+    settled: u64,
     owed: Owed,
     repairs: Flights,
     /// Lost and not repeated: L of the specification, and what was released of it.
@@ -55,10 +57,8 @@ pub(super) struct Lane {
     last_source: Option<Time>,
     /// Released by a probe timeout: nothing goes before it.
     urgent: bool,
-    /// A channel has it. What is lost of a lane that nobody has is held for nobody.
-    taken: bool,
-    /// What was counted before that channel came.
-    before: Counts,
+    /// A channel has it, and this was counted before that came. What is lost of a lane that nobody has is held for nobody.
+    taken: Option<Counts>,
     /// The packet that the last symbol went into, for the first time or again.
     latest: Option<u64>,
     unmarked: Unmarked,
@@ -115,6 +115,7 @@ impl Lane {
             kept: Kept::new(window, size, matches!(code, Code::ReedSolomon { .. })),
             sent: VecDeque::new(),
             base: 0,
+            settled: 0,
             owed: Owed::new(code),
             repairs: Flights::default(),
             lost: BTreeMap::new(),
@@ -125,8 +126,7 @@ impl Lane {
             counts: Counts::default(),
             last_source: None,
             urgent: false,
-            taken: true,
-            before: Counts::default(),
+            taken: Some(Counts::default()),
             latest: None,
             unmarked: Unmarked::new(early),
         }
@@ -134,7 +134,7 @@ impl Lane {
 
     /// A channel gives it up. What is held comes back, and so does what is lost from now on.
     pub(super) fn leave(&mut self) {
-        self.taken = false;
+        self.taken = None;
         self.cancel();
         self.close();
         self.give_up();
@@ -142,14 +142,13 @@ impl Lane {
 
     /// Another channel takes it, and knows nothing of what was before.
     pub(super) fn take(&mut self) {
-        self.taken = true;
-        self.before = self.counts;
+        self.taken = Some(self.counts);
         self.last_source = None;
         self.urgent = false;
     }
 
     pub(super) fn is_taken(&self) -> bool {
-        self.taken
+        self.taken.is_some()
     }
 
     /// Symbols that the peer keeps.
@@ -260,7 +259,7 @@ impl Lane {
 
     /// The packet that carried symbol `sid` last was lost. Gives the tokens back when nothing will recover it.
     pub(super) fn lost(&mut self, sid: u64, tokens: Vec<Token>) -> Option<Vec<Token>> {
-        let taken = self.taken;
+        let taken = self.is_taken();
         let Some(sent) = self.sent_mut(sid) else { return Some(tokens) };
         match sent.state {
             State::InFlight if !taken => {
@@ -490,7 +489,11 @@ impl Lane {
     pub(super) fn tidy(&mut self) {
         let (base, sent) = (self.base, &self.sent);
         let is_open = |sent: &Sent| matches!(sent.state, State::InFlight | State::Lost);
-        let first_open = base + sent.iter().position(is_open).unwrap_or(sent.len()) as u64;
+        // What is settled stays so.
+        let known = self.settled.max(base) - base;
+        let rest = sent.iter().skip(known as usize);
+        let first_open = base + known + rest.take_while(|sent| !is_open(sent)).count() as u64;
+        self.settled = first_open;
         let is_open = |sid: u64| {
             let sent = sid.checked_sub(base).and_then(|at| sent.get(at as usize));
             sent.is_some_and(is_open)

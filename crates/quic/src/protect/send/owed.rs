@@ -303,7 +303,7 @@ impl Owed {
     }
 
     fn close_reed_solomon(&mut self, first: u64, k: u64, (stride, n): (u16, u32)) {
-        let parts = u64::from(stride).max(k.div_ceil(MAX_PART)).clamp(1, k);
+        let parts = parts_of(k, stride).min(k);
         for part in 0..parts {
             let terms = (k - part).div_ceil(parts);
             let share = u64::from(n) / parts + u64::from(part < u64::from(n) % parts);
@@ -387,6 +387,11 @@ impl Span {
         };
         Made { first, count: terms, parameter, index, cover, from: From::Span(at) }
     }
+}
+
+/// Codes into which a Reed-Solomon block of `k` symbols is interleaved, at least `stride` if there are as many symbols.
+pub(super) fn parts_of(k: u64, stride: u16) -> u64 {
+    u64::from(stride).max(k.div_ceil(MAX_PART)).max(1)
 }
 
 /// Symbols of a Reed-Solomon code of ours at most, so that repair has as much room again.

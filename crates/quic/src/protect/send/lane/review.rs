@@ -115,7 +115,7 @@ impl Lane {
         let Code::Xor2d { rows, columns } = self.code() else { return false };
         let full = (u64::from(rows) * u64::from(columns)).min(self.window);
         let Some(first) = self.sent.get((self.owed.open() - self.base) as usize) else { return false };
-        if !self.taken || cover.first != self.owed.open() || cover.terms == 0 {
+        if !self.is_taken() || cover.first != self.owed.open() || cover.terms == 0 {
             return false;
         }
         let elapsed = patience.now.since(first.at).as_nanos();

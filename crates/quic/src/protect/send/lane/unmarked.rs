@@ -1,6 +1,7 @@
 use quickset_wire::frame::{Frame, RepairHeader, repair_header_size};
 use quickset_wire::params::MAX_UNMARKED;
 
+use super::super::owed::parts_of;
 use super::Lane;
 use crate::protect::policy::Code;
 use crate::protect::send::Sending;
@@ -55,8 +56,10 @@ impl Lane {
             count: self.window.max(64),
             parameter: match self.code() {
                 Code::Rlc => 0,
+                Code::Xor { depth } => depth.into(),
+                Code::Xor2d { columns, .. } => columns.into(),
+                Code::ReedSolomon { stride } => parts_of(self.window, stride),
                 Code::Ldpc => self.window,
-                _ => 1 << 13,
             },
             index: (self.owed.seed() + 1024).max(1 << 13),
         };

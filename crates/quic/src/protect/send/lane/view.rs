@@ -6,6 +6,7 @@ impl Lane {
     pub(in crate::protect::send) fn view(&self, review: &Review) -> LaneView {
         let open = self.next() - if self.code() == Code::Rlc { self.base } else { self.owed.open() };
         let at = self.covered.max(self.base);
+        let before = self.taken.unwrap_or_default();
         LaneView {
             window: self.window,
             open,
@@ -13,10 +14,10 @@ impl Lane {
             md: review.md,
             ad: review.ad,
             repairs_in_flight: self.repairs.in_flight(),
-            repairs_sent: self.counts.repairs - self.before.repairs,
-            repairs_acked: self.counts.repairs_acked - self.before.repairs_acked,
-            sources: self.counts.sources - self.before.sources,
-            source_bytes: self.counts.source_bytes - self.before.source_bytes,
+            repairs_sent: self.counts.repairs - before.repairs,
+            repairs_acked: self.counts.repairs_acked - before.repairs_acked,
+            sources: self.counts.sources - before.sources,
+            source_bytes: self.counts.source_bytes - before.source_bytes,
             first_unprotected: if self.unprotected == 0 {
                 None
             } else {
