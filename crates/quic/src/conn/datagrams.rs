@@ -1,7 +1,6 @@
 use bytes::Bytes;
 use quickset_base::Time;
 use quickset_sched::Priority;
-use quickset_wire::Space;
 
 use super::Connection;
 use crate::datagram::{DatagramOptions, DatagramOutcome, DatagramTicket, Unsent, Wrote};
@@ -100,8 +99,7 @@ impl Connection {
     /// What a packet that holds nothing else has for frames, whatever its number.
     fn packet_room(&self) -> usize {
         let early = if self.keys.sends_early() { LONGER_HEADER } else { 0 };
-        let header = 1 + self.cids.remote().len() + 4 + early;
-        self.path.mtu.saturating_sub(header + self.keys.tag_len(Space::Data))
+        self.room_behind(4 + early)
     }
 
     /// Data without protection: of streams, and datagrams when it is their turn.

@@ -80,7 +80,7 @@ impl Connection {
     }
 
     /// What a packet that holds nothing else has for frames behind a number of so many bytes.
-    fn room_behind(&self, number_len: usize) -> usize {
+    pub(super) fn room_behind(&self, number_len: usize) -> usize {
         let header = 1 + self.cids.remote().len() + number_len;
         self.path.mtu.saturating_sub(header + self.keys.tag_len(Space::Data))
     }
