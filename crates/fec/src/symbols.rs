@@ -395,7 +395,12 @@ impl Symbols {
         let stride = equation.stride() as usize;
         let mut coefficients = Vec::with_capacity(BATCH);
         let mut symbols = [&[][..]; BATCH];
-        for start in (0..equation.terms()).step_by(BATCH) {
+        let batches = equation.terms().div_ceil(BATCH as u64);
+        for n in 0..batches {
+            // A window is larger than the second-level cache. Those who read it one after the other, each from its beginning,
+            // would find nothing of it there; every second begins with what the one before read last.
+            let n = if equation.is_odd() { batches - 1 - n } else { n };
+            let start = n * BATCH as u64;
             let terms = start..equation.terms().min(start + BATCH as u64);
             coefficients.clear();
             equation.extend(terms, &mut coefficients);
@@ -591,7 +596,7 @@ const CHUNK: usize = 8;
 /// Places for that many slots and numbers are never given back.
 const FEW: usize = 256;
 /// Symbols that are handed to the kernel together.
-const BATCH: usize = 128;
+const BATCH: usize = 256;
 
 #[cfg(test)]
 mod tests {
@@ -617,6 +622,37 @@ mod tests {
         assert_eq!(symbols.insert(u64::MAX, &[0]), Err(NotTaken::Range));
         symbols.insert(MAX_SID, &[7]).unwrap();
         assert_eq!((symbols.first(), symbols.held()), (MAX_SID - 2, 1));
+    }
+
+    /// However many there are, and whichever are read first: each has its own coefficient.
+    #[test]
+    fn a_sum_over_many_is_the_sum_of_each_times_its_coefficient() {
+        let mut symbols = Symbols::new(1024, 40);
+        let data = |sid: u64| -> Vec<u8> {
+            (0..20 + sid % 21).map(|i| (sid * 31 + i * 7 + (sid >> 3)) as u8).collect()
+        };
+        (0..700).for_each(|sid| assert_eq!(symbols.push(&data(sid)), Ok(sid)));
+        let edge = BATCH as u64;
+        for count in [1, edge - 1, edge, edge + 1, 2 * edge, 2 * edge + 1, 600] {
+            for index in 0..4 {
+                for equation in [
+                    Equation::rlc(90, count, index),
+                    Equation::xor(90, count, 3, index.min(2).min(count - 1)),
+                ] {
+                    let equation = equation.unwrap();
+                    let mut expected = vec![0; 40];
+                    for term in 0..equation.terms() {
+                        let product = |byte| crate::gf256::mul(equation.coefficient(term), byte);
+                        let symbol = data(equation.sid(term));
+                        expected.iter_mut().zip(symbol).for_each(|(sum, byte)| *sum ^= product(byte));
+                    }
+                    let mut out = Vec::new();
+                    symbols.combine(&equation, &mut out).unwrap();
+                    out.resize(40, 0);
+                    assert_eq!(out, expected, "{equation:?}");
+                }
+            }
+        }
     }
 
     #[test]
