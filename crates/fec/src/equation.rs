@@ -162,15 +162,6 @@ impl Equation {
 }
 
 impl Equation {
-    /// Whether it is each second of the repair symbols over the same symbols.
-    pub(crate) fn is_odd(&self) -> bool {
-        match self.coefficients {
-            Coefficients::Ones => false,
-            Coefficients::Cauchy { index } => index % 2 == 1,
-            Coefficients::Rlc { seed } => seed % 2 == 1,
-        }
-    }
-
     /// Appends what the symbols of some terms in a row are multiplied by.
     pub(crate) fn extend(&self, terms: Range<u64>, out: &mut Vec<u8>) {
         match self.coefficients {

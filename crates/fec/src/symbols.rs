@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use crate::equation::{Equation, MAX_SID};
+use crate::equation::{Coefficients, Equation, MAX_SID};
 use crate::gf256::Kernel;
 
 /// A window of symbols by number.
@@ -395,12 +395,12 @@ impl Symbols {
         let stride = equation.stride() as usize;
         let mut coefficients = Vec::with_capacity(BATCH);
         let mut symbols = [&[][..]; BATCH];
+        // A window may be larger than the second-level cache. Repair symbols that read it one after the other, each from its
+        // beginning, would find nothing of it there: every second begins with what the one before read last.
+        let backwards = matches!(equation.coefficients(), Coefficients::Rlc { seed } if seed % 2 == 1);
         let batches = equation.terms().div_ceil(BATCH as u64);
         for n in 0..batches {
-            // A window is larger than the second-level cache. Those who read it one after the other, each from its beginning,
-            // would find nothing of it there; every second begins with what the one before read last.
-            let n = if equation.is_odd() { batches - 1 - n } else { n };
-            let start = n * BATCH as u64;
+            let start = BATCH as u64 * if backwards { batches - 1 - n } else { n };
             let terms = start..equation.terms().min(start + BATCH as u64);
             coefficients.clear();
             equation.extend(terms, &mut coefficients);

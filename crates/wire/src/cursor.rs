@@ -234,16 +234,7 @@ impl<'a> Writer<'a> {
     /// `n` zeros.
     #[inline]
     pub fn zeros(&mut self, n: usize) {
-        let space = self.space(n);
-        // Most are a few behind the frames of a packet, which are not worth a call.
-        match space {
-            [] => {}
-            [only] => *only = 0,
-            _ if n <= 4 => ends(space, [0; 2]),
-            _ if n <= 8 => ends(space, [0; 4]),
-            _ if n <= 16 => ends(space, [0; 8]),
-            _ => space.fill(0),
-        }
+        self.space(n).fill(0);
     }
 
     /// Counts the next `n` bytes as written and returns them, holding whatever was there, to be filled.
@@ -292,17 +283,6 @@ impl<'a> Writer<'a> {
     #[inline]
     fn patch<const N: usize>(&mut self, at: usize, v: [u8; N]) {
         self.bytes[..self.len][at..][..N].copy_from_slice(&v);
-    }
-}
-
-/// Writes to both ends of `space`, which is not shorter.
-#[inline]
-fn ends<const N: usize>(space: &mut [u8], bytes: [u8; N]) {
-    if let Some(first) = space.first_chunk_mut() {
-        *first = bytes;
-    }
-    if let Some(last) = space.last_chunk_mut() {
-        *last = bytes;
     }
 }
 
