@@ -7,7 +7,7 @@ use quickset_wire::frame::{
     Frame, FrameError, LoneSymbol, RepairHeader, SymbolAck, SymbolFrames, kind, repair_header,
     repair_header_size, source_symbol_header, source_symbol_header_size,
 };
-use quickset_wire::{Space, StreamId, TransportErrorCode as Code, packet_number};
+use quickset_wire::{Space, StreamId, TransportErrorCode as Code};
 
 use super::Connection;
 use super::slots::demand;
@@ -68,30 +68,14 @@ impl Connection {
             self.protect.alike = None;
             self.protect.send.stir();
             self.protect.send.reached(self.recovery.next_number(Space::Data));
-            // With room for the numbers of packets that are some time ahead: those with repair.
-            let (next, acked) = (self.recovery.next_number(Space::Data), self.largest_acked());
-            let ahead = next + NUMBERS_AHEAD * (next - acked.unwrap_or(0));
-            self.protect.room = self.room_behind(packet_number::encode_len(ahead, acked).max(2));
+            let acked = self.recovery.largest_acked(Space::Data).unwrap_or(0);
+            let unacked = self.recovery.next_number(Space::Data) - acked;
+            self.protect.room = self.room_of(acked + NUMBERS_AHEAD * unacked.max(NUMBERS_AT_LEAST));
             if let Some(search) = &self.path.search {
                 let more = search.highest().saturating_sub(self.path.mtu);
                 self.protect.send.set_growth(self.protect.room + more);
             }
         }
-    }
-
-    /// What a packet that holds nothing else has for frames behind a number of so many bytes.
-    pub(super) fn room_behind(&self, number_len: usize) -> usize {
-        let header = 1 + self.cids.remote().len() + number_len;
-        self.path.mtu.saturating_sub(header + self.keys.tag_len(Space::Data))
-    }
-
-    /// What packet `number` has for frames if it holds nothing else.
-    fn room_of(&self, number: u64) -> usize {
-        self.room_behind(packet_number::encode_len(number, self.largest_acked()))
-    }
-
-    fn largest_acked(&self) -> Option<u64> {
-        self.recovery.largest_acked(Space::Data)
     }
 
     /// Stream data, as symbols where a policy wants it; or what the slot is for instead.
@@ -427,9 +411,12 @@ fn not_agreed() -> TransportError {
     TransportError::new(Code::FRAME_ENCODING_ERROR, "forward erasure correction was not agreed on")
 }
 
-/// Symbols leave room for the packet number of a repair that finds so many times as many packets unacknowledged as they do. Then
-/// it is the longer, and a repair for which there is no room is not sent.
+/// Symbols leave room for the number of a packet of repair that finds so many times as many packets unacknowledged as they
+/// did. It may be the longer; what it leaves no room for is not sent.
 const NUMBERS_AHEAD: u64 = 4;
+
+/// Or as many: two bytes are spent in any case, so that not every few packets symbols are of another length.
+const NUMBERS_AT_LEAST: u64 = 256;
 
 /// Room in a packet that is worth a frame without protection.
 const MIN_REST: usize = 128;

@@ -132,6 +132,17 @@ impl Connection {
         &mut buffer[..most]
     }
 
+    /// What a packet of full size with a short header has for frames behind a number of so many bytes.
+    pub(crate) fn room_behind(&self, number_len: usize) -> usize {
+        let header = 1 + self.cids.remote().len() + number_len;
+        self.path.mtu.saturating_sub(header + self.keys.tag_len(Space::Data))
+    }
+
+    /// The same of packet `number`, as long as nothing more is acknowledged.
+    pub(crate) fn room_of(&self, number: u64) -> usize {
+        self.room_behind(packet_number::encode_len(number, self.recovery.largest_acked(Space::Data)))
+    }
+
     /// Writes the header of the next packet of `space`.
     pub(super) fn header(&mut self, space: Space, buffer: &mut [u8]) -> Frame {
         let dcid = *self.cids.remote();

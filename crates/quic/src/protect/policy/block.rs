@@ -86,7 +86,7 @@ impl ReliabilityPolicy for BlockAtFence {
 const USUAL: u64 = 100;
 
 /// Into how many parts a Reed-Solomon block of `k` symbols is interleaved.
-pub(super) fn parts(k: u64, stride: u16) -> u64 {
+pub(in crate::protect) fn parts(k: u64, stride: u16) -> u64 {
     u64::from(stride).max(k.div_ceil(MAX_PART)).clamp(1, k.max(1))
 }
 

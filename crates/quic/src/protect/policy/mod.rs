@@ -28,6 +28,7 @@ use std::fmt;
 use quickset_base::{Duration, Time};
 
 pub use adaptive::Goal;
+pub(super) use block::parts;
 pub use protection::{Custom, Protection, ProtectionError};
 pub use quickset_wire::{Scheme, Schemes};
 

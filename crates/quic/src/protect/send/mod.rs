@@ -157,6 +157,7 @@ impl Sending {
     /// A batch begins: whatever happened since the last one, policies are asked afresh.
     pub(crate) fn stir(&mut self) {
         self.calm = Calm::default();
+        self.answer = None;
     }
 
     /// For so many packets with data more nothing is due for any channel: all were asked, and said so.

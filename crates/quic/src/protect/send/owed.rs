@@ -4,7 +4,7 @@ use quickset_fec::ldpc;
 
 use super::kept::Kept;
 use super::span::{Cover, Shape, Span};
-use crate::protect::policy::Code;
+use crate::protect::policy::{Code, parts};
 
 /// What repair is owed: for the window, for the open block, and for the closed ones.
 #[derive(Debug)]
@@ -303,7 +303,7 @@ impl Owed {
     }
 
     fn close_reed_solomon(&mut self, first: u64, k: u64, (stride, n): (u16, u32)) {
-        let parts = parts_of(k, stride).min(k);
+        let parts = parts(k, stride);
         for part in 0..parts {
             let terms = (k - part).div_ceil(parts);
             let share = u64::from(n) / parts + u64::from(part < u64::from(n) % parts);
@@ -388,14 +388,6 @@ impl Span {
         Made { first, count: terms, parameter, index, cover, from: From::Span(at) }
     }
 }
-
-/// Codes into which a Reed-Solomon block of `k` symbols is interleaved, at least `stride` if there are as many symbols.
-pub(super) fn parts_of(k: u64, stride: u16) -> u64 {
-    u64::from(stride).max(k.div_ceil(MAX_PART)).max(1)
-}
-
-/// Symbols of a Reed-Solomon code of ours at most, so that repair has as much room again.
-const MAX_PART: u64 = 128;
 
 /// Repair symbols of one burst at most: more help no window.
 const MAX_BURST: u32 = 255;

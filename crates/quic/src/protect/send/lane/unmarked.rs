@@ -1,9 +1,8 @@
 use quickset_wire::frame::{Frame, RepairHeader, repair_header_size};
 use quickset_wire::params::MAX_UNMARKED;
 
-use super::super::owed::parts_of;
 use super::Lane;
-use crate::protect::policy::Code;
+use crate::protect::policy::{Code, parts};
 use crate::protect::send::Sending;
 
 /// The first symbols of a session, which do not say that they are symbols (`spec/fec.md` 6.1).
@@ -50,18 +49,20 @@ impl Lane {
     /// The most bytes that the header of a repair symbol takes, those of the next thousand included, and what goes with it.
     pub(in super::super) fn repair_header(&self) -> usize {
         let session = self.session.into();
+        // What the first few have in a batch is made up for by the index, which is short as long.
+        let ahead = if self.next() < 64 { 0 } else { SOON };
         let header = RepairHeader {
             session,
-            first: self.next(),
+            first: self.next() + ahead,
             count: self.window.max(64),
             parameter: match self.code() {
                 Code::Rlc => 0,
                 Code::Xor { depth } => depth.into(),
                 Code::Xor2d { columns, .. } => columns.into(),
-                Code::ReedSolomon { stride } => parts_of(self.window, stride),
+                Code::ReedSolomon { stride } => parts(self.window, stride),
                 Code::Ldpc => self.window,
             },
-            index: (self.owed.seed() + 1024).max(1 << 13),
+            index: (self.owed.seed() + SOON).max(1 << 13),
         };
         let names = self.may_be_unmarked(0) || self.unmarked.told_with(self.base) != 0;
         let unmarked = Frame::Unmarked { session, packets: (1 << MAX_UNMARKED) - 1 };
@@ -84,3 +85,6 @@ impl Sending {
         self.lanes[lane].may_be_unmarked(number)
     }
 }
+
+/// Symbols that are sent before it is found out anew how long they may be, and repairs: more than a batch has.
+const SOON: u64 = 1024;
