@@ -556,6 +556,7 @@ fn admit(
             hub.lobby().live += 1;
             let shared = Arc::new(Shared::new(key, hub.clone(), conn, None));
             hub.census().enter(&shared);
+            shared.heed_calls();
             roster.welcome(&shared);
             Some(Route::Connection(key, datagram))
         }

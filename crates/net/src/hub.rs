@@ -152,14 +152,23 @@ impl Hub {
     /// Asks the driver to poll a connection. Once per connection and turn: see [`Shared::nudge`]. The connection is not
     /// locked.
     pub(crate) fn ready(&self, shared: Arc<Shared>) {
+        if let Err(shared) = self.ring(shared) {
+            // The driver did not know of one that has just begun.
+            let mut news = News::default();
+            shared.lock().abandon(self.now(), &mut news);
+            news.wake();
+        }
+    }
+
+    /// The same, which takes no lock of a connection's.
+    ///
+    /// # Errors
+    /// When the driver has ended: the connection.
+    pub(crate) fn ring(&self, shared: Arc<Shared>) -> Result<(), Arc<Shared>> {
         let driver = {
             let mut requests = self.requests();
             if requests.ended {
-                drop(requests);
-                // The driver did not know of one that has just begun.
-                let mut news = News::default();
-                shared.lock().abandon(self.now(), &mut news);
-                return news.wake();
+                return Err(shared);
             }
             requests.ready.push(shared);
             requests.driver.take()
@@ -167,6 +176,7 @@ impl Hub {
         if let Some(driver) = driver {
             driver.wake();
         }
+        Ok(())
     }
 
     /// Asks the driver to close all connections, or with `None` to look whether it is still needed.
@@ -250,6 +260,7 @@ impl Hub {
         })?;
         let shared = Arc::new(Shared::new(key, self.clone(), conn, Some(server_name.to_owned())));
         self.census().enter(&shared);
+        shared.heed_calls();
         shared.nudge();
         Ok(Connection::new(shared))
     }

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Waker};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Wake, Waker};
 
 use quickset_base::Time;
 use quickset_quic::{
@@ -115,6 +115,12 @@ impl Shared {
         Self { key, hub, queued: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
+    /// Has the driver look at it when others need its memory.
+    pub(crate) fn heed_calls(self: &Arc<Self>) {
+        let bell = Arc::new(Bell(Arc::downgrade(self)));
+        self.lock().conn.on_call(bell.into());
+    }
+
     /// The state, alone. A panic of another task in a verb leaves nothing half done that we could mend.
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
@@ -145,6 +151,18 @@ impl Shared {
     #[inline]
     pub(crate) fn now(&self) -> Time {
         self.hub.now()
+    }
+}
+
+/// Rung by whoever needs memory, in the middle of a verb of another connection's. It keeps nothing alive.
+struct Bell(Weak<Shared>);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        if let Some(shared) = self.0.upgrade().filter(|shared| shared.enqueue()) {
+            // Without a driver it has ended already.
+            drop(shared.hub.ring(shared.clone()));
+        }
     }
 }
 

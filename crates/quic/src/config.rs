@@ -5,6 +5,7 @@ use quickset_base::Duration;
 use quickset_wire::Version;
 
 use crate::ack::AckPolicy;
+use crate::budget::Budget;
 use crate::cc;
 use crate::datagram::DatagramConfig;
 use crate::early::EarlyData;
@@ -101,6 +102,9 @@ pub struct TransportConfig {
     pub ecn: bool,
     /// Whether a segmentation offload is worth filling: more than one packet in a batch.
     pub gso: bool,
+    /// The memory that these connections share with others of the process, each within the limits above; `None`: those are
+    /// all. A server refuses clients for whom nothing is left.
+    pub budget: Option<Budget>,
     /// Where connections leave their traces; `None`: nowhere.
     #[cfg(feature = "qlog")]
     pub qlog: Option<Arc<dyn crate::qlog::Sinks>>,
@@ -155,6 +159,7 @@ impl Default for TransportConfig {
             early_data: None,
             ecn: true,
             gso: true,
+            budget: None,
             #[cfg(feature = "qlog")]
             qlog: None,
         }

@@ -45,6 +45,7 @@
 #![forbid(unsafe_code)]
 
 mod ack;
+mod budget;
 mod cc;
 mod cids;
 mod config;
@@ -71,6 +72,7 @@ mod token;
 mod tx;
 
 pub use ack::{AckPolicy, AckPolicyError};
+pub use budget::{Account, Budget, BudgetUse, network};
 pub use cc::{Algorithm, AlgorithmError};
 pub use config::{
     ClientConfig, EndpointConfig, Migration, MtuDiscovery, RetryPolicy, ServerConfig, TransportConfig,

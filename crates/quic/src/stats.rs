@@ -21,6 +21,9 @@ pub struct Stats {
     pub received_packets: u64,
     /// Packets that could not be read: forged, corrupted, or without keys.
     pub dropped_packets: u64,
+    /// Packets that were dropped as if lost, since the [budget](crate::TransportConfig::budget) had no memory for what they
+    /// brought.
+    pub unpaid_packets: u64,
     /// Packets that came twice.
     pub duplicate_packets: u64,
     /// Packets of ours declared lost.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use quickset_quic::{EarlyData, Fec, Gate, Protection, RetryPolicy, TransportConfig};
+use quickset_quic::{Budget, EarlyData, Fec, Gate, Protection, RetryPolicy, TransportConfig};
 
 use quickset_tls::{TicketMemory, TicketStore};
 use rustls::crypto::aws_lc_rs::Ticketer;
@@ -183,6 +183,26 @@ impl ServerConfig {
     #[must_use]
     pub fn with_protection(mut self, protection: Protection) -> Self {
         self.transport.set_protection(protection);
+        self
+    }
+
+    /// What its connections hold together comes from this budget, each within the limits of its
+    /// [transport](Self::with_transport), and a client for whom nothing is left is refused. Other endpoints, and servers of
+    /// other protocols, may share it. [`Budget::usage`](crate::Budget::usage) tells how often it said no, and
+    /// [`unpaid_packets`](crate::Stats::unpaid_packets) where that cost a connection something. Unless told, there is
+    /// none: connections hold what their limits allow. Stands for `budget` of [`with_transport`](Self::with_transport),
+    /// whichever comes first.
+    ///
+    /// ```
+    /// # fn f(config: quickset::ServerConfig) {
+    /// let budget = quickset::Budget::new(256 << 20);
+    /// let config = config.with_budget(budget.clone());
+    /// assert_eq!(budget.usage().held, 0);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_budget(mut self, budget: Budget) -> Self {
+        self.transport.set_budget(budget);
         self
     }
 

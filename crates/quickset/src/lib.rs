@@ -108,9 +108,10 @@ pub use quickset_net::{QlogDir, qlog};
 /// the words of.
 pub use quickset_quic as quic;
 pub use quickset_quic::{
-    AckPolicy, AckPolicyError, AckStats, Admission, Algorithm, AlgorithmError, DatagramConfig, Dir,
-    EarlyData, EarlyGate, EcnState, EcnStats, Estimates, Fec, Gate, HandshakeFault, Incoming, Migration,
-    MtuDiscovery, MtuStats, Refused, RetryPolicy, TransportConfig, TransportErrorCode, Version,
+    Account, AckPolicy, AckPolicyError, AckStats, Admission, Algorithm, AlgorithmError, Budget, BudgetUse,
+    DatagramConfig, Dir, EarlyData, EarlyGate, EcnState, EcnStats, Estimates, Fec, Gate, HandshakeFault,
+    Incoming, Migration, MtuDiscovery, MtuStats, Refused, RetryPolicy, TransportConfig, TransportErrorCode,
+    Version,
 };
 pub use quickset_tls::{PeerCertificates, SessionTicket, TicketKey, TicketMemory, TicketStore};
 pub use rcgen;

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use quickset_quic::{EarlyData, Estimates, Fec, MtuDiscovery, Protection, TransportConfig};
+use quickset_quic::{Budget, EarlyData, Estimates, Fec, MtuDiscovery, Protection, TransportConfig};
 
 /// How connections behave: a whole, and the parts that are said by themselves. These count whichever comes first.
 #[derive(Clone)]
@@ -9,6 +9,7 @@ pub(crate) struct Transport {
     fec: Offer,
     protection: Option<Protection>,
     early: Option<EarlyData>,
+    budget: Option<Budget>,
 }
 
 /// What of erasure correction is offered.
@@ -27,7 +28,7 @@ impl Default for Transport {
     fn default() -> Self {
         let mtu_discovery = Some(MtuDiscovery::default());
         let whole = TransportConfig { mtu_discovery, ..TransportConfig::default() };
-        Self { whole, fec: Offer::default(), protection: None, early: None }
+        Self { whole, fec: Offer::default(), protection: None, early: None, budget: None }
     }
 }
 
@@ -48,6 +49,10 @@ impl Transport {
         self.early = Some(early);
     }
 
+    pub(crate) fn set_budget(&mut self, budget: Budget) {
+        self.budget = Some(budget);
+    }
+
     /// All of it.
     pub(crate) fn merged(&self) -> Arc<TransportConfig> {
         let mut all = self.whole.clone();
@@ -63,6 +68,9 @@ impl Transport {
         }
         if let Some(early) = &self.early {
             all.early_data = Some(early.clone());
+        }
+        if let Some(budget) = &self.budget {
+            all.budget = Some(budget.clone());
         }
         Arc::new(all)
     }

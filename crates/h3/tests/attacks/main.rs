@@ -9,6 +9,7 @@
 mod acks;
 mod amplification;
 mod arena;
+mod budget;
 mod crypto;
 mod fields;
 mod frames;

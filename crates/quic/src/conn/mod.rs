@@ -10,6 +10,7 @@
 //! Invariants: whatever a room sent comes back to it acknowledged or lost exactly once (until its
 //! packet-number space is dropped); after the connection is closed no room is asked for anything.
 
+mod allowance;
 mod asks;
 mod confirm;
 mod datagrams;
@@ -53,6 +54,7 @@ use crate::streams::{StreamEvent, Streams};
 use crate::token::Token;
 use crate::tx::{Grease, MAX_OVERHEAD, MIN_INITIAL, Numbering};
 
+pub(crate) use allowance::{Allowance, CONNECTION_COST};
 pub(crate) use confirm::Confirmation;
 pub(crate) use handshake::Handshake;
 pub(crate) use lifecycle::{Expired, Farewell, Lifecycle};
@@ -92,6 +94,7 @@ pub struct Connection {
     pub(crate) confirmation: Confirmation,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) vigil: Vigil,
+    pub(crate) allowance: Allowance,
     pub(crate) early: Early,
     /// Datagrams of a batch that act one by one.
     pub(crate) unread: VecDeque<Datagram>,
@@ -181,6 +184,7 @@ impl Connection {
             params,
             local_cid,
             remote_cid,
+            account,
             early,
             role,
         } = start;
@@ -216,6 +220,7 @@ impl Connection {
             confirmation: Confirmation::default(),
             lifecycle: Lifecycle::new(now, config.keep_alive, config.handshake_timeout),
             vigil: Vigil::new(config.ask_after.filter(|_| side.is_client())),
+            allowance: Allowance::new(account),
             early: Early::with(early),
             unread: VecDeque::new(),
             scratch: Scratch::default(),
@@ -316,6 +321,9 @@ impl Connection {
 
     /// Does what is due, tells what there is to tell, sends what may leave; `None` when all of that is nothing.
     fn act(&mut self, out: &mut Batch) -> Option<Poll> {
+        if self.is_called() {
+            self.give_way();
+        }
         // A driver may be late; what is due is due.
         if self.deadline().is_some_and(|(t, reason)| {
             t <= self.now && reason != Reason::Pacing && reason != Reason::PathValidation
@@ -418,6 +426,7 @@ impl Machine for Connection {
         if cfg!(any(test, all(debug_assertions, feature = "null"))) {
             self.check();
         }
+        self.settle_allowance();
         let deadline = self.deadline();
         self.log_rest(deadline.map(|(t, _)| t));
         match deadline {

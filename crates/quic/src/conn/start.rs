@@ -4,6 +4,7 @@ use quickset_base::{Datagram, Path, Rng, Time};
 use quickset_wire::params::TransportParams;
 use quickset_wire::{ConnectionId, ResetToken, Version};
 
+use crate::budget::Account;
 use crate::config::TransportConfig;
 use crate::keys::{Keys, Session};
 
@@ -24,6 +25,8 @@ pub struct Start {
     pub(crate) local_cid: ConnectionId,
     /// The peer's: for a client the random one of its first packet, for a server the client's source id.
     pub(crate) remote_cid: ConnectionId,
+    /// Of the budget that it shares with others; what a connection costs is taken.
+    pub(crate) account: Option<Account>,
     /// Early data that overtook the hello.
     pub(crate) early: Vec<Datagram>,
     /// Whom we are.

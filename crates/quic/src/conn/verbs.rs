@@ -153,7 +153,21 @@ impl Connection {
     /// # Errors
     /// [`WriteError::Blocked`] when that is none; the stream's end otherwise.
     pub fn write(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
+        self.make_room(data.len());
         self.streams.write(id, data)
+    }
+
+    /// Bytes that may be written now and leave soon: as many as the peer has credit for, and the path takes. Who has much to
+    /// send, and would have to fetch it first, fetches no more; what a peer does not take is not held for it. With 0,
+    /// [`StreamEvent::Writable`](crate::StreamEvent::Writable) tells when there are some.
+    ///
+    /// # Errors
+    /// The stream's end.
+    pub fn send_room(&mut self, id: StreamId) -> Result<u64, WriteError> {
+        // A window is on its way, and another is sent while more is fetched; both may have doubled by then.
+        let reach = self.path.congestion.control().window.saturating_mul(4).max(LEAST_REACH);
+        self.make_room(usize::try_from(reach).unwrap_or(usize::MAX));
+        self.streams.send_room(id, reach)
     }
 
     /// Ends the sending half behind what was written.
@@ -359,6 +373,9 @@ impl Connection {
         self.streams.max_peer_streams(dir)
     }
 }
+
+/// What a path is taken to hold that is hardly known, in bytes.
+const LEAST_REACH: u64 = 64 << 10;
 
 /// An application's code as it goes on the wire, where codes are varints.
 fn sent_as(code: u64) -> u64 {

@@ -39,6 +39,11 @@ impl Inbox {
         dropped
     }
 
+    #[inline]
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(super) fn pop(&mut self) -> Option<Bytes> {
         let front = self.waiting.pop_front()?;
         self.bytes -= front.len();

@@ -127,6 +127,12 @@ impl Datagrams {
         payload(room.min(usize::try_from(self.peer_max_frame).unwrap_or(usize::MAX)))
     }
 
+    /// Bytes that wait, to be sent and to be taken.
+    #[inline]
+    pub(crate) fn held(&self) -> usize {
+        self.outbox.bytes() + self.inbox.bytes()
+    }
+
     /// Queues a datagram; `room` is what an empty packet has for frames.
     pub(crate) fn push(
         &mut self,

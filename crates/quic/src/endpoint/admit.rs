@@ -1,4 +1,5 @@
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use quickset_base::{Datagram, Path, Time};
@@ -14,9 +15,10 @@ use super::token::{Presented, Proof, Token};
 use super::{
     ConnectionKey, Dropped, Endpoint, MIN_FIRST_ID, MIN_INITIAL, Response, Route, announce, first_id, ids,
 };
-use crate::config::{ClientConfig, RetryPolicy, ServerConfig};
+use crate::budget::Account;
+use crate::config::{ClientConfig, RetryPolicy, ServerConfig, TransportConfig};
 use crate::conn::handshake::MAX_TOKEN;
-use crate::conn::{IssuedCid, Role, Start, wished};
+use crate::conn::{CONNECTION_COST, IssuedCid, Role, Start, wished};
 use crate::keys::{Keys, Session};
 
 /// A client that would like to connect: its first packet, not yet decrypted.
@@ -65,6 +67,9 @@ pub enum ConnectError {
     /// Every connection id of the configured length is taken.
     #[error("no connection id is free; configure longer ones")]
     Full,
+    /// The [budget](crate::TransportConfig::budget) has nothing left for it.
+    #[error("the memory that connections share is used up; try again when some have ended")]
+    Memory,
 }
 
 impl Incoming {
@@ -163,6 +168,7 @@ impl Endpoint {
         if path.remote.port() == 0 || path.remote.ip().is_unspecified() {
             return Err(ConnectError::Address(path.remote));
         }
+        let account = pay(&config.transport, Some(path.remote.ip())).map_err(|_| ConnectError::Memory)?;
         let key = self.registry.add(None);
         let local_cid = self.issue(key).map(|issued| issued.id);
         let begun = local_cid.ok_or(ConnectError::Full).and_then(|id| self.begin(config, id, server_name));
@@ -185,6 +191,7 @@ impl Endpoint {
                     params,
                     local_cid,
                     remote_cid,
+                    account,
                     early: Vec::new(),
                     role,
                 };
@@ -340,6 +347,12 @@ impl Endpoint {
         initial: Keys,
     ) -> Result<(ConnectionKey, Start, Datagram), Route> {
         let path = incoming.path();
+        // Who may be anywhere takes nothing from those who are there.
+        let proven = incoming.is_validated().then(|| path.remote.ip());
+        let account = self.server.as_ref().map(|server| pay(&server.config.transport, proven));
+        let Ok(account) = account.transpose().map(Option::flatten) else {
+            return Err(self.refuse(incoming).map_or(Route::Dropped(Dropped::NotAServer), Route::Respond));
+        };
         let key = self.registry.add(Some(incoming.0.dcid));
         let (Some(local), Some(server)) = (self.issue(key), &self.server) else {
             self.registry.remove(key);
@@ -397,6 +410,7 @@ impl Endpoint {
             params,
             local_cid: local.id,
             remote_cid: scid,
+            account,
             early: self.overtakers.take(now, &dcid, path.remote),
             role: Role::Server { crypto, first: dcid, validated, seal: self.config.crypto.clone(), second },
         };
@@ -413,6 +427,16 @@ impl Endpoint {
         crypto.initial_keys(incoming.0.version, &incoming.0.dcid, Side::Server)
     }
 }
+
+/// Takes what a connection costs from the budget, if there is one.
+fn pay(transport: &TransportConfig, address: Option<IpAddr>) -> Result<Option<Account>, Unpaid> {
+    let mut account = transport.budget.as_ref().map(|budget| budget.account(address));
+    let paid = account.as_mut().is_none_or(|account| account.take(CONNECTION_COST));
+    if paid { Ok(account) } else { Err(Unpaid) }
+}
+
+/// The budget has nothing left.
+struct Unpaid;
 
 fn encoded_as(params: &TransportParams, by: Side, grease: u64) -> Vec<u8> {
     let mut buffer = [0; TransportParams::MAX_SIZE];

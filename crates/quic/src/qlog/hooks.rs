@@ -27,6 +27,8 @@ pub(crate) enum Why {
     Duplicate,
     /// Its source is not the peer's id.
     Source,
+    /// There is no memory for what it brings.
+    Unpaid,
 }
 
 /// The data of packet_sent and packet_received. The crate `qlog` has no place in it for frames that it does not know.
@@ -82,6 +84,7 @@ impl Connection {
                 Why::Unreadable => (PacketDroppedTrigger::DecryptionFailure, ""),
                 Why::Duplicate => (PacketDroppedTrigger::General, "duplicate"),
                 Why::Source => (PacketDroppedTrigger::Invalid, "not the peer's connection id"),
+                Why::Unpaid => (PacketDroppedTrigger::Rejected, "no memory in the budget"),
             };
             let dropped = PacketDropped {
                 header: kind.map(|kind| plain(name(kind), None)),

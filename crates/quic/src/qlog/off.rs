@@ -26,6 +26,7 @@ pub(crate) enum Why {
     Unreadable,
     Duplicate,
     Source,
+    Unpaid,
 }
 
 impl Connection {

@@ -431,6 +431,11 @@ impl Connection {
         packet.truncate(opened.payload.1);
         packet.advance(opened.payload.0);
         let payload = packet.freeze();
+        if !self.may_keep(&payload) {
+            // As if it were lost: it comes again, and to the peer it is congestion.
+            self.log_dropped(Some(kind), size, Why::Unpaid);
+            return Ok(());
+        }
         self.log_received(kind, opened.number, size, &payload);
         let eliciting = self.frames(kind, &payload)?;
         if kind == PacketType::OneRtt {

@@ -224,6 +224,7 @@ impl Streams {
         let Some(stream) = self.slab.get_mut(key) else { return Ok(()) };
         if stream.send.as_mut().is_some_and(|half| half.raise(max)) {
             self.refresh(key);
+            self.tell_credit(key);
         }
         Ok(())
     }

@@ -62,6 +62,7 @@ use numbers::{Ours, Theirs};
 use recv::RecvHalf;
 use send::SendHalf;
 use slab::Slab;
+pub(crate) use store::STREAM_COST;
 use store::Store;
 pub use turns::{Class, ClassError};
 use turns::{Turns, has};
@@ -416,6 +417,7 @@ impl Streams {
     fn raise_credit(&mut self, max: u64) {
         if self.credit.raise(max) {
             self.due &= !due::DATA_BLOCKED;
+            self.look_for_room();
             for key in std::mem::take(&mut self.starving) {
                 if let Some(stream) = self.slab.get_mut(key) {
                     stream.starving = false;

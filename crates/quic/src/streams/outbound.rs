@@ -284,19 +284,13 @@ impl Streams {
         let finished = half.acked(offset, len, fin);
         let queued = half.queued();
         self.store.change(&mut stream.held, queued);
-        let free = self.config.send_buffer.saturating_sub(queued);
-        if half.refused && free >= self.config.send_buffer / 4 && half.state == SendState::Open {
-            if self.store.has_room(queued) {
-                half.refused = false;
-                stream.tell(told::WRITABLE, &mut self.events);
-            } else {
-                stream.wait_for_room(&mut self.store);
-            }
-        }
+        let (over, refused) = (half.state == SendState::ResetAcked, half.refused);
         if finished {
             stream.tell(told::FINISHED, &mut self.events);
         }
-        let over = stream.send.as_ref().is_some_and(|half| half.state == SendState::ResetAcked);
+        if refused {
+            self.tell_credit(key);
+        }
         if owed {
             // An acknowledgement that overtook its loss makes the resend needless.
             self.refresh(key);

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
 use super::demand::Marks;
-use super::event::SendState;
+use super::event::{SendState, WriteError};
 use super::fenced::{Outcome, Sender, Ticket};
 use super::flow::Credit;
 use super::send_buffer::SendBuffer;
@@ -87,10 +87,26 @@ impl SendHalf {
         self.messages.as_ref().map_or(self.buffer.queued(), |sender| sender.queued())
     }
 
+    /// Drops what waits. Nothing is sent any more.
+    pub(super) fn let_go(&mut self) {
+        self.buffer.clear();
+        self.fin_due = false;
+    }
+
     /// New bytes that the stream's credit lets out.
     #[inline]
     pub(super) fn sendable(&self) -> u64 {
         self.buffer.unsent().min(self.credit.limit().saturating_sub(self.buffer.next()))
+    }
+
+    /// Whether bytes may be written.
+    pub(super) fn is_writable(&self) -> Result<(), WriteError> {
+        match (self.state, self.stopped) {
+            (SendState::Open, _) if self.messages.is_some() => Err(WriteError::Messages),
+            (SendState::Open, _) => Ok(()),
+            (_, Some(code)) => Err(WriteError::Stopped(code)),
+            (_, None) => Err(WriteError::Ended),
+        }
     }
 
     /// Nothing was written, and may still be.

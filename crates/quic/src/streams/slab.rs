@@ -25,7 +25,7 @@ impl<T> Slab<T> {
         Self { slots: Vec::new(), free: Vec::new(), by_id: HashMap::default() }
     }
 
-    #[cfg(test)]
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
     }

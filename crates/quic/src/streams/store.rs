@@ -4,7 +4,8 @@
 //! there is a limit for all; but [`LEAST`] bytes each may hold in any case, that those of which nothing is taken do not
 //! keep the others from going on.
 
-use super::{SendState, Streams, told};
+use super::send::SendHalf;
+use super::{SendState, StreamId, Streams, WriteError, told};
 use crate::config::TransportConfig;
 use crate::token::Key;
 
@@ -12,6 +13,10 @@ use crate::token::Key;
 #[derive(Debug)]
 pub(super) struct Store {
     most: u64,
+    /// What the budget has for them, no less than [`LEAST`].
+    ration: u64,
+    /// What the path takes of them soon, as of when somebody asked last.
+    reach: u64,
     held: u64,
     /// Streams that were refused bytes for the sake of the others.
     crowded: Vec<Key>,
@@ -21,13 +26,20 @@ impl Store {
     pub(super) fn new(config: &TransportConfig) -> Self {
         // One stream alone has all of its buffer.
         let most = config.connection_send_buffer.max(config.send_buffer);
-        Self { most, held: 0, crowded: Vec::new() }
+        Self { most, ration: u64::MAX, reach: u64::MAX, held: 0, crowded: Vec::new() }
     }
 
     /// Bytes that a stream which holds so many may take, as far as the others are concerned.
     #[inline]
     pub(super) fn room(&self, queued: u64) -> u64 {
-        self.most.saturating_sub(self.held).max(LEAST.saturating_sub(queued))
+        let room = self.most.saturating_sub(self.held).max(LEAST.saturating_sub(queued));
+        room.min(self.ration.saturating_sub(self.held))
+    }
+
+    /// The same, of which the path takes all soon.
+    fn room_within_reach(&self, queued: u64) -> u64 {
+        let near = self.reach.saturating_sub(self.held).max(LEAST.saturating_sub(queued));
+        self.room(queued).min(near)
     }
 
     /// The same, when it is worth to tell the application.
@@ -46,7 +58,8 @@ impl Store {
     /// Somebody waits, and there is room for a while.
     #[inline]
     fn is_roomy(&self) -> bool {
-        !self.crowded.is_empty() && self.held <= self.most - self.most / 4
+        let most = self.most.min(self.ration).min(self.reach);
+        !self.crowded.is_empty() && self.held <= most - most / 4
     }
 
     pub(super) fn held(&self) -> u64 {
@@ -64,6 +77,93 @@ impl super::Stream {
 }
 
 impl Streams {
+    /// The budget has so many bytes for what is to be sent, as of now.
+    pub(crate) fn ration(&mut self, bytes: u64) {
+        self.store.ration = bytes;
+    }
+
+    /// Bytes that may be written to a stream and leave soon: as many as its peer has credit for, and there is room for, of the
+    /// `reach` bytes that the path takes of all streams. With 0, Writable is told when there are some.
+    pub(crate) fn send_room(&mut self, id: StreamId, reach: u64) -> Result<u64, WriteError> {
+        let free = self.credit.limit() - self.sent;
+        let (_, stream) = self.slab.by_id_mut(id).ok_or(WriteError::UnknownStream)?;
+        let half = stream.send.as_mut().ok_or(WriteError::UnknownStream)?;
+        half.is_writable()?;
+        self.store.reach = reach;
+        let queued = half.buffer.queued();
+        let own = self.config.send_buffer.saturating_sub(queued);
+        let credit = half.credit.limit().saturating_sub(half.buffer.end());
+        let all = free.saturating_sub(half.buffer.unsent());
+        let room = own.min(credit).min(all).min(self.store.room_within_reach(queued));
+        if room == 0 {
+            half.refused = true;
+            if own > 0 && credit > 0 {
+                stream.wait_for_room(&mut self.store);
+            }
+        }
+        Ok(room)
+    }
+
+    /// A stream has more credit: who waits for that is told.
+    pub(super) fn tell_credit(&mut self, key: Key) {
+        let Some(stream) = self.slab.get_mut(key) else { return };
+        let Some(half) = &mut stream.send else { return };
+        let queued = half.queued();
+        let own = self.config.send_buffer.saturating_sub(queued);
+        if half.refused
+            && half.messages.is_none()
+            && half.state == SendState::Open
+            && own >= self.config.send_buffer / 4
+        {
+            if self.store.has_room(queued) {
+                half.refused = false;
+                stream.tell(told::WRITABLE, &mut self.events);
+            } else {
+                stream.wait_for_room(&mut self.store);
+            }
+        }
+    }
+
+    /// Bytes that wait to be sent or acknowledged.
+    #[inline]
+    pub(crate) fn unacknowledged(&self) -> u64 {
+        self.store.held
+    }
+
+    /// Bytes held: those, what was not read yet, and the streams themselves. Of what is held of parts of messages beyond
+    /// credit see [`held_in_messages`](Self::held_in_messages).
+    #[inline]
+    pub(crate) fn held(&self) -> u64 {
+        let unread = self.received.saturating_sub(self.window.consumed());
+        self.store.held + unread + self.slab.len() as u64 * STREAM_COST
+    }
+
+    /// Whether some streams may carry messages.
+    pub(crate) fn has_messages(&self) -> bool {
+        self.records.offered
+    }
+
+    /// Bytes of messages that came and were not taken, whole or in part. Looks at all streams.
+    pub(crate) fn held_in_messages(&self) -> u64 {
+        let receivers = self.slab.iter().filter_map(|(_, stream)| stream.recv.as_ref()?.messages.as_ref());
+        receivers.map(|receiver| receiver.held_bytes() as u64).sum()
+    }
+
+    /// Drops what waits, to be sent and to be read. Nothing is sent or read any more.
+    pub(crate) fn let_go(&mut self) {
+        for (_, stream) in self.slab.iter_mut() {
+            if let Some(half) = &mut stream.send {
+                half.let_go();
+            }
+            if let Some(half) = &mut stream.recv {
+                half.abandon();
+            }
+            let queued = stream.send.as_ref().map_or(0, SendHalf::queued);
+            self.store.change(&mut stream.held, queued);
+        }
+        self.window.consume(self.received.saturating_sub(self.window.consumed()));
+    }
+
     /// Tells those that wait when others have made room.
     #[inline]
     pub(super) fn look_for_room(&mut self) {
@@ -87,6 +187,9 @@ impl Streams {
         }
     }
 }
+
+/// What a stream costs that holds nothing.
+pub(crate) const STREAM_COST: u64 = size_of::<super::Stream>() as u64 + 64;
 
 /// Bytes that a stream may hold whatever the others do.
 pub(super) const LEAST: u64 = 16 << 10;

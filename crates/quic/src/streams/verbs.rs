@@ -46,14 +46,7 @@ impl Streams {
     pub(crate) fn write(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
         let (key, stream) = self.slab.by_id_mut(id).ok_or(WriteError::UnknownStream)?;
         let half = stream.send.as_mut().ok_or(WriteError::UnknownStream)?;
-        match (half.state, half.stopped) {
-            (SendState::Open, _) => {}
-            (_, Some(code)) => return Err(WriteError::Stopped(code)),
-            (_, None) => return Err(WriteError::Ended),
-        }
-        if half.messages.is_some() {
-            return Err(WriteError::Messages);
-        }
+        half.is_writable()?;
         if !data.has_remaining() {
             return Ok(0);
         }

@@ -70,7 +70,6 @@ impl Fresh {
         self.first.is_some()
     }
 
-    #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
         self.symbols.iter().map(Bytes::len).sum()
     }

@@ -96,6 +96,11 @@ impl Receiving {
         }
     }
 
+    /// Bytes of symbols that are kept. Looks at all sessions.
+    pub(crate) fn memory(&self) -> usize {
+        self.sessions.iter().map(|(_, session)| session.memory()).sum()
+    }
+
     /// A SOURCE_SYMBOL with `data` in a packet's `payload`.
     ///
     /// # Errors

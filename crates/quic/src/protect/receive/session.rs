@@ -252,7 +252,6 @@ impl Session {
     }
 
     /// Bytes of symbols and repair symbols.
-    #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
         let fresh = self.fresh.memory();
         match &self.decoder {

@@ -154,7 +154,6 @@ impl Bundle {
     }
 
     /// Bytes of data.
-    #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
         let mut copy = Self { bytes: self.bytes.clone(), ..*self };
         std::iter::from_fn(|| copy.pop()).map(|run| run.held_bytes()).sum()

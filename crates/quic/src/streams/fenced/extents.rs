@@ -108,7 +108,6 @@ impl Extents {
     }
 
     /// Bytes of memory for data.
-    #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
         let held = |extent: &Extent| match extent {
             Extent::Done { .. } => 0,

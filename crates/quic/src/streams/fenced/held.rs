@@ -135,7 +135,6 @@ impl Held {
         }
     }
 
-    #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
         self.entries.values().map(Entry::held_bytes).sum()
     }
@@ -216,7 +215,6 @@ impl Ready {
         self.uncounted
     }
 
-    #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
         let current = self.current.as_ref().map_or(0, Run::held_bytes);
         current + self.entries.iter().map(Entry::held_bytes).sum::<usize>()
@@ -238,7 +236,6 @@ impl Ready {
 /// Room for so many entries is kept when there are none.
 const SPARE: usize = 32;
 
-#[cfg(test)]
 impl Entry {
     fn held_bytes(&self) -> usize {
         match self {
@@ -248,6 +245,7 @@ impl Entry {
     }
 
     /// With 16 bytes for what an allocation costs.
+    #[cfg(test)]
     fn heap(&self) -> usize {
         16 + match self {
             Self::Run(run) => run.held_bytes(),

@@ -44,7 +44,6 @@ impl Partial {
     }
 
     /// Bytes of memory for data.
-    #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
         self.head.len() + self.rest.held_bytes()
     }

@@ -43,7 +43,6 @@ impl Pieces {
         self.0.clear();
     }
 
-    #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
         self.0.values().map(Vec::len).sum()
     }

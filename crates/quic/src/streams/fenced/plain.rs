@@ -70,7 +70,6 @@ impl Plain {
         self.open = None;
     }
 
-    #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
         self.pieces.held_bytes() + self.prefix.len() + self.open.as_ref().map_or(0, |open| open.held_bytes())
     }

@@ -313,7 +313,6 @@ impl Receiver {
     }
 
     /// Bytes of data in memory.
-    #[cfg(test)]
     pub(crate) fn held_bytes(&self) -> usize {
         let complete = self.ready.held_bytes() + self.held.held_bytes();
         complete + self.extents.held_bytes() + self.plain.held_bytes()

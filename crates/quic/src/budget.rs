@@ -1,0 +1,414 @@
+//! What all connections of a process may hold together, and who of them how much.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+/// Memory for all connections of a process, divided among addresses and among the connections of each. Clones are the
+/// same one: several endpoints, and servers of other protocols beside them, share it.
+///
+/// Nobody is promised a part, and nobody may take all: an address may hold twice what is left for everybody, and a
+/// connection twice what is left of that for its address (dynamic thresholds: Choudhury and Hahne, "Dynamic queue length
+/// thresholds for shared-memory packet switches", IEEE/ACM Transactions on Networking 6(2), 1998). One hungry address
+/// has two thirds; ten that come at a time have 95 % together; and whoever comes next finds some. Of those that come one
+/// after the other the first has most. So when little is left, the largest account of the address that holds most is
+/// [called in](Account::is_called), if that address holds much more than others do: its connection ends.
+///
+/// An address is one of IPv4, or a network of 64 bits of IPv6. Connections whose peer has not proven its address are one
+/// address together, so that nobody takes the part of somebody else by claiming to be there.
+#[derive(Clone, Debug)]
+pub struct Budget(Arc<Mutex<Pot>>);
+
+/// What a connection, or anything else that belongs to an address, holds of a [`Budget`]. Dropping it gives all back.
+#[derive(Debug)]
+pub struct Account {
+    budget: Budget,
+    owner: Owner,
+    number: u64,
+    held: u64,
+    call: Arc<Call>,
+}
+
+/// How much of a [`Budget`] is in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BudgetUse {
+    /// Bytes that there are to hold.
+    pub size: u64,
+    /// Bytes held now.
+    pub held: u64,
+    /// Bytes held at most so far.
+    pub peak: u64,
+    /// How often something was refused.
+    pub refusals: u64,
+    /// Accounts that were called in.
+    pub calls: u64,
+}
+
+#[derive(Debug)]
+struct Pot {
+    usage: BudgetUse,
+    owners: BTreeMap<Owner, Owned>,
+    /// Accounts that there were.
+    numbers: u64,
+    /// The one that was called in last, while it holds something.
+    called: Option<(Owner, u64)>,
+}
+
+/// A client's network; `None`: those that have not proven where they are.
+type Owner = Option<IpAddr>;
+
+/// What an address holds, in all and by account.
+#[derive(Debug, Default)]
+struct Owned {
+    held: u64,
+    accounts: BTreeMap<u64, (u64, Arc<Call>)>,
+}
+
+/// Whether an account is to be given up, and who is to hear of it.
+#[derive(Debug, Default)]
+struct Call {
+    is_called: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Budget {
+    /// A budget of so many bytes.
+    pub fn new(bytes: u64) -> Self {
+        let usage = BudgetUse { size: bytes, ..BudgetUse::default() };
+        Self(Arc::new(Mutex::new(Pot { usage, owners: BTreeMap::new(), numbers: 0, called: None })))
+    }
+
+    /// An account of somebody at this address, which holds nothing; `None` where the address is not proven.
+    pub fn account(&self, address: Option<IpAddr>) -> Account {
+        let (owner, call) = (address.map(network), Arc::<Call>::default());
+        let number = {
+            let mut pot = self.pot();
+            pot.numbers += 1;
+            let number = pot.numbers;
+            pot.enter(owner, number, (0, call.clone()));
+            number
+        };
+        Account { budget: self.clone(), owner, number, held: 0, call }
+    }
+
+    /// How much is in use.
+    pub fn usage(&self) -> BudgetUse {
+        self.pot().usage
+    }
+
+    fn pot(&self) -> MutexGuard<'_, Pot> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Account {
+    /// Takes so many bytes more; false, and nothing is taken, when that is more than its part.
+    pub fn take(&mut self, bytes: u64) -> bool {
+        let called = {
+            let mut pot = self.budget.pot();
+            if !pot.take(self.owner, self.number, bytes) {
+                return false;
+            }
+            pot.call_in()
+        };
+        self.held += bytes;
+        if let Some(called) = called {
+            called.tell();
+        }
+        true
+    }
+
+    /// Gives bytes back, all of them at most.
+    pub fn give(&mut self, bytes: u64) {
+        let bytes = bytes.min(self.held);
+        self.held -= bytes;
+        self.budget.pot().give(self.owner, self.number, bytes);
+    }
+
+    /// Bytes that it holds.
+    #[inline]
+    pub fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// It is somebody's at this address from now on, with what it holds, though that be more than a new one could take.
+    pub fn move_to(&mut self, address: Option<IpAddr>) {
+        let owner = address.map(network);
+        if owner == self.owner {
+            return;
+        }
+        let mut pot = self.budget.pot();
+        if let Some(entry) = pot.leave(self.owner, self.number) {
+            pot.enter(owner, self.number, entry);
+        }
+        self.owner = owner;
+    }
+
+    /// Others need what it holds: whoever it is of is to end, and drop it. Nothing takes it back.
+    #[inline]
+    pub fn is_called(&self) -> bool {
+        self.call.is_called.load(Ordering::Relaxed)
+    }
+
+    /// Whom to wake when it is called in, in place of whom it was before; at once when it is. The waker is woken by whoever
+    /// takes bytes, in the middle of that.
+    pub fn on_call(&self, waker: Waker) {
+        *self.call.waker() = Some(waker);
+        if self.is_called() {
+            self.call.tell();
+        }
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        let mut pot = self.budget.pot();
+        pot.usage.held -= self.held;
+        pot.leave(self.owner, self.number);
+    }
+}
+
+impl Call {
+    fn waker(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self) {
+        let waker = self.waker().take();
+        waker.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Pot {
+    fn take(&mut self, owner: Owner, number: u64, bytes: u64) -> bool {
+        let all = self.usage.held.saturating_add(bytes);
+        let left = self.usage.size.checked_sub(all).map(|left| left.saturating_mul(GREED));
+        let granted = self.owners.get_mut(&owner).is_some_and(|owned| {
+            let Some((held, _)) = owned.accounts.get_mut(&number) else { return false };
+            let left_of_owner = left.and_then(|left| left.checked_sub(owned.held + bytes));
+            let granted = left_of_owner.is_some_and(|left| *held + bytes <= left.saturating_mul(GREED));
+            if granted {
+                *held += bytes;
+                owned.held += bytes;
+            }
+            granted
+        });
+        if granted {
+            self.usage.held = all;
+            self.usage.peak = self.usage.peak.max(all);
+        } else {
+            self.usage.refusals += 1;
+        }
+        granted
+    }
+
+    fn give(&mut self, owner: Owner, number: u64, bytes: u64) {
+        self.usage.held -= bytes;
+        let Some(owned) = self.owners.get_mut(&owner) else { return };
+        owned.held -= bytes;
+        if let Some((held, _)) = owned.accounts.get_mut(&number) {
+            *held -= bytes;
+        }
+    }
+
+    fn enter(&mut self, owner: Owner, number: u64, entry: (u64, Arc<Call>)) {
+        let owned = self.owners.entry(owner).or_default();
+        owned.held += entry.0;
+        owned.accounts.insert(number, entry);
+    }
+
+    /// The account is not this owner's any more.
+    fn leave(&mut self, owner: Owner, number: u64) -> Option<(u64, Arc<Call>)> {
+        self.called.take_if(|called| *called == (owner, number));
+        let owned = self.owners.get_mut(&owner)?;
+        let entry = owned.accounts.remove(&number)?;
+        owned.held -= entry.0;
+        if owned.accounts.is_empty() {
+            self.owners.remove(&owner);
+        }
+        Some(entry)
+    }
+
+    /// Calls one in when little is left, and one address has much more than others. One at a time, so that no more end than
+    /// have to.
+    fn call_in(&mut self) -> Option<Arc<Call>> {
+        let BudgetUse { size, held, .. } = self.usage;
+        if size - held >= size / RESERVE || self.called.is_some() {
+            return None;
+        }
+        let mean = held / self.owners.len().max(1) as u64;
+        let (owner, most) = self.owners.iter().max_by_key(|(_, owned)| owned.held)?;
+        if most.held <= mean.saturating_mul(MUCH) {
+            return None;
+        }
+        let (number, (_, call)) = most.accounts.iter().max_by_key(|(_, (held, _))| *held)?;
+        self.called = Some((*owner, *number));
+        call.is_called.store(true, Ordering::Relaxed);
+        self.usage.calls += 1;
+        Some(call.clone())
+    }
+}
+
+/// What counts as one client: with IPv6 a network of 64 bits, which most of them have to themselves.
+pub fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+    }
+}
+
+/// So many times what is left may be held by one.
+const GREED: u64 = 2;
+
+/// With less than one part of so many left, who holds much is called in.
+const RESERVE: u64 = 16;
+
+/// Much is so many times what addresses hold in the mean: where all are alike, and there are too many, it is the newcomers that
+/// go elsewhere.
+const MUCH: u64 = 2;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SIZE: u64 = 1 << 20;
+
+    fn at(n: u8) -> Option<IpAddr> {
+        Some([192, 0, 2, n].into())
+    }
+
+    /// Takes small steps until there is no more.
+    fn fill(account: &mut Account) -> u64 {
+        while account.take(64) {}
+        account.held()
+    }
+
+    fn share(held: u64) -> f64 {
+        held as f64 / SIZE as f64
+    }
+
+    /// G²/(1 + G + G²) for one connection; with n addresses of many connections each G/(1 + nG).
+    #[test]
+    fn one_takes_not_all_and_many_take_alike() {
+        let budget = Budget::new(SIZE);
+        let mut one = budget.account(at(1));
+        assert!((share(fill(&mut one)) - 4.0 / 7.0).abs() < 1e-3);
+        drop(one);
+        for n in [1, 2, 10] {
+            let mut accounts: Vec<Account> =
+                (0..200).map(|connection| budget.account(at(connection % n))).collect();
+            // In turns, as they would.
+            while accounts.iter_mut().fold(false, |any, account| account.take(64) | any) {}
+            for address in 0..n {
+                let held = budget.pot().owners[&at(address)].held;
+                let expected = 2.0 / (1.0 + 2.0 * f64::from(n));
+                assert!((share(held) / expected - 1.0).abs() < 0.05, "{n}: {} {expected}", share(held));
+            }
+            let (least, most) = accounts.iter().fold((u64::MAX, 0), |(least, most), account| {
+                (least.min(account.held()), most.max(account.held()))
+            });
+            assert!(most - least <= 64, "{n}: {least} {most}");
+        }
+    }
+
+    /// One address after the other takes what it can.
+    #[test]
+    fn who_comes_late_finds_some() {
+        let budget = Budget::new(SIZE);
+        let mut hungry: Vec<Account> = Vec::new();
+        for n in 0..50 {
+            let mut account = budget.account(at(n));
+            assert!(fill(&mut account) > SIZE / 1000, "{n}: nothing is left");
+            hungry.push(account);
+            // Who is called in ends.
+            hungry.retain(|account| !account.is_called());
+        }
+        assert!(hungry.len() > 2, "not one alone");
+        assert_eq!(budget.usage().calls, 50 - hungry.len() as u64);
+    }
+
+    #[test]
+    fn where_all_are_alike_none_is_called_in() {
+        let budget = Budget::new(SIZE);
+        let mut accounts: Vec<Account> = (0..100).map(|n| budget.account(at(n))).collect();
+        while accounts.iter_mut().fold(false, |any, account| account.take(64) | any) {}
+        assert!(SIZE - budget.usage().held < SIZE / RESERVE, "little is left");
+        assert_eq!(budget.usage().calls, 0);
+        assert!(accounts.iter().all(|account| !account.is_called()));
+    }
+
+    #[test]
+    fn who_waits_for_the_call_is_woken() {
+        struct Bell(AtomicBool);
+        impl std::task::Wake for Bell {
+            fn wake(self: Arc<Self>) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        let budget = Budget::new(SIZE);
+        let (bell, mut first) = (Arc::new(Bell(AtomicBool::new(false))), budget.account(at(0)));
+        fill(&mut first);
+        first.on_call(bell.clone().into());
+        let mut others: Vec<Account> = (1..20).map(|n| budget.account(at(n))).collect();
+        for account in &mut others {
+            fill(account);
+        }
+        assert!(first.is_called() && bell.0.load(Ordering::Relaxed));
+        let late = Arc::new(Bell(AtomicBool::new(false)));
+        first.on_call(late.clone().into());
+        assert!(late.0.load(Ordering::Relaxed), "it is called in already");
+    }
+
+    #[test]
+    fn who_has_not_proven_an_address_takes_nobodys_part() {
+        let budget = Budget::new(SIZE);
+        let mut forged = budget.account(None);
+        let unproven = fill(&mut forged);
+        let mut honest = budget.account(at(1));
+        assert!(honest.take(unproven / 4), "the part of an address of its own");
+        forged.move_to(at(2));
+        assert_eq!(budget.pot().owners[&at(2)].held, unproven);
+        assert!(!budget.pot().owners.contains_key(&None), "who left is forgotten");
+    }
+
+    #[test]
+    fn an_ipv6_network_is_one_address() {
+        let budget = Budget::new(SIZE);
+        let account = |address: &str| budget.account(Some(address.parse().unwrap()));
+        let _all = ["2001:db8::1", "2001:db8::ffff:2", "::ffff:192.0.2.1", "192.0.2.1"].map(account);
+        let owners: Vec<usize> = budget.pot().owners.values().map(|owned| owned.accounts.len()).collect();
+        assert_eq!(owners, [2, 2]);
+    }
+
+    proptest! {
+        /// Whatever happens in whatever order, the sums are those of the accounts, and there is never more.
+        #[test]
+        fn sums_are_right(steps in prop::collection::vec((0_usize..8, 0_u8..4, 0_u64..SIZE / 4), 1..200)) {
+            let budget = Budget::new(SIZE);
+            let mut accounts: Vec<Option<Account>> = (0..8).map(|_| None).collect();
+            let mut refusals = 0;
+            for (which, verb, bytes) in steps {
+                let address = (which % 3 != 0).then(|| at(which as u8 % 3)).flatten();
+                let account = accounts[which].get_or_insert_with(|| budget.account(address));
+                match verb {
+                    0 => refusals += u64::from(!account.take(bytes)),
+                    1 => account.give(bytes),
+                    2 => account.move_to(at(bytes as u8 % 3)),
+                    _ => accounts[which] = None,
+                }
+                let held: u64 = accounts.iter().flatten().map(Account::held).sum();
+                let usage = budget.usage();
+                prop_assert_eq!((usage.held, usage.refusals), (held, refusals));
+                prop_assert!(held <= SIZE && usage.peak >= held);
+                let pot = budget.pot();
+                prop_assert_eq!(pot.owners.values().map(|owned| owned.held).sum::<u64>(), held);
+                let all = pot.owners.values().map(|owned| owned.accounts.len()).sum::<usize>();
+                prop_assert_eq!(all, accounts.iter().flatten().count());
+            }
+        }
+    }
+}

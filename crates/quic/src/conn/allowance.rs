@@ -1,0 +1,221 @@
+//! What a connection may hold of the memory that it shares with others ([`Budget`](crate::Budget)).
+//!
+//! What its peer and its application make it hold is taken from the budget a step at a time, before it is held: the
+//! application's bytes are not taken without, and packets that bring some are dropped as if lost, before they are
+//! acknowledged. A little each connection may hold in any case, which is paid for at its beginning: so it goes on, if slowly,
+//! and whatever it holds makes room again by what it sends and reads. A connection without a budget pays a comparison for it.
+
+use std::net::IpAddr;
+use std::task::Waker;
+
+use quickset_wire::TransportErrorCode as Code;
+use quickset_wire::frame::{Frame, Frames};
+
+use super::Connection;
+use crate::budget::Account;
+use crate::error::TransportError;
+use crate::protect::receive::Receiving;
+use crate::streams::STREAM_COST;
+
+/// The room.
+#[derive(Debug)]
+pub(crate) struct Allowance {
+    account: Option<Account>,
+    /// Where the peer has proven to be.
+    address: Option<IpAddr>,
+    /// Bytes that it may hold, as of now.
+    most: u64,
+    /// Bytes that are held above the connection, for it.
+    above: u64,
+    /// At most so many bytes are held of which nobody keeps count: parts of messages, and symbols.
+    uncounted: u64,
+}
+
+impl Allowance {
+    /// Without an account, whatever the limits of the connection allow. One has [`CONNECTION_COST`] in it.
+    pub(crate) fn new(account: Option<Account>) -> Self {
+        let most = if account.is_some() { FREE } else { u64::MAX };
+        Self { account, address: None, most, above: 0, uncounted: 0 }
+    }
+
+    #[inline]
+    fn is_bounded(&self) -> bool {
+        self.account.is_some()
+    }
+
+    /// Whether so many bytes may be held in all; takes them from the budget.
+    #[inline]
+    fn admits(&mut self, bytes: u64) -> bool {
+        bytes <= self.most || self.grow(bytes)
+    }
+
+    #[cold]
+    fn grow(&mut self, bytes: u64) -> bool {
+        let Some(account) = &mut self.account else { return true };
+        let more = bytes - self.most;
+        let granted = [more.next_multiple_of(STEP), more].into_iter().find(|more| account.take(*more));
+        self.most += granted.unwrap_or(0);
+        granted.is_some()
+    }
+
+    /// More than is needed to hold so many bytes and to go on.
+    fn is_ample(&self, held: u64) -> bool {
+        self.most > (held + 2 * STEP).max(FREE)
+    }
+
+    /// So many bytes are held: what is not needed for that goes to others.
+    fn settle(&mut self, held: u64) {
+        if self.is_ample(held) {
+            let keep = (held + STEP).max(FREE);
+            if let Some(account) = &mut self.account {
+                account.give(self.most - keep);
+                self.most = keep;
+            }
+        }
+    }
+
+    /// The peer has proven that it is there.
+    #[inline]
+    fn move_to(&mut self, address: IpAddr) {
+        if self.address != Some(address) {
+            self.address = Some(address);
+            if let Some(account) = &mut self.account {
+                account.move_to(Some(address));
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// Bytes held for the connection beside it, by whatever is on top of it, in place of what that was before. They count as
+    /// its own against the [budget](crate::TransportConfig::budget); without one this changes nothing.
+    pub fn hold_above(&mut self, bytes: u64) {
+        self.allowance.above = bytes;
+    }
+
+    /// Whom to wake when others need the memory of this connection ([`Account::is_called`]): it is to be polled then, and ends.
+    pub fn on_call(&mut self, waker: Waker) {
+        if let Some(account) = &self.allowance.account {
+            account.on_call(waker);
+        }
+    }
+
+    /// At most so many bytes are held.
+    fn held(&self) -> u64 {
+        let datagrams = self.datagrams.held() as u64;
+        self.streams.held() + datagrams + self.allowance.above + self.allowance.uncounted
+    }
+
+    /// Whether a packet may act: what it may bring is paid for, or it brings nothing that would be kept.
+    #[inline]
+    pub(crate) fn may_keep(&mut self, payload: &[u8]) -> bool {
+        !self.allowance.is_bounded() || self.has_room(payload)
+    }
+
+    fn has_room(&mut self, payload: &[u8]) -> bool {
+        let len = payload.len() as u64;
+        if !self.affords(len) && brings_data(payload) {
+            self.stats.unpaid_packets += 1;
+            return false;
+        }
+        if self.has_uncounted() {
+            self.allowance.uncounted += len;
+        }
+        true
+    }
+
+    /// Whether so many bytes more may be held.
+    #[inline]
+    fn affords(&mut self, more: u64) -> bool {
+        if self.held() + more > self.allowance.most {
+            self.recount();
+        }
+        self.allowance.admits(self.held() + more)
+    }
+
+    /// Before the application hands over so many bytes: what of them is taken is paid for.
+    #[inline]
+    pub(crate) fn make_room(&mut self, bytes: usize) {
+        if self.allowance.is_bounded() {
+            self.ration(bytes as u64);
+        }
+    }
+
+    fn ration(&mut self, bytes: u64) {
+        let others = self.held() - self.streams.unacknowledged();
+        // Not more than will be taken at a time, or one large piece would be refused where half of it is taken.
+        let more = bytes.min(self.config.send_buffer.saturating_sub(self.streams.unacknowledged()));
+        if !self.affords(more) {
+            // A part of it may fit.
+            self.affords(more.min(STEP / 4));
+        }
+        self.streams.ration(self.allowance.most.saturating_sub(others).max(LEAST));
+    }
+
+    /// After each turn: gives back what is not needed, and has the account where the peer is.
+    #[inline]
+    pub(crate) fn settle_allowance(&mut self) {
+        if !self.allowance.is_bounded() {
+            return;
+        }
+        if self.path.is_validated() {
+            self.allowance.move_to(self.path.address.remote.ip());
+        }
+        if self.allowance.most > FREE {
+            self.allowance.settle(self.held());
+        }
+    }
+
+    /// Others need what it holds.
+    #[inline]
+    pub(crate) fn is_called(&self) -> bool {
+        self.allowance.account.as_ref().is_some_and(Account::is_called)
+    }
+
+    /// It ends, and what it holds is dropped at once.
+    #[cold]
+    pub(crate) fn give_way(&mut self) {
+        if self.lifecycle.is_open() {
+            self.fail(TransportError::new(Code::INTERNAL_ERROR, "others need the memory"));
+            self.streams.let_go();
+            self.recount();
+            let held = self.held();
+            self.allowance.settle(held);
+        }
+    }
+
+    fn has_uncounted(&self) -> bool {
+        self.streams.has_messages() || self.protect.receive.is_some()
+    }
+
+    /// Counts what nobody keeps count of, when that may be much.
+    fn recount(&mut self) {
+        if self.allowance.uncounted >= STEP / 4 {
+            let symbols = self.protect.receive.as_ref().map_or(0, Receiving::memory);
+            self.allowance.uncounted = self.streams.held_in_messages() + symbols as u64;
+        }
+    }
+}
+
+/// Whether a packet has anything in it that would be kept: what it says of what was sent may well make room.
+fn brings_data(payload: &[u8]) -> bool {
+    Frames::new(payload).flatten().any(|frame| {
+        use Frame::{Datagram, Fenced, Repair, SourceSymbol, Stream};
+        matches!(frame, Stream { .. } | Fenced { .. } | Datagram { .. } | SourceSymbol { .. } | Repair { .. })
+    })
+}
+
+/// What a connection costs before it holds anything for anybody, in bytes: its keys and rooms, and what it may hold in any
+/// case.
+pub(crate) const CONNECTION_COST: u64 = (32 << 10) + FREE;
+
+/// What each may hold in any case: a request, and a part of its answer.
+const FREE: u64 = 2 * LEAST;
+
+/// What the application may have unacknowledged in any case.
+const LEAST: u64 = 16 << 10;
+
+/// Bytes taken and given back at a time, so that the lock of the budget is not taken for each packet.
+const STEP: u64 = 64 << 10;
+
+const _: () = assert!(STREAM_COST < LEAST);
