@@ -54,6 +54,13 @@ pub trait Transport {
     fn send_credit(&self, _id: StreamId) -> Option<u64> {
         None
     }
+    /// Bytes that may be written to the stream now and leave soon. With 0 there is a `Writable` when there are some.
+    ///
+    /// # Errors
+    /// The stream's end.
+    fn send_room(&mut self, id: StreamId) -> Result<u64, WriteError> {
+        Ok(self.send_credit(id).unwrap_or(u64::MAX))
+    }
     /// Ends the connection.
     fn close(&mut self, code: u64, reason: &[u8]);
     /// How many bidirectional streams the peer may have opened so far, where that is known: a priority for one beyond is
@@ -152,6 +159,10 @@ impl Transport for OnQuic<'_> {
 
     fn send_credit(&self, id: StreamId) -> Option<u64> {
         self.connection.send_credit(id)
+    }
+
+    fn send_room(&mut self, id: StreamId) -> Result<u64, WriteError> {
+        self.connection.send_room(id)
     }
 
     fn close(&mut self, code: u64, reason: &[u8]) {

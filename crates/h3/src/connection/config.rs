@@ -6,6 +6,9 @@ pub struct Config {
     /// The largest field section that is taken, in bytes as RFC 9114 §4.2.2 counts it. It bounds what is held of one
     /// encoded, and of the interim responses to a request together, too.
     pub max_field_section: u64,
+    /// Bytes of heads of requests that wait until the application [takes](crate::Connection::took) them, after which a server
+    /// decodes no more of them until it does; `None`: it is not told when, and decodes all.
+    pub max_waiting: Option<u64>,
     /// Bytes of QPACK's dynamic table, in each direction at most; 0 is none.
     pub table: u64,
     /// Requests that may wait for that table, in our direction. Each holds at most one field section.
@@ -42,6 +45,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             max_field_section: 64 << 10,
+            max_waiting: None,
             table: 4096,
             max_blocked: 16,
             extended_connect: false,

@@ -2,6 +2,7 @@ use bytes::Bytes;
 use quickset_quic::{Chunk, Protection, ReadError, Side, StreamId};
 
 use super::outlet::Outlet;
+use super::waiting::Held;
 use crate::frame::{FrameReader, Item, Place};
 use crate::message::Length;
 use crate::priority::Said;
@@ -25,6 +26,7 @@ pub(super) struct Exchange {
     /// A session that we closed: the peer's end is waited for, behind at most these bytes.
     pub(super) closing: Option<usize>,
     pub(super) wishes: Wishes,
+    pub(super) held: Held,
     /// Nothing of what was sent waits in the transport any more: it arrived, or is not wanted.
     pub(super) sent_whole: bool,
     /// It hangs under a class.
@@ -95,6 +97,7 @@ impl Exchange {
             interim_size: 0,
             closing: None,
             wishes: Wishes::default(),
+            held: Held::default(),
             sent_whole: false,
             classed: false,
             protection: Protection::None,
@@ -169,6 +172,11 @@ impl Inflow {
             }
             _ => {}
         }
+    }
+
+    /// Bytes that were read and that nobody has taken.
+    pub(super) fn held(&self) -> usize {
+        self.input.len() + self.reader.held()
     }
 
     /// What comes next, of content at most `max` bytes.

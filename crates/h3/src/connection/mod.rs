@@ -24,6 +24,7 @@ mod schedule;
 mod send;
 mod session;
 mod shutdown;
+mod waiting;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -39,6 +40,7 @@ use self::inlet::Inlets;
 use self::session::Sessions;
 pub use self::session::{http_code, session_code};
 use self::shutdown::Shutdown;
+use self::waiting::Waiting;
 use crate::frame::{Frame, Settings};
 use crate::qpack::{Decoder, Encoder};
 use crate::trace::{Side as Owner, StreamKind, Told, Traced, tell};
@@ -59,6 +61,7 @@ pub struct Connection {
     encoder: Encoder,
     decoder: Decoder,
     exchanges: BTreeMap<StreamId, Exchange>,
+    waiting: Waiting,
     sessions: Sessions,
     shutdown: Shutdown,
     /// Priorities of requests that have not come, by stream.
@@ -120,6 +123,7 @@ impl Connection {
             encoder,
             decoder: Decoder::new(config.table, config.max_blocked, config.max_field_section),
             exchanges: BTreeMap::new(),
+            waiting: Waiting::default(),
             sessions: Sessions::default(),
             shutdown: Shutdown::default(),
             early_priorities: BTreeMap::new(),
@@ -272,6 +276,7 @@ impl Connection {
             if exchange.out.flush(t, id) && core::mem::take(&mut exchange.out.refused) {
                 self.events.push_back(Event::Writable(id));
             }
+            self.note_parts(id);
             self.tidy(id);
         }
     }
@@ -315,6 +320,7 @@ impl Connection {
                 tracing::debug!(%error, "HTTP/3 connection closed");
                 t.close(error.code.0, error.reason.as_bytes());
                 self.exchanges.clear();
+                self.waiting = Waiting::default();
                 self.inlets = Inlets::default();
                 self.sessions = Sessions::default();
                 self.early_priorities.clear();
@@ -331,7 +337,7 @@ impl Connection {
     fn tidy(&mut self, id: StreamId) {
         if self.exchanges.get(&id).is_some_and(Exchange::is_over) {
             self.forget_priorities(id);
-            if let Some(exchange) = self.exchanges.remove(&id) {
+            if let Some(exchange) = self.forget(id) {
                 self.linger(id, exchange);
             }
         }
@@ -340,7 +346,7 @@ impl Connection {
     /// Gives a stream up, in both directions.
     fn abort(&mut self, t: &mut dyn Transport, id: StreamId, code: Code) {
         self.hush(id);
-        let Some(exchange) = self.exchanges.remove(&id) else { return };
+        let Some(exchange) = self.forget(id) else { return };
         self.forget_priorities(id);
         if !exchange.out.is_over() {
             t.reset(id, code.0);

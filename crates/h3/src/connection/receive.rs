@@ -21,7 +21,9 @@ impl Connection {
         if self.closed.is_some() {
             return Err(Refusal::Closed);
         }
-        let (result, outcome) = match self.content(t, id, max.max(1)) {
+        let content = self.content(t, id, max.max(1));
+        self.note_parts(id);
+        let (result, outcome) = match content {
             Ok(body) => (Ok(body), Ok(())),
             Err(Fault::Stream(code, why)) => {
                 self.read_fault(t, id, code, why);
@@ -167,6 +169,12 @@ impl Connection {
 
     /// Reads a stream as far as it can be without the application: to the end of the head, and the capsules of a session.
     pub(super) fn pump(&mut self, t: &mut dyn Transport, id: StreamId) -> Result<(), Error> {
+        let result = self.pump_on(t, id);
+        self.note_parts(id);
+        result
+    }
+
+    fn pump_on(&mut self, t: &mut dyn Transport, id: StreamId) -> Result<(), Error> {
         loop {
             let Some(exchange) = self.exchanges.get_mut(&id) else { return Ok(()) };
             if exchange.inflow.phase == Phase::Content && self.sessions.is_open(id) {
@@ -236,10 +244,7 @@ impl Connection {
 
     fn head_item(&mut self, t: &mut dyn Transport, id: StreamId, item: Item) -> Result<(), Fault> {
         match item {
-            Item::Frame(Frame::Headers(coded)) => {
-                let section = self.decoder.section(id.0, &coded)?;
-                self.head_section(t, id, section)
-            }
+            Item::Frame(Frame::Headers(coded)) => self.head(t, id, &coded),
             Item::Oversized => Err(too_large()),
             Item::Unknown(kind) => {
                 tell(t, || Traced::Parsed(id, Told::Unknown(kind)));
@@ -250,7 +255,12 @@ impl Connection {
         }
     }
 
-    fn head_section(&mut self, t: &mut dyn Transport, id: StreamId, section: Section) -> Result<(), Fault> {
+    pub(super) fn head_section(
+        &mut self,
+        t: &mut dyn Transport,
+        id: StreamId,
+        section: Section,
+    ) -> Result<(), Fault> {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return Ok(()) };
         exchange.inflow.waiting = section == Section::Blocked;
         if let Section::Fields(fields) = &section {
@@ -270,6 +280,7 @@ impl Connection {
         if self.shutdown.is_refused(id) {
             return Err(Fault::Stream(Code::H3_REQUEST_REJECTED, Abort::Rejected));
         }
+        let size = fields.iter().map(Field::size).sum();
         let request = Request::from_section(fields)?;
         // RFC 9220 §3: only when we said that we understand it.
         if request.protocol.is_some() && !self.ours.enable_connect_protocol {
@@ -296,6 +307,7 @@ impl Connection {
         }
         let priority = early.unwrap_or(first);
         self.obey(t, id, &priority);
+        self.note_head(id, size);
         self.events.push_back(Event::Request { id, request, priority });
         self.events.extend(unwanted.map(|code| Event::Stopped { id, code }));
         self.early_datagrams(id);

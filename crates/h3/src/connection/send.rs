@@ -132,8 +132,27 @@ impl Connection {
             exchange.out.push(header);
             exchange.out.push(data.split_to(n));
             exchange.out.flush(t, id);
+            self.note_parts(id);
         }
         Ok(n)
+    }
+
+    /// Bytes of content that may be sent now and leave soon: as many as the peer has credit for, and the path takes. With
+    /// 0 there is an [`Event::Writable`](super::Event::Writable) when there are some.
+    ///
+    /// # Errors
+    /// When the message has ended, or has no content yet.
+    pub fn send_room(&mut self, t: &mut dyn Transport, id: StreamId) -> Result<u64, Refusal> {
+        self.alive()?;
+        let exchange = self.exchanges.get_mut(&id).ok_or(Refusal::UnknownStream)?;
+        if exchange.sends != Phase::Content {
+            return Err(Refusal::OutOfOrder);
+        }
+        // A stream that is over tells so by an event.
+        let room = if exchange.out.flush(t, id) { t.send_room(id).unwrap_or(0) } else { 0 };
+        exchange.out.refused |= room == 0;
+        // The header of the frame needs some of it.
+        Ok(room.saturating_sub(HEADER).max(room.min(1)))
     }
 
     /// What was sent so far is what somebody waits for, though more may follow: repair for it may go at once. Nothing leaves
@@ -283,6 +302,9 @@ impl Connection {
 
 /// Bytes of a priority in a frame of its own at most: of ours, and of what we take (RFC 9218 §7.1).
 const MAX_PRIORITY: usize = 1000;
+
+/// Bytes of the header of a DATA frame at most (RFC 9114 §7.1).
+const HEADER: u64 = 9;
 
 /// Bytes of a DATA frame at most.
 const MAX_DATA: usize = 1 << 20;

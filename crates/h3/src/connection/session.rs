@@ -332,7 +332,7 @@ impl Connection {
         if id.initiator() == self.side {
             return Err(Error::new(Code::H3_FRAME_ERROR, "a stream of WebTransport in answer to a request"));
         }
-        let Some(exchange) = self.exchanges.remove(&id) else { return Ok(()) };
+        let Some(exchange) = self.forget(id) else { return Ok(()) };
         self.session_stream(t, (id, session), exchange.inflow.input)
     }
 

@@ -127,6 +127,11 @@ impl FrameReader {
         }
     }
 
+    /// Bytes held of a frame of which more is to come.
+    pub fn held(&self) -> usize {
+        if let State::Whole { so_far, .. } = &self.state { so_far.len() } else { 0 }
+    }
+
     /// Whether the stream may end here (RFC 9114 §7.1): not inside a frame.
     pub fn is_between_frames(&self) -> bool {
         match &self.state {

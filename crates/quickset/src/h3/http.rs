@@ -138,8 +138,12 @@ impl Http {
     }
 
     /// The next request that was not given up meanwhile.
-    pub(super) fn next_incoming(&mut self) -> Option<(StreamId, Request, Priority)> {
-        self.incoming.pop_front()
+    pub(super) fn next_incoming(&mut self, turn: &mut Turn<'_>) -> Option<(StreamId, Request, Priority)> {
+        let incoming = self.incoming.pop_front();
+        if let Some((id, ..)) = &incoming {
+            self.verb(turn, |machine, t| machine.took(t, *id));
+        }
+        incoming
     }
 
     /// A request that was given up does not wait for anybody: else a client that makes and gives up one after the other would
@@ -201,6 +205,7 @@ impl Http {
         while let Some(event) = self.machine.poll_event() {
             self.on_event(turn, event);
         }
+        turn.connection.hold_above(self.machine.held());
         if !self.watchers.is_empty() && self.is_idle(turn) {
             turn.woken.append(&mut self.watchers);
         }

@@ -79,6 +79,32 @@ impl Sender {
         })
     }
 
+    /// Waits until content may be sent that leaves soon, and tells how many bytes of it: as many as the peer has credit for, and
+    /// the path takes. Who reads a file to send it reads no more than this, so that a peer that takes nothing has nothing read
+    /// for it. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// See [`send`](Self::send).
+    pub async fn room(&mut self) -> Result<usize, HttpError> {
+        let exchange = &self.exchange;
+        let room = poll_fn(|cx| {
+            exchange.link.layered.poll(cx, |http, turn, waker| {
+                if let Some(over) = http.over(turn) {
+                    return Poll::Ready(Err(over));
+                }
+                match http.verb(turn, |machine, t| machine.send_room(t, exchange.id)) {
+                    Ok(0) => {
+                        http.slot(exchange.id).writer = Some(waker.clone());
+                        Poll::Pending
+                    }
+                    Ok(room) => Poll::Ready(Ok(room)),
+                    Err(refusal) => Poll::Ready(Err(http.refused(turn, Some(exchange.id), refusal))),
+                }
+            })
+        });
+        Ok(usize::try_from(room.await?).unwrap_or(usize::MAX))
+    }
+
     /// What was sent so far is what somebody waits for, though more may follow: repair for it may go at once. Nothing leaves
     /// earlier for it.
     ///

@@ -44,7 +44,8 @@ impl Server {
     /// # Errors
     /// When HTTP is spoken on it already.
     pub fn new(connection: &Connection, config: Config) -> Result<Self, LayerTaken> {
-        Ok(Self { link: Http::begin(connection, config)? })
+        let max_waiting = config.max_waiting.or(Some(WAITING));
+        Ok(Self { link: Http::begin(connection, Config { max_waiting, ..config })? })
     }
 
     /// Repairs losses of the answers that are more urgent than `below`: with 3, those that are more urgent than most. It goes by
@@ -61,12 +62,14 @@ impl Server {
     /// The next request; `None` when the connection is over. Dropping the future loses nothing.
     pub async fn accept(&mut self) -> Option<Call> {
         let (id, request, priority) = poll_fn(|cx| {
-            self.link.layered.poll(cx, |http, turn, waker| match (http.over(turn), http.next_incoming()) {
-                (Some(_), _) => Poll::Ready(None),
-                (None, Some(incoming)) => Poll::Ready(Some(incoming)),
-                (None, None) => {
-                    http.await_incoming(waker);
-                    Poll::Pending
+            self.link.layered.poll(cx, |http, turn, waker| {
+                match (http.over(turn), http.next_incoming(turn)) {
+                    (Some(_), _) => Poll::Ready(None),
+                    (None, Some(incoming)) => Poll::Ready(Some(incoming)),
+                    (None, None) => {
+                        http.await_incoming(waker);
+                        Poll::Pending
+                    }
                 }
             })
         })
@@ -176,3 +179,6 @@ impl Reply {
         self.sender.priority_changed().await
     }
 }
+
+/// Bytes of heads that wait to be accepted, unless told: those of a page's requests.
+const WAITING: u64 = 64 << 10;
