@@ -76,6 +76,23 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     units::size(text).map_err(|error| error.to_string())
 }
 
+/// An amount of memory, like `256M`: K, M and G are powers of 1024, as systems count memory.
+pub(crate) fn memory(text: &str) -> Result<u64, String> {
+    let short = text.trim().strip_suffix(['K', 'M', 'G', 'T']).filter(|number| !number.is_empty());
+    let bytes = match short {
+        Some(number) if text.trim().ends_with('T') => size(&format!("{number}GiB"))?.saturating_mul(1024),
+        Some(_) => size(&format!("{}iB", text.trim()))?,
+        None => size(text)?,
+    };
+    if bytes < LEAST_MEMORY {
+        return Err("a server needs 16M at least, to have something for several clients".to_owned());
+    }
+    Ok(bytes)
+}
+
+/// Below this, a few connections would leave nothing for the next.
+const LEAST_MEMORY: u64 = 16 << 20;
+
 /// Seconds, up to an hour: a number, with decimals or without.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "it is not a number of seconds, like 16".to_owned())?;

@@ -1,14 +1,16 @@
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 use hyper::body::{Frame, SizeHint};
-use tokio::fs::File;
-use tokio::io::AsyncReadExt as _;
+use tokio::task::JoinHandle;
 
-use super::super::site::Content;
+use super::super::site::{Content, Readable};
 use super::desk::Entry;
+use super::places::Place;
+use super::purse::{Paid, Purse};
 
 /// The content of an answer, read when the connection has room for it. Nothing of it is kept for a client that takes nothing.
 #[derive(Debug)]
@@ -16,24 +18,64 @@ pub(super) struct Body {
     source: Source,
     left: u64,
     entry: Entry,
+    purse: Arc<Purse>,
+    _seat: (Place, Option<Paid>),
 }
 
 #[derive(Debug)]
 enum Source {
     Text(Bytes),
-    File(File, BytesMut),
+    File {
+        file: Arc<Readable>,
+        offset: u64,
+        /// The disk is waited for.
+        reading: Option<JoinHandle<io::Result<BytesMut>>>,
+    },
 }
 
 impl Body {
-    pub(super) fn new(content: Content, entry: Entry) -> Self {
+    pub(super) fn new(
+        content: Content,
+        entry: Entry,
+        purse: Arc<Purse>,
+        seat: (Place, Option<Paid>),
+    ) -> Self {
         let (source, left) = match content {
-            Content::File(file, len) => (Source::File(File::from_std(file), BytesMut::new()), len),
+            Content::File { file, from, len } => {
+                (Source::File { file: Arc::new(file), offset: from, reading: None }, len)
+            }
             Content::Text(text) => {
                 let len = text.len() as u64;
                 (Source::Text(text), len)
             }
         };
-        Self { source, left, entry }
+        Self { source, left, entry, purse, _seat: seat }
+    }
+}
+
+impl Source {
+    /// The next part, of at most `left` bytes, when the connection may hold one.
+    fn poll_part(&mut self, cx: &mut Context<'_>, left: u64, purse: &Arc<Purse>) -> Poll<io::Result<Bytes>> {
+        let (file, offset, reading) = match self {
+            Self::Text(text) => return Poll::Ready(Ok(std::mem::take(text))),
+            Self::File { file, offset, reading } => (file, offset, reading),
+        };
+        let part = if let Some(task) = reading {
+            let read = ready!(Pin::new(task).poll(cx)).map_err(io::Error::other);
+            *reading = None;
+            read??
+        } else {
+            let want = usize::try_from(left).map_or(PART, |left| left.min(PART));
+            let len = ready!(purse.poll_room(cx, want));
+            let Some(part) = file.read_at_once(*offset, len) else {
+                let (file, offset) = (file.clone(), *offset);
+                *reading = Some(tokio::task::spawn_blocking(move || file.read(offset, len)));
+                return self.poll_part(cx, left, purse);
+            };
+            part
+        };
+        *offset += part.len() as u64;
+        Poll::Ready(Ok(purse.carry(part)))
     }
 }
 
@@ -45,21 +87,13 @@ impl hyper::body::Body for Body {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        let Self { source, left, entry } = &mut *self;
+        let Self { source, left, entry, purse, .. } = &mut *self;
         if *left == 0 {
             return Poll::Ready(None);
         }
-        let part = match source {
-            Source::Text(text) => std::mem::take(text),
-            Source::File(file, part) => {
-                part.reserve(PART.min(usize::try_from(*left).unwrap_or(PART)));
-                // The future may go: what the file has read meanwhile, it keeps.
-                let read = ready!(pin!(file.take(*left).read_buf(part)).poll(cx));
-                if let Err(error) = read {
-                    return Poll::Ready(Some(Err(entry.fails(error))));
-                }
-                part.split().freeze()
-            }
+        let part = match ready!(source.poll_part(cx, *left, purse)) {
+            Ok(part) => part,
+            Err(error) => return Poll::Ready(Some(Err(entry.fails(error)))),
         };
         if part.is_empty() {
             // The head has promised more: the connection says so by an error.

@@ -7,11 +7,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
-use quickset::Reliability;
 use quickset::h3::Request;
+use quickset::{Budget, Reliability};
 
 use super::super::pulse::{Limits, Pulse};
 use super::super::site::{Answer, Site};
+use super::places::Places;
 use super::ranks::Ranks;
 use crate::metrics::{Kind, Page};
 use crate::say::{note, plain};
@@ -27,6 +28,9 @@ pub(super) struct Desk {
     /// What the rules say of answers by HTTP/3.
     pub(super) ranks: Ranks,
     pub(super) counts: Counts,
+    /// What all connections may hold, and how many answers there may be for each address.
+    pub(super) budget: Budget,
+    pub(super) places: Arc<Places>,
 }
 
 /// What was answered so far. Versions are those of [`VERSIONS`].
@@ -79,6 +83,14 @@ impl Desk {
         let answer = tokio::task::spawn_blocking(move || desk.site.answer(&request)).await.ok()?;
         entry.status = answer.response.status;
         Some((answer, entry))
+    }
+
+    /// The answer when there is no memory for another one.
+    pub(super) fn turn_away(self: &Arc<Self>, request: &Request, asker: &Asker) -> (Answer, Entry) {
+        let mut entry = Entry::new(self.clone(), asker.clone(), request);
+        let answer = Answer::busy();
+        entry.status = answer.response.status;
+        (answer, entry)
     }
 }
 

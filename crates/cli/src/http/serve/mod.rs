@@ -1,6 +1,8 @@
 mod body;
 mod desk;
 mod key;
+mod places;
+mod purse;
 mod quic;
 mod ranks;
 mod seats;
@@ -15,17 +17,19 @@ use anyhow::Context as _;
 use quickset::h3;
 use quickset::{EarlyData, Endpoint, Fec, Identity, Protection, ServerConfig, TransportConfig};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::pulse::Limits;
 use super::site::{Options, Site};
 use super::{TransportArgs, interrupted};
+use crate::memory::{self, MemoryArgs};
 use crate::metrics::MetricsArgs;
 use crate::say::{self, note, say};
 use crate::values;
 use desk::{Counts, Desk};
 use key::Key;
+use places::Places;
 use ranks::Ranks;
 use seats::Seats;
 use tcp::Tcp;
@@ -84,6 +88,12 @@ pub(super) struct Args {
     /// Connections of one client at most: of an IPv4 address, or an IPv6 network of 64 bits
     #[arg(long, value_name = "N", default_value_t = 256)]
     max_per_client: usize,
+    /// Answers under way at most for one client, as above; each of its connections has one in any case, and what is asked for
+    /// beyond waits
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    max_answers: usize,
+    #[command(flatten)]
+    memory: MemoryArgs,
     /// Repair losses of answers by HTTP/3 that the client finds urgent (u=0 to u=2 in the Priority field), if it is quickset
     /// too: tum:3 repairs the end of each, tum:3:20ms all of it 20 ms later, adaptive by the losses seen; more in
     /// `quickset perf client --help`. What a request says of it itself comes first: exp_b=3 in its Priority field asks for the
@@ -103,11 +113,8 @@ pub(super) struct Args {
 pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     // A log that nobody reads is no reason to serve nobody.
     say::in_background();
-    take_descriptors();
-    let options = Options { listing: args.listing, cors: args.cors.clone() };
-    let site = Site::new(&args.folder, options)
-        .with_context(|| format!("{} cannot be served; name a folder", args.folder.display()))?;
-    let ranks = args.priorities.as_deref().map(Ranks::read).transpose()?.unwrap_or_default();
+    let descriptors = take_descriptors();
+    let desk = args.desk(descriptors)?;
     let identity = match args.identity() {
         Some(identity) => identity?,
         None => Identity::self_signed(["localhost"])?,
@@ -117,6 +124,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     let config = ServerConfig::new(identity, &[h3::ALPN])?
         .with_transport(transport)
         .with_max_connections(args.max_connections)
+        .with_budget(desk.budget.clone())
         .with_key_log();
     let config = if args.early_data { config.with_early_data(EarlyData::default()) } else { config };
     let key = args.endpoint_key.as_deref().map(Key::read_or_make).transpose()?;
@@ -127,19 +135,12 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     let metrics = args.metrics.bind().await?;
     let (endpoint, listener) = listen(&args, &config)?;
     say!("listening on {} {fingerprint}", endpoint.local_addr())?;
-    let limits = Limits { idle: args.timeout, stall: args.timeout * 4 };
-    let desk = Arc::new(Desk {
-        site,
-        access_log: args.access_log,
-        limits,
-        repair: args.fec.clone().into(),
-        ranks,
-        counts: Counts::default(),
-    });
+    let desk = Arc::new(desk);
     let seats = Seats::new(args.max_connections, args.max_per_client);
     let watched = (endpoint.clone(), desk.clone(), seats.clone());
     metrics.serve(move |page| {
         let (endpoint, desk, seats) = &watched;
+        memory::tell(&desk.budget, page);
         page.endpoint(&endpoint.stats());
         desk.counts.tell(page);
         seats.tell(page);
@@ -153,6 +154,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
             elsewhere: tcp::elsewhere(endpoint.local_addr().port()),
             desk: desk.clone(),
             seats: seats.clone(),
+            sockets: Arc::new(Semaphore::new(descriptors.sockets)),
         };
         Arc::new(tcp).accept(listener, &stopped, &mut tcp_talks).await;
     };
@@ -221,18 +223,52 @@ fn listen(args: &Args, config: &ServerConfig) -> anyhow::Result<(Endpoint, Optio
     unreachable!("the last try returns")
 }
 
+/// How many descriptors there are, for what.
+#[derive(Clone, Copy, Debug)]
+struct Descriptors {
+    /// Files that are open at a time.
+    files: usize,
+    /// Connections of TCP.
+    sockets: usize,
+}
+
 /// Each connection of TCP is a descriptor and each file under way another. Systems give programs few of them unless they ask
-/// for all that they may have; without, it goes on with those.
-fn take_descriptors() {
+/// for all that they may have; without, it goes on with those. Connections do not get all: those that there are need files.
+fn take_descriptors() -> Descriptors {
     #[cfg(unix)]
-    {
+    let most = {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let most = getrlimit(Resource::Nofile).maximum;
         let _ = setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most });
-    }
+        let now = getrlimit(Resource::Nofile).current;
+        now.map_or(usize::MAX, |now| usize::try_from(now).unwrap_or(usize::MAX))
+    };
+    #[cfg(not(unix))]
+    let most = usize::MAX;
+    // What is open all the time, and files of folders that are listed in this moment.
+    let free = most.saturating_sub(128).max(2);
+    let files = (free / 4).clamp(1, OPEN_FILES);
+    Descriptors { files, sockets: (free - files).min(Semaphore::MAX_PERMITS) }
 }
 
 impl Args {
+    /// What all connections share.
+    fn desk(&self, descriptors: Descriptors) -> anyhow::Result<Desk> {
+        let options = Options { listing: self.listing, cors: self.cors.clone() };
+        let site = Site::new(&self.folder, descriptors.files, options)
+            .with_context(|| format!("{} cannot be served; name a folder", self.folder.display()))?;
+        Ok(Desk {
+            site,
+            access_log: self.access_log,
+            limits: Limits { idle: self.timeout, stall: self.timeout * 4 },
+            repair: self.fec.clone().into(),
+            ranks: self.priorities.as_deref().map(Ranks::read).transpose()?.unwrap_or_default(),
+            counts: Counts::default(),
+            budget: self.memory.budget(),
+            places: Places::new(self.max_answers),
+        })
+    }
+
     /// That of the files, if they are given.
     fn identity(&self) -> Option<anyhow::Result<Identity>> {
         let (cert, key) = (self.cert.as_ref()?, self.key.as_ref()?);
@@ -294,6 +330,9 @@ const SEND_BUFFER: u64 = 2 << 20;
 
 /// Bytes of a request that have no reader yet: more than a head may have.
 const REQUEST: u64 = 64 << 10;
+
+/// Files that are open at a time at most; those that nobody has read for long are closed for others.
+const OPEN_FILES: usize = 512;
 
 /// Free ports to be looked at until one is free with both protocols.
 const PORTS: u32 = 16;

@@ -1,18 +1,19 @@
 //! The site by HTTP/3.
 
-use std::fs::File;
+use std::io;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use quickset::h3::{self, Call, HttpError, Sender};
 use quickset::{Connection, Endpoint};
-use tokio::io::AsyncReadExt as _;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::super::pulse::{Limits, Pulse, Still};
-use super::super::site::{Answer, Content};
+use super::super::site::{Answer, Content, Readable};
 use super::desk::{Asker, Desk, Entry, Version};
+use super::places::Place;
+use super::purse::Purse;
 use super::ranks::Verdict;
 use super::seats::Seats;
 
@@ -54,20 +55,43 @@ pub(super) async fn accept(
 
 /// A connection, until the client or we have enough.
 async fn talk(connection: Connection, desk: Arc<Desk>, mut stop: watch::Receiver<bool>) {
-    let Ok(mut server) = h3::Server::new(&connection, h3::Config::default()) else { return };
+    let config = h3::Config { max_field_section: MAX_HEAD as u64, ..h3::Config::default() };
+    let Ok(mut server) = h3::Server::new(&connection, config) else { return };
+    let client = connection.remote_address().ip();
+    // The connection has paid for itself.
+    let Some(purse) = Purse::new(&desk.budget, client, 0) else { return };
+    let guest = desk.places.guest(client);
     server.repair_urgent(URGENT, &desk.repair);
     let pulse = Arc::new(Pulse::new());
     let asker = Asker { client: connection.remote_address(), version: Version::Three, pulse: pulse.clone() };
-    let serve = |call: Call| drop(tokio::spawn(answer(desk.clone(), call, asker.clone())));
+    let serve = |call: Call, place: Place| {
+        match purse.answer(place.is_first) {
+            Some(paid) => {
+                let answer = answer(desk.clone(), call, asker.clone());
+                tokio::spawn(async move {
+                    answer.await;
+                    drop((place, paid));
+                });
+            }
+            // Nothing was done with it: it may be made again.
+            None => call.reply.reject(),
+        }
+    };
     // Without anything under way connections end by QUIC's own idle timeout, unless the client keeps them alive.
     let limits = Limits { idle: desk.limits.stall, ..desk.limits };
     let mut uptake = Uptake { connection, pulse, limits, seen: 0 };
     loop {
+        // Requests that have no place yet wait where QUIC counts them.
+        let next = async {
+            let place = guest.place().await;
+            Some((server.accept().await?, place))
+        };
         tokio::select! {
-            call = server.accept() => match call {
-                Some(call) => serve(call),
+            next = next => match next {
+                Some((call, place)) => serve(call, place),
                 None => return,
             },
+            () = purse.called() => return uptake.connection.close(h3::Code::H3_EXCESSIVE_LOAD.0, CALLED),
             _ = stop.wait_for(|stop| *stop) => break,
             still = uptake.still() => match still {
                 Still::Idle => break,
@@ -75,10 +99,12 @@ async fn talk(connection: Connection, desk: Arc<Desk>, mut stop: watch::Receiver
             }
         }
     }
+    // Those that are still on their way are few.
+    let serve_last = |call: Call| drop(tokio::spawn(answer(desk.clone(), call, asker.clone())));
     // What is under way may end as always.
     uptake.pulse.moved();
     tokio::select! {
-        () = server.shutdown(serve) => {}
+        () = server.shutdown(serve_last) => {}
         _ = uptake.still() => uptake.connection.close(h3::Code::H3_EXCESSIVE_LOAD.0, STALLED),
     }
 }
@@ -134,7 +160,7 @@ async fn answer(desk: Arc<Desk>, call: Call, asker: Asker) {
 async fn send(mut out: Sender, content: Content, entry: &mut Entry) -> anyhow::Result<()> {
     match content {
         Content::Text(text) => send_part(&mut out, text, entry).await?,
-        Content::File(file, len) => send_file(&mut out, file, len, entry).await?,
+        Content::File { file, from, len } => send_file(&mut out, Arc::new(file), from, len, entry).await?,
     }
     match out.finish() {
         // It has all it wants.
@@ -143,21 +169,36 @@ async fn send(mut out: Sender, content: Content, entry: &mut Entry) -> anyhow::R
     }
 }
 
-/// One part is read while the one before is on its way; no more is in memory. The first ones are short, since a client may ask
-/// for many and take nothing of them.
-async fn send_file(out: &mut Sender, file: File, len: u64, entry: &mut Entry) -> anyhow::Result<()> {
-    let mut file = tokio::fs::File::from_std(file).take(len);
-    let mut size = FIRST_PART;
-    while file.limit() > 0 {
-        let mut part = BytesMut::with_capacity(size);
-        size = PART.min(2 * size);
-        if file.read_buf(&mut part).await? == 0 {
+/// No more is read than leaves soon, so that nothing is held for a client that takes nothing.
+async fn send_file(
+    out: &mut Sender,
+    file: Arc<Readable>,
+    from: u64,
+    len: u64,
+    entry: &mut Entry,
+) -> anyhow::Result<()> {
+    let (mut offset, end) = (from, from + len);
+    while offset < end {
+        let room = out.room().await?.min(PART);
+        let part =
+            read(&file, offset, usize::try_from(end - offset).map_or(room, |left| left.min(room))).await?;
+        if part.is_empty() {
             // The head has promised more: the exchange is given up, so that nobody takes this for the whole.
             anyhow::bail!("the file became shorter while it was sent");
         }
+        offset += part.len() as u64;
         send_part(out, part.freeze(), entry).await?;
     }
     Ok(())
+}
+
+/// Reads a part of a file, in the background if the disk is to be waited for.
+async fn read(file: &Arc<Readable>, offset: u64, len: usize) -> io::Result<BytesMut> {
+    if let Some(part) = file.read_at_once(offset, len) {
+        return Ok(part);
+    }
+    let file = file.clone();
+    tokio::task::spawn_blocking(move || file.read(offset, len)).await.map_err(io::Error::other)?
 }
 
 async fn send_part(out: &mut Sender, mut part: Bytes, entry: &mut Entry) -> Result<(), HttpError> {
@@ -179,6 +220,10 @@ const STALLED: &[u8] = b"nothing of the answers is taken";
 
 const TOO_MANY: &[u8] = b"too many connections";
 
-/// Bytes of a file read at a time, at first and at most.
-const FIRST_PART: usize = 32 << 10;
+const CALLED: &[u8] = b"others need the memory";
+
+/// Bytes of the head of a request at most; 8 KiB of fields are more than browsers send.
+const MAX_HEAD: usize = 16 << 10;
+
+/// Bytes of a file read at a time at most.
 const PART: usize = 256 << 10;

@@ -17,7 +17,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use quickset::h3::{Field, Request};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -27,6 +27,8 @@ use super::super::site::Answer;
 use super::PATIENCE;
 use super::body::Body;
 use super::desk::{Asker, Desk, Version};
+use super::places::Guest;
+use super::purse::Purse;
 use super::seats::{Seat, Seats};
 
 /// What all connections of TCP share.
@@ -36,6 +38,8 @@ pub(super) struct Tcp {
     pub(super) elsewhere: HeaderValue,
     pub(super) desk: Arc<Desk>,
     pub(super) seats: Arc<Seats>,
+    /// Descriptors for connections: with none left, others wait in the system's queue.
+    pub(super) sockets: Arc<Semaphore>,
 }
 
 /// The application protocols, the best first.
@@ -70,13 +74,21 @@ impl Tcp {
         talks: &mut JoinSet<()>,
     ) {
         loop {
+            let next = async {
+                let socket = self.sockets.clone().acquire_owned().await.map_err(io::Error::other)?;
+                Ok::<_, io::Error>((listener.accept().await?, socket))
+            };
             tokio::select! {
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, client)) => {
+                accepted = next => match accepted {
+                    Ok(((stream, client), socket)) => {
                         let client = canonical(client);
                         // Without a seat it is closed.
                         if let Some(seat) = self.seats.take(client.ip()) {
-                            talks.spawn(self.clone().talk(stream, client, seat, stop.clone()));
+                            let talk = self.clone().talk(stream, client, seat, stop.clone());
+                            talks.spawn(async move {
+                                talk.await;
+                                drop(socket);
+                            });
                         }
                     }
                     // Of the connection, which is gone, or of us, who have no more descriptors: these come back.
@@ -95,6 +107,8 @@ impl Tcp {
         _seat: Seat,
         mut stop: watch::Receiver<bool>,
     ) {
+        // With nothing left for it, it is closed.
+        let Some(purse) = Purse::new(&self.desk.budget, client.ip(), CONNECTION_COST) else { return };
         // What can be sent together is handed over together.
         let _ = stream.set_nodelay(true);
         let handshake = TlsAcceptor::from(self.tls.clone()).accept(stream);
@@ -107,13 +121,26 @@ impl Tcp {
         let is_two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let version = if is_two { Version::Two } else { Version::One };
         let asker = Asker { client, version, pulse: Arc::new(Pulse::new()) };
-        self.speak(stream, asker, stop).await;
+        let guest = Arc::new(self.desk.places.guest(client.ip()));
+        tokio::select! {
+            () = self.speak(stream, asker, (purse.clone(), guest), stop) => {}
+            // Others need what it holds.
+            () = purse.called() => {}
+        }
     }
 
     /// A connection behind its handshake.
-    async fn speak(&self, stream: TlsStream<TcpStream>, asker: Asker, stop: watch::Receiver<bool>) {
+    async fn speak(
+        &self,
+        stream: TlsStream<TcpStream>,
+        asker: Asker,
+        seat: (Arc<Purse>, Arc<Guest>),
+        stop: watch::Receiver<bool>,
+    ) {
         let (desk, elsewhere, of) = (self.desk.clone(), self.elsewhere.clone(), asker.clone());
-        let service = service_fn(move |request| answer(desk.clone(), elsewhere.clone(), request, of.clone()));
+        let service = service_fn(move |request| {
+            answer(desk.clone(), elsewhere.clone(), request, of.clone(), seat.clone())
+        });
         let stream = TokioIo::new(stream);
         let limits = self.desk.limits;
         if asker.version == Version::Two {
@@ -164,14 +191,21 @@ async fn answer(
     elsewhere: HeaderValue,
     request: http::Request<Incoming>,
     asker: Asker,
+    (purse, guest): (Arc<Purse>, Arc<Guest>),
 ) -> Result<http::Response<Body>, io::Error> {
     let (head, mut brought) = request.into_parts();
-    let answer = desk.answer(head_of(&head), &asker).await;
+    // What it holds while it waits counts, too.
+    let paid = purse.answer(guest.is_idle());
+    let place = guest.place().await;
+    let answer = match &paid {
+        Some(_) => desk.answer(head_of(&head), &asker).await,
+        None => Some(desk.turn_away(&head_of(&head), &asker)),
+    };
     let Some((Answer { response, content }, entry)) = answer else {
         return Err(io::Error::other("there was a panic"));
     };
     pass_over(&mut brought).await;
-    let mut out = http::Response::new(Body::new(content, entry));
+    let mut out = http::Response::new(Body::new(content, entry, purse, (place, paid)));
     *out.status_mut() = http::StatusCode::from_u16(response.status).map_err(io::Error::other)?;
     for field in &response.fields {
         let name = HeaderName::from_bytes(&field.name).map_err(io::Error::other)?;
@@ -243,8 +277,11 @@ fn is_host(value: &[u8]) -> bool {
 /// Requests at a time on a connection of HTTP/2.
 const MAX_REQUESTS: u32 = 100;
 
-/// Bytes of a head at most; 16 KiB of fields are more than browsers send.
-const MAX_HEAD: usize = 32 << 10;
+/// What a connection costs before it is asked for anything, in bytes: those of TLS and hyper, and what it may hold in any case.
+const CONNECTION_COST: u64 = 128 << 10;
+
+/// Bytes of a head at most; 8 KiB of fields are more than browsers send.
+const MAX_HEAD: usize = 16 << 10;
 
 /// Bytes of content of a request that are passed over.
 const MAX_CONTENT: usize = 64 << 10;

@@ -4,6 +4,7 @@
 //! puts the fields together. It knows no transport.
 
 mod condition;
+mod files;
 mod place;
 mod range;
 mod types;
@@ -11,15 +12,18 @@ mod types;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs::{DirEntry, File, Metadata};
-use std::io::{self, Seek as _, SeekFrom};
+use std::fs::{DirEntry, Metadata};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use quickset::h3::{Request, Response};
 
 use condition::{Conditions, Selected, Verdict};
+use files::Files;
+pub(super) use files::Readable;
 pub(super) use place::decoded;
 
 /// A folder to be served.
@@ -27,6 +31,7 @@ pub(super) use place::decoded;
 pub(super) struct Site {
     /// Where it is; a link there may lead to another folder from one request to the next, as new versions of sites are put up.
     root: PathBuf,
+    files: Arc<Files>,
     options: Options,
 }
 
@@ -49,13 +54,24 @@ pub(super) struct Answer {
 #[derive(Debug)]
 pub(super) enum Content {
     Text(Bytes),
-    /// The file, from where it stands, so many bytes.
-    File(File, u64),
+    /// So many bytes of the file, from there on.
+    File {
+        file: Readable,
+        from: u64,
+        len: u64,
+    },
+}
+
+impl Answer {
+    /// There is no memory for more answers: what was asked for may be asked for again.
+    pub(super) fn busy() -> Self {
+        later("The server has too much to do for you at the moment. Ask again soon.\n")
+    }
 }
 
 /// A file to serve: its representation, and what it is encoded in.
 struct Found {
-    file: File,
+    file: Readable,
     selected: Selected,
     coding: Option<&'static str>,
     /// There are others of it.
@@ -63,14 +79,16 @@ struct Found {
 }
 
 impl Site {
+    /// The site of a folder, of which so many files are open at a time at most.
+    ///
     /// # Errors
     /// When there is no such folder.
-    pub(super) fn new(root: &Path, options: Options) -> io::Result<Self> {
+    pub(super) fn new(root: &Path, open: usize, options: Options) -> io::Result<Self> {
         let root = std::path::absolute(root)?;
         if !root.canonicalize()?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
-        Ok(Self { root, options })
+        Ok(Self { root, files: Files::new(open), options })
     }
 
     /// The answer to a request. Reads the file system: not for a thread that others wait for.
@@ -110,7 +128,7 @@ impl Site {
         let accepted =
             field(request, "accept-encoding").map(|value| types::accepted(&value)).unwrap_or_default();
         let file = if is_folder { place.join("index.html") } else { place.clone() };
-        let found = match find(&root, &file, &accepted) {
+        let found = match self.find(&root, &file, &accepted) {
             Ok(found) => found,
             Err(error) => return out_of_reach(&file, &error),
         };
@@ -135,6 +153,43 @@ impl Site {
         let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         serve(found, &asked, types::media_type(name))
     }
+
+    /// The file, or what lies encoded beside it if the client takes that.
+    ///
+    /// # Errors
+    /// When that cannot be told now.
+    fn find(&self, root: &Path, place: &Path, accepted: &[types::Coding]) -> io::Result<Option<Found>> {
+        let Some(plain) = self.open(root, place)? else { return Ok(None) };
+        let beside = |coding: &types::Coding| {
+            let mut name = place.as_os_str().to_owned();
+            name.push(coding.suffix);
+            PathBuf::from(name)
+        };
+        let varies = types::CODINGS.iter().any(|coding| beside(coding).is_file());
+        let open = |coding| Some((self.open(root, &beside(coding)).ok().flatten()?, coding));
+        let ((file, metadata), coding) = match accepted.iter().find_map(open) {
+            Some((opened, coding)) => (opened, Some(coding.name)),
+            None => (plain, None),
+        };
+        Ok(Some(Found { file, selected: select(&metadata, coding), coding, varies }))
+    }
+
+    /// The file, if it is there.
+    ///
+    /// # Errors
+    /// When that cannot be told now.
+    fn open(&self, root: &Path, place: &Path) -> io::Result<Option<(Readable, Metadata)>> {
+        let Some(place) = inside(root, place) else { return Ok(None) };
+        // Pipes and devices are not opened: that alone can wait for ever.
+        if !place.metadata().is_ok_and(|metadata| metadata.is_file()) {
+            return Ok(None);
+        }
+        match self.files.open(place) {
+            Ok((file, metadata)) => Ok(metadata.is_file().then_some((file, metadata))),
+            Err(error) if is_passing(&error) => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
 }
 
 /// The value of a field, of all its lines (RFC 9110 §5.3: they are one list). What is no text fits nothing, and is not passed over.
@@ -147,40 +202,6 @@ fn field<'a>(request: &'a Request, name: &str) -> Option<Cow<'a, str>> {
 /// The place itself, behind all links, if it is there and below the root.
 fn inside(root: &Path, place: &Path) -> Option<PathBuf> {
     place.canonicalize().ok().filter(|place| place.starts_with(root))
-}
-
-/// The file, if it is there.
-///
-/// # Errors
-/// When that cannot be told now.
-fn open(root: &Path, place: &Path) -> io::Result<Option<(File, Metadata)>> {
-    let Some(place) = inside(root, place) else { return Ok(None) };
-    // Pipes and devices are not opened: that alone can wait for ever.
-    if !place.metadata().is_ok_and(|metadata| metadata.is_file()) {
-        return Ok(None);
-    }
-    match File::open(place).and_then(|file| Ok((file.metadata()?, file))) {
-        Ok((metadata, file)) => Ok(metadata.is_file().then_some((file, metadata))),
-        Err(error) if is_passing(&error) => Err(error),
-        Err(_) => Ok(None),
-    }
-}
-
-/// The file, or what lies encoded beside it if the client takes that.
-fn find(root: &Path, place: &Path, accepted: &[types::Coding]) -> io::Result<Option<Found>> {
-    let Some(plain) = open(root, place)? else { return Ok(None) };
-    let beside = |coding: &types::Coding| {
-        let mut name = place.as_os_str().to_owned();
-        name.push(coding.suffix);
-        PathBuf::from(name)
-    };
-    let varies = types::CODINGS.iter().any(|coding| beside(coding).is_file());
-    let open = |coding| Some((open(root, &beside(coding)).ok().flatten()?, coding));
-    let ((file, metadata), coding) = match accepted.iter().find_map(open) {
-        Some((opened, coding)) => (opened, Some(coding.name)),
-        None => (plain, None),
-    };
-    Ok(Some(Found { file, selected: select(&metadata, coding), coding, varies }))
 }
 
 /// The validators (RFC 9110 §8.8): a file that is written again has another time, to the nanosecond, or another length.
@@ -204,7 +225,7 @@ fn nanoseconds(time: SystemTime) -> i128 {
 }
 
 fn serve(found: Found, asked: &Conditions<'_>, media: &'static str) -> Answer {
-    let Found { mut file, selected, coding, varies } = found;
+    let Found { file, selected, coding, varies } = found;
     let len = selected.len;
     let with_validators = |status: u16| {
         let mut response = Response::new(status).with("etag", selected.etag.clone());
@@ -229,9 +250,6 @@ fn serve(found: Found, asked: &Conditions<'_>, media: &'static str) -> Answer {
         Verdict::Whole => (200, 0, len),
         Verdict::Part { from, len } => (206, from, len),
     };
-    if file.seek(SeekFrom::Start(from)).is_err() {
-        return text(Response::new(500), "The file cannot be read.\n");
-    }
     let mut response = with_validators(status)
         .with("content-type", media)
         .with("content-length", n.to_string())
@@ -242,7 +260,7 @@ fn serve(found: Found, asked: &Conditions<'_>, media: &'static str) -> Answer {
     if status == 206 {
         response = response.with("content-range", format!("bytes {from}-{}/{len}", from + n - 1));
     }
-    Answer { response, content: Content::File(file, n) }
+    Answer { response, content: Content::File { file, from, len: n } }
 }
 
 fn bare(response: Response) -> Answer {
@@ -263,10 +281,12 @@ fn not_found() -> Answer {
 /// The file may be there, and be read later: to say that it is gone would make caches forget it.
 fn out_of_reach(file: &Path, error: &io::Error) -> Answer {
     tracing::warn!(file = %file.display(), %error, "a file cannot be opened");
-    text(
-        Response::new(503).with("retry-after", "5"),
-        "The server cannot read it at the moment. Ask again soon.\n",
-    )
+    later("The server cannot read it at the moment. Ask again soon.\n")
+}
+
+/// What cannot be answered now.
+fn later(why: &str) -> Answer {
+    text(Response::new(503).with("retry-after", "5"), why)
 }
 
 /// The system lacks something that it may have again, and says nothing of the file.

@@ -1,0 +1,269 @@
+//! Files that are being sent: each is open once, however many read it, and no more of them at a time than there may be.
+//!
+//! Who reads one holds its place, not a descriptor. Files that nobody has read for long are closed when others are to be
+//! opened, and opened again when somebody goes on reading: so readers that have stalled take no descriptor from those that
+//! read.
+
+use std::collections::BTreeMap;
+use std::fs::{File, Metadata};
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use bytes::BytesMut;
+
+/// The files that are open.
+#[derive(Debug)]
+pub(in super::super) struct Files {
+    table: Mutex<Table>,
+    /// So many at most, but for those that are read in this moment.
+    most: usize,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    entries: BTreeMap<Id, Entry>,
+    open: usize,
+    /// Counts uses.
+    clock: u64,
+}
+
+/// One file that somebody reads.
+#[derive(Debug)]
+struct Entry {
+    readers: usize,
+    file: Option<Arc<File>>,
+    used: u64,
+}
+
+/// Which file it is, whatever its name: with what it was when it was found, since a file that is closed may be another one when
+/// it is opened again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Id {
+    number: (u64, u64),
+    len: u64,
+    modified: Option<SystemTime>,
+}
+
+/// A file to be read.
+#[derive(Debug)]
+pub(in super::super) struct Readable {
+    files: Arc<Files>,
+    place: PathBuf,
+    id: Id,
+}
+
+impl Files {
+    /// Keeps so many files open at most.
+    pub(super) fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { table: Mutex::default(), most: most.max(1) })
+    }
+
+    /// Opens a file, which is at this place behind all links.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(super) fn open(self: &Arc<Self>, place: PathBuf) -> io::Result<(Readable, Metadata)> {
+        // Whoever has it open already knows what it is now: it may have been written to.
+        let known = self.table().known(id_of(&place.metadata()?));
+        let file = match known {
+            Some(file) => file,
+            None => Arc::new(File::open(&place)?),
+        };
+        let metadata = file.metadata()?;
+        let id = id_of(&metadata);
+        let mut table = self.table();
+        let entry = table.entries.entry(id).or_insert(Entry { readers: 0, file: None, used: 0 });
+        entry.readers += 1;
+        table.keep(id, &file, self.most);
+        Ok((Readable { files: self.clone(), place, id }, metadata))
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file as it was found.
+    fn get(&self, place: &PathBuf, id: Id) -> io::Result<Arc<File>> {
+        if let Some(file) = self.table().known(id) {
+            return Ok(file);
+        }
+        let file = Arc::new(File::open(place)?);
+        if id_of(&file.metadata()?) != id {
+            return Err(io::Error::other("the file was replaced while it was sent"));
+        }
+        self.table().keep(id, &file, self.most);
+        Ok(file)
+    }
+}
+
+impl Table {
+    /// The file, if it is open.
+    fn known(&mut self, id: Id) -> Option<Arc<File>> {
+        let entry = self.entries.get_mut(&id)?;
+        self.clock += 1;
+        entry.used = self.clock;
+        entry.file.clone()
+    }
+
+    /// Keeps a file open that was used just now, and closes those that were not for the longest time, if these are too many.
+    fn keep(&mut self, id: Id, file: &Arc<File>, most: usize) {
+        self.clock += 1;
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        entry.used = self.clock;
+        if entry.file.is_none() {
+            entry.file = Some(file.clone());
+            self.open += 1;
+        }
+        while self.open > most {
+            let open = self.entries.values_mut().filter(|entry| entry.file.is_some());
+            let Some(oldest) = open.min_by_key(|entry| entry.used) else { return };
+            oldest.file = None;
+            self.open -= 1;
+        }
+    }
+
+    fn leave(&mut self, id: Id) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        entry.readers -= 1;
+        if entry.readers == 0 {
+            self.open -= usize::from(entry.file.is_some());
+            self.entries.remove(&id);
+        }
+    }
+}
+
+impl Readable {
+    /// Reads up to `len` bytes from `offset` on, none at the end; waits for the disk where it has to.
+    ///
+    /// # Errors
+    /// Those of the system, and when there is another file in its place.
+    pub(in super::super) fn read(&self, offset: u64, len: usize) -> io::Result<BytesMut> {
+        let file = self.files.get(&self.place, self.id)?;
+        let mut part = BytesMut::zeroed(len);
+        let n = loop {
+            match read_at(&file, &mut part, offset) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read?,
+            }
+        };
+        part.truncate(n);
+        Ok(part)
+    }
+
+    /// The same, if the system has the bytes in memory, or some of them.
+    #[cfg(target_os = "linux")]
+    pub(in super::super) fn read_at_once(&self, offset: u64, len: usize) -> Option<BytesMut> {
+        use rustix::io::{ReadWriteFlags, preadv2};
+        let file = self.files.table().known(self.id)?;
+        let mut part = BytesMut::zeroed(len);
+        let slices = &mut [io::IoSliceMut::new(&mut part)];
+        // What it refuses is told, in words of its own, by the way that waits: a file system may not know the flag.
+        let n = preadv2(&*file, slices, offset, ReadWriteFlags::NOWAIT).ok()?;
+        part.truncate(n);
+        // At the end of the file, or where there may be nothing in memory.
+        (n > 0).then_some(part)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(in super::super) fn read_at_once(&self, _offset: u64, _len: usize) -> Option<BytesMut> {
+        None
+    }
+}
+
+impl Drop for Readable {
+    fn drop(&mut self) {
+        self.files.table().leave(self.id);
+    }
+}
+
+#[cfg(unix)]
+fn id_of(metadata: &Metadata) -> Id {
+    use std::os::unix::fs::MetadataExt as _;
+    Id { number: (metadata.dev(), metadata.ino()), len: metadata.len(), modified: metadata.modified().ok() }
+}
+
+/// Without numbers of files, those that are alike in all else are told apart by when they were made.
+#[cfg(not(unix))]
+fn id_of(metadata: &Metadata) -> Id {
+    let since = metadata.created().ok().and_then(|made| made.duration_since(SystemTime::UNIX_EPOCH).ok());
+    let made = since.map_or((0, 0), |since| (since.as_secs(), since.subsec_nanos().into()));
+    Id { number: made, len: metadata.len(), modified: metadata.modified().ok() }
+}
+
+#[cfg(unix)]
+fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, buffer, offset)
+}
+
+#[cfg(windows)]
+fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    std::os::windows::fs::FileExt::seek_read(file, buffer, offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(folder: &tempfile::TempDir, names: &[&str]) -> Vec<PathBuf> {
+        let make = |name: &&str| {
+            let place = folder.path().join(name);
+            std::fs::write(&place, format!("content of {name}")).unwrap();
+            place
+        };
+        names.iter().map(make).collect()
+    }
+
+    fn open(files: &Files) -> usize {
+        let table = files.table();
+        assert_eq!(table.open, table.entries.values().filter(|entry| entry.file.is_some()).count());
+        table.open
+    }
+
+    #[test]
+    fn a_file_is_open_once_and_closed_behind_its_last_reader() {
+        let folder = tempfile::tempdir().unwrap();
+        let places = made(&folder, &["a"]);
+        let files = Files::new(10);
+        let readers: Vec<Readable> = (0..100).map(|_| files.open(places[0].clone()).unwrap().0).collect();
+        assert_eq!(open(&files), 1);
+        assert!(readers.iter().all(|reader| reader.read(8, 100).unwrap()[..] == *b"of a"));
+        assert!(readers[0].read(12, 100).unwrap().is_empty(), "the end");
+        drop(readers);
+        assert_eq!((open(&files), files.table().entries.len()), (0, 0));
+    }
+
+    #[test]
+    fn those_that_are_not_read_are_closed_for_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let places = made(&folder, &["a", "b", "c", "d"]);
+        let files = Files::new(2);
+        let readers: Vec<Readable> =
+            places.iter().map(|place| files.open(place.clone()).unwrap().0).collect();
+        assert_eq!(open(&files), 2);
+        for (reader, name) in readers.iter().zip(["a", "b", "c", "d"]) {
+            assert_eq!(reader.read(11, 9).unwrap(), name.as_bytes());
+            assert_eq!(open(&files), 2);
+        }
+        assert!(readers[0].read_at_once(0, 9).is_none(), "it was closed, and to open it may wait");
+    }
+
+    /// Half of one file and half of another is no answer.
+    #[test]
+    fn who_goes_on_with_a_file_that_was_closed_has_the_same_one_or_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let places = made(&folder, &["a", "b"]);
+        let files = Files::new(1);
+        let (first, _) = files.open(places[0].clone()).unwrap();
+        // Replaced while it is open: it is read to its end.
+        std::fs::write(folder.path().join("new"), "content of x").unwrap();
+        std::fs::rename(folder.path().join("new"), &places[0]).unwrap();
+        assert_eq!(first.read(0, 100).unwrap()[..], *b"content of a");
+        let (_second, _) = files.open(places[1].clone()).unwrap();
+        let error = first.read(0, 100).unwrap_err();
+        assert!(error.to_string().contains("replaced"), "{error}");
+        let (third, _) = files.open(places[0].clone()).unwrap();
+        assert_eq!(third.read(0, 100).unwrap()[..], *b"content of x");
+    }
+}
