@@ -1,0 +1,120 @@
+//! `http serve` under siege: clients that ask for much and take nothing, and an honest one beside them.
+//!
+//! Sizes are small unless the environment says otherwise, which `cargo xtask siege` does with a release build. What it prints is
+//! the table of `docs/performance.md`.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+mod attackers;
+mod watched;
+
+use std::time::Duration;
+
+use attackers::Attack;
+use watched::{Honest, Server};
+
+/// How much of it.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    connections: usize,
+    requests: usize,
+    /// How long the siege lasts.
+    time: Duration,
+    /// How long memory has to go back to the system.
+    rest: Duration,
+}
+
+impl Size {
+    fn chosen() -> Self {
+        if std::env::var_os("QUICKSET_SIEGE").is_some() {
+            Self {
+                connections: 200,
+                requests: 100,
+                time: Duration::from_secs(20),
+                rest: Duration::from_secs(60),
+            }
+        } else {
+            Self {
+                connections: 40,
+                requests: 100,
+                time: Duration::from_secs(3),
+                rest: Duration::from_secs(15),
+            }
+        }
+    }
+}
+
+/// What the server may hold, as it is told.
+const MEMORY: &str = "256M";
+const MOST: u64 = 256 << 20;
+
+/// Descriptors at most.
+const DESCRIPTORS: usize = 1024;
+
+/// The answer of an honest client, 1 MB, 99 times of 100.
+const SOON: Duration = Duration::from_millis(250);
+
+fn besieged(name: &str, attack: Attack) {
+    let size = Size::chosen();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let server = Server::start(&["--memory", MEMORY]);
+        let mut honest = Honest::new(&server);
+        for _ in 0..5 {
+            honest.fetch().await;
+        }
+        let before = server.watch();
+        let hosts = attack.begin(&server, size.connections, size.requests);
+        let times = honest.fetch_for(size.time).await;
+        let (connected, asked) = hosts.count();
+        let during = server.watch_peak();
+        hosts.leave();
+        let begun = std::time::Instant::now();
+        let allowed = before.memory + before.memory / 5;
+        let mut after = server.watch();
+        while after.memory > allowed && begun.elapsed() < size.rest {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            after = server.watch();
+        }
+        let p99 = times[(times.len() * 99 / 100).min(times.len() - 1)];
+        let grown = during.memory.saturating_sub(before.memory);
+        println!(
+            "| {name} | {connected} connections, {asked} requests | {} MB idle, +{} MB, {} MB after {} s | {} descriptors | {} answers, p50 {} ms, p99 {} ms |",
+            before.memory >> 20,
+            grown >> 20,
+            after.memory >> 20,
+            begun.elapsed().as_secs(),
+            during.descriptors,
+            times.len(),
+            times[times.len() / 2].as_millis(),
+            p99.as_millis(),
+        );
+        assert!(asked > 0, "nobody besieged it");
+        assert!(grown < MOST, "{grown} bytes more than before");
+        assert!(during.descriptors < DESCRIPTORS, "{} descriptors", during.descriptors);
+        assert!(after.memory <= allowed, "{} bytes of {} are left", after.memory, before.memory);
+        // A machine that compiles beside it is no measure.
+        assert!(p99 < SOON * if std::env::var_os("QUICKSET_SIEGE").is_some() { 1 } else { 8 }, "{p99:?}");
+    });
+}
+
+#[test]
+fn http3_that_asks_and_takes_nothing() {
+    besieged("HTTP/3, nothing is taken", Attack::Http3 { window: 16 << 10 });
+}
+
+/// They have room for all of it, and read nothing.
+#[test]
+fn http3_with_windows_that_nobody_reads() {
+    besieged("HTTP/3, windows of 1 MB, nothing is read", Attack::Http3 { window: 1 << 20 });
+}
+
+#[test]
+fn http2_that_asks_and_takes_nothing() {
+    besieged("HTTP/2, nothing is taken", Attack::Http2);
+}
+
+#[test]
+fn http1_that_asks_and_takes_nothing() {
+    besieged("HTTP/1.1, nothing is taken", Attack::Http1);
+}
