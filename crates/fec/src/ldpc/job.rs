@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::matrix::Matrix;
 use crate::gf256::Kernel;
+use crate::online::SOUGHT;
 use crate::symbols::{Symbols, lines};
 
 /// Sums of some segments, and sums of these sums, which are missing symbols.
@@ -84,7 +85,7 @@ impl Job {
     /// Some source symbols of the last segment.
     fn add(&mut self, sources: &[u32], data: &Data<'_>, budget: usize) -> usize {
         let Some(sum) = self.sums.last_mut() else { return 0 };
-        let most = (budget / sum.len().max(1)).clamp(1, TOGETHER);
+        let most = (budget / sum.len().max(SOUGHT)).clamp(1, TOGETHER);
         let part = &sources[self.cursor..sources.len().min(self.cursor + most)];
         let wanted = part.iter().filter(|source| self.missing.binary_search(source).is_err());
         let symbols: Vec<&[u8]> =
@@ -92,7 +93,7 @@ impl Job {
         Kernel::best().sum(sum, &symbols);
         self.cursor += part.len();
         // Of those left out none was touched, but each is a step.
-        symbols.iter().map(|symbol| symbol.len()).sum::<usize>() + part.len()
+        symbols.iter().map(|symbol| symbol.len().max(SOUGHT)).sum::<usize>() + part.len()
     }
 
     /// How many missing symbols it still gives.

@@ -112,13 +112,15 @@ impl System {
     /// Gaussian elimination over GF(2), in which a row is a word of missing symbols.
     fn eliminate(&mut self) -> Option<Job> {
         let unknown: Vec<u32> = self.missing.iter().copied().collect();
+        let ends: Vec<u32> = self.segments.keys().copied().collect();
         let mut ones: Vec<(u32, u64)> = Vec::with_capacity(3 * unknown.len());
         for (bit, &source) in unknown.iter().enumerate() {
             for &row in self.matrix.column(source) {
-                let segment = self.segments.range(row..).next();
-                ones.extend(segment.map(|(&end, _)| (end, 1 << bit)));
+                let segment = ends.get(ends.partition_point(|&end| end < row));
+                ones.extend(segment.map(|&end| (end, 1 << bit)));
             }
         }
+        self.operations += (ends.len() + SORTED * ones.len()) as u64;
         ones.sort_unstable_by_key(|(end, _)| *end);
         let mut basis: Vec<Row> = Vec::new();
         let mut used = Vec::new();
@@ -206,3 +208,6 @@ impl Row {
         self.sum ^= other.sum;
     }
 }
+
+/// Row operations that take as long as it takes to find the segment of an unknown, and to sort it.
+const SORTED: usize = 4;

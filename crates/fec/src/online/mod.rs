@@ -13,6 +13,7 @@ use std::fmt;
 
 use crate::equation::{Equation, MAX_SID};
 use crate::symbols::{NotTaken, Symbols, trimmed};
+pub(crate) use stored::SOUGHT;
 use stored::Stored;
 use system::System;
 
@@ -116,10 +117,11 @@ pub enum Fault {
 /// What decoding has cost since the decoder was made.
 ///
 /// A symbol or repair symbol that comes costs at most 4 · 64 row operations, now or later. A repair symbol of k symbols
-/// costs at most the bytes of k + 4 · 64 of the largest symbols, in whole cache lines.
+/// costs at most the bytes of k + 4 · 64 of the largest symbols, in whole cache lines. One of less than 256 bytes
+/// costs as much as one of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Additions of a row of coefficients to another.
+    /// Additions of a row of coefficients to another, and what else is done to rows in such.
     pub row_operations: u64,
     /// Bytes of symbols that were multiplied and added to others.
     pub bytes: u64,
@@ -206,15 +208,18 @@ impl Decoder {
         if self.is_too_short(equation, data.len()) {
             return Err(Fault::Short);
         }
-        let mut missing = Vec::new();
+        let mut missing = Vec::with_capacity(system::COLUMNS);
         for sid in self.symbols.missing(equation.first(), equation.last()) {
-            let Some(term) = equation.term(sid) else { continue };
+            if equation.term(sid).is_none() {
+                continue;
+            }
             if missing.len() >= system::COLUMNS {
                 return Ok(Repair::TooMany);
             }
-            missing.push((sid, equation.coefficient(term)));
+            missing.push(sid);
         }
-        if self.system.unopened(&missing) > self.system.room() {
+        let unopened = self.system.unopened(&missing);
+        if unopened > self.system.room() {
             return Ok(Repair::TooMany);
         }
         // Not of a block for itself, as somebody said.
@@ -224,7 +229,13 @@ impl Decoder {
         let Some(place) = self.stored.vacant(self.window) else {
             return Ok(Repair::TooMany);
         };
-        if missing.is_empty() || !self.system.add(&missing, place) {
+        // Before anything is computed: the repair symbols that come too many behind losses say nothing new.
+        if missing.is_empty() || (unopened == 0 && self.system.is_full()) {
+            return Ok(Repair::Redundant);
+        }
+        let coefficient = |sid| equation.term(sid).map_or(0, |term| equation.coefficient(term));
+        let terms: Vec<(u64, u8)> = missing.into_iter().map(|sid| (sid, coefficient(sid))).collect();
+        if !self.system.add(&terms, place) {
             return Ok(Repair::Redundant);
         }
         self.stored.keep(place, equation, data);

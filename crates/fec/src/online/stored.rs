@@ -118,7 +118,7 @@ impl Stored {
             return 0;
         }
         // With a small budget, a few repair symbols at a time.
-        let pairs = (budget / self.len.max(1)).max(1);
+        let pairs = (budget / self.len.max(SOUGHT)).max(1);
         let late = self.repairs(behind).flat_map(|(_, repair)| repair.late_below(end)).min();
         let pass = match late {
             Some(sid) => self.late_pass(behind, sid, end, pairs),
@@ -136,7 +136,7 @@ impl Stored {
             dsts.extend(slot.as_mut().map(|repair| &mut repair.sum[..]));
         }
         kernel.combine(&mut dsts, &coefficients, &srcs);
-        let bytes = srcs.iter().map(|src| src.len()).sum::<usize>() * count;
+        let bytes = srcs.iter().map(|src| src.len().max(SOUGHT)).sum::<usize>() * count;
         self.bytes += bytes as u64;
         self.move_on(&pass);
         // A step over missing symbols only is no work, but it is a step.
@@ -322,6 +322,8 @@ fn mask(places: impl Iterator<Item = usize>) -> u128 {
     places.fold(0, |mask, place| mask | 1 << place)
 }
 
+/// Bytes that can be multiplied and added while a symbol and its coefficient are sought: a shorter one costs as much.
+pub(crate) const SOUGHT: usize = 256;
 /// A block of a few symbols has as many repair symbols.
 const LEAST: u64 = 8;
 /// Symbols in a pass: with the payloads of 64 repair symbols they stay in a second-level cache of 512 KiB.

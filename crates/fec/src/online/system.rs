@@ -54,9 +54,9 @@ impl System {
     }
 
     /// How many missing symbols, ascending, have no column.
-    pub(super) fn unopened(&self, missing: &[(u64, u8)]) -> usize {
+    pub(super) fn unopened(&self, missing: &[u64]) -> usize {
         let mut at = 0;
-        let is_open = |&&(sid, _): &&(u64, u8)| {
+        let is_open = |&&sid: &&u64| {
             at = self.past(at, sid);
             self.columns.get(at).is_some_and(|&(other, _)| other == sid)
         };
@@ -68,6 +68,11 @@ impl System {
         self.limit.saturating_sub(self.columns.len())
     }
 
+    /// Whether all missing symbols that have a column are determined, so that no equation over them says anything new.
+    pub(super) fn is_full(&self) -> bool {
+        self.live().count() == self.columns.len()
+    }
+
     /// Additions of one row to another since the beginning.
     pub(super) fn operations(&self) -> u64 {
         self.operations
@@ -75,6 +80,9 @@ impl System {
 
     /// Takes an equation, stored at `place`, over missing symbols, ascending; there is [`room`](Self::room) for those
     /// that have no column. False if it says nothing new; then nothing has changed.
+    ///
+    /// What it says of the columns is found first. Most of what a row has is of which stored repair symbols it is the sum, and
+    /// that is of interest only if it says something new.
     pub(super) fn add(&mut self, terms: &[(u64, u8)], place: usize) -> bool {
         let mut row = Row { vector: [0; COLUMNS + STORED], mask: 0, pivot: 0, done: false };
         row.vector[COLUMNS + place] = 1;
@@ -88,15 +96,23 @@ impl System {
             row.vector[column] = coefficient;
         }
         // Pivots are 0 in each other's rows: all can be removed at once.
-        let factors: Vec<u8> = self.live().map(|other| row.vector[other.pivot]).collect();
-        let others: Vec<&[u8]> = self.live().map(|other| &other.vector[..]).collect();
-        self.kernel.gather(&mut row.vector, &factors, &others);
-        self.operations += factors.iter().filter(|&&f| f != 0).count() as u64;
-        row.scan();
-        if row.mask == 0 {
+        let removed: Vec<&Row> = self.live().filter(|other| row.vector[other.pivot] != 0).collect();
+        let factors: Vec<u8> = removed.iter().map(|other| row.vector[other.pivot]).collect();
+        let operations = removed.len() as u64;
+        let (says, sum) = row.vector.split_at_mut(COLUMNS);
+        let others: Vec<&[u8]> = removed.iter().map(|other| &other.vector[..COLUMNS]).collect();
+        self.kernel.gather(says, &factors, &others);
+        let is_news = says.iter().any(|&coefficient| coefficient != 0);
+        if is_news {
+            let sums: Vec<&[u8]> = removed.iter().map(|other| other.sum()).collect();
+            self.kernel.gather(sum, &factors, &sums);
+        }
+        self.operations += operations;
+        if !is_news {
             // A column that was opened for it would not be 0: none was.
             return false;
         }
+        row.scan();
         row.take_pivot(row.mask.trailing_zeros() as usize, self.kernel);
         self.eliminate(&row, row.pivot);
         self.rows.push(row);
@@ -132,16 +148,17 @@ impl System {
         if self.rows.iter().all(|row| !row.done) {
             return (0, Vec::new());
         }
-        let (before, mut columns, mut sids) = (self.places(), 0, Vec::new());
+        let (mut left, mut columns, mut sids) = (0, 0, Vec::new());
         while let Some(at) = self.rows.iter().position(|row| row.done) {
             let row = self.rows.swap_remove(at);
             sids.push(self.close(row.pivot));
             columns |= 1 << row.pivot;
+            left |= mask_of(row.sum());
             self.release(&row);
         }
         // What the sums brought back of the columns that are known now.
         self.clear(columns);
-        (before & !self.places(), sids)
+        (self.unused(left), sids)
     }
 
     /// The symbol of `column` came. Returns the places of stored repair symbols that no row is a sum of any more.
@@ -150,11 +167,10 @@ impl System {
         let at = self.rows.iter().position(|row| row.pivot == column && !row.done);
         self.clear(1 << column);
         let Some(at) = at else { return 0 };
-        let before = self.places();
         let mut row = self.rows.swap_remove(at);
         if row.mask == 0 {
             self.release(&row);
-            return before & !self.places();
+            return self.unused(mask_of(row.sum()));
         }
         row.take_pivot(row.mask.trailing_zeros() as usize, self.kernel);
         self.eliminate(&row, row.pivot);
@@ -193,7 +209,6 @@ impl System {
 
     /// Makes the element at `at` zero in all other rows by means of row `row`, then drops this one.
     fn give_up(&mut self, row: usize, at: usize) -> u128 {
-        let before = self.places();
         let row = self.rows.swap_remove(row);
         self.eliminate(&row, at);
         // Columns that only this row named are open no more; another repair symbol may open them again.
@@ -201,7 +216,7 @@ impl System {
         for column in bits(self.used & !named) {
             self.close(column);
         }
-        before & !self.places()
+        self.unused(mask_of(row.sum()))
     }
 
     /// Rids all rows of one of the stored repair symbols that `row` is a sum of.
@@ -214,15 +229,12 @@ impl System {
     /// in their sums.
     fn eliminate(&mut self, row: &Row, at: usize) {
         let Some(inverse) = gf256::inv(row.vector[at]) else { return };
-        let mut factors = Vec::with_capacity(self.rows.len());
-        let mut vectors: Vec<&mut [u8]> = Vec::with_capacity(self.rows.len());
-        for other in self.rows.iter_mut().filter(|other| other.vector[at] != 0) {
-            factors.push(gf256::mul(other.vector[at], inverse));
-            vectors.push(&mut other.vector);
-        }
-        self.operations += factors.len() as u64;
+        let mut changed: Vec<&mut Row> = self.rows.iter_mut().filter(|other| other.vector[at] != 0).collect();
+        let factors: Vec<u8> = changed.iter().map(|other| gf256::mul(other.vector[at], inverse)).collect();
+        let mut vectors: Vec<&mut [u8]> = changed.iter_mut().map(|other| &mut other.vector[..]).collect();
         self.kernel.scatter(&mut vectors, &factors, &row.vector);
-        self.rows.iter_mut().for_each(Row::scan);
+        self.operations += factors.len() as u64;
+        changed.into_iter().for_each(Row::scan);
     }
 
     fn clear(&mut self, columns: u64) {
@@ -258,9 +270,10 @@ impl System {
         self.rows.iter().filter(|row| !row.done)
     }
 
-    /// The places that rows are sums of.
-    fn places(&self) -> u128 {
-        self.rows.iter().fold(0, |places, row| places | mask_of(row.sum()))
+    /// Those among the places that rows were sums of which left that no other row is a sum of.
+    fn unused(&mut self, places: u128) -> u128 {
+        self.operations += self.rows.len() as u64 / LOOKS;
+        self.rows.iter().fold(places, |unused, row| unused & !mask_of(row.sum()))
     }
 }
 
@@ -300,6 +313,8 @@ fn mask_of(vector: &[u8]) -> u128 {
     })
 }
 
+/// Rows that can be looked at while one is added to another.
+const LOOKS: u64 = 4;
 /// The most missing symbols.
 pub(super) const COLUMNS: usize = 64;
 /// The most repair symbols that are stored. There are as many as rows, and one more for each missing symbol that has

@@ -9,6 +9,7 @@
 //!
 //! Source: `spec/fec.md`, sections 5 to 13.
 
+mod allowance;
 mod blocks;
 mod early;
 mod fresh;
@@ -25,8 +26,9 @@ use crate::error::TransportError;
 use crate::room::Want;
 use crate::token::Token;
 use crate::tx::Writer;
+use allowance::Allowance;
 use early::Early;
-use session::{Session, error};
+use session::{Price, Session, error};
 use window::Window;
 
 /// All sessions of the peer.
@@ -43,8 +45,10 @@ pub(crate) struct Receiving {
     busy: bool,
     /// Packets taken so far, to tell the symbols of one from those of the next.
     packets: u64,
-    /// Row operations that repair symbols of this packet may still cost.
-    left: u64,
+    /// Steps for coefficients that packets have paid for.
+    steps: Allowance,
+    /// Bytes of payload that they have paid for.
+    bytes: Allowance,
     last_ping: Option<Time>,
     counts: Counts,
 }
@@ -90,7 +94,8 @@ impl Receiving {
             early: Early::new(offer.unmarked),
             busy: false,
             packets: 1,
-            left: OPERATIONS,
+            steps: Allowance::new(STEPS, saved(offer.window)),
+            bytes: Allowance::new(BYTES, BYTES * PACKETS),
             last_ping: None,
             counts: Counts::default(),
         }
@@ -161,11 +166,16 @@ impl Receiving {
     pub(crate) fn on_repair(&mut self, frame: &Frame<'_>) -> Result<(), TransportError> {
         let Frame::Repair { session, first, count, parameter, index, data } = *frame else { return Ok(()) };
         let header = RepairHeader { session, first, count, parameter, index };
-        let (window, mut left) = (self.window.largest(), self.left);
+        let window = self.window.largest();
         let session = self.session(session)?;
-        session.repair(&header, data, (window, &mut left))?;
-        let has_work = session.has_work();
-        self.left = left;
+        // What its symbols have cost since the last one.
+        let owed = session.owes();
+        self.pay(owed);
+        let is_affordable = !self.steps.is_spent();
+        let session = &mut self.sessions[self.latest].1;
+        session.repair(&header, data, (window, is_affordable))?;
+        let (owed, has_work) = (session.owes(), session.has_work());
+        self.pay(owed);
         self.busy |= has_work;
         self.counts.repairs += 1;
         Ok(())
@@ -174,7 +184,13 @@ impl Receiving {
     /// The frames of a packet are through.
     pub(crate) fn end_packet(&mut self) {
         self.packets += 1;
-        self.left = OPERATIONS;
+        self.steps.earn();
+        self.bytes.earn();
+    }
+
+    fn pay(&mut self, price: Price) {
+        self.steps.pay(price.steps);
+        self.bytes.pay(price.bytes);
     }
 
     /// Whether missing symbols can be computed.
@@ -183,14 +199,18 @@ impl Receiving {
         self.busy && self.sessions.iter().any(|(_, session)| session.has_work())
     }
 
-    /// Computes some of them: at most [`BUDGET`] bytes are multiplied and added (FEC-60), and what one symbol takes
-    /// more. Returns how many it was.
+    /// Computes some of them: at most [`BUDGET`] bytes are multiplied and added, of those that packets have paid for (FEC-60),
+    /// and what one symbol takes more. Returns how many it was.
     pub(crate) fn work(&mut self) -> usize {
+        let budget = BUDGET.min(self.bytes.left());
         let mut spent = 0;
         for (_, session) in &mut self.sessions {
-            while spent < BUDGET && session.has_work() {
-                spent += session.work(BUDGET - spent).max(1);
+            while spent < budget && session.has_work() {
+                spent += session.work(budget - spent).max(1);
             }
+            let Price { steps, bytes } = session.owes();
+            self.steps.pay(steps);
+            self.bytes.pay(bytes);
         }
         self.busy = self.sessions.iter().any(|(_, session)| session.has_work());
         spent
@@ -229,6 +249,7 @@ impl Receiving {
 
     /// From now on so many symbols of each session are kept.
     pub(crate) fn set_window(&mut self, window: u64) {
+        self.steps.set_most(saved(self.window.largest().max(window)));
         if self.window.set(window) {
             self.sessions.iter_mut().for_each(|(_, session)| session.set_window(window));
         }
@@ -300,12 +321,28 @@ impl Receiving {
     }
 }
 
+/// Steps that are saved at most. The matrix of a block of LDPC takes 24 for each of its symbols, source and repair, of which
+/// there are no more than two windows; an honest sender's packets have paid for it when the first repair symbol of it comes.
+fn saved(window: u64) -> u64 {
+    window.saturating_mul(64).max(LEAST_SAVED)
+}
+
 /// Bytes of payload that are computed for each received packet at most: 20 to 60 microseconds.
 const BUDGET: usize = 512 << 10;
 
-/// Row operations for the repair symbols of a packet, but for those of the last: a few hundred microseconds where a packet is
-/// full of headers. An honest sender's packet holds one or two, which cost a tenth of it.
-const OPERATIONS: u64 = 1 << 16;
+/// Steps that a packet pays for: 5 microseconds. Where 64 symbols are missing, each repair symbol says something new, and every
+/// second packet brings one, an honest sender needs half of them.
+const STEPS: u64 = 1024;
+
+/// Bytes of payload that a packet pays for, and again some 5 microseconds. A window of any length has 64 missing symbols to
+/// be computed from what is held of it: that is the payload of 64 symbols for each of its packets, and some more to solve them.
+const BYTES: u64 = 128 << 10;
+
+/// Packets whose payload may be saved up: a path loses many of a window at once.
+const PACKETS: u64 = 1024;
+
+/// Steps for a few repair symbols that come at once, however small the window.
+const LEAST_SAVED: u64 = 1 << 16;
 
 #[cfg(test)]
 mod tests;

@@ -22,6 +22,19 @@ pub(super) struct Session {
     packet: u64,
     /// Bytes of the longest repair symbol.
     longest: usize,
+    /// What the decoder's work was before that which is still owed.
+    paid: online::Cost,
+    /// Steps that repair symbols are still owed for, beside those of the decoder.
+    looks: u64,
+}
+
+/// What was computed, as an [`Allowance`](super::allowance::Allowance) has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Price {
+    /// Row operations of LDPC, and what takes as long.
+    pub(super) steps: u64,
+    /// Bytes multiplied and added.
+    pub(super) bytes: u64,
 }
 
 /// Two kinds with the same verbs.
@@ -50,7 +63,22 @@ impl Session {
             blocks: Blocks::default(),
             packet: 0,
             longest: 0,
+            paid: online::Cost::default(),
+            looks: 0,
         }
+    }
+
+    /// What was computed and is not paid for: it is owed once.
+    pub(super) fn owes(&mut self) -> Price {
+        let cost = match &self.decoder {
+            Decoder::Linear(decoder) => decoder.cost(),
+            Decoder::Staircase(decoder) => decoder.cost(),
+        };
+        let before = std::mem::replace(&mut self.paid, cost);
+        let each = if self.scheme == Scheme::Ldpc { 1 } else { ROW };
+        let operations = cost.row_operations - before.row_operations;
+        let looks = std::mem::take(&mut self.looks);
+        Price { steps: looks + each * operations, bytes: cost.bytes - before.bytes }
     }
 
     /// A symbol, in this packet with this payload.
@@ -93,13 +121,13 @@ impl Session {
         outcome.map_err(fault)
     }
 
-    /// A repair symbol. `window` is the largest that was ever offered; `left` is what the packet may still cost, in row
-    /// operations.
+    /// A repair symbol. `window` is the largest that was ever offered; one that is not affordable is dropped, once it is known
+    /// not to be an error (FEC-60).
     pub(super) fn repair(
         &mut self,
         header: &RepairHeader,
         data: &[u8],
-        (window, left): (u64, &mut u64),
+        (window, is_affordable): (u64, bool),
     ) -> Result<Repair, TransportError> {
         let RepairHeader { first, count, parameter, index, .. } = *header;
         let last = self.scheme.last_sid(first, count, parameter);
@@ -114,6 +142,9 @@ impl Session {
                 // FEC-58: all that it covers, though it may be the sum of fewer.
                 if last - first >= decoder.window() {
                     return Ok(Repair::Old);
+                }
+                if !is_affordable {
+                    return Ok(Repair::TooMany);
                 }
                 if parameter == 1 && self.fresh.are(first, count, data.len()) {
                     decoder.pass(first, self.fresh.whole()).map(|()| Repair::Redundant)
@@ -141,16 +172,14 @@ impl Session {
                 // FEC-32, of which the rest is checked by the decoder.
                 let block =
                     ldpc::Block::new(first, count, parameter).map_err(|bad| error_of(bad.to_string()))?;
-                // FEC-60: a matrix is made for a block, and eliminated with each of its repair symbols, however short.
-                if *left == 0 {
+                // A matrix is made for a block, and eliminated with each of its repair symbols, however short.
+                if !is_affordable {
                     return Ok(Repair::TooMany);
                 }
-                let before = decoder.cost().row_operations;
-                let outcome = decoder.repair(&block, index, data);
-                *left = left.saturating_sub(decoder.cost().row_operations - before);
-                outcome
+                decoder.repair(&block, index, data)
             }
         };
+        self.looks += LOOK + (last - first) / LOOKS;
         let outcome = outcome.map_err(fault)?;
         self.longest = self.longest.max(data.len());
         self.moved();
@@ -318,3 +347,12 @@ fn fault(fault: online::Fault) -> TransportError {
 
 /// FEC-59: missing symbols of a session that repair symbols may name. Elimination costs their square for each repair symbol.
 const MAX_UNKNOWNS: usize = 64;
+
+/// Steps that an addition of a row of 64 unknowns and 128 repair symbols to another takes.
+const ROW: u64 = 4;
+
+/// Steps to look at a repair symbol and what is missing of it, however little comes of it.
+const LOOK: u64 = 64;
+
+/// Symbols that are looked at in a step.
+const LOOKS: u64 = 16;
