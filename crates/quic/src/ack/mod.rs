@@ -107,6 +107,11 @@ impl Acks {
         Ok(())
     }
 
+    /// Whether the peer may ask for other acknowledgements.
+    pub(crate) fn takes_requests(&self) -> bool {
+        self.frequency.agreed().is_ok()
+    }
+
     /// Something was recovered: the peer is told as soon as [`want`](Self::want) is asked, but not before the
     /// shortest delay since the last time is over (FEC-40).
     pub(crate) fn soon(&mut self, now: Time) {

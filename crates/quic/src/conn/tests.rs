@@ -2,6 +2,7 @@
 
 mod acks;
 mod ends;
+mod extensions;
 mod fec;
 mod packets;
 mod paths;

@@ -1,6 +1,6 @@
 use bytes::Bytes;
 use quickset_base::Duration;
-use quickset_wire::frame::{Frame, Frames, LoneSymbol};
+use quickset_wire::frame::{Frame, Frames, LoneSymbol, kind};
 use quickset_wire::{PacketType, Space, TransportErrorCode as Code};
 
 use crate::conn::{Connection, Signal, violation};
@@ -23,9 +23,14 @@ impl Connection {
         while let Some(frame) = &frames.next() {
             let frame = match frame {
                 Ok(frame) => frame,
+                // FS-7, FEC-8: what cannot be read is unknown first.
+                Err(e) if !self.knows(e.kind) => return Err(unknown(e.kind)),
                 Err(e) => return Err(TransportError::new(e.code, e.why).in_frame(e.kind)),
             };
             if !frame.allowed_in(kind) {
+                if !self.knows(frame.kind()) {
+                    return Err(unknown(frame.kind()));
+                }
                 // RFC 9000 §12.4, table 3.
                 return Err(violation("a frame in a packet that cannot carry it").in_frame(frame.kind()));
             }
@@ -42,6 +47,17 @@ impl Connection {
             })?;
         }
         Ok(eliciting)
+    }
+
+    /// Whether frames of a type are to be read: those of an extension are if it was agreed on.
+    #[cold]
+    fn knows(&self, kind: u64) -> bool {
+        match kind {
+            kind::FENCED..=kind::ABANDON => self.streams.takes_messages(),
+            kind::SOURCE_SYMBOL..=kind::UNMARKED => self.protect.receive.is_some(),
+            kind::ACK_FREQUENCY | kind::IMMEDIATE_ACK => self.acks[Space::Data.index()].takes_requests(),
+            _ => true,
+        }
     }
 
     /// Each frame to its owner.
@@ -161,4 +177,10 @@ impl Connection {
         self.over(why);
         Ok(())
     }
+}
+
+/// RFC 9000 §12.4: a frame of no type, whatever it might be in another connection.
+#[cold]
+fn unknown(kind: u64) -> TransportError {
+    TransportError::new(Code::FRAME_ENCODING_ERROR, "an unknown frame type").in_frame(kind)
 }

@@ -215,6 +215,11 @@ impl Streams {
         }
     }
 
+    /// Whether FENCED and ABANDON may come.
+    pub(crate) fn takes_messages(&self) -> bool {
+        self.records.agreed()
+    }
+
     /// A FENCED or ABANDON frame.
     pub(super) fn on_messages(
         &mut self,

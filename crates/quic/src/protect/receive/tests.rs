@@ -634,7 +634,7 @@ fn honest_repair_is_always_paid_for() {
                 let mut data = Vec::new();
                 match scheme {
                     Scheme::Rlc => {
-                        sent.combine(&Equation::rlc(first, block, index).unwrap(), &mut data).unwrap()
+                        sent.combine(&Equation::rlc(first, block, index).unwrap(), &mut data).unwrap();
                     }
                     Scheme::Ldpc => data.clone_from(&encoded[n as usize]),
                     _ => {
