@@ -105,6 +105,7 @@ impl Page {
         let all = [
             ("connections_accepted", "QUIC connections accepted.", counters.accepted),
             ("connections_refused", "QUIC clients refused.", counters.refused),
+            ("handshakes_displaced", "Handshakes that made room for others.", counters.displaced),
             ("retries", "Clients that had to prove their address.", counters.retries),
             ("version_negotiations", "Version Negotiation packets sent.", counters.version_negotiations),
             ("stateless_resets", "Stateless resets sent.", counters.resets_sent),

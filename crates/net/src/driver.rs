@@ -258,6 +258,7 @@ impl Driver {
             }
         }
         self.roster.deliver(now, current, row, heavy);
+        self.roster.make_room(&mut router);
     }
 
     fn fire(&mut self) {
@@ -367,6 +368,7 @@ impl Driver {
                 drained |= signal == Signal::Drained;
                 issued.extend(router.signal(shared.key, signal).into_iter().flatten());
             }
+            self.roster.make_room(&mut router);
             drop(router);
             if !issued.is_empty() {
                 shared.lock().conn.add_local_cids(issued);
@@ -495,8 +497,19 @@ impl Roster {
     }
 
     fn reset(&mut self, key: ConnectionKey) {
+        self.end(key, quic::Connection::on_stateless_reset);
+    }
+
+    /// Tells connections that their places are another's.
+    fn make_room(&mut self, router: &mut quic::Endpoint) {
+        while let Some(key) = router.displaced() {
+            self.end(key, quic::Connection::make_room);
+        }
+    }
+
+    fn end(&mut self, key: ConnectionKey, how: impl FnOnce(&mut quic::Connection)) {
         if let Some(shared) = self.get(key).cloned() {
-            shared.lock().conn.on_stateless_reset();
+            how(&mut shared.lock().conn);
             if shared.enqueue() {
                 self.ready.push_back(shared);
             }

@@ -57,6 +57,7 @@ mod error;
 mod keys;
 mod node;
 mod path;
+pub mod places;
 mod protect;
 #[cfg(feature = "qlog")]
 pub mod qlog;

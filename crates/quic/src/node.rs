@@ -139,6 +139,16 @@ impl Node {
             }
         }
         self.deliver(now, current);
+        self.make_room();
+    }
+
+    /// Tells connections that their places are another's.
+    fn make_room(&mut self) {
+        while let Some(key) = self.endpoint.displaced() {
+            if let Some(connection) = self.connection(key) {
+                connection.make_room();
+            }
+        }
     }
 
     fn born(&mut self, key: ConnectionKey, start: crate::Start) {
@@ -175,6 +185,7 @@ impl Node {
                 slot.connection.add_local_cids(issued);
             }
         }
+        self.make_room();
     }
 
     /// Polls the connections that are due, once around. Send or event, if any wants to.

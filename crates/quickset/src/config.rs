@@ -233,15 +233,18 @@ impl ServerConfig {
         Ok(self)
     }
 
-    /// Connections at most, 10,000 unless told; further clients are refused.
+    /// Connections at most, 10,000 unless told, those in their handshake included. Whoever is through with the handshake keeps
+    /// its place, and when all are, further clients are refused; handshakes make room for each other, as
+    /// [`quic::ServerConfig`](quickset_quic::ServerConfig) has it. An application that would rather decide itself whom it keeps
+    /// has a limit of its own, below this one, and closes connections: those count no more.
     #[must_use]
     pub fn with_max_connections(mut self, max: usize) -> Self {
         self.max_connections = max;
         self
     }
 
-    /// When clients must prove their address before anything is kept for them; unless told, when 1,000 handshakes
-    /// are under way.
+    /// When clients must prove their address before anything is kept for them; unless told, when 100 that have not are in their
+    /// handshakes, or a quarter of [`with_max_connections`](Self::with_max_connections) if that is less.
     #[must_use]
     pub fn with_retry(mut self, retry: RetryPolicy) -> Self {
         self.retry = retry;
@@ -333,7 +336,7 @@ impl ServerConfig {
             key_log: false,
             transport: Transport::default(),
             max_connections: 10_000,
-            retry: RetryPolicy::WhenBusy(1000),
+            retry: RetryPolicy::WhenBusy(100),
             gate: None,
             reset_key: None,
             token_key: None,

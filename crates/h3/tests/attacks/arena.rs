@@ -91,14 +91,26 @@ impl Setup {
     pub(crate) fn arena(&self) -> Arena {
         let mut world = World::new(self.seed);
         let server = world.add("server", address(1), Actor::Server(Box::new(self.server())));
-        let honest = Honest::new(self);
+        let honest = Honest::new(self, Time::ZERO, 3);
         let honest = world.add("honest", address(2), Actor::Honest(Box::new(honest)));
         world.join(address(2), address(1), link(), link());
         let hostile = Hostile::new(self.seed, address(1), self.alpn());
         let hostile = world.add("hostile", address(3), Actor::Hostile(Box::new(hostile)));
         let (up, down) = world.join(address(3), address(1), link(), link());
-        let (begun, alpn) = (Time::ZERO, self.alpn());
-        let mut arena = Arena { world, server, honest, hostile, up, down, begun, rounds: 0, base: 0, alpn };
+        let (begun, setup) = (Time::ZERO, self.clone());
+        let mut arena = Arena {
+            world,
+            server,
+            honest,
+            hostile,
+            up,
+            down,
+            begun,
+            rounds: 0,
+            base: 0,
+            setup,
+            newcomers: Vec::new(),
+        };
         arena.pass(Duration::from_secs(1));
         arena.begin();
         arena
@@ -129,7 +141,9 @@ pub(crate) struct Arena {
     begun: Time,
     rounds: u64,
     base: isize,
-    alpn: &'static [u8],
+    setup: Setup,
+    /// Who came later, and when.
+    newcomers: Vec<(NodeId, Time)>,
 }
 
 pub(crate) enum Actor {
@@ -208,8 +222,48 @@ impl Arena {
 
     /// Another attacker, which announces something else.
     pub(crate) fn replace_hostile(&mut self, change: impl Fn(&mut TransportParams)) {
-        let alpn = self.alpn;
+        let alpn = self.setup.alpn();
         *self.hostile() = Hostile::with(77, address(1), alpn, change);
+    }
+
+    /// Somebody honest comes, and asks; from an address of its own.
+    pub(crate) fn welcome(&mut self) {
+        let n = self.next();
+        let now = self.world.now();
+        let newcomer = Honest::new(&self.setup, now, u64::from(n));
+        let node = self.world.add("newcomer", address(n), Actor::Honest(Box::new(newcomer)));
+        self.world.join(address(n), address(1), link(), link());
+        self.newcomers.push((node, now));
+    }
+
+    /// The address of who comes next: the attacker can use it, too, as one that says hello in the name of others would, or
+    /// that is behind the same NAT.
+    pub(crate) fn victim(&mut self) -> IpAddr {
+        let shared = SocketAddr::new(address(self.next()).ip(), 9);
+        self.world.add_address(self.hostile, shared);
+        self.world.route(shared, address(1), self.up);
+        self.world.route(address(1), shared, self.down);
+        shared.ip()
+    }
+
+    fn next(&self) -> u16 {
+        100 + self.newcomers.len() as u16
+    }
+
+    /// How long each who came took until it was answered; `None`: it was not.
+    pub(crate) fn waits(&mut self) -> Vec<Option<Duration>> {
+        let waited = |(node, came): &(NodeId, Time)| match self.world.node(*node) {
+            Actor::Honest(honest) => honest.first.map(|first| first.since(*came)),
+            _ => unreachable!("newcomers are honest"),
+        };
+        self.newcomers.iter().map(waited).collect()
+    }
+
+    /// Who came was answered, in the time of three round trips, one of them of a Retry, and a little for what is before it.
+    pub(crate) fn assert_welcomed(&mut self) {
+        let waits = self.waits();
+        let soon = |wait: &Option<Duration>| wait.is_some_and(|wait| wait < Duration::from_millis(80));
+        assert!(!waits.is_empty() && waits.iter().all(soon), "{waits:?}");
     }
 
     /// The server's connections.
@@ -449,16 +503,17 @@ pub(crate) struct Honest {
     /// How often it was answered, and how long that took at most.
     pub(crate) rounds: u64,
     pub(crate) slowest: Duration,
+    /// When it was answered the first time.
+    first: Option<Time>,
     pub(crate) closed: Option<Closed>,
 }
 
 impl Honest {
-    fn new(setup: &Setup) -> Self {
-        let mut node = setup.node(3, None);
+    fn new(setup: &Setup, now: Time, seed: u64) -> Self {
+        let mut node = setup.node(seed, None);
         let crypto = Arc::new(NullClient::new(&[setup.alpn()]));
         let config = ClientConfig { crypto, transport: Arc::default() };
-        let key =
-            node.connect(Time::ZERO, &config, Path::to(address(1)), "server").expect("a connection begins");
+        let key = node.connect(now, &config, Path::to(address(1)), "server").expect("a connection begins");
         Self {
             node,
             key,
@@ -467,6 +522,7 @@ impl Honest {
             asked: None,
             rounds: 0,
             slowest: Duration::ZERO,
+            first: None,
             closed: None,
         }
     }
@@ -544,6 +600,7 @@ impl Honest {
     fn answered(&mut self, now: Time) {
         if let Some((_, then)) = self.asked.take() {
             self.rounds += 1;
+            self.first.get_or_insert(now);
             self.slowest = self.slowest.max(now.since(then));
             self.ask(now);
         }

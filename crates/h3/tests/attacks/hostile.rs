@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use quickset_base::{Batch, Input, Machine, Path, Poll, Reason, Rng, Time};
+use quickset_base::{Batch, Datagram, Input, Machine, Path, Poll, Reason, Rng, Time};
 use quickset_quic::null::NullClient;
 use quickset_quic::{ClientCrypto as _, Crypto as _, KeyChange, Keys, Session};
 use quickset_wire::frame::{self, Frame, Frames};
@@ -51,6 +51,10 @@ pub(crate) struct Hostile {
     /// What it sent itself.
     pub(crate) sent_datagrams: u64,
     pub(crate) sent_bytes: u64,
+    /// More connections of the same attacker, by the ids that the server knows them by.
+    swarm: BTreeMap<ConnectionId, Self>,
+    /// How many of them have left.
+    pub(crate) left: u64,
 }
 
 /// A packet number space.
@@ -123,6 +127,29 @@ impl Hostile {
             bytes: 0,
             sent_datagrams: 0,
             sent_bytes: 0,
+            swarm: BTreeMap::new(),
+            left: 0,
+        }
+    }
+
+    /// Begins one more connection from the same address, or that of `from`: `half_open` it proves its address if it has to,
+    /// and says no more than that.
+    pub(crate) fn spawn(&mut self, seed: u64, alpn: &[u8], half_open: bool) {
+        let mut other = Self::new(seed, self.server, alpn);
+        (other.from, other.half_open) = (self.from, half_open);
+        other.connect();
+        self.out.append(&mut other.out);
+        self.swarm.insert(other.scid, other);
+    }
+
+    /// Those of the swarm whose handshake is through say farewell.
+    pub(crate) fn leave(&mut self) {
+        let through = |(id, other): (&ConnectionId, &Self)| other.is_connected().then_some(*id);
+        let through: Vec<_> = self.swarm.iter().filter_map(through).collect();
+        for mut other in through.iter().filter_map(|id| self.swarm.remove(id)) {
+            other.say(&[Frame::ConnectionClose { code: Code::NO_ERROR, frame_type: 0, reason: b"" }]);
+            self.out.append(&mut other.out);
+            self.left += 1;
         }
     }
 
@@ -271,6 +298,36 @@ impl Hostile {
         self.raw(bytes);
     }
 
+    fn receive(&mut self, datagrams: &mut Vec<Datagram>) {
+        let mut queued = self.out.len();
+        for datagram in datagrams.drain(..) {
+            let of = Parsed::parse(&datagram.bytes, self.scid.len()).ok();
+            let of = of.and_then(|parsed| ConnectionId::new(parsed.header.dcid()));
+            if let Some(other) = of.and_then(|id| self.swarm.get_mut(&id)) {
+                other.receive(&mut vec![datagram]);
+                self.out.append(&mut other.out);
+                queued = self.out.len();
+                continue;
+            }
+            let asked = self.token.len();
+            self.datagram(datagram.bytes.to_vec());
+            if self.token.len() != asked {
+                // It proves its address all the same.
+                queued = self.out.len();
+            }
+        }
+        for space in Space::ALL {
+            let level = &mut self.spaces[space.index()];
+            if std::mem::take(&mut level.owed) && self.acks {
+                let payload = ack(ranges(&level.seen).into_iter().take(20));
+                self.packet(space, &payload);
+            }
+        }
+        if self.half_open {
+            self.out.truncate(queued);
+        }
+    }
+
     fn datagram(&mut self, mut bytes: Vec<u8>) {
         self.datagrams += 1;
         self.bytes += bytes.len() as u64;
@@ -377,20 +434,7 @@ impl Hostile {
 impl Machine for Hostile {
     fn handle(&mut self, _now: Time, input: Input<'_>) {
         let Input::Received(datagrams) = input else { return };
-        let queued = self.out.len();
-        for datagram in datagrams.drain(..) {
-            self.datagram(datagram.bytes.to_vec());
-        }
-        for space in Space::ALL {
-            let level = &mut self.spaces[space.index()];
-            if std::mem::take(&mut level.owed) && self.acks {
-                let payload = ack(ranges(&level.seen).into_iter().take(20));
-                self.packet(space, &payload);
-            }
-        }
-        if self.half_open {
-            self.out.truncate(queued);
-        }
+        self.receive(datagrams);
     }
 
     fn poll(&mut self, _now: Time, out: &mut Batch) -> Poll {

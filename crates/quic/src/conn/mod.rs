@@ -269,9 +269,8 @@ impl Connection {
             self.stats.closed = Some(why.clone());
             self.outbox.events.push_back(Event::Closed(why));
         }
-        if self.lifecycle.is_drained() {
-            self.outbox.signals.push_back(Signal::Drained);
-        }
+        let signal = if self.lifecycle.is_drained() { Signal::Drained } else { Signal::Over };
+        self.outbox.signals.push_back(signal);
         self.let_go();
     }
 

@@ -61,8 +61,12 @@ pub(crate) enum Role {
 pub enum Signal {
     /// Up to this many fresh connection ids are wanted; answered by `Connection::add_local_cids`.
     NeedCids(u64),
-    /// The handshake is complete: a server's connection counts as half open no more (`RetryPolicy::WhenBusy`).
+    /// A server's: the client is where it says, since it has received what was sent there (RFC 9000 §8.1).
+    Proven,
+    /// The handshake is complete.
     Established,
+    /// The connection is over, and stays to say so again.
+    Over,
     /// The peer retired the id of this sequence number.
     RetiredCid(u64),
     /// The peer's id and its reset token: a datagram that ends in the token closes the connection.

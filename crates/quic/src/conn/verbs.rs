@@ -38,6 +38,15 @@ impl Connection {
         self.over(Closed::Reset);
     }
 
+    /// The endpoint needs the place of this connection for another ([`Endpoint::displaced`](crate::Endpoint::displaced)): it is
+    /// gone at once and without a word, as if it had been silent for too long.
+    pub fn make_room(&mut self) {
+        if !self.lifecycle.is_drained() {
+            self.lifecycle.vanish();
+            self.over(Closed::TimedOut);
+        }
+    }
+
     /// Which side this is.
     pub fn side(&self) -> Side {
         self.side

@@ -11,6 +11,7 @@ use quickset_wire::{
     packet_number,
 };
 
+use super::guests::Room;
 use super::token::{Presented, Proof, Token};
 use super::{
     ConnectionKey, Dropped, Endpoint, MIN_FIRST_ID, MIN_INITIAL, Response, Route, announce, first_id, ids,
@@ -20,6 +21,7 @@ use crate::config::{ClientConfig, RetryPolicy, ServerConfig, TransportConfig};
 use crate::conn::handshake::MAX_TOKEN;
 use crate::conn::{CONNECTION_COST, IssuedCid, Role, Start, wished};
 use crate::keys::{Keys, Session};
+use crate::places::Network;
 
 /// A client that would like to connect: its first packet, not yet decrypted.
 pub struct Incoming(Box<First>);
@@ -27,6 +29,7 @@ pub struct Incoming(Box<First>);
 /// What a first packet says in clear.
 pub(super) struct First {
     datagram: Option<Datagram>,
+    came: Time,
     version: Version,
     dcid: ConnectionId,
     scid: ConnectionId,
@@ -127,7 +130,7 @@ impl fmt::Debug for Gate {
 
 impl First {
     pub(super) const fn new(version: Version, dcid: ConnectionId, scid: ConnectionId) -> Self {
-        Self { datagram: None, version, dcid, scid, proof: Proof::None }
+        Self { datagram: None, came: Time::ZERO, version, dcid, scid, proof: Proof::None }
     }
 
     pub(super) fn with(mut self, datagram: Datagram) -> Incoming {
@@ -206,17 +209,23 @@ impl Endpoint {
 
     /// What the configuration wants done with `incoming`, as things stand, and its gate.
     pub fn admission(&self, incoming: &Incoming) -> Admission {
-        let gate = self.server.as_ref().and_then(|server| server.config.gate.as_ref());
-        match (self.policy(incoming.0.proof), gate) {
+        let Some(server) = &self.server else { return Admission::Refuse };
+        let load = Load {
+            room: self.room(incoming),
+            unproven: self.guests.unproven(),
+            forged: !self.forgeries.has(incoming.0.came),
+        };
+        match (decide(incoming.0.proof, load, &server.config), &server.config.gate) {
             (usual @ (Admission::Accept | Admission::Retry), Some(gate)) => gate.admit(incoming, usual),
             (usual, _) => usual,
         }
     }
 
-    fn policy(&self, proof: Proof) -> Admission {
-        let Some(server) = &self.server else { return Admission::Refuse };
-        let load = Load { connections: self.registry.servers(), half_open: self.registry.half_open() };
-        decide(proof, load, &server.config)
+    /// Whether there is room for it.
+    fn room(&self, incoming: &Incoming) -> Room {
+        let Some(server) = &self.server else { return Room::None };
+        let network = Network::of(incoming.path().remote.ip());
+        self.guests.room(incoming.0.came, network, incoming.is_validated(), server.config.max_connections)
     }
 
     /// Takes the client. The datagram is the first one for the new connection.
@@ -227,7 +236,7 @@ impl Endpoint {
     pub fn accept(
         &mut self,
         now: Time,
-        incoming: Incoming,
+        mut incoming: Incoming,
     ) -> Result<(ConnectionKey, Start, Datagram), Route> {
         if let Some(key) = self.registry.route_long(&incoming.0.dcid) {
             // A hello in two datagrams, or one sent twice, that came in one batch.
@@ -236,20 +245,39 @@ impl Endpoint {
                 .datagram
                 .map_or(Route::Dropped(Dropped::Unknown), |d| Route::Connection(key, d)));
         }
-        if self.policy(incoming.0.proof) == Admission::Refuse {
-            return Err(self.refuse(incoming).map_or(Route::Dropped(Dropped::NotAServer), Route::Respond));
+        if let Proof::Before { nonce } = incoming.0.proof {
+            // Another connection may have spent the token since the packet was judged.
+            if self.replays.contains(&nonce) {
+                incoming.0.proof = Proof::None;
+            }
         }
+        let room = match (self.room(&incoming), incoming.0.proof) {
+            (Room::None, _) | (_, Proof::Bad) => {
+                return Err(self.refuse(incoming).map_or(Route::Dropped(Dropped::Busy), Route::Respond));
+            }
+            (Room::Later, _) => return Err(Route::Dropped(Dropped::Busy)),
+            (room, _) => room,
+        };
         // Before anything is kept, the packet has to be one that opens: noise of 1200 bytes costs a
         // decryption and no memory.
         let Some(keys) = self.keys(&incoming).filter(|keys| is_authentic(keys, incoming.bytes())) else {
+            self.forgeries.take(now);
             return Err(Route::Dropped(Dropped::Forged));
         };
+        if let Room::Of(other) = room {
+            self.displace(other);
+        }
         self.born(now, incoming, keys)
     }
 
     /// Turns the client away: CONNECTION_REFUSED, or INVALID_TOKEN when that is why. `None` when there is
-    /// no key to say it with.
+    /// no key to say it with, or when many were turned away that may not be where they say.
     pub fn refuse(&mut self, incoming: Incoming) -> Option<Response> {
+        // RFC 9000 §21.1.1.1: what is sent to addresses that may be forged, and the work for it, has a limit.
+        if !incoming.is_validated() && !self.refusals.take(incoming.0.came) {
+            self.counters.dropped += 1;
+            return None;
+        }
         let keys = self.keys(&incoming)?;
         let (code, reason): (_, &[u8]) = match incoming.0.proof {
             Proof::Bad => (Code::INVALID_TOKEN, b"the token of the Retry is not good"),
@@ -309,7 +337,7 @@ impl Endpoint {
             lifetime: server.config.token_lifetime,
         };
         let proof = presented.judge(token, &*self.config.crypto, &self.replays);
-        Ok(First { proof, ..first })
+        Ok(First { came: now, proof, ..first })
     }
 
     fn begin(
@@ -356,14 +384,13 @@ impl Endpoint {
         let key = self.registry.add(Some(incoming.0.dcid));
         let (Some(local), Some(server)) = (self.issue(key), &self.server) else {
             self.registry.remove(key);
-            return Err(self.refuse(incoming).map_or(Route::Dropped(Dropped::NotAServer), Route::Respond));
+            return Err(self.refuse(incoming).map_or(Route::Dropped(Dropped::Busy), Route::Respond));
         };
         let (crypto, transport) = (server.config.crypto.clone(), server.config.transport.clone());
         let versions = server.versions.clone();
-        let First { datagram, version, dcid, scid, proof } = *incoming.0;
+        let First { datagram, version, dcid, scid, proof, .. } = *incoming.0;
         let (original_dcid, retry_scid, validated) = match proof {
             Proof::Retry { original_dcid, retry_scid } => (original_dcid, Some(retry_scid), true),
-            // Another connection may have spent the token since the packet was judged.
             Proof::Before { nonce } => (dcid, None, self.replays.spend(nonce)),
             Proof::None | Proof::Bad => (dcid, None, false),
         };
@@ -398,6 +425,7 @@ impl Endpoint {
         } else {
             crypto.clone().start(version, encoded)
         };
+        self.guests.enter(now, key, Network::of(path.remote.ip()), validated);
         self.counters.accepted += 1;
         let start = Start {
             now,
@@ -458,23 +486,36 @@ struct Begun {
 /// How busy a server is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
-    pub(super) connections: usize,
-    pub(super) half_open: usize,
+    /// For this client.
+    pub(super) room: Room,
+    /// Handshakes of clients that have not proved their address.
+    pub(super) unproven: usize,
+    /// Many first packets of late did not open.
+    pub(super) forged: bool,
 }
 
 /// All of the policy.
 pub(super) fn decide(proof: Proof, load: Load, config: &ServerConfig) -> Admission {
-    if proof == Proof::Bad || load.connections >= config.max_connections {
-        return Admission::Refuse;
-    }
+    let most_unproven = (config.max_connections / UNPROVEN).max(1);
     let wary = match config.retry {
         RetryPolicy::Never => false,
-        RetryPolicy::WhenBusy(limit) => load.half_open >= limit,
+        RetryPolicy::WhenBusy(limit) => {
+            load.room == Room::None || load.forged || load.unproven >= limit.min(most_unproven)
+        }
         RetryPolicy::Always => true,
     };
-    // RFC 9000 §8.1.3: also a token of an earlier connection spares the round trip of a Retry.
-    if wary && proof == Proof::None { Admission::Retry } else { Admission::Accept }
+    match (proof, load.room) {
+        (Proof::Bad, _) => Admission::Refuse,
+        // RFC 9000 §8.1.3: also a token of an earlier connection spares the round trip of a Retry.
+        (Proof::None, _) if wary => Admission::Retry,
+        (_, Room::Free | Room::Of(_)) => Admission::Accept,
+        (_, Room::Later) => Admission::Ignore,
+        (_, Room::None) => Admission::Refuse,
+    }
 }
+
+/// What part of all connections may be handshakes of clients that have not proved their address, before all must.
+const UNPROVEN: usize = 4;
 
 /// Whether the first packet of `datagram` opens; on a copy, since the connection opens it again.
 fn is_authentic(keys: &Keys, datagram: &[u8]) -> bool {

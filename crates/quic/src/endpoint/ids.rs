@@ -30,8 +30,6 @@ pub(super) struct Registry {
     free: Vec<u32>,
     /// Where the last packet with a short header went: batches come from one peer.
     last: Option<(ConnectionId, ConnectionKey)>,
-    servers: usize,
-    half_open: usize,
 }
 
 #[derive(Debug)]
@@ -48,7 +46,6 @@ struct Entry {
     /// For a server: the id of the client's first packet. It stays until the end, since a late duplicate of
     /// that packet must not begin another connection.
     first: Option<ConnectionId>,
-    half_open: bool,
 }
 
 /// An id of ours.
@@ -87,11 +84,9 @@ impl Registry {
         });
         let slot = &mut self.slots[index as usize];
         let key = ConnectionKey { index, generation: slot.generation };
-        slot.entry = Some(Entry { ids: Vec::new(), next_sequence: 0, first, half_open: first.is_some() });
+        slot.entry = Some(Entry { ids: Vec::new(), next_sequence: 0, first });
         if let Some(first) = first {
             self.firsts.insert(first, key);
-            self.servers += 1;
-            self.half_open += 1;
         }
         key
     }
@@ -118,17 +113,8 @@ impl Registry {
         self.forget(&id);
     }
 
-    /// The handshake of a server's connection is complete.
-    pub(super) fn established(&mut self, key: ConnectionKey) {
-        let Some(entry) = self.entry(key) else { return };
-        if std::mem::take(&mut entry.half_open) {
-            self.half_open -= 1;
-        }
-    }
-
     /// The connection is gone.
     pub(super) fn remove(&mut self, key: ConnectionKey) {
-        self.established(key);
         let Some(slot) = self.slots.get_mut(key.index()).filter(|slot| slot.generation == key.generation)
         else {
             return;
@@ -141,23 +127,12 @@ impl Registry {
         }
         if let Some(first) = entry.first {
             self.firsts.remove(&first);
-            self.servers -= 1;
         }
     }
 
     /// Connections in all.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
-    }
-
-    /// Connections of which we are the server.
-    pub(super) fn servers(&self) -> usize {
-        self.servers
-    }
-
-    /// Those of them whose handshake is under way.
-    pub(super) fn half_open(&self) -> usize {
-        self.half_open
     }
 
     pub(super) fn is_alive(&self, key: ConnectionKey) -> bool {

@@ -13,7 +13,9 @@
 
 mod admit;
 mod announce;
+mod bucket;
 mod early;
+mod guests;
 mod ids;
 mod reset;
 mod token;
@@ -31,7 +33,9 @@ pub use ids::ConnectionKey;
 
 use crate::config::{EndpointConfig, ServerConfig};
 use crate::conn::{IssuedCid, Signal};
+use bucket::Bucket;
 use early::Overtakers;
+use guests::Guests;
 use ids::{Issued, Registry};
 use reset::{Detector, Limiter};
 use token::Replays;
@@ -44,13 +48,20 @@ pub(crate) use token::new_tokens;
 ///    [`refuse`](Self::refuse), or dropped; [`admission`](Self::admission) says what the configuration wants.
 /// 3. Every signal of a connection is handed to [`signal`](Self::signal), and the connection ids that this
 ///    returns go back to the connection.
+/// 4. After each [`accept`](Self::accept) and [`signal`](Self::signal), connections that
+///    [`displaced`](Self::displaced) returns are told so ([`Connection::make_room`](crate::Connection::make_room)).
 pub struct Endpoint {
     config: EndpointConfig,
     server: Option<Server>,
     rng: Rng,
     registry: Registry,
+    guests: Guests,
     detector: Detector,
     limiter: Limiter,
+    /// First packets that did not open: of more, clients must prove their address before their packets are looked at.
+    forgeries: Bucket,
+    /// Of clients that have not proved their address.
+    refusals: Bucket,
     replays: Replays,
     overtakers: Overtakers,
     counters: Counters,
@@ -108,6 +119,9 @@ pub enum Dropped {
     /// A first packet that does not open with the keys that anybody can derive.
     #[error("a forged first packet")]
     Forged,
+    /// There are too many handshakes of its network, or refusals of late; it may come again.
+    #[error("there is no room now")]
+    Busy,
     /// Early data that came before the hello it goes with: a copy is kept for a moment.
     #[error("early data before its hello; kept for a moment")]
     Early,
@@ -125,6 +139,8 @@ pub struct Counters {
     pub accepted: u64,
     /// Clients refused.
     pub refused: u64,
+    /// Handshakes that made room for those of clients that had proved their address.
+    pub displaced: u64,
     /// Retry packets made.
     pub retries: u64,
     /// Version Negotiation packets made.
@@ -158,8 +174,11 @@ impl Endpoint {
             server,
             rng,
             registry: Registry::default(),
+            guests: Guests::default(),
             detector: Detector::default(),
             limiter,
+            forgeries: Bucket::new(FORGERIES_PER_SECOND),
+            refusals: Bucket::new(REFUSALS_PER_SECOND),
             replays: Replays::default(),
             overtakers: Overtakers::default(),
             counters: Counters::default(),
@@ -186,7 +205,9 @@ impl Endpoint {
                 let issued = (0..n).map_while(|_| self.issue(key)).collect();
                 return Some(issued);
             }
-            Signal::Established => self.registry.established(key),
+            Signal::Proven => self.guests.prove(key, self.max_connections()),
+            Signal::Established => self.guests.establish(key),
+            Signal::Over => self.guests.end(key, self.max_connections()),
             Signal::RetiredCid(sequence) => self.registry.retire(key, sequence),
             Signal::ResetToken(path, token) => {
                 if self.registry.is_alive(key) {
@@ -194,11 +215,18 @@ impl Endpoint {
                 }
             }
             Signal::Drained => {
+                self.guests.remove(key);
                 self.registry.remove(key);
                 self.detector.forget(key);
             }
         }
         None
+    }
+
+    /// A connection that has made room for another since this was asked last, or for which there is no room any more to say
+    /// farewell again.
+    pub fn displaced(&mut self) -> Option<ConnectionKey> {
+        self.guests.displaced()
     }
 
     /// What was done so far.
@@ -214,6 +242,16 @@ impl Endpoint {
     /// True when the endpoint takes connections.
     pub fn is_server(&self) -> bool {
         self.server.is_some()
+    }
+
+    /// A handshake makes room for that of another client.
+    fn displace(&mut self, key: ConnectionKey) {
+        self.guests.displace(key);
+        self.counters.displaced += 1;
+    }
+
+    fn max_connections(&self) -> usize {
+        self.server.as_ref().map_or(0, |server| server.config.max_connections)
     }
 
     /// RFC 9000 §5.2, §5.2.1: what is for no connection and begins none is dropped, or answered as by a stranger.
@@ -346,6 +384,12 @@ const MAX_NEGOTIATION: usize = 5 + 2 * 256 + (1 + MAX_VERSIONS) * 4;
 
 /// Versions that a server tells of: as many as there are.
 const MAX_VERSIONS: usize = 2;
+
+/// First packets in a second that may not open: each costs as much as twenty Retry packets.
+const FORGERIES_PER_SECOND: u32 = 100;
+
+/// Refusals in a second of clients that may not be where they say.
+const REFUSALS_PER_SECOND: u32 = 100;
 
 /// RFC 9000 §7.2: the id that a client's first packet is sent to, which nobody can guess.
 pub(crate) fn first_id(rng: &mut Rng) -> ConnectionId {

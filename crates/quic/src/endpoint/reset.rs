@@ -3,10 +3,11 @@ use std::collections::hash_map::Entry;
 use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 
-use quickset_base::{Duration, Rng, Time};
+use quickset_base::{Rng, Time};
 use quickset_wire::ResetToken;
 
 use super::ConnectionKey;
+use super::bucket::Bucket;
 
 /// The reset tokens that peers gave us.
 ///
@@ -66,38 +67,19 @@ impl Detector {
 /// How many stateless resets may be sent.
 #[derive(Debug)]
 pub(super) struct Limiter {
-    per_second: u64,
-    /// What was saved, in nanoseconds of a second times resets per second; a reset costs a second's worth.
-    credit: u128,
-    updated: Time,
+    bucket: Bucket,
     recent: [Option<ResetToken>; RECENT],
     next: usize,
 }
 
 impl Limiter {
     pub(super) fn new(per_second: u32) -> Self {
-        let per_second = u64::from(per_second);
-        Self {
-            per_second,
-            credit: Self::full(per_second),
-            updated: Time::ZERO,
-            recent: [None; RECENT],
-            next: 0,
-        }
+        Self { bucket: Bucket::new(per_second), recent: [None; RECENT], next: 0 }
     }
 
     /// Takes leave for one reset.
     pub(super) fn take(&mut self, now: Time) -> bool {
-        let earned = now.since(self.updated).as_nanos() * u128::from(self.per_second);
-        self.credit = (self.credit + earned).min(Self::full(self.per_second));
-        self.updated = self.updated.max(now);
-        match self.credit.checked_sub(SECOND) {
-            Some(rest) => {
-                self.credit = rest;
-                true
-            }
-            None => false,
-        }
+        self.bucket.take(now)
     }
 
     /// A reset with `token` was sent.
@@ -110,11 +92,6 @@ impl Limiter {
     pub(super) fn is_ours(&self, datagram: &[u8]) -> bool {
         let tail = datagram.last_chunk::<16>().map(|tail| ResetToken(*tail));
         tail.is_some() && self.recent.contains(&tail)
-    }
-
-    /// What a second earns.
-    fn full(per_second: u64) -> u128 {
-        u128::from(per_second) * SECOND
     }
 }
 
@@ -149,5 +126,3 @@ const MAX_RESET: usize = 100;
 
 /// Resets of ours that are known when they come back.
 const RECENT: usize = 8;
-
-const SECOND: u128 = Duration::from_secs(1).as_nanos();

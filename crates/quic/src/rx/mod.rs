@@ -15,7 +15,7 @@ use quickset_wire::frame::{Frame, Frames};
 use quickset_wire::header::{Header, Parsed};
 use quickset_wire::{ConnectionId, PacketType, Side, Space};
 
-use crate::conn::{Connection, Negotiated, violation};
+use crate::conn::{Connection, Negotiated, Signal, violation};
 use crate::error::{Closed, TransportError};
 use crate::keys::{OpenError, Opened, version_of};
 use crate::qlog::Why;
@@ -423,8 +423,9 @@ impl Connection {
         }
         if space == Space::Handshake && self.side.is_server() {
             // RFC 9000 §8.1, §17.2.2.1: only who received our Initial can send this. RFC 9001 §4.9.1.
-            if self.ways.arrival.is_none() && !self.ways.strayed {
+            if self.ways.arrival.is_none() && !self.ways.strayed && !self.path.is_validated() {
                 self.path.validate();
+                self.outbox.signals.push_back(Signal::Proven);
             }
             self.discard(Space::Initial);
         }

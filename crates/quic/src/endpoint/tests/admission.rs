@@ -4,6 +4,7 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::endpoint::admit::{Load, decide};
+use crate::endpoint::guests::Room;
 use crate::endpoint::token::Proof;
 
 /// The token, the new id and the original one of a Retry that `endpoint` sends at `NOW`.
@@ -109,24 +110,199 @@ fn a_full_server_refuses() {
 
 #[test]
 fn the_policy_is_a_table() {
-    let load = |connections, half_open| Load { connections, half_open };
     let retried = Proof::Retry { original_dcid: id(1, 8), retry_scid: id(2, 8) };
     let before = Proof::Before { nonce: [0; 12] };
     let (never, busy, always) = (RetryPolicy::Never, RetryPolicy::WhenBusy(3), RetryPolicy::Always);
-    for (retry, load, proof, wanted) in [
-        (never, load(99, 99), Proof::None, Admission::Accept),
-        (never, load(100, 0), Proof::None, Admission::Refuse),
-        (never, load(100, 0), retried, Admission::Refuse),
-        (never, load(0, 0), Proof::Bad, Admission::Refuse),
-        (busy, load(9, 2), Proof::None, Admission::Accept),
-        (busy, load(9, 3), Proof::None, Admission::Retry),
-        (busy, load(9, 3), before, Admission::Accept),
-        (always, load(0, 0), Proof::None, Admission::Retry),
-        (always, load(0, 0), retried, Admission::Accept),
-        (always, load(0, 0), Proof::Bad, Admission::Refuse),
+    let other = accepted(&mut server(never), id(1, 8)).0;
+    for (retry, room, unproven, proof, wanted) in [
+        (never, Room::Free, 99, Proof::None, Admission::Accept),
+        (never, Room::None, 0, Proof::None, Admission::Refuse),
+        (never, Room::None, 0, retried, Admission::Refuse),
+        (never, Room::Free, 0, Proof::Bad, Admission::Refuse),
+        (busy, Room::Free, 2, Proof::None, Admission::Accept),
+        (busy, Room::Free, 3, Proof::None, Admission::Retry),
+        (busy, Room::Free, 3, before, Admission::Accept),
+        (busy, Room::Of(other), 3, before, Admission::Accept),
+        (busy, Room::Later, 0, retried, Admission::Ignore),
+        // Who may be anybody is asked, and told whether there is room once it has answered.
+        (busy, Room::None, 0, Proof::None, Admission::Retry),
+        (busy, Room::None, 0, retried, Admission::Refuse),
+        (always, Room::Free, 0, Proof::None, Admission::Retry),
+        (always, Room::Free, 0, retried, Admission::Accept),
+        (always, Room::Free, 0, Proof::Bad, Admission::Refuse),
     ] {
-        assert_eq!(decide(proof, load, &server_config(retry)), wanted, "{retry:?} {load:?} {proof:?}");
+        for forged in [false, true] {
+            let load = Load { room, unproven, forged };
+            let asks = forged && retry == busy && proof == Proof::None;
+            let wanted = if asks { Admission::Retry } else { wanted };
+            assert_eq!(decide(proof, load, &server_config(retry)), wanted, "{retry:?} {load:?} {proof:?}");
+        }
     }
+}
+
+/// By the limit that there is, whatever it is.
+#[test]
+fn a_quarter_of_the_places_is_for_clients_that_may_be_anywhere() {
+    for (max_connections, unproven) in [(1, 1), (7, 1), (50, 12), (500, 100), (10_000, 100)] {
+        let config = ServerConfig { max_connections, ..server_config(RetryPolicy::WhenBusy(100)) };
+        let mut endpoint = Endpoint::new(self::config(), Some(config), Rng::new(1));
+        let taken = (0..u16::MAX).take_while(|n| {
+            let dcid = ConnectionId::new(&[&n.to_be_bytes()[..], &[7; 6]].concat()).unwrap();
+            let first = incoming(&mut endpoint, NOW, peer(), &hello(dcid, &[], 1200));
+            endpoint.admission(&first) == Admission::Accept && endpoint.accept(NOW, first).is_ok()
+        });
+        assert_eq!(taken.count(), unproven, "of {max_connections}");
+    }
+}
+
+/// A client at `path` proves its address by Retry, and comes in if it may.
+fn proven(endpoint: &mut Endpoint, now: Time, path: Path, n: u8) -> Result<ConnectionKey, Admission> {
+    let first = incoming(endpoint, now, path, &hello(id(n, 12), &[], 1200));
+    let response = endpoint.retry(now, first).unwrap();
+    let Header::Retry { scid, token, .. } = Parsed::parse(&response.bytes, 8).unwrap().header else {
+        panic!()
+    };
+    let again = incoming(endpoint, now, path, &hello(scid, token, 1200));
+    match endpoint.admission(&again) {
+        Admission::Accept => Ok(endpoint.accept(now, again).unwrap().0),
+        other => Err(other),
+    }
+}
+
+fn displaced(endpoint: &mut Endpoint) -> Vec<ConnectionKey> {
+    std::iter::from_fn(|| endpoint.displaced()).collect()
+}
+
+#[test]
+fn who_has_proved_its_address_takes_the_place_of_who_has_not() {
+    let config = ServerConfig { max_connections: 3, ..server_config(RetryPolicy::Never) };
+    let mut endpoint = Endpoint::new(self::config(), Some(config), Rng::new(1));
+    let unproven = [1, 2, 3].map(|n| accepted(&mut endpoint, id(n, 8)).0);
+    // The second has received what was sent where it says it is, and the third is through.
+    endpoint.signal(unproven[1], Signal::Proven);
+    endpoint.signal(unproven[2], Signal::Established);
+    assert_eq!(displaced(&mut endpoint), []);
+    let late = incoming(&mut endpoint, NOW, peer(), &hello(id(4, 8), &[], 1200));
+    assert_eq!(endpoint.admission(&late), Admission::Refuse, "it may be anybody");
+    let new = proven(&mut endpoint, NOW, peer(), 5).unwrap();
+    assert_eq!(displaced(&mut endpoint), [unproven[0]]);
+    assert_eq!(endpoint.counters().displaced, 1);
+    // From here on all have proved theirs, and have some time.
+    assert_eq!(proven(&mut endpoint, NOW, peer(), 6), Err(Admission::Ignore));
+    let later = NOW + Duration::from_secs(1);
+    assert!(proven(&mut endpoint, later, peer(), 6).is_ok());
+    assert_eq!(displaced(&mut endpoint), [unproven[1]]);
+    endpoint.signal(unproven[0], Signal::Drained);
+    endpoint.signal(unproven[1], Signal::Drained);
+    endpoint.signal(new, Signal::Established);
+    assert!(proven(&mut endpoint, later + Duration::from_secs(1), peer(), 7).is_ok());
+    assert_eq!(displaced(&mut endpoint).len(), 1);
+    assert_eq!(endpoint.connections(), 4, "one does not know that it is gone");
+}
+
+/// All are through with the handshake: nobody makes room, and those that are over are in nobody's way.
+#[test]
+fn a_full_house_refuses_until_somebody_leaves() {
+    let config = ServerConfig { max_connections: 2, ..server_config(RetryPolicy::WhenBusy(9)) };
+    let mut endpoint = Endpoint::new(self::config(), Some(config), Rng::new(1));
+    let through: Vec<_> = (1..3)
+        .map(|n| {
+            let key = proven(&mut endpoint, NOW, peer(), n).unwrap();
+            endpoint.signal(key, Signal::Established);
+            key
+        })
+        .collect();
+    let mut now = NOW + Duration::from_secs(1);
+    assert_eq!(proven(&mut endpoint, now, peer(), 3), Err(Admission::Refuse));
+    endpoint.signal(through[0], Signal::Over);
+    let mut next = through[1];
+    for n in 3..6 {
+        let key = proven(&mut endpoint, now, peer(), n).unwrap();
+        endpoint.signal(key, Signal::Established);
+        assert_eq!(proven(&mut endpoint, now, peer(), n + 100), Err(Admission::Refuse), "two are there");
+        endpoint.signal(std::mem::replace(&mut next, key), Signal::Over);
+        now += Duration::from_millis(1);
+    }
+    // Of those that are over there are no more than of the others.
+    assert_eq!(displaced(&mut endpoint).len(), 2);
+}
+
+/// RFC 9000 §21.9: one network shakes a quarter of all hands, and others have no part in that.
+#[test]
+fn handshakes_are_shared_among_networks() {
+    let config = ServerConfig { max_connections: 40, ..server_config(RetryPolicy::Never) };
+    let mut endpoint = Endpoint::new(self::config(), Some(config), Rng::new(1));
+    let from = |n: u8| at(&format!("198.51.100.{n}:1"));
+    let greedy = (0..40).map_while(|n| proven(&mut endpoint, NOW, from(1), n).ok()).count();
+    assert_eq!(greedy, 10);
+    let second = proven(&mut endpoint, NOW, from(2), 100).unwrap();
+    assert_eq!(displaced(&mut endpoint), []);
+    // It waits no longer than others do for it.
+    assert_eq!(proven(&mut endpoint, NOW + Duration::from_millis(999), from(1), 50), Err(Admission::Ignore));
+    assert!(proven(&mut endpoint, NOW + Duration::from_secs(1), from(1), 50).is_ok());
+    assert_eq!(displaced(&mut endpoint).len(), 1);
+    // Networks enough to fill the house: who has the most makes room for who has few, at once.
+    let others = (3..6).flat_map(|network| [network; 10]).enumerate();
+    let came =
+        others.filter(|(n, network)| proven(&mut endpoint, NOW, from(*network), *n as u8).is_ok()).count();
+    assert!(came >= 29, "{came}");
+    displaced(&mut endpoint);
+    for n in 0..5 {
+        let at = proven(&mut endpoint, NOW, from(9), 200 + n);
+        assert!(at.is_ok() && displaced(&mut endpoint).len() == 1, "{n}: {at:?}");
+    }
+    endpoint.signal(second, Signal::Established);
+}
+
+/// Who says hello in the name of another has no part in what that one may have.
+#[test]
+fn a_victims_address_is_no_reason_against_the_victim() {
+    let config = ServerConfig { max_connections: 8, ..server_config(RetryPolicy::Never) };
+    let mut endpoint = Endpoint::new(self::config(), Some(config), Rng::new(1));
+    (1..9).for_each(|n| drop(accepted(&mut endpoint, id(n, 8))));
+    for n in 10..14 {
+        assert!(proven(&mut endpoint, NOW, peer(), n).is_ok(), "{n}");
+        assert_eq!(displaced(&mut endpoint).len(), 1);
+    }
+}
+
+/// Noise in the form of first packets costs a key each as long as nothing has to be proved.
+#[test]
+fn noise_is_a_reason_to_ask_for_proof() {
+    let mut endpoint = server(RetryPolicy::WhenBusy(1000));
+    let mut noise = |now: Time| {
+        let mut bytes = hello(id(1, 8), &[], 1200);
+        bytes[700] ^= 1;
+        let first = incoming(&mut endpoint, now, peer(), &bytes);
+        let admission = endpoint.admission(&first);
+        if admission == Admission::Accept {
+            assert!(matches!(endpoint.accept(now, first), Err(Route::Dropped(Dropped::Forged))));
+        }
+        admission
+    };
+    let looked_at = (0..10_000).filter(|_| noise(NOW) == Admission::Accept).count();
+    assert_eq!(looked_at, 100, "a second's worth");
+    assert_eq!(noise(NOW + Duration::from_millis(10)), Admission::Accept);
+    assert_eq!(noise(NOW + Duration::from_millis(10)), Admission::Retry);
+}
+
+/// RFC 9000 §21.1.1.1: somebody else may have sent what is refused.
+#[test]
+fn refusals_to_who_knows_whom_are_few() {
+    let config = ServerConfig { max_connections: 0, ..server_config(RetryPolicy::Never) };
+    let mut endpoint = Endpoint::new(self::config(), Some(config), Rng::new(1));
+    let (token, scid, _) = retried(&mut server(RetryPolicy::Always));
+    let bad = [&token[..1], &[9; 50]].concat();
+    let mut refused = |now: Time| {
+        let plain = incoming(&mut endpoint, now, peer(), &hello(id(1, 8), &[], 1200));
+        let bad = incoming(&mut endpoint, now, peer(), &hello(id(1, 8), &bad, 1200));
+        [plain, bad].into_iter().filter_map(|client| endpoint.refuse(client)).count()
+    };
+    assert_eq!((0..1000).map(|_| refused(NOW)).sum::<usize>(), 100);
+    assert_eq!(refused(NOW + Duration::from_millis(20)), 2);
+    // Who is where it says always hears.
+    let client = incoming(&mut endpoint, NOW, peer(), &hello(scid, &token, 1200));
+    assert!(client.is_validated() && endpoint.refuse(client).is_some());
 }
 
 /// RFC 9000 §21.6.
