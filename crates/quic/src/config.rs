@@ -39,17 +39,21 @@ pub struct TransportConfig {
     /// Bytes that the sending halves of all streams hold together, before those take no more that hold 16 KiB each; no less
     /// than `send_buffer` of one. A peer that asks for much and takes nothing makes us hold this much.
     pub connection_send_buffer: u64,
-    /// The connection ends when nothing is heard for this long (RFC 9000 §10.1); `None`: never.
+    /// The connection ends when nothing is heard for this long (RFC 9000 §10.1); `None`: never. While something waits for
+    /// its acknowledgement, at least eight packets that ask for it fall into that, none more than half a second, or a
+    /// round trip, behind the one before.
     pub idle_timeout: Option<Duration>,
     /// A PING after this much silence keeps the connection alive; `None`: no keep-alive.
     pub keep_alive: Option<Duration>,
-    /// A client that awaits data, of a request that it has made or of a stream that brings much, asks with a PING whether
-    /// it can still be reached when it has heard nothing for this long, or for three probe timeouts or twice the pauses
-    /// that its server makes, if these are longer. A server whose client got another port from a NAT learns the new one by
-    /// that: a client that only receives says nothing else that could tell. At most six times in one silence, each after
-    /// twice as long, and not in place of `idle_timeout`: who does not answer is gone as early as without. `None`: never.
+    /// A client that awaits data, of a request that it has made or of a stream that brings much, or credit for what it has
+    /// to send, asks with a PING whether it can still be reached when it has heard nothing for this long, or for three probe
+    /// timeouts (up to a second of them) or twice the pauses that its server makes, if these are longer. A server whose
+    /// client got another port from a NAT learns the new one by that: a client that only receives says nothing else that
+    /// could tell. In one silence it asks again, each time after twice as long, up to a sixth of `idle_timeout`; not in
+    /// place of that: who does not answer is gone as early as without, and who does nothing but answer when it has run from
+    /// the sixth answer on. `None`: never.
     pub ask_after: Option<Duration>,
-    /// How long the handshake may take. A client that is through with it, and has not heard yet that its server is
+    /// How long the handshake may take; at least eight probes fall into that. A client that is through with it, and has not heard yet that its server is
     /// (RFC 9001 §4.1.2), gives up after as long a silence, whatever `idle_timeout` says.
     pub handshake_timeout: Duration,
     /// The largest UDP payload sent, in bytes, 1200 to 65,507, until a larger one is found. Larger than the path's MTU

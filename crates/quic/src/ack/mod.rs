@@ -138,6 +138,12 @@ impl Acks {
         self.largest.map(|(number, _)| number)
     }
 
+    /// Whether no packet is missing above `number`, up to the largest.
+    pub(crate) fn is_whole_above(&self, number: Option<u64>) -> bool {
+        let first = number.map_or(0, |number| number + 1).max(self.horizon);
+        self.ranges.newest().is_none_or(|newest| *newest.start() <= first)
+    }
+
     /// A packet was received and is no duplicate.
     pub(crate) fn on_packet(&mut self, number: u64, now: Time, eliciting: bool, ecn: Ecn) {
         self.count(ecn);

@@ -19,6 +19,8 @@ pub(crate) struct Lifecycle {
     heard: Time,
     /// An eliciting packet was sent since something was heard.
     asked: bool,
+    /// The idle timeout runs from then, whatever was heard since.
+    held: Option<Time>,
     ping: bool,
 }
 
@@ -70,6 +72,7 @@ impl Lifecycle {
             unconfirmed: false,
             heard: now,
             asked: false,
+            held: None,
             ping: false,
         }
     }
@@ -101,6 +104,18 @@ impl Lifecycle {
         };
     }
 
+    /// The smaller of both sides' idle timeouts.
+    #[inline]
+    pub(crate) fn idle_timeout(&self) -> Option<Duration> {
+        self.idle_timeout
+    }
+
+    /// When something was heard, or the first eliciting packet sent behind it.
+    #[inline]
+    pub(crate) fn heard(&self) -> Time {
+        self.heard
+    }
+
     /// The handshake is complete: from here on not its length is bounded, but the silence until it is confirmed.
     pub(crate) fn established(&mut self) {
         self.handshake_until = None;
@@ -115,6 +130,12 @@ impl Lifecycle {
     pub(crate) fn on_heard(&mut self, now: Time) {
         self.heard = now;
         self.asked = false;
+    }
+
+    /// What came was no mere answer.
+    #[inline]
+    pub(crate) fn on_elicited(&mut self) {
+        self.held = None;
     }
 
     /// A datagram came that is not read any more.
@@ -136,6 +157,7 @@ impl Lifecycle {
         if !self.asked {
             self.asked = true;
             self.heard = now;
+            self.held = None;
         }
     }
 
@@ -160,6 +182,13 @@ impl Lifecycle {
     pub(crate) fn ask(&mut self) {
         self.ping = true;
         self.asked = true;
+    }
+
+    /// From what was heard last the idle timeout runs on, until the peer or our application has something to say by
+    /// itself. RFC 9000 §10.1 would have any packet of the peer's restart it: but of one that is asked on and on, and has
+    /// nothing to say, the answers would keep the connection alive for ever, which nobody has asked for.
+    pub(crate) fn hold(&mut self) {
+        self.held.get_or_insert(self.heard);
     }
 
     /// Says farewell and stays for three PTOs to repeat it.
@@ -223,7 +252,7 @@ impl Lifecycle {
 
     /// RFC 9000 §10.1: at least three PTOs as they are now. The one of the handshake is that of a guessed RTT.
     fn idle_at(&self, pto: Duration) -> Option<Time> {
-        self.idle_timeout.map(|t| self.heard + t.max(self.grace(pto)))
+        self.idle_timeout.map(|t| self.held.unwrap_or(self.heard) + t.max(self.grace(pto)))
     }
 
     /// Three PTOs, as RFC 9000 §10.1 and §10.2 would have them of any length. But how long a round trip takes is for the peer to

@@ -233,6 +233,7 @@ impl Connection {
             qlog: Qlog::none(),
             config,
         };
+        this.recovery.set_handshake_timeout(this.config.handshake_timeout);
         this.log_begin();
         this.admit_early();
         this.keys.drive()?;
@@ -307,6 +308,7 @@ impl Connection {
             return;
         }
         self.on_vigil();
+        self.on_call();
         self.keys.on_time(now, pto);
         self.streams.on_time(&self.view());
         self.expire_datagrams();
@@ -340,6 +342,9 @@ impl Connection {
         if probes && self.transmit_probe(out) {
             return Some(Poll::Send);
         }
+        if self.transmit_call(out) {
+            return Some(Poll::Send);
+        }
         if !self.lifecycle.is_drained() && self.transmit(out) {
             self.log_metrics(false);
             return Some(Poll::Send);
@@ -362,6 +367,7 @@ impl Connection {
             self.acks[Space::Data.index()].deadline().filter(|_| self.may_probe()),
             self.outbox.paced_until.map(|t| (t, Reason::Pacing)),
             self.vigil_due().map(|t| (t, Reason::KeepAlive)),
+            self.call_due().map(|t| (t, Reason::KeepAlive)),
             self.keys.deadline(pto),
             self.streams.deadline(),
             self.datagrams.deadline(),

@@ -1,29 +1,50 @@
 use quickset_base::{Duration, Time};
+use quickset_wire::Space;
 
 use super::Connection;
 use crate::room::Phase;
 
-/// Whether the road is still there: asked by a client that awaits data and hears nothing.
+/// Whether the road is still there: asked by a client that awaits data and hears nothing, and by either side that waits for
+/// acknowledgements in vain.
 ///
 /// When a NAT gives a client another port, its server goes on sending to the old one, and the client, which has
 /// acknowledged all that came, has nothing to send that would tell it. A PING does (RFC 9000 §9.3, §10.1.2).
 ///
-/// Nothing is kept up to date for it by packet: what it needs is when something was heard, which the lifecycle knows, and
-/// how much data came, which the streams know.
+/// Nothing is kept up to date for it by packet: what it needs is when something was heard, which the lifecycle knows, how
+/// much data went, which the streams know, and when something left that waits for its acknowledgement, which loss detection
+/// knows.
 #[derive(Debug)]
 pub(crate) struct Vigil {
     /// The shortest silence that makes it ask; `None`: it never does.
     least: Option<Duration>,
-    /// How often it asked since data came, and how much had come then.
-    asked: u8,
-    received: u64,
-    /// The silence that it asked in began then.
-    since: Time,
+    /// How often it asked since data went either way, and how much had then.
+    asked: u32,
+    progress: u64,
+    /// The silence that it asked in.
+    silence: Silence,
     /// A silence that data ended by and by, and until when it is taken for usual.
     usual: Duration,
     usual_until: Time,
+    /// When something was heard that showed that something else was lost.
+    missed: Option<Time>,
     /// Of the silence that began then nothing is to be asked: no data was awaited.
     idle: Option<Time>,
+    /// When it called last, how often, and whether it is to now.
+    called: Time,
+    calls: u64,
+    calls_now: bool,
+}
+
+/// A silence that was asked about, as it began.
+#[derive(Clone, Copy, Debug, Default)]
+struct Silence {
+    since: Time,
+    /// What had come of streams.
+    received: u64,
+    /// The largest number of the peer's packets.
+    largest: Option<u64>,
+    /// How often something had to be asked again.
+    repeated: u64,
 }
 
 impl Vigil {
@@ -31,43 +52,67 @@ impl Vigil {
         Self {
             least,
             asked: 0,
-            received: 0,
-            since: Time::ZERO,
+            progress: 0,
+            silence: Silence::default(),
             usual: Duration::ZERO,
             usual_until: Time::ZERO,
+            missed: None,
             idle: None,
+            called: Time::ZERO,
+            calls: 0,
+            calls_now: false,
         }
     }
 
-    /// When to ask next, of a silence that lasts since `heard`, when `received` bytes of streams had come.
-    fn due(&self, heard: Time, received: u64, pto: Duration) -> Option<Time> {
-        let asked = if received == self.received { self.asked } else { 0 };
-        if asked >= MOST || self.idle == Some(heard) {
+    /// When to ask next, of a silence that lasts since `heard`, when `progress` bytes of streams had gone either way; no later
+    /// than after `most`, a sixth of the idle timeout.
+    fn due(&self, heard: Time, progress: u64, (pto, most): (Duration, Duration)) -> Option<Time> {
+        if self.idle == Some(heard) {
             return None;
         }
-        let mut wait = self.least?.max(pto.saturating_mul(PTOS));
+        let asked = if progress == self.progress { self.asked } else { 0 };
+        let explained = if self.missed == Some(heard) { pto } else { pto.saturating_mul(PTOS) };
+        let mut wait = self.least?.max(explained.min(pto.max(2 * APART)));
         if heard < self.usual_until {
             wait = wait.max(self.usual.saturating_mul(2));
         }
-        Some(heard + wait.saturating_mul(1 << asked))
+        // A peer that keeps the connection alive by itself may do so now, which our questions would put off.
+        let most = if asked == PROLONGS { 3 * most } else { most };
+        Some(heard + wait.saturating_mul(1 << asked.min(PROLONGS)).min(most))
     }
 
-    /// It asks now, of that silence.
-    fn ask(&mut self, heard: Time, received: u64) {
-        if received != self.received || self.asked == 0 {
-            (self.received, self.asked, self.since) = (received, 0, heard);
+    /// It asks now, of a silence that is as told when it asks for the first time. True when the connection must not live
+    /// longer for that.
+    fn ask(&mut self, progress: u64, silence: Silence) -> bool {
+        if progress != self.progress || self.asked == 0 {
+            (self.progress, self.asked, self.silence) = (progress, 0, silence);
         }
         self.asked += 1;
+        self.asked > PROLONGS
     }
 
-    /// Something came; if that is data after it had asked, a silence like that one is nothing to ask about for a while.
-    #[inline]
-    fn on_received(&mut self, now: Time, received: u64) {
-        if self.asked > 0 && received != self.received {
-            self.asked = 0;
-            self.usual = now.since(self.since);
+    /// Something came in a silence that was asked about, `received` bytes of streams with it by now. `is_own`: nothing was
+    /// lost in it, so that nobody but the peer is the reason for it.
+    fn end(&mut self, now: Time, (progress, received): (u64, u64), is_own: bool) {
+        let is_over = progress != self.progress;
+        if is_over && is_own && received != self.silence.received {
+            // One like that is nothing to ask about for a while.
+            self.usual = now.since(self.silence.since);
             self.usual_until = now + self.usual.saturating_mul(USUAL);
         }
+        if !is_own {
+            // There is more to come, and it may be lost like what is missing.
+            self.missed = Some(now);
+        }
+        if is_over || !is_own {
+            self.asked = 0;
+        }
+    }
+
+    /// Whether to call now, once.
+    #[inline]
+    pub(crate) fn takes_call(&mut self) -> bool {
+        std::mem::take(&mut self.calls_now)
     }
 
     /// The server asks back whether it is us: it had lost us, and its silence was not its own.
@@ -76,13 +121,49 @@ impl Vigil {
     }
 }
 
+/// Calls: PINGs of either side, while something waits for its acknowledgement.
+//
+// Probe timeouts ask as well, each after twice the time of the one before (RFC 9002 §6.2.1). So an outage is found to be
+// over after as long again as it took, or not before the idle timeout, which then ends a connection whose path is back. What
+// carries data has to back off. A packet of 64 bytes twice in a second, on a path of more than half a second once in a
+// round trip, is no load for any path; it goes between probe timeouts that are further apart, and with what lost it the
+// idle timeout ends it (RFC 9000 §10.1.2 has PINGs against that timeout).
 impl Connection {
-    /// When it is time to ask whether the server can still reach us. While an answer is awaited, probe timeouts are what
-    /// asks.
+    /// When to call next.
+    pub(super) fn call_due(&self) -> Option<Time> {
+        let since = self.recovery.waits_since().filter(|_| self.phase == Phase::Confirmed)?;
+        // An address that has proved nothing is asked by challenges, and what may be sent there is for them.
+        if self.path.amplification_budget() < usize::MAX {
+            return None;
+        }
+        let last = since.max(self.vigil.called);
+        let apart = match self.lifecycle.idle_timeout() {
+            Some(idle) => APART.min(idle / SEVERAL),
+            // Nobody gives up, and an outage may last for hours.
+            None => APART.max(last.since(self.lifecycle.heard()) / SMALL),
+        };
+        Some(last + apart.max(self.recovery.rtt().min()))
+    }
+
+    pub(super) fn on_call(&mut self) {
+        if self.call_due().is_some_and(|at| at <= self.now) {
+            self.vigil.called = self.now;
+            self.vigil.calls += 1;
+            self.vigil.calls_now = true;
+        }
+    }
+}
+
+/// Asking: PINGs of a client that awaits data.
+impl Connection {
+    /// When it is time to ask whether the server can still reach us. While an answer is awaited, probe timeouts and calls are
+    /// what asks.
     pub(super) fn vigil_due(&self) -> Option<Time> {
         self.vigil.least?;
         let heard = self.lifecycle.silent_since().filter(|_| self.phase == Phase::Confirmed)?;
-        self.vigil.due(heard, self.streams.received(), self.pto())
+        let idle = self.lifecycle.idle_timeout().unwrap_or(USUAL_IDLE);
+        let most = (idle / ASKED).max(self.recovery.rtt().min().saturating_mul(PTOS));
+        self.vigil.due(heard, self.streams.progress(), (self.pto(), most))
     }
 
     pub(super) fn on_vigil(&mut self) {
@@ -90,27 +171,55 @@ impl Connection {
             return;
         }
         let Some(heard) = self.lifecycle.silent_since() else { return };
-        if self.streams.awaits() {
-            self.vigil.ask(heard, self.streams.received());
-            self.lifecycle.ask();
-            self.stats.asked += 1;
-        } else {
+        if !self.streams.awaits() {
             self.vigil.idle = Some(heard);
+            return;
         }
+        let silence = Silence {
+            since: heard,
+            received: self.streams.received(),
+            largest: self.acks[Space::Data.index()].largest(),
+            repeated: self.repeated(),
+        };
+        if self.vigil.ask(self.streams.progress(), silence) {
+            self.lifecycle.hold();
+        }
+        self.lifecycle.ask();
+        self.stats.asked += 1;
     }
 
     /// A batch came.
     #[inline]
     pub(crate) fn end_vigil(&mut self) {
-        self.vigil.on_received(self.now, self.streams.received());
+        if self.vigil.asked > 0 {
+            // Each question was answered before it was asked again, and none of the peer's packets is missing since.
+            let Silence { repeated, largest, .. } = self.vigil.silence;
+            let is_own =
+                repeated == self.repeated() && self.acks[Space::Data.index()].is_whole_above(largest);
+            self.vigil.end(self.now, (self.streams.progress(), self.streams.received()), is_own);
+        }
+    }
+
+    /// How often something had to be asked again.
+    fn repeated(&self) -> u64 {
+        self.stats.ptos + self.vigil.calls
     }
 }
 
+/// Calls are no further apart: of three of them one gets there and is answered within 1.5 s, however bad the path.
+const APART: Duration = Duration::from_millis(500);
+/// So many fall into an idle timeout at least.
+const SEVERAL: u32 = 8;
+/// Where there is no idle timeout, one is as far behind the one before as this part of the silence.
+const SMALL: u32 = 16;
 /// So many probe timeouts of silence are more than the path explains: one that lost the end of what was sent has had its
 /// probes by then.
 const PTOS: u32 = 3;
-/// How often one silence is asked about, each time after twice as long: a server that has nothing to say is not made to say
-/// so for ever, and the connection outlives its idle timeout by 63 times the first wait at most, and only if it answers.
-const MOST: u8 = 6;
+/// How often one silence is asked about, each time after twice as long, before the idle timeout runs on whatever is answered:
+/// a server that has nothing to say does not keep a connection alive by saying so.
+const PROLONGS: u32 = 6;
+/// So often at least it is asked within an idle timeout, whatever was usual; and within how long where there is none.
+const ASKED: u32 = 6;
+const USUAL_IDLE: Duration = Duration::from_secs(30);
 /// So many times as long as it lasted, a silence is taken for usual.
 const USUAL: u32 = 16;

@@ -15,10 +15,11 @@ mod sent;
 mod streak;
 #[cfg(test)]
 mod tests;
+mod timers;
 #[cfg(feature = "qlog")]
 mod told;
 
-use quickset_base::{Duration, Reason, Time};
+use quickset_base::{Duration, Time};
 use quickset_wire::{Side, Space, TransportErrorCode};
 
 pub(crate) use marks::Marked;
@@ -58,6 +59,8 @@ pub(crate) struct Recovery {
     packet_threshold: u64,
     // The time threshold in eighths of a round trip.
     time_threshold: u32,
+    // The longest wait for a probe of the handshake.
+    handshake_wait: Duration,
 }
 
 /// One packet number space: losses are found in each for itself (RFC 9002 §3).
@@ -154,7 +157,13 @@ impl Recovery {
             spurious: 0,
             packet_threshold: PACKET_THRESHOLD,
             time_threshold: TIME_THRESHOLD,
+            handshake_wait: Duration::MAX,
         }
+    }
+
+    /// How long the handshake may take.
+    pub(crate) fn set_handshake_timeout(&mut self, timeout: Duration) {
+        self.handshake_wait = timeout / timers::HANDSHAKE_PROBES;
     }
 
     /// The peer's max_ack_delay is known, or another one (draft-ietf-quic-ack-frequency §7).
@@ -319,17 +328,6 @@ impl Recovery {
         }
         self.touched = now;
         Ok(())
-    }
-
-    /// When [`on_time`](Self::on_time) is due. A server that may send nothing more to an address that is not
-    /// validated sets no probe timer: `may_probe` is false (RFC 9002 §6.2.2.1). It is asked again when a
-    /// datagram gave it credit (RFC 9002 §A.6).
-    pub(crate) fn deadline(&self, may_probe: bool) -> Option<(Time, Reason)> {
-        if let Some((time, _)) = self.loss_time() {
-            return Some((time, Reason::LossTime));
-        }
-        let (time, _) = if may_probe { self.pto_time()? } else { return None };
-        Some((time, Reason::Pto))
     }
 
     /// The time has come (RFC 9002 §A.9), or perhaps not.
@@ -546,31 +544,6 @@ impl Recovery {
             self.time_threshold = TIME_THRESHOLD;
         }
     }
-
-    fn loss_time(&self) -> Option<(Time, Space)> {
-        let times = Space::ALL.into_iter().filter_map(|s| Some((self.spaces[s.index()].loss_time?, s)));
-        times.min_by_key(|(time, _)| *time)
-    }
-
-    /// When and in which space a probe is due (RFC 9002 §6.2.1, §A.8).
-    fn pto_time(&self) -> Option<(Time, Space)> {
-        let factor = 1 << self.pto_count.min(MAX_BACKOFF);
-        let of = |space: Space| {
-            let numbers = &self.spaces[space.index()];
-            // RFC 9002 §6.2.1: 1-RTT packets are probed for only when the peer surely can read them.
-            let waits = numbers.sent.eliciting() > 0 && (space != Space::Data || self.confirmed);
-            waits.then(|| (numbers.last_eliciting + self.pto(space) * factor, space))
-        };
-        let earliest = Space::ALL.into_iter().filter_map(of).min_by_key(|(time, _)| *time);
-        if earliest.is_some() || self.side.is_server() || self.confirmed {
-            return earliest;
-        }
-        // RFC 9002 §6.2.2.1: the server may be out of credit and wait for us, so a client goes on probing; not only until an
-        // address of ours is known to be validated, for a NAT may have given us another.
-        let space = if self.has_handshake_keys { Space::Handshake } else { Space::Initial };
-        let begun = self.spaces[Space::Initial.index()].sent.next() > 0;
-        begun.then(|| (self.touched + self.pto(space) * factor, space))
-    }
 }
 
 /// The newest packet that an acknowledgement settled.
@@ -598,5 +571,3 @@ const MAX_PACKET_THRESHOLD: u64 = 128;
 const TIME_THRESHOLD: u32 = 9;
 /// As far as reordering that we have seen may raise it: two round trips.
 const MAX_TIME_THRESHOLD: u32 = 16;
-/// Probe timeouts double so often at most; the idle timeout ends what is left.
-const MAX_BACKOFF: u32 = 16;

@@ -439,6 +439,9 @@ impl Connection {
         }
         self.log_received(kind, opened.number, size, &payload);
         let eliciting = self.frames(kind, &payload)?;
+        if eliciting {
+            self.lifecycle.on_elicited();
+        }
         if kind == PacketType::OneRtt {
             let receive = self.protect.receive.as_mut();
             if let Some(receive) = receive.filter(|receive| receive.heeds(opened.number)) {

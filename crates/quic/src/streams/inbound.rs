@@ -34,16 +34,28 @@ impl Streams {
         result.map_err(|error| error.in_frame(frame.kind()))
     }
 
-    /// Whether the peer has something to send that would have come by now: the answer to a request that was made, or the rest
-    /// of what brings much. Streams that are open for whatever may come some day are none of these, nor are those that
-    /// wait for us.
+    /// Whether the peer has something to send that would have come by now: the answer to a request that was made, the rest
+    /// of what brings much, or credit that holds us up. Streams that are open for whatever may come some day are none of
+    /// these, nor are those that wait for us.
     pub(crate) fn awaits(&self) -> bool {
+        if self.is_blocked() || self.ours.iter().any(|ours| ours.refused) {
+            return true;
+        }
         self.slab.iter().any(|(_, stream)| {
+            if stream.send.as_ref().is_some_and(|half| half.is_sending() && half.is_starved()) {
+                return true;
+            }
             let Some(half) = stream.recv.as_ref() else { return false };
             let is_over = half.is_deaf() || half.is_complete() || half.highest >= half.window.limit();
             let is_answer = stream.send.as_ref().is_none_or(|send| send.state != SendState::Open);
             !is_over && (half.highest >= MUCH || (stream.id.dir() == Dir::Bi && is_answer))
         })
+    }
+
+    /// Bytes that went either way: it changes when any do.
+    #[inline]
+    pub(crate) fn progress(&self) -> u64 {
+        self.received.wrapping_add(self.sent)
     }
 
     /// Bytes that came, on all streams.

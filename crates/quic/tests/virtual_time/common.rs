@@ -112,6 +112,11 @@ impl Peer {
         }
     }
 
+    /// Reads what was left unread of a stream.
+    pub(crate) fn take(&mut self, key: ConnectionKey, id: StreamId) {
+        self.read(key, id);
+    }
+
     fn on_event(&mut self, key: ConnectionKey, event: Event) {
         match &event {
             Event::Connected => self.connected.push(key),
@@ -155,8 +160,9 @@ pub(crate) struct Pair {
     pub(crate) server: NodeId,
     /// The client's connection.
     pub(crate) key: ConnectionKey,
-    /// The way to the server.
+    /// The way to the server, and that to the client.
     pub(crate) up: LinkId,
+    pub(crate) down: LinkId,
 }
 
 /// What a test varies.
@@ -223,8 +229,8 @@ impl Setup {
         let client = world.add("client", address(1), client);
         let server = world.add("server", address(2), server);
         let down = self.down.as_ref().unwrap_or(&self.link);
-        let (up, _) = world.join(address(1), address(2), self.link.clone(), down.clone());
-        Pair { world, client, server, key, up }
+        let (up, down) = world.join(address(1), address(2), self.link.clone(), down.clone());
+        Pair { world, client, server, key, up, down }
     }
 
     /// The same with the handshake through on both sides.

@@ -47,13 +47,13 @@ impl Early {
             .expect("a connection begins");
         let near = world.add("client", address(1), node);
         let far = world.add("server", address(2), Peer::new(2 * setup.seed + 2, Some(server.clone())));
-        let (up, _) = world.join(
+        let (up, down) = world.join(
             address(1),
             address(2),
             "delay=1ms".parse().expect("a link"),
             "delay=1ms".parse().expect("a link"),
         );
-        let mut pair = Pair { world, client: near, server: far, key, up };
+        let mut pair = Pair { world, client: near, server: far, key, up, down };
         pair.until("connected", |p| !p.client().connected.is_empty() && !p.server().connected.is_empty());
         pair.pass(Duration::from_millis(50));
         let now = pair.world.now();
