@@ -7,6 +7,7 @@
 mod arrows;
 mod beside;
 mod e2e;
+mod endure;
 mod fuzz;
 mod msrv;
 mod needs;
@@ -115,6 +116,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[TARGET] [--seconds N]",
         about: "run one fuzz target, or all, for N seconds each (60)",
         run: fuzz::command,
+    },
+    Command {
+        name: "silence",
+        arguments: "[--runs 20000]",
+        about: "outages, rebindings and losses in virtual time: no connection dies, all go on when their path is back",
+        run: endure::silence,
     },
     Command {
         name: "interop",

@@ -12,6 +12,7 @@ mod fec;
 mod messages;
 mod migration;
 mod mtu;
+mod silence;
 mod transfer;
 mod versions;
 mod vigil;

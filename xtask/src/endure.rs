@@ -1,0 +1,25 @@
+//! Paths that go away and come back, at length: what `cargo test` plays a small part of.
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::run::{cargo, run};
+
+/// The sweep of outages in virtual time.
+pub(crate) fn silence(args: &[String]) -> Result<()> {
+    let runs = number(args, "--runs", 20_000)?;
+    run(cargo()
+        .env("QUICKSET_SILENCE_RUNS", runs.to_string())
+        .args(["test", "--release", "--package", "quickset-quic", "--test", "virtual_time", "--locked"])
+        .args(["silence::", "--", "--nocapture"]))
+}
+
+/// The number behind the only option that there is.
+fn number(args: &[String], option: &str, usual: u64) -> Result<u64> {
+    match args {
+        [] => Ok(usual),
+        [name, value] if name == option => {
+            value.parse().with_context(|| format!("{value:?} is no number: write {option} {usual}"))
+        }
+        _ => bail!("the only argument is {option} {usual}"),
+    }
+}
