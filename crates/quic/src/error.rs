@@ -3,6 +3,8 @@ use std::fmt;
 
 use quickset_wire::TransportErrorCode;
 
+use crate::refusal::Refusal;
+
 /// A rule of the protocol was broken, by the peer or by what it makes us do: the connection closes
 /// with this code (RFC 9000 §11, §11.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,6 +150,10 @@ pub enum Closed {
     /// Nothing was heard of the peer for the idle timeout (RFC 9000 §10.1).
     #[error("the peer does not answer; check its address and the network, and connect again")]
     TimedOut,
+    /// Nothing could be sent to the peer any more, and this is what the system said; or the peer's host, to a handshake, that
+    /// nothing listens there.
+    #[error("{0}")]
+    Unreachable(Refusal),
     /// The peer speaks none of our versions (RFC 9000 §6.2).
     #[error("the peer speaks no QUIC version that we know")]
     NoCommonVersion,

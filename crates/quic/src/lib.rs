@@ -65,6 +65,7 @@ pub mod qlog;
 #[path = "qlog/off.rs"]
 mod qlog;
 mod recovery;
+mod refusal;
 mod room;
 mod rx;
 mod stats;
@@ -100,5 +101,6 @@ pub use quickset_sched::{Priority, Weight};
 pub use quickset_wire::{
     ConnectionId, Dir, ResetToken, Scheme, Schemes, Side, StreamId, TransportErrorCode, Version,
 };
+pub use refusal::{Obstacle, Refusal};
 pub use stats::{AckStats, DatagramStats, EcnStats, FecStats, MtuStats, Stats};
 pub use streams::*;

@@ -5,6 +5,7 @@ use quickset_base::{Batch, Datagram, Input, Machine, Path, Poll, Reason, Time};
 use crate::config::ClientConfig;
 use crate::conn::{Connection, Event, Signal};
 use crate::endpoint::{Admission, ConnectError, ConnectionKey, Endpoint, Response, Route};
+use crate::refusal::Refusal;
 
 /// An endpoint with its connections: the whole of QUIC as one [`Machine`], for the simulator and the fuzzers.
 ///
@@ -18,6 +19,8 @@ pub struct Node {
     inbox: Vec<Datagram>,
     /// Where the next round of polls begins, so that all connections get their turn.
     turn: usize,
+    /// Whose batch was returned last; `None`: nobody's.
+    sender: Option<ConnectionKey>,
 }
 
 #[derive(Debug)]
@@ -44,6 +47,7 @@ impl Node {
             events: VecDeque::new(),
             inbox: Vec::new(),
             turn: 0,
+            sender: None,
         }
     }
 
@@ -86,6 +90,15 @@ impl Node {
     /// The connections that have not drained.
     pub fn keys(&self) -> impl Iterator<Item = ConnectionKey> {
         self.connections.iter().map(|s| s.key)
+    }
+
+    /// The system did not take the batch that was returned last, but for datagrams whose bits are set in `left`
+    /// ([`Connection::not_sent`]).
+    pub fn not_sent(&mut self, now: Time, batch: &Batch, left: u64, refusal: Refusal) {
+        match self.sender.and_then(|key| self.connection(key)) {
+            Some(connection) => connection.not_sent(now, batch, left, refusal),
+            None => self.endpoint.response_refused(),
+        }
     }
 
     /// The endpoint, for its counters.
@@ -203,6 +216,7 @@ impl Node {
             match slot.connection.poll(now, out) {
                 Poll::Send => {
                     slot.wake = Wake::Now;
+                    self.sender = Some(slot.key);
                     self.turn = at + 1;
                     return Some(Poll::Send);
                 }
@@ -237,6 +251,7 @@ impl Machine for Node {
             out.path = response.path;
             out.space(response.bytes.len()).copy_from_slice(&response.bytes);
             out.commit(response.bytes.len());
+            self.sender = None;
             return Poll::Send;
         }
         if !self.events.is_empty() {

@@ -11,6 +11,8 @@ pub struct Stats {
     pub sent_bytes: u64,
     /// Packets sent; several may share a datagram.
     pub sent_packets: u64,
+    /// Datagrams that the system did not take, and that are not among those sent.
+    pub refused_datagrams: u64,
     /// Bytes of streams sent, each counted once: what uses up the peer's windows. They grow no more when it takes nothing.
     pub stream_bytes: u64,
     /// Datagrams received, and their bytes as UDP payload.

@@ -20,6 +20,7 @@ mod lifecycle;
 mod messages;
 mod paths;
 mod protection;
+mod refused;
 mod settle;
 mod size;
 mod slots;
@@ -59,6 +60,7 @@ pub(crate) use confirm::Confirmation;
 pub(crate) use handshake::Handshake;
 pub(crate) use lifecycle::{Expired, Farewell, Lifecycle};
 pub use paths::MoveError;
+pub(crate) use refused::Blockade;
 pub(crate) use start::Role;
 pub use start::{IssuedCid, Signal, Start};
 pub(crate) use versions::{Negotiated, wished};
@@ -95,6 +97,7 @@ pub struct Connection {
     pub(crate) lifecycle: Lifecycle,
     pub(crate) vigil: Vigil,
     pub(crate) allowance: Allowance,
+    pub(crate) blockade: Blockade,
     pub(crate) early: Early,
     /// Datagrams of a batch that act one by one.
     pub(crate) unread: VecDeque<Datagram>,
@@ -221,6 +224,7 @@ impl Connection {
             lifecycle: Lifecycle::new(now, config.keep_alive, config.handshake_timeout),
             vigil: Vigil::new(config.ask_after.filter(|_| side.is_client())),
             allowance: Allowance::new(account),
+            blockade: Blockade::default(),
             early: Early::with(early),
             unread: VecDeque::new(),
             scratch: Scratch::default(),
@@ -297,7 +301,7 @@ impl Connection {
     fn on_time(&mut self) {
         let (now, pto) = (self.now, self.pto());
         match self.lifecycle.on_time(now, pto) {
-            Expired::Silence => self.over(Closed::TimedOut),
+            Expired::Silence => self.over(self.silence()),
             Expired::Drained => {
                 self.log_drained();
                 self.outbox.signals.push_back(Signal::Drained);
@@ -331,7 +335,8 @@ impl Connection {
         }) {
             self.on_time();
         }
-        let probes = self.ways.is_due(self.now) && self.lifecycle.is_open();
+        let held = self.blockade.holds(self.now) && self.lifecycle.is_open();
+        let probes = !held && self.ways.is_due(self.now) && self.lifecycle.is_open();
         if probes {
             self.on_path_time();
         }
@@ -339,18 +344,30 @@ impl Connection {
         if !self.outbox.events.is_empty() || !self.outbox.signals.is_empty() {
             return Some(Poll::Event);
         }
+        if held {
+            return None;
+        }
+        self.blockade.begin(Space::ALL.map(|space| self.recovery.next_number(space)));
+        self.batch_out(out, probes).then(|| {
+            self.blockade.handed_out();
+            Poll::Send
+        })
+    }
+
+    /// Makes a batch of what wants to leave and may. False when that is nothing.
+    fn batch_out(&mut self, out: &mut Batch, probes: bool) -> bool {
         if probes && self.transmit_probe(out) {
-            return Some(Poll::Send);
+            return true;
         }
         if self.transmit_call(out) {
-            return Some(Poll::Send);
+            return true;
         }
         if !self.lifecycle.is_drained() && self.transmit(out) {
             self.log_metrics(false);
-            return Some(Poll::Send);
+            return true;
         }
         // Behind all that somebody waits for.
-        (probes && self.transmit_size(out)).then_some(Poll::Send)
+        probes && self.transmit_size(out)
     }
 
     /// When something is due next, and what.
@@ -360,26 +377,28 @@ impl Connection {
         if !self.lifecycle.is_open() {
             return ending;
         }
+        let held = self.blockade.is_held();
         let rooms = [
             ending,
+            self.blockade.deadline().map(|t| (t, Reason::Pacing)),
             self.recovery.deadline(self.may_probe()),
             // What may not be sent is not waited for: more has to come first.
             self.acks[Space::Data.index()].deadline().filter(|_| self.may_probe()),
-            self.outbox.paced_until.map(|t| (t, Reason::Pacing)),
+            self.outbox.paced_until.filter(|_| !held).map(|t| (t, Reason::Pacing)),
             self.vigil_due().map(|t| (t, Reason::KeepAlive)),
             self.call_due().map(|t| (t, Reason::KeepAlive)),
             self.keys.deadline(pto),
             self.streams.deadline(),
             self.datagrams.deadline(),
             self.protect.deadline(),
-            self.ways.due().map(|t| (t, Reason::PathValidation)),
+            self.ways.due().filter(|_| !held).map(|t| (t, Reason::PathValidation)),
         ];
         rooms.into_iter().flatten().min_by_key(|(t, _)| *t)
     }
 
     /// RFC 9002 §6.2.2.1: at its amplification limit a server sets no probe timer.
     pub(crate) fn may_probe(&self) -> bool {
-        self.path.amplification_budget() >= self.least_datagram()
+        !self.blockade.is_held() && self.path.amplification_budget() >= self.least_datagram()
     }
 
     /// What an amplification limit has to leave for anything to be sent. As long as there may be Initial packets to be
@@ -413,7 +432,10 @@ impl Machine for Connection {
     fn handle(&mut self, now: Time, input: Input<'_>) {
         self.now = now.max(self.now);
         match input {
-            Input::Received(datagrams) => self.receive(datagrams),
+            Input::Received(datagrams) => {
+                self.come_home(datagrams);
+                self.receive(datagrams);
+            }
             Input::Timer => self.on_time(),
         }
     }

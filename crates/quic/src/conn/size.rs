@@ -8,6 +8,7 @@ use crate::cc::Pacer;
 use crate::path::Search;
 use crate::recovery::Settled;
 use crate::room::Phase;
+use crate::tx::MIN_INITIAL;
 
 impl Connection {
     /// A datagram that tried this size arrived.
@@ -51,6 +52,42 @@ impl Connection {
         }
     }
 
+    /// A datagram larger than those in use was to try whether the path takes it, and the system does not.
+    pub(super) fn on_size_refused(&mut self, size: usize) {
+        let (now, mtu) = (self.now, self.path.mtu);
+        if let Some(search) = &mut self.path.search {
+            search.on_refused(size, now, mtu);
+        }
+        self.ways.stir();
+    }
+
+    /// What was to try a size did not leave, for another reason.
+    pub(super) fn on_size_untried(&mut self) {
+        if let Some(search) = &mut self.path.search {
+            search.untried();
+            self.ways.stir();
+        }
+    }
+
+    /// The system does not take datagrams of `size` bytes any more: those that follow are smaller. False when they are as small
+    /// as they may be (RFC 9000 §14).
+    pub(super) fn shrink(&mut self, size: usize) -> bool {
+        let (now, before) = (self.now, self.path.mtu);
+        let lowest = self.path.search.as_ref().map_or(MIN_INITIAL, |search| search.lowest());
+        let Some(mtu) = [lowest, MIN_INITIAL].into_iter().find(|least| *least < size.min(before)) else {
+            return false;
+        };
+        self.path.set_mtu(mtu);
+        if let Some(search) = &mut self.path.search {
+            search.on_refused(size, now, mtu);
+        }
+        self.ways.stir();
+        self.stats.mtu.falls += 1;
+        tracing::debug!(mtu, before, "the system takes no datagrams as large any more");
+        self.recode(before);
+        true
+    }
+
     /// Back to what every path takes.
     fn fall(&mut self) {
         let (at, before) = (self.now + self.pto(), self.path.mtu);
@@ -65,6 +102,11 @@ impl Connection {
         self.stats.mtu.falls += 1;
         tracing::debug!(mtu = lowest, before, "the path takes no large datagrams any more");
         self.on_other_size();
+        self.recode(before);
+    }
+
+    /// Datagrams are smaller than the `before` bytes that they had.
+    fn recode(&mut self, before: usize) {
         // FEC-52, rule 7.
         self.protect.send.release_all();
         self.protect.send.shrink();

@@ -151,6 +151,8 @@ pub struct Counters {
     pub resets_received: u64,
     /// Datagrams dropped.
     pub dropped: u64,
+    /// Answers made for no connection (Retry, Version Negotiation, refusals, stateless resets) that the system did not send.
+    pub unsent: u64,
 }
 
 impl Endpoint {
@@ -227,6 +229,12 @@ impl Endpoint {
     /// farewell again.
     pub fn displaced(&mut self) -> Option<ConnectionKey> {
         self.guests.displaced()
+    }
+
+    /// The system did not send an answer that [`route`](Self::route), [`retry`](Self::retry) or [`refuse`](Self::refuse) made. It
+    /// is gone: whoever it was for asks again.
+    pub fn response_refused(&mut self) {
+        self.counters.unsent += 1;
     }
 
     /// What was done so far.

@@ -68,6 +68,15 @@ impl Marking {
         }
     }
 
+    /// So many datagrams did not leave after all.
+    pub(crate) fn on_refused(&mut self, datagrams: u64) {
+        let was_enough = self.sent >= TESTED;
+        self.sent = self.sent.saturating_sub(datagrams);
+        if self.state == EcnState::Unknown && was_enough && self.sent < TESTED {
+            self.state = EcnState::Testing;
+        }
+    }
+
     /// What became of marked packets; `alive`: something that left on this path was acknowledged. Returns the
     /// congestion-experienced marks that count.
     #[inline]

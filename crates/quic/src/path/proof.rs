@@ -39,6 +39,11 @@ impl Proof {
         self.sent += bytes as u64;
     }
 
+    /// So many bytes did not leave after all.
+    pub(crate) fn on_refused(&mut self, bytes: u64) {
+        self.sent = self.sent.saturating_sub(bytes);
+    }
+
     /// Bytes that may be sent there (RFC 9000 §8.1, §9.3).
     #[inline]
     pub(crate) fn budget(&self) -> usize {

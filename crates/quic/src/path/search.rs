@@ -142,12 +142,27 @@ impl Search {
         }
     }
 
+    /// The system does not let datagrams of `size` bytes leave. That is sure, and costs nothing to find out.
+    pub(crate) fn on_refused(&mut self, size: usize, now: Time, mtu: usize) {
+        self.ceiling = self.ceiling.min(size - 1).max(mtu);
+        let waits = matches!(self.turn, Turn::Wait(_)) && self.size <= self.ceiling;
+        if !waits {
+            self.plan(now, mtu);
+        }
+        self.doubt = Doubt::default();
+    }
+
     /// The path is left, or taken again: of what was under way on it nothing is heard.
     pub(crate) fn rest(&mut self) {
+        self.untried();
+        self.doubt = Doubt::default();
+    }
+
+    /// What tried a size says nothing of it.
+    pub(crate) fn untried(&mut self) {
         if let Turn::Wait(_) = self.turn {
             self.turn = Turn::Try(Time::ZERO);
         }
-        self.doubt = Doubt::default();
     }
 
     /// Packets were lost or acknowledged. True when everything says that the path takes no more packets of `mtu` bytes.

@@ -162,6 +162,10 @@ impl Connection {
                 event(TransportOwner::Local, ConnectionClosedTrigger::HandshakeTimeout)
             }
             Closed::TimedOut => event(TransportOwner::Local, ConnectionClosedTrigger::IdleTimeout),
+            Closed::Unreachable(refusal) => ConnectionClosed {
+                reason: words(refusal.words.as_bytes()),
+                ..event(TransportOwner::Local, ConnectionClosedTrigger::Error)
+            },
             Closed::NoCommonVersion => event(TransportOwner::Local, ConnectionClosedTrigger::VersionMismatch),
         }
     }

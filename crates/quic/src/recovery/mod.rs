@@ -4,15 +4,15 @@
 //! [merged](crate::ack::Merged); timers. *Out:* [`Settled`]: tokens acknowledged or lost, for `conn` to hand
 //! back to the rooms, and the packets that congestion control hears of. No stream is ever named here.
 //!
-//! Invariants: each token leaves exactly once, acknowledged or lost, until its space is discarded; the
-//! bytes in flight are those of outstanding packets; work per acknowledgement is in proportion to what
-//! it newly acknowledges or loses, never to the window.
+//! Invariants: each token leaves exactly once, acknowledged or lost, until its space is discarded; the bytes in flight are
+//! those of outstanding packets; work per acknowledgement is in proportion to what it newly settles, never to the window.
 
 mod late;
 mod marks;
 mod rtt;
 mod sent;
 mod streak;
+mod taken_back;
 #[cfg(test)]
 mod tests;
 mod timers;

@@ -8,7 +8,7 @@ use quickset_base::{Batch, Duration, Input, Machine, Path, Poll, Rng, Time};
 use quickset_quic::null::{NullClient, NullSecrets, NullServer};
 use quickset_quic::{
     Chunk, ClientConfig, Closed, Connection, ConnectionKey, Dir, Endpoint, EndpointConfig, Event, Node,
-    RetryPolicy, ServerConfig, StreamEvent, StreamId, TransportConfig, WriteError,
+    Obstacle, Refusal, RetryPolicy, ServerConfig, StreamEvent, StreamId, TransportConfig, WriteError,
 };
 use quickset_sim::{LinkId, LinkSpec, NodeId, World, address};
 
@@ -31,6 +31,39 @@ pub(crate) struct Peer {
     pub(crate) lazy: bool,
     /// How often it was polled.
     pub(crate) polls: u64,
+    /// What its system refuses to send.
+    pub(crate) system: System,
+}
+
+/// A system that does not send everything.
+#[derive(Default)]
+pub(crate) struct System {
+    /// The largest UDP payload that its interface takes.
+    pub(crate) most: Option<usize>,
+    /// What it says to anything.
+    pub(crate) says: Option<Obstacle>,
+    /// Of so many batches it refuses one: there is no room.
+    pub(crate) full_every: Option<u64>,
+    /// Batches that it was asked to send, and that it refused or parts of it.
+    pub(crate) asked: u64,
+    pub(crate) refused: u64,
+}
+
+impl System {
+    /// The datagrams that leave, a bit each, and what it says to the others.
+    fn judge(&mut self, batch: &Batch) -> Option<(u64, Refusal)> {
+        self.asked += 1;
+        let is_full = self.full_every.is_some_and(|n| self.asked % n == 0);
+        let obstacle = self.says.or(is_full.then_some(Obstacle::Room));
+        let fits = |segment: &[u8]| obstacle.is_none() && self.most.is_none_or(|most| segment.len() <= most);
+        let left = batch.segments().enumerate().fold(0, |left, (at, s)| left | u64::from(fits(s)) << at);
+        if left.count_ones() as usize == batch.count() {
+            return None;
+        }
+        self.refused += 1;
+        let obstacle = obstacle.unwrap_or(Obstacle::Size);
+        Some((left, Refusal { obstacle, words: "the system's words".to_owned() }))
+    }
 }
 
 impl Peer {
@@ -52,6 +85,7 @@ impl Peer {
             echo: false,
             lazy: false,
             polls: 0,
+            system: System::default(),
         }
     }
 
@@ -144,6 +178,15 @@ impl Machine for Peer {
         loop {
             self.polls += 1;
             let poll = self.node.poll(now, out);
+            if poll == Poll::Send {
+                if let Some((left, refusal)) = self.system.judge(out) {
+                    self.node.not_sent(now, out, left, refusal);
+                    only(out, left);
+                    if out.is_empty() {
+                        continue;
+                    }
+                }
+            }
             if poll != Poll::Event {
                 return poll;
             }
@@ -151,6 +194,19 @@ impl Machine for Peer {
                 self.on_event(key, event);
             }
         }
+    }
+}
+
+/// Leaves in a batch what leaves.
+fn only(batch: &mut Batch, left: u64) {
+    let (path, ecn) = (batch.path, batch.ecn);
+    let kept: Vec<Vec<u8>> =
+        batch.segments().enumerate().filter(|(at, _)| left >> at & 1 == 1).map(|(_, s)| s.to_vec()).collect();
+    batch.clear();
+    (batch.path, batch.ecn) = (path, ecn);
+    for segment in kept {
+        batch.space(segment.len()).copy_from_slice(&segment);
+        batch.commit(segment.len());
     }
 }
 

@@ -12,6 +12,7 @@ mod fec;
 mod messages;
 mod migration;
 mod mtu;
+mod refusals;
 mod silence;
 mod transfer;
 mod versions;
