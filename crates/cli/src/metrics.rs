@@ -113,6 +113,11 @@ impl Page {
             ("sent_datagrams", "UDP datagrams sent on QUIC connections.", totals.sent_datagrams),
             ("sent_bytes", "Bytes of UDP payload sent.", totals.sent_bytes),
             ("sent_packets", "QUIC packets sent.", totals.sent_packets),
+            (
+                "refused_datagrams",
+                "UDP datagrams that the system did not send.",
+                counters.unsent + totals.refused_datagrams,
+            ),
             ("received_datagrams", "UDP datagrams received.", totals.received_datagrams),
             ("received_bytes", "Bytes of UDP payload received.", totals.received_bytes),
             ("received_packets", "QUIC packets received.", totals.received_packets),

@@ -37,6 +37,8 @@ pub struct Totals {
     pub received_packets: u64,
     /// Packets that could not be read.
     pub dropped_packets: u64,
+    /// Datagrams that the system did not take, and that are not among those sent.
+    pub refused_datagrams: u64,
     /// Packets declared lost, and those of them that were acknowledged later.
     pub lost_packets: u64,
     /// See [`lost_packets`](Self::lost_packets).
@@ -84,6 +86,7 @@ impl Totals {
         self.sent_datagrams += stats.sent_datagrams;
         self.sent_bytes += stats.sent_bytes;
         self.sent_packets += stats.sent_packets;
+        self.refused_datagrams += stats.refused_datagrams;
         self.received_datagrams += stats.received_datagrams;
         self.received_bytes += stats.received_bytes;
         self.received_packets += stats.received_packets;

@@ -247,7 +247,11 @@ impl Driver {
                         }
                         row.push(datagram);
                     }
-                    Route::Respond(response) => socket.send_response(&response.path, &response.bytes),
+                    Route::Respond(response) => {
+                        if !socket.send_response(&response.path, &response.bytes) {
+                            router.response_refused();
+                        }
+                    }
                     Route::Reset(key) => {
                         self.roster.deliver(now, current.take(), row, heavy);
                         self.roster.reset(key);
@@ -281,7 +285,7 @@ impl Driver {
 
     /// True when there is more to send than a turn allows.
     fn send(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.outlet.stalled && !self.outlet.flush(cx, &self.socket, self.hub.now()) {
+        if self.outlet.stalled && !self.outlet.resume(cx, &self.socket, self.hub.now()) {
             return false;
         }
         let limit = self.socket.segments();
@@ -351,7 +355,7 @@ impl Driver {
             }
             drop(state);
             *budget -= 1;
-            if !self.outlet.flush(cx, &self.socket, now) {
+            if !self.outlet.flush(cx, &self.socket, now, shared) {
                 return Drive::Stalled;
             }
         }

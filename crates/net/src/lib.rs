@@ -73,6 +73,7 @@ mod pool;
 mod ready;
 mod received;
 mod recv;
+mod refusal;
 mod reliability;
 mod send;
 mod shared;

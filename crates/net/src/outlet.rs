@@ -1,13 +1,18 @@
-use std::task::Context;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use quickset_base::{Batch, Time};
 
-use crate::socket::Socket;
+use crate::refusal::refusal;
+use crate::shared::Shared;
+use crate::socket::{Socket, Unsent};
 
 /// The way out: a batch, and whether there is room for it.
 pub(crate) struct Outlet {
     pub(crate) batch: Batch,
+    /// Whose it is, when it waits.
+    owner: Option<Arc<Shared>>,
     /// Segments that the system takes at a time.
     limit: usize,
     /// The batch waits for room in the socket's buffer.
@@ -24,7 +29,7 @@ impl Outlet {
     /// For as many segments at a time.
     pub(crate) fn new(limit: usize) -> Self {
         let batch = Batch::with_limit(limit);
-        Self { batch, limit, stalled: false, has_stalled: false, full_since: None, bulk: false }
+        Self { batch, owner: None, limit, stalled: false, has_stalled: false, full_since: None, bulk: false }
     }
 
     /// The system takes as many segments at a time, as of now. Nothing waits.
@@ -38,21 +43,46 @@ impl Outlet {
     /// A batch that waits for room is lost, as datagrams are: there is another socket.
     pub(crate) fn give_up(&mut self) {
         self.batch.clear();
+        self.owner = None;
         self.stalled = false;
         self.full_since = None;
     }
 
-    /// Sends the batch. False when there is no room for it; it is kept then, for a while.
+    /// Sends the batch that waits for room. False when there is still none.
+    pub(crate) fn resume(&mut self, cx: &mut Context<'_>, socket: &Socket, now: Time) -> bool {
+        let owner = self.owner.take();
+        owner.is_none_or(|owner| self.flush(cx, socket, now, &owner))
+    }
+
+    /// Sends the batch, which is of `owner`; who hears of what the system does not take. False when there is no room for it; it
+    /// is kept then, for a while.
     #[inline]
-    pub(crate) fn flush(&mut self, cx: &mut Context<'_>, socket: &Socket, now: Time) -> bool {
-        self.stalled = socket.poll_send(cx, &self.batch).is_pending();
+    pub(crate) fn flush(
+        &mut self,
+        cx: &mut Context<'_>,
+        socket: &Socket,
+        now: Time,
+        owner: &Arc<Shared>,
+    ) -> bool {
+        let sent = socket.poll_send(cx, &self.batch);
+        self.stalled = sent.is_pending();
         self.has_stalled |= self.stalled;
         self.bulk = self.batch.count() > 1;
         if self.stalled {
             // A network that takes nothing must not stop the clocks of connections: they may go another way, and end.
             self.stalled = now.since(*self.full_since.get_or_insert(now)) < PATIENCE;
+            self.owner = self.stalled.then(|| owner.clone());
         } else {
             self.full_since = None;
+        }
+        let unsent = match sent {
+            Poll::Ready(Ok(())) => None,
+            Poll::Ready(Err(unsent)) => Some(unsent),
+            Poll::Pending => (!self.stalled).then(Unsent::without_room),
+        };
+        if let Some(Unsent { left, error }) = unsent {
+            let refusal = refusal(&error, self.batch.path.local.is_some());
+            owner.lock().conn.not_sent(now, &self.batch, left, refusal);
         }
         if !self.stalled {
             self.batch.clear();
@@ -67,5 +97,5 @@ impl Outlet {
 }
 
 /// A socket's buffer that has no room for anything for so long belongs to a network that is stuck: until it takes something
-/// again, what is sent is lost, as in any other network of that kind.
+/// again, it is as if the system said so.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -11,6 +11,7 @@ use socket2::{Domain, Protocol, Type};
 
 use crate::pool;
 use crate::ready::Polled;
+use crate::refusal::{is_size, may_be_offload};
 
 /// A UDP socket with segmentation offload, ECN and the addresses of received datagrams.
 #[derive(Debug)]
@@ -35,8 +36,29 @@ pub(crate) struct Hitch {
     pub(crate) is_full: AtomicBool,
     /// It gives out nothing of what has come.
     pub(crate) fails: AtomicBool,
-    /// How often it did either.
+    /// It takes no larger datagrams, as if the interface had that MTU; 0: as large as it really takes.
+    pub(crate) most: std::sync::atomic::AtomicUsize,
+    /// It says this to all that is to leave, or to batches of several; 0: what it really says.
+    pub(crate) says: std::sync::atomic::AtomicI32,
+    pub(crate) says_to_several: std::sync::atomic::AtomicI32,
+    /// How often it did either of the first two.
     pub(crate) refused: std::sync::atomic::AtomicU32,
+}
+
+/// What of a batch did not leave.
+#[derive(Debug)]
+pub(crate) struct Unsent {
+    /// The datagrams that did, a bit each, the first being the lowest.
+    pub(crate) left: u64,
+    /// What the system said to one that did not.
+    pub(crate) error: io::Error,
+}
+
+impl Unsent {
+    /// There has been no room for too long.
+    pub(crate) fn without_room() -> Self {
+        Self { left: 0, error: io::Error::new(io::ErrorKind::WouldBlock, "the socket's buffer is full") }
+    }
 }
 
 /// Where a socket is.
@@ -154,24 +176,27 @@ impl Socket {
         self.io.poll_receive(cx, receive, |(_, all)| *all)
     }
 
-    /// Sends a batch. What the network or the system does not take is lost, as datagrams are; pending only
-    /// while the socket's buffer is full.
-    pub(crate) fn poll_send(&self, cx: &mut std::task::Context<'_>, batch: &Batch) -> Poll<()> {
+    /// Sends a batch, or those of its datagrams that the system takes. Pending only while the socket's buffer is full.
+    pub(crate) fn poll_send(
+        &self,
+        cx: &mut std::task::Context<'_>,
+        batch: &Batch,
+    ) -> Poll<Result<(), Unsent>> {
         let segment = (batch.count() > 1).then(|| batch.segment());
         let transmit = self.transmit(&batch.path, batch.ecn, batch.bytes(), segment);
         let send = |socket: UdpSockRef<'_>| {
             #[cfg(test)]
             self.hitch.check(&self.hitch.is_full, io::ErrorKind::WouldBlock)?;
-            self.state().try_send(socket, &transmit)
+            self.try_send(socket, &transmit)
         };
-        let sent = ready!(self.io.poll_send(cx, send));
-        let Err(error) = sent else { return Poll::Ready(()) };
-        if batch.count() > 1 && self.state().max_gso_segments() < self.segments {
-            self.send_one_by_one(batch);
-        } else {
-            self.not_sent(&batch.path, &error);
-        }
-        Poll::Ready(())
+        Poll::Ready(match ready!(self.io.poll_send(cx, send)) {
+            Ok(()) => Ok(()),
+            Err(error) if batch.count() > 1 => self.send_one_by_one(batch, &error),
+            Err(error) => {
+                self.forgive(&error);
+                Err(Unsent { left: 0, error })
+            }
+        })
     }
 
     /// Nothing waits for room any more.
@@ -179,33 +204,53 @@ impl Socket {
         self.io.sent_all();
     }
 
-    /// Sends what no connection is responsible for; when there is no room, it is lost.
-    pub(crate) fn send_response(&self, path: &Path, bytes: &[u8]) {
-        self.send_alone(path, Ecn::NotEct, bytes);
+    /// Sends what no connection is responsible for; when the system does not take it, it is gone, and false says so.
+    pub(crate) fn send_response(&self, path: &Path, bytes: &[u8]) -> bool {
+        let sent = self.send_alone(path, Ecn::NotEct, bytes);
+        sent.inspect_err(|error| tracing::trace!(%error, to = %path.remote, "not answered")).is_ok()
     }
 
-    /// The device, it seems, does not segment.
-    fn send_one_by_one(&self, batch: &Batch) {
-        let mut segments = batch.segments().map(|segment| self.send_alone(&batch.path, batch.ecn, segment));
-        // What is not sent alone either does not say so: most often the address is to blame, of which there is the same for
-        // all the others.
-        if segments.next() == Some(true) {
+    /// A batch was refused as a whole, and perhaps only some of it is meant: those that are too large, or their segmentation,
+    /// which not every device does.
+    fn send_one_by_one(&self, batch: &Batch, whole: &io::Error) -> Result<(), Unsent> {
+        let (mut left, mut refused) = (0, None);
+        for (at, segment) in batch.segments().enumerate() {
+            // Most often it is the address, which is the same for all of them.
+            let same = |(least, error): &(usize, io::Error)| !is_size(error) || segment.len() >= *least;
+            if refused.as_ref().is_some_and(same) {
+                continue;
+            }
+            match self.send_alone(&batch.path, batch.ecn, segment) {
+                Ok(()) => left |= 1 << at,
+                Err(error) => refused = Some((segment.len(), error)),
+            }
+        }
+        if left & 1 == 1 && may_be_offload(whole) {
+            tracing::debug!(error = %whole, "datagrams go one by one from here on");
             self.offload.store(false, Ordering::Relaxed);
-            self.renew();
-            segments.for_each(drop);
+        }
+        self.forgive(whole);
+        match refused {
+            Some((_, error)) => Err(Unsent { left, error }),
+            None => Ok(()),
         }
     }
 
-    /// Sends a datagram by itself, and says whether it left; when there is no room, it is lost.
-    fn send_alone(&self, path: &Path, ecn: Ecn, bytes: &[u8]) -> bool {
-        let sent = self.state().try_send(self.io.socket(), &self.transmit(path, ecn, bytes, None));
-        sent.map_err(|error| self.not_sent(path, &error)).is_ok()
+    /// Sends a datagram by itself.
+    fn send_alone(&self, path: &Path, ecn: Ecn, bytes: &[u8]) -> io::Result<()> {
+        let sent = self.try_send(self.io.socket(), &self.transmit(path, ecn, bytes, None));
+        sent.inspect_err(|error| self.forgive(error))
     }
 
-    /// A datagram was refused, alone. Nobody can be answered whose port is 0, or from an address that is not ours any more:
-    /// the same error then says nothing of offload, nor of marks, of which all others would go without from now on.
-    fn not_sent(&self, path: &Path, error: &io::Error) {
-        tracing::debug!(%error, to = %path.remote, from = ?path.local, "not sent");
+    fn try_send(&self, socket: UdpSockRef<'_>, transmit: &Transmit<'_>) -> io::Result<()> {
+        #[cfg(test)]
+        self.hitch.refuse(transmit)?;
+        self.state().try_send(socket, transmit)
+    }
+
+    /// Something was refused. Nobody can be answered whose port is 0, or from an address that is not ours any more: the same
+    /// error then says nothing of offload, nor of marks, of which all others would go without from now on.
+    fn forgive(&self, error: &io::Error) {
         if error.kind() == io::ErrorKind::InvalidInput || self.state().max_gso_segments() < self.segments {
             self.renew();
         }
@@ -266,6 +311,17 @@ impl Hitch {
         self.refused.fetch_add(1, Ordering::Relaxed);
         Err(error.into())
     }
+
+    fn refuse(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        let size = transmit.segment_size.unwrap_or(transmit.contents.len());
+        let several = transmit.segment_size.map(|_| &self.says_to_several);
+        let said = [Some(&self.says), several].into_iter().flatten().map(|says| says.load(Ordering::Relaxed));
+        match (said.max().unwrap_or(0), self.most.load(Ordering::Relaxed)) {
+            (0, most) if most == 0 || size <= most => Ok(()),
+            (0, _) => Err(nix::errno::Errno::EMSGSIZE.into()),
+            (said, _) => Err(io::Error::from_raw_os_error(said)),
+        }
+    }
 }
 
 impl Bound {
@@ -316,8 +372,8 @@ mod tests {
         batch
     }
 
-    async fn send(socket: &Socket, batch: &Batch) {
-        poll_fn(|cx| socket.poll_send(cx, batch)).await;
+    async fn send(socket: &Socket, batch: &Batch) -> Result<(), Unsent> {
+        poll_fn(|cx| socket.poll_send(cx, batch)).await
     }
 
     /// What comes, one mark and first byte for each datagram, until there were `n`.
@@ -355,10 +411,12 @@ mod tests {
         let from_nobody = Path { local: Some([192, 0, 2, 1].into()), ..to(&theirs) };
         for path in [nowhere, from_nobody] {
             ours.send_response(&path, b"nothing");
-            send(&ours, &batch(path, Ecn::Ect0, 1)).await;
-            send(&ours, &batch(path, Ecn::Ect0, 3)).await;
+            for several in [1, 3] {
+                let unsent = send(&ours, &batch(path, Ecn::Ect0, several)).await.unwrap_err();
+                assert_eq!(unsent.left, 0, "{path:?}");
+            }
             assert_eq!(ours.segments(), before, "{path:?}");
-            send(&ours, &batch(to(&theirs), Ecn::Ect0, 3)).await;
+            send(&ours, &batch(to(&theirs), Ecn::Ect0, 3)).await.unwrap();
             assert_eq!(marks(&theirs, 3).await, [0, 1, 2].map(|n| (Ecn::Ect0, n)), "{path:?}");
         }
     }
@@ -366,8 +424,44 @@ mod tests {
     #[tokio::test]
     async fn what_a_device_does_not_segment_goes_one_by_one_and_marked() {
         let (ours, theirs) = (bind(), bind());
-        ours.send_one_by_one(&batch(to(&theirs), Ecn::Ect0, 3));
+        ours.hitch.says_to_several.store(nix::errno::Errno::EIO as i32, Ordering::Relaxed);
+        send(&ours, &batch(to(&theirs), Ecn::Ect0, 3)).await.unwrap();
         assert_eq!(marks(&theirs, 3).await, [0, 1, 2].map(|n| (Ecn::Ect0, n)));
         assert_eq!(ours.segments(), 1, "it is not tried again");
+    }
+
+    /// What the system said when it was refused, for whom, is no reason to send one by one from here on.
+    #[tokio::test]
+    async fn of_a_refused_batch_leaves_what_can() {
+        use nix::errno::Errno;
+
+        let (ours, theirs) = (bind(), bind());
+        let before = ours.segments();
+        // Two of 100 bytes, and a last one of 40.
+        let mut mixed = batch(to(&theirs), Ecn::Ect0, 3);
+        mixed.clear();
+        mixed.path = to(&theirs);
+        for (n, len) in [(0, 100), (1, 100), (2, 40)] {
+            mixed.space(100).fill(n);
+            mixed.commit(len);
+        }
+        ours.hitch.most.store(99, Ordering::Relaxed);
+        let unsent = send(&ours, &mixed).await.unwrap_err();
+        assert_eq!((unsent.left, is_size(&unsent.error)), (0b100, true));
+        assert_eq!(marks(&theirs, 1).await, [(Ecn::NotEct, 2)]);
+        ours.hitch.most.store(0, Ordering::Relaxed);
+        for errno in [Errno::ENETUNREACH, Errno::EPERM, Errno::ENOBUFS] {
+            ours.hitch.says.store(errno as i32, Ordering::Relaxed);
+            let unsent = send(&ours, &mixed).await.unwrap_err();
+            assert_eq!((unsent.left, unsent.error.raw_os_error()), (0, Some(errno as i32)));
+            assert!(!ours.send_response(&mixed.path, b"nothing"));
+            // By the time that they are tried one by one, whatever it was is over.
+            ours.hitch.says.store(0, Ordering::Relaxed);
+            ours.hitch.says_to_several.store(errno as i32, Ordering::Relaxed);
+            send(&ours, &mixed).await.unwrap();
+            assert_eq!(marks(&theirs, 3).await.len(), 3);
+            ours.hitch.says_to_several.store(0, Ordering::Relaxed);
+        }
+        assert_eq!(ours.segments(), before);
     }
 }

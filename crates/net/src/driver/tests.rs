@@ -145,7 +145,12 @@ async fn a_socket_without_room_stops_no_clocks() {
     let all = async {
         let attempts = [1, 2, 3].map(|_| hub.connect(address, "localhost", &config()).unwrap());
         for attempt in &attempts {
-            assert_eq!(attempt.closed().await, quic::Closed::TimedOut);
+            // Whoever's datagram the system had for too long knows why.
+            match attempt.closed().await {
+                quic::Closed::TimedOut => {}
+                quic::Closed::Unreachable(refusal) => assert_eq!(refusal.obstacle, quic::Obstacle::Room),
+                other => panic!("{other}"),
+            }
         }
         attempts[0].close(0, b"");
         drop(attempts);
