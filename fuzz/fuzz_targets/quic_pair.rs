@@ -21,8 +21,8 @@ use quickset_quic::null::{NullClient, NullSecrets, NullServer};
 use quickset_quic::{
     Algorithm, ClientConfig, Closed, Connection, ConnectionKey, DatagramEvent, DatagramOptions,
     DatagramOutcome, DatagramTicket, Dir, EarlyData, EarlyGate, Endpoint, EndpointConfig, Event, Fec,
-    MtuDiscovery, Node, Refused, RetryPolicy, ServerConfig, Side, StreamEvent, StreamId, TransportConfig,
-    TransportErrorCode, Version, WhenFull,
+    MtuDiscovery, Node, Obstacle, Refusal, Refused, RetryPolicy, ServerConfig, Side, StreamEvent, StreamId,
+    TransportConfig, TransportErrorCode, Version, WhenFull,
 };
 use quickset_sim::{LinkId, LinkSpec, NodeId, Pause, Way, World, address};
 
@@ -43,6 +43,10 @@ const MOST: isize = 8 << 20;
 
 const ALPN: &[&[u8]] = &[b"fuzz"];
 
+/// Why the system may refuse.
+const OBSTACLES: [Obstacle; 5] =
+    [Obstacle::Size, Obstacle::Route, Obstacle::Room, Obstacle::Source, Obstacle::Other];
+
 fn trace(line: impl FnOnce() -> String) {
     static WANTED: LazyLock<bool> = LazyLock::new(|| std::env::var_os("TRACE").is_some());
     if *WANTED {
@@ -50,10 +54,34 @@ fn trace(line: impl FnOnce() -> String) {
     }
 }
 
-/// A node whose polls are counted.
+/// A node whose polls are counted, on a system that may refuse to send.
 struct Counted {
     node: Node,
     polls: u64,
+    /// So many batches, for that reason, but for the datagrams whose bits are set.
+    refuses: (u8, Obstacle, u64),
+}
+
+impl Counted {
+    /// What leaves of a batch.
+    fn leave(&mut self, now: Time, out: &mut Batch) {
+        let (n, obstacle, left) = &mut self.refuses;
+        if *n == 0 || out.is_empty() {
+            return;
+        }
+        *n -= 1;
+        let refusal = Refusal { obstacle: *obstacle, words: String::new() };
+        let left = *left & ((1u128 << out.count()) - 1) as u64;
+        self.node.not_sent(now, out, left, refusal);
+        let kept: Vec<Vec<u8>> = out.segments().map(<[u8]>::to_vec).collect();
+        let (path, ecn) = (out.path, out.ecn);
+        out.clear();
+        (out.path, out.ecn) = (path, ecn);
+        for (_, segment) in kept.iter().enumerate().filter(|(at, _)| left >> at & 1 == 1) {
+            out.space(segment.len()).copy_from_slice(segment);
+            out.commit(segment.len());
+        }
+    }
 }
 
 impl Machine for Counted {
@@ -62,8 +90,16 @@ impl Machine for Counted {
     }
 
     fn poll(&mut self, now: Time, out: &mut Batch) -> Poll {
-        self.polls += 1;
-        self.node.poll(now, out)
+        loop {
+            self.polls += 1;
+            let poll = self.node.poll(now, out);
+            if poll == Poll::Send {
+                self.leave(now, out);
+            }
+            if poll != Poll::Send || !out.is_empty() {
+                return poll;
+            }
+        }
     }
 }
 
@@ -131,7 +167,11 @@ impl Play {
         let node = |seed, server| {
             let crypto = Arc::new(NullSecrets(seed));
             let config = EndpointConfig { crypto, connection_id_len: 8, resets_per_second: 10 };
-            Counted { node: Node::new(Endpoint::new(config, server, Rng::new(seed))), polls: 0 }
+            Counted {
+                node: Node::new(Endpoint::new(config, server, Rng::new(seed))),
+                polls: 0,
+                refuses: (0, Obstacle::Other, 0),
+            }
         };
         let nodes = [
             world.add("client", address(1), node(2 * seed + 1, None)),
@@ -276,6 +316,12 @@ impl Play {
             3 => return self.wander(which, arg),
             CLOSE if arg < 240 => return self.world.suspend(self.nodes[index(side)], ms(arg)),
             5 => return self.connect(),
+            7 if arg >= 128 => {
+                let obstacle = OBSTACLES[n % OBSTACLES.len()];
+                let left = if arg & 64 == 0 { 0 } else { 0b1011 << (arg & 7) };
+                self.world.node_mut(self.nodes[index(side)]).refuses = (arg & 63, obstacle, left);
+                return;
+            }
             _ => {}
         }
         let id = self.said.keys().rev().nth(n).map_or(StreamId(n as u64), |(id, _)| *id);
@@ -553,6 +599,9 @@ impl Play {
 
     /// The links are clean, and everything arrives that somebody promised.
     fn end(mut self) {
+        for node in self.nodes {
+            self.world.node_mut(node).refuses.0 = 0;
+        }
         self.change(
             [LinkSpec::default(), LinkSpec::default()].map(|clean| LinkSpec { delay: ms(5u8), ..clean }),
         );

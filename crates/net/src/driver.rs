@@ -12,6 +12,7 @@ use quinn_udp::RecvMeta;
 use tokio::time::{Instant, Sleep};
 
 use crate::connection::Connection;
+use crate::echoes::Echoes;
 use crate::heavy::Heavy;
 use crate::hub::{Farewell, Hub};
 use crate::outlet::Outlet;
@@ -32,6 +33,7 @@ pub(crate) struct Driver {
     inlet: Inlet,
     roster: Roster,
     outlet: Outlet,
+    echoes: Echoes,
     alarm: Alarm,
     news: News,
     requests: Vec<Arc<Shared>>,
@@ -98,6 +100,7 @@ impl Driver {
             },
             roster: Roster::default(),
             outlet: Outlet::new(limit),
+            echoes: Echoes::default(),
             alarm: Alarm { sleep: Box::pin(tokio::time::sleep_until(Instant::now())), at: None },
             news: News::default(),
             requests: Vec::new(),
@@ -111,6 +114,7 @@ impl Driver {
     fn turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.take_requests(cx);
         let received = self.receive(cx);
+        self.echoes.poll(cx, self.hub.now(), &mut self.roster.ready);
         self.fire();
         let more = self.send(cx);
         self.news.wake();
@@ -134,6 +138,9 @@ impl Driver {
         let wishes = self.hub.take_requests(cx, &mut self.requests);
         for shared in self.requests.drain(..) {
             let is_new = self.roster.welcome(&shared);
+            if is_new {
+                self.echoes.begun(&self.socket, &shared);
+            }
             if let Some(Farewell { code, reason }) = self.farewell.as_ref().filter(|_| is_new) {
                 // It was begun as the endpoint was closed.
                 shared.lock().close(self.hub.now(), *code, reason);
@@ -148,6 +155,7 @@ impl Driver {
         if let Some(socket) = wishes.rebound {
             self.former = Some(std::mem::replace(&mut self.socket, Arc::new(socket)));
             self.outlet.give_up();
+            self.echoes.listen(&self.socket);
             self.inlet.failures = 0;
             let now = self.hub.now();
             self.roster.for_all(|state| state.conn.rebound(now));

@@ -171,6 +171,11 @@ impl From<ReadError> for std::io::Error {
 fn kind_of(closed: &Closed) -> std::io::ErrorKind {
     use std::io::ErrorKind;
     match closed {
+        Closed::Unreachable(refusal) => match refusal.obstacle {
+            quic::Obstacle::Port => ErrorKind::ConnectionRefused,
+            quic::Obstacle::Rule => ErrorKind::PermissionDenied,
+            _ => ErrorKind::HostUnreachable,
+        },
         Closed::TimedOut => ErrorKind::TimedOut,
         Closed::Reset => ErrorKind::ConnectionReset,
         _ => ErrorKind::ConnectionAborted,

@@ -61,6 +61,7 @@ mod connecting;
 mod connection;
 mod datagrams;
 mod driver;
+mod echoes;
 mod endpoint;
 mod error;
 mod heavy;

@@ -5,6 +5,8 @@
 
 #[cfg(unix)]
 pub(crate) use by_fd::Polled;
+#[cfg(target_os = "linux")]
+pub(crate) use by_fd::watch;
 #[cfg(not(unix))]
 pub(crate) use by_socket::Polled;
 
@@ -70,10 +72,7 @@ mod by_fd {
             let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
             let watched = match &mut *room {
                 Some(watched) => watched,
-                none => {
-                    let name = self.incoming.as_fd().try_clone_to_owned()?;
-                    none.insert(watch(name, Interest::WRITABLE)?)
-                }
+                none => none.insert(watch(self.other_name()?, Interest::WRITABLE)?),
             };
             loop {
                 let mut guard = ready!(watched.poll_write_ready(cx))?;
@@ -81,6 +80,11 @@ mod by_fd {
                     return Poll::Ready(result);
                 }
             }
+        }
+
+        /// Another name of the socket.
+        pub(crate) fn other_name(&self) -> io::Result<OwnedFd> {
+            self.incoming.as_fd().try_clone_to_owned()
         }
 
         /// All was sent: room is watched for no more.
@@ -93,7 +97,7 @@ mod by_fd {
         deprecated,
         reason = "what took its place is unsafe code, since others than sockets have names, too"
     )]
-    fn watch<S: std::os::fd::AsRawFd>(socket: S, interest: Interest) -> io::Result<AsyncFd<S>> {
+    pub(crate) fn watch<S: std::os::fd::AsRawFd>(socket: S, interest: Interest) -> io::Result<AsyncFd<S>> {
         AsyncFd::with_interest(socket, interest)
     }
 

@@ -22,6 +22,8 @@ pub(crate) struct Socket {
     bound: Bound,
     /// Segments that the system takes at a time, if it does as it says.
     segments: usize,
+    /// It is told of errors that the network reports, and says them to whoever asks for anything.
+    tells_errors: AtomicBool,
     /// It has done so until now, as far as that was tried, and may be asked to.
     offload: AtomicBool,
     #[cfg(test)]
@@ -132,6 +134,7 @@ impl Socket {
             state: RwLock::new(state),
             bound: Bound { address, v4 },
             segments,
+            tells_errors: AtomicBool::new(false),
             offload,
             #[cfg(test)]
             hitch: Hitch::default(),
@@ -245,7 +248,31 @@ impl Socket {
     fn try_send(&self, socket: UdpSockRef<'_>, transmit: &Transmit<'_>) -> io::Result<()> {
         #[cfg(test)]
         self.hitch.refuse(transmit)?;
-        self.state().try_send(socket, transmit)
+        let state = self.state();
+        let sent = state.try_send(socket, transmit);
+        if sent.is_err() && self.tells_errors.load(Ordering::Relaxed) {
+            // It may be of another datagram, and has been said then.
+            return state.try_send(self.io.socket(), transmit);
+        }
+        sent
+    }
+
+    /// From now on the socket hears what the network says to what it sends, or not any more.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn tell_errors(&self, on: bool) -> io::Result<()> {
+        use nix::sys::socket::{setsockopt, sockopt};
+
+        self.tells_errors.store(on, Ordering::Relaxed);
+        let name = self.io.other_name()?;
+        let v6 = self.bound.address.is_ipv6().then(|| setsockopt(&name, sockopt::Ipv6RecvErr, &on));
+        let v4 = self.bound.v4.then(|| setsockopt(&name, sockopt::Ipv4RecvErr, &on));
+        [v4, v6].into_iter().flatten().try_for_each(|set| Ok(set?))
+    }
+
+    /// Another name of the socket.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn other_name(&self) -> io::Result<std::os::fd::OwnedFd> {
+        self.io.other_name()
     }
 
     /// Something was refused. Nobody can be answered whose port is 0, or from an address that is not ours any more: the same

@@ -1,6 +1,6 @@
 //! What the system refuses to send: it is not lost, and no sign of congestion.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use quickset_base::{Batch, Datagram, Duration, Time};
 use quickset_wire::Space;
@@ -156,6 +156,31 @@ impl Connection {
         }
     }
 
+    /// The network, as it says, sent a datagram to `remote` back (ICMP), of which `quoted` is the beginning. A client whose server
+    /// has said nothing yet, and of whose packets this is one, ends with [`Closed::Unreachable`]; true then.
+    //
+    // RFC 9000 §14.2.1: anybody can say so, who has not seen the id that the packet was for must not be believed; and what is
+    // told later is no end of a connection. That the packet was too large is no news either: it has the least size that QUIC has.
+    pub fn undelivered(&mut self, now: Time, remote: SocketAddr, quoted: &[u8], refusal: Refusal) -> bool {
+        self.now = now.max(self.now);
+        let id = self.cids.remote();
+        let is_ours = quoted.first().is_some_and(|first| first & 0x80 != 0)
+            && quoted.get(5).is_some_and(|len| usize::from(*len) == id.len())
+            && quoted[6..].starts_with(id);
+        let is_believed = is_ours && remote == self.path.address.remote && refusal.obstacle != Obstacle::Size;
+        if !(is_believed && self.is_unheard() && self.lifecycle.is_open()) {
+            return false;
+        }
+        self.lifecycle.vanish();
+        self.over(Closed::Unreachable(refusal));
+        true
+    }
+
+    /// A client whose server has said nothing yet.
+    fn is_unheard(&self) -> bool {
+        self.side.is_client() && self.phase == Phase::Handshake && self.stats.received_packets == 0
+    }
+
     /// What was in packets that did not leave waits to be sent again.
     fn take_back(&mut self, left: u64) {
         let mut settled = std::mem::take(&mut self.scratch.settled);
@@ -221,9 +246,7 @@ impl Connection {
         let Some(refusal) = self.blockade.verdict() else { return };
         let is_full = refusal.obstacle == Obstacle::Room;
         let lasts = self.blockade.hold(self.now, if is_full { FULL } else { SHUT });
-        let is_unheard =
-            self.side.is_client() && self.phase == Phase::Handshake && self.stats.received_packets == 0;
-        if is_unheard && !is_full && lasts >= PATIENCE {
+        if self.is_unheard() && !is_full && lasts >= PATIENCE {
             self.lifecycle.vanish();
             self.over(Closed::Unreachable(refusal));
         }

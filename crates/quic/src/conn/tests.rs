@@ -6,6 +6,7 @@ mod extensions;
 mod fec;
 mod packets;
 mod paths;
+mod refusals;
 mod trains;
 
 use std::sync::Arc;
