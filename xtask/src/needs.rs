@@ -28,6 +28,11 @@ const NEEDS: &[Need] = &[
     Need { program: "xev", package: "x11-utils", why: "e2e: keys and clicks as they arrive" },
     Need { program: "python3", package: "python3-venv", why: "python: the package for Python" },
     Need { program: "curl", package: "curl", why: "http serve: a client of HTTP/1.1 and HTTP/2" },
+    Need {
+        program: "ip",
+        package: "iproute2",
+        why: "refusals: interfaces, addresses and routes that come and go",
+    },
     Need { program: "xdotool", package: "xdotool", why: "e2e: somebody who types and drags" },
 ];
 

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use quickset::{
-    AckPolicy, Algorithm, ClientConfig, Closed, ConnectError, Endpoint, Fec, Fingerprint, Identity,
+    AckPolicy, Algorithm, ClientConfig, Closed, ConnectError, Endpoint, Fec, Fingerprint, Identity, Obstacle,
     Protection, ServerConfig, SocketConfig, TransportConfig, Trust,
 };
 use quickset_lab::perf::{self, Direction, Job, PROTOCOL, PerfError, Speed};
@@ -259,11 +259,20 @@ async fn with_bar(endpoint: &Endpoint, config: &ClientConfig, job: &Job) -> Resu
 /// Where nobody answers, what to look at.
 fn explained(error: anyhow::Error, pinned: bool) -> anyhow::Error {
     match error.downcast_ref() {
-        Some(PerfError::Connect(ConnectError::Failed(Closed::TimedOut | Closed::Reset))) => {
+        Some(PerfError::Connect(ConnectError::Failed(closed))) if is_nobody(closed) => {
             let pin = if pinned { ", and is the pin that which it printed" } else { "" };
             anyhow::anyhow!("{error}; is `quickset perf server` running there{pin}?")
         }
         _ => error,
+    }
+}
+
+/// Whether a server answered is not known, or none did.
+fn is_nobody(closed: &Closed) -> bool {
+    match closed {
+        Closed::TimedOut | Closed::Reset => true,
+        Closed::Unreachable(refusal) => refusal.obstacle == Obstacle::Port,
+        _ => false,
     }
 }
 

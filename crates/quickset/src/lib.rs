@@ -59,8 +59,8 @@
 //!         return false;
 //!     };
 //!     match closed {
-//!         // Nobody answers, or the server was started anew.
-//!         Closed::TimedOut | Closed::Reset => true,
+//!         // Nobody answers, no way leads there now, or the server was started anew.
+//!         Closed::TimedOut | Closed::Unreachable(_) | Closed::Reset => true,
 //!         // It has no room. All else is a handshake that failed: whom it trusts, which protocols it speaks.
 //!         Closed::ByPeer(error) => error.code == TransportErrorCode::CONNECTION_REFUSED,
 //!         // The server's application says what its codes mean: for HTTP/3, that it goes away, say.
@@ -110,8 +110,8 @@ pub use quickset_quic as quic;
 pub use quickset_quic::{
     Account, AckPolicy, AckPolicyError, AckStats, Admission, Algorithm, AlgorithmError, Budget, BudgetUse,
     DatagramConfig, Dir, EarlyData, EarlyGate, EcnState, EcnStats, Estimates, Fec, Gate, HandshakeFault,
-    Incoming, Migration, MtuDiscovery, MtuStats, Refused, RetryPolicy, TransportConfig, TransportErrorCode,
-    Version,
+    Incoming, Migration, MtuDiscovery, MtuStats, Obstacle, Refusal, Refused, RetryPolicy, TransportConfig,
+    TransportErrorCode, Version,
 };
 pub use quickset_tls::{PeerCertificates, SessionTicket, TicketKey, TicketMemory, TicketStore};
 pub use rcgen;

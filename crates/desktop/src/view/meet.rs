@@ -2,7 +2,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use quickset::{
-    ClientConfig, Closed, ConnectError, Connection, Endpoint, Fingerprint, Identity, Peer as _, Side, Trust,
+    ClientConfig, Closed, ConnectError, Connection, Endpoint, Fingerprint, Identity, Obstacle, Peer as _,
+    Side, Trust,
 };
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -207,8 +208,7 @@ impl Meeting {
                 Ok(Some(Ok((address, Err(error))))) => {
                     // Another address is no way around another key.
                     self.judge(address, &name, known.as_ref(), &error).await?;
-                    // Who answered tells more than who is silent.
-                    if failed.is_none() || error != ConnectError::Failed(Closed::TimedOut) {
+                    if failed.as_ref().is_none_or(|before| telling(before) <= telling(&error)) {
                         failed = Some(error);
                     }
                 }
@@ -350,6 +350,16 @@ fn client_config(trust: Trust, link: &LinkConfig) -> ClientConfig {
     let config = ClientConfig::new(trust, &[ALPN]).expect("the protocol has a name");
     let config = config.with_transport(link.transport(Side::Client));
     if link.key_log { config.with_key_log() } else { config }
+}
+
+/// Who answered tells more than who is silent, and that more than an address to which there is no way, as there is often none of
+/// IPv6.
+fn telling(error: &ConnectError) -> u8 {
+    match error {
+        ConnectError::Failed(Closed::Unreachable(refusal)) if refusal.obstacle != Obstacle::Port => 0,
+        ConnectError::Failed(Closed::TimedOut) => 1,
+        _ => 2,
+    }
 }
 
 /// The server's own words about why we may not come in.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use quickset::h3::{self, Client};
-use quickset::{ClientConfig, Closed, ConnectError, Connection, Endpoint};
+use quickset::{ClientConfig, Closed, ConnectError, Connection, Endpoint, Obstacle};
 use tokio::task::JoinSet;
 
 use super::Url;
@@ -42,8 +42,7 @@ async fn first_of(
         match tokio::time::timeout(patience, attempts.join_next()).await {
             Ok(Some(answer)) => match answer? {
                 Ok(connection) => return Ok(connection),
-                // Who answered tells more than who is silent.
-                Err(ConnectError::Failed(Closed::TimedOut)) if failed.is_some() => {}
+                Err(error) if failed.as_ref().is_some_and(|before| telling(before) > telling(&error)) => {}
                 Err(error) => failed = Some(error),
             },
             Ok(None) if next.is_none() => {
@@ -52,6 +51,16 @@ async fn first_of(
             // All that were begun have failed, or are silent.
             Ok(None) | Err(_) => {}
         }
+    }
+}
+
+/// Who answered tells more than who is silent, and that more than an address to which there is no way, as there is often none of
+/// IPv6.
+fn telling(error: &ConnectError) -> u8 {
+    match error {
+        ConnectError::Failed(Closed::Unreachable(refusal)) if refusal.obstacle != Obstacle::Port => 0,
+        ConnectError::Failed(Closed::TimedOut) => 1,
+        _ => 2,
     }
 }
 
