@@ -38,7 +38,7 @@ pub(crate) fn tell(budget: &Budget, page: &mut Page) {
     let help = "How often a connection was refused memory.";
     page.value("quickset_memory_refusals_total", Kind::Counter, help, usage.refusals);
     let help = "Connections that were ended since others needed their memory.";
-    page.value("quickset_memory_calls_total", Kind::Counter, help, usage.calls);
+    page.value("quickset_memory_recalls_total", Kind::Counter, help, usage.recalls);
 }
 
 /// What a process may use by the files of Linux below `root`: the memory of the machine, and the limits of the control groups

@@ -581,7 +581,7 @@ fn admit(
             hub.lobby().live += 1;
             let shared = Arc::new(Shared::new(key, hub.clone(), conn, None));
             hub.census().enter(&shared);
-            shared.heed_calls();
+            shared.heed_recalls();
             roster.welcome(&shared);
             Some(Route::Connection(key, datagram))
         }

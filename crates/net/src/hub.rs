@@ -260,7 +260,7 @@ impl Hub {
         })?;
         let shared = Arc::new(Shared::new(key, self.clone(), conn, Some(server_name.to_owned())));
         self.census().enter(&shared);
-        shared.heed_calls();
+        shared.heed_recalls();
         shared.nudge();
         Ok(Connection::new(shared))
     }

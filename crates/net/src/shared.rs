@@ -116,9 +116,9 @@ impl Shared {
     }
 
     /// Has the driver look at it when others need its memory.
-    pub(crate) fn heed_calls(self: &Arc<Self>) {
+    pub(crate) fn heed_recalls(self: &Arc<Self>) {
         let bell = Arc::new(Bell(Arc::downgrade(self)));
-        self.lock().conn.on_call(bell.into());
+        self.lock().conn.on_recall(bell.into());
     }
 
     /// The state, alone. A panic of another task in a verb leaves nothing half done that we could mend.

@@ -14,7 +14,7 @@ use std::task::Waker;
 /// thresholds for shared-memory packet switches", IEEE/ACM Transactions on Networking 6(2), 1998). One hungry address
 /// has two thirds; ten that come at a time have 95 % together; and whoever comes next finds some. Of those that come one
 /// after the other the first has most. So when little is left, the largest account of the address that holds most is
-/// [called in](Account::is_called), if that address holds much more than others do: its connection ends.
+/// [recalled](Account::is_recalled), if that address holds much more than others do: its connection ends.
 ///
 /// An address is one of IPv4, or a network of 64 bits of IPv6. Connections whose peer has not proven its address are one
 /// address together, so that nobody takes the part of somebody else by claiming to be there.
@@ -28,7 +28,7 @@ pub struct Account {
     owner: Owner,
     number: u64,
     held: u64,
-    call: Arc<Call>,
+    call: Arc<Recall>,
 }
 
 /// How much of a [`Budget`] is in use.
@@ -42,8 +42,8 @@ pub struct BudgetUse {
     pub peak: u64,
     /// How often something was refused.
     pub refusals: u64,
-    /// Accounts that were called in.
-    pub calls: u64,
+    /// Accounts that were recalled.
+    pub recalls: u64,
 }
 
 #[derive(Debug)]
@@ -52,8 +52,8 @@ struct Pot {
     owners: BTreeMap<Owner, Owned>,
     /// Accounts that there were.
     numbers: u64,
-    /// The one that was called in last, while it holds something.
-    called: Option<(Owner, u64)>,
+    /// The one that was recalled last, while it holds something.
+    recalled: Option<(Owner, u64)>,
 }
 
 /// A client's network; `None`: those that have not proven where they are.
@@ -63,13 +63,13 @@ type Owner = Option<IpAddr>;
 #[derive(Debug, Default)]
 struct Owned {
     held: u64,
-    accounts: BTreeMap<u64, (u64, Arc<Call>)>,
+    accounts: BTreeMap<u64, (u64, Arc<Recall>)>,
 }
 
 /// Whether an account is to be given up, and who is to hear of it.
 #[derive(Debug, Default)]
-struct Call {
-    is_called: AtomicBool,
+struct Recall {
+    is_recalled: AtomicBool,
     waker: Mutex<Option<Waker>>,
 }
 
@@ -77,12 +77,12 @@ impl Budget {
     /// A budget of so many bytes.
     pub fn new(bytes: u64) -> Self {
         let usage = BudgetUse { size: bytes, ..BudgetUse::default() };
-        Self(Arc::new(Mutex::new(Pot { usage, owners: BTreeMap::new(), numbers: 0, called: None })))
+        Self(Arc::new(Mutex::new(Pot { usage, owners: BTreeMap::new(), numbers: 0, recalled: None })))
     }
 
     /// An account of somebody at this address, which holds nothing; `None` where the address is not proven.
     pub fn account(&self, address: Option<IpAddr>) -> Account {
-        let (owner, call) = (address.map(network), Arc::<Call>::default());
+        let (owner, call) = (address.map(network), Arc::<Recall>::default());
         let number = {
             let mut pot = self.pot();
             pot.numbers += 1;
@@ -111,7 +111,7 @@ impl Account {
             if !pot.take(self.owner, self.number, bytes) {
                 return false;
             }
-            pot.call_in()
+            pot.recall()
         };
         self.held += bytes;
         if let Some(called) = called {
@@ -148,15 +148,15 @@ impl Account {
 
     /// Others need what it holds: whoever it is of is to end, and drop it. Nothing takes it back.
     #[inline]
-    pub fn is_called(&self) -> bool {
-        self.call.is_called.load(Ordering::Relaxed)
+    pub fn is_recalled(&self) -> bool {
+        self.call.is_recalled.load(Ordering::Relaxed)
     }
 
-    /// Whom to wake when it is called in, in place of whom it was before; at once when it is. The waker is woken by whoever
+    /// Whom to wake when it is recalled, in place of whom it was before; at once when it is. The waker is woken by whoever
     /// takes bytes, in the middle of that.
-    pub fn on_call(&self, waker: Waker) {
+    pub fn on_recall(&self, waker: Waker) {
         *self.call.waker() = Some(waker);
-        if self.is_called() {
+        if self.is_recalled() {
             self.call.tell();
         }
     }
@@ -170,7 +170,7 @@ impl Drop for Account {
     }
 }
 
-impl Call {
+impl Recall {
     fn waker(&self) -> MutexGuard<'_, Option<Waker>> {
         self.waker.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -213,15 +213,15 @@ impl Pot {
         }
     }
 
-    fn enter(&mut self, owner: Owner, number: u64, entry: (u64, Arc<Call>)) {
+    fn enter(&mut self, owner: Owner, number: u64, entry: (u64, Arc<Recall>)) {
         let owned = self.owners.entry(owner).or_default();
         owned.held += entry.0;
         owned.accounts.insert(number, entry);
     }
 
     /// The account is not this owner's any more.
-    fn leave(&mut self, owner: Owner, number: u64) -> Option<(u64, Arc<Call>)> {
-        self.called.take_if(|called| *called == (owner, number));
+    fn leave(&mut self, owner: Owner, number: u64) -> Option<(u64, Arc<Recall>)> {
+        self.recalled.take_if(|called| *called == (owner, number));
         let owned = self.owners.get_mut(&owner)?;
         let entry = owned.accounts.remove(&number)?;
         owned.held -= entry.0;
@@ -231,11 +231,11 @@ impl Pot {
         Some(entry)
     }
 
-    /// Calls one in when little is left, and one address has much more than others. One at a time, so that no more end than
+    /// Recalls one when little is left, and one address has much more than others. One at a time, so that no more end than
     /// have to.
-    fn call_in(&mut self) -> Option<Arc<Call>> {
+    fn recall(&mut self) -> Option<Arc<Recall>> {
         let BudgetUse { size, held, .. } = self.usage;
-        if size - held >= size / RESERVE || self.called.is_some() {
+        if size - held >= size / RESERVE || self.recalled.is_some() {
             return None;
         }
         let mean = held / self.owners.len().max(1) as u64;
@@ -244,9 +244,9 @@ impl Pot {
             return None;
         }
         let (number, (_, call)) = most.accounts.iter().max_by_key(|(_, (held, _))| *held)?;
-        self.called = Some((*owner, *number));
-        call.is_called.store(true, Ordering::Relaxed);
-        self.usage.calls += 1;
+        self.recalled = Some((*owner, *number));
+        call.is_recalled.store(true, Ordering::Relaxed);
+        self.usage.recalls += 1;
         Some(call.clone())
     }
 }
@@ -262,7 +262,7 @@ pub fn network(address: IpAddr) -> IpAddr {
 /// So many times what is left may be held by one.
 const GREED: u64 = 2;
 
-/// With less than one part of so many left, who holds much is called in.
+/// With less than one part of so many left, the account of who holds much is recalled.
 const RESERVE: u64 = 16;
 
 /// Much is so many times what addresses hold in the mean: where all are alike, and there are too many, it is the newcomers that
@@ -324,25 +324,25 @@ mod tests {
             let mut account = budget.account(at(n));
             assert!(fill(&mut account) > SIZE / 1000, "{n}: nothing is left");
             hungry.push(account);
-            // Who is called in ends.
-            hungry.retain(|account| !account.is_called());
+            // Who is recalled ends.
+            hungry.retain(|account| !account.is_recalled());
         }
         assert!(hungry.len() > 2, "not one alone");
-        assert_eq!(budget.usage().calls, 50 - hungry.len() as u64);
+        assert_eq!(budget.usage().recalls, 50 - hungry.len() as u64);
     }
 
     #[test]
-    fn where_all_are_alike_none_is_called_in() {
+    fn where_all_are_alike_none_is_recalled() {
         let budget = Budget::new(SIZE);
         let mut accounts: Vec<Account> = (0..100).map(|n| budget.account(at(n))).collect();
         while accounts.iter_mut().fold(false, |any, account| account.take(64) | any) {}
         assert!(SIZE - budget.usage().held < SIZE / RESERVE, "little is left");
-        assert_eq!(budget.usage().calls, 0);
-        assert!(accounts.iter().all(|account| !account.is_called()));
+        assert_eq!(budget.usage().recalls, 0);
+        assert!(accounts.iter().all(|account| !account.is_recalled()));
     }
 
     #[test]
-    fn who_waits_for_the_call_is_woken() {
+    fn who_waits_for_the_recall_is_woken() {
         struct Bell(AtomicBool);
         impl std::task::Wake for Bell {
             fn wake(self: Arc<Self>) {
@@ -352,15 +352,15 @@ mod tests {
         let budget = Budget::new(SIZE);
         let (bell, mut first) = (Arc::new(Bell(AtomicBool::new(false))), budget.account(at(0)));
         fill(&mut first);
-        first.on_call(bell.clone().into());
+        first.on_recall(bell.clone().into());
         let mut others: Vec<Account> = (1..20).map(|n| budget.account(at(n))).collect();
         for account in &mut others {
             fill(account);
         }
-        assert!(first.is_called() && bell.0.load(Ordering::Relaxed));
+        assert!(first.is_recalled() && bell.0.load(Ordering::Relaxed));
         let late = Arc::new(Bell(AtomicBool::new(false)));
-        first.on_call(late.clone().into());
-        assert!(late.0.load(Ordering::Relaxed), "it is called in already");
+        first.on_recall(late.clone().into());
+        assert!(late.0.load(Ordering::Relaxed), "it is recalled already");
     }
 
     #[test]

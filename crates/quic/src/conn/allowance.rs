@@ -93,10 +93,10 @@ impl Connection {
         self.allowance.above = bytes;
     }
 
-    /// Whom to wake when others need the memory of this connection ([`Account::is_called`]): it is to be polled then, and ends.
-    pub fn on_call(&mut self, waker: Waker) {
+    /// Whom to wake when others need the memory of this connection ([`Account::is_recalled`]): it is to be polled then, and ends.
+    pub fn on_recall(&mut self, waker: Waker) {
         if let Some(account) = &self.allowance.account {
-            account.on_call(waker);
+            account.on_recall(waker);
         }
     }
 
@@ -135,7 +135,7 @@ impl Connection {
 
     /// Before the application hands over so many bytes: what of them is taken is paid for.
     #[inline]
-    pub(crate) fn make_room(&mut self, bytes: usize) {
+    pub(crate) fn pay_for(&mut self, bytes: usize) {
         if self.allowance.is_bounded() {
             self.ration(bytes as u64);
         }
@@ -168,8 +168,8 @@ impl Connection {
 
     /// Others need what it holds.
     #[inline]
-    pub(crate) fn is_called(&self) -> bool {
-        self.allowance.account.as_ref().is_some_and(Account::is_called)
+    pub(crate) fn is_recalled(&self) -> bool {
+        self.allowance.account.as_ref().is_some_and(Account::is_recalled)
     }
 
     /// It ends, and what it holds is dropped at once.

@@ -44,7 +44,7 @@ impl Connection {
         deadline: Option<Time>,
     ) -> Result<Ticket, SendError> {
         self.now = now.max(self.now);
-        self.make_room(message.len());
+        self.pay_for(message.len());
         self.streams.send_message(id, message, deadline)
     }
 

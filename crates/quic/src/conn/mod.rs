@@ -326,7 +326,7 @@ impl Connection {
 
     /// Does what is due, tells what there is to tell, sends what may leave; `None` when all of that is nothing.
     fn act(&mut self, out: &mut Batch) -> Option<Poll> {
-        if self.is_called() {
+        if self.is_recalled() {
             self.give_way();
         }
         // A driver may be late; what is due is due.

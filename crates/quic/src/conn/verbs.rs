@@ -162,7 +162,7 @@ impl Connection {
     /// # Errors
     /// [`WriteError::Blocked`] when that is none; the stream's end otherwise.
     pub fn write(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
-        self.make_room(data.len());
+        self.pay_for(data.len());
         self.streams.write(id, data)
     }
 
@@ -175,7 +175,7 @@ impl Connection {
     pub fn send_room(&mut self, id: StreamId) -> Result<u64, WriteError> {
         // A window is on its way, and another is sent while more is fetched; both may have doubled by then.
         let reach = self.path.congestion.control().window.saturating_mul(4).max(LEAST_REACH);
-        self.make_room(usize::try_from(reach).unwrap_or(usize::MAX));
+        self.pay_for(usize::try_from(reach).unwrap_or(usize::MAX));
         self.streams.send_room(id, reach)
     }
 

@@ -77,13 +77,13 @@ impl Purse {
     }
 
     /// Waits until others need what the connection holds: it is to end then.
-    pub(super) async fn called(&self) {
+    pub(super) async fn recalled(&self) {
         poll_fn(|cx| {
             let held = self.lock();
-            if held.account.is_called() {
+            if held.account.is_recalled() {
                 return Poll::Ready(());
             }
-            held.account.on_call(cx.waker().clone());
+            held.account.on_recall(cx.waker().clone());
             Poll::Pending
         })
         .await;

@@ -91,7 +91,7 @@ async fn talk(connection: Connection, desk: Arc<Desk>, mut stop: watch::Receiver
                 Some((call, place)) => serve(call, place),
                 None => return,
             },
-            () = purse.called() => return uptake.connection.close(h3::Code::H3_EXCESSIVE_LOAD.0, CALLED),
+            () = purse.recalled() => return uptake.connection.close(h3::Code::H3_EXCESSIVE_LOAD.0, RECALLED),
             _ = stop.wait_for(|stop| *stop) => break,
             still = uptake.still() => match still {
                 Still::Idle => break,
@@ -220,7 +220,7 @@ const STALLED: &[u8] = b"nothing of the answers is taken";
 
 const TOO_MANY: &[u8] = b"too many connections";
 
-const CALLED: &[u8] = b"others need the memory";
+const RECALLED: &[u8] = b"others need the memory";
 
 /// Bytes of the head of a request at most; 8 KiB of fields are more than browsers send.
 const MAX_HEAD: usize = 16 << 10;

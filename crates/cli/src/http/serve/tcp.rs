@@ -125,7 +125,7 @@ impl Tcp {
         tokio::select! {
             () = self.speak(stream, asker, (purse.clone(), guest), stop) => {}
             // Others need what it holds.
-            () = purse.called() => {}
+            () = purse.recalled() => {}
         }
     }
 
