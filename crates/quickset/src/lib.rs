@@ -107,6 +107,7 @@ pub use quickset_net::{QlogDir, qlog};
 /// The machines below, and the whole of their configuration: what [`ServerConfig::quic`] and [`ClientConfig::quic`] are in
 /// the words of.
 pub use quickset_quic as quic;
+pub use quickset_quic::places;
 pub use quickset_quic::{
     Account, AckPolicy, AckPolicyError, AckStats, Admission, Algorithm, AlgorithmError, Budget, BudgetUse,
     DatagramConfig, Dir, EarlyData, EarlyGate, EcnState, EcnStats, Estimates, Fec, Gate, HandshakeFault,

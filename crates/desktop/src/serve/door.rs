@@ -50,7 +50,7 @@ pub(crate) async fn admit(
             let code = if denial.is_final() { code::DENIED } else { code::LATER };
             connection.close(code, words(denial).as_bytes());
         }
-        Err(Turned::NoKey) => connection.close(code::DENIED, b"show a key (a client certificate)"),
+        Err(Turned::NoKey) => connection.close(code::DENIED, NO_KEY),
         Err(Turned::Link(error)) => error.close(connection),
         Ok(_) => {}
     }
@@ -109,5 +109,8 @@ fn words(denial: &Denial) -> String {
     }
 }
 
-/// How long a client may take to show its credential.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// For who has none.
+pub(crate) const NO_KEY: &[u8] = b"show a key (a client certificate)";
+
+/// How long a client may take to show its credential, which may leave with the last of its handshake: a loss or three.
+const PATIENCE: Duration = Duration::from_secs(5);

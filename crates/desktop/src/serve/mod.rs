@@ -4,10 +4,14 @@
 //! room; commands for the VNC server. Parts: `vnc` keeps up the connection to the VNC server, `stage` holds
 //! what it shows and what each client has not been told, `door` lets clients in, `session` serves one.
 //!
+//! A client whose key is authorised never waits for one whose key is not: each kind has places of its own at the door, and
+//! whoever comes next takes the place of whoever waits there longest and has shown nothing.
+//!
 //! Invariants: nothing is queued but what the transport is about to send; what clients may not do is dropped here,
 //! whatever they claim; when the VNC server goes away its last picture stays, and it is tried again.
 
 mod door;
+mod row;
 mod session;
 mod stage;
 mod vnc;
@@ -17,9 +21,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quickset::{ClientAuth, Endpoint, Fingerprint, Identity, Protection, ServerConfig, Side, SocketConfig};
+use quickset::places::Network;
+use quickset::{
+    ClientAuth, Connection, Endpoint, Fingerprint, Identity, Peer as _, Protection, ServerConfig, Side,
+    SocketConfig,
+};
 use quickset_rfb::Password as VncPassword;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 
 pub use session::{ServeStats, Totals};
 pub use vnc::VncError;
@@ -28,6 +36,7 @@ use crate::link::LinkConfig;
 use crate::message::{ALPN, Order, Permissions, code};
 use crate::trust::Gate;
 use door::Terms;
+use row::{Row, Spot, Yields};
 use session::Session;
 use stage::Stage;
 use vnc::Vnc;
@@ -182,7 +191,7 @@ struct Shared {
 /// Serves each client in a task of its own; when this is dropped, they end.
 async fn take_clients(endpoint: Endpoint, gate: Arc<Gate>, shared: Shared) -> ServeError {
     let mut sessions = tokio::task::JoinSet::new();
-    let (strangers, places) = (Arc::new(Semaphore::new(STRANGERS)), Arc::new(Semaphore::new(MOST_CLIENTS)));
+    let house = Arc::new(House::new(gate));
     loop {
         let connection = tokio::select! {
             accepted = endpoint.accept() => match accepted {
@@ -191,37 +200,88 @@ async fn take_clients(endpoint: Endpoint, gate: Arc<Gate>, shared: Shared) -> Se
             },
             Some(_) = sessions.join_next() => continue,
         };
-        let Ok(stranger) = strangers.clone().try_acquire_owned() else {
-            connection.close(code::BUSY, b"too many clients are at the door");
-            continue;
-        };
-        let (gate, shared, places) = (gate.clone(), shared.clone(), places.clone());
+        let (house, shared) = (house.clone(), shared.clone());
         sessions.spawn(async move {
-            let name = shared.stage.title();
-            let admitted = door::admit(&connection, &gate, shared.terms, &name).await;
-            drop(stranger);
-            let Ok(admitted) = admitted else {
-                // The words are on their way while a handle is there.
-                let _ = tokio::time::timeout(Duration::from_secs(1), connection.closed()).await;
-                return;
-            };
-            let Ok(_place) = places.try_acquire() else {
-                connection.close(code::BUSY, b"no more viewers");
-                return;
-            };
-            let error = Session::new(connection.clone(), admitted, &shared).run().await;
-            error.close(&connection);
-            tracing::info!(from = %connection.remote_address(), %error, "a client is gone");
+            house.receive(&connection, shared).await;
+            // The words are on their way while a handle is there.
+            let _ = tokio::time::timeout(Duration::from_secs(1), connection.closed()).await;
         });
+    }
+}
+
+/// The door, and the places on both sides of it.
+#[derive(Debug)]
+struct House {
+    gate: Arc<Gate>,
+    /// At the door, and nobody knows them.
+    strangers: Arc<Row<Network>>,
+    /// At the door with an authorised key.
+    known: Arc<Row<Fingerprint>>,
+    /// Those that look.
+    viewers: Arc<Row<Fingerprint>>,
+}
+
+impl House {
+    fn new(gate: Arc<Gate>) -> Self {
+        Self {
+            gate,
+            strangers: Row::new(AT_THE_DOOR, AT_THE_DOOR / 4, Yields::Oldest),
+            known: Row::new(AT_THE_DOOR, AT_THE_DOOR / 4, Yields::Oldest),
+            viewers: Row::new(MOST_CLIENTS, MOST_CLIENTS, Yields::Own),
+        }
+    }
+
+    /// Hears a client, and serves it if it may look.
+    async fn receive(&self, connection: &Connection, shared: Shared) {
+        let Some(key) = connection.fingerprint() else {
+            return connection.close(code::DENIED, door::NO_KEY);
+        };
+        let name = shared.stage.title();
+        let admitted = {
+            let heard = door::admit(connection, &self.gate, shared.terms, &name);
+            let network = Network::of(connection.remote_address().ip());
+            let admitted = if self.gate.knows(key) {
+                wait(heard, self.known.take(key)).await
+            } else {
+                wait(heard, self.strangers.take(network)).await
+            };
+            match admitted {
+                Some(Ok(admitted)) => admitted,
+                Some(Err(_)) => return,
+                None => return connection.close(code::BUSY, b"too many clients are at the door"),
+            }
+        };
+        let Some(mut place) = self.viewers.take(key) else {
+            return connection.close(code::BUSY, b"no more viewers");
+        };
+        let error = tokio::select! {
+            error = Session::new(connection.clone(), admitted, &shared).run() => error,
+            () = place.lost() => {
+                connection.close(code::BUSY, b"no more viewers: a newer one has taken the place");
+                tracing::info!(from = %connection.remote_address(), "a client made room for another");
+                return;
+            }
+        };
+        error.close(connection);
+        tracing::info!(from = %connection.remote_address(), %error, "a client is gone");
+    }
+}
+
+/// What comes of a visit while there is a place for it.
+async fn wait<T, O: Ord + Clone>(visit: impl Future<Output = T>, place: Option<Spot<O>>) -> Option<T> {
+    let mut place = place?;
+    tokio::select! {
+        came = visit => Some(came),
+        () = place.lost() => None,
     }
 }
 
 /// What a packet has besides a screen message: headers of packet and frame, and the seal.
 const PACKET_OVERHEAD: usize = 50;
-/// Connections at a time, those still in their handshake included.
-const MOST_CONNECTIONS: usize = 64;
-/// Clients that have shown no credential yet.
-const STRANGERS: usize = 16;
+/// Connections at a time, those still in their handshake included: for these there is room whoever else is there.
+const MOST_CONNECTIONS: usize = 128;
+/// Clients that have shown no credential yet, of those with an authorised key and of the others each.
+const AT_THE_DOOR: usize = 16;
 /// Clients that look.
 const MOST_CLIENTS: usize = 16;
 /// Commands under way to the VNC server, of all clients.

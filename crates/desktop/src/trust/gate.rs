@@ -143,6 +143,11 @@ impl Gate {
         Ok(entry)
     }
 
+    /// Whether the key is authorised, as far as that can be told now.
+    pub fn knows(&self, key: Fingerprint) -> bool {
+        self.authorized.contains(key).unwrap_or(false)
+    }
+
     /// Who is authorised.
     pub fn authorized(&self) -> &Authorized {
         &self.authorized

@@ -107,6 +107,53 @@ async fn nothing_is_said_before_the_welcome_and_strangers_hear_nothing() {
     assert!(bare.connection.accept_messages().await.is_ok(), "the screen");
 }
 
+/// Strangers that say nothing, more than there are places for, come before and stay.
+#[tokio::test]
+async fn silent_strangers_are_in_nobodys_way() {
+    let (home, vnc) = (Home::new(), Vnc::start(16, 16).await);
+    let far = Far::start(&home, vnc.address, Setting::default());
+    let mut strangers = Vec::new();
+    for _ in 0..20 {
+        strangers.push(Bare::connect(&home, &far, false).await);
+    }
+    assert_eq!(strangers[0].closed().await, code::BUSY, "an address has a few places at the door");
+    let token = Credential::Token(far.token.clone().expect("nobody is authorised"));
+    let mut first = Near::start(&home.client("first"), far.address, token).await;
+    first.met(&far).await;
+    let key = home.client("second").client_identity().unwrap().fingerprint();
+    far.authorized.add(key, "second").unwrap();
+    for _ in 0..20 {
+        strangers.push(Bare::connect(&home, &far, false).await);
+    }
+    let mut second = Near::start(&home.client("second"), far.address, Credential::None).await;
+    second.met(&far).await;
+    // Its patience ends for the last of them, too.
+    let last = strangers.last_mut().unwrap();
+    assert_eq!(last.closed().await, code::PROTOCOL);
+    assert_eq!(far.stats.totals().clients, 2);
+}
+
+/// More viewers than there is room for, all with one key: the newest of them looks, and so does whoever has another.
+#[tokio::test]
+async fn viewers_make_room_for_newer_ones_of_their_key_and_for_other_keys() {
+    let (home, vnc) = (Home::new(), Vnc::start(16, 16).await);
+    let far = Far::start(&home, vnc.address, Setting::default());
+    let mut viewers = Vec::new();
+    for n in 0..17 {
+        let mut viewer = Bare::connect(&home, &far, true).await;
+        viewer.say(&hello()).await;
+        assert!(matches!(viewer.hear().await, Some(FromServer::Welcome(_))), "{n}");
+        viewers.push(viewer);
+    }
+    assert_eq!(viewers[0].closed().await, code::BUSY);
+    let folder = home.client("other");
+    far.authorized.add(folder.client_identity().unwrap().fingerprint(), "other").unwrap();
+    let mut other = Near::start(&folder, far.address, Credential::None).await;
+    other.met(&far).await;
+    assert_eq!(viewers[1].closed().await, code::BUSY);
+    assert!(viewers[2].connection.close_reason().is_none());
+}
+
 /// Tries a wrong secret, and hears the code and the words of the server.
 async fn guess(home: &Home, far: &Far) -> (u64, String) {
     let mut bare = Bare::connect(home, far, false).await;
