@@ -1,3 +1,4 @@
+use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -7,8 +8,11 @@ use std::time::{Duration, Instant};
 /// connection for as long as we let it. So without an answer under way a connection is quiet for a while at most, and with
 /// some, one of them moves by a part now and then. It goes by the connection, since an answer may well wait for those that
 /// the client wants more. And a server that lives and sends nothing would be waited for without end.
-#[derive(Debug)]
-pub(super) struct Pulse(Mutex<Beat>);
+pub(super) struct Pulse {
+    beat: Mutex<Beat>,
+    /// Is told when it rests, and when not any more.
+    rests: Box<dyn Fn(bool) + Send + Sync>,
+}
 
 #[derive(Debug)]
 struct Beat {
@@ -37,7 +41,12 @@ pub(super) enum Still {
 
 impl Pulse {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(Beat { last: Instant::now(), active: 0 }))
+        Self::telling(|_| {})
+    }
+
+    /// The same, and `rests` is told when there is no answer under way any more, and when there is one again.
+    pub(super) fn telling(rests: impl Fn(bool) + Send + Sync + 'static) -> Self {
+        Self { beat: Mutex::new(Beat { last: Instant::now(), active: 0 }), rests: Box::new(rests) }
     }
 
     /// An answer begins.
@@ -59,7 +68,7 @@ impl Pulse {
     pub(super) async fn still(&self, limits: Limits) -> Still {
         loop {
             let (until, still) = {
-                let beat = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                let beat = self.beat.lock().unwrap_or_else(PoisonError::into_inner);
                 match beat.active {
                     0 => (beat.last + limits.idle, Still::Idle),
                     _ => (beat.last + limits.stall, Still::Stalled),
@@ -75,8 +84,19 @@ impl Pulse {
     }
 
     fn beat(&self, change: impl FnOnce(&mut Beat)) {
-        let mut beat = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut beat = self.beat.lock().unwrap_or_else(PoisonError::into_inner);
+        let rested = beat.active == 0;
         change(&mut beat);
         beat.last = Instant::now();
+        if rested != (beat.active == 0) {
+            // Before another can change it again.
+            (self.rests)(!rested);
+        }
+    }
+}
+
+impl fmt::Debug for Pulse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pulse").field("beat", &self.beat).finish_non_exhaustive()
     }
 }

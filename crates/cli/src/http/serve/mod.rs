@@ -82,10 +82,11 @@ pub(super) struct Args {
     /// nothing of an answer has four times as long
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::duration)]
     timeout: Duration,
-    /// Connections at most, of all versions together
+    /// Connections at most, of all versions together. When all are taken, one on which nothing is asked for makes room: of
+    /// the client that has the most of these, or after two seconds of any
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     max_connections: usize,
-    /// Connections of one client at most: of an IPv4 address, or an IPv6 network of 64 bits
+    /// Connections of one client at most: of an IPv4 address, or an IPv6 network of 64 bits; never more than half of all
     #[arg(long, value_name = "N", default_value_t = 256)]
     max_per_client: usize,
     /// Answers under way at most for one client, as above; each of its connections has one in any case, and what is asked for
@@ -123,7 +124,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     let transport = bounded(args.transport.config()?);
     let config = ServerConfig::new(identity, &[h3::ALPN])?
         .with_transport(transport)
-        .with_max_connections(args.max_connections)
+        .with_max_connections(with_handshakes(args.max_connections))
         .with_budget(desk.budget.clone())
         .with_key_log();
     let config = if args.early_data { config.with_early_data(EarlyData::default()) } else { config };
@@ -198,6 +199,12 @@ fn bounded(transport: TransportConfig) -> TransportConfig {
         fec: transport.fec.map(|fec| Fec { window: 0, ..fec }),
         ..transport
     }
+}
+
+/// Connections of QUIC for so many that may have a seat: who comes has to be through with its handshake to be given one, and
+/// that of another if need be.
+fn with_handshakes(seats: usize) -> usize {
+    seats.saturating_add(seats / 2).saturating_add(16)
 }
 
 /// A port of UDP and the same of TCP.

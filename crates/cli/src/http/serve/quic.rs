@@ -15,7 +15,7 @@ use super::desk::{Asker, Desk, Entry, Version};
 use super::places::Place;
 use super::purse::Purse;
 use super::ranks::Verdict;
-use super::seats::Seats;
+use super::seats::{Seats, resting};
 
 /// Takes connections until the endpoint is closed.
 pub(super) async fn accept(
@@ -31,21 +31,24 @@ pub(super) async fn accept(
                 let Some(connection) = connection else { return };
                 let is_early = connection.is_early();
                 let seat = if is_early { seats.take_unproven() } else { seats.take(connection.remote_address().ip()) };
-                let Some(mut seat) = seat else {
+                let Some(seat) = seat.map(Arc::new) else {
                     connection.close(h3::Code::H3_EXCESSIVE_LOAD.0, TOO_MANY);
                     continue;
                 };
-                let talk = talk(connection.clone(), desk.clone(), stop.clone());
+                let talk = talk(connection.clone(), desk.clone(), resting(&seat), stop.clone());
                 talks.spawn(async move {
                     let proven = async {
                         // Who comes through the handshake is there.
-                        if is_early && connection.connected().await.is_ok() && !seat.prove(connection.remote_address().ip()) {
+                        let proves = || seat.prove(connection.remote_address().ip());
+                        if is_early && connection.connected().await.is_ok() && !proves() {
                             connection.close(h3::Code::H3_EXCESSIVE_LOAD.0, TOO_MANY);
                         }
-                        drop(connection);
                     };
-                    tokio::join!(talk, proven);
-                    drop(seat);
+                    let talked = async { tokio::join!(talk, proven) };
+                    tokio::select! {
+                        _ = talked => {}
+                        () = seat.lost() => connection.close(h3::Code::H3_NO_ERROR.0, MADE_ROOM),
+                    }
                 });
             }
             Some(_) = talks.join_next() => {}
@@ -54,7 +57,7 @@ pub(super) async fn accept(
 }
 
 /// A connection, until the client or we have enough.
-async fn talk(connection: Connection, desk: Arc<Desk>, mut stop: watch::Receiver<bool>) {
+async fn talk(connection: Connection, desk: Arc<Desk>, pulse: Arc<Pulse>, mut stop: watch::Receiver<bool>) {
     let config = h3::Config { max_field_section: MAX_HEAD as u64, ..h3::Config::default() };
     let Ok(mut server) = h3::Server::new(&connection, config) else { return };
     let client = connection.remote_address().ip();
@@ -62,7 +65,6 @@ async fn talk(connection: Connection, desk: Arc<Desk>, mut stop: watch::Receiver
     let Some(purse) = Purse::new(&desk.budget, client, 0) else { return };
     let guest = desk.places.guest(client);
     server.repair_urgent(URGENT, &desk.repair);
-    let pulse = Arc::new(Pulse::new());
     let asker = Asker { client: connection.remote_address(), version: Version::Three, pulse: pulse.clone() };
     let serve = |call: Call, place: Place| {
         match purse.answer(place.is_first) {
@@ -219,6 +221,8 @@ const LEAST: u64 = 16 << 10;
 const STALLED: &[u8] = b"nothing of the answers is taken";
 
 const TOO_MANY: &[u8] = b"too many connections";
+
+const MADE_ROOM: &[u8] = b"there are too many connections, and nothing was asked for on this one";
 
 const RECALLED: &[u8] = b"others need the memory";
 

@@ -29,7 +29,7 @@ use super::body::Body;
 use super::desk::{Asker, Desk, Version};
 use super::places::Guest;
 use super::purse::Purse;
-use super::seats::{Seat, Seats};
+use super::seats::{Seats, resting};
 
 /// What all connections of TCP share.
 pub(super) struct Tcp {
@@ -83,10 +83,13 @@ impl Tcp {
                     Ok(((stream, client), socket)) => {
                         let client = canonical(client);
                         // Without a seat it is closed.
-                        if let Some(seat) = self.seats.take(client.ip()) {
-                            let talk = self.clone().talk(stream, client, seat, stop.clone());
+                        if let Some(seat) = self.seats.take(client.ip()).map(Arc::new) {
+                            let talk = self.clone().talk(stream, client, resting(&seat), stop.clone());
                             talks.spawn(async move {
-                                talk.await;
+                                tokio::select! {
+                                    () = talk => {}
+                                    () = seat.lost() => {}
+                                }
                                 drop(socket);
                             });
                         }
@@ -104,7 +107,7 @@ impl Tcp {
         self: Arc<Self>,
         stream: TcpStream,
         client: SocketAddr,
-        _seat: Seat,
+        pulse: Arc<Pulse>,
         mut stop: watch::Receiver<bool>,
     ) {
         // With nothing left for it, it is closed.
@@ -120,7 +123,7 @@ impl Tcp {
         let Ok(Ok(stream)) = done else { return };
         let is_two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let version = if is_two { Version::Two } else { Version::One };
-        let asker = Asker { client, version, pulse: Arc::new(Pulse::new()) };
+        let asker = Asker { client, version, pulse };
         let guest = Arc::new(self.desk.places.guest(client.ip()));
         tokio::select! {
             () = self.speak(stream, asker, (purse.clone(), guest), stop) => {}
