@@ -1,3 +1,5 @@
+mod admit;
+
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -7,9 +9,11 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use quickset_base::{self as base, Datagram, Input, Machine, Time};
-use quickset_quic::{self as quic, Admission, ConnectionKey, Incoming, Route, Side, Signal};
+use quickset_quic::{self as quic, ConnectionKey, Route, Signal};
 use quinn_udp::RecvMeta;
 use tokio::time::{Instant, Sleep};
+
+use admit::{Asking, admit};
 
 use crate::connection::Connection;
 use crate::echoes::Echoes;
@@ -49,6 +53,7 @@ struct Inlet {
     /// Datagrams in a row for the same connection.
     row: Vec<Datagram>,
     heavy: Heavy,
+    asking: Asking,
     /// Failures of the socket in a row.
     failures: u32,
     /// When a socket that only fails is asked again.
@@ -95,6 +100,7 @@ impl Driver {
                 pool,
                 row: Vec::new(),
                 heavy: Heavy::default(),
+                asking: Asking::default(),
                 failures: 0,
                 again: None,
             },
@@ -195,7 +201,10 @@ impl Driver {
     fn receive_from(&mut self, cx: &mut Context<'_>, socket: &Arc<Socket>, hurry: bool) -> bool {
         for _ in 0..RECEIVES {
             match socket.poll_recv(cx, &mut self.inlet.buffers, &mut self.inlet.metas, hurry) {
-                Poll::Pending => return false,
+                Poll::Pending => {
+                    self.inlet.asking.received(true);
+                    return false;
+                }
                 Poll::Ready(Ok((n, all))) => {
                     self.inlet.failures = 0;
                     if self.former.is_some() && Arc::ptr_eq(socket, &self.socket) {
@@ -204,6 +213,7 @@ impl Driver {
                     self.route(n, socket);
                     if n < WIDTH && !all {
                         // That was all, as of then; to ask again at once would most often be in vain.
+                        self.inlet.asking.received(true);
                         return true;
                     }
                 }
@@ -218,6 +228,7 @@ impl Driver {
                 }
             }
         }
+        self.inlet.asking.received(false);
         true
     }
 
@@ -226,7 +237,7 @@ impl Driver {
         let now = self.hub.now();
         let hub = self.hub.clone();
         let mut router = hub.router();
-        let Inlet { buffers, metas, pool, row, heavy, .. } = &mut self.inlet;
+        let Inlet { buffers, metas, pool, row, heavy, asking, .. } = &mut self.inlet;
         let mut current = None;
         for (buffer, meta) in buffers[..n].iter_mut().zip(&metas[..n]) {
             let (path, ecn, stride) = (socket.path(meta), socket::ecn(meta), meta.stride.max(1));
@@ -243,7 +254,7 @@ impl Driver {
                 };
                 let mut route = router.route(now, Datagram { path, ecn, bytes });
                 if let Route::Incoming(incoming) = route {
-                    match admit(&hub, &mut router, &mut self.roster, (now, incoming)) {
+                    match admit((&hub, &mut router), (&mut self.roster, asking), (now, incoming)) {
                         Some(admitted) => route = admitted,
                         None => continue,
                     }
@@ -552,44 +563,6 @@ impl News {
     /// There is something that a connection cannot tell its handles itself.
     fn is_for_endpoint(&self) -> bool {
         self.connected || !self.signals.is_empty() || !self.tokens.is_empty()
-    }
-}
-
-/// Decides about a client. `None` when all is done, else where its datagram goes.
-fn admit(
-    hub: &Arc<Hub>,
-    router: &mut quic::Endpoint,
-    roster: &mut Roster,
-    (now, incoming): (Time, Incoming),
-) -> Option<Route> {
-    let admission = if hub.lobby().open { router.admission(&incoming) } else { Admission::Refuse };
-    let (key, start, datagram) = match admission {
-        Admission::Accept => match router.accept(now, incoming) {
-            Ok(born) => born,
-            Err(route) => return Some(route),
-        },
-        Admission::Retry => return router.retry(now, incoming).map(Route::Respond),
-        Admission::Refuse => return router.refuse(incoming).map(Route::Respond),
-        Admission::Ignore => {
-            router.ignore(incoming);
-            return None;
-        }
-    };
-    match quic::Connection::new(start) {
-        Ok(conn) => {
-            debug_assert_eq!(conn.side(), Side::Server);
-            hub.lobby().live += 1;
-            let shared = Arc::new(Shared::new(key, hub.clone(), conn, None));
-            hub.census().enter(&shared);
-            shared.heed_recalls();
-            roster.welcome(&shared);
-            Some(Route::Connection(key, datagram))
-        }
-        Err(error) => {
-            tracing::warn!(%error, "a connection could not begin");
-            router.signal(key, Signal::Drained);
-            None
-        }
     }
 }
 

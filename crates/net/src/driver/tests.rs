@@ -269,31 +269,59 @@ async fn what_cannot_be_answered_begins_nothing() {
     }
 }
 
+/// Connections that shake hands, in the driver's roster.
+fn beginners(driver: &mut Driver, address: SocketAddr, count: usize) -> Vec<Connection> {
+    let config = ClientConfig { crypto: Arc::new(NullClient::new(&[b"test"])), transport: Arc::default() };
+    let begin = || driver.hub.connect(address, "localhost", &config).unwrap();
+    let begun: Vec<_> = (0..count).map(|_| begin()).collect();
+    assert!(begun.iter().all(|connection| driver.roster.welcome(connection.shared())));
+    begun
+}
+
+fn deliver(driver: &mut Driver, connection: &Connection, len: usize) {
+    let path = Path::to(([127, 0, 0, 1], 1).into());
+    let mut row = vec![Datagram { path, ecn: base::Ecn::default(), bytes: bytes::BytesMut::zeroed(len) }];
+    driver.roster.deliver(Time::ZERO, Some(connection.shared().key), &mut row, &mut driver.inlet.heavy);
+    assert!(row.is_empty());
+}
+
 #[tokio::test]
 async fn a_burst_of_handshakes_is_kept_up_to_a_limit() {
     let (mut driver, address) = driver();
-    let config = ClientConfig { crypto: Arc::new(NullClient::new(&[b"test"])), transport: Arc::default() };
-    let connection = driver.hub.connect(address, "localhost", &config).unwrap();
-    driver.roster.welcome(connection.shared());
-    let mut deliver = |count: usize, len: usize| {
-        let datagram = || Datagram {
-            path: Path::to(address),
-            ecn: base::Ecn::default(),
-            bytes: bytes::BytesMut::zeroed(len),
-        };
-        let mut row = (0..count).map(|_| datagram()).collect();
-        driver.roster.deliver(Time::ZERO, Some(connection.shared().key), &mut row, &mut driver.inlet.heavy);
-        assert!(row.is_empty());
-        let kept = driver.inlet.heavy.len();
+    let connections = beginners(&mut driver, address, 1000);
+    let mut burst = |count: usize, len: usize| {
+        (0..count).for_each(|n| deliver(&mut driver, &connections[n % connections.len()], len));
+        let (kept, mut row) = (driver.inlet.heavy.len(), Vec::new());
         while driver.inlet.heavy.next(&mut row).is_some() {}
-        assert_eq!(row.len(), kept);
+        assert_eq!((row.len(), driver.inlet.heavy.len()), (kept, 0));
         (kept, row.iter().map(|datagram| datagram.bytes.len()).sum::<usize>())
     };
     // A thousand clients that come back at once, each with a hello of two datagrams.
-    assert_eq!(deliver(2000, 1200).0, 2000);
+    assert_eq!(burst(2000, 1200).0, 2000);
     for len in [1, 1200, 65_507] {
-        let (kept, memory) = deliver(5000, len);
+        let (kept, memory) = burst(5000, len);
         assert!(kept >= 60 && memory <= 5_000_000, "{kept} of {len} bytes take {memory}");
+    }
+}
+
+/// One that says the same all the time, since that costs it nothing.
+#[tokio::test]
+async fn no_handshake_keeps_others_waiting_by_sending_more() {
+    let (mut driver, address) = driver();
+    let connections = beginners(&mut driver, address, 3);
+    for len in [100, 1200, 30_000] {
+        (0..5000).for_each(|_| deliver(&mut driver, &connections[0], len));
+        deliver(&mut driver, &connections[1], 1200);
+        (0..5000).for_each(|_| deliver(&mut driver, &connections[0], len));
+        deliver(&mut driver, &connections[2], 1200);
+        let mut rows = Vec::new();
+        let mut row = Vec::new();
+        while let Some(key) = driver.inlet.heavy.next(&mut row) {
+            rows.push((key, std::mem::take(&mut row).len()));
+        }
+        let wanted = [32.min((64 << 10) / len), 1, 1];
+        let wanted: Vec<_> = connections.iter().map(|c| c.shared().key).zip(wanted).collect();
+        assert_eq!(rows, wanted, "of {len} bytes");
     }
 }
 
