@@ -8,6 +8,7 @@ mod arrows;
 mod beside;
 mod e2e;
 mod endure;
+mod flood;
 mod fuzz;
 mod msrv;
 mod needs;
@@ -140,6 +141,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[--seconds 10]",
         about: "the desktop gateways between TigerVNC's programs, over a path that loses 1 %",
         run: e2e::command,
+    },
+    Command {
+        name: "flood",
+        arguments: "[--rate 50000] [--tries 20] [--ms 150] [--binary FILE]",
+        about: "servers under so many first packets a second: how many newcomers get in in time (two cores, nothing beside it)",
+        run: flood::command,
     },
     Command {
         name: "python",

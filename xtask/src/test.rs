@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::run::{Outcome, cargo, run};
-use crate::{arrows, beside, e2e, fuzz, msrv, needs, python, sizes, spec};
+use crate::{arrows, beside, e2e, flood, fuzz, msrv, needs, python, sizes, spec};
 
 struct Step {
     name: &'static str,
@@ -32,6 +32,7 @@ const STEPS: &[Step] = &[
     Step { name: "peers", run: beside::peers },
     Step { name: "python", run: python::step },
     Step { name: "e2e", run: e2e::step },
+    Step { name: "flood", run: flood::step },
 ];
 
 pub(crate) fn command(names: &[String]) -> Result<()> {
