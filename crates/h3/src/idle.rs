@@ -17,6 +17,13 @@ impl Idle {
         self.owed <= MOST * PRICE
     }
 
+    /// Something that is said a few times in the life of a connection, and has no effect when it is said again. False when it is
+    /// too much.
+    pub(crate) fn count_rare(&mut self) -> bool {
+        self.owed += RARE * PRICE;
+        self.owed <= MOST * PRICE
+    }
+
     /// Payload came, to whatever end.
     pub(crate) fn pay(&mut self, bytes: usize) {
         self.owed = self.owed.saturating_sub(bytes as u64);
@@ -25,6 +32,9 @@ impl Idle {
 
 /// Bytes of payload that make up for one.
 const PRICE: u64 = 64;
+
+/// As how many the rare ones count: a thousand of them are too much.
+const RARE: u64 = 256;
 
 /// How many are nothing yet: one a minute for half a year, and half a megabyte from who sends them at once.
 const MOST: u64 = 1 << 18;

@@ -148,7 +148,7 @@ impl FrameReader {
         let (most, least) = match kind {
             kind::DATA => {
                 if len == 0 {
-                    self.stands_for_nothing()?;
+                    bearable(self.idle.count())?;
                 }
                 return Ok((State::Data(len), Some(Item::DataHeader(len))));
             }
@@ -157,11 +157,14 @@ impl FrameReader {
             // What stands where the length of a frame would is the session.
             kind::WT_STREAM if self.webtransport => return Ok((State::Skip(0), Some(Item::Session(len)))),
             kind::SETTINGS => (MAX_SETTINGS, 0),
-            kind::CANCEL_PUSH | kind::GOAWAY | kind::MAX_PUSH_ID => (8, 1),
+            kind::CANCEL_PUSH | kind::GOAWAY | kind::MAX_PUSH_ID => {
+                bearable(self.idle.count_rare())?;
+                (8, 1)
+            }
             kind::PRIORITY_UPDATE | kind::PUSH_PRIORITY_UPDATE => (MAX_UPDATE, 1),
             _ => {
                 // RFC 9114 §9: what is unknown is ignored.
-                self.stands_for_nothing()?;
+                bearable(self.idle.count())?;
                 return Ok((State::Skip(len), Some(Item::Unknown(kind))));
             }
         };
@@ -172,13 +175,6 @@ impl FrameReader {
             return Err(Error::new(Code::H3_EXCESSIVE_LOAD, "a frame that is too large"));
         }
         Ok((whole, None))
-    }
-
-    /// RFC 9114 §10.5: it costs time all the same.
-    fn stands_for_nothing(&mut self) -> Result<(), Error> {
-        let bearable = self.idle.count();
-        let excessive = || Error::new(Code::H3_EXCESSIVE_LOAD, "too many frames that stand for nothing");
-        bearable.then_some(()).ok_or_else(excessive)
     }
 
     fn may_be(&self, kind: u64) -> Result<(), Error> {
@@ -225,6 +221,12 @@ impl FrameReader {
             _ => Ok(()),
         }
     }
+}
+
+/// RFC 9114 §10.5: what stands for nothing costs time all the same.
+fn bearable(is_bearable: bool) -> Result<(), Error> {
+    let excessive = || Error::new(Code::H3_EXCESSIVE_LOAD, "too many frames that stand for nothing");
+    is_bearable.then_some(()).ok_or_else(excessive)
 }
 
 /// RFC 9114 §7.1: exactly the fields of the frame, neither more nor less.

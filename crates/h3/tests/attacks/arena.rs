@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use quickset_base::{Batch, Datagram, Duration, Input, Machine, Path, Poll, Rng, Time};
+use quickset_base::{Batch, Datagram, Duration, Input, Machine, Path, Poll, Reason, Rng, Time};
 use quickset_h3::{self as h3, Body, Config, OnQuic, Request, Response};
 use quickset_quic::null::{NullClient, NullSecrets, NullServer};
 use quickset_quic::{
@@ -15,6 +15,7 @@ use quickset_quic::{
 use quickset_sim::{LinkId, LinkSpec, NodeId, World, address};
 use quickset_wire::TransportParams;
 
+use crate::costs::Cost;
 use crate::hostile::Hostile;
 use crate::memory;
 
@@ -80,6 +81,8 @@ impl Setup {
             pending: BTreeMap::new(),
             held: 0,
             work: 0,
+            time: 0,
+            before: Cost::default(),
             sent: BTreeMap::new(),
             received: Sent::default(),
             requests: BTreeMap::new(),
@@ -89,6 +92,13 @@ impl Setup {
 
     /// The world with the server and its honest client, which has been served.
     pub(crate) fn arena(&self) -> Arena {
+        let mut arena = self.empty();
+        arena.pass(Duration::from_secs(1));
+        arena.begin();
+        arena
+    }
+
+    fn empty(&self) -> Arena {
         let mut world = World::new(self.seed);
         let server = world.add("server", address(1), Actor::Server(Box::new(self.server())));
         let honest = Honest::new(self, Time::ZERO, 3);
@@ -98,7 +108,7 @@ impl Setup {
         let hostile = world.add("hostile", address(3), Actor::Hostile(Box::new(hostile)));
         let (up, down) = world.join(address(3), address(1), link(), link());
         let (begun, setup) = (Time::ZERO, self.clone());
-        let mut arena = Arena {
+        Arena {
             world,
             server,
             honest,
@@ -110,9 +120,13 @@ impl Setup {
             base: 0,
             setup,
             newcomers: Vec::new(),
-        };
-        arena.pass(Duration::from_secs(1));
-        arena.begin();
+        }
+    }
+
+    /// The same without an honest client, from the beginning.
+    pub(crate) fn quiet(&self) -> Arena {
+        let mut arena = self.empty();
+        arena.honest().deaf = true;
         arena
     }
 
@@ -328,6 +342,10 @@ pub(crate) struct Server {
     pub(crate) held: isize,
     /// Allocations it made.
     pub(crate) work: u64,
+    /// Nanoseconds that it took.
+    time: u64,
+    /// What it had cost when it was looked at.
+    before: Cost,
     pub(crate) sent: BTreeMap<SocketAddr, Sent>,
     pub(crate) received: Sent,
     /// Requests that the application heard of, by connection.
@@ -348,11 +366,28 @@ impl Server {
 
     /// What it does counts as its own.
     fn measured<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
-        let (held, calls) = (memory::held(), memory::calls());
+        let (held, calls, at) = (memory::held(), memory::calls(), memory::clock());
         let result = act(self);
         self.held += memory::held() - held;
         self.work += memory::calls() - calls;
+        self.time += (memory::clock() - at).as_nanos() as u64;
         result
+    }
+
+    /// What it did until now counts no more.
+    pub(crate) fn begin(&mut self) {
+        self.before = Cost::default();
+        self.before = self.cost();
+    }
+
+    /// What it did since.
+    pub(crate) fn cost(&self) -> Cost {
+        let before = self.before;
+        Cost {
+            time: self.time - before.time,
+            allocations: self.work - before.allocations,
+            bytes: self.received.bytes - before.bytes,
+        }
     }
 
     fn on_event(&mut self, now: Time, key: ConnectionKey, event: Event) {
@@ -506,6 +541,8 @@ pub(crate) struct Honest {
     /// When it was answered the first time.
     first: Option<Time>,
     pub(crate) closed: Option<Closed>,
+    /// It says nothing.
+    deaf: bool,
 }
 
 impl Honest {
@@ -524,6 +561,7 @@ impl Honest {
             slowest: Duration::ZERO,
             first: None,
             closed: None,
+            deaf: false,
         }
     }
 
@@ -613,6 +651,9 @@ impl Machine for Honest {
     }
 
     fn poll(&mut self, now: Time, out: &mut Batch) -> Poll {
+        if self.deaf {
+            return Poll::Sleep(None, Reason::Idle);
+        }
         loop {
             let poll = self.node.poll(now, out);
             if poll != Poll::Event {

@@ -10,6 +10,7 @@ mod acks;
 mod amplification;
 mod arena;
 mod budget;
+mod costs;
 mod crypto;
 mod fields;
 mod frames;

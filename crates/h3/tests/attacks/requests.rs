@@ -173,7 +173,11 @@ fn floods_on_the_control_stream_hold_nothing() {
     };
     let mut unknown = || frame(0x21 + 0x1f * 5, &[7; 1000]);
     let mut empty = || frame(0x21, &[]).repeat(300);
-    let cases: [(&str, Say<'_>, isize, Option<Code>); 4] = [
+    let mut goaway = || frame(GOAWAY, &[0]).repeat(300);
+    let mut same_push = || frame(MAX_PUSH_ID, &[0]).repeat(300);
+    let cases: [(&str, Say<'_>, isize, Option<Code>); 6] = [
+        ("GOAWAY", &mut goaway, 80_000, Some(Code::H3_EXCESSIVE_LOAD)),
+        ("MAX_PUSH_ID, the same", &mut same_push, 80_000, Some(Code::H3_EXCESSIVE_LOAD)),
         ("MAX_PUSH_ID", &mut max_push, 80_000, None),
         // As many as are kept, of a kilobyte.
         ("PRIORITY_UPDATE", &mut priority, 60 * 1_500 + 80_000, None),
@@ -267,5 +271,6 @@ fn settings_are_bounded_in_number_and_size() {
 
 const HEADERS: u64 = 0x01;
 const SETTINGS: u64 = 0x04;
+const GOAWAY: u64 = 0x07;
 const MAX_PUSH_ID: u64 = 0x0d;
 const PRIORITY_UPDATE: u64 = 0xf0700;

@@ -37,10 +37,10 @@ impl RangeSet {
             return;
         }
         // Ranges `from..to` overlap or touch the new one and melt into it.
-        let mut to = self.ranges.len();
-        while to > 0 && self.ranges[to - 1].0 > end.saturating_add(1) {
-            to -= 1;
-        }
+        let is_below = |&(start, _): &(u64, u64)| start <= end.saturating_add(1);
+        // Most are the newest; those of an ACK frame come one below the other.
+        let is_newest = self.ranges.back().is_none_or(is_below);
+        let to = if is_newest { self.ranges.len() } else { self.ranges.partition_point(is_below) };
         let mut from = to;
         while from > 0 && self.ranges[from - 1].1.saturating_add(1) >= start {
             from -= 1;

@@ -66,11 +66,13 @@ impl Ledger {
 
     /// No section of the stream will be decoded any more: what they referred to.
     pub(super) fn cancelled(&mut self, stream: u64) -> impl Iterator<Item = Vec<u64>> {
-        let before = self.required_of(stream);
-        let sections = self.sections.remove(&stream).unwrap_or_default();
-        self.moved(stream, before);
-        self.references -= sections.iter().map(|sent| sent.references.len()).sum::<usize>();
-        sections.into_iter().map(|sent| sent.references)
+        // Whoever says it of streams without any is to be told from others soon.
+        let sections = self.sections.remove(&stream);
+        for required in sections.iter().flatten().map(|sent| sent.required) {
+            self.required.remove(&(required, stream));
+        }
+        self.references -= sections.iter().flatten().map(|sent| sent.references.len()).sum::<usize>();
+        sections.into_iter().flatten().map(|sent| sent.references)
     }
 
     fn required_of(&self, stream: u64) -> u64 {

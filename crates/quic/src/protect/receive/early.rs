@@ -40,6 +40,11 @@ impl Early {
         self.frames[at] = Some(Bytes::copy_from_slice(frame));
     }
 
+    /// Whether nothing is kept.
+    pub(super) fn is_empty(&self) -> bool {
+        self.frames.iter().all(Option::is_none)
+    }
+
     /// That of packet `number`. It is given once, so that nobody can have it compared again and again.
     pub(super) fn take(&mut self, number: u64) -> Option<Bytes> {
         self.frames.get_mut(number as usize)?.take()

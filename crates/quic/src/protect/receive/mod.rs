@@ -145,12 +145,18 @@ impl Receiving {
         if packets >> self.offer.unmarked != 0 {
             return Err(error("unmarked symbols in packets that were not offered to be kept"));
         }
-        let numbers = (0..self.offer.unmarked).filter(|at| packets >> at & 1 != 0);
-        for (sid, at) in (0..).zip(numbers) {
-            let frame = self.early.take(at);
-            let session = self.session(number)?;
+        // That there is such a session.
+        self.session(number)?;
+        // A frame is there once, so that who names it again has nothing looked for.
+        let mut left = if self.early.is_empty() { 0 } else { packets };
+        for sid in 0.. {
+            if left == 0 {
+                break;
+            }
+            let frame = self.early.take(left.trailing_zeros().into());
+            left &= left - 1;
             if let Some(frame) = frame {
-                let is_new = session.unmarked(sid, &frame)?;
+                let is_new = self.session(number)?.unmarked(sid, &frame)?;
                 self.counts.sources += u64::from(is_new);
             }
         }
@@ -171,13 +177,16 @@ impl Receiving {
         // What its symbols have cost since the last one.
         let owed = session.owes();
         self.pay(owed);
+        self.counts.repairs += 1;
         let is_affordable = !self.steps.is_spent();
         let session = &mut self.sessions[self.latest].1;
         session.repair(&header, data, (window, is_affordable))?;
+        if !is_affordable {
+            return Ok(());
+        }
         let (owed, has_work) = (session.owes(), session.has_work());
         self.pay(owed);
         self.busy |= has_work;
-        self.counts.repairs += 1;
         Ok(())
     }
 
@@ -330,9 +339,9 @@ fn saved(window: u64) -> u64 {
 /// Bytes of payload that are computed for each received packet at most: 20 to 60 microseconds.
 const BUDGET: usize = 512 << 10;
 
-/// Steps that a packet pays for: 5 microseconds. Where 64 symbols are missing, each repair symbol says something new, and every
+/// Steps that a packet pays for: 4 microseconds. Where 64 symbols are missing, each repair symbol says something new, and every
 /// second packet brings one, an honest sender needs half of them.
-const STEPS: u64 = 1024;
+const STEPS: u64 = 768;
 
 /// Bytes of payload that a packet pays for, and again some 5 microseconds. A window of any length has 64 missing symbols to
 /// be computed from what is held of it: that is the payload of 64 symbols for each of its packets, and some more to solve them.

@@ -349,10 +349,10 @@ fn fault(fault: online::Fault) -> TransportError {
 const MAX_UNKNOWNS: usize = 64;
 
 /// Steps that an addition of a row of 64 unknowns and 128 repair symbols to another takes.
-const ROW: u64 = 4;
+const ROW: u64 = 16;
 
 /// Steps to look at a repair symbol and what is missing of it, however little comes of it.
-const LOOK: u64 = 64;
+const LOOK: u64 = 256;
 
 /// Symbols that are looked at in a step.
-const LOOKS: u64 = 16;
+const LOOKS: u64 = 8;
