@@ -1,4 +1,4 @@
-//! Paths that go away and come back, at length: what `cargo test` plays a small part of.
+//! Paths that go away and come back, and clients that take nothing, at length: what `cargo test` plays a small part of.
 
 use anyhow::{Context as _, Result, bail};
 
@@ -11,6 +11,17 @@ pub(crate) fn silence(args: &[String]) -> Result<()> {
         .env("QUICKSET_SILENCE_RUNS", runs.to_string())
         .args(["test", "--release", "--package", "quickset-quic", "--test", "virtual_time", "--locked"])
         .args(["silence::", "--", "--nocapture"]))
+}
+
+/// `http serve` with clients that ask for much and take nothing, and an honest one beside them: a row for each kind.
+pub(crate) fn siege(args: &[String]) -> Result<()> {
+    if !args.is_empty() {
+        bail!("there are no arguments");
+    }
+    run(cargo()
+        .env("QUICKSET_SIEGE", "1")
+        .args(["test", "--release", "--package", "quickset-cli", "--test", "siege", "--locked"])
+        .args(["--", "--nocapture", "--test-threads", "1"]))
 }
 
 /// The number behind the only option that there is.

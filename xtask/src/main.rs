@@ -149,6 +149,12 @@ const COMMANDS: &[Command] = &[
         run: flood::command,
     },
     Command {
+        name: "siege",
+        arguments: "",
+        about: "http serve with 200 clients that ask for a hundred large files each and take nothing: memory, descriptors, an honest client",
+        run: endure::siege,
+    },
+    Command {
         name: "python",
         arguments: "",
         about: "the Python package: built, installed below target/, tested",

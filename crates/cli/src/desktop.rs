@@ -11,6 +11,7 @@ use quickset_desktop::trust::{Authorized, Folder, Gate, Token, load_identity, re
 use quickset_desktop::view::{Credential, Password, ServerTrust, View, ViewConfig, ViewStats};
 use quickset_desktop::{Kind, LinkConfig, VncPassword};
 
+use crate::memory::{self, MemoryArgs};
 use crate::metrics::MetricsArgs;
 use crate::qlog::QlogArgs;
 use crate::say::{note, say};
@@ -66,6 +67,8 @@ struct ServeArgs {
     /// Print a line of statistics for each client to stderr every second
     #[arg(long)]
     stats: bool,
+    #[command(flatten)]
+    memory: MemoryArgs,
     #[command(flatten)]
     metrics: MetricsArgs,
     #[command(flatten)]
@@ -157,6 +160,7 @@ async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let password = args.password_file.as_deref().map(read_secret).transpose()?;
     let (gate, token) = Gate::for_server(identity.fingerprint(), authorized, password.as_deref())?;
     let metrics = args.metrics.bind().await?;
+    let budget = args.memory.budget();
     let serve = Serve::start(ServeConfig {
         vnc: args.vnc.clone(),
         vnc_password: vnc_password(args.vnc_password_file.as_ref())?,
@@ -170,6 +174,7 @@ async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
             wish: !args.view_only,
         },
         link: args.link.config()?,
+        memory: Some(budget.clone()),
     })?;
     say!("listening on {} {}", serve.local_addr(), serve.fingerprint())?;
     if let Some(token) = token {
@@ -178,7 +183,10 @@ async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         note!("no client is authorised yet; the first one gives: --token {}", token.reveal());
     }
     let watched = serve.endpoint().clone();
-    metrics.serve(move |page| page.endpoint(&watched.stats()))?;
+    metrics.serve(move |page| {
+        page.endpoint(&watched.stats());
+        memory::tell(&budget, page);
+    })?;
     let stats = serve.stats();
     let lines = async {
         if args.stats {

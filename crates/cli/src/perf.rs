@@ -14,6 +14,7 @@ use quickset::{
 };
 use quickset_lab::perf::{self, Direction, Job, PROTOCOL, PerfError, Speed};
 
+use crate::memory::{self, MemoryArgs};
 use crate::metrics::MetricsArgs;
 use crate::qlog::QlogArgs;
 use crate::say::{note, say};
@@ -49,6 +50,8 @@ struct ServerArgs {
     /// The certificate's private key as PEM
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
+    #[command(flatten)]
+    memory: MemoryArgs,
     #[command(flatten)]
     metrics: MetricsArgs,
     #[command(flatten)]
@@ -158,13 +161,19 @@ async fn serve(args: ServerArgs) -> anyhow::Result<()> {
     };
     let fingerprint = identity.fingerprint();
     let metrics = args.metrics.bind().await?;
-    let config =
-        ServerConfig::new(identity, &[PROTOCOL])?.with_transport(args.transport.config()?).with_key_log();
+    let budget = args.memory.budget();
+    let config = ServerConfig::new(identity, &[PROTOCOL])?
+        .with_transport(args.transport.config()?)
+        .with_budget(budget.clone())
+        .with_key_log();
     let endpoint = Endpoint::bind(args.listen, &args.transport.socket(), Some(&config))
         .with_context(|| format!("cannot listen on {}; choose another address with --listen", args.listen))?;
     say!("listening on {} {fingerprint}", endpoint.local_addr())?;
     let watched = endpoint.clone();
-    metrics.serve(move |page| page.endpoint(&watched.stats()))?;
+    metrics.serve(move |page| {
+        page.endpoint(&watched.stats());
+        memory::tell(&budget, page);
+    })?;
     tokio::select! {
         () = perf::serve(endpoint.clone()) => {}
         interrupted = tokio::signal::ctrl_c() => interrupted?,

@@ -23,6 +23,7 @@
 //!     gate,
 //!     order: Order::Fenced,
 //!     permissions: Permissions::ALL,
+//!     memory: None,
 //!     link: Default::default(),
 //! })?;
 //! println!("listening on {} {}", serve.local_addr(), serve.fingerprint());

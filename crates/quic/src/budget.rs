@@ -1,10 +1,12 @@
 //! What all connections of a process may hold together, and who of them how much.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+
+use crate::places::Network;
 
 /// Memory for all connections of a process, divided among addresses and among the connections of each. Clones are the
 /// same one: several endpoints, and servers of other protocols beside them, share it.
@@ -16,7 +18,7 @@ use std::task::Waker;
 /// after the other the first has most. So when little is left, the largest account of the address that holds most is
 /// [recalled](Account::is_recalled), if that address holds much more than others do: its connection ends.
 ///
-/// An address is one of IPv4, or a network of 64 bits of IPv6. Connections whose peer has not proven its address are one
+/// An address is what [`Network`](crate::places::Network) takes for one. Connections whose peer has not proven its address are one
 /// address together, so that nobody takes the part of somebody else by claiming to be there.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Mutex<Pot>>);
@@ -56,8 +58,8 @@ struct Pot {
     recalled: Option<(Owner, u64)>,
 }
 
-/// A client's network; `None`: those that have not proven where they are.
-type Owner = Option<IpAddr>;
+/// `None`: those that have not proven where they are.
+type Owner = Option<Network>;
 
 /// What an address holds, in all and by account.
 #[derive(Debug, Default)]
@@ -82,7 +84,7 @@ impl Budget {
 
     /// An account of somebody at this address, which holds nothing; `None` where the address is not proven.
     pub fn account(&self, address: Option<IpAddr>) -> Account {
-        let (owner, call) = (address.map(network), Arc::<Recall>::default());
+        let (owner, call) = (address.map(Network::of), Arc::<Recall>::default());
         let number = {
             let mut pot = self.pot();
             pot.numbers += 1;
@@ -135,7 +137,7 @@ impl Account {
 
     /// It is somebody's at this address from now on, with what it holds, though that be more than a new one could take.
     pub fn move_to(&mut self, address: Option<IpAddr>) {
-        let owner = address.map(network);
+        let owner = address.map(Network::of);
         if owner == self.owner {
             return;
         }
@@ -251,14 +253,6 @@ impl Pot {
     }
 }
 
-/// What counts as one client: with IPv6 a network of 64 bits, which most of them have to themselves.
-pub fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
-    }
-}
-
 /// So many times what is left may be held by one.
 const GREED: u64 = 2;
 
@@ -279,6 +273,10 @@ mod tests {
 
     fn at(n: u8) -> Option<IpAddr> {
         Some([192, 0, 2, n].into())
+    }
+
+    fn owned(budget: &Budget, address: Option<IpAddr>) -> u64 {
+        budget.pot().owners[&address.map(Network::of)].held
     }
 
     /// Takes small steps until there is no more.
@@ -304,7 +302,7 @@ mod tests {
             // In turns, as they would.
             while accounts.iter_mut().fold(false, |any, account| account.take(64) | any) {}
             for address in 0..n {
-                let held = budget.pot().owners[&at(address)].held;
+                let held = owned(&budget, at(address));
                 let expected = 2.0 / (1.0 + 2.0 * f64::from(n));
                 assert!((share(held) / expected - 1.0).abs() < 0.05, "{n}: {} {expected}", share(held));
             }
@@ -371,17 +369,8 @@ mod tests {
         let mut honest = budget.account(at(1));
         assert!(honest.take(unproven / 4), "the part of an address of its own");
         forged.move_to(at(2));
-        assert_eq!(budget.pot().owners[&at(2)].held, unproven);
+        assert_eq!(owned(&budget, at(2)), unproven);
         assert!(!budget.pot().owners.contains_key(&None), "who left is forgotten");
-    }
-
-    #[test]
-    fn an_ipv6_network_is_one_address() {
-        let budget = Budget::new(SIZE);
-        let account = |address: &str| budget.account(Some(address.parse().unwrap()));
-        let _all = ["2001:db8::1", "2001:db8::ffff:2", "::ffff:192.0.2.1", "192.0.2.1"].map(account);
-        let owners: Vec<usize> = budget.pot().owners.values().map(|owned| owned.accounts.len()).collect();
-        assert_eq!(owners, [2, 2]);
     }
 
     proptest! {

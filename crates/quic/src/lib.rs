@@ -74,7 +74,7 @@ mod token;
 mod tx;
 
 pub use ack::{AckPolicy, AckPolicyError};
-pub use budget::{Account, Budget, BudgetUse, network};
+pub use budget::{Account, Budget, BudgetUse};
 pub use cc::{Algorithm, AlgorithmError};
 pub use config::{
     ClientConfig, EndpointConfig, Migration, MtuDiscovery, RetryPolicy, ServerConfig, TransportConfig,

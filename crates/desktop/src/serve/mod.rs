@@ -23,8 +23,8 @@ use std::time::Duration;
 
 use quickset::places::Network;
 use quickset::{
-    ClientAuth, Connection, Endpoint, Fingerprint, Identity, Peer as _, Protection, ServerConfig, Side,
-    SocketConfig,
+    Budget, ClientAuth, Connection, Endpoint, Fingerprint, Identity, Peer as _, Protection, ServerConfig,
+    Side, SocketConfig,
 };
 use quickset_rfb::Password as VncPassword;
 use tokio::sync::mpsc;
@@ -60,6 +60,8 @@ pub struct ServeConfig {
     pub permissions: Permissions,
     /// The connections.
     pub link: LinkConfig,
+    /// What the connections of all clients may hold together; `None`: each what its own limits allow.
+    pub memory: Option<Budget>,
 }
 
 /// A server's gateway that takes clients.
@@ -115,6 +117,10 @@ impl Serve {
             .with_max_connections(MOST_CONNECTIONS)
             .with_transport(config.link.transport(Side::Server));
         let server = if config.link.key_log { server.with_key_log() } else { server };
+        let server = match config.memory {
+            Some(memory) => server.with_budget(memory),
+            None => server,
+        };
         let listen = |error| ServeError::Listen { address: config.listen, error };
         let endpoint =
             Endpoint::bind(config.listen, &SocketConfig::default(), Some(&server)).map_err(listen)?;

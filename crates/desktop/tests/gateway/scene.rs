@@ -105,6 +105,7 @@ impl Far {
             gate,
             order: setting.order,
             permissions: setting.permissions,
+            memory: None,
             link: LinkConfig::default(),
         })
         .unwrap();

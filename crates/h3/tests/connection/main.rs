@@ -7,3 +7,4 @@ mod priorities;
 mod random;
 mod rules;
 mod sessions;
+mod waiting;

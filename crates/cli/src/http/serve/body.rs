@@ -8,8 +8,8 @@ use hyper::body::{Frame, SizeHint};
 use tokio::task::JoinHandle;
 
 use super::super::site::{Content, Readable};
+use super::answers::Turn;
 use super::desk::Entry;
-use super::places::Place;
 use super::purse::{Paid, Purse};
 
 /// The content of an answer, read when the connection has room for it. Nothing of it is kept for a client that takes nothing.
@@ -19,7 +19,7 @@ pub(super) struct Body {
     left: u64,
     entry: Entry,
     purse: Arc<Purse>,
-    _seat: (Place, Option<Paid>),
+    _seat: (Turn, Option<Paid>),
 }
 
 #[derive(Debug)]
@@ -34,12 +34,7 @@ enum Source {
 }
 
 impl Body {
-    pub(super) fn new(
-        content: Content,
-        entry: Entry,
-        purse: Arc<Purse>,
-        seat: (Place, Option<Paid>),
-    ) -> Self {
+    pub(super) fn new(content: Content, entry: Entry, purse: Arc<Purse>, seat: (Turn, Option<Paid>)) -> Self {
         let (source, left) = match content {
             Content::File { file, from, len } => {
                 (Source::File { file: Arc::new(file), offset: from, reading: None }, len)

@@ -12,7 +12,7 @@ use quickset::{Budget, Reliability};
 
 use super::super::pulse::{Limits, Pulse};
 use super::super::site::{Answer, Site};
-use super::places::Places;
+use super::answers::Answers;
 use super::ranks::Ranks;
 use crate::metrics::{Kind, Page};
 use crate::say::{note, plain};
@@ -30,7 +30,7 @@ pub(super) struct Desk {
     pub(super) counts: Counts,
     /// What all connections may hold, and how many answers there may be for each address.
     pub(super) budget: Budget,
-    pub(super) places: Arc<Places>,
+    pub(super) answers: Arc<Answers>,
 }
 
 /// What was answered so far. Versions are those of [`VERSIONS`].

@@ -1,7 +1,7 @@
+mod answers;
 mod body;
 mod desk;
 mod key;
-mod places;
 mod purse;
 mod quic;
 mod ranks;
@@ -27,9 +27,9 @@ use crate::memory::{self, MemoryArgs};
 use crate::metrics::MetricsArgs;
 use crate::say::{self, note, say};
 use crate::values;
+use answers::Answers;
 use desk::{Counts, Desk};
 use key::Key;
-use places::Places;
 use ranks::Ranks;
 use seats::Seats;
 use tcp::Tcp;
@@ -272,7 +272,7 @@ impl Args {
             ranks: self.priorities.as_deref().map(Ranks::read).transpose()?.unwrap_or_default(),
             counts: Counts::default(),
             budget: self.memory.budget(),
-            places: Places::new(self.max_answers),
+            answers: Answers::new(self.max_answers),
         })
     }
 

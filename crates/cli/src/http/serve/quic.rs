@@ -11,8 +11,8 @@ use tokio::task::JoinSet;
 
 use super::super::pulse::{Limits, Pulse, Still};
 use super::super::site::{Answer, Content, Readable};
+use super::answers::Turn;
 use super::desk::{Asker, Desk, Entry, Version};
-use super::places::Place;
 use super::purse::Purse;
 use super::ranks::Verdict;
 use super::seats::{Seats, resting};
@@ -63,16 +63,16 @@ async fn talk(connection: Connection, desk: Arc<Desk>, pulse: Arc<Pulse>, mut st
     let client = connection.remote_address().ip();
     // The connection has paid for itself.
     let Some(purse) = Purse::new(&desk.budget, client, 0) else { return };
-    let guest = desk.places.guest(client);
+    let guest = desk.answers.guest(client);
     server.repair_urgent(URGENT, &desk.repair);
     let asker = Asker { client: connection.remote_address(), version: Version::Three, pulse: pulse.clone() };
-    let serve = |call: Call, place: Place| {
-        match purse.answer(place.is_first) {
+    let serve = |call: Call, turn: Turn| {
+        match purse.answer(turn.is_first) {
             Some(paid) => {
                 let answer = answer(desk.clone(), call, asker.clone());
                 tokio::spawn(async move {
                     answer.await;
-                    drop((place, paid));
+                    drop((turn, paid));
                 });
             }
             // Nothing was done with it: it may be made again.
@@ -82,16 +82,19 @@ async fn talk(connection: Connection, desk: Arc<Desk>, pulse: Arc<Pulse>, mut st
     // Without anything under way connections end by QUIC's own idle timeout, unless the client keeps them alive.
     let limits = Limits { idle: desk.limits.stall, ..desk.limits };
     let mut uptake = Uptake { connection, pulse, limits, seen: 0 };
+    let mut asked = None;
     loop {
-        // Requests that have no place yet wait where QUIC counts them.
+        // Requests that have no turn yet wait where QUIC counts them, all but one.
         let next = async {
-            let place = guest.place().await;
-            Some((server.accept().await?, place))
+            if asked.is_none() {
+                asked = server.accept().await;
+            }
+            if asked.is_some() { Some(guest.turn().await) } else { None }
         };
         tokio::select! {
-            next = next => match next {
-                Some((call, place)) => serve(call, place),
-                None => return,
+            turn = next => match (turn, asked.take()) {
+                (Some(turn), Some(call)) => serve(call, turn),
+                _ => return,
             },
             () = purse.recalled() => return uptake.connection.close(h3::Code::H3_EXCESSIVE_LOAD.0, RECALLED),
             _ = stop.wait_for(|stop| *stop) => break,
@@ -103,6 +106,7 @@ async fn talk(connection: Connection, desk: Arc<Desk>, pulse: Arc<Pulse>, mut st
     }
     // Those that are still on their way are few.
     let serve_last = |call: Call| drop(tokio::spawn(answer(desk.clone(), call, asker.clone())));
+    asked.into_iter().for_each(serve_last);
     // What is under way may end as always.
     uptake.pulse.moved();
     tokio::select! {

@@ -25,9 +25,9 @@ use tokio_rustls::server::TlsStream;
 use super::super::pulse::{Limits, Pulse, Still};
 use super::super::site::Answer;
 use super::PATIENCE;
+use super::answers::Guest;
 use super::body::Body;
 use super::desk::{Asker, Desk, Version};
-use super::places::Guest;
 use super::purse::Purse;
 use super::seats::{Seats, resting};
 
@@ -124,7 +124,7 @@ impl Tcp {
         let is_two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let version = if is_two { Version::Two } else { Version::One };
         let asker = Asker { client, version, pulse };
-        let guest = Arc::new(self.desk.places.guest(client.ip()));
+        let guest = Arc::new(self.desk.answers.guest(client.ip()));
         tokio::select! {
             () = self.speak(stream, asker, (purse.clone(), guest), stop) => {}
             // Others need what it holds.
@@ -199,7 +199,7 @@ async fn answer(
     let (head, mut brought) = request.into_parts();
     // What it holds while it waits counts, too.
     let paid = purse.answer(guest.is_idle());
-    let place = guest.place().await;
+    let turn = guest.turn().await;
     let answer = match &paid {
         Some(_) => desk.answer(head_of(&head), &asker).await,
         None => Some(desk.turn_away(&head_of(&head), &asker)),
@@ -208,7 +208,7 @@ async fn answer(
         return Err(io::Error::other("there was a panic"));
     };
     pass_over(&mut brought).await;
-    let mut out = http::Response::new(Body::new(content, entry, purse, (place, paid)));
+    let mut out = http::Response::new(Body::new(content, entry, purse, (turn, paid)));
     *out.status_mut() = http::StatusCode::from_u16(response.status).map_err(io::Error::other)?;
     for field in &response.fields {
         let name = HeaderName::from_bytes(&field.name).map_err(io::Error::other)?;

@@ -181,3 +181,47 @@ fn nobody_waits_for_ever() {
         }
     }
 }
+
+/// As much may be written as leaves soon: by the peer's credit, and by what the path takes.
+#[test]
+fn send_room_is_credit_and_reach() {
+    let narrow = TransportConfig { stream_window: 50_000, max_stream_window: 50_000, ..config() };
+    let mut rooms = pair(&narrow);
+    let ids = [(); 2].map(|()| rooms[0].open(Dir::Uni).unwrap());
+    assert_eq!(rooms[0].send_room(ids[0], u64::MAX), Ok(50_000), "the credit of the stream");
+    assert_eq!(rooms[0].send_room(ids[0], 30_000), Ok(30_000), "what the path takes");
+    assert_eq!(rooms[0].write(ids[0], &mut Bytes::from(vec![7; 30_000])), Ok(30_000));
+    assert_eq!(rooms[0].send_room(ids[0], 30_000), Ok(0));
+    assert_eq!(rooms[0].send_room(ids[1], 30_000), Ok(LEAST), "a little, whatever the others hold");
+    assert_eq!(writable(&mut rooms[0]), []);
+    deliver(&mut rooms);
+    assert_eq!(writable(&mut rooms[0]), ids[..1], "the path has taken it");
+    assert_eq!(rooms[0].send_room(ids[0], 30_000), Ok(20_000), "what is left of the credit");
+    rooms[0].write(ids[0], &mut Bytes::from(vec![7; 20_000])).unwrap();
+    deliver(&mut rooms);
+    assert_eq!(rooms[0].send_room(ids[0], 30_000), Ok(0));
+    assert_eq!(writable(&mut rooms[0]), []);
+    // The peer reads, and gives credit.
+    rooms[1].accept(Dir::Uni).unwrap();
+    while let Ok(Chunk::Data(_)) = rooms[1].read(ids[0], 100_000) {}
+    let credit = packet(&mut rooms[1], 1200, NOW).expect("credit");
+    receive(&mut rooms[0], &credit.payload, NOW).unwrap();
+    assert_eq!(writable(&mut rooms[0]), ids[..1]);
+    assert_eq!(rooms[0].send_room(ids[0], 30_000), Ok(30_000));
+    rooms[0].finish(ids[0]).unwrap();
+    assert_eq!(rooms[0].send_room(ids[0], 30_000), Err(WriteError::Ended));
+}
+
+/// What a budget leaves bounds all of them, and who waits is told when it has become less.
+#[test]
+fn a_ration_bounds_what_is_held() {
+    let mut rooms = pair(&config());
+    let id = rooms[0].open(Dir::Uni).unwrap();
+    rooms[0].ration(40_000);
+    assert_eq!(fill(&mut rooms[0], id), 40_000);
+    assert_eq!(writable(&mut rooms[0]), []);
+    deliver(&mut rooms);
+    assert_eq!(writable(&mut rooms[0]), [id]);
+    rooms[0].ration(u64::MAX);
+    assert_eq!(fill(&mut rooms[0], id), 1 << 20);
+}

@@ -5,14 +5,14 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use quickset::quic::network;
+use quickset::places::Network;
 use tokio::sync::Notify;
 
-/// Places for answers, so many for each address, and one for each of its connections in any case: who asks for much does not
+/// Turns for answers, so many for each address, and one for each of its connections in any case: who asks for much does not
 /// keep those from having an answer that happen to be at the same address.
 #[derive(Debug)]
-pub(super) struct Places {
-    taken: Mutex<BTreeMap<IpAddr, Taken>>,
+pub(super) struct Answers {
+    taken: Mutex<BTreeMap<Network, Taken>>,
     most: usize,
 }
 
@@ -24,26 +24,26 @@ struct Taken {
     left: Arc<Notify>,
 }
 
-/// A connection that asks for places.
+/// A connection that asks for turns.
 #[derive(Debug)]
 pub(super) struct Guest {
-    places: Arc<Places>,
-    client: IpAddr,
+    answers: Arc<Answers>,
+    client: Network,
     /// Answers that it has.
     own: Arc<AtomicUsize>,
 }
 
-/// A place for an answer.
+/// An answer's turn: it is under way.
 #[derive(Debug)]
-pub(super) struct Place {
-    places: Arc<Places>,
-    client: IpAddr,
+pub(super) struct Turn {
+    answers: Arc<Answers>,
+    client: Network,
     own: Arc<AtomicUsize>,
     /// It is the only one of its connection.
     pub(super) is_first: bool,
 }
 
-impl Places {
+impl Answers {
     /// So many for each address.
     pub(super) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { taken: Mutex::default(), most })
@@ -51,12 +51,22 @@ impl Places {
 
     /// A connection from there.
     pub(super) fn guest(self: &Arc<Self>, client: IpAddr) -> Guest {
-        let client = network(client);
+        let client = Network::of(client);
         self.lock().entry(client).or_default().guests += 1;
-        Guest { places: self.clone(), client, own: Arc::default() }
+        Guest { answers: self.clone(), client, own: Arc::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<IpAddr, Taken>> {
+    fn forget(&self, client: Network, change: impl FnOnce(&mut Taken)) {
+        let mut all = self.lock();
+        let Some(taken) = all.get_mut(&client) else { return };
+        change(taken);
+        taken.left.notify_waiters();
+        if taken.answers == 0 && taken.guests == 0 {
+            all.remove(&client);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Network, Taken>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -67,19 +77,19 @@ impl Guest {
         self.own.load(Ordering::Relaxed) == 0
     }
 
-    /// Waits for a place. Dropping the future loses nothing.
-    pub(super) async fn place(&self) -> Place {
+    /// Waits for a turn. Dropping the future loses nothing.
+    pub(super) async fn turn(&self) -> Turn {
         loop {
             let (left, notified);
             {
-                let mut taken = self.places.lock();
+                let mut taken = self.answers.lock();
                 let taken = taken.entry(self.client).or_default();
                 let is_first = self.own.load(Ordering::Relaxed) == 0;
-                if is_first || taken.answers < self.places.most {
+                if is_first || taken.answers < self.answers.most {
                     taken.answers += 1;
                     self.own.fetch_add(1, Ordering::Relaxed);
-                    let (places, own) = (self.places.clone(), self.own.clone());
-                    return Place { places, client: self.client, own, is_first };
+                    let (answers, own) = (self.answers.clone(), self.own.clone());
+                    return Turn { answers, client: self.client, own, is_first };
                 }
                 // Within the lock: what leaves from here on is heard.
                 left = taken.left.clone();
@@ -92,26 +102,14 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        self.places.forget(self.client, |taken| taken.guests -= 1);
+        self.answers.forget(self.client, |taken| taken.guests -= 1);
     }
 }
 
-impl Drop for Place {
+impl Drop for Turn {
     fn drop(&mut self) {
         self.own.fetch_sub(1, Ordering::Relaxed);
-        self.places.forget(self.client, |taken| taken.answers -= 1);
-    }
-}
-
-impl Places {
-    fn forget(&self, client: IpAddr, change: impl FnOnce(&mut Taken)) {
-        let mut all = self.lock();
-        let Some(taken) = all.get_mut(&client) else { return };
-        change(taken);
-        taken.left.notify_waiters();
-        if taken.answers == 0 && taken.guests == 0 {
-            all.remove(&client);
-        }
+        self.answers.forget(self.client, |taken| taken.answers -= 1);
     }
 }
 
@@ -132,28 +130,28 @@ mod tests {
 
     #[test]
     fn an_address_has_so_many_and_each_connection_one() {
-        let places = Places::new(3);
-        let guest = |address: &str| places.guest(address.parse().unwrap());
+        let answers = Answers::new(3);
+        let guest = |address: &str| answers.guest(address.parse().unwrap());
         let (greedy, modest, other) = (guest("192.0.2.1"), guest("192.0.2.1"), guest("192.0.2.2"));
-        let mut taken: Vec<Place> = std::iter::from_fn(|| now(greedy.place())).collect();
+        let mut taken: Vec<Turn> = std::iter::from_fn(|| now(greedy.turn())).collect();
         assert_eq!(taken.len(), 3);
-        let first = now(modest.place()).unwrap();
-        assert!(first.is_first && now(modest.place()).is_none(), "one in any case, and no more");
-        assert!(now(other.place()).is_some());
+        let first = now(modest.turn()).unwrap();
+        assert!(first.is_first && now(modest.turn()).is_none(), "one in any case, and no more");
+        assert!(now(other.turn()).is_some());
         taken.truncate(1);
-        let second = now(modest.place()).unwrap();
+        let second = now(modest.turn()).unwrap();
         assert!(!second.is_first);
         drop((first, second, taken, greedy, modest, other));
-        assert!(places.lock().is_empty(), "who left is forgotten");
+        assert!(answers.lock().is_empty(), "who left is forgotten");
     }
 
     #[tokio::test]
-    async fn who_waits_hears_of_a_place() {
-        let places = Places::new(1);
+    async fn who_waits_hears_of_a_turn() {
+        let answers = Answers::new(1);
         let address = "192.0.2.1".parse().unwrap();
-        let guest = places.guest(address);
-        let first = guest.place().await;
-        let waits = tokio::spawn(async move { guest.place().await.is_first });
+        let guest = answers.guest(address);
+        let first = guest.turn().await;
+        let waits = tokio::spawn(async move { guest.turn().await.is_first });
         tokio::task::yield_now().await;
         drop(first);
         let limit = std::time::Duration::from_secs(10);
