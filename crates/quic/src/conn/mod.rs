@@ -73,7 +73,8 @@ pub(crate) use vigil::Vigil;
 /// 3. After each `handle`, and after verbs, [`Machine::poll`] is called until it sleeps. On
 ///    [`Poll::Event`], [`poll_event`](Self::poll_event) is called until it is empty, and so is
 ///    [`poll_signal`](Self::poll_signal), whose signals go to [`Endpoint::signal`](crate::Endpoint::signal).
-/// 4. After [`Signal::Drained`] the connection is dropped.
+/// 4. What of a batch the system does not send is told by [`not_sent`](Self::not_sent) before the next `poll`.
+/// 5. After [`Signal::Drained`] the connection is dropped.
 // sizes: rooms and what they share; the trace is of all of them.
 #[derive(Debug)]
 pub struct Connection {

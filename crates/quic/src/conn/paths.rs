@@ -65,6 +65,7 @@ impl Connection {
     /// happens.
     pub fn rebound(&mut self, now: Time) {
         self.now = now.max(self.now);
+        self.blockade.lift();
         if self.side.is_server() || self.phase != Phase::Confirmed || !self.lifecycle.is_open() {
             return;
         }

@@ -50,6 +50,11 @@ impl Blockade {
         self.until
     }
 
+    /// Something has changed, and may help.
+    pub(crate) fn lift(&mut self) {
+        self.until = None;
+    }
+
     /// A batch may be made, beginning with these packets. The one before has left, when nobody said otherwise.
     #[inline]
     pub(crate) fn begin(&mut self, first: [u64; 3]) {

@@ -1,7 +1,7 @@
 //! What the system does not send, and what the network sends back.
 
 use super::*;
-use crate::{Obstacle, Refusal};
+use crate::{Obstacle, Refusal, Side};
 
 fn refusal(obstacle: Obstacle) -> Refusal {
     Refusal { obstacle, words: "no".to_owned() }
@@ -138,6 +138,21 @@ fn only_who_saw_the_hello_can_send_it_back() {
     pair.client.handle(pair.now, Input::Received(&mut flight));
     assert!(!pair.client.undelivered(pair.now, there, &quoted, refusal(Obstacle::Port)));
     assert_eq!(pair.client.closed(), None);
+}
+
+/// RFC 9000 §9: there is another socket, and what the old one did not send is no reason to wait.
+#[test]
+fn another_socket_is_tried_at_once() {
+    for side in [Side::Client, Side::Server] {
+        let mut pair = joined();
+        let now = pair.now;
+        let connection = if side == Side::Client { &mut pair.client } else { &mut pair.server };
+        writes(connection, 5000);
+        refused(connection, now, Obstacle::Other);
+        assert!(next(connection, now).is_none());
+        connection.rebound(now);
+        assert!(next(connection, now).is_some(), "{side:?}");
+    }
 }
 
 /// One that only asks whether somebody is there holds nothing that would be sent again.
