@@ -352,13 +352,14 @@ fn client_config(trust: Trust, link: &LinkConfig) -> ClientConfig {
     if link.key_log { config.with_key_log() } else { config }
 }
 
-/// Who answered tells more than who is silent, and that more than an address to which there is no way, as there is often none of
-/// IPv6.
+/// Who answered tells more than a host where nobody listens, that more than who is silent, and that more than an address to which
+/// there is no way, as there is often none of IPv6.
 fn telling(error: &ConnectError) -> u8 {
     match error {
-        ConnectError::Failed(Closed::Unreachable(refusal)) if refusal.obstacle != Obstacle::Port => 0,
+        ConnectError::Failed(Closed::Unreachable(refusal)) if refusal.obstacle == Obstacle::Port => 2,
+        ConnectError::Failed(Closed::Unreachable(_)) => 0,
         ConnectError::Failed(Closed::TimedOut) => 1,
-        _ => 2,
+        _ => 3,
     }
 }
 

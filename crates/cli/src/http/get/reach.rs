@@ -54,13 +54,14 @@ async fn first_of(
     }
 }
 
-/// Who answered tells more than who is silent, and that more than an address to which there is no way, as there is often none of
-/// IPv6.
+/// Who answered tells more than a host where nobody listens, that more than who is silent, and that more than an address to which
+/// there is no way, as there is often none of IPv6.
 fn telling(error: &ConnectError) -> u8 {
     match error {
-        ConnectError::Failed(Closed::Unreachable(refusal)) if refusal.obstacle != Obstacle::Port => 0,
+        ConnectError::Failed(Closed::Unreachable(refusal)) if refusal.obstacle == Obstacle::Port => 2,
+        ConnectError::Failed(Closed::Unreachable(_)) => 0,
         ConnectError::Failed(Closed::TimedOut) => 1,
-        _ => 2,
+        _ => 3,
     }
 }
 
@@ -120,7 +121,8 @@ mod tests {
         let config = ClientConfig::new(trust, &[h3::ALPN]).unwrap();
         let client = Endpoint::client().unwrap();
         // Who is silent beside it does not hide that.
-        let silent = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let open = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let silent = open.local_addr().unwrap();
         let short =
             TransportConfig { handshake_timeout: Duration::from_secs(2), ..TransportConfig::default() };
         let config = config.with_transport(short);
@@ -140,9 +142,19 @@ mod tests {
             TransportConfig { handshake_timeout: Duration::from_millis(300), ..TransportConfig::default() };
         let config = ClientConfig::new(Trust::insecure(), &[h3::ALPN]).unwrap().with_transport(short);
         let client = Endpoint::client().unwrap();
-        let silent = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let open = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let silent = open.local_addr().unwrap();
         let error = first_of(&client, &config, &[silent, silent], "localhost").await.unwrap_err();
         assert!(error.to_string().contains("does not answer"), "{error:#}");
+        #[cfg(target_os = "linux")]
+        {
+            // Nobody listens there, and the host says so.
+            let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+            for addresses in [[closed, silent], [silent, closed]] {
+                let error = first_of(&client, &config, &addresses, "localhost").await.unwrap_err();
+                assert!(error.to_string().contains("Connection refused"), "{error:#}");
+            }
+        }
         let error = first_of(&client, &config, &[], "localhost").await.unwrap_err();
         assert!(error.to_string().contains("no address"), "{error:#}");
     }

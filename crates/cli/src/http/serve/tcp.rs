@@ -60,6 +60,22 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
+/// Whether an error of accepting is that of the connection that was to be accepted, which is gone: those of its network are
+/// handed over so on Linux (accept(2)).
+fn is_of_one(error: &io::Error) -> bool {
+    use io::ErrorKind;
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionAborted
+            | ErrorKind::ConnectionReset
+            | ErrorKind::ConnectionRefused
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NetworkUnreachable
+            | ErrorKind::NetworkDown
+            | ErrorKind::TimedOut
+    )
+}
+
 /// Where HTTP/3 is, for a day (RFC 7838 §3).
 pub(super) fn elsewhere(port: u16) -> HeaderValue {
     HeaderValue::try_from(format!("h3=\":{port}\"; ma=86400")).expect("it is ASCII")
@@ -94,7 +110,9 @@ impl Tcp {
                             });
                         }
                     }
-                    // Of the connection, which is gone, or of us, who have no more descriptors: these come back.
+                    // That connection is gone, and others wait behind it.
+                    Err(error) if is_of_one(&error) => {}
+                    // We have no more descriptors: they come back.
                     Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
                 },
                 Some(_) = talks.join_next() => {}
@@ -295,6 +313,18 @@ const SEND_BUFFER: usize = 128 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// accept(2), for Linux: what is to be tried again, and what is ours.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn nobody_waits_for_a_connection_that_is_gone() {
+        use rustix::io::Errno;
+
+        let gone = [Errno::CONNABORTED, Errno::NETDOWN, Errno::HOSTUNREACH, Errno::NETUNREACH];
+        assert!(gone.iter().all(|errno| is_of_one(&(*errno).into())));
+        let ours = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+        assert!(!ours.iter().any(|errno| is_of_one(&(*errno).into())));
+    }
 
     #[test]
     fn heads_name_one_host() {
