@@ -1,3 +1,6 @@
+#[cfg(unix)]
+mod refusals;
+
 use std::future::poll_fn;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Mutex;
