@@ -112,5 +112,5 @@ fn words(denial: &Denial) -> String {
 /// For who has none.
 pub(crate) const NO_KEY: &[u8] = b"show a key (a client certificate)";
 
-/// How long a client may take to show its credential, which may leave with the last of its handshake: a loss or three.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a client may take to show its credential, on a machine that is busy otherwise, too: who waits is in nobody's way.
+const PATIENCE: Duration = Duration::from_secs(10);
