@@ -12,14 +12,11 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
     if let Some(missing) = missing() {
         bail!("{missing}");
     }
-    let binary = match &plan.binary {
-        Some(binary) => {
-            binary.canonicalize().with_context(|| format!("{} is not there", binary.display()))?
-        }
-        None => {
-            run(cargo().args(["build", "--locked", "--release", "-p", "quickset-cli"]))?;
-            root().join("target/release/quickset")
-        }
+    let binary = if let Some(binary) = &plan.binary {
+        binary.canonicalize().with_context(|| format!("{} is not there", binary.display()))?
+    } else {
+        run(cargo().args(["build", "--locked", "--release", "-p", "quickset-cli"]))?;
+        root().join("target/release/quickset")
     };
     plan.run(&binary)
 }
