@@ -27,7 +27,7 @@ fn took(raw: &mut Raw, id: StreamId) -> Vec<StreamId> {
 #[test]
 fn heads_that_nobody_takes_wait_as_they_came() {
     let mut raw = raw(Some(2 * size()));
-    let request = headers(GET);
+    let request = headers(&GET);
     let mut ids = Vec::new();
     let mut told = Vec::new();
     for _ in 0..5 {
@@ -54,7 +54,7 @@ fn heads_that_nobody_takes_wait_as_they_came() {
 #[test]
 fn a_request_that_is_given_up_makes_room_for_the_next() {
     let mut raw = raw(Some(1));
-    let request = headers(GET);
+    let request = headers(&GET);
     let (first, _) = raw.bi(&request);
     let (second, events) = raw.bi(&request);
     assert_eq!(asked(&events), []);
@@ -71,7 +71,7 @@ fn a_request_that_is_given_up_makes_room_for_the_next() {
 #[test]
 fn without_a_limit_all_are_told() {
     let mut raw = raw(None);
-    let told: usize = (0..50).map(|_| asked(&raw.bi(&headers(GET)).1).len()).sum();
+    let told: usize = (0..50).map(|_| asked(&raw.bi(&headers(&GET)).1).len()).sum();
     assert_eq!(told, 50);
 }
 

@@ -123,7 +123,7 @@ impl Peer {
         connection.finish(id).expect("finished once");
     }
 
-    fn read(&mut self, key: ConnectionKey, id: StreamId) {
+    pub(crate) fn read(&mut self, key: ConnectionKey, id: StreamId) {
         if self.lazy {
             return;
         }
@@ -144,11 +144,6 @@ impl Peer {
                 Ok(Chunk::Blocked) | Err(_) => return,
             }
         }
-    }
-
-    /// Reads what was left unread of a stream.
-    pub(crate) fn take(&mut self, key: ConnectionKey, id: StreamId) {
-        self.read(key, id);
     }
 
     fn on_event(&mut self, key: ConnectionKey, event: Event) {
@@ -333,7 +328,7 @@ impl Pair {
             "seed {}: not {what} at {}; {:?}; closed: {:?} {:?}",
             self.world.seed(),
             self.world.now(),
-            self.world.counts(self.up),
+            [self.up, self.down].map(|link| self.world.counts(link)),
             self.client().closed,
             self.server().closed
         );

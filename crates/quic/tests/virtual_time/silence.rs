@@ -66,7 +66,7 @@ impl Run {
         let rebinding = rebinding[below(4) as usize];
         let rebound = match rebinding {
             Rebinding::Never => Duration::ZERO,
-            Rebinding::Before => begin - ms(below(400)),
+            Rebinding::Before => begin.saturating_sub(ms(below(400))),
             Rebinding::Within => begin + ms(below(outage.as_millis() as u64)),
             Rebinding::After => begin + outage + ms(below(2_000)),
         };

@@ -184,7 +184,7 @@ fn credit_is_awaited_like_data() {
     // The server's application reads at last, when the client is elsewhere.
     forget(&mut pair, 1);
     pair.server_mut().lazy = false;
-    pair.server_mut().take(server_key, id);
+    pair.server_mut().read(server_key, id);
     let begun = pair.world.now();
     pair.until("received", |p| p.server().finished.contains(&(server_key, id)));
     let took = pair.world.now().since(begun);
