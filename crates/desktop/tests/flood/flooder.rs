@@ -35,8 +35,9 @@ impl Flood {
         let Some((mut child, said)) = self.0.take() else { return 0 };
         // Its end is the word.
         drop(child.stdin.take());
-        let sent = said.lines().find_map(|line| line.unwrap().split(ENDS).nth(1)?.trim().parse().ok());
+        let said = std::io::read_to_string(said).unwrap();
         child.wait().unwrap();
+        let sent = said.lines().find_map(|line| line.split(ENDS).nth(1)?.trim().parse().ok());
         sent.expect("it says how many")
     }
 }

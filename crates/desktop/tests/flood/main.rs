@@ -75,7 +75,7 @@ fn newcomers_get_in_during_a_flood() {
         for limit in [50, 500, 10_000] {
             late.extend(plan.http(limit).await);
         }
-        late.extend(plan.desktop().await);
+        late.extend(Box::pin(plan.desktop()).await);
         late
     });
     assert!(late.is_empty(), "too few in time: {}", late.join(", "));
@@ -151,7 +151,7 @@ impl Plan {
                 _ = view.run() => None,
             }
         };
-        self.row("desktop serve", at, picture).await
+        Box::pin(self.row("desktop serve", at, picture)).await
     }
 
     /// Newcomers without a flood, and with one; the names of the rows in which too many were late.
