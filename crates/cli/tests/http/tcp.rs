@@ -14,7 +14,22 @@ type Tls = StreamOwned<ClientConnection, TcpStream>;
 
 /// A connection of TLS that offers this protocol and waits at most for `LIMIT`.
 fn connect(served: &Served, protocol: &str) -> Tls {
-    let socket = TcpStream::connect(&served.address).unwrap();
+    over(TcpStream::connect(&served.address).unwrap(), protocol)
+}
+
+/// The same, from another address of the loopback, all of which Linux has.
+#[cfg(target_os = "linux")]
+fn connect_from(served: &Served, address: [u8; 4]) -> Tls {
+    use socket2::{Domain, Socket, Type};
+    use std::net::SocketAddr;
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from((address, 0)).into()).unwrap();
+    let to: SocketAddr = served.address.parse().unwrap();
+    socket.connect(&to.into()).unwrap();
+    over(socket.into(), "http/1.1")
+}
+
+fn over(socket: TcpStream, protocol: &str) -> Tls {
     socket.set_read_timeout(Some(LIMIT)).unwrap();
     let tls = ClientConfig::new(Trust::insecure(), &["any"]).unwrap().tls(&[protocol]);
     let client = ClientConnection::new(tls, "localhost".try_into().unwrap()).unwrap();
@@ -245,6 +260,31 @@ fn connections_are_limited_by_client() {
     while ask_of(&mut connect(&served, "http/1.1")).is_err() {
         assert!(began.elapsed() < LIMIT, "no seat becomes free");
     }
+}
+
+/// Idle ones that hold all seats, over TCP: whoever comes by HTTP/3 has the seat of one, and so has the next by TCP.
+#[cfg(target_os = "linux")]
+#[test]
+fn idle_connections_make_room_for_strangers() {
+    let served = Served::new("idlers", &["--max-connections", "4"]);
+    let mut idle: Vec<Tls> = [2, 2, 3, 3].map(|n| connect_from(&served, [127, 0, 0, n])).into();
+    for stream in &mut idle {
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock).unwrap();
+        }
+    }
+    assert_eq!(served.get(&["/small.txt"], &[]).stdout, b"small");
+    let is_closed = |stream: &mut Tls| {
+        stream.sock.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let kind = |error: std::io::Error| error.kind();
+        !matches!(stream.read(&mut [0]).map_err(kind), Err(ErrorKind::WouldBlock | ErrorKind::TimedOut))
+    };
+    let began = Instant::now();
+    while !is_closed(&mut idle[0]) {
+        assert!(began.elapsed() < LIMIT, "the oldest of those that have the most");
+    }
+    assert!(!idle[1..].iter_mut().any(is_closed));
+    fetch_small(&served);
 }
 
 /// What is under way when the server stops arrives whole.
