@@ -271,12 +271,12 @@ mod tests {
 
     const SIZE: u64 = 1 << 20;
 
-    fn at(n: u8) -> Option<IpAddr> {
-        Some([192, 0, 2, n].into())
+    fn at(n: u8) -> IpAddr {
+        [192, 0, 2, n].into()
     }
 
-    fn owned(budget: &Budget, address: Option<IpAddr>) -> u64 {
-        budget.pot().owners[&address.map(Network::of)].held
+    fn owned(budget: &Budget, address: IpAddr) -> u64 {
+        budget.pot().owners[&Some(Network::of(address))].held
     }
 
     /// Takes small steps until there is no more.
@@ -293,12 +293,12 @@ mod tests {
     #[test]
     fn one_takes_not_all_and_many_take_alike() {
         let budget = Budget::new(SIZE);
-        let mut one = budget.account(at(1));
+        let mut one = budget.account(Some(at(1)));
         assert!((share(fill(&mut one)) - 4.0 / 7.0).abs() < 1e-3);
         drop(one);
         for n in [1, 2, 10] {
             let mut accounts: Vec<Account> =
-                (0..200).map(|connection| budget.account(at(connection % n))).collect();
+                (0..200).map(|connection| budget.account(Some(at(connection % n)))).collect();
             // In turns, as they would.
             while accounts.iter_mut().fold(false, |any, account| account.take(64) | any) {}
             for address in 0..n {
@@ -319,7 +319,7 @@ mod tests {
         let budget = Budget::new(SIZE);
         let mut hungry: Vec<Account> = Vec::new();
         for n in 0..50 {
-            let mut account = budget.account(at(n));
+            let mut account = budget.account(Some(at(n)));
             assert!(fill(&mut account) > SIZE / 1000, "{n}: nothing is left");
             hungry.push(account);
             // Who is recalled ends.
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn where_all_are_alike_none_is_recalled() {
         let budget = Budget::new(SIZE);
-        let mut accounts: Vec<Account> = (0..100).map(|n| budget.account(at(n))).collect();
+        let mut accounts: Vec<Account> = (0..100).map(|n| budget.account(Some(at(n)))).collect();
         while accounts.iter_mut().fold(false, |any, account| account.take(64) | any) {}
         assert!(SIZE - budget.usage().held < SIZE / RESERVE, "little is left");
         assert_eq!(budget.usage().recalls, 0);
@@ -348,10 +348,10 @@ mod tests {
             }
         }
         let budget = Budget::new(SIZE);
-        let (bell, mut first) = (Arc::new(Bell(AtomicBool::new(false))), budget.account(at(0)));
+        let (bell, mut first) = (Arc::new(Bell(AtomicBool::new(false))), budget.account(Some(at(0))));
         fill(&mut first);
         first.on_recall(bell.clone().into());
-        let mut others: Vec<Account> = (1..20).map(|n| budget.account(at(n))).collect();
+        let mut others: Vec<Account> = (1..20).map(|n| budget.account(Some(at(n)))).collect();
         for account in &mut others {
             fill(account);
         }
@@ -366,9 +366,9 @@ mod tests {
         let budget = Budget::new(SIZE);
         let mut forged = budget.account(None);
         let unproven = fill(&mut forged);
-        let mut honest = budget.account(at(1));
+        let mut honest = budget.account(Some(at(1)));
         assert!(honest.take(unproven / 4), "the part of an address of its own");
-        forged.move_to(at(2));
+        forged.move_to(Some(at(2)));
         assert_eq!(owned(&budget, at(2)), unproven);
         assert!(!budget.pot().owners.contains_key(&None), "who left is forgotten");
     }
@@ -381,12 +381,12 @@ mod tests {
             let mut accounts: Vec<Option<Account>> = (0..8).map(|_| None).collect();
             let mut refusals = 0;
             for (which, verb, bytes) in steps {
-                let address = (which % 3 != 0).then(|| at(which as u8 % 3)).flatten();
+                let address = (which % 3 != 0).then(|| at(which as u8 % 3));
                 let account = accounts[which].get_or_insert_with(|| budget.account(address));
                 match verb {
                     0 => refusals += u64::from(!account.take(bytes)),
                     1 => account.give(bytes),
-                    2 => account.move_to(at(bytes as u8 % 3)),
+                    2 => account.move_to(Some(at(bytes as u8 % 3))),
                     _ => accounts[which] = None,
                 }
                 let held: u64 = accounts.iter().flatten().map(Account::held).sum();

@@ -51,7 +51,7 @@ async fn a_closed_port_is_told_to_whom_it_concerns_at_once() {
             assert_eq!(obstacle(&nobody).await, Obstacle::Port, "{from} to {closed}");
             soon(server.connected()).await.unwrap();
             let mut stream = server.open_uni().await.unwrap();
-            soon(stream.write_all(&[7; 100_000])).await.unwrap();
+            soon(stream.write_all(&vec![7; 100_000])).await.unwrap();
             stream.finish().unwrap();
             assert_eq!(soon(stream.stopped()).await, Ok(None));
             let stats = server.stats();
@@ -72,7 +72,7 @@ async fn sizes_follow_what_the_system_takes() {
     assert_eq!(connection.stats().mtu.current, 1452);
     socket.hitch.most.store(1400, Ordering::Relaxed);
     let mut stream = connection.open_uni().await.unwrap();
-    soon(stream.write_all(&[7; 1_000_000])).await.unwrap();
+    soon(stream.write_all(&vec![7; 1_000_000])).await.unwrap();
     stream.finish().unwrap();
     assert_eq!(soon(stream.stopped()).await, Ok(None), "all of it arrived");
     let stats = connection.stats();
