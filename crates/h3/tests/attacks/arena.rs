@@ -164,6 +164,8 @@ pub(crate) enum Actor {
     Server(Box<Server>),
     Honest(Box<Honest>),
     Hostile(Box<Hostile>),
+    /// Clients that come through the handshake, and want nothing.
+    Crowd(Box<Node>),
 }
 
 impl Arena {
@@ -297,6 +299,31 @@ impl Arena {
         .collect()
     }
 
+    /// So many clients, which all say hello now.
+    pub(crate) fn crowd(&mut self, setup: &Setup, clients: usize) -> (NodeId, Vec<ConnectionKey>) {
+        let mut node = setup.node(9, None);
+        let crypto = Arc::new(NullClient::new(&[self.alpn]));
+        let config = ClientConfig { crypto, transport: Arc::default() };
+        let (now, path) = (self.world.now(), Path::to(address(1)));
+        let keys =
+            (0..clients).map(|_| node.connect(now, &config, path, "server").expect("it begins")).collect();
+        let crowd = self.world.add("crowd", address(4), Actor::Crowd(Box::new(node)));
+        let link = || -> LinkSpec { "rate=10gbit delay=10ms".parse().expect("a link") };
+        self.world.join(address(4), address(1), link(), link());
+        (crowd, keys)
+    }
+
+    /// They leave.
+    pub(crate) fn disperse(&mut self, (crowd, keys): (NodeId, Vec<ConnectionKey>)) {
+        let now = self.world.now();
+        let Actor::Crowd(node) = self.world.node_mut(crowd) else { unreachable!("a crowd is a crowd") };
+        for key in keys {
+            if let Some(connection) = node.connection(key) {
+                connection.close(now, 0, b"");
+            }
+        }
+    }
+
     /// What the server sent to the attacker's first address.
     pub(crate) fn sent_to_hostile(&mut self) -> Sent {
         self.server().sent.get(&address(3)).copied().unwrap_or_default()
@@ -309,6 +336,7 @@ impl Machine for Actor {
             Self::Server(server) => server.handle(now, input),
             Self::Honest(honest) => honest.node.handle(now, input),
             Self::Hostile(hostile) => hostile.handle(now, input),
+            Self::Crowd(node) => node.handle(now, input),
         }
     }
 
@@ -317,6 +345,13 @@ impl Machine for Actor {
             Self::Server(server) => server.poll(now, out),
             Self::Honest(honest) => honest.poll(now, out),
             Self::Hostile(hostile) => hostile.poll(now, out),
+            Self::Crowd(node) => loop {
+                let poll = node.poll(now, out);
+                if poll != Poll::Event {
+                    return poll;
+                }
+                while node.poll_event().is_some() {}
+            },
         }
     }
 }

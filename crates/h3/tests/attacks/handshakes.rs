@@ -45,6 +45,33 @@ fn hellos_from_everywhere_hold_no_more_than_the_limit() {
     arena.assert_served();
 }
 
+/// Ten thousand clients say hello at once, or three thousand where nothing is optimized: each is served and holds little, and all
+/// of it is given back.
+#[test]
+fn thousands_of_connections_at_once_are_served_and_given_back() {
+    const CLIENTS: usize = if cfg!(debug_assertions) { 3_000 } else { 10_000 };
+    let count = isize::try_from(CLIENTS).expect("they are few");
+    let setup = Setup { max_connections: 2 * CLIENTS, ..Setup::new() };
+    let mut arena = setup.arena();
+    let crowd = arena.crowd(&setup, CLIENTS);
+    let mut most = 0;
+    for _ in 0..30 {
+        arena.pass(100 * MS);
+        most = most.max(arena.grown());
+    }
+    assert_eq!(arena.connections(), 1 + CLIENTS);
+    let each = arena.grown() / count;
+    assert!(most < count * HALF_OPEN, "{} bytes for a connection at most", most / count);
+    assert!(each < 20_000, "{each} bytes for a connection that rests");
+    arena.disperse(crowd);
+    arena.pass(Duration::from_secs(5));
+    assert_eq!(arena.connections(), 1);
+    assert!(arena.grown() < count * 500, "{} bytes are left", arena.grown());
+    arena.begin();
+    arena.pass(Duration::from_secs(1));
+    arena.assert_served();
+}
+
 /// RFC 9000 §8.1.2: from then on nothing is kept for whom has not proved an address; who proves it is served. Whatever the
 /// limit is, it is not the flood that reaches it.
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use quickset_base::{Batch, Datagram, Input, Machine, Path, Poll, Reason, Rng, Time};
 use quickset_quic::null::NullClient;
-use quickset_quic::{ClientCrypto as _, Crypto as _, KeyChange, Keys, Session};
+use quickset_quic::{ClientCrypto as _, Crypto as _, KeyChange, Keys, NextKeys, Session};
 use quickset_wire::frame::{self, Frame, Frames};
 use quickset_wire::header::{self, Header, LongHeader, Parsed, ShortHeader};
 use quickset_wire::{
@@ -29,6 +29,9 @@ pub(crate) struct Hostile {
     /// Of a Retry.
     token: Vec<u8>,
     spaces: [Level; 3],
+    /// Makes 1-RTT keys of the next generation.
+    generator: Option<Box<dyn NextKeys>>,
+    phase: bool,
     /// It acknowledges what it gets, at once.
     pub(crate) acks: bool,
     /// It goes no further in the handshake than its hello.
@@ -114,6 +117,8 @@ impl Hostile {
             scid,
             token: Vec::new(),
             spaces,
+            generator: None,
+            phase: false,
             acks: true,
             half_open: false,
             allowed: [FIRST_STREAMS; 2],
@@ -207,6 +212,14 @@ impl Hostile {
         ranges(&self.spaces[2].seen)
     }
 
+    /// Updates its keys, whatever the server knows of the last time.
+    pub(crate) fn update_keys(&mut self) {
+        let (Some(generator), Some(keys)) = (&mut self.generator, &mut self.spaces[2].keys) else { return };
+        let next = generator.next();
+        (keys.local.packet, keys.remote.packet) = (next.local, next.remote);
+        self.phase = !self.phase;
+    }
+
     /// Leaves out packet numbers.
     pub(crate) fn skip(&mut self, n: u64) {
         self.spaces[2].next += n;
@@ -243,8 +256,9 @@ impl Hostile {
                     space = Space::Handshake;
                     self.spaces[1].keys = Some(keys);
                 }
-                Some(KeyChange::OneRtt { keys, .. }) => {
+                Some(KeyChange::OneRtt { keys, next }) => {
                     space = Space::Data;
+                    self.generator = Some(next);
                     self.spaces[2].keys = Some(keys);
                 }
             }
@@ -273,7 +287,12 @@ impl Hostile {
             header::long_header(&mut w, &header, number, 4)
         });
         if length_at.is_none() {
-            header::short_header(&mut w, &ShortHeader { dcid, spin: false, key_phase: false }, number, 4);
+            header::short_header(
+                &mut w,
+                &ShortHeader { dcid, spin: false, key_phase: self.phase },
+                number,
+                4,
+            );
         }
         let payload_at = w.len();
         w.bytes(payload);

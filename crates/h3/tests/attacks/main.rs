@@ -21,6 +21,8 @@ mod memory;
 mod paths;
 mod requests;
 mod resets;
+mod servers;
 mod sessions;
 mod silence;
 mod streams;
+mod updates;

@@ -359,7 +359,17 @@ impl KeyRing {
             PacketType::Handshake => {
                 self.handshake.as_ref().and_then(|k| k.remote.packet.open(number, header, payload))
             }
-            PacketType::OneRtt => self.one_rtt.as_mut().and_then(|k| k.open(number, header, payload, now)),
+            PacketType::OneRtt => match &mut self.one_rtt {
+                Some(keys) => {
+                    let (before, is_unanswered) = (keys.updates(), keys.is_unanswered());
+                    let opened = keys.open(number, header, payload, now);
+                    if is_unanswered && keys.updates() > before {
+                        return Err(OpenError::Fatal(updated_twice()));
+                    }
+                    opened
+                }
+                None => None,
+            },
         };
         let Some(len) = opened else {
             return Err(self.failed(space));
@@ -509,4 +519,9 @@ impl std::fmt::Debug for KeyRing {
             .field("failures", &self.failures)
             .finish_non_exhaustive()
     }
+}
+/// RFC 9001 §6.2: keys are made for each update, so that who awaits no answer has more of them made than it pays for.
+#[cold]
+fn updated_twice() -> TransportError {
+    TransportError::new(Code::KEY_UPDATE_ERROR, "keys were updated twice without an acknowledgement")
 }

@@ -76,6 +76,12 @@ impl OneRtt {
         (&*self.local.packet, &*self.local.header)
     }
 
+    /// Nothing was sealed with the generation in use that is not the first: the peer can have no acknowledgement with it, and
+    /// may not begin another (RFC 9001 §6.1).
+    pub(super) fn is_unanswered(&self) -> bool {
+        self.generation > 0 && self.first_sealed.is_none()
+    }
+
     pub(super) fn open(
         &mut self,
         number: u64,
