@@ -1,5 +1,6 @@
 //! What a server does, for Prometheus: text by HTTP on an address of its own.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::fmt::{Display, Write as _};
 use std::net::SocketAddr;
@@ -15,7 +16,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use quickset::EndpointStats;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 
 use crate::say::note;
 
@@ -156,23 +157,31 @@ impl Page {
     }
 }
 
+/// As many at a time as there are seats. When all are taken the oldest goes: who reads slowly, or asks nothing, keeps nobody from
+/// being answered.
 async fn accept<F: Fn(&mut Page) + Send + Sync + 'static>(listener: TcpListener, fill: Arc<F>) {
-    let seats = Arc::new(Semaphore::new(CONNECTIONS));
-    while let Ok(seat) = seats.clone().acquire_owned().await {
+    let mut seats = VecDeque::new();
+    loop {
         let Ok((stream, _)) = listener.accept().await else {
             // No more descriptors: they come back.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
         let fill = fill.clone();
-        tokio::spawn(async move {
+        let seat: JoinHandle<()> = tokio::spawn(async move {
             let service =
                 service_fn(|request| std::future::ready(Ok::<_, Infallible>(answer(&request, &*fill))));
             // Kept for some questions, and then made anew: nobody holds a seat for long.
-            let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+            let connection = http1::Builder::new()
+                .max_buf_size(LONGEST_REQUEST)
+                .serve_connection(TokioIo::new(stream), service);
             let _ = tokio::time::timeout(PATIENCE, connection).await;
-            drop(seat);
         });
+        seats.retain(|seat: &JoinHandle<()>| !seat.is_finished());
+        if seats.len() == CONNECTIONS {
+            seats.pop_front().inspect(|oldest| oldest.abort());
+        }
+        seats.push_back(seat);
     }
 }
 
@@ -222,6 +231,9 @@ impl Body for Text {
 /// Connections at a time, and how long each may last.
 const CONNECTIONS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Bytes of a request, lines and fields together; of a page that is not read as many are kept in front of what is to be sent.
+const LONGEST_REQUEST: usize = 16 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -291,6 +303,49 @@ mod tests {
         let mut page = Page::default();
         page.endpoint(&EndpointStats::default());
         assert!(read(&page.0)["quickset_rtt_seconds{quantile=\"0.5\"}"].is_nan(), "there are none");
+    }
+
+    /// Who asks is answered though many more than there are seats for ask slowly, ask without end, or do not read.
+    #[tokio::test]
+    async fn slow_readers_keep_nobody_from_being_answered() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let fill = |page: &mut Page| page.value("a", Kind::Gauge, &"A".repeat(100_000), 1);
+        let server = tokio::spawn(accept(listener, Arc::new(fill)));
+        let connect = || async { tokio::net::TcpStream::connect(address).await.unwrap() };
+        let mut slow = Vec::new();
+        for n in 0..4 * CONNECTIONS {
+            let mut stream = connect().await;
+            let said: &[u8] = match n % 3 {
+                0 => b"GET /metrics HTT",
+                1 => b"",
+                // More pages than any socket holds, and none is read.
+                _ => &b"GET /metrics HTTP/1.1\r\n\r\n".repeat(100),
+            };
+            stream.write_all(said).await.unwrap();
+            slow.push(stream);
+        }
+        let mut endless = connect().await;
+        let line = [&b"GET /"[..], &[b'x'; 4 * LONGEST_REQUEST]].concat();
+        // It may be refused before all of it was sent.
+        let _ = endless.write_all(&line).await;
+
+        let limit = Duration::from_secs(20);
+        let mut honest = connect().await;
+        honest.write_all(b"GET /metrics HTTP/1.1\r\nconnection: close\r\n\r\n").await.unwrap();
+        let mut page = String::new();
+        tokio::time::timeout(limit, honest.read_to_string(&mut page)).await.expect("it is answered").unwrap();
+        assert!(page.starts_with("HTTP/1.1 200") && page.ends_with("\na 1\n"), "{}", page.len());
+
+        let mut refused = Vec::new();
+        let _ = tokio::time::timeout(limit, endless.read_to_end(&mut refused)).await.expect("it is over");
+        assert!(refused.is_empty() || refused.starts_with(b"HTTP/1.1 4"), "{refused:?}");
+        // The oldest were sent away.
+        let mut rest = Vec::new();
+        let over = tokio::time::timeout(limit, slow[0].read_to_end(&mut rest)).await.expect("it is over");
+        assert!(over.is_err() || rest.is_empty());
+        server.abort();
     }
 
     #[test]
