@@ -11,7 +11,7 @@ use quickset::h3::Request;
 use quickset::{Budget, Reliability};
 
 use super::super::pulse::{Limits, Pulse};
-use super::super::site::{Answer, Site};
+use super::super::site::{Answer, Site, dated};
 use super::answers::Answers;
 use super::ranks::Ranks;
 use crate::metrics::{Kind, Page};
@@ -152,7 +152,7 @@ impl Drop for Entry {
             note!(
                 "{} [{}] \"{} {} {}\" {} {} bytes {} ms{}",
                 self.asker.client,
-                httpdate::fmt_http_date(SystemTime::now()),
+                dated(SystemTime::now()),
                 self.method.escape_ascii(),
                 self.path.escape_ascii(),
                 self.asker.version,

@@ -108,7 +108,7 @@ impl Site {
         }
         let mut response = answer
             .response
-            .with("date", httpdate::fmt_http_date(SystemTime::now()))
+            .with("date", dated(SystemTime::now()))
             .with("server", "quickset")
             .with("x-content-type-options", "nosniff");
         if let Some(origin) = &self.options.cors {
@@ -214,6 +214,13 @@ fn select(metadata: &Metadata, coding: Option<&str>) -> Selected {
     Selected { etag: format!("\"{len:x}-{time:x}{coding}\""), modified, len }
 }
 
+/// As HTTP writes it, which has the years 1970 to 9999 (RFC 9110 §5.6.7): of a clock that is further from the truth, the
+/// nearest.
+pub(super) fn dated(time: SystemTime) -> String {
+    let last = SystemTime::UNIX_EPOCH + Duration::from_secs(LAST_SECOND);
+    httpdate::fmt_http_date(time.clamp(SystemTime::UNIX_EPOCH, last))
+}
+
 /// Since 1970; below zero before.
 fn nanoseconds(time: SystemTime) -> i128 {
     // A time of the system is 64 bits of seconds.
@@ -232,7 +239,7 @@ fn serve(found: Found, asked: &Conditions<'_>, media: &'static str) -> Answer {
         if let Some(modified) = selected.modified {
             // RFC 9110 §8.8.2.1: a clock that was wrong is no reason to name a time to come.
             let modified = modified.min(SystemTime::now());
-            response = response.with("last-modified", httpdate::fmt_http_date(modified));
+            response = response.with("last-modified", dated(modified));
         }
         if varies {
             response = response.with("vary", "accept-encoding");
@@ -388,6 +395,9 @@ const END_OF_DATES: i128 = 253_402_300_800_000_000_000;
 
 /// Names in a listing at most.
 const MAX_ENTRIES: usize = 10_000;
+
+/// Of the year 9999, since 1970.
+const LAST_SECOND: u64 = 253_402_300_799;
 
 #[cfg(test)]
 mod tests;

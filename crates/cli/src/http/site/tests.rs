@@ -236,6 +236,16 @@ fn files_may_be_of_any_time() {
     }
 }
 
+/// The same of the clock of this machine, which may be set to any time while it serves.
+#[test]
+fn the_clock_may_be_at_any_time() {
+    let at = |days: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(86_400 * days);
+    assert_eq!(dated(SystemTime::UNIX_EPOCH - Duration::from_secs(1)), "Thu, 01 Jan 1970 00:00:00 GMT");
+    assert_eq!(dated(at(1)), "Fri, 02 Jan 1970 00:00:00 GMT");
+    assert_eq!(dated(at(2_932_896) + Duration::from_secs(86_400)), "Fri, 31 Dec 9999 23:59:59 GMT");
+    assert_eq!(dated(at(5_000_000)), "Fri, 31 Dec 9999 23:59:59 GMT");
+}
+
 #[test]
 fn lines_of_a_field_are_one_list() {
     let place = Place::new("lines");
