@@ -179,7 +179,7 @@ async fn accept<F: Fn(&mut Page) + Send + Sync + 'static>(listener: TcpListener,
         });
         seats.retain(|seat: &JoinHandle<()>| !seat.is_finished());
         if seats.len() == CONNECTIONS {
-            seats.pop_front().inspect(|oldest| oldest.abort());
+            seats.pop_front().inspect(JoinHandle::abort);
         }
         seats.push_back(seat);
     }
@@ -327,7 +327,7 @@ mod tests {
             slow.push(stream);
         }
         let mut endless = connect().await;
-        let line = [&b"GET /"[..], &[b'x'; 4 * LONGEST_REQUEST]].concat();
+        let line = [&b"GET /"[..], &vec![b'x'; 4 * LONGEST_REQUEST]].concat();
         // It may be refused before all of it was sent.
         let _ = endless.write_all(&line).await;
 
