@@ -162,8 +162,10 @@ impl Connection {
         self.vigil.least?;
         let heard = self.lifecycle.silent_since().filter(|_| self.phase == Phase::Confirmed)?;
         let idle = self.lifecycle.idle_timeout().unwrap_or(USUAL_IDLE);
-        let most = (idle / ASKED).max(self.recovery.rtt().min().saturating_mul(PTOS));
-        self.vigil.due(heard, self.streams.progress(), (self.pto(), most))
+        let trip = self.recovery.rtt().min();
+        let pto = self.pto().min((2 * APART).max(2 * trip));
+        let most = (idle / ASKED).max(trip.saturating_mul(PTOS));
+        self.vigil.due(heard, self.streams.progress(), (pto, most))
     }
 
     pub(super) fn on_vigil(&mut self) {

@@ -9,6 +9,7 @@
 
 mod late;
 mod marks;
+mod outage;
 mod rtt;
 mod sent;
 mod streak;
@@ -34,6 +35,7 @@ use crate::error::TransportError;
 use crate::token::Token;
 use late::{Late, Lost};
 use marks::Marks;
+use outage::Outage;
 use sent::{Place, Ring};
 use streak::Streak;
 
@@ -42,6 +44,7 @@ use streak::Streak;
 pub(crate) struct Recovery {
     spaces: [Numbers; 3],
     rtt: Rtt,
+    outage: Outage,
     first_sample: Option<Time>,
     in_flight: u64,
     pto_count: u32,
@@ -145,6 +148,7 @@ impl Recovery {
         Self {
             spaces: Default::default(),
             rtt: Rtt::new(initial_rtt),
+            outage: Outage::default(),
             first_sample: None,
             in_flight: 0,
             pto_count: 0,
@@ -265,6 +269,7 @@ impl Recovery {
         let before = self.rtt;
         if let Some(rtt) = rtt {
             self.rtt = rtt;
+            self.outage = Outage::default();
             self.first_sample = None;
             self.packet_threshold = PACKET_THRESHOLD;
             self.time_threshold = TIME_THRESHOLD;
@@ -316,9 +321,13 @@ impl Recovery {
             self.spaces[space.index()].marks.on_ack(ack.ecn(), &mut out.marked);
         }
         // RFC 9002 §5.1: the largest is new, and its receiver had a reason not to wait.
+        self.outage.on_acked(now, self.pto_count);
         if newest.number == largest && newest.is_own && newest.any_eliciting {
-            self.sample(space, now.since(newest.sent), ack.delay(), now);
-            out.rtt = Some(self.rtt.latest());
+            let trip = now.since(newest.sent);
+            if self.first_sample.is_none() || !self.outage.hides(newest.sent, trip, self.pto(space)) {
+                self.sample(space, trip, ack.delay(), now);
+                out.rtt = Some(trip);
+            }
         }
         self.detect_lost(space, now, out);
         self.spaces[space.index()].sent.trim();

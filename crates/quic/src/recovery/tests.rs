@@ -235,6 +235,60 @@ fn probe_timeouts_back_off_and_start_anew() {
     assert_eq!(r.deadline(true), Some((ms(1200) + r.pto(Space::Data), Reason::Pto)));
 }
 
+/// Lets so many probe timeouts pass, and sends what they are for. Returns when the last was.
+fn probe(r: &mut Recovery, times: usize) -> Time {
+    let mut now = Time::ZERO;
+    for _ in 0..times {
+        (now, _) = r.deadline(true).expect("something is in flight");
+        assert_eq!(r.on_time(now, true, &mut Settled::default()), Outcome::Probe(Space::Data));
+        let number = r.next_number(Space::Data);
+        send(r, Space::Data, number, now, &[]);
+    }
+    now
+}
+
+/// RFC 9002 §5.1, and where we depart from it.
+#[test]
+fn what_waited_in_an_outage_is_no_round_trip_and_a_path_that_became_long_is() {
+    let mut r = recovery(Side::Client);
+    send(&mut r, Space::Data, 0, ms(0), &[]);
+    ack(&mut r, Space::Data, &[(0, 0)], ms(100));
+    // All that left in the outage comes through at its end.
+    send(&mut r, Space::Data, 1, ms(200), &[]);
+    let back = probe(&mut r, 6) + 50 * MS;
+    assert_eq!(ack(&mut r, Space::Data, &[(1, 3)], back).rtt, None, "it took {back:?}");
+    assert_eq!(ack(&mut r, Space::Data, &[(1, 7)], back + MS).rtt, Some(51 * MS), "the last had not to wait");
+    assert!(r.rtt().smoothed() < 100 * MS);
+    // Now the path takes as long in truth.
+    let pto = r.pto(Space::Data);
+    let (long, begun) = (20 * pto, back + 100 * MS);
+    for (n, wanted) in [(0, None), (1, Some(long))] {
+        let (first, at) = (r.next_number(Space::Data), begun + n * 2 * long);
+        send(&mut r, Space::Data, first, at, &[]);
+        probe(&mut r, 4);
+        assert_eq!(ack(&mut r, Space::Data, &[(first, first)], at + long).rtt, wanted, "time {n}");
+        let last = r.next_number(Space::Data) - 1;
+        ack(&mut r, Space::Data, &[(first, last)], at + long + long / 2);
+    }
+    assert!(r.pto(Space::Data) > 3 * pto, "{:?}", r.pto(Space::Data));
+}
+
+/// RFC 9002 §6.2.1: within the time that a handshake may take, probes do not back off for most of it.
+#[test]
+fn probes_of_a_handshake_are_an_eighth_of_its_time_apart_at_most() {
+    let mut r = Recovery::new(Side::Client, Duration::from_millis(333));
+    r.set_handshake_timeout(Duration::from_secs(10));
+    send(&mut r, Space::Initial, 0, ms(0), &[]);
+    let mut times = Vec::new();
+    for number in 1..8 {
+        let (now, _) = r.deadline(true).unwrap();
+        assert_eq!(r.on_time(now, true, &mut Settled::default()), Outcome::Probe(Space::Initial));
+        send(&mut r, Space::Initial, number, now, &[]);
+        times.push(now.as_nanos() / 1_000_000);
+    }
+    assert_eq!(times, [999, 2249, 3499, 4749, 5999, 7249, 8499], "1 s, and then 10 s / 8");
+}
+
 /// RFC 9002 §6.2.2.1, §A.8, §A.9, §A.11.
 #[test]
 fn a_client_probes_until_the_handshake_is_confirmed() {

@@ -46,6 +46,8 @@ struct Run {
     /// When the outage begins, and how long it is.
     begin: Duration,
     outage: Duration,
+    /// What waits meanwhile goes on behind it; else it is lost.
+    holds: bool,
     /// When the binding changes, if it does.
     rebound: Duration,
     /// In percent, each way.
@@ -76,6 +78,7 @@ impl Run {
             rebinding,
             begin,
             outage,
+            holds: below(4) == 0,
             rebound,
             loss: [0, 1, 5][below(3) as usize],
             rtt: ms(20 + below(280)),
@@ -107,7 +110,8 @@ impl Run {
         let begun = pair.world.now();
         let (begin, outage) = ((begun + self.begin).as_nanos(), self.outage.as_nanos());
         for link in [pair.up, pair.down] {
-            let spec = format!("{} outage={begin}ns+{outage}ns", self.link());
+            let kind = if self.holds { "blackout" } else { "outage" };
+            let spec = format!("{} {kind}={begin}ns+{outage}ns", self.link());
             pair.world.link_mut(link).change(spec.parse().expect("a link"));
         }
         let watch = Watch::begin(self.work, &mut pair);
@@ -123,10 +127,12 @@ impl Run {
 
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, work, rebinding, begin, outage, rebound, loss, rtt, congestion, keep_alive } = self;
+        let Self { seed, work, rebinding, begin, outage, holds, rebound, loss, .. } = self;
+        let Self { rtt, congestion, keep_alive, .. } = self;
+        let kind = if *holds { "blackout" } else { "outage" };
         write!(
             f,
-            "seed {seed}, {work:?} by {congestion}, RTT {rtt:?}, loss {loss} %, outage {begin:?}+{outage:?}"
+            "seed {seed}, {work:?} by {congestion}, RTT {rtt:?}, loss {loss} %, {kind} {begin:?}+{outage:?}"
         )?;
         if *rebinding != Rebinding::Never {
             write!(f, ", rebinding {rebinding:?} at {rebound:?}")?;
@@ -300,6 +306,23 @@ impl Sweep {
         }
         report
     }
+}
+
+/// Bursts of losses that end by packets, not by time: whoever falls silent in one stays in it. Requests of 20 kB and answers
+/// as long come through all of them.
+#[test]
+fn a_path_that_drops_in_bursts_ends_no_connection() {
+    quickset_sim::each_seed(0..8, |seed| {
+        let setup = Setup::new(seed, "rate=20mbit delay=40ms queue=300kB loss=ge:2%,20%");
+        let mut pair = setup.connected();
+        pair.server_mut().echo = true;
+        let key = pair.key;
+        for _ in 0..50 {
+            pair.client_mut().send(key, Dir::Bi, vec![7; 20_000]);
+        }
+        pair.until("answered", |p| p.client().finished.len() == 50 || !p.client().closed.is_empty());
+        assert_eq!(pair.client().closed, [], "{} answers", pair.client().finished.len());
+    });
 }
 
 #[test]

@@ -66,6 +66,9 @@ struct Model {
     server: bool,
     handshake_keys: bool,
     pto_count: u32,
+    // Before when a packet left that may have waited in an outage, and whether a sample was left out for it.
+    outage: Time,
+    doubts: bool,
     set_at: Time,
     // §6.1.1 and §6.1.2 leave room for larger ones where reordering is seen.
     packets: u64,
@@ -105,6 +108,8 @@ impl Model {
             server: side.is_server(),
             handshake_keys: false,
             pto_count: 0,
+            outage: Time::ZERO,
+            doubts: false,
             set_at: Time::ZERO,
             packets: 3,
             eighths: 9,
@@ -165,9 +170,22 @@ impl Model {
             }
         }
         let Some((newest, at, path)) = newest else { return told };
+        if self.pto_count >= 3 {
+            self.outage = if self.doubts { Time::ZERO } else { now };
+        }
         if newest == largest && any_eliciting && path == self.path {
-            told.sample = Some(ns(now.since(at)));
-            self.sample(space, ns(now.since(at)), delay, now);
+            // A departure: no sample of what three probe timeouts went by for and that is slower than one, but after another.
+            let once = self.smoothed + (4 * self.var).max(GRAIN);
+            let once = if space == Space::Data { once + self.max_ack_delay } else { once };
+            let trip = ns(now.since(at));
+            let is_hidden = self.first_sample.is_some() && at < self.outage && trip > once;
+            if self.first_sample.is_some() {
+                self.doubts = is_hidden;
+            }
+            if !is_hidden {
+                told.sample = Some(trip);
+                self.sample(space, trip, delay, now);
+            }
         }
         told.lost = self.detect(space, now);
         if self.validated {
@@ -293,6 +311,7 @@ impl Model {
             (self.latest, self.smoothed, self.var, self.min) =
                 (blank.latest, blank.smoothed, blank.var, blank.min);
             (self.sampled, self.forget_min, self.first_sample) = (false, true, None);
+            (self.outage, self.doubts) = (Time::ZERO, false);
             (self.packets, self.eighths) = (3, 9);
         }
         (self.pto_count, self.set_at) = (0, now);
