@@ -24,6 +24,18 @@ pub(crate) fn siege(args: &[String]) -> Result<()> {
         .args(["--", "--nocapture", "--test-threads", "1"]))
 }
 
+/// A gigabyte each way over sockets, several times.
+pub(crate) fn chaos(args: &[String]) -> Result<()> {
+    for seed in 1..=number(args, "--runs", 5)? {
+        run(cargo()
+            .env("QUICKSET_CHAOS", "1GB")
+            .env("QUICKSET_SEED", seed.to_string())
+            .args(["test", "--release", "--package", "quickset-lab", "--test", "chaos", "--locked"])
+            .args(["--", "--nocapture", "--test-threads", "1"]))?;
+    }
+    Ok(())
+}
+
 /// The number behind the only option that there is.
 fn number(args: &[String], option: &str, usual: u64) -> Result<u64> {
     match args {

@@ -125,6 +125,12 @@ const COMMANDS: &[Command] = &[
         run: endure::silence,
     },
     Command {
+        name: "chaos",
+        arguments: "[--runs 5]",
+        about: "1 GB each way over sockets, through a path that is away for 10 s in every 15 s, loses 5 % and has a NAT that forgets",
+        run: endure::chaos,
+    },
+    Command {
         name: "interop",
         arguments: "[--quick] [--peer NAME] [--case NAME]",
         about: "our stack with others, both ways round, over links that lose and corrupt: a matrix",

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use quickset_base::Ecn;
@@ -16,13 +17,21 @@ pub(crate) struct Clients {
     front: Arc<UdpSocket>,
     server: SocketAddr,
     courier: Arc<Courier>,
+    /// How often clients have got other sockets.
+    bindings: Arc<AtomicU64>,
+    binding: u64,
     back: BTreeMap<SocketAddr, Arc<UdpSocket>>,
     readers: Vec<JoinHandle<()>>,
 }
 
 impl Clients {
-    pub(crate) fn new(front: Arc<UdpSocket>, server: SocketAddr, courier: Arc<Courier>) -> Self {
-        Self { front, server, courier, back: BTreeMap::new(), readers: Vec::new() }
+    pub(crate) fn new(
+        front: Arc<UdpSocket>,
+        server: SocketAddr,
+        (courier, bindings): (Arc<Courier>, Arc<AtomicU64>),
+    ) -> Self {
+        let (back, readers) = (BTreeMap::new(), Vec::new());
+        Self { front, server, courier, bindings, binding: 0, back, readers }
     }
 
     /// Reads until the relay is stopped.
@@ -42,6 +51,11 @@ impl Clients {
 
     /// The client's socket towards the server; none for a client too many, or when the system has no more.
     fn back_of(&mut self, client: SocketAddr) -> Option<Arc<UdpSocket>> {
+        let binding = self.bindings.load(Ordering::Relaxed);
+        if std::mem::replace(&mut self.binding, binding) != binding {
+            self.back.clear();
+            self.readers.retain(|reader| !reader.is_finished());
+        }
         if let Some(back) = self.back.get(&client) {
             return Some(back.clone());
         }
@@ -58,12 +72,16 @@ impl Clients {
         back.connect(self.server)?;
         self.courier.listen_on(back.local_addr()?);
         let (from, front, courier) = (back.clone(), self.front.clone(), self.courier.clone());
+        let (bindings, binding) = (self.bindings.clone(), self.binding);
         let reader = spawn("relay-server", move || {
             let mut buffer = vec![0; MAX_DATAGRAM];
             let exit = Exit::Socket(front, Some(client));
-            while !courier.is_stopped() {
+            let is_current = || bindings.load(Ordering::Relaxed) == binding;
+            while !courier.is_stopped() && is_current() {
                 // An error here is a time-out, or the news that nobody listens at the server's port.
-                if let Ok(len) = from.recv(&mut buffer) {
+                let received = from.recv(&mut buffer);
+                // It may have waited for long.
+                if let (Ok(len), true) = (received, is_current()) {
                     courier.take(1, &buffer[..len], Ecn::NotEct, &exit);
                 }
             }

@@ -16,6 +16,7 @@ pub(crate) mod kernel;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 use quickset_sim::{Counts, Link, LinkSpec};
@@ -29,6 +30,7 @@ pub use courier::Lateness;
 pub struct Relay {
     addresses: Vec<SocketAddr>,
     courier: Arc<Courier>,
+    bindings: Arc<AtomicU64>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -49,7 +51,13 @@ impl Relay {
     /// As [`start`](Self::start).
     pub fn shared(servers: &[SocketAddr], up: LinkSpec, down: LinkSpec, seed: u64) -> io::Result<Self> {
         let courier = Arc::new(Courier::new([Link::new(up, seed, 0), Link::new(down, seed, 1)]));
-        let mut relay = Self { addresses: Vec::new(), courier: courier.clone(), threads: Vec::new() };
+        let bindings = Arc::new(AtomicU64::new(0));
+        let mut relay = Self {
+            addresses: Vec::new(),
+            courier: courier.clone(),
+            bindings: bindings.clone(),
+            threads: Vec::new(),
+        };
         // From here on a failure drops the relay, and that ends the threads that run.
         for server in servers {
             let loopback: IpAddr =
@@ -58,7 +66,7 @@ impl Relay {
             let address = front.local_addr()?;
             courier.listen_on(address);
             relay.addresses.push(address);
-            let clients = Clients::new(front, *server, courier.clone());
+            let clients = Clients::new(front, *server, (courier.clone(), bindings.clone()));
             relay.threads.push(spawn("relay-clients", move || clients.run())?);
         }
         relay.threads.push(spawn("relay-courier", move || courier.run())?);
@@ -76,6 +84,12 @@ impl Relay {
     /// Where clients of each server send to.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// Each client has another port towards its server from now on, as behind a NAT that has forgotten it. What comes to the
+    /// old one is not taken any more.
+    pub fn rebind(&self) {
+        self.bindings.fetch_add(1, Ordering::Relaxed);
     }
 
     /// What happened up and down.

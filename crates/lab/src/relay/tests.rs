@@ -46,6 +46,29 @@ fn until(holds: impl Fn() -> bool) {
     }
 }
 
+/// A server sees a client at another port, whose answers go to the client, and no more to where it was before.
+#[test]
+fn a_client_that_is_bound_anew_is_another_to_its_server() {
+    let (server, client) = (bound(), bound());
+    let relay = Relay::start(server.local_addr().unwrap(), spec(""), spec(""), 1).unwrap();
+    let started = Instant::now();
+    let mut ports = Vec::new();
+    for n in 1..4 {
+        send(&client, relay.address(), 1, 100);
+        let (got, sender) = drain(&server, 1, started);
+        assert_eq!(got.len(), 1);
+        ports.extend(sender);
+        let answer = |n: usize| server.send_to(&[n as u8, 0, 0, 0], ports[n - 1]).unwrap();
+        (1..=n).for_each(|n| {
+            answer(n);
+        });
+        let (got, _) = drain(&client, 1, started);
+        assert_eq!(got.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [n as u32], "of {ports:?}");
+        relay.rebind();
+    }
+    assert!(ports[0] != ports[1] && ports[1] != ports[2] && ports[0] != ports[2], "{ports:?}");
+}
+
 /// Sends `n` numbered datagrams of `size` bytes, gently.
 fn send(socket: &UdpSocket, to: std::net::SocketAddr, n: u32, size: usize) {
     for i in 0..n {
