@@ -158,7 +158,11 @@ fn another_socket_is_tried_at_once() {
 /// One that only asks whether somebody is there holds nothing that would be sent again.
 #[test]
 fn what_keeps_alive_is_said_again() {
-    let alive = TransportConfig { keep_alive: Some(Duration::from_secs(5)), ..TransportConfig::default() };
+    let alive = TransportConfig {
+        keep_alive: Some(Duration::from_secs(5)),
+        mtu_discovery: None,
+        ..TransportConfig::default()
+    };
     let mut pair = joined_with(alive);
     pair.now += Duration::from_secs(6);
     pair.client.handle(pair.now, Input::Timer);
@@ -168,6 +172,24 @@ fn what_keeps_alive_is_said_again() {
     assert_eq!(at, pair.now + Duration::from_millis(10));
     pair.client.handle(at, Input::Timer);
     assert!(next(&mut pair.client, at).is_some());
+    assert!(pair.client.recovery.in_flight() > 0, "it asks for an answer");
+}
+
+/// RFC 9000 §13.2.1: the peer waits for it, and nothing else says it.
+#[test]
+fn an_acknowledgement_is_said_again() {
+    let plain = TransportConfig { mtu_discovery: None, ..TransportConfig::default() };
+    let mut pair = joined_with(plain);
+    writes(&mut pair.server, 5000);
+    let mut down = drain(&mut pair.server, pair.now, address(2));
+    pair.client.handle(pair.now, Input::Received(&mut down));
+    refused(&mut pair.client, pair.now, Obstacle::Route);
+    let at = pair.now + Duration::from_millis(10);
+    pair.client.handle(at, Input::Timer);
+    let again = next(&mut pair.client, at).expect("as soon as the system is asked again");
+    let datagram = |bytes: &[u8]| Datagram { path: address(1), ecn: again.ecn, bytes: bytes.into() };
+    pair.server.handle(at, Input::Received(&mut again.segments().map(datagram).collect()));
+    assert_eq!(pair.server.recovery.in_flight(), 0, "all of it is acknowledged");
 }
 
 /// Whatever is refused when, nothing turns in circles: each sleep is for later.
