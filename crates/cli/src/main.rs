@@ -26,9 +26,10 @@ use clap::{Parser, Subcommand};
 use say::note;
 use tracing_subscriber::EnvFilter;
 
-/// It gives memory back to the system soon after it was freed, wherever it lay: a server that was attacked is as small as before.
+/// It gives memory back to the system ten seconds after it was freed, wherever it lay: a server that was attacked is as small
+/// as before.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// QUIC for data that is late when it is lost.
 #[derive(Debug, Parser)]

@@ -123,6 +123,9 @@ impl Driver {
         self.echoes.poll(cx, self.hub.now(), &mut self.roster.ready);
         self.fire();
         let more = self.send(cx);
+        if !received {
+            self.inlet.pool.rest();
+        }
         self.news.wake();
         if self.is_over() {
             return Poll::Ready(());

@@ -59,6 +59,14 @@ impl Pool {
         }
     }
 
+    /// Frees what is not in use any more, a little at a time: to be called now and then where nothing is received, too, since
+    /// else what a flood took would be kept.
+    pub(crate) fn rest(&mut self) {
+        for _ in 0..TRIES {
+            self.shrink();
+        }
+    }
+
     fn shrink(&mut self) {
         if self.handles.len() > KEPT {
             if let Some(mut next) = self.handles.pop_front() {
@@ -130,6 +138,21 @@ mod tests {
         let all = pool.cut(&mut buffer, usize::MAX);
         assert_eq!((all.as_ptr(), all.len(), buffer.len()), (at, SIZE, SIZE));
         assert_ne!(buffer.as_ptr(), at);
+    }
+
+    #[test]
+    fn a_pool_that_rests_keeps_little() {
+        let mut pool = Pool::default();
+        let mut many: Vec<_> = (0..100).map(|_| pool.take()).collect();
+        let held = many.pop().map(|mut buffer| {
+            let slice = buffer.split_to(1000);
+            pool.give(buffer);
+            slice
+        });
+        many.into_iter().for_each(|buffer| pool.give(buffer));
+        (0..100).for_each(|_| pool.rest());
+        assert_eq!(pool.handles.len(), KEPT);
+        drop(held);
     }
 
     #[test]

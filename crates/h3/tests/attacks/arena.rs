@@ -302,7 +302,7 @@ impl Arena {
     /// So many clients, which all say hello now.
     pub(crate) fn crowd(&mut self, setup: &Setup, clients: usize) -> (NodeId, Vec<ConnectionKey>) {
         let mut node = setup.node(9, None);
-        let crypto = Arc::new(NullClient::new(&[self.alpn]));
+        let crypto = Arc::new(NullClient::new(&[self.setup.alpn()]));
         let config = ClientConfig { crypto, transport: Arc::default() };
         let (now, path) = (self.world.now(), Path::to(address(1)));
         let keys =
