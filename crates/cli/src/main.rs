@@ -28,6 +28,7 @@ use tracing_subscriber::EnvFilter;
 
 /// It gives memory back to the system ten seconds after it was freed, wherever it lay: a server that was attacked is as small
 /// as before.
+#[cfg(unix)]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -149,7 +149,9 @@ mod tests {
             pool.give(buffer);
             slice
         });
-        many.into_iter().for_each(|buffer| pool.give(buffer));
+        for buffer in many {
+            pool.give(buffer);
+        }
         (0..100).for_each(|_| pool.rest());
         assert_eq!(pool.handles.len(), KEPT);
         drop(held);

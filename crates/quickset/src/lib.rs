@@ -80,6 +80,7 @@
 
 mod config;
 mod endpoint;
+mod error;
 mod fingerprint;
 mod foreign;
 pub mod h3;
@@ -89,8 +90,9 @@ mod transport;
 mod trust;
 
 pub use bytes;
-pub use config::{ClientAuth, ClientConfig, ConfigError, ServerConfig};
+pub use config::{ClientAuth, ClientConfig, ServerConfig};
 pub use endpoint::{Endpoint, Peer};
+pub use error::ConfigError;
 pub use fingerprint::{Fingerprint, ParseFingerprintError};
 pub use identity::{Identity, IdentityError};
 pub use quickset_net::{

@@ -47,6 +47,7 @@ use crate::trace::{Side as Owner, StreamKind, Told, Traced, tell};
 use crate::{Code, Error, Priority, Transport};
 
 /// HTTP/3 on one QUIC connection.
+// sizes: what all exchanges have in common, and the two tables of QPACK.
 #[derive(Debug)]
 pub struct Connection {
     side: Side,
