@@ -26,8 +26,8 @@ use clap::{Parser, Subcommand};
 use say::note;
 use tracing_subscriber::EnvFilter;
 
-/// It gives memory back to the system ten seconds after it was freed, wherever it lay: a server that was attacked is as small
-/// as before.
+/// It gives memory back to the system ten seconds after it was freed, wherever it lay, if it is told to
+/// ([`memory::return_what_is_free`]).
 #[cfg(unix)]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

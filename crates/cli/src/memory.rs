@@ -17,10 +17,21 @@ pub(crate) struct MemoryArgs {
 }
 
 impl MemoryArgs {
+    /// The budget of a server, which is as small as before when what its clients made it hold is gone.
     pub(crate) fn budget(self) -> Budget {
+        return_what_is_free();
         Budget::new(
             self.memory.unwrap_or_else(|| usable(Path::new("/")).map_or(UNKNOWN, |bytes| bytes / PART)),
         )
+    }
+}
+
+/// Memory that was freed goes back to the system in the background. Not from the start: who makes a namespace of users must
+/// have one thread alone.
+pub(crate) fn return_what_is_free() {
+    #[cfg(unix)]
+    if let Err(error) = tikv_jemalloc_ctl::background_thread::write(true) {
+        tracing::debug!(%error, "free memory stays until it is needed again");
     }
 }
 

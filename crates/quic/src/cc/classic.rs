@@ -23,6 +23,8 @@ pub(crate) struct Classic<A> {
     threshold: u64,
     // Packets sent up to here belong to the last congestion event, which is answered once.
     recovery: Option<Time>,
+    // Persistent congestion was declared then.
+    slump: Time,
     // Nothing that left after it was acknowledged yet.
     recovering: bool,
     // Until it has found where to end slow start.
@@ -74,6 +76,7 @@ impl<A: Avoidance> Classic<A> {
             window: initial_window(mtu),
             threshold: u64::MAX,
             recovery: None,
+            slump: Time::ZERO,
             recovering: false,
             start: Some(HyStart::new(now)),
             avoidance: A::default(),
@@ -144,7 +147,9 @@ impl<A: Avoidance> Classic<A> {
         // RFC 9002 §7.3.2, §7.1, §B.6, §B.7: one reaction per round trip; losses and marks count alike.
         let lost_at = f.lost.last().map(|p| p.sent);
         let Some(at) = lost_at.max(f.marked) else { return };
-        if !self.in_recovery(at) {
+        // RFC 9002 §B.8 would have what is found lost later of before persistent congestion cut the window once more: its least
+        // size would be the end of slow start, and a path of 20 Mbit/s would take ten seconds to be filled again.
+        if !self.in_recovery(at) && at > self.slump {
             self.undo = Some(Undo {
                 window: self.window,
                 threshold: self.threshold,
@@ -169,6 +174,7 @@ impl<A: Avoidance> Classic<A> {
             // RFC 9002 §7.6.2, §B.8: as if nothing were known of the path but where it once was full.
             self.window = self.least();
             self.recovery = None;
+            self.slump = f.now;
             self.recovering = false;
             self.undo = None;
             self.avoidance.begin(None);

@@ -141,6 +141,11 @@ fn persistent_congestion_leaves_two_packets() {
         let declared = hand.declare(1, true);
         let control = hand.cc.control();
         assert_eq!((control.window, control.view.bound), (2 * MTU, Some(threshold)));
+        // What is lost of what left before is no news.
+        let also = Also { persistent: false, ..Also::default() };
+        let old = Packet { sent: hand.now - hand.rtt, ..hand.packet() };
+        hand.feedback(&[], &[old], 2 * MTU, also);
+        assert_eq!((hand.window(), hand.cc.control().view.bound), (2 * MTU, Some(threshold)));
         // Up to where it was cut it doubles again, and what left during the slump counts.
         hand.now += Duration::from_nanos(1);
         for packets in [4, 8, 16, 32, 64] {
