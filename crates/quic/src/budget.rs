@@ -113,7 +113,7 @@ impl Account {
             if !pot.take(self.owner, self.number, bytes) {
                 return false;
             }
-            pot.recall()
+            pot.recall(self.owner)
         };
         self.held += bytes;
         if let Some(called) = called {
@@ -233,20 +233,28 @@ impl Pot {
         Some(entry)
     }
 
-    /// Recalls one when little is left, and one address has much more than others. One at a time, so that no more end than
-    /// have to.
-    fn recall(&mut self) -> Option<Arc<Recall>> {
+    /// Recalls an account when little is left for all and one address has much more than others, or little for the address of
+    /// `owner` and one of its accounts has much more than its others. One at a time, so that no more end than have to.
+    fn recall(&mut self, owner: Owner) -> Option<Arc<Recall>> {
+        if self.recalled.is_some() {
+            return None;
+        }
         let BudgetUse { size, held, .. } = self.usage;
-        if size - held >= size / RESERVE || self.recalled.is_some() {
-            return None;
-        }
-        let mean = held / self.owners.len().max(1) as u64;
-        let (owner, most) = self.owners.iter().max_by_key(|(_, owned)| owned.held)?;
-        if most.held <= mean.saturating_mul(MUCH) {
-            return None;
-        }
-        let (number, (_, call)) = most.accounts.iter().max_by_key(|(_, (held, _))| *held)?;
-        self.recalled = Some((*owner, *number));
+        let left = size - held;
+        let (owner, owned, least) = if left < size / RESERVE {
+            let mean = held / self.owners.len().max(1) as u64;
+            let (owner, most) = self.owners.iter().max_by_key(|(_, owned)| owned.held)?;
+            (most.held > mean.saturating_mul(MUCH)).then_some((*owner, most, 0))?
+        } else {
+            let owned = self.owners.get(&owner)?;
+            let limit = left.saturating_mul(GREED);
+            let is_short = limit.saturating_sub(owned.held) < limit / RESERVE;
+            let mean = owned.held / owned.accounts.len().max(1) as u64;
+            is_short.then_some((owner, owned, mean.saturating_mul(MUCH)))?
+        };
+        let largest = owned.accounts.iter().max_by_key(|(_, (held, _))| *held);
+        let (number, (_, call)) = largest.filter(|(_, (held, _))| *held > least)?;
+        self.recalled = Some((owner, *number));
         call.is_recalled.store(true, Ordering::Relaxed);
         self.usage.recalls += 1;
         Some(call.clone())
@@ -327,6 +335,20 @@ mod tests {
         }
         assert!(hungry.len() > 2, "not one alone");
         assert_eq!(budget.usage().recalls, 50 - hungry.len() as u64);
+    }
+
+    /// The same of connections at one address.
+    #[test]
+    fn who_comes_late_to_an_address_finds_some() {
+        let budget = Budget::new(SIZE);
+        let mut hungry: Vec<Account> = Vec::new();
+        for n in 0..50 {
+            let mut account = budget.account(Some(at(1)));
+            assert!(fill(&mut account) > SIZE / 1000, "{n}: nothing is left");
+            hungry.push(account);
+            hungry.retain(|account| !account.is_recalled());
+        }
+        assert!(hungry.len() > 2, "not one alone");
     }
 
     #[test]
