@@ -251,6 +251,7 @@ fn a_farewell_that_is_refused_holds_nothing_up() {
         pair.pass(Duration::from_secs(5));
         let peer = of.peer(&mut pair);
         assert_eq!(peer.node.keys().count(), 0, "{of:?}");
-        assert!(peer.system.refused < 10, "{of:?}");
+        // The farewell, and a stateless reset for each time that the other side calls meanwhile, which has not heard it.
+        assert!(peer.system.refused < 30, "{of:?}: {}", peer.system.refused);
     }
 }

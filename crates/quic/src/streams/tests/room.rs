@@ -185,7 +185,12 @@ fn nobody_waits_for_ever() {
 /// As much may be written as leaves soon: by the peer's credit, and by what the path takes.
 #[test]
 fn send_room_is_credit_and_reach() {
-    let narrow = TransportConfig { stream_window: 50_000, max_stream_window: 50_000, ..config() };
+    let narrow = TransportConfig {
+        stream_window: 50_000,
+        max_stream_window: 50_000,
+        fenced_streams: None,
+        ..config()
+    };
     let mut rooms = pair(&narrow);
     let ids = [(); 2].map(|()| rooms[0].open(Dir::Uni).unwrap());
     assert_eq!(rooms[0].send_room(ids[0], u64::MAX), Ok(50_000), "the credit of the stream");
