@@ -436,7 +436,7 @@ impl From<ours::Closed> for Ended {
         use ours::Closed;
         match closed {
             Closed::Locally => Self::Locally,
-            Closed::Abandoned => Self::Other(closed.to_string()),
+            Closed::Abandoned | Closed::Unreachable(_) => Self::Other(closed.to_string()),
             Closed::ByApplication { code, reason } => Self::ByApplication(code, reason),
             Closed::ByPeer(error) => Self::ByPeer(error.code.0, error.to_string()),
             Closed::Failed(error) => Self::Failed(error.code.0, error.to_string()),
