@@ -64,6 +64,9 @@ struct ServeArgs {
     /// ~/.local/share/quickset]
     #[arg(long, value_name = "FILE")]
     authorized: Option<PathBuf>,
+    /// Viewers at a time: so many with an authorised key, and beside them so many by password or token
+    #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    max_viewers: u32,
     /// Print a line of statistics for each client to stderr every second
     #[arg(long)]
     stats: bool,
@@ -173,6 +176,7 @@ async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
             clipboard: !args.no_clipboard,
             wish: !args.view_only,
         },
+        max_viewers: args.max_viewers as usize,
         link: args.link.config()?,
         memory: Some(budget.clone()),
     })?;

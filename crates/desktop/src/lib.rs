@@ -23,6 +23,7 @@
 //!     gate,
 //!     order: Order::Fenced,
 //!     permissions: Permissions::ALL,
+//!     max_viewers: 16,
 //!     memory: None,
 //!     link: Default::default(),
 //! })?;

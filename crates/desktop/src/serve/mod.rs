@@ -4,8 +4,8 @@
 //! room; commands for the VNC server. Parts: `vnc` keeps up the connection to the VNC server, `stage` holds
 //! what it shows and what each client has not been told, `door` lets clients in, `session` serves one.
 //!
-//! A client whose key is authorised never waits for one whose key is not: each kind has places of its own at the door, and
-//! whoever comes next takes the place of whoever waits there longest and has shown nothing.
+//! A client whose key is authorised never waits for one whose key is not: each kind has places of its own, at the door and
+//! behind it, and whoever comes next to the door takes the place of whoever waits there longest and has shown nothing.
 //!
 //! Invariants: nothing is queued but what the transport is about to send; what clients may not do is dropped here,
 //! whatever they claim; when the VNC server goes away its last picture stays, and it is tried again.
@@ -58,6 +58,8 @@ pub struct ServeConfig {
     pub order: Order,
     /// What clients may do.
     pub permissions: Permissions,
+    /// Viewers at a time: so many with an authorised key, and so many that a password or token lets in.
+    pub max_viewers: usize,
     /// The connections.
     pub link: LinkConfig,
     /// What the connections of all clients may hold together; `None`: each what its own limits allow.
@@ -70,6 +72,7 @@ pub struct Serve {
     endpoint: Endpoint,
     fingerprint: Fingerprint,
     gate: Arc<Gate>,
+    max_viewers: usize,
     terms: Terms,
     stage: Stage,
     vnc: Vnc,
@@ -114,7 +117,7 @@ impl Serve {
         let server = ServerConfig::new(config.identity, &[ALPN])
             .and_then(|server| server.with_client_auth(ClientAuth::Mandatory))
             .expect("the protocol has a name, and TLS is ours")
-            .with_max_connections(MOST_CONNECTIONS)
+            .with_max_connections(connections(config.max_viewers))
             .with_transport(config.link.transport(Side::Server));
         let server = if config.link.key_log { server.with_key_log() } else { server };
         let server = match config.memory {
@@ -128,10 +131,22 @@ impl Serve {
         let (commands, incoming) = mpsc::channel(COMMANDS);
         let vnc = Vnc::new(config.vnc, config.vnc_password, incoming, stage.clone());
         let terms = Terms { order: config.order, permissions: config.permissions };
-        let gate = Arc::new(config.gate);
+        let (gate, max_viewers) = (Arc::new(config.gate), config.max_viewers);
         let (stats, budget) = (ServeStats::default(), usize::from(config.link.mtu) - PACKET_OVERHEAD);
         let protection = config.link.screen();
-        Ok(Self { endpoint, fingerprint, gate, terms, stage, vnc, commands, stats, budget, protection })
+        Ok(Self {
+            endpoint,
+            fingerprint,
+            gate,
+            max_viewers,
+            terms,
+            stage,
+            vnc,
+            commands,
+            stats,
+            budget,
+            protection,
+        })
     }
 
     /// Where clients connect.
@@ -165,12 +180,14 @@ impl Serve {
     /// # Errors
     /// Why it ended before.
     pub async fn run_until<T>(self, stop: impl Future<Output = T>) -> Result<T, ServeError> {
-        let Self { endpoint, gate, terms, stage, vnc, commands, stats, budget, protection, .. } = self;
-        let ends = endpoint.clone();
+        let Self {
+            endpoint, gate, max_viewers, terms, stage, vnc, commands, stats, budget, protection, ..
+        } = self;
+        let (ends, house) = (endpoint.clone(), House::new(gate, max_viewers));
         let shared = Shared { terms, stage, commands, stats, budget, protection };
         let result = tokio::select! {
             error = vnc.run() => Err(ServeError::from(error)),
-            error = take_clients(endpoint, gate, shared) => Err(error),
+            error = take_clients(endpoint, house, shared) => Err(error),
             stopped = stop => Ok(stopped),
         };
         match &result {
@@ -195,9 +212,9 @@ struct Shared {
 }
 
 /// Serves each client in a task of its own; when this is dropped, they end.
-async fn take_clients(endpoint: Endpoint, gate: Arc<Gate>, shared: Shared) -> ServeError {
+async fn take_clients(endpoint: Endpoint, house: House, shared: Shared) -> ServeError {
     let mut sessions = tokio::task::JoinSet::new();
-    let house = Arc::new(House::new(gate));
+    let house = Arc::new(house);
     loop {
         let connection = tokio::select! {
             accepted = endpoint.accept() => match accepted {
@@ -219,22 +236,24 @@ async fn take_clients(endpoint: Endpoint, gate: Arc<Gate>, shared: Shared) -> Se
 #[derive(Debug)]
 struct House {
     gate: Arc<Gate>,
-    /// At the door, and nobody knows them.
-    strangers: Arc<Row<Network>>,
-    /// At the door with an authorised key.
-    known: Arc<Row<Fingerprint>>,
+    /// For those with an authorised key.
+    known: Places<Fingerprint>,
+    /// For the others, whom nobody knows before they have shown something.
+    strangers: Places<Network>,
+}
+
+/// Those of one kind of clients.
+#[derive(Debug)]
+struct Places<O> {
+    /// At the door.
+    waiting: Arc<Row<O>>,
     /// Those that look.
     viewers: Arc<Row<Fingerprint>>,
 }
 
 impl House {
-    fn new(gate: Arc<Gate>) -> Self {
-        Self {
-            gate,
-            strangers: Row::new(AT_THE_DOOR, AT_THE_DOOR / 4, Yields::Oldest),
-            known: Row::new(AT_THE_DOOR, AT_THE_DOOR / 4, Yields::Oldest),
-            viewers: Row::new(MOST_CLIENTS, MOST_CLIENTS, Yields::Own),
-        }
+    fn new(gate: Arc<Gate>, max_viewers: usize) -> Self {
+        Self { gate, known: Places::new(max_viewers), strangers: Places::new(max_viewers) }
     }
 
     /// Hears a client, and serves it if it may look.
@@ -242,22 +261,20 @@ impl House {
         let Some(key) = connection.fingerprint() else {
             return connection.close(code::DENIED, door::NO_KEY);
         };
+        let network = Network::of(connection.remote_address().ip());
         let name = shared.stage.title();
-        let admitted = {
-            let heard = door::admit(connection, &self.gate, shared.terms, &name);
-            let network = Network::of(connection.remote_address().ip());
-            let admitted = if self.gate.knows(key) {
-                wait(heard, self.known.take(key)).await
-            } else {
-                wait(heard, self.strangers.take(network)).await
-            };
-            match admitted {
-                Some(Ok(admitted)) => admitted,
-                Some(Err(_)) => return,
-                None => return connection.close(code::BUSY, b"too many clients are at the door"),
-            }
+        let heard = door::admit(connection, &self.gate, shared.terms, &name);
+        let (admitted, viewers) = if self.gate.knows(key) {
+            (wait(heard, self.known.waiting.take(key)).await, &self.known.viewers)
+        } else {
+            (wait(heard, self.strangers.waiting.take(network)).await, &self.strangers.viewers)
         };
-        let Some(mut place) = self.viewers.take(key) else {
+        let admitted = match admitted {
+            Some(Ok(admitted)) => admitted,
+            Some(Err(_)) => return,
+            None => return connection.close(code::BUSY, b"too many clients are at the door"),
+        };
+        let Some(mut place) = viewers.take(key) else {
             return connection.close(code::BUSY, b"no more viewers");
         };
         let error = tokio::select! {
@@ -273,6 +290,16 @@ impl House {
     }
 }
 
+impl<O: Ord + Clone> Places<O> {
+    fn new(viewers: usize) -> Self {
+        let waiting = at_the_door(viewers);
+        Self {
+            waiting: Row::new(waiting, waiting / 4, Yields::Oldest),
+            viewers: Row::new(viewers, viewers, Yields::Own),
+        }
+    }
+}
+
 /// What comes of a visit while there is a place for it.
 async fn wait<T, O: Ord + Clone>(visit: impl Future<Output = T>, place: Option<Spot<O>>) -> Option<T> {
     let mut place = place?;
@@ -284,11 +311,16 @@ async fn wait<T, O: Ord + Clone>(visit: impl Future<Output = T>, place: Option<S
 
 /// What a packet has besides a screen message: headers of packet and frame, and the seal.
 const PACKET_OVERHEAD: usize = 50;
-/// Connections at a time, those still in their handshake included: for these there is room whoever else is there.
-const MOST_CONNECTIONS: usize = 128;
-/// Clients that have shown no credential yet, of those with an authorised key and of the others each.
-const AT_THE_DOOR: usize = 16;
-/// Clients that look.
-const MOST_CLIENTS: usize = 16;
+/// Connections at a time, those still in their handshake included: for viewers there is room whoever else is there.
+fn connections(viewers: usize) -> usize {
+    let settled = viewers.saturating_add(at_the_door(viewers)).saturating_mul(2);
+    settled.saturating_mul(2)
+}
+
+/// Clients of one kind that have shown no credential yet. Few viewers may come all at once, too.
+fn at_the_door(viewers: usize) -> usize {
+    viewers.max(16)
+}
+
 /// Commands under way to the VNC server, of all clients.
 const COMMANDS: usize = 64;

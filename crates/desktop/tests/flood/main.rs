@@ -67,7 +67,7 @@ fn newcomers_get_in_during_a_flood() {
         plan.rate, plan.tries, plan.within
     );
     println!(
-        "{:<24} {:>9} {:>9} {:>9} {:>10} {:>12}",
+        "{:<28} {:>9} {:>9} {:>9} {:>10} {:>12}",
         "server", "in time", "median", "most", "flood", "dropped"
     );
     let late: Vec<String> = runtime.block_on(async {
@@ -75,7 +75,9 @@ fn newcomers_get_in_during_a_flood() {
         for limit in [50, 500, 10_000] {
             late.extend(plan.http(limit).await);
         }
-        late.extend(Box::pin(plan.desktop()).await);
+        for limit in [50, 500, 10_000] {
+            late.extend(Box::pin(plan.desktop(limit)).await);
+        }
         late
     });
     assert!(late.is_empty(), "too few in time: {}", late.join(", "));
@@ -122,7 +124,7 @@ impl Plan {
         self.row(&format!("http serve, {limit}"), at, answer).await
     }
 
-    async fn desktop(&self) -> Vec<String> {
+    async fn desktop(&self, limit: usize) -> Vec<String> {
         let (home, vnc) = (Home::new(), Vnc::start(64, 48).await);
         vnc.fill(quickset_rfb::Rect::new(3, 5, 20, 20).unwrap(), 0x00ff_8000);
         let folder = Folder::at(home.0.join("client"));
@@ -131,7 +133,8 @@ impl Plan {
         quickset_desktop::trust::Authorized::at(&authorised).add(key, "viewer").unwrap();
         let mut command = self.command(&home.0);
         command.args(["desktop", "serve", "--listen", "127.0.0.1:0", "--vnc", &vnc.address.to_string()]);
-        let mut server = Program::start(command.arg("--authorized").arg(&authorised));
+        command.args(["--max-viewers", &limit.to_string()]).arg("--authorized").arg(&authorised);
+        let mut server = Program::start(&mut command);
         let at = server.prints("where it listens", listening).await;
         let picture = async |_| {
             let view = View::start(ViewConfig {
@@ -151,7 +154,7 @@ impl Plan {
                 _ = view.run() => None,
             }
         };
-        Box::pin(self.row("desktop serve", at, picture)).await
+        Box::pin(self.row(&format!("desktop serve, {limit}"), at, picture)).await
     }
 
     /// Newcomers without a flood, and with one; the names of the rows in which too many were late.
@@ -198,7 +201,7 @@ impl Seen {
         let of = waits.len();
         let (median, most) = (spoken(waits[of / 2]), spoken(waits[of - 1]));
         println!(
-            "{name:<24} {:>9} {median:>9} {most:>9} {:>10} {:>12}",
+            "{name:<28} {:>9} {median:>9} {most:>9} {:>10} {:>12}",
             format!("{in_time}/{of}"),
             self.sent,
             self.drops

@@ -51,6 +51,7 @@ pub(crate) struct Setting {
     pub(crate) password: Option<&'static str>,
     pub(crate) listen: SocketAddr,
     pub(crate) vnc_password: Option<quickset_rfb::Password>,
+    pub(crate) max_viewers: usize,
 }
 
 impl Default for Setting {
@@ -61,6 +62,7 @@ impl Default for Setting {
             password: None,
             listen: "127.0.0.1:0".parse().unwrap(),
             vnc_password: None,
+            max_viewers: 16,
         }
     }
 }
@@ -105,6 +107,7 @@ impl Far {
             gate,
             order: setting.order,
             permissions: setting.permissions,
+            max_viewers: setting.max_viewers,
             memory: None,
             link: LinkConfig::default(),
         })

@@ -23,9 +23,14 @@ struct Bare {
 
 impl Bare {
     async fn connect(home: &Home, far: &Far, authorised: bool) -> Self {
-        let identity = home.client("bare").client_identity().unwrap();
+        Self::named("bare", home, far, authorised).await
+    }
+
+    /// With the key of this name.
+    async fn named(name: &str, home: &Home, far: &Far, authorised: bool) -> Self {
+        let identity = home.client(name).client_identity().unwrap();
         if authorised {
-            far.authorized.add(identity.fingerprint(), "bare").unwrap();
+            far.authorized.add(identity.fingerprint(), name).unwrap();
         }
         let server = home.server().server_identity().unwrap().fingerprint();
         let config = ClientConfig::new(Trust::pinned(server), &[ALPN]).unwrap().with_identity(identity);
@@ -152,6 +157,25 @@ async fn viewers_make_room_for_newer_ones_of_their_key_and_for_other_keys() {
     other.met(&far).await;
     assert_eq!(viewers[1].closed().await, code::BUSY);
     assert!(viewers[2].connection.close_reason().is_none());
+}
+
+/// Those whom a password lets in take no place from those whose key is authorised, and the other way round.
+#[tokio::test]
+async fn each_kind_of_viewers_has_places_of_its_own() {
+    let (home, vnc) = (Home::new(), Vnc::start(16, 16).await);
+    let setting = Setting { password: Some("correct horse"), max_viewers: 1, ..Setting::default() };
+    let far = Far::start(&home, vnc.address, setting);
+    let password = Credential::Password(Password("correct horse".into()));
+    let mut by_password = Near::start(&home.client("guest"), far.address, password).await;
+    by_password.met(&far).await;
+    let mut viewer = Bare::connect(&home, &far, true).await;
+    viewer.say(&hello()).await;
+    assert!(matches!(viewer.hear().await, Some(FromServer::Welcome(_))), "beside the other");
+    let mut late = Bare::named("late", &home, &far, true).await;
+    late.say(&hello()).await;
+    assert_eq!(late.closed().await, code::BUSY, "all of its kind are taken");
+    assert_eq!(far.stats.totals().clients, 2);
+    assert!(viewer.connection.close_reason().is_none() && by_password.stats.totals().connected);
 }
 
 /// Tries a wrong secret, and hears the code and the words of the server.
