@@ -1,6 +1,8 @@
 //! Transfers over real sockets through a path that is away most of the time, loses packets, and has a NAT on it that forgets:
-//! each ends, and each byte is what was sent. `QUICKSET_CHAOS` is how many bytes (`cargo xtask chaos`), under weather that is
-//! as long as people know it; without it a few, and the weather changes five times as fast.
+//! each ends, and each byte is what was sent. `QUICKSET_CHAOS` is how many bytes and `QUICKSET_CHAOS_RUNS` how many transfers
+//! each way at a time (`cargo xtask chaos`), under weather that is as long as people know it, and with the controller that
+//! such weather asks for; without them it is one of a few bytes, by the usual controller, and the weather changes five times
+//! as fast.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -8,13 +10,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use quickset::{ClientConfig, Endpoint, Identity, ServerConfig, Trust};
+use quickset::{Algorithm, ClientConfig, Endpoint, Identity, ServerConfig, TransportConfig, Trust};
 use quickset_lab::perf::{self, Direction, Job};
 use quickset_lab::relay::Relay;
 
 /// What the path does, and what goes through it.
+#[derive(Clone, Copy)]
 struct Chaos {
     bytes: u64,
+    /// At a time, each with a path of its own.
+    runs: u64,
+    congestion: Algorithm,
     /// In each such time the path is away for two thirds of it, and a NAT forgets the client three times.
     period: Duration,
     /// It is over by then, or has failed.
@@ -26,12 +32,19 @@ impl Chaos {
         match std::env::var("QUICKSET_CHAOS") {
             Ok(bytes) => Self {
                 bytes: quickset_sim::units::size(&bytes).expect("a number of bytes, like 1GB"),
+                runs: std::env::var("QUICKSET_CHAOS_RUNS").map_or(1, |n| n.parse().expect("a number")),
+                // By loss, one packet in twenty leaves a megabyte to the five seconds of a window.
+                congestion: Algorithm::Bbr,
                 period: Duration::from_secs(15),
                 limit: Duration::from_secs(1800),
             },
-            Err(_) => {
-                Self { bytes: 2_000_000, period: Duration::from_secs(3), limit: Duration::from_secs(150) }
-            }
+            Err(_) => Self {
+                bytes: 2_000_000,
+                runs: 1,
+                congestion: Algorithm::default(),
+                period: Duration::from_secs(3),
+                limit: Duration::from_secs(150),
+            },
         }
     }
 
@@ -44,11 +57,20 @@ impl Chaos {
         )
     }
 
-    async fn transfer(&self, direction: Direction) {
-        let seed = quickset_sim::seeds(1..2).start;
+    async fn transfers(self, direction: Direction) {
+        let mut runs = tokio::task::JoinSet::new();
+        for seed in quickset_sim::seeds(1..1 + self.runs) {
+            runs.spawn(self.transfer(direction, seed));
+        }
+        runs.join_all().await;
+    }
+
+    async fn transfer(self, direction: Direction, seed: u64) {
         let identity = Identity::self_signed(["localhost"]).unwrap();
         let trust = Trust::pinned(identity.fingerprint());
-        let config = ServerConfig::new(identity, &[perf::PROTOCOL]).unwrap();
+        let transport = TransportConfig { congestion: self.congestion, ..TransportConfig::default() };
+        let config =
+            ServerConfig::new(identity, &[perf::PROTOCOL]).unwrap().with_transport(transport.clone());
         let server = Endpoint::server("127.0.0.1:0".parse().unwrap(), &config).unwrap();
         tokio::spawn(perf::serve(server.clone()));
         let link = || self.link().parse().expect("a link");
@@ -60,7 +82,7 @@ impl Chaos {
                 nat.rebind();
             }
         });
-        let config = ClientConfig::new(trust, &[perf::PROTOCOL]).unwrap();
+        let config = ClientConfig::new(trust, &[perf::PROTOCOL]).unwrap().with_transport(transport);
         let client = Endpoint::client().unwrap();
         let (address, name) = (relay.address(), "localhost".to_owned());
         let job = Job { address, name, connections: 1, direction, bytes: Some(self.bytes), time: None };
@@ -85,10 +107,10 @@ impl Chaos {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_download_comes_through() {
-    Chaos::new().transfer(Direction::Download).await;
+    Chaos::new().transfers(Direction::Download).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_upload_comes_through() {
-    Chaos::new().transfer(Direction::Upload).await;
+    Chaos::new().transfers(Direction::Upload).await;
 }
