@@ -124,4 +124,4 @@ impl Connection {
 }
 
 /// What an exchange costs that holds nothing, here and in the handles of it.
-const EXCHANGE_COST: u64 = 2 << 10;
+const EXCHANGE_COST: u64 = 4 << 10;

@@ -44,6 +44,27 @@ fn what_nobody_reads_is_bounded() {
     }
 }
 
+/// Connections that may open many streams do so in one packet each, and hold nothing else: by the streams that it names, by
+/// the last of them alone, and by what only asks for credit.
+#[test]
+fn streams_are_paid_for_before_they_are_open() {
+    let openers: [fn(u64) -> Vec<Frame<'static>>; 3] = [
+        |n| (0..n).map(|n| Frame::Stream { id: bidi(n), offset: 0, fin: false, data: b"a" }).collect(),
+        |n| vec![Frame::Stream { id: bidi(n - 1), offset: 0, fin: false, data: b"a" }],
+        |n| vec![Frame::StreamDataBlocked { id: bidi(n - 1), limit: 0 }],
+    ];
+    for opener in openers {
+        let (mut setup, budget) = setup();
+        (setup.transport.max_bidi_streams, setup.transport.max_fenced_streams) = (500, 500);
+        let mut arena = setup.attacked();
+        let most = arena.each(1, 100 * MS, |hostile, _| hostile.say(&opener(450)));
+        assert!(most < SIZE / 10, "{most} for a packet that is not taken");
+        assert_eq!((budget.usage().refusals > 0, arena.hostile().closed), (true, None));
+        let few = arena.each(1, 100 * MS, |hostile, _| hostile.say(&opener(50)));
+        assert!(few > most + 10_000, "{few}: fewer are open");
+    }
+}
+
 /// What it asks for is sent to it, and it acknowledges nothing of that.
 #[test]
 fn what_nobody_takes_is_bounded() {

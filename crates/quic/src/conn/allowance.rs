@@ -9,13 +9,13 @@ use std::net::IpAddr;
 use std::task::Waker;
 
 use quickset_wire::TransportErrorCode as Code;
-use quickset_wire::frame::{Frame, Frames};
+use quickset_wire::frame::{Frame, Frames, SymbolFrames};
 
 use super::Connection;
 use crate::budget::Account;
 use crate::error::TransportError;
 use crate::protect::receive::Receiving;
-use crate::streams::STREAM_COST;
+use crate::streams::{STREAM_COST, Streams};
 
 /// The room.
 #[derive(Debug)]
@@ -114,9 +114,14 @@ impl Connection {
 
     fn has_room(&mut self, payload: &[u8]) -> bool {
         let len = payload.len() as u64;
-        if !self.affords(len) && brings_data(payload) {
-            self.stats.unpaid_packets += 1;
-            return false;
+        // Whatever is in it fits, or what is in it has to be looked at.
+        let most = len + self.streams.openable() * OPENING;
+        if self.held() + most > self.allowance.most {
+            let brings = Bringing::of(payload, &self.streams);
+            if !brings.is_nothing() && !self.affords(len + brings.streams() * OPENING) {
+                self.stats.unpaid_packets += 1;
+                return false;
+            }
         }
         if self.has_uncounted() {
             self.allowance.uncounted += len;
@@ -197,12 +202,46 @@ impl Connection {
     }
 }
 
-/// Whether a packet has anything in it that would be kept: what it says of what was sent may well make room.
-fn brings_data(payload: &[u8]) -> bool {
-    Frames::new(payload).flatten().any(|frame| {
+/// What a packet has in it that would be kept; what it says of what was sent may well make room.
+#[derive(Default)]
+struct Bringing {
+    data: bool,
+    /// Streams that it opens, of each kind.
+    opened: [u64; 2],
+}
+
+impl Bringing {
+    fn of(payload: &[u8], streams: &Streams) -> Self {
+        let mut brings = Self::default();
+        for frame in Frames::new(payload).flatten() {
+            brings.note(&frame, streams);
+            if let Frame::SourceSymbol { data, .. } = frame {
+                SymbolFrames::new(data).flatten().for_each(|inner| brings.note(&inner, streams));
+            }
+        }
+        brings
+    }
+
+    fn note(&mut self, frame: &Frame<'_>, streams: &Streams) {
         use Frame::{Datagram, Fenced, Repair, SourceSymbol, Stream};
-        matches!(frame, Stream { .. } | Fenced { .. } | Datagram { .. } | SourceSymbol { .. } | Repair { .. })
-    })
+        self.data |= matches!(
+            frame,
+            Stream { .. } | Fenced { .. } | Datagram { .. } | SourceSymbol { .. } | Repair { .. }
+        );
+        // RFC 9000 §3.2: any frame about a stream opens it, and those of its kind below it.
+        if let Some(id) = frame.stream() {
+            let opened = &mut self.opened[id.dir() as usize];
+            *opened = streams.opens(id).max(*opened);
+        }
+    }
+
+    fn streams(&self) -> u64 {
+        self.opened.iter().sum()
+    }
+
+    fn is_nothing(&self) -> bool {
+        !self.data && self.streams() == 0
+    }
 }
 
 /// What a connection costs before it holds anything for anybody, in bytes: its keys and rooms, and what it may hold in any
@@ -218,4 +257,7 @@ const LEAST: u64 = 16 << 10;
 /// Bytes taken and given back at a time, so that the lock of the budget is not taken for each packet.
 const STEP: u64 = 64 << 10;
 
-const _: () = assert!(STREAM_COST < LEAST);
+/// What a stream that the peer opens costs, here and in what is kept of it above.
+const OPENING: u64 = STREAM_COST + (4 << 10);
+
+const _: () = assert!(OPENING < LEAST);

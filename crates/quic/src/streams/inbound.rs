@@ -257,6 +257,20 @@ impl Streams {
         self.locate_unknown(id, ours)
     }
 
+    /// Streams that a frame about this one would open (RFC 9000 §3.2), as far as the peer may.
+    pub(crate) fn opens(&self, id: StreamId) -> u64 {
+        let theirs = &self.theirs[id.dir() as usize];
+        if id.initiator() == self.side || id.index() >= theirs.advertised() {
+            return 0;
+        }
+        (id.index() + 1).saturating_sub(theirs.opened())
+    }
+
+    /// Streams that the peer may open as of now.
+    pub(crate) fn openable(&self) -> u64 {
+        self.theirs.iter().map(|theirs| theirs.advertised() - theirs.opened()).sum()
+    }
+
     #[cold]
     fn locate_unknown(&mut self, id: StreamId, ours: bool) -> Result<Option<Key>, TransportError> {
         let (dir, index) = (id.dir() as usize, id.index());

@@ -102,6 +102,44 @@ pub enum Frame<'a> {
 }
 
 impl Frame<'_> {
+    /// The stream that it is about.
+    pub const fn stream(&self) -> Option<StreamId> {
+        match *self {
+            Self::ResetStream { id, .. }
+            | Self::ResetStreamAt { id, .. }
+            | Self::StopSending { id, .. }
+            | Self::Stream { id, .. }
+            | Self::MaxStreamData { id, .. }
+            | Self::StreamDataBlocked { id, .. }
+            | Self::Fenced { id, .. }
+            | Self::Abandon { id, .. } => Some(id),
+            Self::Padding(_)
+            | Self::Ping
+            | Self::Ack(_)
+            | Self::Crypto { .. }
+            | Self::NewToken { .. }
+            | Self::MaxData(_)
+            | Self::MaxStreams { .. }
+            | Self::DataBlocked(_)
+            | Self::StreamsBlocked { .. }
+            | Self::NewConnectionId { .. }
+            | Self::RetireConnectionId { .. }
+            | Self::PathChallenge(_)
+            | Self::PathResponse(_)
+            | Self::ConnectionClose { .. }
+            | Self::ApplicationClose { .. }
+            | Self::HandshakeDone
+            | Self::Datagram { .. }
+            | Self::ImmediateAck
+            | Self::AckFrequency { .. }
+            | Self::SourceSymbol { .. }
+            | Self::Repair { .. }
+            | Self::SymbolAck(_)
+            | Self::FecWindow { .. }
+            | Self::Unmarked { .. } => None,
+        }
+    }
+
     /// The frame type, as [`encode`](Self::encode) writes it.
     pub const fn kind(&self) -> u64 {
         match *self {
