@@ -103,7 +103,8 @@ impl Connection {
     /// At most so many bytes are held.
     fn held(&self) -> u64 {
         let datagrams = self.datagrams.held() as u64;
-        self.streams.held() + datagrams + self.allowance.above + self.allowance.uncounted
+        let symbols = self.protect.send.held();
+        self.streams.held() + datagrams + symbols + self.allowance.above + self.allowance.uncounted
     }
 
     /// Whether a packet may act: what it may bring is paid for, or it brings nothing that would be kept.

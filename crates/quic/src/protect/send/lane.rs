@@ -132,6 +132,11 @@ impl Lane {
         }
     }
 
+    /// At most so many bytes are kept for repair.
+    pub(super) fn held(&self) -> u64 {
+        (self.sent.len() * self.size) as u64
+    }
+
     /// A channel gives it up. What is held comes back, and so does what is lost from now on.
     pub(super) fn leave(&mut self) {
         self.taken = None;

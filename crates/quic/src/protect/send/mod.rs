@@ -91,6 +91,11 @@ impl Sending {
         self.peer = (peer.window > 0).then_some(Decoder { window: peer.window.min(MAX_WINDOW), ..peer });
     }
 
+    /// At most so many bytes are kept for repair.
+    pub(crate) fn held(&self) -> u64 {
+        self.lanes.iter().map(Lane::held).sum()
+    }
+
     /// FEC_WINDOW.
     pub(crate) fn set_window(&mut self, epoch: u64, window: u64) {
         // FEC-46.
