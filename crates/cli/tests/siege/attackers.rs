@@ -1,4 +1,4 @@
-//! Clients that ask for much and take nothing.
+//! Clients that ask for much and take little of it or nothing.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,9 +15,10 @@ use super::watched::{FILES, Server};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Attack {
-    /// Each connection takes so many bytes in all.
+    /// Each connection has room for so many bytes, and reads so many a second.
     Http3 {
         window: u64,
+        rate: usize,
     },
     Http2,
     Http1,
@@ -47,7 +48,9 @@ impl Attack {
                 // Who is turned away tries again.
                 loop {
                     match self {
-                        Self::Http3 { window } => http3(&endpoint, address, window, requests, &counts).await,
+                        Self::Http3 { window, rate } => {
+                            let _ = http3(&endpoint, address, (window, rate, requests), &counts).await;
+                        }
                         Self::Http2 => drop(http2(address, requests, &counts).await),
                         Self::Http1 => drop(http1(address, &counts).await),
                     }
@@ -71,27 +74,41 @@ impl Hosts {
     }
 }
 
-async fn http3(endpoint: &Endpoint, server: SocketAddr, window: u64, requests: usize, counts: &Counts) {
+async fn http3(
+    endpoint: &Endpoint,
+    server: SocketAddr,
+    (window, rate, requests): (u64, usize, usize),
+    counts: &Counts,
+) -> Option<()> {
     let transport = TransportConfig {
         stream_window: window,
         max_stream_window: window,
         max_connection_window: window,
+        // Whoever does nothing stays all the same.
+        keep_alive: Some(Duration::from_secs(10)),
         fec: None,
         fenced_streams: None,
         ..TransportConfig::default()
     };
     let config = ClientConfig::new(Trust::insecure(), &[h3::ALPN]).unwrap().with_transport(transport);
-    let Ok(connection) = endpoint.connect(server, "localhost", &config).await else { return };
-    let Ok(client) = h3::Client::new(&connection, h3::Config::default()) else { return };
+    let connection = endpoint.connect(server, "localhost", &config).await.ok()?;
+    let client = h3::Client::new(&connection, h3::Config::default()).ok()?;
     counts.connections.fetch_add(1, Ordering::Relaxed);
     let mut answers = Vec::new();
     for n in 0..requests {
         let path = format!("/large{}", n % FILES);
-        let Ok(answer) = client.ask(&Request::new("GET", "localhost", path)).await else { return };
+        answers.push(client.ask(&Request::new("GET", "localhost", path)).await.ok()?);
         counts.requests.fetch_add(1, Ordering::Relaxed);
-        answers.push(answer);
+    }
+    if rate > 0 {
+        let (_, mut content) = answers.pop()?.response().await.ok()?;
+        let mut piece = vec![0; rate];
+        while content.read_exact(&mut piece).await.is_ok() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
     }
     connection.closed().await;
+    Some(())
 }
 
 async fn tls(

@@ -93,13 +93,64 @@ fn besieged(name: &str, attack: Attack) {
 
 #[test]
 fn http3_that_asks_and_takes_nothing() {
-    besieged("HTTP/3, nothing is taken", Attack::Http3 { window: 16 << 10 });
+    besieged("HTTP/3, nothing is taken", Attack::Http3 { window: 16 << 10, rate: 0 });
 }
 
 /// They have room for all of it, and read nothing.
 #[test]
 fn http3_with_windows_that_nobody_reads() {
-    besieged("HTTP/3, windows of 1 MB, nothing is read", Attack::Http3 { window: 1 << 20 });
+    besieged("HTTP/3, windows of 1 MB, nothing is read", Attack::Http3 { window: 1 << 20, rate: 0 });
+}
+
+/// More clients than one would have on purpose, under the budget that a server has unless told: what each costs it.
+fn crowded(name: &str, crowd: Attack, connections: usize, requests: usize) {
+    let size = Size::chosen();
+    let connections = if size.is_full { connections } else { connections / 100 };
+    let room = (4 * connections).to_string();
+    let limits = ["--max-connections", &room, "--max-per-client", &room, "--max-answers", &room];
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let server = Server::start(&limits);
+        let mut honest = Honest::new(&server);
+        honest.fetch_for(Duration::from_secs(2)).await;
+        let before = server.watch();
+        let hosts = crowd.begin(&server, connections, requests);
+        let begun = std::time::Instant::now();
+        while hosts.count().0 < connections && begun.elapsed() < Duration::from_secs(120) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let times = honest.fetch_for(size.time).await;
+        let (connected, asked) = hosts.count();
+        let during = server.watch();
+        println!(
+            "| {name} | {connected} connections, {asked} requests | {} MB idle, +{} MB, {} kB each | {} descriptors | {} answers, p50 {} ms, p99 {} ms |",
+            before.memory >> 20,
+            during.memory.saturating_sub(before.memory) >> 20,
+            (during.memory.saturating_sub(before.memory) / connected.max(1) as u64) >> 10,
+            during.descriptors,
+            times.len(),
+            times[times.len() / 2].as_millis(),
+            times[(times.len() * 99 / 100).min(times.len() - 1)].as_millis(),
+        );
+        assert_eq!(connected, connections, "all are there, and nobody had to come again");
+        assert!(during.descriptors < DESCRIPTORS, "{} descriptors", during.descriptors);
+        hosts.leave();
+    });
+}
+
+#[test]
+fn readers_that_never_read() {
+    crowded("a large file, never read", Attack::Http3 { window: 1 << 20, rate: 0 }, 1000, 1);
+}
+
+#[test]
+fn connections_that_do_nothing() {
+    crowded("idle", Attack::Http3 { window: 1 << 20, rate: 0 }, 10_000, 0);
+}
+
+#[test]
+fn readers_that_are_slow() {
+    crowded("1 kB a second", Attack::Http3 { window: 16 << 10, rate: 1000 }, 10_000, 1);
 }
 
 #[test]
