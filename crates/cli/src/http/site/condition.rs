@@ -1,6 +1,6 @@
 //! Conditional requests (RFC 9110 §13), and whether a part is to be sent.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use super::range::{self, Asked};
 
@@ -16,12 +16,21 @@ pub(super) struct Conditions<'a> {
     pub(super) range: Option<&'a str>,
 }
 
-/// What there is: its entity tag, in quotes; when it changed; its length in bytes.
+/// What there is: its entity tag, in quotes; its dates, if they tell anything; its length in bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Selected {
     pub(super) etag: String,
-    pub(super) modified: Option<SystemTime>,
+    pub(super) dates: Option<Dates>,
     pub(super) len: u64,
+}
+
+/// To the second, each of them over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Dates {
+    /// When it was written, as far as the file says.
+    pub(super) modified: SystemTime,
+    /// When it was that, or came to its place: what was served before may have been another one of the same date.
+    pub(super) changed: SystemTime,
 }
 
 /// What to answer a GET or HEAD.
@@ -41,11 +50,13 @@ pub(super) enum Verdict {
 
 /// In the order of RFC 9110 §13.2.2.
 pub(super) fn decide(asked: &Conditions<'_>, found: &Selected) -> Verdict {
-    let since = |date: &str| changed_since(found.modified?, date);
+    let is_behind = |time: fn(Dates) -> SystemTime, date: &str| {
+        Some(time(found.dates?) > httpdate::parse_http_date(date.trim()).ok()?)
+    };
     let holds = match (asked.if_match, asked.if_unmodified_since) {
         (Some(tags), _) => lists(tags, &found.etag, true),
         // §13.1.4: what is no date, or has none, is not asked.
-        (None, Some(date)) => since(date) != Some(true),
+        (None, Some(date)) => is_behind(|dates| dates.modified, date) != Some(true),
         (None, None) => true,
     };
     if !holds {
@@ -53,7 +64,7 @@ pub(super) fn decide(asked: &Conditions<'_>, found: &Selected) -> Verdict {
     }
     let is_known = match (asked.if_none_match, asked.if_modified_since) {
         (Some(tags), _) => lists(tags, &found.etag, false),
-        (None, Some(date)) => since(date) == Some(false),
+        (None, Some(date)) => is_behind(|dates| dates.changed, date) == Some(false),
         (None, None) => false,
     };
     if is_known {
@@ -77,19 +88,9 @@ fn is_same(if_range: &str, found: &Selected) -> bool {
     if if_range.contains('"') {
         return if_range.trim() == found.etag && !found.etag.starts_with("W/");
     }
+    // §8.8.2.2: a date is as strong as a tag where nothing else can have been there since.
     let date = httpdate::parse_http_date(if_range.trim()).ok();
-    date.is_some() && date == found.modified.map(seconds)
-}
-
-/// Whether it changed behind the date; `None` when that is none.
-fn changed_since(modified: SystemTime, date: &str) -> Option<bool> {
-    Some(seconds(modified) > httpdate::parse_http_date(date.trim()).ok()?)
-}
-
-/// Dates of HTTP know no parts of seconds.
-fn seconds(time: SystemTime) -> SystemTime {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    SystemTime::UNIX_EPOCH + Duration::from_secs(since.as_secs())
+    found.dates.is_some_and(|dates| date == Some(dates.modified) && dates.changed == dates.modified)
 }
 
 /// Whether a list of entity tags has this one, or everything (§8.8.3.2: the strong comparison takes no weak ones).
@@ -122,6 +123,8 @@ fn split(etag: &str) -> (bool, &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const AT: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
@@ -129,8 +132,8 @@ mod tests {
     const BEHIND: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
 
     fn found(etag: &str) -> Selected {
-        let modified = httpdate::parse_http_date(AT).unwrap() + Duration::from_millis(500);
-        Selected { etag: etag.to_owned(), modified: Some(modified), len: 100 }
+        let modified = httpdate::parse_http_date(AT).unwrap();
+        Selected { etag: etag.to_owned(), dates: Some(Dates { modified, changed: modified }), len: 100 }
     }
 
     /// RFC 9110 §8.8.3.2: the table of comparisons.
@@ -201,10 +204,20 @@ mod tests {
         }
         let weak = Conditions { if_range: Some("W/\"a\""), ..ranged };
         assert_eq!(decide(&weak, &found("W/\"a\"")), Whole, "a weak tag never makes parts fit");
-        let dateless = Selected { modified: None, ..found("\"a\"") };
+        let dateless = Selected { dates: None, ..found("\"a\"") };
         for date in [Some(AT), Some(BEFORE)] {
             assert_eq!(decide(&Conditions { if_modified_since: date, ..none }, &dateless), Whole);
             assert_eq!(decide(&Conditions { if_unmodified_since: date, ..none }, &dateless), Whole);
+            assert_eq!(decide(&Conditions { if_range: date, ..ranged }, &dateless), Whole);
         }
+        // It came to its place an hour behind its date, and what was there before may have had the same.
+        let modified = httpdate::parse_http_date(AT).unwrap();
+        let dates = Dates { modified, changed: modified + Duration::from_secs(3600) };
+        let copied = Selected { dates: Some(dates), ..found("\"a\"") };
+        assert_eq!(decide(&Conditions { if_modified_since: Some(AT), ..none }, &copied), Whole);
+        assert_eq!(decide(&Conditions { if_unmodified_since: Some(AT), ..none }, &copied), Whole);
+        assert_eq!(decide(&Conditions { if_range: Some(AT), ..ranged }, &copied), Whole);
+        let later = "Sun, 06 Nov 1994 09:49:37 GMT";
+        assert_eq!(decide(&Conditions { if_modified_since: Some(later), ..none }, &copied), NotModified);
     }
 }

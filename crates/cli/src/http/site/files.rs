@@ -9,9 +9,10 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
 
 use bytes::BytesMut;
+
+use super::version::Version;
 
 /// The files that are open.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub(in super::super) struct Files {
 
 #[derive(Debug, Default)]
 struct Table {
-    entries: BTreeMap<Id, Entry>,
+    entries: BTreeMap<Version, Entry>,
     open: usize,
     /// Counts uses.
     clock: u64,
@@ -37,21 +38,12 @@ struct Entry {
     used: u64,
 }
 
-/// Which file it is, whatever its name: with what it was when it was found, since a file that is closed may be another one when
-/// it is opened again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Id {
-    number: (u64, u64),
-    len: u64,
-    modified: Option<SystemTime>,
-}
-
 /// A file to be read.
 #[derive(Debug)]
 pub(in super::super) struct Readable {
     files: Arc<Files>,
     place: PathBuf,
-    id: Id,
+    version: Version,
 }
 
 impl Files {
@@ -66,18 +58,18 @@ impl Files {
     /// Those of the system.
     pub(super) fn open(self: &Arc<Self>, place: PathBuf) -> io::Result<(Readable, Metadata)> {
         // Whoever has it open already knows what it is now: it may have been written to.
-        let known = self.table().known(id_of(&place.metadata()?));
+        let known = self.table().known(Version::of(&place.metadata()?));
         let file = match known {
             Some(file) => file,
             None => Arc::new(File::open(&place)?),
         };
         let metadata = file.metadata()?;
-        let id = id_of(&metadata);
+        let version = Version::of(&metadata);
         let mut table = self.table();
-        let entry = table.entries.entry(id).or_insert(Entry { readers: 0, file: None, used: 0 });
+        let entry = table.entries.entry(version).or_insert(Entry { readers: 0, file: None, used: 0 });
         entry.readers += 1;
-        table.keep(id, &file, self.most);
-        Ok((Readable { files: self.clone(), place, id }, metadata))
+        table.keep(version, &file, self.most);
+        Ok((Readable { files: self.clone(), place, version }, metadata))
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -85,32 +77,32 @@ impl Files {
     }
 
     /// The file as it was found.
-    fn get(&self, place: &PathBuf, id: Id) -> io::Result<Arc<File>> {
-        if let Some(file) = self.table().known(id) {
+    fn get(&self, place: &PathBuf, version: Version) -> io::Result<Arc<File>> {
+        if let Some(file) = self.table().known(version) {
             return Ok(file);
         }
         let file = Arc::new(File::open(place)?);
-        if id_of(&file.metadata()?) != id {
+        if Version::of(&file.metadata()?) != version {
             return Err(io::Error::other("the file was replaced while it was sent"));
         }
-        self.table().keep(id, &file, self.most);
+        self.table().keep(version, &file, self.most);
         Ok(file)
     }
 }
 
 impl Table {
     /// The file, if it is open.
-    fn known(&mut self, id: Id) -> Option<Arc<File>> {
-        let entry = self.entries.get_mut(&id)?;
+    fn known(&mut self, version: Version) -> Option<Arc<File>> {
+        let entry = self.entries.get_mut(&version)?;
         self.clock += 1;
         entry.used = self.clock;
         entry.file.clone()
     }
 
     /// Keeps a file open that was used just now, and closes those that were not for the longest time, if these are too many.
-    fn keep(&mut self, id: Id, file: &Arc<File>, most: usize) {
+    fn keep(&mut self, version: Version, file: &Arc<File>, most: usize) {
         self.clock += 1;
-        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let Some(entry) = self.entries.get_mut(&version) else { return };
         entry.used = self.clock;
         if entry.file.is_none() {
             entry.file = Some(file.clone());
@@ -124,12 +116,12 @@ impl Table {
         }
     }
 
-    fn leave(&mut self, id: Id) {
-        let Some(entry) = self.entries.get_mut(&id) else { return };
+    fn leave(&mut self, version: Version) {
+        let Some(entry) = self.entries.get_mut(&version) else { return };
         entry.readers -= 1;
         if entry.readers == 0 {
             self.open -= usize::from(entry.file.is_some());
-            self.entries.remove(&id);
+            self.entries.remove(&version);
         }
     }
 }
@@ -140,7 +132,7 @@ impl Readable {
     /// # Errors
     /// Those of the system, and when there is another file in its place.
     pub(in super::super) fn read(&self, offset: u64, len: usize) -> io::Result<BytesMut> {
-        let file = self.files.get(&self.place, self.id)?;
+        let file = self.files.get(&self.place, self.version)?;
         let mut part = BytesMut::zeroed(len);
         let n = loop {
             match read_at(&file, &mut part, offset) {
@@ -152,11 +144,16 @@ impl Readable {
         Ok(part)
     }
 
+    /// What it was when it was found; should it be closed, it is opened again only if it is that.
+    pub(super) fn version(&self) -> Version {
+        self.version
+    }
+
     /// The same, if the system has the bytes in memory, or some of them.
     #[cfg(target_os = "linux")]
     pub(in super::super) fn read_at_once(&self, offset: u64, len: usize) -> Option<BytesMut> {
         use rustix::io::{ReadWriteFlags, preadv2};
-        let file = self.files.table().known(self.id)?;
+        let file = self.files.table().known(self.version)?;
         let mut part = BytesMut::zeroed(len);
         let slices = &mut [io::IoSliceMut::new(&mut part)];
         // What it refuses is told, in words of its own, by the way that waits: a file system may not know the flag.
@@ -174,22 +171,8 @@ impl Readable {
 
 impl Drop for Readable {
     fn drop(&mut self) {
-        self.files.table().leave(self.id);
+        self.files.table().leave(self.version);
     }
-}
-
-#[cfg(unix)]
-fn id_of(metadata: &Metadata) -> Id {
-    use std::os::unix::fs::MetadataExt as _;
-    Id { number: (metadata.dev(), metadata.ino()), len: metadata.len(), modified: metadata.modified().ok() }
-}
-
-/// Without numbers of files, those that are alike in all else are told apart by when they were made.
-#[cfg(not(unix))]
-fn id_of(metadata: &Metadata) -> Id {
-    let since = metadata.created().ok().and_then(|made| made.duration_since(SystemTime::UNIX_EPOCH).ok());
-    let made = since.map_or((0, 0), |since| (since.as_secs(), since.subsec_nanos().into()));
-    Id { number: made, len: metadata.len(), modified: metadata.modified().ok() }
 }
 
 #[cfg(unix)]

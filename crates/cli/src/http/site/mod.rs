@@ -8,11 +8,12 @@ mod files;
 mod place;
 mod range;
 mod types;
+mod version;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs::{DirEntry, Metadata};
+use std::fs::DirEntry;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -93,13 +94,17 @@ impl Site {
 
     /// The answer to a request. Reads the file system: not for a thread that others wait for.
     pub(super) fn answer(&self, request: &Request) -> Answer {
+        self.answer_at(request, SystemTime::now())
+    }
+
+    fn answer_at(&self, request: &Request, now: SystemTime) -> Answer {
         let is_head = request.method == "HEAD";
         let mut answer = match &request.method[..] {
             // RFC 9112 §3.2, RFC 9114 §4.3.1.
             _ if request.authority.is_none() && request.field("host").is_none() => {
                 text(Response::new(400), "The request names no host, several, or none that can be.\n")
             }
-            b"GET" | b"HEAD" => self.get(request, is_head),
+            b"GET" | b"HEAD" => self.get(request, is_head, now),
             b"OPTIONS" => bare(Response::new(204).with("allow", METHODS)),
             _ => text(Response::new(405).with("allow", METHODS), "This site is to be read.\n"),
         };
@@ -108,7 +113,7 @@ impl Site {
         }
         let mut response = answer
             .response
-            .with("date", dated(SystemTime::now()))
+            .with("date", dated(now))
             .with("server", "quickset")
             .with("x-content-type-options", "nosniff");
         if let Some(origin) = &self.options.cors {
@@ -117,7 +122,7 @@ impl Site {
         Answer { response, content: answer.content }
     }
 
-    fn get(&self, request: &Request, is_head: bool) -> Answer {
+    fn get(&self, request: &Request, is_head: bool, now: SystemTime) -> Answer {
         let path = request.path.as_deref().unwrap_or_default();
         let Some(names) = place::place(path) else { return not_found() };
         // Once for the request, which is then about one folder, whatever becomes of links meanwhile.
@@ -128,7 +133,7 @@ impl Site {
         let accepted =
             field(request, "accept-encoding").map(|value| types::accepted(&value)).unwrap_or_default();
         let file = if is_folder { place.join("index.html") } else { place.clone() };
-        let found = match self.find(&root, &file, &accepted) {
+        let found = match self.find(&root, &file, &accepted, now) {
             Ok(found) => found,
             Err(error) => return out_of_reach(&file, &error),
         };
@@ -158,7 +163,13 @@ impl Site {
     ///
     /// # Errors
     /// When that cannot be told now.
-    fn find(&self, root: &Path, place: &Path, accepted: &[types::Coding]) -> io::Result<Option<Found>> {
+    fn find(
+        &self,
+        root: &Path,
+        place: &Path,
+        accepted: &[types::Coding],
+        now: SystemTime,
+    ) -> io::Result<Option<Found>> {
         let Some(plain) = self.open(root, place)? else { return Ok(None) };
         let beside = |coding: &types::Coding| {
             let mut name = place.as_os_str().to_owned();
@@ -167,25 +178,25 @@ impl Site {
         };
         let varies = types::CODINGS.iter().any(|coding| beside(coding).is_file());
         let open = |coding| Some((self.open(root, &beside(coding)).ok().flatten()?, coding));
-        let ((file, metadata), coding) = match accepted.iter().find_map(open) {
+        let (file, coding) = match accepted.iter().find_map(open) {
             Some((opened, coding)) => (opened, Some(coding.name)),
             None => (plain, None),
         };
-        Ok(Some(Found { file, selected: select(&metadata, coding), coding, varies }))
+        Ok(Some(Found { selected: file.version().select(coding, now), file, coding, varies }))
     }
 
     /// The file, if it is there.
     ///
     /// # Errors
     /// When that cannot be told now.
-    fn open(&self, root: &Path, place: &Path) -> io::Result<Option<(Readable, Metadata)>> {
+    fn open(&self, root: &Path, place: &Path) -> io::Result<Option<Readable>> {
         let Some(place) = inside(root, place) else { return Ok(None) };
         // Pipes and devices are not opened: that alone can wait for ever.
         if !place.metadata().is_ok_and(|metadata| metadata.is_file()) {
             return Ok(None);
         }
         match self.files.open(place) {
-            Ok((file, metadata)) => Ok(metadata.is_file().then_some((file, metadata))),
+            Ok((file, metadata)) => Ok(metadata.is_file().then_some(file)),
             Err(error) if is_passing(&error) => Err(error),
             Err(_) => Ok(None),
         }
@@ -204,16 +215,6 @@ fn inside(root: &Path, place: &Path) -> Option<PathBuf> {
     place.canonicalize().ok().filter(|place| place.starts_with(root))
 }
 
-/// The validators (RFC 9110 §8.8): a file that is written again has another time, to the nanosecond, or another length.
-fn select(metadata: &Metadata, coding: Option<&str>) -> Selected {
-    let (len, modified) = (metadata.len(), metadata.modified().ok());
-    let time = modified.map_or(0, nanoseconds);
-    // Of dates before 1970 and behind 9999 HTTP has none (RFC 9110 §5.6.7).
-    let modified = modified.filter(|_| (0..END_OF_DATES).contains(&time));
-    let coding = coding.map_or(String::new(), |name| format!("-{name}"));
-    Selected { etag: format!("\"{len:x}-{time:x}{coding}\""), modified, len }
-}
-
 /// As HTTP writes it, which has the years 1970 to 9999 (RFC 9110 §5.6.7): of a clock that is further from the truth, the
 /// nearest.
 pub(super) fn dated(time: SystemTime) -> String {
@@ -221,25 +222,13 @@ pub(super) fn dated(time: SystemTime) -> String {
     httpdate::fmt_http_date(time.clamp(SystemTime::UNIX_EPOCH, last))
 }
 
-/// Since 1970; below zero before.
-fn nanoseconds(time: SystemTime) -> i128 {
-    // A time of the system is 64 bits of seconds.
-    let signed = |time: Duration| i128::try_from(time.as_nanos()).unwrap_or(i128::MAX);
-    match time.duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(since) => signed(since),
-        Err(before) => -signed(before.duration()),
-    }
-}
-
 fn serve(found: Found, asked: &Conditions<'_>, media: &'static str) -> Answer {
     let Found { file, selected, coding, varies } = found;
     let len = selected.len;
     let with_validators = |status: u16| {
         let mut response = Response::new(status).with("etag", selected.etag.clone());
-        if let Some(modified) = selected.modified {
-            // RFC 9110 §8.8.2.1: a clock that was wrong is no reason to name a time to come.
-            let modified = modified.min(SystemTime::now());
-            response = response.with("last-modified", dated(modified));
+        if let Some(dates) = selected.dates {
+            response = response.with("last-modified", dated(dates.modified));
         }
         if varies {
             response = response.with("vary", "accept-encoding");
@@ -389,9 +378,6 @@ const CONDITIONS: [&str; 6] =
 /// What scripts of other origins may ask by.
 const ASKED_BY_SCRIPTS: &str =
     "if-match, if-none-match, if-modified-since, if-unmodified-since, if-range, range, priority";
-
-/// Nanoseconds from 1970 to the year 10,000.
-const END_OF_DATES: i128 = 253_402_300_800_000_000_000;
 
 /// Names in a listing at most.
 const MAX_ENTRIES: usize = 10_000;

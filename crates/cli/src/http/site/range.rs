@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     /// Nothing that we serve in parts: another unit, several ranges, or no form of the grammar. The field is ignored
-    /// (RFC 9110 §14.2 lets us).
+    /// (RFC 9110 §14.2 lets us), as it is where there are no bytes at all: players ask for the first of them.
     Ignored,
     /// Bytes from the first, so many (at least one).
     Part {
@@ -21,7 +21,7 @@ pub(super) enum Asked {
 pub(super) fn range(value: &str, len: u64) -> Asked {
     let Some((unit, set)) = value.split_once('=') else { return Asked::Ignored };
     // RFC 9110 §14.1: units are case-insensitive.
-    if !unit.trim().eq_ignore_ascii_case("bytes") {
+    if len == 0 || !unit.trim().eq_ignore_ascii_case("bytes") {
         return Asked::Ignored;
     }
     // RFC 9110 §5.6.1: empty elements of a list do not count.
@@ -31,9 +31,8 @@ pub(super) fn range(value: &str, len: u64) -> Asked {
     match (first, last) {
         ("", suffix) => match number(suffix) {
             None => Asked::Ignored,
-            // RFC 9110 §14.1.2: a suffix of nothing, or of nothing that is there.
+            // RFC 9110 §14.1.2: a suffix of nothing.
             Some(0) => Asked::Unsatisfiable,
-            Some(_) if len == 0 => Asked::Unsatisfiable,
             Some(n) => Asked::Part { from: len.saturating_sub(n), len: n.min(len) },
         },
         (first, last) => {
@@ -78,8 +77,11 @@ mod tests {
             ("bytes=10-", 10, Asked::Unsatisfiable),
             ("bytes=99999999999999999999999-", 10, Asked::Unsatisfiable),
             ("bytes=-0", 10, Asked::Unsatisfiable),
-            ("bytes=0-", 0, Asked::Unsatisfiable),
-            ("bytes=-1", 0, Asked::Unsatisfiable),
+            ("bytes=0-", 0, Asked::Ignored),
+            ("bytes=0-0", 0, Asked::Ignored),
+            ("bytes=5-", 0, Asked::Ignored),
+            ("bytes=-1", 0, Asked::Ignored),
+            ("bytes=-0", 0, Asked::Ignored),
             ("bytes=5-4", 10, Asked::Ignored),
             ("bytes=", 10, Asked::Ignored),
             ("bytes=-", 10, Asked::Ignored),

@@ -32,9 +32,13 @@ impl Drop for Place {
     }
 }
 
-/// Status, head and content.
+/// Status, head and content, when the file has been at rest for a while.
 fn ask(site: &Site, request: &Request) -> (u16, Response, String) {
-    let Answer { response, content } = site.answer(request);
+    ask_at(site, request, SystemTime::now() + Duration::from_secs(10))
+}
+
+fn ask_at(site: &Site, request: &Request, now: SystemTime) -> (u16, Response, String) {
+    let Answer { response, content } = site.answer_at(request, now);
     let mut out = String::new();
     match content {
         Content::Text(text) => out.push_str(std::str::from_utf8(&text).unwrap()),
@@ -226,13 +230,78 @@ fn files_may_be_of_any_time() {
     let (earlier, other) = of(SystemTime::UNIX_EPOCH - seconds(86_401));
     assert_eq!((before, earlier), (None, None));
     assert_ne!(tag, other);
-    assert_eq!(of(SystemTime::UNIX_EPOCH).0.as_deref(), Some("Thu, 01 Jan 1970 00:00:00 GMT"));
+    assert_eq!(of(SystemTime::UNIX_EPOCH).0, None, "that is no time");
+    assert_eq!(
+        of(SystemTime::UNIX_EPOCH + seconds(86_400)).0.as_deref(),
+        Some("Fri, 02 Jan 1970 00:00:00 GMT")
+    );
     let said = httpdate::parse_http_date(&of(now + seconds(1_000_000)).0.unwrap()).unwrap();
     assert!(said + seconds(1) >= now && said <= SystemTime::now(), "{said:?}");
     // The year 10,000. Not all file systems know it.
     let file = std::fs::File::options().write(true).open(place.0.join("root/data.js")).unwrap();
     if file.set_modified(SystemTime::UNIX_EPOCH + seconds(253_402_300_800)).is_ok() {
         assert_eq!(ask(&site, &get("/data.js")).0, 200);
+    }
+}
+
+/// As packages are put up whose files all have the same time: the new one is as long as the old one, and as old.
+#[cfg(unix)]
+#[test]
+fn a_file_of_the_same_time_and_length_is_another_one() {
+    let place = Place::new("packaged");
+    let root = place.0.join("root");
+    for time in [0, 1, 315_532_800, 1_700_000_000].map(|s| SystemTime::UNIX_EPOCH + Duration::from_secs(s)) {
+        let site = place.site(Options::default());
+        for (name, content) in [("app", "one"), ("new", "two")] {
+            fs::write(root.join(name), content).unwrap();
+            fs::File::options().write(true).open(root.join(name)).unwrap().set_modified(time).unwrap();
+        }
+        let (_, head, content) = ask(&site, &get("/app"));
+        assert_eq!(content, "one");
+        let tag = has(&head, "etag").unwrap();
+        assert_eq!(ask(&site, &get("/app").with("if-none-match", tag.clone())).0, 304);
+        let date = has(&head, "last-modified").unwrap_or_else(|| dated(time));
+        fs::rename(root.join("new"), root.join("app")).unwrap();
+        let fresh = |name: &'static str, value: &str| {
+            let (status, _, content) = ask(&site, &get("/app").with(name, value.to_owned()));
+            assert_eq!((status, content.as_str()), (200, "two"), "{name}: {value}");
+        };
+        fresh("if-none-match", &tag);
+        fresh("if-modified-since", &date);
+        let (status, _, content) =
+            ask(&site, &get("/app").with("range", "bytes=0-1").with("if-range", date.clone()));
+        assert_eq!((status, content.as_str()), (200, "two"), "{date}");
+    }
+}
+
+/// RFC 9110 §8.8.2.2: twice within one second, and within one tick of the clock.
+#[cfg(unix)]
+#[test]
+fn a_file_that_was_just_written_has_no_validator_that_fits_the_next() {
+    let place = Place::new("twice");
+    let (site, file) = (place.site(Options::default()), place.0.join("root/data.js"));
+    fs::write(&file, "aaaaaaaaaa").unwrap();
+    let (written, get) = (file.metadata().unwrap().modified().unwrap(), get("/data.js"));
+    let (_, head, _) = ask_at(&site, &get, written);
+    assert_eq!(has(&head, "last-modified"), None, "this second is not over");
+    let tag = has(&head, "etag").unwrap();
+    let later = written + Duration::from_secs(10);
+    let (status, _, _) = ask_at(&site, &get.clone().with("if-none-match", tag), later);
+    assert_eq!(status, 200, "what was written within the tick has no other time");
+    let (_, head, _) = ask_at(&site, &get, later);
+    let ranged =
+        get.clone().with("range", "bytes=1-2").with("if-range", has(&head, "last-modified").unwrap());
+    assert_eq!(ask_at(&site, &ranged, later).2, "aa");
+}
+
+#[test]
+fn ranges_of_nothing_are_nothing() {
+    let place = Place::new("nothing");
+    fs::write(place.0.join("root/empty"), "").unwrap();
+    let site = place.site(Options::default());
+    for range in ["bytes=-5", "bytes=0-", "bytes=0-0", "bytes=7-"] {
+        let (status, head, content) = ask(&site, &get("/empty").with("range", range));
+        assert_eq!((status, content.as_str(), has(&head, "content-range")), (200, "", None), "{range}");
     }
 }
 
