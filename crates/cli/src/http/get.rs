@@ -111,11 +111,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
         });
     }
     let trip = Trip { endpoint: &endpoint, config: &config, args: &args, bar: &bar, stop };
-    let mut rows = Vec::new();
-    while rows.len() < args.urls.len() {
-        // In the order of the URLs, so that stdout has them so, too.
-        rows.extend(trip.fetch_all(rows.len()).await);
-    }
+    let rows = trip.fetch_all().await;
     bar.finish_and_clear();
     let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
     if args.json {
@@ -137,12 +133,6 @@ impl Args {
     }
 }
 
-/// The first URLs, as far as they are of one server.
-fn same(urls: &[Url]) -> &[Url] {
-    let is_same = |url: &&Url| (&url.host, url.port) == (&urls[0].host, urls[0].port);
-    &urls[..urls.iter().take_while(is_same).count()]
-}
-
 /// What all connections of a run have in common.
 struct Trip<'a> {
     endpoint: &'a Endpoint,
@@ -154,14 +144,41 @@ struct Trip<'a> {
 }
 
 impl Trip<'_> {
-    /// What one connection fetches: from the URL of this number on, all of its server.
-    async fn fetch_all(&self, first: usize) -> Vec<Row> {
+    /// What became of all URLs, in their order. What a server did nothing with is asked for again, on another connection: it may
+    /// just have been stopped for a newer one.
+    async fn fetch_all(&self) -> Vec<Row> {
+        let urls = &self.args.urls;
+        let mut rows: Vec<Option<Row>> = urls.iter().map(|_| None).collect();
+        let mut tries = vec![1; urls.len()];
+        // In the order of the URLs, so that stdout has them so, too.
+        while let Some(first) = rows.iter().position(Option::is_none) {
+            let is_same =
+                |n: &usize| (&urls[*n].host, urls[*n].port) == (&urls[first].host, urls[first].port);
+            let open: Vec<usize> =
+                (first..urls.len()).filter(|n| rows[*n].is_none()).take_while(is_same).collect();
+            if let Some(again @ 1..) = open.iter().map(|n| tries[*n] - 1).max() {
+                tokio::time::sleep(PAUSE * (again - 1)).await;
+            }
+            for (n, end) in open.iter().zip(self.fetch(&open).await) {
+                match end {
+                    End::Unprocessed(_) if tries[*n] < TRIES => tries[*n] += 1,
+                    End::Known(row) => rows[*n] = Some(row),
+                    End::Unprocessed(row) => rows[*n] = Some(Row { error: Some(BUSY.to_owned()), ..row }),
+                }
+            }
+        }
+        rows.into_iter().flatten().collect()
+    }
+
+    /// What one connection fetches: the URLs of these numbers, all of one server. To stdout it is as many of them as come one
+    /// behind the other.
+    async fn fetch(&self, numbers: &[usize]) -> Vec<End> {
         let Self { endpoint, config, args, bar, stop } = self;
-        let urls = same(&args.urls[first..]);
+        let urls: Vec<&Url> = numbers.iter().map(|n| &args.urls[*n]).collect();
         let began = Instant::now();
         let mut stopped = stop.clone();
         let reached = tokio::select! {
-            reached = connect(endpoint, config, &urls[0]) => reached,
+            reached = connect(endpoint, config, urls[0]) => reached,
             _ = stopped.wait_for(|stop| *stop) => Err(anyhow::anyhow!(INTERRUPTED)),
         };
         let handshake_ms = ms(began);
@@ -179,15 +196,14 @@ impl Trip<'_> {
             Ok(client) => client,
             Err(error) => {
                 let error = Some(format!("{error:#}"));
-                return urls.iter().map(|url| Row { error: error.clone(), ..row(url) }).collect();
+                return urls.iter().map(|url| End::Known(Row { error: error.clone(), ..row(url) })).collect();
             }
         };
         let pulse = Arc::new(Pulse::new());
-        let mut fetches = Vec::new();
-        for (n, url) in urls.iter().enumerate() {
+        let fetches = numbers.iter().zip(&urls).map(|(n, url)| {
             let keep = args.output.as_deref().map(|folder| Keep::new(folder, url, args.resume));
-            let request = request(url, priority_of(&args.priority, first + n), keep.as_ref());
-            let fetch = Fetch {
+            let request = request(url, priority_of(&args.priority, *n), keep.as_ref());
+            Fetch {
                 client: client.clone(),
                 request,
                 keep,
@@ -198,23 +214,33 @@ impl Trip<'_> {
                 // Who is gone is found out by QUIC before, and told as that.
                 patience: args.timeout * 4,
                 stop: stop.clone(),
-            };
-            fetches.push(fetch);
-        }
-        let mut rows = Vec::new();
+            }
+        });
+        let mut ends = Vec::new();
         if args.output.is_some() || args.json {
-            let tasks: Vec<_> = fetches.into_iter().map(|fetch| tokio::spawn(fetch.run())).collect();
+            let tasks: Vec<_> = fetches.map(|fetch| tokio::spawn(fetch.run())).collect();
             for task in tasks {
-                rows.extend(task.await);
+                ends.extend(task.await);
             }
         } else {
             for fetch in fetches {
-                rows.push(fetch.run().await);
+                ends.push(fetch.run().await);
+                if let Some(End::Unprocessed(_)) = ends.last() {
+                    break;
+                }
             }
         }
         let _ = tokio::time::timeout(Duration::from_secs(1), client.shutdown()).await;
-        rows
+        ends
     }
+}
+
+/// How a request ended.
+enum End {
+    /// As the row says.
+    Known(Row),
+    /// The same, and the server did nothing with it.
+    Unprocessed(Row),
 }
 
 /// One request.
@@ -233,9 +259,13 @@ struct Fetch {
 }
 
 impl Fetch {
-    async fn run(mut self) -> Row {
+    async fn run(mut self) -> End {
         let began = Instant::now();
-        if let Err(error) = self.fetch(began).await {
+        let fetched = self.fetch(began).await;
+        self.row.total_ms = ms(began);
+        if let Err(error) = fetched {
+            // RFC 9114 §4.1.1, §5.2: whatever it asked for, it may be asked for again.
+            let is_unprocessed = error.downcast_ref().is_some_and(HttpError::is_unprocessed);
             let mut told = format!("{error:#}");
             if let Some(part) = self.keep.take().map(Keep::leave) {
                 if let Some(part) = part.await {
@@ -243,9 +273,11 @@ impl Fetch {
                 }
             }
             self.row.error = Some(told);
+            if is_unprocessed {
+                return End::Unprocessed(self.row);
+            }
         }
-        self.row.total_ms = ms(began);
-        self.row
+        End::Known(self.row)
     }
 
     async fn fetch(&mut self, began: Instant) -> anyhow::Result<()> {
@@ -394,6 +426,15 @@ fn bar(is_printed: bool) -> ProgressBar {
 fn ms(began: Instant) -> f64 {
     (began.elapsed().as_secs_f64() * 1e6).round() / 1e3
 }
+
+/// How often something is asked for at most, where a server did nothing with it, and how much longer it is waited before each
+/// time behind the second.
+const TRIES: u32 = 4;
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// What is said then.
+const BUSY: &str =
+    "the server took no request, however often it was asked; it may be stopping, so ask again later";
 
 /// What is said of a file whose fetching somebody ended.
 const INTERRUPTED: &str = "interrupted";

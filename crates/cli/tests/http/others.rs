@@ -17,6 +17,8 @@ enum Answer {
     Goodbye,
     /// It lives and does nothing.
     Silence,
+    /// It does nothing with the request, and takes no others on this connection.
+    GoAway,
 }
 
 /// A server of HTTP/3 that answers by this function.
@@ -73,6 +75,11 @@ async fn talk(connection: Connection, answer: fn(&Request) -> Answer) {
     let mut http = Server::new(&connection, h3::Config::default()).unwrap();
     while let Some(Call { request, reply, .. }) = http.accept().await {
         let (response, content) = match answer(&request) {
+            Answer::GoAway => {
+                http.go_away();
+                reply.reject();
+                continue;
+            }
             Answer::This(response, content) => (response, content),
             Answer::Goodbye => {
                 connection.close(h3::Code::H3_NO_ERROR.0, WORDS);
@@ -151,6 +158,32 @@ async fn words_of_servers_do_not_act_on_the_terminal() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("\\u{1b}]0;owned\\u{7}\\nquickset: all is well"), "{said}");
+}
+
+/// RFC 9114 §5.2: a server that is stopped with grace just when requests come.
+#[tokio::test]
+async fn what_a_server_did_nothing_with_is_asked_for_again() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let other = Other::new("again", |_| match ASKED.fetch_add(1, Ordering::Relaxed) {
+        0 | 1 => Answer::GoAway,
+        _ => Answer::This(Response::new(200), b"here"),
+    });
+    let output = other.get(&[]).await;
+    assert_eq!(
+        (&output.stdout[..], output.status.code()),
+        (&b"here"[..], Some(0)),
+        "{}",
+        text(&output.stderr)
+    );
+    let output = other.get(&["-o", other.got.to_str().unwrap()]).await;
+    assert_eq!((other.file().as_str(), output.status.code()), ("here", Some(0)));
+    // Some are never there.
+    let other = Other::new("never", |_| Answer::GoAway);
+    let output = other.get(&[]).await;
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("so ask again later"), "{said}");
 }
 
 /// QUIC answers for a server whose application has stopped, and some keep their connections alive.
