@@ -59,21 +59,19 @@ fn what_broke_off_is_gone_on_with_if_it_is_the_same() {
         let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
         (rows[0]["status"].as_u64().unwrap(), rows[0]["bytes"].as_u64().unwrap())
     };
-    // The tag as the server makes it: of the length, and of the time to the nanosecond.
-    let metadata = fs::metadata(served.folder.join("site/large.bin")).unwrap();
-    let time = metadata.modified().unwrap().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
+    let tag = tcp::tag(&served, "/large.bin");
     fs::write(served.got("large.bin.part"), &large()[..1_000_000]).unwrap();
-    fs::write(served.got("large.bin.part.etag"), format!("\"{:x}-{time:x}\"", metadata.len())).unwrap();
+    fs::write(served.got("large.bin.part.etag"), &tag).unwrap();
     assert_eq!(bytes(&served.get(&["/large.bin"], &words)), (206, 2_000_001), "the last byte again");
 
     // All of it was there, but for its name.
     fs::write(served.got("large.bin.part"), large()).unwrap();
-    fs::write(served.got("large.bin.part.etag"), format!("\"{:x}-{time:x}\"", metadata.len())).unwrap();
+    fs::write(served.got("large.bin.part.etag"), &tag).unwrap();
     assert_eq!(bytes(&served.get(&["/large.bin"], &words)), (206, 1));
 
     // More than there is, and a tag that is none.
     fs::write(served.got("large.bin.part"), [large(), large()].concat()).unwrap();
-    fs::write(served.got("large.bin.part.etag"), format!("\"{:x}-{time:x}\"", metadata.len())).unwrap();
+    fs::write(served.got("large.bin.part.etag"), &tag).unwrap();
     assert_eq!(bytes(&served.get(&["/large.bin"], &words)), (200, 3_000_000));
     fs::write(served.got("large.bin.part"), "something").unwrap();
     fs::write(served.got("large.bin.part.etag"), "none\n").unwrap();
@@ -184,6 +182,27 @@ async fn who_takes_nothing_of_an_answer_loses_the_connection() {
     };
     let code = h3::Code::H3_EXCESSIVE_LOAD.0;
     assert!(matches!(closed, Closed::ByApplication { code: c, .. } if c == code), "{closed}");
+}
+
+/// RFC 9114 §4.1.2: content of another length than the request says. What is as long as it says is passed over.
+#[tokio::test]
+async fn a_request_with_less_content_than_it_says_is_none() {
+    let served = Served::new("lengths", &["--no-tcp"]);
+    let config = ClientConfig::new(Trust::pinned(served.pin.parse().unwrap()), &[h3::ALPN]).unwrap();
+    let client = Endpoint::client().unwrap();
+    let connection = client.connect(served.address.parse().unwrap(), "localhost", &config).await.unwrap();
+    let http = h3::Client::new(&connection, h3::Config::default()).unwrap();
+    for (length, content, is_one) in
+        [("5", "", false), ("5", "four", false), ("5", "sixsix", false), ("4", "four", true), ("0", "", true)]
+    {
+        let request = h3::Request::new("GET", "localhost", "/small.txt").with("content-length", length);
+        let (mut sender, answer) = http.request(&request).await.unwrap();
+        let _ = sender.send(content.into()).await;
+        let _ = sender.finish();
+        let answer = tokio::time::timeout(Duration::from_secs(20), answer.response()).await.unwrap();
+        let status = answer.map(|(response, _)| response.status);
+        assert_eq!(status.as_ref().ok(), is_one.then_some(&200), "{content:?} for {length}: {status:?}");
+    }
 }
 
 /// A client on a slow path, for which a file waits in buffers longer than a client may take nothing.

@@ -50,6 +50,13 @@ pub(crate) fn fetch_small(served: &Served) {
     assert_eq!(ask(served, "--http1.1", "/small.txt", &[]).1, "small");
 }
 
+/// The entity tag of a file.
+pub(crate) fn tag(served: &Served, path: &str) -> String {
+    let (head, _) = ask(served, "--http1.1", path, &["--head"]);
+    let tag = head.lines().find_map(|line| line.strip_prefix("etag: "));
+    tag.unwrap_or_else(|| panic!("{head}")).to_owned()
+}
+
 /// All that comes until the server closes.
 fn to_the_end(stream: &mut impl Read) -> Vec<u8> {
     let mut all = Vec::new();
@@ -83,6 +90,16 @@ fn ask(served: &Served, version: &str, path: &str, words: &[&str]) -> (String, S
 
 const VERSIONS: [(&str, &str, &str); 2] =
     [("--http1.1", "http/1.1 ", "HTTP/1"), ("--http2", "http/2 ", "HTTP/2")];
+
+/// RFC 9113 §8.2.1. RFC 9112 §5 has it that such space is none of the value.
+#[test]
+fn space_around_a_value_is_malformed_by_http2() {
+    let served = Served::new("spaces", &[]);
+    for (option, line) in [("--http2", "http/2 400"), ("--http1.1", "http/1.1 206")] {
+        let (head, _) = ask(&served, option, "/small.txt", &["-H", "range: bytes=0-1, "]);
+        assert!(head.starts_with(line), "{head}");
+    }
+}
 
 #[test]
 fn the_same_site_is_served_by_older_versions() {

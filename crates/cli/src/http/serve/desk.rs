@@ -174,3 +174,6 @@ impl fmt::Display for Version {
 
 /// As logs and figures call them.
 const VERSIONS: [&str; 3] = ["HTTP/1", "HTTP/2", "HTTP/3"];
+
+/// Bytes of content of a request that are passed over.
+pub(super) const MAX_CONTENT: usize = 64 << 10;

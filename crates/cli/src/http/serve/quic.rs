@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use quickset::h3::{self, Call, HttpError, Sender};
+use quickset::h3::{self, Call, HttpError, Request, Sender};
 use quickset::{Connection, Endpoint};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::super::pulse::{Limits, Pulse, Still};
 use super::super::site::{Answer, Content, Readable};
 use super::answers::Turn;
-use super::desk::{Asker, Desk, Entry, Version};
+use super::desk::{Asker, Desk, Entry, MAX_CONTENT, Version};
 use super::purse::Purse;
 use super::ranks::Verdict;
 use super::seats::{Seats, resting};
@@ -145,8 +145,11 @@ impl Uptake {
 
 async fn answer(desk: Arc<Desk>, call: Call, asker: Asker) {
     // What comes with the request is of no use, but it may come until the answer is there.
-    let Call { request, reply, content: _unread, .. } = call;
+    let Call { request, reply, mut content, .. } = call;
     // Without an answer the client hears of it, as the reply is dropped.
+    if says_content(&request) && pass_over(&mut content).await.is_err() {
+        return;
+    }
     let asked = request.clone();
     let Some((Answer { mut response, content }, mut entry)) = desk.answer(request, &asker).await else {
         return;
@@ -161,6 +164,23 @@ async fn answer(desk: Arc<Desk>, call: Call, asker: Asker) {
         Err(error) => Err(error.into()),
     };
     entry.failed = result.err().map(|error| error.to_string());
+}
+
+/// Whether there is to be content, and how much.
+fn says_content(request: &Request) -> bool {
+    request.field("content-length").is_some_and(|length| length.iter().any(|digit| *digit != b'0'))
+}
+
+/// RFC 9114 §4.1.2: a request with less content than it says, or more, is none. Who brings much does not get far.
+async fn pass_over(content: &mut h3::Content) -> Result<(), HttpError> {
+    let mut left = MAX_CONTENT;
+    while let Some(data) = content.next().await? {
+        left = left.saturating_sub(data.len());
+        if left == 0 {
+            break;
+        }
+    }
+    Ok(())
 }
 
 async fn send(mut out: Sender, content: Content, entry: &mut Entry) -> anyhow::Result<()> {

@@ -27,7 +27,7 @@ use super::super::site::Answer;
 use super::PATIENCE;
 use super::answers::Guest;
 use super::body::Body;
-use super::desk::{Asker, Desk, Version};
+use super::desk::{Asker, Desk, MAX_CONTENT, Version};
 use super::purse::Purse;
 use super::seats::{Seats, resting};
 
@@ -303,9 +303,6 @@ const CONNECTION_COST: u64 = 128 << 10;
 
 /// Bytes of a head at most; 8 KiB of fields are more than browsers send.
 const MAX_HEAD: usize = 16 << 10;
-
-/// Bytes of content of a request that are passed over.
-const MAX_CONTENT: usize = 64 << 10;
 
 /// Bytes of an answer that wait in a connection of HTTP/2.
 const SEND_BUFFER: usize = 128 << 10;

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use quickset::h3::{Request, Response};
+use quickset::h3::{Field, Request, Response};
 
 use condition::{Conditions, Selected, Verdict};
 use files::Files;
@@ -103,6 +103,10 @@ impl Site {
             // RFC 9112 §3.2, RFC 9114 §4.3.1.
             _ if request.authority.is_none() && request.field("host").is_none() => {
                 text(Response::new(400), "The request names no host, several, or none that can be.\n")
+            }
+            // RFC 9113 §8.2.1: only by HTTP/2, of which the library lets it pass.
+            _ if request.fields.iter().any(is_padded) => {
+                text(Response::new(400), "A field of the request has white space around its value.\n")
             }
             b"GET" | b"HEAD" => self.get(request, is_head, now),
             b"OPTIONS" => bare(Response::new(204).with("allow", METHODS)),
@@ -208,6 +212,11 @@ fn field<'a>(request: &'a Request, name: &str) -> Option<Cow<'a, str>> {
     let mut lines = request.fields.iter().filter(|field| field.name == name);
     let first = String::from_utf8_lossy(&lines.next()?.value);
     Some(lines.fold(first, |all, line| all + ", " + String::from_utf8_lossy(&line.value)))
+}
+
+fn is_padded(field: &Field) -> bool {
+    let is_space = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    is_space(field.value.first()) || is_space(field.value.last())
 }
 
 /// The place itself, behind all links, if it is there and below the root.
