@@ -24,7 +24,7 @@ pub(crate) fn siege(args: &[String]) -> Result<()> {
         .args(["--", "--nocapture", "--test-threads", "1"]))
 }
 
-/// A gigabyte each way over sockets, several at a time: each takes twenty minutes, in two thirds of which nothing happens.
+/// A gigabyte each way over sockets, several at a time: each takes half an hour, in two thirds of which nothing happens.
 pub(crate) fn chaos(args: &[String]) -> Result<()> {
     let runs = number(args, "--runs", 5)?;
     run(cargo()

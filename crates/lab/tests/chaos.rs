@@ -36,7 +36,7 @@ impl Chaos {
                 // By loss, one packet in twenty leaves a megabyte to the five seconds of a window.
                 congestion: Algorithm::Bbr,
                 period: Duration::from_secs(15),
-                limit: Duration::from_secs(1800),
+                limit: Duration::from_secs(3600),
             },
             Err(_) => Self {
                 bytes: 2_000_000,

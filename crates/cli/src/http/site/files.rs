@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
 use std::io;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::BytesMut;
 
+use super::beneath::Beneath;
 use super::version::Version;
 
 /// The files that are open.
@@ -42,7 +42,7 @@ struct Entry {
 #[derive(Debug)]
 pub(in super::super) struct Readable {
     files: Arc<Files>,
-    place: PathBuf,
+    place: Beneath,
     version: Version,
 }
 
@@ -52,16 +52,16 @@ impl Files {
         Arc::new(Self { table: Mutex::default(), most: most.max(1) })
     }
 
-    /// Opens a file, which is at this place behind all links.
+    /// Opens a file.
     ///
     /// # Errors
     /// Those of the system.
-    pub(super) fn open(self: &Arc<Self>, place: PathBuf) -> io::Result<(Readable, Metadata)> {
+    pub(super) fn open(self: &Arc<Self>, place: Beneath) -> io::Result<(Readable, Metadata)> {
         // Whoever has it open already knows what it is now: it may have been written to.
         let known = self.table().known(Version::of(&place.metadata()?));
         let file = match known {
             Some(file) => file,
-            None => Arc::new(File::open(&place)?),
+            None => Arc::new(place.open()?),
         };
         let metadata = file.metadata()?;
         let version = Version::of(&metadata);
@@ -77,11 +77,11 @@ impl Files {
     }
 
     /// The file as it was found.
-    fn get(&self, place: &PathBuf, version: Version) -> io::Result<Arc<File>> {
+    fn get(&self, place: &Beneath, version: Version) -> io::Result<Arc<File>> {
         if let Some(file) = self.table().known(version) {
             return Ok(file);
         }
-        let file = Arc::new(File::open(place)?);
+        let file = Arc::new(place.open()?);
         if Version::of(&file.metadata()?) != version {
             return Err(io::Error::other("the file was replaced while it was sent"));
         }
@@ -189,11 +189,12 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
 mod tests {
     use super::*;
 
-    fn made(folder: &tempfile::TempDir, names: &[&str]) -> Vec<PathBuf> {
+    fn made(folder: &tempfile::TempDir, names: &[&str]) -> Vec<Beneath> {
+        let root = folder.path().canonicalize().unwrap();
         let make = |name: &&str| {
-            let place = folder.path().join(name);
+            let place = root.join(name);
             std::fs::write(&place, format!("content of {name}")).unwrap();
-            place
+            Beneath::find(&root, &place).unwrap()
         };
         names.iter().map(make).collect()
     }
@@ -241,7 +242,7 @@ mod tests {
         let (first, _) = files.open(places[0].clone()).unwrap();
         // Replaced while it is open: it is read to its end.
         std::fs::write(folder.path().join("new"), "content of x").unwrap();
-        std::fs::rename(folder.path().join("new"), &places[0]).unwrap();
+        std::fs::rename(folder.path().join("new"), places[0].path()).unwrap();
         assert_eq!(first.read(0, 100).unwrap()[..], *b"content of a");
         let (_second, _) = files.open(places[1].clone()).unwrap();
         let error = first.read(0, 100).unwrap_err();

@@ -3,6 +3,7 @@
 //! What is decided is decided by pure functions ([`place`], [`range`], [`condition`], [`types`]); this looks at files and
 //! puts the fields together. It knows no transport.
 
+mod beneath;
 mod condition;
 mod files;
 mod place;
@@ -22,6 +23,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use quickset::h3::{Field, Request, Response};
 
+use beneath::Beneath;
 use condition::{Conditions, Selected, Verdict};
 use files::Files;
 pub(super) use files::Readable;
@@ -194,7 +196,7 @@ impl Site {
     /// # Errors
     /// When that cannot be told now.
     fn open(&self, root: &Path, place: &Path) -> io::Result<Option<Readable>> {
-        let Some(place) = inside(root, place) else { return Ok(None) };
+        let Some(place) = Beneath::find(root, place) else { return Ok(None) };
         // Pipes and devices are not opened: that alone can wait for ever.
         if !place.metadata().is_ok_and(|metadata| metadata.is_file()) {
             return Ok(None);
@@ -221,7 +223,7 @@ fn is_padded(field: &Field) -> bool {
 
 /// The place itself, behind all links, if it is there and below the root.
 fn inside(root: &Path, place: &Path) -> Option<PathBuf> {
-    place.canonicalize().ok().filter(|place| place.starts_with(root))
+    Beneath::find(root, place).map(|place| place.path())
 }
 
 /// As HTTP writes it, which has the years 1970 to 9999 (RFC 9110 §5.6.7): of a clock that is further from the truth, the
