@@ -38,6 +38,7 @@
 #![forbid(unsafe_code)]
 
 mod backoff;
+mod clip;
 mod codec;
 mod held;
 mod link;

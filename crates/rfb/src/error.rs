@@ -62,17 +62,6 @@ pub enum Error {
         /// Rows.
         height: u16,
     },
-    /// A cursor of more than [`Cursor::MAX_SIDE`](crate::Cursor::MAX_SIDE) a side.
-    #[error("a cursor of {width}x{height} is larger than allowed")]
-    CursorSize {
-        /// Columns.
-        width: u16,
-        /// Rows.
-        height: u16,
-    },
-    /// A name of a desktop that nobody can read.
-    #[error("the name of the desktop has {0} bytes")]
-    NameLength(u32),
     /// A Fence with more than 64 bytes.
     #[error("a fence of {0} bytes is longer than the 64 allowed")]
     FenceLength(u8),

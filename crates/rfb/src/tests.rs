@@ -268,6 +268,30 @@ fn announced_lengths_reserve_nothing() {
     }
 }
 
+/// RFC 6143 §7.3.2 and §7.8.1 have no limits: what is too long to be of use ends nothing, and is not held.
+#[test]
+fn long_names_and_large_cursors_end_nothing() {
+    let mut bytes = server_greeting();
+    bytes.truncate(bytes.len() - 5);
+    bytes.extend([&5000_u32.to_be_bytes()[..], &[b'n'; 5000]].concat());
+    bytes.extend([0, 0, 0, 3]);
+    // A cursor of 600x600, another name, and the beep behind them.
+    bytes.extend([0, 0, 0, 0, 2, 88, 2, 88, 0xff, 0xff, 0xff, 0x11]);
+    bytes.extend(vec![7; 600 * 600 * 4 + 75 * 600]);
+    bytes.extend([0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xfe, 0xcd]);
+    bytes.extend([&100_000_u32.to_be_bytes()[..], &[b'm'; 100_000]].concat());
+    bytes.extend([0, 0, 0, 0, 0, 70, 0, 50, 0xff, 0xff, 0xff, 0x21]);
+    bytes.push(2);
+    for size in [usize::MAX, 1000, 1] {
+        let (told, error) = drive_client(&bytes, &mut || size);
+        assert_eq!((told.len(), error), (5, None), "{told:#?}");
+        assert!(told[0].contains(&"n".repeat(4096)) && !told[0].contains(&"n".repeat(4097)), "{}", told[0]);
+        assert_eq!(told[1], format!("Name({:?})", "m".repeat(4096)));
+        assert!(told[2].starts_with("Resize"), "{}", told[2]);
+        assert_eq!(told[3..], ["UpdateEnd", "Bell"]);
+    }
+}
+
 #[test]
 fn a_bomb_of_zeros_is_not_inflated() {
     // 16 MiB in 16 kB: under a limit that lets the message through, the text is over it.

@@ -31,6 +31,8 @@ struct State {
     begun: bool,
     /// There is one now.
     there: bool,
+    /// Why it is not, if that will not pass by itself.
+    trouble: Option<String>,
     name: String,
     cursor: Option<Cursor>,
     leds: Option<Leds>,
@@ -96,6 +98,7 @@ impl Stage {
             screen: Framebuffer::new(0, 0, max_bytes).expect("nothing fits everywhere"),
             begun: false,
             there: false,
+            trouble: None,
             name: String::new(),
             cursor: None,
             leds: None,
@@ -163,7 +166,7 @@ impl Stage {
             tracing::warn!(%error, "the VNC server's screen");
             return false;
         }
-        (state.begun, state.there) = (true, true);
+        (state.begun, state.there, state.trouble) = (true, true, None);
         name.clone_into(&mut state.name);
         let now = self.now();
         let init = ready(&state.screen, name);
@@ -172,10 +175,12 @@ impl Stage {
         true
     }
 
-    /// The VNC server is gone; what it showed last stays.
-    pub(crate) fn lost(&self) {
+    /// The VNC server is gone, and why if that is likely to be so again; what it showed last stays.
+    pub(crate) fn lost(&self, why: Option<String>) {
         let mut state = self.lock();
-        if std::mem::take(&mut state.there) {
+        let was_there = std::mem::take(&mut state.there);
+        let known = std::mem::replace(&mut state.trouble, why);
+        if was_there || known != state.trouble {
             state.tell(|news| news.name = true);
         }
         for client in state.wishes.give_up() {
@@ -318,10 +323,16 @@ impl Stage {
 
 impl State {
     fn title(&self) -> String {
-        match (self.there, self.name.as_str()) {
-            (true, name) => name.to_owned(),
-            (false, "") => "(waiting for the VNC server)".to_owned(),
-            (false, name) => format!("{name} (the VNC server is away)"),
+        if self.there {
+            return self.name.clone();
+        }
+        // What is said behind it is to be read, however long it is.
+        let name: String = self.name.chars().take(SHORT).collect();
+        match (name.as_str(), &self.trouble) {
+            ("", None) => "(waiting for the VNC server)".to_owned(),
+            ("", Some(why)) => format!("(the VNC server cannot be shown: {why})"),
+            (name, None) => format!("{name} (the VNC server is away)"),
+            (name, Some(why)) => format!("{name} (the VNC server cannot be shown: {why})"),
         }
     }
 
@@ -458,3 +469,6 @@ fn ready(screen: &Framebuffer, name: &str) -> ClientEvent<'static> {
 
 /// Answers to wishes that wait for a client that does not read.
 const MOST_ANSWERS: usize = 32;
+
+/// Characters of a name that has something behind it.
+const SHORT: usize = 100;

@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use bytes::Buf as _;
 use quickset_rfb::{
-    Client, ClientConfig, ClientEvent, Clipboard as Extended, Error, Extension, Formats, Password, Refusal,
-    Screen, SecurityType,
+    Client, ClientConfig, ClientEvent, Clipboard as Extended, ClipboardCaps, Error, Extension, Formats,
+    Password, Refusal, Screen, SecurityType,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::stage::Stage;
 use crate::backoff::Backoff;
+use crate::clip::Way;
 use crate::local;
 use crate::message::Input;
 use crate::place;
@@ -100,6 +101,14 @@ impl VncError {
         }
     }
 
+    /// What will most likely be so the next time, too, for who waits.
+    fn lasting(&self) -> Option<String> {
+        match self {
+            Self::Rfb { error, .. } => Some(error.to_string()),
+            _ => None,
+        }
+    }
+
     fn rfb(target: String, error: Error) -> Self {
         match error {
             Error::NoSecurity { offered, password: false } if offered.contains(&SecurityType::VncAuth) => {
@@ -127,7 +136,7 @@ impl Vnc {
             let mut began = None;
             let error = self.session(&mut began).await;
             backoff.worked(began.map(|began: Instant| began.elapsed()).unwrap_or_default());
-            self.stage.lost();
+            self.stage.lost(error.lasting());
             if error.is_final() {
                 return error;
             }
@@ -236,6 +245,10 @@ struct Clip {
     due: bool,
     /// The VNC server has a text to be requested.
     offered: bool,
+    /// It was asked for it so many times, and has not answered.
+    requests: u32,
+    /// What it has said of its extended clipboard.
+    caps: Option<ClipboardCaps>,
 }
 
 impl Session<'_> {
@@ -306,13 +319,25 @@ impl Session<'_> {
     fn on_clipboard(&mut self, message: Extended) {
         match message {
             Extended::Notify(formats) => {
-                self.clip.offered = formats.text();
+                (self.clip.offered, self.clip.requests) = (formats.text(), 0);
                 if formats.text() {
                     self.clip.theirs = None;
                     self.stage.offer();
                 }
             }
-            Extended::Provide(text) => self.stage.text_given(&text.unwrap_or_default()),
+            Extended::Provide(text) => match self.clip.requests.checked_sub(1) {
+                Some(left) => {
+                    self.clip.requests = left;
+                    self.stage.text_given(&text.unwrap_or_default());
+                }
+                // Unasked, whatever we said of that: what it means is that there is a new one.
+                None => {
+                    if let Some(text) = text {
+                        (self.clip.offered, self.clip.theirs) = (false, None);
+                        self.stage.text(&text);
+                    }
+                }
+            },
             Extended::Request(_) => match &self.clip.theirs {
                 // Twelve bytes ask for a megabyte: `give` answers as many as come before it as one.
                 Some(_) => self.clip.due = true,
@@ -322,7 +347,8 @@ impl Session<'_> {
                 }
                 None => self.clip.wanted = true,
             },
-            Extended::Peek | Extended::Caps(_) => {}
+            Extended::Caps(caps) => self.clip.caps = Some(caps),
+            Extended::Peek => {}
         }
     }
 
@@ -337,7 +363,10 @@ impl Session<'_> {
     }
 
     fn command(&mut self, command: Command) {
-        let extended = self.rfb.supports(Extension::Clipboard);
+        let way = match self.rfb.supports(Extension::Clipboard) {
+            true => Way::of(self.clip.caps.as_ref()),
+            false => Way::Plain,
+        };
         match command {
             Command::Input(Input::Key { down, keysym, keycode }) => {
                 let coded = keycode.filter(|_| self.rfb.supports(Extension::QemuKeys));
@@ -350,31 +379,29 @@ impl Session<'_> {
             Command::Input(Input::Clipboard(_)) => {}
             Command::Offer => {
                 self.clip.theirs = None;
-                if extended {
-                    refused(self.rfb.clipboard(&Extended::Notify(Formats::TEXT)));
-                } else {
-                    // A server of the old kind cannot ask: it gets every text.
+                if way.wants_text() {
+                    // It cannot ask, and gets every text.
                     self.clip.wanted = true;
                     self.stage.ask();
+                } else {
+                    refused(self.rfb.clipboard(&Extended::Notify(Formats::TEXT)));
                 }
             }
             Command::Ask => {
-                if extended && self.clip.offered {
+                if self.clip.offered {
+                    self.clip.requests += 1;
                     refused(self.rfb.clipboard(&Extended::Request(Formats::TEXT)));
                 }
             }
             Command::Paste(text) => {
                 let wanted = std::mem::take(&mut self.clip.wanted);
-                if !extended {
-                    refused(self.rfb.text(&text));
-                    return;
-                }
-                let message = if wanted {
-                    Extended::Provide(Some(text.clone()))
-                } else {
-                    Extended::Notify(Formats::TEXT)
-                };
-                refused(self.rfb.clipboard(&message));
+                refused(match way {
+                    Way::Asked if !wanted => self.rfb.clipboard(&Extended::Notify(Formats::TEXT)),
+                    _ if way == Way::Asked || way.gives(text.len()) => {
+                        self.rfb.clipboard(&Extended::Provide(Some(text.clone())))
+                    }
+                    _ => self.rfb.text(&text),
+                });
                 self.clip.theirs = Some(text);
             }
             Command::Wish { client, width, height, screens } => {

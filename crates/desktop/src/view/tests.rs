@@ -384,6 +384,56 @@ fn texts_go_both_ways_with_the_extended_clipboard() {
     assert_eq!(taken(&desk), [clipboard(Clipboard::Paste(String::new()))], "nobody waits for ever");
 }
 
+/// By the extended clipboard's text, a viewer that lists it and says nothing of it takes texts unasked.
+#[test]
+fn a_text_comes_as_the_viewer_takes_it() {
+    enum Comes {
+        Utf8,
+        Latin1,
+        WhenAsked,
+    }
+    let caps = |flags: u32, most: u32| {
+        let [flags, most] = [flags, most].map(u32::to_be_bytes);
+        [&[6, 0, 0, 0, 0xff, 0xff, 0xff, 0xf8][..], &flags, &most].concat()
+    };
+    let table = [
+        (vec![], Comes::Utf8),
+        (caps(0x1100_0001, 20 << 20), Comes::Utf8),
+        (caps(0x1100_0001, 3), Comes::Latin1),
+        (caps(0x1f00_0001, 0), Comes::WhenAsked),
+        (caps(0x0900_0001, 0), Comes::WhenAsked),
+        // No texts.
+        (caps(0x1f00_0004, 0), Comes::Latin1),
+    ];
+    for (n, (caps, comes)) in table.into_iter().enumerate() {
+        let desk = desk(16, 16);
+        let mut person = Person::with(&desk, &[]);
+        person.viewer.feed(&[2, 0, 0, 2, 0, 0, 0, 0, 0xc0, 0xa1, 0xe5, 0xce]).unwrap();
+        person.viewer.feed(&caps).unwrap();
+        person.listen();
+        (person.clipboard, person.said) = Default::default();
+        taken(&desk);
+        desk.text_offered();
+        person.listen();
+        let asked = taken(&desk) == [Act::Input(Input::Clipboard(Clipboard::Ask))];
+        assert_eq!(asked, !matches!(comes, Comes::WhenAsked), "{n}");
+        desk.text_came("h世");
+        person.listen();
+        let heard = (person.clipboard.as_slice(), person.said.as_slice());
+        match comes {
+            Comes::Utf8 => assert_eq!(heard, (&[Extended::Provide(Some("h世".into()))][..], &[][..]), "{n}"),
+            Comes::Latin1 => assert_eq!(heard, (&[][..], &["text h?".to_owned()][..]), "{n}"),
+            Comes::WhenAsked => {
+                assert!(
+                    heard.0.iter().all(|said| *said == Extended::Notify(Formats::TEXT)),
+                    "{n}: {heard:?}"
+                );
+                assert!(!heard.0.is_empty() && heard.1.is_empty(), "{n}: {heard:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn however_often_it_is_asked_for_a_text_is_given_once() {
     let desk = desk(16, 16);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Buf as _;
 use quickset_base::Rng;
 use quickset_rfb::{
-    Clipboard as Extended, Error, Features, Fence, Formats, Limits, Rect, Refusal, Region, ResizeReason,
-    ResizeStatus, Security, Server, ServerConfig, ServerEvent,
+    Clipboard as Extended, ClipboardCaps, Error, Features, Fence, Formats, Limits, Rect, Refusal, Region,
+    ResizeReason, ResizeStatus, Security, Server, ServerConfig, ServerEvent,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::desk::{Clip, Desk, News, Seat, State};
 use super::inputs::Act;
+use crate::clip::Way;
 use crate::held::Held;
 use crate::local;
 use crate::message::{Clipboard, Input};
@@ -36,8 +37,10 @@ pub(crate) struct Viewer {
     continuous: Option<Rect>,
     /// Updates that it has not answered the fence of.
     unanswered: u8,
-    /// It has the extended clipboard, and has said so.
-    extended: bool,
+    /// What it has said of its extended clipboard.
+    caps: Option<ClipboardCaps>,
+    /// It has asked for a text, and knows how to.
+    asked: bool,
     /// It has to ask somebody for a password.
     asks: bool,
     /// The handshake is over.
@@ -93,7 +96,8 @@ impl Viewer {
             full: false,
             continuous: None,
             unanswered: 0,
-            extended: false,
+            caps: None,
+            asked: false,
             asks,
             ready: false,
         }
@@ -214,11 +218,11 @@ impl Viewer {
 
     fn on_clipboard(&mut self, message: Extended) {
         match message {
-            Extended::Caps(_) => self.extended = true,
+            Extended::Caps(caps) => self.caps = Some(caps),
             Extended::Notify(formats) if formats.text() => self.clipboard(Clipboard::Offer),
             Extended::Provide(text) => self.clipboard(Clipboard::Paste(text.unwrap_or_default())),
             Extended::Request(formats) if formats.text() => {
-                self.extended = true;
+                self.asked = true;
                 // Twelve bytes ask for a megabyte: it is given once, when what was told before has been taken.
                 let here = self.seat.look(|desk, news| {
                     let here = desk.text.is_some();
@@ -236,6 +240,15 @@ impl Viewer {
                 let here = self.seat.look(|desk, _| desk.text.is_some());
                 self.say(&Extended::Notify(if here { Formats::TEXT } else { Formats::NONE }));
             }
+        }
+    }
+
+    /// How it gets texts.
+    fn way(&self) -> Way {
+        match (self.features.extended_clipboard, self.asked) {
+            (false, _) => Way::Plain,
+            (true, true) => Way::Asked,
+            (true, false) => Way::of(self.caps.as_ref()),
         }
     }
 
@@ -257,6 +270,7 @@ impl Viewer {
         if !self.ready || !self.rfb.output().is_empty() {
             return;
         }
+        let way = self.way();
         let Self { rfb, seat, features, .. } = self;
         let area = self.request.or(self.continuous);
         // Fences are answered once all before them was drawn: two under way keep a viewer busy.
@@ -264,7 +278,7 @@ impl Viewer {
         let full = self.full;
         let mut ask = false;
         let sent = seat.look(|desk, news| {
-            ask = tell_aside(rfb, desk, news, self.extended);
+            ask = tell_aside(rfb, desk, news, way);
             if !ready {
                 return false;
             }
@@ -304,7 +318,7 @@ impl Viewer {
 }
 
 /// Tells what needs no update: a beep, and news of the clipboard. True when the text has to be asked for.
-fn tell_aside(rfb: &mut Server, desk: &State, news: &mut News, extended: bool) -> bool {
+fn tell_aside(rfb: &mut Server, desk: &State, news: &mut News, way: Way) -> bool {
     if std::mem::take(&mut news.bell) {
         refused(rfb.bell());
     }
@@ -312,14 +326,12 @@ fn tell_aside(rfb: &mut Server, desk: &State, news: &mut News, extended: bool) -
         refused(rfb.clipboard(&Extended::Request(Formats::TEXT)));
     }
     match (news.clipboard.take(), &desk.text) {
-        (Some(Clip::Offered), _) if extended => refused(rfb.clipboard(&Extended::Notify(Formats::TEXT))),
-        // A viewer of the old kind cannot ask: it gets every text.
-        (Some(Clip::Offered), _) => return true,
-        (Some(Clip::Here { wanted: true }), Some(text)) if extended => {
-            refused(rfb.clipboard(&Extended::Provide(Some(text.to_string()))));
-        }
-        (Some(Clip::Here { .. }), Some(_)) if extended => {
+        (Some(Clip::Offered), _) if way.wants_text() => return true,
+        (Some(Clip::Offered | Clip::Here { wanted: false }), _) if way == Way::Asked => {
             refused(rfb.clipboard(&Extended::Notify(Formats::TEXT)));
+        }
+        (Some(Clip::Here { .. }), Some(text)) if way == Way::Asked || way.gives(text.len()) => {
+            refused(rfb.clipboard(&Extended::Provide(Some(text.to_string()))));
         }
         (Some(Clip::Here { .. }), Some(text)) => refused(rfb.text(text)),
         _ => {}

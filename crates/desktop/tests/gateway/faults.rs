@@ -186,6 +186,27 @@ async fn a_vnc_server_that_asks_for_much_work_with_few_bytes_locks_nobody_out() 
     far.kill().await;
 }
 
+/// RFC 6143 has no limits here. Names and pointers are for the eye and end nothing, however large; and where a screen cannot be
+/// shown, viewers read why.
+#[tokio::test]
+async fn limits_of_ours_are_told_to_viewers_and_end_no_more_than_they_must() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let home = Home::new();
+    let (_far, near) = join(&home, listener.local_addr().unwrap(), Setting::default()).await;
+    let mut vnc = take(&listener).await;
+    let mut person = Person::sit(near.address).await;
+    let rect = |w: u16, h: u16, encoding: i32| {
+        [&[0, 0, 0, 1, 0, 0, 0, 0][..], &w.to_be_bytes(), &h.to_be_bytes(), &encoding.to_be_bytes()].concat()
+    };
+    let name = [&rect(0, 0, -307)[..], &5000_u32.to_be_bytes(), &[b'n'; 5000]].concat();
+    let cursor = [rect(600, 600, -239), vec![0; 600 * 600 * 4 + 75 * 600]].concat();
+    vnc.write_all(&[&cursor[..], &name, &[2]].concat()).await.unwrap();
+    person.until("the name", |p| p.name.starts_with("nnn")).await;
+    person.until("the beep behind both", |p| p.bells == 1).await;
+    vnc.write_all(&rect(20_000, 20, -223)).await.unwrap();
+    person.until("why", |p| p.name.contains("20000x20 is larger than allowed")).await;
+}
+
 #[tokio::test]
 async fn a_wrong_vnc_password_is_final() {
     let home = Home::new();

@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 
 use bytes::Buf as _;
 use quickset_rfb::{
-    Client, ClientConfig, ClientEvent, Error, Extension, Framebuffer, ResizeReason, ResizeStatus,
+    Client, ClientConfig, ClientEvent, Clipboard, Error, Extension, Framebuffer, ResizeReason, ResizeStatus,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -14,6 +14,7 @@ pub(crate) struct Person {
     pub(crate) screen: Framebuffer,
     pub(crate) name: String,
     pub(crate) texts: Vec<String>,
+    pub(crate) clipboard: Vec<Clipboard>,
     pub(crate) bells: usize,
     /// Answers to its wishes for another size.
     pub(crate) answers: Vec<(ResizeStatus, u16, u16)>,
@@ -33,10 +34,10 @@ impl Person {
         let socket = TcpStream::connect(address).await.unwrap();
         let screen = Framebuffer::new(0, 0, 64 << 20).unwrap();
         let rfb = Client::new(config);
-        let (name, texts, answers) = (String::new(), Vec::new(), Vec::new());
+        let (name, texts, clipboard, answers) = (String::new(), Vec::new(), Vec::new(), Vec::new());
         let (bells, updates, cursor, continuous) = (0, 0, 0, false);
         let mut person =
-            Self { socket, rfb, screen, name, texts, bells, answers, updates, cursor, continuous };
+            Self { socket, rfb, screen, name, texts, clipboard, bells, answers, updates, cursor, continuous };
         person.until("the handshake", |p| p.rfb.size().is_some()).await;
         person
     }
@@ -99,6 +100,7 @@ impl Person {
                 }
                 ClientEvent::Name(name) => self.name = name,
                 ClientEvent::Text(text) => self.texts.push(text),
+                ClientEvent::Clipboard(message) => self.clipboard.push(message),
                 ClientEvent::Bell => self.bells += 1,
                 ClientEvent::Cursor(cursor) => self.cursor = cursor.width,
                 _ => {}

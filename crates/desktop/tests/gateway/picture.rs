@@ -126,3 +126,22 @@ async fn another_size_a_beep_and_texts_get_through() {
     })
     .await;
 }
+
+/// Some VNC servers give texts that nobody has asked for, whatever they are told.
+#[tokio::test]
+async fn a_text_that_comes_unasked_is_the_servers_text() {
+    use quickset_rfb::{Clipboard, Formats};
+    let home = Home::new();
+    let vnc = Vnc::start(64, 48).await;
+    let (_far, near) = join(&home, vnc.address, Setting::default()).await;
+    let mut person = Person::sit(near.address).await;
+    person.sees(&vnc).await;
+    for text in ["h世", "another"] {
+        vnc.tell(Draw::Give(text.into()));
+        person.until("word of it", |p| p.clipboard.last() == Some(&Clipboard::Notify(Formats::TEXT))).await;
+        person.rfb.clipboard(&Clipboard::Request(Formats::TEXT)).unwrap();
+        person
+            .until("the text", |p| p.clipboard.last() == Some(&Clipboard::Provide(Some(text.into()))))
+            .await;
+    }
+}

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Buf as _;
 use quickset_base::Rng;
 use quickset_rfb::{
-    Cursor, Framebuffer, Rect, Resize, ResizeReason, ResizeStatus, Security, Server, ServerConfig,
+    Clipboard, Cursor, Framebuffer, Rect, Resize, ResizeReason, ResizeStatus, Security, Server, ServerConfig,
     ServerEvent,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -49,6 +49,8 @@ pub(crate) enum Order {
     /// A pointer with so many columns.
     Cursor(u16),
     Text(String),
+    /// By the extended clipboard, unasked.
+    Give(String),
     Bell,
     /// Bytes that are no RFB.
     Bytes(Vec<u8>),
@@ -255,6 +257,7 @@ impl Connection<'_> {
                     self.rfb.update().unwrap().cursor(&cursor).unwrap();
                 }
                 Order::Text(text) => self.rfb.text(&text).unwrap(),
+                Order::Give(text) => self.rfb.clipboard(&Clipboard::Provide(Some(text))).unwrap(),
                 Order::Bell => self.rfb.bell().unwrap(),
                 Order::Bytes(bytes) => self.rfb.output().extend_from_slice(&bytes),
             }

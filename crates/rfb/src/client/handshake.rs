@@ -2,6 +2,7 @@
 
 use bytes::{BufMut, BytesMut};
 
+use super::session::Name;
 use super::{ClientConfig, ClientEvent, ServerInit, Step};
 use crate::inlet::Source;
 use crate::protocol::MAX_STRING;
@@ -11,6 +12,8 @@ use crate::{Error, PixelFormat, SecurityType, Version};
 pub(super) struct Handshake {
     stage: Stage,
     version: Version,
+    /// Bytes of the desktop's name that are of no use, behind all the rest.
+    pub(super) left: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +32,7 @@ enum Stage {
 
 impl Default for Handshake {
     fn default() -> Self {
-        Self { stage: Stage::Version, version: Version::V38 }
+        Self { stage: Stage::Version, version: Version::V38, left: 0 }
     }
 }
 
@@ -147,15 +150,11 @@ impl Handshake {
         let Some(mut fields) = source.fields(24) else { return Ok(Step::Starved) };
         let (width, height) = (fields.u16(), fields.u16());
         let format = PixelFormat::decode(&fields.array());
-        let length = fields.u32();
         config.limits.check_size(width, height)?;
-        if length as usize > MAX_STRING {
-            return Err(Error::NameLength(length));
-        }
-        let Some(whole) = source.peek(24 + length as usize) else { return Ok(Step::Starved) };
-        let name = String::from_utf8_lossy(&whole[24..]).into_owned();
-        source.advance(24 + length as usize);
-        let version = self.version;
+        let Some(name) = Name::read(source, 20) else { return Ok(Step::Starved) };
+        source.advance(20 + name.length);
+        self.left = name.left;
+        let (name, version) = (name.text, self.version);
         Ok(Step::Event(ClientEvent::Ready(ServerInit { width, height, format, name, version })))
     }
 }

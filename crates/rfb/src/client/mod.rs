@@ -224,7 +224,7 @@ impl Client {
             Phase::Handshake(handshake) => {
                 let step = handshake.step(&self.config, &mut source, &mut self.out)?;
                 if let Step::Event(ClientEvent::Ready(init)) = &step {
-                    self.phase = Phase::Session(Box::new(Session::new(&self.config, init)));
+                    self.phase = Phase::Session(Box::new(Session::new(&self.config, init, handshake.left)));
                     self.set_format();
                     let encodings = self.config.encodings.clone();
                     self.put_encodings(&encodings);

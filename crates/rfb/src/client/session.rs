@@ -35,18 +35,30 @@ enum State {
     Update(u32),
     /// In a Raw rectangle of which this is still to come.
     Raw(Rect, u32),
-    /// In a text that is too long.
-    Skip { left: usize, bytes: u64 },
+    /// In something that is passed over.
+    Skip { left: u64, then: Then },
+}
+
+/// What comes behind something that is passed over.
+#[derive(Clone, Copy, Debug)]
+enum Then {
+    /// Between messages, and it is told that it was a text of so many bytes.
+    Dropped { bytes: u64 },
+    /// In an update that has so many rectangles left.
+    Update(u32),
+    /// Between messages.
+    Idle,
 }
 
 impl Session {
-    pub(super) fn new(config: &ClientConfig, init: &ServerInit) -> Self {
+    /// Behind ServerInit, of whose name so many bytes are still to come.
+    pub(super) fn new(config: &ClientConfig, init: &ServerInit, left: u64) -> Self {
         Self {
             limits: config.limits,
             format: if config.format.check().is_ok() { config.format } else { PixelFormat::XRGB },
             width: init.width,
             height: init.height,
-            state: State::Idle,
+            state: State::Skip { left, then: Then::Idle },
             supported: Vec::new(),
             pixels: Vec::new(),
         }
@@ -61,15 +73,7 @@ impl Session {
             }
             State::Update(left) => self.rectangle(source, left),
             State::Raw(rect, left) => Ok(self.raw(source, rect, left)),
-            State::Skip { left, bytes } => {
-                let left = left - source.skip(left);
-                if left > 0 {
-                    self.state = State::Skip { left, bytes };
-                    return Ok(Step::Starved);
-                }
-                self.state = State::Idle;
-                Ok(Step::Event(ClientEvent::TextDropped { bytes }))
-            }
+            State::Skip { left, then } => Ok(self.skip(source, left, then)),
         }
     }
 
@@ -128,11 +132,28 @@ impl Session {
         }
     }
 
+    fn skip(&mut self, source: &mut Source<'_, '_>, left: u64, then: Then) -> Step {
+        let left = left - source.skip(usize::try_from(left).unwrap_or(usize::MAX)) as u64;
+        if left > 0 {
+            self.state = State::Skip { left, then };
+            return Step::Starved;
+        }
+        self.state = match then {
+            Then::Update(rectangles) => State::Update(rectangles),
+            Then::Idle | Then::Dropped { .. } => State::Idle,
+        };
+        match then {
+            Then::Dropped { bytes } => Step::Event(ClientEvent::TextDropped { bytes }),
+            Then::Update(_) | Then::Idle => Step::Again,
+        }
+    }
+
     fn cut_text(&mut self, source: &mut Source<'_, '_>, out: &mut BytesMut) -> Result<Step, Error> {
         let text = match cut_text(source, self.limits.text_bytes, true)? {
             CutText::Partial => return Ok(Step::Starved),
             CutText::TooLong(left) => {
-                self.state = State::Skip { left, bytes: left as u64 };
+                let bytes = left as u64;
+                self.state = State::Skip { left: bytes, then: Then::Dropped { bytes } };
                 return Ok(Step::Again);
             }
             CutText::Whole(None) => return Ok(Step::Again),
@@ -188,8 +209,17 @@ impl Session {
                 (16, (!to.is_empty()).then_some(ClientEvent::Copy { rect: to, x, y }))
             }
             Encoding::Cursor => {
-                let Some((length, cursor)) = self.cursor(source, rect)? else { return Ok(Step::Starved) };
-                (length, Some(ClientEvent::Cursor(cursor)))
+                let (colours, mask) = self.cursor_size(rect);
+                if rect.width > Cursor::MAX_SIDE || rect.height > Cursor::MAX_SIDE {
+                    // RFC 6143 §7.8.1 has no limit. The last one stays, which points as well.
+                    source.advance(12);
+                    self.state = State::Skip { left: colours + mask, then: Then::Update(left - 1) };
+                    return Ok(Step::Again);
+                }
+                let (colours, mask) = (colours as usize, mask as usize);
+                let Some(whole) = source.peek(12 + colours + mask) else { return Ok(Step::Starved) };
+                let cursor = self.cursor(rect, whole[12..].split_at(colours));
+                (12 + colours + mask, Some(ClientEvent::Cursor(cursor)))
             }
             Encoding::DesktopSize => {
                 self.resize(rect.width, rect.height)?;
@@ -207,8 +237,10 @@ impl Session {
                 (length, Some(ClientEvent::Resize(resize)))
             }
             Encoding::DesktopName => {
-                let Some((length, name)) = name(source)? else { return Ok(Step::Starved) };
-                (length, Some(ClientEvent::Name(name)))
+                let Some(name) = Name::read(source, 12) else { return Ok(Step::Starved) };
+                source.advance(12 + name.length);
+                self.state = State::Skip { left: name.left, then: Then::Update(left - 1) };
+                return Ok(Step::Event(ClientEvent::Name(name.text)));
             }
             Encoding::LedState => {
                 let Some(mut fields) = source.fields(13) else { return Ok(Step::Starved) };
@@ -246,22 +278,20 @@ impl Session {
         Step::Pixels(Rect::between(rect.left(), rect.top(), rect.right(), middle))
     }
 
-    fn cursor(&self, source: &mut Source<'_, '_>, rect: RawRect) -> Result<Option<(usize, Cursor)>, Error> {
+    /// Bytes of the colours and of the mask.
+    fn cursor_size(&self, rect: RawRect) -> (u64, u64) {
+        let (width, height) = (u64::from(rect.width), u64::from(rect.height));
+        (width * height * self.format.bytes_per_pixel() as u64, width.div_ceil(8) * height)
+    }
+
+    fn cursor(&self, rect: RawRect, (colours, mask): (&[u8], &[u8])) -> Cursor {
         let (width, height) = (rect.width, rect.height);
-        if width > Cursor::MAX_SIDE || height > Cursor::MAX_SIDE {
-            return Err(Error::CursorSize { width, height });
-        }
-        let colours = width as usize * height as usize * self.format.bytes_per_pixel();
-        let mask = (width as usize).div_ceil(8) * height as usize;
-        let length = 12 + colours + mask;
-        let Some(whole) = source.peek(length) else { return Ok(None) };
-        let (colours, mask) = whole[12..].split_at(colours);
         let mut pixels = Vec::new();
         pixel::decode(&self.format, colours, &mut pixels);
         // Some servers name a point outside, of an empty cursor above all; nobody can point there.
         let inside = |hot: u16, side: u16| hot.min(side.max(1) - 1);
         let (hot_x, hot_y) = (inside(rect.x, width), inside(rect.y, height));
-        Ok(Some((length, Cursor { width, height, hot_x, hot_y, pixels, mask: mask.to_vec() })))
+        Cursor { width, height, hot_x, hot_y, pixels, mask: mask.to_vec() }
     }
 
     fn resize(&mut self, width: u16, height: u16) -> Result<(), Error> {
@@ -294,14 +324,24 @@ fn screens(source: &mut Source<'_, '_>, rect: RawRect) -> Option<(usize, Resize)
     Some((length, Resize { width: rect.width, height: rect.height, reason, status, screens }))
 }
 
-fn name(source: &mut Source<'_, '_>) -> Result<Option<(usize, String)>, Error> {
-    let Some(mut fields) = source.fields(16) else { return Ok(None) };
-    let bytes = fields.skip(12).u32();
-    if bytes as usize > MAX_STRING {
-        return Err(Error::NameLength(bytes));
+/// The name of a desktop, as much of it as anybody reads: RFC 6143 has no limit.
+pub(super) struct Name {
+    pub(super) text: String,
+    /// Bytes of it that were read, with those that say how many there are.
+    pub(super) length: usize,
+    /// Bytes that follow.
+    pub(super) left: u64,
+}
+
+impl Name {
+    /// Reads it behind `at` other bytes, when it has come.
+    pub(super) fn read(source: &mut Source<'_, '_>, at: usize) -> Option<Self> {
+        let all = source.fields(at + 4)?.skip(at).u32();
+        let kept = (all as usize).min(MAX_STRING);
+        let whole = source.peek(at + 4 + kept)?;
+        let text = String::from_utf8_lossy(&whole[at + 4..]).into_owned();
+        Some(Self { text, length: 4 + kept, left: u64::from(all) - kept as u64 })
     }
-    let length = 16 + bytes as usize;
-    Ok(source.peek(length).map(|whole| (length, String::from_utf8_lossy(&whole[16..]).into_owned())))
 }
 
 /// Pixels of one event: 256 KiB, which a processor's cache holds.
