@@ -148,6 +148,8 @@ pub(crate) struct Encoder {
     format: PixelFormat,
     /// Per channel, for each of the 256 intensities, its bits in place. `None`: the pixels are XRGB already.
     tables: Option<Box<[[u32; 256]; 3]>>,
+    /// With 32 bits, those that are of no colour are set: some viewers take them for how opaque a pixel is (noVNC 1.3).
+    padding: u32,
 }
 
 impl Encoder {
@@ -160,7 +162,8 @@ impl Encoder {
             let table = |c: Channel| core::array::from_fn(|v| scale(v as u32, 255, c.max.into()) << c.shift);
             Box::new(rgb.map(table))
         });
-        Self { format, tables }
+        let colours = rgb.iter().fold(0, |all, c| all | u32::from(c.max) << c.shift);
+        Self { format, tables, padding: if format.bits_per_pixel == 32 { !colours } else { 0 } }
     }
 
     pub(crate) fn format(&self) -> &PixelFormat {
@@ -169,12 +172,12 @@ impl Encoder {
 
     pub(crate) fn encode(&self, pixels: &[u32], out: &mut BytesMut) {
         let bits = |p: u32| match &self.tables {
-            None => p & 0x00ff_ffff,
+            None => p,
             Some(t) => {
                 t[0][(p >> 16 & 255) as usize] | t[1][(p >> 8 & 255) as usize] | t[2][(p & 255) as usize]
             }
         };
-        let pixels = pixels.iter().map(|&p| bits(p));
+        let pixels = pixels.iter().map(|&p| bits(p) | self.padding);
         match (self.format.bits_per_pixel, self.format.big_endian) {
             (8, _) => put(out, pixels.map(|p| [p as u8])),
             (16, false) => put(out, pixels.map(|p| (p as u16).to_le_bytes())),
@@ -243,11 +246,14 @@ mod tests {
         assert_eq!(encoded(rgb(16, true, rgb565), &pixel), word.to_be_bytes());
         // bgr233: 0x12 * 7 / 255 = 0.49, 0x80 * 7 / 255 = 3.51, 0xfe * 3 / 255 = 2.99.
         assert_eq!(encoded(rgb(8, false, [(7, 0), (7, 3), (3, 6)]), &pixel), [4 << 3 | 3 << 6]);
-        assert_eq!(encoded(PixelFormat::XRGB, &pixel), [0xfe, 0x80, 0x12, 0]);
-        assert_eq!(encoded(PixelFormat::rgb888(true), &pixel), [0, 0x12, 0x80, 0xfe]);
-        assert_eq!(encoded(rgb(32, false, [(255, 24), (255, 16), (255, 8)]), &pixel), [0, 0xfe, 0x80, 0x12]);
+        assert_eq!(encoded(PixelFormat::XRGB, &pixel), [0xfe, 0x80, 0x12, 0xff], "opaque");
+        assert_eq!(encoded(PixelFormat::rgb888(true), &pixel), [0xff, 0x12, 0x80, 0xfe]);
+        assert_eq!(
+            encoded(rgb(32, false, [(255, 24), (255, 16), (255, 8)]), &pixel),
+            [0xff, 0xfe, 0x80, 0x12]
+        );
         // 10 bits: 0x12 * 1023 / 255 = 72.2, 0x80: 513.5 is rounded up, 0xfe: 1018.99.
-        let ten = (72u32 << 20) + (514 << 10) + 1019;
+        let ten = (3u32 << 30) + (72 << 20) + (514 << 10) + 1019;
         assert_eq!(encoded(rgb(32, true, [(1023, 20), (1023, 10), (1023, 0)]), &pixel), ten.to_be_bytes());
     }
 

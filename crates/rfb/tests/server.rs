@@ -230,7 +230,7 @@ fn extensions_are_announced_once() {
     assert_eq!(sent(&mut server), []);
     // QEMU keys are a rectangle of the first update, and only of that.
     let screen = screen();
-    let pixel = [0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0x33, 0x22, 0, 0];
+    let pixel = [0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0x33, 0x22, 0, 0xff];
     let qemu = [0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xfe, 0xfe];
     for first in [true, false] {
         server.update().unwrap().raw(Rect::sized(1, 1), &screen).unwrap();
@@ -262,9 +262,9 @@ fn an_update_with_every_rectangle() {
     update.finish();
     let expected = [
         &[0, 0, 0, 6][..],
-        &[0, 1, 0, 1, 0, 2, 0, 1, 0, 0, 0, 0, 0x33, 0x22, 9, 0, 0x33, 0x22, 10, 0],
+        &[0, 1, 0, 1, 0, 2, 0, 1, 0, 0, 0, 0, 0x33, 0x22, 9, 0xff, 0x33, 0x22, 10, 0xff],
         &[0, 4, 0, 0, 0, 3, 0, 2, 0, 0, 0, 1, 0, 1, 0, 2],
-        &[0, 1, 0, 0, 0, 2, 0, 1, 0xff, 0xff, 0xff, 0x11, 0, 0, 0xff, 0, 0xff, 0, 0, 0, 0x40],
+        &[0, 1, 0, 0, 0, 2, 0, 1, 0xff, 0xff, 0xff, 0x11, 0, 0, 0xff, 0xff, 0xff, 0, 0, 0xff, 0x40],
         &[
             0, 1, 0, 1, 0, 9, 0, 5, 0xff, 0xff, 0xfe, 0xcc, 1, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 9, 0, 5,
             0, 0, 0, 9,
@@ -303,7 +303,7 @@ fn a_streamed_update_ends_with_the_last_rectangle() {
     let mut update = server.streamed_update().unwrap();
     update.raw(Rect::sized(1, 1), &screen).unwrap();
     let early = update.output().unwrap().split();
-    assert_eq!(early[..], [0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0x33, 0x22, 0, 0]);
+    assert_eq!(early[..], [0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0x33, 0x22, 0, 0xff]);
     drop(update);
     assert_eq!(sent(&mut server), [0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0x20]);
     server.streamed_update().unwrap().finish();
