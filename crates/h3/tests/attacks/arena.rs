@@ -33,6 +33,8 @@ pub(crate) struct Setup {
     pub(crate) http: Option<Config>,
     /// Requests get no answer.
     pub(crate) lazy: bool,
+    /// Bytes of content in an answer.
+    pub(crate) content: usize,
 }
 
 impl Setup {
@@ -45,6 +47,7 @@ impl Setup {
             certificate: 900,
             http: None,
             lazy: false,
+            content: 0,
         }
     }
 
@@ -76,12 +79,14 @@ impl Setup {
             node: self.node(2, Some(config)),
             http: self.http.clone(),
             lazy: self.lazy,
+            content: Bytes::from(vec![7; self.content]),
             deaf: BTreeSet::new(),
             h3: BTreeMap::new(),
             pending: BTreeMap::new(),
             held: 0,
             work: 0,
             time: 0,
+            glance: memory::glance(),
             before: Cost::default(),
             sent: BTreeMap::new(),
             received: Sent::default(),
@@ -368,6 +373,7 @@ pub(crate) struct Server {
     pub(crate) node: Node,
     http: Option<Config>,
     lazy: bool,
+    content: Bytes,
     /// Connections with a session of WebTransport: the application began it, and asks for nothing more that there is to tell.
     deaf: BTreeSet<ConnectionKey>,
     pub(crate) h3: BTreeMap<ConnectionKey, h3::Connection>,
@@ -377,8 +383,9 @@ pub(crate) struct Server {
     pub(crate) held: isize,
     /// Allocations it made.
     pub(crate) work: u64,
-    /// Nanoseconds that it took.
+    /// Nanoseconds that it took, without those for looking at the clock.
     time: u64,
+    glance: u64,
     /// What it had cost when it was looked at.
     before: Cost,
     pub(crate) sent: BTreeMap<SocketAddr, Sent>,
@@ -405,7 +412,7 @@ impl Server {
         let result = act(self);
         self.held += memory::held() - held;
         self.work += memory::calls() - calls;
-        self.time += (memory::clock() - at).as_nanos() as u64;
+        self.time += (memory::clock() - at).saturating_sub(self.glance);
         result
     }
 
@@ -422,6 +429,7 @@ impl Server {
             time: self.time - before.time,
             allocations: self.work - before.allocations,
             bytes: self.received.bytes - before.bytes,
+            datagrams: self.received.datagrams - before.datagrams,
         }
     }
 
@@ -511,7 +519,13 @@ impl Server {
                 h3::Event::Request { id, .. } => {
                     *self.requests.entry(key).or_default() += 1;
                     if !self.lazy {
-                        let _ = h3.respond(&mut t, id, &Response::new(200).with("x-served", "yes"), true);
+                        let mut content = self.content.clone();
+                        let is_all = content.is_empty();
+                        let response = Response::new(200).with("x-served", "yes");
+                        let _ = h3.respond(&mut t, id, &response, is_all);
+                        if !is_all && h3.send(&mut t, id, &mut content).is_ok() {
+                            let _ = h3.finish(&mut t, id);
+                        }
                         while let Ok(Body::Data(_)) = h3.read(&mut t, id, 64 << 10) {}
                     }
                 }

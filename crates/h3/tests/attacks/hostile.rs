@@ -235,6 +235,11 @@ impl Hostile {
         self.out.push_back((self.from, bytes));
     }
 
+    /// Datagrams that are to leave.
+    pub(crate) fn queued(&self) -> u64 {
+        self.out.len() as u64
+    }
+
     /// The datagrams that it would send now, in place of sending them.
     pub(crate) fn take(&mut self) -> Vec<Vec<u8>> {
         self.out.drain(..).map(|(_, bytes)| bytes).collect()

@@ -1,9 +1,12 @@
-//! What the heap of a thread holds. Tests run on a thread each, and simulations on that of their test.
+//! What the heap of a thread holds, and what the thread has computed. Tests run on a thread each, and simulations on that of their
+//! test.
 #![expect(unsafe_code, reason = "an allocator that counts; all else is the system's")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::time::Instant;
+
+use nix::time::{ClockId, clock_gettime};
+use quickset_base::Duration;
 
 thread_local! {
     static HELD: Cell<isize> = const { Cell::new(0) };
@@ -20,10 +23,20 @@ pub(crate) fn calls() -> u64 {
     CALLS.get()
 }
 
-/// The time, for what is measured of the build and no part of the protocol.
-#[expect(clippy::disallowed_methods, reason = "virtual time stands still while the server computes")]
-pub(crate) fn clock() -> Instant {
-    Instant::now()
+/// Nanoseconds that this thread has had a processor: what others compute meanwhile does not count. For what is measured of the
+/// build and no part of the protocol.
+pub(crate) fn clock() -> u64 {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("threads have clocks");
+    Duration::from(time).as_nanos() as u64
+}
+
+/// Nanoseconds that looking at it twice takes at least.
+pub(crate) fn glance() -> u64 {
+    let twice = || {
+        let at = clock();
+        clock() - at
+    };
+    (0..100).map(|_| twice()).min().unwrap_or(0)
 }
 
 struct Counting;
