@@ -72,6 +72,7 @@ mod stats;
 mod streams;
 mod token;
 mod tx;
+mod work;
 
 pub use ack::{AckPolicy, AckPolicyError};
 pub use budget::{Account, Budget, BudgetUse};

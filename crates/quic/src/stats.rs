@@ -23,8 +23,8 @@ pub struct Stats {
     pub received_packets: u64,
     /// Packets that could not be read: forged, corrupted, or without keys.
     pub dropped_packets: u64,
-    /// Packets that were dropped as if lost, since the [budget](crate::TransportConfig::budget) had no memory for what they
-    /// brought.
+    /// Packets that were dropped as if lost: the [budget](crate::TransportConfig::budget) had no memory for what they brought, or
+    /// the peer asked for more work than its packets pay for, as none does that has no ill will.
     pub unpaid_packets: u64,
     /// Packets that came twice.
     pub duplicate_packets: u64,

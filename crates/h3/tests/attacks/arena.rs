@@ -90,6 +90,7 @@ impl Setup {
             before: Cost::default(),
             sent: BTreeMap::new(),
             received: Sent::default(),
+            pieces: 0,
             requests: BTreeMap::new(),
             closed: Vec::new(),
         }
@@ -390,6 +391,8 @@ pub(crate) struct Server {
     before: Cost,
     pub(crate) sent: BTreeMap<SocketAddr, Sent>,
     pub(crate) received: Sent,
+    /// Pieces of content that the application was given.
+    pub(crate) pieces: u64,
     /// Requests that the application heard of, by connection.
     pub(crate) requests: BTreeMap<ConnectionKey, u64>,
     pub(crate) closed: Vec<Closed>,
@@ -404,6 +407,14 @@ impl Server {
     /// Requests of the connection that came last.
     pub(crate) fn last_requests(&self) -> u64 {
         self.requests.last_key_value().map_or(0, |(_, n)| *n)
+    }
+
+    /// Packets of all its connections that were dropped since their senders had not paid for what they ask.
+    pub(crate) fn unpaid_packets(&mut self) -> u64 {
+        let keys: Vec<ConnectionKey> = self.node.keys().collect();
+        let unpaid =
+            |key| self.node.connection(key).map_or(0, |connection| connection.stats().unpaid_packets);
+        keys.into_iter().map(unpaid).sum()
     }
 
     /// What it does counts as its own.
@@ -526,11 +537,15 @@ impl Server {
                         if !is_all && h3.send(&mut t, id, &mut content).is_ok() {
                             let _ = h3.finish(&mut t, id);
                         }
-                        while let Ok(Body::Data(_)) = h3.read(&mut t, id, 64 << 10) {}
+                        while let Ok(Body::Data(_)) = h3.read(&mut t, id, 64 << 10) {
+                            self.pieces += 1;
+                        }
                     }
                 }
                 h3::Event::Readable(id) if !self.lazy => {
-                    while let Ok(Body::Data(_)) = h3.read(&mut t, id, 64 << 10) {}
+                    while let Ok(Body::Data(_)) = h3.read(&mut t, id, 64 << 10) {
+                        self.pieces += 1;
+                    }
                 }
                 _ => {}
             }

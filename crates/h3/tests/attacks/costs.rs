@@ -596,6 +596,65 @@ impl Storm {
     }
 }
 
+/// What takes its place among what came before is paid for: of a flood of it most packets are dropped, and whoever flooded goes on
+/// when it has paid. Nobody else notices.
+#[test]
+fn whoever_asks_for_more_than_packets_earn_is_paced() {
+    let storms = STORMS.iter().filter(|storm| storm.name.contains("with holes") || storm.name == "ABANDON");
+    for storm in storms.filter(|storm| storm.name.starts_with(['F', 'A'])) {
+        let mut arena = Setup::new().arena();
+        arena.replace_hostile(|params| params.fenced_streams = Some(64 << 10));
+        arena.hostile().connect();
+        arena.pass(Duration::from_millis(200));
+        arena.begin();
+        let mut say = (storm.begin)(Knobs { size: 1, step: 720, many: 60, odd: false });
+        arena.each(400, MS, |hostile, n| say(hostile, n));
+        arena.pass(50 * MS);
+        assert_eq!(arena.hostile().closed, None, "{}", storm.name);
+        // A hundred frames of six steps and more, where a packet earns a hundred; with some to begin with.
+        let unpaid = arena.server().unpaid_packets();
+        assert!((250..400).contains(&unpaid), "{}: {unpaid} of 400 packets were not paid for", storm.name);
+        // It pays for the last hundred frames.
+        arena.each(30, MS, |hostile, _| hostile.say(&[Frame::Ping]));
+        say(arena.hostile(), 400);
+        arena.pass(50 * MS);
+        assert_eq!(arena.server().unpaid_packets(), unpaid, "{}", storm.name);
+        arena.assert_served();
+    }
+}
+
+/// Requests that are given up as soon as they were made are as many as packets pay for, a few more at first. The others are not
+/// fewer for it, and who gives up no more has all of its streams again.
+#[test]
+fn streams_that_are_given_up_are_not_replaced_at_once() {
+    for name in
+        ["HEADERS, stopped at once", "HEADERS, stopped in their answers", "HEADERS with priorities, stopped"]
+    {
+        let storm = STORMS.iter().find(|storm| storm.name == name).expect("a storm of that name");
+        for odd in [false, true] {
+            // Those that are answered whole were worth their while.
+            let content = if name.contains("in their answers") { 5000 } else { 0 };
+            let mut arena = crate::requests::speaking(&Setup { content, ..Setup::http() });
+            let before = arena.server().received.datagrams;
+            let mut say = (storm.begin)(Knobs { size: 1, step: 1, many: 1, odd });
+            arena.each(3000, MS, |hostile, n| say(hostile, n));
+            assert_eq!(arena.hostile().closed, None, "{name}");
+            // Of the honest client, too, which says little.
+            let received = arena.server().received.datagrams - before;
+            let requests = arena.server().last_requests();
+            assert!(requests > 200, "{name}: {requests} requests");
+            assert!(requests < 400 + 2 * received, "{name}: {requests} requests by {received} datagrams");
+            arena.assert_served();
+            arena.each(400, MS, |hostile, _| hostile.say(&[Frame::Ping]));
+            let opened = arena.hostile().allowed[0];
+            assert!(
+                opened >= requests + 60,
+                "{name}: {opened} streams are allowed, and {requests} were used"
+            );
+        }
+    }
+}
+
 /// No packet costs a hundred times as much as one of usual data, in a build without optimizations in which frames of a byte are
 /// the dearest, nor more allocations than it has frames, but for requests, which take 14 each, and entries of QPACK's table, which
 /// take three. What fences hold apart lies in trees, and costs several steps in them.
@@ -612,6 +671,8 @@ fn no_packet_costs_much_more_than_a_usual_one() {
         assert!(cost.allocations < most, "{}: {cost:?}; {knobs:?}", storm.name);
     }
 }
+
+const MS: Duration = Duration::from_millis(1);
 
 /// Milliseconds in which a server that allows more streams says so.
 const PATIENCE: u64 = 50;

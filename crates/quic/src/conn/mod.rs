@@ -30,6 +30,7 @@ mod tests;
 mod verbs;
 mod versions;
 mod vigil;
+mod work;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -54,6 +55,7 @@ use crate::stats::Stats;
 use crate::streams::{StreamEvent, Streams};
 use crate::token::Token;
 use crate::tx::{Grease, MAX_OVERHEAD, MIN_INITIAL, Numbering};
+use crate::work::Allowance as Work;
 
 pub(crate) use allowance::{Allowance, CONNECTION_COST};
 pub(crate) use confirm::Confirmation;
@@ -65,6 +67,7 @@ pub(crate) use start::Role;
 pub use start::{IssuedCid, Signal, Start};
 pub(crate) use versions::{Negotiated, wished};
 pub(crate) use vigil::Vigil;
+use work::pace;
 
 /// One QUIC connection, without a socket or a clock.
 ///
@@ -98,6 +101,8 @@ pub struct Connection {
     pub(crate) lifecycle: Lifecycle,
     pub(crate) vigil: Vigil,
     pub(crate) allowance: Allowance,
+    /// What packets have earned of the work that some frames are.
+    pub(crate) work: Work,
     pub(crate) blockade: Blockade,
     pub(crate) early: Early,
     /// Datagrams of a batch that act one by one.
@@ -225,6 +230,7 @@ impl Connection {
             lifecycle: Lifecycle::new(now, config.keep_alive, config.handshake_timeout),
             vigil: Vigil::new(config.ask_after.filter(|_| side.is_client())),
             allowance: Allowance::new(account),
+            work: pace(),
             blockade: Blockade::default(),
             early: Early::with(early),
             unread: VecDeque::new(),

@@ -29,6 +29,8 @@ pub(crate) enum Why {
     Source,
     /// There is no memory for what it brings.
     Unpaid,
+    /// It asks for more work than the peer's packets have earned.
+    Unearned,
 }
 
 /// The data of packet_sent and packet_received. The crate `qlog` has no place in it for frames that it does not know.
@@ -85,6 +87,7 @@ impl Connection {
                 Why::Duplicate => (PacketDroppedTrigger::General, "duplicate"),
                 Why::Source => (PacketDroppedTrigger::Invalid, "not the peer's connection id"),
                 Why::Unpaid => (PacketDroppedTrigger::Rejected, "no memory in the budget"),
+                Why::Unearned => (PacketDroppedTrigger::Rejected, "more work than packets have earned"),
             };
             let dropped = PacketDropped {
                 header: kind.map(|kind| plain(name(kind), None)),

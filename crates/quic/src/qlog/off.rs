@@ -27,6 +27,7 @@ pub(crate) enum Why {
     Duplicate,
     Source,
     Unpaid,
+    Unearned,
 }
 
 impl Connection {

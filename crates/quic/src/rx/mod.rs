@@ -437,8 +437,13 @@ impl Connection {
             self.log_dropped(Some(kind), size, Why::Unpaid);
             return Ok(());
         }
+        if !self.may_ask(&payload) {
+            self.log_dropped(Some(kind), size, Why::Unearned);
+            return Ok(());
+        }
         self.log_received(kind, opened.number, size, &payload);
         let eliciting = self.frames(kind, &payload)?;
+        self.pay_for_work();
         if eliciting {
             self.lifecycle.on_elicited();
         }

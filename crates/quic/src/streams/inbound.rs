@@ -5,6 +5,7 @@ use quickset_base::Time;
 use quickset_wire::frame::Frame;
 use quickset_wire::{Dir, StreamId, TransportErrorCode as Code, varint};
 
+use super::work::steps_to_give_up;
 use super::{SendState, Streams, news, owes, told};
 use crate::TransportError;
 use crate::room::View;
@@ -176,6 +177,7 @@ impl Streams {
         if half.is_complete() || (half.reset.is_some() && (reliable >= more || !half.awaits_rest())) {
             return Ok(());
         }
+        self.owed.steps += steps_to_give_up(id);
         let reliable = (reliable > 0 && half.stopped.is_none()).then_some(reliable);
         half.reliable = reliable;
         if let Some(receiver) = &mut half.messages {
@@ -222,6 +224,7 @@ impl Streams {
         }
         // RFC 9000 §3.5, FS-61: answered by RESET_STREAM with the same code, and nothing else.
         if half.reset(code) {
+            self.owed.steps += steps_to_give_up(id);
             half.stopped = Some(code);
             stream.owe(owes::RESET, &mut self.control);
             stream.events &= !told::WRITABLE;

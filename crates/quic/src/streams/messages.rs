@@ -9,6 +9,7 @@ use super::event::{ReadError, SendError, SendState, UnknownStream};
 use super::fenced::{Fault, Fenced, Message, MessageStats, Mode, Outcome, Receiver, Sender, Ticket};
 use super::inbound::Half;
 use super::recv::RecvHalf;
+use super::work::steps_among;
 use super::{RECORD_PREFIX, Stream, Streams, owes, told};
 use crate::TransportError;
 use crate::room::{View, Want};
@@ -220,6 +221,18 @@ impl Streams {
         self.records.agreed()
     }
 
+    /// Notes what a stream carries, as far as it is known (FS-39).
+    pub(super) fn note_bytes(&mut self, key: Key, bytes: bool) {
+        let Some(stream) = self.slab.get_mut(key) else { return };
+        if stream.id.initiator() == self.side || stream.bytes == bytes {
+            return;
+        }
+        stream.bytes = bytes;
+        let dir = stream.id.dir() as usize;
+        self.theirs[dir].note_bytes(bytes);
+        self.note_streams(dir);
+    }
+
     /// A FENCED or ABANDON frame.
     pub(super) fn on_messages(
         &mut self,
@@ -260,6 +273,7 @@ impl Streams {
         }
         half.within_credit(end)?;
         let Some(receiver) = &mut half.messages else { return Ok(()) };
+        let before = receiver.apart();
         let growth = match *frame {
             Frame::Fenced { offset, distance, start, each, fin, data, .. } => {
                 receiver.on_fenced(now, &Fenced { offset, distance, start, each, fin }, data, payload)?
@@ -267,6 +281,7 @@ impl Streams {
             Frame::Abandon { offset, len, .. } => receiver.on_abandon(now, offset, len)?,
             _ => 0,
         };
+        self.owed.steps += steps_among(receiver.apart().max(before));
         self.grow(key, growth)?;
         self.received_messages(key);
         Ok(())

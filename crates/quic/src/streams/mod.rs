@@ -36,6 +36,7 @@ mod stretch;
 mod tests;
 mod turns;
 mod verbs;
+mod work;
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -66,6 +67,7 @@ pub(crate) use store::STREAM_COST;
 use store::Store;
 pub use turns::{Class, ClassError};
 use turns::{Turns, has};
+use work::Owed;
 
 /// All streams of a connection.
 // sizes: what all streams have in common.
@@ -105,6 +107,8 @@ pub(crate) struct Streams {
     news: u8,
     /// What reliability policies are told.
     tally: Tally,
+    /// What the peer's frames took beyond what is usual.
+    owed: Owed,
 }
 
 /// What of the configuration concerns streams.
@@ -197,6 +201,7 @@ impl Streams {
             events: VecDeque::new(),
             news: 0,
             tally: Tally::default(),
+            owed: Owed::default(),
         }
     }
 
@@ -432,18 +437,6 @@ impl Streams {
         if self.theirs[dir].is_due() {
             self.due |= due::MAX_STREAMS << dir;
         }
-    }
-
-    /// Notes what a stream carries, as far as it is known (FS-39).
-    fn note_bytes(&mut self, key: Key, bytes: bool) {
-        let Some(stream) = self.slab.get_mut(key) else { return };
-        if stream.id.initiator() == self.side || stream.bytes == bytes {
-            return;
-        }
-        stream.bytes = bytes;
-        let dir = stream.id.dir() as usize;
-        self.theirs[dir].note_bytes(bytes);
-        self.note_streams(dir);
     }
 
     /// Counts bytes of streams as consumed for the connection's credit.

@@ -61,6 +61,8 @@ pub(super) struct Theirs {
     early: u64,
     /// The application took all that were open, or does not know of any.
     waited_for: bool,
+    /// The peer is allowed but a few more.
+    paced: bool,
 }
 
 impl Theirs {
@@ -77,6 +79,7 @@ impl Theirs {
             advertised,
             early: 0,
             waited_for: true,
+            paced: false,
         }
     }
 
@@ -85,6 +88,11 @@ impl Theirs {
     pub(super) fn set_most(&mut self, most: u64) -> bool {
         self.most = most.min(MAX_STREAMS);
         self.target() > self.advertised
+    }
+
+    /// Whether the peer gets no more than a few of those that it may have.
+    pub(super) fn set_paced(&mut self, paced: bool) {
+        self.paced = paced;
     }
 
     /// No stream can carry messages.
@@ -163,6 +171,10 @@ impl Theirs {
     fn target(&self) -> u64 {
         // FS-39: any stream may turn out to be fenced, until a STREAM frame says that it is not.
         let fenced = self.bytes.saturating_add(self.most_fenced);
-        self.most.min(fenced).saturating_add(self.closed).min(MAX_STREAMS)
+        let all = self.most.min(fenced).saturating_add(self.closed).min(MAX_STREAMS);
+        if self.paced { all.min(self.opened + PACED) } else { all }
     }
 }
+
+/// Streams that a peer may always open, if it may at all: to be given up they cost less than the packets earn that open them.
+const PACED: u64 = 2;

@@ -9,7 +9,6 @@
 //!
 //! Source: `spec/fec.md`, sections 5 to 13.
 
-mod allowance;
 mod blocks;
 mod early;
 mod fresh;
@@ -26,7 +25,7 @@ use crate::error::TransportError;
 use crate::room::Want;
 use crate::token::Token;
 use crate::tx::Writer;
-use allowance::Allowance;
+use crate::work::Allowance;
 use early::Early;
 use session::{Price, Session, error};
 use window::Window;

@@ -312,6 +312,12 @@ impl Receiver {
         self.max_record.saturating_add(8)
     }
 
+    /// Runs of bytes behind the lowest that is missing, of a stream of FENCED frames.
+    #[inline]
+    pub(crate) fn apart(&self) -> usize {
+        self.extents.ranges()
+    }
+
     /// Bytes of data in memory.
     pub(crate) fn held_bytes(&self) -> usize {
         let complete = self.ready.held_bytes() + self.held.held_bytes();

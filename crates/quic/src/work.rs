@@ -1,7 +1,9 @@
+//! What packets of the peer may have us do.
+
 /// Work that packets pay for. Each earns some, which is saved up to a limit; what takes more than there is goes into debt, so
 /// that in the long run no packet costs more than it earns.
 #[derive(Debug)]
-pub(super) struct Allowance {
+pub(crate) struct Allowance {
     left: i64,
     each: i64,
     most: i64,
@@ -9,32 +11,38 @@ pub(super) struct Allowance {
 
 impl Allowance {
     /// As much as is ever saved; a packet earns `each`.
-    pub(super) fn new(each: u64, most: u64) -> Self {
+    pub(crate) fn new(each: u64, most: u64) -> Self {
         let most = signed(most);
         Self { left: most, each: signed(each), most }
     }
 
+    /// The same, of which there is no more than this to begin with.
+    pub(crate) fn beginning(self, left: u64) -> Self {
+        Self { left: signed(left).min(self.most), ..self }
+    }
+
     /// From now on no more is saved.
-    pub(super) fn set_most(&mut self, most: u64) {
+    pub(crate) fn set_most(&mut self, most: u64) {
         self.most = signed(most);
     }
 
     /// A packet came.
     #[inline]
-    pub(super) fn earn(&mut self) {
+    pub(crate) fn earn(&mut self) {
         self.left = self.left.saturating_add(self.each).min(self.most);
     }
 
-    pub(super) fn pay(&mut self, work: u64) {
+    pub(crate) fn pay(&mut self, work: u64) {
         self.left = self.left.saturating_sub(signed(work));
     }
 
-    pub(super) fn is_spent(&self) -> bool {
+    #[inline]
+    pub(crate) fn is_spent(&self) -> bool {
         self.left <= 0
     }
 
     /// What there is.
-    pub(super) fn left(&self) -> usize {
+    pub(crate) fn left(&self) -> usize {
         usize::try_from(self.left).unwrap_or(0)
     }
 }
@@ -46,6 +54,16 @@ fn signed(work: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_there_at_first_may_be_less_than_is_saved() {
+        let mut allowance = Allowance::new(10, 25).beginning(5);
+        for left in [5, 15, 25, 25] {
+            assert_eq!(allowance.left(), left);
+            allowance.earn();
+        }
+        assert_eq!(Allowance::new(10, 25).beginning(30).left(), 25);
+    }
 
     #[test]
     fn what_is_owed_is_earned_before_anything_is_spent() {
