@@ -339,7 +339,7 @@ fn saved(window: u64) -> u64 {
 const BUDGET: usize = 512 << 10;
 
 /// Steps that a packet pays for: 4 microseconds. Where 64 symbols are missing, each repair symbol says something new, and every
-/// second packet brings one, an honest sender needs half of them.
+/// second packet brings one, an honest sender needs five of six.
 const STEPS: u64 = 768;
 
 /// Bytes of payload that a packet pays for, and again some 5 microseconds. A window of any length has 64 missing symbols to

@@ -352,7 +352,7 @@ const MAX_UNKNOWNS: usize = 64;
 const ROW: u64 = 16;
 
 /// Steps to look at a repair symbol and what is missing of it, however little comes of it.
-const LOOK: u64 = 256;
+const LOOK: u64 = 768;
 
 /// Symbols that are looked at in a step.
 const LOOKS: u64 = 8;

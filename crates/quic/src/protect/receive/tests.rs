@@ -655,3 +655,25 @@ fn honest_repair_is_always_paid_for() {
         assert!(missing > 50 && recovered * 5 > missing * 4, "{what}: {recovered} of {missing}");
     }
 }
+
+/// FEC-60: a symbol that is recovered from one of a byte takes longer than its bytes do, so of a packet full of such there is one
+/// that its steps pay for, beside those that were saved.
+#[test]
+fn packets_full_of_short_repairs_recover_a_symbol_each() {
+    let mut receiving = receiving(1024, 8);
+    let (mut recovered, packets) = (0, 400);
+    for n in 0..packets * 120_u64 {
+        let (session, first) = (8 * (n % 8), n / 8);
+        let frame = Frame::Repair { session, first, count: 1, parameter: 1, index: 0, data: &[0] };
+        receiving.on_repair(&frame).unwrap();
+        if n % 120 == 119 {
+            receiving.end_packet();
+            while receiving.has_work() {
+                receiving.work();
+            }
+            recovered += std::iter::from_fn(|| receiving.next_recovered()).count() as u64;
+        }
+    }
+    let most = packets + LEAST_SAVED / STEPS + 1;
+    assert!((packets * 9 / 10..=most).contains(&recovered), "{recovered} of {packets} packets");
+}
