@@ -21,10 +21,13 @@ pub(crate) struct Pieces {
 impl Pieces {
     /// Takes from `input` until `N` varints are there; `None` when it ends before. `N` is at most two.
     pub(crate) fn take<const N: usize>(&mut self, input: &mut Bytes) -> Option<[u64; N]> {
+        // Mostly all of them are there.
+        if let Some((values, len)) = read(input).filter(|_| self.is_empty()) {
+            input.advance(len);
+            return Some(values);
+        }
         loop {
-            let mut values = [0; N];
-            let mut r = Reader::new(&self.bytes[..self.len]);
-            if values.iter_mut().all(|v| r.varint().map(|read| *v = read).is_ok()) {
+            if let Some((values, _)) = read(&self.bytes[..self.len]) {
                 self.len = 0;
                 return Some(values);
             }
@@ -40,4 +43,15 @@ impl Pieces {
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
+}
+
+/// The varints at the front, and their bytes.
+#[inline]
+fn read<const N: usize>(bytes: &[u8]) -> Option<([u64; N], usize)> {
+    let mut values = [0; N];
+    let mut r = Reader::new(bytes);
+    for value in &mut values {
+        *value = r.varint().ok()?;
+    }
+    Some((values, r.position()))
 }

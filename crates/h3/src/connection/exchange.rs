@@ -1,11 +1,13 @@
 use bytes::Bytes;
 use quickset_quic::{Chunk, Protection, ReadError, Side, StreamId};
 
+use super::Fault;
 use super::outlet::Outlet;
 use super::waiting::Held;
 use crate::frame::{FrameReader, Item, Place};
 use crate::message::Length;
 use crate::priority::Said;
+use crate::trace::{Told, Traced, tell};
 use crate::{Code, Error, Field, Request, Transport};
 
 /// A request and its response, on their stream.
@@ -77,6 +79,7 @@ impl Exchange {
             inflow: Inflow {
                 reader: FrameReader::new(Place::Request, side, max_section, webtransport),
                 input: Bytes::new(),
+                behind: None,
                 fin: false,
                 phase: Phase::Head,
                 waiting: false,
@@ -133,6 +136,8 @@ pub(super) struct Inflow {
     reader: FrameReader,
     /// What was read and not yet looked at.
     pub(super) input: Bytes,
+    /// What came behind content that was joined, and is told when that was read.
+    behind: Option<Box<Result<Next, Fault>>>,
     pub(super) fin: bool,
     pub(super) phase: Phase,
     /// A field section waits for the table.
@@ -179,6 +184,63 @@ impl Inflow {
         self.input.len() + self.reader.held()
     }
 
+    /// The same behind the head: frames with small pieces of content, or with none, are gone through together as far as they
+    /// were read.
+    pub(super) fn next_content(
+        &mut self,
+        t: &mut dyn Transport,
+        id: StreamId,
+        max: usize,
+    ) -> Result<Next, Fault> {
+        if let Some(next) = self.behind.take() {
+            return *next;
+        }
+        let most = max.min(LARGE);
+        let mut small = Vec::new();
+        loop {
+            let next = match self.next(t, id, max) {
+                Ok(Next::Item(Item::DataHeader(n))) if self.phase == Phase::Content => {
+                    tell(t, || Traced::Parsed(id, Told::Data(n)));
+                    match self.length.add(n) {
+                        Ok(()) if small.is_empty() => continue,
+                        Ok(()) => {
+                            let room = most - small.len();
+                            self.reader.append_data(&mut self.input, room, &mut small);
+                            Ok(Next::Item(Item::Data(Bytes::new())))
+                        }
+                        Err(malformed) => Err(malformed.into()),
+                    }
+                }
+                Ok(Next::Item(Item::Unknown(kind))) => {
+                    tell(t, || Traced::Parsed(id, Told::Unknown(kind)));
+                    continue;
+                }
+                next => next.map_err(Fault::from),
+            };
+            match next {
+                Ok(Next::Item(Item::Data(data))) => {
+                    let is_last = small.len() + data.len() >= most || !self.reader.has_data(&self.input);
+                    if is_last && small.is_empty() {
+                        return Ok(Next::Item(Item::Data(data)));
+                    }
+                    small.reserve(most.min(data.len() + self.input.len()));
+                    small.extend_from_slice(&data);
+                    if is_last {
+                        return Ok(Next::Item(Item::Data(small.into())));
+                    }
+                }
+                next if small.is_empty() => return next,
+                // It is read first, and may be all that anybody wants.
+                next => {
+                    if !matches!(next, Ok(Next::Blocked)) {
+                        self.behind = Some(Box::new(next));
+                    }
+                    return Ok(Next::Item(Item::Data(small.into())));
+                }
+            }
+        }
+    }
+
     /// What comes next, of content at most `max` bytes.
     pub(super) fn next(&mut self, t: &mut dyn Transport, id: StreamId, max: usize) -> Result<Next, Error> {
         if let Some(code) = self.given_up {
@@ -209,6 +271,9 @@ impl Inflow {
         }
     }
 }
+
+/// Pieces of content are joined up to this many bytes, for the work that it costs.
+const LARGE: usize = 1024;
 
 /// Bytes read at a time.
 pub(super) const READ: usize = 64 << 10;

@@ -78,7 +78,7 @@ impl Connection {
                 inflow.wanted = inflow.phase != Phase::Head;
                 return Ok(Some(Body::Blocked));
             }
-            match inflow.next(t, id, max)? {
+            match inflow.next_content(t, id, max)? {
                 Next::Item(Item::Data(data)) => return Ok(Some(Body::Data(data))),
                 Next::Item(item) => self.item(t, id, item)?,
                 Next::Blocked => {

@@ -127,6 +127,34 @@ impl FrameReader {
         }
     }
 
+    /// Takes what is there of the payload of a DATA frame that has begun, at most `max` bytes.
+    pub(crate) fn append_data(&mut self, input: &mut Bytes, max: usize, out: &mut Vec<u8>) {
+        let State::Data(left) = &mut self.state else { return };
+        let n = (*left).min(input.len().min(max) as u64);
+        *left -= n;
+        out.extend_from_slice(&input[..n as usize]);
+        input.advance(n as usize);
+        self.idle.pay(n as usize);
+    }
+
+    /// Whether payload of a DATA frame is there, behind nothing but frames that are passed over, and all of that frame.
+    pub(crate) fn has_data(&self, input: &[u8]) -> bool {
+        let is_between = match &self.state {
+            State::Header(pieces) => pieces.is_empty(),
+            State::Data(left) => *left == 0,
+            State::Skip(_) | State::Whole { .. } => false,
+        };
+        let mut r = Reader::new(input);
+        while let (true, Ok(kind), Ok(len)) = (is_between, r.varint(), r.varint()) {
+            // What is neither of the two is unknown, or ends the connection.
+            let is_there = kind != kind::HEADERS && r.bytes(len.try_into().unwrap_or(usize::MAX)).is_ok();
+            if !is_there || (kind == kind::DATA && len > 0) {
+                return is_there;
+            }
+        }
+        false
+    }
+
     /// Bytes held of a frame of which more is to come.
     pub fn held(&self) -> usize {
         if let State::Whole { so_far, .. } = &self.state { so_far.len() } else { 0 }

@@ -655,6 +655,28 @@ fn streams_that_are_given_up_are_not_replaced_at_once() {
     }
 }
 
+/// Content in frames of a byte, with frames of nothing and unknown ones between them: what was read together is handed over
+/// together.
+#[test]
+fn content_in_small_frames_is_told_in_large_pieces() {
+    let cases: [(&str, &[u8]); 4] = [
+        ("of a byte", &[0, 1, 7]),
+        ("of a byte and of nothing", &[0, 1, 7, 0, 0, 0, 0]),
+        ("of a byte and unknown", &[0, 1, 7, 0x21, 0, 0x21, 1, 7]),
+        ("of a hundred bytes", &http_frame(0, &[7; 100])),
+    ];
+    for (what, frames) in cases {
+        let mut arena = crate::requests::speaking(&Setup::http());
+        arena.hostile().write(bidi(0), &request(), false);
+        let many = frames.repeat(1090 / frames.len());
+        arena.each(100, MS, |hostile, _| hostile.write(bidi(0), &many, false));
+        arena.pass(50 * MS);
+        let pieces = arena.server().pieces;
+        assert!((100..=200).contains(&pieces), "{what}: {pieces} pieces of 100 packets");
+        arena.assert_served();
+    }
+}
+
 /// No packet costs a hundred times as much as one of usual data, in a build without optimizations in which frames of a byte are
 /// the dearest, nor more allocations than it has frames, but for requests, which take 14 each, and entries of QPACK's table, which
 /// take three. What fences hold apart lies in trees, and costs several steps in them.
