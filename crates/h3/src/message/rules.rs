@@ -87,14 +87,8 @@ pub(crate) fn trailers(fields: &[Field]) -> Result<(), Malformed> {
 /// RFC 9114 §4.2, §10.3: names, values, and fields that belong to a connection of another kind.
 fn regular(fields: &[Field]) -> Result<(), Malformed> {
     for field in fields {
-        if field.name.starts_with(b":") {
-            return Err(Malformed("a pseudo-header field where none may be"));
-        }
-        if field.name.iter().any(u8::is_ascii_uppercase) {
-            return Err(Malformed("an uppercase field name"));
-        }
-        if field.name.is_empty() || !field.name.iter().all(|&b| is_token(b)) {
-            return Err(Malformed("a field name that is none"));
+        if field.name.is_empty() || !field.name.iter().all(|&b| IN_NAMES[usize::from(b)]) {
+            return Err(wrong_name(&field.name));
         }
         value(&field.value)?;
         match &field.name[..] {
@@ -110,9 +104,35 @@ fn regular(fields: &[Field]) -> Result<(), Malformed> {
     Ok(())
 }
 
+/// Why a name is none.
+#[cold]
+fn wrong_name(name: &[u8]) -> Malformed {
+    if name.starts_with(b":") {
+        Malformed("a pseudo-header field where none may be")
+    } else if name.iter().any(u8::is_ascii_uppercase) {
+        Malformed("an uppercase field name")
+    } else {
+        Malformed("a field name that is none")
+    }
+}
+
+/// Which bytes names of fields are made of: those of tokens but uppercase letters, looked up since a few bytes of QPACK may
+/// stand for a thousand names.
+static IN_NAMES: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut b = 0;
+    while b < table.len() {
+        table[b] = is_token(b as u8) && !(b as u8).is_ascii_uppercase();
+        b += 1;
+    }
+    table
+};
+
 /// RFC 9110 §5.5: no control characters but tabs, and no space around.
 fn value(value: &[u8]) -> Result<(), Malformed> {
-    if value.iter().any(|&b| (b < 0x20 && b != b'\t') || b == 0x7f) {
+    // All are counted, which takes less time than to stop at the first.
+    let is_control = |b: &&u8| (**b < 0x20 && **b != b'\t') || **b == 0x7f;
+    if value.iter().filter(is_control).count() > 0 {
         return Err(Malformed("a control character in a value"));
     }
     let is_space = |b: Option<&u8>| matches!(b, Some(b' ' | b'\t'));
@@ -130,6 +150,23 @@ fn one_host(fields: &[Field]) -> Result<Option<&Bytes>, Malformed> {
 }
 
 /// RFC 9110 §5.6.2.
-fn is_token(b: u8) -> bool {
-    b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)
+const fn is_token(b: u8) -> bool {
+    b.is_ascii_alphanumeric()
+        || matches!(
+            b,
+            b'!' | b'#'
+                | b'$'
+                | b'%'
+                | b'&'
+                | b'\''
+                | b'*'
+                | b'+'
+                | b'-'
+                | b'.'
+                | b'^'
+                | b'_'
+                | b'`'
+                | b'|'
+                | b'~'
+        )
 }

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -34,7 +35,7 @@ struct Waiting {
 pub enum Section {
     /// The field lines in order.
     Fields(Vec<Field>),
-    /// It was read, and is larger than allowed: the lines were not kept.
+    /// It was read, and is larger than allowed, or has more than 512 lines: they were not kept.
     TooLarge,
     /// It waits for the table: [`Decoder::unblocked`] will have it, unless the stream is cancelled.
     Blocked,
@@ -176,8 +177,13 @@ impl Decoder {
             return Ok(());
         } else {
             let index = cursor.int(5)?;
-            self.table.newest(index).ok_or(Stop::Bad)?.clone()
+            let entry = self.table.newest(index).ok_or(Stop::Bad)?.clone();
+            return self.insert(entry);
         };
+        self.insert(entry)
+    }
+
+    fn insert(&mut self, entry: impl Into<Arc<Entry>>) -> Result<(), Stop> {
         // RFC 9204 §3.2.2: an entry that does not fit an empty table is an error.
         if self.table.insert(entry) { Ok(()) } else { Err(Stop::Bad) }
     }
@@ -223,31 +229,25 @@ struct Lines<'a> {
     max: u64,
     /// As RFC 9114 §4.2.2 counts it.
     size: u64,
+    read: Vec<Field>,
     /// The text of literals, one behind the other.
     text: Vec<u8>,
-    read: Vec<(Part, Part, bool)>,
-}
-
-/// A name or a value.
-enum Part {
-    /// As it is in a table.
-    Shared(Bytes),
-    /// The next bytes of the literals.
-    Literal(usize),
-}
-
-impl Part {
-    fn len(&self) -> usize {
-        match self {
-            Self::Shared(bytes) => bytes.len(),
-            Self::Literal(n) => *n,
-        }
-    }
+    /// Which names and values they are, with their bytes: the number of the line twice, and one more for its value.
+    literals: Vec<(usize, usize)>,
 }
 
 impl<'a> Lines<'a> {
     fn new(table: &'a Table, required: u64, max: u64) -> Self {
-        Self { table, required, base: 0, max, size: 0, text: Vec::new(), read: Vec::new() }
+        Self {
+            table,
+            required,
+            base: 0,
+            max,
+            size: 0,
+            read: Vec::new(),
+            text: Vec::new(),
+            literals: Vec::new(),
+        }
     }
 
     fn read(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Stop> {
@@ -261,28 +261,36 @@ impl<'a> Lines<'a> {
             self.required + delta
         };
         while !cursor.is_empty() {
-            let (name, value, sensitive) = self.line(cursor)?;
-            self.size = self.size.saturating_add((name.len() + value.len()) as u64 + 32);
+            let text = self.text.len();
+            let field = self.line(cursor)?;
+            // What is literal is among the text until all of it is there.
+            let literal = (self.text.len() - text) as u64;
+            self.size = self.size.saturating_add(field.size() + literal);
+            if self.read.len() >= MAX_LINES {
+                self.size = u64::MAX;
+            }
             if self.size > self.max {
                 // The rest is read for its errors only.
                 self.text.clear();
+                self.literals.clear();
                 self.read.clear();
             } else {
-                self.read.push((name, value, sensitive));
+                self.read.push(field);
             }
         }
         Ok(())
     }
 
     /// RFC 9204 §4.5.2 to §4.5.6: the representations, by their first bits.
-    fn line(&mut self, cursor: &mut Cursor<'_>) -> Result<(Part, Part, bool), Stop> {
+    #[inline]
+    fn line(&mut self, cursor: &mut Cursor<'_>) -> Result<Field, Stop> {
         let first = cursor.peek()?;
         Ok(match first.leading_zeros() {
             0 => {
                 let index = cursor.int(6)?;
                 if first & 0x40 != 0 {
                     let (name, value) = statics::get(index).ok_or(Stop::Bad)?;
-                    (fixed(name), fixed(value), false)
+                    Field { name: fixed(name), value: fixed(value), sensitive: false }
                 } else {
                     whole(self.before_base(index)?)
                 }
@@ -292,22 +300,30 @@ impl<'a> Lines<'a> {
                 let name = if first & 0x10 != 0 {
                     fixed(statics::get(index).ok_or(Stop::Bad)?.0)
                 } else {
-                    Part::Shared(self.before_base(index)?.name.clone())
+                    self.before_base(index)?.name.clone()
                 };
-                (name, self.literal(cursor, 7)?, first & 0x20 != 0)
+                self.literal(cursor, 7, VALUE)?;
+                Field { name, value: Bytes::new(), sensitive: first & 0x20 != 0 }
             }
-            2 => (self.literal(cursor, 3)?, self.literal(cursor, 7)?, first & 0x10 != 0),
+            2 => {
+                self.literal(cursor, 3, NAME)?;
+                self.literal(cursor, 7, VALUE)?;
+                Field { name: Bytes::new(), value: Bytes::new(), sensitive: first & 0x10 != 0 }
+            }
             3 => whole(self.behind_base(cursor.int(4)?)?),
             _ => {
-                let name = Part::Shared(self.behind_base(cursor.int(3)?)?.name.clone());
-                (name, self.literal(cursor, 7)?, first & 0x08 != 0)
+                let name = self.behind_base(cursor.int(3)?)?.name.clone();
+                self.literal(cursor, 7, VALUE)?;
+                Field { name, value: Bytes::new(), sensitive: first & 0x08 != 0 }
             }
         })
     }
 
     /// A string. It is bounded by the bytes of the section: no symbol has fewer than five bits.
-    fn literal(&mut self, cursor: &mut Cursor<'_>, prefix: u32) -> Result<Part, Stop> {
-        Ok(Part::Literal(cursor.string(prefix, usize::MAX)?.append(&mut self.text)?))
+    fn literal(&mut self, cursor: &mut Cursor<'_>, prefix: u32, of: usize) -> Result<(), Stop> {
+        let len = cursor.string(prefix, usize::MAX)?.append(&mut self.text)?;
+        self.literals.push((2 * self.read.len() + of, len));
+        Ok(())
     }
 
     fn before_base(&self, relative: u64) -> Result<&Entry, Stop> {
@@ -320,24 +336,24 @@ impl<'a> Lines<'a> {
 
     /// RFC 9204 §2.2.3: neither dropped nor beyond what was declared.
     fn entry(&self, index: u64) -> Result<&Entry, Stop> {
-        if index < self.required { self.table.get(index).ok_or(Stop::Bad) } else { Err(Stop::Bad) }
+        if index < self.required {
+            self.table.get(index).map(|entry| &**entry).ok_or(Stop::Bad)
+        } else {
+            Err(Stop::Bad)
+        }
     }
 
     fn finish(self) -> Section {
         if self.size > self.max {
             return Section::TooLarge;
         }
-        let mut text = Bytes::from(self.text);
-        let mut bytes = |part: Part| match part {
-            Part::Shared(bytes) => bytes,
-            Part::Literal(n) => text.split_to(n),
-        };
-        let fields = self.read.into_iter().map(|(name, value, sensitive)| Field {
-            name: bytes(name),
-            value: bytes(value),
-            sensitive,
-        });
-        Section::Fields(fields.collect())
+        let (mut fields, mut text) = (self.read, Bytes::from(self.text));
+        for (at, len) in self.literals {
+            let field = &mut fields[at / 2];
+            let part = if at % 2 == NAME { &mut field.name } else { &mut field.value };
+            *part = text.split_to(len);
+        }
+        Section::Fields(fields)
     }
 }
 
@@ -348,13 +364,21 @@ fn own(text: Text<'_>) -> Result<Bytes, Stop> {
     Ok(bytes.into_boxed_slice().into())
 }
 
-fn fixed(text: &'static str) -> Part {
-    Part::Shared(Bytes::from_static(text.as_bytes()))
+fn fixed(text: &'static str) -> Bytes {
+    Bytes::from_static(text.as_bytes())
 }
 
-fn whole(entry: &Entry) -> (Part, Part, bool) {
-    (Part::Shared(entry.name.clone()), Part::Shared(entry.value.clone()), false)
+fn whole(entry: &Entry) -> Field {
+    Field { name: entry.name.clone(), value: entry.value.clone(), sensitive: false }
 }
+
+/// Lines of a section at most. A byte may stand for one, and each costs more than its bytes do to whoever looks at it; browsers
+/// with as many cookies as they keep for a site, each in a line of its own, have 200.
+const MAX_LINES: usize = 512;
+
+/// What of a line is literal.
+const NAME: usize = 0;
+const VALUE: usize = 1;
 
 const fn failed(reason: &'static str) -> Error {
     Error::new(Code::QPACK_DECOMPRESSION_FAILED, reason)

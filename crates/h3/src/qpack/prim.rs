@@ -97,6 +97,10 @@ impl Text<'_> {
         if self.coded {
             huffman::decode(self.bytes, self.max, out).map_err(|_| Stop::Bad)?;
         } else {
+            // As many as there are, where they stay by themselves.
+            if out.is_empty() {
+                out.reserve_exact(self.bytes.len());
+            }
             out.extend_from_slice(self.bytes);
         }
         Ok(out.len() - before)

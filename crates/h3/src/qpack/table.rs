@@ -1,4 +1,5 @@
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -26,7 +27,8 @@ pub(super) fn entry_size(name: &[u8], value: &[u8]) -> u64 {
 /// The dynamic table, first in, first out (RFC 9204 §3.2). Indices are absolute: the first entry ever is 0.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    entries: VecDeque<Entry>,
+    /// Shared, as a duplicate is the same once more.
+    entries: VecDeque<Arc<Entry>>,
     inserted: u64,
     size: u64,
     capacity: u64,
@@ -52,23 +54,23 @@ impl Table {
         self.capacity - self.size
     }
 
-    pub(super) fn get(&self, index: u64) -> Option<&Entry> {
+    pub(super) fn get(&self, index: u64) -> Option<&Arc<Entry>> {
         let at = index.checked_sub(self.dropped())?;
         self.entries.get(usize::try_from(at).ok()?)
     }
 
     /// The entry `relative` before the newest (RFC 9204 §3.2.5, encoder instructions).
-    pub(super) fn newest(&self, relative: u64) -> Option<&Entry> {
+    pub(super) fn newest(&self, relative: u64) -> Option<&Arc<Entry>> {
         self.get(self.inserted.checked_sub(relative)?.checked_sub(1)?)
     }
 
     /// Entries from the oldest to the newest.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.iter()
+        self.entries.iter().map(|entry| &**entry)
     }
 
     /// Drops the oldest entry.
-    pub(super) fn pop(&mut self) -> Option<Entry> {
+    pub(super) fn pop(&mut self) -> Option<Arc<Entry>> {
         let entry = self.entries.pop_front()?;
         self.size -= entry.size();
         Some(entry)
@@ -83,7 +85,8 @@ impl Table {
     }
 
     /// Makes room and adds an entry. False, and nothing happens, when it is larger than the table.
-    pub(super) fn insert(&mut self, entry: Entry) -> bool {
+    pub(super) fn insert(&mut self, entry: impl Into<Arc<Entry>>) -> bool {
+        let entry = entry.into();
         let size = entry.size();
         if size > self.capacity {
             return false;

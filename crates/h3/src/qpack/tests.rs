@@ -3,9 +3,11 @@
 mod delay;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::table::{Entry, Table};
 use super::*;
 use crate::{Code, Error, Field};
 
@@ -189,6 +191,21 @@ mod sections {
         assert!(decode(&mut decoder, 8, "0200 80 80 81").is_err(), "errors behind the limit are errors");
     }
 
+    /// RFC 9114 §10.5.1: bytes are not all that lines cost.
+    #[test]
+    fn a_section_of_too_many_lines_is_read_and_not_kept() {
+        let mut decoder = Decoder::new(220, 16, 64 << 10);
+        let section = |lines, last: &[u8]| [&[0, 0][..], &vec![0xd1; lines], last].concat();
+        let Ok(Section::Fields(fields)) = decoder.section(0, &section(512, &[])) else {
+            panic!("it is not too long")
+        };
+        assert_eq!(fields, vec![Field::new(":method", "GET"); 512]);
+        assert_eq!(decoder.section(0, &section(513, &[])), Ok(Section::TooLarge));
+        // One of the static table's that there is not, behind the limit.
+        let error = decoder.section(0, &section(600, &[0xff, 0x24])).expect_err("an index without a line");
+        assert_eq!(error.code, Code::QPACK_DECOMPRESSION_FAILED);
+    }
+
     /// RFC 9204 §4.5.4, §4.5.6, §7.1.3.
     #[test]
     fn the_never_indexed_bit_comes_out() {
@@ -256,6 +273,21 @@ mod encoder_instructions {
             decoder.on_instructions(&all[cut..]).unwrap();
             assert_eq!(decoder.inserted(), 5);
         }
+    }
+
+    /// RFC 9204 §4.3.4: an entry once more is the same entry, which a thousand of them in a packet do not copy.
+    #[test]
+    fn duplicates_share_what_they_say() {
+        let mut table = Table::default();
+        table.set_capacity(4096);
+        assert!(table.insert(Entry { name: Bytes::from_static(b"a"), value: Bytes::from(vec![7; 100]) }));
+        let first = table.newest(0).expect("an entry").clone();
+        for _ in 0..100 {
+            assert!(table.insert(table.newest(0).expect("an entry").clone()));
+        }
+        assert!(table.iter().all(|entry| std::ptr::eq(entry, Arc::as_ptr(&first))));
+        // As many as there is room for: each counts all of its bytes (RFC 9204 §3.2.1).
+        assert_eq!(table.iter().count(), 4096 / 133);
     }
 
     /// RFC 9204 §3.2, §3.2.2.

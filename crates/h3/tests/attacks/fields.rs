@@ -65,13 +65,29 @@ fn a_section_that_swells_is_answered_and_not_kept() {
 fn small_fields_are_held_by_the_size_that_they_count() {
     let mut arena = speaking(&Setup::http());
     arena.server().set_lazy(true);
-    // :method GET and so on, and "accept: */*" from the static table, which counts 41 bytes.
+    // :method GET and so on, and "accept: */*" from the static table, which counts 41 bytes: 512 lines in all.
     let mut coded = section();
-    coded.extend(std::iter::repeat_n(0xc0 | 0x1d, 1500));
+    coded.extend(std::iter::repeat_n(0xc0 | 0x1d, 508));
     let most = arena.each(60, 10 * MS, |hostile, n| hostile.write(bidi(n), &frame(HEADERS, &coded), true));
     arena.pass(50 * MS);
     assert_eq!(arena.server().last_requests(), 60);
-    assert!(most < 60 * 3 * (64 << 10), "{} bytes for a request", most / 60);
+    assert!(most < 60 * 3 * 508 * 41, "{} bytes for a request", most / 60);
+}
+
+/// A line more is too many: the client is told (RFC 6585 §5), and the application hears of none of them.
+#[test]
+fn fields_are_bounded_in_number() {
+    let mut arena = speaking(&Setup::http());
+    for (n, lines) in [508, 509, 1000].into_iter().enumerate() {
+        let coded = [section(), vec![0xc0 | 0x1d; lines]].concat();
+        arena.hostile().write(bidi(n as u64), &frame(HEADERS, &coded), true);
+    }
+    arena.pass(100 * MS);
+    assert_eq!(arena.server().last_requests(), 1);
+    let answers = [0, 1, 2].map(|n| arena.hostile().data.get(&bidi(n)).map(Vec::len));
+    assert!(answers.iter().all(|len| len.is_some_and(|len| len > 0)), "{answers:?}");
+    assert_eq!(arena.hostile().closed, None);
+    arena.assert_served();
 }
 
 /// Sections that wait for a table that never comes: as many as were allowed, and no larger than any.

@@ -125,7 +125,8 @@ impl Store {
 
     /// Adds a copy of an entry, for which there is room, and returns its index.
     pub(super) fn duplicate(&mut self, index: u64) -> u64 {
-        let Entry { name, value } = self.table.get(index).expect("an entry that was found").clone();
+        let entry = self.table.get(index).expect("an entry that was found");
+        let (name, value) = (entry.name.clone(), entry.value.clone());
         self.insert(name, value)
     }
 
