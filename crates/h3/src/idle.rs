@@ -24,6 +24,11 @@ impl Idle {
         self.owed <= MOST * PRICE
     }
 
+    /// Makes up for one of those that are rare.
+    pub(crate) fn pay_rare(&mut self) {
+        self.owed = self.owed.saturating_sub(RARE * PRICE);
+    }
+
     /// Payload came, to whatever end.
     pub(crate) fn pay(&mut self, bytes: usize) {
         self.owed = self.owed.saturating_sub(bytes as u64);

@@ -42,6 +42,7 @@ pub use self::session::{http_code, session_code};
 use self::shutdown::Shutdown;
 use self::waiting::Waiting;
 use crate::frame::{Frame, Settings};
+use crate::idle::Idle;
 use crate::qpack::{Decoder, Encoder};
 use crate::trace::{Side as Owner, StreamKind, Told, Traced, tell};
 use crate::{Code, Error, Priority, Transport};
@@ -76,6 +77,8 @@ pub struct Connection {
     priorities: BTreeMap<StreamId, Priority>,
     /// What a server says of responses that are over and have not arrived; one for each stream there may be.
     lingering: BTreeMap<StreamId, Wishes>,
+    /// Requests that were none, against those that were.
+    malformed: Idle,
     /// Responses more urgent than this are repaired so.
     repair: Option<(u8, Protection)>,
     closed: Option<Error>,
@@ -133,6 +136,7 @@ impl Connection {
             queued: Queued::default(),
             priorities: BTreeMap::new(),
             lingering: BTreeMap::new(),
+            malformed: Idle::default(),
             repair: None,
             closed: None,
             config,

@@ -235,6 +235,10 @@ impl Connection {
             self.end(t, id);
             return Ok(());
         }
+        if matches!(why, Abort::Malformed(_)) && !self.malformed.count_rare() {
+            // RFC 9114 §10.5: each costs what a request does, and is none.
+            return Err(Error::new(Code::H3_EXCESSIVE_LOAD, "too many malformed messages"));
+        }
         self.abort(t, id, code);
         if told {
             self.events.push_back(Event::Aborted { id, why });
@@ -297,6 +301,7 @@ impl Connection {
         exchange.inflow.phase = Phase::Content;
         exchange.inflow.length = content_length(exchange.kind, &request.fields);
         exchange.told = true;
+        self.malformed.pay_rare();
         let unwanted = exchange.unwanted;
         // RFC 9218 §7: what came on the control stream is newer than what the request says, even if it came first.
         let early = self.early_priorities.remove(&id).and_then(|value| Priority::parse(&value));

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use quickset_base::{Duration, Rng};
+use quickset_h3::Code;
 use quickset_quic::StreamId;
 use quickset_wire::frame::Frame;
 use quickset_wire::{ConnectionId, Dir, FecDecoder, ResetToken, Schemes, Side, Writer};
@@ -652,6 +653,27 @@ fn streams_that_are_given_up_are_not_replaced_at_once() {
                 "{name}: {opened} streams are allowed, and {requests} were used"
             );
         }
+    }
+}
+
+/// A request that is none costs what others do: a thousand of them are too much, but where others come between them.
+#[test]
+fn malformed_requests_come_to_an_end() {
+    for honest in [false, true] {
+        let mut arena = crate::requests::speaking(&Setup::http());
+        let (wrong, right) = (http_frame(1, &[0, 0, 0xd1]), request());
+        let mut next = 0;
+        arena.each(2000, 2 * MS, |hostile, _| {
+            while next < hostile.allowed[0].min(2300) && hostile.closed.is_none() {
+                let bytes = if honest && next % 2 == 0 { &right } else { &wrong };
+                hostile.write(bidi(next), bytes, true);
+                next += 1;
+            }
+        });
+        let end = if honest { None } else { Some(Err(Code::H3_EXCESSIVE_LOAD.0)) };
+        assert_eq!(arena.hostile().closed, end, "{next} requests");
+        assert!(next > if honest { 2100 } else { 1024 }, "{next} requests");
+        arena.assert_served();
     }
 }
 
