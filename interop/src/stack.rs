@@ -443,7 +443,6 @@ impl From<ours::Closed> for Ended {
             Closed::Reset => Self::Reset,
             Closed::TimedOut => Self::TimedOut,
             Closed::NoCommonVersion => Self::NoCommonVersion,
-            Closed::Unreachable(_) => Self::Other(closed.to_string()),
         }
     }
 }
