@@ -115,7 +115,10 @@ impl Region {
 
     /// Keeps only the pixels inside `rect`, as after a framebuffer has shrunk.
     pub fn clip(&mut self, rect: Rect) {
-        if !self.rects.iter().all(|&r| rect.contains(r)) {
+        if rect.is_empty() {
+            // It may have rows all the same, which a sweep would take for bands.
+            self.clear();
+        } else if !self.rects.iter().all(|&r| rect.contains(r)) {
             self.rects = sweep(&self.rects, &[rect], |a, b| a && b);
             self.coarsen();
         }
@@ -388,6 +391,22 @@ mod tests {
         let a: Region = [rect(0, 0, 10, 30), rect(10, 10, 10, 10)].into_iter().collect();
         let b: Region = [rect(10, 10, 10, 10), rect(0, 20, 10, 10), rect(0, 0, 10, 21)].into_iter().collect();
         assert_eq!(a, b);
+    }
+
+    /// A screen without columns has rows, and none of them a pixel.
+    #[test]
+    fn rectangles_without_pixels_are_not_held() {
+        let held = Region::from(rect(4, 4, 20, 20));
+        for empty in [rect(0, 0, 0, 16), rect(8, 8, 0, 8), rect(8, 8, 8, 0), rect(8, 0, 0, 60), Rect::EMPTY] {
+            let mut r = held.clone();
+            r.clip(empty);
+            assert_eq!(r, Region::new(), "{empty}");
+            let mut r = held.clone();
+            r.add(empty);
+            r.remove(empty);
+            r.union(&Region::from(empty));
+            assert_eq!(r, held, "{empty}");
+        }
     }
 
     #[test]
