@@ -207,5 +207,20 @@ def hellos():
     seed("tls_hello", "something_else", bytes([2, 0, 0, 1, 0]))
 
 
-for make in (frames, qpack, priorities, capsules, connections, pairs, endpoints, hellos):
+def pools():
+    """A byte says what, two a length or whose; of what is received two more, how long each datagram is."""
+    def number(n):
+        return [n >> 8, n & 255]
+
+    def got(length, stride, buffer=0):
+        return [buffer << 3, *number(length), *number(stride)]
+
+    drop, write, share, rest = ([op, 0, n] for op, n in ((4, 3), (5, 2), (6, 4), (7 | 31 << 3, 0)))
+    seed("net_pool", "large", (got(60_000, 1452) + drop * 5 + write + share + got(60_000, 1452, 1)) * 4 + rest)
+    seed("net_pool", "small", (got(1200, 1200) + got(30, 30) + got(2904, 1452)) * 8 + drop * 9 + write * 4 + share)
+    seed("net_pool", "limits", got(65535, 65535) + got(65535, 0) + got(32768, 1) + got(32767, 9) + got(0, 0) + drop * 9)
+    seed("net_pool", "held", (got(65_000, 9000) + share * 3 + drop) * 9 + rest)
+
+
+for make in (pools, frames, qpack, priorities, capsules, connections, pairs, endpoints, hellos):
     make()

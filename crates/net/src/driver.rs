@@ -20,7 +20,7 @@ use crate::echoes::Echoes;
 use crate::heavy::Heavy;
 use crate::hub::{Farewell, Hub};
 use crate::outlet::Outlet;
-use crate::pool::Pool;
+use crate::pool::{Pool, datagrams};
 use crate::shared::{News, Shared, State};
 use crate::socket::{self, Socket, WIDTH};
 use crate::timers::Timers;
@@ -243,18 +243,12 @@ impl Driver {
         let Inlet { buffers, metas, pool, row, heavy, asking, .. } = &mut self.inlet;
         let mut current = None;
         for (buffer, meta) in buffers[..n].iter_mut().zip(&metas[..n]) {
-            let (path, ecn, stride) = (socket.path(meta), socket::ecn(meta), meta.stride.max(1));
+            let (path, ecn) = (socket.path(meta), socket::ecn(meta));
             if path.remote.port() == 0 {
                 // RFC 768: whoever sends it wants no answer. Nor could there be one, and nothing is begun or worked out for it.
                 continue;
             }
-            let mut message = pool.cut(buffer, meta.len);
-            while !message.is_empty() {
-                let bytes = if message.len() > stride {
-                    message.split_to(stride)
-                } else {
-                    std::mem::take(&mut message)
-                };
+            for bytes in datagrams(pool.cut(buffer, meta.len), meta.stride) {
                 let mut route = router.route(now, Datagram { path, ecn, bytes });
                 if let Route::Incoming(incoming) = route {
                     match admit((&hub, &mut router), (&mut self.roster, asking), (now, incoming)) {

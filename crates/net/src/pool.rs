@@ -78,6 +78,15 @@ impl Pool {
     }
 }
 
+/// The datagrams of a message: the system may have put several into one, of `stride` bytes each but for the last.
+pub(crate) fn datagrams(mut message: BytesMut, stride: usize) -> impl Iterator<Item = BytesMut> {
+    std::iter::from_fn(move || match message.len() {
+        0 => None,
+        len if len > stride.max(1) => Some(message.split_to(stride.max(1))),
+        _ => Some(std::mem::take(&mut message)),
+    })
+}
+
 /// Makes a handle a buffer of [`SIZE`] bytes again, which hold whatever was there. False while slices of it remain.
 fn reclaim(buffer: &mut BytesMut) -> bool {
     buffer.clear();
