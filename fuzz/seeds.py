@@ -222,5 +222,29 @@ def pools():
     seed("net_pool", "held", (got(65_000, 9000) + share * 3 + drop) * 9 + rest)
 
 
-for make in (pools, frames, qpack, priorities, capsules, connections, pairs, endpoints, hellos):
+def screens():
+    """The order, how long messages are, a size, operations; or what a VNC server says (corpus/rfb_client)."""
+    def draw(how, x=10, y=10, w=60, h=40, colour=77):
+        return [0, x, y, w, h, how, colour]
+
+    def copy(x, y, w, h, to_x, to_y):
+        return [3, x, y, w, h, to_x, to_y]
+
+    end, send, late = [5], [6 | 3 << 4], [9, 100]
+    carry, lost, told = [7, 1], [8, 1], [8, 0x80]
+    for order, name in enumerate(("ordered", "fenced", "latest")):
+        some = [byte for how in range(5) for byte in draw(how, how * 9, 5) + end + send + carry]
+        seed("desktop_sender", f"drawn_{name}", [order, 40, 90, 80, *some, *late, *send, *carry])
+        moves = draw(1) + end + send + copy(5, 5, 50, 40, 9, 20) + draw(2, 5, 5, 20, 9) + end + send * 2 + carry + copy(9, 9, 30, 30, 1, 0)
+        seed("desktop_sender", f"moved_{name}", [order | 4, 10, 120, 100, *moves, *carry, *lost, *send, *told, *late, *moves])
+        sizes = [*draw(3), *end, *send, 10, 200, 90, *draw(4), *send, *carry, 10, 0, 0, 10, 30, 30, 14, 4, 0, 14, 4, 1]
+        seed("desktop_sender", f"resized_{name}", [order, 0, 60, 60, *sizes, *draw(0), 11, 20, 20])
+        asks = [13 | 16, *draw(3, w=90), *end, *send, 12, 1, 1, 12 | 16, 3, 9, 12 | 128, 5, 0, 13, *carry, 15, 15 | 64]
+        seed("desktop_sender", f"asked_{name}", [order, 255, 99, 99, *asks * 2])
+    for name in ("every_rectangle", "last_rectangle_bell_colours", "fences_and_continuous_updates"):
+        said = (HERE / "corpus/rfb_client" / name).read_bytes()
+        seed("desktop_sender", f"heard_{name}", bytes([17, 30]) + said[1:])
+
+
+for make in (pools, screens, frames, qpack, priorities, capsules, connections, pairs, endpoints, hellos):
     make()
