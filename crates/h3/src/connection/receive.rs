@@ -342,9 +342,10 @@ impl Connection {
         let tunnel = matches!(exchange.kind, Kind::Connect | Kind::Session) && response.is_success();
         exchange.inflow.tunnel = tunnel;
         exchange.inflow.length = match (exchange.kind, response.status) {
+            // RFC 9110 §6.4.1, §9.3.6: what follows is no content, whichever 2xx it is.
+            _ if tunnel => Length::default(),
             // RFC 9110 §6.4.1: no content, whatever is said of it.
             (Kind::Head, _) | (_, 204 | 304) => Length::none(),
-            _ if tunnel => Length::default(),
             _ => Length::of(&response.fields),
         };
         let kind = exchange.kind;

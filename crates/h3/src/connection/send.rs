@@ -90,9 +90,9 @@ impl Connection {
         self.send_head(t, id, &section)?;
         if !response.is_interim() {
             self.rank(t, id, response);
-            let bare = kind == Kind::Head || matches!(response.status, 204 | 304);
-            self.sends(id, if bare { Phase::Trailed } else { Phase::Content });
             let tunnel = matches!(kind, Kind::Connect | Kind::Session) && response.is_success();
+            let bare = !tunnel && (kind == Kind::Head || matches!(response.status, 204 | 304));
+            self.sends(id, if bare { Phase::Trailed } else { Phase::Content });
             if let Some(exchange) = self.exchanges.get_mut(&id) {
                 exchange.inflow.tunnel = tunnel;
             }

@@ -115,18 +115,24 @@ fn a_response_without_content_gets_none() {
 
 #[test]
 fn a_tunnel_carries_data_both_ways() {
-    let mut pair = Pair::new(&Config::default());
-    let id = ask(&mut pair, &Request::connect("example.com:443"), false);
-    answer(&mut pair, id, &Response::new(200), false);
-    for (n, text) in ["ping", "pong"].into_iter().enumerate() {
-        let (from, to) =
-            if n == 0 { (&mut pair.client, &mut pair.server) } else { (&mut pair.server, &mut pair.client) };
-        from.h3.send(&mut from.t, id, &mut Bytes::from(text)).unwrap();
-        to.turn();
-        assert_eq!(read(to, id), Ok(Body::Data(Bytes::from(text))));
+    // RFC 9110 §9.3.6: any 2xx opens it, those of which there is no content otherwise among them.
+    for status in [200, 204, 299] {
+        let mut pair = Pair::new(&Config::default());
+        let id = ask(&mut pair, &Request::connect("example.com:443"), false);
+        answer(&mut pair, id, &Response::new(status), false);
+        for (n, text) in ["ping", "pong"].into_iter().enumerate() {
+            let (from, to) = if n == 0 {
+                (&mut pair.client, &mut pair.server)
+            } else {
+                (&mut pair.server, &mut pair.client)
+            };
+            from.h3.send(&mut from.t, id, &mut Bytes::from(text)).unwrap();
+            to.turn();
+            assert_eq!(read(to, id), Ok(Body::Data(Bytes::from(text))), "{status}");
+        }
+        let trailers = pair.client.h3.send_trailers(&mut pair.client.t, id, &[]);
+        assert_eq!(trailers, Err(Refusal::OutOfOrder), "only DATA");
     }
-    let trailers = pair.client.h3.send_trailers(&mut pair.client.t, id, &[]);
-    assert_eq!(trailers, Err(Refusal::OutOfOrder), "only DATA");
 }
 
 /// RFC 9220 §3.

@@ -44,6 +44,22 @@ fn raw_session() -> (Raw, StreamId) {
     (raw, id)
 }
 
+/// RFC 9110 §9.3.6: what follows any 2xx is no content, and so not too much of it.
+#[test]
+fn any_success_accepts_a_session() {
+    for status in [200, 204, 299] {
+        let mut pair = Pair::new(&config());
+        let session = pair.client.h3.request(&mut pair.client.t, &request(), false).expect("it may be");
+        pair.run();
+        let response = Response::new(status);
+        pair.server.h3.respond(&mut pair.server.t, session, &response, false).expect("it may be");
+        assert_eq!(pair.run().0, [Event::Response { id: session, response }]);
+        pair.server.h3.close_session(&mut pair.server.t, session, 7, "done").expect("it is open");
+        let closed = Event::SessionClosed { session, code: 7, reason: Bytes::from("done") };
+        assert_eq!(pair.run().0, [closed], "{status}");
+    }
+}
+
 #[test]
 fn streams_of_both_kinds_and_sides() {
     let (mut pair, session) = session();
