@@ -335,9 +335,11 @@ fn listing(root: &Path, place: &Path, names: &[String]) -> Answer {
     let shown = |entry: DirEntry| {
         let name = entry.file_name().into_string().ok()?;
         let kind = entry.file_type().ok()?;
-        let is_folder = if kind.is_symlink() { inside(root, &entry.path())?.is_dir() } else { kind.is_dir() };
+        let kind =
+            if kind.is_symlink() { inside(root, &entry.path())?.metadata().ok()?.file_type() } else { kind };
         let is_shown = !name.starts_with('.') && place::is_plain(&name, false);
-        is_shown.then(|| if is_folder { format!("{name}/") } else { name })
+        let is_there = kind.is_dir() || kind.is_file();
+        (is_shown && is_there).then(|| if kind.is_dir() { format!("{name}/") } else { name })
     };
     // The first ones by name, whatever order the system has them in, and no more than these in memory.
     let (mut listed, mut all) = (BTreeSet::new(), 0_usize);

@@ -23,7 +23,7 @@ pub(super) fn is_plain(name: &str, is_last: bool) -> bool {
 }
 
 /// Percent-decoding (RFC 3986 §2.1).
-pub(in crate::http) fn decoded(name: &[u8]) -> Option<String> {
+pub(in super::super) fn decoded(name: &[u8]) -> Option<String> {
     let mut out = Vec::with_capacity(name.len());
     let mut rest = name;
     while let [first, tail @ ..] = rest {

@@ -178,6 +178,9 @@ fn what_is_shown_is_there() {
     symlink(root.join("nothing"), root.join("dangling")).unwrap();
     symlink("one.txt", root.join("link")).unwrap();
     symlink("..", root.join("up")).unwrap();
+    // What is no file is not opened, and so nothing to be found.
+    let _listener = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
+    symlink("socket", root.join("link-to-socket")).unwrap();
     let site = place.site(Options { listing: true, ..Options::default() });
     let page = ask(&site, &get("/sub/")).2;
     let links: Vec<&str> =
