@@ -207,6 +207,31 @@ def hellos():
     seed("tls_hello", "something_else", bytes([2, 0, 0, 1, 0]))
 
 
+def sites():
+    """A byte of options, then lines of text; 1 and 2 in a value are the entity tag and the date of the file."""
+    def ask(name, path, *fields, flags=0, method="GET"):
+        seed("cli_site", name, bytes([flags]) + "\n".join([f"{method} {path}", *fields]).encode())
+
+    ask("index", "/", "accept-encoding: br;q=0.5, gzip", "if-none-match: \1")
+    ask("head", "/sub/?x=/../y", "if-modified-since: \2", flags=2, method="HEAD")
+    ask("encoded", "/caf%C3%A9%26%22%3C.html", "if-match: W/\"x\", \1")
+    ask("part", "/ten.txt", "range: bytes=2-5", "if-range: \1", "accept-encoding: *")
+    ask("end", "/large.bin", "range: bytes=-500", "if-range: \2")
+    ask("rest", "/link.txt", "range: bytes=9-", "if-unmodified-since: Sun, 06 Nov 1994 08:49:37 GMT")
+    ask("parts", "/large.bin", "range: bytes=0-0, -1", "if-none-match: *")
+    ask("nothing_of_it", "/empty", "range: bytes=0-")
+    ask("behind_it", "/one", "range: BYTES= 1-18446744073709551616")
+    ask("lists", "/old", "if-none-match: \"a,b\"", "if-none-match: W/\1,", "if-modified-since: \2")
+    ask("to_come", "/to%20come", "if-modified-since: Saturday, 01-Jan-50 00:00:00 GMT")
+    ask("listed", "/bare/", flags=1)
+    ask("all_listed", "/round/sub/deep/", flags=7)
+    ask("folder", "/round/bare?q", flags=4)
+    ask("options", "*", "origin: https://other.example", flags=4, method="OPTIONS")
+    for n, way in enumerate(["/%2e%2e/secret.txt", "/out.txt", "/out/secret.txt", "/..%2fsecret.txt", "/.git/config", "/c:name",
+                             "/ten.txt/", "/bare/pipe", "/ten.txt%00", "/itself", "//bare/", "/back%5Cslash", "/%2541..%252e"]):
+        ask(f"way_{n}", way)
+
+
 def pools():
     """A byte says what, two a length or whose; of what is received two more, how long each datagram is."""
     def number(n):
@@ -246,5 +271,5 @@ def screens():
         seed("desktop_sender", f"heard_{name}", bytes([17, 30]) + said[1:])
 
 
-for make in (pools, screens, frames, qpack, priorities, capsules, connections, pairs, endpoints, hellos):
+for make in (sites, pools, screens, frames, qpack, priorities, capsules, connections, pairs, endpoints, hellos):
     make()

@@ -1,10 +1,12 @@
 //! What targets of connections share.
 
+pub mod conditions;
 #[path = "../../crates/h3/tests/attacks/memory.rs"]
 #[expect(dead_code, reason = "the attacks count allocations, too")]
 mod memory;
 pub mod peer;
 pub mod said;
+pub mod tree;
 pub mod victim;
 
 /// What an input still has to say. Behind its end come zeros, so that a short one means something.

@@ -1,0 +1,174 @@
+//! A folder to be served, and what of it anybody may have.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// The folder. It lies below `target/`, is the same each time, and is only read.
+pub struct Tree {
+    /// A link to it, as new versions of sites are put up.
+    pub root: PathBuf,
+    /// Those for everybody, by their names below the root.
+    files: BTreeMap<Vec<Vec<u8>>, Public>,
+}
+
+/// A file for everybody.
+pub struct Public {
+    pub content: Vec<u8>,
+    /// When it was written, in seconds since 1970; `None` for a time that HTTP has no date for (RFC 9110 §5.6.7).
+    pub modified: Option<u64>,
+    /// What lies beside it, by the name of its coding.
+    pub coded: BTreeMap<&'static str, Vec<u8>>,
+}
+
+impl Tree {
+    /// Makes the folder, or as much as is missing of it.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn new() -> io::Result<Self> {
+        let above = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/site");
+        let place = above.join("version");
+        for folder in ["sub/deep", "bare", ".well-known", ".git"] {
+            fs::create_dir_all(place.join(folder))?;
+        }
+        let mut files = BTreeMap::new();
+        for (name, len, time) in PUBLIC {
+            let content = filled(name, len);
+            keep(&place.join(name), &content, time)?;
+            let mut coded = BTreeMap::new();
+            for (coding, suffix) in CODINGS {
+                let beside = format!("{name}{suffix}");
+                if CODED.contains(&&*beside) {
+                    coded.insert(coding, filled(&beside, 40));
+                    keep(&place.join(&beside), &filled(&beside, 40), time)?;
+                }
+            }
+            let names = name.split('/').map(|name| name.as_bytes().to_vec()).collect();
+            files.insert(names, Public { content, modified: u64::try_from(time).ok(), coded });
+        }
+        // They can be asked for by themselves, too.
+        for beside in CODED {
+            let public = Public { content: filled(beside, 40), modified: Some(0), coded: BTreeMap::new() };
+            let plain = PUBLIC.iter().find(|(name, ..)| beside.starts_with(name));
+            let modified = plain.and_then(|(_, _, time)| u64::try_from(*time).ok());
+            files.insert(beside.split('/').map(|name| name.into()).collect(), Public { modified, ..public });
+        }
+        for name in SECRET {
+            keep(&place.join(name), &filled(name, 30), 0)?;
+        }
+        for (name, to) in LINKS {
+            if place.join(name).symlink_metadata().is_err() {
+                std::os::unix::fs::symlink(to, place.join(name))?;
+            }
+        }
+        let pipe = place.join("bare/pipe");
+        if pipe.symlink_metadata().is_err() {
+            std::process::Command::new("mkfifo").arg(&pipe).status()?;
+        }
+        Ok(Self { root: above.join("version/../current"), files })
+    }
+
+    /// What everybody may have under these names; those of a folder end with an empty one, and it has an index then.
+    pub fn file(&self, names: &[Vec<u8>]) -> Option<&Public> {
+        let mut names = straight(names).to_vec();
+        if names.last().is_some_and(Vec::is_empty) {
+            names.pop();
+            names.push(b"index.html".to_vec());
+        }
+        if names == [b"link.txt"] {
+            names = vec![b"ten.txt".to_vec()];
+        }
+        self.files.get(&names)
+    }
+
+    /// Whether it is a folder that everybody may look into.
+    pub fn is_folder(&self, names: &[Vec<u8>]) -> bool {
+        let Some((last, names)) = straight(names).split_last() else { return false };
+        let names: Vec<_> = names.iter().map(|name| String::from_utf8_lossy(name)).collect();
+        last.is_empty() && ["", "sub", "sub/deep", "bare", ".well-known"].contains(&&*names.join("/"))
+    }
+}
+
+/// The names on the way, without those of a link that leads to where it lies.
+fn straight(names: &[Vec<u8>]) -> &[Vec<u8>] {
+    let n = names.iter().take_while(|name| **name == b"round").count();
+    // A link by itself is a folder that is asked for by the name of a file.
+    &names[n.min(names.len() - 1)..]
+}
+
+/// The names in a path (RFC 3986 §3.3), each decoded by itself.
+pub fn names(target: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let end = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
+    let path = target[..end].strip_prefix(b"/")?;
+    path.split(|byte| *byte == b'/').map(plain).collect()
+}
+
+fn plain(name: &[u8]) -> Option<Vec<u8>> {
+    let mut parts = name.split(|byte| *byte == b'%');
+    let mut out = parts.next()?.to_vec();
+    for part in parts {
+        let digits = part.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
+        out.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+        out.extend_from_slice(&part[2..]);
+    }
+    Some(out)
+}
+
+/// No two files have a piece of some length in common.
+fn filled(name: &str, len: usize) -> Vec<u8> {
+    (0..).flat_map(|n| format!("{n} of {name}; ").into_bytes()).take(len).collect()
+}
+
+/// Writes a file that is not as it should be.
+fn keep(place: &Path, content: &[u8], time: i64) -> io::Result<()> {
+    let since = Duration::from_secs(time.unsigned_abs());
+    let epoch = SystemTime::UNIX_EPOCH;
+    let modified = if time < 0 { epoch - since } else { epoch + since };
+    let is_kept =
+        fs::read(place).is_ok_and(|kept| kept == content) && place.metadata()?.modified()? == modified;
+    if is_kept {
+        return Ok(());
+    }
+    fs::write(place, content)?;
+    File::options().write(true).open(place)?.set_modified(modified)
+}
+
+/// Files for everybody, their lengths, and when they were written, in seconds since 1970.
+const PUBLIC: [(&str, usize, i64); 12] = [
+    ("index.html", 300, 784_111_777),
+    ("ten.txt", 10, 784_111_777),
+    ("empty", 0, 1_000_000_000),
+    ("one", 1, 1_000_000_000),
+    ("large.bin", 70_000, 1_700_000_000),
+    ("old", 50, -1000),
+    ("to come", 50, 4_000_000_000),
+    ("caf\u{e9}&\"<.html", 60, 1_000_000_000),
+    ("%41..%2e", 20, 1_000_000_000),
+    ("sub/index.html", 200, 1_000_000_000),
+    ("bare/a..b", 20, 1_000_000_000),
+    (".well-known/security.txt", 20, 1_000_000_000),
+];
+
+/// What lies encoded beside them, of 40 bytes.
+const CODED: [&str; 4] = ["index.html.br", "index.html.zst", "index.html.gz", "ten.txt.gz"];
+
+const CODINGS: [(&str, &str); 3] = [("br", ".br"), ("zstd", ".zst"), ("gzip", ".gz")];
+
+/// Files for nobody: beside the root, hidden, or with names that are none elsewhere.
+const SECRET: [&str; 6] =
+    ["../secret.txt", ".hidden", ".git/config", "sub/.htpasswd", "c:name", "back\\slash"];
+
+/// Links and where they lead. The first is the root itself.
+const LINKS: [(&str, &str); 8] = [
+    ("../current", "version"),
+    ("bare/out.txt", "../../secret.txt"),
+    ("link.txt", "ten.txt"),
+    ("round", "."),
+    ("out.txt", "../secret.txt"),
+    ("out", ".."),
+    ("nowhere", "nothing"),
+    ("itself", "itself"),
+];
