@@ -271,5 +271,25 @@ def screens():
         seed("desktop_sender", f"heard_{name}", bytes([17, 30]) + said[1:])
 
 
-for make in (sites, pools, screens, frames, qpack, priorities, capsules, connections, pairs, endpoints, hellos):
+def handshakes():
+    """What both want, then for each piece: whose, what becomes of it, where."""
+    for flags in range(16):
+        seed("tls_sessions", f"as_it_is_{flags}", [flags])
+    whole = [[0, 0, 0, 0], [1, 0, 0, 0]] * 3
+    for name, change in {
+        "cut": [0, 1, 0, 40],
+        "changed": [0, 5, 0, 90, 1],
+        "shortened": [0, 6, 0, 50],
+        "more": [0, 7, 0, 0, 4, 1, 2, 3, 4],
+        "twice": [0, 8, 0, 0],
+        "in_another_order": [1, 9, 0, 0],
+        "another": [0, 10, 0, 0, 5, 2, 0, 0, 1, 0],
+        "of_another_length": [1, 11, 0, 2, 9],
+    }.items():
+        for n in range(3):
+            script = [byte for piece in [*whole[:n], change, *whole] for byte in piece]
+            seed("tls_sessions", f"{name}_{n}", [n, *script])
+
+
+for make in (sites, pools, screens, handshakes, frames, qpack, priorities, capsules, connections, pairs, endpoints, hellos):
     make()
