@@ -22,9 +22,18 @@ pub(super) struct Keep {
     /// Bytes that there are already, and the tag that they belong to.
     rest: Option<(u64, String)>,
     file: Option<File>,
-    /// How long it will be, as far as the server says so of a part, and how long it is.
-    whole: Option<u64>,
+    /// What the server says of the part that it sends, and how long the file is so far.
+    named: Option<Part>,
     len: u64,
+}
+
+/// Where a part lies (RFC 9110 §14.4): it is some of the file, and the file of a length that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    first: u64,
+    /// Behind the last byte.
+    end: u64,
+    whole: u64,
 }
 
 /// The folder is there, and each URL has names of its own there.
@@ -57,7 +66,7 @@ impl Keep {
         let etag = fs::read_to_string(&tag).ok().filter(|etag| is_strong(etag));
         // The last byte again: behind all of them a server has nothing to send, and could not say that this was all.
         let rest = etag.filter(|_| resume && len > 0).map(|etag| (len - 1, etag));
-        Self { name: folder.join(name), part, tag, rest, file: None, whole: None, len: 0 }
+        Self { name: folder.join(name), part, tag, rest, file: None, named: None, len: 0 }
     }
 
     /// From where on it is to be fetched, and of what.
@@ -70,10 +79,11 @@ impl Keep {
     pub(super) fn is_at_odds(&mut self, response: &Response) -> bool {
         let Some((from, etag)) = &self.rest else { return false };
         let is_odd = match response.status {
-            // RFC 9110 §15.3.7: it has the tag that the whole would have. A server may know ranges and not If-Range.
+            // RFC 9110 §15.3.7: it has the tag that the whole would have. A server may know ranges and not If-Range. And how
+            // long the whole is has to be said, or nobody could tell whether all is there.
             206 => {
                 response.field("etag").is_none_or(|theirs| theirs != etag.as_bytes())
-                    || range_of(response).is_none_or(|(first, _)| first != *from)
+                    || part_of(response).is_none_or(|part| part.first != *from)
             }
             status => status == 416,
         };
@@ -95,7 +105,7 @@ impl Keep {
             let _ = fs::remove_file(&self.tag);
         }
         self.len = goes_on.unwrap_or_default();
-        self.whole = goes_on.and(range_of(response)).and_then(|(_, whole)| whole);
+        self.named = goes_on.and_then(|_| part_of(response));
         self.file = Some(opened(&self.part, self.len).await.with_context(|| unwritten(&self.part))?);
         // Only a strong one tells that two parts fit (RFC 9110 §8.8.1).
         let etag = response.field("etag").and_then(|etag| std::str::from_utf8(etag).ok());
@@ -106,10 +116,12 @@ impl Keep {
     }
 
     pub(super) async fn write(&mut self, data: &[u8]) -> anyhow::Result<()> {
-        if let Some(file) = &mut self.file {
-            file.write_all(data).await.with_context(|| unwritten(&self.part))?;
-            self.len += data.len() as u64;
-        }
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let room = self.named.map_or(u64::MAX, |part| part.end.saturating_sub(self.len));
+        let fits = usize::try_from(room).map_or(data.len(), |room| room.min(data.len()));
+        file.write_all(&data[..fits]).await.with_context(|| unwritten(&self.part))?;
+        self.len += fits as u64;
+        anyhow::ensure!(fits == data.len(), "the server sends more than the part that it names");
         Ok(())
     }
 
@@ -127,7 +139,7 @@ impl Keep {
             file.flush().await.with_context(|| unwritten(&self.part))?;
         }
         // RFC 9110 §14.2: a server may send less than it was asked for.
-        if let Some(whole) = self.whole.filter(|whole| *whole != self.len) {
+        if let Some(Part { whole, .. }) = self.named.filter(|part| part.whole != self.len) {
             anyhow::bail!("the server ended at {} of {whole} bytes", self.len);
         }
         fs::rename(&self.part, &self.name).with_context(|| unwritten(&self.name))?;
@@ -154,15 +166,86 @@ fn is_strong(etag: &str) -> bool {
     opaque.is_some_and(|opaque| opaque.bytes().all(|b| b > 0x20 && b != b'"' && b != 0x7f))
 }
 
-/// The first byte of a part, and how many there are in all if that is said (RFC 9110 §14.4).
-fn range_of(response: &Response) -> Option<(u64, Option<u64>)> {
-    let value = std::str::from_utf8(response.field("content-range")?).ok()?;
-    let (range, whole) = value.strip_prefix("bytes ")?.split_once('/')?;
-    let (first, _) = range.split_once('-')?;
-    let whole = if whole == "*" { None } else { Some(whole.parse().ok()?) };
-    Some((first.parse().ok()?, whole))
+/// The part that a response is, if it says so as RFC 9110 §14.4 has it.
+fn part_of(response: &Response) -> Option<Part> {
+    let mut lines = response.fields.iter().filter(|field| field.name == "content-range");
+    let (Some(line), None) = (lines.next(), lines.next()) else { return None };
+    let (unit, range) = std::str::from_utf8(&line.value).ok()?.split_once(' ')?;
+    let (range, whole) = range.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let [first, last, whole] = [first, last, whole].map(digits);
+    let part = Part { first: first?, end: last?.checked_add(1)?, whole: whole? };
+    let is_part = unit.eq_ignore_ascii_case("bytes") && part.first < part.end && part.end <= part.whole;
+    is_part.then_some(part)
+}
+
+/// A number of digits alone.
+fn digits(text: &str) -> Option<u64> {
+    text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
 /// Behind the name of a file that is not whole, and of the entity tag of what is there.
 const PART: &str = ".part";
 const TAG: &str = ".part.etag";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 9110 §14.4.
+    #[test]
+    fn parts_are_some_of_a_file_of_known_length() {
+        let of = |value: &str| part_of(&Response::new(206).with("content-range", value.to_owned()));
+        assert_eq!(of("bytes 42-1233/1234"), Some(Part { first: 42, end: 1234, whole: 1234 }));
+        assert_eq!(of("Bytes 0-0/2"), Some(Part { first: 0, end: 1, whole: 2 }));
+        let wrong = [
+            "bytes 42-1233/*",
+            "bytes */1234",
+            "bytes 42-1234/1234",
+            "bytes 43-42/1234",
+            "bytes +1-2/3",
+            "bytes 1-+2/3",
+            "bytes -2/3",
+            "bytes 1-/3",
+            "bytes=1-2/3",
+            "lines 1-2/3",
+            "bytes 1-2",
+            "bytes 1-18446744073709551615/18446744073709551615",
+            "bytes 1-2/99999999999999999999",
+            "",
+        ];
+        for value in wrong {
+            assert_eq!(of(value), None, "{value}");
+        }
+        let twice =
+            Response::new(206).with("content-range", "bytes 1-2/3").with("content-range", "bytes 1-2/3");
+        assert_eq!(part_of(&twice), None);
+    }
+
+    /// A part of which more comes than it says ends where it says.
+    #[tokio::test]
+    async fn a_part_ends_where_it_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let url: Url = "https://a.example/file".parse().unwrap();
+        for (range, sent, kept, is_whole) in [
+            ("bytes 3-5/6", "345", "012345", true),
+            ("bytes 3-5/6", "3456", "012345", false),
+            ("bytes 3-5/9", "345", "012345", false),
+            ("bytes 3-5/9", "345678", "012345", false),
+            ("bytes 3-5/6", "34", "01234", false),
+        ] {
+            fs::write(folder.path().join("file.part"), "0123").unwrap();
+            fs::write(folder.path().join("file.part.etag"), "\"a\"").unwrap();
+            let mut keep = Keep::new(folder.path(), &url, true);
+            assert_eq!(keep.rest(), Some((3, "\"a\"")));
+            let response = Response::new(206).with("etag", "\"a\"").with("content-range", range);
+            assert!(!keep.is_at_odds(&response));
+            keep.begin(&response).await.unwrap();
+            let whole = keep.write(sent.as_bytes()).await.is_ok() && keep.finish().await.is_ok();
+            assert_eq!(whole, is_whole, "{range}, {sent}");
+            let left =
+                if whole { folder.path().join("file") } else { keep.leave().await.expect("some is there") };
+            assert_eq!(fs::read_to_string(left).unwrap(), kept, "{range}, {sent}");
+        }
+    }
+}
