@@ -288,28 +288,26 @@ impl Fetch {
             (response, content) = self.heard(self.client.fetch(&self.request)).await?;
         }
         self.row.status = Some(response.status);
+        // What a server says instead of the content is for nobody here, and may have no end.
+        anyhow::ensure!(response.is_success(), "{}", refusal(&response));
         if let Some(len) = number(&response, "content-length") {
             self.bar.inc_length(len);
         }
-        let is_success = response.is_success();
-        if is_success {
-            if let Some(keep) = &mut self.keep {
-                keep.begin(&response).await?;
-            }
+        if let Some(keep) = &mut self.keep {
+            keep.begin(&response).await?;
         }
         while let Some(data) = self.heard(content.next()).await? {
             self.row.first_byte_ms.get_or_insert_with(|| ms(began));
             self.row.bytes += data.len() as u64;
             self.bar.inc(data.len() as u64);
             match &mut self.keep {
-                Some(keep) if is_success => keep.write(&data).await?,
-                None if self.print && is_success => print(&data)?,
-                _ => {}
+                Some(keep) => keep.write(&data).await?,
+                None if self.print => print(&data)?,
+                None => {}
             }
             // Nor was it the server's doing when that took long.
             self.pulse.moved();
         }
-        anyhow::ensure!(is_success, "{}", refusal(&response));
         if let Some(keep) = &mut self.keep {
             self.row.file = Some(keep.finish().await?);
         }

@@ -156,7 +156,7 @@ pub enum Refusal {
     #[error("one session at a time")]
     TooManySessions,
     /// The peer, or we, said goodbye: no new requests.
-    #[error("the connection is going away")]
+    #[error("the connection is going away; make the request again on another one")]
     GoingAway,
     /// The connection is closed.
     #[error("the connection is closed")]
