@@ -25,6 +25,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use say::note;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::MakeExt as _;
+use tracing_subscriber::fmt::format;
 
 /// It gives memory back to the system ten seconds after it was freed, wherever it lay, if it is told to
 /// ([`memory::return_what_is_free`]).
@@ -79,7 +81,14 @@ fn main() -> ExitCode {
 fn log() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
     let colours = std::io::stderr().is_terminal();
+    // Some of the words may be a peer's.
+    let fields =
+        format::debug_fn(|line, field, value| match (field.name(), say::plain(&format!("{value:?}"))) {
+            ("message", words) => write!(line, "{words}"),
+            (name, words) => write!(line, "{name}={words}"),
+        });
     tracing_subscriber::fmt()
+        .fmt_fields(fields.delimited(" "))
         .with_env_filter(filter)
         .with_writer(|| say::Log)
         .with_ansi(colours)

@@ -145,14 +145,16 @@ impl Meeting {
         let connection = self.connect_any(&addresses).await?;
         let now = connection.fingerprint().ok_or(MeetError::NoKey)?;
         let stream = timeout(PATIENCE, connection.open_messages_bi()).await;
-        let (out, incoming) = stream.map_err(|_| LinkError::Silent)?.map_err(LinkError::Closed)?;
+        // It may have said no before it was asked.
+        let (out, incoming) =
+            stream.map_err(|_| LinkError::Silent)?.map_err(|closed| denied(LinkError::Closed(closed)))?;
         let (mut control_out, mut control) =
             (Outbox::new(out, Channel::Control.priority()), Incoming::new(incoming));
         let exported = exported(&connection).ok_or(MeetError::NoKey)?;
         let secret = self.secret_for(now).await;
         let proof = secret.as_ref().map(|s| s.prove(Role::Client, &exported).to_bytes());
         let hello = Hello { features: CLIPBOARD, proof };
-        control_out.send(&FromClient::Hello(hello)).await?;
+        control_out.send(&FromClient::Hello(hello)).await.map_err(denied)?;
         let answer = timeout(PATIENCE, control.next()).await.unwrap_or(Err(LinkError::Silent));
         let welcome = match answer {
             Ok(FromServer::Welcome(welcome)) => welcome,
