@@ -247,6 +247,21 @@ def pools():
     seed("net_pool", "held", (got(65_000, 9000) + share * 3 + drop) * 9 + rest)
 
 
+def sessions():
+    """Operations of three bytes; the highest bit of the second one is the server's."""
+    server, all_ = 0x80, [15, 0, 0]
+    begin = [2, 0, 0, *all_, 3, 0, 0, *all_]
+    opens = [4, 0, 0, 4, 0, 1, 4, server, 0, 4, server, 1, *all_]
+    says = [byte for n in range(4) for side in (0, server) for byte in (6, n | side, 30)] + all_
+    hears = [byte for n in range(6) for side in (0, server) for byte in (7, n | side, 200)]
+    seed("h3_sessions", "all_is_said", [0, 255, 0, *begin, *opens, *says, *hears, 12, 0, 9, 12, server, 8, *all_, 13, server, 4])
+    seed("h3_sessions", "in_pieces", [1, 2, 3, *begin, *opens, *says, *hears * 3, 13, 0, 1, 13, 0, 4])
+    ends = [9, 0, 0, 10, 1, 31, 11, server | 2, 7, 10, server, 29, *all_, *hears]
+    seed("h3_sessions", "given_up", [0, 255, 0, *begin, *opens, *says, *ends, 14, server, 255, *all_])
+    seed("h3_sessions", "one_after_another", [0, 255, 9, *(begin + opens + says + [13, 0, 2] + all_) * 3])
+    seed("h3_sessions", "refused", [0, 255, 0, 2, 0, 0, *all_, 3, 0, 4, *all_, *begin, 12, 0, 3, 13, server, 6, 13, 0, 6])
+
+
 def screens():
     """The order, how long messages are, a size, operations; or what a VNC server says (corpus/rfb_client)."""
     def draw(how, x=10, y=10, w=60, h=40, colour=77):
@@ -291,5 +306,5 @@ def handshakes():
             seed("tls_sessions", f"{name}_{n}", [n, *script])
 
 
-for make in (sites, pools, screens, handshakes, frames, qpack, priorities, capsules, connections, pairs, endpoints, hellos):
+for make in (sites, pools, sessions, screens, handshakes, frames, qpack, priorities, capsules, connections, pairs, endpoints, hellos):
     make()

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::run::{Outcome, cargo, on_path, output, root, run};
 
 /// Seconds per target within `cargo xtask test`: all of them take about two minutes.
-const SHORT: u64 = 7;
+const SHORT: u64 = 6;
 
 pub(crate) fn command(args: &[String]) -> Result<()> {
     let (mut only, mut seconds) = (None, 60);
