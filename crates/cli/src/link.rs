@@ -22,8 +22,8 @@ use crate::say::note;
 /// Terminal, signals and exit status of the program stay as they are; 125 is a link that
 /// cannot be made, 126 and 127 a program that cannot be started. It runs as whoever runs
 /// this; as root, `sudo -u NAME` in front of it changes that. Counts go to stderr in the end,
-/// since stdout belongs to the program. The link goes in whatever way it ends; a program
-/// that it has left running has no network then.
+/// since stdout belongs to the program. The link goes in whatever way it ends, and both
+/// programs with it; what they have left running has no network then.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
 pub(crate) struct Args {

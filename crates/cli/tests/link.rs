@@ -188,6 +188,46 @@ fn signals_reach_the_program_and_nothing_stays() {
     until("the interface goes", || !is_here(&host));
 }
 
+/// What the programs have started may outlive a link that is killed; it has no network then.
+#[test]
+fn of_a_link_that_is_killed_nothing_has_a_network() {
+    if skipped() {
+        return;
+    }
+    let folder = Folder::new("killed");
+    let far = folder.file("far");
+    let server = format!("echo $$ > {far}; {QUICKSET_SERVER}");
+    let mut child = Command::new(QUICKSET)
+        .env("QUICKSET", QUICKSET)
+        .args(["link", "-q", "--far", &server, "--", "sh", "-c", "sleep 60 & echo $$ $!; wait"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let (program, started) = line.trim().split_once(' ').unwrap();
+    let devices = || fs::read_to_string(format!("/proc/{started}/net/dev")).unwrap();
+    assert!(devices().contains("quickset"), "{}", devices());
+    signal(child.id(), "KILL");
+    ended(&mut child);
+    let far = fs::read_to_string(far).unwrap();
+    until("both programs end", || !runs(program) && !runs(far.trim()));
+    until("the way out goes", || !devices().contains("quickset"));
+    assert!(runs(started), "it is of no concern to the link");
+    signal(started.parse().unwrap(), "KILL");
+}
+
+/// A device goes with its last descriptor, and whoever has one reads what others send.
+#[test]
+fn programs_get_no_descriptors_of_the_link() {
+    if skipped() {
+        return;
+    }
+    let script = "ls /proc/self/fd";
+    let plain = Command::new("sh").args(["-c", script]).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(text(&link(&["-q", "--", "sh", "-c", script]).stdout), text(&plain.stdout));
+}
+
 #[test]
 fn several_links_have_addresses_of_their_own() {
     if skipped() {

@@ -104,8 +104,8 @@ async fn serve(connection: Connection, deed: Deed) -> Option<()> {
     match deed {
         Deed::Leave => connection.close(code::GONE, b"the server has left"),
         Deed::Control(records, forever) => {
-            let mut records = records.iter().cloned().cycle().take(if forever { usize::MAX } else { 1 });
-            while let Some(record) = records.next() {
+            let times = if forever { usize::MAX } else { records.len() };
+            for record in records.iter().cloned().cycle().take(times) {
                 control.send(record).await.ok()?;
             }
         }
