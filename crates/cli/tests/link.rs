@@ -89,9 +89,9 @@ fn runs(id: &str) -> bool {
     status.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-/// Starts a link whose program tells its process id and address, and then sleeps.
-fn sleeper(command: &str) -> (Child, String, String) {
-    let script = format!("echo $$ $QUICKSET_LINK_HOST; {command}");
+/// Starts a link whose program prepares, tells its process id and address, and then sleeps.
+fn sleeper(prepare: &str, command: &str) -> (Child, String, String) {
+    let script = format!("{prepare}; echo $$ $QUICKSET_LINK_HOST; {command}");
     let mut child = Command::new(QUICKSET)
         .args(["link", "-q", "--", "sh", "-c", &script])
         .stdout(Stdio::piped())
@@ -171,17 +171,17 @@ fn signals_reach_the_program_and_nothing_stays() {
         return;
     }
     // Not INT: a shell that runs the tests in the background has it ignored, and what is ignored cannot be trapped.
-    let (mut child, program, host) = sleeper("trap 'exit 9' TERM; while :; do sleep 0.05; done");
+    let (mut child, program, host) = sleeper("trap 'exit 9' TERM", "while :; do sleep 0.05; done");
     assert!(is_here(&host));
     signal(child.id(), "TERM");
     assert_eq!(ended(&mut child).code(), Some(9));
     assert!(!runs(&program) && !is_here(&host));
-    let (mut child, program, host) = sleeper("exec sleep 60");
+    let (mut child, program, host) = sleeper(":", "exec sleep 60");
     signal(child.id(), "TERM");
     assert_eq!(ended(&mut child).code(), Some(128 + 15));
     assert!(!runs(&program) && !is_here(&host));
     // Not even when it has no time to tidy up.
-    let (mut child, program, host) = sleeper("exec sleep 60");
+    let (mut child, program, host) = sleeper(":", "exec sleep 60");
     signal(child.id(), "KILL");
     ended(&mut child);
     until("the program ends", || !runs(&program));
@@ -233,7 +233,7 @@ fn several_links_have_addresses_of_their_own() {
     if skipped() {
         return;
     }
-    let mut sleepers: Vec<_> = (0..3).map(|_| sleeper("exec sleep 60")).collect();
+    let mut sleepers: Vec<_> = (0..3).map(|_| sleeper(":", "exec sleep 60")).collect();
     let mut hosts: Vec<_> = sleepers.iter().map(|(_, _, host)| host.clone()).collect();
     assert!(hosts.iter().all(|host| is_here(host)), "{hosts:?}");
     hosts.sort();
