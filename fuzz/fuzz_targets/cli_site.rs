@@ -6,7 +6,11 @@
 #![no_main]
 
 #[path = "../../crates/cli/src/http/site/mod.rs"]
-#[expect(dead_code, reason = "the server reads files in other ways, too, and answers when it is busy")]
+#[expect(
+    dead_code,
+    unused_imports,
+    reason = "the server reads files in other ways, too, and answers when it is busy"
+)]
 #[expect(clippy::disallowed_methods, reason = "a site lives in real time")]
 mod site;
 
