@@ -138,7 +138,7 @@ fn judge(site: &Site, tree: &Tree, asked: &Request, got: &Got) {
     };
     let representation = Representation {
         etag: whole.field("etag").expect("all files have some").into_bytes(),
-        modified: file.modified,
+        dates: file.dates,
         len: content.len() as u64,
     };
     if matches!(got.head.status, 200 | 206 | 304) {

@@ -8,8 +8,9 @@ use quickset_h3::Request;
 pub struct Representation {
     /// Strong.
     pub etag: Vec<u8>,
-    /// In seconds since 1970.
-    pub modified: Option<u64>,
+    /// When it was written, as is said, and when it came there, before which another one may have been there that says the same;
+    /// in seconds since 1970.
+    pub dates: Option<(u64, u64)>,
     pub len: u64,
 }
 
@@ -17,10 +18,10 @@ pub struct Representation {
 pub fn expected(asked: &Request, found: &Representation) -> Vec<u16> {
     let mut may_be = Vec::new();
     let [if_match, if_none_match] = ["if-match", "if-none-match"].map(|name| said(asked, name));
-    let since = |name| date(&said(asked, name)?).zip(found.modified);
+    let since = |name| date(&said(asked, name)?).zip(found.dates);
     let passes = match if_match {
         Some(value) => matches(&value, found, true),
-        None => since("if-unmodified-since").map(|(date, modified)| modified <= date).or(Some(true)),
+        None => since("if-unmodified-since").map(|(date, (modified, _))| modified <= date).or(Some(true)),
     };
     if passes != Some(true) {
         may_be.push(412);
@@ -30,7 +31,7 @@ pub fn expected(asked: &Request, found: &Representation) -> Vec<u16> {
     }
     let is_known = match if_none_match {
         Some(value) => matches(&value, found, false),
-        None => since("if-modified-since").map(|(date, modified)| modified <= date).or(Some(false)),
+        None => since("if-modified-since").map(|(date, (_, changed))| changed <= date).or(Some(false)),
     };
     if is_known != Some(false) {
         may_be.push(304);
@@ -49,12 +50,12 @@ fn of_content(asked: &Request, found: &Representation) -> Vec<u16> {
     }
     let Some(wanted) = range_set(&range) else { return vec![200, 206, 416] };
     match wanted[..] {
+        // §14.2: where there is nothing, a server may pass over it.
+        _ if found.len == 0 => vec![200],
         // §14.1.1: one that ends before it begins makes all of it invalid.
         _ if wanted.iter().any(|(first, last)| first.is_some() && first > last) => vec![200],
         // §14.2: several may be more than a server likes to do.
         [_, _, ..] => vec![200],
-        // §14.1.2: of nothing there is no part.
-        [(None, Some(last))] if found.len == 0 && last > 0 => vec![200, 416],
         [(None, last)] => vec![if last > Some(0) { 206 } else { 416 }],
         [(Some(first), _)] => vec![if first < found.len { 206 } else { 416 }],
         [] => vec![200, 416],
@@ -99,9 +100,9 @@ fn matches(value: &[u8], found: &Representation, strong: bool) -> Option<bool> {
     }
 }
 
-/// §13.1.5.
+/// §13.1.5, §8.8.2.2: of a date only where nothing else can have had it.
 fn is_same(value: &[u8], found: &Representation) -> bool {
-    value == found.etag || date(value).is_some_and(|date| Some(date) == found.modified)
+    value == found.etag || date(value).is_some_and(|date| found.dates == Some((date, date)))
 }
 
 /// Seconds since 1970 (§5.6.7).

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -17,8 +18,9 @@ pub struct Tree {
 /// A file for everybody.
 pub struct Public {
     pub content: Vec<u8>,
-    /// When it was written, in seconds since 1970; `None` for a time that HTTP has no date for (RFC 9110 §5.6.7).
-    pub modified: Option<u64>,
+    /// When it was written, and when it came there, in seconds since 1970; `None` for a time that says nothing, or that HTTP has
+    /// no date for (RFC 9110 §5.6.7).
+    pub dates: Option<(u64, u64)>,
     /// What lies beside it, by the name of its coding.
     pub coded: BTreeMap<&'static str, Vec<u8>>,
 }
@@ -47,14 +49,15 @@ impl Tree {
                 }
             }
             let names = name.split('/').map(|name| name.as_bytes().to_vec()).collect();
-            files.insert(names, Public { content, modified: u64::try_from(time).ok(), coded });
+            files.insert(names, Public { content, dates: dates(&place.join(name), time)?, coded });
         }
         // They can be asked for by themselves, too.
         for beside in CODED {
-            let public = Public { content: filled(beside, 40), modified: Some(0), coded: BTreeMap::new() };
             let plain = PUBLIC.iter().find(|(name, ..)| beside.starts_with(name));
-            let modified = plain.and_then(|(_, _, time)| u64::try_from(*time).ok());
-            files.insert(beside.split('/').map(|name| name.into()).collect(), Public { modified, ..public });
+            let time = plain.map_or(0, |(_, _, time)| *time);
+            let dates = dates(&place.join(beside), time)?;
+            let public = Public { content: filled(beside, 40), dates, coded: BTreeMap::new() };
+            files.insert(beside.split('/').map(|name| name.into()).collect(), public);
         }
         for name in SECRET {
             keep(&place.join(name), &filled(name, 30), 0)?;
@@ -115,6 +118,18 @@ fn plain(name: &[u8]) -> Option<Vec<u8>> {
         out.extend_from_slice(&part[2..]);
     }
     Some(out)
+}
+
+/// What is said of a file that was to be written at this time. The second in which it came there is over then.
+fn dates(place: &Path, time: i64) -> io::Result<Option<(u64, u64)>> {
+    let changed = u64::try_from(place.metadata()?.ctime()).map_err(io::Error::other)?;
+    let second = Duration::from_secs(changed + 1);
+    #[expect(clippy::disallowed_methods, reason = "a folder is of real time")]
+    while SystemTime::UNIX_EPOCH.elapsed().is_ok_and(|now| now < second) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let modified = u64::try_from(time).ok().filter(|time| *time > 1);
+    Ok(modified.map(|modified| (if modified > changed { changed } else { modified }, changed)))
 }
 
 /// No two files have a piece of some length in common.

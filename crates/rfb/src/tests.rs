@@ -279,7 +279,7 @@ fn long_names_and_large_cursors_end_nothing() {
     bytes.extend([0, 0, 0, 0, 2, 88, 2, 88, 0xff, 0xff, 0xff, 0x11]);
     bytes.extend(vec![7; 600 * 600 * 4 + 75 * 600]);
     bytes.extend([0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xfe, 0xcd]);
-    bytes.extend([&100_000_u32.to_be_bytes()[..], &[b'm'; 100_000]].concat());
+    bytes.extend([&100_000_u32.to_be_bytes()[..], &vec![b'm'; 100_000]].concat());
     bytes.extend([0, 0, 0, 0, 0, 70, 0, 50, 0xff, 0xff, 0xff, 0x21]);
     bytes.push(2);
     for size in [usize::MAX, 1000, 1] {

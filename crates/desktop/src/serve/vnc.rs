@@ -363,10 +363,8 @@ impl Session<'_> {
     }
 
     fn command(&mut self, command: Command) {
-        let way = match self.rfb.supports(Extension::Clipboard) {
-            true => Way::of(self.clip.caps.as_ref()),
-            false => Way::Plain,
-        };
+        let extended = self.rfb.supports(Extension::Clipboard);
+        let way = if extended { Way::of(self.clip.caps.as_ref()) } else { Way::Plain };
         match command {
             Command::Input(Input::Key { down, keysym, keycode }) => {
                 let coded = keycode.filter(|_| self.rfb.supports(Extension::QemuKeys));
