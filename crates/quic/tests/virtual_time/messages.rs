@@ -285,3 +285,39 @@ fn speech_does_not_wait_for_video() {
         assert!(audio[1] < 350, "seed {seed}: {audio:?}: as they come, speech waits behind a frame");
     }
 }
+
+/// What frames behind holes cost is paid for by packets: nobody whose messages are small, many and lost now and then, on as many
+/// streams as are taken at a time, comes near to that.
+#[test]
+fn who_means_no_harm_is_never_paced() {
+    for seed in quickset_sim::seeds(0..2) {
+        let setup = Setup::new(seed, "rate=50mbit delay=40ms queue=1MB loss=ge:3%,30%");
+        let mut pair = setup.transport(|t| t.congestion = Algorithm::Bbr).connected();
+        let (key, server_key) = (pair.key, pair.server_key());
+        let client = pair.client_mut();
+        let streams: Vec<StreamId> =
+            (0..32).map(|_| client.connection(key).open_messages(Dir::Uni).expect("a stream")).collect();
+        let (mut sent, mut got) = (0, 0);
+        for turn in 0..1500 {
+            let now = pair.world.now();
+            for (n, id) in streams.iter().enumerate() {
+                let connection = pair.client_mut().connection(key);
+                // Nobody sends more than there is room for.
+                sent += u32::from(connection.send(now, *id, numbered(turn, 0, 20 + n), None).is_ok());
+                if turn % 3 == 0 {
+                    connection.fence(*id).expect("a message stream");
+                }
+            }
+            pair.pass(Duration::from_millis(5));
+            got += streams.iter().map(|id| collect(&mut pair, *id).len() as u32).sum::<u32>();
+        }
+        let end = pair.world.now() + Duration::from_secs(60);
+        while got < sent && pair.world.now() < end {
+            pair.pass(Duration::from_millis(100));
+            got += streams.iter().map(|id| collect(&mut pair, *id).len() as u32).sum::<u32>();
+        }
+        assert!(sent > 10_000 && got == sent, "seed {seed}: {got} of {sent}");
+        let stats = pair.server_mut().connection(server_key).stats();
+        assert_eq!(stats.unpaid_packets, 0, "seed {seed}: of {}", stats.received_packets);
+    }
+}
