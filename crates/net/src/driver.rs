@@ -50,6 +50,8 @@ struct Inlet {
     buffers: [BytesMut; WIDTH],
     metas: [RecvMeta; WIDTH],
     pool: Pool,
+    /// When something came last.
+    heard: Time,
     /// Datagrams in a row for the same connection.
     row: Vec<Datagram>,
     heavy: Heavy,
@@ -98,6 +100,7 @@ impl Driver {
                 buffers: std::array::from_fn(|_| pool.take()),
                 metas: [RecvMeta::default(); WIDTH],
                 pool,
+                heard: Time::ZERO,
                 row: Vec::new(),
                 heavy: Heavy::default(),
                 asking: Asking::default(),
@@ -123,7 +126,8 @@ impl Driver {
         self.echoes.poll(cx, self.hub.now(), &mut self.roster.ready);
         self.fire();
         let more = self.send(cx);
-        if !received {
+        // A transfer that goes on takes them again at once.
+        if !received && self.inlet.pool.is_large() && self.hub.now() > self.inlet.heard + QUIET {
             self.inlet.pool.rest();
         }
         self.news.wake();
@@ -238,6 +242,7 @@ impl Driver {
     /// Hands what the first `n` buffers hold to the connections that it is for.
     fn route(&mut self, n: usize, socket: &Socket) {
         let now = self.hub.now();
+        self.inlet.heard = now;
         let hub = self.hub.clone();
         let mut router = hub.router();
         let Inlet { buffers, metas, pool, row, heavy, asking, .. } = &mut self.inlet;
@@ -569,6 +574,9 @@ const RECEIVES: usize = 8;
 /// Batches that a connection sends before others get their turn, and all of them before receiving again.
 const CONNECTION_BATCHES: usize = 8;
 const TURN_BATCHES: usize = 32;
+
+/// After so long without anything received, buffers that were used are given up.
+const QUIET: Duration = Duration::from_millis(100);
 
 /// Failures in a row after which the socket is not asked again at once, and how long it is left alone then.
 const MAX_FAILURES: u32 = 16;

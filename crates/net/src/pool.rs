@@ -12,6 +12,8 @@ use bytes::BytesMut;
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     handles: VecDeque<BytesMut>,
+    /// Buffers taken since one had to be made.
+    calm: u32,
     /// Where small messages are copied to, one behind the other.
     small: BytesMut,
 }
@@ -42,12 +44,20 @@ impl Pool {
         for _ in 0..self.handles.len().min(TRIES) {
             let Some(mut buffer) = self.handles.pop_front() else { break };
             if reclaim(&mut buffer) {
-                self.shrink();
+                self.calm = self.calm.saturating_add(1);
+                // What is freed here in the midst of a transfer is what it makes anew soon.
+                if self.calm > CALM {
+                    self.shrink();
+                }
                 return buffer;
             }
             self.handles.push_back(buffer);
         }
-        BytesMut::zeroed(SIZE)
+        self.calm = 0;
+        // Allocators that are asked for zeros may give back the pages of a buffer that was freed just now, to be had anew.
+        let mut buffer = BytesMut::with_capacity(SIZE);
+        buffer.resize(SIZE, 0);
+        buffer
     }
 
     /// Takes the handle of a buffer that slices were split off: one that [`take`](Self::take) returned, and that was
@@ -59,16 +69,20 @@ impl Pool {
         }
     }
 
-    /// Frees what is not in use any more, a little at a time: to be called now and then where nothing is received, too, since
-    /// else what a flood took would be kept.
+    /// Whether it has more than one receive call needs.
+    pub(crate) fn is_large(&self) -> bool {
+        self.handles.len() > KEPT
+    }
+
+    /// Frees what is not in use any more, for when nothing is received for a while: else what a flood took would be kept.
     pub(crate) fn rest(&mut self) {
-        for _ in 0..TRIES {
+        for _ in 0..self.handles.len() {
             self.shrink();
         }
     }
 
     fn shrink(&mut self) {
-        if self.handles.len() > KEPT {
+        if self.is_large() {
             if let Some(mut next) = self.handles.pop_front() {
                 if !reclaim(&mut next) {
                     self.handles.push_back(next);
@@ -93,7 +107,7 @@ fn reclaim(buffer: &mut BytesMut) -> bool {
     if !buffer.try_reclaim(SIZE) || buffer.capacity() != SIZE {
         return false;
     }
-    // SAFETY: the handle is one of a buffer of `SIZE` bytes that `BytesMut::zeroed` made, and nobody made it longer, so
+    // SAFETY: the handle is one of a buffer of `SIZE` bytes that `take` made, and nobody made it longer, so
     // that its memory is still that, all of which was written: `try_reclaim` allocates none.
     unsafe { buffer.set_len(SIZE) };
     true
@@ -106,10 +120,13 @@ pub(crate) const SIZE: usize = 65_535;
 const COPIED: usize = SIZE / 2;
 
 /// Handles looked at before a new buffer is made.
-const TRIES: usize = 4;
+const TRIES: usize = 16;
 
 /// Handles that are not given up when free: one receive call's worth and what the last one returned.
 const KEPT: usize = 16;
+
+/// Buffers that are taken before one is freed, if none has to be made meanwhile.
+const CALM: u32 = 64;
 
 /// 16 MiB of buffers under way; beyond that memory is freed rather than used again.
 const MAX_HANDLES: usize = 256;
@@ -161,8 +178,9 @@ mod tests {
         for buffer in many {
             pool.give(buffer);
         }
-        (0..100).for_each(|_| pool.rest());
-        assert_eq!(pool.handles.len(), KEPT);
+        pool.rest();
+        // Not the one of which a slice is still held.
+        assert_eq!((pool.handles.len(), pool.is_large()), (KEPT, false));
         drop(held);
     }
 
