@@ -263,9 +263,11 @@ impl Lifecycle {
     }
 
     /// A server that gave up while our last flight was lost is gone without a word, and has no keys to answer our probes
-    /// with. Who is not confirmed would probe for ever then, where neither side has an idle timeout.
+    /// with. Who is not confirmed would probe for ever then, where neither side has an idle timeout. Where they have, that is
+    /// what ends it: a path that goes away just before the word comes may be back by then.
     fn handshake_at(&self, pto: Duration) -> Option<Time> {
-        let silent = || self.unconfirmed.then(|| self.heard + self.handshake_timeout.max(self.grace(pto)));
+        let bound = self.handshake_timeout.max(self.idle_timeout.unwrap_or_default());
+        let silent = || self.unconfirmed.then(|| self.heard + bound.max(self.grace(pto)));
         self.handshake_until.or_else(silent)
     }
 
@@ -400,6 +402,14 @@ mod tests {
         life.on_heard(at(9600));
         assert_eq!(life.deadline(PTO), Some((at(19_600), Reason::Handshake)));
         assert_eq!(life.deadline(PTO * 40), Some((at(21_600), Reason::Handshake)), "three PTOs at least");
+        // An outage just then is no worse than one behind it.
+        life.set_idle_timeout(Some(Duration::from_secs(30)), Duration::ZERO);
+        assert_eq!(
+            life.deadline(PTO).map(|(at, _)| at),
+            Some(at(39_600)),
+            "what was heard last, and the timeout"
+        );
+        life.set_idle_timeout(None, Duration::ZERO);
         life.confirmed();
         assert_eq!(life.deadline(PTO), None);
     }
