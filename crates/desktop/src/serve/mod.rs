@@ -237,14 +237,14 @@ async fn take_clients(endpoint: Endpoint, house: House, shared: Shared) -> Serve
 struct House {
     gate: Arc<Gate>,
     /// For those with an authorised key.
-    known: Places<Fingerprint>,
+    known: Clients<Fingerprint>,
     /// For the others, whom nobody knows before they have shown something.
-    strangers: Places<Network>,
+    strangers: Clients<Network>,
 }
 
-/// Those of one kind of clients.
+/// Clients of one kind, and their places.
 #[derive(Debug)]
-struct Places<O> {
+struct Clients<O> {
     /// At the door.
     waiting: Arc<Row<O>>,
     /// Those that look.
@@ -253,7 +253,7 @@ struct Places<O> {
 
 impl House {
     fn new(gate: Arc<Gate>, max_viewers: usize) -> Self {
-        Self { gate, known: Places::new(max_viewers), strangers: Places::new(max_viewers) }
+        Self { gate, known: Clients::new(max_viewers), strangers: Clients::new(max_viewers) }
     }
 
     /// Hears a client, and serves it if it may look.
@@ -290,7 +290,7 @@ impl House {
     }
 }
 
-impl<O: Ord + Clone> Places<O> {
+impl<O: Ord + Clone> Clients<O> {
     fn new(viewers: usize) -> Self {
         let waiting = at_the_door(viewers);
         Self {
