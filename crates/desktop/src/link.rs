@@ -158,9 +158,15 @@ impl LinkError {
 }
 
 /// Key material that only the two ends of this connection have.
-pub(crate) fn exported(connection: &Connection) -> Option<Exported> {
+///
+/// # Errors
+/// When the connection is over, and its keys are gone: why it is.
+pub(crate) fn exported(connection: &Connection) -> Result<Exported, LinkError> {
     let mut out = [0; 32];
-    connection.export_keying_material(LABEL, b"", &mut out).then_some(out)
+    if connection.export_keying_material(LABEL, b"", &mut out) {
+        return Ok(out);
+    }
+    Err(connection.close_reason().map_or(LinkError::Ended, LinkError::Closed))
 }
 
 impl From<SendError> for LinkError {
@@ -206,7 +212,29 @@ impl Channel {
 
 #[cfg(test)]
 mod tests {
+    use quickset::{ClientConfig, Endpoint, Identity, ServerConfig, Trust};
+
     use super::*;
+    use crate::message::{ALPN, code};
+
+    /// A gateway that is told to come again must not take it for one that has no key.
+    #[tokio::test]
+    async fn a_connection_that_is_over_says_why_and_not_that_it_has_no_key() {
+        let config = ServerConfig::new(Identity::self_signed(["localhost"]).unwrap(), &[ALPN]).unwrap();
+        let server = Endpoint::server(([127, 0, 0, 1], 0).into(), &config).unwrap();
+        let client = Endpoint::client().unwrap();
+        let config = ClientConfig::new(Trust::insecure(), &[ALPN]).unwrap();
+        let (here, there) =
+            tokio::join!(client.connect(server.local_addr(), "localhost", &config), server.accept());
+        let (here, there) = (here.unwrap(), there.unwrap());
+        assert_eq!(exported(&here).unwrap(), exported(&there).unwrap());
+        there.close(code::BUSY, b"no place");
+        here.closed().await;
+        for end in [&here, &there] {
+            let error = exported(end).unwrap_err();
+            assert!(matches!(error, LinkError::Closed(_)), "{error}");
+        }
+    }
 
     #[test]
     fn each_channel_has_the_protection_that_fits_it() {

@@ -72,7 +72,7 @@ async fn hear(connection: &Connection, gate: &Gate, terms: Terms, name: &str) ->
         address: connection.remote_address().ip(),
         key,
         proof: hello.proof.map(Proof::from_bytes),
-        exported: exported(connection).ok_or(Turned::NoKey)?,
+        exported: exported(connection)?,
     };
     let entry = gate.judge(Instant::now(), &client).inspect_err(|denial| {
         tracing::warn!(from = %client.address, %key, %denial, "turned away");

@@ -150,7 +150,7 @@ impl Meeting {
             stream.map_err(|_| LinkError::Silent)?.map_err(|closed| denied(LinkError::Closed(closed)))?;
         let (mut control_out, mut control) =
             (Outbox::new(out, Channel::Control.priority()), Incoming::new(incoming));
-        let exported = exported(&connection).ok_or(MeetError::NoKey)?;
+        let exported = exported(&connection).map_err(denied)?;
         let secret = self.secret_for(now).await;
         let proof = secret.as_ref().map(|s| s.prove(Role::Client, &exported).to_bytes());
         let hello = Hello { features: CLIPBOARD, proof };
