@@ -38,9 +38,6 @@ impl Size {
 const MEMORY: &str = "256M";
 const MOST: u64 = 256 << 20;
 
-/// What tables and threads of a server that was never busy grow by when it is, in bytes.
-const SLACK: u64 = 8 << 20;
-
 /// Descriptors at most.
 const DESCRIPTORS: usize = 1024;
 
@@ -64,7 +61,7 @@ fn besieged(name: &str, attack: Attack) {
         let begun = std::time::Instant::now();
         let grown = during.memory.saturating_sub(before.memory);
         // In a small siege what a server that was never busy grows by once is much of it.
-        let allowed = if size.is_full { before.memory + before.memory / 5 + SLACK } else { before.memory + grown / 2 };
+        let allowed = if size.is_full { before.memory + before.memory / 5 } else { before.memory + grown / 2 };
         let mut after = server.watch();
         while after.memory > allowed && begun.elapsed() < size.rest {
             tokio::time::sleep(Duration::from_millis(500)).await;
