@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
-use crate::needs::{Need, ensure};
+use crate::needs::{Need, Sign, ensure};
 use crate::python;
 use crate::run::{Outcome, cargo, root, run};
 
@@ -30,7 +30,7 @@ fn bench_fec(args: &[String]) -> Result<()> {
 
 /// The program stands for the library, which comes with none.
 const ISAL: &[Need] = &[Need {
-    program: "igzip",
+    sign: Sign::Program("igzip"),
     package: "isal libisal-dev",
     why: "bench-peers fec: Intel's library of erasure codes",
 }];
@@ -124,13 +124,17 @@ impl<'a> Wanted<'a> {
 }
 
 const QUICHE: &[Need] = &[
-    Need { program: "cmake", package: "cmake", why: "BoringSSL, of quiche" },
-    Need { program: "g++", package: "g++", why: "BoringSSL, of quiche" },
-    Need { program: "clang", package: "clang libclang-dev", why: "bindings of BoringSSL, of quiche" },
+    Need { sign: Sign::Program("cmake"), package: "cmake", why: "BoringSSL, of quiche" },
+    Need { sign: Sign::Program("g++"), package: "g++", why: "BoringSSL, of quiche" },
+    Need {
+        sign: Sign::Program("clang"),
+        package: "clang libclang-dev",
+        why: "bindings of BoringSSL, of quiche",
+    },
 ];
 
 const CHROMIUM: &[Need] =
-    &[Need { program: "chromium", package: "chromium", why: "interop: a browser with HTTP/3" }];
+    &[Need { sign: Sign::Program("chromium"), package: "chromium", why: "interop: a browser with HTTP/3" }];
 
 /// What of it takes less than a minute.
 pub(crate) fn interop_short() -> Result<Outcome> {

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod arrows;
+mod bare;
 mod beside;
 mod e2e;
 mod endure;
@@ -75,6 +76,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[STEP…]",
         about: "install what the tests need, then run all steps, or only those named",
         run: test::command,
+    },
+    Command {
+        name: "bare",
+        arguments: "[STEP…]",
+        about: "the same in a minimal Debian 12 below target/, which has Rust and nothing else (root, an hour, 30 GB)",
+        run: bare::command,
     },
     Command {
         name: "lint",

@@ -1,39 +1,56 @@
 //! What the tests need beyond cargo, installed by apt-get when we are root on Debian.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail};
 
 use crate::run::{Outcome, on_path, output, run};
 
 pub(crate) struct Need {
-    /// The program that shows that the package is there.
-    pub(crate) program: &'static str,
-    /// The Debian package that brings it.
+    /// By what it is seen to be there.
+    pub(crate) sign: Sign,
+    /// The Debian packages that bring it, with blanks between them.
     pub(crate) package: &'static str,
     pub(crate) why: &'static str,
 }
 
+#[derive(Clone, Copy)]
+pub(crate) enum Sign {
+    /// A program of this name.
+    Program(&'static str),
+    /// Python has these modules: it comes without some that a program to run it says nothing about.
+    Modules(&'static str),
+}
+
+use Sign::{Modules, Program};
+
 /// One line a package. aws-lc-sys needs no cmake: its own builder drives the C compiler.
 const NEEDS: &[Need] = &[
-    Need { program: "cc", package: "gcc libc6-dev", why: "aws-lc-sys and the linker: a C compiler" },
+    Need { sign: Program("cc"), package: "gcc libc6-dev", why: "aws-lc-sys and the linker: a C compiler" },
+    Need { sign: Program("c++"), package: "g++", why: "fuzz: libFuzzer is C++" },
+    Need { sign: Program("git"), package: "git", why: "reports and packages name the commit" },
+    Need { sign: Program("kill"), package: "procps", why: "servers that are told to end" },
     Need {
-        program: "Xtigervnc",
+        sign: Program("Xtigervnc"),
         package: "tigervnc-standalone-server",
         why: "e2e: an X server that is a VNC server",
     },
-    Need { program: "xtigervncviewer", package: "tigervnc-viewer", why: "e2e: an unmodified viewer" },
-    Need { program: "xterm", package: "xterm", why: "e2e: text that scrolls" },
-    Need { program: "xwud", package: "x11-apps", why: "e2e: a window with a photograph" },
-    Need { program: "xev", package: "x11-utils", why: "e2e: keys and clicks as they arrive" },
-    Need { program: "python3", package: "python3-venv", why: "python: the package for Python" },
-    Need { program: "curl", package: "curl", why: "http serve: a client of HTTP/1.1 and HTTP/2" },
+    Need { sign: Program("xtigervncviewer"), package: "tigervnc-viewer", why: "e2e: an unmodified viewer" },
+    Need { sign: Program("xterm"), package: "xterm", why: "e2e: text that scrolls" },
+    Need { sign: Program("xwud"), package: "x11-apps", why: "e2e: a window with a photograph" },
+    Need { sign: Program("xev"), package: "x11-utils", why: "e2e: keys and clicks as they arrive" },
     Need {
-        program: "ip",
+        sign: Modules("ensurepip, venv"),
+        package: "python3 python3-venv",
+        why: "python: the package for Python",
+    },
+    Need { sign: Program("curl"), package: "curl", why: "http serve: a client of HTTP/1.1 and HTTP/2" },
+    Need {
+        sign: Program("ip"),
         package: "iproute2",
         why: "refusals: interfaces, addresses and routes that come and go",
     },
-    Need { program: "xdotool", package: "xdotool", why: "e2e: somebody who types and drags" },
+    Need { sign: Program("xdotool"), package: "xdotool", why: "e2e: somebody who types and drags" },
 ];
 
 /// The step of `cargo xtask test`.
@@ -41,25 +58,61 @@ pub(crate) fn step() -> Result<Outcome> {
     ensure(NEEDS).map(|()| Outcome::Done)
 }
 
-/// Installs what is missing, or says what is.
+/// Installs what is missing, or says how.
 pub(crate) fn ensure(needs: &[Need]) -> Result<()> {
-    let missing: Vec<&Need> = needs.iter().filter(|n| !on_path(n.program)).collect();
+    let missing: Vec<&Need> = needs.iter().filter(|need| !need.sign.is_there()).collect();
     if missing.is_empty() {
-        println!("everything is there: {}", needs.iter().map(|n| n.program).collect::<Vec<_>>().join(", "));
+        println!("everything is there: {}", names(needs.iter().map(|need| need.sign.name())));
         return Ok(());
     }
-    let list: Vec<String> =
-        missing.iter().map(|n| format!("{} ({}; {})", n.program, n.package, n.why)).collect();
-    if !on_path("apt-get") || !is_root() {
-        bail!("please install what the tests need: {}", list.join(", "));
+    for need in &missing {
+        println!("missing: {} ({}; {})", need.sign.name(), need.package, need.why);
     }
-    println!("installing {}", list.join(", "));
+    let packages: Vec<&str> = missing.iter().flat_map(|need| need.package.split(' ')).collect();
+    if !on_path("apt-get") {
+        bail!("please install what the tests need; Debian's packages are {}", packages.join(", "));
+    }
+    if !is_root() {
+        bail!("please install what the tests need:\n\n    sudo apt-get install {}\n", packages.join(" "));
+    }
     apt_update()?;
-    let packages = missing.iter().flat_map(|n| n.package.split(' '));
     run(Command::new("apt-get")
         .env("DEBIAN_FRONTEND", "noninteractive")
         .args(["install", "-y", "-q", "--no-install-recommends"])
-        .args(packages))
+        .args(packages))?;
+    let lost = missing.iter().filter(|need| !need.sign.is_there()).map(|need| need.sign.name());
+    let lost = names(lost);
+    if !lost.is_empty() {
+        bail!("{lost}: still missing after the packages that should bring it were installed");
+    }
+    Ok(())
+}
+
+fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.collect::<Vec<_>>().join(", ")
+}
+
+impl Sign {
+    fn name(self) -> &'static str {
+        match self {
+            Program(name) => name,
+            Modules(_) => "python3 with venv",
+        }
+    }
+
+    fn is_there(self) -> bool {
+        match self {
+            Program(name) => on_path(name),
+            Modules(names) => {
+                let import = Command::new("python3")
+                    .arg("-c")
+                    .arg(format!("import {names}"))
+                    .stderr(Stdio::null())
+                    .status();
+                import.is_ok_and(|status| status.success())
+            }
+        }
+    }
 }
 
 /// Brings the lists of packages up to date.
@@ -70,4 +123,16 @@ pub(crate) fn apt_update() -> Result<()> {
 /// True when we may install packages.
 pub(crate) fn is_root() -> bool {
     output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_seen() {
+        assert!(Program("sh").is_there());
+        assert!(!Program("no-such-program").is_there());
+        assert!(!Modules("no_such_module").is_there());
+    }
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::needs::{self, Need};
+use crate::needs::{self, Need, Sign};
 use crate::run::{Outcome, cargo, on_path, root, run};
 
 /// Builds the package and runs its tests.
@@ -199,6 +199,6 @@ const SWEEP: &str = "screen-streaming --set updates=3 --set messages=50 --set lo
 const TABLE: &str = "screen-streaming.csv";
 
 const CLUSTER_NEEDS: &[Need] = &[
-    Need { program: "parallel", package: "parallel", why: "cluster: GNU parallel" },
-    Need { program: "shellcheck", package: "shellcheck", why: "cluster: the recipes are sound" },
+    Need { sign: Sign::Program("parallel"), package: "parallel", why: "cluster: GNU parallel" },
+    Need { sign: Sign::Program("shellcheck"), package: "shellcheck", why: "cluster: the recipes are sound" },
 ];
