@@ -48,9 +48,7 @@ fn make(system: &Path) -> Result<()> {
         fs::remove_dir_all(system).context("a system of before cannot be removed")?;
     }
     fs::create_dir_all(system)?;
-    run(Command::new("debootstrap")
-        .args(["--variant=minbase", "--include=ca-certificates", "bookworm"])
-        .arg(system))?;
+    run(Command::new("debootstrap").args(["--variant=minbase", RUST, "bookworm"]).arg(system))?;
     // How this machine reaches registries, and whose certificates it takes for that: it may be behind a proxy.
     for path in ["etc/apt", "etc/pip.conf", "etc/resolv.conf", "etc/hosts", CERTIFICATES] {
         let (from, to) = (Path::new("/").join(path), system.join(path));
@@ -94,6 +92,9 @@ exec chroot "$system" env -i $kept HOME=/root LANG=C.UTF-8 \
     PATH=/rust/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     sh -c 'cd /src && exec cargo xtask test "$@"' test "$@"
 "#;
+
+/// What whoever has Rust has as well: it was fetched, and it links with a C compiler.
+const RUST: &str = "--include=ca-certificates,gcc,libc6-dev";
 
 const CERTIFICATES: &str = "etc/ssl/certs/ca-certificates.crt";
 
