@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use crate::needs::{Need, Sign, ensure};
 use crate::python;
-use crate::run::{Outcome, cargo, root, run};
+use crate::run::{Outcome, cargo_beside, root, run};
 
 /// Quickset beside other stacks, in figures. Optimized, as it is shipped. What the stacks need is installed; one that
 /// cannot be had is told to the program, which says so.
@@ -92,7 +92,7 @@ impl Build<'_> {
     fn with(&self, features: &str) -> Result<()> {
         let manifest = manifest(self.folder)?;
         let build = ["build", "--quiet", "--manifest-path", &manifest, "--features", features];
-        run(cargo().args(build).args(self.how))
+        run(cargo_beside().args(build).args(self.how))
     }
 }
 
@@ -151,17 +151,17 @@ pub(crate) fn peers() -> Result<Outcome> {
 
 fn program(folder: &str, how: &[&str], args: &[String]) -> Result<()> {
     let manifest = manifest(folder)?;
-    run(cargo().args(["run", "--quiet", "--manifest-path", &manifest]).args(how).arg("--").args(args))
+    run(cargo_beside().args(["run", "--quiet", "--manifest-path", &manifest]).args(how).arg("--").args(args))
 }
 
 /// What the steps fmt, clippy and tests are for the workspace of the root. Not `--locked`: what our crates depend
 /// on is in these lock files too, and changes with them.
 fn checks(folder: &str) -> Result<()> {
     let manifest = manifest(folder)?;
-    run(cargo().args(["fmt", "--check", "--manifest-path", &manifest]))?;
+    run(cargo_beside().args(["fmt", "--check", "--manifest-path", &manifest]))?;
     let clippy = ["clippy", "--all-targets", "--manifest-path", &manifest, "--", "-D", "warnings"];
-    run(cargo().args(clippy))?;
-    run(cargo().args(["test", "--manifest-path", &manifest]))
+    run(cargo_beside().args(clippy))?;
+    run(cargo_beside().args(["test", "--manifest-path", &manifest]))
 }
 
 fn manifest(folder: &str) -> Result<String> {

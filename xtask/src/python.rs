@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail};
 
 use crate::needs::{self, Need, Sign};
-use crate::run::{Outcome, cargo, on_path, root, run};
+use crate::run::{Outcome, cargo, cargo_beside, on_path, root, run};
 
 /// Builds the package and runs its tests.
 pub(crate) fn command(args: &[String]) -> Result<()> {
@@ -173,11 +173,10 @@ fn pip(environment: &Path) -> Command {
 
 /// What the steps fmt and clippy are for the workspace of the root.
 fn checks(place: &Place) -> Result<()> {
-    run(cargo().args(["fmt", "--check", "--manifest-path", MANIFEST]))?;
-    run(cargo()
+    run(cargo_beside().args(["fmt", "--check", "--manifest-path", MANIFEST]))?;
+    run(cargo_beside()
         .args(["clippy", "--manifest-path", MANIFEST, "--", "-D", "warnings"])
-        .env("PYO3_PYTHON", place.environment.join("bin/python"))
-        .env("CARGO_TARGET_DIR", root().join("target")))
+        .env("PYO3_PYTHON", place.environment.join("bin/python")))
 }
 
 /// Why there is no Python to work with.

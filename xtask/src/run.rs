@@ -29,6 +29,13 @@ pub(crate) fn cargo() -> Command {
     cargo
 }
 
+/// The same for a workspace beside ours, in our target folder: what both depend on is built once.
+pub(crate) fn cargo_beside() -> Command {
+    let mut cargo = cargo();
+    cargo.env("CARGO_TARGET_DIR", root().join("target"));
+    cargo
+}
+
 /// proptest's name for its seed.
 const CASES: &str = "PROPTEST_RNG_SEED";
 

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: everything that must hold before a change is taken in, in order, cheap steps first.
 
+use std::cmp::Reverse;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -42,14 +43,15 @@ pub(crate) fn command(names: &[String]) -> Result<()> {
     }
     let chosen: Vec<&Step> =
         STEPS.iter().filter(|s| names.is_empty() || names.iter().any(|n| n == s.name)).collect();
-    let (start, mut passed, mut skipped) = (Instant::now(), 0, Vec::new());
+    let (start, mut passed, mut skipped) = (Instant::now(), Vec::new(), Vec::new());
     for (i, step) in chosen.iter().enumerate() {
         println!("\n=== {} ({} of {})", step.name, i + 1, chosen.len());
         let since = Instant::now();
         match (step.run)() {
             Ok(Outcome::Done) => {
-                passed += 1;
-                println!("--- {}: passed in {}", step.name, spoken(since.elapsed()));
+                let took = since.elapsed();
+                println!("--- {}: passed in {}", step.name, spoken(took));
+                passed.push((step.name, took));
             }
             Ok(Outcome::Skipped(reason)) => {
                 println!("--- {}: SKIPPED, {reason}", step.name);
@@ -62,8 +64,13 @@ pub(crate) fn command(names: &[String]) -> Result<()> {
         }
     }
     let skips = if skipped.is_empty() { String::new() } else { format!(", skipped {}", skipped.join(", ")) };
-    let steps = if passed == 1 { "step" } else { "steps" };
-    println!("\n{passed} {steps} passed{skips}, in {}", spoken(start.elapsed()));
+    let steps = if passed.len() == 1 { "step" } else { "steps" };
+    println!("\n{} {steps} passed{skips}, in {}", passed.len(), spoken(start.elapsed()));
+    // Where the time goes.
+    passed.sort_by_key(|(_, took)| Reverse(*took));
+    for (name, took) in passed.iter().filter(|(_, took)| took.as_secs() > 0) {
+        println!("{name:>10}  {}", spoken(*took));
+    }
     Ok(())
 }
 
