@@ -5,8 +5,8 @@
 //! `NAME.parquet`, with the feature `parquet`). One run at a time writes a journal. Shards of a plan
 //! keep journals of their own, `NAME.2of8.rows`: reading takes all of them, joining makes one.
 
-mod csv;
 mod expectation;
+mod flat;
 mod fluid;
 mod histogram;
 mod join;
@@ -20,8 +20,8 @@ mod row;
 mod sharing;
 mod table;
 
-pub(crate) use csv::flat;
-pub use csv::{columns, write_csv};
+pub(crate) use flat::flat;
+pub use flat::{columns, write_csv};
 pub use histogram::Histogram;
 pub(crate) use join::same;
 pub use join::{JoinError, Sheet, keep_rows, merge, read_results, write_tables};

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 
-use super::csv::flat;
+use super::flat::flat;
 use super::{Row, columns};
 use crate::experiment::{Key, Kind};
 

@@ -1,4 +1,3 @@
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use serde_json::Value;
@@ -36,17 +35,14 @@ fn remember(columns: &mut Vec<String>, name: &str) {
 /// When `out` cannot be written.
 pub fn write_csv(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
     let columns = columns(rows);
-    writeln!(out, "{}", columns.join(","))?;
+    let mut lines = csv::Writer::from_writer(out);
+    lines.write_record(&columns)?;
     for row in rows {
         let cells = flat(&row.bare());
-        let mut line = String::new();
-        for (i, column) in columns.iter().enumerate() {
-            let cell = cells.iter().find(|(name, _)| name == column).map(|(_, value)| text(value));
-            let _ = write!(line, "{}{}", if i == 0 { "" } else { "," }, cell.unwrap_or_default());
-        }
-        writeln!(out, "{line}")?;
+        let cell = |column| cells.iter().find(|(name, _)| name == column).map(|(_, value)| text(value));
+        lines.write_record(columns.iter().map(|column| cell(column).unwrap_or_default()))?;
     }
-    Ok(())
+    lines.flush()
 }
 
 /// The members of an object, those of objects within it by path.
@@ -66,11 +62,7 @@ pub(crate) fn flat(json: &Value) -> Vec<(String, Value)> {
 
 fn text(value: &Value) -> String {
     match value {
-        Value::String(text) if text.contains([',', '"', '\n', '\r']) => {
-            format!("\"{}\"", text.replace('"', "\"\""))
-        }
         Value::String(text) => text.clone(),
-        Value::Array(_) => text(&Value::String(value.to_string())),
         value => value.to_string(),
     }
 }
