@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::fmt::{Display, Write as _};
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +14,11 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::registry::Registry;
 use quickset::EndpointStats;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -33,9 +38,28 @@ pub(crate) struct MetricsArgs {
 #[must_use = "nobody is answered"]
 pub(crate) struct Metrics(Option<TcpListener>);
 
-/// A page in the text format of Prometheus, version 0.0.4.
+/// What stands on a page.
 #[derive(Debug, Default)]
-pub(crate) struct Page(String);
+pub(crate) struct Page(Vec<Family>);
+
+/// Values of one name.
+#[derive(Debug)]
+struct Family {
+    name: String,
+    kind: Kind,
+    help: String,
+    values: Vec<(Labels, Figure)>,
+}
+
+/// Names and values, by which those of one family are told apart.
+pub(crate) type Labels = Vec<(&'static str, String)>;
+
+/// A value: a number of something, or a measure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Figure {
+    Count(u64),
+    Measure(f64),
+}
 
 /// Whether a value only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,38 +94,26 @@ impl Metrics {
 
 impl Page {
     /// A value without labels.
-    pub(crate) fn value(&mut self, name: &str, kind: Kind, help: &str, value: impl Display) {
-        self.family(name, kind, help);
-        let _ = writeln!(self.0, "{name} {value}");
+    pub(crate) fn value(&mut self, name: &str, kind: Kind, help: &str, value: impl Into<Figure>) {
+        self.values((name, kind, help), [(Labels::new(), value)]);
     }
 
-    /// Values with labels, which are given as they are written: `version="HTTP/3"`.
-    pub(crate) fn values<L: Display, V: Display>(
+    /// Values with labels.
+    pub(crate) fn values<V: Into<Figure>>(
         &mut self,
         (name, kind, help): (&str, Kind, &str),
-        values: impl IntoIterator<Item = (L, V)>,
+        values: impl IntoIterator<Item = (Labels, V)>,
     ) {
-        self.family(name, kind, help);
-        for (labels, value) in values {
-            let _ = writeln!(self.0, "{name}{{{labels}}} {value}");
-        }
-    }
-
-    /// What follows is of this name.
-    fn family(&mut self, name: &str, kind: Kind, help: &str) {
-        debug_assert_eq!(kind == Kind::Counter, name.ends_with("_total"), "{name}");
-        let kind = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-        };
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        debug_assert_eq!(kind == Kind::Counter, name.ends_with(TOTAL), "{name}");
+        let values = values.into_iter().map(|(labels, value)| (labels, value.into())).collect();
+        self.0.push(Family { name: name.to_owned(), kind, help: help.to_owned(), values });
     }
 
     /// What every server has: its endpoint.
     pub(crate) fn endpoint(&mut self, stats: &EndpointStats) {
         use Kind::{Counter, Gauge};
-        let version = [(concat!("version=\"", env!("CARGO_PKG_VERSION"), '"'), 1)];
-        self.values(("quickset_build_info", Gauge, "The version of quickset."), version);
+        let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
+        self.values(("quickset_build_info", Gauge, "The version of quickset."), [(version, 1_u64)]);
         let (counters, totals) = (&stats.counters, stats.totals());
         let all = [
             ("connections_accepted", "QUIC connections accepted.", counters.accepted),
@@ -151,9 +163,60 @@ impl Page {
             let at = ((rtts.len() as f64 * share).ceil() as usize).max(1) - 1;
             rtts.get(at).map_or(f64::NAN, Duration::as_secs_f64)
         };
-        let rtts = [0.5, 0.9, 1.0].map(|share| (format!("quantile=\"{share}\""), quantile(share)));
+        let rtts = [0.5, 0.9, 1.0].map(|share| (vec![("quantile", share.to_string())], quantile(share)));
         let help = "Smoothed round-trip times of the connections that there are.";
         self.values(("quickset_rtt_seconds", Gauge, help), rtts);
+    }
+}
+
+impl Page {
+    /// As text by the specification of OpenMetrics, which Prometheus reads.
+    fn text(self) -> String {
+        let (mut registry, mut text) = (Registry::default(), String::new());
+        registry.register_collector(Box::new(self));
+        text::encode(&mut text, &registry).expect("a string takes what is written");
+        text
+    }
+}
+
+impl Collector for Page {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for Family { name, kind, help, values } in &self.0 {
+            let (name, kind) = match kind {
+                // It is appended.
+                Kind::Counter => (name.trim_end_matches(TOTAL), MetricType::Counter),
+                Kind::Gauge => (name.as_str(), MetricType::Gauge),
+            };
+            let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+            for (labels, value) in values {
+                let mut line = family.encode_family(labels)?;
+                match (kind, *value) {
+                    (MetricType::Counter, Figure::Count(value)) => line.encode_counter(&value, NO_EXAMPLE),
+                    (MetricType::Counter, Figure::Measure(value)) => line.encode_counter(&value, NO_EXAMPLE),
+                    (_, Figure::Count(value)) => line.encode_gauge(&value),
+                    (_, Figure::Measure(value)) => line.encode_gauge(&value),
+                }?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl From<u64> for Figure {
+    fn from(count: u64) -> Self {
+        Self::Count(count)
+    }
+}
+
+impl From<usize> for Figure {
+    fn from(count: usize) -> Self {
+        Self::Count(count as u64)
+    }
+}
+
+impl From<f64> for Figure {
+    fn from(measure: f64) -> Self {
+        Self::Measure(measure)
     }
 }
 
@@ -190,7 +253,7 @@ fn answer<B>(request: &Request<B>, fill: &impl Fn(&mut Page)) -> Response<Text> 
         (&(Method::GET | Method::HEAD), "/metrics") => {
             let mut page = Page::default();
             fill(&mut page);
-            (StatusCode::OK, page.0)
+            (StatusCode::OK, page.text())
         }
         (&(Method::GET | Method::HEAD), _) => {
             (StatusCode::NOT_FOUND, "There is nothing but /metrics.\n".to_owned())
@@ -199,7 +262,7 @@ fn answer<B>(request: &Request<B>, fill: &impl Fn(&mut Page)) -> Response<Text> 
     };
     let mut response = Response::new(Text(text.into()));
     *response.status_mut() = status;
-    let format = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    let format = HeaderValue::from_static(FORMAT);
     response.headers_mut().insert(CONTENT_TYPE, format);
     response
 }
@@ -228,6 +291,15 @@ impl Body for Text {
     }
 }
 
+/// The text format of OpenMetrics.
+const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Of what counts nobody is told one case.
+const NO_EXAMPLE: Option<&Exemplar<Labels, u64>> = None;
+
+/// What the name of a counter ends with.
+const TOTAL: &str = "_total";
+
 /// Connections at a time, and how long each may last.
 const CONNECTIONS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -241,27 +313,29 @@ mod tests {
 
     use super::*;
 
-    /// The text format as its specification has it: families of HELP, TYPE and samples, each family in one place, each sample
-    /// once. Returns the samples.
+    /// OpenMetrics as its specification has it: families of HELP, TYPE and samples, each family in one place, each sample once, and
+    /// an end. Returns the samples.
     fn read(text: &str) -> BTreeMap<String, f64> {
         let is_name = |name: &str| {
             name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == ':')
                 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == ':')
         };
-        let (mut samples, mut families, mut family) = (BTreeMap::new(), BTreeSet::new(), "");
-        assert!(text.ends_with('\n'));
+        let (mut samples, mut families) = (BTreeMap::new(), BTreeSet::new());
+        let (mut family, mut kind) = ("", "");
+        let text = text.strip_suffix("# EOF\n").expect("an end");
         for line in text.lines() {
             if let Some(help) = line.strip_prefix("# HELP ") {
                 family = help.split_once(' ').unwrap().0;
                 assert!(is_name(family) && families.insert(family), "{line}");
-            } else if let Some(kind) = line.strip_prefix("# TYPE ") {
-                let (name, kind) = kind.split_once(' ').unwrap();
+            } else if let Some(said) = line.strip_prefix("# TYPE ") {
+                let name;
+                (name, kind) = said.split_once(' ').unwrap();
                 assert!(name == family && ["counter", "gauge"].contains(&kind), "{line}");
-                assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
             } else {
                 let (what, value) = line.rsplit_once(' ').unwrap();
                 let (name, labels) = what.split_once('{').unwrap_or((what, "}"));
-                assert_eq!(name, family, "{line}");
+                let suffix = if kind == "counter" { "_total" } else { "" };
+                assert_eq!(name.strip_suffix(suffix), Some(family), "{line}");
                 let labels = labels.strip_suffix('}').unwrap();
                 for label in labels.split(',').filter(|label| !label.is_empty()) {
                     let (label, value) = label.split_once("=\"").unwrap();
@@ -288,7 +362,8 @@ mod tests {
         stats.counters.accepted = 4;
         let mut page = Page::default();
         page.endpoint(&stats);
-        let samples = read(&page.0);
+        let page = page.text();
+        let samples = read(&page);
         for (name, value) in [
             ("quickset_connections", 3.0),
             ("quickset_connections_accepted_total", 4.0),
@@ -297,12 +372,12 @@ mod tests {
             ("quickset_rtt_seconds{quantile=\"0.5\"}", 0.02),
             ("quickset_rtt_seconds{quantile=\"1\"}", 0.03),
         ] {
-            assert_eq!(samples.get(name), Some(&value), "{name} in\n{}", page.0);
+            assert_eq!(samples.get(name), Some(&value), "{name} in\n{page}");
         }
 
         let mut page = Page::default();
         page.endpoint(&EndpointStats::default());
-        assert!(read(&page.0)["quickset_rtt_seconds{quantile=\"0.5\"}"].is_nan(), "there are none");
+        assert!(read(&page.text())["quickset_rtt_seconds{quantile=\"0.5\"}"].is_nan(), "there are none");
     }
 
     /// Who asks is answered though many more than there are seats for ask slowly, ask without end, or do not read.
@@ -311,7 +386,7 @@ mod tests {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let fill = |page: &mut Page| page.value("a", Kind::Gauge, &"A".repeat(100_000), 1);
+        let fill = |page: &mut Page| page.value("a", Kind::Gauge, &"A".repeat(100_000), 1_u64);
         let server = tokio::spawn(accept(listener, Arc::new(fill)));
         let connect = || async { tokio::net::TcpStream::connect(address).await.unwrap() };
         let mut slow = Vec::new();
@@ -336,7 +411,7 @@ mod tests {
         honest.write_all(b"GET /metrics HTTP/1.1\r\nconnection: close\r\n\r\n").await.unwrap();
         let mut page = String::new();
         tokio::time::timeout(limit, honest.read_to_string(&mut page)).await.expect("it is answered").unwrap();
-        assert!(page.starts_with("HTTP/1.1 200") && page.ends_with("\na 1\n"), "{}", page.len());
+        assert!(page.starts_with("HTTP/1.1 200") && page.ends_with("\na 1\n# EOF\n"), "{}", page.len());
 
         let mut refused = Vec::new();
         let _ = tokio::time::timeout(limit, endless.read_to_end(&mut refused)).await.expect("it is over");
@@ -352,14 +427,19 @@ mod tests {
     fn only_the_page_is_answered() {
         let ask = |method: Method, path: &str| {
             let request = Request::builder().method(method).uri(path).body(()).unwrap();
-            answer(&request, &|page: &mut Page| page.value("a", Kind::Gauge, "A.", 1)).map(|text| text.0)
+            answer(&request, &|page: &mut Page| page.value("a", Kind::Gauge, "A.", 1_u64)).map(|text| text.0)
         };
         let page = ask(Method::GET, "/metrics?x");
         assert_eq!(
             (page.status(), &page.body()[..]),
-            (StatusCode::OK, &b"# HELP a A.\n# TYPE a gauge\na 1\n"[..])
+            (StatusCode::OK, &b"# HELP a A.\n# TYPE a gauge\na 1\n# EOF\n"[..])
         );
-        assert_eq!(page.headers()[CONTENT_TYPE], "text/plain; version=0.0.4; charset=utf-8");
+        assert!(
+            page.headers()[CONTENT_TYPE]
+                .to_str()
+                .unwrap()
+                .starts_with("application/openmetrics-text; version=1.0.0")
+        );
         assert_eq!(ask(Method::GET, "/").status(), StatusCode::NOT_FOUND);
         assert_eq!(ask(Method::POST, "/metrics").status(), StatusCode::METHOD_NOT_ALLOWED);
     }

@@ -124,16 +124,16 @@ impl Entry {
 
 impl Counts {
     pub(super) fn tell(&self, page: &mut Page) {
-        let version = |at: usize| format!("version=\"{}\"", VERSIONS[at]);
+        let version = |at: usize| ("version", VERSIONS[at].to_owned());
         let (name, help) = ("quickset_http_requests_total", "Requests answered.");
         let answers = (0..3).flat_map(|at| (0..5).map(move |class| (at, class)));
         let answers = answers.map(|(at, class)| {
-            let labels = format!("{},status=\"{}xx\"", version(at), class + 1);
+            let labels = vec![version(at), ("status", format!("{}xx", class + 1))];
             (labels, self.answers[at][class].load(Relaxed))
         });
         page.values((name, Kind::Counter, help), answers);
         let (name, help) = ("quickset_http_content_bytes_total", "Bytes of content sent.");
-        let bytes = (0..3).map(|at| (version(at), self.bytes[at].load(Relaxed)));
+        let bytes = (0..3).map(|at| (vec![version(at)], self.bytes[at].load(Relaxed)));
         page.values((name, Kind::Counter, help), bytes);
         let active = self.active.load(Relaxed);
         page.value("quickset_http_requests_active", Kind::Gauge, "Answers under way.", active);
