@@ -30,7 +30,7 @@ struct Person {
 impl Person {
     fn new(desk: &Arc<Desk>, config: ClientConfig) -> Self {
         let mut person = Self {
-            viewer: Viewer::new(desk, Security::None),
+            viewer: Viewer::new(desk, Security::None, true),
             rfb: Client::new(config),
             screen: Framebuffer::new(0, 0, 64 * MIB).unwrap(),
             updates: 0,

@@ -70,13 +70,15 @@ impl Viewer {
         if timeout(GREET_AFTER, desk.begun()).await.is_err() {
             desk.begin_blank();
         }
-        let mut viewer = Self::new(&desk, security);
+        // Bytes between two programs of a machine cost less than to pack them.
+        let is_local = socket.peer_addr()?.ip().to_canonical().is_loopback();
+        let mut viewer = Self::new(&desk, security, is_local);
         let result = viewer.run(&mut socket).await;
         viewer.let_go();
         result
     }
 
-    pub(crate) fn new(desk: &Arc<Desk>, security: Security) -> Self {
+    pub(crate) fn new(desk: &Arc<Desk>, security: Security, is_local: bool) -> Self {
         let seat = desk.sit();
         let mut rng = Rng::new(rand_seed());
         let asks = matches!(security, Security::VncAuth(_));
@@ -85,6 +87,7 @@ impl Viewer {
             name: desk.name.clone(),
             width: desk.screen.width(),
             height: desk.screen.height(),
+            is_local,
             limits: Limits::default(),
         });
         Self {
@@ -389,7 +392,7 @@ fn draw(rfb: &mut Server, desk: &State, news: &mut News, area: Rect) -> bool {
     }
     let Ok(mut update) = rfb.update() else { return false };
     for &rect in now.rects() {
-        match update.raw(rect, &desk.screen) {
+        match update.pixels(rect, &desk.screen) {
             // A viewer that cannot be told of another size sees the part that fits.
             Err(Refusal::Outside(_)) => {}
             other => refused(other),
