@@ -94,8 +94,14 @@ impl Heard {
 /// Our server takes all that our client says, and hears its own texts again.
 fn understood(heard: &Heard) {
     let limits = Limits { text_bytes: 2 * LIMITS.text_bytes, ..LIMITS };
-    let config =
-        ServerConfig { security: Security::None, name: String::new(), width: 64, height: 48, limits };
+    let config = ServerConfig {
+        security: Security::None,
+        name: String::new(),
+        width: 64,
+        height: 48,
+        is_local: true,
+        limits,
+    };
     let mut server = Server::new(config, &mut Rng::new(1));
     let mut input = &heard.said[..];
     let mut echoes = Vec::new();

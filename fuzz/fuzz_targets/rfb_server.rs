@@ -21,7 +21,14 @@ fuzz_target!(|input: &[u8]| {
 });
 
 fn server(security: Security) -> Server {
-    let config = ServerConfig { security, name: "fuzz".to_owned(), width: 64, height: 48, limits: LIMITS };
+    let config = ServerConfig {
+        security,
+        name: "fuzz".to_owned(),
+        width: 64,
+        height: 48,
+        is_local: true,
+        limits: LIMITS,
+    };
     Server::new(config, &mut Rng::new(1))
 }
 
@@ -58,7 +65,7 @@ fn update(server: &mut Server, screen: &Framebuffer, rect: Rect) {
     let mut update = server.update().expect("ready");
     let copied = update.copy(Rect::sized(8, 8), 4, 4);
     assert_eq!(copied, if listed { Ok(()) } else { Err(Refusal::NotSupported) });
-    let drawn = update.raw(rect, screen);
+    let drawn = update.pixels(rect, screen);
     assert!(drawn.is_ok() || rect.is_empty());
 }
 

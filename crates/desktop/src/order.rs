@@ -118,9 +118,14 @@ impl<T> fmt::Debug for Cells<T> {
 impl Cells<u64> {
     /// DT-33: the sum of all versions that a copy depends on.
     pub(crate) fn sum(&self, from: Rect, to: Rect) -> u64 {
+        self.needed(from, to).fold(0, |sum, place| mix(sum ^ self.get(place)))
+    }
+
+    /// DT-33: the places of the cells that a copy depends on, in its order.
+    pub(crate) fn needed(&self, from: Rect, to: Rect) -> impl Iterator<Item = usize> + use<> {
         let sources = self.meeting(from).map(|(place, _)| place);
-        let partial = self.meeting(to).filter(|&(_, cell)| !to.contains(cell)).map(|(place, _)| place);
-        sources.chain(partial).fold(0, |sum, place| mix(sum ^ self.get(place)))
+        let partial = self.meeting(to).filter(move |&(_, cell)| !to.contains(cell)).map(|(place, _)| place);
+        sources.chain(partial)
     }
 }
 

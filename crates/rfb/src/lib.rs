@@ -63,7 +63,7 @@ pub use protocol::{
 };
 pub use rect::Rect;
 pub use region::Region;
-pub use server::{Features, Security, Server, ServerConfig, ServerEvent, Update};
+pub use server::{Features, PixelCoding, Security, Server, ServerConfig, ServerEvent, Update};
 pub use vnc_auth::Password;
 
 /// How much the other side may make us hold.

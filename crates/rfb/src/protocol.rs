@@ -100,6 +100,14 @@ pub enum Encoding {
     Raw,
     /// A rectangle of the framebuffer itself.
     CopyRect,
+    /// Tiles of 16 by 16 pixels with rectangles in them.
+    Hextile,
+    /// One colour, a palette or pixels; packed.
+    Tight,
+    /// Tiles of 64 by 64 pixels; packed.
+    Zrle,
+    /// No pixels: how hard the server is to try to pack them, 0 to 9.
+    CompressLevel(u8),
     /// An update ends here, whatever it has announced.
     LastRect,
     /// The shape of the pointer, with a mask.
@@ -124,9 +132,12 @@ pub enum Encoding {
     Other(i32),
 }
 
-const ENCODINGS: [(Encoding, i32); 12] = [
+const ENCODINGS: [(Encoding, i32); 15] = [
     (Encoding::Raw, 0),
     (Encoding::CopyRect, 1),
+    (Encoding::Hextile, 5),
+    (Encoding::Tight, 7),
+    (Encoding::Zrle, 16),
     (Encoding::DesktopSize, -223),
     (Encoding::LastRect, -224),
     (Encoding::Cursor, -239),
@@ -140,8 +151,21 @@ const ENCODINGS: [(Encoding, i32); 12] = [
     (Encoding::ExtendedClipboard, -1_063_131_698),
 ];
 
+/// Level 0, and the others behind it.
+const COMPRESS_LEVEL: i32 = -256;
+
+impl Encoding {
+    /// Whether a [`Client`](crate::Client) can read it, or profits by saying that it knows it.
+    pub(crate) fn is_for_client(self) -> bool {
+        !matches!(self, Self::Hextile | Self::Tight | Self::Zrle | Self::CompressLevel(_) | Self::Other(_))
+    }
+}
+
 impl From<i32> for Encoding {
     fn from(n: i32) -> Self {
+        if let Some(level) = n.checked_sub(COMPRESS_LEVEL).filter(|level| (0..10).contains(level)) {
+            return Self::CompressLevel(level as u8);
+        }
         ENCODINGS.iter().find(|&&(_, m)| m == n).map_or(Self::Other(n), |&(e, _)| e)
     }
 }
@@ -150,6 +174,7 @@ impl From<Encoding> for i32 {
     fn from(encoding: Encoding) -> Self {
         match encoding {
             Encoding::Other(n) => n,
+            Encoding::CompressLevel(level) => COMPRESS_LEVEL + i32::from(level.min(9)),
             known => ENCODINGS.iter().find(|&&(e, _)| e == known).map_or(0, |&(_, n)| n),
         }
     }
@@ -454,7 +479,16 @@ mod tests {
         for (encoding, n) in ENCODINGS {
             assert_eq!((Encoding::from(n), i32::from(encoding)), (encoding, n));
         }
-        assert_eq!(Encoding::from(16), Encoding::Other(16));
+        for level in 0..10 {
+            let encoding = Encoding::CompressLevel(level);
+            assert_eq!(
+                (Encoding::from(-256 + i32::from(level)), i32::from(encoding)),
+                (encoding, level as i32 - 256)
+            );
+        }
+        for other in [2, -246, -257, i32::MIN, i32::MAX] {
+            assert_eq!(Encoding::from(other), Encoding::Other(other));
+        }
         assert_eq!(i32::from(Encoding::Other(-312_000)), -312_000);
         assert_eq!(i32::from(Encoding::ExtendedClipboard).to_be_bytes(), [0xc0, 0xa1, 0xe5, 0xce]);
     }

@@ -18,7 +18,14 @@ fn client() -> Client {
 
 fn server() -> Server {
     let security = Security::None;
-    let config = ServerConfig { security, name: "n".to_owned(), width: 64, height: 48, limits: LIMITS };
+    let config = ServerConfig {
+        security,
+        name: "n".to_owned(),
+        width: 64,
+        height: 48,
+        is_local: true,
+        limits: LIMITS,
+    };
     Server::new(config, &mut Rng::new(1))
 }
 
@@ -315,8 +322,14 @@ fn a_bomb_of_zeros_is_not_inflated() {
 #[test]
 fn a_wrong_password_is_an_error_on_both_sides() {
     let secure = |password: &[u8]| Security::VncAuth(Password::new(password));
-    let config =
-        ServerConfig { security: secure(b"right"), name: String::new(), width: 1, height: 1, limits: LIMITS };
+    let config = ServerConfig {
+        security: secure(b"right"),
+        name: String::new(),
+        width: 1,
+        height: 1,
+        is_local: true,
+        limits: LIMITS,
+    };
     let mut server = Server::new(config, &mut Rng::new(7));
     let password = Some(Password::new(b"wrong"));
     let mut client = Client::new(ClientConfig { password, ..ClientConfig::default() });

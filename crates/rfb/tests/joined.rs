@@ -24,7 +24,7 @@ impl Pair {
     fn new(config: ClientConfig, security: Security, mut rng: Rng) -> Self {
         let limits = Limits::default();
         let name = "a desktop \u{1f332}".to_owned();
-        let server_config = ServerConfig { security, name, width: 60, height: 40, limits };
+        let server_config = ServerConfig { security, name, width: 60, height: 40, is_local: true, limits };
         let server = Server::new(server_config, &mut rng);
         let shown = Framebuffer::new(0, 0, MOST).expect("nothing");
         let client = Client::new(config);

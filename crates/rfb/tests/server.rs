@@ -4,13 +4,19 @@
 use quickset_base::Rng;
 use quickset_rfb::{
     Clipboard, ClipboardCaps, Cursor, Error, Features, Fence, Formats, Framebuffer, Leds, Limits, Password,
-    Rect, Refusal, Resize, ResizeReason, ResizeStatus, Screen, Security, Server, ServerConfig,
+    PixelCoding, Rect, Refusal, Resize, ResizeReason, ResizeStatus, Screen, Security, Server, ServerConfig,
     ServerEvent as Event, Version,
 };
 
 fn server(security: Security) -> Server {
-    let config =
-        ServerConfig { security, name: "xy".to_owned(), width: 8, height: 4, limits: Limits::default() };
+    let config = ServerConfig {
+        security,
+        name: "xy".to_owned(),
+        width: 8,
+        height: 4,
+        is_local: true,
+        limits: Limits::default(),
+    };
     Server::new(config, &mut Rng::new(1))
 }
 
@@ -126,6 +132,7 @@ fn vnc_authentication() {
         name: String::new(),
         width: 1,
         height: 1,
+        is_local: true,
         limits: Limits::default(),
     };
     let mut challenge = || {
@@ -205,6 +212,8 @@ fn extensions_are_announced_once() {
     let all =
         encodings(&[16, 7, 1, 0, -224, -239, -223, -308, -307, -261, -258, -312, -313, -1_063_131_698, -26]);
     let features = Features {
+        pixels: Some(PixelCoding::Zrle),
+        compress_level: None,
         copy_rect: true,
         last_rect: true,
         cursor: true,

@@ -6,6 +6,7 @@ use quickset_base::{Duration, Time};
 use quickset_rfb::{Rect, Region};
 
 use super::near::Focus;
+use crate::order::CELL;
 
 /// Areas and copies that are to be sent.
 #[derive(Debug)]
@@ -34,6 +35,23 @@ pub(super) struct Copy {
 impl Copy {
     pub(super) fn from(&self) -> Rect {
         self.to.moved_to(self.x, self.y).unwrap_or(Rect::EMPTY)
+    }
+
+    /// It is worth being cut.
+    pub(super) fn is_tall(&self) -> bool {
+        self.to.height() > BAND
+    }
+
+    /// The same as copies of a few lines of cells, in an order in which none overwrites what a later one reads.
+    fn bands(&self) -> Vec<Self> {
+        let first = self.to.top() / BAND;
+        let last = (self.to.bottom() - 1) / BAND;
+        let bands = (first..=last).filter_map(|n| {
+            let (top, bottom) = (n * BAND, (n + 1) * BAND);
+            let to = Rect::between(self.to.left(), top, self.to.right(), bottom).intersection(self.to);
+            Some(Self { to, x: self.x, y: self.y.checked_add(to.top() - self.to.top())? })
+        });
+        if self.y < self.to.top() { bands.rev().collect() } else { bands.collect() }
     }
 
     fn distance(&self) -> (i32, i32) {
@@ -116,6 +134,27 @@ impl Damage {
     pub(super) fn copy_sent(&mut self) {
         self.in_turn = true;
         self.copies.pop_front();
+    }
+
+    /// Leaves copies of a few lines in place of the next one.
+    pub(super) fn cut_copy(&mut self) {
+        if let Some(copy) = self.copies.pop_front() {
+            copy.bands().into_iter().rev().for_each(|band| self.copies.push_front(band));
+        }
+    }
+
+    /// The next copy becomes pixels, and what others that wait copy of them.
+    pub(super) fn skip_copy(&mut self) {
+        let Some(skipped) = self.copies.pop_front() else { return };
+        let mut missing = Region::from(skipped.to);
+        for copy in &self.copies {
+            let mut moved = missing.clone();
+            moved.clip(copy.from());
+            let (dx, dy) = copy.distance();
+            missing.remove(copy.to);
+            missing.union(&moved.moved_by(dx, dy));
+        }
+        self.dirty.union(&missing);
     }
 
     /// Copies that wait become pixels. All of them, since later ones build on earlier ones.
@@ -211,6 +250,8 @@ fn pick(mut rects: impl Iterator<Item = Rect>, conflicts: impl Fn(Rect) -> bool)
 
 /// Smaller areas are as well sent as pixels.
 const LEAST_COPY: usize = 512;
+/// Lines of a copy that is cut: two rows of cells.
+const BAND: u16 = 2 * CELL;
 /// Copies that may wait: together about four messages.
 const MAX_COPIES: usize = 256;
 /// An update that the server takes longer to draw is shown in parts.

@@ -1,6 +1,7 @@
 //! What was sent and may not arrive, and what the client is believed to have of each cell (order latest).
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::RangeInclusive;
 
 use quickset_rfb::Rect;
 
@@ -18,8 +19,10 @@ pub(super) struct Flights {
     /// Of the message being filled.
     filling: Vec<Sent>,
     /// Copies that the client may be unable to carry out, oldest first.
-    copies: VecDeque<Sent>,
+    copies: VecDeque<Copied>,
     superseded: Vec<u64>,
+    /// The newest item that did not arrive, or could not be carried out.
+    last_loss: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -36,6 +39,13 @@ struct Flight {
 struct Sent {
     item: u64,
     rect: Rect,
+}
+
+/// A copy, and the items whose pixels it needs of which the client may not have some, as ranges in their order.
+#[derive(Debug)]
+struct Copied {
+    sent: Sent,
+    needs: Vec<RangeInclusive<u64>>,
 }
 
 /// What is to be done after a message's fate is known.
@@ -57,6 +67,7 @@ impl Flights {
             filling: Vec::new(),
             copies: VecDeque::new(),
             superseded: Vec::new(),
+            last_loss: None,
         }
     }
 
@@ -75,16 +86,17 @@ impl Flights {
     }
 
     /// An item goes into the message being filled.
-    pub(super) fn sent(&mut self, item: u64, writes: Rect, reads: Option<Rect>) {
+    pub(super) fn sent(&mut self, item: u64, to: Rect, reads: Option<Rect>) {
         // A cell that a copy cuts is the copy's as a whole. Kept so, since a smaller screen may leave just the part
         // that the copy has not written.
-        let writes = whole_cells(writes, Rect::sized(u16::MAX, u16::MAX));
+        let writes = whole_cells(to, Rect::sized(u16::MAX, u16::MAX));
         if let Some(from) = reads {
             self.need(from);
+            let needs = self.unsettled(from, to);
             if self.copies.len() == MAX_COPIES {
                 self.copies.pop_front();
             }
-            self.copies.push_back(Sent { item, rect: writes });
+            self.copies.push_back(Copied { sent: Sent { item, rect: writes }, needs });
         }
         let sent = Sent { item, rect: writes };
         for (place, _) in self.versions.meeting(writes) {
@@ -109,7 +121,7 @@ impl Flights {
         };
         let newest = sent.iter().map(newest).sum();
         debug_assert!(!latest || sent.len() as u64 == end - id);
-        let is_copy = |s: &Sent| self.copies.binary_search_by_key(&s.item, |copy| copy.item).is_ok();
+        let is_copy = |s: &Sent| self.copies.binary_search_by_key(&s.item, |copy| copy.sent.item).is_ok();
         let needed = sent.iter().any(is_copy);
         self.under_way.insert(id, Flight { sent, size: false, newest, needed });
     }
@@ -129,13 +141,28 @@ impl Flights {
             return Landing::MissingSize;
         }
         // DT-32.
-        Landing::Missing(flight.sent.iter().flat_map(|&sent| self.lose(sent)).collect())
+        Landing::Missing(self.lose_all(flight.sent))
     }
 
     /// The client could not carry out a copy: the cells to send, unless too many copies have been sent since.
     pub(super) fn unable(&mut self, item: u64) -> Option<Vec<Rect>> {
-        let at = self.copies.binary_search_by_key(&item, |copy| copy.item).ok()?;
-        Some(self.lose(self.copies[at]))
+        let at = self.copies.binary_search_by_key(&item, |copy| copy.sent.item).ok()?;
+        Some(self.lose_all(vec![self.copies[at].sent]))
+    }
+
+    /// The client does not have these items, nor will it carry out the copies that build on them (DT-51): the cells to
+    /// send. Else each of those copies would be refused a round trip later, when others build on it in turn: after one
+    /// loss a window that is scrolled without a pause would stand still.
+    fn lose_all(&mut self, mut lost: Vec<Sent>) -> Vec<Rect> {
+        self.last_loss = lost.iter().map(|sent| sent.item).max().max(self.last_loss);
+        let first = lost.iter().map(|sent| sent.item).min().unwrap_or(u64::MAX);
+        for copy in self.copies.iter().filter(|copy| copy.sent.item > first) {
+            let builds_on = |sent: &Sent| copy.needs.iter().any(|items| items.contains(&sent.item));
+            if lost.iter().any(builds_on) {
+                lost.push(copy.sent);
+            }
+        }
+        lost.into_iter().flat_map(|sent| self.lose(sent)).collect()
     }
 
     /// The client does not have these: cells of which this item is the newest that was sent.
@@ -167,6 +194,12 @@ impl Flights {
         self.doubt.meeting(from).chain(cut).any(|(place, _)| self.doubt.get(place))
     }
 
+    /// Items have been lost not long ago, before `next`: a copy of a large area, which is refused as a whole for one cell that
+    /// is missing, and sent as pixels, is better sent as several.
+    pub(super) fn are_fragile(&self, next: u64) -> bool {
+        self.last_loss.is_some_and(|item| next < item + FRAGILE)
+    }
+
     /// Whatever was believed of the client's pixels may be wrong.
     pub(super) fn doubt_all(&mut self) {
         self.doubt.fill(true);
@@ -177,6 +210,28 @@ impl Flights {
         self.under_way.clear();
         self.filling.clear();
         self.superseded.clear();
+    }
+
+    /// The items that a copy needs (DT-33) and that may not have arrived, or were copies.
+    fn unsettled(&self, from: Rect, to: Rect) -> Vec<RangeInclusive<u64>> {
+        let first = self.copies.front().map(|copy| copy.sent.item);
+        let first = first.into_iter().chain(self.under_way.keys().next().copied()).min();
+        // Of the message being filled nothing is under way yet; it arrives together or not at all.
+        let Some(first) = first else { return Vec::new() };
+        let mut items: Vec<u64> =
+            self.versions.needed(from, to).map(|place| self.versions.get(place)).collect();
+        items.retain(|&item| item >= first);
+        items.sort_unstable();
+        let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
+        for item in items {
+            let full = ranges.len() == MAX_RANGES;
+            match ranges.last_mut() {
+                // Too much is no harm: pixels are sent for a copy that could have been carried out.
+                Some(last) if full || item <= last.end() + 1 => *last = *last.start()..=item,
+                _ => ranges.push(item..=item),
+            }
+        }
+        ranges
     }
 
     /// A copy reads these: messages with them must not be given up for newer ones.
@@ -204,3 +259,8 @@ impl Flight {
 const MAX_UNDER_WAY: usize = 1 << 14;
 /// Copies that are remembered. A client answers within a round trip.
 const MAX_COPIES: usize = 1 << 10;
+/// Items for which losses are expected after one: some seconds of scrolling. Cut, a copy of the screen takes 300 bytes
+/// and not 25.
+const FRAGILE: u64 = 1 << 12;
+/// What is remembered of the items that a copy needs: a screen that was sent as a whole is one range.
+const MAX_RANGES: usize = 32;

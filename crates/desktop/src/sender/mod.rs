@@ -388,11 +388,15 @@ impl Sender {
     fn add_copies(&mut self, now: Time, bundle: &mut Bundle) -> bool {
         let latest = self.config.order == Order::Latest;
         while let Some(copy) = self.damage.next_copy(now) {
+            if latest && self.flights.are_fragile(self.next) && copy.is_tall() {
+                self.damage.cut_copy();
+                continue;
+            }
             let from = copy.from();
             if latest && self.flights.is_doubtful(from, copy.to) {
-                // The client could not carry it out, nor those that build on it.
-                self.damage.drop_copies();
-                break;
+                // The client could not carry it out.
+                self.damage.skip_copy();
+                continue;
             }
             let versions = latest.then(|| self.flights.sum(from, copy.to));
             let item = bundle::copy(copy, versions);

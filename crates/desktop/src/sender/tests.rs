@@ -1,6 +1,7 @@
 use quickset_base::Rng;
 use quickset_rfb::{Resize, ResizeReason};
 
+use crate::message::FromClient;
 use crate::receiver::{Receiver, ReceiverConfig};
 
 use super::*;
@@ -443,4 +444,99 @@ fn at_2_mbit_what_is_near_comes_soon() {
     let (unknown, near) = (in_virtual_time(None, 16 << 10), in_virtual_time(Some((40, 40)), 16 << 10));
     println!("{unknown} ms, {near} ms with the pointer there");
     assert!(unknown > 500 && near < 130, "{unknown} ms, {near} ms");
+}
+
+/// What scrolling costs.
+#[derive(Debug)]
+struct Scrolled {
+    /// Messages that did not arrive.
+    lost: u64,
+    /// Copies that went out, and that the client could not carry out.
+    copies: u64,
+    refused: u64,
+    /// Of all messages, and of those of the first screen.
+    bytes: u64,
+    screen: u64,
+}
+
+/// Lines of text come from below, 60 a second for three seconds, in the order latest, over a path of 50 ms each way that
+/// loses every `loss`th message. In the end the client has all of it.
+fn scrolled(loss: Option<u64>) -> Scrolled {
+    const WAY: Duration = Duration::from_millis(50);
+    let mut rng = Rng::new(3);
+    let mut s = sender(Order::Latest);
+    let mut client = Receiver::new(ReceiverConfig { order: Order::Latest, ..ReceiverConfig::default() });
+    client.receive(&super::bundle::size(1, 1, 640, 480)).unwrap();
+    let text = |rng: &mut Rng| if rng.below(4) == 0 { rng.below(8) as u32 * 0x0020_2020 } else { 0 };
+    put(&mut s, T0, rect(0, 0, 640, 480), |_| text(&mut rng));
+    s.rfb(T0, &ClientEvent::UpdateEnd).unwrap();
+    for outgoing in drain(&mut s, T0) {
+        let Outgoing::Message { payload, .. } = outgoing else { continue };
+        client.receive(&payload).unwrap();
+    }
+    let (screen, mut lost_messages) = (s.stats().bytes, 0);
+    let (mut there, mut back) = (VecDeque::new(), VecDeque::new());
+    let (mut now, mut lines) = (T0, 0);
+    let end = T0 + Duration::from_secs(3);
+    loop {
+        while lines < 180 && now >= T0 + Duration::from_millis(lines * 50 / 3) {
+            lines += 1;
+            s.rfb(now, &ClientEvent::Copy { rect: rect(0, 0, 640, 467), x: 0, y: 13 }).unwrap();
+            put(&mut s, now, rect(0, 467, 640, 13), |_| text(&mut rng));
+            s.rfb(now, &ClientEvent::UpdateEnd).unwrap();
+        }
+        while let Some(outgoing) = s.poll(now, usize::MAX) {
+            let Outgoing::Message { id, payload, .. } = outgoing else { continue };
+            let lost = loss.is_some_and(|loss| s.stats().messages % loss == loss / 2);
+            lost_messages += u64::from(lost);
+            there.push_back((now + WAY, (id, payload, lost)));
+        }
+        while let Some((at, (id, payload, lost))) = due(&mut there, now) {
+            if !lost {
+                client.receive(&payload).unwrap();
+            }
+            let answers = std::iter::from_fn(|| client.control(now));
+            let unable = answers.map(|answer| match answer {
+                FromClient::Unable { item } => item,
+                other => panic!("{other:?}"),
+            });
+            back.push_back((at + WAY, (id, !lost, unable.collect::<Vec<_>>())));
+        }
+        while let Some((_, (id, arrived, unable))) = due(&mut back, now) {
+            s.outcome(id, arrived);
+            for item in unable {
+                s.unable(item);
+            }
+        }
+        // Nothing is given up before its fate is known: what was superseded has left already.
+        while s.superseded().is_some() {}
+        now += Duration::from_millis(1);
+        if now > end && client.screen() == s.screen() {
+            let stats = s.stats();
+            let (copies, refused) = (stats.of(Kind::Copy).items, client.stats().unable);
+            return Scrolled { lost: lost_messages, copies, refused, bytes: stats.bytes - screen, screen };
+        }
+        assert!(now < end + Duration::from_secs(5), "the client never has all");
+    }
+}
+
+/// What has arrived, the oldest.
+fn due<T>(under_way: &mut VecDeque<(Time, T)>, now: Time) -> Option<(Time, T)> {
+    if under_way.front()?.0 <= now { under_way.pop_front() } else { None }
+}
+
+#[test]
+fn scrolling_goes_on_by_copies_after_a_loss() {
+    // DT-32, DT-33, DT-35, DT-51: of 180 copies each one after the first loss was refused, and nothing was made up for until
+    // the scrolling ended. Now the first loss costs a round trip's copies and the screen as pixels, and each later one,
+    // when copies are cut into bands, a part of that.
+    let fine = scrolled(None);
+    assert_eq!((fine.lost, fine.copies, fine.refused), (0, 180, 0));
+    for loss in [300, 100] {
+        let now = scrolled(Some(loss));
+        println!("{now:?}; without loss {fine:?}");
+        assert!(now.lost > 0 && now.refused * 4 <= now.copies, "{now:?}");
+        let pixels = now.bytes - fine.bytes - 25 * now.copies;
+        assert!(pixels <= now.screen + now.lost * now.screen / 2, "{pixels}: {now:?}, {fine:?}");
+    }
 }

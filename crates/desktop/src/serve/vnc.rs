@@ -465,7 +465,7 @@ mod tests {
     /// A connection, and the VNC server at its other end.
     fn join(stage: &Stage) -> (Session<'_>, Server) {
         let (security, name, limits) = (Security::None, "test".into(), Limits::default());
-        let config = ServerConfig { security, name, width: 8, height: 8, limits };
+        let config = ServerConfig { security, name, width: 8, height: 8, is_local: true, limits };
         let (rfb, clip) = (Client::new(ClientConfig::default()), Clip::default());
         let session = Session { rfb, stage, clip, continuous: false, asked: None };
         (session, Server::new(config, &mut Rng::new(1)))

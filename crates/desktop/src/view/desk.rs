@@ -27,6 +27,8 @@ pub(crate) struct State {
     pub(crate) screen: Framebuffer,
     pub(crate) name: String,
     pub(crate) cursor: Option<Cursor>,
+    /// Where a viewer has put the pointer last.
+    pub(crate) pointer: Option<(u16, u16)>,
     pub(crate) leds: Option<Leds>,
     /// The server's text, if it has come.
     pub(crate) text: Option<Arc<str>>,
@@ -48,6 +50,8 @@ struct Slot {
     news: News,
     wake: Arc<Notify>,
     wants_text: bool,
+    /// It is shown where the pointer is.
+    follows_pointer: bool,
 }
 
 /// What a viewer has not been told yet.
@@ -96,6 +100,7 @@ impl Desk {
             screen,
             name: String::new(),
             cursor: None,
+            pointer: None,
             leds: None,
             text: None,
             layout: Vec::new(),
@@ -146,7 +151,7 @@ impl Desk {
         state.next += 1;
         let wake = Arc::new(Notify::new());
         let news = News { cursor: true, leds: true, ..News::default() };
-        state.viewers.insert(id, Slot { news, wake: wake.clone(), wants_text: false });
+        state.viewers.insert(id, Slot { news, wake: wake.clone(), wants_text: false, follows_pointer: true });
         Seat { desk: self.clone(), id, wake }
     }
 
@@ -298,6 +303,12 @@ impl State {
         }
     }
 
+    fn set_pointer(&mut self, x: u16, y: u16) {
+        if self.pointer.replace((x, y)) != Some((x, y)) {
+            self.viewers.values().filter(|slot| slot.follows_pointer).for_each(|slot| slot.wake.notify_one());
+        }
+    }
+
     fn tell(&mut self, what: impl Fn(&mut News)) {
         for slot in self.viewers.values_mut() {
             what(&mut slot.news);
@@ -308,11 +319,11 @@ impl State {
 
 impl Seat {
     /// Looks at the desk and at what this viewer has not been told.
-    pub(crate) fn look<T>(&self, at: impl FnOnce(&State, &mut News) -> T) -> T {
+    pub(crate) fn look<T>(&self, at: impl FnOnce(&mut State, &mut News) -> T) -> T {
         let mut state = self.desk.lock();
         let slot = state.viewers.get_mut(&self.id).expect("the seat is taken until it is dropped");
         let mut news = std::mem::take(&mut slot.news);
-        let seen = at(&state, &mut news);
+        let seen = at(&mut state, &mut news);
         let slot = state.viewers.get_mut(&self.id).expect("it was there");
         slot.news = news;
         seen
@@ -338,10 +349,18 @@ impl Seat {
                 }
             }
             Act::Input(Input::Clipboard(_)) => state.copier = Some(self.id),
+            Act::Input(Input::Pointer { x, y, .. }) => state.set_pointer(*x, *y),
             Act::Input(_) => {}
         }
         drop(state);
         self.desk.inputs.push(act)
+    }
+
+    /// This viewer is told when the pointer moves, or not.
+    pub(crate) fn set_follows_pointer(&self, follows: bool) {
+        if let Some(slot) = self.desk.lock().viewers.get_mut(&self.id) {
+            slot.follows_pointer = follows;
+        }
     }
 
     /// The area that is to be drawn again.

@@ -2,7 +2,8 @@
 //!
 //! *In:* local TCP connections of viewers; the link. *Out:* updates for viewers, their input for the link. Parts:
 //! `meet` connects and makes sure of the server, `uplink` keeps the session up and draws, `desk` holds what
-//! viewers are shown and what each has not been told, `viewer` serves one of them, `inputs` is what they do.
+//! viewers are shown and what each has not been told, `viewer` serves one of them, `pointer` paints the pointer for those
+//! that do not, `inputs` is what they do.
 //!
 //! Invariants: the last picture stays when the link is down, and what is typed then is dropped; a viewer that does
 //! not read costs an area, not a queue; a batch of 1.5 ms becomes one update.
@@ -10,6 +11,7 @@
 mod desk;
 mod inputs;
 mod meet;
+mod pointer;
 #[cfg(test)]
 mod tests;
 mod uplink;

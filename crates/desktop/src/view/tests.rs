@@ -30,7 +30,7 @@ struct Person {
 impl Person {
     fn new(desk: &Arc<Desk>, config: ClientConfig) -> Self {
         let mut person = Self {
-            viewer: Viewer::new(desk, Security::None),
+            viewer: Viewer::new(desk, Security::None, true),
             rfb: Client::new(config),
             screen: Framebuffer::new(0, 0, 64 * MIB).unwrap(),
             updates: 0,
@@ -316,6 +316,120 @@ fn shapes_lamps_names_and_beeps_reach_everybody_late_comers_too() {
     person.request(true);
     person.talk();
     assert_eq!((person.said.last().unwrap().as_str(), person.bells), ("name another", 1));
+}
+
+/// 3 by 2 pixels that point with the middle one of the lower row, of which the corners of the upper row are seen through.
+fn cross(colour: u32) -> Cursor {
+    let pixels = (0..6).map(|n| colour + n).collect();
+    Cursor { width: 3, height: 2, hot_x: 1, hot_y: 1, pixels, mask: vec![0b0100_0000, 0b1110_0000] }
+}
+
+/// The desk's screen with that pointer at (`x`, `y`), pixel by pixel.
+fn pointed(desk: &Desk, colour: u32, (x, y): (i32, i32)) -> Framebuffer {
+    let mut screen = desk.lock().screen.clone();
+    for (n, dx, dy) in [(1, 0, -1), (3, -1, 0), (4, 0, 0), (5, 1, 0)] {
+        if let (Ok(x), Ok(y)) = (u16::try_from(x + dx), u16::try_from(y + dy)) {
+            if screen.pixel(x, y).is_some() {
+                screen.fill(rect(x, y, 1, 1), colour + n).unwrap();
+            }
+        }
+    }
+    screen
+}
+
+#[test]
+fn who_has_no_pointer_of_its_own_sees_it_on_the_screen() {
+    let desk = desk(64, 48);
+    let noise: Vec<u32> = (0..64 * 48_u32).map(|n| n.wrapping_mul(2_654_435_761) & 0xff_ffff).collect();
+    let mut from = desk.lock().screen.clone();
+    from.put(rect(0, 0, 64, 48), &noise).unwrap();
+    desk.draw(&from, &Region::from(rect(0, 0, 64, 48)));
+    let mut person = Person::with(&desk, &[Encoding::Raw]);
+    let mut other = Person::new(&desk, ClientConfig::default());
+    let mut all = |at: Option<(i32, i32)>, colour: u32| {
+        for seer in [&mut person, &mut other] {
+            seer.request(true);
+            seer.talk();
+        }
+        assert_eq!(other.screen, from, "whoever draws it does not get it twice");
+        assert_eq!(desk.lock().screen, from, "and nothing of it stays");
+        let wanted = at.map_or(from.clone(), |at| pointed(&desk, colour, at));
+        assert_eq!(person.screen, wanted, "{at:?}");
+    };
+    all(None, 0);
+    desk.set_cursor(cross(0x0011_2200));
+    all(None, 0);
+    let seat = desk.sit();
+    let point = |x: u16, y: u16| seat.act(Act::Input(Input::Pointer { buttons: 0, x, y }));
+    // In the middle, over where it was, in and beyond each corner.
+    for (x, y) in [(20, 20), (21, 20), (0, 0), (63, 47), (64, 48), (63, 0), (0, 47), (5000, 65535), (30, 9)] {
+        point(x, y);
+        all(Some((x.into(), y.into())), 0x0011_2200);
+    }
+    desk.set_cursor(cross(0x0044_5500));
+    all(Some((30, 9)), 0x0044_5500);
+    // None is smaller, and one is larger than what it was.
+    desk.set_cursor(Cursor::default());
+    all(None, 0);
+    desk.set_cursor(cross(0x0066_7700));
+    all(Some((30, 9)), 0x0066_7700);
+}
+
+#[test]
+fn what_is_drawn_below_the_pointer_is_there_when_it_has_moved() {
+    let desk = desk(64, 48);
+    desk.set_cursor(cross(0x0011_2200));
+    let mut person = Person::with(&desk, &[Encoding::Raw]);
+    let see = |person: &mut Person| {
+        person.request(true);
+        person.talk();
+    };
+    person.rfb.pointer(0, 10, 10).unwrap();
+    see(&mut person);
+    assert_eq!(person.screen, pointed(&desk, 0x0011_2200, (10, 10)));
+    paint(&desk, rect(8, 9, 3, 5), 0x00ab_cdef);
+    see(&mut person);
+    assert_eq!(person.screen, pointed(&desk, 0x0011_2200, (10, 10)));
+    person.rfb.pointer(0, 40, 40).unwrap();
+    see(&mut person);
+    assert_eq!(person.screen, pointed(&desk, 0x0011_2200, (40, 40)));
+    // Where it is, but outside of what is asked for, is drawn later.
+    person.rfb.pointer(0, 20, 20).unwrap();
+    person.rfb.request(true, rect(30, 30, 34, 18)).unwrap();
+    person.talk();
+    assert_eq!(person.screen, desk.lock().screen, "away from there");
+    see(&mut person);
+    assert_eq!(person.screen, pointed(&desk, 0x0011_2200, (20, 20)));
+    desk.resize(30, 30).unwrap();
+    desk.resize(64, 48).unwrap();
+    see(&mut person);
+    assert_eq!(person.screen, pointed(&desk, 0x0011_2200, (20, 20)));
+}
+
+#[test]
+fn a_viewer_may_begin_to_draw_the_pointer_and_cease() {
+    let desk = desk(64, 48);
+    desk.set_cursor(cross(0x0011_2200));
+    let mut person = Person::with(&desk, &[Encoding::Raw]);
+    person.rfb.pointer(0, 10, 10).unwrap();
+    for _ in 0..2 {
+        person.rfb.set_encodings(&[Encoding::Raw]).unwrap();
+        person.request(true);
+        person.talk();
+        assert_eq!(person.screen, pointed(&desk, 0x0011_2200, (10, 10)));
+        assert_eq!(person.said, [""; 0]);
+        person.rfb.set_encodings(&[Encoding::Raw, Encoding::Cursor]).unwrap();
+        person.request(true);
+        person.talk();
+        assert_eq!(person.screen, desk.lock().screen);
+        assert_eq!(std::mem::take(&mut person.said), ["cursor 3"]);
+    }
+    // It is not woken up for what it draws itself.
+    let updates = person.updates;
+    person.request(true);
+    person.rfb.pointer(0, 11, 10).unwrap();
+    person.talk();
+    assert_eq!(person.updates, updates);
 }
 
 #[test]

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::desk::{Clip, Desk, News, Seat, State};
 use super::inputs::Act;
+use super::pointer::{Painted, Shown};
 use crate::clip::Way;
 use crate::held::Held;
 use crate::local;
@@ -29,6 +30,8 @@ pub(crate) struct Viewer {
     seat: Seat,
     held: Held,
     features: Features,
+    /// The pointer on its screen, unless it draws that itself.
+    painted: Painted,
     /// It waits for an update of this area.
     request: Option<Rect>,
     /// It wants the whole of that area.
@@ -70,13 +73,15 @@ impl Viewer {
         if timeout(GREET_AFTER, desk.begun()).await.is_err() {
             desk.begin_blank();
         }
-        let mut viewer = Self::new(&desk, security);
+        // Bytes between two programs of a machine cost less than to pack them.
+        let is_local = socket.peer_addr()?.ip().to_canonical().is_loopback();
+        let mut viewer = Self::new(&desk, security, is_local);
         let result = viewer.run(&mut socket).await;
         viewer.let_go();
         result
     }
 
-    pub(crate) fn new(desk: &Arc<Desk>, security: Security) -> Self {
+    pub(crate) fn new(desk: &Arc<Desk>, security: Security, is_local: bool) -> Self {
         let seat = desk.sit();
         let mut rng = Rng::new(rand_seed());
         let asks = matches!(security, Security::VncAuth(_));
@@ -85,6 +90,7 @@ impl Viewer {
             name: desk.name.clone(),
             width: desk.screen.width(),
             height: desk.screen.height(),
+            is_local,
             limits: Limits::default(),
         });
         Self {
@@ -92,6 +98,7 @@ impl Viewer {
             seat,
             held: Held::default(),
             features: Features::default(),
+            painted: Painted::default(),
             request: None,
             full: false,
             continuous: None,
@@ -208,6 +215,7 @@ impl Viewer {
 
     fn on_features(&mut self, features: Features) {
         let before = std::mem::replace(&mut self.features, features);
+        self.seat.set_follows_pointer(!features.cursor);
         self.seat.look(|_, news| {
             // It learns in this way that it can ask for another size.
             news.size |= features.extended_desktop_size && !before.extended_desktop_size;
@@ -271,7 +279,7 @@ impl Viewer {
             return;
         }
         let way = self.way();
-        let Self { rfb, seat, features, .. } = self;
+        let Self { rfb, seat, features, painted, .. } = self;
         let area = self.request.or(self.continuous);
         // Fences are answered once all before them was drawn: two under way keep a viewer busy.
         let ready = area.is_some() && self.unanswered < 2;
@@ -282,8 +290,13 @@ impl Viewer {
             if !ready {
                 return false;
             }
+            // For who has the shape it stays for `tell_shape`.
+            let other_shape = !features.cursor && std::mem::take(&mut news.cursor);
+            for area in painted.follow(desk, !features.cursor, other_shape) {
+                news.dirty.add(area);
+            }
             let told = tell_shape(rfb, desk, news, *features);
-            let drawn = draw(rfb, desk, news, area.unwrap_or_default());
+            let drawn = draw(rfb, &painted.paint(desk), news, area.unwrap_or_default());
             told || drawn || full
         });
         if ask {
@@ -375,10 +388,10 @@ fn tell_shape(rfb: &mut Server, desk: &State, news: &mut News, features: Feature
 }
 
 /// Draws what is dirty in `area`. True when there was something.
-fn draw(rfb: &mut Server, desk: &State, news: &mut News, area: Rect) -> bool {
+fn draw(rfb: &mut Server, shown: &Shown<'_>, news: &mut News, area: Rect) -> bool {
     let mut now = Region::new();
     std::mem::swap(&mut now, &mut news.dirty);
-    let bounds = area.intersection(desk.screen.bounds());
+    let bounds = area.intersection(shown.screen.bounds());
     if !bounds.contains(now.bounding()) {
         news.dirty = now.clone();
         news.dirty.remove(bounds);
@@ -389,7 +402,7 @@ fn draw(rfb: &mut Server, desk: &State, news: &mut News, area: Rect) -> bool {
     }
     let Ok(mut update) = rfb.update() else { return false };
     for &rect in now.rects() {
-        match update.raw(rect, &desk.screen) {
+        match update.pixels(rect, shown.screen) {
             // A viewer that cannot be told of another size sees the part that fits.
             Err(Refusal::Outside(_)) => {}
             other => refused(other),

@@ -129,7 +129,18 @@ impl Scene {
         let gateway = view.prints("where it listens", listening).await.parse().unwrap();
         let near = Person::sit(gateway).await;
         let target = format!("127.0.0.1::{}", gateway.port());
-        let viewer = outer.run("xtigervncviewer", &["-SecurityTypes", "None", &target]);
+        // Each order shows another encoding: packed Tight, what the viewer chooses, and ZRLE.
+        let encoding: &[&str] = match order {
+            "ordered" => {
+                &["-AutoSelect=0", "-PreferredEncoding=Tight", "-CustomCompressLevel", "-CompressLevel=6"]
+            }
+            "latest" => {
+                &["-AutoSelect=0", "-PreferredEncoding=ZRLE", "-CustomCompressLevel", "-CompressLevel=1"]
+            }
+            _ => &[],
+        };
+        let arguments = [encoding, &["-SecurityTypes", "None", &target]].concat();
+        let viewer = outer.run("xtigervncviewer", &arguments);
         let place = outer.window("TigerVNC Viewer").await;
         assert_eq!((place.width, place.height), (800, 600), "the viewer's window shows all of the desktop");
         let photo = folder.0.join("photo.xwd");

@@ -161,7 +161,7 @@ impl Connection<'_> {
             (state.screen.width(), state.screen.height())
         };
         let limits = quickset_rfb::Limits::default();
-        let config = ServerConfig { security, name: "test".into(), width, height, limits };
+        let config = ServerConfig { security, name: "test".into(), width, height, is_local: true, limits };
         let rfb = Server::new(config, &mut Rng::new(1));
         let dirty = quickset_rfb::Region::new();
         let mut this =

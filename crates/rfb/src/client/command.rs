@@ -104,7 +104,7 @@ impl Client {
         Ok(())
     }
 
-    /// Replaces the encodings of the configuration; [`Encoding::Other`] is left out.
+    /// Replaces the encodings of the configuration; those that we cannot read are left out.
     pub fn set_encodings(&mut self, encodings: &[Encoding]) -> Result<(), Refusal> {
         self.session()?;
         self.put_encodings(encodings);
@@ -112,7 +112,7 @@ impl Client {
     }
 
     pub(super) fn put_encodings(&mut self, encodings: &[Encoding]) {
-        let known = encodings.iter().filter(|e| !matches!(e, Encoding::Other(_))).take(u16::MAX.into());
+        let known = encodings.iter().filter(|e| e.is_for_client()).take(u16::MAX.into());
         let numbers: Vec<i32> = known.map(|&e| e.into()).collect();
         self.out.put_slice(&[SET_ENCODINGS, 0]);
         self.out.put_u16(numbers.len() as u16);

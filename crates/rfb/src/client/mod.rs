@@ -26,7 +26,8 @@ pub struct ClientConfig {
     pub password: Option<Password>,
     /// Leaves other viewers connected.
     pub shared: bool,
-    /// What the server may use, best first. [`Encoding::Other`] is left out: we could not read it.
+    /// What the server may use, best first. What we could not read is left out: Hextile, Tight, ZRLE, and
+    /// [`Encoding::Other`].
     pub encodings: Vec<Encoding>,
     /// The format to ask for; true colour. Pixels are converted either way.
     pub format: PixelFormat,

@@ -250,8 +250,12 @@ impl Session {
                 let new = self.learn(Extension::QemuKeys);
                 (12, new.then_some(ClientEvent::Supports(Extension::QemuKeys)))
             }
-            // Those are announcements of a client, never rectangles.
-            Encoding::Fence
+            // Those were not asked for, or are announcements of a client and never rectangles.
+            Encoding::Hextile
+            | Encoding::Tight
+            | Encoding::Zrle
+            | Encoding::CompressLevel(_)
+            | Encoding::Fence
             | Encoding::ContinuousUpdates
             | Encoding::ExtendedClipboard
             | Encoding::Other(_) => {

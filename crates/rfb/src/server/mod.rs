@@ -7,13 +7,14 @@
 //! community's specification.
 
 mod handshake;
+mod paint;
 mod session;
 mod update;
 
 use bytes::{BufMut, BytesMut};
 use quickset_base::Rng;
 
-pub use self::session::Features;
+pub use self::session::{Features, PixelCoding};
 pub use self::update::Update;
 
 use self::handshake::Handshake;
@@ -34,6 +35,9 @@ pub struct ServerConfig {
     pub width: u16,
     /// Rows of the framebuffer.
     pub height: u16,
+    /// The viewer is on this machine, where bytes cost less than packing them. A viewer that asks for a level of
+    /// compression is given it nevertheless.
+    pub is_local: bool,
     /// What the viewer may make us hold. The framebuffer is ours and not limited by it.
     pub limits: Limits,
 }

@@ -2,6 +2,7 @@
 
 use bytes::{BufMut, BytesMut};
 
+use super::paint::{Manner, Painter};
 use super::{ServerConfig, ServerEvent, Step};
 use crate::clipboard::{CutText, Text, cut_text};
 use crate::inlet::Source;
@@ -14,6 +15,10 @@ use crate::{Clipboard, ClipboardCaps, Encoding, Error, Fence, Limits, PixelForma
 /// What a viewer has listed in SetEncodings. Raw is always understood.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
+    /// Of the encodings of pixels that we write, the one that it lists first. `None`: it lists none.
+    pub pixels: Option<PixelCoding>,
+    /// The last [`Encoding::CompressLevel`].
+    pub compress_level: Option<u8>,
     /// [`Encoding::CopyRect`].
     pub copy_rect: bool,
     /// [`Encoding::LastRect`].
@@ -38,9 +43,40 @@ pub struct Features {
     pub extended_clipboard: bool,
 }
 
+/// An encoding of pixels that we write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PixelCoding {
+    /// [`Encoding::Raw`].
+    Raw,
+    /// [`Encoding::Hextile`].
+    Hextile,
+    /// [`Encoding::Zrle`].
+    Zrle,
+    /// [`Encoding::Tight`].
+    Tight,
+}
+
+impl From<PixelCoding> for Encoding {
+    fn from(coding: PixelCoding) -> Self {
+        match coding {
+            PixelCoding::Raw => Self::Raw,
+            PixelCoding::Hextile => Self::Hextile,
+            PixelCoding::Zrle => Self::Zrle,
+            PixelCoding::Tight => Self::Tight,
+        }
+    }
+}
+
 impl Features {
     fn add(&mut self, encoding: Encoding) {
+        // RFC 6143 §7.5.2: the order is that of the viewer's preference.
+        let mut prefers = |coding| self.pixels = self.pixels.or(Some(coding));
         let flag = match encoding {
+            Encoding::Raw => return prefers(PixelCoding::Raw),
+            Encoding::Hextile => return prefers(PixelCoding::Hextile),
+            Encoding::Zrle => return prefers(PixelCoding::Zrle),
+            Encoding::Tight => return prefers(PixelCoding::Tight),
+            Encoding::CompressLevel(level) => return self.compress_level = Some(level),
             Encoding::CopyRect => &mut self.copy_rect,
             Encoding::LastRect => &mut self.last_rect,
             Encoding::Cursor => &mut self.cursor,
@@ -52,7 +88,7 @@ impl Features {
             Encoding::Fence => &mut self.fence,
             Encoding::ContinuousUpdates => &mut self.continuous_updates,
             Encoding::ExtendedClipboard => &mut self.extended_clipboard,
-            Encoding::Raw | Encoding::Other(_) => return,
+            Encoding::Other(_) => return,
         };
         *flag = true;
     }
@@ -64,6 +100,9 @@ pub(super) struct Session {
     pub(super) width: u16,
     pub(super) height: u16,
     pub(super) encoder: pixel::Encoder,
+    /// Once pixels were sent in any encoding but Raw.
+    pub(super) painter: Option<Box<Painter>>,
+    is_local: bool,
     features: Features,
     /// Which extensions the viewer knows that we have: each is announced once.
     announced: Features,
@@ -91,6 +130,8 @@ impl Session {
             width: config.width,
             height: config.height,
             encoder: pixel::Encoder::new(PixelFormat::XRGB),
+            painter: None,
+            is_local: config.is_local,
             features: Features::default(),
             announced: Features::default(),
             announce_qemu_keys: false,
@@ -105,6 +146,13 @@ impl Session {
 
     pub(super) fn format(&self) -> PixelFormat {
         *self.encoder.format()
+    }
+
+    /// How pixels leave.
+    pub(super) fn manner(&self) -> Manner<'_> {
+        let coding = self.features.pixels.unwrap_or(PixelCoding::Raw);
+        let level = self.features.compress_level.unwrap_or(u8::from(!self.is_local));
+        Manner { coding, level, encoder: &self.encoder }
     }
 
     pub(super) fn bounds(&self) -> Rect {

@@ -2,7 +2,9 @@ use bytes::{BufMut, BytesMut};
 
 use super::session::Session;
 use crate::protocol::{SERVER_COLOURS, SERVER_UPDATE, put_rect, put_string};
-use crate::{Cursor, Encoding, Framebuffer, Leds, PixelFormat, Rect, Refusal, Resize, ResizeStatus};
+use crate::{
+    Cursor, Encoding, Framebuffer, Leds, PixelCoding, PixelFormat, Rect, Refusal, Resize, ResizeStatus,
+};
 
 /// An update being written, one rectangle after the other; complete when it is dropped.
 ///
@@ -34,7 +36,27 @@ impl<'a> Update<'a> {
         Self { session, out, count: 0, form: Form::Streamed }
     }
 
-    /// The pixels of `rect`, in the viewer's format.
+    /// The pixels of `rect`, in the viewer's format and in the encodings that it takes.
+    pub fn pixels(&mut self, rect: Rect, screen: &Framebuffer) -> Result<(), Refusal> {
+        if self.session.manner().coding == PixelCoding::Raw {
+            return self.raw(rect, screen);
+        }
+        if !self.session.bounds().contains(rect) {
+            return Err(Refusal::Outside(rect));
+        }
+        let outside = |_| Refusal::Outside(rect);
+        drop(screen.rows(rect).map_err(outside)?);
+        let mut painter = self.session.painter.take().unwrap_or_default();
+        let pieces = painter.cut(rect, screen, self.session.manner()).map_err(outside)?;
+        for piece in pieces {
+            self.header(piece.rect, self.session.manner().of(piece.content).into());
+            painter.paint(piece, screen, self.session.manner(), self.out).map_err(outside)?;
+        }
+        self.session.painter = Some(painter);
+        Ok(())
+    }
+
+    /// The pixels of `rect`, in the viewer's format, one after the other.
     pub fn raw(&mut self, rect: Rect, screen: &Framebuffer) -> Result<(), Refusal> {
         if !self.session.bounds().contains(rect) {
             return Err(Refusal::Outside(rect));

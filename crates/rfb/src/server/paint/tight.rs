@@ -1,0 +1,107 @@
+//! Tight without loss, as the community's specification has it: one colour, a palette, or pixels.
+
+use bytes::{BufMut, BytesMut};
+
+use super::palette::Palette;
+use super::zlib::Zlib;
+use super::{Content, Manner, Painter, Piece};
+use crate::{Framebuffer, Outside};
+
+impl Painter {
+    pub(super) fn tight(
+        &mut self,
+        piece: Piece,
+        screen: &Framebuffer,
+        manner: Manner<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), Outside> {
+        let encoder = manner.encoder;
+        self.plain.clear();
+        let stream = match piece.content {
+            Content::Solid(colour) => {
+                out.put_u8(FILL);
+                encoder.tpixels(&[colour], out);
+                return Ok(());
+            }
+            Content::Few => {
+                self.colours(piece, screen)?;
+                let colours = self.piece.colours();
+                let stream = if colours.len() == 2 { TWO_COLOURS } else { PALETTE };
+                out.put_slice(&[(stream as u8) << 4 | FILTER, PALETTE_FILTER, (colours.len() - 1) as u8]);
+                encoder.tpixels(colours, out);
+                for row in screen.rows(piece.rect)? {
+                    put_indices(&self.piece, row, &mut self.plain);
+                }
+                stream
+            }
+            Content::Many => {
+                out.put_u8((PIXELS as u8) << 4);
+                screen.rows(piece.rect)?.for_each(|row| encoder.tpixels(row, &mut self.plain));
+                PIXELS
+            }
+        };
+        let Self { tight, plain, packed, .. } = self;
+        put_data(&mut tight[stream], manner.level, plain, packed, out);
+        Ok(())
+    }
+
+    /// Gathers the colours of `piece`: two, at least, since a palette of one nobody expects.
+    fn colours(&mut self, piece: Piece, screen: &Framebuffer) -> Result<(), Outside> {
+        self.piece.clear();
+        let few = screen.rows(piece.rect)?.all(|row| self.piece.add(row, Palette::MOST));
+        debug_assert!(few && self.piece.colours().len() >= 2, "{piece:?} was looked at");
+        Ok(())
+    }
+}
+
+/// Of two colours a bit a pixel, most significant first, each row padded to bytes; of more, a byte.
+fn put_indices(palette: &Palette, row: &[u32], out: &mut BytesMut) {
+    if palette.colours().len() > 2 {
+        palette.indices(row, |index| out.put_u8(index));
+        return;
+    }
+    let second = palette.colours()[1];
+    for eight in row.chunks(8) {
+        let bits = eight.iter().fold(0, |bits, &colour| bits << 1 | u8::from(colour == second));
+        out.put_u8(bits << (8 - eight.len()));
+    }
+}
+
+/// What is shorter than twelve bytes goes as it is, everything else with its length through the stream.
+fn put_data(stream: &mut Zlib, level: u8, plain: &[u8], packed: &mut Vec<u8>, out: &mut BytesMut) {
+    if plain.len() < MIN_PACKED {
+        out.put_slice(plain);
+        return;
+    }
+    packed.clear();
+    stream.write(level, plain, packed);
+    put_length(packed.len(), out);
+    out.put_slice(packed);
+}
+
+/// Seven bits a byte, least significant first, and eight in the third; the high bit says that another one follows.
+fn put_length(length: usize, out: &mut BytesMut) {
+    debug_assert!(length < 1 << 22, "pieces are not that large");
+    let more = |rest: usize| if rest > 0 { 0x80 } else { 0 };
+    out.put_u8((length & 0x7f) as u8 | more(length >> 7));
+    if length >> 7 > 0 {
+        out.put_u8((length >> 7 & 0x7f) as u8 | more(length >> 14));
+    }
+    if length >> 14 > 0 {
+        out.put_u8((length >> 14) as u8);
+    }
+}
+
+/// Which stream has what.
+const PIXELS: usize = 0;
+const TWO_COLOURS: usize = 1;
+const PALETTE: usize = 2;
+
+/// The kinds of a rectangle.
+const FILL: u8 = 0x80;
+/// A byte that names the filter follows.
+const FILTER: u8 = 0x40;
+const PALETTE_FILTER: u8 = 1;
+
+/// Bytes from which zlib is used.
+const MIN_PACKED: usize = 12;
