@@ -273,6 +273,7 @@ impl Endpoint {
     /// Turns the client away: CONNECTION_REFUSED, or INVALID_TOKEN when that is why. `None` when there is
     /// no key to say it with, or when many were turned away that may not be where they say.
     pub fn refuse(&mut self, incoming: Incoming) -> Option<Response> {
+        self.decided(&incoming);
         // RFC 9000 §21.1.1.1: what is sent to addresses that may be forged, and the work for it, has a limit.
         if !incoming.is_validated() && !self.refusals.take(incoming.0.came) {
             self.counters.dropped += 1;
@@ -293,6 +294,7 @@ impl Endpoint {
 
     /// Leaves the client without an answer; it tries again until it gives up.
     pub fn ignore(&mut self, incoming: Incoming) {
+        self.decided(&incoming);
         drop(incoming);
         self.counters.dropped += 1;
     }
@@ -300,6 +302,7 @@ impl Endpoint {
     /// Asks the client to prove its address (RFC 9000 §8.1.2, §17.2.5.1). `None` when it cannot be asked: it has
     /// been before ([`Incoming::may_retry`]).
     pub fn retry(&mut self, now: Time, incoming: Incoming) -> Option<Response> {
+        self.decided(&incoming);
         let server = self.server.as_ref().filter(|_| incoming.may_retry())?;
         let First { datagram, version, dcid, scid, .. } = *incoming.0;
         let path = datagram?.path;
@@ -316,6 +319,11 @@ impl Endpoint {
         Some(Response { path, bytes: w.written().to_vec() })
     }
 
+    /// What was decided about a client is for the rest of its hello, too.
+    fn decided(&mut self, incoming: &Incoming) {
+        self.answered.note(incoming.0.dcid, incoming.path().remote, incoming.0.came);
+    }
+
     /// Judges the first packet of a client that is not known.
     pub(super) fn judge(
         &self,
@@ -327,6 +335,9 @@ impl Endpoint {
         let Some(server) = &self.server else { return Err(Dropped::NotAServer) };
         if datagram.bytes.len() < MIN_INITIAL || first.dcid.len() < MIN_FIRST_ID {
             return Err(Dropped::TooShort);
+        }
+        if self.answered.has(&first.dcid, datagram.path.remote, now) {
+            return Err(Dropped::Answered);
         }
         let presented = Presented {
             now,

@@ -13,6 +13,7 @@
 
 mod admit;
 mod announce;
+mod answered;
 mod bucket;
 mod early;
 mod guests;
@@ -33,6 +34,7 @@ pub use ids::ConnectionKey;
 
 use crate::config::{EndpointConfig, ServerConfig};
 use crate::conn::{IssuedCid, Signal};
+use answered::Answered;
 use bucket::Bucket;
 use early::Overtakers;
 use guests::Guests;
@@ -64,6 +66,7 @@ pub struct Endpoint {
     refusals: Bucket,
     replays: Replays,
     overtakers: Overtakers,
+    answered: Answered,
     counters: Counters,
 }
 
@@ -122,6 +125,9 @@ pub enum Dropped {
     /// There are too many handshakes of its network, or refusals of late; it may come again.
     #[error("there is no room now")]
     Busy,
+    /// The other half of a hello that was just answered, or passed over.
+    #[error("the rest of a first flight that was answered")]
+    Answered,
     /// Early data that came before the hello it goes with: a copy is kept for a moment.
     #[error("early data before its hello; kept for a moment")]
     Early,
@@ -183,6 +189,7 @@ impl Endpoint {
             refusals: Bucket::new(REFUSALS_PER_SECOND),
             replays: Replays::default(),
             overtakers: Overtakers::default(),
+            answered: Answered::default(),
             counters: Counters::default(),
         }
     }
