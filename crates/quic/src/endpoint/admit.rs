@@ -183,6 +183,7 @@ impl Endpoint {
                 let name = server_name.to_owned();
                 let role = Role::Client { crypto: config.crypto.clone(), token, name };
                 let (rng, config) = (self.rng.fork(), config.transport.clone());
+                let trip = self.trips.to(path.remote.ip(), now);
                 let start = Start {
                     now,
                     rng,
@@ -195,6 +196,7 @@ impl Endpoint {
                     local_cid,
                     remote_cid,
                     account,
+                    trip,
                     early: Vec::new(),
                     role,
                 };
@@ -400,8 +402,13 @@ impl Endpoint {
         let (crypto, transport) = (server.config.crypto.clone(), server.config.transport.clone());
         let versions = server.versions.clone();
         let First { datagram, version, dcid, scid, proof, .. } = *incoming.0;
+        // RFC 9002 §6.2.2. A Retry and its answer took as long as a challenge and its answer do.
+        let trip = match proof {
+            Proof::Retry { trip, .. } => Some(trip),
+            Proof::Before { .. } | Proof::None | Proof::Bad => self.trips.to(path.remote.ip(), now),
+        };
         let (original_dcid, retry_scid, validated) = match proof {
-            Proof::Retry { original_dcid, retry_scid } => (original_dcid, Some(retry_scid), true),
+            Proof::Retry { original_dcid, retry_scid, .. } => (original_dcid, Some(retry_scid), true),
             Proof::Before { nonce } => (dcid, None, self.replays.spend(nonce)),
             Proof::None | Proof::Bad => (dcid, None, false),
         };
@@ -450,6 +457,7 @@ impl Endpoint {
             local_cid: local.id,
             remote_cid: scid,
             account,
+            trip,
             early: self.overtakers.take(now, &dcid, path.remote),
             role: Role::Server { crypto, first: dcid, validated, seal: self.config.crypto.clone(), second },
         };

@@ -20,6 +20,7 @@ mod guests;
 mod ids;
 mod reset;
 mod token;
+mod trips;
 
 use std::fmt;
 
@@ -42,6 +43,7 @@ use ids::{Issued, Registry};
 use reset::{Detector, Limiter};
 use token::Replays;
 pub(crate) use token::new_tokens;
+use trips::Trips;
 
 /// Demultiplexes the datagrams of a socket onto connections, and decides about new ones.
 ///
@@ -67,6 +69,7 @@ pub struct Endpoint {
     replays: Replays,
     overtakers: Overtakers,
     answered: Answered,
+    trips: Trips,
     counters: Counters,
 }
 
@@ -190,6 +193,7 @@ impl Endpoint {
             replays: Replays::default(),
             overtakers: Overtakers::default(),
             answered: Answered::default(),
+            trips: Trips::default(),
             counters: Counters::default(),
         }
     }
@@ -216,6 +220,7 @@ impl Endpoint {
             }
             Signal::Proven => self.guests.prove(key, self.max_connections()),
             Signal::Established => self.guests.establish(key),
+            Signal::Trip { peer, trip, at } => self.trips.note(peer, trip, at),
             Signal::Over => self.guests.end(key, self.max_connections()),
             Signal::RetiredCid(sequence) => self.registry.retire(key, sequence),
             Signal::ResetToken(path, token) => {

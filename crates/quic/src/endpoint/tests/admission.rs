@@ -110,7 +110,7 @@ fn a_full_server_refuses() {
 
 #[test]
 fn the_policy_is_a_table() {
-    let retried = Proof::Retry { original_dcid: id(1, 8), retry_scid: id(2, 8) };
+    let retried = Proof::Retry { original_dcid: id(1, 8), retry_scid: id(2, 8), trip: Duration::ZERO };
     let before = Proof::Before { nonce: [0; 12] };
     let (never, busy, always) = (RetryPolicy::Never, RetryPolicy::WhenBusy(3), RetryPolicy::Always);
     let other = accepted(&mut server(never), id(1, 8)).0;
