@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use aws_lc_rs::digest::{SHA256, digest};
 use rustls::crypto::CryptoProvider;
-use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider};
+use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider, kx_group};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::version::TLS13;
 use rustls::{RootCertStore, quic};
@@ -141,6 +141,9 @@ pub(crate) fn initial_suite() -> Result<quic::Suite> {
 
 fn provider(wishes: Wishes) -> Arc<CryptoProvider> {
     let mut provider = default_provider();
+    // As quickset has them for applications: a hello of two datagrams, and a share of X25519 for those who know no other.
+    provider.kx_groups =
+        vec![kx_group::X25519MLKEM768, kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1];
     if wishes.chacha {
         provider.cipher_suites = vec![cipher_suite::TLS13_CHACHA20_POLY1305_SHA256];
     }

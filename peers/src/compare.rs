@@ -13,6 +13,7 @@ use crate::Stack;
 use crate::cases::{self, Case, Found};
 use crate::os::{self, Taken};
 use crate::report::{Report, Run, Series};
+use crate::tls::Group;
 use crate::wire::Listening;
 
 #[derive(Args, Debug)]
@@ -29,6 +30,9 @@ pub(crate) struct Options {
     /// Seconds of each run.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
+    /// The group by which all of them exchange keys.
+    #[arg(long, value_enum, default_value_t = Group::X25519)]
+    group: Group,
     /// Let the system choose the cores, instead of one for the server and one for the client.
     #[arg(long)]
     no_pin: bool,
@@ -45,7 +49,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     let pins = pins(options.no_pin)?;
-    let mut report = Report::new(pins.is_some(), options.seconds);
+    let mut report = Report::new(pins.is_some(), options.seconds, options.group);
     let wanted = if options.only.is_empty() { Stack::value_variants() } else { &options.only };
     let (stacks, without): (Vec<Stack>, Vec<Stack>) = wanted.iter().partition(|stack| stack.is_built());
     for &stack in &without {
@@ -56,7 +60,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let mut series: Vec<Series> = stacks.iter().map(|&stack| Series::new(stack)).collect();
         for i in 0..options.runs {
             for one in &mut series {
-                match measure(one.stack, case, options.seconds, pins) {
+                match measure(one.stack, case, options, pins) {
                     Ok(run) => {
                         eprintln!("run {} of {}: {}", i + 1, options.runs, run.line(case, one.stack));
                         one.runs.push(run);
@@ -114,16 +118,26 @@ fn pins(none: bool) -> Result<Option<[usize; 2]>> {
     })
 }
 
-fn measure(stack: Stack, case: Case, seconds: f64, pins: Option<[usize; 2]>) -> Result<Run> {
-    let name = stack.name();
+fn measure(stack: Stack, case: Case, options: &Options, pins: Option<[usize; 2]>) -> Result<Run> {
+    let (name, group, seconds) = (stack.name(), options.group.name(), options.seconds);
     // Each says itself when nothing moves any more, unless it does not even come to that.
     let limit = cases::patience(case, Duration::try_from_secs_f64(seconds)?) + Duration::from_secs(10);
-    let mut server = Process::own(&["serve", &name], pins.map(|p| p[0]), limit)?;
+    let mut server = Process::own(&["serve", &name, "--group", group], pins.map(|p| p[0]), limit)?;
     let listening = server.line()?;
     // It is read as it is: a word between the two processes.
     let _: Listening = serde_json::from_str(&listening).context("the server's first line")?;
     let (kind, time) = (case.to_possible_value().context("a case without a name")?, seconds.to_string());
-    let arguments = ["measure", &name, kind.get_name(), "--server", listening.trim_end(), "--seconds", &time];
+    let arguments = [
+        "measure",
+        &name,
+        kind.get_name(),
+        "--server",
+        listening.trim_end(),
+        "--seconds",
+        &time,
+        "--group",
+        group,
+    ];
     let mut client = Process::own(&arguments, pins.map(|p| p[1]), limit)?;
     client.line()?;
     let before = server.taken()?;

@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use crate::cases::{Case, Found};
 use crate::stacks::Server;
-use crate::tls::Identity;
+use crate::tls::{Group, Identity, Trusted};
 use crate::wire::Listening;
 
 /// Throughput, handshakes and latencies of QUIC stacks on loopback.
@@ -47,6 +47,9 @@ struct Serve {
     /// Where to listen; port 0 picks a free one. The first line on stdout says where, as JSON.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
+    /// How keys are exchanged.
+    #[arg(long, value_enum, default_value_t = Group::X25519)]
+    group: Group,
     /// Run on this core only.
     #[arg(long)]
     core: Option<usize>,
@@ -62,6 +65,9 @@ struct Measure {
     /// How long to measure.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
+    /// How keys are exchanged.
+    #[arg(long, value_enum, default_value_t = Group::X25519)]
+    group: Group,
     /// Run on this core only.
     #[arg(long)]
     core: Option<usize>,
@@ -106,7 +112,7 @@ fn main() -> Result<()> {
 
 impl Serve {
     async fn run(self) -> Result<()> {
-        let identity = Identity::new()?;
+        let identity = Identity::new(self.group)?;
         let certificate = identity.certificate.clone();
         let listen = self.listen;
         wire::answer_on_stdin();
@@ -137,7 +143,8 @@ impl Measure {
     async fn run(self) -> Result<Found> {
         let listening: Listening =
             serde_json::from_str(&self.server).context("--server is not a line that a server printed")?;
-        let (to, trusted, case, time) = (listening.address, listening.trusted()?, self.case, self.seconds);
+        let trusted = Trusted { group: self.group, certificate: listening.trusted()? };
+        let (to, case, time) = (listening.address, self.case, self.seconds);
         match self.stack {
             Stack::Quickset => cases::measure(stacks::quickset::client(to, trusted)?, case, time).await,
             Stack::Quinn => cases::measure(stacks::quinn::client(to, trusted)?, case, time).await,

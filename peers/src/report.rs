@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::Stack;
 use crate::cases::{Case, Found};
 use crate::stacks::{MTU, WINDOW};
+use crate::tls::Group;
 
 /// One run: what the client found, and what the server spent meanwhile.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -31,6 +32,7 @@ pub(crate) struct Report {
     mtu: u16,
     window: u32,
     pinned: bool,
+    group: Group,
     seconds: f64,
     cores: usize,
     /// Tasks that ran or wanted to when it began: what else the machine did.
@@ -126,12 +128,13 @@ impl Series {
 }
 
 impl Report {
-    pub(crate) fn new(pinned: bool, seconds: f64) -> Self {
+    pub(crate) fn new(pinned: bool, seconds: f64, group: Group) -> Self {
         let load = std::fs::read_to_string("/proc/loadavg").ok();
         Self {
             mtu: MTU,
             window: WINDOW,
             pinned,
+            group,
             seconds,
             cores: crate::os::cores().map_or(0, |cores| cores.len()),
             load: load.and_then(|line| line.split(' ').next()?.parse().ok()),
@@ -247,10 +250,11 @@ impl Display for Report {
         let pinned = if self.pinned { "a core for each process" } else { "cores as the system chooses" };
         writeln!(
             f,
-            "runs of {} s in turns, datagrams of {} bytes, windows of {} MiB, AES-128-GCM, {pinned}, of {}",
+            "runs of {} s in turns, datagrams of {} bytes, windows of {} MiB, AES-128-GCM, {}, {pinned}, of {}",
             self.seconds,
             self.mtu,
             self.window >> 20,
+            self.group.name(),
             self.cores,
         )?;
         if let Some(load) = self.load.filter(|load| *load > 0.5) {
@@ -319,7 +323,7 @@ mod tests {
 
     #[test]
     fn both_ratios_are_ours_over_theirs() {
-        let mut report = Report::new(true, 2.0);
+        let mut report = Report::new(true, 2.0, Group::X25519);
         let ours = series(Stack::Quickset, &[15.0, 16.0, 12.0]);
         report.add(
             Case::Bulk,
@@ -340,7 +344,7 @@ mod tests {
 
     #[test]
     fn runs_that_failed_are_told() {
-        let mut report = Report::new(true, 2.0);
+        let mut report = Report::new(true, 2.0, Group::X25519);
         let broken = |stack, gbit: &[f64]| Series { failed: 1, ..series(stack, gbit) };
         report.add(Case::Bulk, vec![broken(Stack::Quickset, &[15.0]), broken(Stack::Quinn, &[10.0])]);
         assert_eq!(report.failed(), 2);

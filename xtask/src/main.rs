@@ -145,7 +145,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench-peers",
-        arguments: "[--only STACK,…] [--case CASE,…] [--runs 5] [--seconds 2] [--page FILE] [--json] | fec",
+        arguments: "[--only STACK,…] [--case CASE,…] [--runs 5] [--seconds 2] [--group x25519] [--page FILE] [--json] | fec",
         about: "throughput, handshakes, latencies and memory beside other stacks, over loopback; or erasure codes beside others",
         run: beside::bench_peers,
     },

@@ -9,8 +9,8 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use quickset::{
-    AckPolicy, Algorithm, ClientConfig, Closed, ConnectError, Endpoint, Fec, Fingerprint, Identity, Obstacle,
-    Protection, ServerConfig, SocketConfig, TransportConfig, Trust,
+    AckPolicy, Algorithm, ClientConfig, Closed, ConnectError, Endpoint, Fec, Fingerprint, Group, Identity,
+    Obstacle, Protection, ServerConfig, SocketConfig, TransportConfig, Trust,
 };
 use quickset_lab::perf::{self, Direction, Job, PROTOCOL, PerfError, Speed};
 
@@ -116,6 +116,10 @@ struct TransportArgs {
     /// answered and acted on as one, or datagram by datagram (merged or single)
     #[arg(long, value_name = "WORDS", default_value_t, value_parser = values::acks)]
     ack: AckPolicy,
+    /// How keys are exchanged, the best first, with commas between: X25519MLKEM768, SecP256r1MLKEM768, x25519, secp256r1 or
+    /// secp384r1
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = values::group)]
+    groups: Option<Vec<Group>>,
     /// Hand packets to the system one by one, without segmentation offload
     #[arg(long)]
     no_gso: bool,
@@ -162,10 +166,13 @@ async fn serve(args: ServerArgs) -> anyhow::Result<()> {
     let fingerprint = identity.fingerprint();
     let metrics = args.metrics.bind().await?;
     let budget = args.memory.budget();
-    let config = ServerConfig::new(identity, &[PROTOCOL])?
+    let mut config = ServerConfig::new(identity, &[PROTOCOL])?
         .with_transport(args.transport.config()?)
         .with_budget(budget.clone())
         .with_key_log();
+    if let Some(groups) = &args.transport.groups {
+        config = config.with_groups(groups)?;
+    }
     let endpoint = Endpoint::bind(args.listen, &args.transport.socket(), Some(&config))
         .with_context(|| format!("cannot listen on {}; choose another address with --listen", args.listen))?;
     say!("listening on {} {fingerprint}", endpoint.local_addr())?;
@@ -201,7 +208,10 @@ async fn fetch(args: ClientArgs) -> anyhow::Result<()> {
         time: args.seconds.or(args.bytes.is_none().then_some(Duration::from_secs(8))),
     };
     let transport = values::patient(args.transport.config()?, args.timeout);
-    let config = ClientConfig::new(trust, &[PROTOCOL])?.with_transport(transport).with_key_log();
+    let mut config = ClientConfig::new(trust, &[PROTOCOL])?.with_transport(transport).with_key_log();
+    if let Some(groups) = &args.transport.groups {
+        config = config.with_groups(groups)?;
+    }
     let measured = measure_any(&addresses, &mut job, &config, &args.transport.socket()).await;
     let speed = measured.map_err(|error| explained(error, args.pin.is_some()))?;
     if args.json { say!("{}", serde_json::to_string_pretty(&speed)?) } else { print(&speed) }

@@ -4,7 +4,8 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
 use quickset::{
-    AckPolicy, AckPolicyError, Algorithm, AlgorithmError, Protection, ProtectionError, TransportConfig,
+    AckPolicy, AckPolicyError, Algorithm, AlgorithmError, Group, GroupError, Protection, ProtectionError,
+    TransportConfig,
 };
 use quickset_sim::{Queue, units};
 
@@ -132,6 +133,11 @@ pub(crate) fn congestion(text: &str) -> Result<Algorithm, String> {
 /// How to acknowledge: `2:adaptive:merged`.
 pub(crate) fn acks(text: &str) -> Result<AckPolicy, String> {
     text.parse().map_err(|error: AckPolicyError| error.to_string())
+}
+
+/// A group that keys are exchanged by: `x25519`.
+pub(crate) fn group(text: &str) -> Result<Group, String> {
+    text.parse().map_err(|error: GroupError| error.to_string())
 }
 
 /// A protection against loss: `none`, `adaptive`, `rs:105/100`.

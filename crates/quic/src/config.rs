@@ -70,8 +70,10 @@ pub struct TransportConfig {
     pub min_ack_delay: Duration,
     /// How acknowledgements act, and how often the peer is asked for them.
     pub acks: AckPolicy,
-    /// The RTT assumed before there is a sample (RFC 9002 §6.2.2); a minute at most.
-    pub initial_rtt: Duration,
+    /// The RTT assumed before there is a sample (RFC 9002 §6.2.2), a minute at most: after three times as long, a first flight
+    /// without an answer is sent again. `None`: what the endpoint's last connection to the same address found, or a Retry
+    /// took, 33 to 333 ms; where neither is known, 100 ms for a client and 333 ms for a server.
+    pub initial_rtt: Option<Duration>,
     /// The congestion controller.
     pub congestion: cc::Algorithm,
     /// The largest message of a fenced stream that we take, in bytes, at least 1200; `None` does not
@@ -150,7 +152,7 @@ impl Default for TransportConfig {
             max_ack_delay: Duration::from_millis(25),
             min_ack_delay: Duration::from_millis(1),
             acks: AckPolicy::default(),
-            initial_rtt: Duration::from_millis(333),
+            initial_rtt: None,
             congestion: cc::Algorithm::default(),
             fenced_streams: Some(64 << 10),
             max_fenced_streams: 64,

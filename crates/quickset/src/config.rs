@@ -6,15 +6,15 @@ use std::time::Duration;
 use quickset_quic::{Budget, EarlyData, Fec, Gate, Protection, RetryPolicy, TransportConfig};
 
 use quickset_tls::{TicketMemory, TicketStore};
-use rustls::crypto::aws_lc_rs::Ticketer;
-use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache};
+use rustls::server::ServerSessionMemoryCache;
 
 use crate::error::ConfigError;
 use crate::foreign;
+use crate::groups::{Group, Groups};
 use crate::identity::Present;
 use crate::tickets::NoTickets;
+use crate::tls::{ClientTls, SESSIONS, ServerTls};
 use crate::transport::Transport;
-use crate::trust::KeyHolder;
 use crate::{Identity, Trust};
 
 /// How an endpoint takes connections.
@@ -32,13 +32,6 @@ pub struct ServerConfig {
     token_key: Option<Arc<[u8; 32]>>,
 }
 
-/// Where a server's TLS comes from.
-#[derive(Clone, Debug)]
-enum ServerTls {
-    Own(ClientAuth),
-    Foreign(Arc<rustls::ServerConfig>),
-}
-
 /// How connections to servers are made. To be kept: a later connection with the same configuration resumes the
 /// TLS session of an earlier one.
 #[derive(Clone)]
@@ -52,13 +45,6 @@ pub struct ClientConfig {
     tickets: Option<Arc<dyn TicketStore>>,
     transport: Transport,
     quic: quickset_quic::ClientConfig,
-}
-
-/// Where a client's TLS comes from.
-#[derive(Clone, Debug)]
-enum ClientTls {
-    Own(Trust),
-    Foreign(Arc<rustls::ClientConfig>),
 }
 
 /// Whether clients prove who they are. What they prove is not judged here: the application does, by
@@ -82,7 +68,7 @@ impl ServerConfig {
     pub fn new(identity: Identity, alpn: &[&str]) -> Result<Self, ConfigError> {
         Ok(Self {
             alpn: protocols(alpn)?,
-            ..Self::bare(Present::new(identity), ServerTls::Own(ClientAuth::None))
+            ..Self::bare(Present::new(identity), ServerTls::Own(ClientAuth::None, Groups::default()))
         })
     }
 
@@ -96,7 +82,7 @@ impl ServerConfig {
     /// * certificates that were revoked: `with_crls` of such a verifier;
     /// * clients judged in another way: a [`ClientCertVerifier`](rustls::server::danger::ClientCertVerifier);
     /// * sessions that several servers resume, or that outlive one: `session_storage` and `ticketer`;
-    /// * other cryptography: `builder_with_provider`.
+    /// * other cryptography: `builder_with_provider`; the groups of keys are that provider's.
     ///
     /// Early data is taken with [`with_early_data`](Self::with_early_data) only, whatever `max_early_data_size` says. Then
     /// sessions are kept by us, and `session_storage` and `ticketer` are not used: that store is what finds early data
@@ -198,9 +184,19 @@ impl ServerConfig {
     /// [`ConfigError::OwnVerifier`] behind [`from_rustls`](Self::from_rustls): a verifier that is there stays.
     pub fn with_client_auth(mut self, clients: ClientAuth) -> Result<Self, ConfigError> {
         match &mut self.tls {
-            ServerTls::Own(asked) => *asked = clients,
+            ServerTls::Own(asked, _) => *asked = clients,
             ServerTls::Foreign(_) => return Err(ConfigError::OwnVerifier),
         }
+        Ok(self)
+    }
+
+    /// Takes the key exchange of clients by these groups, of which each client's favourite is chosen; unless told by
+    /// X25519MLKEM768, x25519, secp256r1 and secp384r1.
+    ///
+    /// # Errors
+    /// [`ConfigError::NoGroup`]; [`ConfigError::OwnProvider`] behind [`from_rustls`](Self::from_rustls).
+    pub fn with_groups(mut self, groups: &[Group]) -> Result<Self, ConfigError> {
+        self.tls.set_groups(groups)?;
         Ok(self)
     }
 
@@ -324,12 +320,7 @@ impl ServerConfig {
 
     /// Without early data, whose register of tickets is one of each endpoint.
     fn rustls(&self) -> rustls::ServerConfig {
-        let mut tls = match &self.tls {
-            ServerTls::Foreign(tls) => foreign::server(tls),
-            ServerTls::Own(clients) => own_server(*clients, self.identity.clone()),
-        };
-        tls.cert_resolver = self.identity.clone();
-        tls
+        self.tls.server(self.identity.clone())
     }
 
     /// The same in the words of the core, for those who drive its machines themselves.
@@ -358,28 +349,6 @@ impl ServerConfig {
     }
 }
 
-fn own_server(clients: ClientAuth, identity: Arc<Present>) -> rustls::ServerConfig {
-    let builder = rustls::ServerConfig::builder_with_provider(crate::identity::provider())
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .expect("the provider has TLS 1.3");
-    let builder = match clients {
-        ClientAuth::None => builder.with_no_client_auth(),
-        ClientAuth::Optional => builder.with_client_cert_verifier(KeyHolder::of_clients(false)),
-        ClientAuth::Mandatory => builder.with_client_cert_verifier(KeyHolder::of_clients(true)),
-    };
-    let mut tls = builder.with_cert_resolver(identity);
-    // Tickets that carry their session, so that a busy server forgets no client. Their keys are those of one endpoint: what
-    // one that asks for no certificate gave is nothing to one that insists. Without entropy sessions are kept here.
-    match Ticketer::new() {
-        Ok(ticketer) => {
-            tls.ticketer = ticketer;
-            tls.session_storage = Arc::new(NoServerSessionStorage {});
-        }
-        Err(_) => tls.session_storage = ServerSessionMemoryCache::new(SESSIONS),
-    }
-    tls
-}
-
 impl ClientConfig {
     /// A client that believes servers by `trust` and offers the application protocols `alpn`, the best first.
     ///
@@ -387,7 +356,7 @@ impl ClientConfig {
     /// See [`ConfigError`].
     pub fn new(trust: Trust, alpn: &[&str]) -> Result<Self, ConfigError> {
         let tickets: Arc<dyn TicketStore> = Arc::new(TicketMemory::default());
-        Ok(Self::over(ClientTls::Own(trust), protocols(alpn)?, Some(tickets)))
+        Ok(Self::over(ClientTls::Own(trust, Groups::default()), protocols(alpn)?, Some(tickets)))
     }
 
     /// A client with TLS of the application's own: rustls configured with TLS 1.3, and with the application protocols in
@@ -398,7 +367,7 @@ impl ClientConfig {
     /// * servers judged in another way: a [`ServerCertVerifier`](rustls::client::danger::ServerCertVerifier);
     /// * a certificate by what the server accepts: `with_client_cert_resolver`;
     /// * no name in the hello: `enable_sni`;
-    /// * other cryptography: `builder_with_provider`.
+    /// * other cryptography: `builder_with_provider`, and with it the groups of keys, for whose first the hello holds a share.
     ///
     /// Sessions are resumed as `resumption` says, those of QUIC version 1 only, until
     /// [`with_tickets`](Self::with_tickets) names a store for all versions. Early data is sent with
@@ -458,6 +427,26 @@ impl ClientConfig {
         self.renewed()
     }
 
+    /// Offers to exchange keys by these groups, the best first: for that the hello holds a share. A server that insists on
+    /// another one of them costs a round trip (RFC 8446 §4.1.4), once, and is begun with by that from then on. Unless told,
+    /// they are X25519MLKEM768, x25519, secp256r1 and secp384r1, with shares of the first two. What is known of servers is
+    /// forgotten.
+    ///
+    /// ```
+    /// use quickset::{ClientConfig, Group, Trust};
+    ///
+    /// // A hello of one datagram.
+    /// let config = ClientConfig::new(Trust::insecure(), &["echo/1"])?.with_groups(&[Group::X25519])?;
+    /// # Ok::<_, quickset::ConfigError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ConfigError::NoGroup`]; [`ConfigError::OwnProvider`] behind [`from_rustls`](Self::from_rustls).
+    pub fn with_groups(mut self, groups: &[Group]) -> Result<Self, ConfigError> {
+        self.tls.set_groups(groups)?;
+        Ok(self.renewed())
+    }
+
     /// Lets connections to servers that were connected to before begin with data: see
     /// [`Connecting::into_early`](crate::Connecting::into_early), without which nothing is sent early. Stands for
     /// `early_data` of [`with_transport`](Self::with_transport), whichever comes first.
@@ -490,7 +479,7 @@ impl ClientConfig {
 
     /// TLS over TCP with the same trust and identity, and application protocols of its own, the best first; no early data.
     pub fn tls(&self, alpn: &[&str]) -> Arc<rustls::ClientConfig> {
-        let mut tls = rustls_client(&self.tls, self.identity.as_ref());
+        let mut tls = self.tls.client(self.identity.as_ref());
         tls.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
         if self.key_log {
             tls.key_log = Arc::new(rustls::KeyLogFile::new());
@@ -526,26 +515,11 @@ fn tls_client(
     alpn: &[Vec<u8>],
     early: bool,
 ) -> quickset_tls::Client {
-    let mut tls = rustls_client(tls, identity);
+    let mut tls = tls.client(identity);
     tls.alpn_protocols = alpn.to_vec();
     tls.enable_early_data = early;
     quickset_tls::Client::new(Arc::new(tls)).expect("it was checked when it was given")
 }
-
-fn rustls_client(tls: &ClientTls, identity: Option<&Identity>) -> rustls::ClientConfig {
-    let mut tls = match tls {
-        ClientTls::Own(trust) => trust.client().with_no_client_auth(),
-        ClientTls::Foreign(tls) => foreign::client(tls),
-    };
-    if let Some(identity) = identity {
-        tls.client_auth_cert_resolver = identity.resolver();
-    }
-    tls
-}
-
-/// Sessions that a server remembers for early data; with a client's certificate, each is some hundred bytes to a few
-/// thousand.
-const SESSIONS: usize = 4096;
 
 /// Names verifiers, so that tickets of one configuration are not offered with another.
 static VERIFIERS: AtomicU64 = AtomicU64::new(0);

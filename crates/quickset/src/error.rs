@@ -26,4 +26,12 @@ pub enum ConfigError {
     /// What clients have to prove is part of a TLS configuration that the application made.
     #[error("the application configured TLS itself; say there, by a verifier, what clients have to prove")]
     OwnVerifier,
+    /// Nobody comes to a secret by nothing.
+    #[error("name at least one group for the exchange of keys, such as Group::X25519MlKem768")]
+    NoGroup,
+    /// How keys are exchanged is part of a TLS configuration that the application made.
+    #[error(
+        "the application configured TLS itself; say there, in kx_groups of its CryptoProvider, how keys are exchanged"
+    )]
+    OwnProvider,
 }

@@ -83,9 +83,11 @@ mod endpoint;
 mod error;
 mod fingerprint;
 mod foreign;
+mod groups;
 pub mod h3;
 mod identity;
 mod tickets;
+mod tls;
 mod transport;
 mod trust;
 
@@ -94,6 +96,7 @@ pub use config::{ClientAuth, ClientConfig, ServerConfig};
 pub use endpoint::{Endpoint, Peer};
 pub use error::ConfigError;
 pub use fingerprint::{Fingerprint, ParseFingerprintError};
+pub use groups::{Group, GroupError};
 pub use identity::{Identity, IdentityError};
 pub use quickset_net::{
     Class, ClassError, Closed, ConnectError, Connecting, Connection, Counters, DatagramError,

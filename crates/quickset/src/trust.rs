@@ -14,6 +14,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use crate::Fingerprint;
+use crate::groups::Groups;
 use crate::identity::provider;
 
 /// Whom a client believes to be the server.
@@ -71,8 +72,8 @@ impl Trust {
     }
 
     /// The client's side of TLS with this trust.
-    pub(crate) fn client(&self) -> ConfigBuilder<rustls::ClientConfig, WantsClientCert> {
-        let builder = rustls::ClientConfig::builder_with_provider(provider())
+    pub(crate) fn client(&self, groups: &Groups) -> ConfigBuilder<rustls::ClientConfig, WantsClientCert> {
+        let builder = rustls::ClientConfig::builder_with_provider(groups.provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .expect("the provider has TLS 1.3");
         match &self.0 {

@@ -54,7 +54,7 @@ async fn a_send_buffer_without_room_takes_little_and_not_nothing() {
 
 #[tokio::test]
 async fn a_round_trip_that_never_ends_is_taken_for_a_long_one() {
-    talk(TransportConfig { initial_rtt: Duration::MAX, ..TransportConfig::default() }).await;
+    talk(TransportConfig { initial_rtt: Some(Duration::MAX), ..TransportConfig::default() }).await;
 }
 
 /// "Never", as some would write it.

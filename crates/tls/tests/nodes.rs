@@ -4,12 +4,15 @@
 
 #[path = "nodes/early.rs"]
 mod early;
+#[path = "nodes/large.rs"]
+mod large;
 
 use std::sync::Arc;
 
 use quickset_base::{Batch, Datagram, Duration, Ecn, Input, Machine, Path, Poll, Rng, Time};
 use quickset_quic::{
-    ClientConfig, Closed, Endpoint, EndpointConfig, Event, Node, RetryPolicy, ServerConfig, TransportConfig,
+    ClientConfig, Closed, Endpoint, EndpointConfig, Event, Gate, Node, RetryPolicy, ServerConfig,
+    TransportConfig,
 };
 use quickset_tls::{Client, EndpointSecrets, Server};
 use rustls::RootCertStore;
@@ -43,6 +46,15 @@ impl World {
         retry: RetryPolicy,
         change: impl FnOnce(&mut rustls::ServerConfig, &mut TransportConfig),
     ) -> Self {
+        Self::behind(None, retry, change)
+    }
+
+    /// The same behind a gate.
+    fn behind(
+        gate: Option<Gate>,
+        retry: RetryPolicy,
+        change: impl FnOnce(&mut rustls::ServerConfig, &mut TransportConfig),
+    ) -> Self {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let trusted = made.cert.der().clone();
         let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(default_provider()))
@@ -63,7 +75,7 @@ impl World {
             max_connections: 10,
             retry,
             retry_token_lifetime: Duration::from_secs(10),
-            gate: None,
+            gate,
             token_lifetime: Duration::from_secs(100),
         };
         let nodes = [Node::new(endpoint(None, 1)), Node::new(endpoint(Some(server), 2))];

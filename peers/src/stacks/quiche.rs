@@ -12,14 +12,13 @@ use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use quiche::{Config, ConnectionId, RecvInfo};
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
-use rustls::pki_types::CertificateDer;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::sync::{Notify, mpsc};
 
 use super::{Answer, Client, Connection, Download, MTU, SOCKET_BUFFER, Server, WINDOW};
 use crate::pattern::Sum;
-use crate::tls::{self, Identity};
+use crate::tls::{self, Group, Identity, Trusted};
 
 type Id = [u8; 16];
 
@@ -67,7 +66,7 @@ pub(crate) struct Listener {
 }
 
 pub(crate) fn serve(listen: SocketAddr, identity: &Identity) -> Result<Listener> {
-    let mut config = config()?;
+    let mut config = config(identity.group)?;
     let certificate = Pem::new("CERTIFICATE", &identity.certificate)?;
     let key = Pem::new("PRIVATE KEY", identity.key.secret_pkcs8_der())?;
     config.load_cert_chain_from_pem_file(certificate.path()?)?;
@@ -94,9 +93,9 @@ pub(crate) struct Caller {
     server: SocketAddr,
 }
 
-pub(crate) fn client(server: SocketAddr, trusted: &CertificateDer<'static>) -> Result<Caller> {
-    let mut config = config()?;
-    config.load_verify_locations_from_file(Pem::new("CERTIFICATE", trusted)?.path()?)?;
+pub(crate) fn client(server: SocketAddr, trusted: &Trusted) -> Result<Caller> {
+    let mut config = config(trusted.group)?;
+    config.load_verify_locations_from_file(Pem::new("CERTIFICATE", &trusted.certificate)?.path()?)?;
     config.verify_peer(true);
     let (shared, _) = start((server.ip(), 0).into(), config, false)?;
     Ok(Caller { shared, server })
@@ -435,7 +434,7 @@ impl Driver {
     }
 }
 
-fn config() -> Result<Config> {
+fn config(group: Group) -> Result<Config> {
     let window = u64::from(WINDOW);
     let mut config = Config::new(quiche::PROTOCOL_VERSION)?;
     config.set_application_protos(&[tls::PROTOCOL])?;
@@ -449,8 +448,7 @@ fn config() -> Result<Config> {
     config.set_max_connection_window(window);
     config.set_max_stream_window(window);
     config.enable_pacing(false);
-    // As rustls has it without being asked for post-quantum keys.
-    config.set_curves_list("X25519")?;
+    config.set_curves_list(group.name())?;
     Ok(config)
 }
 

@@ -9,11 +9,10 @@ use quickset_base::Duration;
 use quickset_net::{self as net, Endpoint, RecvStream, SendStream, SocketConfig};
 use quickset_quic::{ClientConfig, EndpointConfig, RetryPolicy, ServerConfig, TransportConfig};
 use quickset_tls::EndpointSecrets;
-use rustls::pki_types::CertificateDer;
 
 use super::{Answer, CHUNKS, Client, Connection, Download, MTU, SOCKET_BUFFER, Server, WINDOW};
 use crate::pattern::Sum;
-use crate::tls::{self, Identity};
+use crate::tls::{self, Identity, Trusted};
 
 pub(crate) struct Listener(Endpoint);
 
@@ -48,7 +47,7 @@ pub(crate) struct Caller {
     server: SocketAddr,
 }
 
-pub(crate) fn client(server: SocketAddr, trusted: CertificateDer<'static>) -> Result<Caller> {
+pub(crate) fn client(server: SocketAddr, trusted: Trusted) -> Result<Caller> {
     let crypto = Arc::new(quickset_tls::Client::new(Arc::new(tls::client(trusted)?))?);
     let endpoint = bind((server.ip(), 0).into(), None)?;
     Ok(Caller { endpoint, config: ClientConfig { crypto, transport: transport() }, server })

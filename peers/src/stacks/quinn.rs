@@ -13,11 +13,10 @@ use quinn::{
     ClientConfig, Endpoint, EndpointConfig, RecvStream, SendStream, ServerConfig, TokioRuntime,
     TransportConfig,
 };
-use rustls::pki_types::CertificateDer;
 
 use super::{Answer, CHUNKS, Client, Connection, Download, MTU, SOCKET_BUFFER, Server, WINDOW};
 use crate::pattern::Sum;
-use crate::tls::{self, Identity};
+use crate::tls::{self, Identity, Trusted};
 
 pub(crate) struct Listener {
     endpoint: Endpoint,
@@ -55,7 +54,7 @@ pub(crate) struct Caller {
     server: SocketAddr,
 }
 
-pub(crate) fn client(server: SocketAddr, trusted: CertificateDer<'static>) -> Result<Caller> {
+pub(crate) fn client(server: SocketAddr, trusted: Trusted) -> Result<Caller> {
     let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls::client(trusted)?)?));
     config.transport_config(transport());
     Ok(Caller { endpoint: bind((server.ip(), 0).into(), None)?, config, server })

@@ -8,7 +8,6 @@ use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result, anyhow};
 use bytes::Bytes;
-use rustls::pki_types::CertificateDer;
 use s2n_quic::client::Connect;
 use s2n_quic::provider::{io, limits::Limits, tls::rustls as provider};
 use s2n_quic::stream::{ReceiveStream, SendStream};
@@ -16,7 +15,7 @@ use s2n_quic::{self as s2n};
 
 use super::{Answer, CHUNKS, Client, Connection, Download, MTU, SOCKET_BUFFER, Server, WINDOW};
 use crate::pattern::Sum;
-use crate::tls::{self, Identity};
+use crate::tls::{self, Identity, Trusted};
 
 pub(crate) struct Listener {
     server: s2n::Server,
@@ -49,7 +48,7 @@ pub(crate) struct Caller {
     server: SocketAddr,
 }
 
-pub(crate) fn client(server: SocketAddr, trusted: CertificateDer<'static>, tuned: bool) -> Result<Caller> {
+pub(crate) fn client(server: SocketAddr, trusted: Trusted, tuned: bool) -> Result<Caller> {
     let builder = s2n::Client::builder()
         .with_tls(provider::Client::from(tls::client(trusted)?))?
         .with_io(socket((server.ip(), 0).into(), tuned)?)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, OwnedMutexGuard, mpsc};
@@ -13,7 +13,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
 use super::{Answer, Client, Connection, Download, Server};
 use crate::pattern::Sum;
-use crate::tls::{self, Identity};
+use crate::tls::{self, Identity, Trusted};
 
 /// Bytes taken from the socket at a time: rustls by itself asks for 4 kB.
 const READ: usize = 256 << 10;
@@ -67,7 +67,7 @@ pub(crate) struct Caller {
     server: SocketAddr,
 }
 
-pub(crate) fn client(server: SocketAddr, trusted: CertificateDer<'static>) -> Result<Caller> {
+pub(crate) fn client(server: SocketAddr, trusted: Trusted) -> Result<Caller> {
     Ok(Caller { connector: TlsConnector::from(Arc::new(tls::client(trusted)?)), server })
 }
 

@@ -45,6 +45,28 @@ fn hellos_from_everywhere_hold_no_more_than_the_limit() {
     arena.assert_served();
 }
 
+/// Halves of hellos of two datagrams, of which the others never come: they hold no more than wholes, and for no longer.
+#[test]
+fn halves_of_hellos_hold_no_more_than_the_limit() {
+    let mut arena = Setup { max_connections: 100, ..Setup::new() }.arena();
+    let from = arena.addresses(300);
+    let data = [7; 1000];
+    let most = arena.each(300, MS, |hostile, n| {
+        let mut half = Hostile::new(1000 + n, address(1), ECHO);
+        half.say_at(Space::Initial, &[Frame::Crypto { offset: 600, data: &data }]);
+        hostile.from = Some(from[n as usize]);
+        hostile.raw(half.take().remove(0));
+    });
+    assert_eq!(arena.connections(), 100);
+    assert!(most < 100 * HALF_OPEN, "{} bytes for half a hello", most / 100);
+    arena.pass(Duration::from_secs(12));
+    let sent = most_sent(&mut arena);
+    assert!(sent.datagrams == 1 && sent.bytes < 100, "an acknowledgement: {sent:?}");
+    assert_eq!(arena.connections(), 1, "the handshake timeout");
+    assert!(arena.grown() < 100_000, "{} bytes are left", arena.grown());
+    arena.assert_served();
+}
+
 /// Ten thousand clients say hello at once, or three thousand where nothing is optimized: each is served and holds little, and all
 /// of it is given back.
 #[test]

@@ -171,7 +171,8 @@ async fn what_waits_for_room_leaves_once_there_is_some() {
     socket.hitch.is_full.store(true, Ordering::Relaxed);
     tokio::spawn(driver);
     // Nothing is sent again by a clock while this test has patience.
-    let transport = quic::TransportConfig { initial_rtt: Duration::from_secs(20), ..Default::default() };
+    let transport =
+        quic::TransportConfig { initial_rtt: Some(Duration::from_secs(20)), ..Default::default() };
     let crypto = Arc::new(NullClient::new(&[b"test"]));
     let config = ClientConfig { crypto, transport: Arc::new(transport) };
     let attempt = hub.connect(address, "localhost", &config).unwrap();

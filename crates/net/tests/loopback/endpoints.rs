@@ -17,8 +17,10 @@ use crate::ends::{
 #[tokio::test]
 async fn who_closes_at_once_is_heard_of() {
     // However slow the machine is, nobody takes anything for lost.
-    let patient =
-        TransportConfig { initial_rtt: quickset_base::Duration::from_secs(20), ..TransportConfig::default() };
+    let patient = TransportConfig {
+        initial_rtt: Some(quickset_base::Duration::from_secs(20)),
+        ..TransportConfig::default()
+    };
     let ends = server(server_config(patient.clone()));
     let near = client();
     let config = client_config(patient);

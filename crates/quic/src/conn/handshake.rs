@@ -238,7 +238,7 @@ impl Connection {
         if !self.keys.restart(&**crypto, self.version, &scid) {
             return;
         }
-        self.recovery.restart();
+        self.recovery.restart(self.now);
         self.void_early();
         self.log_retry(&scid, token.len(), packet.len());
         tracing::debug!("the server asks for a proof of our address");

@@ -48,7 +48,7 @@ use crate::keys::{KeyRing, Unsealed};
 use crate::path::{LEAST, Marking, Path, Search, Ways};
 use crate::protect::Protect;
 use crate::qlog::Qlog;
-use crate::recovery::{Recovery, Settled};
+use crate::recovery::{Recovery, Settled, assumed_rtt};
 use crate::room::{Phase, View};
 use crate::rx::{Authentic, Early, Form};
 use crate::stats::Stats;
@@ -194,6 +194,7 @@ impl Connection {
             local_cid,
             remote_cid,
             account,
+            trip,
             early,
             role,
         } = start;
@@ -218,7 +219,7 @@ impl Connection {
             acks: Space::ALL.map(|s| Acks::new(s, config.max_ack_delay)),
             asks: Asks::new(config.acks),
             merged: Default::default(),
-            recovery: Recovery::new(side, config.initial_rtt),
+            recovery: Recovery::new(side, config.initial_rtt.unwrap_or_else(|| assumed_rtt(side, trip))),
             path,
             ways: Ways::new(),
             cids,
@@ -280,6 +281,10 @@ impl Connection {
             self.log_over(&why);
             self.stats.closed = Some(why.clone());
             self.outbox.events.push_back(Event::Closed(why));
+            if let Some(trip) = self.recovery.sampled().filter(|_| self.path.is_validated()) {
+                let peer = self.path.address.remote.ip();
+                self.outbox.signals.push_back(Signal::Trip { peer, trip, at: self.now });
+            }
         }
         let signal = if self.lifecycle.is_drained() { Signal::Drained } else { Signal::Over };
         self.outbox.signals.push_back(signal);

@@ -11,7 +11,7 @@ use super::{Connection, Event};
 use crate::path::{Arrival, Kept, LEAST, Marking, Patience, Probe, Proof, Role, Saved, Way};
 use crate::protect::Losses;
 use crate::qlog::Why;
-use crate::recovery::Rtt;
+use crate::recovery::{Rtt, UNKNOWN_RTT};
 use crate::room::Phase;
 
 /// Why [`Connection::migrate`] does nothing.
@@ -398,7 +398,7 @@ impl Connection {
         Saved {
             congestion: self.config.congestion.build(mtu as u64, self.now),
             pacer: crate::cc::Pacer::new(mtu as u64, self.now),
-            rtt: Rtt::new(self.config.initial_rtt),
+            rtt: Rtt::new(self.config.initial_rtt.unwrap_or(UNKNOWN_RTT)),
             ecn: Marking::new(self.config.ecn),
             losses: Losses::default(),
             mtu,
@@ -532,7 +532,8 @@ impl Connection {
     // which the connection stands still. Eight challenges with doubled waits are no load.
     fn patience(&self) -> Patience {
         let known = self.pto();
-        let unknown = Rtt::new(self.config.initial_rtt).pto() + self.recovery.max_ack_delay();
+        let unknown =
+            Rtt::new(self.config.initial_rtt.unwrap_or(UNKNOWN_RTT)).pto() + self.recovery.max_ack_delay();
         Patience { wait: known, all: 3 * known.max(unknown) }
     }
 

@@ -1,6 +1,7 @@
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use quickset_base::{Datagram, Path, Rng, Time};
+use quickset_base::{Datagram, Duration, Path, Rng, Time};
 use quickset_wire::params::TransportParams;
 use quickset_wire::{ConnectionId, ResetToken, Version};
 
@@ -27,6 +28,8 @@ pub struct Start {
     pub(crate) remote_cid: ConnectionId,
     /// Of the budget that it shares with others; what a connection costs is taken.
     pub(crate) account: Option<Account>,
+    /// How long a round trip takes, as far as the endpoint knows: of earlier connections, or of a Retry.
+    pub(crate) trip: Option<Duration>,
     /// Early data that overtook the hello.
     pub(crate) early: Vec<Datagram>,
     /// Whom we are.
@@ -65,6 +68,15 @@ pub enum Signal {
     Proven,
     /// The handshake is complete.
     Established,
+    /// The connection comes to its end, and a round trip to this peer took about as long.
+    Trip {
+        /// Where the peer is.
+        peer: IpAddr,
+        /// The smoothed round-trip time.
+        trip: Duration,
+        /// When that was.
+        at: Time,
+    },
     /// The connection is over, and stays to say so again.
     Over,
     /// The peer retired the id of this sequence number.

@@ -79,7 +79,7 @@ impl Connection {
         self.log_version();
         self.cids.set_remote(remote);
         self.keys = KeyRing::new(Side::Client, session, initial);
-        self.recovery.restart();
+        self.recovery.restart(self.now);
         self.keys.drive()?;
         Ok(())
     }

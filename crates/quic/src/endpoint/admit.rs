@@ -183,6 +183,7 @@ impl Endpoint {
                 let name = server_name.to_owned();
                 let role = Role::Client { crypto: config.crypto.clone(), token, name };
                 let (rng, config) = (self.rng.fork(), config.transport.clone());
+                let trip = self.trips.to(path.remote.ip(), now);
                 let start = Start {
                     now,
                     rng,
@@ -195,6 +196,7 @@ impl Endpoint {
                     local_cid,
                     remote_cid,
                     account,
+                    trip,
                     early: Vec::new(),
                     role,
                 };
@@ -273,6 +275,7 @@ impl Endpoint {
     /// Turns the client away: CONNECTION_REFUSED, or INVALID_TOKEN when that is why. `None` when there is
     /// no key to say it with, or when many were turned away that may not be where they say.
     pub fn refuse(&mut self, incoming: Incoming) -> Option<Response> {
+        self.decided(&incoming);
         // RFC 9000 §21.1.1.1: what is sent to addresses that may be forged, and the work for it, has a limit.
         if !incoming.is_validated() && !self.refusals.take(incoming.0.came) {
             self.counters.dropped += 1;
@@ -293,6 +296,7 @@ impl Endpoint {
 
     /// Leaves the client without an answer; it tries again until it gives up.
     pub fn ignore(&mut self, incoming: Incoming) {
+        self.decided(&incoming);
         drop(incoming);
         self.counters.dropped += 1;
     }
@@ -300,6 +304,7 @@ impl Endpoint {
     /// Asks the client to prove its address (RFC 9000 §8.1.2, §17.2.5.1). `None` when it cannot be asked: it has
     /// been before ([`Incoming::may_retry`]).
     pub fn retry(&mut self, now: Time, incoming: Incoming) -> Option<Response> {
+        self.decided(&incoming);
         let server = self.server.as_ref().filter(|_| incoming.may_retry())?;
         let First { datagram, version, dcid, scid, .. } = *incoming.0;
         let path = datagram?.path;
@@ -316,6 +321,11 @@ impl Endpoint {
         Some(Response { path, bytes: w.written().to_vec() })
     }
 
+    /// What was decided about a client is for the rest of its hello, too.
+    fn decided(&mut self, incoming: &Incoming) {
+        self.answered.note(incoming.0.dcid, incoming.path().remote, incoming.0.came);
+    }
+
     /// Judges the first packet of a client that is not known.
     pub(super) fn judge(
         &self,
@@ -327,6 +337,9 @@ impl Endpoint {
         let Some(server) = &self.server else { return Err(Dropped::NotAServer) };
         if datagram.bytes.len() < MIN_INITIAL || first.dcid.len() < MIN_FIRST_ID {
             return Err(Dropped::TooShort);
+        }
+        if self.answered.has(&first.dcid, datagram.path.remote, now) {
+            return Err(Dropped::Answered);
         }
         let presented = Presented {
             now,
@@ -389,8 +402,13 @@ impl Endpoint {
         let (crypto, transport) = (server.config.crypto.clone(), server.config.transport.clone());
         let versions = server.versions.clone();
         let First { datagram, version, dcid, scid, proof, .. } = *incoming.0;
+        // RFC 9002 §6.2.2. A Retry and its answer took as long as a challenge and its answer do.
+        let trip = match proof {
+            Proof::Retry { trip, .. } => Some(trip),
+            Proof::Before { .. } | Proof::None | Proof::Bad => self.trips.to(path.remote.ip(), now),
+        };
         let (original_dcid, retry_scid, validated) = match proof {
-            Proof::Retry { original_dcid, retry_scid } => (original_dcid, Some(retry_scid), true),
+            Proof::Retry { original_dcid, retry_scid, .. } => (original_dcid, Some(retry_scid), true),
             Proof::Before { nonce } => (dcid, None, self.replays.spend(nonce)),
             Proof::None | Proof::Bad => (dcid, None, false),
         };
@@ -439,6 +457,7 @@ impl Endpoint {
             local_cid: local.id,
             remote_cid: scid,
             account,
+            trip,
             early: self.overtakers.take(now, &dcid, path.remote),
             role: Role::Server { crypto, first: dcid, validated, seal: self.config.crypto.clone(), second },
         };

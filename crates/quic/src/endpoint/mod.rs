@@ -13,12 +13,14 @@
 
 mod admit;
 mod announce;
+mod answered;
 mod bucket;
 mod early;
 mod guests;
 mod ids;
 mod reset;
 mod token;
+mod trips;
 
 use std::fmt;
 
@@ -33,6 +35,7 @@ pub use ids::ConnectionKey;
 
 use crate::config::{EndpointConfig, ServerConfig};
 use crate::conn::{IssuedCid, Signal};
+use answered::Answered;
 use bucket::Bucket;
 use early::Overtakers;
 use guests::Guests;
@@ -40,6 +43,7 @@ use ids::{Issued, Registry};
 use reset::{Detector, Limiter};
 use token::Replays;
 pub(crate) use token::new_tokens;
+use trips::Trips;
 
 /// Demultiplexes the datagrams of a socket onto connections, and decides about new ones.
 ///
@@ -64,6 +68,8 @@ pub struct Endpoint {
     refusals: Bucket,
     replays: Replays,
     overtakers: Overtakers,
+    answered: Answered,
+    trips: Trips,
     counters: Counters,
 }
 
@@ -122,6 +128,9 @@ pub enum Dropped {
     /// There are too many handshakes of its network, or refusals of late; it may come again.
     #[error("there is no room now")]
     Busy,
+    /// The other half of a hello that was just answered, or passed over.
+    #[error("the rest of a first flight that was answered")]
+    Answered,
     /// Early data that came before the hello it goes with: a copy is kept for a moment.
     #[error("early data before its hello; kept for a moment")]
     Early,
@@ -183,6 +192,8 @@ impl Endpoint {
             refusals: Bucket::new(REFUSALS_PER_SECOND),
             replays: Replays::default(),
             overtakers: Overtakers::default(),
+            answered: Answered::default(),
+            trips: Trips::default(),
             counters: Counters::default(),
         }
     }
@@ -209,6 +220,7 @@ impl Endpoint {
             }
             Signal::Proven => self.guests.prove(key, self.max_connections()),
             Signal::Established => self.guests.establish(key),
+            Signal::Trip { peer, trip, at } => self.trips.note(peer, trip, at),
             Signal::Over => self.guests.end(key, self.max_connections()),
             Signal::RetiredCid(sequence) => self.registry.retire(key, sequence),
             Signal::ResetToken(path, token) => {

@@ -20,8 +20,8 @@ pub(super) enum Token {
 pub(super) enum Proof {
     /// Nothing, and nothing is held against it: absent, or no token of ours.
     None,
-    /// It received our Retry.
-    Retry { original_dcid: ConnectionId, retry_scid: ConnectionId },
+    /// It received our Retry, `trip` ago.
+    Retry { original_dcid: ConnectionId, retry_scid: ConnectionId, trip: Duration },
     /// It was at this address not long ago.
     Before { nonce: Nonce },
     /// A token from Retry that is not good: altered, late, or another's.
@@ -124,7 +124,8 @@ impl Presented {
                 let good = same(client, self.client)
                     && retry_scid == self.dcid
                     && is_fresh(now, issued, self.retry_lifetime);
-                if good { Proof::Retry { original_dcid, retry_scid } } else { Proof::Bad }
+                let trip = now.since(issued);
+                if good { Proof::Retry { original_dcid, retry_scid, trip } } else { Proof::Bad }
             }
             (Some(Token::New { client, issued, version }), _) => {
                 // RFC 9000 §8.1.3: one that is not good is as none at all.

@@ -107,7 +107,7 @@ impl Connection {
             reordering_threshold: Some(packets as u16),
             time_threshold: Some(eighths as f32 / 8.0),
             timer_granularity: Some(granularity.as_millis() as u16),
-            initial_rtt: Some(millis(self.config.initial_rtt)),
+            initial_rtt: Some(millis(self.recovery.rtt().smoothed())),
             max_datagram_size: Some(self.path.mtu as u32),
             initial_congestion_window: Some(self.path.congestion.control().window),
             minimum_congestion_window: None,

@@ -430,7 +430,7 @@ fn spaces_end_and_packets_are_void_without_congestion() {
     let mut r = Recovery::new(Side::Client, Duration::from_millis(100));
     send(&mut r, Space::Initial, 0, ms(0), &[token(1)]);
     send(&mut r, Space::Data, 0, ms(0), &[token(2), token(3)]);
-    r.restart();
+    r.restart(Time::ZERO);
     assert_eq!((r.in_flight(), r.next_number(Space::Initial)), (1200, 1));
     let mut lost = Vec::new();
     r.void(Space::Data, &mut lost);

@@ -162,7 +162,8 @@ impl Connection {
         }
         // A server that has seen its client's address change within the handshake may send thrice of what comes from there.
         let is_credit = self.phase == Phase::Handshake && self.outbox.probes[Space::Handshake.index()] > 0;
-        let padded = wants[Space::Initial.index()] || (self.side.is_client() && is_credit);
+        let padded = (wants[Space::Initial.index()] && self.pads_initial(data))
+            || (self.side.is_client() && is_credit);
         let buffer = out.space(size);
         let (mut used, mut last) = (0, Built::NOTHING);
         for space in Space::ALL {
@@ -255,6 +256,14 @@ impl Connection {
         }
         let crypto = self.keys.stream(space).want() > Want::None;
         crypto || (space == Space::Data && self.wants_data())
+    }
+
+    /// RFC 9000 §14.1: whether a datagram with an Initial packet is brought up to size. A server's that says no more than that
+    /// half of a hello came is not: what it may send is for its flight.
+    fn pads_initial(&mut self, data: bool) -> bool {
+        self.side.is_client()
+            || self.outbox.probes[Space::Initial.index()] > 0
+            || (data && self.keys.stream(Space::Initial).want() > Want::None)
     }
 
     /// Whether any space has more than acknowledgements to send.

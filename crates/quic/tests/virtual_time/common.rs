@@ -228,6 +228,8 @@ pub(crate) struct Setup {
     pub(crate) retry: RetryPolicy,
     pub(crate) max_connections: usize,
     pub(crate) certificate: usize,
+    /// Bytes of the client's hello, at least.
+    pub(crate) hello: usize,
 }
 
 impl Setup {
@@ -241,6 +243,7 @@ impl Setup {
             retry: RetryPolicy::Never,
             max_connections: 100,
             certificate: 900,
+            hello: 0,
         }
     }
 
@@ -265,7 +268,8 @@ impl Setup {
     }
 
     pub(crate) fn client_config(&self) -> ClientConfig {
-        ClientConfig { crypto: Arc::new(NullClient::new(ALPN)), transport: Arc::new(self.client.clone()) }
+        let crypto = Arc::new(NullClient::new(ALPN).with_hello(self.hello));
+        ClientConfig { crypto, transport: Arc::new(self.client.clone()) }
     }
 
     /// Client and server on a link, the client's hello on its way.

@@ -9,6 +9,7 @@ mod early;
 mod ecn;
 mod extremes;
 mod fec;
+mod first;
 mod messages;
 mod migration;
 mod mtu;

@@ -143,6 +143,40 @@ fn a_second_connection_begins_with_data() {
     }
 }
 
+/// Early data beside a hello of two datagrams, of which either comes first; what came before the hello was whole waits.
+#[test]
+fn a_large_hello_has_early_data_behind_it() {
+    for order in [[0, 1, 2, 3], [1, 0, 2, 3], [2, 3, 1, 0], [3, 0, 2, 1], [1, 2, 3, 0]] {
+        let mut early = Early::new(RetryPolicy::Never, &large::GROUPS);
+        let (key, flight) = early.flight();
+        assert_eq!(early.world.nodes[0].connection(key).unwrap().early_data(), EarlyFate::Undecided);
+        assert!(flight[..2].iter().all(|datagram| datagram.bytes.len() >= 1200), "the hello");
+        assert!(flight.len() >= 4, "3000 bytes beside it");
+        assert!(early.deliver(&large::copies(&flight, &order)), "{order:?}");
+        early.world.run();
+        assert!(early.world.connected(0) && early.world.connected(1), "{order:?}: {:?}", early.world.events);
+        assert_eq!(told(&early.world, 0), [true], "{order:?}");
+        let server = early.world.nodes[1].keys().next().unwrap();
+        let connection = early.world.nodes[1].connection(server).unwrap();
+        let id = connection.accept(Dir::Uni).unwrap();
+        assert!(connection.came_early(id), "{order:?}");
+    }
+}
+
+/// Half of the hello is lost, and comes again beside its early data.
+#[test]
+fn early_data_outlives_half_of_its_hello() {
+    for lost in 0..2 {
+        let mut early = Early::new(RetryPolicy::Never, &large::GROUPS);
+        let (_, mut flight) = early.flight();
+        flight.remove(lost);
+        early.deliver(&flight);
+        early.world.run();
+        assert!(early.world.connected(0) && early.world.connected(1), "{lost}: {:?}", early.world.events);
+        assert_eq!((told(&early.world, 0), told(&early.world, 1)), (vec![true], vec![true]), "{lost}");
+    }
+}
+
 /// RFC 9001 §9.2.
 #[test]
 fn a_recorded_flight_is_good_once() {

@@ -39,7 +39,7 @@ async fn a_closed_port_is_told_to_whom_it_concerns_at_once() {
         // Longer than this test has patience.
         let slow = TransportConfig {
             handshake_timeout: Duration::from_secs(100),
-            initial_rtt: Duration::from_secs(20),
+            initial_rtt: Some(Duration::from_secs(20)),
             ..TransportConfig::default()
         };
         let closed = || closed_port(if from.starts_with('[') { "[::1]:0" } else { "127.0.0.1:0" });

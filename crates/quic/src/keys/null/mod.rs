@@ -28,12 +28,13 @@ use tickets::{Issued, Kept};
 pub struct NullClient {
     alpn: Vec<Vec<u8>>,
     tickets: Option<Arc<Mutex<Kept>>>,
+    hello: usize,
 }
 
 impl NullClient {
     /// A client that offers the application protocols `alpn`, each of at most 255 bytes.
     pub fn new(alpn: &[&[u8]]) -> Self {
-        Self { alpn: protocols(alpn), tickets: None }
+        Self { alpn: protocols(alpn), tickets: None, hello: session::CLIENT_HELLO }
     }
 
     /// The same with tickets: later connections to a server resume an earlier one, and may carry early data. Clones
@@ -41,6 +42,13 @@ impl NullClient {
     #[must_use]
     pub fn with_tickets(mut self) -> Self {
         self.tickets = Some(Arc::default());
+        self
+    }
+
+    /// The same with hellos of `len` bytes, at most 60,000: with a share of X25519MLKEM768 they are some 1600.
+    #[must_use]
+    pub fn with_hello(mut self, len: usize) -> Self {
+        self.hello = len.min(60_000);
         self
     }
 }
@@ -115,7 +123,8 @@ impl ClientCrypto for NullClient {
             return Err("a server name has 1 to 255 bytes".into());
         }
         let tickets = self.tickets.clone();
-        Ok(Box::new(NullSession::client(version, server_name, self.alpn.clone(), params, tickets)))
+        let offered = self.alpn.clone();
+        Ok(Box::new(NullSession::client((version, self.hello), server_name, offered, params, tickets)))
     }
 }
 

@@ -64,16 +64,16 @@ enum Stage {
 }
 
 impl NullSession {
-    /// A client that offers `offered`, and begins with a hello to the server of that name.
+    /// A client that offers `offered`, and begins with a hello to the server of that name, of at least `size` bytes.
     pub(super) fn client(
-        version: Version,
+        (version, size): (Version, usize),
         name: &str,
         offered: Vec<Vec<u8>>,
         params: Vec<u8>,
         kept: Option<Arc<Mutex<Kept>>>,
     ) -> Self {
         let mut session = Self::new(Side::Client, version, offered, params);
-        let mut body = Vec::with_capacity(CLIENT_HELLO);
+        let mut body = Vec::with_capacity(size);
         put_list(&mut body, &session.offered);
         put(&mut body, name.as_bytes());
         put(&mut body, &session.params);
@@ -82,7 +82,7 @@ impl NullSession {
             put(&mut body, &ticket.id.to_be_bytes());
         }
         let before = session.transcript;
-        session.say(CLIENT_HELLO_KIND, body, CLIENT_HELLO);
+        session.say(CLIENT_HELLO_KIND, body, size);
         if let Some(Ticket { secret, params, .. }) = ticket {
             session.resumption.secret = Some(mix(secret, mix(before, session.transcript)));
             session.resumption.fate = EarlyFate::Undecided;
