@@ -54,6 +54,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     create(&cert, identity.certificate_pem(), false)?;
     let fingerprint = identity.fingerprint().to_string();
     if *json {
+        // As far as they are text: JSON has nothing else.
+        let [cert, key] = [&cert, &key].map(|file| file.to_string_lossy());
         let made = serde_json::json!({ "fingerprint": fingerprint, "certificate": cert, "key": key });
         return say!("{made:#}");
     }

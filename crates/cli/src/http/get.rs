@@ -1,4 +1,5 @@
 mod keep;
+mod name;
 mod reach;
 
 use std::fmt::Write as _;
@@ -11,15 +12,16 @@ use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quickset::h3::{self, Client, HttpError, Priority, Request, Response};
 use quickset::{ClientConfig, Endpoint, Fingerprint, Protection, Trust};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tokio::sync::watch;
 
 use super::pulse::{Limits, Pulse};
 use super::url::Url;
 use super::{TransportArgs, interrupted};
-use crate::say::{note, plain, say};
+use crate::say::{named, note, plain, say};
 use crate::values;
 use keep::Keep;
+use name::Names;
 use reach::connect;
 
 /// Fetch files by HTTP/3.
@@ -33,7 +35,7 @@ pub(super) struct Args {
     /// What to fetch, as https://HOST[:PORT]/PATH
     #[arg(required = true, value_name = "URL")]
     urls: Vec<Url>,
-    /// A folder for the files, each named by the end of its path
+    /// A folder for the files, each named by the end of its path, decoded; the names are told
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Go on where an earlier run broke off, if the file is still the same
@@ -80,6 +82,7 @@ struct Row {
     handshake_ms: f64,
     first_byte_ms: Option<f64>,
     total_ms: f64,
+    #[serde(serialize_with = "as_text")]
     file: Option<PathBuf>,
     error: Option<String>,
 }
@@ -95,9 +98,10 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
         .with_transport(values::patient(args.transport.config()?, args.timeout))
         .with_protection(args.fec.clone())
         .with_key_log();
-    if let Some(folder) = &args.output {
-        keep::check(folder, &args.urls)?;
-    }
+    let names = match &args.output {
+        Some(folder) => keep::names(folder, &args.urls)?,
+        None => Vec::new(),
+    };
     let endpoint = Endpoint::client().context("no socket can be had")?;
     let bar = bar(args.prints());
     let (interrupt, stop) = watch::channel(false);
@@ -110,12 +114,14 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
             interrupt.closed().await;
         });
     }
-    let trip = Trip { endpoint: &endpoint, config: &config, args: &args, bar: &bar, stop };
+    let trip = Trip { endpoint: &endpoint, config: &config, args: &args, names: &names, bar: &bar, stop };
     let rows = trip.fetch_all().await;
     bar.finish_and_clear();
     let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
     if args.json {
         say!("{}", serde_json::to_string_pretty(&rows)?)?;
+    } else {
+        rows.iter().filter_map(|row| row.file.as_deref()).for_each(|file| note!("wrote {}", named(file)));
     }
     let failed: Vec<&Row> = rows.iter().filter(|row| row.error.is_some()).collect();
     for row in &failed {
@@ -138,6 +144,8 @@ struct Trip<'a> {
     endpoint: &'a Endpoint,
     config: &'a ClientConfig,
     args: &'a Args,
+    /// Of the files, if they are kept.
+    names: &'a [Names],
     bar: &'a ProgressBar,
     /// True once somebody wants it to end.
     stop: watch::Receiver<bool>,
@@ -173,7 +181,7 @@ impl Trip<'_> {
     /// What one connection fetches: the URLs of these numbers, all of one server. To stdout it is as many of them as come one
     /// behind the other.
     async fn fetch(&self, numbers: &[usize]) -> Vec<End> {
-        let Self { endpoint, config, args, bar, stop } = self;
+        let Self { endpoint, config, args, names, bar, stop } = self;
         let urls: Vec<&Url> = numbers.iter().map(|n| &args.urls[*n]).collect();
         let began = Instant::now();
         let mut stopped = stop.clone();
@@ -201,7 +209,8 @@ impl Trip<'_> {
         };
         let pulse = Arc::new(Pulse::new());
         let fetches = numbers.iter().zip(&urls).map(|(n, url)| {
-            let keep = args.output.as_deref().map(|folder| Keep::new(folder, url, args.resume));
+            let keep = args.output.as_deref().zip(names.get(*n));
+            let keep = keep.map(|(folder, names)| Keep::new(folder, names, args.resume));
             let request = request(url, priority_of(&args.priority, *n), keep.as_ref());
             Fetch {
                 client: client.clone(),
@@ -269,7 +278,7 @@ impl Fetch {
             let mut told = format!("{error:#}");
             if let Some(part) = self.keep.take().map(Keep::leave) {
                 if let Some(part) = part.await {
-                    let _ = write!(told, "; go on with --resume, what came is in {}", part.display());
+                    let _ = write!(told, "; go on with --resume, what came is in {}", named(&part));
                 }
             }
             self.row.error = Some(told);
@@ -339,6 +348,12 @@ fn print(data: &[u8]) -> anyhow::Result<()> {
     output.write_all(data).and_then(|()| output.flush()).context("standard output cannot be written")
 }
 
+/// As far as it is text: JSON has nothing else.
+#[expect(clippy::ref_option, reason = "serde wants it so")]
+fn as_text<S: Serializer>(file: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+    file.as_ref().map(|file| file.to_string_lossy()).serialize(serializer)
+}
+
 /// What a server says instead of the content.
 fn refusal(response: &Response) -> String {
     let told = format!("the server answered with status {}", response.status);
@@ -379,7 +394,7 @@ fn trust(args: &Args) -> anyhow::Result<Trust> {
         .or_else(|| BUNDLES.iter().map(PathBuf::from).find(|file| file.is_file()))
         .context("this system's certificate authorities are not found; name a file with --ca")?;
     let pem = std::fs::read_to_string(&file)
-        .with_context(|| format!("{} cannot be read; name another file with --ca", file.display()))?;
+        .with_context(|| format!("{} cannot be read; name another file with --ca", named(&file)))?;
     Trust::roots(&pem).with_context(|| format!("{} cannot be used", file.display()))
 }
 
