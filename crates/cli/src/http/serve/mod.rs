@@ -26,7 +26,7 @@ use super::{TransportArgs, interrupted};
 use crate::memory::{self, MemoryArgs};
 use crate::metrics::MetricsArgs;
 use crate::say::{self, note, say};
-use crate::values;
+use crate::{cert, values};
 use answers::Answers;
 use desk::{Counts, Desk};
 use key::Key;
@@ -278,16 +278,7 @@ impl Args {
 
     /// That of the files, if they are given.
     fn identity(&self) -> Option<anyhow::Result<Identity>> {
-        let (cert, key) = (self.cert.as_ref()?, self.key.as_ref()?);
-        let unfit = || {
-            format!(
-                "{} and {} cannot be used; `quickset cert new` makes such files",
-                cert.display(),
-                key.display()
-            )
-        };
-        let made = |cert: String, key: String| Identity::from_pem(&cert, &key).with_context(unfit);
-        Some(read(cert).and_then(|cert| made(cert, read(key)?)))
+        Some(cert::read(self.cert.as_ref()?, self.key.as_ref()?))
     }
 }
 
@@ -311,11 +302,6 @@ async fn renew(args: &Args, config: &ServerConfig) -> std::io::Result<()> {
     #[cfg(not(unix))]
     let _ = (args, config);
     std::future::pending().await
-}
-
-fn read(file: &std::path::Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(file)
-        .with_context(|| format!("{} cannot be read; `quickset cert new` makes one", file.display()))
 }
 
 /// What a field value can hold.
