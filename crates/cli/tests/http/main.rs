@@ -4,6 +4,7 @@
 
 mod asked;
 mod browser;
+mod clients;
 #[cfg(unix)]
 mod ends;
 mod figures;

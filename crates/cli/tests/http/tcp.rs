@@ -76,7 +76,7 @@ fn to_the_end(stream: &mut impl Read) -> Vec<u8> {
     all
 }
 
-fn curl(served: &Served, version: &str, path: &str, words: &[&str]) -> Output {
+pub(crate) fn curl(served: &Served, version: &str, path: &str, words: &[&str]) -> Output {
     let url = format!("https://{}{path}", served.address);
     Command::new("curl")
         .args(["--silent", "--show-error", "--insecure", "--max-time", "30", version, &url])
