@@ -224,11 +224,15 @@ def sites():
     ask("lists", "/old", "if-none-match: \"a,b\"", "if-none-match: W/\1,", "if-modified-since: \2")
     ask("to_come", "/to%20come", "if-modified-since: Saturday, 01-Jan-50 00:00:00 GMT")
     ask("listed", "/bare/", flags=1)
+    ask("no_text", "/%FF%c3%0a%0D%3f%23%1b", "range: bytes=1-")
+    ask("no_text_beside", "/%fe/%FE.txt", "accept-encoding: br", "if-none-match: \1")
+    ask("no_text_listed", "/", flags=1)
+    ask("no_text_folder", "/%fe?%ff")
     ask("all_listed", "/round/sub/deep/", flags=7)
     ask("folder", "/round/bare?q", flags=4)
     ask("options", "*", "origin: https://other.example", flags=4, method="OPTIONS")
     for n, way in enumerate(["/%2e%2e/secret.txt", "/out.txt", "/out/secret.txt", "/..%2fsecret.txt", "/.git/config", "/c:name",
-                             "/ten.txt/", "/bare/pipe", "/ten.txt%00", "/itself", "//bare/", "/back%5Cslash", "/%2541..%252e"]):
+                             "/ten.txt/", "/bare/pipe", "/ten.txt%00", "/itself", "//bare/", "/back%5C..%5Cslash", "/%2541..%252e"]):
         ask(f"way_{n}", way)
 
 

@@ -1,8 +1,10 @@
 //! A folder to be served, and what of it anybody may have.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -33,34 +35,35 @@ impl Tree {
     pub fn new() -> io::Result<Self> {
         let above = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/site");
         let place = above.join("version");
-        for folder in ["sub/deep", "bare", ".well-known", ".git"] {
-            fs::create_dir_all(place.join(folder))?;
+        for folder in [&b"sub/deep"[..], b"bare", b".well-known", b".git", b"\xfe"] {
+            fs::create_dir_all(place.join(OsStr::from_bytes(folder)))?;
         }
         let mut files = BTreeMap::new();
+        let at = |name: &[u8]| place.join(OsStr::from_bytes(name));
+        let split = |name: &[u8]| name.split(|b| *b == b'/').map(<[u8]>::to_vec).collect::<Vec<_>>();
         for (name, len, time) in PUBLIC {
             let content = filled(name, len);
-            keep(&place.join(name), &content, time)?;
+            keep(&at(name), &content, time)?;
             let mut coded = BTreeMap::new();
             for (coding, suffix) in CODINGS {
-                let beside = format!("{name}{suffix}");
+                let beside = [name, suffix].concat();
                 if CODED.contains(&&*beside) {
                     coded.insert(coding, filled(&beside, 40));
-                    keep(&place.join(&beside), &filled(&beside, 40), time)?;
+                    keep(&at(&beside), &filled(&beside, 40), time)?;
                 }
             }
-            let names = name.split('/').map(|name| name.as_bytes().to_vec()).collect();
-            files.insert(names, Public { content, dates: dates(&place.join(name), time)?, coded });
+            files.insert(split(name), Public { content, dates: dates(&at(name), time)?, coded });
         }
         // They can be asked for by themselves, too.
         for beside in CODED {
             let plain = PUBLIC.iter().find(|(name, ..)| beside.starts_with(name));
             let time = plain.map_or(0, |(_, _, time)| *time);
-            let dates = dates(&place.join(beside), time)?;
+            let dates = dates(&at(beside), time)?;
             let public = Public { content: filled(beside, 40), dates, coded: BTreeMap::new() };
-            files.insert(beside.split('/').map(|name| name.into()).collect(), public);
+            files.insert(split(beside), public);
         }
         for name in SECRET {
-            keep(&place.join(name), &filled(name, 30), 0)?;
+            keep(&place.join(name), &filled(name.as_bytes(), 30), 0)?;
         }
         for (name, to) in LINKS {
             if place.join(name).symlink_metadata().is_err() {
@@ -90,8 +93,8 @@ impl Tree {
     /// Whether it is a folder that everybody may look into.
     pub fn is_folder(&self, names: &[Vec<u8>]) -> bool {
         let Some((last, names)) = straight(names).split_last() else { return false };
-        let names: Vec<_> = names.iter().map(|name| String::from_utf8_lossy(name)).collect();
-        last.is_empty() && ["", "sub", "sub/deep", "bare", ".well-known"].contains(&&*names.join("/"))
+        let folders = [&b""[..], b"sub", b"sub/deep", b"bare", b".well-known", b"\xfe"];
+        last.is_empty() && folders.contains(&&*names.join(&b'/'))
     }
 }
 
@@ -133,8 +136,8 @@ fn dates(place: &Path, time: i64) -> io::Result<Option<(u64, u64)>> {
 }
 
 /// No two files have a piece of some length in common.
-fn filled(name: &str, len: usize) -> Vec<u8> {
-    (0..).flat_map(|n| format!("{n} of {name}; ").into_bytes()).take(len).collect()
+fn filled(name: &[u8], len: usize) -> Vec<u8> {
+    (0..).flat_map(|n| format!("{n} of {}; ", name.escape_ascii()).into_bytes()).take(len).collect()
 }
 
 /// Writes a file that is not as it should be.
@@ -152,29 +155,33 @@ fn keep(place: &Path, content: &[u8], time: i64) -> io::Result<()> {
 }
 
 /// Files for everybody, their lengths, and when they were written, in seconds since 1970.
-const PUBLIC: [(&str, usize, i64); 12] = [
-    ("index.html", 300, 784_111_777),
-    ("ten.txt", 10, 784_111_777),
-    ("empty", 0, 1_000_000_000),
-    ("one", 1, 1_000_000_000),
-    ("large.bin", 70_000, 1_700_000_000),
-    ("old", 50, -1000),
-    ("to come", 50, 4_000_000_000),
-    ("caf\u{e9}&\"<.html", 60, 1_000_000_000),
-    ("%41..%2e", 20, 1_000_000_000),
-    ("sub/index.html", 200, 1_000_000_000),
-    ("bare/a..b", 20, 1_000_000_000),
-    (".well-known/security.txt", 20, 1_000_000_000),
+const PUBLIC: [(&[u8], usize, i64); 16] = [
+    (b"index.html", 300, 784_111_777),
+    (b"ten.txt", 10, 784_111_777),
+    (b"empty", 0, 1_000_000_000),
+    (b"one", 1, 1_000_000_000),
+    (b"large.bin", 70_000, 1_700_000_000),
+    (b"old", 50, -1000),
+    (b"to come", 50, 4_000_000_000),
+    (b"caf\xc3\xa9&\"<.html", 60, 1_000_000_000),
+    (b"%41..%2e", 20, 1_000_000_000),
+    (b"c:name", 20, 1_000_000_000),
+    (b"back\\..\\slash", 20, 1_000_000_000),
+    (b"\xff\xc3\n\r?#\x1b", 20, 1_000_000_000),
+    (b"\xfe/\xfe.txt", 20, 1_000_000_000),
+    (b"sub/index.html", 200, 1_000_000_000),
+    (b"bare/a..b", 20, 1_000_000_000),
+    (b".well-known/security.txt", 20, 1_000_000_000),
 ];
 
 /// What lies encoded beside them, of 40 bytes.
-const CODED: [&str; 4] = ["index.html.br", "index.html.zst", "index.html.gz", "ten.txt.gz"];
+const CODED: [&[u8]; 5] =
+    [b"index.html.br", b"index.html.zst", b"index.html.gz", b"ten.txt.gz", b"\xfe/\xfe.txt.br"];
 
-const CODINGS: [(&str, &str); 3] = [("br", ".br"), ("zstd", ".zst"), ("gzip", ".gz")];
+const CODINGS: [(&str, &[u8]); 3] = [("br", b".br"), ("zstd", b".zst"), ("gzip", b".gz")];
 
-/// Files for nobody: beside the root, hidden, or with names that are none elsewhere.
-const SECRET: [&str; 6] =
-    ["../secret.txt", ".hidden", ".git/config", "sub/.htpasswd", "c:name", "back\\slash"];
+/// Files for nobody: beside the root, or hidden.
+const SECRET: [&str; 4] = ["../secret.txt", ".hidden", ".git/config", "sub/.htpasswd"];
 
 /// Links and where they lead. The first is the root itself.
 const LINKS: [(&str, &str); 8] = [

@@ -6,7 +6,8 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use quickset::Identity;
 
-use crate::say::{note, say};
+use crate::say::{named, note, say};
+use crate::secret;
 
 /// Make certificates for servers of your own.
 #[derive(Debug, clap::Args)]
@@ -54,12 +55,29 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     create(&cert, identity.certificate_pem(), false)?;
     let fingerprint = identity.fingerprint().to_string();
     if *json {
+        // As far as they are text: JSON has nothing else.
+        let [cert, key] = [&cert, &key].map(|file| file.to_string_lossy());
         let made = serde_json::json!({ "fingerprint": fingerprint, "certificate": cert, "key": key });
         return say!("{made:#}");
     }
     say!("{fingerprint}")?;
     note!("wrote {} and {}", cert.display(), key.display());
     Ok(())
+}
+
+/// Who somebody proves to be, by the files of a certificate and its key, which is closed to others.
+///
+/// # Errors
+/// When they cannot be read, or do not belong together.
+pub(crate) fn read(cert: &Path, key: &Path) -> anyhow::Result<Identity> {
+    let next = "`quickset cert new` makes such files";
+    let text = |file: &Path, text: anyhow::Result<String>| {
+        text.with_context(|| format!("{} cannot be used; {next}", named(file)))
+    };
+    let (cert_pem, key_pem) =
+        (text(cert, std::fs::read_to_string(cert).map_err(Into::into))?, text(key, secret::read(key))?);
+    Identity::from_pem(&cert_pem, &key_pem)
+        .with_context(|| format!("{} and {} cannot be used; {next}", named(cert), named(key)))
 }
 
 /// Writes a new file, which for a secret nobody else may read at any moment.

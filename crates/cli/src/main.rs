@@ -17,6 +17,7 @@ mod metrics;
 mod perf;
 mod qlog;
 mod say;
+mod secret;
 mod values;
 
 use std::io::IsTerminal as _;

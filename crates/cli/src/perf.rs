@@ -1,6 +1,5 @@
-use std::fs::read_to_string;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,7 +17,7 @@ use crate::memory::{self, MemoryArgs};
 use crate::metrics::MetricsArgs;
 use crate::qlog::QlogArgs;
 use crate::say::{note, say};
-use crate::values;
+use crate::{cert, values};
 
 /// Measure how fast bytes go from one host to another, and what they cost.
 #[derive(Debug, clap::Args)]
@@ -160,7 +159,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 
 async fn serve(args: ServerArgs) -> anyhow::Result<()> {
     let identity = match (&args.cert, &args.key) {
-        (Some(cert), Some(key)) => Identity::from_pem(&read(cert)?, &read(key)?)?,
+        (Some(cert), Some(key)) => cert::read(cert, key)?,
         _ => Identity::self_signed(["localhost"])?,
     };
     let fingerprint = identity.fingerprint();
@@ -341,11 +340,6 @@ fn host(server: &str) -> &str {
 fn split(server: &str) -> (&str, &str) {
     let (host, port) = server.rsplit_once(':').unwrap_or((server, ""));
     (host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host), port)
-}
-
-fn read(file: &Path) -> anyhow::Result<String> {
-    read_to_string(file)
-        .with_context(|| format!("{} cannot be read; `quickset cert new` makes one", file.display()))
 }
 
 const EXAMPLE: &str = "\

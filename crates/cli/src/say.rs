@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt::{Arguments, Write as _};
 use std::io::{self, ErrorKind, Write};
+use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -187,6 +188,13 @@ pub(crate) fn plain(words: &str) -> String {
     })
 }
 
+/// A name of a file for a line of ours, where it is no text byte by byte.
+pub(crate) fn named(file: &Path) -> String {
+    file.as_os_str().as_encoded_bytes().utf8_chunks().fold(String::new(), |out, chunk| {
+        out + &plain(chunk.valid()) + &chunk.invalid().escape_ascii().to_string()
+    })
+}
+
 fn print(output: &mut impl Write, words: Arguments<'_>) -> anyhow::Result<()> {
     match output.write_fmt(words).and_then(|()| output.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -255,6 +263,12 @@ mod tests {
         assert_eq!(plain("été, \"so\" \\ 'so'"), "été, \"so\" \\ 'so'");
         assert_eq!(plain("a\r\n\tb"), "a\\r\\n\\tb");
         assert_eq!(plain("\u{1b}[2J\u{9b}2J\u{7f}"), "\\u{1b}[2J\\u{9b}2J\\u{7f}");
+        #[cfg(unix)]
+        {
+            use std::os::unix::ffi::OsStrExt as _;
+            let name = std::ffi::OsStr::from_bytes(b"\xc3\xa9\xff\x1b/a\nb\xfe");
+            assert_eq!(named(name.as_ref()), "é\\xff\\u{1b}/a\\nb\\xfe");
+        }
         assert_eq!(plain("\u{202e}gpj\u{2066}"), "\\u{202e}gpj\\u{2066}");
     }
 }

@@ -137,6 +137,19 @@ fn a_certificate_is_made_once_and_its_key_is_private() {
     assert!(made["fingerprint"].as_str().unwrap().starts_with("sha256:"));
     assert!(Path::new(made["key"].as_str().unwrap()).exists());
 
+    // JSON is text, and what folders are called need not be.
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::ffi::OsStrExt as _;
+        let strange = folder.0.join(std::ffi::OsStr::from_bytes(b"\xff"));
+        std::fs::create_dir(&strange).unwrap();
+        let words = ["cert", "new", "localhost", "--json", "-o"];
+        let output = Command::new(env!("CARGO_BIN_EXE_quickset")).args(words).arg(&strange).output().unwrap();
+        let made: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(made["key"].as_str().unwrap().ends_with("\u{fffd}/key.pem"), "{made}");
+        assert!(strange.join("key.pem").exists());
+    }
+
     let again = quickset(&words);
     assert_eq!(again.status.code(), Some(1));
     assert!(text(&again.stderr).contains("exists"));

@@ -20,15 +20,6 @@ impl Url {
     pub(super) fn name(&self) -> &str {
         self.host.split('%').next().unwrap_or_default()
     }
-
-    /// The name to keep it under: the last one of its path.
-    pub(super) fn file_name(&self) -> &str {
-        let path = self.path.split('?').next().unwrap_or_default();
-        match path.rsplit('/').next().unwrap_or_default() {
-            "" | "." | ".." => "index.html",
-            name => name,
-        }
-    }
 }
 
 impl FromStr for Url {
@@ -103,21 +94,17 @@ mod tests {
     #[test]
     fn urls_are_taken_apart() {
         let table = [
-            ("https://a.example", "a.example", 443, "/", "index.html"),
-            ("HTTPS://a.example:8443/x/y.txt?q=1#f", "a.example", 8443, "/x/y.txt?q=1", "y.txt"),
-            ("https://a.example?q=/z", "a.example", 443, "/?q=/z", "index.html"),
-            ("https://[2001:db8::7]:4433/a/", "2001:db8::7", 4433, "/a/", "index.html"),
-            ("https://[::1]/..", "::1", 443, "/..", "index.html"),
-            ("https://127.0.0.1:1/%2e%2e", "127.0.0.1", 1, "/%2e%2e", "%2e%2e"),
+            ("https://a.example", "a.example", 443, "/"),
+            ("HTTPS://a.example:8443/x/y.txt?q=1#f", "a.example", 8443, "/x/y.txt?q=1"),
+            ("https://a.example?q=/z", "a.example", 443, "/?q=/z"),
+            ("https://[2001:db8::7]:4433/a/", "2001:db8::7", 4433, "/a/"),
+            ("https://[::1]/..", "::1", 443, "/.."),
+            ("https://127.0.0.1:1/%2e%2e", "127.0.0.1", 1, "/%2e%2e"),
         ];
-        for (text, host, port, path, name) in table {
+        for (text, host, port, path) in table {
             let url: Result<Url, String> = text.parse();
             let url = url.expect(text);
-            assert_eq!(
-                (&*url.host, url.port, &*url.path, url.file_name()),
-                (host, port, path, name),
-                "{text}"
-            );
+            assert_eq!((&*url.host, url.port, &*url.path), (host, port, path), "{text}");
         }
     }
 

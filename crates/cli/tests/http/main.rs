@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+mod asked;
 mod browser;
+mod clients;
 #[cfg(unix)]
 mod ends;
 mod figures;
@@ -123,6 +125,51 @@ fn what_cannot_be_fetched_fails_and_says_why() {
         assert_eq!(output.status.code(), Some(2), "{words:?}");
         assert!(text(&output.stderr).contains(hint), "{words:?}: {}", text(&output.stderr));
     }
+}
+
+/// Whatever a file is called on one side, it is called on the other, by every version of HTTP.
+#[cfg(target_os = "linux")]
+#[test]
+fn files_keep_their_names_whatever_they_are() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    let served = Served::new("names", &["--access-log"]);
+    let got = served.folder.join("got");
+    let names = [
+        &b"\xff\n\"%41?#\\:'<.txt"[..],
+        "\u{e9}t\u{e9} \u{202e}".as_bytes(),
+        b"\x1b[2J",
+        &[b'n'; 255],
+        b"%2e%2e",
+    ];
+    let mut paths = Vec::new();
+    for name in names {
+        fs::write(served.folder.join("site").join(OsStr::from_bytes(name)), name).unwrap();
+        let path = name.iter().fold("/".to_owned(), |path, b| format!("{path}%{b:02x}"));
+        for version in ["--http1.1", "--http2"] {
+            assert_eq!(tcp::fetch(&served, version, &path), name, "{version} {path}");
+        }
+        paths.push(path);
+    }
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let output = served.get(&paths, &["-o", got.to_str().unwrap()]);
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    for name in names {
+        assert_eq!(fs::read(got.join(OsStr::from_bytes(name))).unwrap(), name);
+    }
+    assert_eq!(fs::read_dir(&got).unwrap().count(), names.len(), "nothing else is left");
+    assert!(
+        said.lines().all(|line| line.starts_with("wrote ")) && said.lines().count() == names.len(),
+        "{said}"
+    );
+    assert!(said.contains(r#"/\xff\n"%41?#\:'<.txt"#) && !said.contains('\x1b'), "{said}");
+    // What cannot be a name of the folder stays as the URL has it; and one that no file has is not what is there.
+    let output = served.get(&["/..%2fsite%2fsmall.txt"], &["-o", got.to_str().unwrap()]);
+    assert!(text(&output.stderr).contains("status 404"), "{}", text(&output.stderr));
+    let output = served.get(&paths[..1], &["--json", "-o", got.to_str().unwrap()]);
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(rows[0]["file"].as_str().unwrap().contains("\u{fffd}\n\"%41"), "{rows:?}");
 }
 
 /// Nothing waits in a buffer when the program ends.

@@ -50,6 +50,13 @@ pub(crate) fn fetch_small(served: &Served) {
     assert_eq!(ask(served, "--http1.1", "/small.txt", &[]).1, "small");
 }
 
+/// Fetches a file, by one of the older versions.
+pub(crate) fn fetch(served: &Served, version: &str, path: &str) -> Vec<u8> {
+    let output = curl(served, version, path, &["--fail"]);
+    assert!(output.status.success(), "{version} {path}: {}", text(&output.stderr));
+    output.stdout
+}
+
 /// The entity tag of a file.
 pub(crate) fn tag(served: &Served, path: &str) -> String {
     let (head, _) = ask(served, "--http1.1", path, &["--head"]);
@@ -69,7 +76,7 @@ fn to_the_end(stream: &mut impl Read) -> Vec<u8> {
     all
 }
 
-fn curl(served: &Served, version: &str, path: &str, words: &[&str]) -> Output {
+pub(crate) fn curl(served: &Served, version: &str, path: &str, words: &[&str]) -> Output {
     let url = format!("https://{}{path}", served.address);
     Command::new("curl")
         .args(["--silent", "--show-error", "--insecure", "--max-time", "30", version, &url])

@@ -11,6 +11,8 @@ use tokio::fs::{File, OpenOptions};
 use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _};
 
 use super::Url;
+use super::name::{Names, behind};
+use crate::say::named;
 
 /// A file on its way.
 #[derive(Debug)]
@@ -36,37 +38,33 @@ struct Part {
     whole: u64,
 }
 
-/// The folder is there, and each URL has names of its own there.
-pub(super) fn check(folder: &Path, urls: &[Url]) -> anyhow::Result<()> {
-    anyhow::ensure!(folder.is_dir(), "{} is no folder; make it, or name another", folder.display());
-    let mut names = BTreeSet::new();
+/// The names in the folder, which is there, of what comes from each URL: each has some of its own.
+pub(super) fn names(folder: &Path, urls: &[Url]) -> anyhow::Result<Vec<Names>> {
+    anyhow::ensure!(folder.is_dir(), "{} is no folder; make it, or name another", named(folder));
+    let mut taken = BTreeSet::new();
+    let mut all = Vec::new();
     for url in urls {
-        let name = url.file_name();
-        for taken in [name.to_owned(), format!("{name}{PART}"), format!("{name}{TAG}")] {
-            anyhow::ensure!(!names.contains(&taken), "two URLs need {taken}; fetch them into two folders");
-            names.insert(taken);
+        let names = Names::of(url, folder);
+        for name in [names.whole.clone(), behind(&names.stem, PART), behind(&names.stem, TAG)] {
+            let shown = named(name.as_ref());
+            anyhow::ensure!(taken.insert(name), "two URLs need {shown}; fetch them into two folders");
         }
-        let file = folder.join(name);
-        anyhow::ensure!(
-            !file.is_dir(),
-            "{} is a folder; fetch {} into another one",
-            file.display(),
-            url.text
-        );
+        let file = folder.join(&names.whole);
+        anyhow::ensure!(!file.is_dir(), "{} is a folder; fetch {} into another one", named(&file), url.text);
+        all.push(names);
     }
-    Ok(())
+    Ok(all)
 }
 
 impl Keep {
-    pub(super) fn new(folder: &Path, url: &Url, resume: bool) -> Self {
-        let name = url.file_name();
-        let beside = |suffix: &str| folder.join(format!("{name}{suffix}"));
+    pub(super) fn new(folder: &Path, names: &Names, resume: bool) -> Self {
+        let beside = |suffix: &str| folder.join(behind(&names.stem, suffix));
         let (part, tag) = (beside(PART), beside(TAG));
         let len = fs::metadata(&part).map_or(0, |metadata| metadata.len());
         let etag = fs::read_to_string(&tag).ok().filter(|etag| is_strong(etag));
         // The last byte again: behind all of them a server has nothing to send, and could not say that this was all.
         let rest = etag.filter(|_| resume && len > 0).map(|etag| (len - 1, etag));
-        Self { name: folder.join(name), part, tag, rest, file: None, named: None, len: 0 }
+        Self { name: folder.join(&names.whole), part, tag, rest, file: None, named: None, len: 0 }
     }
 
     /// From where on it is to be fetched, and of what.
@@ -157,7 +155,7 @@ async fn opened(part: &Path, len: u64) -> io::Result<File> {
 }
 
 fn unwritten(file: &Path) -> String {
-    format!("{} cannot be written", file.display())
+    format!("{} cannot be written", named(file))
 }
 
 /// What two parts of one file have in common (RFC 9110 §8.8.3).
@@ -186,7 +184,7 @@ fn digits(text: &str) -> Option<u64> {
 
 /// Behind the name of a file that is not whole, and of the entity tag of what is there.
 const PART: &str = ".part";
-const TAG: &str = ".part.etag";
+pub(super) const TAG: &str = ".part.etag";
 
 #[cfg(test)]
 mod tests {
@@ -226,7 +224,7 @@ mod tests {
     #[tokio::test]
     async fn a_part_ends_where_it_says() {
         let folder = tempfile::tempdir().unwrap();
-        let url: Url = "https://a.example/file".parse().unwrap();
+        let names = Names { whole: "file".into(), stem: "file".into() };
         for (range, sent, kept, is_whole) in [
             ("bytes 3-5/6", "345", "012345", true),
             ("bytes 3-5/6", "3456", "012345", false),
@@ -236,7 +234,7 @@ mod tests {
         ] {
             fs::write(folder.path().join("file.part"), "0123").unwrap();
             fs::write(folder.path().join("file.part.etag"), "\"a\"").unwrap();
-            let mut keep = Keep::new(folder.path(), &url, true);
+            let mut keep = Keep::new(folder.path(), &names, true);
             assert_eq!(keep.rest(), Some((3, "\"a\"")));
             let response = Response::new(206).with("etag", "\"a\"").with("content-range", range);
             assert!(!keep.is_at_odds(&response));

@@ -48,6 +48,8 @@ pub(super) struct Counts {
 #[derive(Clone, Debug)]
 pub(super) struct Asker {
     pub(super) client: SocketAddr,
+    /// What it is called, if it proved that.
+    pub(super) name: Option<Arc<str>>,
     pub(super) version: Version,
     pub(super) pulse: Arc<Pulse>,
 }
@@ -150,8 +152,9 @@ impl Drop for Entry {
         if self.desk.access_log {
             // Escaped: what a client sends is not to act on a terminal.
             note!(
-                "{} [{}] \"{} {} {}\" {} {} bytes {} ms{}",
+                "{}{} [{}] \"{} {} {}\" {} {} bytes {} ms{}",
                 self.asker.client,
+                self.asker.name.as_ref().map_or(String::new(), |name| format!(" \"{name}\"")),
                 dated(SystemTime::now()),
                 self.method.escape_ascii(),
                 self.path.escape_ascii(),

@@ -1,5 +1,6 @@
 mod answers;
 mod body;
+mod clients;
 mod desk;
 mod key;
 mod purse;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use quickset::h3;
-use quickset::{EarlyData, Endpoint, Fec, Identity, Protection, ServerConfig, TransportConfig};
+use quickset::{EarlyData, Endpoint, Fec, Identity, Protection, RetryPolicy, ServerConfig, TransportConfig};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -26,7 +27,7 @@ use super::{TransportArgs, interrupted};
 use crate::memory::{self, MemoryArgs};
 use crate::metrics::MetricsArgs;
 use crate::say::{self, note, say};
-use crate::values;
+use crate::{cert, values};
 use answers::Answers;
 use desk::{Counts, Desk};
 use key::Key;
@@ -57,6 +58,13 @@ pub(super) struct Args {
     /// The certificate's private key as PEM
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
+    /// Take only clients with a certificate of one of these authorities, as PEM; the access log has their names
+    #[arg(long, value_name = "FILE")]
+    client_ca: Option<PathBuf>,
+    /// Have every client that is new prove its address before anything is kept for it, which costs it a round trip; unless told,
+    /// only while many are new at a time
+    #[arg(long)]
+    retry: bool,
     /// Show what is in folders without an index
     #[arg(long)]
     listing: bool,
@@ -122,11 +130,16 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     };
     let fingerprint = identity.fingerprint();
     let transport = bounded(args.transport.config()?);
-    let config = ServerConfig::new(identity, &[h3::ALPN])?
+    let config = match &args.client_ca {
+        Some(authorities) => clients::proven(identity, authorities)?,
+        None => ServerConfig::new(identity, &[h3::ALPN])?,
+    };
+    let config = config
         .with_transport(transport)
         .with_max_connections(with_handshakes(args.max_connections))
         .with_budget(desk.budget.clone())
         .with_key_log();
+    let config = if args.retry { config.with_retry(RetryPolicy::Always) } else { config };
     let config = if args.early_data { config.with_early_data(EarlyData::default()) } else { config };
     let key = args.endpoint_key.as_deref().map(Key::read_or_make).transpose()?;
     let config = match &key {
@@ -278,16 +291,7 @@ impl Args {
 
     /// That of the files, if they are given.
     fn identity(&self) -> Option<anyhow::Result<Identity>> {
-        let (cert, key) = (self.cert.as_ref()?, self.key.as_ref()?);
-        let unfit = || {
-            format!(
-                "{} and {} cannot be used; `quickset cert new` makes such files",
-                cert.display(),
-                key.display()
-            )
-        };
-        let made = |cert: String, key: String| Identity::from_pem(&cert, &key).with_context(unfit);
-        Some(read(cert).and_then(|cert| made(cert, read(key)?)))
+        Some(cert::read(self.cert.as_ref()?, self.key.as_ref()?))
     }
 }
 
@@ -311,11 +315,6 @@ async fn renew(args: &Args, config: &ServerConfig) -> std::io::Result<()> {
     #[cfg(not(unix))]
     let _ = (args, config);
     std::future::pending().await
-}
-
-fn read(file: &std::path::Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(file)
-        .with_context(|| format!("{} cannot be read; `quickset cert new` makes one", file.display()))
 }
 
 /// What a field value can hold.

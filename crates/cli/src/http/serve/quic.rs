@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use quickset::h3::{self, Call, HttpError, Request, Sender};
-use quickset::{Connection, Endpoint};
+use quickset::{Connection, Endpoint, Peer as _};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::super::pulse::{Limits, Pulse, Still};
 use super::super::site::{Answer, Content, Readable};
 use super::answers::Turn;
+use super::clients::called;
 use super::desk::{Asker, Desk, Entry, MAX_CONTENT, Version};
 use super::purse::Purse;
 use super::ranks::Verdict;
@@ -65,7 +66,9 @@ async fn talk(connection: Connection, desk: Arc<Desk>, pulse: Arc<Pulse>, mut st
     let Some(purse) = Purse::new(&desk.budget, client, 0) else { return };
     let guest = desk.answers.guest(client);
     server.repair_urgent(URGENT, &desk.repair);
-    let asker = Asker { client: connection.remote_address(), version: Version::Three, pulse: pulse.clone() };
+    let name = connection.certificates().and_then(|chain| chain.first().map(called));
+    let asker =
+        Asker { client: connection.remote_address(), name, version: Version::Three, pulse: pulse.clone() };
     let serve = |call: Call, turn: Turn| {
         match purse.answer(turn.is_first) {
             Some(paid) => {

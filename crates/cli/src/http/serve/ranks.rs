@@ -63,7 +63,9 @@ impl Ranks {
             return None;
         }
         let target = request.path.as_deref().unwrap_or_default();
+        // Names need not be text, and all else of the pattern is to fit them nonetheless.
         let path = target.split(|b| *b == b'?').next().and_then(decoded);
+        let path = path.as_deref().map(String::from_utf8_lossy);
         let kind =
             response.field("content-type").map(|kind| String::from_utf8_lossy(kind).to_ascii_lowercase());
         let kind = kind.as_deref().and_then(|kind| kind.split(';').next()).map(str::trim);

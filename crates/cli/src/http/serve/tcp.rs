@@ -27,6 +27,7 @@ use super::super::site::Answer;
 use super::PATIENCE;
 use super::answers::Guest;
 use super::body::Body;
+use super::clients::called;
 use super::desk::{Asker, Desk, MAX_CONTENT, Version};
 use super::purse::Purse;
 use super::seats::{Seats, resting};
@@ -141,7 +142,9 @@ impl Tcp {
         let Ok(Ok(stream)) = done else { return };
         let is_two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let version = if is_two { Version::Two } else { Version::One };
-        let asker = Asker { client, version, pulse };
+        let chain = stream.get_ref().1.peer_certificates();
+        let name = chain.and_then(|chain| chain.first().map(called));
+        let asker = Asker { client, name, version, pulse };
         let guest = Arc::new(self.desk.answers.guest(client.ip()));
         tokio::select! {
             () = self.speak(stream, asker, (purse.clone(), guest), stop) => {}

@@ -13,8 +13,8 @@ mod version;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
-use std::fs::DirEntry;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use quickset::h3::{Field, Request, Response};
 
-use beneath::Beneath;
+use beneath::{Beneath, Entry, Kind, is_too_long};
 use condition::{Conditions, Selected, Verdict};
 use files::Files;
 pub(super) use files::Readable;
@@ -133,7 +133,7 @@ impl Site {
         let Some(names) = place::place(path) else { return not_found() };
         // Once for the request, which is then about one folder, whatever becomes of links meanwhile.
         let Ok(root) = self.root.canonicalize() else { return not_found() };
-        let is_folder = names.last().is_some_and(String::is_empty);
+        let is_folder = names.last().is_some_and(|name| name.is_empty());
         let plain = names.iter().filter(|name| !name.is_empty());
         let place = plain.fold(root.clone(), |place, name| place.join(name));
         let accepted =
@@ -144,9 +144,9 @@ impl Site {
             Err(error) => return out_of_reach(&file, &error),
         };
         let Some(found) = found else {
-            return match inside(&root, &place) {
-                Some(place) if place.is_dir() && !is_folder => moved(path),
-                Some(place) if is_folder && self.options.listing => listing(&root, &place, &names),
+            return match Beneath::find(&root, &place).filter(|place| place.kind() == Some(Kind::Folder)) {
+                Some(_) if !is_folder => moved(path),
+                Some(folder) if self.options.listing => listing(&root, &folder, &names),
                 _ => not_found(),
             };
         };
@@ -161,8 +161,7 @@ impl Site {
             if_range: if_range.as_deref(),
             range: range.as_deref(),
         };
-        let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        serve(found, &asked, types::media_type(name))
+        serve(found, &asked, types::media_type(&file))
     }
 
     /// The file, or what lies encoded beside it if the client takes that.
@@ -182,8 +181,11 @@ impl Site {
             name.push(coding.suffix);
             PathBuf::from(name)
         };
-        let varies = types::CODINGS.iter().any(|coding| beside(coding).is_file());
         let open = |coding| Some((self.open(root, &beside(coding)).ok().flatten()?, coding));
+        let varies = types::CODINGS.iter().any(|coding| match beside(coding).metadata() {
+            Err(error) if is_too_long(&error) => open(coding).is_some(),
+            metadata => metadata.is_ok_and(|metadata| metadata.is_file()),
+        });
         let (file, coding) = match accepted.iter().find_map(open) {
             Some((opened, coding)) => (opened, Some(coding.name)),
             None => (plain, None),
@@ -198,7 +200,7 @@ impl Site {
     fn open(&self, root: &Path, place: &Path) -> io::Result<Option<Readable>> {
         let Some(place) = Beneath::find(root, place) else { return Ok(None) };
         // Pipes and devices are not opened: that alone can wait for ever.
-        if !place.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        if place.kind() != Some(Kind::File) {
             return Ok(None);
         }
         match self.files.open(place) {
@@ -219,11 +221,6 @@ fn field<'a>(request: &'a Request, name: &str) -> Option<Cow<'a, str>> {
 fn is_padded(field: &Field) -> bool {
     let is_space = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     is_space(field.value.first()) || is_space(field.value.last())
-}
-
-/// The place itself, behind all links, if it is there and below the root.
-fn inside(root: &Path, place: &Path) -> Option<PathBuf> {
-    Beneath::find(root, place).map(|place| place.path())
 }
 
 /// As HTTP writes it, which has the years 1970 to 9999 (RFC 9110 §5.6.7): of a clock that is further from the truth, the
@@ -307,8 +304,16 @@ fn is_passing(error: &io::Error) -> bool {
 fn moved(path: &[u8]) -> Answer {
     // What is asked of the page there goes along.
     let (path, query) = path.split_at(path.iter().position(|b| *b == b'?').unwrap_or(path.len()));
-    // It has no empty name, so that it cannot be taken for another host.
-    let to = Bytes::from([path, b"/", query].concat());
+    // It has no empty name, so that it cannot be taken for another host. RFC 9110 §10.2.2: it is a URI, of which what was asked
+    // for may have been none.
+    let to = [path, b"/", query].concat().iter().fold(String::new(), |mut to, b| {
+        match b {
+            b'"' | b'#' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' => push_encoded(&mut to, *b),
+            b if b.is_ascii_graphic() => to.push(*b as char),
+            b => push_encoded(&mut to, *b),
+        }
+        to
+    });
     text(Response::new(308).with("location", to), "It is a folder.\n")
 }
 
@@ -329,28 +334,34 @@ fn cors(response: Response, origin: &str, request: &Request) -> Response {
     response
 }
 
-fn listing(root: &Path, place: &Path, names: &[String]) -> Answer {
-    let Ok(entries) = place.read_dir() else { return not_found() };
+fn listing(root: &Path, folder: &Beneath, names: &[OsString]) -> Answer {
+    let Ok(entries) = folder.entries() else { return not_found() };
+    let path = folder.path();
     // What would not be found is not shown.
-    let shown = |entry: DirEntry| {
-        let name = entry.file_name().into_string().ok()?;
-        let kind = entry.file_type().ok()?;
-        let kind =
-            if kind.is_symlink() { inside(root, &entry.path())?.metadata().ok()?.file_type() } else { kind };
-        let is_shown = !name.starts_with('.') && place::is_plain(&name, false);
-        let is_there = kind.is_dir() || kind.is_file();
-        (is_shown && is_there).then(|| if kind.is_dir() { format!("{name}/") } else { name })
+    let shown = |entry: Entry| {
+        let Entry { mut name, kind } = entry;
+        if name.as_encoded_bytes().starts_with(b".") || !place::is_plain(&name, false) {
+            return None;
+        }
+        match kind.or_else(|| Beneath::find(root, &path.join(&name))?.kind())? {
+            Kind::File => Some(name),
+            Kind::Folder => {
+                name.push("/");
+                Some(name)
+            }
+            Kind::Other => None,
+        }
     };
     // The first ones by name, whatever order the system has them in, and no more than these in memory.
     let (mut listed, mut all) = (BTreeSet::new(), 0_usize);
-    for name in entries.filter_map(|entry| shown(entry.ok()?)) {
+    for name in entries.filter_map(shown) {
         all += 1;
         listed.insert(name);
         if listed.len() > MAX_ENTRIES {
             listed.pop_last();
         }
     }
-    let title = escaped(&format!("/{}", names.join("/")));
+    let title = escaped(&[OsStr::new(""), &names.join(OsStr::new("/"))].join(OsStr::new("/")));
     let mut page = format!("<!doctype html>\n<meta charset=\"utf-8\">\n<title>{title}</title>\n<ul>\n");
     for name in &listed {
         let _ = writeln!(page, "<li><a href=\"./{}\">{}</a></li>", encoded(name), escaped(name));
@@ -365,21 +376,37 @@ fn listing(root: &Path, place: &Path, names: &[String]) -> Answer {
     Answer { response, content: Content::Text(page.into()) }
 }
 
-/// Text for HTML.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-/// A name for a link: all but the unreserved characters (RFC 3986 §2.3) and the slash behind a folder.
-fn encoded(name: &str) -> String {
-    name.bytes().fold(String::new(), |mut out, b| {
-        if b.is_ascii_alphanumeric() || b"-._~/".contains(&b) {
-            out.push(b as char);
-        } else {
-            let _ = write!(out, "%{b:02X}");
+/// A name as text for HTML: what is none stands as U+FFFD, and what would not be seen, or turn the direction of what follows, as
+/// its escape.
+fn escaped(name: &OsStr) -> String {
+    name.to_string_lossy().chars().fold(String::new(), |mut out, c| {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.extend(c.escape_default()),
+            c if c.is_control() => out.extend(c.escape_default()),
+            c => out.push(c),
         }
         out
     })
+}
+
+/// A name for a link: all but the unreserved characters (RFC 3986 §2.3) and the slash behind a folder.
+fn encoded(name: &OsStr) -> String {
+    name.as_encoded_bytes().iter().fold(String::new(), |mut out, b| {
+        if b.is_ascii_alphanumeric() || b"-._~/".contains(b) {
+            out.push(*b as char);
+        } else {
+            push_encoded(&mut out, *b);
+        }
+        out
+    })
+}
+
+fn push_encoded(out: &mut String, byte: u8) {
+    let _ = write!(out, "%{byte:02X}");
 }
 
 const METHODS: &str = "GET, HEAD, OPTIONS";

@@ -185,11 +185,104 @@ fn what_is_shown_is_there() {
     let page = ask(&site, &get("/sub/")).2;
     let links: Vec<&str> =
         page.split("href=\"./").skip(1).filter_map(|rest| rest.split('"').next()).collect();
-    assert_eq!(links, ["a%20b", "link", "one.txt", "up/"]);
+    assert_eq!(links, ["a%20b", "a%3Ab", "a%5Cb", "link", "one.txt", "up/"]);
     for link in links {
         let request = Request::new("GET", "localhost", format!("/sub/{link}"));
         assert_eq!(ask(&site, &request).0, 200, "{link}");
     }
+}
+
+/// Whatever the system lets a file be called, it is served, listed, and found beside the plain one.
+#[cfg(target_os = "linux")]
+#[test]
+fn files_are_served_by_any_name() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    let place = Place::new("names");
+    let root = place.0.join("root/sub");
+    fs::remove_file(root.join("one.txt")).unwrap();
+    let mut names: Vec<Vec<u8>> = (1..=255).filter(|b| !b"/.".contains(b)).map(|b| vec![b]).collect();
+    names.extend(
+        [&b"a\nb\r\n\tc"[..], b"%41%2e%2E", b"%", b"%zz", b"a?b#c", b"\"q\"'<&>", b"\xff\xfe.html"]
+            .map(Vec::from),
+    );
+    names.extend(
+        [&b"back\\..\\slash"[..], b"c:name", b"\x1b[2J", "\u{202e}gpj.exe".as_bytes(), b" ", b"~"]
+            .map(Vec::from),
+    );
+    // As long as names are, and so that only one of two fits beside it.
+    names.extend([vec![b'n'; 255], vec![0xc3; 252]]);
+    for name in &names {
+        fs::write(root.join(OsStr::from_bytes(name)), name).unwrap();
+    }
+    names.sort();
+    names.dedup();
+    let site = place.site(Options { listing: true, ..Options::default() });
+    let page = ask(&site, &get("/sub/")).2;
+    assert!(page.bytes().all(|b| b == b'\n' || b >= b' '), "it does not act");
+    let links: Vec<&str> =
+        page.split("href=\"./").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert_eq!(links.len(), names.len());
+    for (link, name) in links.iter().zip(&names) {
+        let path = format!("/sub/{link}");
+        let Answer { response, content } = site.answer(&Request::new("GET", "localhost", path.clone()));
+        let Content::File { file, len, .. } = content else { panic!("{link}: {response:?}") };
+        assert_eq!(
+            (response.status, &file.read(0, 300).unwrap()[..], len),
+            (200, &**name, name.len() as u64)
+        );
+        let html = name.ends_with(b".html");
+        assert_eq!(has(&response, "content-type").unwrap().starts_with("text/html"), html, "{link}");
+        let mut beside = name.clone();
+        beside.extend(b".gz");
+        if fs::write(root.join(OsStr::from_bytes(&beside)), "zipped").is_ok() {
+            let request = Request::new("GET", "localhost", path).with("accept-encoding", "gzip");
+            assert_eq!(ask(&site, &request).2, "zipped", "{link}");
+            fs::remove_file(root.join(OsStr::from_bytes(&beside))).unwrap();
+        }
+    }
+    // Folders have such names, too, and the way there is a URI.
+    let folder = OsStr::from_bytes(b"\xff\n|");
+    fs::create_dir(root.join(folder)).unwrap();
+    fs::write(root.join(folder).join("index.html"), "<p>there").unwrap();
+    for path in [&b"/sub/%FF%0a%7c"[..], b"/sub/\xff%0A|"] {
+        let (status, head, _) = ask(&site, &Request::new("GET", "localhost", path));
+        let to = has(&head, "location").unwrap();
+        assert_eq!(status, 308);
+        assert!(to.bytes().all(|b| b.is_ascii_graphic() && b != b'|'), "{to}");
+        assert_eq!(ask(&site, &Request::new("GET", "localhost", to)).2, "<p>there");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_place_deeper_than_paths_may_be_long_is_served() {
+    use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+    let place = Place::new("deep");
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut at = openat(CWD, place.0.join("root"), flags, Mode::empty()).unwrap();
+    let name = "d".repeat(200);
+    for _ in 0..30 {
+        mkdirat(&at, &name, Mode::RWXU).unwrap();
+        at = openat(&at, &name, flags, Mode::empty()).unwrap();
+    }
+    for (file, content) in [("file.txt", "plain"), ("file.txt.gz", "zipped")] {
+        let file = openat(&at, file, OFlags::CREATE | OFlags::WRONLY, Mode::RWXU).unwrap();
+        std::io::Write::write_all(&mut fs::File::from(file), content.as_bytes()).unwrap();
+    }
+    drop(at);
+    let site = place.site(Options { listing: true, ..Options::default() });
+    let folder = format!("/{name}").repeat(30);
+    let ask = |path: String, coding: &'static str| {
+        ask(&site, &Request::new("GET", "localhost", path).with("accept-encoding", coding))
+    };
+    let (_, head, content) = ask(format!("{folder}/file.txt"), "identity");
+    assert_eq!((content.as_str(), has(&head, "vary").as_deref()), ("plain", Some("accept-encoding")));
+    assert_eq!(ask(format!("{folder}/file.txt"), "gzip").2, "zipped");
+    assert_eq!(ask(folder.clone(), "gzip").0, 308);
+    assert!(ask(format!("{folder}/"), "gzip").2.contains("\"./file.txt.gz\""));
+    assert_eq!(ask(format!("{folder}/nothing"), "gzip").0, 404);
+    assert!(std::process::Command::new("rm").arg("-rf").arg(&place.0).status().unwrap().success());
 }
 
 /// As sites are put up: the new one beside the old one, and then the link is turned.

@@ -1,8 +1,10 @@
 //! What a file is, by its name, and in which codings a client takes it.
 
+use std::path::Path;
+
 /// The media type for a file's name.
-pub(super) fn media_type(name: &str) -> &'static str {
-    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension).to_ascii_lowercase();
+pub(super) fn media_type(name: &Path) -> &'static str {
+    let extension = name.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     let known = TYPES.iter().find(|(known, _)| known.contains(&&*extension));
     known.map_or("application/octet-stream", |(_, media)| media)
 }
@@ -96,11 +98,12 @@ mod tests {
 
     #[test]
     fn names_have_types() {
-        assert_eq!(media_type("index.html"), "text/html; charset=utf-8");
-        assert_eq!(media_type("A.JPEG"), "image/jpeg");
-        assert_eq!(media_type("a.tar.gz"), "application/gzip");
+        let of = |name: &str| media_type(Path::new(name));
+        assert_eq!(of("index.html"), "text/html; charset=utf-8");
+        assert_eq!(of("A.JPEG"), "image/jpeg");
+        assert_eq!(of("a.tar.gz"), "application/gzip");
         for unknown in ["README", "html", "x.", "x.html.exe"] {
-            assert_eq!(media_type(unknown), "application/octet-stream", "{unknown}");
+            assert_eq!(of(unknown), "application/octet-stream", "{unknown}");
         }
     }
 

@@ -49,6 +49,7 @@ fn the_first_rule_that_fits_counts() {
     assert_eq!(verdict("/app/index.html", "Text/HTML; charset=utf-8"), own("u=3, i=?0, exp_b=2, exp_d=20"));
     assert_eq!(verdict("/%C3%A9t%c3%a9/a", "text/css"), Some((false, "exp_w=0.5".to_owned())));
     assert_eq!(verdict("/plain", "text/css"), own(""), "as the client says");
+    assert_eq!(verdict("/app/%ff/%0a.png", "image/png"), own(image), "names need not be text");
     assert_eq!(verdict("/apple", "image/png"), own("u=7"));
     assert_eq!(verdict("*", "image/png"), None);
     assert!(Ranks::default().rules.is_empty());
