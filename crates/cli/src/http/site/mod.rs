@@ -230,7 +230,7 @@ pub(super) fn dated(time: SystemTime) -> String {
     httpdate::fmt_http_date(time.clamp(SystemTime::UNIX_EPOCH, last))
 }
 
-fn serve(found: Found, asked: &Conditions<'_>, media: &'static str) -> Answer {
+fn serve(found: Found, asked: &Conditions<'_>, media: String) -> Answer {
     let Found { file, selected, coding, varies } = found;
     let len = selected.len;
     let with_validators = |status: u16| {
