@@ -96,8 +96,8 @@ async fn serve(connection: Connection, deed: Deed) -> Option<()> {
         }
         _ => {}
     }
-    let (proof, permissions, name) = (None, Permissions::ALL, "hostile".into());
-    let welcome = Welcome { features: 0, proof, order: Order::Fenced, permissions, name };
+    let (permissions, name) = (Permissions::ALL, "hostile".into());
+    let welcome = Welcome { features: 0, order: Order::Fenced, permissions, name };
     for record in FromServer::Welcome(welcome).records() {
         control.send(record).await.ok()?;
     }

@@ -7,12 +7,15 @@ use super::fields::{Fields, Put};
 use super::input::Clipboard;
 use super::parts::Message;
 use super::{Fault, MAX_NAME, VERSION};
+use crate::trust::SecretKind;
 
 /// What a client says on the control stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromClient {
     /// The first message.
     Hello(Hello),
+    /// The client's answer to [`FromServer::Share`]: that it knows the secret, too, or nothing where the server does not.
+    Proof(Option<[u8; 32]>),
     /// Pixels are missing.
     Refresh(Refresh),
     /// A copy could not be carried out (order latest).
@@ -38,7 +41,14 @@ pub enum FromClient {
 /// What a server says on the control stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromServer {
-    /// The first message: the client may come in.
+    /// The answer to a [`Hello`] that offers a secret.
+    Share {
+        /// The server's share of the exchange.
+        share: [u8; 33],
+        /// That the server knows the secret.
+        proof: [u8; 32],
+    },
+    /// The client may come in.
     Welcome(Welcome),
     /// How far the screen has been sent.
     Mark(Mark),
@@ -63,10 +73,22 @@ pub enum FromServer {
 /// Opens the session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hello {
-    /// Bits of what the client understands beyond version 1: [`CLIPBOARD`](super::CLIPBOARD).
+    /// Bits of what the client understands beyond version 1: [`CLIPBOARD`](super::CLIPBOARD). Whether there is an offer is not
+    /// said here.
     pub features: u64,
-    /// That it knows a secret.
-    pub proof: Option<[u8; 32]>,
+    /// A secret that it knows, and its share of an exchange about it.
+    pub offer: Option<Offer>,
+    /// It shows a proof as versions of before do, on which guesses could be tried.
+    pub is_older: bool,
+}
+
+/// What a client knows besides its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Of what kind it is.
+    pub of: SecretKind,
+    /// The client's share of the exchange.
+    pub share: [u8; 33],
 }
 
 /// The server's answer to [`Hello`].
@@ -74,8 +96,6 @@ pub struct Hello {
 pub struct Welcome {
     /// Bits of what the server understands beyond version 1; none is defined.
     pub features: u64,
-    /// That it knows the client's secret.
-    pub proof: Option<[u8; 32]>,
     /// How screen messages may overtake each other.
     pub order: Order,
     /// What the client may do.
@@ -147,7 +167,19 @@ impl Message for FromClient {
         match self {
             Self::Hello(hello) => {
                 out.put_u8(HELLO);
-                put_greeting(out, hello.features, hello.proof);
+                let offers = if hello.offer.is_some() { OFFERS } else { 0 };
+                put_greeting(out, hello.features & !OFFERS | offers);
+                if let Some(offer) = &hello.offer {
+                    out.put_u8(SPAKE2);
+                    out.put_u8(secret_code(offer.of));
+                    out.put(&offer.share);
+                }
+            }
+            Self::Proof(proof) => {
+                out.put_u8(PROOF);
+                let proof = proof.as_ref().map_or(&[][..], |proof| &proof[..]);
+                out.put_varint(proof.len() as u64);
+                out.put(proof);
             }
             Self::Refresh(refresh) => {
                 out.put_u8(REFRESH);
@@ -172,8 +204,10 @@ impl Message for FromClient {
         Ok(Some(match f.u8()? {
             HELLO => {
                 let (features, proof) = greeting(&mut f)?;
-                Self::Hello(Hello { features, proof })
+                let offer = if features & OFFERS == 0 { None } else { Some(offer(&mut f)?) };
+                Self::Hello(Hello { features: features & !OFFERS, offer, is_older: proof.is_some() })
             }
+            PROOF => Self::Proof(proof(&mut f)?),
             REFRESH => Self::Refresh(Refresh { restart: f.u8()? & 1 != 0, rect: f.rect()? }),
             UNABLE => Self::Unable { item: f.varint()? },
             WISH => {
@@ -190,9 +224,14 @@ impl Message for FromClient {
 impl Message for FromServer {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
+            Self::Share { share, proof } => {
+                out.put_u8(SHARE);
+                out.put(share);
+                out.put(proof);
+            }
             Self::Welcome(welcome) => {
                 out.put_u8(WELCOME);
-                put_greeting(out, welcome.features, welcome.proof);
+                put_greeting(out, welcome.features);
                 out.put_u8(welcome.order as u8);
                 out.put_u8(welcome.permissions.bits());
                 out.put_text(&welcome.name, MAX_NAME);
@@ -231,10 +270,11 @@ impl Message for FromServer {
     fn decode(message: &[u8]) -> Result<Option<Self>, Fault> {
         let mut f = Fields::new(message, "a control message");
         Ok(Some(match f.u8()? {
+            SHARE => Self::Share { share: f.array()?, proof: f.array()? },
             WELCOME => {
-                let (features, proof) = greeting(&mut f)?;
+                let (features, _) = greeting(&mut f)?;
                 let (order, permissions) = (Order::decode(f.u8()?)?, Permissions::decode(f.u8()?));
-                Self::Welcome(Welcome { features, proof, order, permissions, name: f.text(MAX_NAME)? })
+                Self::Welcome(Welcome { features, order, permissions, name: f.text(MAX_NAME)? })
             }
             MARK => {
                 let (epoch, items) = (f.varint()?, f.varint()?);
@@ -312,12 +352,11 @@ impl Permissions {
     }
 }
 
-fn put_greeting(out: &mut Vec<u8>, features: u64, proof: Option<[u8; 32]>) {
+fn put_greeting(out: &mut Vec<u8>, features: u64) {
     out.put_varint(VERSION);
     out.put_varint(features);
-    let proof = proof.as_ref().map_or(&[][..], |proof| &proof[..]);
-    out.put_varint(proof.len() as u64);
-    out.put(proof);
+    // No proof of the kind of before.
+    out.put_varint(0);
 }
 
 fn greeting(f: &mut Fields<'_>) -> Result<(u64, Option<[u8; 32]>), Fault> {
@@ -326,13 +365,35 @@ fn greeting(f: &mut Fields<'_>) -> Result<(u64, Option<[u8; 32]>), Fault> {
         VERSION => {}
         other => return Err(Fault::Version(other)),
     }
-    let features = f.varint()?;
-    let length = f.length("the length of a proof", 32)?;
-    let proof = f.take(length)?;
-    match <[u8; 32]>::try_from(proof) {
-        Ok(proof) => Ok((features, Some(proof))),
-        Err(_) if length == 0 => Ok((features, None)),
-        Err(_) => Err(Fault::Value { what: "the length of a proof", value: length as u64 }),
+    Ok((f.varint()?, proof(f)?))
+}
+
+fn proof(f: &mut Fields<'_>) -> Result<Option<[u8; 32]>, Fault> {
+    match f.length("the length of a proof", 32)? {
+        0 => Ok(None),
+        32 => f.array().map(Some),
+        other => Err(Fault::Value { what: "the length of a proof", value: other as u64 }),
+    }
+}
+
+fn offer(f: &mut Fields<'_>) -> Result<Offer, Fault> {
+    match f.u8()? {
+        SPAKE2 => {}
+        // DT-53.
+        other => return Err(Fault::Exchange(other)),
+    }
+    let of = match f.u8()? {
+        1 => SecretKind::Password,
+        2 => SecretKind::Token,
+        other => return Err(Fault::Value { what: "the kind of a secret", value: other.into() }),
+    };
+    Ok(Offer { of, share: f.array()? })
+}
+
+fn secret_code(of: SecretKind) -> u8 {
+    match of {
+        SecretKind::Password => 1,
+        SecretKind::Token => 2,
     }
 }
 
@@ -449,3 +510,9 @@ const LEDS: u8 = 0x0b;
 const BELL: u8 = 0x0c;
 const PING: u8 = 0x10;
 const PONG: u8 = 0x11;
+const SHARE: u8 = 0x12;
+const PROOF: u8 = 0x13;
+/// The bit of HELLO's features that says that an offer follows.
+const OFFERS: u64 = 2;
+/// By what an offer is proved.
+const SPAKE2: u8 = 1;

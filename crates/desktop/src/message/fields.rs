@@ -31,7 +31,7 @@ impl<'a> Fields<'a> {
         Ok(head)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
         let (head, rest) = self.rest.split_first_chunk().ok_or(Fault::Short(self.what))?;
         self.rest = rest;
         Ok(*head)

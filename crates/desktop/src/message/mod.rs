@@ -12,7 +12,7 @@ mod parts;
 mod tests;
 
 pub use control::{
-    FromClient, FromServer, Hello, Layout, Mark, Order, ParseOrderError, Permissions, Refresh, Welcome,
+    FromClient, FromServer, Hello, Layout, Mark, Offer, Order, ParseOrderError, Permissions, Refresh, Welcome,
 };
 pub(crate) use fields::{Fields, Put};
 pub use input::{Clipboard, Input};
@@ -45,6 +45,9 @@ pub enum Fault {
     /// A version that is not spoken here.
     #[error("version {0} is not spoken here, only version 1")]
     Version(u64),
+    /// A way to prove a secret that is not spoken here.
+    #[error("passwords and tokens are proved in a way ({0}) that is not known here, only by SPAKE2 (1)")]
+    Exchange(u8),
     /// A screen larger than is wanted here.
     #[error("a screen of {width}x{height} is larger than is allowed here")]
     TooLarge {
@@ -68,7 +71,7 @@ impl Fault {
     pub fn code(&self) -> u64 {
         match self {
             // DT-43.
-            Self::Version(_) => code::VERSION,
+            Self::Version(_) | Self::Exchange(_) => code::VERSION,
             // DT-20.
             Self::TooLarge { .. } => code::TOO_LARGE,
             // DT-6.

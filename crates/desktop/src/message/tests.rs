@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use quickset_rfb::{Cursor, Leds, Rect, ResizeReason, ResizeStatus, Screen};
 
 use super::*;
+use crate::trust::SecretKind;
 
 fn hex(text: &str) -> Vec<u8> {
     text.split_whitespace().map(|b| u8::from_str_radix(b, 16).unwrap()).collect()
@@ -48,8 +49,14 @@ fn examples_of_the_specification() {
 fn every_message_comes_back() {
     let screens = vec![Screen { id: 7, rect: Rect::new(1, 2, 3, 4).unwrap(), flags: 9 }; 3];
     let client = [
-        FromClient::Hello(Hello { features: 5, proof: Some([7; 32]) }),
+        FromClient::Hello(Hello {
+            features: 5,
+            offer: Some(Offer { of: SecretKind::Token, share: [7; 33] }),
+            is_older: false,
+        }),
         FromClient::Hello(Hello::default()),
+        FromClient::Proof(Some([7; 32])),
+        FromClient::Proof(None),
         FromClient::Refresh(Refresh { restart: true, rect: Rect::new(0, 16, 16384, 300).unwrap() }),
         FromClient::Unable { item: 1 << 40 },
         FromClient::Wish { width: 1920, height: 1080, screens: screens.clone() },
@@ -58,9 +65,9 @@ fn every_message_comes_back() {
     ];
     client.iter().for_each(through);
     let server = [
+        FromServer::Share { share: [1; 33], proof: [2; 32] },
         FromServer::Welcome(Welcome {
             features: 0,
-            proof: None,
             order: Order::Latest,
             permissions: Permissions { clipboard: false, ..Permissions::ALL },
             name: "décor:1".into(),

@@ -4,8 +4,8 @@ use quickset::{Connection, Peer as _};
 use tokio::time::timeout;
 
 use crate::link::{Channel, Incoming, LinkError, Outbox, exported};
-use crate::message::{CLIPBOARD, FromClient, FromServer, Hello, Order, Permissions, Welcome, code};
-use crate::trust::{Credentials, Denial, Gate, Proof};
+use crate::message::{CLIPBOARD, FromClient, FromServer, Hello, Offer, Order, Permissions, Welcome, code};
+use crate::trust::{Answer, Credentials, Denial, Gate, Proof};
 
 /// A client that may look.
 #[derive(Debug)]
@@ -66,29 +66,48 @@ async fn hear(connection: &Connection, gate: &Gate, terms: Terms, name: &str) ->
         Ok((Outbox::new(out, Channel::Control.priority()), control, hello))
     };
     let greeting = timeout(PATIENCE, greeting).await.unwrap_or(Err(LinkError::Silent));
-    let (mut control_out, control, hello): (_, _, Hello) = greeting?;
+    let (mut control_out, mut control, hello): (_, _, Hello) = greeting?;
     let key = connection.fingerprint().ok_or(Turned::NoKey)?;
-    let client = Credentials {
-        address: connection.remote_address().ip(),
-        key,
-        proof: hello.proof.map(Proof::from_bytes),
-        exported: exported(connection)?,
+    let address = connection.remote_address().ip();
+    let client = Credentials { address, key, exported: exported(connection)? };
+    let judged = match hello.offer {
+        // DT-52.
+        Some(Offer { of, share }) => match gate.challenge(Instant::now(), client, of, &share) {
+            Ok(challenge) => {
+                let proof = prove(&challenge.answer, &mut control_out, &mut control).await?;
+                gate.settle(&challenge, proof.as_ref())
+            }
+            Err(denial) => Err(denial),
+        },
+        // DT-53.
+        None => gate.judge(&client).map_err(|denial| match denial {
+            Denial::UnknownKey if hello.is_older => Denial::Older,
+            other => other,
+        }),
     };
-    let entry = gate.judge(Instant::now(), &client).inspect_err(|denial| {
+    let by = judged.inspect_err(|denial| {
         tracing::warn!(from = %client.address, %key, %denial, "turned away");
     })?;
     // DT-2.
-    let welcome = Welcome {
-        features: 0,
-        proof: entry.proof.map(Proof::to_bytes),
-        order: terms.order,
-        permissions: terms.permissions,
-        name: name.to_owned(),
-    };
+    let welcome =
+        Welcome { features: 0, order: terms.order, permissions: terms.permissions, name: name.to_owned() };
     control_out.send(&FromServer::Welcome(welcome)).await?;
-    tracing::info!(from = %client.address, %key, by = ?entry.by, "came in");
+    tracing::info!(from = %client.address, %key, ?by, "came in");
     let takes_texts = hello.features & CLIPBOARD != 0;
     Ok(Admitted { control, control_out, takes_texts })
+}
+
+/// Shows the client that its secret is known here, and hears what it says to that.
+async fn prove(
+    answer: &Answer,
+    out: &mut Outbox,
+    control: &mut Incoming<FromClient>,
+) -> Result<Option<Proof>, LinkError> {
+    out.send(&FromServer::Share { share: answer.share, proof: answer.proof.to_bytes() }).await?;
+    match timeout(PATIENCE, control.next()).await.unwrap_or(Err(LinkError::Silent))? {
+        FromClient::Proof(proof) => Ok(proof.map(Proof::from_bytes)),
+        _ => Err(LinkError::Ended),
+    }
 }
 
 /// For the client's user.
@@ -99,6 +118,10 @@ fn words(denial: &Denial) -> String {
                 .into()
         }
         Denial::WrongSecret => "the password or token is wrong, or the token was used before".into(),
+        Denial::Older => {
+            "this server takes passwords and tokens by SPAKE2 only: update the viewer's quickset".into()
+        }
+        Denial::NoShare => denial.to_string(),
         Denial::Wait(wait) => {
             // Rounded up: it is taken at its word (DT-50).
             let seconds = wait.as_millis().div_ceil(1000).max(1);

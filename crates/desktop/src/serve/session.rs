@@ -141,7 +141,7 @@ async fn listen(
                     return LinkError::Ended;
                 }
             }
-            FromClient::Hello(_) | FromClient::Pong(_) => {}
+            FromClient::Hello(_) | FromClient::Proof(_) | FromClient::Pong(_) => {}
         }
     }
 }

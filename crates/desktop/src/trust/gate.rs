@@ -1,12 +1,12 @@
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use quickset::Fingerprint;
 
 use super::secret::Exported;
-use super::{Authorized, FileError, Proof, Role, Secret, Token, Tries};
+use super::{Answer, Authorized, Expected, FileError, Proof, Secret, SecretKind, Share, Token, Tries};
 
 /// Lets clients in, or not.
 pub struct Gate {
@@ -20,26 +20,25 @@ struct State {
     tries: Tries,
 }
 
-/// What a client has to show, its key aside, which TLS has proved.
+/// A client whose key TLS has proved.
 #[derive(Clone, Copy, Debug)]
 pub struct Credentials {
     /// Where it comes from.
     pub address: IpAddr,
     /// The key it holds.
     pub key: Fingerprint,
-    /// That it knows a secret.
-    pub proof: Option<Proof>,
     /// The connection's key material.
     pub exported: Exported,
 }
 
-/// A client may come in.
-#[derive(Clone, Copy, Debug)]
-pub struct Entry {
-    /// By what.
-    pub by: By,
-    /// That the server knows the client's secret too, when it has shown one.
-    pub proof: Option<Proof>,
+/// A client that says that it knows a secret, and has been answered.
+#[derive(Debug)]
+pub struct Challenge {
+    /// For the client.
+    pub answer: Answer,
+    expected: Expected,
+    client: Credentials,
+    of: SecretKind,
 }
 
 /// By what a client may come in.
@@ -62,6 +61,12 @@ pub enum Denial {
     /// The password or token is wrong, or the token was used before.
     #[error("the password or token is wrong, or the token was used before")]
     WrongSecret,
+    /// It shows a password or token as versions before did, from which whoever poses as a server could find it.
+    #[error("this server takes passwords and tokens by SPAKE2 only: the viewer's quickset is too old")]
+    Older,
+    /// Its share of the exchange is none.
+    #[error("the share of a password or token is not a point")]
+    NoShare,
     /// Too many were wrong before.
     #[error("too many wrong passwords or tokens; wait {} s", .0.as_secs().max(1))]
     Wait(Duration),
@@ -74,7 +79,7 @@ impl Denial {
     /// Trying again with the same would have the same result.
     pub fn is_final(&self) -> bool {
         match self {
-            Self::UnknownKey | Self::WrongSecret => true,
+            Self::UnknownKey | Self::WrongSecret | Self::Older | Self::NoShare => true,
             Self::Wait(_) | Self::File(_) => false,
         }
     }
@@ -103,44 +108,74 @@ impl Gate {
         Ok((Self::new(authorized, password, secret), token))
     }
 
-    /// Judges a client. Every secret is checked, wherever it is right or missing, so that the time tells nothing.
+    /// Judges a client that shows nothing but its key.
     ///
     /// # Errors
     /// See [`Denial`].
-    pub fn judge(&self, now: Instant, client: &Credentials) -> Result<Entry, Denial> {
+    pub fn judge(&self, client: &Credentials) -> Result<By, Denial> {
+        if self.authorized.contains(client.key)? { Ok(By::Key) } else { Err(Denial::UnknownKey) }
+    }
+
+    /// Answers a client that says that it knows a secret. There is an answer whether there is such a secret here or not, and in
+    /// the same time.
+    ///
+    /// # Errors
+    /// See [`Denial`].
+    pub fn challenge(
+        &self,
+        now: Instant,
+        client: Credentials,
+        of: SecretKind,
+        share: &Share,
+    ) -> Result<Challenge, Denial> {
         let known = self.authorized.contains(client.key)?;
-        let Some(proof) = client.proof else {
-            return if known { Ok(Entry { by: By::Key, proof: None }) } else { Err(Denial::UnknownKey) };
-        };
-        // Tokens are used up one at a time: of two clients with the same, the second finds it used.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        match state.tries.begin(now, client.address) {
-            Ok(()) => {}
+        let mut state = self.lock();
+        let secret = match (state.tries.begin(now, client.address), of) {
             // Whoever has the key comes in, and still learns nothing of passwords.
-            Err(_) if known => return Ok(Entry { by: By::Key, proof: None }),
-            Err(wait) => return Err(Denial::Wait(wait)),
+            (Err(_), _) if known => None,
+            (Err(wait), _) => return Err(Denial::Wait(wait)),
+            (Ok(()), SecretKind::Password) => self.password.clone(),
+            (Ok(()), SecretKind::Token) => state.token.clone(),
+        };
+        drop(state);
+        let secret = secret.unwrap_or_else(Secret::unknown);
+        let (answer, expected) = secret.answer(share, &client.exported).ok_or(Denial::NoShare)?;
+        Ok(Challenge { answer, expected, client, of })
+    }
+
+    /// Judges a client that was answered, by its proof if it has one.
+    ///
+    /// # Errors
+    /// See [`Denial`].
+    pub fn settle(&self, challenge: &Challenge, proof: Option<&Proof>) -> Result<By, Denial> {
+        let Challenge { expected, client, of, .. } = challenge;
+        if !proof.is_some_and(|proof| expected.is(proof, &client.exported)) {
+            // The token of an earlier connection, shown again by its owner, does no harm.
+            return self.judge(client).map_err(|denial| match denial {
+                Denial::UnknownKey => Denial::WrongSecret,
+                other => other,
+            });
         }
-        let nobody = Secret::unknown();
-        let password = self.password.as_ref().unwrap_or(&nobody);
-        let token = state.token.as_ref().unwrap_or(&nobody);
-        let knows_password = password.verify(Role::Client, &client.exported, &proof);
-        let knows_token = token.verify(Role::Client, &client.exported, &proof);
-        let answer = |secret: &Secret| Some(secret.prove(Role::Server, &client.exported));
-        let entry = match (knows_password, knows_token) {
-            (true, _) => Entry { by: By::Password, proof: answer(password) },
-            (_, true) => {
-                let proof = answer(token);
+        let mut state = self.lock();
+        let by = match of {
+            SecretKind::Password => By::Password,
+            SecretKind::Token => {
+                // Tokens are used up one at a time: of two clients with the same, the second finds it used.
+                if state.token.is_none() {
+                    return Err(Denial::WrongSecret);
+                }
                 // Should this fail the token stays good: nobody came in by it.
                 self.authorized.add(client.key, "by token")?;
                 state.token = None;
-                Entry { by: By::Token, proof }
+                By::Token
             }
-            // The token of an earlier connection, shown again by its owner, does no harm.
-            _ if known => return Ok(Entry { by: By::Key, proof: None }),
-            _ => return Err(Denial::WrongSecret),
         };
         state.tries.right(client.address);
-        Ok(entry)
+        Ok(by)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the key is authorised, as far as that can be told now.

@@ -1,11 +1,11 @@
 //! Who may look, and at whom: keys, known servers, authorised clients, passwords, tokens.
 //!
 //! *In:* files in a [`Folder`] or named by the user, fingerprints that TLS has proved, proofs of clients.
-//! *Out:* an identity, a [`Verdict`] on a server, an [`Entry`] for a client or a [`Denial`].
+//! *Out:* an identity, a [`Verdict`] on a server, by what a client comes in ([`By`]) or a [`Denial`].
 //!
-//! Invariants: a server is never trusted silently once its key differs from the known one; a secret is never sent,
-//! only a MAC over key material that the two ends of one TLS connection share ([`Proof`]), and only after the
-//! server was authenticated; secrets are compared in constant time, and are in no `Debug` and no log; a file with
+//! Invariants: a server is never trusted silently once its key differs from the known one; a secret is never sent, nor
+//! anything on which guesses could be tried: who poses as the other end can try one guess in each exchange ([`Secret::ask`]);
+//! secrets are compared in constant time, and are in no `Debug` and no log; a file with
 //! a secret that others can read is refused. Files are written atomically: whole new ones by a link, lines by one
 //! append. Nothing here opens a socket; the clock is an argument.
 
@@ -20,7 +20,9 @@ mod tries;
 
 pub use authorized::Authorized;
 pub use files::{FileError, Folder, load_identity, read_secret};
-pub use gate::{By, Credentials, Denial, Entry, Gate};
+pub use gate::{By, Challenge, Credentials, Denial, Gate};
 pub use known::{Changed, Known, KnownServers, Verdict};
-pub use secret::{Exported, LABEL, ParseTokenError, Proof, Role, Secret, Token};
+pub use secret::{
+    Answer, Asking, Expected, Exported, LABEL, ParseTokenError, Proof, Secret, SecretKind, Share, Token,
+};
 pub use tries::Tries;

@@ -4,26 +4,54 @@ use std::str::FromStr;
 
 use aws_lc_rs::{hmac, pbkdf2, rand};
 use quickset::Fingerprint;
+use spake2::{Ed25519Group, Identity, Password, Spake2};
 
 /// What both ends know besides keys: a password, or a token. Only what is derived from it is kept.
 ///
-/// It is stretched with the server's fingerprint as salt: what a client proves to one server is of no use to
-/// another, and whoever breaks into one finds no password of others.
+/// It is stretched with the server's fingerprint as salt, so that whoever breaks into one server finds no password of others.
 #[derive(Clone)]
-pub struct Secret(hmac::Key);
+pub struct Secret([u8; 32]);
+
+/// What kind of secret a client has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecretKind {
+    /// One that people chose.
+    Password,
+    /// One for the first use.
+    Token,
+}
+
+/// What one end adds to a SPAKE2 exchange. It tells nothing of the secret.
+pub type Share = [u8; 33];
+
+/// A client's side of an exchange that waits for the server's.
+pub struct Asking(Spake2<Ed25519Group>);
+
+/// What a server answers a client's share with.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// Its own.
+    pub share: Share,
+    /// That it knows the secret.
+    pub proof: Proof,
+}
+
+/// What proves that the client knows the secret, too.
+pub struct Expected(hmac::Key);
 
 /// A token for one use, of 125 random bits, written in groups of five letters and digits.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
-/// The proof that one end of a TLS connection knows a [`Secret`]: a MAC over key material that only the two ends of
-/// just this connection have (RFC 8446 §7.5). Somebody in between has other key material on each side.
+/// The proof that one end of a TLS connection has the key that both have if they know the same [`Secret`]: a MAC over key
+/// material that only the two ends of just this connection have (RFC 8446 §7.5). Somebody in between has other key material on
+/// each side.
 #[derive(Clone, Copy)]
 pub struct Proof([u8; Proof::SIZE]);
 
 /// Who proves: each role's proof differs, so that none can be handed back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+enum Role {
     /// The viewer's gateway.
     Client,
     /// The VNC server's gateway.
@@ -36,7 +64,7 @@ pub enum Role {
 pub struct ParseTokenError;
 
 impl Secret {
-    /// A password that people chose: worth some work to whoever guesses.
+    /// A password that people chose: worth some work to whoever finds what is kept of it.
     pub fn password(password: &str, server: Fingerprint) -> Self {
         Self::stretch(password.as_bytes(), server, WORK)
     }
@@ -46,24 +74,25 @@ impl Secret {
         Self::stretch(token.0.as_bytes(), server, 1)
     }
 
-    /// What nobody knows: proofs of it are all wrong. Checking one takes as long as with any other.
+    /// What nobody knows: to answer with it takes as long as with any other.
     pub(super) fn unknown() -> Self {
         let mut bytes = [0; 32];
         rand::fill(&mut bytes).expect("the system has entropy: keys were made with it");
-        Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
+        Self(bytes)
     }
 
-    /// The proof of `role` on the connection with this key material.
-    pub fn prove(&self, role: Role, exported: &Exported) -> Proof {
-        let tag = hmac::sign(&self.0, &message(role, exported));
-        let mut proof = [0; Proof::SIZE];
-        proof.copy_from_slice(tag.as_ref());
-        Proof(proof)
+    /// Begins an exchange as a client. Whoever answers learns whether one guess is right, and nothing to try others on.
+    pub fn ask(&self) -> (Asking, Share) {
+        let (state, share) = Spake2::start_a(&Password::new(self.0), &client(), &server());
+        (Asking(state), share.try_into().expect("a side and a point"))
     }
 
-    /// The proof is right. Takes the same time wherever it is wrong.
-    pub fn verify(&self, role: Role, exported: &Exported, proof: &Proof) -> bool {
-        hmac::verify(&self.0, &message(role, exported), &proof.0).is_ok()
+    /// Answers a client's share as a server, on the connection with this key material. `None` when it is not one.
+    pub fn answer(&self, share: &Share, exported: &Exported) -> Option<(Answer, Expected)> {
+        let (state, ours) = Spake2::<Ed25519Group>::start_b(&Password::new(self.0), &client(), &server());
+        let key = confirming(state, share)?;
+        let proof = Proof::new(&key, Role::Server, exported);
+        Some((Answer { share: ours.try_into().expect("a side and a point"), proof }, Expected(key)))
     }
 
     fn stretch(secret: &[u8], server: Fingerprint, work: u32) -> Self {
@@ -71,8 +100,37 @@ impl Secret {
         let salt = [b"quickset-desktop/1 ".as_slice(), &server.0].concat();
         let mut key = [0; 32];
         pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, work, &salt, secret, &mut key);
-        Self(hmac::Key::new(hmac::HMAC_SHA256, &key))
+        Self(key)
     }
+}
+
+impl Asking {
+    /// The client's proof, if the server has shown its own. Who has not is shown none: it would be an answer to one more guess.
+    pub fn hear(self, answer: &Answer, exported: &Exported) -> Option<Proof> {
+        let key = confirming(self.0, &answer.share)?;
+        answer.proof.is_of(&key, Role::Server, exported).then(|| Proof::new(&key, Role::Client, exported))
+    }
+}
+
+impl Expected {
+    /// Whether the client's proof is right. Takes the same time wherever it is wrong.
+    pub fn is(&self, proof: &Proof, exported: &Exported) -> bool {
+        proof.is_of(&self.0, Role::Client, exported)
+    }
+}
+
+/// The key that both ends have when their secrets are the same.
+fn confirming(state: Spake2<Ed25519Group>, share: &Share) -> Option<hmac::Key> {
+    let key = state.finish(share).ok()?;
+    Some(hmac::Key::new(hmac::HMAC_SHA256, &key))
+}
+
+fn client() -> Identity {
+    Identity::new(b"quickset-desktop client")
+}
+
+fn server() -> Identity {
+    Identity::new(b"quickset-desktop server")
 }
 
 impl Token {
@@ -134,11 +192,32 @@ impl Proof {
     pub const fn to_bytes(self) -> [u8; Self::SIZE] {
         self.0
     }
+
+    fn new(key: &hmac::Key, role: Role, exported: &Exported) -> Self {
+        let tag = hmac::sign(key, &message(role, exported));
+        Self(tag.as_ref().try_into().expect("SHA-256 has 32 bytes"))
+    }
+
+    fn is_of(&self, key: &hmac::Key, role: Role, exported: &Exported) -> bool {
+        hmac::verify(key, &message(role, exported), &self.0).is_ok()
+    }
 }
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")
+    }
+}
+
+impl fmt::Debug for Asking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Asking(..)")
+    }
+}
+
+impl fmt::Debug for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Expected(..)")
     }
 }
 
@@ -170,8 +249,8 @@ pub type Exported = [u8; 32];
 /// What the key material is exported for.
 pub const LABEL: &[u8] = b"EXPORTER-quickset-desktop-proof";
 
-/// Rounds of PBKDF2 (RFC 8018 §5.2), some 100 ms: the client alone pays them for each server, and who guesses for
-/// each guess. OWASP recommends 600,000.
+/// Rounds of PBKDF2 (RFC 8018 §5.2), some 100 ms: the client alone pays them for each server, and who has broken into a server
+/// for each guess. OWASP recommends 600,000.
 const WORK: u32 = 600_000;
 /// Crockford's: no i, l, o, u.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";

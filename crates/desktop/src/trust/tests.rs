@@ -203,25 +203,71 @@ fn authorised_keys_are_read_anew_and_broken_lines_let_nobody_in() {
     assert_eq!(mode(many.path()), 0o600);
 }
 
+/// Whether a client with `ours` and a server with `theirs` find that they know the same, each on its end of a connection: what
+/// the client finds, and what the server finds when the client shows what it has.
+fn exchange(ours: &Secret, theirs: &Secret, ends: [Exported; 2]) -> (bool, bool) {
+    let (asking, share) = ours.ask();
+    let (answer, expected) = theirs.answer(&share, &ends[1]).unwrap();
+    let proof = asking.hear(&answer, &ends[0]);
+    (proof.is_some(), proof.is_some_and(|proof| expected.is(&proof, &ends[1])))
+}
+
 #[test]
-fn proofs_hold_for_one_connection_one_role_and_one_server() {
+fn both_ends_find_that_they_know_the_same_or_neither_does() {
     let token = Token::random();
     let secret = Secret::token(&token, key(1));
-    let proof = secret.prove(Role::Client, &[7; 32]);
-    assert!(secret.verify(Role::Client, &[7; 32], &proof));
-    assert!(!secret.verify(Role::Client, &[8; 32], &proof), "another connection");
-    assert!(!secret.verify(Role::Server, &[7; 32], &proof), "handed back");
-    assert!(!Secret::token(&token, key(2)).verify(Role::Client, &[7; 32], &proof), "another server");
-    assert!(!Secret::token(&Token::random(), key(1)).verify(Role::Client, &[7; 32], &proof));
+    assert_eq!(exchange(&secret, &Secret::token(&token, key(1)), [[7; 32]; 2]), (true, true));
+    assert_eq!(exchange(&secret, &secret, [[7; 32], [8; 32]]), (false, false), "somebody is in between");
+    assert_eq!(
+        exchange(&secret, &Secret::token(&token, key(2)), [[7; 32]; 2]),
+        (false, false),
+        "another server"
+    );
+    assert_eq!(exchange(&secret, &Secret::token(&Token::random(), key(1)), [[7; 32]; 2]), (false, false));
+    let password = |text: &str| Secret::password(text, key(1));
+    assert_eq!(exchange(&password("correct horse"), &password("correct horse"), [[0; 32]; 2]), (true, true));
+    assert_eq!(
+        exchange(&password("correct horse"), &password("correct horsf"), [[0; 32]; 2]),
+        (false, false)
+    );
+}
+
+#[test]
+fn proofs_are_of_one_exchange_and_of_one_end() {
+    let (secret, exported) = (Secret::token(&Token::random(), key(1)), [7; 32]);
+    let ((asking, share), (other, _)) = (secret.ask(), secret.ask());
+    let (answer, expected) = secret.answer(&share, &exported).unwrap();
+    assert!(!expected.is(&answer.proof, &exported), "handed back");
+    assert!(other.hear(&answer, &exported).is_none(), "an answer to another exchange");
+    let proof = asking.hear(&answer, &exported).unwrap();
+    assert!(expected.is(&proof, &exported));
+    assert!(!expected.is(&proof, &[8; 32]), "another connection");
     let mut wrong = proof.to_bytes();
     for i in 0..wrong.len() {
         wrong[i] ^= 1;
-        assert!(!secret.verify(Role::Client, &[7; 32], &Proof::from_bytes(wrong)), "byte {i}");
+        assert!(!expected.is(&Proof::from_bytes(wrong), &exported), "byte {i}");
         wrong[i] ^= 1;
     }
-    let a = Secret::password("correct horse", key(1));
-    let b = Secret::password("correct horse", key(1));
-    assert!(a.verify(Role::Client, &[0; 32], &b.prove(Role::Client, &[0; 32])));
+    // A share that is handed back has the other side's mark, and one that is changed is no point or leads elsewhere.
+    assert!(secret.answer(&answer.share, &exported).is_none());
+    for i in 0..share.len() {
+        let (asking, mut share) = secret.ask();
+        share[i] ^= 1;
+        let answer = secret.answer(&share, &exported);
+        assert!(answer.is_none_or(|(answer, _)| asking.hear(&answer, &exported).is_none()), "byte {i}");
+    }
+}
+
+/// Whoever poses as the server hears one share, whatever it does: that is the same for all secrets, so that it can only guess.
+#[test]
+fn an_impostor_has_one_guess_and_is_shown_nothing_when_it_is_wrong() {
+    let (secret, exported) = (Secret::password("right", key(1)), [7; 32]);
+    for guess in ["wrong", "Right", ""] {
+        let (asking, share) = secret.ask();
+        let (answer, _) = Secret::password(guess, key(1)).answer(&share, &exported).unwrap();
+        assert!(asking.hear(&answer, &exported).is_none(), "{guess:?}");
+    }
+    assert_ne!(secret.ask().1, secret.ask().1);
 }
 
 #[test]
@@ -244,17 +290,33 @@ fn secrets_are_in_no_debug_output() {
     let scratch = Scratch::new();
     let token = Token::random();
     let secret = Secret::token(&token, key(1));
-    let proof = secret.prove(Role::Client, &[1; 32]);
+    let (asking, share) = secret.ask();
+    let (answer, expected) = secret.answer(&share, &[1; 32]).unwrap();
     let gate = Gate::new(Authorized::at(scratch.0.join("a")), Some(secret.clone()), None);
-    let text = format!("{token:?} {secret:?} {proof:?} {gate:?}");
-    assert!(text.starts_with("Token(..) Secret(..) Proof(..) Gate"), "{text}");
-    assert!(!text.contains(token.reveal()) && !text.contains(&format!("{:?}", proof.to_bytes())));
+    let text = format!("{token:?} {secret:?} {asking:?} {expected:?} {:?} {gate:?}", answer.proof);
+    assert!(text.starts_with("Token(..) Secret(..) Asking(..) Expected(..) Proof(..) Gate"), "{text}");
+    assert!(!text.contains(token.reveal()) && !text.contains(&format!("{:?}", answer.proof.to_bytes())));
 }
 
-fn from(address: &str, key: Fingerprint, secret: Option<&Secret>) -> Credentials {
-    let exported = [3; 32];
-    let proof = secret.map(|s| s.prove(Role::Client, &exported));
-    Credentials { address: address.parse().unwrap(), key, proof, exported }
+fn from(address: &str, key: Fingerprint) -> Credentials {
+    Credentials { address: address.parse().unwrap(), key, exported: [3; 32] }
+}
+
+/// How a client fares that has a secret.
+fn shows(
+    gate: &Gate,
+    now: Instant,
+    client: Credentials,
+    of: SecretKind,
+    secret: &Secret,
+) -> Result<By, Denial> {
+    let (asking, share) = secret.ask();
+    let challenge = gate.challenge(now, client, of, &share)?;
+    let proof = asking.hear(&challenge.answer, &client.exported);
+    let knew = proof.is_some();
+    let by = gate.settle(&challenge, proof.as_ref())?;
+    assert_eq!(knew, by != By::Key, "the server proves itself, too");
+    Ok(by)
 }
 
 #[test]
@@ -264,16 +326,13 @@ fn a_token_lets_one_client_in_and_from_then_on_its_key_does() {
     let (gate, token) = Gate::for_server(key(9), authorized.clone(), None).unwrap();
     let secret = Secret::token(&token.expect("nobody else could come in"), key(9));
     let now = Instant::now();
-    assert!(matches!(gate.judge(now, &from("1.1.1.1", key(1), None)), Err(Denial::UnknownKey)));
-    let entry = gate.judge(now, &from("1.1.1.1", key(1), Some(&secret))).unwrap();
-    assert_eq!(entry.by, By::Token);
-    assert!(secret.verify(Role::Server, &[3; 32], &entry.proof.unwrap()), "the server proves itself too");
+    assert!(matches!(gate.judge(&from("1.1.1.1", key(1))), Err(Denial::UnknownKey)));
+    assert_eq!(shows(&gate, now, from("1.1.1.1", key(1)), SecretKind::Token, &secret).unwrap(), By::Token);
     // Another client finds the token dead, and the first needs none.
-    let second = gate.judge(now, &from("1.1.1.2", key(2), Some(&secret)));
+    let second = shows(&gate, now, from("1.1.1.2", key(2)), SecretKind::Token, &secret);
     assert!(matches!(second, Err(Denial::WrongSecret)), "{second:?}");
-    for secret in [None, Some(&secret)] {
-        assert_eq!(gate.judge(now, &from("1.1.1.1", key(1), secret)).unwrap().by, By::Key);
-    }
+    assert_eq!(gate.judge(&from("1.1.1.1", key(1))).unwrap(), By::Key);
+    assert_eq!(shows(&gate, now, from("1.1.1.1", key(1)), SecretKind::Token, &secret).unwrap(), By::Key);
     let (_, token) = Gate::for_server(key(9), authorized, None).unwrap();
     assert!(token.is_none(), "the key is there after a restart");
 }
@@ -289,7 +348,7 @@ fn of_many_with_the_same_token_one_comes_in() {
         let threads: Vec<_> = (0..8)
             .map(|n| {
                 scope.spawn(move || {
-                    gate.judge(now, &from(&format!("1.1.1.{n}"), key(n), Some(secret))).is_ok()
+                    shows(gate, now, from(&format!("1.1.1.{n}"), key(n)), SecretKind::Token, secret).is_ok()
                 })
             })
             .collect();
@@ -304,10 +363,10 @@ fn a_token_survives_when_the_key_cannot_be_written_down() {
     let path = scratch.0.join("no-such-folder/authorized");
     let (gate, token) = Gate::for_server(key(9), Authorized::at(&path), None).unwrap();
     let secret = Secret::token(&token.unwrap(), key(9));
-    let client = from("1.1.1.1", key(1), Some(&secret));
-    assert!(matches!(gate.judge(Instant::now(), &client), Err(Denial::File(_))));
+    let judged = || shows(&gate, Instant::now(), from("1.1.1.1", key(1)), SecretKind::Token, &secret);
+    assert!(matches!(judged(), Err(Denial::File(_))));
     fs::create_dir(scratch.0.join("no-such-folder")).unwrap();
-    assert_eq!(gate.judge(Instant::now(), &client).unwrap().by, By::Token);
+    assert_eq!(judged().unwrap(), By::Token);
 }
 
 #[test]
@@ -318,24 +377,26 @@ fn wrong_passwords_wait_longer_and_longer_but_keys_never() {
     let right = Secret::token(&Token::random(), key(9));
     let wrong = Secret::token(&Token::random(), key(9));
     let gate = Gate::new(authorized, Some(right.clone()), None);
+    let judged =
+        |now, address, n, secret| shows(&gate, now, from(address, key(n)), SecretKind::Password, secret);
     let mut now = Instant::now();
     for _ in 0..Tries::FREE {
-        assert!(matches!(gate.judge(now, &from("1.1.1.1", key(2), Some(&wrong))), Err(Denial::WrongSecret)));
+        assert!(matches!(judged(now, "1.1.1.1", 2, &wrong), Err(Denial::WrongSecret)));
     }
     // Now even the right one has to wait, and so do all who share the address; others do not.
     let mut last = Duration::ZERO;
     for _ in 0..5 {
-        let held = gate.judge(now, &from("1.1.1.1", key(2), Some(&right)));
+        let held = judged(now, "1.1.1.1", 2, &right);
         let Err(Denial::Wait(wait)) = held else { panic!("{held:?}") };
         assert!(wait > last, "{wait:?} after {last:?}");
         (last, now) = (wait, now + wait);
-        assert!(matches!(gate.judge(now, &from("1.1.1.1", key(3), Some(&wrong))), Err(Denial::WrongSecret)));
+        assert!(matches!(judged(now, "1.1.1.1", 3, &wrong), Err(Denial::WrongSecret)));
     }
-    assert_eq!(gate.judge(now, &from("1.1.1.1", key(1), None)).unwrap().by, By::Key);
-    assert_eq!(gate.judge(now, &from("1.1.1.1", key(1), Some(&wrong))).unwrap().by, By::Key);
-    assert_eq!(gate.judge(now, &from("1.1.1.2", key(2), Some(&right))).unwrap().by, By::Password);
-    assert_eq!(gate.judge(now + last * 4, &from("1.1.1.1", key(2), Some(&right))).unwrap().by, By::Password);
-    assert!(gate.judge(now + last * 4, &from("1.1.1.1", key(2), Some(&right))).is_ok(), "forgiven");
+    assert_eq!(gate.judge(&from("1.1.1.1", key(1))).unwrap(), By::Key);
+    assert_eq!(judged(now, "1.1.1.1", 1, &wrong).unwrap(), By::Key);
+    assert_eq!(judged(now, "1.1.1.2", 2, &right).unwrap(), By::Password);
+    assert_eq!(judged(now + last * 4, "1.1.1.1", 2, &right).unwrap(), By::Password);
+    assert!(judged(now + last * 4, "1.1.1.1", 2, &right).is_ok(), "forgiven");
 }
 
 #[test]

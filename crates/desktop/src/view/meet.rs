@@ -9,9 +9,11 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::link::{Channel, Incoming, LinkConfig, LinkError, Outbox, exported};
-use crate::message::{ALPN, CLIPBOARD, FromClient, FromServer, Hello, Welcome, code};
+use crate::message::{ALPN, CLIPBOARD, FromClient, FromServer, Hello, Offer, Welcome, code};
 use crate::place;
-use crate::trust::{Changed, FileError, Known, KnownServers, Proof, Role, Secret, Token, Verdict};
+use crate::trust::{
+    Answer, Changed, FileError, Known, KnownServers, Proof, Secret, SecretKind, Token, Verdict,
+};
 
 /// Whom a viewer's gateway believes to be the server.
 #[derive(Clone, Debug)]
@@ -89,6 +91,12 @@ pub enum MeetError {
         "the server does not know the password or token: it may be somebody else's, or the token was used already"
     )]
     NotProved,
+    /// It is of a version that takes passwords and tokens in another way, on which guesses could be tried.
+    #[error(
+        "the server takes no password or token as this version shows it, by SPAKE2: its quickset is too old, or what answers is \
+         no quickset"
+    )]
+    Older,
     /// It does not let us in.
     #[error("{0}")]
     Denied(String),
@@ -152,24 +160,38 @@ impl Meeting {
             (Outbox::new(out, Channel::Control.priority()), Incoming::new(incoming));
         let exported = exported(&connection).map_err(denied)?;
         let secret = self.secret_for(now).await;
-        let proof = secret.as_ref().map(|s| s.prove(Role::Client, &exported).to_bytes());
-        let hello = Hello { features: CLIPBOARD, proof };
+        let (asking, offer) = secret
+            .map(|(of, secret)| {
+                let (asking, share) = secret.ask();
+                (asking, Offer { of, share })
+            })
+            .unzip();
+        let offers = offer.is_some();
+        let hello = Hello { features: CLIPBOARD, offer, is_older: false };
         control_out.send(&FromClient::Hello(hello)).await.map_err(denied)?;
-        let answer = timeout(PATIENCE, control.next()).await.unwrap_or(Err(LinkError::Silent));
+        let mut answer = timeout(PATIENCE, control.next()).await.unwrap_or(Err(LinkError::Silent));
+        // Whether the server knows our secret, if we have one.
+        let mut proved = offers.then_some(false);
+        // DT-52.
+        if let (Some(asking), Ok(FromServer::Share { share, proof })) = (asking, &answer) {
+            let theirs = Answer { share: *share, proof: Proof::from_bytes(*proof) };
+            let ours = asking.hear(&theirs, &exported);
+            proved = Some(ours.is_some());
+            control_out.send(&FromClient::Proof(ours.map(Proof::to_bytes))).await.map_err(denied)?;
+            answer = timeout(PATIENCE, control.next()).await.unwrap_or(Err(LinkError::Silent));
+        } else if let (true, Err(LinkError::Closed(Closed::ByApplication { code: code::DENIED, .. }))) =
+            (offers, &answer)
+        {
+            // DT-53: such a server takes no notice of an offer, and sees no more than a key.
+            return Err(MeetError::Older);
+        }
         let welcome = match answer {
             Ok(FromServer::Welcome(welcome)) => welcome,
             Ok(_) => return Err(LinkError::Ended.into()),
             Err(error) => return Err(denied(error)),
         };
-        // DT-45: who was shown a proof has one to show.
-        let right = match (&secret, welcome.proof) {
-            (Some(secret), Some(proof)) => {
-                Some(secret.verify(Role::Server, &exported, &Proof::from_bytes(proof)))
-            }
-            (Some(_), None) => Some(false),
-            (None, _) => None,
-        };
-        self.settle(now, right)?;
+        // DT-45.
+        self.settle(now, proved)?;
         Ok(Met { connection, control, control_out, welcome })
     }
 
@@ -280,9 +302,14 @@ impl Meeting {
         key
     }
 
-    async fn secret_for(&mut self, server: Fingerprint) -> Option<Secret> {
+    async fn secret_for(&mut self, server: Fingerprint) -> Option<(SecretKind, Secret)> {
+        let of = match &self.credential {
+            Credential::None => return None,
+            Credential::Token(_) => SecretKind::Token,
+            Credential::Password(_) => SecretKind::Password,
+        };
         if let Some((_, secret)) = self.secret.as_ref().filter(|(key, _)| *key == server) {
-            return Some(secret.clone());
+            return Some((of, secret.clone()));
         }
         let credential = self.credential.clone();
         // It is meant to take long.
@@ -293,7 +320,7 @@ impl Meeting {
         });
         let secret = stretch.await.ok().flatten();
         self.secret = secret.clone().map(|secret| (server, secret));
-        secret
+        secret.map(|secret| (of, secret))
     }
 
     /// Trusts the server from now on, or not. `proved` says whether it knows our secret, if we have one.
@@ -325,6 +352,7 @@ impl MeetError {
             Self::Changed(_)
             | Self::NotPinned { .. }
             | Self::NotProved
+            | Self::Older
             | Self::Denied(_)
             | Self::File(_)
             | Self::NoKey => true,

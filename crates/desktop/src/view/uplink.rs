@@ -321,7 +321,7 @@ impl Drawing<'_> {
     async fn on_control(&mut self, message: FromServer) -> Result<(), LinkError> {
         let desk = &self.uplink.desk;
         match message {
-            FromServer::Welcome(_) | FromServer::Pong(_) => {}
+            FromServer::Share { .. } | FromServer::Welcome(_) | FromServer::Pong(_) => {}
             FromServer::Mark(mark) => {
                 let now = self.now();
                 self.uplink.receiver.mark(now, mark);

@@ -48,8 +48,8 @@ impl Hostile {
             let (mut control, mut incoming) = connection.accept_messages_bi().await.unwrap();
             control.set_ordered(true);
             incoming.next().await.unwrap().unwrap();
-            let (proof, permissions, name) = (None, Permissions::ALL, "hostile".into());
-            let welcome = Welcome { features: 0, proof, order, permissions, name };
+            let (permissions, name) = (Permissions::ALL, "hostile".into());
+            let welcome = Welcome { features: 0, order, permissions, name };
             for record in FromServer::Welcome(welcome).records() {
                 control.send(record).await.unwrap();
             }

@@ -1,5 +1,7 @@
 //! Who may come in, and to whom one goes.
 
+use quickset::{ClientAuth, Endpoint, Identity, ServerConfig};
+use quickset_desktop::message::{ALPN, code};
 use quickset_desktop::trust::Token;
 use quickset_desktop::view::{Credential, MeetError, Password, ServerTrust, ViewError};
 
@@ -106,4 +108,22 @@ async fn a_server_that_does_not_know_the_secret_is_not_trusted_on_first_use() {
     // DT-45
     assert!(matches!(error, MeetError::NotProved), "{error}");
     assert_eq!(known(&folder).look_up(&far.address.to_string()).unwrap(), None);
+}
+
+/// A server of before takes no notice of an offer, and sees a key that it does not know.
+#[tokio::test]
+async fn a_server_that_is_too_old_for_a_password_is_told_from_one_that_refuses_it() {
+    let home = Home::new();
+    let config = ServerConfig::new(Identity::self_signed(["localhost"]).unwrap(), &[ALPN]).unwrap();
+    let config = config.with_client_auth(ClientAuth::Mandatory).unwrap();
+    let older = Endpoint::server(([127, 0, 0, 1], 0).into(), &config).unwrap();
+    let mut near = Near::start(&home.client("client"), older.local_addr(), password("correct horse")).await;
+    let connection = older.accept().await.unwrap();
+    let (_, mut control) = connection.accept_messages_bi().await.unwrap();
+    let hello = control.next().await.unwrap().unwrap().payload;
+    // DT-53: version 1, the features, and no proof where such a server looks for one.
+    assert_eq!((&hello[..2], hello[3]), (&[2, 1][..], 0));
+    connection.close(code::DENIED, b"the server does not know this key");
+    let error = refused(&mut near).await;
+    assert!(matches!(error, MeetError::Older), "{error}");
 }

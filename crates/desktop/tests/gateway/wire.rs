@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use quickset::{ClientConfig, Closed, Connection, Endpoint, MessageReceiver, MessageSender, Trust};
-use quickset_desktop::message::{
-    ALPN, CLIPBOARD, Clipboard, FromClient, FromServer, Hello, Inbox, Message as _, Order, code,
+use quickset::{
+    ClientConfig, Closed, Connection, Endpoint, Fingerprint, MessageReceiver, MessageSender, Trust,
 };
+use quickset_desktop::message::{
+    ALPN, CLIPBOARD, Clipboard, FromClient, FromServer, Hello, Inbox, Message as _, Offer, Order, code,
+};
+use quickset_desktop::trust::{Secret, SecretKind, Token};
 use quickset_desktop::view::{Credential, Password};
 
 use super::scene::{Far, Home, Near, Setting};
@@ -108,7 +111,7 @@ async fn nothing_is_said_before_the_welcome_and_strangers_hear_nothing() {
     assert!(early.is_err(), "no screen before it was let in");
     bare.say(&hello()).await;
     let Some(FromServer::Welcome(welcome)) = bare.hear().await else { panic!("the first is WELCOME") };
-    assert_eq!((welcome.order, welcome.proof), (Order::Latest, None));
+    assert_eq!(welcome.order, Order::Latest);
     assert!(bare.connection.accept_messages().await.is_ok(), "the screen");
 }
 
@@ -181,8 +184,39 @@ async fn each_kind_of_viewers_has_places_of_its_own() {
 /// Tries a wrong secret, and hears the code and the words of the server.
 async fn guess(home: &Home, far: &Far) -> (u64, String) {
     let mut bare = Bare::connect(home, far, false).await;
-    bare.say(&FromClient::Hello(Hello { features: 0, proof: Some([7; 32]) })).await;
+    let (_, share) = Secret::token(&Token::random(), Fingerprint([0; 32])).ask();
+    let offer = Some(Offer { of: SecretKind::Password, share });
+    bare.say(&FromClient::Hello(Hello { offer, ..Hello::default() })).await;
+    // Whoever has to wait is not answered.
+    if let Some(FromServer::Share { .. }) = bare.hear().await {
+        bare.say(&FromClient::Proof(Some([7; 32]))).await;
+    }
     bare.closed_saying().await
+}
+
+/// A client of before shows a MAC of the password: it is told what to do, and it is no guess.
+#[tokio::test]
+async fn a_client_that_is_too_old_is_told_so() {
+    let (home, vnc) = (Home::new(), Vnc::start(16, 16).await);
+    let far = Far::start(&home, vnc.address, Setting { password: Some("right"), ..Setting::default() });
+    for _ in 0..10 {
+        let mut bare = Bare::connect(&home, &far, false).await;
+        // DT-53: HELLO, version 1, no features, and a proof of 32 bytes.
+        bare.out.send(Bytes::from([&[2, 1, 0, 32][..], &[7; 32]].concat())).await.unwrap();
+        let (code, said) = bare.closed_saying().await;
+        assert!(code == code::DENIED && said.contains("SPAKE2"), "{code}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn an_exchange_that_nobody_knows_is_another_version() {
+    let (home, vnc) = (Home::new(), Vnc::start(16, 16).await);
+    let far = Far::start(&home, vnc.address, Setting { password: Some("right"), ..Setting::default() });
+    // DT-53: exchange 2, about a password.
+    let offer = [&[2, 1, 2, 0, 2, 1][..], &[7; 33]].concat();
+    let mut bare = Bare::connect(&home, &far, false).await;
+    bare.out.send(Bytes::from(offer)).await.unwrap();
+    assert_eq!(bare.closed().await, code::VERSION);
 }
 
 #[tokio::test]
@@ -318,7 +352,7 @@ async fn the_clipboard_has_a_stream_of_its_own_for_whoever_takes_it() {
     old.say(&hello()).await;
     assert!(matches!(old.hear().await, Some(FromServer::Welcome(_))));
     let mut new = Bare::connect(&home, &far, true).await;
-    new.say(&FromClient::Hello(Hello { features: CLIPBOARD | 1 << 40, proof: None })).await;
+    new.say(&FromClient::Hello(Hello { features: CLIPBOARD | 1 << 40, ..Hello::default() })).await;
     assert!(matches!(new.hear().await, Some(FromServer::Welcome(_))));
     let text = "a long text ".repeat(20_000);
     vnc.tell(Draw::Text(text.clone()));
