@@ -105,7 +105,7 @@ async fn a_server_that_does_not_know_the_secret_is_not_trusted_on_first_use() {
     let far = Far::start(&home, vnc.address, Setting::default());
     let mut near = Near::start(&folder, far.address, password("of another server")).await;
     let error = refused(&mut near).await;
-    // DT-45
+    // DT-45, DT-52
     assert!(matches!(error, MeetError::NotProved), "{error}");
     assert_eq!(known(&folder).look_up(&far.address.to_string()).unwrap(), None);
 }
