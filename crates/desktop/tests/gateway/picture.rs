@@ -136,7 +136,13 @@ async fn a_text_that_comes_unasked_is_the_servers_text() {
     let (_far, near) = join(&home, vnc.address, Setting::default()).await;
     let mut person = Person::sit(near.address).await;
     person.sees(&vnc).await;
+    // Until the viewer has said what it takes, texts come as they do to those that say nothing of it.
+    vnc.tell(Draw::Give("first".into()));
+    person
+        .until("a text, or word of it", |p| !matches!(p.clipboard.last(), None | Some(Clipboard::Caps(_))))
+        .await;
     for text in ["h世", "another"] {
+        person.clipboard.clear();
         vnc.tell(Draw::Give(text.into()));
         person.until("word of it", |p| p.clipboard.last() == Some(&Clipboard::Notify(Formats::TEXT))).await;
         person.rfb.clipboard(&Clipboard::Request(Formats::TEXT)).unwrap();
