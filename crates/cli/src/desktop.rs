@@ -8,13 +8,13 @@ use quickset::{Algorithm, Fingerprint, Protection};
 use quickset_desktop::message::{Order, Permissions};
 use quickset_desktop::serve::{Serve, ServeConfig, ServeStats};
 use quickset_desktop::trust::{Authorized, Folder, Gate, Token, load_identity, read_secret};
-use quickset_desktop::view::{Credential, Password, ServerTrust, View, ViewConfig, ViewStats};
+use quickset_desktop::view::{Credential, Password, ServerTrust, View, ViewConfig, ViewNews, ViewStats};
 use quickset_desktop::{Kind, LinkConfig, VncPassword};
 
 use crate::memory::{self, MemoryArgs};
 use crate::metrics::MetricsArgs;
 use crate::qlog::QlogArgs;
-use crate::say::{note, say};
+use crate::say::{note, plain, say};
 use crate::values;
 
 /// Carry a VNC desktop across a lossy path: any VNC server, any viewer.
@@ -231,7 +231,7 @@ async fn view(args: &ViewArgs) -> anyhow::Result<()> {
         );
     }
     let key = identity.fingerprint();
-    let view = View::start(ViewConfig {
+    let mut view = View::start(ViewConfig {
         server: args.server.clone(),
         listen: args.listen,
         trust,
@@ -243,6 +243,13 @@ async fn view(args: &ViewArgs) -> anyhow::Result<()> {
     .await?;
     say!("listening on {}", view.local_addr())?;
     let stats = view.stats();
+    let mut news = view.news().expect("nobody else has taken it");
+    let told = async {
+        while let Some(news) = news.recv().await {
+            tell(&news);
+        }
+        std::future::pending::<()>().await;
+    };
     let lines = async {
         if args.stats {
             every_second(|| print_view(&stats)).await;
@@ -254,6 +261,23 @@ async fn view(args: &ViewArgs) -> anyhow::Result<()> {
             ended.with_context(|| format!("no session with {}; this client's key is {key}", args.server))
         }
         () = lines => Ok(()),
+        () = told => Ok(()),
+    }
+}
+
+/// Says what has become of the session with the server.
+fn tell(news: &ViewNews) {
+    match news {
+        ViewNews::Connected { server, name, size: Some((width, height)) } => {
+            note!("connected to {server}: \"{}\", {width}x{height}", plain(name));
+        }
+        ViewNews::Connected { server, name, .. } => {
+            note!("connected to {server}: \"{}\", which shows no picture yet", plain(name));
+        }
+        ViewNews::Away { server, error, wait } => {
+            note!("no session with {server}: {}; trying again in {:.1} s", plain(error), wait.as_secs_f64());
+        }
+        _ => {}
     }
 }
 

@@ -143,6 +143,11 @@ pub struct Layout {
 }
 
 impl Message for FromClient {
+    /// A wish that cannot be read is not answered either; whoever has it waits in vain.
+    fn is_aside(_: u8) -> bool {
+        false
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Hello(hello) => {
@@ -188,6 +193,10 @@ impl Message for FromClient {
 }
 
 impl Message for FromServer {
+    fn is_aside(kind: u8) -> bool {
+        matches!(kind, CURSOR | NAME | LEDS | BELL) || Clipboard::is_one(kind)
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Welcome(welcome) => {

@@ -26,10 +26,10 @@ use std::time::Duration;
 use quickset::Identity;
 use quickset_rfb::{Limits, Password as VncPassword, Security};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 
 pub use meet::{Credential, MeetError, Password, ServerTrust};
-pub use uplink::{ViewStats, ViewTotals};
+pub use uplink::{ViewNews, ViewStats, ViewTotals};
 
 use crate::link::LinkConfig;
 use crate::message::code;
@@ -64,6 +64,7 @@ pub struct View {
     address: SocketAddr,
     desk: Arc<Desk>,
     uplink: Uplink,
+    news: Option<mpsc::Receiver<ViewNews>>,
     security: Security,
 }
 
@@ -102,14 +103,21 @@ impl View {
         let meeting =
             Meeting::new(config.server, config.trust, config.credential, config.identity, config.link)
                 .map_err(ViewError::Socket)?;
-        let uplink = Uplink::new(meeting, desk.clone());
+        let (told, news) = mpsc::channel(NEWS);
+        let uplink = Uplink::new(meeting, desk.clone(), told);
         let security = config.viewer_password.map_or(Security::None, Security::VncAuth);
-        Ok(Self { listener, address, desk, uplink, security })
+        Ok(Self { listener, address, desk, uplink, news: Some(news), security })
     }
 
     /// Where viewers connect.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What becomes of the session with the server, from the start on; the first time this is called. What is not taken is
+    /// forgotten beyond the first few.
+    pub fn news(&mut self) -> Option<mpsc::Receiver<ViewNews>> {
+        self.news.take()
     }
 
     /// What is counted, now and later.
@@ -176,5 +184,7 @@ async fn take_viewers(listener: TcpListener, desk: Arc<Desk>, security: Security
     }
 }
 
+/// News that wait for somebody.
+const NEWS: usize = 64;
 /// Viewers at a time.
 const MOST_VIEWERS: usize = 32;
