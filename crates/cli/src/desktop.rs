@@ -88,7 +88,8 @@ struct ViewArgs {
     /// The far gateway
     #[arg(value_name = "HOST:PORT", value_parser = |text: &str| values::place(text, Some(4433)))]
     server: String,
-    /// Address for viewers; whoever reaches it sees the desktop
+    /// Address for viewers. Of those on this machine only yours and root's are let in, unless there is a password; beyond
+    /// the loopback whoever reaches it sees the desktop
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:5901", value_parser = values::listening)]
     listen: SocketAddr,
     /// The fingerprint that the server printed
@@ -106,7 +107,8 @@ struct ViewArgs {
     /// Certificate and private key as PEM to show, instead of your own; with --token it is the one that is registered
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// File with a VNC password that viewers must know, readable by you alone
+    /// File with a VNC password that viewers must know, readable by you alone; needed where it cannot be found out which user a
+    /// viewer belongs to (other systems than Linux)
     #[arg(long, value_name = "FILE")]
     viewer_password_file: Option<PathBuf>,
     /// Print a line of statistics to stderr every second

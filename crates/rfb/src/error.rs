@@ -9,6 +9,9 @@ pub enum Error {
     /// The server does not want us, and says why.
     #[error("the server refused the connection: {0}")]
     Refused(String),
+    /// The viewer was refused by [`Security::Refuse`](crate::Security::Refuse), and told why.
+    #[error("the viewer was refused: {0}")]
+    TurnedAway(String),
     /// Wrong password, or the like; with the server's reason, if it gives one.
     #[error("authentication failed: {0}")]
     Authentication(String),

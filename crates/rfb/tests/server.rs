@@ -144,6 +144,17 @@ fn vnc_authentication() {
 }
 
 #[test]
+fn who_is_refused_reads_why() {
+    // RFC 6143 §7.1.2: no type and the reason; of 3.3 the type is a number of four bytes.
+    let cases = [(b"RFB 003.008\n", &[0][..]), (b"RFB 003.007\n", &[0]), (b"RFB 003.003\n", &[0, 0, 0, 0])];
+    for (version, none) in cases {
+        let mut server = server(Security::Refuse("no".to_owned()));
+        assert_eq!(told(&mut server, version), Err(Error::TurnedAway("no".to_owned())));
+        assert_eq!(sent(&mut server), [b"RFB 003.008\n", none, b"\0\0\0\x02no"].concat());
+    }
+}
+
+#[test]
 fn a_type_that_was_not_offered_is_refused() {
     let mut server = server(Security::VncAuth(Password::new(b"secret")));
     assert_eq!(told(&mut server, b"RFB 003.008\n\x01"), Err(Error::SecurityChoice(1)));

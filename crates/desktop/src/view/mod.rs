@@ -2,8 +2,8 @@
 //!
 //! *In:* local TCP connections of viewers; the link. *Out:* updates for viewers, their input for the link. Parts:
 //! `meet` connects and makes sure of the server, `uplink` keeps the session up and draws, `desk` holds what
-//! viewers are shown and what each has not been told, `viewer` serves one of them, `pointer` paints the pointer for those
-//! that do not, `inputs` is what they do.
+//! viewers are shown and what each has not been told, `viewer` serves one of them, `owner` says which are let in, `pointer` paints
+//! the pointer for those that do not, `inputs` is what they do.
 //!
 //! Invariants: the last picture stays when the link is down, and what is typed then is dropped; a viewer that does
 //! not read costs an area, not a queue; a batch of 1.5 ms becomes one update.
@@ -11,6 +11,7 @@
 mod desk;
 mod inputs;
 mod meet;
+mod owner;
 mod pointer;
 #[cfg(test)]
 mod tests;
@@ -43,7 +44,9 @@ use viewer::Viewer;
 pub struct ViewConfig {
     /// The far gateway, HOST:PORT.
     pub server: String,
-    /// Where viewers connect. They are let in by nothing but their address, so it should be one of the loopback.
+    /// Where viewers connect. Of those on this machine, without a password, the user's own and root's are let in, and on
+    /// systems where it cannot be found out whose they are there has to be one. Those of other machines are let in by
+    /// nothing but their address, so it should be one of the loopback.
     pub listen: SocketAddr,
     /// Whom to believe to be the server.
     pub trust: ServerTrust,
@@ -79,6 +82,11 @@ pub enum ViewError {
         /// Why not.
         error: io::Error,
     },
+    /// Here it cannot be found out whose viewers are.
+    #[error(
+        "on this system it cannot be found out which user a viewer belongs to: choose a password for viewers with --viewer-password-file"
+    )]
+    NoPassword,
     /// No UDP socket.
     #[error("cannot open a UDP socket: {0}")]
     Socket(io::Error),
@@ -91,11 +99,14 @@ impl View {
     /// Begins to listen for viewers.
     ///
     /// # Errors
-    /// When a socket cannot be bound.
+    /// When a socket cannot be bound, and without a password for viewers where that has to be one.
     ///
     /// # Panics
     /// Outside of a tokio runtime with timers and I/O.
     pub async fn start(config: ViewConfig) -> Result<Self, ViewError> {
+        if config.viewer_password.is_none() && !owner::is_known() {
+            return Err(ViewError::NoPassword);
+        }
         let listen = |error| ViewError::Listen { address: config.listen, error };
         let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
