@@ -34,6 +34,8 @@ const NEEDS: &[Need] = &[
         why: "refusals: interfaces, addresses and routes that come and go",
     },
     Need { program: "xdotool", package: "xdotool", why: "e2e: somebody who types and drags" },
+    Need { program: "script", package: "bsdutils", why: "desktop view: a terminal that asks for a token" },
+    Need { program: "setpriv", package: "util-linux", why: "desktop view: a viewer of another user" },
 ];
 
 /// The step of `cargo xtask test`.
