@@ -51,6 +51,12 @@ const NEEDS: &[Need] = &[
         why: "refusals: interfaces, addresses and routes that come and go",
     },
     Need { sign: Program("xdotool"), package: "xdotool", why: "e2e: somebody who types and drags" },
+    Need {
+        sign: Program("script"),
+        package: "bsdutils",
+        why: "desktop view: a terminal that asks for a token",
+    },
+    Need { sign: Program("setpriv"), package: "util-linux", why: "desktop view: a viewer of another user" },
 ];
 
 /// The step of `cargo xtask test`.

@@ -1,3 +1,4 @@
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,13 +9,15 @@ use quickset::{Algorithm, Fingerprint, Protection};
 use quickset_desktop::message::{Order, Permissions};
 use quickset_desktop::serve::{Serve, ServeConfig, ServeStats};
 use quickset_desktop::trust::{Authorized, Folder, Gate, Token, load_identity, read_secret};
-use quickset_desktop::view::{Credential, Password, ServerTrust, View, ViewConfig, ViewStats};
+use quickset_desktop::view::{
+    Credential, MeetError, Password, ServerTrust, View, ViewConfig, ViewError, ViewNews, ViewStats,
+};
 use quickset_desktop::{Kind, LinkConfig, VncPassword};
 
 use crate::memory::{self, MemoryArgs};
 use crate::metrics::MetricsArgs;
 use crate::qlog::QlogArgs;
-use crate::say::{note, say};
+use crate::say::{self, note, plain, say};
 use crate::values;
 
 /// Carry a VNC desktop across a lossy path: any VNC server, any viewer.
@@ -88,7 +91,8 @@ struct ViewArgs {
     /// The far gateway
     #[arg(value_name = "HOST:PORT", value_parser = |text: &str| values::place(text, Some(4433)))]
     server: String,
-    /// Address for viewers; whoever reaches it sees the desktop
+    /// Address for viewers. Of those on this machine only yours and root's are let in, unless there is a password; beyond
+    /// the loopback whoever reaches it sees the desktop
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:5901", value_parser = values::listening)]
     listen: SocketAddr,
     /// The fingerprint that the server printed
@@ -97,16 +101,21 @@ struct ViewArgs {
     /// Do not check who the server is
     #[arg(long, conflicts_with = "pin")]
     insecure: bool,
-    /// The token that the server printed, good for one use
+    /// File with the token that the server printed, good for one use, readable by you alone. Where a token is needed and not
+    /// given, it is asked for on a terminal
+    #[arg(long, value_name = "FILE", group = "credential")]
+    token_file: Option<PathBuf>,
+    /// The token itself; other users of this machine can read it in the list of processes until it is used
     #[arg(long, group = "credential")]
     token: Option<Token>,
     /// File with the server's password, readable by you alone
     #[arg(long, value_name = "FILE", group = "credential")]
     password_file: Option<PathBuf>,
-    /// Certificate and private key as PEM to show, instead of your own; with --token it is the one that is registered
+    /// Certificate and private key as PEM to show, instead of your own; with a token it is the one that is registered
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// File with a VNC password that viewers must know, readable by you alone
+    /// File with a VNC password that viewers must know, readable by you alone; needed where it cannot be found out which user a
+    /// viewer belongs to (other systems than Linux)
     #[arg(long, value_name = "FILE")]
     viewer_password_file: Option<PathBuf>,
     /// Print a line of statistics to stderr every second
@@ -184,7 +193,9 @@ async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     if let Some(token) = token {
         // Here and nowhere else: logs are kept.
         say!("token {}", token.reveal())?;
-        note!("no client is authorised yet; the first one gives: --token {}", token.reveal());
+        note!(
+            "no client is authorised yet; the first one that shows this token is, and `quickset desktop view` asks for it"
+        );
     }
     let watched = serve.endpoint().clone();
     metrics.serve(move |page| {
@@ -218,11 +229,7 @@ async fn view(args: &ViewArgs) -> anyhow::Result<()> {
         }
         None => ServerTrust::Known(folder.known_servers()?),
     };
-    let credential = match (&args.token, &args.password_file) {
-        (Some(token), _) => Credential::Token(token.clone()),
-        (_, Some(path)) => Credential::Password(Password(read_secret(path)?)),
-        _ => Credential::None,
-    };
+    let credential = credential(args)?;
     if !args.listen.ip().is_loopback() {
         note!(
             "warning: whoever reaches {} sees the desktop, unencrypted{}",
@@ -230,8 +237,7 @@ async fn view(args: &ViewArgs) -> anyhow::Result<()> {
             if args.viewer_password_file.is_some() { "" } else { " and without a password" }
         );
     }
-    let key = identity.fingerprint();
-    let view = View::start(ViewConfig {
+    let mut config = ViewConfig {
         server: args.server.clone(),
         listen: args.listen,
         trust,
@@ -239,10 +245,80 @@ async fn view(args: &ViewArgs) -> anyhow::Result<()> {
         identity,
         viewer_password: vnc_password(args.viewer_password_file.as_ref())?,
         link: args.link.config()?,
-    })
-    .await?;
+    };
+    let mut view = View::start(config.clone()).await?;
     say!("listening on {}", view.local_addr())?;
+    loop {
+        let address = view.local_addr();
+        let denied = match Box::pin(watch(view, args, config.identity.fingerprint())).await {
+            Err(error) => error,
+            done => return done,
+        };
+        // Whoever is not known yet is asked who they are, where somebody is there to answer.
+        let is_denied = matches!(denied.downcast_ref(), Some(ViewError::Meet(MeetError::Denied(_))));
+        if !is_denied || !matches!(config.credential, Credential::None) || !std::io::stdin().is_terminal() {
+            return Err(denied);
+        }
+        note!("{}", plain(&denied.root_cause().to_string()));
+        let Some(token) = ask_for_token().await else { return Err(denied) };
+        (config.credential, config.listen) = (Credential::Token(token), address);
+        view = View::start(config.clone()).await?;
+    }
+}
+
+/// What is shown to the server besides the key.
+fn credential(args: &ViewArgs) -> anyhow::Result<Credential> {
+    if let Some(token) = &args.token {
+        note!(
+            "warning: other users of this machine can read the token of --token in the list of processes; leave it out to be \
+             asked, or use --token-file"
+        );
+        return Ok(Credential::Token(token.clone()));
+    }
+    if let Some(path) = &args.token_file {
+        let token = read_secret(path)?.parse();
+        return Ok(Credential::Token(token.with_context(|| format!("{} holds no token", path.display()))?));
+    }
+    let password = args.password_file.as_deref().map(read_secret).transpose()?;
+    Ok(password.map_or(Credential::None, |password| Credential::Password(Password(password))))
+}
+
+/// The token that somebody types; `None` when nobody does, or wants us to stop. It is shown, since it is of no use once it
+/// was used.
+async fn ask_for_token() -> Option<Token> {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    // Nobody can interrupt a thread that reads; it ends with the program.
+    std::thread::spawn(move || {
+        let token = loop {
+            say::aside(format_args!("token that the server has printed: "));
+            let mut line = String::new();
+            match std::io::stdin().read_line(&mut line) {
+                Ok(0) | Err(_) => break None,
+                Ok(_) => {}
+            }
+            match line.trim().parse() {
+                Ok(token) => break Some(token),
+                Err(error) => note!("{error}"),
+            }
+        };
+        let _ = tell.send(token);
+    });
+    tokio::select! {
+        token = told => token.ok().flatten(),
+        () = stopped() => None,
+    }
+}
+
+/// Serves viewers until there is no sense in it, or somebody wants to stop.
+async fn watch(mut view: View, args: &ViewArgs, key: Fingerprint) -> anyhow::Result<()> {
     let stats = view.stats();
+    let mut news = view.news().expect("nobody else has taken it");
+    let told = async {
+        while let Some(news) = news.recv().await {
+            tell(&news);
+        }
+        std::future::pending::<()>().await;
+    };
     let lines = async {
         if args.stats {
             every_second(|| print_view(&stats)).await;
@@ -254,6 +330,23 @@ async fn view(args: &ViewArgs) -> anyhow::Result<()> {
             ended.with_context(|| format!("no session with {}; this client's key is {key}", args.server))
         }
         () = lines => Ok(()),
+        () = told => Ok(()),
+    }
+}
+
+/// Says what has become of the session with the server.
+fn tell(news: &ViewNews) {
+    match news {
+        ViewNews::Connected { server, name, size: Some((width, height)) } => {
+            note!("connected to {server}: \"{}\", {width}x{height}", plain(name));
+        }
+        ViewNews::Connected { server, name, .. } => {
+            note!("connected to {server}: \"{}\", which shows no picture yet", plain(name));
+        }
+        ViewNews::Away { server, error, wait } => {
+            note!("no session with {server}: {}; trying again in {:.1} s", plain(error), wait.as_secs_f64());
+        }
+        _ => {}
     }
 }
 
@@ -335,7 +428,8 @@ fn vnc_password(path: Option<&PathBuf>) -> anyhow::Result<Option<VncPassword>> {
 const EXAMPLE: &str = "\
 Example: see the desktop of `far` in a viewer here
   far$  quickset desktop serve --vnc 127.0.0.1:5900
-  here$ quickset desktop view far:4433 --token TOKEN
+  here$ quickset desktop view far:4433
+  token that the server has printed: TOKEN
   here$ vncviewer 127.0.0.1:5901";
 
 const SERVE_EXAMPLE: &str = "\
@@ -343,6 +437,6 @@ Example: show the display :0 to clients that may only look
   quickset desktop serve --vnc 127.0.0.1:5900 --view-only";
 
 const VIEW_EXAMPLE: &str = "\
-Example: the first time with the token that the server printed, from then on without
-  quickset desktop view far:4433 --token TOKEN
+Example: the first time it asks for the token that the server printed, from then on not
+  quickset desktop view far:4433
   vncviewer 127.0.0.1:5901";

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -296,7 +296,24 @@ fn a_key_of_ones_own_is_registered_by_token() {
     let (address, server) = place.split_once(' ').unwrap();
     let token = serve.says("token ");
     let view = ["desktop", "view", address, "--listen", "127.0.0.1:0", "--pin", server];
-    let own = ["--key", both.to_str().unwrap(), "--token", &token];
+    let file = folder.0.join("token");
+    std::fs::write(&file, format!("{token}\n")).unwrap();
+    let own = ["--key", both.to_str().unwrap(), "--token-file", file.to_str().unwrap()];
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = |mode| std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        mode(0o644);
+        let refused = Command::new(env!("CARGO_BIN_EXE_quickset"))
+            .args([&view[..], &own].concat())
+            .env("XDG_DATA_HOME", folder.0.join("client"))
+            .output()
+            .unwrap();
+        assert!(!refused.status.success(), "others can read the token");
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(said.contains("600") && !said.contains(&token), "{said}");
+        mode(0o600);
+    }
     let mut view = Running::start(&folder.0.join("client"), &[&view[..], &own].concat());
     view.says("listening on ");
     let list = folder.0.join("server/quickset/authorized_clients");
@@ -305,6 +322,47 @@ fn a_key_of_ones_own_is_registered_by_token() {
         assert!(std::time::Instant::now() < limit, "the key is not registered");
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
+}
+
+/// Who is not known yet is asked for the token, on a terminal, and comes in by it; words that are no token are not taken for one.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_token_is_asked_for_on_a_terminal() {
+    let folder = Folder::new("asked");
+    let serve = ["desktop", "serve", "--vnc", "127.0.0.1:9", "--listen", "127.0.0.1:0"];
+    let mut serve = Running::start(&folder.0.join("server"), &serve);
+    let place = serve.says("listening on ");
+    let (address, pin) = place.split_once(' ').unwrap();
+    let token = serve.says("token ");
+    // script(1) gives it a terminal.
+    let command =
+        format!("{} desktop view {address} --listen 127.0.0.1:0 --pin {pin}", env!("CARGO_BIN_EXE_quickset"));
+    let mut view = Command::new("script")
+        .args(["-qec", &command, "/dev/null"])
+        .env("XDG_DATA_HOME", folder.0.join("client"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut keys, mut shown) = (view.stdin.take().unwrap(), view.stdout.take().unwrap());
+    let mut all = String::new();
+    let mut until = |words: &str| {
+        let mut part = [0; 4096];
+        while !all.contains(words) {
+            let read = shown.read(&mut part).unwrap();
+            assert_ne!(read, 0, "it ends without {words:?}: {all}");
+            all += &String::from_utf8_lossy(&part[..read]);
+        }
+        all.clear();
+    };
+    until("token that the server has printed: ");
+    keys.write_all(b"what token?\n").unwrap();
+    until("five groups");
+    keys.write_all(format!("{token}\n").as_bytes()).unwrap();
+    until("connected to ");
+    // What was typed for it reaches it: Ctrl-C.
+    keys.write_all(b"\x03").unwrap();
+    assert!(view.wait().unwrap().success());
 }
 
 /// The records of a trace: each whole, between a record separator and a line feed.

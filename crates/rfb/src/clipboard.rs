@@ -9,7 +9,6 @@ use miniz_oxide::deflate::compress_to_vec_zlib;
 use miniz_oxide::inflate::TINFLStatus;
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags as flag};
 
-use crate::Error;
 use crate::inlet::{Fields, Source};
 
 /// A message of the extended clipboard.
@@ -74,19 +73,16 @@ impl ClipboardCaps {
 
 impl Clipboard {
     /// Reads what follows the length. `None` for an action that is not known (yet).
-    pub(crate) fn decode(message: &[u8], max_text: usize) -> Result<Option<Text>, Error> {
-        let Some((flags, rest)) = message.split_first_chunk() else {
-            return Err(Error::Clipboard(message.len()));
-        };
+    /// Its length is known, so that what follows can be read whatever is wrong with it: a text is no reason to hang up.
+    pub(crate) fn decode(message: &[u8], max_text: usize) -> Option<Text> {
+        let broken = Text::Broken { bytes: message.len() as u64 };
+        let Some((flags, rest)) = message.split_first_chunk() else { return Some(broken) };
         let flags = u32::from_be_bytes(*flags);
         let formats = Formats(flags as u16);
         let clipboard = match flags & ACTIONS {
             caps if caps & CAPS != 0 => {
-                let sizes = rest.chunks_exact(4);
-                if sizes.len() < formats.0.count_ones() as usize {
-                    return Err(Error::Clipboard(message.len()));
-                }
-                // Sizes come in the order of the bits, and text is the lowest.
+                // Sizes come in the order of the bits, and text is the lowest; of those that are missing nothing is
+                // wanted unasked.
                 let first = rest.first_chunk().map_or(0, |b| u32::from_be_bytes(*b));
                 Self::Caps(ClipboardCaps {
                     formats,
@@ -101,14 +97,12 @@ impl Clipboard {
             PEEK => Self::Peek,
             NOTIFY => Self::Notify(formats),
             PROVIDE if formats.text() => {
-                // Its length is known, so that what follows can be read: one text is no reason to hang up.
-                let broken = Text::Broken { bytes: message.len() as u64 };
-                return Ok(Some(provided(rest, max_text).unwrap_or(broken)));
+                return Some(provided(rest, max_text).unwrap_or(broken));
             }
             PROVIDE => Self::Provide(None),
-            _ => return Ok(None),
+            _ => return None,
         };
-        Ok(Some(Text::Extended(clipboard)))
+        Some(Text::Extended(clipboard))
     }
 
     /// The whole message of type `kind`.
@@ -169,39 +163,33 @@ pub(crate) enum CutText {
     Partial,
     /// Whole, and left behind. `None`: nothing that we know.
     Whole(Option<Text>),
-    /// Only the header is left behind; so many bytes are to be skipped.
+    /// Too long, or not asked for. Only the header is left behind; so many bytes are to be skipped.
     TooLong(usize),
 }
 
 /// Reads a cut-text message, whose type is known. `extended` tells whether the extended clipboard was offered.
-pub(crate) fn cut_text(
-    source: &mut Source<'_, '_>,
-    max_text: usize,
-    extended: bool,
-) -> Result<CutText, Error> {
-    let Some(mut head) = source.fields(8) else { return Ok(CutText::Partial) };
+pub(crate) fn cut_text(source: &mut Source<'_, '_>, max_text: usize, extended: bool) -> CutText {
+    let Some(mut head) = source.fields(8) else { return CutText::Partial };
     let length = head.skip(4).i32();
-    if length < 0 && !extended {
-        return Err(Error::ClipboardUnasked(length.unsigned_abs()));
-    }
     let length_bytes = length.unsigned_abs() as usize;
     // A deflated text is at most a little longer than the text itself.
     let most = if length < 0 { max_text + max_text / 1000 + 64 } else { max_text };
-    if length_bytes > most {
+    // Who sends the extended form unasked means that by it, and nobody reads it.
+    if length_bytes > most || length < 0 && !extended {
         source.advance(8);
-        return Ok(CutText::TooLong(length_bytes));
+        return CutText::TooLong(length_bytes);
     }
-    let Some(message) = source.peek(8 + length_bytes) else { return Ok(CutText::Partial) };
+    let Some(message) = source.peek(8 + length_bytes) else { return CutText::Partial };
     let body = &message[8..];
     let text = if length < 0 {
-        Clipboard::decode(body, max_text)?
+        Clipboard::decode(body, max_text)
     } else {
         // Latin-1 is the first 256 code points. Some senders use CR LF nevertheless.
         let text: String = body.iter().map(|&b| char::from(b)).collect();
         Some(Text::Latin1(text.replace("\r\n", "\n")))
     };
     source.advance(8 + length_bytes);
-    Ok(CutText::Whole(text))
+    CutText::Whole(text)
 }
 
 /// A cut-text message of type `kind` in Latin-1; what that lacks becomes a question mark.

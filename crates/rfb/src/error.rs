@@ -9,6 +9,9 @@ pub enum Error {
     /// The server does not want us, and says why.
     #[error("the server refused the connection: {0}")]
     Refused(String),
+    /// The viewer was refused by [`Security::Refuse`](crate::Security::Refuse), and told why.
+    #[error("the viewer was refused: {0}")]
+    TurnedAway(String),
     /// Wrong password, or the like; with the server's reason, if it gives one.
     #[error("authentication failed: {0}")]
     Authentication(String),
@@ -62,9 +65,6 @@ pub enum Error {
         /// Rows.
         height: u16,
     },
-    /// A Fence with more than 64 bytes.
-    #[error("a fence of {0} bytes is longer than the 64 allowed")]
-    FenceLength(u8),
     /// Pixels as indices of more than 8 bits.
     #[error("colour-mapped pixels are supported with 8 bits only; please use true colour")]
     ColourMap,
@@ -79,12 +79,6 @@ pub enum Error {
         /// Its place.
         shift: u8,
     },
-    /// A message of the extended clipboard from one who was not offered it.
-    #[error("an extended clipboard message of {0} bytes came unasked")]
-    ClipboardUnasked(u32),
-    /// A message of the extended clipboard that is too short.
-    #[error("an extended clipboard message of {0} bytes is broken")]
-    Clipboard(usize),
 }
 
 /// A rectangle as it came off the wire: unlike a [`Rect`] it may reach beyond 65535.

@@ -355,7 +355,7 @@ pub struct Fence {
     pub block_after: bool,
     /// The message after the fence and the answer take effect together.
     pub sync_next: bool,
-    /// Comes back as it was; at most 64 bytes.
+    /// Comes back as it was. We send 64 bytes at most, as the specification wants, and answer more if there are more.
     pub payload: Vec<u8>,
 }
 
@@ -386,17 +386,14 @@ impl Fence {
 }
 
 /// A whole Fence of either direction, left behind.
-pub(crate) fn fence(source: &mut Source<'_, '_>) -> Result<Option<(u32, Fence)>, Error> {
-    let Some(mut fields) = source.fields(9) else { return Ok(None) };
+pub(crate) fn fence(source: &mut Source<'_, '_>) -> Option<(u32, Fence)> {
+    let mut fields = source.fields(9)?;
     let flags = fields.skip(4).u32();
     let length = fields.u8();
-    if length as usize > Fence::MAX_PAYLOAD {
-        return Err(Error::FenceLength(length));
-    }
-    let Some(whole) = source.peek(9 + length as usize) else { return Ok(None) };
+    let whole = source.peek(9 + length as usize)?;
     let fence = Fence::decode(flags, &whole[9..]);
     source.advance(9 + length as usize);
-    Ok(Some((flags, fence)))
+    Some((flags, fence))
 }
 
 pub(crate) fn put_rect(out: &mut BytesMut, r: Rect) {

@@ -311,11 +311,24 @@ fn what_does_not_fit_is_an_error_with_a_sentence() {
     );
     let message = |bytes: &[u8]| told(&mut ready(), bytes).unwrap_err().to_string();
     assert_eq!(message(&[77]), "message type 77 is not known");
-    assert_eq!(message(&[248, 0, 0, 0, 0, 0, 0, 0, 65]), "a fence of 65 bytes is longer than the 64 allowed");
-    assert_eq!(
-        message(&[3, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0]),
-        "an extended clipboard message of 1 bytes is broken"
-    );
+}
+
+#[test]
+fn what_is_broken_and_has_a_length_is_passed_over() {
+    let broken = Told::Event(Event::TextBroken { bytes: 1 });
+    let bell = Told::Event(Event::Bell);
+    // S: an extended clipboard message without its flags, and a bell.
+    let mut client = ready();
+    assert_eq!(told(&mut client, &[3, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 2]), Ok(vec![broken, bell]));
+    // S: capabilities of two formats with the size of none. They count, and are answered.
+    let caps = told(&mut client, &[3, 0, 0, 0, 0xff, 0xff, 0xff, 0xfc, 0x1f, 0, 0, 3]);
+    assert_eq!(caps.map(|told| told.len()), Ok(1));
+    assert!(client.supports(Extension::Clipboard));
+    assert!(sent(&mut client).starts_with(&[6, 0, 0, 0]));
+    // S: a fence of 65 bytes, which is one too many, comes back as it was.
+    let fence = [&[248, 0, 0, 0, 0x80, 0, 0, 1, 65][..], &[7; 65]].concat();
+    assert!(told(&mut client, &fence).is_ok());
+    assert_eq!(sent(&mut client), [&[248, 0, 0, 0, 0, 0, 0, 1, 65][..], &[7; 65]].concat());
 }
 
 #[test]

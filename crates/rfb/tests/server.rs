@@ -144,6 +144,17 @@ fn vnc_authentication() {
 }
 
 #[test]
+fn who_is_refused_reads_why() {
+    // RFC 6143 §7.1.2: no type and the reason; of 3.3 the type is a number of four bytes.
+    let cases = [(b"RFB 003.008\n", &[0][..]), (b"RFB 003.007\n", &[0]), (b"RFB 003.003\n", &[0, 0, 0, 0])];
+    for (version, none) in cases {
+        let mut server = server(Security::Refuse("no".to_owned()));
+        assert_eq!(told(&mut server, version), Err(Error::TurnedAway("no".to_owned())));
+        assert_eq!(sent(&mut server), [b"RFB 003.008\n", none, b"\0\0\0\x02no"].concat());
+    }
+}
+
+#[test]
 fn a_type_that_was_not_offered_is_refused() {
     let mut server = server(Security::VncAuth(Password::new(b"secret")));
     assert_eq!(told(&mut server, b"RFB 003.008\n\x01"), Err(Error::SecurityChoice(1)));
@@ -187,11 +198,21 @@ fn messages_are_the_tables_of_the_rfc() {
 
     let message = |bytes: &[u8]| told(&mut ready(), bytes).unwrap_err().to_string();
     assert_eq!(message(&[77]), "message type 77 is not known");
-    assert_eq!(message(&[255, 1, 0, 0]), "QEMU message 1 is not known");
-    assert_eq!(
-        message(&[6, 0, 0, 0, 0xff, 0xff, 0xff, 0xfc]),
-        "an extended clipboard message of 4 bytes came unasked"
-    );
+    assert_eq!(message(&[255, 2, 0, 0]), "QEMU message 2 is not known");
+    // What has a length is passed over: extended clipboard unasked, sound that nobody has offered, and a fence's 65th byte.
+    let bytes = [
+        &[6, 0, 0, 0, 0xff, 0xff, 0xff, 0xfc, 8, 0, 0, 1][..],
+        &[255, 1, 0, 0],
+        &[255, 1, 0, 2, 3, 2, 0, 0, 0xac, 0x44],
+        &[248, 0, 0, 0, 0x80, 0, 0, 1, 65],
+        &[9; 65],
+        &[5, 5, 1, 2, 3, 4],
+    ]
+    .concat();
+    let mut server = ready();
+    let pointer = Event::Pointer { buttons: 5, x: 0x102, y: 0x304 };
+    assert_eq!(told(&mut server, &bytes), Ok(vec![Event::TextDropped { bytes: 4 }, pointer]));
+    assert_eq!(sent(&mut server), [&[248, 0, 0, 0, 0, 0, 0, 1, 65][..], &[9; 65]].concat());
     assert_eq!(
         message(&[0, 0, 0, 0, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
         "colour-mapped pixels are supported with 8 bits only; please use true colour"

@@ -150,7 +150,7 @@ fn what_is_no_screen_ends_with_a_sentence() {
         ("beyond the screen", Deed::Screen(vec![size(&[16, 16]), solid(&[8, 8, 16, 1])]), "rectangle"),
         ("of no kind", Deed::Screen(vec![size(&[16, 16]), vec![1, 2, 63]]), "kind"),
         ("cut", Deed::Screen(vec![vec![1]]), "message"),
-        ("no message", Deed::Control(vec![Bytes::from_static(&[0x0a, 0x05])], false), "message"),
+        ("no message", Deed::Control(vec![Bytes::from_static(&[0x07, 0x05])], false), "message"),
         ("no answer", Deed::Answer(vec![0x03, 0x05]), "speak"),
         ("denied", Deed::Close(code::DENIED, "come \u{1b}[2J in \u{202e}never"), "never"),
     ];

@@ -163,6 +163,11 @@ pub struct Layout {
 }
 
 impl Message for FromClient {
+    /// A wish that cannot be read is not answered either; whoever has it waits in vain.
+    fn is_aside(_: u8) -> bool {
+        false
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Hello(hello) => {
@@ -222,6 +227,10 @@ impl Message for FromClient {
 }
 
 impl Message for FromServer {
+    fn is_aside(kind: u8) -> bool {
+        matches!(kind, CURSOR | NAME | LEDS | BELL) || Clipboard::is_one(kind)
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Share { share, proof } => {

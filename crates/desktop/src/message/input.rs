@@ -60,6 +60,10 @@ impl Clipboard {
         }
     }
 
+    pub(super) fn is_one(kind: u8) -> bool {
+        matches!(kind, OFFER | ASK | PASTE)
+    }
+
     pub(super) fn read(kind: u8, f: &mut Fields<'_>) -> Result<Option<Self>, Fault> {
         Ok(Some(match kind {
             OFFER => Self::Offer,
@@ -72,6 +76,10 @@ impl Clipboard {
 
 /// The server's, on its stream.
 impl Message for Clipboard {
+    fn is_aside(kind: u8) -> bool {
+        Self::is_one(kind)
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         self.put(out);
     }
@@ -84,6 +92,10 @@ impl Message for Clipboard {
 }
 
 impl Message for Input {
+    fn is_aside(kind: u8) -> bool {
+        Clipboard::is_one(kind)
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Key { down, keysym, keycode } => {

@@ -17,6 +17,9 @@ pub trait Message: Sized {
     /// What is wrong with it.
     fn decode(message: &[u8]) -> Result<Option<Self>, Fault>;
 
+    /// Nothing else depends on messages of this kind: one that cannot be read is passed over (DT-52).
+    fn is_aside(kind: u8) -> bool;
+
     /// The records that carry the message, in order: one, or parts of at most `MAX_PART` + 1 bytes.
     fn records(&self) -> Vec<Bytes> {
         let mut message = Vec::with_capacity(32);
@@ -36,13 +39,15 @@ pub trait Message: Sized {
 /// Joins records to messages.
 pub struct Inbox<M> {
     pieces: Vec<u8>,
+    /// Of those of a message that is too long, what they were together; they are not held.
+    passed_over: usize,
     message: PhantomData<fn() -> M>,
 }
 
 impl<M: Message> Inbox<M> {
     /// Nothing has come.
     pub const fn new() -> Self {
-        Self { pieces: Vec::new(), message: PhantomData }
+        Self { pieces: Vec::new(), passed_over: 0, message: PhantomData }
     }
 
     /// The message that this record is, or ends. `None` when there is more to come, or nothing known in it.
@@ -58,25 +63,42 @@ impl<M: Message> Inbox<M> {
         if kind != PART && kind != END {
             // DT-7.
             let interrupts = !self.pieces.is_empty();
-            return if interrupts { Err(Fault::Parts("parts are interrupted")) } else { M::decode(record) };
+            return if interrupts { Err(Fault::Parts("parts are interrupted")) } else { read(record) };
         }
         // DT-7: a part brings something, so that the number of parts is bounded too.
         let length = self.pieces.len() + piece.len();
         if piece.is_empty() {
             return Err(Fault::Parts("a part has no piece"));
         }
-        if length > MAX_MESSAGE {
-            return Err(Fault::Long(length));
+        if length > MAX_MESSAGE || self.passed_over > 0 {
+            // DT-52.
+            if !self.pieces.first().is_some_and(|&kind| M::is_aside(kind)) {
+                return Err(Fault::Long(length));
+            }
+            self.passed_over += piece.len();
+        } else {
+            self.pieces.extend_from_slice(piece);
         }
-        self.pieces.extend_from_slice(piece);
         if kind == PART {
             return Ok(None);
         }
         let message = core::mem::take(&mut self.pieces);
+        if core::mem::take(&mut self.passed_over) > 0 {
+            return Ok(None);
+        }
         match message[0] {
             PART | END => Err(Fault::Parts("parts make up a part")),
-            _ => M::decode(&message),
+            _ => read(&message),
         }
+    }
+}
+
+/// A message; nothing for one that is passed over.
+fn read<M: Message>(message: &[u8]) -> Result<Option<M>, Fault> {
+    match M::decode(message) {
+        // DT-52.
+        Err(_) if message.first().is_some_and(|&kind| M::is_aside(kind)) => Ok(None),
+        read => read,
     }
 }
 
@@ -88,7 +110,10 @@ impl<M: Message> Default for Inbox<M> {
 
 impl<M> fmt::Debug for Inbox<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inbox").field("held", &self.pieces.len()).finish()
+        f.debug_struct("Inbox")
+            .field("held", &self.pieces.len())
+            .field("passed_over", &self.passed_over)
+            .finish()
     }
 }
 

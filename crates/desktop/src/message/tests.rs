@@ -163,6 +163,45 @@ fn parts_are_bounded_and_not_interrupted() {
 }
 
 #[test]
+fn what_nothing_depends_on_is_passed_over_when_it_is_broken() {
+    // DT-52: a cursor of 513 columns, one that points outside, one without its pixels, a name without its bytes, one of 4097, texts
+    // that are none, too little of everything.
+    let mut long = hex("0a 50 01");
+    long.resize(3 + 4097, b'n');
+    let broken = [
+        hex("09 00 00 42 01 01"),
+        hex("09 02 00 02 02"),
+        hex("09 00 00 02 02 01 02 03"),
+        hex("0a 09 61"),
+        hex("0a 02 c3 28"),
+        hex("0f 02 c3 28"),
+        hex("0f 80 10 00 01"),
+        hex("0b"),
+        long,
+    ];
+    for broken in broken {
+        let mut inbox = Inbox::<FromServer>::new();
+        assert!(FromServer::decode(&broken).is_err());
+        assert_eq!(inbox.receive(&broken), Ok(None), "{broken:02x?}");
+        assert_eq!(inbox.receive(&[0x0c]), Ok(Some(FromServer::Bell)));
+    }
+    // A text of 3 MB is held as far as one may be long.
+    let mut inbox = Inbox::<Input>::new();
+    assert_eq!(inbox.receive(&[0, 0x0f, 0x80, 0x2d, 0xc6, 0xc0]), Ok(None));
+    for _ in 0..60 {
+        assert_eq!(inbox.receive(&vec![0; 50_001]), Ok(None));
+    }
+    assert!(format!("{inbox:?}").contains("held: 15"), "{inbox:?}");
+    assert!(inbox.receive(&[0x21, 1, 0, 9, 0, 8]).is_err(), "DT-7: parts are not interrupted");
+    assert_eq!(inbox.receive(&[1, 0]), Ok(None));
+    let pointer = Input::Pointer { buttons: 1, x: 9, y: 8 };
+    assert_eq!(inbox.receive(&[0x21, 1, 0, 9, 0, 8]), Ok(Some(pointer)));
+    // What others depend on is not.
+    assert!(Inbox::<FromServer>::new().receive(&[0x07, 1]).is_err());
+    assert!(Inbox::<Input>::new().receive(&[0x21, 1]).is_err());
+}
+
+#[test]
 fn varints_are_those_of_the_rfc() {
     // RFC 9000 §A.1.
     let examples = [

@@ -26,6 +26,8 @@ pub(crate) struct Desk {
 pub(crate) struct State {
     pub(crate) screen: Framebuffer,
     pub(crate) name: String,
+    /// The same without what there is to say of the connection.
+    server_name: String,
     pub(crate) cursor: Option<Cursor>,
     /// Where a viewer has put the pointer last.
     pub(crate) pointer: Option<(u16, u16)>,
@@ -99,6 +101,7 @@ impl Desk {
         let state = State {
             screen,
             name: String::new(),
+            server_name: String::new(),
             cursor: None,
             pointer: None,
             leds: None,
@@ -197,21 +200,30 @@ impl Desk {
 
     pub(crate) fn set_name(&self, name: &str) {
         let mut state = self.lock();
-        if state.name != name {
-            name.clone_into(&mut state.name);
-            state.tell(|news| news.name = true);
-        }
+        name.clone_into(&mut state.server_name);
+        state.set_title(name.to_owned());
     }
 
-    /// There is no session with the server; the next one tells the name again.
-    pub(crate) fn set_away(&self) {
+    /// The name that the server has told.
+    pub(crate) fn server_name(&self) -> String {
+        self.lock().server_name.clone()
+    }
+
+    /// Somebody watches.
+    pub(crate) fn has_viewers(&self) -> bool {
+        !self.lock().viewers.is_empty()
+    }
+
+    /// There is no session with the server, for this reason; the next one, if there is one, tells the name again.
+    pub(crate) fn set_away(&self, reason: &str, again: bool) {
         let mut state = self.lock();
         for viewer in state.wishes.give_up() {
             state.answer(viewer, ResizeStatus::Prohibited);
         }
-        let name = format!("{} (no connection; trying again)", state.name);
-        drop(state);
-        self.set_name(&name);
+        let then = if again { "; trying again" } else { "" };
+        let reason = reason.lines().next().unwrap_or_default();
+        let title = format!("{} (no connection: {reason}{then})", state.server_name);
+        state.set_title(title.trim_start().to_owned());
     }
 
     /// Whether the server takes wishes for another size (DT-8): it is silent about those it does not.
@@ -300,6 +312,13 @@ impl State {
         if let Some(slot) = self.viewers.get_mut(&viewer) {
             slot.news.answers.push(status);
             slot.wake.notify_one();
+        }
+    }
+
+    fn set_title(&mut self, title: String) {
+        if self.name != title {
+            self.name = title;
+            self.tell(|news| news.name = true);
         }
     }
 

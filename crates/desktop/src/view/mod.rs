@@ -2,8 +2,8 @@
 //!
 //! *In:* local TCP connections of viewers; the link. *Out:* updates for viewers, their input for the link. Parts:
 //! `meet` connects and makes sure of the server, `uplink` keeps the session up and draws, `desk` holds what
-//! viewers are shown and what each has not been told, `viewer` serves one of them, `pointer` paints the pointer for those
-//! that do not, `inputs` is what they do.
+//! viewers are shown and what each has not been told, `viewer` serves one of them, `owner` says which are let in, `pointer` paints
+//! the pointer for those that do not, `inputs` is what they do.
 //!
 //! Invariants: the last picture stays when the link is down, and what is typed then is dropped; a viewer that does
 //! not read costs an area, not a queue; a batch of 1.5 ms becomes one update.
@@ -11,6 +11,7 @@
 mod desk;
 mod inputs;
 mod meet;
+mod owner;
 mod pointer;
 #[cfg(test)]
 mod tests;
@@ -26,10 +27,10 @@ use std::time::Duration;
 use quickset::Identity;
 use quickset_rfb::{Limits, Password as VncPassword, Security};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 
 pub use meet::{Credential, MeetError, Password, ServerTrust};
-pub use uplink::{ViewStats, ViewTotals};
+pub use uplink::{ViewNews, ViewStats, ViewTotals};
 
 use crate::link::LinkConfig;
 use crate::message::code;
@@ -43,7 +44,9 @@ use viewer::Viewer;
 pub struct ViewConfig {
     /// The far gateway, HOST:PORT.
     pub server: String,
-    /// Where viewers connect. They are let in by nothing but their address, so it should be one of the loopback.
+    /// Where viewers connect. Of those on this machine, without a password, the user's own and root's are let in, and on
+    /// systems where it cannot be found out whose they are there has to be one. Those of other machines are let in by
+    /// nothing but their address, so it should be one of the loopback.
     pub listen: SocketAddr,
     /// Whom to believe to be the server.
     pub trust: ServerTrust,
@@ -64,6 +67,7 @@ pub struct View {
     address: SocketAddr,
     desk: Arc<Desk>,
     uplink: Uplink,
+    news: Option<mpsc::Receiver<ViewNews>>,
     security: Security,
 }
 
@@ -78,6 +82,11 @@ pub enum ViewError {
         /// Why not.
         error: io::Error,
     },
+    /// Here it cannot be found out whose viewers are.
+    #[error(
+        "on this system it cannot be found out which user a viewer belongs to: choose a password for viewers with --viewer-password-file"
+    )]
+    NoPassword,
     /// No UDP socket.
     #[error("cannot open a UDP socket: {0}")]
     Socket(io::Error),
@@ -90,11 +99,14 @@ impl View {
     /// Begins to listen for viewers.
     ///
     /// # Errors
-    /// When a socket cannot be bound.
+    /// When a socket cannot be bound, and without a password for viewers where that has to be one.
     ///
     /// # Panics
     /// Outside of a tokio runtime with timers and I/O.
     pub async fn start(config: ViewConfig) -> Result<Self, ViewError> {
+        if config.viewer_password.is_none() && !owner::is_known() {
+            return Err(ViewError::NoPassword);
+        }
         let listen = |error| ViewError::Listen { address: config.listen, error };
         let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
@@ -102,14 +114,21 @@ impl View {
         let meeting =
             Meeting::new(config.server, config.trust, config.credential, config.identity, config.link)
                 .map_err(ViewError::Socket)?;
-        let uplink = Uplink::new(meeting, desk.clone());
+        let (told, news) = mpsc::channel(NEWS);
+        let uplink = Uplink::new(meeting, desk.clone(), told);
         let security = config.viewer_password.map_or(Security::None, Security::VncAuth);
-        Ok(Self { listener, address, desk, uplink, security })
+        Ok(Self { listener, address, desk, uplink, news: Some(news), security })
     }
 
     /// Where viewers connect.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What becomes of the session with the server, from the start on; the first time this is called. What is not taken is
+    /// forgotten beyond the first few.
+    pub fn news(&mut self) -> Option<mpsc::Receiver<ViewNews>> {
+        self.news.take()
     }
 
     /// What is counted, now and later.
@@ -176,5 +195,7 @@ async fn take_viewers(listener: TcpListener, desk: Arc<Desk>, security: Security
     }
 }
 
+/// News that wait for somebody.
+const NEWS: usize = 64;
 /// Viewers at a time.
 const MOST_VIEWERS: usize = 32;

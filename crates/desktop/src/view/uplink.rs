@@ -22,7 +22,32 @@ pub(super) struct Uplink {
     desk: Arc<Desk>,
     receiver: Receiver,
     stats: ViewStats,
+    told: mpsc::Sender<ViewNews>,
     started: Instant,
+}
+
+/// What becomes of the session with the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ViewNews {
+    /// There is a session.
+    Connected {
+        /// The server as it was named.
+        server: String,
+        /// The name of the desktop, in the words of the server.
+        name: String,
+        /// Columns and rows of the desktop; `None` when the server has shown none within three seconds.
+        size: Option<(u16, u16)>,
+    },
+    /// There is none, and another one is tried.
+    Away {
+        /// The server as it was named.
+        server: String,
+        /// Why there is none; in part the words of the server.
+        error: String,
+        /// After how long the next one is tried.
+        wait: Duration,
+    },
 }
 
 /// What a viewer's gateway counts. Clones are handles of the same one.
@@ -91,9 +116,10 @@ impl Drop for Live {
 }
 
 impl Uplink {
-    pub(super) fn new(meeting: Meeting, desk: Arc<Desk>) -> Self {
+    /// Tells `told` of sessions, as far as it is taken from there.
+    pub(super) fn new(meeting: Meeting, desk: Arc<Desk>, told: mpsc::Sender<ViewNews>) -> Self {
         let receiver = Receiver::new(ReceiverConfig::default());
-        Self { meeting, desk, receiver, stats: ViewStats::default(), started: Instant::now() }
+        Self { meeting, desk, receiver, stats: ViewStats::default(), told, started: Instant::now() }
     }
 
     pub(super) fn endpoint(&self) -> Endpoint {
@@ -115,18 +141,30 @@ impl Uplink {
                     backoff.worked(met_at.elapsed());
                     error.close(&connection);
                     self.desk.inputs.set_open(false);
-                    self.desk.set_away();
                     error.into()
                 }
                 Err(error) => error,
             };
             if error.is_final() {
+                self.desk.set_away(&error.to_string(), false);
+                if self.desk.has_viewers() {
+                    // They read in the title why it is over.
+                    sleep(LAST_WORDS).await;
+                }
                 return error;
             }
+            self.desk.set_away(&error.to_string(), true);
             let wait = backoff.next().max(error.wait());
-            tracing::warn!(server = self.meeting.server(), %error, ?wait, "no session; trying again");
+            tracing::info!(server = self.meeting.server(), %error, ?wait, "no session; trying again");
+            let server = self.meeting.server().to_owned();
+            self.tell(ViewNews::Away { server, error: error.to_string(), wait });
             sleep(wait).await;
         }
+    }
+
+    /// Nobody who listens is waited for.
+    fn tell(&self, news: ViewNews) {
+        let _ = self.told.try_send(news);
     }
 
     async fn session(&mut self, met: Met) -> LinkError {
@@ -145,7 +183,9 @@ impl Uplink {
         tracing::info!(server = self.meeting.server(), order = %welcome.order, "a session");
         let (to_server, outgoing) = mpsc::channel(OUTGOING);
         let desk = self.desk.clone();
-        let mut drawing = Drawing { uplink: self, connection: &connection, to_server: to_server.clone() };
+        let tell_by = Some(tokio::time::Instant::now() + FIRST_PICTURE);
+        let mut drawing =
+            Drawing { uplink: self, connection: &connection, to_server: to_server.clone(), tell_by };
         tokio::select! {
             error = pass_input(&desk, &mut input_out, to_server) => error,
             error = pass_control(&mut control_out, outgoing) => error,
@@ -184,6 +224,8 @@ struct Drawing<'a> {
     uplink: &'a mut Uplink,
     connection: &'a Connection,
     to_server: mpsc::Sender<FromClient>,
+    /// It is told that there is a session with the first picture, or then; `None`: it was told.
+    tell_by: Option<tokio::time::Instant>,
 }
 
 /// What happens in a session.
@@ -195,6 +237,8 @@ enum Event {
     Message(Option<Result<quickset::Message, ReceiveError>>),
     /// The batch is to be shown.
     Show,
+    /// There is no picture yet.
+    Late,
     /// Something may be due.
     Time,
     Closed(LinkError),
@@ -222,6 +266,7 @@ impl Drawing<'_> {
                 message = next_of(&mut stream) => Event::Message(message),
                 text = next_text(&mut texts) => Event::Text(text),
                 () = until(show_at) => Event::Show,
+                () = until(self.tell_by) => Event::Late,
                 () = sleep(wait) => Event::Time,
             };
             let begun = Instant::now();
@@ -250,6 +295,10 @@ impl Drawing<'_> {
                 Event::Show => {
                     show_at = None;
                     self.show()
+                }
+                Event::Late => {
+                    self.tell_once(None);
+                    Ok(())
                 }
                 Event::Time => Ok(()),
             };
@@ -304,18 +353,30 @@ impl Drawing<'_> {
     fn show(&mut self) -> Result<(), LinkError> {
         let Uplink { receiver, desk, stats, .. } = &mut *self.uplink;
         let changes = receiver.changes();
+        let mut size = None;
         let screen = receiver.screen();
         if changes.resized {
             let (width, height) = (screen.width(), screen.height());
             let too_large =
                 |_| crate::message::Fault::TooLarge { width: width.into(), height: height.into() };
             desk.resize(width, height).map_err(too_large)?;
+            size = Some((width, height));
         }
         if !changes.dirty.is_empty() {
             desk.draw(screen, &changes.dirty);
             stats.lock().totals.batches += 1;
         }
+        if size.is_some() {
+            self.tell_once(size);
+        }
         Ok(())
+    }
+
+    fn tell_once(&mut self, size: Option<(u16, u16)>) {
+        if self.tell_by.take().is_some() {
+            let (server, name) = (self.uplink.meeting.server().to_owned(), self.uplink.desk.server_name());
+            self.uplink.tell(ViewNews::Connected { server, name, size });
+        }
     }
 
     async fn on_control(&mut self, message: FromServer) -> Result<(), LinkError> {
@@ -394,6 +455,10 @@ async fn until(at: Option<tokio::time::Instant>) {
     }
 }
 
+/// How long a session is not told of, for want of a picture.
+const FIRST_PICTURE: Duration = Duration::from_secs(3);
+/// How long viewers may take to read why there will be no session.
+const LAST_WORDS: Duration = Duration::from_millis(300);
 /// How long what arrives is gathered for one update: it costs a viewer 45 µs, a rectangle in it 15 µs.
 const BATCH: Duration = Duration::from_micros(1500);
 /// Messages drawn before anything else has its turn.

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::desk::{Clip, Desk, News, Seat, State};
 use super::inputs::Act;
+use super::owner;
 use super::pointer::{Painted, Shown};
 use crate::clip::Way;
 use crate::held::Held;
@@ -73,6 +74,7 @@ impl Viewer {
         if timeout(GREET_AFTER, desk.begun()).await.is_err() {
             desk.begin_blank();
         }
+        let security = owner::demand(&socket, &security).await?;
         // Bytes between two programs of a machine cost less than to pack them.
         let is_local = socket.peer_addr()?.ip().to_canonical().is_loopback();
         let mut viewer = Self::new(&desk, security, is_local);

@@ -2,7 +2,7 @@
 
 use quickset_desktop::message::{Order, Permissions};
 use quickset_desktop::serve::ServeError;
-use quickset_desktop::view::Credential;
+use quickset_desktop::view::{Credential, ViewNews};
 use quickset_rfb::{Extension, Password, Rect, ResizeStatus, Security, ServerEvent};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -248,7 +248,7 @@ async fn a_viewer_that_stops_reading_holds_nobody_up() {
 async fn a_gateway_that_comes_back_finds_its_viewers() {
     let home = Home::new();
     let vnc = Vnc::start(64, 48).await;
-    let (far, near) = join(&home, vnc.address, Setting::default()).await;
+    let (far, mut near) = join(&home, vnc.address, Setting::default()).await;
     let mut person = Person::sit(near.address).await;
     vnc.fill(rect(0, 0, 64, 48), 0x0066_6666);
     person.until("the picture", |p| p.screen.pixel(0, 0) == Some(0x0066_6666)).await;
@@ -256,12 +256,27 @@ async fn a_gateway_that_comes_back_finds_its_viewers() {
     person.until("sent", |_| true).await;
     vnc.until("the key", |v| v.keys() == [(true, 0xffe1)]).await;
     let listen = far.kill().await;
+    // Why it is over stands in the title, once, however often it is tried.
+    let away = |name: &str| name.starts_with("test (no connection: ") && name.ends_with("; trying again)");
+    person.until("the reason", |p| away(&p.name) && p.name.matches("connection: ").count() == 1).await;
     vnc.fill(rect(0, 0, 10, 10), 0x0077_7777);
     let far = Far::again(&home, vnc.address, Setting { listen, ..Setting::default() }).await;
     person.until("the new picture", |p| p.screen.pixel(5, 5) == Some(0x0077_7777)).await;
     person.sees(&vnc).await;
     assert_eq!(near.stats.totals().sessions, 2);
     assert_eq!(far.stats.totals().clients, 1);
+    assert_eq!(person.name, "test");
+    let mut news = Vec::new();
+    while let Ok(one) = near.news.try_recv() {
+        news.push(one);
+    }
+    let (first, last) = (news.first(), news.last());
+    for connected in [first, last] {
+        let told = matches!(connected, Some(ViewNews::Connected { server, size: Some(_), .. }) if *server == listen.to_string());
+        assert!(told, "{news:?}");
+    }
+    let away = |news: &ViewNews| matches!(news, ViewNews::Away { error, .. } if !error.is_empty());
+    assert!(news.len() > 2 && news[1..news.len() - 1].iter().all(away), "{news:?}");
 }
 
 #[tokio::test]

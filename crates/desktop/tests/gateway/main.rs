@@ -8,6 +8,7 @@ mod person;
 mod picture;
 mod scene;
 mod trust;
+mod users;
 mod vnc;
 mod waits;
 mod wire;

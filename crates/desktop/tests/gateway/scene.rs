@@ -7,7 +7,7 @@ use quickset_desktop::LinkConfig;
 use quickset_desktop::message::{Order, Permissions};
 use quickset_desktop::serve::{Serve, ServeConfig, ServeError, ServeStats};
 use quickset_desktop::trust::{Authorized, Folder, Gate, KnownServers, Token};
-use quickset_desktop::view::{Credential, ServerTrust, View, ViewConfig, ViewError, ViewStats};
+use quickset_desktop::view::{Credential, ServerTrust, View, ViewConfig, ViewError, ViewNews, ViewStats};
 use quickset_lab::relay::Relay;
 use quickset_sim::LinkSpec;
 use tokio::task::JoinHandle;
@@ -134,6 +134,7 @@ impl Far {
 pub(crate) struct Near {
     pub(crate) address: SocketAddr,
     pub(crate) stats: ViewStats,
+    pub(crate) news: tokio::sync::mpsc::Receiver<ViewNews>,
     task: JoinHandle<ViewError>,
 }
 
@@ -150,7 +151,7 @@ impl Near {
         credential: Credential,
         trust: ServerTrust,
     ) -> Self {
-        let view = View::start(ViewConfig {
+        let mut view = View::start(ViewConfig {
             server: server.to_string(),
             listen: "127.0.0.1:0".parse().unwrap(),
             trust,
@@ -162,7 +163,8 @@ impl Near {
         .await
         .unwrap();
         let (address, stats) = (view.local_addr(), view.stats());
-        Self { address, stats, task: tokio::spawn(view.run()) }
+        let news = view.news().unwrap();
+        Self { address, stats, news, task: tokio::spawn(view.run()) }
     }
 
     /// Waits until it was let in.

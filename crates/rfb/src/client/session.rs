@@ -116,7 +116,7 @@ impl Session {
                 source.advance(1);
                 Ok(Step::Event(ClientEvent::Bell))
             }
-            SERVER_CUT_TEXT => self.cut_text(source, out),
+            SERVER_CUT_TEXT => Ok(self.cut_text(source, out)),
             CONTINUOUS_UPDATES => {
                 source.advance(1);
                 // The first one, before anything was enabled, says that the extension is there.
@@ -127,7 +127,7 @@ impl Session {
                 };
                 Ok(Step::Event(event))
             }
-            FENCE => self.fence(source, out),
+            FENCE => Ok(self.fence(source, out)),
             other => Err(Error::MessageType(other)),
         }
     }
@@ -148,18 +148,18 @@ impl Session {
         }
     }
 
-    fn cut_text(&mut self, source: &mut Source<'_, '_>, out: &mut BytesMut) -> Result<Step, Error> {
-        let text = match cut_text(source, self.limits.text_bytes, true)? {
-            CutText::Partial => return Ok(Step::Starved),
+    fn cut_text(&mut self, source: &mut Source<'_, '_>, out: &mut BytesMut) -> Step {
+        let text = match cut_text(source, self.limits.text_bytes, true) {
+            CutText::Partial => return Step::Starved,
             CutText::TooLong(left) => {
                 let bytes = left as u64;
                 self.state = State::Skip { left: bytes, then: Then::Dropped { bytes } };
-                return Ok(Step::Again);
+                return Step::Again;
             }
-            CutText::Whole(None) => return Ok(Step::Again),
+            CutText::Whole(None) => return Step::Again,
             CutText::Whole(Some(text)) => text,
         };
-        Ok(Step::Event(match text {
+        Step::Event(match text {
             Text::Latin1(text) => ClientEvent::Text(text),
             Text::Dropped { bytes } => ClientEvent::TextDropped { bytes },
             Text::Broken { bytes } => ClientEvent::TextBroken { bytes },
@@ -169,19 +169,19 @@ impl Session {
                 }
                 ClientEvent::Clipboard(clipboard)
             }
-        }))
+        })
     }
 
-    fn fence(&mut self, source: &mut Source<'_, '_>, out: &mut BytesMut) -> Result<Step, Error> {
-        let Some((flags, fence)) = fence(source)? else { return Ok(Step::Starved) };
+    fn fence(&mut self, source: &mut Source<'_, '_>, out: &mut BytesMut) -> Step {
+        let Some((flags, fence)) = fence(source) else { return Step::Starved };
         let new = self.learn(Extension::Fence);
         if flags & FENCE_REQUEST == 0 {
-            return Ok(Step::Event(ClientEvent::Fence(fence)));
+            return Step::Event(ClientEvent::Fence(fence));
         }
         // What came before has been reported and nothing after it was read: every flag is honoured by
         // answering here.
         fence.encode(false, out);
-        Ok(if new { Step::Event(ClientEvent::Supports(Extension::Fence)) } else { Step::Again })
+        if new { Step::Event(ClientEvent::Supports(Extension::Fence)) } else { Step::Again }
     }
 
     fn rectangle(&mut self, source: &mut Source<'_, '_>, left: u32) -> Result<Step, Error> {

@@ -70,6 +70,16 @@ impl Handshake {
 
     fn version(&mut self, line: &[u8; 12], config: &ServerConfig, out: &mut BytesMut) -> Result<(), Error> {
         self.version = Version::decode(line)?;
+        if let Security::Refuse(reason) = &config.security {
+            // RFC 6143 §7.1.2, and appendix A for 3.3: no type, and the reason.
+            if self.version == Version::V33 {
+                out.put_u32(0);
+            } else {
+                out.put_u8(0);
+            }
+            put_string(out, reason);
+            return Err(Error::TurnedAway(reason.clone()));
+        }
         let security = u8::from(offered(&config.security));
         if self.version == Version::V33 {
             out.put_u32(security.into());
@@ -96,7 +106,7 @@ impl Handshake {
                 out.put_slice(&self.challenge);
                 Stage::Answer
             }
-            Security::None => {
+            Security::None | Security::Refuse(_) => {
                 // RFC 6143 §7.2.1 and appendix A: before 3.8 there is no result after None.
                 if self.version == Version::V38 {
                     out.put_u32(0);
@@ -110,6 +120,7 @@ impl Handshake {
         let right = match &config.security {
             Security::VncAuth(password) => password.verify(&self.challenge, answer),
             Security::None => true,
+            Security::Refuse(_) => false,
         };
         if !right {
             self.fail("wrong password", out);
@@ -131,7 +142,7 @@ impl Handshake {
 
 fn offered(security: &Security) -> SecurityType {
     match security {
-        Security::None => SecurityType::None,
+        Security::None | Security::Refuse(_) => SecurityType::None,
         Security::VncAuth(_) => SecurityType::VncAuth,
     }
 }

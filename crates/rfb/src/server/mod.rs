@@ -49,6 +49,8 @@ pub enum Security {
     None,
     /// By DES challenge.
     VncAuth(Password),
+    /// Whatever it knows, it is told this and refused.
+    Refuse(String),
 }
 
 /// A connection to a viewer. The contract:

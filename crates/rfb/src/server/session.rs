@@ -215,8 +215,8 @@ impl Session {
             REQUEST | CONTINUOUS_UPDATES => 10,
             KEY => 8,
             POINTER => 6,
-            CUT_TEXT => return self.cut_text(source),
-            FENCE => return viewer_fence(source, out),
+            CUT_TEXT => return Ok(self.cut_text(source)),
+            FENCE => return Ok(viewer_fence(source, out)),
             SET_DESKTOP_SIZE => return Ok(set_desktop_size(source).map_or(Step::Starved, Step::Event)),
             QEMU => return qemu(source),
             other => return Err(Error::MessageType(other)),
@@ -262,9 +262,9 @@ impl Session {
         Ok(Step::Event(event))
     }
 
-    fn cut_text(&mut self, source: &mut Source<'_, '_>) -> Result<Step, Error> {
+    fn cut_text(&mut self, source: &mut Source<'_, '_>) -> Step {
         let offered = self.announced.extended_clipboard;
-        Ok(match cut_text(source, self.limits.text_bytes, offered)? {
+        match cut_text(source, self.limits.text_bytes, offered) {
             CutText::Partial => Step::Starved,
             CutText::TooLong(left) => {
                 self.state = State::Skip { left, bytes: left as u64 };
@@ -277,19 +277,19 @@ impl Session {
                 Text::Broken { bytes } => ServerEvent::TextBroken { bytes },
                 Text::Extended(clipboard) => ServerEvent::Clipboard(clipboard),
             }),
-        })
+        }
     }
 }
 
-fn viewer_fence(source: &mut Source<'_, '_>, out: &mut BytesMut) -> Result<Step, Error> {
-    let Some((flags, fence)) = fence(source)? else { return Ok(Step::Starved) };
+fn viewer_fence(source: &mut Source<'_, '_>, out: &mut BytesMut) -> Step {
+    let Some((flags, fence)) = fence(source) else { return Step::Starved };
     if flags & FENCE_REQUEST == 0 {
-        return Ok(Step::Event(ServerEvent::Fence(fence)));
+        return Step::Event(ServerEvent::Fence(fence));
     }
     // What came before has been reported and nothing after it was read: every flag is honoured by answering
     // here.
     fence.encode(false, out);
-    Ok(Step::Again)
+    Step::Again
 }
 
 fn set_desktop_size(source: &mut Source<'_, '_>) -> Option<ServerEvent> {
@@ -307,6 +307,9 @@ fn set_desktop_size(source: &mut Source<'_, '_>) -> Option<ServerEvent> {
 fn qemu(source: &mut Source<'_, '_>) -> Result<Step, Error> {
     let Some(mut fields) = source.fields(2) else { return Ok(Step::Starved) };
     let kind = fields.skip(1).u8();
+    if kind == QEMU_AUDIO {
+        return Ok(qemu_audio(source).map_or(Step::Starved, |()| Step::Again));
+    }
     if kind != 0 {
         return Err(Error::QemuMessage(kind));
     }
@@ -316,3 +319,14 @@ fn qemu(source: &mut Source<'_, '_>) -> Result<Step, Error> {
     source.advance(12);
     Ok(Step::Event(ServerEvent::Key { down, keysym, keycode }))
 }
+
+/// A viewer asks for sound, which nobody has offered: it gets none. Its format comes with the third operation.
+fn qemu_audio(source: &mut Source<'_, '_>) -> Option<()> {
+    let operation = source.fields(4)?.skip(2).u16();
+    let length = if operation == 2 { 10 } else { 4 };
+    source.peek(length)?;
+    source.advance(length);
+    Some(())
+}
+
+const QEMU_AUDIO: u8 = 1;
