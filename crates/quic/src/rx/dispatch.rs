@@ -93,6 +93,10 @@ impl Connection {
             }
             Frame::Padding(_) | Frame::Ping => Ok(()),
             Frame::Crypto { offset, data } => {
+                if self.keys.stream(space).has_read(offset, data.len()) {
+                    self.heard_again(space);
+                    return Ok(());
+                }
                 let progress = self.keys.on_crypto(space, offset, data)?;
                 if space == Space::Initial && self.side.is_server() {
                     self.follow_choice();
