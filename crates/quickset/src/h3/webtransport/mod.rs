@@ -3,8 +3,8 @@
 //!
 //! A session begins with a request: [`Call::into_session`](super::Call::into_session) accepts it,
 //! [`Client::session`](super::Client::session) makes it. [`Config::webtransport`](super::Config::webtransport) has to be 1 on
-//! both sides. Chromium speaks draft 2, which a server takes beside the one that our client speaks (7). It takes a certificate
-//! that nobody signed if it is one of [`Identity::for_browsers`](crate::Identity::for_browsers).
+//! both sides. All drafts from 2, which Chromium speaks, to 16 are offered and taken, since on streams they say the same. Chromium
+//! takes a certificate that nobody signed if it is one of [`Identity::for_browsers`](crate::Identity::for_browsers).
 //!
 //! ```
 //! use quickset::h3::{self, Request, Response};

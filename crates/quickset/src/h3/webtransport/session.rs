@@ -252,13 +252,13 @@ impl Call {
 }
 
 impl Client {
-    /// Begins a session by a request as [`Request::extended`] with the protocol `webtransport` makes it. Waits for the server's
-    /// settings and its answer. Dropping the future gives it up.
+    /// Begins a session by a request as [`Request::extended`] with the protocol `webtransport` makes it; it goes as the server's
+    /// draft calls it. Waits for the server's settings and its answer. Dropping the future gives it up.
     ///
     /// # Errors
     /// When the server takes no sessions, declines this one, or there is one on this connection; or the connection is over.
     pub async fn session(&self, request: &Request) -> Result<Session, SessionError> {
-        if request.protocol.as_deref() != Some(b"webtransport") {
+        if !matches!(request.protocol.as_deref(), Some(b"webtransport" | b"webtransport-h3")) {
             return Err(SessionError::NoSession);
         }
         self.settings().await?;
