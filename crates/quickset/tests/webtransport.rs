@@ -69,7 +69,8 @@ async fn session() -> Ends {
 #[tokio::test]
 async fn a_session_is_in_an_application_protocol_that_both_speak() {
     // What the client offers, what the server answers, and what becomes of it.
-    let cases: [(&[&str], Option<&str>, Result<Option<&str>, &str>); 4] = [
+    type Case<'a> = (&'a [&'a str], Option<&'a str>, Result<Option<&'a str>, &'a str>);
+    let cases: [Case<'_>; 4] = [
         (&["chat/2", "chat/1"], Some("chat/1"), Ok(Some("chat/1"))),
         (&["chat/2"], None, Ok(None)),
         (&[], Some("chat/1"), Ok(None)),
