@@ -1,6 +1,7 @@
 //! The workspaces beside ours, whose dependencies never touch a default build.
 
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Result, bail};
 
@@ -38,6 +39,9 @@ const ISAL: &[Need] = &[Need {
 /// Quickset with other stacks. Not optimized itself, so that the debug assertions of our crates take part. What the
 /// peers need is installed; one that cannot be is told to the program, which reports it.
 pub(crate) fn interop(args: &[String]) -> Result<()> {
+    if Wanted::new(args, "--case").named == [WEBTRANSPORT_GO] {
+        return webtransport_go();
+    }
     let wanted = Wanted::new(args, "--peer");
     let mut given = args.to_vec();
     let features = heavy(&wanted, &mut given, &Build { folder: "interop", how: &[] });
@@ -56,6 +60,21 @@ pub(crate) fn interop(args: &[String]) -> Result<()> {
     }
     program("interop", &["--features", &features], &given)
 }
+
+/// WebTransport with webtransport-go: its program is built here, and plays in tests of ours.
+fn webtransport_go() -> Result<()> {
+    ensure(GO)?;
+    let program = root().join("target/interop/webtransport_go");
+    let folder = root().join("interop/programs/webtransport_go");
+    run(Command::new("go").args(["build", "-o"]).arg(&program).arg(".").current_dir(folder))?;
+    let test = ["test", "--package", "quickset", "--test", "webtransport_go", "--", "--ignored"];
+    run(cargo().args(test).env("QUICKSET_WEBTRANSPORT_GO", program))
+}
+
+const WEBTRANSPORT_GO: &str = "webtransport-go";
+
+const GO: &[Need] =
+    &[Need { program: "go", package: "golang", why: "interop --case webtransport-go: Go 1.26 or newer" }];
 
 /// Tells the program of a peer that cannot be had.
 fn missing(given: &mut Vec<String>, peer: &str, error: &anyhow::Error) {

@@ -53,6 +53,9 @@ impl Code {
     /// The WebTransport session of the stream is over.
     pub const WT_SESSION_GONE: Self = Self(0x170d_7b68);
 
+    /// The application protocol of a WebTransport session is none that was offered.
+    pub const WT_ALPN_ERROR: Self = Self(0x0817_b3dd);
+
     const fn name(self) -> Option<&'static str> {
         Some(match self {
             Self::H3_DATAGRAM_ERROR => "H3_DATAGRAM_ERROR",
@@ -78,6 +81,7 @@ impl Code {
             Self::QPACK_DECODER_STREAM_ERROR => "QPACK_DECODER_STREAM_ERROR",
             Self::WT_BUFFERED_STREAM_REJECTED => "WT_BUFFERED_STREAM_REJECTED",
             Self::WT_SESSION_GONE => "WT_SESSION_GONE",
+            Self::WT_ALPN_ERROR => "WT_ALPN_ERROR",
             _ => return None,
         })
     }

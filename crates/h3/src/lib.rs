@@ -85,6 +85,7 @@ pub mod http_types;
 mod idle;
 mod message;
 mod priority;
+mod protocols;
 pub mod qpack;
 pub mod trace;
 mod transport;
@@ -96,6 +97,7 @@ pub use field::Field;
 pub use frame::Settings;
 pub use message::{Malformed, Request, Response};
 pub use priority::{Priority, Tolerance, UnspeakableClass};
+pub use protocols::UnspeakableProtocol;
 /// Where a [`Priority`] can be, and what it weighs there.
 pub use quickset_quic::{Class, Weight};
 /// Structured fields, of which [`Priority::parameters`] are made.

@@ -36,6 +36,10 @@ pub trait Transport {
     fn finish(&mut self, id: StreamId) -> Result<(), FinishError>;
     /// Gives up the sending half; no effect when it is over.
     fn reset(&mut self, id: StreamId, code: u64);
+    /// Gives up the sending half behind its first `reliable` bytes, which arrive if the peer takes such resets.
+    fn reset_behind(&mut self, id: StreamId, code: u64, _reliable: u64) {
+        self.reset(id, code);
+    }
     /// Asks the peer to send no more; no effect when it has ended.
     fn stop(&mut self, id: StreamId, code: u64);
     /// What the stream is among its siblings: how urgent its data is, whether it is of use in parts, so that such streams of an
@@ -125,6 +129,12 @@ impl Transport for OnQuic<'_> {
     fn reset(&mut self, id: StreamId, code: u64) {
         // An unknown stream is one that is over.
         let _ = self.connection.reset(id, code);
+    }
+
+    fn reset_behind(&mut self, id: StreamId, code: u64, reliable: u64) {
+        if reliable == 0 || self.connection.reset_at(id, code, reliable).is_err() {
+            self.reset(id, code);
+        }
     }
 
     fn stop(&mut self, id: StreamId, code: u64) {

@@ -86,7 +86,7 @@ async fn servers_take_what_they_are_told() {
     connect(&strict, &client()).await.unwrap();
     let error = connect(&strict, &only(Group::X25519)).await.unwrap_err();
     // RFC 8446 §4.1.1: handshake_failure.
-    assert!(error.to_string().contains("CRYPTO_ERROR(40)"), "{error}");
+    assert!(error.to_string().contains("CRYPTO_ERROR handshake_failure (40)"), "{error}");
 }
 
 #[test]

@@ -65,6 +65,70 @@ async fn session() -> Ends {
     Ends { client, server, ours: ours.unwrap(), theirs }
 }
 
+/// draft-ietf-webtrans-http3 §3.3.
+#[tokio::test]
+async fn a_session_is_in_an_application_protocol_that_both_speak() {
+    // What the client offers, what the server answers, and what becomes of it.
+    type Case<'a> = (&'a [&'a str], Option<&'a str>, Result<Option<&'a str>, &'a str>);
+    let cases: [Case<'_>; 4] = [
+        (&["chat/2", "chat/1"], Some("chat/1"), Ok(Some("chat/1"))),
+        (&["chat/2"], None, Ok(None)),
+        (&[], Some("chat/1"), Ok(None)),
+        (&["chat/2"], Some("chat/1"), Err("chat/1")),
+    ];
+    for (offered, chosen, expected) in cases {
+        let (ours, theirs) = connections().await;
+        let client = Client::new(&ours, config()).unwrap();
+        let mut server = Server::new(&theirs, config()).unwrap();
+        let request = request().offering(offered).unwrap();
+        let accept = async {
+            let call = server.accept().await.unwrap();
+            assert_eq!(call.request.protocols(), offered);
+            let response = Response::new(200);
+            let response = chosen.map_or(Ok(response.clone()), |name| response.choosing(name)).unwrap();
+            if expected.is_err() {
+                assert_eq!(
+                    call.into_session(&response).err(),
+                    Some(SessionError::NotOffered("chat/1".into()))
+                );
+                return None;
+            }
+            Some(call.into_session(&response).unwrap())
+        };
+        let (near, far) = soon(async { tokio::join!(client.session(&request), accept) }).await;
+        match (near, expected) {
+            (Ok(near), Ok(expected)) => {
+                assert_eq!(near.protocol(), expected);
+                assert_eq!(far.unwrap().protocol(), expected);
+            }
+            // The server's call is gone, and its client hears of that.
+            (Err(SessionError::Http(_)), Err(_)) => {}
+            (near, _) => panic!("{offered:?} {chosen:?}: {near:?}"),
+        }
+    }
+}
+
+/// A server that chooses what was not offered loses the session (WT_ALPN_ERROR); here one that answers as if it were any request.
+#[tokio::test]
+async fn a_choice_that_was_not_offered_ends_the_session() {
+    let (ours, theirs) = connections().await;
+    let client = Client::new(&ours, config()).unwrap();
+    let mut server = Server::new(&theirs, config()).unwrap();
+    let offering = request().offering(&["chat/2"]).unwrap();
+    let answer = async {
+        let call = server.accept().await.unwrap();
+        let response = Response::new(200).choosing("chat/1").unwrap();
+        (call.reply.respond(&response).unwrap(), call.content)
+    };
+    let (near, kept) = soon(async { tokio::join!(client.session(&offering), answer) }).await;
+    assert_eq!(near.map(drop), Err(SessionError::NotOffered("chat/1".into())));
+    // Another may begin: nothing of the first is left.
+    drop(kept);
+    let accept = async { server.accept().await.unwrap().into_session(&Response::new(200)) };
+    let (near, far) = soon(async { tokio::join!(client.session(&offering), accept) }).await;
+    assert_eq!((near.unwrap().protocol(), far.unwrap().protocol()), (None, None));
+}
+
 /// Bytes of which each place is known.
 fn pattern(len: usize) -> Bytes {
     (0..len).map(|i| (i % 251) as u8).collect()

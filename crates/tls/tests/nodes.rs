@@ -163,4 +163,15 @@ fn a_stranger_is_told_why() {
         _ => None,
     });
     assert_eq!(why, Some(0x178), "RFC 9001 §8.1: {:?}", world.events);
+    // Whoever reads it looks no number up, on either side.
+    for events in &world.events {
+        let words = events.iter().find_map(|event| match event {
+            Event::Closed(why) => Some(why.to_string()),
+            _ => None,
+        });
+        assert!(
+            words.as_ref().is_some_and(|words| words.contains("no_application_protocol (120)")),
+            "{words:?}"
+        );
+    }
 }

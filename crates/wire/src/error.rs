@@ -64,6 +64,52 @@ impl TransportErrorCode {
         self.alert().is_some()
     }
 
+    /// The name of the TLS alert (RFC 8446 §B.2, and §6 of what came before it), when this is a CRYPTO_ERROR with one that has
+    /// a name.
+    pub const fn alert_name(self) -> Option<&'static str> {
+        let Some(alert) = self.alert() else { return None };
+        Some(match alert {
+            0 => "close_notify",
+            10 => "unexpected_message",
+            20 => "bad_record_mac",
+            21 => "decryption_failed",
+            22 => "record_overflow",
+            30 => "decompression_failure",
+            40 => "handshake_failure",
+            41 => "no_certificate",
+            42 => "bad_certificate",
+            43 => "unsupported_certificate",
+            44 => "certificate_revoked",
+            45 => "certificate_expired",
+            46 => "certificate_unknown",
+            47 => "illegal_parameter",
+            48 => "unknown_ca",
+            49 => "access_denied",
+            50 => "decode_error",
+            51 => "decrypt_error",
+            52 => "too_many_cids_requested",
+            60 => "export_restriction",
+            70 => "protocol_version",
+            71 => "insufficient_security",
+            80 => "internal_error",
+            86 => "inappropriate_fallback",
+            90 => "user_canceled",
+            100 => "no_renegotiation",
+            109 => "missing_extension",
+            110 => "unsupported_extension",
+            111 => "certificate_unobtainable",
+            112 => "unrecognized_name",
+            113 => "bad_certificate_status_response",
+            114 => "bad_certificate_hash_value",
+            115 => "unknown_psk_identity",
+            116 => "certificate_required",
+            117 => "general_error",
+            120 => "no_application_protocol",
+            121 => "ech_required",
+            _ => return None,
+        })
+    }
+
     const fn name(self) -> Option<&'static str> {
         Some(match self {
             Self::NO_ERROR => "NO_ERROR",
@@ -91,13 +137,14 @@ impl TransportErrorCode {
     }
 }
 
-/// The name of the RFC, `CRYPTO_ERROR(alert)`, or the number.
+/// The name of the RFC, with that of a TLS alert and its number (`CRYPTO_ERROR handshake_failure (40)`), or the number.
 impl fmt::Display for TransportErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.name(), self.alert()) {
-            (Some(name), _) => f.write_str(name),
-            (None, Some(alert)) => write!(f, "CRYPTO_ERROR({alert})"),
-            (None, None) => write!(f, "{:#x}", self.0),
+        match (self.name(), self.alert(), self.alert_name()) {
+            (Some(name), ..) => f.write_str(name),
+            (None, Some(alert), Some(name)) => write!(f, "CRYPTO_ERROR {name} ({alert})"),
+            (None, Some(alert), None) => write!(f, "CRYPTO_ERROR alert {alert}"),
+            (None, None, _) => write!(f, "{:#x}", self.0),
         }
     }
 }
@@ -118,8 +165,17 @@ mod tests {
         assert_eq!(Code(0x0171_53f1).to_string(), "0x17153f1");
         assert_eq!(Code(0x0071_53f1).to_string(), "FENCE_ERROR");
         assert_eq!(Code(0x0715_3fec).to_string(), "FEC_ERROR");
-        // RFC 8446 §6: unexpected_message is alert 10.
-        assert_eq!(Code(0x010a).to_string(), "CRYPTO_ERROR(10)");
+    }
+
+    /// RFC 8446 §B.2, RFC 7301 §3.2.
+    #[test]
+    fn alerts_are_printed_by_name_and_number() {
+        assert_eq!(Code(0x010a).to_string(), "CRYPTO_ERROR unexpected_message (10)");
+        assert_eq!(Code(0x0128).to_string(), "CRYPTO_ERROR handshake_failure (40)");
+        assert_eq!(Code(0x0178).to_string(), "CRYPTO_ERROR no_application_protocol (120)");
+        assert_eq!(Code(0x0100).to_string(), "CRYPTO_ERROR close_notify (0)");
+        assert_eq!(Code(0x01ff).to_string(), "CRYPTO_ERROR alert 255");
+        assert_eq!((Code(0x00ff).alert_name(), Code(0x0228).alert_name()), (None, None));
     }
 
     #[test]

@@ -21,8 +21,7 @@ pub struct Config {
     /// than this waits alone.
     pub max_datagram_bytes: usize,
     /// Sessions of WebTransport at a time; 0 is none. More than none implies extended CONNECT and datagrams. Flow control
-    /// within sessions is not spoken, so it is at most 1. A server takes what
-    /// Chromium speaks (draft 2), too.
+    /// within sessions is not spoken, so it is at most 1. All drafts from the second to the sixteenth are offered and taken.
     pub webtransport: u64,
     /// Repair symbols that a client may have a server send at a time (exp_b); 0 is none. They take of the rate that congestion
     /// control allows, and of nobody else's.
@@ -86,8 +85,9 @@ impl Config {
             enable_connect_protocol: is_server && (self.extended_connect || webtransport > 0),
             h3_datagram: self.datagrams || webtransport > 0,
             wt_max_sessions: webtransport,
-            // Browsers speak it, and they are clients; ours asks by what came later.
-            wt_draft_02: is_server && webtransport > 0,
+            wt_draft_02: webtransport > 0,
+            wt_draft_13: webtransport,
+            wt_enabled: webtransport > 0,
             grease: self.grease.map(|n| (crate::frame::grease(n % (1 << 40)), n % (1 << 62))),
         }
     }

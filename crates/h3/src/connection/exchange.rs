@@ -119,11 +119,11 @@ impl Exchange {
 }
 
 impl Kind {
-    /// `sessions` says that WebTransport is spoken.
-    pub(super) fn of(request: &Request, sessions: bool) -> Self {
+    /// `sessions` says which protocols are those of WebTransport.
+    pub(super) fn of(request: &Request, sessions: &[&[u8]]) -> Self {
         match (&request.method[..], request.protocol.as_deref()) {
             (b"HEAD", _) => Self::Head,
-            (b"CONNECT", Some(b"webtransport")) if sessions => Self::Session,
+            (b"CONNECT", Some(protocol)) if sessions.contains(&protocol) => Self::Session,
             (b"CONNECT", _) => Self::Connect,
             _ => Self::Plain,
         }

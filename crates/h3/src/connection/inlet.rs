@@ -43,7 +43,7 @@ impl Connection {
     pub(super) fn accept_inlets(&mut self, t: &mut dyn Transport) -> Result<(), Error> {
         // With WebTransport there are as many as there are messages, and loss brings them before their types: one whose type
         // has not come may be anybody's. QUIC limits their number, and here they hold a few bytes each.
-        let most = if self.ours.wt_max_sessions > 0 { usize::MAX } else { self.config.max_inlets.max(3) };
+        let most = if self.ours.takes_sessions() { usize::MAX } else { self.config.max_inlets.max(3) };
         while let Some(id) = t.accept(Dir::Uni) {
             if self.inlets.streams.len() >= most {
                 t.stop(id, Code::H3_EXCESSIVE_LOAD.0);
@@ -127,7 +127,7 @@ impl Connection {
                     Place::Control,
                     self.side,
                     0,
-                    self.ours.wt_max_sessions > 0,
+                    self.ours.takes_sessions(),
                 )))
             }
             stream::QPACK_ENCODER => {
@@ -143,7 +143,7 @@ impl Connection {
                 return Err(Error::new(Code::H3_STREAM_CREATION_ERROR, "a push stream of a client"));
             }
             stream::PUSH => return Err(Error::new(Code::H3_ID_ERROR, "a push stream without MAX_PUSH_ID")),
-            stream::WEBTRANSPORT if self.ours.wt_max_sessions > 0 => Inlet::Session(Pieces::default()),
+            stream::WEBTRANSPORT if self.ours.takes_sessions() => Inlet::Session(Pieces::default()),
             _ => {
                 // RFC 9114 §6.2, §6.2.3: no error of the connection.
                 t.stop(id, Code::H3_STREAM_CREATION_ERROR.0);
@@ -165,6 +165,7 @@ impl Connection {
             Frame::GoAway(id) => {
                 if self.shutdown.receive(self.side, id)? {
                     self.events.push_back(Event::GoAway);
+                    self.drain_sessions();
                 }
                 self.reject(t);
                 Ok(())

@@ -14,6 +14,7 @@
 mod config;
 mod critical;
 mod datagram;
+mod drafts;
 mod event;
 mod exchange;
 mod inlet;
@@ -109,9 +110,7 @@ impl Connection {
         let mut ours = config.settings(side.is_server());
         if !t.takes_datagrams() {
             // RFC 9297 §2.1.1: not without those of QUIC; and no WebTransport without datagrams.
-            ours.h3_datagram = false;
-            ours.wt_max_sessions = 0;
-            ours.wt_draft_02 = false;
+            ours = Settings { h3_datagram: false, ..ours.without_sessions() };
             ours.enable_connect_protocol = side.is_server() && config.extended_connect;
         }
         let peer = config.remembered.filter(|_| side.is_client()).unwrap_or_default();
@@ -219,14 +218,14 @@ impl Connection {
     /// New bidirectional streams.
     fn accept(&mut self, t: &mut dyn Transport) -> Result<(), Error> {
         while let Some(id) = t.accept(Dir::Bi) {
-            if self.side.is_client() && self.ours.wt_max_sessions == 0 {
+            if self.side.is_client() && !self.ours.takes_sessions() {
                 // RFC 9114 §6.1: servers open none.
                 return Err(Error::new(
                     Code::H3_STREAM_CREATION_ERROR,
                     "a bidirectional stream of the server",
                 ));
             }
-            let webtransport = self.ours.wt_max_sessions > 0;
+            let webtransport = self.ours.takes_sessions();
             // A stream of WebTransport is no new request: then the head tells.
             if self.side.is_server() && !self.shutdown.admit(id) && !webtransport {
                 self.refuse(t, id, Code::H3_REQUEST_REJECTED);

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use quickset_quic::{Side, StreamId};
 
+use super::drafts::session_protocols;
 use super::exchange::{Kind, Next, Phase, READ};
 use super::{Abort, Body, Connection, Event, Fault, Refusal};
 use crate::frame::{Frame, Item};
@@ -290,7 +291,8 @@ impl Connection {
         if request.protocol.is_some() && !self.ours.enable_connect_protocol {
             return Err(Malformed("an extended CONNECT that was not offered").into());
         }
-        exchange.kind = Kind::of(&request, self.ours.wt_max_sessions > 0);
+        exchange.kind =
+            Kind::of(&request, session_protocols(&self.ours, self.has_settings.then_some(&self.peer)));
         if exchange.kind == Kind::Session {
             self.admit_session(id)?;
         } else {

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use quickset_quic::{Dir, StreamId};
 
+use super::drafts::SESSION_PROTOCOLS;
 use super::exchange::{Exchange, Kind, Phase};
 use super::{Connection, Refusal};
 use crate::frame::{Frame, data_header};
@@ -38,15 +39,17 @@ impl Connection {
         if request.protocol.is_some() && !self.peer.enable_connect_protocol {
             return Err(Refusal::Unsupported);
         }
-        let kind = Kind::of(request, true);
-        if kind == Kind::Session {
+        let kind = Kind::of(request, &SESSION_PROTOCOLS);
+        let section = if kind == Kind::Session {
             self.may_begin_session()?;
-        }
-        let section = request.section();
+            self.session_request(request).section()
+        } else {
+            request.section()
+        };
         self.fits(&section)?;
         let id = t.open(Dir::Bi).ok_or(Refusal::Blocked)?;
         let mut exchange =
-            Exchange::new(self.side, self.config.max_field_section, self.ours.wt_max_sessions > 0);
+            Exchange::new(self.side, self.config.max_field_section, self.ours.takes_sessions());
         exchange.kind = kind;
         tell(t, || Traced::Stream(Owner::Local, id, StreamKind::Request));
         let priority = Priority::of(&request.fields);

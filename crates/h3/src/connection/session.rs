@@ -6,15 +6,16 @@ use bytes::Bytes;
 use quickset_quic::{Chunk, Dir, ReadError, Side, StreamId};
 use quickset_wire::Reader;
 
+use super::drafts::{header_len, put_header};
 use super::exchange::{Exchange, Kind, Next, Phase, READ};
 use super::outlet::Outlet;
 use super::receive::EMPTY;
 use super::schedule::is_sent_on;
 use super::{Abort, Connection, Event, Fault, Refusal};
 use crate::capsule::{self, Capsule, CapsuleReader};
-use crate::frame::{Item, kind, stream};
+use crate::frame::Item;
 use crate::priority::Said;
-use crate::{Code, Error, Malformed, Transport, varint};
+use crate::{Code, Error, Malformed, Transport};
 
 /// Sessions that are established, and their streams.
 #[derive(Debug, Default)]
@@ -89,7 +90,8 @@ impl Sessions {
     }
 }
 
-/// Verbs of sessions. A client begins one with a [`request`](Connection::request) of the protocol `webtransport`, a server
+/// Verbs of sessions. A client begins one with a [`request`](Connection::request) of the protocol `webtransport`, which goes as
+/// the server's draft calls it, a server
 /// accepts it with a response of 2xx; it is established with that response, and its id is that of the request's stream.
 /// Datagrams are sent and come like those of any request.
 impl Connection {
@@ -117,8 +119,7 @@ impl Connection {
             return Err(Refusal::Blocked);
         };
         let mut header = Vec::new();
-        varint::put(&mut header, if dir == Dir::Bi { kind::WT_STREAM } else { stream::WEBTRANSPORT });
-        varint::put(&mut header, session.0);
+        put_header(&mut header, dir, session);
         let mut out = Outlet::default();
         out.push(header);
         out.flush(t, id);
@@ -200,10 +201,10 @@ impl Connection {
     }
 
     /// Gives up sending on a session's stream, with the application's code. Its header may be lost with it where the
-    /// transport cannot reset behind an offset: then the peer never learns of the stream.
+    /// peer takes no resets behind an offset: then it never learns of the stream.
     pub fn session_reset(&mut self, t: &mut dyn Transport, id: StreamId, code: u32) {
         if let Some(stream) = self.sessions.streams.get_mut(&id) {
-            t.reset(id, http_code(code));
+            t.reset_behind(id, http_code(code), header_len(id, stream.session, self.side));
             stream.out.end();
             self.sessions.tidy(id);
         }
@@ -281,7 +282,7 @@ impl Connection {
     pub(super) fn may_begin_session(&self) -> Result<(), Refusal> {
         // draft-ietf-webtrans-http3 §3.1: both sides have said so, datagrams among it.
         let (ours, peer) = (&self.ours, &self.peer);
-        if ours.wt_max_sessions == 0 || peer.wt_max_sessions == 0 || !peer.h3_datagram {
+        if !ours.takes_sessions() || !peer.takes_sessions() || !peer.h3_datagram {
             return Err(Refusal::Unsupported);
         }
         // §5.1: one at a time without flow control between sessions.
@@ -289,6 +290,15 @@ impl Connection {
             return Err(Refusal::TooManySessions);
         }
         Ok(())
+    }
+
+    /// The peer said goodbye, which applications hear as a wish that their sessions end (draft-ietf-webtrans-http3 §4.7).
+    pub(super) fn drain_sessions(&mut self) {
+        for (id, session) in &mut self.sessions.open {
+            if !core::mem::replace(&mut session.draining, true) {
+                self.events.push_back(Event::SessionDraining(*id));
+            }
+        }
     }
 
     /// A server got the request for a session.
@@ -491,7 +501,9 @@ impl Connection {
                 _ => {
                     let mut r = Reader::new(&value);
                     let code = r.u32().ok().filter(|_| value.len() <= 4 + MAX_REASON);
-                    let code = code.ok_or(Malformed("a WT_CLOSE_SESSION that is none"))?;
+                    let is_text = value.get(4..).is_some_and(|text| core::str::from_utf8(text).is_ok());
+                    let code =
+                        code.filter(|_| is_text).ok_or(Malformed("a WT_CLOSE_SESSION that is none"))?;
                     // §6: nothing may follow.
                     if !data.is_empty() {
                         return Err(Malformed("bytes behind WT_CLOSE_SESSION").into());
@@ -519,7 +531,7 @@ impl Connection {
         for id in self.sessions.of(session) {
             if let Some(stream) = self.sessions.streams.remove(&id) {
                 if !stream.out.is_over() {
-                    t.reset(id, Code::WT_SESSION_GONE.0);
+                    t.reset_behind(id, Code::WT_SESSION_GONE.0, header_len(id, session, self.side));
                 }
                 if !stream.read {
                     t.stop(id, Code::WT_SESSION_GONE.0);

@@ -17,11 +17,16 @@ pub struct Settings {
     pub enable_connect_protocol: bool,
     /// HTTP datagrams are understood (RFC 9297 §2.1.1).
     pub h3_datagram: bool,
-    /// Sessions of WebTransport that are taken (draft-ietf-webtrans-http3 §9.2).
+    /// Sessions of WebTransport that are taken, as drafts 7 to 12 of draft-ietf-webtrans-http3 have it. But for how it is said,
+    /// those of all drafts are the same, and so it is said in each way.
     pub wt_max_sessions: u64,
-    /// Sessions are taken as draft-ietf-webtrans-http3-02 has them, which is what Chromium speaks: but for how it is said, they
-    /// are the same.
+    /// The same as draft 2 has it, which is what Chromium speaks.
     pub wt_draft_02: bool,
+    /// The same as drafts 13 and 14 have it, which is what Safari speaks.
+    pub wt_draft_13: u64,
+    /// The same as draft 15 and those behind it have it (SETTINGS_WT_ENABLED): any number of them, by a protocol that is called
+    /// `webtransport-h3`.
+    pub wt_enabled: bool,
     /// A setting that stands for nothing, to be sent along; its identifier is `grease(n)`.
     pub grease: Option<(u64, u64)>,
 }
@@ -43,6 +48,8 @@ impl Settings {
             (id::H3_DATAGRAM, u64::from(self.h3_datagram)),
             (id::WT_MAX_SESSIONS, self.wt_max_sessions),
             (id::WT_DRAFT_02, u64::from(self.wt_draft_02)),
+            (id::WT_DRAFT_13, self.wt_draft_13),
+            (id::WT_ENABLED, u64::from(self.wt_enabled)),
         ];
         for (id, value) in others.into_iter().filter(|&(_, value)| value != 0) {
             put(id, value);
@@ -77,12 +84,30 @@ impl Settings {
                 id::H3_DATAGRAM => settings.h3_datagram = flag(value)?,
                 id::WT_MAX_SESSIONS => settings.wt_max_sessions = value,
                 id::WT_DRAFT_02 => settings.wt_draft_02 = flag(value)?,
+                id::WT_DRAFT_13 => settings.wt_draft_13 = value,
+                // draft-ietf-webtrans-http3-16 §3.1: more than 1 is an error.
+                id::WT_ENABLED => settings.wt_enabled = flag(value)?,
                 // RFC 9114 §7.2.4.1, §11.2.2: what HTTP/2 had.
                 0x00 | 0x02..=0x05 => return Err(wrong("a setting of HTTP/2")),
                 _ => {}
             }
         }
         Ok(settings)
+    }
+
+    /// Whether sessions of WebTransport are taken, as any draft has it.
+    pub fn takes_sessions(&self) -> bool {
+        self.wt_enabled || self.takes_former_sessions()
+    }
+
+    /// The same as a draft before the fifteenth has it, by the protocol `webtransport`.
+    pub(crate) fn takes_former_sessions(&self) -> bool {
+        self.wt_draft_02 || self.wt_max_sessions > 0 || self.wt_draft_13 > 0
+    }
+
+    /// The same settings, and no sessions.
+    pub(crate) fn without_sessions(self) -> Self {
+        Self { wt_max_sessions: 0, wt_draft_02: false, wt_draft_13: 0, wt_enabled: false, ..self }
     }
 
     /// Whether what was sent to a peer of whom `before` is remembered is good with these settings, too
@@ -103,6 +128,8 @@ impl Settings {
             && self.h3_datagram >= before.h3_datagram
             && self.wt_max_sessions >= before.wt_max_sessions
             && self.wt_draft_02 >= before.wt_draft_02
+            && self.wt_draft_13 >= before.wt_draft_13
+            && self.wt_enabled >= before.wt_enabled
     }
 }
 
@@ -130,4 +157,8 @@ mod id {
     pub(super) const WT_MAX_SESSIONS: u64 = 0xc671_706a;
     /// SETTINGS_ENABLE_WEBTRANSPORT, of version 2 and its neighbours.
     pub(super) const WT_DRAFT_02: u64 = 0x2b60_3742;
+    /// SETTINGS_WT_MAX_SESSIONS of versions 13 and 14.
+    pub(super) const WT_DRAFT_13: u64 = 0x14e9_cd29;
+    /// SETTINGS_WT_ENABLED, of versions 15 and 16.
+    pub(super) const WT_ENABLED: u64 = 0x2c7c_f000;
 }

@@ -259,7 +259,7 @@ mod settings {
     fn known_settings_are_read() {
         let payload = [
             1, 0x50, 0, 6, 0x44, 0, 7, 16, 8, 1, 0x33, 1, 0xc0, 0, 0, 0, 0xc6, 0x71, 0x70, 0x6a, 1, 0xab,
-            0x60, 0x37, 0x42, 1,
+            0x60, 0x37, 0x42, 1, 0x94, 0xe9, 0xcd, 0x29, 5, 0xac, 0x7c, 0xf0, 0x00, 1,
         ];
         let expected = Settings {
             max_field_section_size: Some(1024),
@@ -269,6 +269,8 @@ mod settings {
             h3_datagram: true,
             wt_max_sessions: 1,
             wt_draft_02: true,
+            wt_draft_13: 5,
+            wt_enabled: true,
             grease: None,
         };
         assert_eq!(decoded(&payload), Ok(expected));
@@ -312,6 +314,8 @@ fn frame() -> impl Strategy<Value = Frame> {
                 h3_datagram: !flag,
                 wt_max_sessions: a & b,
                 wt_draft_02: a < b,
+                wt_draft_13: b,
+                wt_enabled: b < a,
                 grease: None,
             })
         }),

@@ -227,6 +227,33 @@ fn a_server_that_always_asks_keeps_nothing() {
     arena.assert_served();
 }
 
+/// RFC 9002 §6.2.3: a hello that comes again has its answer again, though the client acknowledged it (some do so before they can
+/// act on it); twice, and not each time.
+#[test]
+fn a_hello_that_comes_again_is_answered_a_few_times() {
+    let mut arena = Setup::new().arena();
+    arena.hostile().half_open = true;
+    arena.hostile().connect();
+    arena.pass(30 * MS);
+    assert_eq!(arena.connections(), 2);
+    let mut sent = vec![arena.sent_to_hostile().bytes];
+    for _ in 0..50 {
+        // Each in a packet of its own, sooner than any probe timeout.
+        arena.hostile().say_at(Space::Initial, &[Frame::Crypto { offset: 0, data: &[1] }]);
+        arena.pass(MS);
+        sent.push(arena.sent_to_hostile().bytes);
+    }
+    arena.pass(20 * MS);
+    sent.push(arena.sent_to_hostile().bytes);
+    let flight = sent[0];
+    let more = sent.last().expect("it is counted") - flight;
+    // Beside acknowledgements.
+    let acks = 52 * 100;
+    assert!((2 * flight * 9 / 10..=2 * flight + acks).contains(&more), "{more} for {flight}: {sent:?}");
+    assert!(sent.last() <= Some(&(3 * arena.hostile().sent_bytes)), "RFC 9000 §8.1");
+    arena.assert_served();
+}
+
 /// The timeout of a handshake is from its beginning: packets do not put it off.
 #[test]
 fn a_handshake_that_is_kept_alive_ends_all_the_same() {

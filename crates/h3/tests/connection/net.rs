@@ -50,6 +50,8 @@ struct Half {
     data: VecDeque<u8>,
     fin: bool,
     reset: Option<u64>,
+    /// Bytes that arrive all the same.
+    reliable: u64,
     stopped: Option<u64>,
     over: bool,
     refused: bool,
@@ -102,6 +104,11 @@ impl Net {
 
     pub(crate) fn reset_code(&self, id: StreamId, writer: Side) -> Option<u64> {
         self.halves.get(&(id, writer)).and_then(|h| h.reset)
+    }
+
+    /// Bytes of a stream that was reset that arrive all the same.
+    pub(crate) fn reliable(&self, id: StreamId, writer: Side) -> Option<u64> {
+        self.halves.get(&(id, writer)).filter(|h| h.reset.is_some()).map(|h| h.reliable)
     }
 
     pub(crate) fn stop_code(&self, id: StreamId, writer: Side) -> Option<u64> {
@@ -231,6 +238,13 @@ impl Transport for End {
             half.data.clear();
             net.tell(!self.side, StreamEvent::Readable(id));
         }
+    }
+
+    fn reset_behind(&mut self, id: StreamId, code: u64, reliable: u64) {
+        if let Some(half) = self.net.borrow_mut().half(id, self.side) {
+            half.reliable = reliable;
+        }
+        self.reset(id, code);
     }
 
     fn stop(&mut self, id: StreamId, code: u64) {

@@ -285,17 +285,121 @@ fn who_closes_a_session_waits_for_the_end_of_the_other() {
     assert!(raw.ours.h3.is_idle());
 }
 
+/// SETTINGS of peers that speak one draft each: 2, 7 to 12, 13 and 14, 15 and 16; and what they ask by.
+const DRAFTS: [(&[u8], &str); 4] = [
+    (&[0xab, 0x60, 0x37, 0x42, 1], "webtransport"),
+    (&[0xc0, 0, 0, 0, 0xc6, 0x71, 0x70, 0x6a, 1], "webtransport"),
+    (&[0x94, 0xe9, 0xcd, 0x29, 1], "webtransport"),
+    (&[0xac, 0x7c, 0xf0, 0x00, 1], "webtransport-h3"),
+];
+
+fn asking(protocol: &str) -> Vec<(&str, &str)> {
+    CONNECT
+        .into_iter()
+        .map(|(name, value)| (name, if name == ":protocol" { protocol } else { value }))
+        .collect()
+}
+
+/// draft-ietf-webtrans-http3 §7.1: an endpoint that speaks several drafts says so of each.
 #[test]
-fn what_chromium_speaks_is_offered_by_servers() {
+fn every_draft_is_offered_and_taken() {
     let (pair, _) = session();
-    let offers =
-        |of: &quickset_h3::Connection| of.peer_settings().map(|s| (s.wt_max_sessions, s.wt_draft_02));
-    assert_eq!(offers(&pair.client.h3), Some((1, true)));
-    assert_eq!(offers(&pair.server.h3), Some((1, false)));
-    // Who speaks nothing else begins a session like others.
-    let mut raw = Raw::with(Side::Server, config(), &[0x33, 1, 0xab, 0x60, 0x37, 0x42, 1]);
-    let (_, events) = raw.bi(&headers(&CONNECT));
+    for of in [&pair.client.h3, &pair.server.h3] {
+        let s = of.peer_settings().unwrap();
+        assert_eq!((s.wt_draft_02, s.wt_max_sessions, s.wt_draft_13, s.wt_enabled), (true, 1, 1, true));
+    }
+    for (setting, protocol) in DRAFTS {
+        // A client that speaks nothing else begins a session like others.
+        let mut raw = Raw::with(Side::Server, config(), &[&[0x33, 1], setting].concat());
+        let (id, events) = raw.bi(&headers(&asking(protocol)));
+        assert!(matches!(&events[..], [Event::Request { .. }]), "{setting:?}: {events:?}");
+        assert!(raw.ours.h3.is_session(id), "{setting:?}");
+        // Before its settings came, its word counts.
+        let mut raw = Raw::silent(Side::Server, config());
+        let (id, _) = raw.bi(&headers(&asking(protocol)));
+        assert!(raw.ours.h3.is_session(id), "{setting:?}");
+    }
+}
+
+/// draft-ietf-webtrans-http3-15 §2.1.2: to who speaks that draft and no older one, the old name is that of another protocol.
+#[test]
+fn the_old_name_is_another_protocol_to_new_clients() {
+    let mut raw = Raw::with(Side::Server, config(), &[&[0x33, 1], DRAFTS[3].0].concat());
+    let (id, events) = raw.bi(&headers(&asking("webtransport")));
     assert!(matches!(&events[..], [Event::Request { .. }]), "{events:?}");
+    assert!(!raw.ours.h3.is_session(id), "the application declines it like any protocol it does not know");
+}
+
+/// A client asks by what the server speaks, whichever name the application gave it; of draft 2 it says that it speaks that.
+#[test]
+fn a_client_asks_in_the_words_of_the_servers_draft() {
+    for (n, (setting, protocol)) in DRAFTS.into_iter().enumerate() {
+        for named in ["webtransport", "webtransport-h3"] {
+            let mut raw = Raw::with(Side::Client, config(), &[&[8, 1, 0x33, 1], setting].concat());
+            let request = Request::extended(named, "example.com", "/");
+            let id = raw.ours.h3.request(&mut raw.ours.t, &request, false).expect("it may be");
+            let sent = raw.sent(id);
+            let (_, events) = Raw::with(Side::Server, config(), &[0x33, 1]).bi(&sent);
+            let [Event::Request { request, .. }] = &events[..] else { panic!("{events:?}") };
+            assert_eq!(request.protocol.as_deref(), Some(protocol.as_bytes()), "draft {n}, {named}");
+            let said = request.fields.iter().map(|field| (&field.name[..], &field.value[..]));
+            let of_two = (&b"sec-webtransport-http3-draft02"[..], &b"1"[..]);
+            assert_eq!(said.collect::<Vec<_>>(), [of_two][..usize::from(n == 0)], "draft {n}, {named}");
+        }
+    }
+    // Nothing of it.
+    let mut raw = Raw::with(Side::Client, config(), &[8, 1, 0x33, 1]);
+    assert_eq!(raw.ours.h3.request(&mut raw.ours.t, &request(), false), Err(Refusal::Unsupported));
+    // draft-ietf-webtrans-http3-16 §3.1.
+    let raw = Raw::with(Side::Client, config(), &[0xac, 0x7c, 0xf0, 0x00, 2]);
+    assert_eq!(raw.closed(), Code::H3_SETTINGS_ERROR);
+}
+
+/// draft-ietf-webtrans-http3 §4.7: GOAWAY is a wish that sessions end.
+#[test]
+fn a_goodbye_asks_sessions_to_end() {
+    let (mut pair, session) = session();
+    pair.server.h3.go_away(&mut pair.server.t, true);
+    assert_eq!(pair.run().0, [Event::GoAway, Event::SessionDraining(session)]);
+    // Once, whatever is said of it besides.
+    pair.server.h3.drain_session(&mut pair.server.t, session).unwrap();
+    assert_eq!(pair.run().0, []);
+}
+
+/// draft-ietf-webtrans-http3 §4.4: whoever opened a stream that is given up said in front of which session it is, and that arrives.
+#[test]
+fn the_header_of_a_stream_outlives_its_reset() {
+    for ended in [false, true] {
+        let (mut raw, session) = raw_session();
+        let theirs = raw.bi(&[0x40, 0x41, 0]).0;
+        let ours = [Dir::Bi, Dir::Uni]
+            .map(|dir| raw.ours.h3.open_session_stream(&mut raw.ours.t, session, dir).expect("it may be"));
+        if ended {
+            raw.ours.h3.close_session(&mut raw.ours.t, session, 0, "").unwrap();
+        } else {
+            for id in [theirs, ours[0], ours[1]] {
+                raw.ours.h3.session_reset(&mut raw.ours.t, id, 7);
+            }
+        }
+        let code = if ended { Code::WT_SESSION_GONE.0 } else { http_code(7) };
+        for (id, reliable) in [(theirs, 0), (ours[0], 3), (ours[1], 3)] {
+            let net = raw.net.borrow();
+            assert_eq!(net.reset_code(id, Side::Server), Some(code), "{id:?}");
+            assert_eq!(net.reliable(id, Side::Server), Some(reliable), "{id:?}");
+        }
+    }
+}
+
+/// draft-ietf-webtrans-http3 §6.
+#[test]
+fn words_of_an_end_are_text() {
+    let (mut raw, session) = raw_session();
+    let events = raw.write(session, &frame(0, &[0x68, 0x43, 6, 0, 0, 0, 7, 0xff, 0xfe]));
+    assert_eq!(
+        raw.net.borrow().reset_code(session, Side::Server),
+        Some(Code::H3_MESSAGE_ERROR.0),
+        "{events:?}"
+    );
 }
 
 #[test]

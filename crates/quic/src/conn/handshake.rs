@@ -26,6 +26,8 @@ pub(crate) struct Handshake {
     pub(crate) remembered: Option<EarlyLimits>,
     /// The version that it began in.
     pub(crate) began: Version,
+    /// How often the first flight was said again, sooner than a probe timeout would have it.
+    pub(crate) hastened: u8,
     pub(crate) side: SideState,
 }
 
@@ -74,7 +76,7 @@ impl Handshake {
         side: SideState,
     ) -> Self {
         let (peer, token, early, remembered) = (None, Vec::new(), EarlyFate::None, None);
-        Self { ours, peer, peer_cid, token, early, remembered, began, side }
+        Self { ours, peer, peer_cid, token, early, remembered, began, hastened: 0, side }
     }
 
     /// RFC 9000 §7.3: the ids in the peer's parameters are those that its packets carried.

@@ -16,6 +16,7 @@ mod confirm;
 mod datagrams;
 mod early;
 pub(crate) mod handshake;
+mod hasten;
 mod lifecycle;
 mod messages;
 mod paths;

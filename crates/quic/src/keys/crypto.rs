@@ -37,6 +37,19 @@ impl CryptoStream {
         self.lost.clear();
     }
 
+    /// Sends everything anew that was sent, though some of it may have arrived.
+    pub(crate) fn again(&mut self) {
+        self.lost.clear();
+        if self.next > 0 {
+            self.lost.push(0..self.next);
+        }
+    }
+
+    /// Whether a CRYPTO frame says again what was read.
+    pub(crate) fn has_read(&self, offset: u64, len: usize) -> bool {
+        len > 0 && offset + len as u64 <= self.read
+    }
+
     /// Takes a CRYPTO frame and appends what is now in order to `out`.
     pub(crate) fn on_data(
         &mut self,

@@ -24,7 +24,7 @@ use quickset_base::{Duration, Time};
 use quickset_wire::{Side, Space, TransportErrorCode};
 
 pub(crate) use marks::Marked;
-pub(crate) use rtt::Rtt;
+pub(crate) use rtt::{Rtt, UNKNOWN_RTT, assumed_rtt};
 pub(crate) use sent::SentPacket;
 #[cfg(feature = "qlog")]
 pub(crate) use told::thresholds;
@@ -397,7 +397,7 @@ impl Recovery {
     pub(crate) fn restart(&mut self, now: Time) {
         let sent = &self.spaces[Space::Initial.index()].sent;
         if let Place::Outstanding(first) = sent.place(sent.base()) {
-            self.assume_rtt(now.since(first).clamp(LEAST_GUESS, UNKNOWN_RTT));
+            self.assume_rtt(now.since(first).clamp(rtt::LEAST_GUESS, UNKNOWN_RTT));
         }
         self.in_flight -= self.forget(Space::Initial, None);
         self.pto_count = 0;
@@ -578,24 +578,6 @@ struct Newest {
 fn never_sent() -> TransportError {
     TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, "an acknowledgement of a packet never sent")
 }
-
-/// What is assumed of round trips before there is a sample: `trip` is what others found.
-//
-// RFC 9002 §6.2.2 has 333 ms where nothing is known, so that the first probe leaves after a second, as TCP's first resend does.
-// A server keeps to that. For a client it is a departure: nobody else can notice that its first flight was lost, and the
-// application waits. Paths of more than 300 ms are few, and on them it costs a second hello. It is no sign of congestion
-// (§6.2), later probes wait twice as long each, and a server that does not know the address answers no more bytes for it than
-// thrice those (RFC 9000 §8.1).
-pub(crate) fn assumed_rtt(side: Side, trip: Option<Duration>) -> Duration {
-    let unknown = if side.is_client() { CLIENT_GUESS } else { UNKNOWN_RTT };
-    trip.map_or(unknown, |trip| trip.clamp(LEAST_GUESS, UNKNOWN_RTT))
-}
-
-/// RFC 9002 §6.2.2.
-pub(crate) const UNKNOWN_RTT: Duration = Duration::from_millis(333);
-const CLIENT_GUESS: Duration = Duration::from_millis(100);
-/// However near the peer is, its first answer is made with public keys: a probe before 100 ms is too early.
-const LEAST_GUESS: Duration = Duration::from_millis(33);
 
 /// RFC 9000 §18.2.
 const DEFAULT_MAX_ACK_DELAY: Duration = Duration::from_millis(25);

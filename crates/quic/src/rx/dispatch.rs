@@ -92,13 +92,7 @@ impl Connection {
                 Ok(())
             }
             Frame::Padding(_) | Frame::Ping => Ok(()),
-            Frame::Crypto { offset, data } => {
-                let progress = self.keys.on_crypto(space, offset, data)?;
-                if space == Space::Initial && self.side.is_server() {
-                    self.follow_choice();
-                }
-                self.on_progress(progress)
-            }
+            Frame::Crypto { offset, data } => self.on_crypto(space, offset, data),
             Frame::NewConnectionId { sequence, retire_prior_to, id, token } => {
                 if self.cids.on_new(sequence, retire_prior_to, id, token)? {
                     self.announce_reset_token();
@@ -147,6 +141,18 @@ impl Connection {
                 self.on_farewell(Closed::ByApplication { code, reason: reason.to_vec() })
             }
         }
+    }
+
+    fn on_crypto(&mut self, space: Space, offset: u64, data: &[u8]) -> Result<(), TransportError> {
+        if self.keys.stream(space).has_read(offset, data.len()) {
+            self.heard_again(space);
+            return Ok(());
+        }
+        let progress = self.keys.on_crypto(space, offset, data)?;
+        if space == Space::Initial && self.side.is_server() {
+            self.follow_choice();
+        }
+        self.on_progress(progress)
     }
 
     /// The delay that an ACK frame reports. Before the end of the handshake the exponent is not known, and

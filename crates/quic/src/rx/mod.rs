@@ -87,6 +87,11 @@ impl Early {
         count < MAX_EARLY && bytes + size <= MAX_EARLY_BYTES
     }
 
+    /// Whether a packet of one of these types waits.
+    pub(crate) fn holds(&self, kinds: &[PacketType]) -> bool {
+        self.packets.iter().any(|(_, waiting)| kinds.contains(&waiting.kind))
+    }
+
     /// Packets of early data, or the others, and their bytes.
     fn waiting(&self, zero_rtt: bool) -> (usize, usize) {
         let those = self.packets.iter().filter(|(_, w)| (w.kind == PacketType::ZeroRtt) == zero_rtt);
@@ -162,6 +167,7 @@ impl Connection {
 
     fn end_batch(&mut self) {
         self.end_vigil();
+        self.miss_answer();
         if !self.early.datagrams.is_empty() {
             self.receive_overtakers();
         }

@@ -129,6 +129,18 @@ fn a_server_knows_what_its_retry_took() {
     assert!(is_about(time, 300 * MS), "{time:?}");
 }
 
+/// RFC 9002 §6.2.3: the client says hello again, by which the server knows that its flight is lost, and does not wait for its own
+/// probe timeout, of a second.
+#[test]
+fn a_hello_that_comes_again_has_its_answer_at_once() {
+    for hello in [300, 1600] {
+        let mut setup = setup(50, "", " outage=20ms+10ms");
+        setup.hello = hello;
+        let time = connected(&mut setup.pair());
+        assert!(is_about(time, 350 * MS), "{time:?} with a hello of {hello}");
+    }
+}
+
 /// RFC 9000 §8.1: sooner is no more. A client that says hello and nothing else gets thrice of it.
 #[test]
 fn what_is_remembered_sends_no_more_to_an_address_that_may_be_forged() {

@@ -19,7 +19,13 @@ pub(crate) async fn serve(
             call.reply.end(&Response::new(404))?;
             continue;
         }
-        let session = call.into_session(&Response::new(200))?;
+        // Of the protocols that the client speaks the one that it likes best: all are the same to an echo.
+        let response = Response::new(200);
+        let response = match call.request.protocols().first() {
+            Some(protocol) => response.choosing(protocol)?,
+            None => response,
+        };
+        let session = call.into_session(&response)?;
         match echo(&session, &path).await {
             SessionError::Over(ending) => ended(&path, &ending),
             SessionError::Http(HttpError::Closed(_)) => break,

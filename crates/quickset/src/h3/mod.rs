@@ -76,7 +76,7 @@ use tokio::io::ReadBuf;
 pub use quickset_h3::http_types;
 pub use quickset_h3::{
     Abort, Code, Config, Error as ProtocolError, Field, Malformed, Priority, Refusal, Request, Response,
-    Settings, Tolerance, UnspeakableClass, sfv,
+    Settings, Tolerance, UnspeakableClass, UnspeakableProtocol, sfv,
 };
 pub use quickset_net::LayerTaken;
 

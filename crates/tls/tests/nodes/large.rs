@@ -252,3 +252,23 @@ fn a_gate_refuses_by_either_half() {
         assert_eq!(world.nodes[1].keys().count(), 0);
     }
 }
+
+/// RFC 9002 §6.2.3: a client that has what it cannot read yet says hello again, and the server its answer, at once.
+#[test]
+fn what_is_lost_of_the_answer_comes_again_without_a_timeout() {
+    for lost in 0..2 {
+        let mut world = serving(&GROUPS, RetryPolicy::Never, |_| {});
+        let config = client(&world, &GROUPS, &[Version::V1]);
+        let hello = begin(&mut world, &config);
+        let mut answer = give(&mut world, 1, hello);
+        assert_eq!(answer.len(), 3, "a share, a certificate");
+        answer.remove(lost);
+        // All in one batch, as they would come.
+        let now = world.now;
+        world.nodes[0].handle(now, Input::Received(&mut answer));
+        let said = world.turn(0);
+        let again = give(&mut world, 1, said);
+        give(&mut world, 0, again);
+        assert!(world.connected(0), "without datagram {lost}, in no time");
+    }
+}

@@ -3,8 +3,8 @@
 //!
 //! A session begins with a request: [`Call::into_session`](super::Call::into_session) accepts it,
 //! [`Client::session`](super::Client::session) makes it. [`Config::webtransport`](super::Config::webtransport) has to be 1 on
-//! both sides. Chromium speaks draft 2, which a server takes beside the one that our client speaks (7). It takes a certificate
-//! that nobody signed if it is one of [`Identity::for_browsers`](crate::Identity::for_browsers).
+//! both sides. All drafts from 2, which Chromium speaks, to 16 are offered and taken, since on streams they say the same. Chromium
+//! takes a certificate that nobody signed if it is one of [`Identity::for_browsers`](crate::Identity::for_browsers).
 //!
 //! ```
 //! use quickset::h3::{self, Request, Response};
@@ -100,6 +100,11 @@ pub enum SessionError {
     /// The request is for something else, or the connection does not offer WebTransport.
     #[error("this is no request for a session, or the connection offers none")]
     NoSession,
+    /// The server chose this application protocol, and the client offered others.
+    #[error(
+        "the application protocol {0:?} was chosen and not offered; choose one of those that the request offers"
+    )]
+    NotOffered(String),
     /// The datagram is larger than this, which is what a packet holds on this path.
     #[error("a datagram of this session has at most {0} bytes")]
     TooLarge(usize),
@@ -122,7 +127,7 @@ impl From<SessionError> for io::Error {
         let kind = match &error {
             SessionError::Over(_) | SessionError::Gone => ErrorKind::ConnectionAborted,
             SessionError::Reset(_) | SessionError::Stopped(_) => ErrorKind::ConnectionReset,
-            SessionError::Declined(_) => ErrorKind::ConnectionRefused,
+            SessionError::Declined(_) | SessionError::NotOffered(_) => ErrorKind::ConnectionRefused,
             SessionError::NoSession | SessionError::TooLarge(_) => ErrorKind::InvalidInput,
             SessionError::Http(below) => below.kind(),
         };

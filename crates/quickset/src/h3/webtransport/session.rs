@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use bytes::Bytes;
-use quickset_h3::{Refusal, Request, Response};
+use quickset_h3::{Code, Refusal, Request, Response};
 use quickset_net::{Connection, Turn};
 use quickset_quic::{Dir, StreamId};
 
@@ -24,12 +24,20 @@ pub struct Session {
 pub(super) struct Held {
     pub(super) exchange: Arc<Exchange>,
     request: Request,
+    /// The server's choice.
+    protocol: Option<String>,
 }
 
 impl Session {
     /// The request that it began with: its path, and the page's `origin` among its fields.
     pub fn request(&self) -> &Request {
         &self.held.request
+    }
+
+    /// The application protocol that the server chose of those that the client's request
+    /// [offers](quickset_h3::Request::offering), if it did.
+    pub fn protocol(&self) -> Option<&str> {
+        self.held.protocol.as_deref()
     }
 
     /// Opens a stream in both directions; waits while the peer allows no more of them. The peer hears of it with the first
@@ -224,15 +232,18 @@ impl Call {
         link.layered.with(|http, turn| http.verb(turn, |machine, _| machine.is_session(*id)))
     }
 
-    /// Accepts a session with a response of 2xx. To decline one, answer the request with another status: 404 for a path that
-    /// has none, 403 for a page that may not.
+    /// Accepts a session with a response of 2xx, in one of the application protocols that its client
+    /// [speaks](quickset_h3::Request::protocols) if the response [chooses](quickset_h3::Response::choosing) it. To decline one,
+    /// answer the request with another status: 404 for a path that has none, 403 for a page that may not.
     ///
     /// # Errors
-    /// When it is no request for a session, the response is not 2xx, or the exchange or the connection is over.
+    /// When it is no request for a session, the response is not 2xx or chooses what was not offered, or the exchange or the
+    /// connection is over.
     pub fn into_session(mut self, response: &Response) -> Result<Session, SessionError> {
         if !self.is_session() || !response.is_success() {
             return Err(SessionError::NoSession);
         }
+        let protocol = agreed(&self.request, response)?;
         let mut response = response.clone();
         if self.request.fields.iter().any(|field| &field.name[..] == OFFER_02) {
             response = response.with("sec-webtransport-http3-draft", "draft02");
@@ -247,28 +258,43 @@ impl Call {
         // From now on the session is what ends it.
         self.reply.sender.ended = true;
         self.content.ended = true;
-        Ok(Session { held: Arc::new(Held { exchange, request: self.request.clone() }) })
+        Ok(Session { held: Arc::new(Held { exchange, request: self.request.clone(), protocol }) })
     }
 }
 
 impl Client {
-    /// Begins a session by a request as [`Request::extended`] with the protocol `webtransport` makes it. Waits for the server's
-    /// settings and its answer. Dropping the future gives it up.
+    /// Begins a session by a request as [`Request::extended`] with the protocol `webtransport` makes it; it goes as the server's
+    /// draft calls it. Waits for the server's settings and its answer. Dropping the future gives it up.
     ///
     /// # Errors
-    /// When the server takes no sessions, declines this one, or there is one on this connection; or the connection is over.
+    /// When the server takes no sessions, declines this one, or chooses a protocol that was not offered, or there is one on this
+    /// connection; or the connection is over.
     pub async fn session(&self, request: &Request) -> Result<Session, SessionError> {
-        if request.protocol.as_deref() != Some(b"webtransport") {
+        if !matches!(request.protocol.as_deref(), Some(b"webtransport" | b"webtransport-h3")) {
             return Err(SessionError::NoSession);
         }
         self.settings().await?;
         let exchange = self.open(request, false).await?;
         exchange.link.layered.with(|http, _| http.enter_room(exchange.id));
-        let session = Session { held: Arc::new(Held { exchange, request: request.clone() }) };
-        let answer =
-            session.held.exchange.wait(|slot, waker| or_wait(slot.response.take(), &mut slot.reader, waker));
+        let mut held = Held { exchange, request: request.clone(), protocol: None };
+        let answer = held.exchange.wait(|slot, waker| or_wait(slot.response.take(), &mut slot.reader, waker));
         let answer = answer.await?;
-        if answer.is_success() { Ok(session) } else { Err(SessionError::Declined(answer.status)) }
+        if !answer.is_success() {
+            return Err(SessionError::Declined(answer.status));
+        }
+        match agreed(request, &answer) {
+            Ok(protocol) => held.protocol = protocol,
+            Err(error) => {
+                // draft-ietf-webtrans-http3 §3.3.
+                let id = held.exchange.id;
+                let Exchange { link, .. } = &*held.exchange;
+                link.layered.with(|http, turn| {
+                    http.verb(turn, |machine, t| machine.cancel(t, id, Code::WT_ALPN_ERROR));
+                });
+                return Err(error);
+            }
+        }
+        Ok(Session { held: Arc::new(held) })
     }
 }
 
@@ -276,6 +302,15 @@ impl Drop for Held {
     fn drop(&mut self) {
         let Exchange { link, id } = &*self.exchange;
         link.layered.with(|http, turn| http.leave_room(turn, *id));
+    }
+}
+
+/// What a response chooses of what a request offers. A choice without an offer stands for nothing.
+fn agreed(request: &Request, response: &Response) -> Result<Option<String>, SessionError> {
+    let offered = request.protocols();
+    match response.protocol().filter(|_| !offered.is_empty()) {
+        Some(chosen) if !offered.contains(&chosen) => Err(SessionError::NotOffered(chosen)),
+        chosen => Ok(chosen),
     }
 }
 
