@@ -11,6 +11,8 @@ mod figures;
 #[cfg(unix)]
 mod obstacles;
 mod others;
+#[cfg(target_os = "linux")]
+mod put;
 mod relay;
 mod served;
 mod tcp;
