@@ -16,6 +16,8 @@ mod put;
 mod relay;
 mod served;
 mod tcp;
+#[cfg(target_os = "linux")]
+mod user;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

@@ -10,6 +10,8 @@ mod quic;
 mod ranks;
 mod seats;
 mod tcp;
+#[cfg(all(unix, not(target_vendor = "apple")))]
+mod user;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -86,6 +88,10 @@ pub(super) struct Args {
     /// that was started anew
     #[arg(long)]
     early_data: bool,
+    /// Give up being root once there are ports and keys, and go on as this user, with its groups or with this one alone
+    #[cfg(all(unix, not(target_vendor = "apple")))]
+    #[arg(long, value_name = "NAME[:GROUP]")]
+    user: Option<user::Name>,
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
@@ -185,6 +191,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     };
     let metrics = args.metrics.bind().await?;
     let (endpoint, listener) = listen(&args, &config)?;
+    args.become_another()?;
     say!("listening on {} {fingerprint}", endpoint.local_addr())?;
     let desk = Arc::new(desk);
     let seats = Seats::new(args.limits.max_connections, args.limits.max_per_client);
@@ -312,6 +319,19 @@ fn take_descriptors() -> Descriptors {
 }
 
 impl Args {
+    /// Gives up root's rights, if that is wanted, and says what cannot be done from then on.
+    fn become_another(&self) -> anyhow::Result<()> {
+        #[cfg(all(unix, not(target_vendor = "apple")))]
+        if let Some(name) = &self.user {
+            name.person()?.become_it()?;
+            user::still_reads(&self.folder)?;
+            if let Some(Err(error)) = self.identity() {
+                note!("quickset: warning: a new certificate will not be read on SIGHUP: {error:#}");
+            }
+        }
+        Ok(())
+    }
+
     fn takes_files(&self) -> bool {
         #[cfg(unix)]
         return self.put.put.is_some();
