@@ -5,7 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::run::{Outcome, cargo, on_path, output, root, run};
+use crate::run::{Outcome, cargo, output, run};
+use crate::tools::cargo_with;
 
 /// Seconds per target within `cargo xtask test`: all of them take about two minutes.
 const SHORT: u64 = 6;
@@ -53,27 +54,12 @@ fn lint() -> Result<()> {
     run(cargo().args(["clippy", "--all-targets"]).args(manifest).args(["--", "-D", "warnings"]))
 }
 
-/// `cargo fuzz`. Where it is missing it is built under `target/`, which takes two minutes: nothing is installed on the
-/// system.
+/// `cargo fuzz`.
 fn cargo_fuzz() -> Result<Command> {
-    let tools = root().join("target/tools");
-    let bin = tools.join("bin");
-    let mut command = cargo();
-    if !on_path(PROGRAM) {
-        if !bin.join(PROGRAM).is_file() {
-            run(cargo().args(["install", PROGRAM, "--locked", "--version", VERSION, "--root"]).arg(&tools))?;
-        }
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let folders = std::env::split_paths(&path).chain([bin]);
-        command
-            .env("PATH", std::env::join_paths(folders).context("a folder of PATH has a colon in its name")?);
-    }
+    let mut command = cargo_with("cargo-fuzz", "^0.13")?;
     command.arg("fuzz");
     Ok(command)
 }
-
-const PROGRAM: &str = "cargo-fuzz";
-const VERSION: &str = "^0.13";
 
 fn targets() -> Result<Vec<String>> {
     let list = output(cargo_fuzz()?.arg("list"))?;

@@ -6,6 +6,8 @@
 
 mod arrows;
 mod beside;
+mod deny;
+mod dist;
 mod e2e;
 mod endure;
 mod flood;
@@ -20,6 +22,7 @@ mod sizes;
 mod source;
 mod spec;
 mod test;
+mod tools;
 
 use anyhow::{Result, bail};
 
@@ -75,6 +78,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[STEP…]",
         about: "install what the tests need, then run all steps, or only those named",
         run: test::command,
+    },
+    Command {
+        name: "dist",
+        arguments: "[--profile NAME]",
+        about: "build the command as it is handed out, with what debuggers read in a file beside it",
+        run: dist::command,
     },
     Command {
         name: "lint",
