@@ -68,13 +68,16 @@ fn webtransport_go() -> Result<()> {
     let folder = root().join("interop/programs/webtransport_go");
     run(Command::new("go").args(["build", "-o"]).arg(&program).arg(".").current_dir(folder))?;
     let test = ["test", "--package", "quickset", "--test", "webtransport_go", "--", "--ignored"];
-    run(cargo().args(test).env("QUICKSET_WEBTRANSPORT_GO", program))
+    run(cargo_beside().args(test).env("QUICKSET_WEBTRANSPORT_GO", program))
 }
 
 const WEBTRANSPORT_GO: &str = "webtransport-go";
 
-const GO: &[Need] =
-    &[Need { program: "go", package: "golang", why: "interop --case webtransport-go: Go 1.26 or newer" }];
+const GO: &[Need] = &[Need {
+    sign: Sign::Program("go"),
+    package: "golang",
+    why: "interop --case webtransport-go: Go 1.26 or newer",
+}];
 
 /// Tells the program of a peer that cannot be had.
 fn missing(given: &mut Vec<String>, peer: &str, error: &anyhow::Error) {

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::run::{Outcome, cargo, cargo_beside, on_path, output, root, run};
+use crate::run::{Outcome, cargo_beside, output, run};
+use crate::tools::cargo_with;
 
 /// Seconds per target within `cargo xtask test`: all of them take about two minutes.
 const SHORT: u64 = 6;
@@ -55,27 +56,12 @@ fn lint() -> Result<()> {
     run(cargo_beside().args(["clippy", "--all-targets"]).args(manifest).args(["--", "-D", "warnings"]))
 }
 
-/// `cargo fuzz`. Where it is missing it is built under `target/`, which takes two minutes: nothing is installed on the
-/// system.
+/// `cargo fuzz`.
 fn cargo_fuzz() -> Result<Command> {
-    let tools = root().join("target/tools");
-    let bin = tools.join("bin");
-    let mut command = cargo();
-    if !on_path(PROGRAM) {
-        if !bin.join(PROGRAM).is_file() {
-            run(cargo().args(["install", PROGRAM, "--locked", "--version", VERSION, "--root"]).arg(&tools))?;
-        }
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let folders = std::env::split_paths(&path).chain([bin]);
-        command
-            .env("PATH", std::env::join_paths(folders).context("a folder of PATH has a colon in its name")?);
-    }
+    let mut command = cargo_with("cargo-fuzz", "^0.13")?;
     command.arg("fuzz");
     Ok(command)
 }
-
-const PROGRAM: &str = "cargo-fuzz";
-const VERSION: &str = "^0.13";
 
 fn targets() -> Result<Vec<String>> {
     let list = output(cargo_fuzz()?.arg("list"))?;
@@ -112,7 +98,7 @@ fn fuzz_one(target: &str, seconds: u64) -> Result<()> {
         // Unless told, an input may take twenty minutes, and two gigabytes at once.
         .args(["-timeout=20", "-malloc_limit_mb=256"])
         .output()
-        .with_context(|| format!("{PROGRAM} cannot be started"))?;
+        .context("cargo-fuzz cannot be started")?;
     let said = String::from_utf8_lossy(&out.stderr);
     if !out.status.success() {
         bail!("{said}\nthe target {target} has found something ({})", out.status);

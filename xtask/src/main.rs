@@ -7,6 +7,8 @@
 mod arrows;
 mod bare;
 mod beside;
+mod deny;
+mod dist;
 mod e2e;
 mod endure;
 mod flood;
@@ -21,6 +23,7 @@ mod sizes;
 mod source;
 mod spec;
 mod test;
+mod tools;
 
 use anyhow::{Result, bail};
 
@@ -82,6 +85,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[STEP…]",
         about: "the same in a minimal Debian 12 below target/, which has Rust and nothing else (root, an hour, 30 GB)",
         run: bare::command,
+    },
+    Command {
+        name: "dist",
+        arguments: "[--profile NAME]",
+        about: "build the command as it is handed out, with what debuggers read in a file beside it",
+        run: dist::command,
     },
     Command {
         name: "lint",

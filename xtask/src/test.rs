@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::run::{Outcome, cargo, run};
-use crate::{arrows, beside, e2e, flood, fuzz, msrv, needs, python, sizes, spec};
+use crate::{arrows, beside, deny, e2e, flood, fuzz, msrv, needs, python, sizes, spec};
 
 struct Step {
     name: &'static str,
@@ -20,6 +20,7 @@ const STEPS: &[Step] = &[
     Step { name: "arrows", run: || arrows::command(&[]).map(|()| Outcome::Done) },
     Step { name: "sizes", run: || sizes::command(&[]).map(|()| Outcome::Done) },
     Step { name: "spec", run: || spec::command(&[]).map(|()| Outcome::Done) },
+    Step { name: "deny", run: deny::step },
     Step { name: "clippy", run: clippy },
     Step { name: "tests", run: tests },
     Step { name: "parquet", run: parquet },

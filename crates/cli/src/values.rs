@@ -215,6 +215,46 @@ mod tests {
         assert!(congestion("vegas").unwrap_err().contains("bbr, cubic, newreno"));
     }
 
+    /// The core reads rates and times by itself, since nothing there may depend on the simulator: they are the same.
+    #[test]
+    fn a_rate_is_the_same_rate_everywhere() {
+        for text in ["10mbit", "2.5Mbit", "1gbit/s", "8bit", "1.5kbit", "1tbit"] {
+            assert_eq!(
+                congestion(&format!("fixed:{text}")),
+                Ok(Algorithm::Fixed(units::rate(text).unwrap())),
+                "{text}"
+            );
+        }
+        for text in ["10", "0", "10000000", "10mb", "10MB", "mbit", "-1mbit", "0mbit", "1e3bit"] {
+            assert!(units::rate(text).is_err() && congestion(&format!("fixed:{text}")).is_err(), "{text}");
+        }
+        for text in ["20ms", "1s", "300us", "5ns"] {
+            let delay = units::duration(text).unwrap();
+            assert_eq!(
+                protection(&format!("tum:3:{text}")),
+                Ok(Protection::TumIncremental(3, delay)),
+                "{text}"
+            );
+        }
+        for text in ["20", "0.2", "20m", "20min"] {
+            assert!(
+                units::duration(text).is_err() && protection(&format!("tum:3:{text}")).is_err(),
+                "{text}"
+            );
+            assert!(duration(text).unwrap_err().contains("like 50ms"), "{text}");
+        }
+        // Memory is counted by systems in powers of 1024, and bare in bytes.
+        for (text, bytes) in [
+            ("256M", Some(256 << 20)),
+            ("1G", Some(1 << 30)),
+            ("256MB", Some(256_000_000)),
+            ("268435456", Some(256 << 20)),
+            ("256", None),
+        ] {
+            assert_eq!(memory(text).ok(), bytes, "{text}");
+        }
+    }
+
     #[test]
     fn addresses_to_listen_on_may_be_of_a_zone() {
         for text in ["127.0.0.1:4433", "[::]:0", "[::1]:1", "[fe80::1%1]:7"] {

@@ -115,6 +115,7 @@ impl FromStr for Loss {
             None if plain == "none" => Ok(Self::None),
             None => {
                 let p = units::share(plain).map_err(|_| loss_error(text, "it is no share either"))?;
+                units::lone_share(plain)?;
                 Ok(if p == 0.0 { Self::None } else { Self::Independent(p) })
             }
             Some(("ge", parts)) => gilbert_elliott(text, parts).map(Self::GilbertElliott),

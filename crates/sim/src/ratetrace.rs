@@ -16,7 +16,7 @@ use crate::units::{self, UnitError};
 /// the very time of an opportunity comes too late for it.
 ///
 /// *Steps*: each line has a time in seconds, the first one 0 and then rising, and the rate from then on
-/// (`2.5 10mbit`; a bare number is in bits per second, and 0 lets nothing leave). The last rate holds,
+/// (`2.5 10mbit`; 0 lets nothing leave). The last rate holds,
 /// unless the last line is `SECONDS repeat`: then all of it begins again at that time, which is at least
 /// a millisecond.
 ///
@@ -166,7 +166,7 @@ impl Steps {
             match steps.last() {
                 None if time != 0 => return Err(fails("the first time is expected to be 0")),
                 Some(last) if last.0 >= time => return Err(fails("a time after the one before is expected")),
-                _ => steps.push((time, bits_per_second(rate).ok_or_else(|| fails(STEP))?)),
+                _ => steps.push((time, bits_per_second(rate.trim()).map_err(fails)?)),
             }
         }
         if steps.is_empty() || (period_ns.is_some() && steps.iter().all(|step| step.1 == 0)) {
@@ -211,9 +211,14 @@ impl Steps {
     }
 }
 
-fn bits_per_second(text: &str) -> Option<u64> {
-    let plain = text.trim();
-    if plain.bytes().all(|b| b.is_ascii_digit()) { plain.parse().ok() } else { units::rate(plain).ok() }
+/// A rate, or 0. Without a unit it could be bits per second as well as a million times that.
+fn bits_per_second(text: &str) -> Result<u64, &'static str> {
+    match units::rate(text) {
+        Ok(rate) => Ok(rate),
+        Err(_) if text == "0" => Ok(0),
+        Err(_) if text.bytes().all(|b| b.is_ascii_digit() || b == b'.') => Err(UNIT),
+        Err(_) => Err(STEP),
+    }
 }
 
 /// Bytes that may leave at once, and those that each packet has on top of its own (mahimahi's
@@ -222,6 +227,7 @@ pub(crate) const OPPORTUNITY: u64 = 1504;
 pub(crate) const TUN_HEADER: u64 = 4;
 
 const KINDS: &str = "one whole number of milliseconds, or a time in seconds and a rate are expected";
+const UNIT: &str = "the unit of the rate is missing; write it, as in `10mbit` or, if it is that, `10bit`";
 const STEP: &str =
     "a time in seconds and a rate are expected, like `2.5 10mbit`, or `SECONDS repeat` at the end";
 
@@ -244,6 +250,9 @@ mod tests {
         assert!(says("0 10mbit\n0 2mbit").contains("after the one before"));
         assert!(says("0 fast").contains("like `2.5 10mbit`"));
         assert!(says("0 1mbit\n1").contains("line 2"));
+        for bare in ["0 10", "0 10000000", "0 2.5"] {
+            assert!(says(bare).contains("`10mbit` or, if it is that, `10bit`"), "{bare}");
+        }
         assert!(says("0 0\n1 repeat").contains("above zero"));
         assert!(says("0 1mbit\n1 repeat\n2 1mbit").contains("behind the line"));
         assert!(says("0 1mbit\n0.0001 repeat").contains("a millisecond at least"));
@@ -259,13 +268,13 @@ mod tests {
         // 12 Mbit/s and a little: 1504 bytes a millisecond.
         assert_eq!(mean("1"), 12_032_000);
         assert_eq!(mean("1\n1\n4"), 9_024_000);
-        assert_eq!(mean("0 1000\n1 4000\n3 repeat"), 3000);
-        assert_eq!(mean("0 1000\n1 2kbit"), 2000);
+        assert_eq!(mean("0 1000bit\n1 4kbit\n3 repeat"), 3000);
+        assert_eq!(mean("0 1000bit\n1 2kbit"), 2000);
     }
 
     #[test]
     fn steps_are_found_from_anywhere() {
-        let trace = RateTrace::parse("", "0 1\n1 2\n2 3\n5 4\n6 repeat").unwrap();
+        let trace = RateTrace::parse("", "0 1bit\n1 2bit\n2 3bit\n5 4bit\n6 repeat").unwrap();
         let Shape::Steps(steps) = trace.shape() else { panic!("steps") };
         let second = |s: u64| Time::from_millis(s * 1000);
         for hint in 0..6 {

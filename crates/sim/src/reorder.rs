@@ -23,7 +23,7 @@ impl FromStr for Reorder {
         match (text.trim(), text.split_once(',')) {
             ("yes", _) => Ok(Self::Yes),
             ("no", _) => Ok(Self::No),
-            (_, Some((share, late))) => Ok(Self::Share(units::share(share)?, units::duration(late)?)),
+            (_, Some((share, late))) => Ok(Self::Share(units::lone_share(share)?, units::duration(late)?)),
             _ => {
                 let accepted = "yes, no, or a share and by how much it is late, like 1%,5ms";
                 Err(UnitError::new(text, "a way to reorder", "it is neither yes nor no", accepted))

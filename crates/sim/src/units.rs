@@ -48,6 +48,19 @@ pub fn size(text: &str) -> Result<u64, UnitError> {
     kind.quantity(text, &plain, &SIZES, Some(1))
 }
 
+/// The same with its unit, where a bare number could be one of something else.
+pub(crate) fn size_with_unit(
+    text: &str,
+    what: &'static str,
+    accepts: &'static str,
+) -> Result<u64, UnitError> {
+    let plain = text.trim();
+    if plain != "0" && plain.bytes().all(|b| b.is_ascii_digit() || b == b'.') && !plain.is_empty() {
+        return Err(UnitError::new(text, what, "the unit is missing", accepts));
+    }
+    size(text)
+}
+
 /// Reads a share, such as a probability of loss: a percentage (`0.5%`) or a fraction (`0.005`), from 0 to 1.
 pub fn share(text: &str) -> Result<f64, UnitError> {
     let kind =
@@ -64,6 +77,15 @@ pub fn share(text: &str) -> Result<f64, UnitError> {
     let value = number.parse::<f64>().map_err(|_| kind.error(text, "its number cannot be read"))? / whole;
     if value > 1.0 {
         return Err(kind.error(text, "it is more than the whole"));
+    }
+    Ok(value)
+}
+
+/// The same where it stands alone. A bare 1 is refused: it is written for one in a hundred, and would be all.
+pub(crate) fn lone_share(text: &str) -> Result<f64, UnitError> {
+    let value = share(text)?;
+    if value.to_bits() == 1.0_f64.to_bits() && !text.trim().ends_with('%') {
+        return Err(UnitError::new(text, "a share", "it could be all or one in a hundred", "100% or 1%"));
     }
     Ok(value)
 }
@@ -239,6 +261,43 @@ mod tests {
         assert!(says(share("101%").unwrap_err()).contains("more than the whole"));
         for odd in ["", "%", "nan", "inf", "1e-3", "-0.1", "1.2.3"] {
             assert!(share(odd).is_err(), "{odd}");
+        }
+    }
+
+    /// What a number means without its unit: what everybody means, or nothing.
+    #[test]
+    fn bare_numbers_are_what_everybody_means_or_refused() {
+        let queue = |text: &str| text.parse::<crate::Queue>().map(|queue| queue.to_string());
+        for bare in ["1", "10", "1500", "2.5"] {
+            assert!(rate(bare).unwrap_err().to_string().contains("like 100mbit"), "{bare}");
+            assert!(duration(bare).unwrap_err().to_string().contains("like 50ms"), "{bare}");
+            // Packets for some, bytes for others.
+            for text in [
+                bare.to_owned(),
+                format!("mark:1kB,{bare}"),
+                format!("mark:{bare},1kB"),
+                format!("red:1kB,2kB,1%,{bare}"),
+                format!("codel:5ms,100ms,{bare}"),
+            ] {
+                let said = queue(&text).unwrap_err().to_string();
+                assert!(
+                    said.contains("the unit is missing") && said.contains("100packets"),
+                    "{text}: {said}"
+                );
+            }
+        }
+        assert_eq!((duration("0"), size("1500")), (Ok(Duration::ZERO), Ok(1500)));
+        assert_eq!(
+            (share("0"), share("0.5"), share("1%"), share("100%")),
+            (Ok(0.0), Ok(0.5), Ok(0.01), Ok(1.0))
+        );
+        for one in ["1", "1.0", "1."] {
+            assert_eq!(share(one), Ok(1.0), "among others");
+            assert!(lone_share(one).unwrap_err().to_string().contains("100% or 1%"), "{one}");
+            for word in ["loss", "corrupt", "duplicate"] {
+                let said = format!("{word}={one}").parse::<crate::LinkSpec>().unwrap_err().to_string();
+                assert!(said.contains("100% or 1%"), "{said}");
+            }
         }
     }
 

@@ -11,9 +11,13 @@ mod figures;
 #[cfg(unix)]
 mod obstacles;
 mod others;
+#[cfg(target_os = "linux")]
+mod put;
 mod relay;
 mod served;
 mod tcp;
+#[cfg(target_os = "linux")]
+mod user;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

@@ -10,10 +10,10 @@ use rustls::{ClientConnection, StreamOwned};
 
 use super::served::{Served, large, text};
 
-type Tls = StreamOwned<ClientConnection, TcpStream>;
+pub(crate) type Tls = StreamOwned<ClientConnection, TcpStream>;
 
 /// A connection of TLS that offers this protocol and waits at most for `LIMIT`.
-fn connect(served: &Served, protocol: &str) -> Tls {
+pub(crate) fn connect(served: &Served, protocol: &str) -> Tls {
     over(TcpStream::connect(&served.address).unwrap(), protocol)
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn tag(served: &Served, path: &str) -> String {
 }
 
 /// All that comes until the server closes.
-fn to_the_end(stream: &mut impl Read) -> Vec<u8> {
+pub(crate) fn to_the_end(stream: &mut impl Read) -> Vec<u8> {
     let mut all = Vec::new();
     match stream.read_to_end(&mut all) {
         Ok(_) => {}
@@ -86,7 +86,7 @@ pub(crate) fn curl(served: &Served, version: &str, path: &str, words: &[&str]) -
 }
 
 /// The head of an answer, in lower case, and its content.
-fn ask(served: &Served, version: &str, path: &str, words: &[&str]) -> (String, String) {
+pub(crate) fn ask(served: &Served, version: &str, path: &str, words: &[&str]) -> (String, String) {
     let words = [&["--include"], words].concat();
     let output = curl(served, version, path, &words);
     assert!(output.status.success(), "{path} by {version}: {}", text(&output.stderr));

@@ -154,7 +154,8 @@ proptest! {
             writeln!(text, "{}.{:09} {what}", ns / 1_000_000_000, ns % 1_000_000_000).unwrap();
         };
         for (ns, bps) in &course {
-            line(*ns, bps);
+            // Nothing has no unit.
+            if *bps == 0 { line(*ns, &0) } else { line(*ns, &format!("{bps}bit")) }
         }
         if let Some(period) = period {
             line(period, &"repeat");
@@ -213,10 +214,10 @@ fn a_long_pause_costs_nothing() {
 
 #[test]
 fn a_rate_that_ends_at_zero_never_delivers_the_rest() {
-    let mut link = Link::new(traced("0 8000\n1 0"), 1, 0);
+    let mut link = Link::new(traced("0 8kbit\n1 0"), 1, 0);
     let fates = carry(&mut link, &plain([0, 0, 0], 500));
     assert_eq!(fates.iter().filter_map(arrival).collect::<Vec<_>>(), [500_000_000, 1_000_000_000, u64::MAX]);
-    let spec = LinkSpec { queue: "codel:1ms,10ms,800B".parse().unwrap(), ..traced("0 8000\n1 0") };
+    let spec = LinkSpec { queue: "codel:1ms,10ms,800B".parse().unwrap(), ..traced("0 8kbit\n1 0") };
     let mut link = Link::new(spec, 1, 0);
     // The second waits for ever, the third finds no room.
     let sent: Vec<_> =

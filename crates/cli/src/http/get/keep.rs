@@ -40,7 +40,9 @@ struct Part {
 
 /// The names in the folder, which is there, of what comes from each URL: each has some of its own.
 pub(super) fn names(folder: &Path, urls: &[Url]) -> anyhow::Result<Vec<Names>> {
-    anyhow::ensure!(folder.is_dir(), "{} is no folder; make it, or name another", named(folder));
+    let metadata =
+        fs::metadata(folder).with_context(|| format!("nothing can be kept in {}", named(folder)))?;
+    anyhow::ensure!(metadata.is_dir(), "{} is no folder; name another with --output", named(folder));
     let mut taken = BTreeSet::new();
     let mut all = Vec::new();
     for url in urls {

@@ -38,8 +38,9 @@ pub(super) struct Desk {
 pub(super) struct Counts {
     /// Answers by version, and by the first digit of their status.
     answers: [[AtomicU64; 5]; 3],
-    /// Bytes of content by version.
+    /// Bytes of content by version, sent and taken.
     bytes: [AtomicU64; 3],
+    taken: [AtomicU64; 3],
     /// Answers under way.
     active: AtomicU64,
 }
@@ -73,6 +74,8 @@ pub(super) struct Entry {
     began: Instant,
     /// Bytes of content handed to the connection.
     sent: u64,
+    /// Bytes of content that the client brought to be kept.
+    taken: u64,
     /// What went wrong.
     pub(super) failed: Option<String>,
 }
@@ -87,12 +90,39 @@ impl Desk {
         Some((answer, entry))
     }
 
+    /// Whether a request brings a file to be kept.
+    pub(super) fn takes(&self, request: &Request) -> bool {
+        #[cfg(unix)]
+        return self.site.takes(request);
+        #[cfg(not(unix))]
+        false
+    }
+
     /// The answer when there is no memory for another one.
     pub(super) fn turn_away(self: &Arc<Self>, request: &Request, asker: &Asker) -> (Answer, Entry) {
         let mut entry = Entry::new(self.clone(), asker.clone(), request);
         let answer = Answer::busy();
         entry.status = answer.response.status;
         (answer, entry)
+    }
+
+    /// An answer begins.
+    pub(super) fn entry(self: &Arc<Self>, request: &Request, asker: &Asker) -> Entry {
+        Entry::new(self.clone(), asker.clone(), request)
+    }
+}
+
+/// Nothing is put where files are not opened by folders that are open.
+#[cfg(not(unix))]
+impl Desk {
+    pub(super) async fn put<C>(
+        self: &Arc<Self>,
+        request: Request,
+        asker: &Asker,
+        _: &mut C,
+        _: &Arc<super::purse::Purse>,
+    ) -> Option<(Answer, Entry)> {
+        self.answer(request, asker).await
     }
 }
 
@@ -102,7 +132,17 @@ impl Entry {
         desk.counts.active.fetch_add(1, Relaxed);
         let path = request.path.clone().unwrap_or_default();
         let method = request.method.clone();
-        Self { desk, asker, method, path, status: 500, began: Instant::now(), sent: 0, failed: None }
+        Self {
+            desk,
+            asker,
+            method,
+            path,
+            status: 500,
+            began: Instant::now(),
+            sent: 0,
+            taken: 0,
+            failed: None,
+        }
     }
 
     /// So many bytes of content were handed over.
@@ -111,7 +151,23 @@ impl Entry {
         self.desk.counts.bytes[self.asker.version as usize].fetch_add(bytes as u64, Relaxed);
     }
 
-    /// The same, where the connection takes no more than the client.
+    /// This is the answer.
+    pub(super) fn answers(&mut self, answer: &Answer) {
+        self.status = answer.response.status;
+    }
+
+    /// So many bytes came.
+    pub(super) fn took(&mut self, bytes: usize) {
+        self.taken += bytes as u64;
+        self.desk.counts.taken[self.asker.version as usize].fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Enough of it came to go on.
+    pub(super) fn goes_on(&self) {
+        self.asker.pulse.moved();
+    }
+
+    /// What [`sent`](Self::sent) counts, where the connection takes no more than the client.
     pub(super) fn moved(&mut self, bytes: usize) {
         self.sent(bytes);
         self.asker.pulse.moved();
@@ -137,6 +193,9 @@ impl Counts {
         let (name, help) = ("quickset_http_content_bytes_total", "Bytes of content sent.");
         let bytes = (0..3).map(|at| (vec![version(at)], self.bytes[at].load(Relaxed)));
         page.values((name, Kind::Counter, help), bytes);
+        let (name, help) = ("quickset_http_taken_bytes_total", "Bytes of content of files that clients put.");
+        let bytes = (0..3).map(|at| (version(at), self.taken[at].load(Relaxed)));
+        page.values((name, Kind::Counter, help), bytes);
         let active = self.active.load(Relaxed);
         page.value("quickset_http_requests_active", Kind::Gauge, "Answers under way.", active);
     }
@@ -152,7 +211,7 @@ impl Drop for Entry {
         if self.desk.access_log {
             // Escaped: what a client sends is not to act on a terminal.
             note!(
-                "{}{} [{}] \"{} {} {}\" {} {} bytes {} ms{}",
+                "{}{} [{}] \"{} {} {}\" {} {} bytes{} {} ms{}",
                 self.asker.client,
                 self.asker.name.as_ref().map_or(String::new(), |name| format!(" \"{name}\"")),
                 dated(SystemTime::now()),
@@ -161,6 +220,7 @@ impl Drop for Entry {
                 self.asker.version,
                 self.status,
                 self.sent,
+                if self.taken > 0 { format!(" for {} bytes", self.taken) } else { String::new() },
                 self.began.elapsed().as_millis(),
                 // A client may close its connection with words of its own.
                 self.failed.as_ref().map_or(String::new(), |error| format!(" ({})", plain(error))),

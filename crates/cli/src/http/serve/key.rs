@@ -4,7 +4,8 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use crate::say::note;
+use crate::say::named;
+use crate::secret;
 
 /// What a server keeps for the next one in its place: 32 bytes in a file.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ impl Key {
     /// That of the file, which is made if there is none. One server at a time has it: two would end each other's connections
     /// (RFC 9000 §21.11).
     pub(super) fn read_or_make(path: &Path) -> anyhow::Result<Self> {
-        let told = || format!("{} cannot be used; name another file with --endpoint-key", path.display());
+        let told = || format!("{} cannot be used; name another file with --endpoint-key", named(path));
         let mut options = OpenOptions::new();
         options.read(true);
         let mut file = match options.open(path) {
@@ -26,32 +27,29 @@ impl Key {
             opened => opened.with_context(told)?,
         };
         // Pipes and devices can be waited for without end.
-        anyhow::ensure!(
-            file.metadata().is_ok_and(|metadata| metadata.is_file()),
-            "{} is no file",
-            path.display()
-        );
+        let metadata = file.metadata().with_context(told)?;
+        anyhow::ensure!(metadata.is_file(), "{} is no file; name one with --endpoint-key", named(path));
+        secret::check(path, &file)?;
         #[cfg(unix)]
         {
             use rustix::fs::{FlockOperation, flock};
-            use std::os::unix::fs::PermissionsExt as _;
-            flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-                anyhow::anyhow!("another server has {}; two with one key would end each other's connections, give each its own", path.display())
-            })?;
-            if file.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0) {
-                note!(
-                    "quickset: warning: others can read {}, and end connections with it: chmod 600",
-                    path.display()
-                );
+            use rustix::io::Errno;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Err(Errno::WOULDBLOCK) => anyhow::bail!(
+                    "another server has {}; two with one key would end each other's connections, give each its own",
+                    named(path)
+                ),
+                locked => locked.with_context(|| format!("{} cannot be locked", named(path)))?,
             }
         }
-        let mut bytes = [0; LEN];
-        let read = file.read_exact(&mut bytes).and_then(|()| file.read(&mut [0]));
-        anyhow::ensure!(
-            read.is_ok_and(|more| more == 0),
-            "{} is not {LEN} bytes, as a key is; name a file that there is not, and it will be made",
-            path.display()
-        );
+        let mut read = Vec::new();
+        (&mut file).take(LEN as u64 + 1).read_to_end(&mut read).with_context(told)?;
+        let bytes = read.try_into().map_err(|_| {
+            anyhow::anyhow!(
+                "{} is not {LEN} bytes, as a key is; name a file that there is not, and it will be made",
+                named(path)
+            )
+        })?;
         Ok(Self { bytes, _file: file })
     }
 }
@@ -98,6 +96,14 @@ mod tests {
             std::fs::write(&path, vec![1; len]).unwrap();
             let said = Key::read_or_make(&path).unwrap_err().to_string();
             assert!(said.contains("32 bytes"), "{len}: {said}");
+        }
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            std::fs::write(&path, [1; LEN]).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+            let said = Key::read_or_make(&path).unwrap_err().to_string();
+            assert!(said.contains("chmod 600"), "{said}");
         }
         assert!(Key::read_or_make(&folder).is_err());
         let said = Key::read_or_make(&folder.join("none/key")).unwrap_err().to_string();

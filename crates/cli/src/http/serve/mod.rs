@@ -4,10 +4,14 @@ mod clients;
 mod desk;
 mod key;
 mod purse;
+#[cfg(unix)]
+mod put;
 mod quic;
 mod ranks;
 mod seats;
 mod tcp;
+#[cfg(all(unix, not(target_vendor = "apple")))]
+mod user;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,11 +26,13 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::pulse::Limits;
+#[cfg(unix)]
+use super::site::Most;
 use super::site::{Options, Site};
 use super::{TransportArgs, interrupted};
 use crate::memory::{self, MemoryArgs};
 use crate::metrics::MetricsArgs;
-use crate::say::{self, note, say};
+use crate::say::{self, named, note, say};
 use crate::{cert, values};
 use answers::Answers;
 use desk::{Counts, Desk};
@@ -52,15 +58,8 @@ pub(super) struct Args {
     /// Address to listen on; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:4433", value_parser = values::listening)]
     listen: SocketAddr,
-    /// Certificates as PEM, the own one first
-    #[arg(long, value_name = "FILE", requires = "key")]
-    cert: Option<PathBuf>,
-    /// The certificate's private key as PEM
-    #[arg(long, value_name = "FILE", requires = "cert")]
-    key: Option<PathBuf>,
-    /// Take only clients with a certificate of one of these authorities, as PEM; the access log has their names
-    #[arg(long, value_name = "FILE")]
-    client_ca: Option<PathBuf>,
+    #[command(flatten)]
+    identity: IdentityArgs,
     /// Have every client that is new prove its address before anything is kept for it, which costs it a round trip; unless told,
     /// only while many are new at a time
     #[arg(long)]
@@ -68,6 +67,9 @@ pub(super) struct Args {
     /// Show what is in folders without an index
     #[arg(long)]
     listing: bool,
+    #[cfg(unix)]
+    #[command(flatten)]
+    put: PutArgs,
     /// Let scripts of this origin read everything; * is any
     #[arg(long, value_name = "ORIGIN", value_parser = origin)]
     cors: Option<String>,
@@ -86,21 +88,12 @@ pub(super) struct Args {
     /// that was started anew
     #[arg(long)]
     early_data: bool,
-    /// How long clients on TCP may take for a handshake, for the head of a request, and for the next one; a client that takes
-    /// nothing of an answer has four times as long
-    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::duration)]
-    timeout: Duration,
-    /// Connections at most, of all versions together. When all are taken, one on which nothing is asked for makes room: of
-    /// the client that has the most of these, or after two seconds of any
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
-    max_connections: usize,
-    /// Connections of one client at most: of an IPv4 address, or an IPv6 network of 64 bits; never more than half of all
-    #[arg(long, value_name = "N", default_value_t = 256)]
-    max_per_client: usize,
-    /// Answers under way at most for one client, as above; each of its connections has one in any case, and what is asked for
-    /// beyond waits
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    max_answers: usize,
+    /// Give up being root once there are ports and keys, and go on as this user, with its groups or with this one alone
+    #[cfg(all(unix, not(target_vendor = "apple")))]
+    #[arg(long, value_name = "NAME[:GROUP]")]
+    user: Option<user::Name>,
+    #[command(flatten)]
+    limits: LimitArgs,
     #[command(flatten)]
     memory: MemoryArgs,
     /// Repair losses of answers by HTTP/3 that the client finds urgent (u=0 to u=2 in the Priority field), if it is quickset
@@ -119,6 +112,56 @@ pub(super) struct Args {
     transport: TransportArgs,
 }
 
+/// Who the server is, and who its clients are.
+#[derive(Debug, clap::Args)]
+struct IdentityArgs {
+    /// Certificates as PEM, the own one first
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// The certificate's private key as PEM
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// Take only clients with a certificate of one of these authorities, as PEM; the access log has their names
+    #[arg(long, value_name = "FILE")]
+    client_ca: Option<PathBuf>,
+}
+
+/// What clients may bring.
+#[cfg(unix)]
+#[derive(Debug, clap::Args)]
+struct PutArgs {
+    /// Let clients put files into this folder, which is in that of the site: whoever can reach the server, unless --client-ca says
+    /// who. A file is made, or replaced as a whole, when all of it is on the disk; of what breaks off nothing is left
+    #[arg(long, value_name = "DIR")]
+    put: Option<PathBuf>,
+    /// Bytes of a file that is put at most
+    #[arg(long, value_name = "SIZE", default_value = "1GB", value_parser = values::size, requires = "put")]
+    put_max: u64,
+    /// Bytes of all that is in that folder at most, of which each file takes 4 kB at least
+    #[arg(long, value_name = "SIZE", default_value = "10GB", value_parser = values::size, requires = "put")]
+    put_total: u64,
+}
+
+/// How long clients may take, and how many there may be.
+#[derive(Debug, clap::Args)]
+struct LimitArgs {
+    /// How long clients on TCP may take for a handshake, for the head of a request, and for the next one; a client that takes
+    /// nothing of an answer has four times as long
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::duration)]
+    timeout: Duration,
+    /// Connections at most, of all versions together. When all are taken, one on which nothing is asked for makes room: of
+    /// the client that has the most of these, or after two seconds of any
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    max_connections: usize,
+    /// Connections of one client at most: of an IPv4 address, or an IPv6 network of 64 bits; never more than half of all
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    max_per_client: usize,
+    /// Answers under way at most for one client, as above; each of its connections has one in any case, and what is asked for
+    /// beyond waits
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    max_answers: usize,
+}
+
 pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     // A log that nobody reads is no reason to serve nobody.
     say::in_background();
@@ -129,14 +172,14 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
         None => Identity::self_signed(["localhost"])?,
     };
     let fingerprint = identity.fingerprint();
-    let transport = bounded(args.transport.config()?);
-    let config = match &args.client_ca {
+    let transport = bounded(args.transport.config()?, args.takes_files());
+    let config = match &args.identity.client_ca {
         Some(authorities) => clients::proven(identity, authorities)?,
         None => ServerConfig::new(identity, &[h3::ALPN])?,
     };
     let config = config
         .with_transport(transport)
-        .with_max_connections(with_handshakes(args.max_connections))
+        .with_max_connections(with_handshakes(args.limits.max_connections))
         .with_budget(desk.budget.clone())
         .with_key_log();
     let config = if args.retry { config.with_retry(RetryPolicy::Always) } else { config };
@@ -148,9 +191,10 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     };
     let metrics = args.metrics.bind().await?;
     let (endpoint, listener) = listen(&args, &config)?;
+    args.become_another()?;
     say!("listening on {} {fingerprint}", endpoint.local_addr())?;
     let desk = Arc::new(desk);
-    let seats = Seats::new(args.max_connections, args.max_per_client);
+    let seats = Seats::new(args.limits.max_connections, args.limits.max_per_client);
     let watched = (endpoint.clone(), desk.clone(), seats.clone());
     metrics.serve(move |page| {
         let (endpoint, desk, seats) = &watched;
@@ -201,13 +245,16 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
 
 /// What a connection may make us hold, of which there may be thousands: answers that nobody takes, as much as the path needs of
 /// them; of what comes with requests nearly nothing, since nobody reads it; and no symbols that repair what is lost of that.
-fn bounded(transport: TransportConfig) -> TransportConfig {
+///
+/// Where files may be put, as much as a path needs of one of them: what is held is counted in the budget of memory.
+fn bounded(transport: TransportConfig, takes_files: bool) -> TransportConfig {
+    let most = if takes_files { SEND_BUFFER } else { REQUEST };
     TransportConfig {
         send_buffer: SEND_BUFFER,
         connection_send_buffer: 4 * SEND_BUFFER,
         stream_window: REQUEST,
-        max_stream_window: REQUEST,
-        max_connection_window: 4 * REQUEST,
+        max_stream_window: most,
+        max_connection_window: 4 * most,
         fenced_streams: None,
         fec: transport.fec.map(|fec| Fec { window: 0, ..fec }),
         ..transport
@@ -272,26 +319,60 @@ fn take_descriptors() -> Descriptors {
 }
 
 impl Args {
+    /// Gives up root's rights, if that is wanted, and says what cannot be done from then on.
+    fn become_another(&self) -> anyhow::Result<()> {
+        #[cfg(all(unix, not(target_vendor = "apple")))]
+        if let Some(name) = &self.user {
+            name.person()?.become_it()?;
+            user::still_reads(&self.folder)?;
+            if let Some(Err(error)) = self.identity() {
+                note!("quickset: warning: a new certificate will not be read on SIGHUP: {error:#}");
+            }
+        }
+        Ok(())
+    }
+
+    fn takes_files(&self) -> bool {
+        #[cfg(unix)]
+        return self.put.put.is_some();
+        #[cfg(not(unix))]
+        false
+    }
+
     /// What all connections share.
     fn desk(&self, descriptors: Descriptors) -> anyhow::Result<Desk> {
         let options = Options { listing: self.listing, cors: self.cors.clone() };
         let site = Site::new(&self.folder, descriptors.files, options)
-            .with_context(|| format!("{} cannot be served; name a folder", self.folder.display()))?;
+            .with_context(|| format!("{} cannot be served; name a folder", named(&self.folder)))?;
+        #[cfg(unix)]
+        let site = match &self.put.put {
+            Some(folder) => {
+                if self.identity.client_ca.is_none() {
+                    note!(
+                        "quickset: warning: anybody who reaches this server can put files; say who may with --client-ca"
+                    );
+                }
+                let most = Most { file: self.put.put_max, all: self.put.put_total };
+                let site = site.with_area(folder, most);
+                site.with_context(|| format!("nothing can be put into {}", named(folder)))?
+            }
+            None => site,
+        };
         Ok(Desk {
             site,
             access_log: self.access_log,
-            limits: Limits { idle: self.timeout, stall: self.timeout * 4 },
+            limits: Limits { idle: self.limits.timeout, stall: self.limits.timeout * 4 },
             repair: self.fec.clone().into(),
             ranks: self.priorities.as_deref().map(Ranks::read).transpose()?.unwrap_or_default(),
             counts: Counts::default(),
             budget: self.memory.budget(),
-            answers: Answers::new(self.max_answers),
+            answers: Answers::new(self.limits.max_answers),
         })
     }
 
     /// That of the files, if they are given.
     fn identity(&self) -> Option<anyhow::Result<Identity>> {
-        Some(cert::read(self.cert.as_ref()?, self.key.as_ref()?))
+        Some(cert::read(self.identity.cert.as_ref()?, self.identity.key.as_ref()?))
     }
 }
 

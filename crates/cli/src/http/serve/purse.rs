@@ -28,9 +28,9 @@ struct Part {
     paid: usize,
 }
 
-/// An answer under way.
+/// An answer under way, or what else was paid for as long as this is there.
 #[derive(Debug)]
-pub(super) struct Paid(Option<Arc<Purse>>);
+pub(super) struct Paid(Option<(Arc<Purse>, u64)>);
 
 impl Purse {
     /// For a connection from there, which costs so much before it asks for anything; `None` when nothing is left for it.
@@ -45,7 +45,12 @@ impl Purse {
         if is_first {
             return Some(Paid(None));
         }
-        self.lock().account.take(ANSWER_COST).then(|| Paid(Some(self.clone())))
+        self.hold(ANSWER_COST)
+    }
+
+    /// Pays for so many bytes; `None` when nothing is left.
+    pub(super) fn hold(self: &Arc<Self>, bytes: u64) -> Option<Paid> {
+        self.lock().account.take(bytes).then(|| Paid(Some((self.clone(), bytes))))
     }
 
     /// How many of `want` bytes of content may be read now, at least one; waits until some have left where these are too many.
@@ -114,8 +119,8 @@ impl Drop for Part {
 
 impl Drop for Paid {
     fn drop(&mut self) {
-        if let Some(purse) = &self.0 {
-            purse.lock().account.give(ANSWER_COST);
+        if let Some((purse, bytes)) = &self.0 {
+            purse.lock().account.give(*bytes);
         }
     }
 }

@@ -69,10 +69,11 @@ async fn talk(connection: Connection, desk: Arc<Desk>, pulse: Arc<Pulse>, mut st
     let name = connection.certificates().and_then(|chain| chain.first().map(called));
     let asker =
         Asker { client: connection.remote_address(), name, version: Version::Three, pulse: pulse.clone() };
+    let visit = Visit { desk: desk.clone(), asker, purse: purse.clone(), connection: connection.clone() };
     let serve = |call: Call, turn: Turn| {
         match purse.answer(turn.is_first) {
             Some(paid) => {
-                let answer = answer(desk.clone(), call, asker.clone());
+                let answer = answer(visit.clone(), call);
                 tokio::spawn(async move {
                     answer.await;
                     drop((turn, paid));
@@ -108,7 +109,7 @@ async fn talk(connection: Connection, desk: Arc<Desk>, pulse: Arc<Pulse>, mut st
         }
     }
     // Those that are still on their way are few.
-    let serve_last = |call: Call| drop(tokio::spawn(answer(desk.clone(), call, asker.clone())));
+    let serve_last = |call: Call| drop(tokio::spawn(answer(visit.clone(), call)));
     asked.into_iter().for_each(serve_last);
     // What is under way may end as always.
     uptake.pulse.moved();
@@ -146,15 +147,34 @@ impl Uptake {
     }
 }
 
-async fn answer(desk: Arc<Desk>, call: Call, asker: Asker) {
-    // What comes with the request is of no use, but it may come until the answer is there.
+/// What all answers of a connection need.
+#[derive(Clone)]
+struct Visit {
+    desk: Arc<Desk>,
+    asker: Asker,
+    purse: Arc<Purse>,
+    connection: Connection,
+}
+
+async fn answer(visit: Visit, call: Call) {
+    let Visit { desk, asker, purse, connection } = visit;
     let Call { request, reply, mut content, .. } = call;
-    // Without an answer the client hears of it, as the reply is dropped.
-    if says_content(&request) && pass_over(&mut content).await.is_err() {
-        return;
-    }
     let asked = request.clone();
-    let Some((Answer { mut response, content }, mut entry)) = desk.answer(request, &asker).await else {
+    let answer = if desk.takes(&request) {
+        // RFC 8470 §3: what comes early may be somebody else's, again. Who is through with the handshake is not.
+        if connection.connected().await.is_err() {
+            return;
+        }
+        desk.put(request, &asker, &mut content, &purse).await
+    } else {
+        // What comes with the request is of no use, but it may come until the answer is there.
+        // Without an answer the client hears of it, as the reply is dropped.
+        if says_content(&request) && pass_over(&mut content).await.is_err() {
+            return;
+        }
+        desk.answer(request, &asker).await
+    };
+    let Some((Answer { mut response, content }, mut entry)) = answer else {
         return;
     };
     match desk.ranks.of(&asked, &response) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{ALT_SVC, HOST, HeaderName, HeaderValue};
+use hyper::header::{ALT_SVC, EXPECT, HOST, HeaderName, HeaderValue};
 use hyper::http;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -221,14 +221,22 @@ async fn answer(
     // What it holds while it waits counts, too.
     let paid = purse.answer(guest.is_idle());
     let turn = guest.turn().await;
+    let asked = head_of(&head);
+    let is_put = desk.takes(&asked);
     let answer = match &paid {
-        Some(_) => desk.answer(head_of(&head), &asker).await,
-        None => Some(desk.turn_away(&head_of(&head), &asker)),
+        Some(_) if is_put => desk.put(asked, &asker, &mut brought, &purse).await,
+        Some(_) => desk.answer(asked, &asker).await,
+        None => Some(desk.turn_away(&asked, &asker)),
     };
     let Some((Answer { response, content }, entry)) = answer else {
         return Err(io::Error::other("there was a panic"));
     };
-    pass_over(&mut brought).await;
+    // RFC 9110 §10.1.1: who waits to be asked for it has sent nothing, and need not when this is the answer. By HTTP/2 nobody is
+    // asked.
+    if !(is_put && asker.version == Version::One && head.headers.contains_key(EXPECT)) {
+        let most = if is_put { MAX_REFUSED } else { MAX_CONTENT };
+        let _ = tokio::time::timeout(PATIENCE_FOR_REST, pass_over(&mut brought, most)).await;
+    }
     let mut out = http::Response::new(Body::new(content, entry, purse, (turn, paid)));
     *out.status_mut() = http::StatusCode::from_u16(response.status).map_err(io::Error::other)?;
     for field in &response.fields {
@@ -242,8 +250,8 @@ async fn answer(
 
 /// What comes with a request is of no use, but clients take it ill when a little of it is not read. Who sends nothing, or too
 /// much, does not get far.
-async fn pass_over(content: &mut Incoming) {
-    let mut left = MAX_CONTENT;
+async fn pass_over(content: &mut Incoming, most: usize) {
+    let mut left = most;
     while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut *content).poll_frame(cx)).await {
         left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
         if left == 0 {
@@ -306,6 +314,12 @@ const CONNECTION_COST: u64 = 128 << 10;
 
 /// Bytes of a head at most; 8 KiB of fields are more than browsers send.
 const MAX_HEAD: usize = 16 << 10;
+
+/// Bytes of a file that is not taken that are read nonetheless, for clients that look for an answer only when they have sent it.
+const MAX_REFUSED: usize = 1 << 20;
+
+/// How long they may take for it.
+const PATIENCE_FOR_REST: Duration = Duration::from_secs(5);
 
 /// Bytes of an answer that wait in a connection of HTTP/2.
 const SEND_BUFFER: usize = 128 << 10;

@@ -50,6 +50,29 @@ impl Beneath {
         self.root.join(&self.rest)
     }
 
+    /// Whether it is that place below the root, or further below.
+    #[cfg(unix)]
+    pub(super) fn is_in(&self, place: &Path) -> bool {
+        self.rest.starts_with(place)
+    }
+
+    /// Opens a folder, to have files made in it.
+    ///
+    /// # Errors
+    /// Those of the system.
+    #[cfg(unix)]
+    pub(super) fn folder(&self) -> io::Result<std::os::fd::OwnedFd> {
+        use rustix::fs::OFlags;
+        #[cfg(target_os = "linux")]
+        return self.opened(OFlags::RDONLY | OFlags::DIRECTORY);
+        #[cfg(not(target_os = "linux"))]
+        {
+            use rustix::fs::{CWD, Mode, openat};
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            Ok(openat(CWD, self.path(), flags, Mode::empty())?)
+        }
+    }
+
     pub(super) fn kind(&self) -> Option<Kind> {
         self.metadata().ok().map(|metadata| Kind::from(metadata.file_type()))
     }

@@ -83,6 +83,22 @@ pub(super) fn decide(asked: &Conditions<'_>, found: &Selected) -> Verdict {
     }
 }
 
+/// Whether what is there, or that there is nothing, may be changed by a request on these conditions (RFC 9110 §13.2.2).
+#[cfg(unix)]
+pub(super) fn may_change(asked: &Conditions<'_>, found: Option<&Selected>) -> bool {
+    let holds = match (asked.if_match, asked.if_unmodified_since) {
+        (Some(tags), _) => found.is_some_and(|found| lists(tags, &found.etag, true)),
+        // §13.1.4: what is no date is not asked. What was written within this second has none yet that could be told, and is newer.
+        (None, Some(date)) => match (found, httpdate::parse_http_date(date.trim())) {
+            (Some(found), Ok(date)) => found.dates.is_some_and(|dates| dates.modified <= date),
+            _ => true,
+        },
+        (None, None) => true,
+    };
+    // §13.1.2: for other methods than GET and HEAD a tag that is there forbids it.
+    holds && asked.if_none_match.is_none_or(|tags| found.is_none_or(|found| !lists(tags, &found.etag, false)))
+}
+
 /// §13.1.5: the very same bytes, by a strong tag or by the exact date.
 fn is_same(if_range: &str, found: &Selected) -> bool {
     if if_range.contains('"') {

@@ -3,6 +3,8 @@
 //! What is decided is decided by pure functions ([`place`], [`range`], [`condition`], [`types`]); this looks at files and
 //! puts the fields together. It knows no transport.
 
+#[cfg(unix)]
+mod area;
 mod beneath;
 mod condition;
 mod files;
@@ -23,11 +25,17 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use quickset::h3::{Field, Request, Response};
 
+#[cfg(unix)]
+use area::Area;
+#[cfg(unix)]
+pub(super) use area::{Draft, Most, Refusal};
 use beneath::{Beneath, Entry, Kind, is_too_long};
 use condition::{Conditions, Selected, Verdict};
 use files::Files;
 pub(super) use files::Readable;
 pub(super) use place::decoded;
+#[cfg(unix)]
+use version::Version;
 
 /// A folder to be served.
 #[derive(Clone, Debug)]
@@ -36,6 +44,9 @@ pub(super) struct Site {
     root: PathBuf,
     files: Arc<Files>,
     options: Options,
+    /// Where files may be put, if anywhere.
+    #[cfg(unix)]
+    area: Option<Arc<Area>>,
 }
 
 /// What is served beside files.
@@ -91,7 +102,23 @@ impl Site {
         if !root.canonicalize()?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
-        Ok(Self { root, files: Files::new(open), options })
+        Ok(Self {
+            root,
+            files: Files::new(open),
+            options,
+            #[cfg(unix)]
+            area: None,
+        })
+    }
+
+    /// The same, into a folder of which files may be put.
+    ///
+    /// # Errors
+    /// Those of the system, and when the folder is not below that of the site.
+    #[cfg(unix)]
+    pub(super) fn with_area(mut self, folder: &Path, most: Most) -> io::Result<Self> {
+        self.area = Some(Arc::new(Area::new(&self.root, folder, most)?));
+        Ok(self)
     }
 
     /// The answer to a request. Reads the file system: not for a thread that others wait for.
@@ -101,22 +128,20 @@ impl Site {
 
     fn answer_at(&self, request: &Request, now: SystemTime) -> Answer {
         let is_head = request.method == "HEAD";
-        let mut answer = match &request.method[..] {
-            // RFC 9112 §3.2, RFC 9114 §4.3.1.
-            _ if request.authority.is_none() && request.field("host").is_none() => {
-                text(Response::new(400), "The request names no host, several, or none that can be.\n")
-            }
-            // RFC 9113 §8.2.1: only by HTTP/2, of which the library lets it pass.
-            _ if request.fields.iter().any(is_padded) => {
-                text(Response::new(400), "A field of the request has white space around its value.\n")
-            }
-            b"GET" | b"HEAD" => self.get(request, is_head, now),
-            b"OPTIONS" => bare(Response::new(204).with("allow", METHODS)),
-            _ => text(Response::new(405).with("allow", METHODS), "This site is to be read.\n"),
+        let mut answer = match (&request.method[..], malformed(request)) {
+            (_, Some(why)) => text(Response::new(400), why),
+            (b"GET" | b"HEAD", _) => self.get(request, is_head, now),
+            (b"OPTIONS", _) => bare(Response::new(204).with("allow", self.methods(request))),
+            _ => text(Response::new(405).with("allow", self.methods(request)), "This site is to be read.\n"),
         };
         if is_head {
             answer.content = Content::Text(Bytes::new());
         }
+        self.dressed(answer, request, now)
+    }
+
+    /// With what all answers say.
+    fn dressed(&self, answer: Answer, request: &Request, now: SystemTime) -> Answer {
         let mut response = answer
             .response
             .with("date", dated(now))
@@ -128,6 +153,16 @@ impl Site {
         Answer { response, content: answer.content }
     }
 
+    /// What may be asked of the place that a request is about.
+    fn methods(&self, request: &Request) -> &'static str {
+        #[cfg(unix)]
+        if self.area_of(request).is_some() {
+            return "GET, HEAD, OPTIONS, PUT";
+        }
+        let _ = request;
+        METHODS
+    }
+
     fn get(&self, request: &Request, is_head: bool, now: SystemTime) -> Answer {
         let path = request.path.as_deref().unwrap_or_default();
         let Some(names) = place::place(path) else { return not_found() };
@@ -136,10 +171,11 @@ impl Site {
         let is_folder = names.last().is_some_and(|name| name.is_empty());
         let plain = names.iter().filter(|name| !name.is_empty());
         let place = plain.fold(root.clone(), |place, name| place.join(name));
-        let accepted =
-            field(request, "accept-encoding").map(|value| types::accepted(&value)).unwrap_or_default();
+        // What is put stands for itself: it is not what something else is encoded.
+        let accepted = (!self.is_in_area(&names)).then(|| field(request, "accept-encoding"));
+        let accepted = accepted.map(|value| value.map(|value| types::accepted(&value)).unwrap_or_default());
         let file = if is_folder { place.join("index.html") } else { place.clone() };
-        let found = match self.find(&root, &file, &accepted, now) {
+        let found = match self.find(&root, &file, accepted.as_deref(), now) {
             Ok(found) => found,
             Err(error) => return out_of_reach(&file, &error),
         };
@@ -164,7 +200,7 @@ impl Site {
         serve(found, &asked, types::media_type(&file))
     }
 
-    /// The file, or what lies encoded beside it if the client takes that.
+    /// The file, or what lies encoded beside it if the client takes that; with `None` nothing is looked for there.
     ///
     /// # Errors
     /// When that cannot be told now.
@@ -172,7 +208,7 @@ impl Site {
         &self,
         root: &Path,
         place: &Path,
-        accepted: &[types::Coding],
+        accepted: Option<&[types::Coding]>,
         now: SystemTime,
     ) -> io::Result<Option<Found>> {
         let Some(plain) = self.open(root, place)? else { return Ok(None) };
@@ -182,10 +218,12 @@ impl Site {
             PathBuf::from(name)
         };
         let open = |coding| Some((self.open(root, &beside(coding)).ok().flatten()?, coding));
-        let varies = types::CODINGS.iter().any(|coding| match beside(coding).metadata() {
+        let is_there = |coding| match beside(coding).metadata() {
             Err(error) if is_too_long(&error) => open(coding).is_some(),
             metadata => metadata.is_ok_and(|metadata| metadata.is_file()),
-        });
+        };
+        let varies = accepted.is_some() && types::CODINGS.iter().any(is_there);
+        let accepted = accepted.unwrap_or_default();
         let (file, coding) = match accepted.iter().find_map(open) {
             Some((opened, coding)) => (opened, Some(coding.name)),
             None => (plain, None),
@@ -209,6 +247,98 @@ impl Site {
             Err(_) => Ok(None),
         }
     }
+}
+
+#[cfg(unix)]
+impl Site {
+    /// The area that a request is about, and the names on the way there.
+    fn area_of(&self, request: &Request) -> Option<(&Arc<Area>, Vec<OsString>)> {
+        let names = place::place(request.path.as_deref()?)?;
+        self.area.as_ref().filter(|area| area.has(&names)).map(|area| (area, names))
+    }
+
+    fn is_in_area(&self, names: &[OsString]) -> bool {
+        self.area.as_ref().is_some_and(|area| area.has(names))
+    }
+
+    /// Whether a request wants to put a file where that may be.
+    pub(super) fn takes(&self, request: &Request) -> bool {
+        request.method == "PUT" && self.area_of(request).is_some()
+    }
+
+    /// Begins to take the file of such a request, or says why not. For a thread that nobody waits for.
+    pub(super) fn begin(&self, request: &Request) -> Result<Draft, Refusal> {
+        if let Some(why) = malformed(request) {
+            return Err(Refusal::new(400, why));
+        }
+        let (Some((area, names)), Ok(root)) = (self.area_of(request), self.root.canonicalize()) else {
+            return Err(Refusal::new(404, NOTHING));
+        };
+        area.begin(&root, &names, request)
+    }
+
+    /// The answer to such a request, when it is through.
+    pub(super) fn put(&self, request: &Request, end: Put) -> Answer {
+        let now = SystemTime::now();
+        let answer = match end {
+            Put::Refused(refusal) => refusal.answer(),
+            Put::Slow => text(Response::new(408), "The content comes too slowly.\n"),
+            Put::Broken => text(Response::new(400), "The content broke off.\n"),
+            Put::Busy => Answer::busy(),
+            Put::Done { is_new, file } => {
+                let response = Response::new(if is_new { 201 } else { 204 });
+                let version = file.metadata().map(|metadata| Version::of(&metadata));
+                // RFC 9110 §9.3.4: it is kept as it came.
+                bare(match version {
+                    Ok(version) if version.rests(now) => {
+                        response.with("etag", version.select(None, now).etag)
+                    }
+                    _ => response,
+                })
+            }
+        };
+        let mut answer = self.dressed(answer, request, now);
+        if answer.response.status == 201 {
+            answer.response = answer.response.with("content-length", "0");
+        }
+        answer
+    }
+}
+
+#[cfg(not(unix))]
+impl Site {
+    fn is_in_area(&self, _: &[OsString]) -> bool {
+        false
+    }
+}
+
+/// How it ended that a file was put.
+#[cfg(unix)]
+#[derive(Debug)]
+pub(super) enum Put {
+    Refused(Refusal),
+    /// Too little of it came in its time.
+    Slow,
+    /// The client has ended it.
+    Broken,
+    /// There is no memory for it.
+    Busy,
+    /// It is there. Whether there was none before, and the file.
+    Done {
+        is_new: bool,
+        file: std::fs::File,
+    },
+}
+
+/// Why it is no request, if it is none.
+fn malformed(request: &Request) -> Option<&'static str> {
+    // RFC 9112 §3.2, RFC 9114 §4.3.1.
+    if request.authority.is_none() && request.field("host").is_none() {
+        return Some("The request names no host, several, or none that can be.\n");
+    }
+    // RFC 9113 §8.2.1: only by HTTP/2, of which the library lets it pass.
+    let is_odd = request.fields.iter().any(is_padded);
+    is_odd.then_some("A field of the request has white space around its value.\n")
 }
 
 /// The value of a field, of all its lines (RFC 9110 §5.3: they are one list). What is no text fits nothing, and is not passed over.
@@ -279,7 +409,7 @@ fn text(response: Response, text: &str) -> Answer {
 }
 
 fn not_found() -> Answer {
-    text(Response::new(404), "There is nothing here.\n")
+    text(Response::new(404), NOTHING)
 }
 
 /// The file may be there, and be read later: to say that it is gone would make caches forget it.
@@ -408,6 +538,8 @@ fn encoded(name: &OsStr) -> String {
 fn push_encoded(out: &mut String, byte: u8) {
     let _ = write!(out, "%{byte:02X}");
 }
+
+const NOTHING: &str = "There is nothing here.\n";
 
 const METHODS: &str = "GET, HEAD, OPTIONS";
 

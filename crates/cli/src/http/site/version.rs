@@ -63,12 +63,22 @@ impl Version {
         }
     }
 
+    /// Whether its tag is one that the same version has from now on.
+    #[cfg(unix)]
+    pub(super) fn rests(&self, now: SystemTime) -> bool {
+        self.changed + self.tick() <= nanoseconds(now)
+    }
+
+    /// How long it takes until another change has another time.
+    fn tick(&self) -> i128 {
+        if self.changed % SECOND == 0 { LONG_TICK } else { TICK }
+    }
+
     /// Nobody can tell from it what the numbers of the file are.
     fn tag(&self, now: i128) -> String {
         let Self { number, len, modified, changed } = *self;
         let mut text = format!("{number:?} {len} {modified} {changed}");
-        let tick = if changed % SECOND == 0 { LONG_TICK } else { TICK };
-        if changed + tick > now {
+        if changed + self.tick() > now {
             // It may change again before the clock ticks: this is the tag of one answer, which no other has.
             let _ = write!(text, " {now}");
         }
@@ -107,7 +117,7 @@ const ZIP_EPOCH: i128 = 315_532_800 * SECOND;
 const END_OF_DATES: i128 = 253_402_300_800 * SECOND;
 
 /// Between two times that a file system can tell apart: Linux has them from its timer, of 10 ms at most.
-const TICK: i128 = 20_000_000;
+pub(super) const TICK: i128 = 20_000_000;
 
 /// The same where they have no parts of a second: FAT has two of them.
 const LONG_TICK: i128 = 2 * SECOND;
