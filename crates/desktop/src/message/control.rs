@@ -388,7 +388,7 @@ fn proof(f: &mut Fields<'_>) -> Result<Option<[u8; 32]>, Fault> {
 fn offer(f: &mut Fields<'_>) -> Result<Offer, Fault> {
     match f.u8()? {
         SPAKE2 => {}
-        // DT-53.
+        // DT-54.
         other => return Err(Fault::Exchange(other)),
     }
     let of = match f.u8()? {

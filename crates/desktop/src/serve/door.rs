@@ -71,7 +71,7 @@ async fn hear(connection: &Connection, gate: &Gate, terms: Terms, name: &str) ->
     let address = connection.remote_address().ip();
     let client = Credentials { address, key, exported: exported(connection)? };
     let judged = match hello.offer {
-        // DT-52.
+        // DT-53.
         Some(Offer { of, share }) => match gate.challenge(Instant::now(), client, of, &share) {
             Ok(challenge) => {
                 let proof = prove(&challenge.answer, &mut control_out, &mut control).await?;
@@ -79,7 +79,7 @@ async fn hear(connection: &Connection, gate: &Gate, terms: Terms, name: &str) ->
             }
             Err(denial) => Err(denial),
         },
-        // DT-53.
+        // DT-54.
         None => gate.judge(&client).map_err(|denial| match denial {
             Denial::UnknownKey if hello.is_older => Denial::Older,
             other => other,

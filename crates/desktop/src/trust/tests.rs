@@ -258,7 +258,7 @@ fn proofs_are_of_one_exchange_and_of_one_end() {
     }
 }
 
-/// DT-52: whoever poses as the server hears one share, whatever it does: that is the same for all secrets, so that it can only guess.
+/// DT-53: whoever poses as the server hears one share, whatever it does: that is the same for all secrets, so that it can only guess.
 #[test]
 fn an_impostor_has_one_guess_and_is_shown_nothing_when_it_is_wrong() {
     let (secret, exported) = (Secret::password("right", key(1)), [7; 32]);

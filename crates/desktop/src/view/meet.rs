@@ -172,7 +172,7 @@ impl Meeting {
         let mut answer = timeout(PATIENCE, control.next()).await.unwrap_or(Err(LinkError::Silent));
         // Whether the server knows our secret, if we have one.
         let mut proved = offers.then_some(false);
-        // DT-52.
+        // DT-53.
         if let (Some(asking), Ok(FromServer::Share { share, proof })) = (asking, &answer) {
             let theirs = Answer { share: *share, proof: Proof::from_bytes(*proof) };
             let ours = asking.hear(&theirs, &exported);
@@ -182,7 +182,7 @@ impl Meeting {
         } else if let (true, Err(LinkError::Closed(Closed::ByApplication { code: code::DENIED, .. }))) =
             (offers, &answer)
         {
-            // DT-53: such a server takes no notice of an offer, and sees no more than a key.
+            // DT-54: such a server takes no notice of an offer, and sees no more than a key.
             return Err(MeetError::Older);
         }
         let welcome = match answer {

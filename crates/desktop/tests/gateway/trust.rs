@@ -105,7 +105,7 @@ async fn a_server_that_does_not_know_the_secret_is_not_trusted_on_first_use() {
     let far = Far::start(&home, vnc.address, Setting::default());
     let mut near = Near::start(&folder, far.address, password("of another server")).await;
     let error = refused(&mut near).await;
-    // DT-45, DT-52
+    // DT-45, DT-53
     assert!(matches!(error, MeetError::NotProved), "{error}");
     assert_eq!(known(&folder).look_up(&far.address.to_string()).unwrap(), None);
 }
@@ -121,7 +121,7 @@ async fn a_server_that_is_too_old_for_a_password_is_told_from_one_that_refuses_i
     let connection = older.accept().await.unwrap();
     let (_, mut control) = connection.accept_messages_bi().await.unwrap();
     let hello = control.next().await.unwrap().unwrap().payload;
-    // DT-53: version 1, the features, and no proof where such a server looks for one.
+    // DT-54: version 1, the features, and no proof where such a server looks for one.
     assert_eq!((&hello[..2], hello[3]), (&[2, 1][..], 0));
     connection.close(code::DENIED, b"the server does not know this key");
     let error = refused(&mut near).await;

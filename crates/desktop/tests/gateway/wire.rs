@@ -201,7 +201,7 @@ async fn a_client_that_is_too_old_is_told_so() {
     let far = Far::start(&home, vnc.address, Setting { password: Some("right"), ..Setting::default() });
     for _ in 0..10 {
         let mut bare = Bare::connect(&home, &far, false).await;
-        // DT-53: HELLO, version 1, no features, and a proof of 32 bytes.
+        // DT-54: HELLO, version 1, no features, and a proof of 32 bytes.
         bare.out.send(Bytes::from([&[2, 1, 0, 32][..], &[7; 32]].concat())).await.unwrap();
         let (code, said) = bare.closed_saying().await;
         assert!(code == code::DENIED && said.contains("SPAKE2"), "{code}: {said}");
@@ -212,7 +212,7 @@ async fn a_client_that_is_too_old_is_told_so() {
 async fn an_exchange_that_nobody_knows_is_another_version() {
     let (home, vnc) = (Home::new(), Vnc::start(16, 16).await);
     let far = Far::start(&home, vnc.address, Setting { password: Some("right"), ..Setting::default() });
-    // DT-53: exchange 2, about a password.
+    // DT-54: exchange 2, about a password.
     let offer = [&[2, 1, 2, 0, 2, 1][..], &[7; 33]].concat();
     let mut bare = Bare::connect(&home, &far, false).await;
     bare.out.send(Bytes::from(offer)).await.unwrap();

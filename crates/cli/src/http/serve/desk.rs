@@ -194,7 +194,7 @@ impl Counts {
         let bytes = (0..3).map(|at| (vec![version(at)], self.bytes[at].load(Relaxed)));
         page.values((name, Kind::Counter, help), bytes);
         let (name, help) = ("quickset_http_taken_bytes_total", "Bytes of content of files that clients put.");
-        let bytes = (0..3).map(|at| (version(at), self.taken[at].load(Relaxed)));
+        let bytes = (0..3).map(|at| (vec![version(at)], self.taken[at].load(Relaxed)));
         page.values((name, Kind::Counter, help), bytes);
         let active = self.active.load(Relaxed);
         page.value("quickset_http_requests_active", Kind::Gauge, "Answers under way.", active);
