@@ -213,6 +213,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
             desk: desk.clone(),
             seats: seats.clone(),
             sockets: Arc::new(Semaphore::new(descriptors.sockets)),
+            window: if args.takes_files() { tcp::WINDOW_OF_FILES } else { tcp::WINDOW },
         };
         Arc::new(tcp).accept(listener, &stopped, &mut tcp_talks).await;
     };
