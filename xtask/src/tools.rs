@@ -13,7 +13,9 @@ pub(crate) fn cargo_with(program: &str, version: &str) -> Result<Command> {
     let mut command = cargo();
     if !on_path(program) {
         if !bin.join(program).is_file() {
-            run(cargo().args(["install", program, "--locked", "--version", version, "--root"]).arg(&tools))?;
+            // Not optimized: they drive other programs, and to optimize them would take longer than all that they do.
+            let install = ["install", program, "--debug", "--locked", "--version", version, "--root"];
+            run(cargo().args(install).arg(&tools))?;
         }
         let path = std::env::var_os("PATH").unwrap_or_default();
         let folders = std::env::split_paths(&path).chain([bin]);
