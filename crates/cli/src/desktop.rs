@@ -127,9 +127,10 @@ struct ViewArgs {
 
 #[derive(Debug, clap::Args)]
 struct LinkArgs {
-    /// The largest UDP payload sent, in bytes; larger than the path takes loses packets
-    #[arg(long, value_name = "BYTES", default_value_t = 1200, value_parser = clap::value_parser!(u16).range(1200..=65507))]
-    mtu: u16,
+    /// The UDP payload of all datagrams, in bytes; larger than the path takes loses packets [default: as much as the path takes,
+    /// which is found out]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1200..=65507))]
+    mtu: Option<u16>,
     /// Congestion controller: bbr, cubic, newreno or fixed:RATE
     #[arg(long, default_value = "bbr", value_parser = values::congestion)]
     cc: Algorithm,

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use quickset::{
-    Algorithm, Closed, Connection, Fec, Goal, MessageReceiver, MessageSender, Priority, Protection,
-    ReceiveError, SendError, Side, TransportConfig,
+    Algorithm, Closed, Connection, Fec, Goal, MessageReceiver, MessageSender, MtuDiscovery, Priority,
+    Protection, ReceiveError, SendError, Side, TransportConfig,
 };
 
 use crate::message::{Fault, Inbox, Message};
@@ -15,8 +15,9 @@ use crate::trust::{Exported, LABEL};
 pub struct LinkConfig {
     /// The congestion controller; BBR unless told.
     pub congestion: Algorithm,
-    /// The largest UDP payload sent, in bytes, 1200 to 65,507. Larger than the path's MTU loses packets.
-    pub mtu: u16,
+    /// The UDP payload of all datagrams, in bytes, 1200 to 65,507; larger than the path's MTU loses packets. `None`: as much as
+    /// the path takes, up to what jumbo frames carry, which is found out and followed (RFC 8899).
+    pub mtu: Option<u16>,
     /// How losses are repaired of what this side sends. Adaptive without a goal, as from the start, is adaptive to what
     /// each channel is: a screen, or messages. Another protection is that of the screen; control and input then
     /// are messages all the same, unless there is to be none. The server's clipboard has none: nobody waits for it as for
@@ -33,7 +34,7 @@ impl Default for LinkConfig {
     fn default() -> Self {
         Self {
             congestion: Algorithm::Bbr,
-            mtu: 1200,
+            mtu: None,
             protection: Protection::Adaptive(None),
             key_log: false,
             #[cfg(feature = "qlog")]
@@ -61,7 +62,11 @@ impl LinkConfig {
         TransportConfig {
             fec: Some(fec),
             congestion: self.congestion,
-            mtu: self.mtu,
+            mtu: self.mtu.unwrap_or(LEAST_MTU),
+            mtu_discovery: self
+                .mtu
+                .is_none()
+                .then(|| MtuDiscovery { highest: JUMBO, ..MtuDiscovery::default() }),
             // Control, input and clipboard, with room for a mistake; each is held by whoever has not shown a credential yet.
             max_bidi_streams: 2,
             max_uni_streams: 4,
@@ -81,6 +86,11 @@ impl LinkConfig {
         }
     }
 }
+
+/// What every path takes (RFC 9000 §14).
+const LEAST_MTU: u16 = 1200;
+/// What frames of 9000 bytes carry over IPv4; over IPv6 the search ends 20 bytes below.
+const JUMBO: u16 = 8972;
 
 /// Why a connection between gateways is over.
 #[derive(Clone, Debug, thiserror::Error)]

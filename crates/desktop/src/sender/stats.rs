@@ -9,6 +9,8 @@ pub struct SenderStats {
     pub messages: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Those of the longest.
+    pub longest: usize,
     /// Fences.
     pub fences: u64,
     /// Pieces that were encoded, did not fit a message, and were halved.
@@ -36,6 +38,7 @@ impl SenderStats {
     pub(super) fn message(&mut self, bytes: usize) {
         self.messages += 1;
         self.bytes += bytes as u64;
+        self.longest = self.longest.max(bytes);
     }
 
     pub(super) fn item(&mut self, kind: Kind, bytes: usize, pixels: usize) {

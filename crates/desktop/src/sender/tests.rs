@@ -446,6 +446,54 @@ fn at_2_mbit_what_is_near_comes_soon() {
     assert!(unknown > 500 && near < 130, "{unknown} ms, {near} ms");
 }
 
+#[test]
+fn what_was_encoded_for_larger_packets_is_encoded_anew() {
+    let mut client = Receiver::new(ReceiverConfig::default());
+    client.receive(&super::bundle::size(1, 1, 640, 480)).unwrap();
+    let (mut s, mut rng) = (sender(Order::Fenced), Rng::new(6));
+    s.set_budget(8922);
+    let mut receive = |outgoing| {
+        let Outgoing::Message { id, payload, .. } = outgoing else { return (0, None) };
+        client.receive(&payload).unwrap();
+        (payload.len(), Some(id))
+    };
+    for round in 0.. {
+        assert!(round < 100, "nothing is ever left over");
+        // Copies and what they conflict with.
+        s.rfb(T0, &ClientEvent::Copy { rect: rect(0, 0, 200, 200), x: 300, y: 100 }).unwrap();
+        put(&mut s, T0, rect(300, 100, 90, 90), |_| rng.next() as u32 & 0xff_ffff);
+        put(&mut s, T0, rect(0, 240, 300, 200), |_| rng.next() as u32 & 0xff_ffff);
+        s.rfb(T0, &ClientEvent::UpdateEnd).unwrap();
+        while let Some(outgoing) = s.poll(T0, usize::MAX) {
+            if let (_, Some(id)) = receive(outgoing) {
+                s.outcome(id, true);
+            }
+            if s.spare.as_ref().is_some_and(|spare| spare.bytes.len() > 1150) {
+                break;
+            }
+        }
+        if s.spare.is_some() {
+            break;
+        }
+    }
+    // What is ready is as long as it was to be.
+    while let Some(outgoing) = s.ready.pop_front() {
+        receive(outgoing);
+    }
+    s.set_budget(1150);
+    for seconds in 1..10 {
+        while let Some(outgoing) = s.poll(T0 + Duration::from_secs(seconds), usize::MAX) {
+            let (length, id) = receive(outgoing);
+            assert!(length <= 1150, "{length}");
+            if let Some(id) = id {
+                s.outcome(id, true);
+            }
+        }
+    }
+    assert!(s.is_at_rest());
+    assert!(client.screen() == s.screen(), "and nothing of it is missing");
+}
+
 /// What scrolling costs.
 #[derive(Debug)]
 struct Scrolled {

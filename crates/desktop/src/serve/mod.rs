@@ -79,7 +79,6 @@ pub struct Serve {
     commands: mpsc::Sender<vnc::Command>,
     stats: ServeStats,
     /// The longest screen message.
-    budget: usize,
     /// Of the screen.
     protection: Protection,
 }
@@ -132,21 +131,9 @@ impl Serve {
         let vnc = Vnc::new(config.vnc, config.vnc_password, incoming, stage.clone());
         let terms = Terms { order: config.order, permissions: config.permissions };
         let (gate, max_viewers) = (Arc::new(config.gate), config.max_viewers);
-        let (stats, budget) = (ServeStats::default(), usize::from(config.link.mtu) - PACKET_OVERHEAD);
+        let stats = ServeStats::default();
         let protection = config.link.screen();
-        Ok(Self {
-            endpoint,
-            fingerprint,
-            gate,
-            max_viewers,
-            terms,
-            stage,
-            vnc,
-            commands,
-            stats,
-            budget,
-            protection,
-        })
+        Ok(Self { endpoint, fingerprint, gate, max_viewers, terms, stage, vnc, commands, stats, protection })
     }
 
     /// Where clients connect.
@@ -180,11 +167,9 @@ impl Serve {
     /// # Errors
     /// Why it ended before.
     pub async fn run_until<T>(self, stop: impl Future<Output = T>) -> Result<T, ServeError> {
-        let Self {
-            endpoint, gate, max_viewers, terms, stage, vnc, commands, stats, budget, protection, ..
-        } = self;
+        let Self { endpoint, gate, max_viewers, terms, stage, vnc, commands, stats, protection, .. } = self;
         let (ends, house) = (endpoint.clone(), House::new(gate, max_viewers));
-        let shared = Shared { terms, stage, commands, stats, budget, protection };
+        let shared = Shared { terms, stage, commands, stats, protection };
         let result = tokio::select! {
             error = vnc.run() => Err(ServeError::from(error)),
             error = take_clients(endpoint, house, shared) => Err(error),
@@ -207,7 +192,6 @@ struct Shared {
     stage: Stage,
     commands: mpsc::Sender<vnc::Command>,
     stats: ServeStats,
-    budget: usize,
     protection: Protection,
 }
 
@@ -309,8 +293,6 @@ async fn wait<T, O: Ord + Clone>(visit: impl Future<Output = T>, place: Option<S
     }
 }
 
-/// What a packet has besides a screen message: headers of packet and frame, and the seal.
-const PACKET_OVERHEAD: usize = 50;
 /// Connections at a time, those still in their handshake included: for viewers there is room whoever else is there.
 fn connections(viewers: usize) -> usize {
     let settled = viewers.saturating_add(at_the_door(viewers)).saturating_mul(2);

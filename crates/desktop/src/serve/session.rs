@@ -37,8 +37,8 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn new(connection: Connection, admitted: Admitted, shared: &Shared) -> Self {
-        let config =
-            SenderConfig { order: shared.terms.order, budget: shared.budget, ..SenderConfig::default() };
+        let budget = budget(&connection.stats());
+        let config = SenderConfig { order: shared.terms.order, budget, ..SenderConfig::default() };
         Self {
             seat: shared.stage.sit(config),
             connection,
@@ -382,7 +382,8 @@ impl Screen<'_> {
         // What waits to be sent, or sent again, may take a few milliseconds at the present rate, not more, or it would
         // be old when it leaves.
         let rate = in_flight.saturating_mul(QUEUE.as_micros() as usize) / rtt.as_micros() as usize;
-        let queue = LEAST_ROOM.saturating_add(rate);
+        self.seat.sender().set_budget(budget(&stats));
+        let queue = LEAST_ROOM.max(self.seat.sender().budget() * 2).saturating_add(rate);
         let mut unsent = usize::try_from(self.stream.unsent()).unwrap_or(usize::MAX);
         let patience = (rtt * 9 / 10).max(LEAST_PATIENCE);
         let budget = self.seat.sender().budget();
@@ -447,6 +448,11 @@ impl Screen<'_> {
     fn ended(&self) -> LinkError {
         self.connection.close_reason().map_or(LinkError::Ended, LinkError::Closed)
     }
+}
+
+/// The longest screen message that fits a packet, of the size that the path takes now.
+fn budget(stats: &quickset::Stats) -> usize {
+    stats.mtu.current.saturating_sub(PACKET_OVERHEAD)
 }
 
 /// Waits until there is room again, if there was none.
@@ -538,6 +544,8 @@ const LONG: Duration = Duration::from_secs(3600);
 /// The resolution of timers.
 const TICK: Duration = Duration::from_millis(1);
 /// Bytes that may wait to be sent, however slow the path: a burst of a dozen packets, and the longest message.
+/// What a packet has besides a screen message: headers of packet and frame, and the seal.
+const PACKET_OVERHEAD: usize = 50;
 const LEAST_ROOM: usize = 16 << 10;
 /// How long they may wait at the present rate.
 const QUEUE: Duration = Duration::from_millis(8);

@@ -7,6 +7,7 @@ mod hostile;
 mod person;
 mod picture;
 mod scene;
+mod sizes;
 mod trust;
 mod users;
 mod vnc;

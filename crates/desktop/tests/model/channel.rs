@@ -72,6 +72,7 @@ pub(crate) struct Pair {
     pub(crate) restarts: usize,
     order: Order,
     budget: usize,
+    budget_before: usize,
     now: Time,
     marks: Vec<Mark>,
     /// What the client has said and the server has not heard.
@@ -90,6 +91,7 @@ impl Pair {
             restarts: 0,
             order,
             budget: config.budget,
+            budget_before: 0,
             now: Time::from_millis(1),
             marks: Vec::new(),
             answers: VecDeque::new(),
@@ -107,6 +109,13 @@ impl Pair {
         }
     }
 
+    /// The path takes packets of another size.
+    pub(crate) fn set_budget(&mut self, budget: usize) {
+        self.budget_before = self.budget_before.max(self.budget);
+        self.budget = budget;
+        self.sender.set_budget(budget);
+    }
+
     /// The server sends up to `n` messages.
     pub(crate) fn send(&mut self, n: usize) {
         let mut sent = 0;
@@ -115,7 +124,9 @@ impl Pair {
             let room = if self.channel.rng.chance(0.1) { 900 } else { usize::MAX };
             let Some(outgoing) = self.sender.poll(self.now, room) else { break };
             if let Outgoing::Message { payload, keep, .. } = &outgoing {
-                assert!(payload.len() <= self.budget.min(room), "a message of {}", payload.len());
+                // A message that was ready is as long as it was to be then.
+                let most = std::mem::replace(&mut self.budget_before, self.budget).max(self.budget);
+                assert!(payload.len() <= most.min(room), "a message of {}", payload.len());
                 assert!(*keep || self.order == Order::Latest);
                 sent += 1;
             }

@@ -46,6 +46,11 @@ fn run(order: Order, seed: u64, steps: usize, loss: f64) -> Pair {
             }
             5..7 => pair.send(1 + rng.below(20) as usize),
             7..9 => pair.carry(1 + rng.below(20) as usize),
+            9 if rng.chance(0.2) => {
+                // What 1280, 1400, 1500 and 9000 bytes have room for, and what every path has.
+                let budgets = [1150, 1202, 1322, 1422, 8922];
+                pair.set_budget(budgets[rng.below(5) as usize]);
+            }
             9 if rng.chance(0.5) => {
                 // DT-48: wherever the pointer is, and goes; at times nobody knows.
                 if seed % 4 != 0 {
