@@ -498,6 +498,11 @@ impl Connection {
                         self.events.push_back(Event::SessionDraining(session));
                     }
                 }
+                // §5.4. Those for sessions as a whole are passed over like all that is unknown (§5.1): we offer no such credit.
+                capsule::WT_MAX_STREAM_DATA | capsule::WT_STREAM_DATA_BLOCKED => {
+                    let why = Malformed("a capsule of flow control that streams of HTTP/3 have not");
+                    return Err(Fault::Stream(Code::WT_FLOW_CONTROL_ERROR, Abort::Malformed(why)));
+                }
                 _ => {
                     let mut r = Reader::new(&value);
                     let code = r.u32().ok().filter(|_| value.len() <= 4 + MAX_REASON);

@@ -390,6 +390,30 @@ fn the_header_of_a_stream_outlives_its_reset() {
     }
 }
 
+/// draft-ietf-webtrans-http3 §5.1, §5.4: we offer no flow control of sessions, so what a peer says of it is passed over; what
+/// streams of HTTP/3 never have ends the session, and not the connection.
+#[test]
+fn flow_control_of_sessions_is_passed_over_and_that_of_streams_is_an_error() {
+    for (kind, is_error) in [
+        (0x3d, false),
+        (0x3e, true),
+        (0x3f, false),
+        (0x40, false),
+        (0x41, false),
+        (0x42, true),
+        (0x43, false),
+        (0x44, false),
+    ] {
+        let (mut raw, session) = raw_session();
+        let events = raw.write(session, &frame(0, &[0x99, 0x0b, 0x4d, kind, 2, 0x40, 0x64]));
+        let expected = is_error.then_some(Code::WT_FLOW_CONTROL_ERROR.0);
+        assert_eq!(raw.net.borrow().reset_code(session, Side::Server), expected, "{kind:#x}: {events:?}");
+        let ended = Event::SessionClosed { session, code: 0, reason: Bytes::new() };
+        assert_eq!(events.contains(&ended), is_error, "{kind:#x}: {events:?}");
+        raw.lives();
+    }
+}
+
 /// draft-ietf-webtrans-http3 §6.
 #[test]
 fn words_of_an_end_are_text() {
