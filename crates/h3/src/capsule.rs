@@ -24,6 +24,22 @@ pub const DATAGRAM: u64 = 0x00;
 pub const WT_CLOSE_SESSION: u64 = 0x2843;
 /// A WebTransport session is asked to end (draft-ietf-webtrans-http3 §4.7).
 pub const WT_DRAIN_SESSION: u64 = 0x78ae;
+/// Bytes that may have been sent on the streams of a WebTransport session (draft-ietf-webtrans-http3 §5.6.4).
+pub const WT_MAX_DATA: u64 = 0x190b_4d3d;
+/// Bidirectional streams that a WebTransport session may have opened (§5.6.2).
+pub const WT_MAX_STREAMS_BIDI: u64 = 0x190b_4d3f;
+/// The same of unidirectional streams.
+pub const WT_MAX_STREAMS_UNI: u64 = 0x190b_4d40;
+/// Bytes would be sent if there were more (§5.6.5).
+pub const WT_DATA_BLOCKED: u64 = 0x190b_4d41;
+/// Bidirectional streams would be opened if there were more (§5.6.3).
+pub const WT_STREAMS_BLOCKED_BIDI: u64 = 0x190b_4d43;
+/// The same of unidirectional streams.
+pub const WT_STREAMS_BLOCKED_UNI: u64 = 0x190b_4d44;
+/// Credit for a stream of WebTransport, which over HTTP/3 is QUIC's to give (draft-ietf-webtrans-http3 §5.4).
+pub const WT_MAX_STREAM_DATA: u64 = 0x190b_4d3e;
+/// A stream of WebTransport without credit, of which over HTTP/3 QUIC tells.
+pub const WT_STREAM_DATA_BLOCKED: u64 = 0x190b_4d42;
 
 /// A capsule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,7 +128,8 @@ impl CapsuleReader {
     }
 
     fn begin(&mut self, kind: u64, len: u64) -> Result<State, Error> {
-        let known = matches!(kind, DATAGRAM | WT_CLOSE_SESSION | WT_DRAIN_SESSION);
+        let known = matches!(kind, DATAGRAM | WT_CLOSE_SESSION | WT_DRAIN_SESSION)
+            || (WT_MAX_DATA..=WT_STREAMS_BLOCKED_UNI).contains(&kind);
         if known && len <= self.max {
             return Ok(State::Whole { kind, len, so_far: Vec::new() });
         }

@@ -53,6 +53,8 @@ impl Code {
     /// The WebTransport session of the stream is over.
     pub const WT_SESSION_GONE: Self = Self(0x170d_7b68);
 
+    /// More of a WebTransport session than was allowed, or flow control that it has not.
+    pub const WT_FLOW_CONTROL_ERROR: Self = Self(0x045d_4487);
     /// The application protocol of a WebTransport session is none that was offered.
     pub const WT_ALPN_ERROR: Self = Self(0x0817_b3dd);
 
@@ -81,6 +83,7 @@ impl Code {
             Self::QPACK_DECODER_STREAM_ERROR => "QPACK_DECODER_STREAM_ERROR",
             Self::WT_BUFFERED_STREAM_REJECTED => "WT_BUFFERED_STREAM_REJECTED",
             Self::WT_SESSION_GONE => "WT_SESSION_GONE",
+            Self::WT_FLOW_CONTROL_ERROR => "WT_FLOW_CONTROL_ERROR",
             Self::WT_ALPN_ERROR => "WT_ALPN_ERROR",
             _ => return None,
         })

@@ -70,8 +70,8 @@
 //!
 //! # What is not here
 //!
-//! Server push: a client never allows it, a server never does it. The flow control of WebTransport between sessions, so one
-//! session at a time is offered.
+//! Server push: a client never allows it, a server never does it. Limits of ours on single sessions of WebTransport, so one at a
+//! time is offered; those that a peer sets are kept.
 
 #![forbid(unsafe_code)]
 

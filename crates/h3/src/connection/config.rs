@@ -1,3 +1,4 @@
+use super::credit::{MAX_DATA, MAX_STREAMS};
 use crate::{Priority, Settings};
 
 /// How a connection behaves.
@@ -20,8 +21,8 @@ pub struct Config {
     /// Bytes of HTTP datagrams that wait for the application at most; those that come further are lost. One that is larger
     /// than this waits alone.
     pub max_datagram_bytes: usize,
-    /// Sessions of WebTransport at a time; 0 is none. More than none implies extended CONNECT and datagrams. Flow control
-    /// within sessions is not spoken, so it is at most 1. All drafts from the second to the sixteenth are offered and taken.
+    /// Sessions of WebTransport at a time; 0 is none. More than none implies extended CONNECT and datagrams. We limit a session by
+    /// QUIC alone, so it is at most 1, and keep to the limits that a peer sets it. All drafts from the second to the sixteenth are offered and taken.
     pub webtransport: u64,
     /// Repair symbols that a client may have a server send at a time (exp_b); 0 is none. They take of the rate that congestion
     /// control allows, and of nobody else's.
@@ -88,6 +89,9 @@ impl Config {
             wt_draft_02: webtransport > 0,
             wt_draft_13: webtransport,
             wt_enabled: webtransport > 0,
+            wt_initial_max_streams_uni: webtransport * MAX_STREAMS,
+            wt_initial_max_streams_bidi: webtransport * MAX_STREAMS,
+            wt_initial_max_data: webtransport * MAX_DATA,
             grease: self.grease.map(|n| (crate::frame::grease(n % (1 << 40)), n % (1 << 62))),
         }
     }

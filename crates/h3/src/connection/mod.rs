@@ -11,7 +11,9 @@
 //! Invariants: of each stream at most one field section, one small frame and one chunk are held that were not asked for; no
 //! frame is written in parts by two verbs; a stream is forgotten when both directions are over.
 
+mod codes;
 mod config;
+mod credit;
 mod critical;
 mod datagram;
 mod drafts;
@@ -32,6 +34,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use quickset_quic::{Dir, Protection, Side, StreamEvent, StreamId};
 
+pub use self::codes::{http_code, session_code};
 pub use self::config::Config;
 use self::critical::Critical;
 use self::datagram::Queued;
@@ -39,7 +42,6 @@ pub use self::event::{Abort, Body, Event, Refusal};
 use self::exchange::{Exchange, Phase, Wishes};
 use self::inlet::Inlets;
 use self::session::Sessions;
-pub use self::session::{http_code, session_code};
 use self::shutdown::Shutdown;
 use self::waiting::Waiting;
 use crate::frame::{Frame, Settings};

@@ -6,6 +6,8 @@ use bytes::Bytes;
 use quickset_quic::{Chunk, Dir, ReadError, Side, StreamId};
 use quickset_wire::Reader;
 
+use super::codes::http_code;
+use super::credit::Credit;
 use super::drafts::{header_len, put_header};
 use super::exchange::{Exchange, Kind, Next, Phase, READ};
 use super::outlet::Outlet;
@@ -31,6 +33,8 @@ struct Session {
     capsules: CapsuleReader,
     /// It was asked to end, and the application told.
     draining: bool,
+    /// What it may open and send.
+    credit: Credit,
 }
 
 #[derive(Debug)]
@@ -79,6 +83,16 @@ impl Sessions {
         self.streams.iter().rev().find(|(id, s)| is(id, s)).map(|(id, _)| *id)
     }
 
+    pub(super) fn credit(&mut self, session: StreamId) -> Option<&mut Credit> {
+        self.open.get_mut(&session).map(|open| &mut open.credit)
+    }
+
+    /// Streams of a session on which somebody waits for room; they wait no more.
+    pub(super) fn refused_in(&mut self, session: StreamId) -> Vec<StreamId> {
+        let waits = |s: &mut SessionStream| s.session == session && core::mem::take(&mut s.out.refused);
+        self.streams.iter_mut().filter_map(|(id, s)| waits(s).then_some(*id)).collect()
+    }
+
     fn of(&self, session: StreamId) -> Vec<StreamId> {
         self.streams.iter().filter(|(_, s)| s.session == session).map(|(id, _)| *id).collect()
     }
@@ -114,6 +128,9 @@ impl Connection {
         if !self.sessions.is_open(session) {
             return Err(Refusal::UnknownStream);
         }
+        if !self.may_open(t, session, dir) {
+            return Err(Refusal::Blocked);
+        }
         let Some(id) = t.open(dir) else {
             self.sessions.refused |= dir == Dir::Uni;
             return Err(Refusal::Blocked);
@@ -127,6 +144,7 @@ impl Connection {
         let stream =
             SessionStream { session, told: true, input: EMPTY, read, wanted: false, out, said: None };
         self.sessions.streams.insert(id, stream);
+        self.opened(session, dir);
         self.place(t, id);
         Ok(id)
     }
@@ -134,7 +152,7 @@ impl Connection {
     /// The next bytes of a session's stream, at most `max`. After [`Chunk::Blocked`] there will be an [`Event::Readable`].
     ///
     /// # Errors
-    /// [`Refusal::Aborted`] when the peer gave it up; see [`session_code`].
+    /// [`Refusal::Aborted`] when the peer gave it up; see [`session_code`](super::session_code).
     pub fn session_read(
         &mut self,
         t: &mut dyn Transport,
@@ -182,9 +200,17 @@ impl Connection {
             stream.out.refused = true;
             return Err(Refusal::Blocked);
         }
-        let n = data.len();
-        stream.out.push(core::mem::take(data));
+        let session = stream.session;
+        let credit = usize::try_from(self.data_credit(t, session)).unwrap_or(usize::MAX);
+        let Some(stream) = self.sessions.streams.get_mut(&id) else { return Err(Refusal::UnknownStream) };
+        let n = data.len().min(credit);
+        if n == 0 && !data.is_empty() {
+            stream.out.refused = true;
+            return Err(Refusal::Blocked);
+        }
+        stream.out.push(data.split_to(n));
         stream.out.flush(t, id);
+        self.spent(session, n);
         Ok(n)
     }
 
@@ -267,7 +293,7 @@ impl Connection {
         Ok(())
     }
 
-    fn send_capsule(&mut self, t: &mut dyn Transport, session: StreamId, kind: u64, value: &[u8]) {
+    pub(super) fn send_capsule(&mut self, t: &mut dyn Transport, session: StreamId, kind: u64, value: &[u8]) {
         let Some(exchange) = self.exchanges.get_mut(&session) else { return };
         let mut bytes = Vec::new();
         capsule::encode(&mut bytes, kind, value);
@@ -320,9 +346,10 @@ impl Connection {
         if !established {
             return self.drop_session(t, session);
         }
-        self.sessions
-            .open
-            .insert(session, Session { capsules: CapsuleReader::new(MAX_CAPSULE), draining: false });
+        self.sessions.open.insert(
+            session,
+            Session { capsules: CapsuleReader::new(MAX_CAPSULE), draining: false, credit: Credit::default() },
+        );
         for id in self.sessions.of(session) {
             if let Some(stream) = self.sessions.streams.get_mut(&id) {
                 stream.told = true;
@@ -498,6 +525,14 @@ impl Connection {
                         self.events.push_back(Event::SessionDraining(session));
                     }
                 }
+                // §5.4.
+                capsule::WT_MAX_STREAM_DATA | capsule::WT_STREAM_DATA_BLOCKED => {
+                    let why = Malformed("a capsule of flow control that streams of HTTP/3 have not");
+                    return Err(Fault::Stream(Code::WT_FLOW_CONTROL_ERROR, Abort::Malformed(why)));
+                }
+                capsule::WT_MAX_DATA..=capsule::WT_STREAMS_BLOCKED_UNI => {
+                    self.credit_capsule(session, kind, &value)?;
+                }
                 _ => {
                     let mut r = Reader::new(&value);
                     let code = r.u32().ok().filter(|_| value.len() <= 4 + MAX_REASON);
@@ -540,23 +575,6 @@ impl Connection {
         }
     }
 }
-
-/// The code of RESET_STREAM and STOP_SENDING for an application's code (draft-ietf-webtrans-http3 §4.4): those that stand for
-/// nothing in HTTP/3 are left out.
-pub fn http_code(code: u32) -> u64 {
-    FIRST_CODE + u64::from(code) + u64::from(code) / 0x1e
-}
-
-/// The application's code behind one of RESET_STREAM or STOP_SENDING; `None` for one that is not an application's.
-pub fn session_code(code: u64) -> Option<u32> {
-    if code < FIRST_CODE || crate::frame::is_grease(code) {
-        return None;
-    }
-    let shifted = code - FIRST_CODE;
-    u32::try_from(shifted - shifted / 0x1f).ok()
-}
-
-const FIRST_CODE: u64 = 0x52e4_a40f_a8db;
 
 /// Bytes of a reason at most (draft-ietf-webtrans-http3 §6).
 const MAX_REASON: usize = 1024;

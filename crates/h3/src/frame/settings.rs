@@ -27,6 +27,13 @@ pub struct Settings {
     /// The same as draft 15 and those behind it have it (SETTINGS_WT_ENABLED): any number of them, by a protocol that is called
     /// `webtransport-h3`.
     pub wt_enabled: bool,
+    /// Unidirectional streams that a session may have opened (draft-ietf-webtrans-http3 §5.5). With this or one of the next two
+    /// said on both sides, sessions have flow control.
+    pub wt_initial_max_streams_uni: u64,
+    /// The same of bidirectional streams.
+    pub wt_initial_max_streams_bidi: u64,
+    /// Bytes that may have been sent on the streams of a session.
+    pub wt_initial_max_data: u64,
     /// A setting that stands for nothing, to be sent along; its identifier is `grease(n)`.
     pub grease: Option<(u64, u64)>,
 }
@@ -50,6 +57,9 @@ impl Settings {
             (id::WT_DRAFT_02, u64::from(self.wt_draft_02)),
             (id::WT_DRAFT_13, self.wt_draft_13),
             (id::WT_ENABLED, u64::from(self.wt_enabled)),
+            (id::WT_INITIAL_MAX_STREAMS_UNI, self.wt_initial_max_streams_uni),
+            (id::WT_INITIAL_MAX_STREAMS_BIDI, self.wt_initial_max_streams_bidi),
+            (id::WT_INITIAL_MAX_DATA, self.wt_initial_max_data),
         ];
         for (id, value) in others.into_iter().filter(|&(_, value)| value != 0) {
             put(id, value);
@@ -86,6 +96,9 @@ impl Settings {
                 id::WT_DRAFT_02 => settings.wt_draft_02 = flag(value)?,
                 id::WT_DRAFT_13 => settings.wt_draft_13 = value,
                 // draft-ietf-webtrans-http3-16 §3.1: more than 1 is an error.
+                id::WT_INITIAL_MAX_STREAMS_UNI => settings.wt_initial_max_streams_uni = value,
+                id::WT_INITIAL_MAX_STREAMS_BIDI => settings.wt_initial_max_streams_bidi = value,
+                id::WT_INITIAL_MAX_DATA => settings.wt_initial_max_data = value,
                 id::WT_ENABLED => settings.wt_enabled = flag(value)?,
                 // RFC 9114 §7.2.4.1, §11.2.2: what HTTP/2 had.
                 0x00 | 0x02..=0x05 => return Err(wrong("a setting of HTTP/2")),
@@ -105,9 +118,25 @@ impl Settings {
         self.wt_draft_02 || self.wt_max_sessions > 0 || self.wt_draft_13 > 0
     }
 
+    /// Whether the sessions of this side have flow control, if they have on the other one (draft-ietf-webtrans-http3 §5.1).
+    pub(crate) fn controls_sessions(&self) -> bool {
+        self.wt_initial_max_streams_uni > 0
+            || self.wt_initial_max_streams_bidi > 0
+            || self.wt_initial_max_data > 0
+    }
+
     /// The same settings, and no sessions.
     pub(crate) fn without_sessions(self) -> Self {
-        Self { wt_max_sessions: 0, wt_draft_02: false, wt_draft_13: 0, wt_enabled: false, ..self }
+        Self {
+            wt_max_sessions: 0,
+            wt_draft_02: false,
+            wt_draft_13: 0,
+            wt_enabled: false,
+            wt_initial_max_streams_uni: 0,
+            wt_initial_max_streams_bidi: 0,
+            wt_initial_max_data: 0,
+            ..self
+        }
     }
 
     /// Whether what was sent to a peer of whom `before` is remembered is good with these settings, too
@@ -130,6 +159,9 @@ impl Settings {
             && self.wt_draft_02 >= before.wt_draft_02
             && self.wt_draft_13 >= before.wt_draft_13
             && self.wt_enabled >= before.wt_enabled
+            && self.wt_initial_max_streams_uni >= before.wt_initial_max_streams_uni
+            && self.wt_initial_max_streams_bidi >= before.wt_initial_max_streams_bidi
+            && self.wt_initial_max_data >= before.wt_initial_max_data
     }
 }
 
@@ -159,6 +191,9 @@ mod id {
     pub(super) const WT_DRAFT_02: u64 = 0x2b60_3742;
     /// SETTINGS_WT_MAX_SESSIONS of versions 13 and 14.
     pub(super) const WT_DRAFT_13: u64 = 0x14e9_cd29;
+    pub(super) const WT_INITIAL_MAX_STREAMS_UNI: u64 = 0x2b64;
+    pub(super) const WT_INITIAL_MAX_STREAMS_BIDI: u64 = 0x2b65;
+    pub(super) const WT_INITIAL_MAX_DATA: u64 = 0x2b61;
     /// SETTINGS_WT_ENABLED, of versions 15 and 16.
     pub(super) const WT_ENABLED: u64 = 0x2c7c_f000;
 }

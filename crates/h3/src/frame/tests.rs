@@ -259,7 +259,8 @@ mod settings {
     fn known_settings_are_read() {
         let payload = [
             1, 0x50, 0, 6, 0x44, 0, 7, 16, 8, 1, 0x33, 1, 0xc0, 0, 0, 0, 0xc6, 0x71, 0x70, 0x6a, 1, 0xab,
-            0x60, 0x37, 0x42, 1, 0x94, 0xe9, 0xcd, 0x29, 5, 0xac, 0x7c, 0xf0, 0x00, 1,
+            0x60, 0x37, 0x42, 1, 0x94, 0xe9, 0xcd, 0x29, 5, 0xac, 0x7c, 0xf0, 0x00, 1, 0x6b, 0x64, 7, 0x6b,
+            0x65, 8, 0x6b, 0x61, 9,
         ];
         let expected = Settings {
             max_field_section_size: Some(1024),
@@ -271,6 +272,9 @@ mod settings {
             wt_draft_02: true,
             wt_draft_13: 5,
             wt_enabled: true,
+            wt_initial_max_streams_uni: 7,
+            wt_initial_max_streams_bidi: 8,
+            wt_initial_max_data: 9,
             grease: None,
         };
         assert_eq!(decoded(&payload), Ok(expected));
@@ -316,6 +320,9 @@ fn frame() -> impl Strategy<Value = Frame> {
                 wt_draft_02: a < b,
                 wt_draft_13: b,
                 wt_enabled: b < a,
+                wt_initial_max_streams_uni: b,
+                wt_initial_max_streams_bidi: a,
+                wt_initial_max_data: a & b,
                 grease: None,
             })
         }),

@@ -307,6 +307,8 @@ fn every_draft_is_offered_and_taken() {
     for of in [&pair.client.h3, &pair.server.h3] {
         let s = of.peer_settings().unwrap();
         assert_eq!((s.wt_draft_02, s.wt_max_sessions, s.wt_draft_13, s.wt_enabled), (true, 1, 1, true));
+        let most = (s.wt_initial_max_streams_uni, s.wt_initial_max_streams_bidi, s.wt_initial_max_data);
+        assert_eq!(most, (1 << 60, 1 << 60, (1 << 62) - 1), "what QUIC does not limit is not limited");
     }
     for (setting, protocol) in DRAFTS {
         // A client that speaks nothing else begins a session like others.
@@ -387,6 +389,114 @@ fn the_header_of_a_stream_outlives_its_reset() {
             assert_eq!(net.reset_code(id, Side::Server), Some(code), "{id:?}");
             assert_eq!(net.reliable(id, Side::Server), Some(reliable), "{id:?}");
         }
+    }
+}
+
+/// A session with a peer that allows one stream of each kind and ten bytes, until it says more.
+fn limited() -> (Raw, StreamId) {
+    let limits = [0x6b, 0x64, 1, 0x6b, 0x65, 1, 0x6b, 0x61, 10];
+    let mut raw = Raw::with(Side::Server, config(), &[&SETTINGS[..], &limits].concat());
+    let (id, _) = raw.bi(&headers(&CONNECT));
+    raw.ours.h3.respond(&mut raw.ours.t, id, &Response::new(200), false).expect("it may be");
+    raw.sent(id);
+    (raw, id)
+}
+
+/// A capsule of flow control, in a frame.
+fn capsule(kind: u8, value: u8) -> Vec<u8> {
+    frame(0, &[0x99, 0x0b, 0x4d, kind, 1, value])
+}
+
+/// The same as ours writes it.
+fn said(kind: u8, value: u8) -> Vec<u8> {
+    vec![0, 6, 0x99, 0x0b, 0x4d, kind, 1, value]
+}
+
+/// draft-ietf-webtrans-http3 §5.3, §5.6.2, §5.6.3.
+#[test]
+fn no_more_streams_are_opened_than_the_peer_allows() {
+    for (dir, max, blocked) in [(Dir::Bi, 0x3f, 0x43), (Dir::Uni, 0x40, 0x44)] {
+        let (mut raw, session) = limited();
+        let open = |raw: &mut Raw| raw.ours.h3.open_session_stream(&mut raw.ours.t, session, dir);
+        let first = open(&mut raw).unwrap();
+        assert_eq!(open(&mut raw), Err(Refusal::Blocked));
+        assert_eq!(open(&mut raw), Err(Refusal::Blocked));
+        assert_eq!(raw.sent(session), said(blocked, 1), "once for each limit");
+        // Closed streams count, too.
+        raw.ours.h3.session_finish(&mut raw.ours.t, first).unwrap();
+        assert_eq!(open(&mut raw), Err(Refusal::Blocked));
+        let events = raw.write(session, &capsule(max, 2));
+        assert_eq!(events, [Event::Available(dir)]);
+        open(&mut raw).unwrap();
+        assert_eq!(open(&mut raw), Err(Refusal::Blocked));
+        assert_eq!(raw.sent(session), said(blocked, 2));
+    }
+}
+
+/// draft-ietf-webtrans-http3 §5.4, §5.6.4, §5.6.5: of all streams together, without their headers.
+#[test]
+fn no_more_bytes_are_sent_than_the_peer_allows() {
+    let (mut raw, session) = limited();
+    let ours = [Dir::Bi, Dir::Uni]
+        .map(|dir| raw.ours.h3.open_session_stream(&mut raw.ours.t, session, dir).expect("it may be"));
+    let mut data = Bytes::from("0123456");
+    assert_eq!(raw.ours.h3.session_write(&mut raw.ours.t, ours[0], &mut data), Ok(7));
+    let mut data = Bytes::from("789abc");
+    assert_eq!(raw.ours.h3.session_write(&mut raw.ours.t, ours[1], &mut data), Ok(3));
+    assert_eq!(raw.ours.h3.session_write(&mut raw.ours.t, ours[1], &mut data), Err(Refusal::Blocked));
+    assert_eq!(raw.ours.h3.session_write(&mut raw.ours.t, ours[1], &mut data), Err(Refusal::Blocked));
+    assert_eq!(raw.sent(session), said(0x41, 10));
+    assert_eq!(raw.write(session, &capsule(0x3d, 12)), [Event::Writable(ours[1])]);
+    assert_eq!(raw.ours.h3.session_write(&mut raw.ours.t, ours[1], &mut data), Ok(2));
+    assert_eq!(raw.ours.h3.session_write(&mut raw.ours.t, ours[1], &mut data), Err(Refusal::Blocked));
+    assert_eq!((&data[..], raw.sent(session)), (&b"c"[..], said(0x41, 12)));
+    assert_eq!(raw.sent(ours[1])[3..], *b"789ab");
+}
+
+/// draft-ietf-webtrans-http3 §5.6.2, §5.6.4: limits grow, and of streams there are no more than 2^60.
+#[test]
+fn limits_that_cannot_be_end_the_session() {
+    let many = |kind| frame(0, &[0x99, 0x0b, 0x4d, kind, 8, 0xd0, 0, 0, 0, 0, 0, 0, 1]);
+    let short = frame(0, &[0x99, 0x0b, 0x4d, 0x3d, 1, 0x40]);
+    let flow = Code::WT_FLOW_CONTROL_ERROR;
+    for (bytes, code) in [
+        (capsule(0x3d, 10), flow),
+        (capsule(0x3f, 1), flow),
+        (capsule(0x40, 0), flow),
+        (many(0x3f), flow),
+        (many(0x40), flow),
+        (many(0x43), flow),
+        (many(0x44), flow),
+        (short, Code::H3_MESSAGE_ERROR),
+    ] {
+        let (mut raw, session) = limited();
+        raw.write(session, &bytes);
+        assert_eq!(raw.net.borrow().reset_code(session, Side::Server), Some(code.0), "{bytes:x?}");
+        raw.lives();
+    }
+}
+
+/// draft-ietf-webtrans-http3 §5.1, §5.4: where a peer wants no flow control of sessions, what it says of it all the same is passed
+/// over; what streams of HTTP/3 never have ends the session, and not the connection.
+#[test]
+fn flow_control_of_sessions_is_passed_over_and_that_of_streams_is_an_error() {
+    for (kind, is_error) in [
+        (0x3d, false),
+        (0x3e, true),
+        (0x3f, false),
+        (0x40, false),
+        (0x41, false),
+        (0x42, true),
+        (0x43, false),
+        (0x44, false),
+    ] {
+        let (mut raw, session) = raw_session();
+        let events = raw.write(session, &frame(0, &[0x99, 0x0b, 0x4d, kind, 2, 0x40, 0x64]));
+        let expected = is_error.then_some(Code::WT_FLOW_CONTROL_ERROR.0);
+        assert_eq!(raw.net.borrow().reset_code(session, Side::Server), expected, "{kind:#x}: {events:?}");
+        let ended = Event::SessionClosed { session, code: 0, reason: Bytes::new() };
+        assert_eq!(events.contains(&ended), is_error, "{kind:#x}: {events:?}");
+        raw.lives();
     }
 }
 

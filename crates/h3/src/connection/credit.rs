@@ -1,0 +1,152 @@
+//! Flow control of WebTransport sessions (draft-ietf-webtrans-http3 §5). A peer's limits are kept; ours are as wide as can be said,
+//! since there is one session on a connection, and QUIC limits that.
+
+use quickset_quic::{Dir, StreamId};
+use quickset_wire::Reader;
+
+use super::{Connection, Event, Fault};
+use crate::capsule;
+use crate::{Code, Malformed, Settings, Transport, varint};
+
+/// What a session has used of what its peer allows, and what that is, where it said more than at the start.
+#[derive(Debug, Default)]
+pub(super) struct Credit {
+    bi: Count,
+    uni: Count,
+    data: Count,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    used: u64,
+    /// By the last capsule; 0 where there was none.
+    granted: u64,
+    /// The limit of which the peer was told that it holds us up.
+    told: Option<u64>,
+}
+
+/// What may be used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Streams(Dir),
+    Data,
+}
+
+impl Credit {
+    fn count(&mut self, what: What) -> &mut Count {
+        match what {
+            What::Streams(Dir::Bi) => &mut self.bi,
+            What::Streams(Dir::Uni) => &mut self.uni,
+            What::Data => &mut self.data,
+        }
+    }
+}
+
+impl What {
+    const fn initial(self, peer: &Settings) -> u64 {
+        match self {
+            Self::Streams(Dir::Bi) => peer.wt_initial_max_streams_bidi,
+            Self::Streams(Dir::Uni) => peer.wt_initial_max_streams_uni,
+            Self::Data => peer.wt_initial_max_data,
+        }
+    }
+
+    const fn blocked(self) -> u64 {
+        match self {
+            Self::Streams(Dir::Bi) => capsule::WT_STREAMS_BLOCKED_BIDI,
+            Self::Streams(Dir::Uni) => capsule::WT_STREAMS_BLOCKED_UNI,
+            Self::Data => capsule::WT_DATA_BLOCKED,
+        }
+    }
+}
+
+impl Connection {
+    /// Whether one more stream may be opened; the peer is told when it may not.
+    pub(super) fn may_open(&mut self, t: &mut dyn Transport, session: StreamId, dir: Dir) -> bool {
+        self.left(t, session, What::Streams(dir)) > 0
+    }
+
+    /// A stream was opened.
+    pub(super) fn opened(&mut self, session: StreamId, dir: Dir) {
+        self.use_up(session, What::Streams(dir), 1);
+    }
+
+    /// Bytes that may be sent on the streams of a session; the peer is told when there are none.
+    pub(super) fn data_credit(&mut self, t: &mut dyn Transport, session: StreamId) -> u64 {
+        self.left(t, session, What::Data)
+    }
+
+    /// Bytes are sent.
+    pub(super) fn spent(&mut self, session: StreamId, bytes: usize) {
+        self.use_up(session, What::Data, bytes as u64);
+    }
+
+    fn use_up(&mut self, session: StreamId, what: What, n: u64) {
+        if let Some(credit) = self.sessions.credit(session) {
+            credit.count(what).used += n;
+        }
+    }
+
+    fn left(&mut self, t: &mut dyn Transport, session: StreamId, what: What) -> u64 {
+        // §5.1: only where both sides want it. We do.
+        if !self.peer.controls_sessions() {
+            return u64::MAX;
+        }
+        let initial = what.initial(&self.peer);
+        let Some(credit) = self.sessions.credit(session) else { return u64::MAX };
+        let count = credit.count(what);
+        let limit = count.granted.max(initial);
+        let left = limit.saturating_sub(count.used);
+        // §5.6.3, §5.6.5: once for each limit.
+        if left == 0 && count.told.replace(limit) != Some(limit) {
+            let mut value = Vec::new();
+            varint::put(&mut value, limit);
+            self.send_capsule(t, session, what.blocked(), &value);
+        }
+        left
+    }
+
+    /// A capsule of flow control.
+    pub(super) fn credit_capsule(&mut self, session: StreamId, kind: u64, value: &[u8]) -> Result<(), Fault> {
+        let wrong =
+            |why| Err(Fault::Stream(Code::WT_FLOW_CONTROL_ERROR, super::Abort::Malformed(Malformed(why))));
+        let mut r = Reader::new(value);
+        let Some(limit) = r.varint().ok().filter(|_| r.is_empty()) else {
+            return Err(Malformed("a capsule of flow control that is no number").into());
+        };
+        let streams = !matches!(kind, capsule::WT_MAX_DATA | capsule::WT_DATA_BLOCKED);
+        if streams && limit > MAX_STREAMS {
+            return wrong("more streams than there can be");
+        }
+        let what = match kind {
+            capsule::WT_MAX_DATA => What::Data,
+            capsule::WT_MAX_STREAMS_BIDI => What::Streams(Dir::Bi),
+            capsule::WT_MAX_STREAMS_UNI => What::Streams(Dir::Uni),
+            // We hold up nobody.
+            _ => return Ok(()),
+        };
+        // §5.1: it may have been said before the settings came, by which it counts or does not.
+        let initial = what.initial(&self.peer);
+        let controls = self.peer.controls_sessions();
+        let Some(credit) = self.sessions.credit(session) else { return Ok(()) };
+        let count = credit.count(what);
+        if controls && limit <= count.granted.max(initial) {
+            return wrong("a limit that does not grow");
+        }
+        count.granted = count.granted.max(limit);
+        match what {
+            What::Streams(dir) => self.events.push_back(Event::Available(dir)),
+            What::Data => {
+                for id in self.sessions.refused_in(session) {
+                    self.events.push_back(Event::Writable(id));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// §5.6.2.
+pub(super) const MAX_STREAMS: u64 = 1 << 60;
+/// As much as can be said.
+pub(super) const MAX_DATA: u64 = (1 << 62) - 1;
