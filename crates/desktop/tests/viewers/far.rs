@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use quickset_rfb::{Clipboard, Cursor, Formats, Framebuffer};
+use quickset_rfb::{Clipboard, Cursor, Formats, Framebuffer, Rect};
 
 use super::LIMIT;
 use super::gateways::Folder;
@@ -177,4 +177,30 @@ pub(crate) fn heard(person: &Person) -> Vec<String> {
         _ => None,
     });
     person.texts.iter().cloned().chain(given).collect()
+}
+
+#[test]
+fn one_bit_of_one_pixel_is_a_difference() {
+    let mut inner = Framebuffer::new(30, 24, 1 << 20).unwrap();
+    let pixels: Vec<u32> = (0..30 * 24).collect();
+    inner.put(inner.bounds(), &pixels).unwrap();
+    let mut outer = Framebuffer::new(40, 40, 1 << 20).unwrap();
+    outer.put(Rect::new(5, 7, 30, 24).unwrap(), &pixels).unwrap();
+    assert_eq!(place(&inner, &outer), Some((5, 7)));
+    for (x, y) in [(5, 7), (34, 30), (20, 20)] {
+        let right = outer.pixel(x, y).unwrap();
+        outer.fill(Rect::new(x, y, 1, 1).unwrap(), right ^ 1).unwrap();
+        assert_eq!(place(&inner, &outer), None);
+        outer.fill(Rect::new(x, y, 1, 1).unwrap(), right).unwrap();
+    }
+}
+
+#[test]
+fn padding_is_no_difference_of_shapes() {
+    let bare = Cursor { width: 1, height: 1, hot_x: 0, hot_y: 0, pixels: vec![7], mask: vec![0x80] };
+    let padded =
+        Cursor { width: 2, height: 2, hot_x: 1, hot_y: 1, pixels: vec![1, 2, 3, 7], mask: vec![0, 0x40] };
+    assert_eq!(differ_in_shape(&shape(&bare), &shape(&padded)), None);
+    let other = Cursor { hot_x: 0, ..padded };
+    assert!(differ_in_shape(&shape(&bare), &shape(&other)).is_some());
 }
