@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::far::{Clip, HEIGHT, TERMINAL, WIDTH, Windows, XEV, differ_in_shape, settled, shape, shape_at};
@@ -28,6 +29,8 @@ const MIDDLE: (u16, u16) = (320, 200);
 pub(crate) async fn play(server: Server) -> Found {
     let folder = Folder::new(&format!("{server:?}"));
     let size = format!("{WIDTH}x{HEIGHT}");
+    // Below x11vnc, and there for longer.
+    let xvfb = Mutex::new(None);
     let display = match server {
         Server::Qemu => return qemu(&folder).await,
         Server::TightVnc => {
@@ -40,12 +43,16 @@ pub(crate) async fn play(server: Server) -> Found {
             .await
         }
         Server::X11Vnc => {
-            // It brings its own Xvfb up, and takes it down.
             Display::begin(|name, port| {
-                let run = "Xvfb \"$0\" -screen 0 \"$1\"x24 -nolisten tcp & x=$!; trap 'kill $x' EXIT; sleep 1; \
-                           x11vnc -quiet -display \"$0\" -rfbport \"$2\" -localhost -forever -shared -nopw -noxdamage";
+                let screen = format!("{size}x24");
+                let mut command = Command::new("Xvfb");
+                command.args([name, "-screen", "0", &screen, "-nolisten", "tcp"]);
+                *xvfb.lock().unwrap() = Some(Program::start(&mut command));
+                // It does not wait for the display.
+                let run = "n=0; until [ -S /tmp/.X11-unix/X${0#:} ] || [ $n = 100 ]; do sleep 0.1; n=$((n + 1)); done; \
+                           exec x11vnc -quiet -display $0 -rfbport $1 -localhost -forever -shared -nopw -noxdamage";
                 let mut command = Command::new("sh");
-                command.args(["-c", run, name, &size, &port.to_string()]);
+                command.args(["-c", run, name, &port.to_string()]);
                 command
             })
             .await

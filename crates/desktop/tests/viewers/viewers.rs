@@ -151,8 +151,8 @@ impl Scene {
         .await
     }
 
-    /// The pointer of the desktop here goes to a place, and the viewer has the focus. TigerVNC's servers paint it into the picture
-    /// of whoever did not put it where it is: so each of our own viewers says the same.
+    /// The pointer of the desktop here goes to a place, and the viewer has the focus. TigerVNC's servers paint it into the
+    /// picture of whoever did not put it where it is: so each of our own viewers says the same.
     async fn point(&mut self, x: u16, y: u16) {
         for near in [3, 0] {
             self.here.rfb.pointer(0, x - near, y - near).unwrap();
