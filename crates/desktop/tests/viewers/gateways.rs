@@ -56,6 +56,13 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        // A browser's children write for a moment after it was stopped.
+        for _ in 0..30 {
+            let gone = std::fs::remove_dir_all(&self.0);
+            if gone.is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
     }
 }

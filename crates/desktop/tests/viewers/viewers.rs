@@ -119,6 +119,8 @@ async fn browse(
 
 /// A desktop far away, and a viewer on one here.
 struct Scene {
+    /// Stopped before their folder goes.
+    _programs: Vec<Program>,
     viewer: Viewer,
     inner: Display,
     outer: Display,
@@ -131,7 +133,6 @@ struct Scene {
     window: Window,
     /// Where it shows the far desktop.
     at: (u16, u16),
-    _programs: Vec<Program>,
 }
 
 impl Scene {
