@@ -24,6 +24,7 @@ mod source;
 mod spec;
 mod test;
 mod tools;
+mod viewers;
 
 use anyhow::{Result, bail};
 
@@ -163,6 +164,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[--seconds 10]",
         about: "the desktop gateways between TigerVNC's programs, over a path that loses 1 %",
         run: e2e::command,
+    },
+    Command {
+        name: "viewers",
+        arguments: "[ROW…]",
+        about: "the desktop gateways with viewers and servers of others (noVNC, TigerVNC, gtk-vnc, x11vnc, QEMU…): a table",
+        run: viewers::command,
     },
     Command {
         name: "flood",

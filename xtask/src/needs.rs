@@ -18,6 +18,8 @@ pub(crate) struct Need {
 pub(crate) enum Sign {
     /// A program of this name.
     Program(&'static str),
+    /// A file that is no program, by its path.
+    File(&'static str),
     /// Python has these modules: it comes without some that a program to run it says nothing about.
     Modules(&'static str),
 }
@@ -101,7 +103,7 @@ fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
 impl Sign {
     fn name(self) -> &'static str {
         match self {
-            Program(name) => name,
+            Program(name) | Sign::File(name) => name,
             Modules(_) => "python3 with venv",
         }
     }
@@ -109,6 +111,7 @@ impl Sign {
     fn is_there(self) -> bool {
         match self {
             Program(name) => on_path(name),
+            Sign::File(path) => std::path::Path::new(path).is_file(),
             Modules(names) => {
                 let import = Command::new("python3")
                     .arg("-c")
@@ -140,5 +143,7 @@ mod tests {
         assert!(Program("sh").is_there());
         assert!(!Program("no-such-program").is_there());
         assert!(!Modules("no_such_module").is_there());
+        assert!(Sign::File("/proc/self/cmdline").is_there());
+        assert!(!Sign::File("/no/such/file").is_there());
     }
 }

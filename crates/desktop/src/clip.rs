@@ -34,8 +34,34 @@ impl Way {
         self != Self::Asked
     }
 
-    /// Whether a text of so many bytes goes in UTF-8 at once.
-    pub(crate) fn gives(self, bytes: usize) -> bool {
-        matches!(self, Self::Given { most } if bytes <= most)
+    /// Whether a text goes in UTF-8 at once. One that Latin-1 has goes by RFC 6143 §7.5.6 and §7.6.4, which everybody
+    /// understands: x11vnc says that it takes the other and drops it.
+    pub(crate) fn gives(self, text: &str) -> bool {
+        matches!(self, Self::Given { most } if text.len() <= most) && text.chars().any(|c| c > '\u{ff}')
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quickset_rfb::Formats;
+
+    use super::*;
+
+    #[test]
+    fn what_latin_1_has_needs_no_extension() {
+        // As libvncserver 0.9.14 says it.
+        let caps = ClipboardCaps {
+            formats: Formats::TEXT,
+            request: true,
+            peek: true,
+            notify: false,
+            provide: true,
+            unsolicited_text: 1 << 20,
+        };
+        let way = Way::of(Some(&caps));
+        assert!(!way.gives("plain") && !way.gives("Gr\u{fc}\u{df}e \u{ff}"));
+        assert!(way.gives("\u{100}") && way.gives("5 \u{20ac}"));
+        assert!(!way.gives(&"\u{20ac}".repeat(1 << 20)), "longer than it takes");
+        assert!(!Way::Plain.gives("5 \u{20ac}"));
     }
 }

@@ -395,11 +395,13 @@ impl Session<'_> {
                 let wanted = std::mem::take(&mut self.clip.wanted);
                 refused(match way {
                     Way::Asked if !wanted => self.rfb.clipboard(&Extended::Notify(Formats::TEXT)),
-                    _ if way == Way::Asked || way.gives(text.len()) => {
-                        self.rfb.clipboard(&Extended::Provide(Some(text.clone())))
-                    }
-                    _ => self.rfb.text(&text),
+                    Way::Asked => self.rfb.clipboard(&Extended::Provide(Some(text.clone()))),
+                    Way::Given { .. } | Way::Plain => self.rfb.text(&text),
                 });
+                // Behind the other, for a server that takes what it says it takes.
+                if way.gives(&text) {
+                    refused(self.rfb.clipboard(&Extended::Provide(Some(text.clone()))));
+                }
                 self.clip.theirs = Some(text);
             }
             Command::Wish { client, width, height, screens } => {

@@ -345,7 +345,7 @@ fn tell_aside(rfb: &mut Server, desk: &State, news: &mut News, way: Way) -> bool
         (Some(Clip::Offered | Clip::Here { wanted: false }), _) if way == Way::Asked => {
             refused(rfb.clipboard(&Extended::Notify(Formats::TEXT)));
         }
-        (Some(Clip::Here { .. }), Some(text)) if way == Way::Asked || way.gives(text.len()) => {
+        (Some(Clip::Here { .. }), Some(text)) if way == Way::Asked || way.gives(text) => {
             refused(rfb.clipboard(&Extended::Provide(Some(text.to_string()))));
         }
         (Some(Clip::Here { .. }), Some(text)) => refused(rfb.text(text)),

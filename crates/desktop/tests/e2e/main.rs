@@ -5,8 +5,10 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod look;
 #[path = "../gateway/person.rs"]
 mod person;
+mod photo;
 mod programs;
 mod texts;
 
@@ -15,13 +17,12 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use bytes::Buf as _;
 use person::Person;
+use photo::picture;
 use programs::{Display, Program, Window};
 use quickset_lab::relay::Relay;
 use quickset_rfb::Framebuffer;
 use quickset_sim::LinkSpec;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// How long a condition may take.
 const LIMIT: Duration = Duration::from_secs(40);
@@ -44,24 +45,6 @@ async fn fenced() {
 #[ignore = "needs X programs: cargo xtask e2e"]
 async fn latest() {
     Scene::set("latest").await.play().await;
-}
-
-impl Person {
-    /// Takes in what comes within `time`.
-    pub(crate) async fn look(&mut self, time: Duration) {
-        let end = tokio::time::Instant::now() + time;
-        let mut input = vec![0; 65536];
-        loop {
-            while !self.rfb.output().is_empty() {
-                let written = self.socket.write(self.rfb.output()).await.unwrap();
-                self.rfb.output().advance(written);
-            }
-            let Ok(read) = tokio::time::timeout_at(end, self.socket.read(&mut input)).await else { return };
-            let read = read.unwrap();
-            assert_ne!(read, 0, "the server hangs up");
-            self.feed(&input[..read]).unwrap();
-        }
-    }
 }
 
 /// A desktop far away and one here.
@@ -372,50 +355,4 @@ fn difference(a: &Framebuffer, b: &Framebuffer, x: u16, y: u16) -> Option<String
     let &(column, row) = differ.first()?;
     let (left, right) = (a.pixel(column, row), b.pixel(column + x, row + y));
     Some(format!("{} pixels, first ({column}, {row}): {left:x?} and {right:x?}", differ.len()))
-}
-
-/// An XWD file, version 7: a sky above and noise below, so that every codec has something to do.
-fn picture(width: u32, height: u32) -> Vec<u8> {
-    let header = [
-        108,
-        7,
-        2,
-        24,
-        width,
-        height,
-        0,
-        1,
-        32,
-        1,
-        32,
-        32,
-        width * 4,
-        4,
-        0xff_0000,
-        0xff00,
-        0xff,
-        8,
-        256,
-        0,
-        width,
-        height,
-        0,
-        0,
-        0,
-    ];
-    let mut file: Vec<u8> = header.iter().flat_map(|n: &u32| n.to_be_bytes()).collect();
-    // The title.
-    file.extend(b"photo\0\0\0");
-    let mut noise = 1_u32;
-    for y in 0..height {
-        for x in 0..width {
-            noise ^= noise << 13;
-            noise ^= noise >> 17;
-            noise ^= noise << 5;
-            let sky = (x * 255 / width) << 16 | (y * 255 / height) << 8 | u32::midpoint(x, y);
-            let pixel = if y < height / 2 { sky } else { noise & 0xff_ffff };
-            file.extend(pixel.to_be_bytes());
-        }
-    }
-    file
 }

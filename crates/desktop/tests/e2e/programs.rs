@@ -82,6 +82,19 @@ pub(crate) struct Display {
 impl Display {
     /// On a display that nobody uses.
     pub(crate) async fn start(width: u16, height: u16) -> Self {
+        Self::begin(|name, port| {
+            let mut command = Command::new("Xtigervnc");
+            command.args([name, "-geometry", &format!("{width}x{height}"), "-depth", "24"]);
+            command.args(["-rfbport", &port.to_string(), "-SecurityTypes", "None", "-localhost=1"]);
+            // The frame rate of the server must not be what limits.
+            command.args(["-AlwaysShared", "-FrameRate", "60"]);
+            command
+        })
+        .await
+    }
+
+    /// The same with a program that takes the name of a display and serves VNC on a port of loopback.
+    pub(crate) async fn begin(command: impl Fn(&str, u16) -> Command) -> Self {
         for number in 100 + std::process::id() % 400..700 {
             if Path::new(&format!("/tmp/.X11-unix/X{number}")).exists() {
                 continue;
@@ -89,21 +102,7 @@ impl Display {
             // Somebody else may take the port before the server does: then the next number is tried.
             let vnc = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
             let name = format!(":{number}");
-            let mut server = Program::start(Command::new("Xtigervnc").arg(&name).args([
-                "-geometry",
-                &format!("{width}x{height}"),
-                "-depth",
-                "24",
-                "-rfbport",
-                &vnc.port().to_string(),
-                "-SecurityTypes",
-                "None",
-                "-localhost=1",
-                "-AlwaysShared",
-                // The frame rate of the server must not be what limits.
-                "-FrameRate",
-                "60",
-            ]));
+            let mut server = Program::start(&mut command(&name, vnc.port()));
             let end = Instant::now() + crate::LIMIT;
             while !server.ended() && Instant::now() < end {
                 if std::net::TcpStream::connect(vnc).is_ok() {
@@ -122,11 +121,16 @@ impl Display {
 
     /// Runs a program to its end, and returns what it prints; nothing when it fails.
     pub(crate) fn ask(&self, program: &str, arguments: &[&str]) -> String {
+        String::from_utf8(self.ask_bytes(program, arguments)).unwrap()
+    }
+
+    /// The same for what is no UTF-8.
+    pub(crate) fn ask_bytes(&self, program: &str, arguments: &[&str]) -> Vec<u8> {
         let mut child =
             self.command(program, arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut text = String::new();
-        child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-        if child.wait().unwrap().success() { text } else { String::new() }
+        let mut bytes = Vec::new();
+        child.stdout.take().unwrap().read_to_end(&mut bytes).unwrap();
+        if child.wait().unwrap().success() { bytes } else { Vec::new() }
     }
 
     /// Waits for a window whose line in the tree of windows holds `title`: its number and where it is.

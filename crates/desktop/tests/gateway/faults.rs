@@ -150,6 +150,30 @@ async fn a_vnc_server_that_reads_nothing_while_it_writes_is_heard_to_the_end() {
     tokio::time::timeout(crate::LIMIT, said).await.expect("each waits for the other");
 }
 
+/// libvncserver 0.9.14 in x11vnc, which drops what comes by the extension.
+#[tokio::test]
+async fn a_vnc_server_with_half_a_clipboard_gets_plain_texts() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let home = Home::new();
+    let (_far, near) = join(&home, listener.local_addr().unwrap(), Setting::default()).await;
+    let mut vnc = take(&listener).await;
+    // Capabilities: request, peek, provide, and text of up to 1 MiB.
+    let caps = [&[3, 0, 0, 0][..], &(-8_i32).to_be_bytes(), &[0x17, 0, 0, 1, 0, 0x10, 0, 0]].concat();
+    vnc.write_all(&caps).await.unwrap();
+    let mut person = Person::sit(near.address).await;
+    person.rfb.text("Gr\u{fc}\u{df}e").unwrap();
+    person.until("sent", |_| true).await;
+    // ClientCutText, RFC 6143 §7.5.6.
+    let plain = b"\x06\0\0\0\0\0\0\x05Gr\xfc\xdfe";
+    let mut heard = Vec::new();
+    let hear = async {
+        while !heard.windows(plain.len()).any(|part| part == plain) {
+            assert_ne!(vnc.read_buf(&mut heard).await.unwrap(), 0, "the gateway hangs up");
+        }
+    };
+    tokio::time::timeout(crate::LIMIT, hear).await.expect("the text comes");
+}
+
 #[tokio::test]
 async fn a_vnc_server_that_hangs_up_again_and_again_is_left_in_peace() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -2,7 +2,8 @@ use std::net::SocketAddr;
 
 use bytes::Buf as _;
 use quickset_rfb::{
-    Client, ClientConfig, ClientEvent, Clipboard, Error, Extension, Framebuffer, ResizeReason, ResizeStatus,
+    Client, ClientConfig, ClientEvent, Clipboard, Cursor, Error, Extension, Framebuffer, ResizeReason,
+    ResizeStatus,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -19,8 +20,8 @@ pub(crate) struct Person {
     /// Answers to its wishes for another size.
     pub(crate) answers: Vec<(ResizeStatus, u16, u16)>,
     pub(crate) updates: usize,
-    /// Columns of the pointer.
-    pub(crate) cursor: u16,
+    /// The shape of the pointer.
+    pub(crate) cursor: Cursor,
     continuous: bool,
 }
 
@@ -35,7 +36,7 @@ impl Person {
         let screen = Framebuffer::new(0, 0, 64 << 20).unwrap();
         let rfb = Client::new(config);
         let (name, texts, clipboard, answers) = (String::new(), Vec::new(), Vec::new(), Vec::new());
-        let (bells, updates, cursor, continuous) = (0, 0, 0, false);
+        let (bells, updates, cursor, continuous) = (0, 0, Cursor::default(), false);
         let mut person =
             Self { socket, rfb, screen, name, texts, clipboard, bells, answers, updates, cursor, continuous };
         person.until("the handshake", |p| p.rfb.size().is_some()).await;
@@ -102,7 +103,7 @@ impl Person {
                 ClientEvent::Text(text) => self.texts.push(text),
                 ClientEvent::Clipboard(message) => self.clipboard.push(message),
                 ClientEvent::Bell => self.bells += 1,
-                ClientEvent::Cursor(cursor) => self.cursor = cursor.width,
+                ClientEvent::Cursor(cursor) => self.cursor = cursor,
                 _ => {}
             }
         }

@@ -145,7 +145,7 @@ async fn a_long_text_does_not_hold_up_the_pointer() {
         let asked = Instant::now();
         scene.vnc.tell(Draw::Cursor(width));
         scene.vnc.fill(rect(width, 0, 1, 1), 0);
-        scene.person.until("the pointer", |p| p.cursor == width).await;
+        scene.person.until("the pointer", |p| p.cursor.width == width).await;
         if !scene.person.texts.is_empty() {
             break;
         }
