@@ -98,7 +98,7 @@ impl World {
     /// RFC 9000 §8.1: no more than three times what came from an address that is not proven.
     pub(crate) fn check_amplification(&self) -> Result<()> {
         let seen = self.relay.seen();
-        ensure!(!seen.amplified, "the server sent {} bytes for {} received", seen.answered, seen.unproven);
+        ensure!(seen.beyond == 0, "the server sent {} bytes for {} received", seen.answered, seen.unproven);
         Ok(())
     }
 }

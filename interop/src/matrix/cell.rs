@@ -156,6 +156,7 @@ impl Cell {
         self.check_ours(ground, server_ended)?;
         let ours = if self.ours == Role::Server { &server } else { &client };
         let evidence = Evidence {
+            ours: self.ours,
             seen: relay.seen(),
             flows: &relay.flows(),
             certificate: ground.certificate,

@@ -28,8 +28,8 @@ pub(crate) struct Seen {
     pub(crate) unproven: u64,
     /// What the server sent meanwhile.
     pub(crate) answered: u64,
-    /// The server sent more than it may.
-    pub(crate) amplified: bool,
+    /// By how many bytes that was too much, at most.
+    pub(crate) beyond: u64,
     /// Bytes of the server's Handshake packets: with them a certificate comes, or does not.
     pub(crate) handshake_bytes: u64,
     /// Bytes of the client's 0-RTT packets, and of its 1-RTT packets.
@@ -66,7 +66,7 @@ impl Seen {
         self.corrupted += other.corrupted;
         self.unproven += other.unproven;
         self.answered += other.answered;
-        self.amplified |= other.amplified;
+        self.beyond = self.beyond.max(other.beyond);
         self.handshake_bytes += other.handshake_bytes;
         self.early_bytes += other.early_bytes;
         self.late_bytes += other.late_bytes;
@@ -153,7 +153,7 @@ impl Seen {
         self.suite = self.initials.answered(datagram).or(self.suite);
         if !self.proven {
             self.answered += datagram.len() as u64;
-            self.amplified |= self.answered > 3 * self.unproven;
+            self.beyond = self.beyond.max(self.answered.saturating_sub(3 * self.unproven));
         }
     }
 
@@ -333,13 +333,15 @@ mod tests {
         let mut seen = Seen::default();
         seen.ask(&[0xc0; 1200]);
         (0..3).for_each(|_| seen.answer(&[0xc0; 1200]));
-        assert!(!seen.amplified);
+        assert_eq!(seen.beyond, 0);
         seen.answer(&[0xc0; 1]);
-        assert!(seen.amplified);
+        assert_eq!(seen.beyond, 1);
+        seen.ask(&[0xc0; 1200]);
+        assert_eq!(seen.beyond, 1, "that it may now does not undo it");
         // A client that moves is no handshake.
         let mut seen = Seen::default();
         seen.ask(&[0x40; 50]);
         seen.answer(&[0x40; 1200]);
-        assert!(seen.moved && !seen.amplified);
+        assert!(seen.moved && seen.beyond == 0);
     }
 }
