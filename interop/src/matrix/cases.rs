@@ -149,8 +149,9 @@ pub(crate) const CASES: &[Case] = &[
     },
     Case {
         name: "zerortt",
-        about: "a second connection whose 40 requests come as early data",
-        files: &[(41, 32)],
+        about: "a second connection whose 28 requests come as early data",
+        // They and a hello of two datagrams fit a first window.
+        files: &[(29, 32)],
         names: 60,
         judge: early,
         ..PLAIN
@@ -386,8 +387,9 @@ fn one_flow(e: &Evidence<'_>) -> Result<()> {
 fn early(e: &Evidence<'_>) -> Result<()> {
     resumed(e)?;
     let (early, late) = (e.seen.early_bytes, e.seen.late_bytes);
-    ensure!(early > 40 * 200, "{early} bytes were early data");
-    ensure!(late < 40 * 200, "{late} bytes came late: the early data was rejected");
+    ensure!(early > 28 * 200, "{early} bytes were early data");
+    // Else all of it comes again, beside what comes late anyway: acknowledgements, and probes of the path.
+    ensure!(late < early, "{late} bytes came late: the early data was rejected");
     Ok(())
 }
 
