@@ -138,7 +138,9 @@ impl Gate {
             (Ok(()), SecretKind::Token) => state.token.clone(),
         };
         drop(state);
-        let secret = secret.unwrap_or_else(Secret::unknown);
+        // Made in any case, so that the time does not tell whether it is needed.
+        let nobody = Secret::unknown();
+        let secret = secret.unwrap_or(nobody);
         let (answer, expected) = secret.answer(share, &client.exported).ok_or(Denial::NoShare)?;
         Ok(Challenge { answer, expected, client, of })
     }
@@ -150,11 +152,7 @@ impl Gate {
     pub fn settle(&self, challenge: &Challenge, proof: Option<&Proof>) -> Result<By, Denial> {
         let Challenge { expected, client, of, .. } = challenge;
         if !proof.is_some_and(|proof| expected.is(proof, &client.exported)) {
-            // The token of an earlier connection, shown again by its owner, does no harm.
-            return self.judge(client).map_err(|denial| match denial {
-                Denial::UnknownKey => Denial::WrongSecret,
-                other => other,
-            });
+            return self.without_secret(client);
         }
         let mut state = self.lock();
         let by = match of {
@@ -162,7 +160,7 @@ impl Gate {
             SecretKind::Token => {
                 // Tokens are used up one at a time: of two clients with the same, the second finds it used.
                 if state.token.is_none() {
-                    return Err(Denial::WrongSecret);
+                    return self.without_secret(client);
                 }
                 // Should this fail the token stays good: nobody came in by it.
                 self.authorized.add(client.key, "by token")?;
@@ -176,6 +174,14 @@ impl Gate {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Judges a client whose secret is none of ours. The token of an earlier connection, shown again by its owner, does no harm.
+    fn without_secret(&self, client: &Credentials) -> Result<By, Denial> {
+        self.judge(client).map_err(|denial| match denial {
+            Denial::UnknownKey => Denial::WrongSecret,
+            other => other,
+        })
     }
 
     /// Whether the key is authorised, as far as that can be told now.

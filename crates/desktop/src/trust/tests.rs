@@ -357,6 +357,21 @@ fn of_many_with_the_same_token_one_comes_in() {
     assert_eq!(came, 1);
 }
 
+/// Two connections of one client at once, as when the first is believed to be lost: the token is used up between the answer to the
+/// second and its proof.
+#[test]
+fn a_client_whose_token_was_used_by_itself_meanwhile_comes_in_by_its_key() {
+    let scratch = Scratch::new();
+    let (gate, token) = Gate::for_server(key(9), Authorized::at(scratch.0.join("a")), None).unwrap();
+    let (secret, now) = (Secret::token(&token.unwrap(), key(9)), Instant::now());
+    let client = from("1.1.1.1", key(1));
+    let (asking, share) = secret.ask();
+    let challenge = gate.challenge(now, client, SecretKind::Token, &share).unwrap();
+    assert_eq!(shows(&gate, now, client, SecretKind::Token, &secret).unwrap(), By::Token);
+    let proof = asking.hear(&challenge.answer, &client.exported);
+    assert_eq!(gate.settle(&challenge, proof.as_ref()).unwrap(), By::Key);
+}
+
 #[test]
 fn a_token_survives_when_the_key_cannot_be_written_down() {
     let scratch = Scratch::new();
