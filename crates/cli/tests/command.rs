@@ -334,9 +334,11 @@ fn a_token_is_asked_for_on_a_terminal() {
     let place = serve.says("listening on ");
     let (address, pin) = place.split_once(' ').unwrap();
     let token = serve.says("token ");
-    // script(1) gives it a terminal.
-    let command =
-        format!("{} desktop view {address} --listen 127.0.0.1:0 --pin {pin}", env!("CARGO_BIN_EXE_quickset"));
+    // script(1) gives it a terminal, and runs a shell there, which an interrupt would reach as well.
+    let command = format!(
+        "exec {} desktop view {address} --listen 127.0.0.1:0 --pin {pin}",
+        env!("CARGO_BIN_EXE_quickset")
+    );
     let mut view = Command::new("script")
         .args(["-qec", &command, "/dev/null"])
         .env("XDG_DATA_HOME", folder.0.join("client"))
@@ -362,7 +364,10 @@ fn a_token_is_asked_for_on_a_terminal() {
     until("connected to ");
     // What was typed for it reaches it: Ctrl-C.
     keys.write_all(b"\x03").unwrap();
-    assert!(view.wait().unwrap().success());
+    let mut rest = String::new();
+    shown.read_to_string(&mut rest).unwrap();
+    let status = view.wait().unwrap();
+    assert!(status.success(), "{status}: {rest}");
 }
 
 /// The records of a trace: each whole, between a record separator and a line feed.
