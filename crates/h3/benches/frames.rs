@@ -2,8 +2,14 @@
 //!
 //! The storms are those of the attack tests (`tests/attacks/costs.rs`), where the search is described. A name in the
 //! arguments picks those that have it in theirs, `--draws N` and `--packets N` say how long to search and to measure.
+//!
+//! The first column is what a packet costs that asks for as much as it can, and the second what each that comes costs when nothing
+//! else does: whoever asks for more than its packets pay for is paced by then. It fails when that is above what twelve
+//! packets of usual data cost (`--most N`) for anything but what a server is there for, of which the table has the price.
 
 #![expect(dead_code, unused_imports, reason = "what the tests of attacks need of the arena beside this")]
+
+use std::process::ExitCode;
 
 #[path = "../tests/attacks/arena.rs"]
 mod arena;
@@ -15,34 +21,59 @@ mod hostile;
 mod memory;
 #[path = "../tests/attacks/requests.rs"]
 mod requests;
+#[path = "../tests/attacks/sessions.rs"]
+mod sessions;
 
-use costs::{Cost, STORMS, Storm, USUAL};
+use costs::{STORMS, Storm, USUAL};
 
-fn main() {
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let number = |name: &str, otherwise: u64| {
         let at = arguments.iter().position(|argument| argument == name);
         at.and_then(|at| arguments.get(at + 1)?.parse().ok()).unwrap_or(otherwise)
     };
-    let (draws, packets) = (number("--draws", 40), number("--packets", 500));
+    let (draws, packets, most) = (number("--draws", 40), number("--packets", 500), number("--most", MOST));
     let wanted = arguments.first().filter(|argument| !argument.starts_with("--"));
     println!(
         "{:34} {:>9} {:>9} {:>12} {:>8}   worst of {draws} draws",
-        "a packet of", "us", "with acks", "allocations", "bytes"
+        "a packet of", "us", "paced", "allocations", "bytes"
     );
-    print(&USUAL, draws, packets);
-    for storm in STORMS.iter().filter(|storm| wanted.is_none_or(|name| storm.name.contains(name.as_str()))) {
-        print(storm, draws, packets);
+    let storms = STORMS.iter().filter(|storm| wanted.is_none_or(|name| storm.name.contains(name.as_str())));
+    // The machine is not known, nor who else is on it.
+    let bound = print(&USUAL, draws, packets) * most;
+    let is_dear = |storm: &&Storm| print(storm, draws, packets) > bound && !storm.is_useful;
+    let dear: Vec<&str> = storms.filter(is_dear).map(|storm| storm.name).collect();
+    if dear.is_empty() {
+        println!(
+            "nothing but what a server is there for is dearer in the long run than {most} usual packets"
+        );
+        return ExitCode::SUCCESS;
     }
+    println!("dearer in the long run than {most} usual packets: {}", dear.join("; "));
+    ExitCode::FAILURE
 }
 
-fn print(storm: &Storm, draws: u64, packets: u64) {
+/// What the worst packet costs in the long run, in nanoseconds.
+fn print(storm: &Storm, draws: u64, packets: u64) -> u64 {
     // The worst of short ones, for longer.
     let (_, knobs) = storm.worst(7, draws, packets / 5);
-    let cost = storm.cost(knobs, packets);
-    let time = cost.time as f64 / 1e3;
-    // Acknowledgements are packets, too, and pay for what others ask.
-    let each = time * 100.0 / cost.datagrams.max(1) as f64;
-    let Cost { allocations, bytes, .. } = cost;
-    println!("{:34} {time:9.2} {each:9.2} {allocations:12} {bytes:8}   {knobs:?}", storm.name);
+    let (first, then) = (storm.cost(knobs, packets), storm.in_the_long_run(knobs, packets));
+    let us = |time: u64| time as f64 / 1e3;
+    let price = if storm.is_useful {
+        format!("{:.1} us each", us(first.time * 100 / first.heard.max(1)))
+    } else {
+        format!("{knobs:?}")
+    };
+    println!(
+        "{:34} {:9.2} {:9.2} {:12} {:8}   {price}",
+        storm.name,
+        us(first.time),
+        us(then.each()),
+        first.allocations,
+        first.bytes
+    );
+    then.each()
 }
+
+/// As many packets of usual data as one may cost that is of no use to anybody: 20 us, where those take 1.6.
+const MOST: u64 = 12;

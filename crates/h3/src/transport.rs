@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use quickset_base::Time;
 use quickset_quic::{
-    self as quic, Chunk, Class, DatagramOptions, Dir, FinishError, Protection, ReadError, RecvState,
+    self as quic, Carrier, Chunk, Class, DatagramOptions, Dir, FinishError, Protection, ReadError, RecvState,
     StreamId, WhenFull, WriteError,
 };
 
@@ -65,6 +65,8 @@ pub trait Transport {
     fn send_room(&mut self, id: StreamId) -> Result<u64, WriteError> {
         Ok(self.send_credit(id).unwrap_or(u64::MAX))
     }
+    /// What came so was so many steps of work, of a tenth of a microsecond each, which the peer's packets pay for.
+    fn charge(&mut self, _carrier: Carrier, _steps: u64) {}
     /// Ends the connection.
     fn close(&mut self, code: u64, reason: &[u8]);
     /// How many bidirectional streams the peer may have opened so far, where that is known: a priority for one beyond is
@@ -173,6 +175,10 @@ impl Transport for OnQuic<'_> {
 
     fn send_room(&mut self, id: StreamId) -> Result<u64, WriteError> {
         self.connection.send_room(id)
+    }
+
+    fn charge(&mut self, carrier: Carrier, steps: u64) {
+        self.connection.charge(carrier, steps);
     }
 
     fn close(&mut self, code: u64, reason: &[u8]) {

@@ -80,7 +80,7 @@ pub use cc::{Algorithm, AlgorithmError};
 pub use config::{
     ClientConfig, EndpointConfig, Migration, MtuDiscovery, RetryPolicy, ServerConfig, TransportConfig,
 };
-pub use conn::{Connection, Event, IssuedCid, MoveError, Signal, Start};
+pub use conn::{Carrier, Connection, Event, IssuedCid, MoveError, Signal, Start};
 pub use datagram::{
     DatagramConfig, DatagramError, DatagramEvent, DatagramOptions, DatagramOutcome, DatagramTicket, Unsent,
     WhenFull,

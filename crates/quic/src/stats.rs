@@ -26,6 +26,9 @@ pub struct Stats {
     /// Packets that were dropped as if lost: the [budget](crate::TransportConfig::budget) had no memory for what they brought, or
     /// the peer asked for more work than its packets pay for, as none does that has no ill will.
     pub unpaid_packets: u64,
+    /// How often the peer came to owe us work, and was paced: its packets that asked for more were unpaid then, and it had few new
+    /// streams.
+    pub paced: u64,
     /// Packets that came twice.
     pub duplicate_packets: u64,
     /// Packets of ours declared lost.

@@ -1,11 +1,11 @@
 //! HTTP datagrams in those of QUIC (RFC 9297 §2.1).
 
 use bytes::{Buf as _, Bytes};
-use quickset_quic::StreamId;
+use quickset_quic::{Carrier, StreamId};
 use quickset_wire::Reader;
 
 use super::exchange::{Exchange, Phase};
-use super::{Abort, Connection, Event, Refusal};
+use super::{Abort, Connection, Event, Refusal, price};
 use crate::{Code, Error, Transport, varint};
 
 impl Connection {
@@ -14,6 +14,7 @@ impl Connection {
         if self.closed.is_some() {
             return;
         }
+        t.charge(Carrier::Datagrams, price::DATAGRAM);
         let result = self.datagram(data);
         self.settle(t, result);
     }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use quickset_quic::{Chunk, Dir, Side, StreamId};
+use quickset_quic::{Carrier, Chunk, Dir, Side, StreamId};
 
 use super::exchange::READ;
-use super::{Abort, Connection, Event};
+use super::{Abort, Connection, Event, price};
 use crate::frame::{Frame, FrameReader, Item, Place, Settings, stream};
 use crate::trace::{Side as Owner, StreamKind, Told, Traced, tell};
 use crate::varint::Pieces;
@@ -46,6 +46,7 @@ impl Connection {
         let most = if self.ours.takes_sessions() { usize::MAX } else { self.config.max_inlets.max(3) };
         while let Some(id) = t.accept(Dir::Uni) {
             if self.inlets.streams.len() >= most {
+                t.charge(Carrier::Stream(id), price::REFUSED);
                 t.stop(id, Code::H3_EXCESSIVE_LOAD.0);
                 continue;
             }
@@ -87,7 +88,7 @@ impl Connection {
                     match item {
                         Item::Frame(frame) => {
                             tell(t, || Traced::Parsed(id, Told::Other(&frame)));
-                            self.control(t, frame)?;
+                            self.control(t, id, frame)?;
                         }
                         Item::Unknown(kind) => tell(t, || Traced::Parsed(id, Told::Unknown(kind))),
                         _ => {}
@@ -95,6 +96,7 @@ impl Connection {
                 }
                 Inlet::Encoder => {
                     self.decoder.on_instructions(&bytes)?;
+                    self.charge_instructions(t, id);
                     while let Some(unblocked) = self.decoder.unblocked() {
                         let (stream, section) = unblocked?;
                         self.unblocked(t, StreamId(stream), section)?;
@@ -146,6 +148,7 @@ impl Connection {
             stream::WEBTRANSPORT if self.ours.takes_sessions() => Inlet::Session(Pieces::default()),
             _ => {
                 // RFC 9114 §6.2, §6.2.3: no error of the connection.
+                t.charge(Carrier::Stream(id), price::REFUSED);
                 t.stop(id, Code::H3_STREAM_CREATION_ERROR.0);
                 self.inlets.streams.remove(&id);
                 return Ok(());
@@ -155,7 +158,7 @@ impl Connection {
         Ok(())
     }
 
-    fn control(&mut self, t: &mut dyn Transport, frame: Frame) -> Result<(), Error> {
+    fn control(&mut self, t: &mut dyn Transport, on: StreamId, frame: Frame) -> Result<(), Error> {
         let id_error = |reason| Err(Error::new(Code::H3_ID_ERROR, reason));
         match frame {
             Frame::Settings(settings) => {
@@ -173,7 +176,11 @@ impl Connection {
             // RFC 9114 §7.2.3: no push id was ever given or allowed.
             Frame::CancelPush(_) => id_error("CANCEL_PUSH without a push"),
             Frame::MaxPushId(id) => self.inlets.max_push_id(id),
-            Frame::PriorityUpdate(id, value) => self.priority_update(t, StreamId(id), &value),
+            Frame::PriorityUpdate(id, value) => {
+                let classes = self.priority_update(t, StreamId(id), &value)?;
+                t.charge(Carrier::Stream(on), price::of_update(classes));
+                Ok(())
+            }
             // RFC 9218 §7.2: nor was one promised.
             Frame::PushPriorityUpdate(..) => id_error("PRIORITY_UPDATE for a push that was not promised"),
             Frame::Headers(_) => Ok(()),
@@ -219,8 +226,8 @@ impl Connection {
         }
     }
 
-    /// RFC 9218 §7.2.
-    fn priority_update(&mut self, t: &mut dyn Transport, id: StreamId, value: &[u8]) -> Result<(), Error> {
+    /// RFC 9218 §7.2. How many classes it named.
+    fn priority_update(&mut self, t: &mut dyn Transport, id: StreamId, value: &[u8]) -> Result<usize, Error> {
         let is_request = id.initiator() == Side::Client && id.dir() == Dir::Bi;
         if !is_request || t.peer_bidi_limit().is_some_and(|limit| id.index() >= limit) {
             return Err(Error::new(Code::H3_ID_ERROR, "PRIORITY_UPDATE for no request that may be"));
@@ -230,8 +237,9 @@ impl Connection {
                 // What is malformed is as if it were not there.
                 if let Some(priority) = Priority::parse(value) {
                     tell(t, || Traced::Priority(id, None, value));
-                    self.obey(t, id, &priority);
+                    let classes = self.obey(t, id, &priority);
                     self.priorities.insert(id, priority);
+                    return Ok(classes);
                 }
             }
             seen if seen.is_some() || !self.shutdown.has_seen(id) => {
@@ -245,11 +253,11 @@ impl Connection {
             _ => {
                 if let Some(priority) = Priority::parse(value) {
                     tell(t, || Traced::Priority(id, None, value));
-                    self.reschedule(t, id, &priority);
+                    return Ok(self.reschedule(t, id, &priority));
                 }
             }
         }
-        Ok(())
+        Ok(0)
     }
 }
 

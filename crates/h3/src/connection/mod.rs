@@ -21,6 +21,7 @@ mod event;
 mod exchange;
 mod inlet;
 mod outlet;
+mod price;
 mod receive;
 mod repair;
 mod schedule;
@@ -32,7 +33,7 @@ mod waiting;
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
-use quickset_quic::{Dir, Protection, Side, StreamEvent, StreamId};
+use quickset_quic::{Carrier, Dir, Protection, Side, StreamEvent, StreamId};
 
 pub use self::codes::{http_code, session_code};
 pub use self::config::Config;
@@ -252,6 +253,7 @@ impl Connection {
 
     /// A stream of which nothing was read, and nothing will be.
     fn refuse(&mut self, t: &mut dyn Transport, id: StreamId, code: Code) {
+        t.charge(Carrier::Stream(id), price::REFUSED);
         t.reset(id, code.0);
         t.stop(id, code.0);
         self.decoder.cancel(id.0);
@@ -293,6 +295,7 @@ impl Connection {
             return Err(Error::new(Code::H3_CLOSED_CRITICAL_STREAM, "a critical stream was stopped"));
         }
         self.sent_whole(id);
+        self.charge_classes(t, id);
         if self.sessions.has_stream(id) {
             self.session_stopped(id, code);
         } else if let Some(exchange) = self.exchanges.get_mut(&id) {

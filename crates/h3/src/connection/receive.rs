@@ -1,11 +1,11 @@
 //! Heads, content and trailers, as they come.
 
 use bytes::Bytes;
-use quickset_quic::{Side, StreamId};
+use quickset_quic::{Carrier, Side, StreamId};
 
 use super::drafts::session_protocols;
 use super::exchange::{Kind, Next, Phase, READ};
-use super::{Abort, Body, Connection, Event, Fault, Refusal};
+use super::{Abort, Body, Connection, Event, Fault, Refusal, price};
 use crate::frame::{Frame, Item};
 use crate::message::{Length, trailers};
 use crate::qpack::Section;
@@ -240,6 +240,9 @@ impl Connection {
             // RFC 9114 §10.5: each costs what a request does, and is none.
             return Err(Error::new(Code::H3_EXCESSIVE_LOAD, "too many malformed messages"));
         }
+        if matches!(why, Abort::Malformed(_) | Abort::Rejected) {
+            t.charge(Carrier::Stream(id), price::UNANSWERED);
+        }
         self.abort(t, id, code);
         if told {
             self.events.push_back(Event::Aborted { id, why });
@@ -314,6 +317,10 @@ impl Connection {
         }
         let priority = early.unwrap_or(first);
         self.obey(t, id, &priority);
+        if unwanted.is_some() || t.send_credit(id).is_none() {
+            // Its client gave it up as it made it.
+            self.charge_classes(t, id);
+        }
         self.note_head(id, size);
         self.events.push_back(Event::Request { id, request, priority });
         self.events.extend(unwanted.map(|code| Event::Stopped { id, code }));

@@ -83,15 +83,18 @@ impl Connection {
         t.set_class(id, &path);
     }
 
-    /// HP-1: the client says how a message is to be sent, in a request or an update; a client does so by its own words.
-    pub(super) fn obey(&mut self, t: &mut dyn Transport, id: StreamId, priority: &Priority) {
-        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+    /// HP-1: the client says how a message is to be sent, in a request or an update; a client does so by its own words. How many
+    /// classes it named.
+    pub(super) fn obey(&mut self, t: &mut dyn Transport, id: StreamId, priority: &Priority) -> usize {
+        let Some(exchange) = self.exchanges.get_mut(&id) else { return 0 };
         let said = Said::of(priority);
         // HP-2, RFC 9218 §7: all of what was said before is replaced.
         exchange.wishes.asked = if self.side.is_server() { said.by_client() } else { said };
         exchange.wishes.passing = None;
+        let classes = exchange.classes();
         self.apply(t, id);
         self.care(t, id);
+        classes
     }
 
     /// What the server says itself of a response.
@@ -110,12 +113,13 @@ impl Connection {
         self.care(t, id);
     }
 
-    /// The client says it of what was handed over whole, and waits in the transport.
-    pub(super) fn reschedule(&mut self, t: &mut dyn Transport, id: StreamId, priority: &Priority) {
+    /// The client says it of what was handed over whole, and waits in the transport. How many classes it named.
+    pub(super) fn reschedule(&mut self, t: &mut dyn Transport, id: StreamId, priority: &Priority) -> usize {
         let asked = Said::of(priority).by_client();
         let said = self.lingering.get(&id).map_or_else(|| asked.clone(), |wishes| wishes.of(&asked));
         t.set_priority(id, said.priority());
         t.set_class(id, said.classes());
+        asked.classes().len()
     }
 
     /// What the server says of a response outlasts the exchange, until all of it has arrived; that may be so before the request
@@ -157,6 +161,9 @@ impl Connection {
     /// A session is something else among its siblings: said of one of its streams, it is said of their class. Others stay where
     /// they hang, so that no client can have all of them moved by a few bytes.
     fn place_session(&mut self, t: &mut dyn Transport, session: StreamId) {
+        if !self.is_session(session) {
+            return;
+        }
         if let Some(id) = self.sessions.latest(session, self.side) {
             self.place(t, id);
         }
@@ -181,6 +188,11 @@ pub(super) fn is_sent_on(id: StreamId, side: Side) -> bool {
 }
 
 impl Exchange {
+    /// Classes that the client named last.
+    pub(super) fn classes(&self) -> usize {
+        self.wishes.asked.classes().len()
+    }
+
     fn priority(&self) -> quic::Priority {
         let mut priority = self.wishes.in_force().priority();
         // RFC 9218 §10, §11: a tunnel shares the way with others as urgent. It has no end that anybody waits for, and who is

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use quickset_quic::{Chunk, Dir, ReadError, Side, StreamId};
+use quickset_quic::{Carrier, Chunk, Dir, ReadError, Side, StreamId};
 use quickset_wire::Reader;
 
 use super::codes::http_code;
@@ -13,7 +13,7 @@ use super::exchange::{Exchange, Kind, Next, Phase, READ};
 use super::outlet::Outlet;
 use super::receive::EMPTY;
 use super::schedule::is_sent_on;
-use super::{Abort, Connection, Event, Fault, Refusal};
+use super::{Abort, Connection, Event, Fault, Refusal, price};
 use crate::capsule::{self, Capsule, CapsuleReader};
 use crate::frame::Item;
 use crate::priority::Said;
@@ -248,6 +248,7 @@ impl Connection {
     /// Has nothing to do with a session's stream of the peer's (WT_BUFFERED_STREAM_REJECTED), in either direction.
     pub fn refuse_session_stream(&mut self, t: &mut dyn Transport, id: StreamId) {
         let Some(stream) = self.sessions.streams.remove(&id) else { return };
+        t.charge(Carrier::Stream(id), price::REFUSED);
         if !stream.out.is_over() {
             t.reset(id, Code::WT_BUFFERED_STREAM_REJECTED.0);
         }
@@ -397,6 +398,7 @@ impl Connection {
                 (false, _) => Some(Code::WT_SESSION_GONE),
             };
             if let Some(code) = code {
+                t.charge(Carrier::Stream(id), price::REFUSED);
                 t.reset(id, code.0);
                 t.stop(id, code.0);
                 return Ok(());
@@ -519,7 +521,10 @@ impl Connection {
             let next = open.capsules.next(&mut data).map_err(|e| Fault::Stream(e.code, Abort::TooLarge))?;
             let Some(Capsule { kind, value }) = next else { return Ok(()) };
             match kind {
-                capsule::DATAGRAM => self.tell_datagram(session, value),
+                capsule::DATAGRAM => {
+                    t.charge(Carrier::Stream(session), price::CAPSULE);
+                    self.tell_datagram(session, value);
+                }
                 capsule::WT_DRAIN_SESSION => {
                     if !core::mem::replace(&mut open.draining, true) {
                         self.events.push_back(Event::SessionDraining(session));

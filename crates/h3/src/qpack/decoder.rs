@@ -22,6 +22,8 @@ pub struct Decoder {
     /// Entries that the encoder knows to have arrived.
     told: u64,
     out: Vec<u8>,
+    /// What instructions took, in the fortieth part of a microsecond.
+    work: u64,
 }
 
 #[derive(Debug)]
@@ -55,6 +57,7 @@ impl Decoder {
             partial: Vec::new(),
             told: 0,
             out: Vec::new(),
+            work: 0,
         }
     }
 
@@ -141,6 +144,14 @@ impl Decoder {
         core::mem::take(&mut self.out)
     }
 
+    /// What instructions took since this was asked last, in steps of a tenth of a microsecond, about; what is less than one is
+    /// kept.
+    pub fn take_steps(&mut self) -> u64 {
+        let steps = self.work / PER_STEP;
+        self.work %= PER_STEP;
+        steps
+    }
+
     /// Entries that were ever inserted.
     pub fn inserted(&self) -> u64 {
         self.table.inserted()
@@ -151,6 +162,7 @@ impl Decoder {
         // A string that is longer is too large for the table (RFC 9204 §3.2.2), whatever it belongs to.
         let max = self.table.capacity().saturating_sub(OVERHEAD) as usize;
         let first = cursor.peek()?;
+        self.work += 1;
         // RFC 9204 §4.3.2 to §4.3.4; an index beyond the static table is as bad as any (RFC 9204 §3.1).
         let entry = if first & 0x80 != 0 {
             let index = cursor.int(6)?;
@@ -180,6 +192,8 @@ impl Decoder {
             let entry = self.table.newest(index).ok_or(Stop::Bad)?.clone();
             return self.insert(entry);
         };
+        // It is made, and another one goes.
+        self.work += PER_STEP - 1;
         self.insert(entry)
     }
 
@@ -375,6 +389,9 @@ fn whole(entry: &Entry) -> Field {
 /// Lines of a section at most. A byte may stand for one, and each costs more than its bytes do to whoever looks at it; browsers
 /// with as many cookies as they keep for a site, each in a line of its own, have 200.
 const MAX_LINES: usize = 512;
+
+/// Instructions that take a step together. One that brings an entry takes as much as all of them.
+const PER_STEP: u64 = 4;
 
 /// What of a line is literal.
 const NAME: usize = 0;

@@ -35,6 +35,8 @@ pub(crate) struct Setup {
     pub(crate) lazy: bool,
     /// Bytes of content in an answer.
     pub(crate) content: usize,
+    /// Sessions of WebTransport are begun, and the application asks for nothing that there is to tell of them.
+    pub(crate) deaf: bool,
 }
 
 impl Setup {
@@ -48,11 +50,17 @@ impl Setup {
             http: None,
             lazy: false,
             content: 0,
+            deaf: false,
         }
     }
 
     pub(crate) fn http() -> Self {
         Self { http: Some(Config::default()), ..Self::new() }
+    }
+
+    /// With WebTransport.
+    pub(crate) fn sessions() -> Self {
+        Self { http: Some(Config { webtransport: 1, ..Config::default() }), ..Self::new() }
     }
 
     fn alpn(&self) -> &'static [u8] {
@@ -80,7 +88,7 @@ impl Setup {
             http: self.http.clone(),
             lazy: self.lazy,
             content: Bytes::from(vec![7; self.content]),
-            deaf: BTreeSet::new(),
+            deaf: self.deaf.then(BTreeSet::new),
             h3: BTreeMap::new(),
             pending: BTreeMap::new(),
             held: 0,
@@ -375,8 +383,8 @@ pub(crate) struct Server {
     http: Option<Config>,
     lazy: bool,
     content: Bytes,
-    /// Connections with a session of WebTransport: the application began it, and asks for nothing more that there is to tell.
-    deaf: BTreeSet<ConnectionKey>,
+    /// Connections with a session of WebTransport, where the application began it and asks for nothing more that there is to tell.
+    deaf: Option<BTreeSet<ConnectionKey>>,
     pub(crate) h3: BTreeMap<ConnectionKey, h3::Connection>,
     /// What is echoed and waits for room.
     pending: BTreeMap<(ConnectionKey, StreamId), Bytes>,
@@ -417,6 +425,13 @@ impl Server {
         keys.into_iter().map(unpaid).sum()
     }
 
+    /// How often any of them was paced.
+    pub(crate) fn paced(&mut self) -> u64 {
+        let keys: Vec<ConnectionKey> = self.node.keys().collect();
+        let paced = |key| self.node.connection(key).map_or(0, |connection| connection.stats().paced);
+        keys.into_iter().map(paced).sum()
+    }
+
     /// What it does counts as its own.
     fn measured<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
         let (held, calls, at) = (memory::held(), memory::calls(), memory::clock());
@@ -441,6 +456,7 @@ impl Server {
             allocations: self.work - before.allocations,
             bytes: self.received.bytes - before.bytes,
             datagrams: self.received.datagrams - before.datagrams,
+            heard: self.requests.values().sum::<u64>() - before.heard,
         }
     }
 
@@ -466,6 +482,15 @@ impl Server {
                 self.answer(now, key);
             }
             Event::Stream(event) => self.on_stream(key, &event),
+            Event::Datagram(_) if self.http.is_some() => {
+                let (Some(h3), Some(connection)) = (self.h3.get_mut(&key), self.node.connection(key)) else {
+                    return;
+                };
+                while let Some(data) = connection.next_datagram() {
+                    h3.handle_datagram(&mut OnQuic { connection, now }, data);
+                }
+                self.answer(now, key);
+            }
             _ => {}
         }
     }
@@ -515,7 +540,7 @@ impl Server {
     }
 
     fn answer(&mut self, now: Time, key: ConnectionKey) {
-        if self.deaf.contains(&key) {
+        if self.deaf.as_ref().is_some_and(|deaf| deaf.contains(&key)) {
             return;
         }
         let (Some(h3), Some(connection)) = (self.h3.get_mut(&key), self.node.connection(key)) else { return };
@@ -524,8 +549,10 @@ impl Server {
             match event {
                 h3::Event::Request { id, request, .. } if request.protocol.is_some() => {
                     let _ = h3.respond(&mut t, id, &Response::new(200), false);
-                    self.deaf.insert(key);
-                    return;
+                    if let Some(deaf) = &mut self.deaf {
+                        deaf.insert(key);
+                        return;
+                    }
                 }
                 h3::Event::Request { id, .. } => {
                     *self.requests.entry(key).or_default() += 1;
@@ -546,6 +573,16 @@ impl Server {
                     while let Ok(Body::Data(_)) = h3.read(&mut t, id, 64 << 10) {
                         self.pieces += 1;
                     }
+                    while let Ok(Chunk::Data(_)) = h3.session_read(&mut t, id, 64 << 10) {
+                        self.pieces += 1;
+                    }
+                }
+                h3::Event::SessionStream { id, .. } => {
+                    *self.requests.entry(key).or_default() += 1;
+                    while let Ok(Chunk::Data(_)) = h3.session_read(&mut t, id, 64 << 10) {
+                        self.pieces += 1;
+                    }
+                    let _ = h3.session_finish(&mut t, id);
                 }
                 _ => {}
             }

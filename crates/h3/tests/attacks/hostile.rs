@@ -11,8 +11,8 @@ use quickset_quic::{ClientCrypto as _, Crypto as _, KeyChange, Keys, NextKeys, S
 use quickset_wire::frame::{self, Frame, Frames};
 use quickset_wire::header::{self, Header, LongHeader, Parsed, ShortHeader};
 use quickset_wire::{
-    ConnectionId, PacketType, Side, Space, StreamId, TransportErrorCode as Code, TransportParams, Version,
-    Writer, packet_number,
+    ConnectionId, Dir, PacketType, Side, Space, StreamId, TransportErrorCode as Code, TransportParams,
+    Version, Writer, packet_number,
 };
 
 /// One attacker's connection, and all that it knows.
@@ -39,8 +39,13 @@ pub(crate) struct Hostile {
     /// Streams that the server allows it, of both kinds.
     pub(crate) allowed: [u64; 2],
     out: VecDeque<(Option<IpAddr>, Vec<u8>)>,
+    /// Streams for requests that it has taken.
+    taken: u64,
     /// Where its streams are.
     offsets: BTreeMap<StreamId, u64>,
+    /// Packets that it sends again where they are lost, as they are, by number; and the largest that was acknowledged.
+    kept: BTreeMap<u64, Vec<u8>>,
+    acknowledged: u64,
     /// Frames of the server, by type.
     pub(crate) heard: BTreeMap<u64, u64>,
     /// The server's last words: a code of the transport, or of the application.
@@ -123,7 +128,10 @@ impl Hostile {
             half_open: false,
             allowed: [FIRST_STREAMS; 2],
             out: VecDeque::new(),
+            taken: 0,
             offsets: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            acknowledged: 0,
             heard: BTreeMap::new(),
             closed: None,
             ids: Vec::new(),
@@ -205,6 +213,34 @@ impl Hostile {
             let fin = fin && pieces.peek().is_none();
             self.say(&[Frame::Stream { id, offset: at, fin, data }]);
         }
+    }
+
+    /// Streams for requests that it may use, and has not taken before.
+    pub(crate) fn unopened(&mut self) -> Vec<StreamId> {
+        let new = self.taken..self.allowed[0];
+        self.taken = self.allowed[0];
+        new.map(|index| StreamId::new(Side::Client, Dir::Bi, index)).collect()
+    }
+
+    /// The next bytes of a stream, in a packet that goes again where the server drops it, before anything new.
+    pub(crate) fn insist(&mut self, id: StreamId, data: &[u8]) {
+        let at = self.offsets.entry(id).or_default();
+        let frame = Frame::Stream { id, offset: *at, fin: false, data };
+        *at += data.len() as u64;
+        let payload = encoded(&[frame]);
+        self.keep(payload);
+    }
+
+    /// Sends one packet again that was lost. False when none was.
+    pub(crate) fn repeat(&mut self) -> bool {
+        let lost = self.kept.first_entry().filter(|kept| kept.key() + REORDERED < self.acknowledged);
+        let payload = lost.map(|kept| kept.remove());
+        payload.map(|payload| self.keep(payload)).is_some()
+    }
+
+    fn keep(&mut self, payload: Vec<u8>) {
+        self.packet(Space::Data, &payload);
+        self.kept.insert(self.spaces[2].next - 1, payload);
     }
 
     /// The server's packet numbers that came, as ranges, the newest first.
@@ -446,6 +482,11 @@ impl Hostile {
                 Frame::Crypto { offset, data } => self.hear(space, offset, data),
                 Frame::ConnectionClose { code, .. } => self.closed = Some(Ok(code)),
                 Frame::ApplicationClose { code, .. } => self.closed = Some(Err(code)),
+                Frame::Ack(ack) if space == Space::Data => {
+                    self.acknowledged = self.acknowledged.max(ack.largest);
+                    let came = |number: &u64| ack.ranges().any(|range| range.contains(number));
+                    self.kept.retain(|number, _| !came(number));
+                }
                 Frame::MaxStreams { dir, max } => self.allowed[dir as usize] = max,
                 Frame::NewConnectionId { sequence, id, .. } => self.ids.push((sequence, id)),
                 Frame::Stream { id, data, .. } => drop(self.data.insert(id, data.to_vec())),
@@ -506,6 +547,9 @@ fn ranges(numbers: &BTreeSet<u64>) -> Vec<RangeInclusive<u64>> {
     }
     ranges
 }
+
+/// Packets behind one that was acknowledged, of which no acknowledgement has come, are lost (RFC 9002 §6.1.1).
+const REORDERED: u64 = 3;
 
 /// What the server's defaults allow until it has heard of the streams that they carry bytes.
 const FIRST_STREAMS: u64 = 64;

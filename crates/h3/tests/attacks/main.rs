@@ -10,6 +10,7 @@ mod acks;
 mod amplification;
 mod arena;
 mod budget;
+#[expect(dead_code, reason = "what the bench of the same storms needs beside this")]
 mod costs;
 mod crypto;
 mod fields;
@@ -18,6 +19,7 @@ mod handshakes;
 mod hostile;
 mod ids;
 mod memory;
+mod pacing;
 mod paths;
 mod requests;
 mod resets;

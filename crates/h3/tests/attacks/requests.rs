@@ -227,6 +227,8 @@ fn names_of_classes_come_and_go() {
             arena.each(rounds, MS, |hostile, _| {
                 let bytes: Vec<u8> = (0..5).flat_map(|_| update()).collect();
                 hostile.write(CONTROL, &bytes, false);
+                // They pay for it.
+                (0..6).for_each(|_| hostile.say(&[Frame::Ping]));
             })
         };
         // 256 classes of less than 2 kB with their names, and of each request what it said last: 16 of them.

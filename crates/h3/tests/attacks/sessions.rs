@@ -4,16 +4,24 @@ use quickset_base::Duration;
 use quickset_h3::{Config, capsule};
 
 use crate::arena::{Arena, Setup};
+use crate::hostile::Hostile;
 use crate::requests::{CONTROL, DECODER, ENCODER, bidi, frame};
 
 /// SETTINGS_H3_DATAGRAM and SETTINGS_WT_MAX_SESSIONS, each 1.
 const SETTINGS: &[u8] = &[0x33, 1, 0xc0, 0, 0, 0, 0xc6, 0x71, 0x70, 0x6a, 1];
 
-/// A session on the first stream, as the draft has it (§3.2): an extended CONNECT of literal fields (RFC 9204 §4.5.6).
+/// A session on the first stream.
 fn in_session() -> Arena {
-    let config = Config { webtransport: 1, ..Config::default() };
-    let mut arena = Setup { http: Some(config), ..Setup::new() }.attacked();
-    let hostile = arena.hostile();
+    let mut arena = Setup { deaf: true, ..Setup::sessions() }.attacked();
+    begin(arena.hostile());
+    arena.pass(Duration::from_millis(50));
+    assert!(arena.hostile().data.contains_key(&bidi(0)), "it is taken: {:?}", arena.hostile().closed);
+    arena.begin();
+    arena
+}
+
+/// What a client says that wants a session, as the draft has it (§3.2): an extended CONNECT of literal fields (RFC 9204 §4.5.6).
+pub(crate) fn begin(hostile: &mut Hostile) {
     hostile.write(CONTROL, &[&[0][..], &frame(4, SETTINGS)].concat(), false);
     hostile.write(ENCODER, &[2], false);
     hostile.write(DECODER, &[3], false);
@@ -33,10 +41,6 @@ fn in_session() -> Arena {
         section.extend_from_slice(value.as_bytes());
     }
     hostile.write(bidi(0), &frame(1, &section), false);
-    arena.pass(Duration::from_millis(50));
-    assert!(arena.hostile().data.contains_key(&bidi(0)), "it is taken: {:?}", arena.hostile().closed);
-    arena.begin();
-    arena
 }
 
 /// Capsules need no packet of their size: a thousand of the largest would be 60 MB. Those of no bytes are bounded in number.

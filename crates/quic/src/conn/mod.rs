@@ -68,6 +68,7 @@ pub(crate) use start::Role;
 pub use start::{IssuedCid, Signal, Start};
 pub(crate) use versions::{Negotiated, wished};
 pub(crate) use vigil::Vigil;
+pub use work::Carrier;
 use work::pace;
 
 /// One QUIC connection, without a socket or a clock.

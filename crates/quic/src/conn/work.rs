@@ -5,20 +5,45 @@
 //! are saved up for the losses and changes of mind of an honest peer. One that takes more than it has earned is paced: packets
 //! that ask for more are dropped as if lost, before they are acknowledged, and it has few new streams in place of those that it
 //! gave up. Every packet that comes earns, and there is always a stream to be used, so that whoever is paced goes on.
+//!
+//! What bytes of a stream, or datagrams, mean to whoever is above the connection it says itself, when it has looked at them
+//! ([`Connection::charge`]). By then they are acknowledged: it is what comes next in the same way that waits.
 
+use quickset_wire::StreamId;
 use quickset_wire::frame::{Frame, Frames};
 
 use super::Connection;
 use crate::work::Allowance;
 
+/// What came with more to do than its bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// Bytes of a stream.
+    Stream(StreamId),
+    /// Datagrams.
+    Datagrams,
+}
+
 impl Connection {
+    /// What came made so many steps of work for whoever is above the connection, each of a tenth of a microsecond: packets pay
+    /// for it. Each earns 160; where more was taken than they have earned, packets with anything of such a stream, or with
+    /// datagrams, are dropped as if lost, until others have paid ([`unpaid_packets`](crate::Stats::unpaid_packets)), and there
+    /// are few new streams. What an honest peer would say in as few packets should be paid for by them.
+    pub fn charge(&mut self, carrier: Carrier, steps: u64) {
+        self.work.pay(steps);
+        match carrier {
+            Carrier::Stream(id) => self.streams.set_charged(id),
+            Carrier::Datagrams => self.datagrams.set_charged(),
+        }
+    }
+
     /// A packet came. Whether it may act: what it may ask for was earned, or it asks for nothing of that kind.
     #[inline]
     pub(crate) fn may_ask(&mut self, payload: &[u8]) -> bool {
         self.work.earn();
         let is_spent = self.work.is_spent();
-        self.streams.set_paced(is_spent);
-        if is_spent && asks_for_work(payload) {
+        self.stats.paced += u64::from(self.streams.set_paced(is_spent) && is_spent);
+        if is_spent && self.asks_for_work(payload) {
             self.stats.unpaid_packets += 1;
             return false;
         }
@@ -33,19 +58,27 @@ impl Connection {
             self.work.pay(steps);
         }
     }
+
+    /// Whether a packet has frames in it that may have their place to be found, or symbols, in which there are such; or of what was
+    /// dear before.
+    #[cold]
+    fn asks_for_work(&self, payload: &[u8]) -> bool {
+        let asks = |frame: Frame<'_>| match frame {
+            Frame::Fenced { .. }
+            | Frame::Abandon { .. }
+            | Frame::SourceSymbol { .. }
+            | Frame::Repair { .. } => true,
+            Frame::Stream { id, .. } => self.streams.is_charged(id),
+            Frame::Datagram { .. } => self.datagrams.is_charged(),
+            _ => false,
+        };
+        Frames::new(payload).flatten().any(asks)
+    }
 }
 
 /// What a connection begins with.
 pub(super) fn pace() -> Allowance {
     Allowance::new(STEPS, SAVED).beginning(FIRST)
-}
-
-/// Whether a packet has frames in it that may have their place to be found, or symbols, in which there are such.
-#[cold]
-fn asks_for_work(payload: &[u8]) -> bool {
-    use Frame::{Abandon, Fenced, Repair, SourceSymbol};
-    let mut frames = Frames::new(payload).flatten();
-    frames.any(|frame| matches!(frame, Fenced { .. } | Abandon { .. } | SourceSymbol { .. } | Repair { .. }))
 }
 
 /// Steps, of a tenth of a microsecond, that a packet pays for: with all else that it costs, it comes to less than 20 microseconds. A

@@ -81,6 +81,8 @@ pub(crate) struct Datagrams {
     passed_last: Option<Time>,
     /// Another number than before when that or an empty queue has changed.
     pulse: u64,
+    /// Those that came were more work than their bytes.
+    charged: bool,
     stats: DatagramStats,
 }
 
@@ -108,6 +110,7 @@ impl Datagrams {
             passed: 0,
             passed_last: None,
             pulse: 0,
+            charged: false,
             stats: DatagramStats::default(),
         }
     }
@@ -120,6 +123,16 @@ impl Datagrams {
     /// Takes the peer's limit. RFC 9221 §3: before it is known nothing may be sent.
     pub(crate) fn set_peer(&mut self, params: &TransportParams) {
         self.peer_max_frame = params.max_datagram_frame_size;
+    }
+
+    /// What comes may ask for more work than its bytes are.
+    pub(crate) fn set_charged(&mut self) {
+        self.charged = true;
+    }
+
+    /// Whether it may.
+    pub(crate) fn is_charged(&self) -> bool {
+        self.charged
     }
 
     /// The longest datagram that fits a frame of at most `room` bytes and that the peer takes.

@@ -177,7 +177,9 @@ impl Streams {
         if half.is_complete() || (half.reset.is_some() && (reliable >= more || !half.awaits_rest())) {
             return Ok(());
         }
-        self.owed.steps += steps_to_give_up(id);
+        if stream.send.as_ref().is_none_or(|half| half.stopped.is_none()) {
+            self.owed.steps += steps_to_give_up(id);
+        }
         let reliable = (reliable > 0 && half.stopped.is_none()).then_some(reliable);
         half.reliable = reliable;
         if let Some(receiver) = &mut half.messages {
@@ -224,7 +226,10 @@ impl Streams {
         }
         // RFC 9000 §3.5, FS-61: answered by RESET_STREAM with the same code, and nothing else.
         if half.reset(code) {
-            self.owed.steps += steps_to_give_up(id);
+            // Once for both of its directions.
+            if stream.recv.as_ref().is_none_or(|half| half.reset.is_none()) {
+                self.owed.steps += steps_to_give_up(id);
+            }
             half.stopped = Some(code);
             stream.owe(owes::RESET, &mut self.control);
             stream.events &= !told::WRITABLE;

@@ -32,6 +32,8 @@ pub(super) struct RecvHalf {
     pub(super) read: bool,
     /// The application waits for Readable.
     pub(super) waiting: bool,
+    /// What came was more work than its bytes.
+    pub(super) charged: bool,
 }
 
 impl RecvHalf {
@@ -49,6 +51,7 @@ impl RecvHalf {
             stopped: None,
             read: false,
             waiting: true,
+            charged: false,
         }
     }
 

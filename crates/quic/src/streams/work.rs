@@ -20,12 +20,28 @@ impl Streams {
         std::mem::take(&mut self.owed.steps)
     }
 
-    /// Whether the peer may open but a few streams in place of those that are over.
+    /// Whether the peer may open but a few streams in place of those that are over. True when that is new.
     #[inline]
-    pub(crate) fn set_paced(&mut self, paced: bool) {
-        if self.owed.paced != paced {
+    pub(crate) fn set_paced(&mut self, paced: bool) -> bool {
+        let is_new = self.owed.paced != paced;
+        if is_new {
             self.pace(paced);
         }
+        is_new
+    }
+
+    /// What comes on the stream may ask for more than others do.
+    pub(crate) fn set_charged(&mut self, id: StreamId) {
+        // One that is over has nothing more to come.
+        if let Some(half) = self.slab.by_id_mut(id).and_then(|(_, stream)| stream.recv.as_mut()) {
+            half.charged = true;
+        }
+    }
+
+    /// Whether it does.
+    pub(crate) fn is_charged(&self, id: StreamId) -> bool {
+        let stream = self.slab.key(id).and_then(|key| self.slab.get(key));
+        stream.and_then(|stream| stream.recv.as_ref()).is_some_and(|half| half.charged)
     }
 
     #[cold]
