@@ -310,5 +310,23 @@ def handshakes():
             seed("tls_sessions", f"{name}_{n}", [n, *script])
 
 
-for make in (sites, pools, sessions, screens, handshakes, frames, qpack, priorities, capsules, connections, pairs, endpoints, hellos):
+def pieces():
+    """Who ours is, then for each piece: what is said, of which level, from where, how much of it, and what else."""
+    forth = [[0, level, at >> 8, at & 255, 1, 244, 0, 0] for level in range(3) for at in range(0, 3000, 500)]
+    scripts = {
+        "in_order": forth,
+        "backwards": forth[::-1],
+        "twice": forth + forth,
+        "overlapping": [[0, level, 0, at, 3, 231, 0, 0] for level in (0, 1, 0) for at in range(200, 0, -20)],
+        "slowly": [[8, level, 0, at, 0, 40, 0, 20] for level in (0, 1) for at in range(0, 200, 40)],
+        "changed": [*forth[1:6], [5, 0, 0, 0, 1, 244, 0, 9], *forth],
+        "ahead": [[6 | bits << 3, 0, 0, 0, 0, 50, 1, 0] for bits in (0, 2, 4, 6)],
+        "elsewhere": [[7, level, 0, 0, 1, 0, 0, other] for level in (0, 1) for other in (0, 1, 2)],
+    }
+    for name, script in scripts.items():
+        for side, whose in enumerate(("server", "client")):
+            seed("quic_crypto", f"{name}_{whose}", [side, *(byte for piece in script for byte in piece)])
+
+
+for make in (pieces, sites, pools, sessions, screens, handshakes, frames, qpack, priorities, capsules, connections, pairs, endpoints, hellos):
     make()

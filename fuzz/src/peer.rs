@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use quickset_quic::null::{NullClient, NullServer};
-use quickset_quic::{ClientCrypto as _, Crypto as _, KeyChange, Keys, ServerCrypto as _, Session};
+use quickset_quic::{ClientCrypto, KeyChange, Keys, ServerCrypto, Session};
 use quickset_wire::frame::{self, Frame, Frames};
 use quickset_wire::header::{self, Header, LongHeader, Parsed, ShortHeader};
 use quickset_wire::{
@@ -16,9 +16,27 @@ use quickset_wire::{
 
 pub const ALPN: &[&[u8]] = &[b"fuzz"];
 
+/// How handshakes are made, of which either side has its part.
+#[derive(Clone)]
+pub struct Cryptos {
+    pub client: Arc<dyn ClientCrypto>,
+    pub server: Arc<dyn ServerCrypto>,
+    /// The name of the server.
+    pub name: &'static str,
+}
+
+impl Cryptos {
+    /// Without cryptography.
+    pub fn null() -> Self {
+        let (client, server) = (Arc::new(NullClient::new(ALPN)), Arc::new(NullServer::new(ALPN)));
+        Self { client, server, name: "server" }
+    }
+}
+
 /// What it knows of the connection.
 pub struct Peer {
     side: Side,
+    cryptos: Cryptos,
     session: Option<Box<dyn Session>>,
     params: fn(&mut TransportParams),
     pub dcid: ConnectionId,
@@ -29,6 +47,8 @@ pub struct Peer {
     pub challenges: Vec<[u8; 8]>,
     /// Payloads of 1-RTT packets that came, for those who collect them.
     pub payloads: Option<Vec<Vec<u8>>>,
+    /// What it would say of the handshake, by level, for those who say it themselves.
+    pub held: Option<[Vec<u8>; 3]>,
     /// The other side said farewell.
     pub closed: bool,
 }
@@ -49,10 +69,21 @@ struct Level {
 impl Peer {
     /// One that has said nothing. `params` changes what it announces.
     pub fn new(side: Side, params: fn(&mut TransportParams)) -> Self {
+        Self::with(side, params, Cryptos::null(), None)
+    }
+
+    /// The same with handshakes like these; the bytes of its own it does not say, but has them `held`, if there is room for them.
+    pub fn with(
+        side: Side,
+        params: fn(&mut TransportParams),
+        cryptos: Cryptos,
+        held: Option<[Vec<u8>; 3]>,
+    ) -> Self {
         let id = |bytes| ConnectionId::new(bytes).expect("eight bytes");
         let (dcid, scid) = (id(b"first id"), id(b"hostile!"));
         let mut peer = Self {
             side,
+            cryptos,
             session: None,
             params,
             dcid,
@@ -61,12 +92,13 @@ impl Peer {
             out: Vec::new(),
             challenges: Vec::new(),
             payloads: None,
+            held,
             closed: false,
         };
         if side.is_client() {
-            let crypto = Arc::new(NullClient::new(ALPN));
+            let crypto = peer.cryptos.client.clone();
             peer.levels[0].keys = crypto.initial_keys(Version::V1, &dcid, Side::Client);
-            let session = crypto.start(Version::V1, "server", peer.announced(None));
+            let session = crypto.start(Version::V1, peer.cryptos.name, peer.announced(None));
             peer.session = Some(session.expect("a handshake begins"));
             peer.drive(Space::Initial);
         }
@@ -162,7 +194,7 @@ impl Peer {
 
     /// A client has begun.
     fn begin(&mut self, first: ConnectionId) {
-        let crypto = Arc::new(NullServer::new(ALPN));
+        let crypto = self.cryptos.server.clone();
         self.levels[0].keys = crypto.initial_keys(Version::V1, &first, Side::Server);
         self.session = Some(crypto.start(Version::V1, self.announced(Some(first))));
     }
@@ -203,6 +235,9 @@ impl Peer {
         loop {
             let mut bytes = Vec::new();
             let change = session.write(&mut bytes);
+            if let Some(held) = &mut self.held {
+                held[space.index()].append(&mut bytes);
+            }
             for piece in bytes.chunks(1000) {
                 let offset = self.levels[space.index()].said;
                 self.levels[space.index()].said += piece.len() as u64;

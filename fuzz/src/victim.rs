@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use quickset_base::{Batch, Datagram, Duration, Ecn, Input, Machine, Path, Poll, Rng, Time};
-use quickset_quic::null::{NullClient, NullSecrets, NullServer};
+use quickset_quic::null::NullSecrets;
 use quickset_quic::{
     Chunk, ClientConfig, Closed, Connection, ConnectionKey, DatagramOptions, Dir, Endpoint, EndpointConfig,
     Event, Fec, MtuDiscovery, Node, Piece, RetryPolicy, ServerConfig, Side, StreamEvent, StreamId,
@@ -14,7 +14,7 @@ use quickset_quic::{
 use quickset_sim::address;
 use quickset_wire::Space;
 
-use crate::peer::{ALPN, Peer};
+use crate::peer::{Cryptos, Peer};
 
 /// Ours, and who is at the other end.
 pub struct Victim {
@@ -27,6 +27,8 @@ pub struct Victim {
     pub ecn: Ecn,
     batch: Batch,
     pub closed: Option<Closed>,
+    /// The handshake is through, for ours.
+    pub connected: bool,
     /// Streams that there are or were.
     pub ids: BTreeSet<StreamId>,
     /// Datagrams sent since the connection was over.
@@ -36,36 +38,7 @@ pub struct Victim {
 impl Victim {
     /// A connection of ours on this side; the handshake is through unless `young`.
     pub fn new(side: Side, young: bool, config: TransportConfig) -> Self {
-        let transport = Arc::new(config);
-        let server = ServerConfig {
-            crypto: Arc::new(NullServer::new(ALPN)),
-            transport: transport.clone(),
-            max_connections: 4,
-            retry: RetryPolicy::Never,
-            retry_token_lifetime: Duration::from_secs(10),
-            gate: None,
-            token_lifetime: Duration::from_secs(3600),
-        };
-        let crypto = Arc::new(NullSecrets(1));
-        let endpoint = EndpointConfig { crypto, connection_id_len: 8, resets_per_second: 10 };
-        let mut node = Node::new(Endpoint::new(endpoint, side.is_server().then_some(server), Rng::new(1)));
-        let client = ClientConfig { crypto: Arc::new(NullClient::new(ALPN)), transport };
-        let path = Path::to(address(2));
-        let key =
-            side.is_client().then(|| node.connect(Time::ZERO, &client, path, "server").expect("it begins"));
-        let mut victim = Self {
-            node,
-            key,
-            now: Time::ZERO,
-            peer: Peer::new(!side, |_| {}),
-            from: address(2),
-            ecn: Ecn::NotEct,
-            batch: Batch::new(),
-            closed: None,
-            ids: BTreeSet::new(),
-            after: 0,
-        };
-        victim.turn();
+        let mut victim = Self::begin(side, Cryptos::null(), None, config);
         // Hellos, flights, and what confirms them.
         for _ in 0..if young { 1 } else { 4 } {
             victim.deliver();
@@ -77,6 +50,43 @@ impl Victim {
                 victim.deliver();
             }
         }
+        victim
+    }
+
+    /// The same where nothing of the peer's has come, which says its part of the handshake by hand if it is `held`.
+    pub fn begin(side: Side, cryptos: Cryptos, held: Option<[Vec<u8>; 3]>, config: TransportConfig) -> Self {
+        let transport = Arc::new(config);
+        let server = ServerConfig {
+            crypto: cryptos.server.clone(),
+            transport: transport.clone(),
+            max_connections: 4,
+            retry: RetryPolicy::Never,
+            retry_token_lifetime: Duration::from_secs(10),
+            gate: None,
+            token_lifetime: Duration::from_secs(3600),
+        };
+        let crypto = Arc::new(NullSecrets(1));
+        let endpoint = EndpointConfig { crypto, connection_id_len: 8, resets_per_second: 10 };
+        let mut node = Node::new(Endpoint::new(endpoint, side.is_server().then_some(server), Rng::new(1)));
+        let client = ClientConfig { crypto: cryptos.client.clone(), transport };
+        let path = Path::to(address(2));
+        let key = side
+            .is_client()
+            .then(|| node.connect(Time::ZERO, &client, path, cryptos.name).expect("it begins"));
+        let mut victim = Self {
+            node,
+            key,
+            now: Time::ZERO,
+            peer: Peer::with(!side, |_| {}, cryptos, held),
+            from: address(2),
+            ecn: Ecn::NotEct,
+            batch: Batch::new(),
+            closed: None,
+            connected: false,
+            ids: BTreeSet::new(),
+            after: 0,
+        };
+        victim.turn();
         victim
     }
 
@@ -147,6 +157,7 @@ impl Victim {
                 assert!(self.closed.is_none(), "it ends twice");
                 self.closed = Some(why);
             }
+            Event::Connected => self.connected = true,
             Event::Stream(StreamEvent::Opened(dir)) => {
                 // Streams in two of three are for messages.
                 while let Some(id) = self.connection().and_then(|c| c.accept(dir)) {
