@@ -68,6 +68,9 @@
 //! request; 64 KiB of answers that it does not read. The number of streams is limited by QUIC, and of unidirectional ones
 //! without WebTransport by [`Config::max_inlets`]. Content is not held: it waits where flow control counts it.
 //!
+//! What it can make us do its packets pay for, as far as that is more than their bytes are ([`Transport::charge`]): changes of
+//! priority, entries of the table, datagrams of nothing, streams for nobody. What is answered is not charged.
+//!
 //! # What is not here
 //!
 //! Server push: a client never allows it, a server never does it. Limits of ours on single sessions of WebTransport, so one at a

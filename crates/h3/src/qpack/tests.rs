@@ -550,3 +550,18 @@ fn sections_of_another_encoder_are_decoded() {
     }
     assert!(sections >= 100 && dynamic >= 50, "{sections} sections, {dynamic} with references");
 }
+
+/// Who pays for instructions is told what they took: a step for each entry, and one for four that bring none. What is left of one
+/// is not lost.
+#[test]
+fn instructions_are_counted_by_what_they_take() {
+    let mut decoder = Decoder::new(4096, 0, 4096);
+    // The capacity, and ten entries.
+    decoder.on_instructions(&hex("3fe11f")).unwrap();
+    decoder.on_instructions(&hex("41 61 01 76").repeat(10)).unwrap();
+    assert_eq!(decoder.take_steps(), 10);
+    // Seven duplicates.
+    decoder.on_instructions(&[0; 7]).unwrap();
+    assert_eq!(decoder.take_steps(), 2);
+    assert_eq!(decoder.take_steps(), 0);
+}

@@ -40,6 +40,7 @@ impl Cost {
 }
 
 /// A type of frame, and how an attacker says it.
+#[derive(Clone, Copy)]
 pub(crate) struct Storm {
     pub(crate) name: &'static str,
     on: On,
@@ -373,7 +374,7 @@ pub(crate) const STORMS: &[Storm] = &[
                 return;
             }
             let bytes = filled(|| {
-                let parents = (0..1 + k.size % 16).map(|_| {
+                let parents = (0..=k.size % 16).map(|_| {
                     names += u64::from(k.odd);
                     format!("\"{}\"", names % 1000)
                 });
@@ -670,7 +671,7 @@ impl Storm {
     /// What a packet that comes costs when that goes on and on, whoever is paced being so by then.
     pub(crate) fn in_the_long_run(&self, knobs: Knobs, packets: u64) -> Cost {
         let tried = (0..3).map(|_| self.once(knobs, (2 * packets, packets)));
-        tried.min_by_key(|cost| cost.each()).expect("three times")
+        tried.min_by_key(Cost::each).expect("three times")
     }
 
     /// So many packets are not looked at, and then so many are.

@@ -1,5 +1,6 @@
 //! A client of QUIC by hand: it comes through the handshake as anybody does, and then says what it is told to.
 
+use std::collections::btree_map::OccupiedEntry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -234,7 +235,7 @@ impl Hostile {
     /// Sends one packet again that was lost. False when none was.
     pub(crate) fn repeat(&mut self) -> bool {
         let lost = self.kept.first_entry().filter(|kept| kept.key() + REORDERED < self.acknowledged);
-        let payload = lost.map(|kept| kept.remove());
+        let payload = lost.map(OccupiedEntry::remove);
         payload.map(|payload| self.keep(payload)).is_some()
     }
 
