@@ -3,7 +3,7 @@
 //! The storms are those of [`costs`](crate::costs). What is honest is said by hand, too, since ours would say it in more packets.
 
 use quickset_base::Duration;
-use quickset_h3::Code;
+use quickset_h3::{Code, capsule};
 use quickset_quic::StreamId;
 use quickset_wire::Dir;
 use quickset_wire::frame::Frame;
@@ -11,7 +11,7 @@ use quickset_wire::frame::Frame;
 use crate::arena::{Arena, Setup};
 use crate::costs::{Knobs, STORMS, Storm};
 use crate::hostile::Hostile;
-use crate::requests::{CONTROL, ENCODER, frame, greet, request, section};
+use crate::requests::{CONTROL, ENCODER, bidi, frame, greet, request, section};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -154,6 +154,28 @@ fn a_table_that_is_filled_is_never_paced() {
         ask(arena.hostile(), bytes, true);
         arena.pass(100 * MS);
         arena.assert_unpaced("a table");
+    }
+}
+
+/// Datagrams of a few bytes, as games send them, as many as fit into each packet; and the same as capsules.
+#[test]
+fn datagrams_of_a_few_bytes_are_never_paced() {
+    for as_capsules in [false, true] {
+        let (_, mut arena) = storm("datagrams of a session");
+        let data = [&[0][..], &[7; 20]].concat();
+        let datagrams = [Frame::Datagram { len: true, data: &data }; 45];
+        let mut capsules = Vec::new();
+        (0..45).for_each(|_| capsule::encode(&mut capsules, capsule::DATAGRAM, &data));
+        let capsules = frame(0, &capsules);
+        arena.each(1000, MS, |hostile, _| {
+            if as_capsules {
+                hostile.write(bidi(0), &capsules, false);
+            } else {
+                hostile.say(&datagrams);
+            }
+        });
+        arena.assert_unpaced("datagrams");
+        arena.assert_served();
     }
 }
 
