@@ -124,12 +124,12 @@ fn legend(page: &mut String, sheet: &Sheet, figure: &Figure) {
         Figure::Scatter { colours, .. } | Figure::Boxes { colours, .. } => colours,
     };
     let values = if key.is_empty() { Vec::new() } else { sheet.values(key) };
-    for (n, value) in values.iter().enumerate() {
+    for value in &values {
         let _ = write!(
             page,
-            "<span class={hue}><i></i><span class='name {hue}'>{}</span></span> ",
+            "<span class='{hue}'><i></i><span class='name {hue}'>{}</span></span> ",
             escaped(&words::plain(key, value)),
-            hue = sheet.hue_of(key, value, n)
+            hue = sheet.hue_of(&value.to_string())
         );
     }
     if let Figure::Series { series, curves: "flow" } = figure {
@@ -137,10 +137,10 @@ fn legend(page: &mut String, sheet: &Sheet, figure: &Figure) {
         let first: Vec<&str> = all.next().unwrap_or_default().into_iter().map(|(name, _)| name).collect();
         // Where each run has flows of its own, only the lines themselves can tell.
         if all.all(|flows| flows.iter().map(|(name, _)| *name).eq(first.iter().copied())) {
-            for (n, name) in first.iter().enumerate() {
-                let (hue, name) = (flow_hue(n), escaped(name));
+            for name in first {
+                let (hue, name) = (sheet.hue_of(name), escaped(name));
                 let _ =
-                    write!(page, "<span class={hue}><i></i><span class='name {hue}'>{name}</span></span> ");
+                    write!(page, "<span class='{hue}'><i></i><span class='name {hue}'>{name}</span></span> ");
             }
         } else {
             page.push_str("<span>a line for each flow; a pointer that rests on one is told its name</span>");
@@ -268,9 +268,8 @@ fn series_panels(sheet: &Sheet, spot: usize, series: &str, by: &str) -> Vec<Stri
     for lane in &lanes {
         let Some(run) = first(lane) else { continue };
         let flows = flows(run, series);
-        let classes: Vec<String> = (0..flows.len()).map(flow_hue).collect();
-        let curves = flows.iter().zip(&classes).map(|((name, points), class)| Curve {
-            class,
+        let curves = flows.iter().map(|(name, points)| Curve {
+            class: sheet.hue_of(name),
             hover: (*name).to_owned(),
             shape: Shape::Line((*points).clone()),
         });
@@ -285,11 +284,6 @@ fn flows<'a>(run: &'a Run, series: &str) -> Vec<(&'a str, &'a Vec<(f64, f64)>)> 
         Some((name.strip_prefix(series)?.strip_prefix('/')?, points))
     };
     run.row.detail.series.iter().filter_map(of).collect()
-}
-
-/// The class of the n-th flow; there are nine colours.
-fn flow_hue(n: usize) -> String {
-    if n % 9 == 8 { "plain".to_owned() } else { format!("h{}", n % 9) }
 }
 
 fn series_chart(label: &str, series: &str, curves: &[Curve<'_>]) -> Option<String> {
@@ -531,10 +525,11 @@ fn grouped<'a>(sheet: &'a Sheet, by: &str, over: Option<&str>) -> Vec<Group<'a>>
         chosen = sheet.runs.iter().collect();
     }
     let mut groups: Vec<Group<'_>> = Vec::new();
-    for (n, value) in sheet.values(by).iter().enumerate() {
+    for value in &sheet.values(by) {
         for (world, name) in sheet.worlds.iter().enumerate() {
             let is_second = world > 0;
-            let class = format!("{}{}", sheet.hue_of(by, value, n), if is_second { " real" } else { "" });
+            let class =
+                format!("{}{}", sheet.hue_of(&value.to_string()), if is_second { " real" } else { "" });
             let mut name_words = words::plain(by, value);
             if sheet.worlds.len() > 1 {
                 let _ = write!(name_words, ", {}", world_words(name));

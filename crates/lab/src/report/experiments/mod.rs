@@ -14,6 +14,7 @@ mod figures;
 mod finding;
 mod input;
 mod paired;
+mod palette;
 mod sheet;
 mod table;
 mod words;
@@ -188,7 +189,7 @@ fn alternatives(page: &mut String, sheet: &Sheet) {
     for (n, words) in told {
         let _ = write!(
             page,
-            "<li class={}><i></i>{}: {}.",
+            "<li class='{}'><i></i>{}: {}.",
             sheet.hue(n),
             finding::named(sheet, n),
             escaped(&words)

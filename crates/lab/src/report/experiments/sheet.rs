@@ -2,8 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::paired::{Pair, Paired};
+use super::palette::{self, Palette};
 use super::words;
-use crate::experiment::{Experiment, Figure, Overrides, Params, Value, Varied};
+use crate::experiment::{Experiment, Overrides, Params, Value, Varied};
 use crate::results::{Histogram, Row};
 use crate::stats::{Estimate, Samples};
 
@@ -14,8 +15,8 @@ pub(crate) struct Sheet {
     /// The key whose values are compared, mostly `mode`. Protection counts to the mode: `partial+rs:105/100` is one.
     pub(crate) curves: &'static str,
     pub(crate) alternatives: Vec<Value>,
-    /// All protections, none not counted, in the order of the table of the experiment.
-    protections: Vec<String>,
+    /// The colours of all that figures compare.
+    palette: Palette,
     /// Simulated first.
     pub(crate) worlds: Vec<String>,
     pub(crate) spots: Vec<Spot>,
@@ -104,15 +105,11 @@ impl Sheet {
         if alternatives.is_empty() {
             alternatives.push(Value::Text("all".to_owned()));
         }
-        let mut protections: Vec<String> = Vec::new();
-        for (_, protection) in alternatives.iter().filter_map(protected) {
-            if !protections.iter().any(|other| other == protection) {
-                protections.push(protection.to_owned());
-            }
-        }
         let (spots, cells) = (Vec::new(), BTreeMap::new());
+        let palette = Palette::default();
         let mut sheet =
-            Self { experiment, runs, curves, alternatives, protections, worlds, spots, planned, cells };
+            Self { experiment, runs, curves, alternatives, palette, worlds, spots, planned, cells };
+        sheet.palette = Palette::of(sheet.coloured());
         sheet.sort_into_cells();
         sheet
     }
@@ -366,26 +363,37 @@ impl Sheet {
         self.alternatives.get(n).map_or_else(String::new, |value| words::plain(self.curves, value))
     }
 
-    /// The class for styles of an alternative.
-    pub(crate) fn hue(&self, n: usize) -> String {
-        self.alternatives
-            .get(n)
-            .map_or_else(|| format!("h{}", n % HUES), |value| self.hue_of(self.curves, value, n))
+    /// All that has a colour, in the order of legends: the alternatives, then what else figures tell apart.
+    pub(crate) fn coloured(&self) -> impl Iterator<Item = String> {
+        let of_key = |key: &str| -> Vec<String> {
+            if key == "flow" {
+                return self.flow_names();
+            }
+            self.values(key).iter().map(Value::to_string).collect()
+        };
+        std::iter::once(self.curves).chain(palette::keys(self.experiment)).flat_map(of_key)
     }
 
-    /// The class for styles of a value, the n-th of its key, the same in all figures.
-    pub(crate) fn hue_of(&self, key: &str, value: &Value, n: usize) -> String {
-        let name = value.to_string();
-        match (key, protected(value)) {
-            ("mode", Some((mode, protection))) => {
-                let place = self.protections.iter().position(|other| other == protection).unwrap_or(n);
-                // The same protection in another order is the same colour, paler.
-                format!("h{}{}", place % HUES, if mode == "total" { "t" } else { "" })
+    /// The names of flows that have series, each once, as they come.
+    fn flow_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        let series = self.runs.iter().flat_map(|run| run.row.detail.series.keys());
+        for name in series.filter_map(|series| Some(series.split_once('/')?.1)) {
+            if !names.iter().any(|other| other == name) {
+                names.push(name.to_owned());
             }
-            ("mode", None) if MODES.contains(&name.as_str()) => name,
-            ("fec", _) if name == "none" => "plain".to_owned(),
-            _ => format!("h{}", n % HUES),
         }
+        names
+    }
+
+    /// The class for styles of an alternative.
+    pub(crate) fn hue(&self, n: usize) -> &str {
+        self.alternatives.get(n).map_or("", |value| self.hue_of(&value.to_string()))
+    }
+
+    /// The class for styles of a value of a key or of a flow, the same in all figures.
+    pub(crate) fn hue_of(&self, name: &str) -> &str {
+        self.palette.class(name)
     }
 
     /// The value of a key in a run; of the key that is compared, with what counts to it.
@@ -573,17 +581,8 @@ fn without_loss(point: &Part) -> Vec<&(String, Value)> {
 
 /// The key that most figures compare.
 fn curves(experiment: &Experiment) -> &'static str {
-    let keys = experiment.figures.iter().map(|figure| match figure {
-        Figure::Distribution { curves, .. } | Figure::Runs { curves, .. } | Figure::Series { curves, .. } => {
-            *curves
-        }
-        Figure::Scatter { colours, .. } | Figure::Boxes { colours, .. } => *colours,
-    });
-    let first = keys.into_iter().find(|key| experiment.has(key));
-    first.unwrap_or("mode")
+    palette::keys(experiment).find(|key| experiment.has(key)).unwrap_or("mode")
 }
 
 /// Points of a design that are looked at one by one.
 const FEW: usize = 12;
-const MODES: [&str; 4] = ["total", "partial", "latest", "plain"];
-const HUES: usize = 8;

@@ -278,7 +278,7 @@ fn table(page: &mut String, sheet: &Sheet, lines: &[Line], spots: &[usize]) {
         let measure = if is_metric { escaped(&metric_with_unit(&line.metric)) } else { String::new() };
         let _ = write!(
             page,
-            "<td class=words>{point}<td class=words>{measure}<th class={hue}><i></i>{name}",
+            "<td class=words>{point}<td class=words>{measure}<th class='{hue}'><i></i>{name}",
             hue = sheet.hue(line.place),
             name = escaped(&sheet.alternative(line.place))
         );
