@@ -349,10 +349,12 @@ impl Sheet {
         runs().min().zip(runs().max()).filter(|(least, most)| least != most)
     }
 
-    /// The alternative that all others are measured by: what an ordinary transport does.
+    /// The alternative that all others are measured by: what an ordinary transport does. Where streams carry what does not
+    /// wait for each other (a baseline in mode `plain`), that is one for each, and else total order.
     pub(crate) fn reference(&self) -> Option<usize> {
         let named = |name: &str| self.alternatives.iter().position(|value| value.to_string() == name);
         match self.curves {
+            "mode" if self.experiment.base().text("mode") == "plain" => named("plain"),
             "mode" => named("total").or_else(|| named("plain")),
             "fec" => named("none"),
             _ => None,
