@@ -45,6 +45,7 @@ pub(super) static BULK: Experiment = Experiment {
         "4",
         "Without repair almost 40 % of the transfers of 32 kB need a retransmission (a step at 0.2 s) and 5 % two; with it half as many.",
     )],
+    notes: &[],
     way: Way::Play(bulk),
 };
 
@@ -84,11 +85,13 @@ pub(super) static STREAM: Experiment = Experiment {
     published: &[
         Published { figure: "5", at: "fec=none", metric: "on_path", value: 0.991 },
         Published { figure: "5", at: "fec=tum:3", metric: "on_path", value: 0.998 },
+        Published { figure: "5", at: "fec=none", metric: "byte_delay_ms.p999", value: 160.0 },
     ],
     claims: &[(
         "5",
         "Without repair 99.1 % of the bytes come with the path's delay and 0.1 % after 160 ms, with b = 3 99.8 %; d = 25 ms puts a step at 75 ms.",
     )],
+    notes: &[],
     way: Way::Play(stream),
 };
 
@@ -131,6 +134,7 @@ pub(super) static PAGE: Experiment = Experiment {
             "In the tree HTML and web share one to four, and the image that is seen first is there before the others.",
         ),
     ],
+    notes: &[],
     way: Way::Play(page),
 };
 
@@ -171,6 +175,7 @@ pub(super) static PAGE_REAL: Experiment = Experiment {
     ],
     published: &[],
     claims: &[],
+    notes: &[],
     way: Way::Play(page_real),
 };
 

@@ -115,15 +115,14 @@ fn tables_say_what_can_be_read() {
             }
         }
         for figure in experiment.figures {
-            let (Figure::Distribution { curves: key, .. }
-            | Figure::Runs { curves: key, .. }
-            | Figure::Series { curves: key, .. }
-            | Figure::Scatter { colours: key, .. }
-            | Figure::Boxes { colours: key, .. }) = figure;
-            assert!(experiment.has(key) || *key == "flow", "{}: a figure by {key}", experiment.name);
-            if let Figure::Boxes { over, .. } = figure {
-                assert!(experiment.has(over), "{}: a figure over {over}", experiment.name);
-            }
+            let key = figure.compared();
+            assert!(experiment.has(key) || key == "flow", "{}: a figure by {key}", experiment.name);
+            let along = match *figure {
+                Figure::Boxes { over, .. } | Figure::Lines { over, .. } => vec![over],
+                Figure::Heat { x, y, .. } => vec![x, y],
+                _ => Vec::new(),
+            };
+            assert!(along.iter().all(|key| experiment.has(key)), "{}: along {along:?}", experiment.name);
         }
     }
 }
@@ -214,6 +213,11 @@ fn published_numbers_are_about_points_that_are_run() {
         let points = experiment.points(&Overrides::default()).unwrap();
         for published in experiment.published {
             let mut at = experiment.base();
+            if published.at.contains('*') || published.at.contains(',') {
+                // Of the whole design, or of all its points with one of these values.
+                assert!(matches!(experiment.varied, Varied::Space { .. }), "{}", experiment.name);
+                continue;
+            }
             for word in published.at.split_whitespace() {
                 let (key, value) = word.split_once('=').unwrap_or_else(|| panic!("{word}"));
                 assert!(experiment.has(key), "{}: {key}", experiment.name);
@@ -285,11 +289,17 @@ fn every_experiment_plays_and_gives_what_its_figures_show() {
                     // Who is alone shares nothing, and what is long is never fast.
                     Figure::Boxes { metric: "fair_after_s" | "off_share" | "slow", .. }
                     | Figure::Series { series: "share", .. } => {}
-                    Figure::Scatter { x, y, .. } => {
-                        assert!(row.number(x).is_some() && row.number(y).is_some(), "{params}: no {x}, {y}");
-                    }
-                    Figure::Runs { metric, .. } | Figure::Boxes { metric, .. } => {
-                        assert!(row.number(metric).is_some(), "{params}: no {metric}");
+                    Figure::Scatter { .. }
+                    | Figure::Runs { .. }
+                    | Figure::Boxes { .. }
+                    | Figure::Lines { .. }
+                    | Figure::Heat { .. } => {
+                        for metric in figure.metrics() {
+                            // What is over that of another alternative is of two rows, and what a report computes of none.
+                            let metric = metric.split('/').next().unwrap();
+                            let there = metric == "bdp_over_window" || row.number(metric).is_some();
+                            assert!(there, "{params}: no {metric}");
+                        }
                     }
                     Figure::Series { series, curves } => {
                         let prefix = if curves == "flow" { format!("{series}/") } else { series.to_owned() };
@@ -301,7 +311,9 @@ fn every_experiment_plays_and_gives_what_its_figures_show() {
                 }
             }
             for published in experiment.published {
-                let there = row.number(published.metric).is_some() || published.metric == "slow";
+                let metric = published.metric.split('/').next().unwrap();
+                let pooled = published.at.contains('*') || published.at.contains(',');
+                let there = pooled || row.number(metric).is_some() || metric == "slow";
                 assert!(there, "{params}: no {}", published.metric);
             }
         }

@@ -8,6 +8,8 @@ use crate::experiment::{Experiment, Figure};
 #[derive(Debug, Default)]
 pub(crate) struct Palette {
     classes: BTreeMap<String, String>,
+    /// Classes in the order of legends.
+    order: Vec<String>,
 }
 
 impl Palette {
@@ -18,7 +20,7 @@ impl Palette {
         let mut known = std::collections::BTreeSet::new();
         names.retain(|name| known.insert(name.clone()));
         let mut others = 0;
-        let mut classes = BTreeMap::new();
+        let mut palette = Self::default();
         for name in &names {
             let class = match name.as_str() {
                 own if OWN.contains(&own) => own.to_owned(),
@@ -30,25 +32,26 @@ impl Palette {
                     if others > COLOURS { format!("{class} again") } else { class }
                 }
             };
-            classes.insert(name.clone(), class);
+            palette.order.push(class.clone());
+            palette.classes.insert(name.clone(), class);
         }
-        Self { classes }
+        palette
     }
 
     /// The class of a name.
     pub(crate) fn class(&self, name: &str) -> &str {
         self.classes.get(name).map_or("", String::as_str)
     }
+
+    /// The place of a class in legends.
+    pub(crate) fn place(&self, class: &str) -> usize {
+        self.order.iter().position(|other| other == class).unwrap_or(self.order.len())
+    }
 }
 
 /// The keys that figures tell apart by colours, in the order of figures; `flow` for the flows of a run.
 pub(crate) fn keys(experiment: &Experiment) -> impl Iterator<Item = &'static str> {
-    experiment.figures.iter().map(|figure| match figure {
-        Figure::Distribution { curves, .. } | Figure::Runs { curves, .. } | Figure::Series { curves, .. } => {
-            *curves
-        }
-        Figure::Scatter { colours, .. } | Figure::Boxes { colours, .. } => *colours,
-    })
+    experiment.figures.iter().map(Figure::compared)
 }
 
 /// What has a colour of its own, under its own name.

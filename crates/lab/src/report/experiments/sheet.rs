@@ -3,6 +3,7 @@ use std::fmt::Write as _;
 
 use super::paired::{Pair, Paired};
 use super::palette::{self, Palette};
+use super::run::{self, Run, alternative, counts_to, protected};
 use super::words;
 use crate::experiment::{Experiment, Overrides, Params, Value, Varied};
 use crate::results::{Histogram, Row};
@@ -24,12 +25,6 @@ pub(crate) struct Sheet {
     pub(crate) planned: Vec<Params>,
     /// By spot, alternative and world.
     cells: BTreeMap<(usize, usize, usize), Cell>,
-}
-
-/// One run: its row, and its numbers by path.
-pub(crate) struct Run {
-    pub(crate) row: Row,
-    numbers: BTreeMap<String, f64>,
 }
 
 /// Parameters that alternatives have in common.
@@ -110,6 +105,7 @@ impl Sheet {
         let mut sheet =
             Self { experiment, runs, curves, alternatives, palette, worlds, spots, planned, cells };
         sheet.palette = Palette::of(sheet.coloured());
+        run::relate(&mut sheet.runs, sheet.curves, sheet.experiment);
         sheet.sort_into_cells();
         sheet
     }
@@ -338,6 +334,25 @@ impl Sheet {
         })
     }
 
+    /// Of a spot that is as a paper has it, the one by our own conventions.
+    pub(crate) fn in_full(&self, spot: usize) -> Option<usize> {
+        let here = &self.spots[spot];
+        let profile = |spot: &Spot| {
+            spot.context.iter().find(|(key, _)| key == "profile").map(|(_, value)| value.to_string())
+        };
+        let others = |spot: &Spot| -> Part {
+            spot.context.iter().filter(|(key, _)| key != "profile").cloned().collect()
+        };
+        if profile(here).as_deref() != Some("as-published") {
+            return None;
+        }
+        self.spots.iter().position(|other| {
+            profile(other).as_deref() == Some("ours")
+                && others(other) == others(here)
+                && other.point == here.point
+        })
+    }
+
     /// The keys that a design fills which is looked at as a whole.
     pub(crate) fn filled(&self) -> Vec<&'static str> {
         self.pooled().map(|pooled| pooled.keys).unwrap_or_default()
@@ -396,6 +411,11 @@ impl Sheet {
     /// The class for styles of a value of a key or of a flow, the same in all figures.
     pub(crate) fn hue_of(&self, name: &str) -> &str {
         self.palette.class(name)
+    }
+
+    /// The place in legends of what has this class.
+    pub(crate) fn place_of_hue(&self, class: &str) -> usize {
+        self.palette.place(class)
     }
 
     /// The value of a key in a run; of the key that is compared, with what counts to it.
@@ -474,28 +494,6 @@ impl Sheet {
     }
 }
 
-/// What is compared of a run: the value of the key, of a mode with the protection behind a plus.
-fn alternative(curves: &str, params: &Params) -> Option<Value> {
-    let value = params.get(curves)?;
-    match params.get("fec").filter(|_| curves == "mode").map(Value::to_string) {
-        Some(protection) if protection != "none" => Some(Value::Text(format!("{value}+{protection}"))),
-        _ => Some(value.clone()),
-    }
-}
-
-/// The mode and the protection of an alternative that has one.
-fn protected(alternative: &Value) -> Option<(&str, &str)> {
-    match alternative {
-        Value::Text(text) => text.split_once('+'),
-        Value::Number(_) => None,
-    }
-}
-
-/// Whether the key that is compared tells the value of `key`.
-fn counts_to(curves: &str, key: &str) -> bool {
-    key == curves || (curves == "mode" && key == "fec")
-}
-
 /// A design that is looked at as a whole.
 struct Pooled {
     /// What it fills.
@@ -517,37 +515,6 @@ impl Cell {
         for (metric, histogram) in &run.row.detail.histograms {
             self.histograms.entry(metric.clone()).or_default().join(histogram);
         }
-    }
-}
-
-impl Run {
-    fn new(row: Row) -> Self {
-        let mut numbers = BTreeMap::new();
-        let metrics = serde_json::to_value(&row.metrics).unwrap_or_default();
-        for (path, value) in crate::results::flat(&metrics) {
-            if let Some(number) = value.as_f64() {
-                numbers.insert(path, number);
-            }
-        }
-        Self { row, numbers }
-    }
-
-    /// A measure or a key, as a number.
-    pub(crate) fn number(&self, path: &str) -> Option<f64> {
-        self.numbers.get(path).copied().or_else(|| self.row.params.number(path).ok())
-    }
-
-    pub(crate) fn is_unfinished(&self) -> bool {
-        !self.row.metrics.finished || self.row.metrics.broken.is_some()
-    }
-
-    /// What it has in common with the same run of other alternatives.
-    fn twin(&self, curves: &str) -> String {
-        let mut name = format!("seed={}", self.row.seed);
-        for (key, value) in self.row.params.iter().filter(|(key, _)| !counts_to(curves, key)) {
-            let _ = write!(name, " {key}={value}");
-        }
-        name
     }
 }
 

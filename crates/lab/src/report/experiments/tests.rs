@@ -106,6 +106,22 @@ fn published_numbers_stand_beside_the_points_that_they_are_about() {
     }
 }
 
+/// Half the loss and a pace are not what a link does: what it is without these conventions stands beside it.
+#[test]
+fn what_is_as_a_paper_has_it_stands_beside_the_full_rate() {
+    let run = |set: &str, completion_s: f64| row(&format!("mode=total {set}"), 1, &[1.0], completion_s);
+    let mut paced = run("profile=as-published loss=1%", 15.4);
+    paced.metrics.paced_s = Some(15.05);
+    let results = results(vec![paced, run("profile=ours loss=1%", 4.5), run("profile=ours", 4.2)]);
+    let lines = results.lines();
+    let completion = find(&lines, "completion_s", "total", "as the paper has it, 1 % loss");
+    assert_eq!(completion.in_full.map(|full| full.value), Some(4.5));
+    assert_eq!(find(&lines, "completion_s", "total", "our own conventions, 1 % loss").in_full, None);
+    let pace = find(&lines, "paced_s", "total", "as the paper has it, 1 % loss");
+    assert!(near(pace.ours["sim"].value, 15.05, 1e-9));
+    assert!(html(&results).contains("ours with full<br>loss and pace"));
+}
+
 #[test]
 fn no_loss_is_the_same_point_with_nothing_lost() {
     let point = |set: &str, total: f64, partial: f64| {
@@ -366,6 +382,7 @@ static SPACE: Experiment = Experiment {
     ],
     published: &[],
     claims: &[("1", "Half the time.")],
+    notes: &[],
     way: Way::Play(streaming_setting),
 };
 
