@@ -233,6 +233,39 @@ fn published_numbers_are_about_points_that_are_run() {
     }
 }
 
+/// What the notes on the pages say of arithmetic.
+#[test]
+fn notes_say_what_arithmetic_gives() {
+    let notes = find("screen-streaming").unwrap().notes.concat();
+    let interactive = find("screen-interactive").unwrap().notes.concat();
+    let bits = 300.0 * 100.0 * 1400.0 * 8.0;
+    for (loss, packets, seconds) in [(0.0025f64, "24.5 packets", "122 s"), (0.005, "17.3 packets", "173 s")] {
+        // RFC 9438 §4.3: the Reno-friendly region is as fast as Reno, √(3/2p) packets a round trip on average.
+        let window = (1.5 / loss).sqrt();
+        let bps = window * 1400.0 * 8.0 / 0.1;
+        // §5.1, with C = 0.4 and β = 0.7.
+        let cubic = (0.4 * 3.7 / (4.0 * 0.3) as f64).powf(0.25) * (0.1 / loss).powf(0.75);
+        assert!(window > cubic, "the greater of both holds");
+        assert!((bps / 1e6 - if loss < 0.003 { 2.7 } else { 1.9 }).abs() < 0.05, "{bps}");
+        assert_eq!(format!("{window:.1} packets"), packets);
+        // 122.5, and 173.2.
+        assert_eq!(format!("{} s", (bits / bps).floor()), seconds);
+        for notes in [&notes, &interactive] {
+            assert!(notes.contains(packets) && notes.contains(seconds), "{notes}");
+        }
+    }
+    assert!(((1.48f64 / 1.2).powf(0.25) * 40f64.powf(0.75) - 16.8).abs() < 0.05 && notes.contains("16.8"));
+    // 42 MB in 67 s are 44.8 packets a round trip.
+    let loss = 1.5 / (bits / 66.98 * 0.1 / 8.0 / 1400.0).powi(2);
+    assert_eq!(format!("{:.3} %", loss * 100.0), "0.075 %");
+    assert!(notes.contains("0.075 %"));
+    // The pace: 299 times 50 ms, and two round trips, and an update of 140 kB with headers of 3 to 6 %.
+    let update: f64 = 140_000.0 * 1.045 * 8.0 / 1e8;
+    let least: f64 = 299.0 * 0.05 + 0.2 + update;
+    assert!((least - 15.16).abs() < 0.01 && (50.0 - update * 1e3 - 38.0).abs() < 0.5, "{least}, {update}");
+    assert!(notes.contains("14.95 s") && notes.contains("38 ms") && notes.contains("15.1 s"));
+}
+
 #[test]
 fn queues_are_what_papers_say() {
     // FlEC: floor(1.5 · Mbit/s / 8 · 2^20 · 2·OWD s / 1200): 10 Mbit/s, 50 ms: 1.5 · 1.25 · 1048576 · 0.1 / 1200 = 163.84.
@@ -311,7 +344,7 @@ fn every_experiment_plays_and_gives_what_its_figures_show() {
                 }
             }
             for published in experiment.published {
-                let metric = published.metric.split('/').next().unwrap();
+                let metric = published.metric.split(['/', '-']).next().unwrap();
                 let pooled = published.at.contains('*') || published.at.contains(',');
                 let there = pooled || row.number(metric).is_some() || metric == "slow";
                 assert!(there, "{params}: no {}", published.metric);

@@ -71,8 +71,8 @@ fn main_metrics(sheet: &Sheet) -> Vec<String> {
         };
         // The mean time between messages is but the length of the run; what is felt of it are the pauses.
         let path = if path == "inter_delivery_ms.mean" { "over_rtt".to_owned() } else { path };
-        // What is over that of another is a comparison already.
-        if !metrics.contains(&path) && !path.contains(words::OVER) {
+        // What stands beside that of another is a comparison already.
+        if !metrics.contains(&path) && words::Beside::of(&path).is_none() {
             metrics.push(path);
         }
     }

@@ -1,6 +1,6 @@
 //! All measures, with what is said of them where people read.
 
-use super::words::OVER;
+use super::words::{LESS, OVER};
 
 /// What to say of a measure.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ pub(crate) enum Better {
 impl Measure {
     /// Of a path with or without a percentile; a measure that is not known here has its path for a name.
     pub(crate) fn of(path: &str) -> Option<&'static Self> {
-        let base = path.split(['.', OVER]).next().unwrap_or(path);
+        let base = path.split(['.', OVER, LESS]).next().unwrap_or(path);
         MEASURES.iter().find(|measure| measure.path == base)
     }
 }

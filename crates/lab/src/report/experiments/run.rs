@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::words;
+use super::words::Beside;
 use crate::experiment::{Experiment, Figure, Params, Value};
 use crate::results::Row;
 
@@ -47,24 +47,29 @@ impl Run {
     }
 }
 
-/// Gives runs the numbers that are over those of another alternative, of the run with the same losses.
+/// Gives runs the numbers that stand beside those of another alternative, of the run with the same losses.
 pub(crate) fn relate(runs: &mut [Run], curves: &str, experiment: &Experiment) {
-    let paths: BTreeSet<&str> = experiment.figures.iter().flat_map(Figure::metrics).collect();
+    let figures = experiment.figures.iter().flat_map(Figure::metrics);
+    let paths: BTreeSet<&str> = figures.chain(experiment.published.iter().map(|one| one.metric)).collect();
     for path in paths {
-        let Some((metric, other)) = path.split_once(words::OVER) else { continue };
-        let is_other =
-            |run: &Run| alternative(curves, &run.row.params).is_some_and(|value| value.to_string() == other);
+        let Some(beside) = Beside::of(path) else { continue };
+        let is_other = |run: &Run| {
+            alternative(curves, &run.row.params).is_some_and(|value| value.to_string() == beside.other)
+        };
         let others: BTreeMap<String, f64> = runs
             .iter()
-            .filter(|run| is_other(run))
-            .filter_map(|run| Some((run.twin(curves), run.number(metric)?)))
+            .filter(|run| is_other(run) && !run.is_unfinished())
+            .filter_map(|run| Some((run.twin(curves), run.number(beside.metric)?)))
             .collect();
-        for run in runs.iter_mut() {
-            let below = others.get(&run.twin(curves)).filter(|number| **number > 0.0);
-            if let (Some(number), Some(below), false) = (run.number(metric), below, is_other(run)) {
-                let ratio = number / below;
-                run.numbers.insert(path.to_owned(), ratio);
-            }
+        for run in runs.iter_mut().filter(|run| !is_other(run) && !run.is_unfinished()) {
+            let other = others.get(&run.twin(curves)).copied();
+            let Some((number, other)) = run.number(beside.metric).zip(other) else { continue };
+            // Of nothing there is no share.
+            let result = match beside.is_difference {
+                true => Some(number - other),
+                false => (other > 0.0).then(|| number / other),
+            };
+            run.numbers.extend(result.map(|result| (path.to_owned(), result)));
         }
     }
 }

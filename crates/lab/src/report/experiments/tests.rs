@@ -1,3 +1,4 @@
+mod beside;
 mod repeating;
 mod verdicts;
 

@@ -6,14 +6,14 @@ use crate::report::text::{number, size};
 
 /// `blocking_ms.p99` as `blocking time, 99 %`.
 pub(crate) fn metric(path: &str) -> String {
+    if let Some(beside) = Beside::of(path) {
+        let how = if beside.is_difference { "beyond" } else { "over" };
+        return format!("{} {how} that of {}", metric(beside.metric), beside.other_in_words());
+    }
     let (base, stat) = split(path);
     let label = Measure::of(base).map_or(base, |measure| measure.label);
-    let label = match base.split_once(OVER) {
-        Some((_, other)) => format!("{label} over that of {}", plain("mode", &Value::Text(other.to_owned()))),
-        None => label.to_owned(),
-    };
     match stat {
-        None => label,
+        None => label.to_owned(),
         Some("mean") => format!("{label}, mean"),
         Some("max") => format!("{label}, longest"),
         Some("p50") => format!("{label}, median"),
@@ -27,16 +27,43 @@ pub(crate) fn metric(path: &str) -> String {
     }
 }
 
-/// Behind a measure, and before the alternative that it is over: `bytes_sent/plain` is how much is sent for each byte of plain
-/// QUIC under the same losses.
-pub(crate) const OVER: char = '/';
+/// A measure of a run beside that of another alternative under the same losses: `bytes_sent/plain` is how much is sent for each
+/// byte of plain QUIC, `blocking_ms.p99-total` how much longer messages wait than in total order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Beside<'a> {
+    pub(crate) metric: &'a str,
+    pub(crate) other: &'a str,
+    /// The other is taken from it; else it is divided by the other.
+    pub(crate) is_difference: bool,
+}
+
+impl<'a> Beside<'a> {
+    pub(crate) fn of(path: &'a str) -> Option<Self> {
+        // Measures have neither sign in their names; alternatives may.
+        let at = path.find([OVER, LESS])?;
+        let (metric, rest) = path.split_at(at);
+        Some(Self { metric, other: &rest[1..], is_difference: rest.starts_with(LESS) })
+    }
+
+    fn other_in_words(self) -> String {
+        plain("mode", &Value::Text(self.other.to_owned()))
+    }
+}
+
+/// Whether a path is a ratio to another alternative.
+pub(crate) fn is_ratio(path: &str) -> bool {
+    Beside::of(path).is_some_and(|beside| !beside.is_difference)
+}
+
+pub(super) const OVER: char = '/';
+pub(super) const LESS: char = '-';
 
 /// What a ratio of one means, of a measure that is one.
 pub(crate) fn unity(path: &str) -> Option<String> {
-    match (path, path.split_once(OVER)) {
-        ("dct_ratio", _) => Some("as plain QUIC".to_owned()),
-        ("dct_over_ideal", _) => Some("ideal".to_owned()),
-        (_, Some((_, other))) => Some(format!("as {}", plain("mode", &Value::Text(other.to_owned())))),
+    match path {
+        "dct_ratio" => Some("as plain QUIC".to_owned()),
+        "dct_over_ideal" => Some("ideal".to_owned()),
+        path if is_ratio(path) => Some(format!("as {}", Beside::of(path)?.other_in_words())),
         _ => None,
     }
 }
@@ -73,14 +100,14 @@ pub(crate) fn with_unit(path: &str, value: f64) -> String {
 pub(crate) fn factor(path: &str) -> f64 {
     match path {
         "loss" | "ge_p" | "cross_share" => 100.0,
-        path if path.contains(OVER) => 1.0,
+        path if is_ratio(path) => 1.0,
         path => Measure::of(path).map_or(1.0, |measure| measure.factor),
     }
 }
 
 /// The unit of a measure; empty for counts and ratios.
 pub(crate) fn unit(path: &str) -> &'static str {
-    Measure::of(path).filter(|_| !path.contains(OVER)).map_or("", |measure| measure.unit)
+    Measure::of(path).filter(|_| !is_ratio(path)).map_or("", |measure| measure.unit)
 }
 
 /// The label of an axis: a measure or a key, with the unit.

@@ -161,7 +161,7 @@ fn reading(figure: &Figure) -> String {
                  line is a tenth of the one above.{good}"
             )
         }
-        Figure::Runs { metric, .. } if metric.contains('/') || *metric == "dct_ratio" => {
+        Figure::Runs { metric, .. } if words::is_ratio(metric) || *metric == "dct_ratio" => {
             let good = good(
                 metric,
                 " What lies left of the line at 1 is a gain.",
