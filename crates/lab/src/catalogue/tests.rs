@@ -244,7 +244,7 @@ fn notes_say_what_arithmetic_gives() {
         let window = (1.5 / loss).sqrt();
         let bps = window * 1400.0 * 8.0 / 0.1;
         // §5.1, with C = 0.4 and β = 0.7.
-        let cubic = (0.4 * 3.7 / (4.0 * 0.3) as f64).powf(0.25) * (0.1 / loss).powf(0.75);
+        let cubic = (0.4 * 3.7 / (4.0 * 0.3f64)).powf(0.25) * (0.1 / loss).powf(0.75);
         assert!(window > cubic, "the greater of both holds");
         assert!((bps / 1e6 - if loss < 0.003 { 2.7 } else { 1.9 }).abs() < 0.05, "{bps}");
         assert_eq!(format!("{window:.1} packets"), packets);

@@ -39,13 +39,9 @@ impl Chart {
     fn heading(&self, svg: &mut String) {
         let room = self.frame.width - 40.0;
         let (first, second) = in_lines(&self.title, room);
-        let tops = if second.is_empty() { [28.0, 0.0, 48.0] } else { [18.0, 35.0, 51.0] };
+        let tops = if second.is_empty() { [28.0, 0.0, 48.0] } else { [17.0, 33.0, 48.0] };
         for (line, y) in [first, second].into_iter().zip(tops).filter(|(line, _)| !line.is_empty()) {
-            let squeezed = if length(line) > room {
-                format!(" textLength={room} lengthAdjust=spacingAndGlyphs")
-            } else {
-                String::new()
-            };
+            let squeezed = squeezed(length(line), room);
             let _ = write!(svg, "<text class=title x=20 y={y}{squeezed}>{}</text>", escaped(line));
         }
         let _ = write!(svg, "<text x=20 y={}>{}</text>", tops[2], escaped(&self.y_label));
@@ -84,11 +80,15 @@ impl Chart {
                 );
             }
         }
+        // What is wider than the axis is in the middle of the figure.
+        let wide = self.x_label.chars().count() as f64 * DIGIT;
+        let room = self.frame.width - 24.0;
+        let middle = if wide > right - left { self.frame.width / 2.0 } else { f64::midpoint(left, right) };
         let _ = write!(
             svg,
-            "<text x={} y={} text-anchor=middle>{}</text>",
-            f64::midpoint(left, right),
+            "<text x={middle} y={} text-anchor=middle{}>{}</text>",
             bottom + 42.0,
+            squeezed(wide, room),
             escaped(&self.x_label)
         );
     }
@@ -280,6 +280,11 @@ fn in_lines(title: &str, room: f64) -> (&str, &str) {
     let spaces = title.char_indices().enumerate().filter(|(_, (_, c))| *c == ' ');
     let best = spaces.min_by_key(|(n, _)| n.abs_diff(middle)).map(|(_, (at, _))| at);
     best.map_or((title, ""), |at| (&title[..at], &title[at + 1..]))
+}
+
+/// What has text that is too long stand in its room nevertheless.
+fn squeezed(length: f64, room: f64) -> String {
+    if length > room { format!(" textLength={room} lengthAdjust=spacingAndGlyphs") } else { String::new() }
 }
 
 fn length(title: &str) -> f64 {

@@ -98,10 +98,10 @@ pub(crate) struct Frame {
 
 /// Two stand beside each other.
 pub(crate) const WIDE: Frame =
-    Frame { width: 540.0, height: 360.0, left: 62.0, right: 518.0, top: 62.0, bottom: 302.0, fine: 0.1 };
+    Frame { width: 540.0, height: 360.0, left: 62.0, right: 512.0, top: 62.0, bottom: 302.0, fine: 0.1 };
 /// Three stand beside each other.
 pub(crate) const SMALL: Frame =
-    Frame { width: 352.0, height: 268.0, left: 62.0, right: 336.0, top: 58.0, bottom: 214.0, fine: 0.4 };
+    Frame { width: 352.0, height: 268.0, left: 62.0, right: 330.0, top: 58.0, bottom: 214.0, fine: 0.4 };
 
 impl Frame {
     /// How wide boxes may be so that `lanes` stand beside each other in each of `places`.

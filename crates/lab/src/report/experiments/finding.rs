@@ -173,9 +173,9 @@ fn tone(paired: &Paired, path: &str) -> Tone {
 fn difference(paired: &Paired) -> String {
     let Some(more) = paired.more else {
         return if paired.challenger > paired.reference {
-            format!(", in {} pairs of runs", paired.pairs)
+            format!(", in {}", pairs_of_runs(paired.pairs))
         } else {
-            format!(", no difference in {} pairs of runs", paired.pairs)
+            format!(", no difference in {}", pairs_of_runs(paired.pairs))
         };
     };
     let sides = |share: f64| {
@@ -205,6 +205,10 @@ fn difference(paired: &Paired) -> String {
             )
         }
     }
+}
+
+fn pairs_of_runs(count: usize) -> String {
+    if count == 1 { "a single pair of runs".to_owned() } else { format!("{count} pairs of runs") }
 }
 
 fn one_place(percent: f64) -> f64 {

@@ -65,9 +65,10 @@ pub(crate) fn relate(runs: &mut [Run], curves: &str, experiment: &Experiment) {
             let other = others.get(&run.twin(curves)).copied();
             let Some((number, other)) = run.number(beside.metric).zip(other) else { continue };
             // Of nothing there is no share.
-            let result = match beside.is_difference {
-                true => Some(number - other),
-                false => (other > 0.0).then(|| number / other),
+            let result = if beside.is_difference {
+                Some(number - other)
+            } else {
+                (other > 0.0).then(|| number / other)
             };
             run.numbers.extend(result.map(|result| (path.to_owned(), result)));
         }

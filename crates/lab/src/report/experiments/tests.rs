@@ -1,4 +1,5 @@
 mod beside;
+mod drawn;
 mod repeating;
 mod verdicts;
 

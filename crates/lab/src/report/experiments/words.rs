@@ -126,7 +126,8 @@ pub(crate) fn axis(path: &str) -> String {
 /// Where something was published: `figure 9`, or as the paper calls it.
 pub(crate) fn cited(figure: &str) -> String {
     if figure.starts_with(|c: char| c.is_ascii_digit()) && !figure.ends_with('x') {
-        format!("figure {figure}")
+        let is_several = figure.contains([',', ' ']);
+        format!("{} {figure}", if is_several { "figures" } else { "figure" })
     } else {
         figure.to_owned()
     }
@@ -228,14 +229,14 @@ fn protection(name: &str) -> Option<String> {
         "messages" if parameters.is_empty() => {
             "repair as late as deadlines allow (FlEC), by the measured jitter".to_owned()
         }
-        "messages" => format!("repair as late as deadlines allow (FlEC), {parameters} before that"),
+        "messages" => format!("repair as late as deadlines allow (FlEC), {} before that", size(parameters)),
         "tum" => {
             let (burst, delay) = parameters.split_once(':').unwrap_or((parameters, ""));
             let symbols =
                 if burst == "1" { "1 repair symbol".to_owned() } else { format!("{burst} repair symbols") };
             match delay {
                 "" => format!("{symbols} behind each flush and end (TUM)"),
-                delay => format!("{symbols} {delay} behind the first packet that none covers (TUM)"),
+                delay => format!("{symbols} {} behind the first packet that none covers (TUM)", size(delay)),
             }
         }
         _ => return None,

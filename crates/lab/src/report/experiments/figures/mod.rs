@@ -48,7 +48,13 @@ pub(crate) fn figures(page: &mut String, sheet: &Sheet) {
         );
         legend(page, sheet, &drawn);
         let _ = write!(page, "{}</p>", table(sheet, n, &drawn));
-        arrange(page, figure, drawn, in_sight);
+        // Of courses two are side by side, and of pauses all alternatives.
+        let least = match figure {
+            Figure::Series { series: "gaps", .. } => sheet.alternatives.len(),
+            Figure::Series { .. } => 2,
+            _ => 3,
+        };
+        arrange(page, figure, drawn, in_sight.max(least));
         page.push_str("</div>");
     }
 }
@@ -77,9 +83,7 @@ fn arrange(page: &mut String, figure: &Figure, mut drawn: Vec<Panels>, in_sight:
         contexts(page, &drawn, FOLDED);
         page.push_str("</details>");
     } else {
-        // Of courses two are side by side.
-        let least = if matches!(figure, Figure::Series { .. }) { 2 } else { 3 };
-        contexts(page, &drawn, in_sight.max(least));
+        contexts(page, &drawn, in_sight);
     }
 }
 
@@ -190,7 +194,9 @@ fn reading(figure: &Figure) -> String {
         }
         Figure::Lines { metric, .. } => {
             let good = good(metric, " Further down is better.", " Further up is better.");
-            format!("Each dot is the median of the runs there.{good}")
+            format!(
+                "Each dot is the median of the runs there; where several agree, one lies over the others.{good}"
+            )
         }
         Figure::Heat { metric, .. } => {
             let good = good(metric, "less than 1", "more than 1");
@@ -210,8 +216,8 @@ fn of_series(series: &str) -> &'static str {
         }
         "gaps" => {
             "A dot for each time between two messages (of many short ones after each other the longest), when the second \
-             was let go; upright lines are when all was there. Dots above the dashed line are pauses longer than a round \
-             trip: the fewer, the better, and the further left the upright lines, the faster."
+             was let go, with a panel for each alternative; upright lines are when each of them had everything. Dots above the dashed line are pauses longer than a round \
+             trip (at the bottom is what was let go together): the fewer, the better, and the further left the upright lines, the faster."
         }
         "goodput" => {
             "What each got, over time. Lines that follow what was asked for, and leave no gaps, are good."

@@ -28,11 +28,14 @@ pub(super) fn distributions(sheet: &Sheet, path: &str, by: &str) -> Vec<Panels> 
         }
         let is_wide = least > 0.0 && most / least > 30.0;
         let mark = words::unity(path).map(|meaning| Mark::Along(1.0, meaning));
+        if mark.is_some() {
+            (least, most) = (least.min(1.0), most.max(1.0));
+        }
         (!curves.is_empty()).then(|| Chart {
             title: group.title.clone(),
             x_label: axis(path),
             y_label: "share of runs with at most as much".to_owned(),
-            x: if is_wide { Scale::logarithmic(least, most) } else { Scale::with_lines(most, 5.0) },
+            x: if is_wide { Scale::logarithmic(least, most) } else { Scale::around(least, most) },
             y: Scale::Share,
             marks: mark.into_iter().collect(),
             frame: SMALL,

@@ -19,6 +19,12 @@ struct Lane {
     full_name: String,
 }
 
+impl Lane {
+    fn curve(&self, hover: String, shape: Shape) -> Curve {
+        Curve { class: self.class.clone(), name: self.name.clone(), hover, shape }
+    }
+}
+
 fn lanes(sheet: &Sheet, spot: usize) -> Vec<Lane> {
     let mut lanes = Vec::new();
     for alternative in 0..sheet.alternatives.len() {
@@ -42,9 +48,8 @@ fn lanes(sheet: &Sheet, spot: usize) -> Vec<Lane> {
 
 /// The distributions of a measure.
 pub(super) fn distributions(sheet: &Sheet, metric: &str, logarithmic: bool) -> Vec<Panels> {
-    let panels = |(context, spots): (&str, Vec<usize>)| {
+    let panels = |(context, mut spots): (&str, Vec<usize>)| {
         // Without loss there is not much to see: not among the first.
-        let mut spots = spots;
         spots.sort_by_key(|spot| sheet.lossless(*spot) == Some(*spot));
         let charts = spots.iter().filter_map(|spot| distribution(sheet, *spot, metric, logarithmic));
         Panels { context: context.to_owned(), charts: charts.collect() }
@@ -71,7 +76,7 @@ fn distribution(sheet: &Sheet, spot: usize, path: &str, logarithmic: bool) -> Op
         shortest = shortest.min(histogram.percentile(0.001));
         let steps = histogram.steps();
         let shape = if logarithmic { Shape::Tail(steps) } else { Shape::Steps(steps) };
-        curves.push(Curve { class: lane.class, name: lane.name, hover, shape });
+        curves.push(lane.curve(hover, shape));
     }
     if curves.is_empty() {
         return None;
@@ -126,9 +131,10 @@ fn round_trip(sheet: &Sheet, spot: usize) -> Option<f64> {
 
 /// The courses of a series.
 pub(super) fn series(sheet: &Sheet, series: &str, by: &str) -> Vec<Panels> {
-    let panels = |(context, spots): (&str, Vec<usize>)| {
+    let panels = |(context, mut spots): (&str, Vec<usize>)| {
+        spots.sort_by_key(|spot| sheet.lossless(*spot) == Some(*spot));
         let charts = spots.iter().flat_map(|spot| match (series, by) {
-            ("gaps", _) => gaps(sheet, *spot).into_iter().collect(),
+            ("gaps", _) => gaps(sheet, *spot),
             (_, "flow") => of_flows(sheet, *spot, series),
             _ => course(sheet, *spot, series).into_iter().collect::<Vec<Chart>>(),
         });
@@ -152,33 +158,38 @@ fn course(sheet: &Sheet, spot: usize, series: &str) -> Option<Chart> {
         let runs = with_series(sheet, spot, &lane, series);
         let courses: Vec<_> = runs.iter().map(|run| run.row.detail.series[series].clone()).collect();
         let hover = format!("{}: {} runs", lane.full_name, runs.len());
-        let shape = Shape::Cloud(courses);
-        (!runs.is_empty()).then_some(Curve { class: lane.class, name: lane.name, hover, shape })
+        (!runs.is_empty()).then(|| lane.curve(hover, Shape::Cloud(courses)))
     });
     chart_of_series(panel_title(sheet, spot), series, curves.collect())
 }
 
-/// Times between messages over time, and when all was there.
-fn gaps(sheet: &Sheet, spot: usize) -> Option<Chart> {
-    let mut curves = Vec::new();
-    let mut ends = Vec::new();
-    for lane in lanes(sheet, spot) {
-        let Some(run) = with_series(sheet, spot, &lane, "gaps").first().copied() else { continue };
-        let points = run.row.detail.series["gaps"].clone();
-        let Lane { class, name, full_name, .. } = lane;
-        if let Some(end) = run.number("completion_s") {
-            let hover = format!("{full_name}: all was there after {} s", number(end));
-            let (class, name) = (class.clone(), name.clone());
-            ends.push(Curve { class, name, hover, shape: Shape::Upright(end) });
-        }
-        curves.push(Curve { class, name, hover: full_name, shape: Shape::Dots(points) });
-    }
-    curves.extend(ends);
-    let mut chart = chart_of_series(panel_title(sheet, spot), "gaps", curves)?;
+/// A panel for each alternative: times between its messages over time; and when all was there, of each.
+fn gaps(sheet: &Sheet, spot: usize) -> Vec<Chart> {
+    let lanes = lanes(sheet, spot);
+    let with_run = |lane| Some((lane, *with_series(sheet, spot, lane, "gaps").first()?));
+    let runs: Vec<(&Lane, &Run)> = lanes.iter().filter_map(with_run).collect();
+    let end = |(lane, run): &(&Lane, &Run)| {
+        let end = run.number("completion_s")?;
+        let hover = format!("{}: all was there after {} s", lane.full_name, number(end));
+        Some(lane.curve(hover, Shape::Upright(end)))
+    };
+    let ends: Vec<Curve> = runs.iter().filter_map(end).collect();
+    let all: Vec<Curve> = runs
+        .iter()
+        .map(|(lane, run)| lane.curve(String::new(), Shape::Dots(run.row.detail.series["gaps"].clone())))
+        .collect();
+    // The axes of the whole are those of each.
+    let Some(whole) = chart_of_series(String::new(), "gaps", [&all[..], &ends[..]].concat()) else {
+        return Vec::new();
+    };
     let mark = round_trip(sheet, spot).map(|rtt| Mark::Up(rtt, "round trip".to_owned()));
-    chart.marks = mark.into_iter().collect();
-    chart.frame = WIDE;
-    Some(chart)
+    let panel = |((lane, _), dots): (&(&Lane, &Run), Curve)| Chart {
+        title: format!("{}, {}", lane.full_name, panel_title(sheet, spot)),
+        marks: mark.iter().cloned().collect(),
+        curves: ends.iter().cloned().chain([dots]).collect(),
+        ..whole.clone()
+    };
+    runs.iter().zip(all).map(panel).collect()
 }
 
 /// A panel for each alternative, with a line for each of its flows.
@@ -213,6 +224,7 @@ fn chart_of_series(title: String, series: &str, curves: Vec<Curve>) -> Option<Ch
         curves.iter().flat_map(|curve| match &curve.shape {
             Shape::Line(points) | Shape::Dots(points) => points.clone(),
             Shape::Cloud(courses) => courses.concat(),
+            Shape::Upright(x) => vec![(*x, 0.0)],
             _ => Vec::new(),
         })
     };
