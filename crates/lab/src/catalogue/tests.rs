@@ -250,9 +250,11 @@ fn notes_say_what_arithmetic_gives() {
         assert_eq!(format!("{window:.1} packets"), packets);
         // 122.5, and 173.2.
         assert_eq!(format!("{} s", (bits / bps).floor()), seconds);
-        for notes in [&notes, &interactive] {
-            assert!(notes.contains(packets) && notes.contains(seconds), "{notes}");
-        }
+        assert!(notes.contains(packets) && notes.contains(seconds), "{notes}");
+        // Where each is asked for: whole windows until 100 packets are there.
+        let asked = 300.0 * (0.3 + 0.1 * (100.0 / window).ceil());
+        let told = [packets.to_owned(), format!("{:.1} windows", 100.0 / window), format!("{asked:.0} s")];
+        assert!(told.iter().all(|words| interactive.contains(words)), "{told:?}: {interactive}");
     }
     assert!(((1.48f64 / 1.2).powf(0.25) * 40f64.powf(0.75) - 16.8).abs() < 0.05 && notes.contains("16.8"));
     // 42 MB in 67 s are 44.8 packets a round trip.

@@ -63,7 +63,7 @@ impl Chart {
             );
         }
         let ticks = self.x.ticks();
-        // Names that would run into each other are not all told.
+        // Names that would run into each other stand in two rows, or are not all told.
         let widest = ticks.iter().map(|(_, label)| label.chars().count()).max().unwrap_or(0) as f64;
         let every = ((widest * DIGIT + 8.0) * ticks.len() as f64 / (right - left)).ceil().max(1.0) as usize;
         for (n, (tick, label)) in ticks.into_iter().enumerate() {
@@ -71,13 +71,9 @@ impl Chart {
             if !matches!(self.x, Scale::Places(_)) {
                 let _ = write!(svg, "<line class=grid x1={x:.1} x2={x:.1} y1={top} y2={bottom} />");
             }
-            if n % every == 0 {
-                let _ = write!(
-                    svg,
-                    "<text x={x:.1} y={} text-anchor=middle>{}</text>",
-                    bottom + 20.0,
-                    escaped(&label)
-                );
+            let y = if every == 2 { bottom + 14.0 + 13.0 * (n % 2) as f64 } else { bottom + 20.0 };
+            if every <= 2 || n % every == 0 {
+                let _ = write!(svg, "<text x={x:.1} y={y} text-anchor=middle>{}</text>", escaped(&label));
             }
         }
         // What is wider than the axis is in the middle of the figure.
@@ -87,7 +83,7 @@ impl Chart {
         let _ = write!(
             svg,
             "<text x={middle} y={} text-anchor=middle{}>{}</text>",
-            bottom + 42.0,
+            bottom + 44.0,
             squeezed(wide, room),
             escaped(&self.x_label)
         );

@@ -365,12 +365,16 @@ impl Sheet {
     }
 
     /// The alternative that all others are measured by: what an ordinary transport does. Where streams carry what does not
-    /// wait for each other (a baseline in mode `plain`), that is one for each, and else total order.
+    /// wait for each other (a baseline in mode `plain`), that is one for each, and else total order; where neither is compared,
+    /// what the baseline does.
     pub(crate) fn reference(&self) -> Option<usize> {
         let named = |name: &str| self.alternatives.iter().position(|value| value.to_string() == name);
         match self.curves {
             "mode" if self.experiment.base().text("mode") == "plain" => named("plain"),
-            "mode" => named("total").or_else(|| named("plain")),
+            "mode" => {
+                let base = self.experiment.base().text("mode");
+                named("total").or_else(|| named("plain")).or_else(|| named(&base))
+            }
             "fec" => named("none"),
             _ => None,
         }

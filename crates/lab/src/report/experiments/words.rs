@@ -100,6 +100,7 @@ pub(crate) fn with_unit(path: &str, value: f64) -> String {
 pub(crate) fn factor(path: &str) -> f64 {
     match path {
         "loss" | "ge_p" | "cross_share" => 100.0,
+        "rwin" | "send_buffer" => 1e-3,
         path if is_ratio(path) => 1.0,
         path => Measure::of(path).map_or(1.0, |measure| measure.factor),
     }
@@ -117,7 +118,7 @@ pub(crate) fn axis(path: &str) -> String {
         ("", "rtt_ms" | "owd_ms" | "deadline_ms") => format!("{name}, ms"),
         ("", "rate_mbit") => format!("{name}, Mbit/s"),
         ("", "loss" | "ge_p" | "cross_share") => format!("{name}, %"),
-        ("", "size" | "rwin" | "message_bytes") => format!("{name}, bytes"),
+        ("", "rwin" | "send_buffer") => format!("{name}, kB"),
         ("", _) => name,
         (unit, _) => format!("{name}, {unit}"),
     }
@@ -183,6 +184,7 @@ pub(crate) fn setting(key: &str, value: &Value) -> String {
         ("others_mbit", _) => format!("losses driven by {text} Mbit/s of others"),
         ("rwin", Value::Text(_)) => format!("{text} window"),
         ("rwin", _) => format!("window of {text}"),
+        ("send_buffer", _) => format!("send buffer of {text}"),
         ("pace", Value::Text(_)) => "at full pace".to_owned(),
         ("pace", _) => format!("{text} updates a second"),
         ("fence_every", _) => format!("a fence every {text}"),
@@ -200,8 +202,24 @@ pub(crate) fn alternative(key: &str, name: &str) -> Option<String> {
         ("mode", None) => mode(name).map(str::to_owned),
         ("fec", _) if name == "none" => Some("plain QUIC: what is lost is sent again".to_owned()),
         ("fec", _) => protection(name),
+        ("ack", _) => acknowledging(name),
         _ => None,
     }
+}
+
+/// When clients acknowledge, by its name in the library.
+fn acknowledging(name: &str) -> Option<String> {
+    let mut parts = name.split(':');
+    let (packets, rule, by) = (parts.next()?, parts.next()?, parts.next()?);
+    let when = match rule {
+        "adaptive" => {
+            format!("acknowledged after {packets} packets, or after more where the server asks for it")
+        }
+        _ => format!("acknowledged after every {packets} packets throughout"),
+    };
+    let how =
+        if by == "merged" { "what is read at once is acted on as one" } else { "each datagram by itself" };
+    Some(format!("{when}; {how}"))
 }
 
 /// What a protection sends, by its name in the library.
@@ -264,7 +282,7 @@ pub(crate) fn plain(key: &str, value: &Value) -> String {
         ("rtt_ms" | "owd_ms" | "deadline_ms", Value::Number(ms)) => format!("{ms} ms"),
         ("rate_mbit", Value::Number(rate)) if *rate >= 1000.0 => format!("{} Gbit/s", shifted(*rate, -3)),
         ("rate_mbit", Value::Number(rate)) => format!("{rate} Mbit/s"),
-        ("size" | "rwin" | "message_bytes", Value::Number(bytes)) => in_bytes(*bytes),
+        ("size" | "rwin" | "send_buffer" | "message_bytes", Value::Number(bytes)) => in_bytes(*bytes),
         ("mode", Value::Text(name)) => name.replace('+', " + "),
         ("queue", Value::Text(text)) if text.ends_with("bdp") => text.replace("bdp", " BDP"),
         ("cc", Value::Text(name)) if name.chars().all(|c| c.is_ascii_lowercase()) => {
@@ -284,8 +302,24 @@ pub(crate) fn plain(key: &str, value: &Value) -> String {
 pub(crate) fn bare(key: &str, value: &Value) -> String {
     match (key, value) {
         ("rtt_ms" | "owd_ms" | "deadline_ms" | "rate_mbit", Value::Number(n)) => n.to_string(),
+        ("rwin" | "send_buffer", Value::Number(n)) => shifted(*n, -3),
+        ("loss" | "ge_p" | "cross_share", Value::Number(n)) => shifted(*n, 2),
         _ => plain(key, value),
     }
+}
+
+/// The same where there is little room: of losses in bursts, how long these are on average.
+pub(crate) fn on_axis(key: &str, value: &Value) -> String {
+    let burst = |text: &str| {
+        // `ge:P,R` and more: a burst ends behind a packet with the probability R.
+        let end = text.strip_prefix("ge:")?.split(',').nth(1)?.strip_suffix('%')?.parse::<f64>().ok()?;
+        (end > 0.0).then(|| format!("bursts of {}", number(100.0 / end)))
+    };
+    match (key, value) {
+        ("loss", Value::Text(text)) => burst(text),
+        _ => None,
+    }
+    .unwrap_or_else(|| bare(key, value))
 }
 
 /// A number between values, for the same axis: three digits will do.
@@ -364,6 +398,21 @@ mod tests {
 
     /// Rounded, both were "100 ms round trip", and the table had two lines of one point that contradict each other.
     #[test]
+    fn acknowledgements_are_told() {
+        let told = |name: &str| alternative("ack", name).unwrap();
+        assert!(told("10:fixed:single").contains("every 10 packets throughout; each datagram by itself"));
+        assert!(told("2:adaptive:merged").contains("after 2 packets, or after more"));
+    }
+
+    #[test]
+    fn bursts_have_their_length_on_an_axis() {
+        let on_axis = |text: &str| on_axis("loss", &Value::Text(text.into()));
+        assert_eq!(on_axis("ge:0.0628%,12.5%,100%,0%"), "bursts of 8");
+        assert_eq!(on_axis("burst:5,100"), "burst:5,100");
+        assert_eq!(super::on_axis("loss", &Value::Number(0.005)), "0.5");
+    }
+
+    #[test]
     fn values_that_differ_have_names_that_differ() {
         for (key, one, two, told) in [
             ("rtt_ms", 100.2, 100.4, ["100.2 ms round trip", "100.4 ms round trip"]),
@@ -381,7 +430,8 @@ mod tests {
             [0.07, 0.29, 1e-7, 0.0, 1.0].map(|share| shifted(share, 2)),
             ["7", "29", "0.00001", "0", "100"]
         );
-        assert_eq!(about("rwin", 1_234_567.0), "1.23 MB");
+        // Of an axis in kB.
+        assert_eq!(about("rwin", 1_234_567.0), "1230");
     }
 
     #[test]

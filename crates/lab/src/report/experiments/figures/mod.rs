@@ -62,7 +62,16 @@ pub(crate) fn figures(page: &mut String, sheet: &Sheet) {
 fn arrange(page: &mut String, figure: &Figure, mut drawn: Vec<Panels>, in_sight: usize) {
     if drawn.iter().all(|panels| panels.charts.len() == 1) {
         // The panels say themselves what they are of.
-        let all: Vec<Chart> = drawn.into_iter().flat_map(|panels| panels.charts).collect();
+        let is_one = drawn.len() == 1;
+        let named = |Panels { context, charts }: Panels| {
+            charts.into_iter().map(move |mut chart| {
+                if !is_one && !chart.title.contains(&context) {
+                    chart.title = format!("{context}: {}", chart.title);
+                }
+                chart
+            })
+        };
+        let all: Vec<Chart> = drawn.into_iter().flat_map(named).collect();
         grid(page, &all, in_sight.max(6));
     } else if matches!(figure, Figure::Boxes { .. }) {
         // Small multiples belong together.

@@ -1,5 +1,6 @@
 //! Panels of many runs, a number of each: distributions over runs, dots, boxes, lines and heat maps.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::{Panels, REAL};
@@ -32,7 +33,7 @@ pub(super) fn distributions(sheet: &Sheet, path: &str, by: &str) -> Vec<Panels> 
             (least, most) = (least.min(1.0), most.max(1.0));
         }
         (!curves.is_empty()).then(|| Chart {
-            title: group.title.clone(),
+            title: group.title(),
             x_label: axis(path),
             y_label: "share of runs with at most as much".to_owned(),
             x: if is_wide { Scale::logarithmic(least, most) } else { Scale::around(least, most) },
@@ -68,7 +69,7 @@ pub(super) fn scatter(sheet: &Sheet, x: &str, y: &str, by: &str) -> Vec<Panels> 
         }
         let mark = words::unity(y).map(|meaning| Mark::Up(1.0, meaning));
         (!curves.is_empty()).then(|| Chart {
-            title: group.title.clone(),
+            title: group.title(),
             x_label: axis(x),
             y_label: axis(y),
             x: Scale::around(least[0], most[0]),
@@ -122,7 +123,7 @@ fn boxes_of(sheet: &Sheet, path: &str, over: &str, group: &Group<'_>) -> Panels 
         frame,
         curves,
     };
-    let mut panels = Panels { context: group.title.clone(), charts: Vec::new() };
+    let mut panels = Panels { context: group.context.clone(), charts: Vec::new() };
     if bins.names.len() * lanes.len() <= MOST_TOGETHER {
         let width = WIDE.box_width(bins.names.len(), lanes.len());
         let curves = lanes.iter().enumerate().map(|(n, (lane, fives))| {
@@ -132,7 +133,7 @@ fn boxes_of(sheet: &Sheet, path: &str, over: &str, group: &Group<'_>) -> Panels 
             lane.curve("", Shape::Boxes(boxes, width))
         });
         let curves: Vec<Curve> = curves.collect();
-        panels.charts.extend((!curves.is_empty()).then(|| chart(group.title.clone(), WIDE, curves)));
+        panels.charts.extend((!curves.is_empty()).then(|| chart(group.title(), WIDE, curves)));
         return panels;
     }
     let reference = sheet.reference().map(|n| sheet.alternative(n));
@@ -196,11 +197,11 @@ pub(super) fn lines(sheet: &Sheet, path: &str, over: &str, by: &str) -> Vec<Pane
         }
         let mark = words::unity(path).map(|meaning| Mark::Up(1.0, meaning));
         (!curves.is_empty()).then(|| Chart {
-            title: group.title.clone(),
+            title: group.title(),
             x_label: axis(over),
             y_label: axis(path),
             x: Scale::around(nearest, furthest),
-            y: Scale::with_lines(highest * 1.05, 5.0),
+            y: Scale::with_lines(highest, 5.0),
             marks: mark.into_iter().collect(),
             frame: WIDE,
             curves,
@@ -248,7 +249,7 @@ pub(super) fn heat(sheet: &Sheet, path: &str, (x, y): (&str, &str), by: &str) ->
                 curves: vec![lane.curve("", Shape::Cells(cells))],
             })
         });
-        Panels { context: group.title.clone(), charts: charts.collect() }
+        Panels { context: group.context.clone(), charts: charts.collect() }
     };
     grouped(sheet, by, &[x, y]).iter().map(panels).collect()
 }
@@ -271,7 +272,11 @@ impl Bins {
     /// A place for each value that there is, in their order.
     fn each(key: &str, order: &[Value], there: &[&Value]) -> Self {
         let values: Vec<Value> = order.iter().filter(|value| there.contains(value)).cloned().collect();
-        let names = values.iter().map(|value| words::bare(key, value)).collect();
+        let mut names: Vec<String> = values.iter().map(|value| words::on_axis(key, value)).collect();
+        // Two places are never called the same.
+        if names.iter().collect::<BTreeSet<_>>().len() < names.len() {
+            names = values.iter().map(|value| words::bare(key, value)).collect();
+        }
         Self { names, values, begins: Vec::new() }
     }
 
@@ -312,13 +317,19 @@ impl Bins {
 
 /// Runs that have crossed keys in common, but for the one that colours tell.
 struct Group<'a> {
-    title: String,
+    /// These, in words; nothing where nothing is crossed.
+    context: String,
     lanes: Vec<Lane<'a>>,
 }
 
 impl Group<'_> {
+    /// What a panel of all of it is called.
     fn title(&self) -> String {
-        self.title.clone()
+        if self.context.is_empty() {
+            let all: usize = self.lanes.iter().map(|lane| lane.runs.len()).sum();
+            return format!("{all} runs");
+        }
+        self.context.clone()
     }
 }
 
@@ -370,9 +381,9 @@ fn grouped<'a>(sheet: &'a Sheet, by: &str, over: &[&str]) -> Vec<Group<'a>> {
                 if run.row.world != *world_name || sheet.value(run, by).as_ref() != Some(value) {
                     continue;
                 }
-                let title = sheet.context_without(run, &keys);
-                let at = groups.iter().position(|group| group.title == title).unwrap_or_else(|| {
-                    groups.push(Group { title, lanes: Vec::new() });
+                let context = sheet.context_without(run, &keys);
+                let at = groups.iter().position(|group| group.context == context).unwrap_or_else(|| {
+                    groups.push(Group { context, lanes: Vec::new() });
                     groups.len() - 1
                 });
                 let lanes = &mut groups[at].lanes;
@@ -386,12 +397,6 @@ fn grouped<'a>(sheet: &'a Sheet, by: &str, over: &[&str]) -> Vec<Group<'a>> {
                     }),
                 }
             }
-        }
-    }
-    for group in &mut groups {
-        if group.title.is_empty() {
-            let all: usize = group.lanes.iter().map(|lane| lane.runs.len()).sum();
-            group.title = format!("{all} runs");
         }
     }
     groups

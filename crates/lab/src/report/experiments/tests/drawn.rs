@@ -101,3 +101,15 @@ fn blocking_times_are_those_of_all_seeds() {
     // Four messages at two heights.
     assert_eq!(path.matches('M').count(), 8, "{path}");
 }
+
+/// Two panels that stand for a context each are not called the same.
+#[test]
+fn panels_of_different_contexts_have_different_names() {
+    let rows =
+        ["as-published", "ours"].map(|profile| row(&format!("profile={profile} mode=total"), 1, &[9.0], 4.0));
+    let page = page(streaming(), rows.to_vec());
+    let drawn = figure(&page, "Distribution of the blocking time");
+    for title in ["as the paper has it: baseline", "our own conventions: baseline"] {
+        assert!(drawn.contains(&format!("aria-label='{title}:")), "{title}");
+    }
+}
