@@ -37,10 +37,12 @@ impl Scale {
         if !(least > most * 0.5 && most.is_finite()) {
             return Self::with_lines(most, 5.0);
         }
-        let Self::Linear { step, .. } = Self::with_lines((most - least).max(most * 1e-3), 5.0) else {
+        // What is all the same is not looked at through a microscope.
+        let Self::Linear { step, .. } = Self::with_lines((most - least).max(most * 0.02), 5.0) else {
             return Self::with_lines(most, 5.0);
         };
-        Self::Stretch { from: (least / step).floor() * step, to: (most / step).ceil() * step, step }
+        let (from, to) = ((least / step).floor() * step, (most / step).ceil() * step);
+        Self::Stretch { from: if to - from < step / 2.0 { from - step } else { from }, to, step }
     }
 
     /// The powers of ten around these.
@@ -120,9 +122,10 @@ mod tests {
         let decades = Scale::Logarithmic { from: 0.01, to: 100.0 }.ticks();
         assert_eq!(decades.len(), 5);
         assert_eq!(Scale::logarithmic(0.02, 55.0), Scale::Logarithmic { from: 0.01, to: 100.0 });
+        assert_eq!(Scale::around(100.0, 100.0), Scale::Stretch { from: 99.5, to: 100.0, step: 0.5 });
         for (least, most) in [(5.1, 5.3), (100.0, 100.0), (0.0, 3.0)] {
             let scale = Scale::around(least, most);
-            assert!(scale.part(least) >= 0.0 && scale.part(least) < 1.0, "{scale:?}");
+            assert!((0.0..=1.0).contains(&scale.part(least)), "{scale:?}");
             assert!(scale.end() >= most && (2..=8).contains(&scale.ticks().len()), "{scale:?}");
         }
         // What stands at a line is where the line is.

@@ -187,6 +187,13 @@ const MEASURES: &[Measure] = &[
         "the share of answers that took longer than 1.6 round trips: something was sent again",
     ),
     measure(
+        "slow_twice",
+        "answers that are slow twice",
+        PERCENT,
+        Better::Less,
+        "the share of answers that took longer than 2.6 round trips: what was sent again was lost, too",
+    ),
+    measure(
         "on_path",
         "bytes without delay",
         PERCENT,

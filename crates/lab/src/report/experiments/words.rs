@@ -126,7 +126,7 @@ pub(crate) fn axis(path: &str) -> String {
 
 /// Where something was published: `figure 9`, or as the paper calls it.
 pub(crate) fn cited(figure: &str) -> String {
-    if figure.starts_with(|c: char| c.is_ascii_digit()) && !figure.ends_with('x') {
+    if figure.starts_with(|c: char| c.is_ascii_digit()) {
         let is_several = figure.contains([',', ' ']);
         format!("{} {figure}", if is_several { "figures" } else { "figure" })
     } else {

@@ -44,7 +44,7 @@ pub(crate) fn figures(page: &mut String, sheet: &Sheet) {
             page,
             "<div class=figure><h3>{}</h3><p class=reading>{}</p><p class=legend>",
             escaped(&capital(&title(figure))),
-            escaped(&reading(figure))
+            escaped(&reading(figure, &drawn))
         );
         legend(page, sheet, &drawn);
         let _ = write!(page, "{}</p>", table(sheet, n, &drawn));
@@ -136,7 +136,9 @@ fn title(figure: &Figure) -> String {
     match figure {
         Figure::Distribution { metric: path, .. } => format!("Distribution of the {}", metric(path)),
         Figure::Runs { metric: path, .. } => format!("Distribution over runs: {}", metric(path)),
-        Figure::Scatter { x, y, .. } => format!("{} over {}", metric(y), words::name(x)),
+        Figure::Scatter { x, y, colours } => {
+            format!("{} over {}, by {}", metric(y), words::name(x), colours.replace('_', " "))
+        }
         Figure::Boxes { metric: path, over, .. } | Figure::Lines { metric: path, over, .. } => {
             format!("{} over {}", metric(path), axis(over))
         }
@@ -155,7 +157,7 @@ fn title(figure: &Figure) -> String {
 }
 
 /// What one sees, and what would be good.
-fn reading(figure: &Figure) -> String {
+fn reading(figure: &Figure, drawn: &[Panels]) -> String {
     let good = |path: &str, less: &'static str, more: &'static str| match Measure::of(path) {
         Some(measure) if measure.better == Better::Less => less,
         Some(measure) if measure.better == Better::More => more,
@@ -196,9 +198,15 @@ fn reading(figure: &Figure) -> String {
         }
         Figure::Boxes { metric, .. } => {
             let good = good(metric, " Further down is better.", " Further up is better.");
+            let is_each = drawn.iter().any(|panels| panels.charts.len() > 1);
+            let behind = if is_each {
+                " The line across is the median of what an ordinary transport does, the same in all panels."
+            } else {
+                ""
+            };
             format!(
                 "A box holds half of all runs, the line in it is their median; lines reach to the 5th and the 95th \
-                 percentile.{good}"
+                 percentile.{good}{behind}"
             )
         }
         Figure::Lines { metric, .. } => {

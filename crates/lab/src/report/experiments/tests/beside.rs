@@ -30,6 +30,24 @@ fn a_ratio_is_to_the_run_with_the_same_losses() {
     assert!(page.contains("Bytes sent over that of plain"), "its title");
 }
 
+/// Figure 17: what repair adds to the times between messages where nothing is lost.
+#[test]
+fn a_difference_is_what_is_added() {
+    let run = |fec: &str, ms: f64| {
+        let set = format!("profile=as-published mode=partial loss=0 fec={fec}");
+        let mut row = row(&set, 1, &[1.0], 15.0);
+        row.metrics.times.inter_delivery_ms =
+            Some([ms; 3].into_iter().collect::<Samples>().sorted().percentiles());
+        row
+    };
+    let lines = results(vec![run("none", 38.0), run("rs:105/100", 40.5)]).lines();
+    let path = "inter_delivery_ms.p9995-partial";
+    let added = find(&lines, path, "partial+rs:105/100", "no loss");
+    assert!(near(added.ours["sim"].value, 2.5, 1e-9), "{added:?}");
+    assert_eq!(added.published.map(|printed| (printed.value, printed.figure)), Some((10.0, "17")));
+    assert!(!lines.iter().any(|line| line.metric == path && line.alternative == "partial"));
+}
+
 #[test]
 fn paths_with_another_alternative_are_read() {
     for (path, expected, said) in [
