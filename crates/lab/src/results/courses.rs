@@ -76,7 +76,8 @@ pub(super) fn gaps(flow: &FlowSeen, rtt: Duration) -> Vec<(f64, f64)> {
 const NEAR_MS: f64 = 0.05;
 /// A row that is larger is of no use to anybody.
 const MOST_ENDS: usize = 4000;
-const MOST_STRETCHES: usize = 400;
+/// As many as a figure has room for.
+const MOST_STRETCHES: usize = 200;
 
 #[cfg(test)]
 mod tests {

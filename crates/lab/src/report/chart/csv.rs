@@ -1,8 +1,8 @@
 use super::{Chart, Curve, Scale, Shape};
 
-/// What charts show, as CSV (RFC 4180): a line for each point of each curve, after a line of column names.
-pub(crate) fn csv(charts: &[&Chart]) -> String {
-    let Some(first) = charts.first() else { return String::new() };
+/// What charts show, each by its name, as CSV (RFC 4180): a line for each point of each curve, after a line of column names.
+pub(crate) fn csv(charts: &[(String, &Chart)]) -> String {
+    let Some((_, first)) = charts.first() else { return String::new() };
     let mut lines = csv::Writer::from_writer(Vec::new());
     let is_boxes = |curve: &&Curve| matches!(curve.shape, Shape::Boxes(..));
     let mut header = vec!["panel", "of", first.x_label.as_str()];
@@ -15,10 +15,10 @@ pub(crate) fn csv(charts: &[&Chart]) -> String {
     }
     // Into memory, where nothing fails.
     let _ = lines.write_record(&header);
-    for chart in charts {
+    for (name, chart) in charts {
         for curve in &chart.curves {
             for numbers in chart.numbers(curve) {
-                let told = [chart.title.clone(), curve.name.clone()];
+                let told = [name.clone(), curve.name.clone()];
                 let cells = told.into_iter().chain(numbers);
                 let all = cells.chain(std::iter::repeat(String::new()));
                 let _ = lines.write_record(all.take(header.len()));

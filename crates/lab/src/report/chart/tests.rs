@@ -92,7 +92,9 @@ fn a_cloud_is_as_large_as_what_is_seen_of_it() {
 #[test]
 fn a_figure_is_a_table_too() {
     let curve = |shape| Curve { name: "a, b".into(), shape, ..Curve::default() };
-    let of = |x: Scale, shape| csv(&[&Chart { curves: vec![curve(shape)], ..chart(x, Scale::Share) }]);
+    let of = |x: Scale, shape| {
+        csv(&[("t".into(), &Chart { curves: vec![curve(shape)], ..chart(x, Scale::Share) })])
+    };
     assert_eq!(of(Scale::Share, Shape::Line(vec![(1.0, 0.1)])), "panel,of,x,y\nt,\"a, b\",1,0.1\n");
     assert_eq!(of(Scale::Share, Shape::Tail(vec![(1.0, 0.75)])), "panel,of,x,y\nt,\"a, b\",1,0.25\n");
     let places = || Scale::Places(vec!["p".into(), "q".into()]);
@@ -103,5 +105,5 @@ fn a_figure_is_a_table_too() {
     let cells = vec![Cell { x: 1, y: 0, value: 1.25, tint: 0.5 }];
     let chart =
         Chart { y: places(), curves: vec![curve(Shape::Cells(cells))], ..chart(places(), Scale::Share) };
-    assert_eq!(csv(&[&chart]), "panel,of,x,y,value\nt,\"a, b\",q,p,1.25\n");
+    assert_eq!(csv(&[("t".into(), &chart)]), "panel,of,x,y,value\nt,\"a, b\",q,p,1.25\n");
 }

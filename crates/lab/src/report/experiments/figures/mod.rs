@@ -62,14 +62,11 @@ pub(crate) fn figures(page: &mut String, sheet: &Sheet) {
 fn arrange(page: &mut String, figure: &Figure, mut drawn: Vec<Panels>, in_sight: usize) {
     if drawn.iter().all(|panels| panels.charts.len() == 1) {
         // The panels say themselves what they are of.
-        let is_one = drawn.len() == 1;
-        let named = |Panels { context, charts }: Panels| {
-            charts.into_iter().map(move |mut chart| {
-                if !is_one && !chart.title.contains(&context) {
-                    chart.title = format!("{context}: {}", chart.title);
-                }
-                chart
-            })
+        let is_one_of_many = drawn.len() > 1;
+        let named = |panels: Panels| {
+            let titles: Vec<String> =
+                panels.charts.iter().map(|chart| full_title(&panels, chart, is_one_of_many)).collect();
+            panels.charts.into_iter().zip(titles).map(|(chart, title)| Chart { title, ..chart })
         };
         let all: Vec<Chart> = drawn.into_iter().flat_map(named).collect();
         grid(page, &all, in_sight.max(6));
@@ -272,19 +269,26 @@ fn legend(page: &mut String, sheet: &Sheet, drawn: &[Panels]) {
 
 /// A link to the numbers behind a figure, which are in the link itself: the page is one file.
 fn table(sheet: &Sheet, n: usize, drawn: &[Panels]) -> String {
-    let charts: Vec<&Chart> = drawn
-        .iter()
-        .flat_map(|panels| {
-            let several = drawn.len() > 1;
-            panels.charts.iter().take(if several { FOLDED } else { IN_SIGHT + FOLDED })
-        })
-        .collect();
+    let most = if drawn.len() > 1 { FOLDED } else { IN_SIGHT + FOLDED };
+    let panels = drawn.iter().flat_map(|panels| {
+        let named = |chart| (full_title(panels, chart, drawn.len() > 1), chart);
+        panels.charts.iter().take(most).map(named)
+    });
     format!(
         "<a class=csv download='{}-{}.csv' href='data:text/csv;charset=utf-8,{}'>CSV of this figure</a>",
         escaped(sheet.experiment.name),
         n + 1,
-        in_link(&csv(&charts))
+        in_link(&csv(&panels.collect::<Vec<_>>()))
     )
+}
+
+/// The title of a panel, with what it has in common with others of its context where there are several and it does not say so.
+fn full_title(panels: &Panels, chart: &Chart, is_one_of_many: bool) -> String {
+    if is_one_of_many && !chart.title.contains(&panels.context) {
+        format!("{}: {}", panels.context, chart.title)
+    } else {
+        chart.title.clone()
+    }
 }
 
 /// What the classes of curves over real sockets end in.

@@ -111,5 +111,7 @@ fn panels_of_different_contexts_have_different_names() {
     let drawn = figure(&page, "Distribution of the blocking time");
     for title in ["as the paper has it: baseline", "our own conventions: baseline"] {
         assert!(drawn.contains(&format!("aria-label='{title}:")), "{title}");
+        // In the numbers behind the figure, too.
+        assert!(drawn.contains(&format!("%0A{},total,", title.replace(' ', "%20"))), "{title}");
     }
 }
