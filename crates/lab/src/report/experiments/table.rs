@@ -244,15 +244,27 @@ pub(crate) fn tables(page: &mut String, sheet: &Sheet, lines: &[Line]) {
             let _ = write!(page, "<h4>{}</h4>", escaped(context));
         }
         let first = spots.iter().copied().find(|spot| sheet.spots[*spot].is_baseline).unwrap_or(spots[0]);
-        let _ = write!(page, "<details><summary>{}</summary>", escaped(&sheet.spots[first].label));
+        let told = with_published(&sheet.spots[first].label, lines, &[first]);
+        let _ = write!(page, "<details><summary>{}</summary>", escaped(&told));
         table(page, sheet, lines, &[first]);
         page.push_str("</details>");
         let others: Vec<usize> = spots.into_iter().filter(|spot| *spot != first).collect();
         if !others.is_empty() {
-            let _ = write!(page, "<details><summary>{} more points</summary>", others.len());
+            let told = with_published(&format!("{} more points", others.len()), lines, &others);
+            let _ = write!(page, "<details><summary>{}</summary>", escaped(&told));
             table(page, sheet, lines, &others);
             page.push_str("</details>");
         }
+    }
+}
+
+/// What stands on a fold, with how many published numbers are behind it.
+fn with_published(what: &str, lines: &[Line], spots: &[usize]) -> String {
+    let is_one = |line: &&Line| line.published.is_some() && spots.contains(&line.spot);
+    match lines.iter().filter(is_one).count() {
+        0 => what.to_owned(),
+        1 => format!("{what}, and a published number beside ours"),
+        count => format!("{what}, and {count} published numbers beside ours"),
     }
 }
 
