@@ -18,7 +18,7 @@ use quickset_lab::run::{Job, Options, Progress, World, jobs, run as run_jobs};
 
 use crate::say::{note, say};
 
-/// Run experiments: simulated, or over an emulated link; every published figure is one command.
+/// Run experiments, simulated or over an emulated link, and hold them against published ones.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, arg_required_else_help = true)]
 pub(crate) struct Args {
@@ -39,7 +39,7 @@ enum Verb {
 ///
 /// Rows are kept in the directory of -o as they come; the same command goes on where a stopped one
 /// was. Without --set an experiment runs all its points. A key that is set takes just the values
-/// given; setting a key that the experiment varies leaves its other variations out.
+/// given; setting a key that the experiment varies one at a time leaves its other variations out.
 #[derive(Debug, clap::Args)]
 #[command(after_help = RUN_EXAMPLE, verbatim_doc_comment)]
 struct RunArgs {
@@ -54,7 +54,7 @@ struct RunArgs {
     /// Do only this share of the plan, like 2/8 for the second of eight
     #[arg(long, value_name = "I/N", requires = "from", conflicts_with = "names")]
     shard: Option<Shard>,
-    /// Use real sockets, TLS and the emulated link instead of virtual time
+    /// Use real sockets, TLS and the emulated link instead of virtual time; experiments that time this machine do as ever
     #[arg(long)]
     real: bool,
     /// Keep results here
@@ -63,7 +63,7 @@ struct RunArgs {
     /// Forget the rows that are there
     #[arg(long)]
     fresh: bool,
-    /// Runs at a time [default: one a core]
+    /// Runs at a time [default: one a core]; in real time they take turns
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
     /// Record each run in a folder of its own in here: traces for qvis (qlog), and packets (pcap), which
@@ -229,7 +229,7 @@ const COMMIT: &str = env!("QUICKSET_COMMIT");
 const MOST_RECORDED: usize = 20;
 
 const EXAMPLE: &str = "\
-Example: the screen of the 2025 fence paper, at its baseline, and a page of figures
+Example: the streamed screen of the 2025 fence paper at its baseline loss, and a page of figures
   quickset lab run screen-streaming --set loss=0.5%
   quickset lab report results --open";
 

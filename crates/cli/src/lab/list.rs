@@ -44,7 +44,11 @@ fn all(outlines: &[Outline]) -> String {
         text += &paragraph(&first, outline.title);
         text += &paragraph(&" ".repeat(first.chars().count()), outline.source);
     }
-    let _ = writeln!(text, "\nTime is about what all runs take on this machine, in virtual time.");
+    let cores = super::cores();
+    let _ = writeln!(
+        text,
+        "\nTime is a guess, by the number of packets, of what all runs take on {cores} cores like those of a laptop."
+    );
     text += "`quickset lab list NAME` shows what can be set, `quickset lab run NAME` runs it.\n";
     text
 }
@@ -79,11 +83,12 @@ fn one(outline: &Outline) -> String {
     let how = if outline.is_timed { "timed one by one" } else { "in virtual time" };
     let _ = writeln!(
         text,
-        "\n{} points, {} seeds each: {} runs, {} on this machine, {how}.",
+        "\n{} points, {} seeds each: {} runs, about {} on {} cores, {how}.",
         outline.points,
         outline.seeds,
         outline.runs,
-        time(outline)
+        time(outline),
+        super::cores()
     );
     text += "\nFigures of the report:\n";
     for figure in &outline.figures {

@@ -8,8 +8,9 @@ use crate::say::{note, say};
 
 /// Write a page of figures and tables of results: what was found, beside what was published.
 ///
-/// The page needs nothing but itself. It has the distributions, the numbers with their confidence
-/// intervals, the same numbers without loss, and the commands that make them again.
+/// The page needs nothing but itself. It has the figures, each with its numbers as CSV in a link, tables
+/// with confidence intervals, beside them what was published and what the same point has without loss,
+/// where that was run, and the commands that make all of it again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, verbatim_doc_comment)]
 pub(crate) struct Args {

@@ -37,6 +37,7 @@ pub(super) static BULK: Experiment = Experiment {
     seeds: 5,
     figures: &[
         Figure::Runs { metric: "dct_ratio", curves: "fec" },
+        Figure::Runs { metric: "dct_s/ac-rlnc", curves: "fec" },
         Figure::Runs { metric: "dct_over_ideal", curves: "fec" },
         Figure::Scatter { x: "loss", y: "dct_ratio", colours: "fec" },
         Figure::Scatter { x: "bytes_sent", y: "dct_s", colours: "fec" },
@@ -49,6 +50,7 @@ pub(super) static BULK: Experiment = Experiment {
         ),
         ("4", "Repair for the last flight alone is better than AC-RLNC, which repairs all along."),
     ],
+    notes: &[],
     way: Way::Play(download),
 };
 

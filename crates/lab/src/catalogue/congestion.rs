@@ -74,6 +74,7 @@ pub(super) static CONGESTION: Experiment = Experiment {
     ],
     published: &[],
     claims: &[],
+    notes: &[],
     way: Way::Play(setting),
 };
 

@@ -51,6 +51,7 @@ pub(super) static NO_HARM: Experiment = Experiment {
     ],
     published: &[],
     claims: &[],
+    notes: &[],
     way: Way::Play(setting),
 };
 

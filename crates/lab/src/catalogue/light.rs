@@ -29,7 +29,7 @@ pub(super) static THROUGHPUT: Experiment = Experiment {
         ("gso", "yes,no"),
         (
             "ack",
-            "2:fixed:single,10:fixed:single,100:fixed:single,2:fixed:merged,10:fixed:merged,100:fixed:merged,2:adaptive:merged",
+            "2:fixed:single,10:fixed:single,100:fixed:single,2:fixed:merged,10:fixed:merged,100:fixed:merged,2:adaptive:merged,10:adaptive:merged,100:adaptive:merged",
         ),
     ],
     varied: Varied::OneByOne(&[("connections", "10")]),
@@ -54,11 +54,38 @@ pub(super) static THROUGHPUT: Experiment = Experiment {
         Published { figure: "+merging", at: "ack=10:fixed:merged", metric: "goodput_bps", value: 7.09e9 },
         Published { figure: "+merging", at: "ack=100:fixed:merged", metric: "goodput_bps", value: 7.94e9 },
         Published { figure: "+adaptive", at: "ack=2:adaptive:merged", metric: "goodput_bps", value: 7.72e9 },
+        Published { figure: "+adaptive", at: "ack=10:adaptive:merged", metric: "goodput_bps", value: 7.75e9 },
+        Published {
+            figure: "+adaptive",
+            at: "ack=100:adaptive:merged",
+            metric: "goodput_bps",
+            value: 7.97e9,
+        },
     ],
-    claims: &[(
-        "throughput",
-        "GSO gains little while every second packet is acknowledged; merging brings most of it, and adapting all.",
-    )],
+    claims: &[
+        (
+            "throughput",
+            "GSO gains little while every second packet is acknowledged; merging brings most of it, and adapting all.",
+        ),
+        (
+            "throughput",
+            "HTTP/1.1 over TLS has 8.85 Gbit/s on that machine, the best other stacks 4.32 and 6.17.",
+        ),
+        ("throughput", "GSO alone is worth 74, 104 and 109 % after every 10, 50 and 100 packets."),
+        (
+            "throughput",
+            "Of all sends 99.4 % hand over more than 10 kB after every 10 packets, 50.2 % more than 60 kB after every 100.",
+        ),
+        (
+            "throughput",
+            "Of reads of up to 128 datagrams, at 2 Gbit/s 48 % have one with an acknowledgement and 84 % at most three, at 4 Gbit/s 80 % at most 60, and from 6 Gbit/s on 97 % are full.",
+        ),
+        (
+            "throughput",
+            "Faster cryptography takes its share of the processor from 12.1 to 0.6 % for headers, and from 33.3 to 21.9 % for payload.",
+        ),
+    ],
+    notes: &[],
     way: Way::Time(timing::transfer),
 };
 
@@ -84,21 +111,37 @@ pub(super) static THROUGHPUT_POOR: Experiment = Experiment {
     crossed: &[
         ("rate_mbit", "50,200,800,1000"),
         ("queue", "200kB,1MB"),
+        ("loss", "0,0.5%"),
         ("ack", "2:fixed:merged,10:fixed:merged,100:fixed:merged,2:adaptive:merged"),
     ],
-    varied: Varied::OneByOne(&[("rtt_ms", "5,20,50,100"), ("loss", "0,0.5%"), ("cc", "cubic,bbr")]),
+    varied: Varied::OneByOne(&[("rtt_ms", "5,20,50,100"), ("cc", "cubic,bbr")]),
     seeds: 3,
     figures: &[
+        Figure::Heat { metric: "goodput_bps/100:fixed:merged", x: "rate_mbit", y: "rtt_ms", panels: "ack" },
         Figure::Boxes { metric: "goodput_bps", over: "rate_mbit", colours: "ack" },
         Figure::Boxes { metric: "utilisation", over: "rtt_ms", colours: "ack" },
         Figure::Boxes { metric: "utilisation", over: "loss", colours: "ack" },
         Figure::Boxes { metric: "overflowed", over: "queue", colours: "ack" },
     ],
-    published: &[],
+    published: &[
+        Published {
+            figure: "text",
+            at: "rate_mbit=800 rtt_ms=100",
+            metric: "goodput_bps/100:fixed:merged",
+            value: 1.33,
+        },
+        Published {
+            figure: "text",
+            at: "rate_mbit=1000 rtt_ms=5 loss=0.5%",
+            metric: "goodput_bps/100:fixed:merged",
+            value: 1.7,
+        },
+    ],
     claims: &[(
         "throughput-poor",
         "Every second packet gains up to a third on every hundredth at 800 Mbit/s and 100 ms with the small buffer, and 1.7 times at 1000 Mbit/s and 5 ms with loss; the adaptive rule is never slower than every second.",
     )],
+    notes: &[],
     way: Way::Play(endless),
 };
 
@@ -127,14 +170,15 @@ pub(super) static WINDOW: Experiment = Experiment {
     varied: Varied::OneByOne(&[("loss", "0")]),
     seeds: 3,
     figures: &[
-        Figure::Boxes { metric: "utilisation", over: "send_buffer", colours: "ack" },
-        Figure::Boxes { metric: "goodput_bps", over: "send_buffer", colours: "ack" },
+        Figure::Lines { metric: "utilisation", over: "send_buffer", curves: "ack" },
+        Figure::Lines { metric: "goodput_bps", over: "send_buffer", curves: "ack" },
     ],
     published: &[],
     claims: &[(
         "window",
         "With an acknowledgement for every hundredth packet the window must be 50 kB larger.",
     )],
+    notes: &[],
     way: Way::Play(endless),
 };
 

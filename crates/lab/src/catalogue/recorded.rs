@@ -52,6 +52,7 @@ pub(super) static SCREEN_TRACES: Experiment = Experiment {
     ],
     published: &[],
     claims: &[],
+    notes: &[],
     way: Way::Play(setting),
 };
 

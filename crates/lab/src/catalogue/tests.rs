@@ -115,15 +115,14 @@ fn tables_say_what_can_be_read() {
             }
         }
         for figure in experiment.figures {
-            let (Figure::Distribution { curves: key, .. }
-            | Figure::Runs { curves: key, .. }
-            | Figure::Series { curves: key, .. }
-            | Figure::Scatter { colours: key, .. }
-            | Figure::Boxes { colours: key, .. }) = figure;
-            assert!(experiment.has(key) || *key == "flow", "{}: a figure by {key}", experiment.name);
-            if let Figure::Boxes { over, .. } = figure {
-                assert!(experiment.has(over), "{}: a figure over {over}", experiment.name);
-            }
+            let key = figure.compared();
+            assert!(experiment.has(key) || key == "flow", "{}: a figure by {key}", experiment.name);
+            let along = match *figure {
+                Figure::Boxes { over, .. } | Figure::Lines { over, .. } => vec![over],
+                Figure::Heat { x, y, .. } => vec![x, y],
+                _ => Vec::new(),
+            };
+            assert!(along.iter().all(|key| experiment.has(key)), "{}: along {along:?}", experiment.name);
         }
     }
 }
@@ -214,6 +213,11 @@ fn published_numbers_are_about_points_that_are_run() {
         let points = experiment.points(&Overrides::default()).unwrap();
         for published in experiment.published {
             let mut at = experiment.base();
+            if published.at.contains('*') || published.at.contains(',') {
+                // Of the whole design, or of all its points with one of these values.
+                assert!(matches!(experiment.varied, Varied::Space { .. }), "{}", experiment.name);
+                continue;
+            }
             for word in published.at.split_whitespace() {
                 let (key, value) = word.split_once('=').unwrap_or_else(|| panic!("{word}"));
                 assert!(experiment.has(key), "{}: {key}", experiment.name);
@@ -227,6 +231,41 @@ fn published_numbers_are_about_points_that_are_run() {
             );
         }
     }
+}
+
+/// What the notes on the pages say of arithmetic.
+#[test]
+fn notes_say_what_arithmetic_gives() {
+    let notes = find("screen-streaming").unwrap().notes.concat();
+    let interactive = find("screen-interactive").unwrap().notes.concat();
+    let bits = 300.0 * 100.0 * 1400.0 * 8.0;
+    for (loss, packets, seconds) in [(0.0025f64, "24.5 packets", "122 s"), (0.005, "17.3 packets", "173 s")] {
+        // RFC 9438 §4.3: the Reno-friendly region is as fast as Reno, √(3/2p) packets a round trip on average.
+        let window = (1.5 / loss).sqrt();
+        let bps = window * 1400.0 * 8.0 / 0.1;
+        // §5.1, with C = 0.4 and β = 0.7.
+        let cubic = (0.4 * 3.7 / (4.0 * 0.3f64)).powf(0.25) * (0.1 / loss).powf(0.75);
+        assert!(window > cubic, "the greater of both holds");
+        assert!((bps / 1e6 - if loss < 0.003 { 2.7 } else { 1.9 }).abs() < 0.05, "{bps}");
+        assert_eq!(format!("{window:.1} packets"), packets);
+        // 122.5, and 173.2.
+        assert_eq!(format!("{} s", (bits / bps).floor()), seconds);
+        assert!(notes.contains(packets) && notes.contains(seconds), "{notes}");
+        // Where each is asked for: whole windows until 100 packets are there.
+        let asked = 300.0 * (0.3 + 0.1 * (100.0 / window).ceil());
+        let told = [packets.to_owned(), format!("{:.1} windows", 100.0 / window), format!("{asked:.0} s")];
+        assert!(told.iter().all(|words| interactive.contains(words)), "{told:?}: {interactive}");
+    }
+    assert!(((1.48f64 / 1.2).powf(0.25) * 40f64.powf(0.75) - 16.8).abs() < 0.05 && notes.contains("16.8"));
+    // 42 MB in 67 s are 44.8 packets a round trip.
+    let loss = 1.5 / (bits / 66.98 * 0.1 / 8.0 / 1400.0).powi(2);
+    assert_eq!(format!("{:.3} %", loss * 100.0), "0.075 %");
+    assert!(notes.contains("0.075 %"));
+    // The pace: 299 times 50 ms, and two round trips, and an update of 140 kB with headers of 3 to 6 %.
+    let update: f64 = 140_000.0 * 1.045 * 8.0 / 1e8;
+    let least: f64 = 299.0 * 0.05 + 0.2 + update;
+    assert!((least - 15.16).abs() < 0.01 && (50.0 - update * 1e3 - 38.0).abs() < 0.5, "{least}, {update}");
+    assert!(notes.contains("14.95 s") && notes.contains("38 ms") && notes.contains("15.1 s"));
 }
 
 #[test]
@@ -285,11 +324,17 @@ fn every_experiment_plays_and_gives_what_its_figures_show() {
                     // Who is alone shares nothing, and what is long is never fast.
                     Figure::Boxes { metric: "fair_after_s" | "off_share" | "slow", .. }
                     | Figure::Series { series: "share", .. } => {}
-                    Figure::Scatter { x, y, .. } => {
-                        assert!(row.number(x).is_some() && row.number(y).is_some(), "{params}: no {x}, {y}");
-                    }
-                    Figure::Runs { metric, .. } | Figure::Boxes { metric, .. } => {
-                        assert!(row.number(metric).is_some(), "{params}: no {metric}");
+                    Figure::Scatter { .. }
+                    | Figure::Runs { .. }
+                    | Figure::Boxes { .. }
+                    | Figure::Lines { .. }
+                    | Figure::Heat { .. } => {
+                        for metric in figure.metrics() {
+                            // What is over that of another alternative is of two rows, and what a report computes of none.
+                            let metric = metric.split('/').next().unwrap();
+                            let there = metric == "bdp_over_window" || row.number(metric).is_some();
+                            assert!(there, "{params}: no {metric}");
+                        }
                     }
                     Figure::Series { series, curves } => {
                         let prefix = if curves == "flow" { format!("{series}/") } else { series.to_owned() };
@@ -301,7 +346,9 @@ fn every_experiment_plays_and_gives_what_its_figures_show() {
                 }
             }
             for published in experiment.published {
-                let there = row.number(published.metric).is_some() || published.metric == "slow";
+                let metric = published.metric.split(['/', '-']).next().unwrap();
+                let pooled = published.at.contains('*') || published.at.contains(',');
+                let there = pooled || row.number(metric).is_some() || metric.starts_with("slow");
                 assert!(there, "{params}: no {}", published.metric);
             }
         }

@@ -8,17 +8,17 @@ pub(super) static CODEC: Experiment = Experiment {
     name: "codec",
     title: "What repair symbols cost to make, and to use",
     source: "TUM, IFIP Networking 2025, figure 2",
-    about: "One repair symbol is made over a window of 1000 or 2000 packets (rlc), and 50 packets that were lost at the \
+    about: "One repair symbol is made over a window of 100 to 2000 packets (rlc), and 50 packets that were lost at the \
         beginning of it are recovered from 50 repair symbols, all of which have arrived: the time from the first of these to the \
         last packet. Reed-Solomon (rs) does the same in blocks of 100 with five repair symbols each, five losses in each. Times are medians of \
         many repetitions on one core of this machine, whatever else it does, and of no two runs the same.",
     baseline: &[("codec", "rlc"), ("symbols", "1000"), ("symbol_bytes", "1500"), ("losses", "50")],
     crossed: &[("codec", "rlc,rs")],
-    varied: Varied::OneByOne(&[("symbols", "1000,2000")]),
+    varied: Varied::OneByOne(&[("symbols", "100,250,500,750,1000,1250,1500,1750,2000")]),
     seeds: 5,
     figures: &[
-        Figure::Boxes { metric: "encode_ms", over: "symbols", colours: "codec" },
-        Figure::Boxes { metric: "decode_ms", over: "symbols", colours: "codec" },
+        Figure::Lines { metric: "encode_ms", over: "symbols", curves: "codec" },
+        Figure::Lines { metric: "decode_ms", over: "symbols", curves: "codec" },
     ],
     // Of one repair symbol the paper says that it takes less than this.
     published: &[
@@ -27,6 +27,7 @@ pub(super) static CODEC: Experiment = Experiment {
         Published { figure: "2", at: "codec=rlc", metric: "decode_ms", value: 35.0 },
     ],
     claims: &[],
+    notes: &[],
     way: Way::Time(timing::codec),
 };
 
@@ -55,6 +56,7 @@ pub(super) static PERF_FEC: Experiment = Experiment {
         Published { figure: "text", at: "fec=fixed:10", metric: "goodput_bps", value: 280e6 },
     ],
     claims: &[],
+    notes: &[],
     way: Way::Time(timing::transfer),
 };
 
@@ -74,5 +76,6 @@ pub(super) static SCHED_SCALE: Experiment = Experiment {
     figures: &[Figure::Boxes { metric: "decisions_per_s", over: "leaves", colours: "depth" }],
     published: &[],
     claims: &[],
+    notes: &[],
     way: Way::Time(timing::decisions),
 };

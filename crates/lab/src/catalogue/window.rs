@@ -1,7 +1,7 @@
 //! Downloads into a small receive window: FlEC (IEEE/ACM ToN 2022), figures 6 to 11.
 
 use super::bulk::download;
-use crate::experiment::{Experiment, Figure, Varied, Way};
+use crate::experiment::{Experiment, Figure, Published, Varied, Way};
 
 /// Little loss.
 pub(super) static RWIN_LOW: Experiment = Experiment {
@@ -30,6 +30,7 @@ pub(super) static RWIN_LOW: Experiment = Experiment {
         "6",
         "Repair gains less than at 2 % loss; with 70 kB it is slightly worse than plain QUIC, since 5 % of the window hold repair symbols.",
     )],
+    notes: &[],
     way: Way::Play(download),
 };
 
@@ -57,6 +58,7 @@ pub(super) static RWIN_HIGH: Experiment = Experiment {
     figures: BOXES,
     published: &[],
     claims: &[("7", "The gains grow with the loss, and are greatest where the window is small.")],
+    notes: &[],
     way: Way::Play(download),
 };
 
@@ -90,6 +92,7 @@ pub(super) static RWIN_SCATTER: Experiment = Experiment {
         "8, 9",
         "A policy that knows the window spends bytes where that saves time (150 kB, 2 %), and few where it does not (6 MB, 0.5 %).",
     )],
+    notes: &[],
     way: Way::Play(download),
 };
 
@@ -118,11 +121,22 @@ pub(super) static RWIN_DESIGN: Experiment = Experiment {
     },
     seeds: 1,
     figures: DESIGN_FIGURES,
-    published: &[],
+    published: &[
+        Published { figure: "10", at: "fec=buffer rwin=*", metric: "dct_ratio.below_one", value: 0.75 },
+        Published {
+            figure: "10",
+            at: "fec=buffer rwin=150kB,250kB,400kB",
+            metric: "dct_ratio.below_one",
+            value: 0.8,
+        },
+        Published { figure: "10", at: "fec=buffer rwin=*", metric: "bdp_over_window.gaining", value: 1.53 },
+        Published { figure: "10", at: "fec=buffer rwin=*", metric: "bdp_over_window.losing", value: 0.48 },
+    ],
     claims: &[(
         "10",
         "75 % of the points gain, 80 % with windows up to 400 kB; the mean ratio of bandwidth-delay product to window is 1.53 where repair wins and 0.48 where it loses.",
     )],
+    notes: &[],
     way: Way::Play(download),
 };
 
@@ -153,6 +167,7 @@ pub(super) static RWIN_BURSTY: Experiment = Experiment {
     figures: DESIGN_FIGURES,
     published: &[],
     claims: &[("11", "Repair still improves most points when losses come in bursts of up to five packets.")],
+    notes: &[],
     way: Way::Play(download),
 };
 
@@ -177,5 +192,6 @@ const BOXES: &[Figure] = &[
 
 const DESIGN_FIGURES: &[Figure] = &[
     Figure::Runs { metric: "dct_ratio", curves: "fec" },
+    Figure::Scatter { x: "bdp_over_window", y: "dct_ratio", colours: "fec" },
     Figure::Runs { metric: "dct_over_ideal", curves: "fec" },
 ];

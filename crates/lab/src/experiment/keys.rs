@@ -53,7 +53,8 @@ pub const KEYS: &[Key] = &[
     key(
         "profile",
         Kind::Word(&["ours", "as-published"]),
-        "whose conventions: as-published halves the loss (but for lists and recordings of losses) and paces",
+        "whose conventions: as-published halves the loss each way (but for lists and recordings of losses) and, where a screen is \
+            streamed and pace is max, sends 20 updates a second",
     ),
     key("mode", Kind::Word(&["total", "partial", "latest", "plain"]), "which messages wait for which"),
     key("fec", Kind::Protection, "how data is protected against loss, at both ends"),

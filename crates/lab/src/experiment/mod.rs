@@ -42,6 +42,8 @@ pub struct Experiment {
     pub published: &'static [Published],
     /// What others have published, in words: the figure, and what is to be seen in it.
     pub claims: &'static [(&'static str, &'static str)],
+    /// Where and why our numbers are not the published ones, a sentence or more each.
+    pub notes: &'static [&'static str],
     /// What a point means.
     pub way: Way,
 }
@@ -74,7 +76,8 @@ pub enum Varied {
     },
 }
 
-/// A figure of a report, as data.
+/// A figure of a report, as data. A metric with an alternative behind a slash, like `bytes_sent/plain`, is over that of the
+/// run of this alternative with the same losses.
 #[derive(Clone, Copy, Debug)]
 pub enum Figure {
     /// Cumulative distributions of a metric with a histogram (`blocking_ms`, …): a curve for each value of `curves`,
@@ -114,8 +117,27 @@ pub enum Figure {
         /// The key whose values have a colour each.
         colours: &'static str,
     },
-    /// A series over time or message index, of the first seed: a line for each value of `curves`, a panel for each
-    /// point.
+    /// The medians over runs along a key that is a number: a line for each value of `curves`.
+    Lines {
+        /// The metric.
+        metric: &'static str,
+        /// The key along.
+        over: &'static str,
+        /// The key whose values are the lines.
+        curves: &'static str,
+    },
+    /// A square for each pair of values of two keys, by its colour the mean over runs.
+    Heat {
+        /// The metric; a ratio, of which one is neither good nor bad.
+        metric: &'static str,
+        /// The key along.
+        x: &'static str,
+        /// The key up.
+        y: &'static str,
+        /// The key whose values have a panel each.
+        panels: &'static str,
+    },
+    /// A series over time or message index: a line for each value of `curves`, a panel for each point.
     Series {
         /// Its name, like `goodput` or `blocking`.
         series: &'static str,
@@ -124,12 +146,40 @@ pub enum Figure {
     },
 }
 
+impl Figure {
+    /// The measures and keys that it shows numbers of.
+    pub fn metrics(&self) -> Vec<&'static str> {
+        match *self {
+            Self::Distribution { metric, .. }
+            | Self::Runs { metric, .. }
+            | Self::Boxes { metric, .. }
+            | Self::Lines { metric, .. }
+            | Self::Heat { metric, .. } => vec![metric],
+            Self::Scatter { x, y, .. } => vec![x, y],
+            Self::Series { .. } => Vec::new(),
+        }
+    }
+
+    /// The key whose values have a colour or a panel each; `flow` for the flows of a run.
+    pub fn compared(&self) -> &'static str {
+        match *self {
+            Self::Distribution { curves, .. }
+            | Self::Runs { curves, .. }
+            | Self::Lines { curves, .. }
+            | Self::Series { curves, .. } => curves,
+            Self::Scatter { colours, .. } | Self::Boxes { colours, .. } => colours,
+            Self::Heat { panels, .. } => panels,
+        }
+    }
+}
+
 /// A number from a paper, to stand beside ours.
 #[derive(Clone, Copy, Debug)]
 pub struct Published {
     /// The figure or table, like `9`.
     pub figure: &'static str,
-    /// Which points it is about: `key=value`, separated by spaces; what is not named is as in the baseline.
+    /// Which points it is about: `key=value`, separated by spaces; what is not named is as in the baseline. With several values
+    /// of a key, or `*` for all, it is about all these points of a design together.
     pub at: &'static str,
     /// The metric as a path, like `blocking_ms.p99`.
     pub metric: &'static str,

@@ -126,6 +126,8 @@ impl Figure {
             Self::Runs { metric, curves } => format!("distribution of {metric} over runs, by {curves}"),
             Self::Scatter { x, y, colours } => format!("{y} over {x}, by {colours}"),
             Self::Boxes { metric, over, colours } => format!("{metric} over {over}, by {colours}"),
+            Self::Lines { metric, over, curves } => format!("median of {metric} over {over}, by {curves}"),
+            Self::Heat { metric, x, y, panels } => format!("map of {metric} over {x} and {y}, by {panels}"),
             Self::Series { series, curves } => format!("course of {series}, by {curves}"),
         }
     }

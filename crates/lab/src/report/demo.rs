@@ -4,7 +4,7 @@ mod words;
 
 use std::fmt::Write as _;
 
-use super::chart::{Chart, Curve, Scale, Shape, WIDE, shares};
+use super::chart::{Chart, Curve, Mark, Scale, Shape, WIDE, shares};
 use super::text::{base64, escaped, number, percent, size};
 use crate::demo::{Findings, Mode, Row};
 use words::verdict;
@@ -112,32 +112,31 @@ fn pace_section(page: &mut String, findings: &Findings, pace: u32) {
     let longest = rows.iter().map(|row| row.blocking_ms.p999).fold(rtt * 1.2, f64::max);
     let curves = |values: fn(&Row) -> &[f64]| {
         let curve = |row: &&Row| Curve {
-            class: row.mode.name(),
-            hover: String::new(),
+            class: row.mode.name().to_owned(),
             shape: Shape::Steps(shares(values(row))),
+            ..Curve::default()
         };
         rows.iter().map(curve).collect::<Vec<_>>()
     };
     let blocking = Chart {
-        title: "Blocking time",
-        x_label: "milliseconds from complete to let go",
-        y_label: "share of messages",
+        title: "Blocking time".to_owned(),
+        x_label: "milliseconds from complete to let go".to_owned(),
+        y_label: "share of messages".to_owned(),
         x: Scale::linear(longest),
         y: Scale::Share,
-        mark: Some((rtt, "one round trip")),
+        marks: vec![Mark::Along(rtt, "one round trip".to_owned())],
         frame: WIDE,
+        curves: curves(|row| row.blocking.values()),
     };
-    page.push_str(&blocking.svg(&curves(|row| row.blocking.values()), true));
     let gaps = Chart {
-        title: "Inter-delivery time",
-        x_label: "milliseconds from one message to the next, log scale",
-        y_label: "share of messages",
+        title: "Inter-delivery time".to_owned(),
+        x_label: "milliseconds from one message to the next, log scale".to_owned(),
         x: Scale::Logarithmic { from: 0.01, to: 1000.0 },
-        y: Scale::Share,
-        mark: Some((rtt, "one round trip")),
-        frame: WIDE,
+        curves: curves(|row| row.inter_delivery.values()),
+        ..blocking.clone()
     };
-    page.push_str(&gaps.svg(&curves(|row| row.inter_delivery.values()), true));
+    page.push_str(&blocking.svg(true));
+    page.push_str(&gaps.svg(true));
     page.push_str("</div></section>");
 }
 

@@ -1,5 +1,7 @@
 //! Numbers and text for readers and for HTML.
 
+use std::fmt::Write as _;
+
 /// A number with as many places as matter.
 pub(crate) fn number(value: f64) -> String {
     let places = match value.abs() {
@@ -42,6 +44,19 @@ pub(crate) fn escaped(text: &str) -> String {
         .replace('>', "&gt;")
         .replace('\'', "&#39;")
         .replace('"', "&quot;")
+}
+
+/// Text as the data of a link that has it in itself (RFC 2397, RFC 3986 §2.1).
+pub(crate) fn in_link(text: &str) -> String {
+    let mut link = String::with_capacity(text.len() + text.len() / 4);
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~,:/+".contains(&byte) {
+            link.push(char::from(byte));
+        } else {
+            let _ = write!(link, "%{byte:02X}");
+        }
+    }
+    link
 }
 
 /// RFC 4648 §4.
@@ -105,6 +120,11 @@ mod tests {
             ["100 Mbit/s", "9 MB", "0.5 %", "ge:1%,25%", "unlimited"]
         );
         assert_eq!(escaped("<a & 'b'>"), "&lt;a &amp; &#39;b&#39;&gt;");
+    }
+
+    #[test]
+    fn links_hold_nothing_that_ends_them() {
+        assert_eq!(in_link("a,1.5\n'%\" é<"), "a,1.5%0A%27%25%22%20%C3%A9%3C");
     }
 
     #[test]

@@ -394,7 +394,7 @@ const LONGEST_HEADER: u64 = 4096;
 /// No row is longer. The largest, with a series of its own for each of some hundred resources, are a thousandth of it.
 const LONGEST_ROW: u64 = 1 << 30;
 /// Raised when rows of before would be misread.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Of the names of journals.
 pub(super) const EXTENSION: &str = "rows";
 

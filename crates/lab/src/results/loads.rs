@@ -6,7 +6,7 @@ use quickset_base::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::fluid;
-use super::measure::Yardstick;
+use super::measure::{Yardstick, ms};
 use crate::play::{Flow, FlowSeen, ResourceSeen, Setting, Visit, Work};
 use crate::stats::Samples;
 
@@ -17,6 +17,9 @@ pub struct Loads {
     /// need not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow: Option<f64>,
+    /// Of the same the share that took longer than 2.6 round trips: what was sent again was lost, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow_twice: Option<f64>,
     /// The share of bytes that were read at most 10 ms later than the path's delay allows, of content that comes bit by bit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_path: Option<f64>,
@@ -60,8 +63,12 @@ pub(super) fn loads(setting: &Setting, flow: &Flow, visit: &Visit, seen: &FlowSe
     let yardstick = Yardstick::of(setting);
     let is_page =
         visit.resources.len() > 1 && visit.resources.iter().all(|resource| resource.after.is_empty());
+    let times = in_turn(flow, visit, seen, yardstick);
+    let above =
+        |round_trips: f64| times.as_ref().map(|times| times.share_above(ms(yardstick.rtt) * round_trips));
     let mut loads = Loads {
-        slow: slow(flow, visit, seen, yardstick),
+        slow: above(SLOW),
+        slow_twice: above(SLOW + 1.0),
         on_path: on_path(setting, visit, seen),
         paint_s: paint(visit, seen).map(|at| since(seen.started, at)),
         ..Loads::default()
@@ -80,8 +87,8 @@ pub(super) fn loads(setting: &Setting, flow: &Flow, visit: &Visit, seen: &FlowSe
     loads
 }
 
-/// The share of answers that took more than [`SLOW`] round trips, where all of them could have taken less.
-fn slow(flow: &Flow, visit: &Visit, seen: &FlowSeen, yardstick: Yardstick) -> Option<f64> {
+/// Milliseconds that answers took which were asked for in turn, where all of them could have taken less than [`SLOW`] round trips.
+fn in_turn(flow: &Flow, visit: &Visit, seen: &FlowSeen, yardstick: Yardstick) -> Option<Samples> {
     let rtt = yardstick.rtt.as_secs_f64();
     let mtu = f64::from(flow.transport.mtu);
     let least = |bytes: u64| {
@@ -92,7 +99,7 @@ fn slow(flow: &Flow, visit: &Visit, seen: &FlowSeen, yardstick: Yardstick) -> Op
     // Those under way at once would hold each other up.
     let in_turn = visit.resources.windows(2).enumerate().all(|(n, pair)| pair[1].after == [n]);
     let times = response_ms(visit, seen);
-    (can_be_fast && in_turn && !times.is_empty()).then(|| times.share_above(rtt * SLOW * 1e3))
+    (can_be_fast && in_turn && !times.is_empty()).then_some(times)
 }
 
 /// Milliseconds from each request to the end of its answer.

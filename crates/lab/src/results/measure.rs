@@ -3,7 +3,7 @@ use quickset_quic::{Protection, Stats};
 use quickset_sim::Rate;
 
 use super::sharing::{self, delivered_by};
-use super::{Counted, Detail, Histogram, Metrics, Repair, Times, expectation, loads};
+use super::{Counted, Detail, Histogram, Metrics, Repair, Times, courses, expectation, loads};
 use crate::play::{FlowSeen, Seen, Setting, Work};
 use crate::stats::{Percentiles, Samples};
 
@@ -83,6 +83,7 @@ fn alone(metrics: &mut Metrics, flow: &FlowSeen, work: &Work, yardstick: Yardsti
     let Some(end) = flow.finished else { return };
     let took = end.saturating_sub(flow.started).as_secs_f64();
     metrics.completion_s = Some(took);
+    metrics.paced_s = paced(flow).map(|due| due.saturating_sub(flow.started).as_secs_f64());
     if took > 0.0 {
         metrics.goodput_bps = Some(flow.delivered as f64 * 8.0 / took);
     }
@@ -91,6 +92,12 @@ fn alone(metrics: &mut Metrics, flow: &FlowSeen, work: &Work, yardstick: Yardsti
         metrics.dct_s = Some(took);
         metrics.dct_over_ideal = Some(took / ideal);
     }
+}
+
+/// When the last group was due, where some are due later than others and nobody asks for each.
+fn paced(flow: &FlowSeen) -> Option<Duration> {
+    let due = || flow.groups.iter().filter(|group| group.requested.is_none()).filter_map(|group| group.due);
+    due().max().filter(|last| due().min().is_some_and(|first| first < *last))
 }
 
 /// Mbit/s in steps of a hundredth of the run, 100 ms at least.
@@ -203,7 +210,10 @@ fn times(setting: &Setting, seen: &Seen, detail: &mut Detail) -> Times {
     }
     if let [flow] = &seen.flows[..] {
         if matches!(setting.flows[0].work, Work::Messages(_)) {
-            detail.series.insert("blocking".to_owned(), blocking_series(flow));
+            detail.series.insert("blocking".to_owned(), courses::blocking(flow));
+            detail
+                .series
+                .insert("gaps".to_owned(), courses::gaps(flow, setting.up.delay + setting.down.delay));
         }
     }
     let mut summary = |name: &str, samples: &Samples| -> Option<Percentiles> {
@@ -222,18 +232,6 @@ fn times(setting: &Setting, seen: &Seen, detail: &mut Detail) -> Times {
         byte_delay_ms: summary("byte_delay_ms", byte_delay),
         queue_ms: summary("queue_ms", queue),
     }
-}
-
-/// The longest blocking time of each of up to 500 stretches of messages, by index.
-fn blocking_series(flow: &FlowSeen) -> Vec<(f64, f64)> {
-    let stretch = flow.arrivals.len().div_ceil(500).max(1);
-    let mut by_index: Vec<(u32, f64)> =
-        flow.arrivals.iter().map(|a| (a.index, ms(a.released.saturating_sub(a.completed)))).collect();
-    by_index.sort_unstable_by_key(|(index, _)| *index);
-    by_index
-        .chunks(stretch)
-        .map(|chunk| (f64::from(chunk[0].0), chunk.iter().map(|(_, ms)| *ms).fold(0.0, f64::max)))
-        .collect()
 }
 
 /// Of all messages with a deadline, those let go before it.
@@ -257,7 +255,7 @@ fn on_time(setting: &Setting, seen: &Seen) -> Option<f64> {
     (all > 0).then(|| good as f64 / all as f64)
 }
 
-fn ms(duration: Duration) -> f64 {
+pub(super) fn ms(duration: Duration) -> f64 {
     // The nearest number to the decimal one, so that it is written as such.
     duration.as_nanos() as f64 / 1e6
 }

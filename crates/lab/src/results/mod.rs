@@ -5,6 +5,7 @@
 //! `NAME.parquet`, with the feature `parquet`). One run at a time writes a journal. Shards of a plan
 //! keep journals of their own, `NAME.2of8.rows`: reading takes all of them, joining makes one.
 
+mod courses;
 mod expectation;
 mod flat;
 mod fluid;

@@ -45,6 +45,10 @@ pub struct Metrics {
     /// From the client's first packet to its having everything, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_s: Option<f64>,
+    /// When the last update was due, in seconds from the client's first packet: no run is complete before. Missing where all are
+    /// due at once, and where each is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paced_s: Option<f64>,
     /// Download completion time: as `completion_s`, of bytes on one stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dct_s: Option<f64>,

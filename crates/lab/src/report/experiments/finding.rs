@@ -63,13 +63,16 @@ fn main_metrics(sheet: &Sheet) -> Vec<String> {
     for figure in sheet.experiment.figures {
         let path = match figure {
             Figure::Distribution { metric, .. } => format!("{metric}.mean"),
-            Figure::Runs { metric, .. } | Figure::Boxes { metric, .. } => (*metric).to_owned(),
+            Figure::Runs { metric, .. } | Figure::Boxes { metric, .. } | Figure::Lines { metric, .. } => {
+                (*metric).to_owned()
+            }
             Figure::Scatter { y, .. } => (*y).to_owned(),
-            Figure::Series { .. } => continue,
+            Figure::Heat { .. } | Figure::Series { .. } => continue,
         };
         // The mean time between messages is but the length of the run; what is felt of it are the pauses.
         let path = if path == "inter_delivery_ms.mean" { "over_rtt".to_owned() } else { path };
-        if !metrics.contains(&path) {
+        // What stands beside that of another is a comparison already.
+        if !metrics.contains(&path) && words::Beside::of(&path).is_none() {
             metrics.push(path);
         }
     }
@@ -170,9 +173,9 @@ fn tone(paired: &Paired, path: &str) -> Tone {
 fn difference(paired: &Paired) -> String {
     let Some(more) = paired.more else {
         return if paired.challenger > paired.reference {
-            format!(", in {} pairs of runs", paired.pairs)
+            format!(", in {}", pairs_of_runs(paired.pairs))
         } else {
-            format!(", no difference in {} pairs of runs", paired.pairs)
+            format!(", no difference in {}", pairs_of_runs(paired.pairs))
         };
     };
     let sides = |share: f64| {
@@ -181,6 +184,10 @@ fn difference(paired: &Paired) -> String {
     };
     let (size, word) = sides(more);
     match paired.between {
+        // Every pair alike.
+        Some((low, high)) if [more, low, high].into_iter().all(|share| sides(share).0 == "0") => {
+            format!(", no difference in {} pairs of runs with the same seed", paired.pairs)
+        }
         None => format!(", {size} % {word}; how sure that is a single pair cannot tell"),
         Some((low, high)) => {
             let ((low, low_word), (high, high_word)) = (sides(low), sides(high));
@@ -198,6 +205,10 @@ fn difference(paired: &Paired) -> String {
             )
         }
     }
+}
+
+fn pairs_of_runs(count: usize) -> String {
+    if count == 1 { "a single pair of runs".to_owned() } else { format!("{count} pairs of runs") }
 }
 
 fn one_place(percent: f64) -> f64 {

@@ -13,7 +13,11 @@ mod failed;
 mod figures;
 mod finding;
 mod input;
+mod measures;
 mod paired;
+mod palette;
+mod pooled;
+mod run;
 mod sheet;
 mod table;
 mod words;
@@ -143,6 +147,8 @@ fn section(page: &mut String, sheet: &Sheet, lines: &[Line], is_one_of_many: boo
         }
     }
     claims(page, sheet);
+    pooled::table(page, sheet);
+    notes(page, sheet);
     figures::figures(page, sheet);
     page.push_str("<h3>The numbers</h3>");
     table::tables(page, sheet, lines);
@@ -157,8 +163,20 @@ fn claims(page: &mut String, sheet: &Sheet) {
         return;
     }
     page.push_str("<h3>What was published</h3><ul class=claims>");
-    for (figure, words) in sheet.experiment.claims {
-        let _ = write!(page, "<li><small>figure {}</small> {}", escaped(figure), escaped(words));
+    for (figure, told) in sheet.experiment.claims {
+        let _ = write!(page, "<li><small>{}</small> {}", escaped(&words::cited(figure)), escaped(told));
+    }
+    page.push_str("</ul>");
+}
+
+/// Where and why our numbers are others.
+fn notes(page: &mut String, sheet: &Sheet) {
+    if sheet.experiment.notes.is_empty() {
+        return;
+    }
+    page.push_str("<h3>Why numbers differ from the published ones</h3><ul class=claims>");
+    for note in sheet.experiment.notes {
+        let _ = write!(page, "<li>{}", escaped(note));
     }
     page.push_str("</ul>");
 }
@@ -188,7 +206,7 @@ fn alternatives(page: &mut String, sheet: &Sheet) {
     for (n, words) in told {
         let _ = write!(
             page,
-            "<li class={}><i></i>{}: {}.",
+            "<li class='{}'><i></i>{}: {}.",
             sheet.hue(n),
             finding::named(sheet, n),
             escaped(&words)

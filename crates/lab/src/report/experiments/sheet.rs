@@ -2,8 +2,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::paired::{Pair, Paired};
+use super::palette::{self, Palette};
+use super::run::{self, Run, alternative, counts_to, protected};
 use super::words;
-use crate::experiment::{Experiment, Figure, Overrides, Params, Value, Varied};
+use crate::experiment::{Experiment, Overrides, Params, Value, Varied};
 use crate::results::{Histogram, Row};
 use crate::stats::{Estimate, Samples};
 
@@ -14,8 +16,8 @@ pub(crate) struct Sheet {
     /// The key whose values are compared, mostly `mode`. Protection counts to the mode: `partial+rs:105/100` is one.
     pub(crate) curves: &'static str,
     pub(crate) alternatives: Vec<Value>,
-    /// All protections, none not counted, in the order of the table of the experiment.
-    protections: Vec<String>,
+    /// The colours of all that figures compare.
+    palette: Palette,
     /// Simulated first.
     pub(crate) worlds: Vec<String>,
     pub(crate) spots: Vec<Spot>,
@@ -23,12 +25,6 @@ pub(crate) struct Sheet {
     pub(crate) planned: Vec<Params>,
     /// By spot, alternative and world.
     cells: BTreeMap<(usize, usize, usize), Cell>,
-}
-
-/// One run: its row, and its numbers by path.
-pub(crate) struct Run {
-    pub(crate) row: Row,
-    numbers: BTreeMap<String, f64>,
 }
 
 /// Parameters that alternatives have in common.
@@ -104,15 +100,12 @@ impl Sheet {
         if alternatives.is_empty() {
             alternatives.push(Value::Text("all".to_owned()));
         }
-        let mut protections: Vec<String> = Vec::new();
-        for (_, protection) in alternatives.iter().filter_map(protected) {
-            if !protections.iter().any(|other| other == protection) {
-                protections.push(protection.to_owned());
-            }
-        }
         let (spots, cells) = (Vec::new(), BTreeMap::new());
+        let palette = Palette::default();
         let mut sheet =
-            Self { experiment, runs, curves, alternatives, protections, worlds, spots, planned, cells };
+            Self { experiment, runs, curves, alternatives, palette, worlds, spots, planned, cells };
+        sheet.palette = Palette::of(sheet.coloured());
+        run::relate(&mut sheet.runs, sheet.curves, sheet.experiment);
         sheet.sort_into_cells();
         sheet
     }
@@ -341,6 +334,25 @@ impl Sheet {
         })
     }
 
+    /// Of a spot that is as a paper has it, the one by our own conventions.
+    pub(crate) fn in_full(&self, spot: usize) -> Option<usize> {
+        let here = &self.spots[spot];
+        let profile = |spot: &Spot| {
+            spot.context.iter().find(|(key, _)| key == "profile").map(|(_, value)| value.to_string())
+        };
+        let others = |spot: &Spot| -> Part {
+            spot.context.iter().filter(|(key, _)| key != "profile").cloned().collect()
+        };
+        if profile(here).as_deref() != Some("as-published") {
+            return None;
+        }
+        self.spots.iter().position(|other| {
+            profile(other).as_deref() == Some("ours")
+                && others(other) == others(here)
+                && other.point == here.point
+        })
+    }
+
     /// The keys that a design fills which is looked at as a whole.
     pub(crate) fn filled(&self) -> Vec<&'static str> {
         self.pooled().map(|pooled| pooled.keys).unwrap_or_default()
@@ -352,11 +364,17 @@ impl Sheet {
         runs().min().zip(runs().max()).filter(|(least, most)| least != most)
     }
 
-    /// The alternative that all others are measured by: what an ordinary transport does.
+    /// The alternative that all others are measured by: what an ordinary transport does. Where streams carry what does not
+    /// wait for each other (a baseline in mode `plain`), that is one for each, and else total order; where neither is compared,
+    /// what the baseline does.
     pub(crate) fn reference(&self) -> Option<usize> {
         let named = |name: &str| self.alternatives.iter().position(|value| value.to_string() == name);
         match self.curves {
-            "mode" => named("total").or_else(|| named("plain")),
+            "mode" if self.experiment.base().text("mode") == "plain" => named("plain"),
+            "mode" => {
+                let base = self.experiment.base().text("mode");
+                named("total").or_else(|| named("plain")).or_else(|| named(&base))
+            }
             "fec" => named("none"),
             _ => None,
         }
@@ -366,26 +384,42 @@ impl Sheet {
         self.alternatives.get(n).map_or_else(String::new, |value| words::plain(self.curves, value))
     }
 
-    /// The class for styles of an alternative.
-    pub(crate) fn hue(&self, n: usize) -> String {
-        self.alternatives
-            .get(n)
-            .map_or_else(|| format!("h{}", n % HUES), |value| self.hue_of(self.curves, value, n))
+    /// All that has a colour, in the order of legends: the alternatives, then what else figures tell apart.
+    pub(crate) fn coloured(&self) -> impl Iterator<Item = String> {
+        let of_key = |key: &str| -> Vec<String> {
+            if key == "flow" {
+                return self.flow_names();
+            }
+            self.values(key).iter().map(Value::to_string).collect()
+        };
+        std::iter::once(self.curves).chain(palette::keys(self.experiment)).flat_map(of_key)
     }
 
-    /// The class for styles of a value, the n-th of its key, the same in all figures.
-    pub(crate) fn hue_of(&self, key: &str, value: &Value, n: usize) -> String {
-        let name = value.to_string();
-        match (key, protected(value)) {
-            ("mode", Some((mode, protection))) => {
-                let place = self.protections.iter().position(|other| other == protection).unwrap_or(n);
-                // The same protection in another order is the same colour, paler.
-                format!("h{}{}", place % HUES, if mode == "total" { "t" } else { "" })
+    /// The names of flows that have series, each once, as they come.
+    fn flow_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        let series = self.runs.iter().flat_map(|run| run.row.detail.series.keys());
+        for name in series.filter_map(|series| Some(series.split_once('/')?.1)) {
+            if !names.iter().any(|other| other == name) {
+                names.push(name.to_owned());
             }
-            ("mode", None) if MODES.contains(&name.as_str()) => name,
-            ("fec", _) if name == "none" => "plain".to_owned(),
-            _ => format!("h{}", n % HUES),
         }
+        names
+    }
+
+    /// The class for styles of an alternative.
+    pub(crate) fn hue(&self, n: usize) -> &str {
+        self.alternatives.get(n).map_or("", |value| self.hue_of(&value.to_string()))
+    }
+
+    /// The class for styles of a value of a key or of a flow, the same in all figures.
+    pub(crate) fn hue_of(&self, name: &str) -> &str {
+        self.palette.class(name)
+    }
+
+    /// The place in legends of what has this class.
+    pub(crate) fn place_of_hue(&self, class: &str) -> usize {
+        self.palette.place(class)
     }
 
     /// The value of a key in a run; of the key that is compared, with what counts to it.
@@ -464,28 +498,6 @@ impl Sheet {
     }
 }
 
-/// What is compared of a run: the value of the key, of a mode with the protection behind a plus.
-fn alternative(curves: &str, params: &Params) -> Option<Value> {
-    let value = params.get(curves)?;
-    match params.get("fec").filter(|_| curves == "mode").map(Value::to_string) {
-        Some(protection) if protection != "none" => Some(Value::Text(format!("{value}+{protection}"))),
-        _ => Some(value.clone()),
-    }
-}
-
-/// The mode and the protection of an alternative that has one.
-fn protected(alternative: &Value) -> Option<(&str, &str)> {
-    match alternative {
-        Value::Text(text) => text.split_once('+'),
-        Value::Number(_) => None,
-    }
-}
-
-/// Whether the key that is compared tells the value of `key`.
-fn counts_to(curves: &str, key: &str) -> bool {
-    key == curves || (curves == "mode" && key == "fec")
-}
-
 /// A design that is looked at as a whole.
 struct Pooled {
     /// What it fills.
@@ -507,37 +519,6 @@ impl Cell {
         for (metric, histogram) in &run.row.detail.histograms {
             self.histograms.entry(metric.clone()).or_default().join(histogram);
         }
-    }
-}
-
-impl Run {
-    fn new(row: Row) -> Self {
-        let mut numbers = BTreeMap::new();
-        let metrics = serde_json::to_value(&row.metrics).unwrap_or_default();
-        for (path, value) in crate::results::flat(&metrics) {
-            if let Some(number) = value.as_f64() {
-                numbers.insert(path, number);
-            }
-        }
-        Self { row, numbers }
-    }
-
-    /// A measure or a key, as a number.
-    pub(crate) fn number(&self, path: &str) -> Option<f64> {
-        self.numbers.get(path).copied().or_else(|| self.row.params.number(path).ok())
-    }
-
-    pub(crate) fn is_unfinished(&self) -> bool {
-        !self.row.metrics.finished || self.row.metrics.broken.is_some()
-    }
-
-    /// What it has in common with the same run of other alternatives.
-    fn twin(&self, curves: &str) -> String {
-        let mut name = format!("seed={}", self.row.seed);
-        for (key, value) in self.row.params.iter().filter(|(key, _)| !counts_to(curves, key)) {
-            let _ = write!(name, " {key}={value}");
-        }
-        name
     }
 }
 
@@ -573,17 +554,8 @@ fn without_loss(point: &Part) -> Vec<&(String, Value)> {
 
 /// The key that most figures compare.
 fn curves(experiment: &Experiment) -> &'static str {
-    let keys = experiment.figures.iter().map(|figure| match figure {
-        Figure::Distribution { curves, .. } | Figure::Runs { curves, .. } | Figure::Series { curves, .. } => {
-            *curves
-        }
-        Figure::Scatter { colours, .. } | Figure::Boxes { colours, .. } => *colours,
-    });
-    let first = keys.into_iter().find(|key| experiment.has(key));
-    first.unwrap_or("mode")
+    palette::keys(experiment).find(|key| experiment.has(key)).unwrap_or("mode")
 }
 
 /// Points of a design that are looked at one by one.
 const FEW: usize = 12;
-const MODES: [&str; 4] = ["total", "partial", "latest", "plain"];
-const HUES: usize = 8;

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::finding::world_words;
+use super::pooled::is_pooled;
 use super::sheet::{Measured, Sheet, Spot, told_half};
 use super::words::{self, metric, shown};
 use crate::experiment::{Figure, Key, Params, Published, Value};
@@ -31,6 +32,10 @@ pub struct Line {
     /// How much the real world has more than the simulated one, in per cent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub real_more_percent: Option<f64>,
+    /// Of what is measured as a paper has it: the same by our own conventions, with the full rate of loss each way and at full
+    /// pace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_full: Option<Number>,
     /// The same where nothing is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without_loss: Option<Number>,
@@ -120,6 +125,10 @@ fn line(sheet: &Sheet, (spot, place): (usize, usize), path: &str, published: &[T
             .filter(|printed| printed.value != 0.0)
             .and_then(|printed| Some(worlds().find_map(|(n, _)| whole(spot, place, n))? / printed.value)),
         real_more_percent: real,
+        in_full: sheet
+            .in_full(spot)
+            .and_then(|spot| worlds().find_map(|(n, _)| measured(spot, place, n)))
+            .map(Number::from),
         without_loss: zero.map(Number::from),
         without_loss_more_percent: compared.and_then(|(ours, other)| percent(ours, other)),
         compared,
@@ -140,7 +149,10 @@ fn metrics(sheet: &Sheet, spot: usize, published: &[Target]) -> Vec<String> {
                 let stats = ["p50", "p95", words::BELOW_ONE];
                 paths.extend(stats.map(|stat| format!("dct_ratio.{stat}")));
             }
-            Figure::Runs { metric, .. } | Figure::Boxes { metric, .. } => paths.push((*metric).to_owned()),
+            Figure::Runs { metric, .. }
+            | Figure::Boxes { metric, .. }
+            | Figure::Lines { metric, .. }
+            | Figure::Heat { metric, .. } => paths.push((*metric).to_owned()),
             Figure::Scatter { x, y, .. } => {
                 paths.extend(
                     [x, y].into_iter().filter(|path| Key::find(path).is_err()).map(|path| (*path).to_owned()),
@@ -151,6 +163,10 @@ fn metrics(sheet: &Sheet, spot: usize, published: &[Target]) -> Vec<String> {
     }
     // Between messages the typical time is none; the pauses count.
     paths.retain(|path| path != "inter_delivery_ms.mean" && path != "inter_delivery_ms.p80");
+    let is_completed = published.iter().any(|target| target.published.metric == "completion_s");
+    if is_completed && sheet.experiment.has("pace") {
+        paths.extend(["completion_s", "paced_s"].map(str::to_owned));
+    }
     if sheet.experiment.has("fec") {
         paths.extend(REPAIR.map(str::to_owned));
     }
@@ -201,7 +217,8 @@ fn targets(sheet: &Sheet) -> Vec<Target> {
         }
         Some(Target { published, params, named })
     };
-    sheet.experiment.published.iter().filter_map(of).collect()
+    let of_points = sheet.experiment.published.iter().filter(|published| !is_pooled(published));
+    of_points.filter_map(of).collect()
 }
 
 impl Target {
@@ -220,44 +237,41 @@ impl Target {
     }
 }
 
-/// The lines as tables: the baseline in sight, other points folded.
+/// The lines as tables, folded: who wants a number looks for it, and who does not sees the next thing.
 pub(crate) fn tables(page: &mut String, sheet: &Sheet, lines: &[Line]) {
     for (context, spots) in sheet.contexts() {
         if !context.is_empty() {
             let _ = write!(page, "<h4>{}</h4>", escaped(context));
         }
         let first = spots.iter().copied().find(|spot| sheet.spots[*spot].is_baseline).unwrap_or(spots[0]);
+        let told = with_published(&sheet.spots[first].label, lines, &[first]);
+        let _ = write!(page, "<details><summary>{}</summary>", escaped(&told));
         table(page, sheet, lines, &[first]);
+        page.push_str("</details>");
         let others: Vec<usize> = spots.into_iter().filter(|spot| *spot != first).collect();
         if !others.is_empty() {
-            let _ = write!(page, "<details><summary>{} more points</summary>", others.len());
+            let told = with_published(&format!("{} more points", others.len()), lines, &others);
+            let _ = write!(page, "<details><summary>{}</summary>", escaped(&told));
             table(page, sheet, lines, &others);
             page.push_str("</details>");
         }
     }
 }
 
+/// What stands on a fold, with how many published numbers are behind it.
+fn with_published(what: &str, lines: &[Line], spots: &[usize]) -> String {
+    let is_one = |line: &&Line| line.published.is_some() && spots.contains(&line.spot);
+    match lines.iter().filter(is_one).count() {
+        0 => what.to_owned(),
+        1 => format!("{what}, and a published number beside ours"),
+        count => format!("{what}, and {count} published numbers beside ours"),
+    }
+}
+
 fn table(page: &mut String, sheet: &Sheet, lines: &[Line], spots: &[usize]) {
     let with_paper = !sheet.experiment.published.is_empty();
-    let reference = sheet.reference();
-    page.push_str(
-        "<div class=scroll><table><thead><tr><th class=words>point<th class=words>measure<th class=words>",
-    );
-    page.push_str(&escaped(&sheet.curves.replace('_', " ")));
-    for world in &sheet.worlds {
-        let _ = write!(page, "<th>ours, {}", escaped(world_words(world)));
-    }
-    if sheet.worlds.len() > 1 {
-        page.push_str("<th>real against<br>simulated");
-    }
-    if with_paper {
-        page.push_str("<th>published<th>ours over<br>published");
-    }
-    page.push_str("<th>ours with<br>no loss");
-    if let Some(reference) = reference {
-        let _ = write!(page, "<th>there, against<br>{}", escaped(&sheet.alternative(reference)));
-    }
-    page.push_str("</tr></thead><tbody>");
+    let in_full = spots.iter().any(|spot| sheet.in_full(*spot).is_some());
+    columns(page, sheet, in_full);
     let here: Vec<&Line> = lines.iter().filter(|line| spots.contains(&line.spot)).collect();
     for (n, line) in here.iter().enumerate() {
         let before = n.checked_sub(1).map(|n| here[n]);
@@ -278,7 +292,7 @@ fn table(page: &mut String, sheet: &Sheet, lines: &[Line], spots: &[usize]) {
         let measure = if is_metric { escaped(&metric_with_unit(&line.metric)) } else { String::new() };
         let _ = write!(
             page,
-            "<td class=words>{point}<td class=words>{measure}<th class={hue}><i></i>{name}",
+            "<td class=words>{point}<td class=words>{measure}<th class='{hue}'><i></i>{name}",
             hue = sheet.hue(line.place),
             name = escaped(&sheet.alternative(line.place))
         );
@@ -292,9 +306,9 @@ fn table(page: &mut String, sheet: &Sheet, lines: &[Line], spots: &[usize]) {
         if with_paper {
             let printed = line.published.map(|printed| {
                 format!(
-                    "{} <small>fig. {}</small>",
+                    "{} <small>{}</small>",
                     shown(&line.metric, printed.value),
-                    escaped(printed.figure)
+                    escaped(&words::cited(printed.figure))
                 )
             });
             let ratio = line.ratio.map(|ratio| format!("{ratio:.2}"));
@@ -305,14 +319,43 @@ fn table(page: &mut String, sheet: &Sheet, lines: &[Line], spots: &[usize]) {
                 ratio.as_deref().unwrap_or(NONE)
             );
         }
+        if in_full {
+            let full = line.in_full.map(|full| value(&line.metric, &full));
+            let _ = write!(page, "<td>{}", full.as_deref().unwrap_or(NONE));
+        }
         let zero = line.without_loss.map(|zero| value(&line.metric, &zero));
         let _ = write!(page, "<td>{}", zero.as_deref().unwrap_or(NONE));
-        if reference.is_some() {
+        if sheet.reference().is_some() {
             let _ = write!(page, "<td>{}", harm(line));
         }
         page.push_str("</tr>");
     }
     page.push_str("</tbody></table></div>");
+}
+
+/// The names of the columns.
+fn columns(page: &mut String, sheet: &Sheet, in_full: bool) {
+    page.push_str(
+        "<div class=scroll><table><thead><tr><th class=words>point<th class=words>measure<th class=words>",
+    );
+    page.push_str(&escaped(&sheet.curves.replace('_', " ")));
+    for world in &sheet.worlds {
+        let _ = write!(page, "<th>ours, {}", escaped(world_words(world)));
+    }
+    if sheet.worlds.len() > 1 {
+        page.push_str("<th>real against<br>simulated");
+    }
+    if !sheet.experiment.published.is_empty() {
+        page.push_str("<th>published<th>ours over<br>published");
+    }
+    if in_full {
+        page.push_str("<th>ours with full<br>loss and pace");
+    }
+    page.push_str("<th>ours with<br>no loss");
+    if let Some(reference) = sheet.reference() {
+        let _ = write!(page, "<th>there, against<br>{}", escaped(&sheet.alternative(reference)));
+    }
+    page.push_str("</tr></thead><tbody>");
 }
 
 /// What an alternative costs where nothing is lost.
@@ -372,4 +415,4 @@ const REPAIR: [&str; 7] = [
     "failed_blocks_expected",
 ];
 /// Where there is no number.
-const NONE: &str = "–";
+pub(crate) const NONE: &str = "–";

@@ -1,40 +1,15 @@
 //! What keys, values and measures are called where people read them.
 
+pub(crate) use super::measures::{Better, Measure};
 use crate::experiment::{Key, Value};
 use crate::report::text::{number, size};
 
-/// What to say of a measure.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Measure {
-    /// As in rows, without a percentile.
-    pub(crate) path: &'static str,
-    pub(crate) label: &'static str,
-    pub(crate) unit: &'static str,
-    /// From the unit of rows to this one.
-    pub(crate) factor: f64,
-    pub(crate) better: Better,
-    /// What it is, in a sentence.
-    pub(crate) about: &'static str,
-}
-
-/// Which way a measure is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Better {
-    Less,
-    More,
-    Neither,
-}
-
-impl Measure {
-    /// Of a path with or without a percentile; a measure that is not known here has its path for a name.
-    pub(crate) fn of(path: &str) -> Option<&'static Self> {
-        let base = path.split('.').next().unwrap_or(path);
-        MEASURES.iter().find(|measure| measure.path == base)
-    }
-}
-
 /// `blocking_ms.p99` as `blocking time, 99 %`.
 pub(crate) fn metric(path: &str) -> String {
+    if let Some(beside) = Beside::of(path) {
+        let how = if beside.is_difference { "beyond" } else { "over" };
+        return format!("{} {how} that of {}", metric(beside.metric), beside.other_in_words());
+    }
     let (base, stat) = split(path);
     let label = Measure::of(base).map_or(base, |measure| measure.label);
     match stat {
@@ -43,6 +18,8 @@ pub(crate) fn metric(path: &str) -> String {
         Some("max") => format!("{label}, longest"),
         Some("p50") => format!("{label}, median"),
         Some(BELOW_ONE) => format!("{label}, share of points below 1"),
+        Some(GAINING) => format!("{label}, mean of points that gain"),
+        Some(LOSING) => format!("{label}, mean of points that lose"),
         Some(stat) => match fraction(stat) {
             Some(p) => format!("{label}, {} %", number_of_percent(p)),
             None => format!("{label}, {stat}"),
@@ -50,8 +27,61 @@ pub(crate) fn metric(path: &str) -> String {
     }
 }
 
+/// A measure of a run beside that of another alternative under the same losses: `bytes_sent/plain` is how much is sent for each
+/// byte of plain QUIC, `blocking_ms.p99-total` how much longer messages wait than in total order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Beside<'a> {
+    pub(crate) metric: &'a str,
+    pub(crate) other: &'a str,
+    /// The other is taken from it; else it is divided by the other.
+    pub(crate) is_difference: bool,
+}
+
+impl<'a> Beside<'a> {
+    pub(crate) fn of(path: &'a str) -> Option<Self> {
+        // Measures have neither sign in their names; alternatives may.
+        let at = path.find([OVER, LESS])?;
+        let (metric, rest) = path.split_at(at);
+        Some(Self { metric, other: &rest[1..], is_difference: rest.starts_with(LESS) })
+    }
+
+    fn other_in_words(self) -> String {
+        plain("mode", &Value::Text(self.other.to_owned()))
+    }
+}
+
+/// Whether a path is a ratio to another alternative.
+pub(crate) fn is_ratio(path: &str) -> bool {
+    Beside::of(path).is_some_and(|beside| !beside.is_difference)
+}
+
+pub(super) const OVER: char = '/';
+pub(super) const LESS: char = '-';
+
+/// What a ratio of one means, of a measure that is one.
+pub(crate) fn unity(path: &str) -> Option<String> {
+    match path {
+        "dct_ratio" => Some("as plain QUIC".to_owned()),
+        "dct_over_ideal" => Some("ideal".to_owned()),
+        path if is_ratio(path) => Some(format!("as {}", Beside::of(path)?.other_in_words())),
+        _ => None,
+    }
+}
+
+/// What a measure or a key is called, without its unit.
+pub(crate) fn name(path: &str) -> String {
+    match Measure::of(path) {
+        Some(_) => metric(path),
+        None => Key::find(path).map_or(path, |key| key.about).to_owned(),
+    }
+}
+
 /// The statistic of a ratio that says how many points gain.
 pub(crate) const BELOW_ONE: &str = "below_one";
+/// Of a number the mean over the points that are faster than plain QUIC, and over those that are slower.
+pub(crate) const GAINING: &str = "gaining";
+/// See [`GAINING`].
+pub(crate) const LOSING: &str = "losing";
 
 /// A value of a measure in the unit that is shown, without it.
 pub(crate) fn shown(path: &str, value: f64) -> String {
@@ -70,28 +100,37 @@ pub(crate) fn with_unit(path: &str, value: f64) -> String {
 pub(crate) fn factor(path: &str) -> f64 {
     match path {
         "loss" | "ge_p" | "cross_share" => 100.0,
+        "rwin" | "send_buffer" => 1e-3,
+        path if is_ratio(path) => 1.0,
         path => Measure::of(path).map_or(1.0, |measure| measure.factor),
     }
 }
 
 /// The unit of a measure; empty for counts and ratios.
 pub(crate) fn unit(path: &str) -> &'static str {
-    Measure::of(path).map_or("", |measure| measure.unit)
+    Measure::of(path).filter(|_| !is_ratio(path)).map_or("", |measure| measure.unit)
 }
 
 /// The label of an axis: a measure or a key, with the unit.
 pub(crate) fn axis(path: &str) -> String {
-    let name = match Measure::of(path) {
-        Some(_) => metric(path),
-        None => Key::find(path).map_or(path, |key| key.about).to_owned(),
-    };
+    let name = name(path);
     match (unit(path), path) {
         ("", "rtt_ms" | "owd_ms" | "deadline_ms") => format!("{name}, ms"),
         ("", "rate_mbit") => format!("{name}, Mbit/s"),
         ("", "loss" | "ge_p" | "cross_share") => format!("{name}, %"),
-        ("", "size" | "rwin" | "message_bytes") => format!("{name}, bytes"),
+        ("", "rwin" | "send_buffer") => format!("{name}, kB"),
         ("", _) => name,
         (unit, _) => format!("{name}, {unit}"),
+    }
+}
+
+/// Where something was published: `figure 9`, or as the paper calls it.
+pub(crate) fn cited(figure: &str) -> String {
+    if figure.starts_with(|c: char| c.is_ascii_digit()) {
+        let is_several = figure.contains([',', ' ']);
+        format!("{} {figure}", if is_several { "figures" } else { "figure" })
+    } else {
+        figure.to_owned()
     }
 }
 
@@ -145,6 +184,7 @@ pub(crate) fn setting(key: &str, value: &Value) -> String {
         ("others_mbit", _) => format!("losses driven by {text} Mbit/s of others"),
         ("rwin", Value::Text(_)) => format!("{text} window"),
         ("rwin", _) => format!("window of {text}"),
+        ("send_buffer", _) => format!("send buffer of {text}"),
         ("pace", Value::Text(_)) => "at full pace".to_owned(),
         ("pace", _) => format!("{text} updates a second"),
         ("fence_every", _) => format!("a fence every {text}"),
@@ -162,8 +202,24 @@ pub(crate) fn alternative(key: &str, name: &str) -> Option<String> {
         ("mode", None) => mode(name).map(str::to_owned),
         ("fec", _) if name == "none" => Some("plain QUIC: what is lost is sent again".to_owned()),
         ("fec", _) => protection(name),
+        ("ack", _) => acknowledging(name),
         _ => None,
     }
+}
+
+/// When clients acknowledge, by its name in the library.
+fn acknowledging(name: &str) -> Option<String> {
+    let mut parts = name.split(':');
+    let (packets, rule, by) = (parts.next()?, parts.next()?, parts.next()?);
+    let when = match rule {
+        "adaptive" => {
+            format!("acknowledged after {packets} packets, or after more where the server asks for it")
+        }
+        _ => format!("acknowledged after every {packets} packets throughout"),
+    };
+    let how =
+        if by == "merged" { "what is read at once is acted on as one" } else { "each datagram by itself" };
+    Some(format!("{when}; {how}"))
 }
 
 /// What a protection sends, by its name in the library.
@@ -191,14 +247,14 @@ fn protection(name: &str) -> Option<String> {
         "messages" if parameters.is_empty() => {
             "repair as late as deadlines allow (FlEC), by the measured jitter".to_owned()
         }
-        "messages" => format!("repair as late as deadlines allow (FlEC), {parameters} before that"),
+        "messages" => format!("repair as late as deadlines allow (FlEC), {} before that", size(parameters)),
         "tum" => {
             let (burst, delay) = parameters.split_once(':').unwrap_or((parameters, ""));
             let symbols =
                 if burst == "1" { "1 repair symbol".to_owned() } else { format!("{burst} repair symbols") };
             match delay {
                 "" => format!("{symbols} behind each flush and end (TUM)"),
-                delay => format!("{symbols} {delay} behind the first packet that none covers (TUM)"),
+                delay => format!("{symbols} {} behind the first packet that none covers (TUM)", size(delay)),
             }
         }
         _ => return None,
@@ -226,7 +282,7 @@ pub(crate) fn plain(key: &str, value: &Value) -> String {
         ("rtt_ms" | "owd_ms" | "deadline_ms", Value::Number(ms)) => format!("{ms} ms"),
         ("rate_mbit", Value::Number(rate)) if *rate >= 1000.0 => format!("{} Gbit/s", shifted(*rate, -3)),
         ("rate_mbit", Value::Number(rate)) => format!("{rate} Mbit/s"),
-        ("size" | "rwin" | "message_bytes", Value::Number(bytes)) => in_bytes(*bytes),
+        ("size" | "rwin" | "send_buffer" | "message_bytes", Value::Number(bytes)) => in_bytes(*bytes),
         ("mode", Value::Text(name)) => name.replace('+', " + "),
         ("queue", Value::Text(text)) if text.ends_with("bdp") => text.replace("bdp", " BDP"),
         ("cc", Value::Text(name)) if name.chars().all(|c| c.is_ascii_lowercase()) => {
@@ -246,8 +302,24 @@ pub(crate) fn plain(key: &str, value: &Value) -> String {
 pub(crate) fn bare(key: &str, value: &Value) -> String {
     match (key, value) {
         ("rtt_ms" | "owd_ms" | "deadline_ms" | "rate_mbit", Value::Number(n)) => n.to_string(),
+        ("rwin" | "send_buffer", Value::Number(n)) => shifted(*n, -3),
+        ("loss" | "ge_p" | "cross_share", Value::Number(n)) => shifted(*n, 2),
         _ => plain(key, value),
     }
+}
+
+/// The same where there is little room: of losses in bursts, how long these are on average.
+pub(crate) fn on_axis(key: &str, value: &Value) -> String {
+    let burst = |text: &str| {
+        // `ge:P,R` and more: a burst ends behind a packet with the probability R.
+        let end = text.strip_prefix("ge:")?.split(',').nth(1)?.strip_suffix('%')?.parse::<f64>().ok()?;
+        (end > 0.0).then(|| format!("bursts of {}", number(100.0 / end)))
+    };
+    match (key, value) {
+        ("loss", Value::Text(text)) => burst(text),
+        _ => None,
+    }
+    .unwrap_or_else(|| bare(key, value))
 }
 
 /// A number between values, for the same axis: three digits will do.
@@ -297,278 +369,6 @@ pub(crate) fn for_set(key: &Key, value: &Value) -> String {
     tries.into_iter().filter(same).min_by_key(String::len).unwrap_or_else(|| value.to_string())
 }
 
-const fn measure(
-    path: &'static str,
-    label: &'static str,
-    unit: (&'static str, f64),
-    better: Better,
-    about: &'static str,
-) -> Measure {
-    Measure { path, label, unit: unit.0, factor: unit.1, better, about }
-}
-
-const MS: (&str, f64) = ("ms", 1.0);
-const SECONDS: (&str, f64) = ("s", 1.0);
-const COUNT: (&str, f64) = ("", 1.0);
-const PERCENT: (&str, f64) = ("%", 100.0);
-const MEGABYTES: (&str, f64) = ("MB", 1e-6);
-
-const MEASURES: &[Measure] = &[
-    measure(
-        "blocking_ms",
-        "blocking time",
-        MS,
-        Better::Less,
-        "from the moment a message was complete at the receiver to the moment it was let go: how long it waited for \
-         others",
-    ),
-    measure(
-        "inter_delivery_ms",
-        "inter-delivery time",
-        MS,
-        Better::Less,
-        "from one message let go to the next; messages let go together have nothing between them and are drawn at the \
-         left edge",
-    ),
-    measure(
-        "response_ms",
-        "response time",
-        MS,
-        Better::Less,
-        "from the request to all of its answer being there",
-    ),
-    measure(
-        "delivery_ms",
-        "delivery time",
-        MS,
-        Better::Less,
-        "from a message being due at the sender to its being let go",
-    ),
-    measure(
-        "byte_delay_ms",
-        "byte delay",
-        MS,
-        Better::Less,
-        "from a byte being due at the sender to its being read",
-    ),
-    measure(
-        "over_rtt",
-        "pauses over a round trip",
-        COUNT,
-        Better::Less,
-        "how many times in a run the next message of the same update was let go more than a round trip after the one \
-         before",
-    ),
-    measure(
-        "completion_s",
-        "completion",
-        SECONDS,
-        Better::Less,
-        "from the client’s first packet, the handshake included, to its having everything",
-    ),
-    measure(
-        "dct_s",
-        "download time",
-        SECONDS,
-        Better::Less,
-        "from the client’s first packet, the handshake included, to the last byte",
-    ),
-    measure(
-        "dct_ratio",
-        "download time over plain QUIC’s",
-        COUNT,
-        Better::Less,
-        "over that of plain QUIC with the same losses",
-    ),
-    measure(
-        "dct_over_ideal",
-        "download time over the ideal",
-        COUNT,
-        Better::Less,
-        "over what arithmetic allows: two round trips, and every byte once at the link’s rate",
-    ),
-    measure(
-        "on_time",
-        "on time",
-        PERCENT,
-        Better::More,
-        "the share of messages let go before their deadline",
-    ),
-    measure(
-        "goodput_bps",
-        "goodput",
-        ("Mbit/s", 1e-6),
-        Better::More,
-        "payload that applications were given, over time; of flows without end in the second half of the run",
-    ),
-    measure(
-        "fairness",
-        "fairness",
-        COUNT,
-        Better::More,
-        "Jain’s index over the flows’ goodputs in the second half of the run: 1 is equal, 0.5 all for one of two",
-    ),
-    measure(
-        "utilisation",
-        "utilisation",
-        PERCENT,
-        Better::More,
-        "payload in the second half of the run over what the link carries in UDP datagrams of full length, less what \
-         others send on average",
-    ),
-    measure(
-        "first_share",
-        "the first flow’s share",
-        PERCENT,
-        Better::Neither,
-        "of all goodput in the second half of the run",
-    ),
-    measure(
-        "fair_after_s",
-        "time to equal parts",
-        SECONDS,
-        Better::Less,
-        "from the last flow’s start to the first ten seconds in which each gets within a tenth of an equal part",
-    ),
-    measure(
-        "slow",
-        "slow answers",
-        PERCENT,
-        Better::Less,
-        "the share of answers that took longer than 1.6 round trips: something was sent again",
-    ),
-    measure(
-        "on_path",
-        "bytes without delay",
-        PERCENT,
-        Better::More,
-        "the share of bytes read at most 10 ms later than the path’s delay allows",
-    ),
-    measure(
-        "paint_s",
-        "first sight",
-        SECONDS,
-        Better::Less,
-        "from the client’s first packet, the handshake included, to everything that is seen first being there",
-    ),
-    measure(
-        "off_prediction",
-        "off the prediction",
-        PERCENT,
-        Better::Less,
-        "the greatest difference of a resource’s completion from the time computed for a fluid, over that time",
-    ),
-    measure(
-        "off_share",
-        "off the weights",
-        PERCENT,
-        Better::Less,
-        "the greatest difference of a share from the weight, in 200 ms in which all who share have something to send",
-    ),
-    measure(
-        "queue_ms",
-        "queueing delay",
-        MS,
-        Better::Less,
-        "how much the senders’ smoothed round-trip time was above that without queues",
-    ),
-    measure("bytes_sent", "bytes sent", MEGABYTES, Better::Less, "UDP payload that servers sent"),
-    measure("bytes_useful", "bytes given to applications", MEGABYTES, Better::Neither, "payload delivered"),
-    measure("repair_bytes", "bytes of repair symbols", MEGABYTES, Better::Less, "of the bytes sent"),
-    measure("lost", "packets lost", COUNT, Better::Neither, "by the link’s loss model, towards the client"),
-    measure("overflowed", "packets dropped by the queue", COUNT, Better::Less, "towards the client"),
-    measure(
-        "repair_share",
-        "share of repair",
-        PERCENT,
-        Better::Less,
-        "bytes of repair symbols over all bytes sent",
-    ),
-    measure(
-        "repair_share_late",
-        "share of repair, later",
-        PERCENT,
-        Better::Less,
-        "the same behind the first 2000 packets, when the losses have been measured",
-    ),
-    measure(
-        "recovered",
-        "packets recovered",
-        COUNT,
-        Better::Neither,
-        "rebuilt by clients from repair symbols, before they came again",
-    ),
-    measure(
-        "unrecovered",
-        "packets not recovered",
-        COUNT,
-        Better::Less,
-        "lost ones that only came again; with repair, of those that were protected",
-    ),
-    measure(
-        "resent",
-        "protected packets sent again",
-        COUNT,
-        Better::Less,
-        "for all that the sender knew: where the notice of a recovery was lost or late, also ones that had been rebuilt",
-    ),
-    measure(
-        "failed_blocks",
-        "failed blocks",
-        COUNT,
-        Better::Less,
-        "blocks of which a packet was sent again. A lost notice, or repair that came late, counts a block here that was \
-         decoded all the same",
-    ),
-    measure(
-        "failed_blocks_expected",
-        "failed blocks, by chance",
-        COUNT,
-        Better::Neither,
-        "as many as the losses of the link alone would give: the binomial tail for each block, or that of the chain of \
-         bursts",
-    ),
-    measure("retransmitted", "packets declared lost", COUNT, Better::Neither, "and sent again"),
-    measure("abandoned", "messages given up", COUNT, Better::Neither, "by the sender: outdated, or too late"),
-    measure("messages_delivered", "messages let go", COUNT, Better::More, "in a run"),
-    measure("encode_ms", "one repair symbol", MS, Better::Less, "the time to make it"),
-    measure(
-        "decode_ms",
-        "all losses",
-        MS,
-        Better::Less,
-        "the time to recover them from repair symbols that have arrived",
-    ),
-    measure(
-        "decisions_per_s",
-        "decisions a second",
-        ("million/s", 1e-6),
-        Better::More,
-        "of who sends next, on one core",
-    ),
-    measure(
-        "cpu_s_per_gb",
-        "processor time",
-        ("s/GB", 1.0),
-        Better::Less,
-        "of both ends, for each gigabyte (10^9 bytes) of payload",
-    ),
-    measure(
-        "lateness_p99_ms",
-        "lateness of the emulated link, 99 %",
-        MS,
-        Better::Less,
-        "beyond what the model says",
-    ),
-    measure(
-        "overruns",
-        "packets that the system dropped",
-        COUNT,
-        Better::Less,
-        "before the emulated link saw them, or behind it",
-    ),
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -598,6 +398,21 @@ mod tests {
 
     /// Rounded, both were "100 ms round trip", and the table had two lines of one point that contradict each other.
     #[test]
+    fn acknowledgements_are_told() {
+        let told = |name: &str| alternative("ack", name).unwrap();
+        assert!(told("10:fixed:single").contains("every 10 packets throughout; each datagram by itself"));
+        assert!(told("2:adaptive:merged").contains("after 2 packets, or after more"));
+    }
+
+    #[test]
+    fn bursts_have_their_length_on_an_axis() {
+        let on_axis = |text: &str| on_axis("loss", &Value::Text(text.into()));
+        assert_eq!(on_axis("ge:0.0628%,12.5%,100%,0%"), "bursts of 8");
+        assert_eq!(on_axis("burst:5,100"), "burst:5,100");
+        assert_eq!(super::on_axis("loss", &Value::Number(0.005)), "0.5");
+    }
+
+    #[test]
     fn values_that_differ_have_names_that_differ() {
         for (key, one, two, told) in [
             ("rtt_ms", 100.2, 100.4, ["100.2 ms round trip", "100.4 ms round trip"]),
@@ -615,7 +430,8 @@ mod tests {
             [0.07, 0.29, 1e-7, 0.0, 1.0].map(|share| shifted(share, 2)),
             ["7", "29", "0.00001", "0", "100"]
         );
-        assert_eq!(about("rwin", 1_234_567.0), "1.23 MB");
+        // Of an axis in kB.
+        assert_eq!(about("rwin", 1_234_567.0), "1230");
     }
 
     #[test]

@@ -26,6 +26,26 @@ fn what_is_worse_than_nothing_is_worse() {
     assert_eq!(told([0; 3], [0; 3]).0, Tone::Even);
 }
 
+/// FlEC compares with the same transport without repair; a stream for all messages is another question.
+#[test]
+fn messages_are_held_against_the_same_transport_without_repair() {
+    let messages = catalogue::find("messages").unwrap();
+    let run = |set: &str, seed: u64, share: f64| {
+        let mut row = row_of(messages, set, seed, &[], 90.0);
+        row.metrics.on_time = Some(share);
+        row
+    };
+    let of_seed = |seed: u64| {
+        [("mode=total", 0.5), ("mode=plain", 0.9), ("mode=plain fec=messages", 0.99)]
+            .map(|(set, share)| run(set, seed, share + seed as f64 * 1e-3))
+    };
+    let sheet = Sheet::new(messages, (1..=3).flat_map(of_seed).collect());
+    let told: Vec<String> = findings(&sheet).into_iter().map(|finding| finding.html).collect();
+    let repair = told.iter().find(|html| html.contains(">plain + messages</span> against")).unwrap();
+    assert!(repair.contains("Better") && repair.contains(">plain</span>, baseline"), "{repair}");
+    assert!(repair.contains("99.2 % against 90.2 %"), "{repair}");
+}
+
 /// Nearest rank, as everywhere: of two runs the lesser one, which half of them do not exceed.
 #[test]
 fn the_median_of_runs_is_that_of_all_percentiles() {

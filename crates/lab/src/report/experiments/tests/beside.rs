@@ -1,0 +1,99 @@
+//! Numbers beside those of another alternative, and numbers of whole designs.
+
+use super::*;
+use crate::report::experiments::{figures, pooled, words};
+
+/// Three seeds of three alternatives: repair sends 1.2 times the bytes of plain QUIC with the same seed, whatever these are.
+#[test]
+fn a_ratio_is_to_the_run_with_the_same_losses() {
+    let messages = catalogue::find("messages").unwrap();
+    let run = |set: &str, seed: u64, bytes: u64| {
+        let mut row = row_of(messages, set, seed, &[], 90.0);
+        row.metrics.counted.bytes_sent = bytes;
+        row
+    };
+    let of_seed = |seed: u64| {
+        let bytes = 1000 * seed * seed;
+        [run("mode=plain", seed, bytes), run("mode=plain fec=messages", seed, bytes * 6 / 5)]
+    };
+    let mut rows: Vec<Row> = (1..=3).flat_map(of_seed).collect();
+    // A run that broke is beside nothing, and one without its twin neither.
+    let mut broken = run("mode=total", 1, 10);
+    broken.metrics.finished = false;
+    rows.extend([broken, run("mode=total", 7, 10)]);
+    let sheet = Sheet::new(messages, rows);
+    let ratios: Vec<Option<f64>> = sheet.runs.iter().map(|run| run.number("bytes_sent/plain")).collect();
+    let told = ratios.iter().flatten().map(|ratio| format!("{ratio:.3}")).collect::<Vec<_>>();
+    assert_eq!(told, ["1.200"; 3], "{ratios:?}");
+    let mut page = String::new();
+    figures::figures(&mut page, &sheet);
+    assert!(page.contains("Bytes sent over that of plain"), "its title");
+}
+
+/// Figure 17: what repair adds to the times between messages where nothing is lost.
+#[test]
+fn a_difference_is_what_is_added() {
+    let run = |fec: &str, ms: f64| {
+        let set = format!("profile=as-published mode=partial loss=0 fec={fec}");
+        let mut row = row(&set, 1, &[1.0], 15.0);
+        row.metrics.times.inter_delivery_ms =
+            Some([ms; 3].into_iter().collect::<Samples>().sorted().percentiles());
+        row
+    };
+    let lines = results(vec![run("none", 38.0), run("rs:105/100", 40.5)]).lines();
+    let path = "inter_delivery_ms.p9995-partial";
+    let added = find(&lines, path, "partial+rs:105/100", "no loss");
+    assert!(near(added.ours["sim"].value, 2.5, 1e-9), "{added:?}");
+    assert_eq!(added.published.map(|printed| (printed.value, printed.figure)), Some((10.0, "17")));
+    assert!(!lines.iter().any(|line| line.metric == path && line.alternative == "partial"));
+}
+
+#[test]
+fn paths_with_another_alternative_are_read() {
+    for (path, expected, said) in [
+        ("bytes_sent/plain", Some(("bytes_sent", "plain", false)), "bytes sent over that of plain"),
+        ("dct_s/ac-rlnc", Some(("dct_s", "ac-rlnc", false)), "download time over that of ac-rlnc"),
+        (
+            "inter_delivery_ms.p9995-partial+rs:105/100",
+            Some(("inter_delivery_ms.p9995", "partial+rs:105/100", true)),
+            "inter-delivery time, 99.95 % beyond that of partial + rs:105/100",
+        ),
+        ("completion_s", None, "completion"),
+    ] {
+        let read = words::Beside::of(path).map(|one| (one.metric, one.other, one.is_difference));
+        assert_eq!(read, expected);
+        assert_eq!(words::metric(path), said);
+    }
+    // A difference has the unit of what it is of, a ratio none.
+    assert_eq!(["blocking_ms.p99-total", "dct_s/none", "bytes_sent/plain"].map(words::unit), ["ms", "", ""]);
+    assert!(near(words::factor("bytes_sent-plain"), 1e-6, 1e-9));
+    assert!(near(words::factor("bytes_sent/plain"), 1.0, 1e-9));
+}
+
+/// Of four points three gain, and the products of the gaining ones are 1, 2 and 3 windows on average.
+#[test]
+fn numbers_of_a_whole_design_stand_beside_the_published_ones() {
+    let design = catalogue::find("rwin-design").unwrap();
+    let run = |owd: u32, rwin: &str, ratio: f64| {
+        // 8 Mbit/s are 1 MB/s: 2 · owd ms hold 2000 · owd bytes.
+        let set = format!("fec=buffer rwin={rwin} rate_mbit=8 loss=1% owd_ms={owd}");
+        let mut row = row_of(design, &set, 1, &[], 10.0);
+        row.metrics.dct_ratio = Some(ratio);
+        row
+    };
+    let rows =
+        vec![run(75, "150kB", 0.9), run(150, "150kB", 0.8), run(225, "150kB", 0.7), run(150, "3MB", 1.1)];
+    let sheet = Sheet::new(design, rows);
+    let mut page = String::new();
+    pooled::table(&mut page, &sheet);
+    let cells: Vec<&str> =
+        page.split("<tr><td").skip(1).map(|row| row.split("<th").nth(1).unwrap()).collect();
+    for (cell, ours, published) in [
+        (cells[0], "<td>0.75 <small>of 4 points", "<td>0.75 <small>figure 10"),
+        (cells[1], "<td>1 <small>of 3 points", "<td>0.8 <small>figure 10"),
+        (cells[2], "<td>2 <small>of 3 points", "<td>1.53 <small>figure 10"),
+        (cells[3], "<td>0.1 <small>of 1 points", "<td>0.48 <small>figure 10"),
+    ] {
+        assert!(cell.contains(ours) && cell.contains(published), "{cell}");
+    }
+}
