@@ -5,8 +5,8 @@ use super::{Control, initial_window};
 /// Spreads packets over time: a bucket that fills at the sending rate and is emptied by what leaves.
 ///
 /// `conn` asks [`allow`](Self::allow) before each datagram and tells [`on_sent`](Self::on_sent) what left. A sender
-/// that had to wait gets a quantum at a time, worth a system call; a timer that fires late costs no
-/// throughput, since what was missed is credited up to [`CATCH_UP`]; after a pause there is credit for no
+/// that had to wait gets a quantum at a time, worth a system call, or what it has left when that is less; a timer
+/// that fires late costs no throughput, since what was missed is credited up to [`CATCH_UP`]; after a pause there is credit for no
 /// more than an initial window (RFC 9002 §7.7, §7.8). ACKs and probes are not held back by it.
 #[derive(Debug)]
 pub(crate) struct Pacer {
@@ -42,15 +42,15 @@ impl Pacer {
         self.mtu = mtu;
     }
 
-    /// Whether `bytes` may leave now.
+    /// Whether a datagram of so many bytes may leave now, of a sender that has so many to send with it.
     ///
     /// # Errors
-    /// The time when they may.
+    /// The time when it may.
     #[inline]
     pub(crate) fn allow(
         &mut self,
         now: Time,
-        bytes: u64,
+        (bytes, backlog): (u64, u64),
         control: &Control,
         srtt: Duration,
     ) -> Result<(), Time> {
@@ -58,7 +58,10 @@ impl Pacer {
         if now == self.asked && !self.waiting && self.credit >= bytes {
             return Ok(());
         }
-        self.ask(now, bytes, pacing_rate(control, srtt), control.window)
+        let rate = pacing_rate(control, srtt);
+        // The last packets of what there is do not wait for others that will not come.
+        let quantum = self.quantum(rate, control.window).max(bytes).min(backlog);
+        self.ask(now, bytes.min(backlog), rate, quantum)
     }
 
     /// So many bytes left.
@@ -71,9 +74,8 @@ impl Pacer {
         self.sent = self.asked;
     }
 
-    fn ask(&mut self, now: Time, bytes: u64, rate: u64, window: u64) -> Result<(), Time> {
+    fn ask(&mut self, now: Time, bytes: u64, rate: u64, quantum: u64) -> Result<(), Time> {
         self.asked = now;
-        let quantum = self.quantum(rate, window).max(bytes);
         self.refill(now, rate, quantum);
         let enough = if self.waiting { quantum } else { bytes };
         if self.credit >= enough {

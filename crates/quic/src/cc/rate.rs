@@ -4,6 +4,11 @@ use super::{Feedback, Packet, PacketState, Sent};
 
 /// Delivery rate samples (draft-ietf-ccwg-bbr §4.1): how fast the network delivered between the time a
 /// packet left and the time it was acknowledged.
+///
+/// The draft's interval begins anew when nothing is in flight. Here it does, too, when a sender goes on that had nothing to
+/// send for half a round trip, and is not through only since a last packet is acknowledged late: an odd one waits for the
+/// peer's max_ack_delay (RFC 9000 §13.2.1), and repair leaves behind the data that is answered. Else the pause would be part
+/// of the interval. What left before it is none of what samples behind it count, so that none is above the path's rate.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     delivered: u64,
@@ -12,17 +17,26 @@ pub(crate) struct Sampler {
     lost: u64,
     // Until so much is delivered, samples tell of the application rather than of the network.
     limited_until: Option<u64>,
-    // The first packets that were acknowledged of what left since nothing was in flight.
-    train: Option<Train>,
+    // When the last packet left, if there was nothing more to send behind it.
+    rests: Option<Time>,
+    flight: Flight,
 }
 
-/// The head of a flight that began with nothing in flight.
+/// What left since the pipe was empty.
 #[derive(Clone, Copy, Debug)]
-struct Train {
+struct Flight {
+    began: Time,
+    // Bytes delivered in all by then, and what was in flight still: it is taken for delivered.
+    before: u64,
+    // The first packets of it that were acknowledged.
+    head: Option<Head>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Head {
     sent: Time,
     acked: Time,
-    // Bytes delivered in all when the flight began, and when its head was acknowledged.
-    before: u64,
+    // Bytes delivered in all when it was acknowledged.
     delivered: u64,
 }
 
@@ -49,7 +63,15 @@ pub(crate) struct Sample {
 
 impl Sampler {
     pub(crate) fn new(now: Time) -> Self {
-        Self { delivered: 0, delivered_at: now, first_sent: now, lost: 0, limited_until: None, train: None }
+        Self {
+            delivered: 0,
+            delivered_at: now,
+            first_sent: now,
+            lost: 0,
+            limited_until: None,
+            rests: None,
+            flight: Flight { began: now, before: 0, head: None },
+        }
     }
 
     /// Bytes delivered in all.
@@ -64,17 +86,33 @@ impl Sampler {
         self.lost
     }
 
-    /// A packet leaves.
+    /// Whether a flight begins with this packet: nothing else is in flight, or nothing left for half of the least round trip
+    /// because there was nothing to send.
     #[inline]
-    pub(crate) fn on_sent(&mut self, sent: &Sent) -> PacketState {
-        if sent.in_flight <= sent.bytes {
-            // Nothing was in flight: the interval of a sample begins here.
+    pub(crate) fn begins(&self, sent: &Sent, min_rtt: Option<Duration>) -> bool {
+        let rested = self.rests.zip(min_rtt).is_some_and(|(since, rtt)| sent.now.since(since) >= rtt / 2);
+        rested || sent.in_flight <= sent.bytes
+    }
+
+    /// There was nothing to send behind the last packet.
+    #[inline]
+    pub(crate) fn rests(&self) -> bool {
+        self.rests.is_some()
+    }
+
+    /// A packet leaves; a flight with it when it [`begins`](Self::begins) one.
+    #[inline]
+    pub(crate) fn on_sent(&mut self, sent: &Sent, begins: bool) -> PacketState {
+        if begins {
             self.first_sent = sent.now;
             self.delivered_at = sent.now;
-            self.train = None;
+            let before = self.delivered + sent.in_flight.saturating_sub(sent.bytes);
+            self.flight = Flight { began: sent.now, before, head: None };
         }
+        self.rests = sent.app_limited.then_some(sent.now);
         PacketState {
-            delivered: self.delivered,
+            // What left before the flight is none of what its samples count, however late that is acknowledged.
+            delivered: self.delivered.max(self.flight.before),
             delivered_time: self.delivered_at,
             first_sent: self.first_sent,
             in_flight: sent.in_flight,
@@ -94,12 +132,15 @@ impl Sampler {
             return 0;
         }
         let acked = f.acked.iter().map(|p| p.bytes).sum();
-        let before = self.delivered;
         self.delivered += acked;
-        if let (None, Some(head)) = (self.train, f.acked.last()) {
-            self.train = Some(Train { sent: head.sent, acked: f.now, before, delivered: self.delivered });
+        let flight = &mut self.flight;
+        if let (None, Some(head)) = (flight.head, f.acked.last().filter(|head| head.sent >= flight.began)) {
+            flight.head = Some(Head { sent: head.sent, acked: f.now, delivered: self.delivered });
         }
-        self.delivered_at = f.now;
+        // Nothing of a flight is delivered with what left before it.
+        if flight.head.is_some() || self.delivered > flight.before {
+            self.delivered_at = f.now;
+        }
         if self.limited_until.is_some_and(|until| self.delivered > until) {
             self.limited_until = None;
         }
@@ -115,7 +156,7 @@ impl Sampler {
     pub(crate) fn sample(&mut self, f: &Feedback<'_>, acked: u64) -> Option<Sample> {
         let newest = f.acked.last()?;
         let state = &newest.state;
-        self.first_sent = newest.sent;
+        self.first_sent = newest.sent.max(self.flight.began);
         // Saturating here and below: a packet may have left under another controller, on another path.
         let delivered = self.delivered.saturating_sub(state.delivered);
         // The slower of sending and acknowledging: neither a burst of acknowledgements nor one of packets
@@ -128,7 +169,8 @@ impl Sampler {
             prior_delivered: state.delivered,
             in_flight: state.in_flight,
             lost: self.lost.saturating_sub(state.lost),
-            app_limited: state.app_limited,
+            // What is acknowledged behind the pause that followed it tells of the pause.
+            app_limited: state.app_limited || newest.sent < self.flight.began,
             acked,
             rtt: f.now.since(newest.sent),
         })
@@ -141,10 +183,11 @@ impl Sampler {
     /// however fast that is, and its messages are paced over half a round trip for ever. Here, too, the slower of
     /// sending and acknowledging counts, and one burst of the pacer less than was delivered.
     fn train_rate(&self, newest: &Packet, now: Time) -> u64 {
-        let Some(train) = self.train.filter(|train| train.before == newest.state.delivered) else { return 0 };
-        let delivered = self.delivered.saturating_sub(train.delivered);
+        let is_first = newest.state.delivered == self.flight.before && newest.sent >= self.flight.began;
+        let Some(head) = self.flight.head.filter(|_| is_first) else { return 0 };
+        let delivered = self.delivered.saturating_sub(head.delivered);
         let Some(sure) = delivered.checked_sub(BURST).filter(|_| delivered >= LEAST_TRAIN) else { return 0 };
-        per_second(sure, newest.sent.since(train.sent).max(now.since(train.acked)))
+        per_second(sure, newest.sent.since(head.sent).max(now.since(head.acked)))
     }
 }
 

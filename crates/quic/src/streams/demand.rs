@@ -18,6 +18,8 @@ pub(super) struct Tally {
     passed: Passed,
     /// Bytes to send, for the first time or again.
     left: u64,
+    /// Those of all streams that may send, with a channel of their own or without.
+    pressing: u64,
     /// Streams by each bit of their [`Share`].
     counts: [usize; BITS],
     /// When streams will have their next message. Those with a channel of their own are not among them.
@@ -158,6 +160,12 @@ impl Streams {
         self.tally.pulse
     }
 
+    /// Bytes that streams have to send, for the first time or again, of those streams whose own credit lets something out.
+    #[inline]
+    pub(crate) fn pressing(&self) -> u64 {
+        self.tally.pressing
+    }
+
     /// Why messages were late.
     pub(crate) fn crowding(&self) -> Crowding {
         self.tally.crowding
@@ -258,6 +266,7 @@ impl Streams {
         let mut tally = Tally::default();
         for (key, stream) in self.slab.iter() {
             let Some(half) = &stream.send else { continue };
+            tally.press(Share::default(), stream.share);
             if stream.own.is_none() {
                 tally.change(Share::default(), stream.share);
                 tally.next.extend(half.marks.next.map(|at| (at, key)));
@@ -267,6 +276,7 @@ impl Streams {
             tally.due.extend(promised.map(|(at, ticket)| (stream.channel(), at, key, ticket)));
         }
         assert_eq!((tally.left, tally.counts), (self.tally.left, self.tally.counts));
+        assert_eq!(tally.pressing, self.tally.pressing);
         assert_eq!((&tally.next, &tally.due), (&self.tally.next, &self.tally.due));
     }
 }
@@ -283,6 +293,12 @@ impl Tally {
         for (bit, count) in self.counts.iter_mut().enumerate().filter(|(bit, _)| changed & 1 << bit != 0) {
             if after.bits & 1 << bit == 0 { *count -= 1 } else { *count += 1 }
         }
+    }
+
+    /// The same, of a stream of any channel.
+    #[inline]
+    pub(super) fn press(&mut self, before: Share, after: Share) {
+        self.pressing = self.pressing - before.pressing() + after.pressing();
     }
 
     /// Somebody's demand has changed.
@@ -321,6 +337,12 @@ impl Share {
         self.bits != other.bits
     }
 
+    /// Bytes to send, if any of them may leave.
+    #[inline]
+    fn pressing(self) -> u64 {
+        if self.bits & (share::OWED | share::FRESH) == 0 { 0 } else { self.left }
+    }
+
     /// What a sending half adds, of which the queues say the rest.
     #[inline]
     pub(super) fn of(half: &SendHalf, bits: u8) -> Self {
@@ -341,7 +363,7 @@ impl Stream {
 impl SendHalf {
     /// Bytes to send, for the first time or again.
     #[inline]
-    fn left(&self) -> u64 {
+    pub(super) fn left(&self) -> u64 {
         match &self.messages {
             Some(sender) => sender.left(),
             None => self.buffer.unsent() + self.buffer.lost_bytes(),

@@ -354,12 +354,11 @@ impl Streams {
                 self.tally.announce((at, key), false);
             }
         }
+        let is_short = half.refused && half.state == SendState::Open && half.outcomes.len() < MAX_OUTCOMES;
+        let has_own = is_short && half.is_roomy(self.config.send_buffer);
         let Some(sender) = &mut half.messages else { return self.refresh(key) };
         let given_up = half.state == SendState::Reset;
-        let open = half.state == SendState::Open;
         let finished = half.state == SendState::Finishing && sender.is_done();
-        let room = sender.queued() <= self.config.send_buffer / 4 * 3 && half.outcomes.len() < MAX_OUTCOMES;
-        let has_own = half.refused && open && room;
         let writable = has_own && self.store.has_room(sender.queued());
         let deadline = sender.deadline();
         let quiet = half.outcomes.is_empty();

@@ -396,6 +396,7 @@ impl Streams {
             if stream.share.differs(before) {
                 self.tally.beat();
             }
+            self.tally.press(before, stream.share);
             if stream.own.is_none() {
                 self.tally.change(before, stream.share);
             }
@@ -465,6 +466,7 @@ impl Streams {
         if let Some(at) = stream.deadline {
             self.deadlines.remove(&(at, key));
         }
+        self.tally.press(stream.share, Share::default());
         if stream.own.is_none() {
             self.tally.change(stream.share, Share::default());
         }

@@ -87,6 +87,15 @@ impl SendHalf {
         self.messages.as_ref().map_or(self.buffer.queued(), |sender| sender.queued())
     }
 
+    /// Whether so much of a buffer of `size` bytes is free that whoever fills it is to be told: a quarter. Where most of it
+    /// is under way, a buffer of what the path holds would so leave a quarter of the path empty, and a few packets are enough.
+    #[inline]
+    pub(super) fn is_roomy(&self, size: u64) -> bool {
+        let free = size.saturating_sub(self.queued());
+        let few = (size / 64).max(FEW.min(size / 4));
+        free >= size / 4 || (free >= few && self.left() <= size / 4)
+    }
+
     /// Drops what waits. Nothing is sent any more.
     pub(super) fn let_go(&mut self) {
         self.buffer.clear();
@@ -321,3 +330,6 @@ impl SendHalf {
         }
     }
 }
+
+/// Bytes below which nobody is woken for the sake of the path: two packets.
+const FEW: u64 = 2400;

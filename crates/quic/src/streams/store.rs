@@ -108,14 +108,9 @@ impl Streams {
     pub(super) fn tell_credit(&mut self, key: Key) {
         let Some(stream) = self.slab.get_mut(key) else { return };
         let Some(half) = &mut stream.send else { return };
-        let queued = half.queued();
-        let own = self.config.send_buffer.saturating_sub(queued);
-        if half.refused
-            && half.messages.is_none()
-            && half.state == SendState::Open
-            && own >= self.config.send_buffer / 4
-        {
-            if self.store.has_room(queued) {
+        let is_open = half.messages.is_none() && half.state == SendState::Open;
+        if half.refused && is_open && half.is_roomy(self.config.send_buffer) {
+            if self.store.has_room(half.queued()) {
                 half.refused = false;
                 stream.tell(told::WRITABLE, &mut self.events);
             } else {
@@ -179,8 +174,7 @@ impl Streams {
             stream.crowded = false;
             let Some(half) = &mut stream.send else { continue };
             // Those whose own buffer is full are told when that is not.
-            let own = self.config.send_buffer.saturating_sub(half.queued());
-            if half.refused && half.state == SendState::Open && own >= self.config.send_buffer / 4 {
+            if half.refused && half.state == SendState::Open && half.is_roomy(self.config.send_buffer) {
                 half.refused = false;
                 stream.tell(told::WRITABLE, &mut self.events);
             }

@@ -123,13 +123,23 @@ impl Connection {
             return false;
         }
         let srtt = self.recovery.rtt().smoothed();
-        match self.path.pacer.allow(self.now, size as u64, control, srtt) {
+        let asked = (size as u64, self.backlog());
+        match self.path.pacer.allow(self.now, asked, control, srtt) {
             Ok(()) => true,
             Err(at) => {
                 self.outbox.paced_until = Some(at);
                 false
             }
         }
+    }
+
+    /// Bytes that wait to be sent, with what packets have around them: as many as the pacer may be waited for together.
+    fn backlog(&self) -> u64 {
+        let mtu = self.path.mtu as u64;
+        let (_, datagrams) = self.datagrams.backlog();
+        let repair = if self.protect.due.is_some() { mtu } else { 0 };
+        let bytes = self.streams.pressing() + datagrams as u64 + repair;
+        bytes + (bytes / mtu + 1) * MAX_OVERHEAD as u64
     }
 
     /// Adds one datagram. False when there is nothing to send, or no leave.

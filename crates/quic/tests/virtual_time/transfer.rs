@@ -1,6 +1,6 @@
 //! Bytes across links of all kinds, between two connections in virtual time.
 
-use crate::common::{Setup, pattern};
+use crate::common::{Pair, Setup, pattern};
 use quickset_base::Duration;
 use quickset_quic::{Algorithm, Dir};
 
@@ -108,6 +108,35 @@ fn a_small_receive_window_is_used_once_a_round_trip() {
         // 400 ms and the window's own 70 ms on the wire; credit comes back by eighths, so an eighth more of each turn.
         let ideal = SIZE as f64 / WINDOW as f64 * 0.47;
         assert!(took < ideal * 1.4, "{congestion}: {took:.2} s, {ideal:.2} s with a window a round trip");
+    }
+}
+
+/// A sender that keeps what it sent until it is acknowledged, and can keep as much as the path holds, fills the path: its
+/// application is asked for more as soon as a few packets were acknowledged, not when a quarter of them was.
+#[test]
+fn a_send_buffer_of_what_the_path_holds_fills_it() {
+    const SIZE: usize = 6_000_000;
+    // What is under way, and of a small one the two packets that are acknowledged together.
+    for (rate, delay, buffer) in [(80, 15, 300_000), (8, 15, 36_000), (20, 100, 510_000)] {
+        let setup = Setup::new(6, &format!("rate={rate}mbit delay={delay}ms queue=2MB")).transport(|t| {
+            t.mtu = 1472;
+            t.send_buffer = buffer;
+        });
+        let mut pair = setup.connected();
+        let key = pair.key;
+        let id = pair.client_mut().send(key, Dir::Uni, pattern(SIZE));
+        let server_key = pair.server_key();
+        let received = |p: &Pair| p.server().received.get(&(server_key, id)).map_or(0, Vec::len);
+        // The second half: slow start is over.
+        while received(&pair) < SIZE / 2 {
+            pair.pass(Duration::from_millis(1));
+        }
+        let (begun, before) = (pair.world.now(), received(&pair));
+        pair.until("received", |p| p.server().finished.contains(&(server_key, id)));
+        let took = (pair.world.now() - begun).as_secs_f64();
+        // Headers of QUIC, UDP and IP take 4.5 % of the link.
+        let share = (SIZE - before) as f64 * 8.0 / (f64::from(rate) * 1e6) / took;
+        assert!(share > 0.93, "{rate} Mbit/s, {delay} ms: {share} of the link");
     }
 }
 

@@ -20,14 +20,15 @@
 //!    empties queues: such a flow has none, and would hold its messages back for a round trip every ten seconds.
 //! 6. Of marks (ECN, RFC 9002 §7.1), of which the draft says nothing: one is what excessive loss is. A round with one
 //!    lowers the short-term bounds and ends Startup; a probe that meets one ends, and was too high.
-//! 7. A flight that is over within a round trip is measured behind its head (`rate`), and one that begins with
-//!    nothing in flight during Startup leaves at least at the rate of §5.6.2, of the window as it is by then: what
-//!    was delivered so far had ends, which the samples of the rate count as the path's.
+//! 7. A flight that is over within a round trip is measured behind its head (`rate`), and one that begins during Startup with
+//!    little in flight leaves at least at the rate of §5.6.2, of the window as it is by then: what was delivered so far had
+//!    ends, which the samples of the rate count as the path's.
 //! 8. After persistent congestion (RFC 9002 §7.6.2), the draft's retransmission timeout, the window is four packets, and
 //!    grows back by what is acknowledged; it is not restored in one stroke when the losses are repaired.
 //! 9. A loss episode, for what is undone when it proves spurious, is all that left before its first loss was noticed. The
 //!    draft saves the state anew in each round with losses, and would restore what the first one had lowered.
-//! 10. Restarts from idle are those with nothing in flight, whether or not the application is known to have been the reason.
+//! 10. Restarts from idle are those with nothing in flight, whether or not the application is known to have been the reason,
+//!     and those after half a round trip in which it had nothing to send (`rate`).
 //! 11. A probe that was too much cuts the long-term bound by the headroom, as far as the bandwidth's volume needs it. The draft
 //!     keeps what was in flight up to the loss, and the next probe is too much again: in two minutes two flows dropped 6600
 //!     packets at a buffer of one volume, with this 4500, and CUBIC beside one had 17 % of what both have, with this 28 %
@@ -452,8 +453,12 @@ impl Bbr {
             self.set_rate(1.0);
         } else if self.state == State::ProbeRtt {
             self.check_probe_rtt_done(now);
-        } else if let (State::Startup, Some(rtt)) = (self.state, self.min_rtt.value) {
-            // See the module's departures.
+        }
+    }
+
+    /// A flight begins in Startup: see the module's departures.
+    fn hasten(&mut self) {
+        if let (State::Startup, Some(rtt)) = (self.state, self.min_rtt.value) {
             let nominal = (STARTUP_GAIN * per_second(self.window, rtt) as f64) as u64;
             self.rate = self.rate.map(|rate| rate.max(nominal));
         }
@@ -474,11 +479,15 @@ impl Bbr {
 
 impl Congestion for Bbr {
     fn on_sent(&mut self, sent: &Sent) -> PacketState {
-        // An empty pipe is idleness: no window is so small.
-        if sent.in_flight <= sent.bytes {
+        // An empty pipe is idleness, no window is so small; and so is a pause.
+        let begins = self.sampler.begins(sent, self.min_rtt.value);
+        if begins {
             self.restart_from_idle(sent.now);
         }
-        let state = self.sampler.on_sent(sent);
+        if begins || (self.sampler.rests() && 4 * sent.in_flight.saturating_sub(sent.bytes) <= self.window) {
+            self.hasten();
+        }
+        let state = self.sampler.on_sent(sent, begins);
         if sent.in_flight + self.mtu > self.window {
             self.window_limited = Some(self.rounds.count);
         }

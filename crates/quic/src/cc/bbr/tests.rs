@@ -412,7 +412,9 @@ fn delivery_rates_are_the_slower_of_sending_and_acknowledging() {
         for number in 0..count {
             let in_flight = 1000 * (number + 1 + already);
             let sent = Sent { now: ms(from + gap * number), bytes: 1000, in_flight, app_limited: false };
-            packets.push(Packet { number, sent: sent.now, bytes: 1000, state: sampler.on_sent(&sent) });
+            let begins = sampler.begins(&sent, None);
+            let state = sampler.on_sent(&sent, begins);
+            packets.push(Packet { number, sent: sent.now, bytes: 1000, state });
         }
         let feedback = Feedback {
             now: acked_at,

@@ -4,6 +4,8 @@ use crate::cc::{Control, Pacer};
 
 const MTU: u64 = 1250;
 const RTT: Duration = Duration::from_millis(100);
+/// Of a sender that has no end.
+const MANY: u64 = u64::MAX;
 
 fn at_rate(bits_per_second: u64) -> Control {
     Control { window: u64::MAX / 4, rate: Some(bits_per_second / 8), ..Control::default() }
@@ -13,7 +15,7 @@ fn at_rate(bits_per_second: u64) -> Control {
 fn drain(pacer: &mut Pacer, now: Time, control: &Control) -> (u64, Time) {
     let mut bytes = 0;
     loop {
-        match pacer.allow(now, MTU, control, RTT) {
+        match pacer.allow(now, (MTU, MANY), control, RTT) {
             Ok(()) => {
                 pacer.on_sent(MTU);
                 bytes += MTU;
@@ -79,7 +81,7 @@ fn late_timers_cost_nothing() {
 fn after_a_pause_there_is_no_more_than_an_initial_window() {
     let control = at_rate(1_000_000_000);
     let mut pacer = Pacer::new(MTU, Time::ZERO);
-    pacer.allow(Time::ZERO, MTU, &control, RTT).unwrap();
+    pacer.allow(Time::ZERO, (MTU, MANY), &control, RTT).unwrap();
     pacer.on_sent(MTU);
     // The application had nothing more, for a second.
     assert_eq!(drain(&mut pacer, Time::from_millis(1000), &control).0, 10 * MTU);
@@ -96,6 +98,25 @@ fn without_a_rate_the_window_sets_it() {
         let mut pacer = Pacer::new(MTU, Time::ZERO);
         assert_eq!(drain(&mut pacer, Time::ZERO, &control).1, Time::from_millis(ms));
     }
+}
+
+/// Three packets that are all there is wait for themselves, not for the seven that a quantum has more.
+#[test]
+fn the_last_packets_wait_for_no_others() {
+    let control = at_rate(10_000_000);
+    let mut pacer = Pacer::new(MTU, Time::ZERO);
+    drain(&mut pacer, Time::ZERO, &control);
+    let due = Time::from_millis(3);
+    assert_eq!(pacer.allow(Time::ZERO, (MTU, 3 * MTU), &control, RTT), Err(due));
+    for left in [3, 2, 1] {
+        assert_eq!(pacer.allow(due, (MTU, left * MTU), &control, RTT), Ok(()));
+        pacer.on_sent(MTU);
+    }
+    // More came in the meantime: a quantum again.
+    assert_eq!(pacer.allow(due, (MTU, MANY), &control, RTT), Err(Time::from_millis(13)));
+    // And less: what was promised to others is no reason to wait.
+    let soon = Time::from_millis(4);
+    assert_eq!(pacer.allow(soon, (MTU, MTU), &control, RTT), Ok(()));
 }
 
 #[test]
@@ -125,6 +146,7 @@ proptest::proptest! {
         packets in 2u64..5000,
         mtu in 1200u64..9000,
         steps in proptest::collection::vec((0u64..4, 0u64..3_000_000, 1u64..40, 1u64..=10), 1..150),
+        backlogs in proptest::collection::vec(0u64..100_000, 1..20),
     ) {
         let rate = 10f64.powf(log_rate) as u64;
         let control = Control { window: packets * mtu, rate: Some(rate), ..Control::default() };
@@ -136,7 +158,7 @@ proptest::proptest! {
         let quantum = in_a_ms.max(10 * mtu).min(64 * mtu).max(2 * mtu);
         let burst = (quantum + 2 * in_a_ms + 2).max(10 * mtu.max(1472)) + mtu;
         let (mut level, mut last) = (0.0f64, now);
-        for (kind, ns, times, tenths) in steps {
+        for ((kind, ns, times, tenths), backlog) in steps.into_iter().zip(backlogs.into_iter().cycle()) {
             now += match kind {
                 0 => Duration::ZERO,
                 1 => Duration::from_nanos(ns),
@@ -145,10 +167,11 @@ proptest::proptest! {
             };
             for _ in 0..times {
                 let bytes = (mtu * tenths / 10).max(1);
-                if let Err(at) = pacer.allow(now, bytes, &control, srtt) {
+                let backlog = backlog.max(bytes);
+                if let Err(at) = pacer.allow(now, (bytes, backlog), &control, srtt) {
                     proptest::prop_assert!(at > now, "wakes at once: {pacer:?}");
                     now = at;
-                    proptest::prop_assert_eq!(pacer.allow(now, bytes, &control, srtt), Ok(()));
+                    proptest::prop_assert_eq!(pacer.allow(now, (bytes, backlog), &control, srtt), Ok(()));
                 }
                 pacer.on_sent(bytes);
                 level = (level - now.since(last).as_secs_f64() * rate as f64).max(0.0) + bytes as f64;

@@ -4,6 +4,7 @@ mod acceptance;
 mod blocks;
 mod delivery;
 mod endings;
+mod free;
 mod negotiation;
 mod seams;
 mod traffic;
