@@ -23,6 +23,7 @@ pub use harm::RIVALS;
 pub const ALL: &[&Experiment] = &[
     &screen::STREAMING,
     &screen::INTERACTIVE,
+    &screen::SMALL,
     &screen::BURSTS,
     &udt::FENCE_UDT,
     &recorded::SCREEN_TRACES,

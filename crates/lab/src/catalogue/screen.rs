@@ -91,6 +91,30 @@ pub(super) static BURSTS: Experiment = Experiment {
     way: Way::Play(|params| setting(params, None)),
 };
 
+/// Updates of a few messages.
+pub(super) static SMALL: Experiment = Experiment {
+    name: "screen-small",
+    title: "A screen that answers with little: updates of 4 to 60 messages",
+    source: "our own: Future Internet 2025, figure 18, with smaller updates",
+    about: "The baseline of screen-interactive in partial order: 1500 updates, each asked for 300 ms after the one before is \
+        complete. An update of a few messages is seldom hit by a loss, and one repair symbol is a large part of it. An update is late \
+        when it takes more than one and a half round trips. A fixed number of repair symbols for each update and each request (tum) shows what \
+        each more of them is good for; adaptive repair is to find by itself how many are enough.",
+    baseline: SMALL_BASELINE,
+    crossed: &[("loss", "0.5%,1%"), ("fec", "none,tum:1,tum:2,tum:3,tum:4,adaptive:screen")],
+    varied: Varied::OneByOne(&[("messages", "4,8,12,20,28,60")]),
+    seeds: 5,
+    figures: &[
+        Figure::Boxes { metric: "late_share_later", over: "messages", colours: "fec" },
+        Figure::Boxes { metric: "repair_share_late", over: "messages", colours: "fec" },
+        Figure::Distribution { metric: "response_ms", curves: "fec", logarithmic: false },
+    ],
+    published: &[],
+    claims: &[],
+    notes: &[],
+    way: Way::Play(|params| setting(params, Some(THINK))),
+};
+
 fn setting(params: &Params, interactive: Option<Duration>) -> Result<Setting, ValueError> {
     let as_published = params.text("profile") == "as-published";
     let updates = params.whole("updates")?;
@@ -178,6 +202,22 @@ const BASELINE: &[(&str, &str)] = &[
     ("pace", "max"),
     ("updates", "300"),
     ("messages", "100"),
+    ("message_bytes", "1400"),
+];
+
+const SMALL_BASELINE: &[(&str, &str)] = &[
+    ("profile", "ours"),
+    ("mode", "partial"),
+    ("fec", "none"),
+    ("fec_window", "4096"),
+    ("loss", "0.5%"),
+    ("rtt_ms", "100"),
+    ("rate_mbit", "100"),
+    ("cc", "bbr"),
+    ("queue", "9MB"),
+    ("pace", "max"),
+    ("updates", "1500"),
+    ("messages", "20"),
     ("message_bytes", "1400"),
 ];
 

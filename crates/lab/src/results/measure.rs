@@ -38,6 +38,8 @@ pub fn measure(setting: &Setting, seen: &Seen) -> (Metrics, Detail) {
         finished: seen.flows.iter().all(|flow| flow.finished.is_some()),
         broken: seen.flows.iter().find_map(|flow| flow.broken.clone()),
         on_time: on_time(setting, seen),
+        late_share: late_share(setting, seen, 0),
+        late_share_later: late_share(setting, seen, SETTLED),
         repair: repair(setting, seen),
         ..Metrics::default()
     };
@@ -181,6 +183,30 @@ fn repair(setting: &Setting, seen: &Seen) -> Repair {
         failed_blocks_expected: expectation::failed_blocks(setting, seen),
     }
 }
+
+/// Of the updates that were asked for behind the first `settled` messages, but the first, those that took more than one and a
+/// half round trips, or never came.
+fn late_share(setting: &Setting, seen: &Seen, settled: u64) -> Option<f64> {
+    let rtt = setting.up.delay + setting.down.delay;
+    let (mut late, mut all) = (0u64, 0u64);
+    for (flow, seen) in setting.flows.iter().zip(&seen.flows) {
+        let Work::Messages(messages) = &flow.work else { continue };
+        let mut sent = 0;
+        for (asked, seen) in messages.groups.iter().zip(&seen.groups) {
+            let Some(requested) = seen.requested else { continue };
+            if sent > 0 && sent >= settled {
+                let took = seen.complete.map(|complete| complete.saturating_sub(requested));
+                all += 1;
+                late += u64::from(took.is_none_or(|took| 2 * took > 3 * rtt));
+            }
+            sent += asked.messages.len() as u64;
+        }
+    }
+    (all > 0).then(|| late as f64 / all as f64)
+}
+
+/// Messages behind which the losses of a path are known.
+const SETTLED: u64 = 5000;
 
 fn over_rtt(flow: &FlowSeen, rtt: Duration) -> u64 {
     let gaps = flow.arrivals.windows(2).filter(|pair| pair[0].group == pair[1].group);

@@ -61,6 +61,13 @@ pub struct Metrics {
     /// The share of messages let go before their deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_time: Option<f64>,
+    /// The share of updates, of those that are asked for, that were complete later than one and a half round trips; the first
+    /// of a run apart, which waits for the congestion window to open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_share: Option<f64>,
+    /// The same of those behind the first 5000 messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_share_later: Option<f64>,
     /// Payload delivered to applications, in bits per second: of a flow alone from the client's first packet to its having
     /// everything, of flows without end in the second half of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -248,6 +248,20 @@ const MEASURES: &[Measure] = &[
         "the same behind the first 2000 packets, when the losses have been measured",
     ),
     measure(
+        "late_share",
+        "updates late",
+        PERCENT,
+        Better::Less,
+        "complete later than one and a half round trips after they were asked for; the first of a run apart",
+    ),
+    measure(
+        "late_share_later",
+        "updates late, later",
+        PERCENT,
+        Better::Less,
+        "the same behind the first 5000 messages, when the losses have been measured",
+    ),
+    measure(
         "recovered",
         "packets recovered",
         COUNT,
