@@ -182,6 +182,7 @@ impl World {
             match self.sender.poll(self.now, usize::MAX) {
                 None => break,
                 Some(Outgoing::Fence) => self.segment += 1,
+                Some(Outgoing::Flush) => {}
                 Some(Outgoing::Message { id, payload, keep }) => {
                     assert!(payload.len() <= self.config.budget);
                     assert!(keep || self.config.order == Order::Latest);

@@ -120,6 +120,8 @@ pub enum Outgoing {
     },
     /// A fence between what came before and what comes after.
     Fence,
+    /// An update ends here, and nothing waits for it (order latest): what was lost of it is worth repair now.
+    Flush,
 }
 
 /// The RFB server's event does not fit the shadow.
@@ -543,6 +545,7 @@ impl Sender {
             // DT-27.
             Order::Ordered => self.fence(),
             Order::Fenced if ends_update => self.fence(),
+            Order::Latest if ends_update => self.ready.push_back(Outgoing::Flush),
             Order::Fenced | Order::Latest => {}
         }
     }

@@ -406,6 +406,10 @@ impl Screen<'_> {
                     self.stream.fence();
                     continue;
                 }
+                Some(Outgoing::Flush) => {
+                    self.stream.flush();
+                    continue;
+                }
                 Some(Outgoing::Message { id, payload, keep }) => (id, payload, keep),
             };
             // One that may get lost is of no use a round trip later: by then it is encoded anew.

@@ -41,6 +41,7 @@ impl Channel {
     fn push(&mut self, outgoing: Outgoing) {
         match outgoing {
             Outgoing::Fence => self.segment += 1,
+            Outgoing::Flush => {}
             Outgoing::Message { id, payload, keep } => {
                 self.digest = payload
                     .iter()
