@@ -163,13 +163,14 @@ impl Facts {
         &self,
         (streams, datagrams): (&Streams, &Datagrams),
         turn: Option<Turn>,
-        monitor: &Monitor,
+        monitor: &'a Monitor,
         deadlines: &'a ChannelDeadlines<'_>,
     ) -> Outlook<'a> {
         let channel = deadlines.channel();
         Outlook {
             now: self.view.now,
             loss: monitor.loss(),
+            belief: monitor.belief(),
             demand: demand(streams, datagrams, channel),
             deadlines,
             rtt: self.rtt,

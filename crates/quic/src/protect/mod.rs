@@ -12,6 +12,7 @@
 //!
 //! Sources: `spec/fec.md` (FEC-n); FlEC (Michel et al., ToN 2022).
 
+mod belief;
 mod estimates;
 mod monitor;
 pub mod policy;
@@ -148,8 +149,8 @@ impl Protect {
         }
         let mut monitor = Monitor::new();
         let shared = config.fec.as_ref().and_then(|fec| Some((fec.estimates.clone()?, peer)));
-        if let Some(known) = shared.as_ref().and_then(|(estimates, peer)| estimates.get(*peer, now)) {
-            monitor.start_from(&known);
+        if let Some((belief, events)) = shared.as_ref().and_then(|(of, peer)| of.get(*peer, now)) {
+            monitor.start_from(&belief, events);
         }
         Self {
             send,
@@ -220,7 +221,7 @@ impl Protect {
         }
         self.told = now;
         if let Some((estimates, peer)) = &self.shared {
-            estimates.put(*peer, &self.monitor.loss(), now);
+            estimates.put(*peer, (self.monitor.belief(), self.monitor.loss().events), now);
         }
     }
 

@@ -1,41 +1,58 @@
-//! The loss monitor of a path: how much is lost, how losses follow one another, and whose fault they are.
+//! The loss monitor of a path: what its packets say of how much it loses, and whose fault that is.
 //!
 //! *In:* what became of all 1-RTT packets in flight; numbers left out and packets that are not in flight are no events.
-//! *Out:* [`Loss`], the same for all policies.
-//!
-//! Two windows over one list: a long one (10 s, FlEC §4.2, and 20,000 packets at most: 5000 hold too few bursts; 200 packets at least) and a short
-//! one (1 s, and 200 packets at least), since a mean over ten seconds says 0.76 % two seconds after a step to 2 %.
-//! Of the two ratios the larger counts, but what has not been seen for long does not: after n packets without loss
-//! the long window's ratio is at most three runs of losses in n, which a path that still loses as before passes in one
-//! gap of twenty.
+//! *Out:* a [`Belief`], and [`Loss`], its means; the same for all policies.
 //!
 //! Invariants: events enter in the order of packet numbers; work is constant for each batch that only
-//! acknowledges, and in proportion to the losses otherwise; the list is bounded.
+//! acknowledges, and in proportion to the losses otherwise; memory is bounded.
 
 mod blame;
+mod queues;
 #[cfg(test)]
 #[expect(clippy::float_cmp, reason = "ratios of small whole numbers, computed alike")]
 mod tests;
-mod window;
+
+use std::collections::VecDeque;
 
 use quickset_base::{Duration, Time};
 
+use super::belief::Belief;
 use super::policy::Loss;
 use crate::cc::Packet;
 pub(crate) use blame::{Blame, RoundTrips};
-use window::{Events, Kind};
+use queues::Queues;
 
 /// One belongs to one path.
 #[derive(Debug)]
 pub(crate) struct Monitor {
-    events: Events,
+    belief: Belief,
+    /// Arrivals behind arrivals that it was not told yet.
+    untold: u64,
+    /// The last packet was lost.
+    in_run: bool,
+    /// The last runs of losses, as long as they may turn out to be none.
+    runs: VecDeque<Run>,
     /// Settled packets above one that is not, by number.
     pending: Vec<Span>,
-    // What stands for packets not seen yet.
-    prior: Prior,
-    // When the windows are looked at again.
+    queues: Queues,
+    /// Packets since the path is used, and those that others have seen of it.
+    events: u64,
+    now: Time,
+    /// Until when the belief was told of, if it was; and when it will be looked at again.
+    told: Option<Time>,
     next: Time,
     loss: Loss,
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// It arrived.
+    Arrived,
+    /// It did not.
+    Lost,
+    /// It did not, while a queue was full.
+    Queued,
 }
 
 /// Packets in a row that fared alike.
@@ -46,25 +63,26 @@ struct Span {
     kind: Kind,
 }
 
-/// 200 packets that no one saw, with so many losses among them as the guess says.
+/// Packets that were lost in a row, and what would be believed without them.
 #[derive(Clone, Copy, Debug)]
-struct Prior {
-    rate: f64,
-    to_good: f64,
-    // Whether somebody did see them: another connection.
-    known: bool,
+struct Run {
+    before: Belief,
+    at: Time,
+    lost: u64,
+    /// Packets that arrived behind it.
+    arrived: u64,
 }
 
 impl Monitor {
-    /// Of a path of which nothing is known: one loss in 200 packets.
+    /// Of a path of which nothing is known.
     pub(crate) fn new() -> Self {
-        Self::with(Prior { rate: 1.0 / PRIOR_EVENTS, to_good: 1.0, known: false })
+        Self::with(Belief::new(), 0)
     }
 
-    /// Begins with what another connection measured on this way, unless something was measured here.
-    pub(crate) fn start_from(&mut self, known: &Loss) {
-        if self.events.total() == 0 {
-            *self = Self::with(Prior { rate: known.rate, to_good: known.to_good, known: true });
+    /// Begins with what another connection found on this way, unless something was found here.
+    pub(crate) fn start_from(&mut self, known: &Belief, events: u64) {
+        if self.events == 0 {
+            *self = Self::with(*known, events);
         }
     }
 
@@ -78,19 +96,19 @@ impl Monitor {
         below: u64,
         queued: bool,
     ) {
-        self.events.set_time(now);
-        let few = self.is_guessing();
+        self.now = now;
+        self.queues.set_time(now);
         let in_order = acked.last().is_none_or(|packet| packet.number < below);
         if lost.is_empty() && self.pending.is_empty() && in_order {
-            self.events.push(Kind::Arrived, acked.len() as u64);
+            self.push(Kind::Arrived, acked.len() as u64);
         } else {
             self.append(acked, Kind::Arrived);
             self.append(lost, if queued { Kind::Queued } else { Kind::Lost });
             self.pass(below);
         }
         // A burst is answered when it is known, not when it is time.
-        if now >= self.next || few || !lost.is_empty() {
-            self.evaluate(now);
+        if now >= self.next || self.untold >= MANY || self.events < FEW || !lost.is_empty() {
+            self.look();
         }
     }
 
@@ -98,31 +116,42 @@ impl Monitor {
     /// overtaken arrives soon.
     pub(crate) fn on_spurious(&mut self, count: u64) {
         for _ in 0..count {
-            let span = self.pending.iter().rposition(|span| span.kind.is_lost());
+            let span = self.pending.iter().rposition(|span| span.kind != Kind::Arrived);
             match span {
                 Some(at) => self.forgive_pending(at),
-                None if self.events.forgive() => {}
+                None if !self.runs.is_empty() => self.forgive(),
                 None => break,
             }
         }
-        self.events.recount();
-        self.events.expire();
+        self.tell();
         self.loss = self.measure();
     }
 
-    /// What the path does to packets.
+    /// What the path does to packets, on average.
     #[inline]
     pub(crate) fn loss(&self) -> Loss {
         self.loss
     }
 
-    fn with(prior: Prior) -> Self {
+    /// The same, as far as one can know.
+    #[inline]
+    pub(crate) fn belief(&self) -> &Belief {
+        &self.belief
+    }
+
+    fn with(belief: Belief, events: u64) -> Self {
         let mut monitor = Self {
-            events: Events::default(),
+            belief,
+            untold: 0,
+            in_run: false,
+            runs: VecDeque::new(),
             pending: Vec::new(),
-            prior,
+            queues: Queues::default(),
+            events,
+            now: Time::ZERO,
+            told: None,
             next: Time::ZERO,
-            loss: Loss { rate: 0.0, to_bad: 0.0, to_good: prior.to_good, events: 0, congested: 0.0 },
+            loss: Loss { rate: 0.0, to_bad: 0.0, to_good: 1.0, events, congested: 0.0 },
         };
         monitor.loss = monitor.measure();
         monitor
@@ -146,8 +175,40 @@ impl Monitor {
         let settled = self.pending.partition_point(|span| span.first < below);
         // Packets above a gap are settled within a few round trips; a list that grows on and on is not worth its order.
         let settled = if self.pending.len() > MAX_PENDING { self.pending.len() } else { settled };
-        for span in self.pending.drain(..settled) {
-            self.events.push(span.kind, span.count.into());
+        let mut pending = std::mem::take(&mut self.pending);
+        for span in pending.drain(..settled) {
+            self.push(span.kind, span.count.into());
+        }
+        self.pending = pending;
+    }
+
+    /// `count` packets are events, in the order of their numbers.
+    fn push(&mut self, kind: Kind, count: u64) {
+        if count == 0 {
+            return;
+        }
+        self.events += count;
+        self.queues.push(count, if kind == Kind::Arrived { 0 } else { count }, kind == Kind::Queued);
+        if kind == Kind::Arrived {
+            // What follows a loss says how long runs are, which counting them does.
+            self.untold += count - u64::from(std::mem::replace(&mut self.in_run, false));
+            if let Some(run) = self.runs.back_mut() {
+                run.arrived += count;
+            }
+            return;
+        }
+        let begins = !std::mem::replace(&mut self.in_run, true);
+        if begins {
+            self.tell();
+            if self.runs.len() == MOST_RUNS {
+                self.runs.pop_front();
+            }
+            self.runs.push_back(Run { before: self.belief, at: self.now, lost: 0, arrived: 0 });
+            self.belief.lost();
+        }
+        self.belief.lost_again(count - u64::from(begins));
+        if let Some(run) = self.runs.back_mut() {
+            run.lost += count;
         }
     }
 
@@ -163,52 +224,68 @@ impl Monitor {
         }
     }
 
-    fn evaluate(&mut self, now: Time) {
-        self.next = now + INTERVAL;
-        self.events.expire();
+    /// The same of a run that was told already.
+    fn forgive(&mut self) {
+        let Some(run) = self.runs.back_mut() else { return };
+        self.queues.forgive();
+        (run.lost, run.arrived) = (run.lost - 1, run.arrived + 1);
+        if run.lost > 0 {
+            // What arrived behind the run has arrived behind an arrival now.
+            self.untold += u64::from(!std::mem::replace(&mut self.in_run, false));
+            self.belief.shorten();
+            return;
+        }
+        let Run { before, at, arrived, .. } = *run;
+        self.runs.pop_back();
+        (self.belief, self.told, self.in_run) = (before, Some(at), false);
+        let behind_loss = self.runs.back_mut().is_some_and(|run| {
+            run.arrived += arrived;
+            run.arrived == arrived
+        });
+        self.untold = arrived - u64::from(behind_loss);
+    }
+
+    /// The belief is told of what arrived, and of the time that went by.
+    fn tell(&mut self) {
+        let arrived = std::mem::take(&mut self.untold);
+        self.belief.arrived(arrived);
+        let before = self.told.replace(self.now).unwrap_or(self.now);
+        self.belief.age(self.now.since(before), arrived);
+    }
+
+    fn look(&mut self) {
+        self.next = self.now + INTERVAL;
+        self.tell();
+        while self.runs.front().is_some_and(|run| self.now.since(run.at) > REMEMBERED) {
+            self.runs.pop_front();
+        }
+        if self.runs.is_empty() {
+            self.runs = VecDeque::new();
+        }
         self.loss = self.measure();
     }
 
-    /// Too little was seen for plain ratios. That nothing was lost says least of all: of 500 packets at half a percent
-    /// loss it is so one time in twelve, of 1000 one in 150, and a sender in slow start has thousands under way by then.
-    fn is_guessing(&self) -> bool {
-        let total = self.events.total();
-        total < ENOUGH || (total < ENOUGH_CLEAN && self.events.total_lost() == 0)
-    }
-
     fn measure(&self) -> Loss {
-        let (long, short) = (self.events.long(), self.events.short());
-        let total = self.events.total();
-        // How they follow one another is remembered for longer: it takes runs, not packets.
-        let to_good = self.events.gilbert_r(self.prior.to_good);
-        let (rate, to_bad) = if self.is_guessing() {
-            let lost = self.events.total_lost() as f64 + PRIOR_EVENTS * self.prior.rate;
-            let rate = lost / (total as f64 + PRIOR_EVENTS);
-            (rate, if rate < 1.0 { (rate * to_good / (1.0 - rate)).min(1.0) } else { 1.0 })
-        } else {
-            let run = long.lost as f64 / (long.runs.max(1)) as f64;
-            let fading = RUNS_IN_GAP * run / self.events.since_loss() as f64;
-            (short.rate().max(long.rate().min(fading)), long.gilbert_p())
-        };
+        let Self { belief, queues, events, .. } = self;
         Loss {
-            rate,
-            to_bad,
-            to_good,
-            events: total + if self.prior.known { PRIOR_EVENTS as u64 } else { 0 },
-            congested: if short.lost == 0 { 0.0 } else { short.queued as f64 / short.lost as f64 },
+            rate: belief.rate(),
+            to_bad: belief.to_bad(),
+            to_good: belief.to_good(),
+            events: *events,
+            congested: queues.share(),
         }
     }
 }
 
-/// Events before plain ratios stand for themselves.
-const ENOUGH: u64 = 500;
-/// The same where none was lost: bursts that take one packet in 200 leave out as many once in twelve times.
-const ENOUGH_CLEAN: u64 = 4000;
-/// Weight of the guess before.
-const PRIOR_EVENTS: f64 = 200.0;
-/// With gaps of geometric length one in twenty (e^-3) holds the place of three.
-const RUNS_IN_GAP: f64 = 3.0;
-/// How often the windows are looked at, which is for each packet at the beginning.
+/// Until so many packets each batch is looked at: a sender in slow start has thousands under way soon.
+const FEW: u64 = 500;
+/// And behind as many.
+const MANY: u64 = 1000;
+/// How often the belief is looked at, at least.
 const INTERVAL: Duration = Duration::from_millis(200);
+/// What was taken for lost arrives within so long, if it does.
+const REMEMBERED: Duration = Duration::from_secs(2);
+/// Runs of losses that may turn out to be none.
+const MOST_RUNS: usize = 8;
 /// Runs above a gap that are kept.
 const MAX_PENDING: usize = 4096;

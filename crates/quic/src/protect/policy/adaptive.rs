@@ -1,10 +1,10 @@
-use quickset_base::Time;
+use quickset_base::{Duration, Time};
 
 use super::boundary::{Boundaries, Progress};
 use super::buffer::{Held, room};
 use super::bulk::{Due, Tail, before_end, ends_soon};
 use super::messages::{Placement, ROOMY};
-use super::sizing::{KNOWN, Sizing};
+use super::sizing::{Sizing, Stake};
 use super::{Boundary, Carried, Code, CodingView, Lane, LaneView, Pattern, ReliabilityPolicy};
 
 /// What a channel is for: all that the adaptive policy is told.
@@ -18,13 +18,13 @@ pub enum Goal {
     Messages,
 }
 
-/// Ours, and the default: as much repair as the measured losses ask for, where a resend would come too late.
+/// Ours, and the default: as much repair as it is worth, where a resend would come too late.
 ///
-/// Bulk: the last flight, once nothing else as urgent has to be sent, and what flow control leaves room for. Screen: behind each fence, over a window of all that
-/// has not arrived; or a Reed-Solomon block, when more is in flight than one should sum for each repair symbol. Messages:
-/// placed by FlEC's algorithm 4. In all cases the least r with P(more than r losses among k + r) <= 1e-4, and at most a
-/// quarter of k, but one; see `Sizing` for bursts, and for what messages may have more where there is room. A path without
-/// losses sees nothing of it, not even the wrapping.
+/// What is worth it says [`Sizing`] from all that is believed of the path. When it goes: bulk, behind the last flight, once
+/// nothing else as urgent has to be sent, and what flow control leaves room for. Screen: behind each fence, over a window of
+/// all that has not arrived, unless the next fence comes so soon that the two may share it ([`Wait`]); or a Reed-Solomon
+/// block, when more is in flight than one should sum for each repair symbol. Messages: placed by FlEC's algorithm 4. A path
+/// that has shown for long that it loses nothing sees nothing of it, not even the wrapping.
 ///
 /// None goes out where a resend arrives before anybody waits, or where the losses are our own: while more than half of
 /// them come with a full queue, repair would only displace data. Deadlines excepted, which no resend meets there: messages get
@@ -77,8 +77,79 @@ struct Fences {
     // Source symbols of the window's lane, in all and up to the last fence.
     progress: Progress,
     fenced: u64,
-    // A fence passed and its symbols are not covered yet.
-    waiting: bool,
+    wait: Wait,
+}
+
+impl Fences {
+    /// What it costs if repair behind a fence does not suffice. Where the next fence is near, the repair behind that mends it long
+    /// before a resend: of a few symbols a part of a round trip is lost then; of a large update all that is waited for is
+    /// late, by less, and the next one with it.
+    fn miss(&self, rtt: Duration) -> f64 {
+        match self.wait.between {
+            Some(between) if 2 * between < rtt => {
+                if self.usual < FEW {
+                    0.5
+                } else {
+                    2.0
+                }
+            }
+            _ => 1.0,
+        }
+    }
+}
+
+/// How long repair of a window waits for the next fence, to cover more: as long as what that makes late, if something was lost,
+/// is worth less than the symbol that it saves.
+///
+/// With u symbols unprotected, the next fence t later, and round trips R, waiting costs P(one of u is lost) · t / R. What has
+/// been spent so since the last repair and what the next wait would cost are together to be less than the price: of all
+/// that send after equally many fences that is the cheapest (as in the economic order quantity: Harris, 1913).
+#[derive(Clone, Copy, Debug, Default)]
+struct Wait {
+    // A fence passed, and it is not decided what becomes of its symbols.
+    open: bool,
+    // When the last fence passed, and how long the time between two is.
+    last: Option<Time>,
+    between: Option<Duration>,
+    // What waiting has cost since the last repair.
+    spent: f64,
+}
+
+impl Wait {
+    /// `n` fences passed at this time, and before them a loss among what was unprotected was as likely as `risk`.
+    fn passed(&mut self, now: Time, n: u64, risk: f64, rtt: Duration) {
+        self.open = true;
+        if let Some(last) = self.last.replace(now) {
+            let since = now.since(last);
+            let each = since / u32::try_from(n.max(1)).unwrap_or(u32::MAX);
+            let before = self.between.unwrap_or(each);
+            self.between = Some((7 * before + each) / 8);
+            self.spent += risk * share(since, rtt);
+        }
+    }
+
+    /// Until when repair waits for what may come, if it does.
+    fn until(&self, now: Time, risk: f64, (price, rtt): (f64, Duration)) -> Option<Time> {
+        let between = self.between?;
+        let last = self.last?;
+        // Nobody waits for longer than the probing of a pause takes.
+        let end = last + (2 * between).min(rtt / 8);
+        let is_worth_it = self.spent + risk * share(between, rtt) < price;
+        (is_worth_it && now < end).then_some(end)
+    }
+
+    /// Repair went, or none is worth it.
+    fn decided(&mut self, sent: bool) {
+        self.open = false;
+        if sent {
+            self.spent = 0.0;
+        }
+    }
+}
+
+/// Of a round trip, and no more than that: then a resend is there.
+fn share(time: Duration, rtt: Duration) -> f64 {
+    time.min(rtt).as_secs_f64() / rtt.as_secs_f64().max(1e-9)
 }
 
 impl Adaptive {
@@ -86,7 +157,7 @@ impl Adaptive {
     pub(super) fn new(goal: Option<Goal>) -> Self {
         Self {
             goal,
-            sizing: Sizing::new(),
+            sizing: Sizing::default(),
             placement: Placement::new(None, ROOMY),
             tail: Tail::default(),
             held: Held::default(),
@@ -114,10 +185,13 @@ impl Adaptive {
         // While others that are as urgent have something to send, what was lost goes again among that: nobody waits for the
         // end of one of many things before that of all, and repair would make all of them later.
         let due = if view.others_wait { Due::No } else { self.tail.due(view, lane) };
+        let stake = Stake { miss: 1.0, price: TRANSFER * price(lane), per: 4, cut: false };
         let n = match due {
-            Due::Now => self.sizing.repairs(&view.loss, lane.unprotected),
+            Due::Now => self.sizing.repairs(view.belief, lane.unprotected, stake),
             Due::At(time) => return Pattern::WakeAt(time),
-            Due::No if held => self.sizing.repairs(&view.loss, lane.unprotected.max(1)).min(room(view, lane)),
+            Due::No if held => {
+                self.sizing.repairs(view.belief, lane.unprotected.max(1), stake).min(room(view, lane))
+            }
             Due::No => 0,
         };
         window_repair(n)
@@ -129,7 +203,8 @@ impl Adaptive {
         let full = open.open > 0 && open.open >= open.window;
         if self.fences.boundaries.passed(view.demand.boundaries, open.open) || full {
             self.fences.usual = open.open;
-            let n = if is_ample(view) { 0 } else { self.sizing.repairs(&view.loss, open.open) };
+            let stake = Stake { cut: true, ..screen_stake(&open) };
+            let n = if is_ample(view) { 0 } else { self.sizing.repairs(view.belief, open.open, stake) };
             return match n {
                 0 => Pattern::Close(BLOCK.index),
                 n => Pattern::Repair { lane: BLOCK.index, n },
@@ -144,42 +219,38 @@ impl Adaptive {
         let lane = &view.lanes[usize::from(WINDOW.index)];
         let sources = self.fences.progress.update(lane.sources);
         let block = sources - self.fences.fenced;
-        if self.fences.windowed.passed(view.demand.boundaries, block) {
+        // Where there are no fences each message is waited for, and each pause is a fence. Behind the last of fences that came
+        // it is one when nothing follows, as it may be where an application has said nothing of it.
+        let quiet = match view.demand.boundary {
+            None => view.now,
+            Some(_) => lane.last_source.map_or(view.now, |last| last + view.rtt / 8),
+        };
+        let ends = view.demand.limited && block > 0 && lane.unprotected > 0;
+        let paused = ends && view.now >= quiet;
+        let passed = view.demand.boundaries.saturating_sub(self.fences.windowed.seen());
+        if self.fences.windowed.passed(view.demand.boundaries, block) || paused {
             self.fences.usual = block;
             self.fences.fenced = sources;
-            self.fences.waiting = true;
+            let before = lane.unprotected.saturating_sub(block);
+            let risk = if before == 0 { 0.0 } else { self.sizing.risk(view.belief, before) };
+            self.fences.wait.passed(view.now, passed, risk, view.rtt);
         }
-        // In total order each message is waited for; and a block that never ends is cut.
-        let unfenced = view.demand.boundary.is_none() && view.demand.limited;
-        self.fences.waiting |= unfenced || lane.unprotected >= CUT;
-        if !self.fences.waiting || lane.unprotected == 0 || is_ample(view) {
-            self.fences.waiting = false;
-            return Pattern::No;
+        // A block that never ends is cut.
+        let is_long = lane.unprotected >= CUT;
+        if !(self.fences.wait.open || is_long) || lane.unprotected == 0 || is_ample(view) {
+            self.fences.wait.decided(false);
+            return if ends && !paused { Pattern::WakeAt(quiet) } else { Pattern::No };
         }
-        if self.fences.usual.min(lane.unprotected) < FEW {
-            return self.few(view, lane);
+        let stake = Stake { miss: self.fences.miss(view.rtt), ..screen_stake(lane) };
+        let n = self.sizing.repairs(view.belief, lane.unprotected, stake);
+        if n > 0 && !is_long {
+            let risk = self.sizing.risk(view.belief, lane.unprotected);
+            if let Some(end) = self.fences.wait.until(view.now, risk, (stake.price, view.rtt)) {
+                return Pattern::WakeAt(end);
+            }
         }
-        self.fences.waiting = false;
-        // On a path that is known to lose hardly anything, one repair symbol covers several updates.
-        let is_rare = view.loss.rate * (lane.unprotected as f64) < RARE && view.loss.events >= KNOWN;
-        if is_rare && lane.unprotected < CUT {
-            return Pattern::No;
-        }
-        window_repair(self.sizing.again(&view.loss, lane.unprotected))
-    }
-
-    /// Few symbols lie between fences: the window needs less repair than as many blocks, each of which rounds up; the last
-    /// symbols are covered when no more follow.
-    fn few(&mut self, view: &CodingView<'_>, lane: &LaneView) -> Pattern {
-        let wanted = self.sizing.repairs(&view.loss, lane.outstanding.max(lane.unprotected));
-        let lacking = u64::from(wanted).saturating_sub(lane.repairs_in_flight);
-        let quiet = lane.last_source.map_or(view.now, |last| last + view.rtt / 8);
-        if lacking == 0 && view.now < quiet {
-            return Pattern::WakeAt(quiet);
-        }
-        self.fences.waiting = false;
-        let most = self.sizing.repairs(&view.loss, lane.unprotected);
-        window_repair(u32::try_from(lacking.max(1)).unwrap_or(most).min(most))
+        self.fences.wait.decided(n > 0);
+        window_repair(n)
     }
 
     fn messages(&mut self, view: &CodingView<'_>) -> Pattern {
@@ -191,10 +262,12 @@ impl Adaptive {
         match self.placement.due(view, lane) {
             Due::No => Pattern::No,
             Due::At(time) => Pattern::WakeAt(time),
-            Due::Now if view.in_flight <= view.cwnd / 2 && !is_crowded(view, true) => {
-                window_repair(self.sizing.once(&view.loss, lane.unprotected))
+            Due::Now => {
+                let is_roomy = view.in_flight <= view.cwnd / 2 && !is_crowded(view, true);
+                let per = if is_roomy && lane.unprotected <= FEW_MESSAGES { 2 } else { 4 };
+                let stake = Stake { miss: 1.0, price: MESSAGES * price(lane), per, cut: false };
+                window_repair(self.sizing.repairs(view.belief, lane.unprotected, stake))
             }
-            Due::Now => window_repair(self.sizing.repairs(&view.loss, lane.unprotected)),
         }
     }
 
@@ -204,9 +277,6 @@ impl Adaptive {
         let begun = self.fences.progress.update(window.sources) - self.fences.fenced;
         self.fences.boundaries.observe(view.demand.boundaries, block.open);
         self.fences.windowed.observe(view.demand.boundaries, begun);
-        if self.sizing.repairs(&view.loss, self.fences.usual.max(1)) == 0 {
-            return None;
-        }
         // What was begun in one lane ends there.
         let windowed = block.open == 0 && (begun > 0 || self.fences.usual < FEW || is_affordable(view));
         if windowed {
@@ -220,7 +290,7 @@ impl Adaptive {
 impl ReliabilityPolicy for Adaptive {
     fn protect(&mut self, view: &CodingView<'_>, carried: Carried) -> Option<Lane> {
         self.blockade.observe(view, true);
-        if view.loss.rate <= 0.0 || is_futile(view) {
+        if is_clean(view) || is_futile(view) {
             return None;
         }
         match self.goal(view) {
@@ -232,7 +302,7 @@ impl ReliabilityPolicy for Adaptive {
 
     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {
         self.blockade.observe(view, false);
-        if view.loss.rate <= 0.0 || is_futile(view) {
+        if is_clean(view) || is_futile(view) {
             // An open block goes without: it is not to grow until something is lost again, or the queue short.
             let open = view.lanes[usize::from(BLOCK.index)].open;
             return if open > 0 { Pattern::Close(BLOCK.index) } else { Pattern::No };
@@ -252,7 +322,7 @@ impl ReliabilityPolicy for Adaptive {
         if view.lanes[usize::from(BLOCK.index)].open > 0 {
             return 0;
         }
-        if view.loss.rate <= 0.0 || is_futile(view) {
+        if is_clean(view) || is_futile(view) {
             return u64::MAX;
         }
         match self.goal(view) {
@@ -278,6 +348,11 @@ fn is_affordable(view: &CodingView<'_>) -> bool {
         kept => SUMMED.min(kept),
     };
     view.in_flight <= window * SYMBOL
+}
+
+/// So little is lost that repair would not even be worth it over as much as is ever left without.
+fn is_clean(view: &CodingView<'_>) -> bool {
+    view.loss.rate * CUT as f64 <= UPDATE
 }
 
 /// Most losses come of a full queue, and nobody's deadline depends on them.
@@ -319,8 +394,29 @@ const FEW: u64 = 8;
 /// More symbols without a fence are not left without repair: one in eight may be lost, and a decoder still bears it.
 const CUT: u64 = 512;
 
-/// Losses to be expected before the first repair symbol: no more than twenty times as many repair symbols as losses.
-const RARE: f64 = 0.05;
+/// What a repair symbol costs, of what it costs that one thing is late by a round trip: an update of a screen. So a symbol for
+/// each update is worth it where three in a thousand would be late without, and a second one where so many still are.
+const UPDATE: f64 = 3.1e-3;
+/// The same of messages, and of whole transfers, which are few.
+const MESSAGES: f64 = 1e-3;
+const TRANSFER: f64 = 1e-3;
+
+/// A repair symbol is as long as what it is for, and has a packet to itself: what a short one costs of one that fills its packet.
+fn price(lane: &LaneView) -> f64 {
+    let bytes = lane.source_bytes.checked_div(lane.sources).unwrap_or(SYMBOL).min(SYMBOL);
+    (PACKET + bytes) as f64 / (PACKET + SYMBOL) as f64
+}
+
+/// What a packet costs whatever its length is, in bytes: half of it are headers, down to that of the link, the rest is work.
+const PACKET: u64 = 300;
+
+/// Updates of a screen: half of what is sent may be repair, where it is so bad.
+fn screen_stake(lane: &LaneView) -> Stake {
+    Stake { miss: 1.0, price: UPDATE * price(lane), per: 2, cut: false }
+}
+
+/// Messages of so many symbols may have half as many for repair.
+const FEW_MESSAGES: u64 = 32;
 
 /// Symbols that a repair symbol may sum, 5 MB.
 const SUMMED: u64 = 4096;

@@ -35,6 +35,11 @@ impl Boundaries {
         }
     }
 
+    /// How many lay behind what was sent when that was looked at last.
+    pub(super) fn seen(self) -> u64 {
+        self.seen
+    }
+
     /// Whether a boundary came behind the `k` symbols of the block. Says so once.
     pub(super) fn passed(&mut self, boundaries: u64, k: u64) -> bool {
         let new = k > 0 && boundaries != self.seen;

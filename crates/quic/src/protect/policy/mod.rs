@@ -27,6 +27,7 @@ use std::fmt;
 
 use quickset_base::{Duration, Time};
 
+pub use super::belief::Belief;
 pub use adaptive::Goal;
 pub(super) use block::parts;
 pub use protection::{Custom, Protection, ProtectionError};
@@ -145,8 +146,10 @@ pub enum Pattern {
 pub struct CodingView<'a> {
     /// Now.
     pub now: Time,
-    /// What the path does to packets.
+    /// What the path does to packets, on average.
     pub loss: Loss,
+    /// The same, as far as one can know.
+    pub belief: &'a Belief,
     /// The lanes of the channel by index; those not opened are empty.
     pub lanes: [LaneView; 3],
     /// What the application wants of the channel.

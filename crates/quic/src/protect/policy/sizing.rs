@@ -1,115 +1,116 @@
-use super::Loss;
+use std::collections::BTreeMap;
+
 use super::block::parts;
+use crate::protect::belief::{Belief, share_lost};
 
-/// How many repair symbols a block needs: the least r with P(more than r losses among k + r) at most the target,
-/// under the Gilbert model. Remembers what it computed, since it is asked for each packet.
-#[derive(Clone, Debug)]
+/// How many repair symbols are worth their price.
+///
+/// Of k symbols that are waited for together r repair symbols save all, unless more than r of k + r packets are lost. That
+/// happens with P(r), the mean over what is [believed](Belief) of the path, and then what they are waited for is late, by a
+/// resend. So r is that with the least
+///
+/// > miss · P(r) + price · r
+///
+/// where being late costs 1. Assumptions: repair symbols fare like packets of their own, right behind the k (Gilbert's chain
+/// goes on from one to the next); any k of the k + r suffice, which holds for Reed-Solomon, and for random combinations but
+/// for one in 255; what is late is late by the same, whatever was lost. Blocks that are cut into interleaved parts see each
+/// so many'th step of the chain.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Sizing {
-    known: Vec<Known>,
+    /// By symbols and parts.
+    tails: BTreeMap<(u64, u64), Tails>,
+    /// Of which recovery they are.
+    to_good: u64,
+    answer: Option<(Question, u32)>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Known {
-    // The block, and the bits of loss rate and recovery as they were rounded.
-    k: u64,
-    channel: (u64, u64),
-    kind: Kind,
-    repairs: u32,
+/// What is at stake when symbols are lost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Stake {
+    /// What it costs if they are not saved, of what it costs that one thing is late.
+    pub(super) miss: f64,
+    /// What a repair symbol costs.
+    pub(super) price: f64,
+    /// Repair symbols for so many symbols at most, but one.
+    pub(super) per: u64,
+    /// Whether they are a block of a code that cuts it into parts.
+    pub(super) cut: bool,
 }
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Question {
+    k: u64,
+    stake: Stake,
+    rate: u64,
+    to_good: u64,
+}
+
+/// P(more than r losses among k + r) for each rate of the grid, as far as asked for.
+type Tails = BTreeMap<usize, Vec<f64>>;
 
 impl Sizing {
-    pub(super) fn new() -> Self {
-        Self { known: Vec::new() }
-    }
-
-    /// Repair symbols for a block of `k`, interleaved into parts of at most 128: none without losses, and at most
-    /// a quarter of the block, but one.
-    pub(super) fn repairs(&mut self, loss: &Loss, k: u64) -> u32 {
-        self.least(loss, k, Kind::Block)
-    }
-
-    /// The same for `k` symbols of a window that goes on: what it lacks comes with the next fence, a tenth of a round trip
-    /// later perhaps. So bursts, against which that would take many times as much repair, get twice as much at most;
-    /// and where next to nothing is lost, none gets more than twenty times what is.
-    pub(super) fn again(&mut self, loss: &Loss, k: u64) -> u32 {
-        self.least(loss, k, Kind::Window)
-    }
-
-    /// The same for `k` symbols of messages, for which nothing that comes later is in time: of few up to half as many, where
-    /// a quarter would fail too often, or as many losses are to be expected as make it worth while. Of more a quarter is
-    /// plenty.
-    pub(super) fn once(&mut self, loss: &Loss, k: u64) -> u32 {
-        self.least(loss, k, if k > FEW { Kind::Block } else { Kind::Messages })
-    }
-
-    fn least(&mut self, loss: &Loss, k: u64, kind: Kind) -> u32 {
-        if k == 0 || loss.rate.is_nan() || loss.rate <= 0.0 {
+    /// Repair symbols for `k`.
+    pub(super) fn repairs(&mut self, belief: &Belief, k: u64, stake: Stake) -> u32 {
+        if k == 0 {
             return 0;
         }
-        let rate = match kind {
-            Kind::Block | Kind::Messages => loss.rate,
-            Kind::Window => cautious(loss),
-        };
-        let (rate, to_good) = (above(rate).min(1.0), below(loss.to_good));
-        let asked = Known { k, kind, channel: (rate.to_bits(), to_good.to_bits()), repairs: 0 };
-        let place = k as usize % PLACES;
-        if let Some(known) = self.known.get(place) {
-            if (Known { repairs: 0, ..*known }) == asked {
-                return known.repairs;
+        let (rate, to_good) = (belief.to_bad().to_bits(), below(belief.to_good()).to_bits());
+        let question = Question { k, stake, rate, to_good };
+        if let Some((asked, answer)) = self.answer {
+            if asked == question {
+                return answer;
             }
         }
-        let most = (k / 4).max(1);
-        let repairs = match kind {
-            Kind::Messages => {
-                let channel = Channel::new(rate, to_good, 1);
-                let half = (k / 2).max(1);
-                let worth = ((WORTH_OF_LOSS * rate * k as f64) as u64).clamp(1, half);
-                [(TARGET, most), (SELDOM, worth), (TOO_OFTEN, half)]
-                    .map(|(target, most)| least_repairs(&channel, k, target, most))
-                    .into_iter()
-                    .max()
-                    .unwrap_or(0)
-            }
-            Kind::Block => {
-                let parts = parts(k, 1);
-                let channel = Channel::new(rate, to_good, parts);
-                let part = k.div_ceil(parts);
-                let each = least_repairs(&channel, part, TARGET / parts as f64, (part / 4).max(1));
-                most.min(parts * each)
-            }
-            Kind::Window => {
-                let chance = least_repairs(&Channel::new(rate, 1.0, 1), k, TARGET, most);
-                let bursts = least_repairs(&Channel::new(rate, to_good, 1), k, SOFT_TARGET, most);
-                chance
-                    .max(bursts.min(2 * chance))
-                    .min(most)
-                    .min(((MOST_PER_LOSS * rate * k as f64) as u64).max(1))
-            }
-        };
+        let parts = if stake.cut { parts(k, 1) } else { 1 };
+        let part = k.div_ceil(parts);
+        let most = (k / stake.per).max(1).div_ceil(parts).max(1);
+        // Each part is a place where all may fail, and has so many repair symbols: that is the same for all.
+        let repairs = parts * self.best(belief, (part, parts), most, stake);
         let repairs = u32::try_from(repairs).unwrap_or(u32::MAX);
-        if self.known.is_empty() {
-            self.known = vec![Known { k: 0, kind, channel: (0, 0), repairs: 0 }; PLACES];
-        }
-        self.known[place] = Known { repairs, ..asked };
+        self.answer = Some((question, repairs));
         repairs
     }
-}
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Block,
-    Window,
-    Messages,
-}
+    /// How likely it is that one of `k` symbols at least is lost.
+    pub(super) fn risk(&mut self, belief: &Belief, k: u64) -> f64 {
+        self.fails(belief, (k, 1), 0)
+    }
 
-/// The loss rate if one run more had been lost than was seen: runs are what estimates are made of, and where they are
-/// long there are few. Of a path that is hardly known, what is assumed of any path, at least.
-fn cautious(loss: &Loss) -> f64 {
-    let events = loss.events.max(1) as f64;
-    let run = if loss.to_good > 0.0 { loss.to_good.recip() } else { 1.0 };
-    let has_losses = loss.rate * events > 1.5;
-    let rate = if has_losses { loss.rate + run / events.clamp(1000.0, 20_000.0) } else { loss.rate };
-    if loss.events < KNOWN || (has_losses && loss.events < 4 * KNOWN) { rate.max(ASSUMED) } else { rate }
+    fn best(&mut self, belief: &Belief, block: (u64, u64), most: u64, stake: Stake) -> u64 {
+        let (mut best, mut least) = (0, f64::INFINITY);
+        for r in 0..=most {
+            let failed = self.fails(belief, block, r);
+            let cost = stake.miss * failed + stake.price * r as f64;
+            if cost < least {
+                (best, least) = (r, cost);
+            }
+            // Not even a symbol that saves all would be worth it.
+            if stake.miss * failed <= stake.price {
+                break;
+            }
+        }
+        best
+    }
+
+    /// P(r), for a part of so many.
+    fn fails(&mut self, belief: &Belief, block: (u64, u64), r: u64) -> f64 {
+        let to_good = below(belief.to_good());
+        if self.to_good != to_good.to_bits() || self.tails.len() >= MOST_TAILS {
+            self.tails.clear();
+            self.to_good = to_good.to_bits();
+        }
+        let tails = self.tails.entry(block).or_default();
+        let mut sum = 0.0;
+        for (place, to_bad, weight) in belief.rates() {
+            let tail = tails.entry(place).or_default();
+            if tail.len() as u64 <= r {
+                // Few are asked for, mostly.
+                *tail = failures(&Channel::new(to_bad, to_good, block.1), block.0, (2 * r).max(3));
+            }
+            sum += weight * tail[r as usize];
+        }
+        sum
+    }
 }
 
 /// A two-state chain, as it is seen by every m-th packet: Gilbert's, when m is 1.
@@ -122,10 +123,8 @@ struct Channel {
 }
 
 impl Channel {
-    fn new(rate: f64, to_good: f64, distance: u64) -> Self {
-        // Rate and recovery determine the third: l = p/(p + r). A recovery at least as likely as in independent
-        // loss is taken for that: losses that shun each other are a matter of few samples.
-        let to_bad = if rate < 1.0 { rate * to_good / (1.0 - rate) } else { 1.0 };
+    fn new(to_bad: f64, to_good: f64, distance: u64) -> Self {
+        let rate = share_lost(to_bad, to_good);
         let memory = (1.0 - to_bad - to_good).max(0.0);
         let mut left = 1.0;
         for _ in 0..distance {
@@ -135,11 +134,11 @@ impl Channel {
     }
 }
 
-/// The least r up to `most` with P(more than r losses among k + r) <= `target`; `most` if there is none.
+/// P(more than r losses among k + r) for each r up to `most`.
 ///
 /// Sums the chain's distribution packet by packet, with nothing but additions and products: the same on each
 /// machine.
-fn least_repairs(channel: &Channel, k: u64, target: f64, most: u64) -> u64 {
+fn failures(channel: &Channel, k: u64, most: u64) -> Vec<f64> {
     // Chances of j losses so far, of which the last packet was none, or one.
     let mut good = vec![0.0; most as usize + 1];
     let mut bad = good.clone();
@@ -147,18 +146,17 @@ fn least_repairs(channel: &Channel, k: u64, target: f64, most: u64) -> u64 {
     if let Some(one) = bad.get_mut(1) {
         *one = channel.rate;
     }
+    let mut failures = Vec::with_capacity(most as usize + 1);
     for n in 1..=k + most {
         if n > 1 {
             step(channel, &mut good, &mut bad);
         }
         if let Some(r) = n.checked_sub(k) {
             let within: f64 = good.iter().zip(&bad).take(r as usize + 1).map(|(g, b)| g + b).sum();
-            if 1.0 - within <= target {
-                return r;
-            }
+            failures.push((1.0 - within).max(0.0));
         }
     }
-    most
+    failures
 }
 
 /// One packet more.
@@ -174,55 +172,19 @@ fn step(channel: &Channel, good: &mut [f64], bad: &mut [f64]) {
     }
 }
 
-/// `x` rounded up to six significant bits: at most 3 % more. Never fewer repair symbols than asked for.
-fn above(x: f64) -> f64 {
-    f64::from_bits((x.to_bits() + ROUNDED) & !ROUNDED)
-}
-
-/// `x` rounded down to six significant bits.
+/// `x` rounded down to six significant bits: a recovery that hardly changed is the same.
 fn below(x: f64) -> f64 {
-    f64::from_bits(x.to_bits() & !ROUNDED)
+    f64::from_bits(x.to_bits() & !((1 << 47) - 1))
 }
-
-const ROUNDED: u64 = (1 << 47) - 1;
 
 /// Blocks of as many different sizes are remembered.
-const PLACES: usize = 128;
-
-/// How often a block may fail: a tail that one block in ten thousand sees.
-pub(super) const TARGET: f64 = 1e-4;
-
-/// How often the only repair of messages may fail before it is too little. At one loss in a hundred a quarter does not, and
-/// the bytes of a video conference stay below 1.3 times those without repair (`quickset lab run messages`).
-const TOO_OFTEN: f64 = 8e-3;
-
-/// How often it may fail before that is worth some more, and how many repair symbols a loss that is to be expected is worth
-/// at most: at one loss in a hundred less than a quarter, at two a third, at three half as many as there are symbols.
-const SELDOM: f64 = 1e-3;
-const WORTH_OF_LOSS: f64 = 18.0;
-
-/// Symbols of messages that are few.
-const FEW: u64 = 32;
-
-/// The same in a window, for what bursts add to it.
-const SOFT_TARGET: f64 = 1e-2;
-
-/// Repair symbols for each loss that is to be expected, at most.
-const MOST_PER_LOSS: f64 = 20.0;
-
-/// Packets before the losses of a path are known.
-pub(super) const KNOWN: u64 = 2000;
-
-/// The loss rate of a path of which nothing is known, as in the monitor.
-const ASSUMED: f64 = 0.005;
+const MOST_TAILS: usize = 64;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn loss(rate: f64, to_good: f64) -> Loss {
-        Loss { rate, to_bad: 0.0, to_good, events: 5000, congested: 0.0 }
-    }
+    const ALONE: Stake = Stake { miss: 1.0, price: 0.003, per: 1, cut: false };
 
     /// P(more than r of n), term by term with exact binomial coefficients.
     fn binomial_tail(n: u64, r: u64, l: f64) -> f64 {
@@ -237,16 +199,18 @@ mod tests {
     }
 
     /// The same under Gilbert's model: over all ways that n packets can fare.
-    fn gilbert_tail(n: u32, r: u32, channel: &Channel) -> f64 {
+    fn gilbert_tail(n: u32, r: u32, (to_bad, to_good): (f64, f64)) -> f64 {
+        let to_good = to_good.min(1.0 - to_bad);
+        let rate = to_bad / (to_bad + to_good);
         let mut tail = 0.0;
         for fates in 0..1u32 << n {
-            let mut chance = if fates & 1 == 1 { channel.rate } else { 1.0 - channel.rate };
+            let mut chance = if fates & 1 == 1 { rate } else { 1.0 - rate };
             for at in 1..n {
                 chance *= match (fates >> (at - 1) & 1, fates >> at & 1) {
-                    (0, 0) => 1.0 - channel.to_bad,
-                    (0, _) => channel.to_bad,
-                    (_, 0) => channel.to_good,
-                    _ => 1.0 - channel.to_good,
+                    (0, 0) => 1.0 - to_bad,
+                    (0, _) => to_bad,
+                    (_, 0) => to_good,
+                    _ => 1.0 - to_good,
                 };
             }
             if fates.count_ones() > r {
@@ -256,64 +220,61 @@ mod tests {
         tail
     }
 
+    /// The cheapest number, by all ways that the packets can fare, at all rates that are believed in.
     #[test]
-    fn the_example_of_the_design_comes_out() {
-        // k = 100, l = 0.5 %: 4 repairs leave 1.9e-4, 5 leave 1.6e-5.
-        assert!((binomial_tail(104, 4, 0.005) - 1.9e-4).abs() < 5e-6);
-        assert!((binomial_tail(105, 5, 0.005) - 1.6e-5).abs() < 5e-7);
-        assert_eq!(Sizing::new().repairs(&loss(0.005, 1.0), 100), 5);
-    }
-
-    #[test]
-    fn independent_losses_follow_the_binomial_law() {
-        let mut sizing = Sizing::new();
-        // Rates of few bits are not rounded.
-        for rate in [1.0 / 1024.0, 1.0 / 256.0, 1.0 / 128.0, 3.0 / 256.0, 1.0 / 32.0] {
-            for k in 8..=128 {
-                let most = (k / 4).max(1);
-                let least = (0..most).find(|r| binomial_tail(k + r, *r, rate) <= TARGET).unwrap_or(most);
-                for _ in 0..2 {
-                    assert_eq!(u64::from(sizing.repairs(&loss(rate, 1.0), k)), least, "{k} at {rate}");
+    fn the_cheapest_is_found() {
+        let mut sizing = Sizing::default();
+        let mut beliefs = vec![Belief::new()];
+        for (to_bad, to_good) in [(0.02, 0.25), (0.01, 0.5), (0.1, 0.33), (0.003, 0.1), (0.3, 1.0)] {
+            beliefs.push(Belief::known(to_bad, below(to_good)));
+        }
+        for belief in &beliefs {
+            let to_good = below(belief.to_good());
+            for k in 1..=7u32 {
+                for price in [0.0005, 0.003, 0.02, 0.1] {
+                    let most = (k / 2).max(1);
+                    let cost = |r: u32| {
+                        let failed: f64 = belief
+                            .rates()
+                            .map(|(_, to_bad, weight)| weight * gilbert_tail(k + r, r, (to_bad, to_good)))
+                            .sum();
+                        failed + price * f64::from(r)
+                    };
+                    let best = (0..=most).min_by(|a, b| cost(*a).total_cmp(&cost(*b))).unwrap();
+                    let stake = Stake { price, per: 2, ..ALONE };
+                    let found = sizing.repairs(belief, k.into(), stake);
+                    assert!(
+                        cost(found) <= cost(best) + 1e-12,
+                        "{k} at {price}: {found} for {best}, {belief:?}"
+                    );
                 }
             }
         }
     }
 
     #[test]
-    fn few_symbols_of_messages_get_more_than_a_quarter_where_that_fails_too_often() {
-        let mut sizing = Sizing::new();
-        for rate in [1.0 / 128.0, 3.0 / 128.0, 1.0 / 32.0, 1.0 / 16.0] {
-            for k in 1..=40 {
-                let least = |target, most: u64| {
-                    (0..most).find(|r| binomial_tail(k + r, *r, rate) <= target).unwrap_or(most)
-                };
-                // Of more than 32 a quarter is plenty.
-                let worth = if k > 32 { k / 4 } else { ((18.0 * rate * k as f64) as u64).min(k / 2) };
-                let expected = least(1e-4, (k / 4).max(1))
-                    .max(least(1e-3, worth.max(1)))
-                    .max(least(8e-3, (k / 2).max(1)));
-                assert_eq!(u64::from(sizing.once(&loss(rate, 1.0), k)), expected, "{k} at {rate}");
+    fn independent_losses_follow_the_binomial_law() {
+        let mut sizing = Sizing::default();
+        // Rates of the grid.
+        for rate in [1.0 / 1024.0, 1.0 / 256.0, 1.0 / 128.0, 1.0 / 64.0, 1.0 / 32.0] {
+            let belief = Belief::known(rate, 1.0);
+            for k in [1, 4, 8, 12, 16, 20, 28, 60, 100, 128] {
+                let cost = |r: u64| binomial_tail(k + r, r, rate) + 0.003 * r as f64;
+                let best = (0..=k).min_by(|a, b| cost(*a).total_cmp(&cost(*b))).unwrap();
+                assert_eq!(u64::from(sizing.repairs(&belief, k, ALONE)), best, "{k} at {rate}");
+                let risk = 1.0 - (1.0 - rate).powi(k as i32);
+                assert!((sizing.risk(&belief, k) - risk).abs() < 1e-9);
             }
         }
-        // C(6,2)·0.03125² = 1.5 %, C(7,3)·0.03125³ = 0.1 %.
-        assert_eq!((sizing.once(&loss(0.03125, 1.0), 5), sizing.repairs(&loss(0.03125, 1.0), 5)), (2, 1));
-        // C(12,3)·0.03125³ = 0.7 % would do, and 18·0.03125·10 = 5.6: C(13,4)·0.03125⁴ = 0.07 %.
-        assert_eq!((sizing.once(&loss(0.03125, 1.0), 10), sizing.repairs(&loss(0.03125, 1.0), 10)), (3, 2));
     }
 
+    /// Of half a percent, as the binomial law has it: one for up to sixteen symbols, two for twenty to fifty, three for sixty.
     #[test]
-    fn bursts_follow_gilberts_law() {
-        for (rate, to_good) in [(0.02, 0.25), (0.01, 0.5), (0.1, 0.33), (0.003, 0.1)] {
-            for k in 1..=9 {
-                let channel = Channel::new(rate, to_good, 1);
-                let least = (0..5).find(|r| gilbert_tail(k + r, *r, &channel) <= 0.013).unwrap_or(5);
-                assert_eq!(
-                    least_repairs(&channel, k.into(), 0.013, 5),
-                    u64::from(least),
-                    "{k} {rate} {to_good}"
-                );
-            }
-        }
+    fn small_updates_get_what_is_enough() {
+        let (mut sizing, belief) = (Sizing::default(), Belief::known(0.005, 1.0));
+        let stake = Stake { price: 0.0031, per: 2, ..ALONE };
+        let found: Vec<u32> = [4, 8, 12, 20, 28, 60].map(|k| sizing.repairs(&belief, k, stake)).to_vec();
+        assert_eq!(found, [1, 1, 1, 2, 2, 3]);
     }
 
     #[test]
@@ -328,29 +289,20 @@ mod tests {
 
     #[test]
     fn there_are_limits() {
-        let mut sizing = Sizing::new();
-        assert_eq!(sizing.repairs(&loss(0.0, 1.0), 100), 0);
-        assert_eq!(sizing.repairs(&loss(0.5, 1.0), 0), 0);
+        let mut sizing = Sizing::default();
+        let quarter = Stake { per: 4, ..ALONE };
+        assert_eq!(sizing.repairs(&Belief::known(0.5, 1.0), 0, quarter), 0);
         for k in 1..8 {
-            assert_eq!(sizing.repairs(&loss(0.3, 0.2), k), 1);
+            assert_eq!(sizing.repairs(&Belief::known(0.3, 0.2), k, quarter), 1);
         }
         // A loss in a million packets is no matter for ten.
-        assert_eq!(sizing.repairs(&loss(1e-6, 1.0), 10), 0);
-        assert_eq!(sizing.repairs(&loss(0.9, 0.01), 100), 25);
-        assert_eq!(sizing.repairs(&loss(1.0, 0.0), 100), 25);
-        assert_eq!(sizing.repairs(&loss(f64::NAN, 1.0), 100), 0);
-        // 1000 symbols in 8 parts of 125, each of which may fail once in 80,000 times.
-        let each = (0..31).find(|r| binomial_tail(125 + r, *r, 1.0 / 128.0) <= TARGET / 8.0).unwrap();
-        assert_eq!(u64::from(sizing.repairs(&loss(1.0 / 128.0, 1.0), 1000)), 8 * each);
-    }
-
-    #[test]
-    fn rounding_only_adds() {
-        let mut x: f64 = 1.0;
-        for _ in 0..2000 {
-            x *= 0.993;
-            assert!(above(x) >= x && above(x) <= x * (1.0 + 1.0 / 32.0));
-            assert!(below(x) <= x && below(x) >= x * (1.0 - 1.0 / 32.0));
-        }
+        assert_eq!(sizing.repairs(&Belief::known(1e-6, 1.0), 10, quarter), 0);
+        assert!(sizing.repairs(&Belief::known(0.5, 0.01), 100, quarter) <= 25);
+        // 1000 symbols in 8 parts of 125, each of which is as likely to fail.
+        let stake = Stake { cut: true, ..quarter };
+        let (belief, rate) = (Belief::known(1.0 / 128.0, 1.0), 1.0 / 128.0);
+        let cost = |r: u64| binomial_tail(125 + r, r, rate) + 0.003 * r as f64;
+        let each = (0..=31).min_by(|a, b| cost(*a).total_cmp(&cost(*b))).unwrap();
+        assert_eq!(u64::from(sizing.repairs(&belief, 1000, stake)), 8 * each);
     }
 }

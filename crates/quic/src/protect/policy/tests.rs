@@ -6,7 +6,7 @@ mod windows;
 use quickset_base::{Duration, Time};
 
 use super::{
-    Boundary, Carried, CodingView, Deadlines, Demand, Lane, LaneView, Loss, MAX_LANES, Pattern,
+    Belief, Boundary, Carried, CodingView, Deadlines, Demand, Lane, LaneView, Loss, MAX_LANES, Pattern,
     ReliabilityPolicy,
 };
 
@@ -16,6 +16,7 @@ use super::{
 struct Scene {
     now: Time,
     loss: Loss,
+    belief: Belief,
     lanes: [LaneView; MAX_LANES],
     demand: Demand,
     deadlines: Dates,
@@ -53,6 +54,7 @@ impl Scene {
         Self {
             now: Time::from_millis(1000),
             loss: independent(0.01),
+            belief: Belief::known(0.01, 1.0),
             lanes: [LaneView { window: 1000, ..LaneView::default() }; MAX_LANES],
             demand: Demand::default(),
             deadlines: Dates::default(),
@@ -69,10 +71,18 @@ impl Scene {
         }
     }
 
+    /// The path loses so much, in runs that end so soon.
+    fn lose(&mut self, rate: f64, to_good: f64) {
+        let to_bad = rate * to_good / (1.0 - rate);
+        self.loss = Loss { to_bad, to_good, ..independent(rate) };
+        self.belief = Belief::known(to_bad, to_good);
+    }
+
     fn view(&self) -> CodingView<'_> {
         CodingView {
             now: self.now,
             loss: self.loss,
+            belief: &self.belief,
             lanes: self.lanes,
             demand: self.demand,
             deadlines: &self.deadlines,

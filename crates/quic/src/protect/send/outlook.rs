@@ -8,6 +8,7 @@ use crate::protect::policy::{self, CodingView, Demand, LaneView};
 pub(crate) struct Outlook<'a> {
     pub(crate) now: Time,
     pub(crate) loss: policy::Loss,
+    pub(crate) belief: &'a policy::Belief,
     pub(crate) demand: Demand,
     pub(crate) deadlines: &'a dyn policy::Deadlines,
     pub(crate) rtt: Duration,
@@ -27,10 +28,11 @@ pub(crate) struct Outlook<'a> {
 
 impl<'a> Outlook<'a> {
     pub(super) fn view(&self, lanes: &[LaneView; policy::MAX_LANES]) -> CodingView<'a> {
-        let Self { now, loss, demand, deadlines, .. } = *self;
+        let Self { now, loss, belief, demand, deadlines, .. } = *self;
         CodingView {
             now,
             loss,
+            belief,
             lanes: *lanes,
             demand,
             deadlines,

@@ -170,7 +170,7 @@ fn adaptive_repair_is_quiet_only_while_it_repairs_nothing() {
         change(&mut scene);
         policy(name).quiet_for(&scene.view())
     };
-    let lossless = |scene: &mut Scene| scene.loss = Loss { rate: 0.0, ..independent(0.01) };
+    let lossless = |scene: &mut Scene| scene.lose(1e-6, 1.0);
     for name in ["adaptive", "adaptive:screen", "adaptive:messages"] {
         assert_eq!(quiet(name, &lossless), u64::MAX, "{name}");
         let begun = |scene: &mut Scene| {
