@@ -444,7 +444,7 @@ fn on_time_counts_every_message_that_was_to_come() {
     for (n, released) in came {
         flow.arrivals.push(Arrival { group: n, index: n, bytes: 100, completed: released, released });
     }
-    let on_time = |setting: &Setting| measure(setting, &seen).0.on_time.unwrap();
+    let on_time = |setting: &Setting| measure(setting, &seen).0.promptness.on_time.unwrap();
     assert_eq!(on_time(&setting).to_bits(), 0.5_f64.to_bits());
     // Telling the sender changes what it does, not what is counted.
     if let Work::Messages(messages) = &mut setting.flows[0].work {
@@ -467,7 +467,7 @@ fn a_sender_gives_up_what_it_knows_to_be_late() {
     // What is abandoned may have arrived after all, its acknowledgement being late; never is anything both not
     // delivered and not reported.
     assert!(counted.abandoned + counted.messages_delivered >= 200);
-    assert!(told.metrics.on_time.unwrap() <= counted.messages_delivered as f64 / 200.0);
+    assert!(told.metrics.promptness.on_time.unwrap() <= counted.messages_delivered as f64 / 200.0);
 }
 
 /// What others send is missing to the flow, and comes at the same times whoever they meet.

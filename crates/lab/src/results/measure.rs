@@ -3,7 +3,7 @@ use quickset_quic::{Protection, Stats};
 use quickset_sim::Rate;
 
 use super::sharing::{self, delivered_by};
-use super::{Counted, Detail, Histogram, Metrics, Repair, Times, courses, expectation, loads};
+use super::{Counted, Detail, Histogram, Metrics, Promptness, Repair, Times, courses, expectation, loads};
 use crate::play::{FlowSeen, Seen, Setting, Work};
 use crate::stats::{Percentiles, Samples};
 
@@ -37,9 +37,11 @@ pub fn measure(setting: &Setting, seen: &Seen) -> (Metrics, Detail) {
         counted: counted(setting, seen, yardstick),
         finished: seen.flows.iter().all(|flow| flow.finished.is_some()),
         broken: seen.flows.iter().find_map(|flow| flow.broken.clone()),
-        on_time: on_time(setting, seen),
-        late_share: late_share(setting, seen, 0),
-        late_share_later: late_share(setting, seen, SETTLED),
+        promptness: Promptness {
+            on_time: on_time(setting, seen),
+            late_share: late_share(setting, seen, 0),
+            late_share_later: late_share(setting, seen, SETTLED),
+        },
         repair: repair(setting, seen),
         ..Metrics::default()
     };

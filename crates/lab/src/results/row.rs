@@ -58,16 +58,9 @@ pub struct Metrics {
     /// `dct_s` over what arithmetic allows: two round trips, and every byte once at the link's rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dct_over_ideal: Option<f64>,
-    /// The share of messages let go before their deadline.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on_time: Option<f64>,
-    /// The share of updates, of those that are asked for, that were complete later than one and a half round trips; the first
-    /// of a run apart, which waits for the congestion window to open.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub late_share: Option<f64>,
-    /// The same of those behind the first 5000 messages.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub late_share_later: Option<f64>,
+    /// What was in time.
+    #[serde(flatten)]
+    pub promptness: Promptness,
     /// Payload delivered to applications, in bits per second: of a flow alone from the client's first packet to its having
     /// everything, of flows without end in the second half of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,6 +94,21 @@ pub struct Metrics {
     /// What this machine took, in experiments that time it.
     #[serde(flatten)]
     pub timings: Timings,
+}
+
+/// What was in time, and what was not.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Promptness {
+    /// The share of messages let go before their deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_time: Option<f64>,
+    /// The share of updates, of those that are asked for, that were complete later than one and a half round trips; the first
+    /// of a run apart, which waits for the congestion window to open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_share: Option<f64>,
+    /// The same of those behind the first 5000 messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_share_later: Option<f64>,
 }
 
 /// What this machine took.

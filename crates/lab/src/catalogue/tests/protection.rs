@@ -134,7 +134,7 @@ fn repair_of_messages_leaves_them_room() {
     let messages = find("messages").unwrap();
     let on_time = |link: &str, fec: &str| {
         let words = format!("{link} fec={fec} api=yes mode=plain owd_ms=50 loss=1% messages=1200");
-        row(messages, &point("messages", &words), 1).metrics.on_time.unwrap()
+        row(messages, &point("messages", &words), 1).metrics.promptness.on_time.unwrap()
     };
     let tight = "traffic=video+audio rate_mbit=0.8";
     let (plain, adaptive) = (on_time(tight, "none"), on_time(tight, "adaptive:messages"));

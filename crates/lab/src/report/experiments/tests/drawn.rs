@@ -23,7 +23,7 @@ fn many_boxes_have_a_panel_for_each_alternative() {
     let points = messages.points(&Overrides::default()).unwrap();
     let row = |point: &Params| {
         let mut row = row_of(messages, "", 1, &[], 90.0);
-        row.metrics.on_time = Some(if point.text("mode") == "plain" { 0.97 } else { 0.9 });
+        row.metrics.promptness.on_time = Some(if point.text("mode") == "plain" { 0.97 } else { 0.9 });
         Row { params: point.clone(), ..row }
     };
     let page = page(messages, points.iter().map(row).collect());

@@ -32,7 +32,7 @@ fn messages_are_held_against_the_same_transport_without_repair() {
     let messages = catalogue::find("messages").unwrap();
     let run = |set: &str, seed: u64, share: f64| {
         let mut row = row_of(messages, set, seed, &[], 90.0);
-        row.metrics.on_time = Some(share);
+        row.metrics.promptness.on_time = Some(share);
         row
     };
     let of_seed = |seed: u64| {
