@@ -101,11 +101,11 @@ pub(super) static SMALL: Experiment = Experiment {
         when it takes more than one and a half round trips. A fixed number of repair symbols for each update and each request (tum) shows what \
         each more of them is good for; adaptive repair is to find by itself how many are enough.",
     baseline: SMALL_BASELINE,
-    crossed: &[("loss", "0.5%,1%"), ("fec", "none,tum:1,tum:2,tum:3,tum:4,adaptive:screen")],
+    crossed: &[("loss", "0,0.5%,1%"), ("fec", "none,tum:1,tum:2,tum:3,tum:4,adaptive:screen")],
     varied: Varied::OneByOne(&[("messages", "4,8,12,20,28,60")]),
     seeds: 5,
     figures: &[
-        Figure::Boxes { metric: "late_share_later", over: "messages", colours: "fec" },
+        Figure::Boxes { metric: "late_share", over: "messages", colours: "fec" },
         Figure::Boxes { metric: "repair_share_late", over: "messages", colours: "fec" },
         Figure::Distribution { metric: "response_ms", curves: "fec", logarithmic: false },
     ],
