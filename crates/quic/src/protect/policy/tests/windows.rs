@@ -121,6 +121,7 @@ fn a_request_beside_the_handshake_waits_for_its_end() {
 fn a_full_receive_window_is_filled_with_repair() {
     let (mut scene, mut policy) = (Scene::new(), policy("buffer"));
     scene.loss = independent(0.02);
+    blocked_once(&mut scene, &mut *policy);
     // 1/p = 50 symbols.
     assert_eq!(scene.send(&mut *policy, 49), WINDOW);
     assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
@@ -144,6 +145,40 @@ fn a_full_receive_window_is_filled_with_repair() {
     scene.demand.blocked = true;
     assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
     assert_eq!(policy.delay_sensitivity(&scene.view()), 0.02);
+}
+
+/// Flow control held back what there was, and does not any more.
+fn blocked_once(scene: &mut Scene, policy: &mut dyn ReliabilityPolicy) {
+    scene.demand.blocked = true;
+    scene.ask(policy, Kind::Window);
+    scene.demand.blocked = false;
+}
+
+/// Only the end of a transfer that nothing holds back is repaired: at once, up to twice the losses to be expected in it.
+#[test]
+fn a_wide_receive_window_is_no_reason_for_repair() {
+    let (mut scene, mut policy) = (Scene::new(), policy("buffer"));
+    scene.loss = independent(0.02);
+    assert_eq!(scene.send(&mut *policy, 500), None);
+    // Held back once: wrapped for as many symbols as two losses have between them.
+    blocked_once(&mut scene, &mut *policy);
+    assert_eq!(scene.send(&mut *policy, 100), WINDOW);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(2));
+    assert_eq!(scene.send(&mut *policy, 1), WINDOW);
+    assert_eq!(scene.send(&mut *policy, 1), None);
+    scene.arrive();
+    scene.lanes[0].repairs_in_flight = 0;
+    // 1.25 of the window of 120,000.
+    scene.demand.remaining = Some(150_000);
+    assert_eq!(scene.send(&mut *policy, 60), WINDOW);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.demand.remaining = Some(0);
+    // The lane keeps 161 symbols open, or fewer: 2·ceil(W·l) in all.
+    let limit = 2 * (scene.lanes[0].open as f64 * 0.02).ceil() as u64;
+    while scene.ask(&mut *policy, Kind::Window) != Pattern::No {
+        assert!(scene.lanes[0].repairs_in_flight <= limit);
+    }
+    assert_eq!(scene.lanes[0].repairs_in_flight, limit);
 }
 
 #[test]
