@@ -147,6 +147,21 @@ fn a_full_receive_window_is_filled_with_repair() {
     assert_eq!(policy.delay_sensitivity(&scene.view()), 0.02);
 }
 
+/// One way takes 50 ms, and what repair in flight does is known after 112.5: a message that is due in between gets one repair
+/// more when a loss is known, as a resend would go.
+#[test]
+fn messages_are_not_left_to_repair_that_may_fail() {
+    let (mut scene, policy) = (Scene::new(), policy("messages:25ms"));
+    let known = ms(100) + Duration::from_micros(12_500) + scene.view().ack_delay;
+    assert_eq!(policy.delay_sensitivity(&scene.view()), -0.01, "nothing is due");
+    for (due, sensitivity) in
+        [(ms(49), -0.01), (ms(50), 0.01), (known + ms(49), 0.01), (known + ms(50), -0.01)]
+    {
+        scene.deadlines.0 = vec![scene.now + due];
+        assert_eq!(policy.delay_sensitivity(&scene.view()), sensitivity, "{due:?}");
+    }
+}
+
 /// Flow control held back what there was, and does not any more.
 fn blocked_once(scene: &mut Scene, policy: &mut dyn ReliabilityPolicy) {
     scene.demand.blocked = true;
