@@ -145,6 +145,9 @@ pub(crate) struct Outbox {
     pub(crate) signals: VecDeque<Signal>,
     /// The pacer lets the next packet go then.
     pub(crate) paced_until: Option<Time>,
+    /// Bytes that the frames of the last packet took, and whether those behind it are expected to be as long.
+    pub(crate) filled: usize,
+    pub(crate) alike: bool,
     /// Bytes per second that leave, about, when messages with deadlines were last sent.
     pub(crate) rate: u64,
     /// Probes owed by space (RFC 9002 §6.2.4).

@@ -38,6 +38,7 @@ impl Connection {
             return Built::NOTHING;
         }
         let room = end - frame.payload_at;
+        self.note_filled(written, room, w.ends_in_message());
         let padded = self.padded(&frame, written, room, pad_to);
         w.bytes().zeros(padded - written);
         // RFC 9002 §2, §B.4; RFC 9000 §13.2.7: packets with PADDING are in flight too.
@@ -114,14 +115,27 @@ impl Connection {
         let sample = 4usize.saturating_sub(frame.at.number_len);
         let asked = pad_to.saturating_sub(frame.payload_at + frame.tag_len);
         let mut padded = written.max(sample).max(asked).min(room);
-        // A segment a little shorter than those before it would end the batch. The last symbols of a transfer are all
-        // that short, from the first of their batch on.
+        // A segment a little shorter than those before it would end the batch, and one that is shorter than those behind it
+        // could be makes them as short. Equal messages, and the last symbols of a transfer, are all that short, from the
+        // first of their batch on.
         let is_followed =
             frame.at.space == Space::Data && (self.streams.want() > Want::None || !self.datagrams.is_empty());
-        if is_followed && !self.protect.closing && room - padded <= MAX_TOP_UP {
+        let is_short = self.protect.closing || self.outbox.alike;
+        if is_followed && !is_short && room - padded <= MAX_TOP_UP {
             padded = room;
         }
         padded
+    }
+
+    /// Notes how much of `room` the frames of a packet take, and whether others as long are to be expected: it is the first
+    /// of a batch, and the last packet held a message, too, was about full, and would have fitted into it. What else there is,
+    /// bytes of a stream, fills the packets that it gets.
+    #[inline]
+    fn note_filled(&mut self, written: usize, room: usize, is_message: bool) {
+        let filled = if is_message { written } else { usize::MAX };
+        let last = std::mem::replace(&mut self.outbox.filled, filled);
+        let is_as_last = last <= written && room <= last + MAX_TOP_UP;
+        self.outbox.alike = self.protect.leads && is_message && is_as_last;
     }
 
     /// As much of `buffer` as a packet can be long: the Length of a long header is a varint of two bytes.

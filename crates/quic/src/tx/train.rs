@@ -151,7 +151,7 @@ impl Connection {
             self.scratch.tokens = tokens;
             return false;
         }
-        self.protect.closing = false;
+        (self.protect.closing, self.outbox.alike) = (false, false);
         let padded = self.padded(&frame, written, end - frame.payload_at, 0);
         w.bytes().zeros(padded - written);
         let size = frame.payload_at + padded + frame.tag_len;
@@ -170,6 +170,7 @@ impl Connection {
             self.scratch.followed += n;
         }
         self.protect.leads = false;
+        self.outbox.filled = usize::MAX;
         self.drain_orphans();
         self.lifecycle.on_eliciting_sent(self.now);
         self.stats.sent_datagrams += n;

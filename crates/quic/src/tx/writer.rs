@@ -175,6 +175,11 @@ impl<'a> Writer<'a> {
         self.shared = Some(frame);
     }
 
+    /// Whether the last frame is of a message or a datagram, which are as long as their application made them.
+    pub(super) fn ends_in_message(&self) -> bool {
+        matches!(self.tokens.last(), Some(Token::Fenced { .. } | Token::Datagram { .. }))
+    }
+
     /// Bytes that still fit.
     #[inline]
     pub(crate) fn room(&self) -> usize {

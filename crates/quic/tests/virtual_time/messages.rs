@@ -3,7 +3,7 @@
 use crate::common::Setup;
 use bytes::Bytes;
 use quickset_base::Duration;
-use quickset_quic::{Algorithm, Dir, Event, Message, Outcome, StreamEvent, StreamId};
+use quickset_quic::{Algorithm, Dir, Event, Fec, Message, Outcome, StreamEvent, StreamId};
 
 const LOSSY: &str = "rate=100mbit delay=50ms queue=9MB loss=1%";
 
@@ -60,6 +60,41 @@ fn setup(seed: u64) -> Setup {
         t.mtu = 1472;
         t.congestion = Algorithm::Bbr;
     })
+}
+
+/// Equal messages that nearly fill a packet travel in packets of their own length, in batches as long as those of full packets:
+/// only the first batch, when nobody knows yet that they are equal, is padded. Those of before go with others that fill packets.
+#[test]
+fn equal_messages_are_not_padded() {
+    const COUNT: u32 = 1000;
+    let sent = |protection: &str, of: fn(u32) -> usize| {
+        let setup = Setup::new(1, "rate=100mbit delay=10ms queue=9MB").transport(|t| {
+            t.mtu = 1472;
+            t.fec = protection.parse().ok().map(|protection| Fec { protection, ..Fec::default() });
+        });
+        let mut pair = setup.connected();
+        let (key, now) = (pair.key, pair.world.now());
+        let before = pair.client_mut().connection(key).stats();
+        let id = pair.client_mut().connection(key).open_messages(Dir::Uni).expect("a stream");
+        for n in 0..COUNT {
+            pair.client_mut().connection(key).send(now, id, numbered(0, n, of(n)), None).expect("room");
+        }
+        pair.pass(Duration::from_millis(500));
+        assert_eq!(collect(&mut pair, id).len(), COUNT as usize);
+        let after = pair.client_mut().connection(key).stats();
+        let data: usize = (0..COUNT).map(of).sum();
+        let packets = after.sent_packets - before.sent_packets;
+        (packets, (after.sent_bytes - before.sent_bytes - data as u64) as f64 / packets as f64)
+    };
+    for protection in ["none", "fixed:100000"] {
+        // Header, tag, frame and record: 36 bytes, and 12 of a symbol.
+        let (packets, around) = sent(protection, |_| 1400);
+        assert!(packets < u64::from(COUNT) + 30, "{protection}: {packets} packets");
+        assert!(around < 52.0, "{protection}: {around} bytes around each");
+        // Of others that do not fit in what the first left no more are cut than before.
+        let (packets, _) = sent(protection, |n| if n % 3 == 0 { 1400 } else { 1410 });
+        assert!(packets < u64::from(COUNT) + 30, "{protection}: {packets} packets");
+    }
 }
 
 #[test]

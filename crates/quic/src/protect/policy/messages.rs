@@ -33,9 +33,19 @@ impl ReliabilityPolicy for Messages {
         }
     }
 
+    /// Where a loss is known, one repair more at once if that comes in time and what is sent when the repair in flight has
+    /// failed would not: whoever sent nothing but resends would have sent one now. The paper has -l throughout, and delivers
+    /// fewer in time than plain QUIC where the deadline leaves just room for a resend.
     fn delay_sensitivity(&self, view: &CodingView<'_>) -> f64 {
-        -view.loss.rate
+        if is_last_chance(view) { view.loss.rate } else { -view.loss.rate }
     }
+}
+
+/// Something is due that can still come in time, and could not if it left when it is known what the repair in flight did.
+fn is_last_chance(view: &CodingView<'_>) -> bool {
+    let known = view.now + view.rtt + view.rtt / 8 + view.ack_delay;
+    let due = view.deadlines.next_after(view.now + view.one_way());
+    due.is_some_and(|due| due < known + view.one_way())
 }
 
 /// When messages are repaired.

@@ -121,6 +121,7 @@ fn a_request_beside_the_handshake_waits_for_its_end() {
 fn a_full_receive_window_is_filled_with_repair() {
     let (mut scene, mut policy) = (Scene::new(), policy("buffer"));
     scene.loss = independent(0.02);
+    blocked_once(&mut scene, &mut *policy);
     // 1/p = 50 symbols.
     assert_eq!(scene.send(&mut *policy, 49), WINDOW);
     assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
@@ -144,6 +145,55 @@ fn a_full_receive_window_is_filled_with_repair() {
     scene.demand.blocked = true;
     assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
     assert_eq!(policy.delay_sensitivity(&scene.view()), 0.02);
+}
+
+/// One way takes 50 ms, and what repair in flight does is known after 112.5: a message that is due in between gets one repair
+/// more when a loss is known, as a resend would go.
+#[test]
+fn messages_are_not_left_to_repair_that_may_fail() {
+    let (mut scene, policy) = (Scene::new(), policy("messages:25ms"));
+    let known = ms(100) + Duration::from_micros(12_500) + scene.view().ack_delay;
+    assert_eq!(policy.delay_sensitivity(&scene.view()), -0.01, "nothing is due");
+    for (due, sensitivity) in
+        [(ms(49), -0.01), (ms(50), 0.01), (known + ms(49), 0.01), (known + ms(50), -0.01)]
+    {
+        scene.deadlines.0 = vec![scene.now + due];
+        assert_eq!(policy.delay_sensitivity(&scene.view()), sensitivity, "{due:?}");
+    }
+}
+
+/// Flow control held back what there was, and does not any more.
+fn blocked_once(scene: &mut Scene, policy: &mut dyn ReliabilityPolicy) {
+    scene.demand.blocked = true;
+    scene.ask(policy, Kind::Window);
+    scene.demand.blocked = false;
+}
+
+/// Only the end of a transfer that nothing holds back is repaired: at once, up to twice the losses to be expected in it.
+#[test]
+fn a_wide_receive_window_is_no_reason_for_repair() {
+    let (mut scene, mut policy) = (Scene::new(), policy("buffer"));
+    scene.loss = independent(0.02);
+    assert_eq!(scene.send(&mut *policy, 500), None);
+    // Held back once: wrapped for as many symbols as two losses have between them.
+    blocked_once(&mut scene, &mut *policy);
+    assert_eq!(scene.send(&mut *policy, 100), WINDOW);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(2));
+    assert_eq!(scene.send(&mut *policy, 1), WINDOW);
+    assert_eq!(scene.send(&mut *policy, 1), None);
+    scene.arrive();
+    scene.lanes[0].repairs_in_flight = 0;
+    // 1.25 of the window of 120,000.
+    scene.demand.remaining = Some(150_000);
+    assert_eq!(scene.send(&mut *policy, 60), WINDOW);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.demand.remaining = Some(0);
+    // The lane keeps 161 symbols open, or fewer: 2·ceil(W·l) in all.
+    let limit = 2 * (scene.lanes[0].open as f64 * 0.02).ceil() as u64;
+    while scene.ask(&mut *policy, Kind::Window) != Pattern::No {
+        assert!(scene.lanes[0].repairs_in_flight <= limit);
+    }
+    assert_eq!(scene.lanes[0].repairs_in_flight, limit);
 }
 
 #[test]
