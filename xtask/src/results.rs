@@ -95,6 +95,51 @@ const TABLES: &[Table] = &[
         ],
     },
     Table {
+        title: "A screen that answers with little",
+        about: "1500 updates of 4 to 60 messages, asked for as above. *Late* are those that took more than one and a half round trips, \
+                the first of a run apart. So many repair symbols follow each update; adaptive repair finds by itself how many are \
+                worth it.",
+        experiment: "screen-small",
+        set: &["--set", "loss=0.5%", "--set", "fec=none,tum:1,tum:2,tum:3,adaptive:screen"],
+        columns: &[
+            ("no repair", "none"),
+            ("one symbol", "tum:1"),
+            ("two", "tum:2"),
+            ("three", "tum:3"),
+            ("adaptive", "adaptive:screen"),
+        ],
+        rows: &[
+            Row::new("4 messages, late", "0.5 % loss, 4 messages", "late_share", Unit::Percent),
+            Row::new("12 messages, late", "0.5 % loss, 12 messages", "late_share", Unit::Percent),
+            Row::new("20 messages, late", "0.5 % loss, baseline", "late_share", Unit::Percent),
+            Row::new("60 messages, late", "0.5 % loss, 60 messages", "late_share", Unit::Percent),
+            Row::new(
+                "4 messages, repair, of the bytes",
+                "0.5 % loss, 4 messages",
+                "repair_share",
+                Unit::Percent,
+            ),
+            Row::new(
+                "12 messages, repair, of the bytes",
+                "0.5 % loss, 12 messages",
+                "repair_share",
+                Unit::Percent,
+            ),
+            Row::new(
+                "20 messages, repair, of the bytes",
+                "0.5 % loss, baseline",
+                "repair_share",
+                Unit::Percent,
+            ),
+            Row::new(
+                "60 messages, repair, of the bytes",
+                "0.5 % loss, 60 messages",
+                "repair_share",
+                Unit::Percent,
+            ),
+        ],
+    },
+    Table {
         title: "Messages at a fixed rate",
         about: "32,000 messages at 800 Mbit/s over 1 Gbit/s, round trips of 70 ms, 1 % lost each way, a fence behind each 1600; repair \
                 is sums of rows and columns. From Eghbal and Lu, ICCS 2022, figures 4 to 8.",
