@@ -1,9 +1,10 @@
 //! What is believed of the losses of a path: how often runs of losses begin, and how long they are.
 //!
 //! The model: whether a packet is lost is Gilbert's chain. After one that arrived a run of losses begins with probability p,
-//! after one that was lost it ends with probability r. The p of a path stays as it is for ten minutes and a million packets on
-//! average, whichever comes first; then it is drawn anew, from [`PRIOR`]. So p is hidden behind a chain of its own, of which the forward filter (Rabiner, Proc. IEEE 77,
-//! 1989, §III.A) gives the exact distribution after each packet, over a grid of rates in which each is √2 of the one below.
+//! after one that was lost it ends with probability r. The p of a path stays as it is for ten minutes and a million packets
+//! on average, whichever comes first; then it is drawn anew, from [`PRIOR`]. So p is hidden behind a chain of its own, of
+//! which the forward filter (Rabiner, Proc. IEEE 77, 1989, §III.A) gives the exact distribution after each packet, over a
+//! grid of rates in which each is √2 of the one below. Of r the mean of a few dozen runs is kept.
 //!
 //! Nothing else is needed for what one wants of it. Two losses close together are believed at once, since the way there over
 //! a new p is short beside what they would be under the old one. A rate of one in a thousand is remembered through a
@@ -15,7 +16,8 @@
 
 use quickset_base::Duration;
 
-/// The distribution of p, and the mean of r. Sizes what repair is worth.
+/// What is believed of the losses of a path: a distribution, not a number. Repair for few packets has to bear what may be,
+/// where a mean would say too little, and none is needed for what can no more be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Belief {
     /// Of each rate of the grid; they sum to 1.
@@ -105,8 +107,8 @@ impl Belief {
         self.mean(|rate| share_lost(rate, to_good))
     }
 
-    /// Each p that matters, and how likely it is, highest first.
-    pub fn rates(&self) -> impl Iterator<Item = (usize, f64, f64)> + '_ {
+    /// Each p that matters: its place in the grid, itself, and how likely it is.
+    pub(super) fn rates(&self) -> impl Iterator<Item = (usize, f64, f64)> + '_ {
         let all = RATE.iter().zip(self.weights).enumerate().map(|(at, (rate, weight))| (at, *rate, weight));
         all.filter(|(_, rate, weight)| rate * weight > NEGLIGIBLE)
     }

@@ -23,8 +23,9 @@ pub enum Goal {
 /// What is worth it says [`Sizing`] from all that is believed of the path. When it goes: bulk, behind the last flight, once
 /// nothing else as urgent has to be sent, and what flow control leaves room for. Screen: behind each fence, over a window of
 /// all that has not arrived, unless the next fence comes so soon that the two may share it ([`Wait`]); or a Reed-Solomon
-/// block, when more is in flight than one should sum for each repair symbol. Messages: placed by FlEC's algorithm 4. A path
-/// that has shown for long that it loses nothing sees nothing of it, not even the wrapping.
+/// block, when more is in flight than one should sum for each repair symbol. Messages: placed by FlEC's algorithm 4. Never
+/// within an update, whose end is what is waited for, nor in what packets of data have left, since symbols are as long as
+/// those. A path that has shown for long that it loses nothing sees nothing of it, not even the wrapping.
 ///
 /// None goes out where a resend arrives before anybody waits, or where the losses are our own: while more than half of
 /// them come with a full queue, repair would only displace data. Deadlines excepted, which no resend meets there: messages get
