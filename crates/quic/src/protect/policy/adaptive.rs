@@ -114,12 +114,14 @@ struct Wait {
     between: Option<Duration>,
     // What waiting has cost since the last repair.
     spent: f64,
+    // Until when it was decided to wait, unless another fence passes.
+    end: Option<Time>,
 }
 
 impl Wait {
     /// `n` fences passed at this time, and before them a loss among what was unprotected was as likely as `risk`.
     fn passed(&mut self, now: Time, n: u64, risk: f64, rtt: Duration) {
-        self.open = true;
+        (self.open, self.end) = (true, None);
         if let Some(last) = self.last.replace(now) {
             let since = now.since(last);
             let each = since / u32::try_from(n.max(1)).unwrap_or(u32::MAX);
@@ -130,18 +132,18 @@ impl Wait {
     }
 
     /// Until when repair waits for what may come, if it does.
-    fn until(&self, now: Time, risk: f64, (price, rtt): (f64, Duration)) -> Option<Time> {
-        let between = self.between?;
-        let last = self.last?;
+    fn until(&mut self, now: Time, risk: f64, (price, rtt): (f64, Duration)) -> Option<Time> {
+        let (between, last) = (self.between?, self.last?);
         // Nobody waits for longer than the probing of a pause takes.
         let end = last + (2 * between).min(rtt / 8);
         let is_worth_it = self.spent + risk * share(between, rtt) < price;
-        (is_worth_it && now < end).then_some(end)
+        self.end = (is_worth_it && now < end).then_some(end);
+        self.end
     }
 
     /// Repair went, or none is worth it.
     fn decided(&mut self, sent: bool) {
-        self.open = false;
+        (self.open, self.end) = (false, None);
         if sent {
             self.spent = 0.0;
         }
@@ -241,6 +243,9 @@ impl Adaptive {
         if !(self.fences.wait.open || is_long) || lane.unprotected == 0 || is_ample(view) {
             self.fences.wait.decided(false);
             return if ends && !paused { Pattern::WakeAt(quiet) } else { Pattern::No };
+        }
+        if let Some(end) = self.fences.wait.end.filter(|end| view.now < *end && !is_long) {
+            return Pattern::WakeAt(end);
         }
         let stake = Stake { miss: self.fences.miss(view.rtt), ..screen_stake(lane) };
         let n = self.sizing.repairs(view.belief, lane.unprotected, stake);
