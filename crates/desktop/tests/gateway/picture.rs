@@ -139,7 +139,9 @@ async fn a_text_that_comes_unasked_is_the_servers_text() {
     // Until the viewer has said what it takes, texts come as they do to those that say nothing of it.
     vnc.tell(Draw::Give("first".into()));
     person
-        .until("a text, or word of it", |p| !matches!(p.clipboard.last(), None | Some(Clipboard::Caps(_))))
+        .until("a text, or word of it", |p| {
+            !p.texts.is_empty() || !matches!(p.clipboard.last(), None | Some(Clipboard::Caps(_)))
+        })
         .await;
     for text in ["h世", "another"] {
         person.clipboard.clear();

@@ -159,15 +159,16 @@ async fn a_long_text_does_not_hold_up_the_pointer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_text_and_the_refresh_share_the_link() {
-    // DT-26, DT-47: the picture is exact long before the text is there, and the text comes.
+    // DT-26, DT-47: the picture is exact long before the text is there, which takes four seconds of the link, and the text
+    // comes.
     let mut scene = Scene::set(Order::Fenced).await;
     let film = scene.films[0][..200 * 200].to_vec();
-    scene.vnc.tell(Draw::Text("x".repeat(1 << 19)));
+    scene.vnc.tell(Draw::Text("x".repeat(1 << 20)));
     scene.vnc.tell(Draw::Put(rect(300, 300, 200, 200), film));
     scene.person.until("the film", |p| p.screen.pixel(499, 499).is_some_and(|pixel| pixel != 0)).await;
     scene.person.sees(&scene.vnc).await;
     assert!(scene.person.texts.is_empty(), "the text does not hold up the refresh");
-    scene.person.until("the text", |p| p.texts.first().is_some_and(|t| t.len() == 1 << 19)).await;
+    scene.person.until("the text", |p| p.texts.first().is_some_and(|t| t.len() == 1 << 20)).await;
 }
 
 const WIDTH: u16 = 1280;
