@@ -11,6 +11,7 @@ mod deny;
 mod dist;
 mod e2e;
 mod endure;
+mod flips;
 mod flood;
 mod fuzz;
 mod msrv;
@@ -170,6 +171,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[ROW…]",
         about: "the desktop gateways with viewers and servers of others (noVNC, TigerVNC, gtk-vnc, x11vnc, QEMU…): a table",
         run: viewers::command,
+    },
+    Command {
+        name: "flips",
+        arguments: "[--flips 500] [--link WORDS] [--loss none] [--loss 1%] [--order fenced,latest] [--binary FILE] [--json]",
+        about: "page flips over both desktop gateways, with losses: how long until a viewer has all of a page (12 min)",
+        run: flips::command,
     },
     Command {
         name: "flood",
