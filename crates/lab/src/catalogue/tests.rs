@@ -268,6 +268,29 @@ fn notes_say_what_arithmetic_gives() {
     assert!(notes.contains("14.95 s") && notes.contains("38 ms") && notes.contains("15.1 s"));
 }
 
+/// What the notes say of a blast that losses slow down: RFC 9438 §4.3, at 0.5 % each way and 70 ms.
+#[test]
+fn a_blast_that_is_slowed_down_takes_what_its_window_gives() {
+    let notes = find("fence-udt").unwrap().notes.concat();
+    let window = (1.5f64 / 0.005).sqrt();
+    let bps = window * 1400.0 * 8.0 / 0.07;
+    let told = [
+        format!("{window:.1} packets"),
+        format!("{:.1} Mbit/s", bps / 1e6),
+        format!("{:.0} s for all", 32_000.0 * 1400.0 * 8.0 / bps),
+    ];
+    assert!(told.iter().all(|words| notes.contains(words)), "{told:?}: {notes}");
+    let waits = |mode: &str, cc: &str| {
+        let words = format!("messages=4000 loss=0.5% mode={mode} cc={cc} rtt_ms=70 fence_every=1600");
+        row(find("fence-udt").unwrap(), &point("fence-udt", &words), 1)
+    };
+    for cc in ["cubic", "newreno"] {
+        let [total, partial] = ["total", "partial"].map(|mode| waits(mode, cc).metrics);
+        let mean = |metrics: &crate::results::Metrics| metrics.times.blocking_ms.unwrap().mean;
+        assert!(mean(&total) > 1.0 && mean(&partial) < mean(&total) / 10.0, "{cc}: {total:?}, {partial:?}");
+    }
+}
+
 #[test]
 fn queues_are_what_papers_say() {
     // FlEC: floor(1.5 · Mbit/s / 8 · 2^20 · 2·OWD s / 1200): 10 Mbit/s, 50 ms: 1.5 · 1.25 · 1048576 · 0.1 / 1200 = 163.84.
