@@ -493,6 +493,26 @@ fn a_sender_gives_up_what_it_knows_to_be_late() {
     assert!(told.metrics.promptness.on_time.unwrap() <= counted.messages_delivered as f64 / 200.0);
 }
 
+/// A desktop alone is shown in a round trip and what its update is on the wire, many of them wait for one another, and none comes
+/// to an end.
+#[test]
+fn desktops_share_a_link() {
+    let experiment = find("screens-many").unwrap();
+    let play = |desktops: u32| {
+        let params =
+            point("screens-many", &format!("desktops={desktops} cc=cubic seconds=12 queue=4bdp loss=0"));
+        row(experiment, &params, 1).metrics
+    };
+    let (one, many) = (play(1), play(16));
+    let median = |metrics: &crate::results::Metrics| metrics.times.response_ms.unwrap().p50;
+    // 50 messages of 1400 bytes with headers of 3 to 6 % at 20 Mbit/s, behind 50 ms.
+    let wire = 50.0 * 1400.0 * 8.0 / 20e3;
+    assert!((50.0 + wire * 1.03..50.0 + wire * 1.1).contains(&median(&one)), "{one:?}");
+    assert!(median(&many) > 2.0 * median(&one), "{many:?}");
+    assert!(many.utilisation.unwrap() > 0.85 && one.utilisation.unwrap() < 0.1, "{many:?}");
+    assert!(many.fairness.unwrap() > 0.9 && one.fairness.unwrap() > 0.999, "{many:?}");
+}
+
 /// What others send is missing to the flow, and comes at the same times whoever they meet.
 #[test]
 fn others_take_their_share() {
