@@ -243,7 +243,9 @@ impl Order {
                 for piece in touched.chunks(at_once) {
                     let before = piece.iter().map(|region| free[*region]).max().unwrap_or_default();
                     let released = before.max(message.completed);
-                    piece.iter().for_each(|region| behind[*region] = behind[*region].max(released));
+                    for region in piece {
+                        behind[*region] = behind[*region].max(released);
+                    }
                     all.push((*message, released));
                 }
             }
