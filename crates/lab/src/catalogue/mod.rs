@@ -6,6 +6,7 @@ mod harm;
 mod http;
 mod light;
 mod link;
+mod many;
 mod messages;
 mod recorded;
 mod screen;
@@ -41,6 +42,7 @@ pub const ALL: &[&Experiment] = &[
     &http::PAGE_REAL,
     &congestion::CONGESTION,
     &harm::NO_HARM,
+    &many::SCREENS_MANY,
     &light::THROUGHPUT_POOR,
     &light::WINDOW,
     &light::THROUGHPUT,

@@ -268,6 +268,29 @@ fn notes_say_what_arithmetic_gives() {
     assert!(notes.contains("14.95 s") && notes.contains("38 ms") && notes.contains("15.1 s"));
 }
 
+/// What the notes say of a blast that losses slow down: RFC 9438 §4.3, at 0.5 % each way and 70 ms.
+#[test]
+fn a_blast_that_is_slowed_down_takes_what_its_window_gives() {
+    let notes = find("fence-udt").unwrap().notes.concat();
+    let window = (1.5f64 / 0.005).sqrt();
+    let bps = window * 1400.0 * 8.0 / 0.07;
+    let told = [
+        format!("{window:.1} packets"),
+        format!("{:.1} Mbit/s", bps / 1e6),
+        format!("{:.0} s for all", 32_000.0 * 1400.0 * 8.0 / bps),
+    ];
+    assert!(told.iter().all(|words| notes.contains(words)), "{told:?}: {notes}");
+    let waits = |mode: &str, cc: &str| {
+        let words = format!("messages=4000 loss=0.5% mode={mode} cc={cc} rtt_ms=70 fence_every=1600");
+        row(find("fence-udt").unwrap(), &point("fence-udt", &words), 1)
+    };
+    for cc in ["cubic", "newreno"] {
+        let [total, partial] = ["total", "partial"].map(|mode| waits(mode, cc).metrics);
+        let mean = |metrics: &crate::results::Metrics| metrics.times.blocking_ms.unwrap().mean;
+        assert!(mean(&total) > 1.0 && mean(&partial) < mean(&total) / 10.0, "{cc}: {total:?}, {partial:?}");
+    }
+}
+
 #[test]
 fn queues_are_what_papers_say() {
     // FlEC: floor(1.5 · Mbit/s / 8 · 2^20 · 2·OWD s / 1200): 10 Mbit/s, 50 ms: 1.5 · 1.25 · 1048576 · 0.1 / 1200 = 163.84.
@@ -468,6 +491,26 @@ fn a_sender_gives_up_what_it_knows_to_be_late() {
     // delivered and not reported.
     assert!(counted.abandoned + counted.messages_delivered >= 200);
     assert!(told.metrics.promptness.on_time.unwrap() <= counted.messages_delivered as f64 / 200.0);
+}
+
+/// A desktop alone is shown in a round trip and what its update is on the wire, many of them wait for one another, and none comes
+/// to an end.
+#[test]
+fn desktops_share_a_link() {
+    let experiment = find("screens-many").unwrap();
+    let play = |desktops: u32| {
+        let params =
+            point("screens-many", &format!("desktops={desktops} cc=cubic seconds=12 queue=4bdp loss=0"));
+        row(experiment, &params, 1).metrics
+    };
+    let (one, many) = (play(1), play(16));
+    let median = |metrics: &crate::results::Metrics| metrics.times.response_ms.unwrap().p50;
+    // 50 messages of 1400 bytes with headers of 3 to 6 % at 20 Mbit/s, behind 50 ms.
+    let wire = 50.0 * 1400.0 * 8.0 / 20e3;
+    assert!((50.0 + wire * 1.03..50.0 + wire * 1.1).contains(&median(&one)), "{one:?}");
+    assert!(median(&many) > 2.0 * median(&one), "{many:?}");
+    assert!(many.utilisation.unwrap() > 0.85 && one.utilisation.unwrap() < 0.1, "{many:?}");
+    assert!(many.fairness.unwrap() > 0.9 && one.fairness.unwrap() > 0.999, "{many:?}");
 }
 
 /// What others send is missing to the flow, and comes at the same times whoever they meet.

@@ -60,6 +60,7 @@ pub const KEYS: &[Key] = &[
     key("fec", Kind::Protection, "how data is protected against loss, at both ends"),
     key("scene", Kind::Word(crate::trace::SCENES), "the recorded screen"),
     key("flows", Kind::Word(crate::catalogue::FLOWS), "who shares the link"),
+    key("desktops", Kind::Whole(1, 64), "how many desktops share the link"),
     key("rival", Kind::Word(crate::catalogue::RIVALS), "whose plain flow shares the link"),
     key("cross", Kind::Word(crate::catalogue::CROSS), "who else sends over the link, towards clients"),
     key("cross_share", Kind::Number(0.0, 1.0), "the share of the link's rate that they take on average"),

@@ -68,12 +68,15 @@ pub fn measure(setting: &Setting, seen: &Seen) -> (Metrics, Detail) {
     (metrics, detail)
 }
 
-/// Whether there is more to do than the link can carry until the run ends.
+/// Whether there is more to do than the link can carry until the run ends, or than is asked for until then.
 fn is_endless(setting: &Setting, work: &Work) -> bool {
     match work {
         Work::Bytes(size) => size.is_none(),
         Work::Visit(_) => false,
         Work::Messages(messages) => {
+            if let Some(pause) = messages.interactive {
+                return pause * messages.groups.len() as u32 >= setting.limit;
+            }
             let Rate::Constant(bps) = setting.down.rate else { return false };
             let pieces = messages.groups.iter().flat_map(|group| &group.messages);
             let bytes: u64 = pieces.map(|piece| u64::from(piece.bytes)).sum();

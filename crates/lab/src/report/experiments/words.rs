@@ -190,7 +190,8 @@ pub(crate) fn setting(key: &str, value: &Value) -> String {
         ("fence_every", _) => format!("a fence every {text}"),
         ("deadline_ms", _) => format!("deadline {text}"),
         ("message_bytes", _) => format!("messages of {text}"),
-        ("updates" | "messages" | "seconds", _) => format!("{text} {key}"),
+        ("desktops", Value::Number(1.0)) => "1 desktop".to_owned(),
+        ("desktops" | "updates" | "messages" | "seconds", _) => format!("{text} {key}"),
         _ => format!("{} {text}", key.replace('_', " ")),
     }
 }

@@ -1,0 +1,90 @@
+//! Many desktops behind one bottleneck, all of them with repair: an experiment of our own.
+
+use quickset_base::Duration;
+
+use super::link;
+use crate::experiment::{Experiment, Figure, Params, ValueError, Varied, Way};
+use crate::play::{Channel, Flow, Group, Messages, Piece, Schedule, Setting, Work};
+
+/// Users who all wait for one link.
+pub(super) static SCREENS_MANY: Experiment = Experiment {
+    name: "screens-many",
+    title: "Many desktops that share a link, and all of them repair",
+    source: "our own",
+    about: "Up to 16 users each look at a desktop of their own over one link, as those of an office do. Each asks for an update of 50 \
+        messages 300 ms after the one before is complete, for a minute; they begin one after the other. At 20 Mbit/s one of \
+        them takes a thirteenth of the link, eight not two thirds, and 16 ask for more than it carries, so that each \
+        has to wait for the others. The link loses nothing, or 1 % of the packets by chance, or its queue holds a quarter of a bandwidth-delay \
+        product where all others hold four of them, and overflows. The question is whether repair that everybody uses hurts \
+        everybody: what it adds takes the place of somebody's data, and it may fill the queue that loses the data. It does no harm if response and blocking \
+        times are nowhere longer than without it, if the payload that all get together (goodput_bps, \
+        in the second half of the run) is no less where the link is full, and if all get equal parts of it (fairness: Jain’s index, 1 is equal). \
+        Good would be responses that are shorter under random loss for one as for eight, and repair that gives way where the \
+        queue is what loses: adaptive repair is to send next to nothing there, while a fixed share is sent whatever it \
+        does.",
+    baseline: &[
+        ("desktops", "1"),
+        ("mode", "partial"),
+        ("fec", "none"),
+        ("fec_window", "4096"),
+        ("cc", "cubic"),
+        ("queue", "4bdp"),
+        ("loss", "0"),
+        ("rtt_ms", "50"),
+        ("rate_mbit", "20"),
+        ("messages", "50"),
+        ("message_bytes", "1400"),
+        ("seconds", "60"),
+    ],
+    crossed: &[("desktops", "1,2,4,8,16"), ("cc", "cubic,bbr"), ("fec", "none,rs:105/100,adaptive:screen")],
+    varied: Varied::OneByOne(&[("loss", "0,1%"), ("queue", "0.25bdp,4bdp")]),
+    seeds: 5,
+    figures: &[
+        Figure::Boxes { metric: "response_ms.p50", over: "desktops", colours: "fec" },
+        Figure::Boxes { metric: "response_ms.p99", over: "desktops", colours: "fec" },
+        Figure::Boxes { metric: "blocking_ms.p99", over: "desktops", colours: "fec" },
+        Figure::Boxes { metric: "goodput_bps", over: "desktops", colours: "fec" },
+        Figure::Boxes { metric: "fairness", over: "desktops", colours: "fec" },
+        Figure::Boxes { metric: "repair_share", over: "desktops", colours: "fec" },
+        Figure::Boxes { metric: "overflowed", over: "desktops", colours: "fec" },
+        Figure::Distribution { metric: "response_ms", curves: "fec", logarithmic: true },
+    ],
+    published: &[],
+    claims: &[],
+    notes: &[],
+    way: Way::Play(setting),
+};
+
+fn setting(params: &Params) -> Result<Setting, ValueError> {
+    let seconds = params.number("seconds")?;
+    let (messages, bytes) = (params.whole("messages")?, params.whole("message_bytes")?);
+    let piece = Piece { bytes: bytes as u32, deadline: None, area: None };
+    let pieces = vec![piece; messages as usize];
+    let group = Group { due: Duration::ZERO, messages: pieces, fence: true, channel: Channel::First };
+    // More than can be asked for until the run ends.
+    let updates = (seconds / THINK.as_secs_f64()).ceil() as usize + 1;
+    let plan = Messages {
+        order: link::order(params),
+        groups: vec![group; updates],
+        tell_deadlines: false,
+        schedule: Schedule::default(),
+        interactive: Some(THINK),
+    };
+    let desktops = params.whole("desktops")?;
+    let mut flows = Vec::new();
+    for n in 0..desktops {
+        let mut flow =
+            Flow::new(&format!("desktop {}", n + 1), link::congestion(params)?, Work::Messages(plan.clone()));
+        flow.start = APART * n as u32;
+        link::protect(&mut flow, params)?;
+        flows.push(flow);
+    }
+    let spec = link::spec(params, 1.0)?;
+    let limit = Duration::from_secs_f64(seconds);
+    Ok(Setting { up: spec.clone(), down: spec, flows, cross: Vec::new(), limit })
+}
+
+/// From an update to the request of the next.
+const THINK: Duration = Duration::from_millis(300);
+/// From the start of one desktop to that of the next: no part of a cycle of request and update, or all would ask at once.
+const APART: Duration = Duration::from_millis(170);
