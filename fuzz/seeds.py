@@ -266,6 +266,39 @@ def sessions():
     seed("h3_sessions", "refused", [0, 255, 0, 2, 0, 0, *all_, 3, 0, 4, *all_, *begin, 12, 0, 3, 13, server, 6, 13, 0, 6])
 
 
+def handles():
+    """Who says anything, the end, protocols; then operations of three bytes; the highest bit of the second one is the server's."""
+    server, rest = 0x80, [15, 0, 8] * 3
+    opens = [byte for side in (0, server) for arg in (0, 1, 2, 3) for byte in (0, side, arg)] + rest
+    says = [byte for n in range(3) for side in (0, server) for byte in (2, n | side, 90)] + rest
+    sends = [byte for n in range(3) for side in (0, server) for byte in (4, n | side, 99)] + rest
+    accepts = [byte for side in (0, server) for arg in (0, 1, 2, 3) for byte in (1, side, arg)] + rest
+    hears = [byte for n in range(6) for side in (0, server) for byte in (5, n | side, 40 + n)] + rest
+    waits = [byte for side in (0, server) for op, arg in ((7, 200), (13, 3), (13, 5), (1, 2), (1, 3)) for byte in (op, side, arg)]
+    ends = [8, 0, 0, 8, server, 1, 9, 0, 9, 9, server, 0, 10, 0, 9, 10, server, 0] + rest
+    datagrams = [11, 0, 9, 11, 0, 200, 11, server, 9, *rest, 12, 0, 0, 12, server, 0, 12, server, 0]
+    scripts = {
+        "arrives": opens + says + sends + accepts + hears,
+        "waits": waits + opens + says + accepts + waits + hears,
+        "given_up": opens + says + accepts + ends + hears + sends + ends,
+        "dropped": waits + opens + sends + accepts + [14, 0, 0, 14, server, 0] * 4 + rest,
+        "datagrams": datagrams * 3,
+        "many": (opens + sends + accepts + hears + [8, 0, 0, 8, server, 0] * 3) * 2,
+    }
+    for name, script in scripts.items():
+        for end, how in ((0, "by_client"), (2, "by_server"), (4, "by_nobody"), (0x81, "with_all")):
+            seed("webtransport_handles", f"{name}_{how}", [0, end, 0x12, *script])
+    for code, how in ((0, "closed"), (1, "drained"), (4, "let_go")):
+        script = [*opens, *says, *waits, *accepts, 13, server, code, *hears, *sends]
+        seed("webtransport_handles", f"in_between_{how}", [0, 0, 0, *script])
+    # A capsule that is longer than it says or never comes, streams of sessions and of none, anything, datagrams, the end.
+    lies = [0, 0, 9, 0, 7, *b"closing", 0, 0, 9, 2, 255, *b"closing", 2, 0, 5, *b"early", 3, 0, 6, *b"unknown", 2, 0, 7, *b"nowhere"]
+    lies += [0, 4, 0, 5, *b"plain", 0, 5, 0, 5, 0, *b"whole", 6, 0, 5, *b"short", 7, 0, 3, 7, 0, 0]
+    of_server = [0, 128, 9, 3, 4, 0, 0, 0, 7, 2, 128, 5, *b"early", 3, 128, 5, *b"early", 5, 128, 5, 0, *b"whole"]
+    for who, name, script in ((2, "client", lies), (3, "server", of_server), (4, "both", [0xe2, 0, 5, *b"early", 0xe3, 0, 6, *b"unknown"])):
+        seed("webtransport_handles", f"lies_{name}", [who, 0, 0, *script, *waits, *opens, *accepts, *hears, *script])
+
+
 def screens():
     """The order, how long messages are, a size, operations; or what a VNC server says (corpus/rfb_client)."""
     def draw(how, x=10, y=10, w=60, h=40, colour=77):
@@ -328,5 +361,5 @@ def pieces():
             seed("quic_crypto", f"{name}_{whose}", [side, *(byte for piece in script for byte in piece)])
 
 
-for make in (pieces, sites, pools, sessions, screens, handshakes, frames, qpack, priorities, capsules, connections, pairs, endpoints, hellos):
+for make in (pieces, sites, pools, sessions, handles, screens, handshakes, frames, qpack, priorities, capsules, connections, pairs, endpoints, hellos):
     make()

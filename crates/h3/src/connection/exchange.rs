@@ -112,6 +112,12 @@ impl Exchange {
         self.inflow.phase == Phase::Ended || self.inflow.silent || self.closing.is_some()
     }
 
+    /// The final response has not come to us, a client, or was not sent by us.
+    pub(super) fn awaits_response(&self, side: Side) -> bool {
+        let response = if side.is_client() { self.inflow.phase } else { self.sends };
+        response == Phase::Head
+    }
+
     /// Both directions are over.
     pub(super) fn is_over(&self) -> bool {
         self.inflow.phase == Phase::Ended && self.out.is_over()

@@ -388,7 +388,9 @@ impl Connection {
         }
         let told = self.sessions.is_open(session);
         if !told {
-            let asked = self.exchanges.get(&session).is_some_and(|e| e.kind == Kind::Session || !e.told);
+            // Once it was answered it is open, or was declined, or is over, though its exchange may go on for a while.
+            let asks = |e: &Exchange| e.awaits_response(self.side) && (e.kind == Kind::Session || !e.told);
+            let asked = self.exchanges.get(&session).is_some_and(asks);
             let may_come = asked || (self.side.is_server() && !self.shutdown.has_seen(session));
             let held = self.sessions.streams.values().filter(|s| !s.told).count();
             // §4.6: bounded; §6: of sessions that are over, none.

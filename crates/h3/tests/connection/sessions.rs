@@ -615,6 +615,32 @@ fn streams_of_sessions_that_are_over_are_given_up() {
     assert_eq!(raw.given_up(id), (Some(Code::WT_SESSION_GONE), Some(Code::WT_SESSION_GONE)));
 }
 
+/// They would wait for it to begin for as long as the connection lives, and take the places of those that it may.
+#[test]
+fn streams_that_come_behind_the_end_of_their_session_are_given_up() {
+    let gone = Some(Code::WT_SESSION_GONE);
+    for closed in [true, false] {
+        let mut raw = Raw::with(Side::Server, config(), &SETTINGS);
+        let (session, _) = raw.bi(&headers(&CONNECT));
+        let status = if closed { 200 } else { 404 };
+        raw.ours.h3.respond(&mut raw.ours.t, session, &Response::new(status), !closed).unwrap();
+        if closed {
+            raw.ours.h3.close_session(&mut raw.ours.t, session, 42, "as you say").unwrap();
+        }
+        assert!(!raw.ours.h3.is_idle(), "the client has not ended its half");
+        let (bi, events) = raw.bi(&[0x40, 0x41, 0]);
+        assert_eq!((raw.given_up(bi), events), ((gone, gone), vec![]));
+        let uni = raw.uni(&[0x40, 0x54, 0]);
+        assert_eq!(raw.net.borrow().stop_code(uni, Side::Client), gone.map(|code| code.0));
+    }
+    // The client's: what the server opens before it hears of the end.
+    let (mut pair, session) = session();
+    pair.client.h3.close_session(&mut pair.client.t, session, 42, "").unwrap();
+    let uni = pair.server.h3.open_session_stream(&mut pair.server.t, session, Dir::Uni).unwrap();
+    assert_eq!(pair.client.turn(), []);
+    assert_eq!(pair.net.borrow().stop_code(uni, Side::Server), gone.map(|code| code.0));
+}
+
 #[test]
 fn streams_that_wait_for_a_session_that_is_refused_are_given_up() {
     let mut raw = Raw::with(Side::Server, config(), &SETTINGS);

@@ -6,7 +6,7 @@ use quickset_wire::frame::Frame;
 use quickset_wire::{Dir, StreamId, TransportErrorCode as Code, varint};
 
 use super::work::steps_to_give_up;
-use super::{SendState, Streams, news, owes, told};
+use super::{SendState, Streams, due, news, owes, told};
 use crate::TransportError;
 use crate::room::View;
 use crate::token::Key;
@@ -90,7 +90,16 @@ impl Streams {
             }
             // Our windows follow what the application reads; a peer that is blocked changes nothing in that.
             Frame::StreamDataBlocked { id, .. } => self.locate(id, Half::Recv).map(|_| ()),
-            Frame::DataBlocked(_) | Frame::StreamsBlocked { .. } => Ok(()),
+            Frame::DataBlocked(_) => Ok(()),
+            Frame::StreamsBlocked { dir, limit } => {
+                // RFC 9000 §4.6: streams that the peer opened and has said nothing on are not known here. So half of its leave
+                // seems to be left, and it would wait for ever for what closed ones made room for.
+                let theirs = &self.theirs[dir as usize];
+                if limit >= theirs.advertised() && theirs.has_more() {
+                    self.due |= due::MAX_STREAMS << dir as u8;
+                }
+                Ok(())
+            }
             _ => {
                 debug_assert!(false, "{frame:?} is not about streams");
                 Ok(())

@@ -87,6 +87,11 @@ impl Theirs {
     /// more than it knows.
     pub(super) fn set_most(&mut self, most: u64) -> bool {
         self.most = most.min(MAX_STREAMS);
+        self.has_more()
+    }
+
+    /// The peer may open more than it knows.
+    pub(super) fn has_more(&self) -> bool {
         self.target() > self.advertised
     }
 
@@ -159,8 +164,7 @@ impl Theirs {
     /// True when the peer should hear of closed streams: half of its leave is used up (RFC 9000 §4.6
     /// leaves the time to us; this way a peer that opens and closes at an even pace never waits).
     pub(super) fn is_due(&self) -> bool {
-        self.target() > self.advertised
-            && self.advertised - self.opened <= self.most.min(self.most_fenced) / 2
+        self.has_more() && self.advertised - self.opened <= self.most.min(self.most_fenced) / 2
     }
 
     pub(super) fn advance(&mut self) -> u64 {

@@ -216,6 +216,35 @@ fn one_long_stream_does_not_keep_leave_for_the_others_back() {
     }
 }
 
+/// RFC 9000 §2.1, §4.6: the peer does not hear of streams on which nothing was said, so that nothing but STREAMS_BLOCKED tells
+/// that the leave is used up.
+#[test]
+fn leave_comes_back_to_who_opens_streams_and_says_nothing_on_them_yet() {
+    let config = TransportConfig { max_uni_streams: 4, ..TransportConfig::default() };
+    let mut rooms = pair(&config);
+    let first = rooms[0].open(Dir::Uni).unwrap();
+    rooms[0].finish(first).unwrap();
+    exchange(&mut rooms, Time::ZERO);
+    assert_eq!(rooms[1].accept(Dir::Uni), Some(first));
+    assert_eq!(rooms[1].read(first, 1), Ok(Chunk::Finished));
+    exchange(&mut rooms, Time::ZERO);
+    assert_eq!(rooms[1].max_peer_streams(Dir::Uni), 4, "more than half of the leave is left");
+    let silent: Vec<_> = std::iter::from_fn(|| rooms[0].open(Dir::Uni)).collect();
+    assert_eq!(silent.len(), 3);
+    drain_all(&mut rooms);
+    exchange(&mut rooms, Time::ZERO);
+    assert_eq!(drain_events(&mut rooms[0]), [StreamEvent::Available(Dir::Uni)]);
+    assert_eq!(std::iter::from_fn(|| rooms[0].open(Dir::Uni)).count(), 1, "four are open");
+    // All that may be are: to say so again changes nothing, nor does what was said before the last news.
+    exchange(&mut rooms, Time::ZERO);
+    for limit in [4, 5, 1 << 60] {
+        let blocked = Frame::StreamsBlocked { dir: Dir::Uni, limit };
+        rooms[1].on_frame(&blocked, &Bytes::new(), &view(Time::ZERO)).unwrap();
+    }
+    exchange(&mut rooms, Time::ZERO);
+    assert_eq!(rooms[1].max_peer_streams(Dir::Uni), 5);
+}
+
 #[test]
 fn a_full_send_buffer_refuses_and_tells_when_a_quarter_is_free() {
     let mut rooms = pair(&TransportConfig { send_buffer: 4000, ..TransportConfig::default() });
