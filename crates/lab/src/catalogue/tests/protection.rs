@@ -69,7 +69,7 @@ fn a_ratio_is_to_the_same_download_without_repair() {
 /// A flow that never ends has a second half, beside another one or alone.
 #[test]
 fn harm_is_measured_where_nothing_ends() {
-    let words = "rival=cubic queue=1bdp loss=0 seconds=6 rate_mbit=8 rtt_ms=20 fec=rs:110/100";
+    let words = "rival=cubic queue=1bdp loss=0 seconds=9 rate_mbit=8 rtt_ms=20 fec=rs:110/100";
     let metrics = row(find("no-harm").unwrap(), &point("no-harm", words), 1).metrics;
     assert!(metrics.finished);
     let (share, used) = (metrics.first_share.unwrap(), metrics.utilisation.unwrap());
