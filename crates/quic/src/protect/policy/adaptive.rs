@@ -206,7 +206,7 @@ impl Adaptive {
         let full = open.open > 0 && open.open >= open.window;
         if self.fences.boundaries.passed(view.demand.boundaries, open.open) || full {
             self.fences.usual = open.open;
-            let stake = Stake { cut: true, ..screen_stake(&open) };
+            let stake = Stake { cut: true, ..screen_stake(&open, open.open) };
             let n = if is_ample(view) { 0 } else { self.sizing.repairs(view.belief, open.open, stake) };
             return match n {
                 0 => Pattern::Close(BLOCK.index),
@@ -247,7 +247,7 @@ impl Adaptive {
         if let Some(end) = self.fences.wait.end.filter(|end| view.now < *end && !is_long) {
             return Pattern::WakeAt(end);
         }
-        let stake = Stake { miss: self.fences.miss(view.rtt), ..screen_stake(lane) };
+        let stake = Stake { miss: self.fences.miss(view.rtt), ..screen_stake(lane, lane.unprotected) };
         let n = self.sizing.repairs(view.belief, lane.unprotected, stake);
         if n > 0 && !is_long {
             let risk = self.sizing.risk(view.belief, lane.unprotected);
@@ -416,9 +416,10 @@ fn price(lane: &LaneView) -> f64 {
 /// What a packet costs whatever its length is, in bytes: half of it are headers, down to that of the link, the rest is work.
 const PACKET: u64 = 300;
 
-/// Updates of a screen: half of what is sent may be repair, where it is so bad.
-fn screen_stake(lane: &LaneView) -> Stake {
-    Stake { miss: 1.0, price: UPDATE * price(lane), per: 2, cut: false }
+/// An update of `k` symbols: a quarter of it for repair at most, whatever is lost, and half of few. Where that does not suffice,
+/// more would do harm, since who loses so much mostly overflows a queue.
+fn screen_stake(lane: &LaneView, k: u64) -> Stake {
+    Stake { miss: 1.0, price: UPDATE * price(lane), per: if k <= FEW { 2 } else { 4 }, cut: false }
 }
 
 /// Messages of so many symbols may have half as many for repair.
