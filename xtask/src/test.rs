@@ -142,6 +142,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("quickset", "webtransport", "serves until it is interrupted; tests/webtransport.rs has its parts"),
     ("quickset-h3", "qpack", "is asked by tests/data/qpack_check.py"),
     ("quickset-lab", "lateness", "measures the machine"),
+    ("quickset-lab", "scoped_fences", "plays minutes of recordings; its tests run with the others"),
     ("quickset-lab", "screenshot", "makes a picture for the documentation"),
     ("quickset-quic", "shared", "measures, optimized, for minutes"),
 ];
