@@ -41,7 +41,6 @@ enum Unit {
     Percent,
     /// To plain QUIC under the same losses.
     Ratio,
-    Megabytes,
 }
 
 const TABLES: &[Table] = &[
@@ -192,10 +191,10 @@ const TABLES: &[Table] = &[
             Row::new("in time, 100 ms", "baseline", "on_time", Unit::Percent),
             Row::new("in time, 150 ms", "150 ms one way", "on_time", Unit::Percent),
             Row::new("in time, 200 ms", "200 ms one way", "on_time", Unit::Percent),
-            Row::new("MB sent, 50 ms", "50 ms one way", "bytes_sent", Unit::Megabytes),
-            Row::new("MB sent, 100 ms", "baseline", "bytes_sent", Unit::Megabytes),
-            Row::new("MB sent, 150 ms", "150 ms one way", "bytes_sent", Unit::Megabytes),
-            Row::new("MB sent, 200 ms", "200 ms one way", "bytes_sent", Unit::Megabytes),
+            Row::new("bytes, to plain, 50 ms", "50 ms one way", "bytes_sent/plain", Unit::Ratio),
+            Row::new("bytes, to plain, 100 ms", "baseline", "bytes_sent/plain", Unit::Ratio),
+            Row::new("bytes, to plain, 150 ms", "150 ms one way", "bytes_sent/plain", Unit::Ratio),
+            Row::new("bytes, to plain, 200 ms", "200 ms one way", "bytes_sent/plain", Unit::Ratio),
         ],
     },
     Table {
@@ -438,7 +437,6 @@ impl Unit {
             Self::Percent if value < 0.01 && value > 0.0 => format!("{:.2} %", 100.0 * value),
             Self::Percent => format!("{:.1} %", 100.0 * value),
             Self::Ratio => format!("{value:.3}"),
-            Self::Megabytes => format!("{:.2}", value / 1e6),
         }
     }
 }

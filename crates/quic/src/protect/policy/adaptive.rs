@@ -271,7 +271,7 @@ impl Adaptive {
             Due::Now => {
                 let is_roomy = view.in_flight <= view.cwnd / 2 && !is_crowded(view, true);
                 let per = if is_roomy && lane.unprotected <= FEW_MESSAGES { 2 } else { 4 };
-                let stake = Stake { miss: 1.0, price: MESSAGES * price(lane), per, cut: false };
+                let stake = Stake { miss: 1.0, price: PRICE * price(lane), per, cut: false };
                 window_repair(self.sizing.repairs(view.belief, lane.unprotected, stake))
             }
         }
@@ -358,7 +358,7 @@ fn is_affordable(view: &CodingView<'_>) -> bool {
 
 /// So little is lost that repair would not even be worth it over as much as is ever left without.
 fn is_clean(view: &CodingView<'_>) -> bool {
-    view.loss.rate * CUT as f64 <= UPDATE
+    view.loss.rate * CUT as f64 <= PRICE
 }
 
 /// Most losses come of a full queue, and nobody's deadline depends on them.
@@ -400,11 +400,10 @@ const FEW: u64 = 8;
 /// More symbols without a fence are not left without repair: one in eight may be lost, and a decoder still bears it.
 const CUT: u64 = 512;
 
-/// What a repair symbol costs, of what it costs that one thing is late by a round trip: an update of a screen. So a symbol for
-/// each update is worth it where three in a thousand would be late without, and a second one where so many still are.
-const UPDATE: f64 = 3.1e-3;
-/// The same of messages, and of whole transfers, which are few.
-const MESSAGES: f64 = 1e-3;
+/// What a repair symbol costs, of what it costs that one thing is late by a round trip: an update of a screen, a message. So a
+/// symbol for each is worth it where three in a thousand would be late without, and a second one where so many still are.
+const PRICE: f64 = 3.1e-3;
+/// The same of whole transfers, which are few.
 const TRANSFER: f64 = 1e-3;
 
 /// A repair symbol is as long as what it is for, and has a packet to itself: what a short one costs of one that fills its packet.
@@ -419,7 +418,7 @@ const PACKET: u64 = 300;
 /// An update of `k` symbols: a quarter of it for repair at most, whatever is lost, and half of few. Where that does not suffice,
 /// more would do harm, since who loses so much mostly overflows a queue.
 fn screen_stake(lane: &LaneView, k: u64) -> Stake {
-    Stake { miss: 1.0, price: UPDATE * price(lane), per: if k <= FEW { 2 } else { 4 }, cut: false }
+    Stake { miss: 1.0, price: PRICE * price(lane), per: if k <= FEW { 2 } else { 4 }, cut: false }
 }
 
 /// Messages of so many symbols may have half as many for repair.
