@@ -350,7 +350,7 @@ fn repair_leaves_room_to_messages_that_have_none() {
 fn messages_get_more_repair_where_there_is_room() {
     let repairs = |in_flight, crowded_out| {
         let (mut scene, mut policy) = (Scene::new(), policy("adaptive:messages"));
-        scene.loss.rate = 0.03125;
+        scene.lose(0.03125, 1.0);
         (scene.in_flight, scene.crowded_out) = (in_flight, crowded_out);
         scene.send(&mut *policy, 5);
         scene.demand.limited = true;
