@@ -74,6 +74,7 @@ impl Tree {
         if pipe.symlink_metadata().is_err() {
             std::process::Command::new("mkfifo").arg(&pipe).status()?;
         }
+        rest(files.keys().map(|names| at(&names.join(&b'/'))))?;
         Ok(Self { root: above.join("version/../current"), files })
     }
 
@@ -123,16 +124,24 @@ fn plain(name: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// What is said of a file that was to be written at this time. The second in which it came there is over then.
+/// What is said of a file that was to be written at this time.
 fn dates(place: &Path, time: i64) -> io::Result<Option<(u64, u64)>> {
     let changed = u64::try_from(place.metadata()?.ctime()).map_err(io::Error::other)?;
-    let second = Duration::from_secs(changed + 1);
-    #[expect(clippy::disallowed_methods, reason = "a folder is of real time")]
-    while SystemTime::UNIX_EPOCH.elapsed().is_ok_and(|now| now < second) {
-        std::thread::sleep(Duration::from_millis(10));
-    }
     let modified = u64::try_from(time).ok().filter(|time| *time > 1);
     Ok(modified.map(|modified| (if modified > changed { changed } else { modified }, changed)))
+}
+
+/// Waits until no file can change any more without that its times tell: until then a site gives each answer a tag of its own.
+/// The coarsest file systems have times of two seconds, and the clock of all others is behind that of the system by a tick.
+fn rest(files: impl Iterator<Item = PathBuf>) -> io::Result<()> {
+    let changes = files.map(|place| Ok(place.metadata()?.ctime())).collect::<io::Result<Vec<_>>>()?;
+    let last = u64::try_from(changes.into_iter().max().unwrap_or(0)).map_err(io::Error::other)?;
+    let rested = Duration::from_secs(last + 3);
+    #[expect(clippy::disallowed_methods, reason = "a folder is of real time")]
+    while SystemTime::UNIX_EPOCH.elapsed().is_ok_and(|now| now < rested) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 /// No two files have a piece of some length in common.
