@@ -176,7 +176,7 @@ impl Connection {
         let rest = (Batch::MAX_SEGMENTS * view.room) as u64;
         let closing = self.protect.leads
             && self.protect.room <= view.room + MAX_TOP_UP
-            && demand(&self.streams, &self.datagrams, channel).remaining.is_some_and(|bytes| bytes <= rest);
+            && demand(&self.streams, &self.datagrams, channel).remaining().is_some_and(|bytes| bytes <= rest);
         let others = if closing { w.len() } else { 0 };
         let unmarked = channel != Channel::Datagrams && self.protect.send.may_be_unmarked(lane, w.number());
         let limit = view.room.saturating_sub(others);

@@ -145,7 +145,8 @@ impl Streams {
         Demand {
             blocked: is(share::STARVED) || is(share::STARVING) || (is(share::FRESH) && spent),
             limited: !is(share::OWED) && (!is(share::FRESH) || spent),
-            remaining: (!is(share::OPEN)).then_some(share.left),
+            unsent: share.left,
+            open: is(share::OPEN),
             boundaries: passed.count,
             boundary: passed.last,
             messages,

@@ -2,7 +2,7 @@ use quickset_base::{Duration, Time};
 
 use super::boundary::{Boundaries, Progress};
 use super::buffer::{Held, room};
-use super::bulk::{Due, Tail, before_end, ends_soon};
+use super::bulk::{Due, Tail, before_end, before_last_flight, ends_soon, is_last_flight};
 use super::messages::{Placement, ROOMY};
 use super::sizing::{Sizing, Stake};
 use super::{Boundary, Carried, Code, CodingView, Lane, LaneView, Pattern, ReliabilityPolicy};
@@ -21,7 +21,8 @@ pub enum Goal {
 /// Ours, and the default: as much repair as it is worth, where a resend would come too late.
 ///
 /// What is worth it says [`Sizing`] from all that is believed of the path. When it goes: bulk, behind the last flight, once
-/// nothing else as urgent has to be sent, and what flow control leaves room for. Screen: behind each fence, over a window of
+/// nothing else as urgent has to be sent, and what flow control leaves room for. Behind what is not finished, but pauses, as
+/// requests and their answers on one stream do, as behind a fence. Screen: behind each fence, over a window of
 /// all that has not arrived, unless the next fence comes so soon that the two may share it ([`Wait`]); or a Reed-Solomon
 /// block, when more is in flight than one should sum for each repair symbol. Messages: placed by FlEC's algorithm 4. Never
 /// within an update, whose end is what is waited for, nor in what packets of data have left, since symbols are as long as
@@ -38,6 +39,7 @@ pub(super) struct Adaptive {
     tail: Tail,
     held: Held,
     blockade: Blockade,
+    spurt: Spurt,
     fences: Fences,
     // There is no room for repair of messages.
     crowded: bool,
@@ -65,6 +67,27 @@ impl Blockade {
     /// Not long ago, and perhaps again before what is sent now arrives.
     fn is_near(&self, view: &CodingView<'_>) -> bool {
         self.last.is_some_and(|at| view.now.since(at) <= BLOCKED_FOR * view.rtt)
+    }
+}
+
+/// What an application sends between two pauses.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spurt {
+    // When it began; not before the next packet after a pause.
+    began: Option<Time>,
+}
+
+impl Spurt {
+    fn observe(&mut self, view: &CodingView<'_>, sends: bool) {
+        if sends {
+            self.began.get_or_insert(view.now);
+        } else if view.demand.limited {
+            self.began = None;
+        }
+    }
+
+    fn is_young(&self, view: &CodingView<'_>) -> bool {
+        self.began.is_none_or(|began| view.now.since(began) <= BLOCKED_FOR * view.rtt)
     }
 }
 
@@ -165,6 +188,7 @@ impl Adaptive {
             tail: Tail::default(),
             held: Held::default(),
             blockade: Blockade::default(),
+            spurt: Spurt::default(),
             fences: Fences::default(),
             crowded: false,
         }
@@ -181,10 +205,21 @@ impl Adaptive {
         }
     }
 
+    /// What is sent without an end in sight may be the last for a while, and waited for: it is not much, and began not long ago.
+    /// Who has always something to send goes on, and is not wrapped.
+    fn may_pause(&self, view: &CodingView<'_>) -> bool {
+        self.goal.is_none() && self.spurt.is_young(view) && is_last_flight(view)
+    }
+
     /// The end of a transfer, or a closed window.
     fn bulk(&mut self, view: &CodingView<'_>) -> Pattern {
         let lane = &view.lanes[usize::from(WINDOW.index)];
         let held = self.held.goes_on(view, lane);
+        let sources = self.fences.progress.update(lane.sources);
+        let pauses = view.demand.unsent == 0 && view.demand.boundaries == self.fences.windowed.seen();
+        if pauses && self.may_pause(view) && view.confirmed && !(held || view.others_wait) {
+            return self.window(view, lane.last_source.map_or(view.now, |last| last + view.rtt / 8));
+        }
         // While others that are as urgent have something to send, what was lost goes again among that: nobody waits for the
         // end of one of many things before that of all, and repair would make all of them later.
         let due = if view.others_wait { Due::No } else { self.tail.due(view, lane) };
@@ -197,6 +232,10 @@ impl Adaptive {
             }
             Due::No => 0,
         };
+        if due == Due::Now {
+            self.fences.windowed.observe(view.demand.boundaries, 0);
+            self.fences.fenced = sources;
+        }
         window_repair(n)
     }
 
@@ -213,21 +252,20 @@ impl Adaptive {
                 n => Pattern::Repair { lane: BLOCK.index, n },
             };
         }
-        self.window(view)
+        // Where there are no fences each message is waited for, and each pause is a fence. Behind the last of fences that came
+        // it is one when nothing follows, as it may be where an application has said nothing of it.
+        let last =
+            view.lanes[usize::from(WINDOW.index)].last_source.filter(|_| view.demand.boundary.is_some());
+        self.window(view, last.map_or(view.now, |last| last + view.rtt / 8))
     }
 
     /// One window over all that has not arrived. What repair behind a fence does not bring back, that behind the next
-    /// one does, long before a resend could: a window bears bursts that a block of its own would not.
-    fn window(&mut self, view: &CodingView<'_>) -> Pattern {
+    /// one does, long before a resend could: a window bears bursts that a block of its own would not. Where nothing follows until
+    /// `quiet`, that is as good as a fence.
+    fn window(&mut self, view: &CodingView<'_>, quiet: Time) -> Pattern {
         let lane = &view.lanes[usize::from(WINDOW.index)];
         let sources = self.fences.progress.update(lane.sources);
         let block = sources - self.fences.fenced;
-        // Where there are no fences each message is waited for, and each pause is a fence. Behind the last of fences that came
-        // it is one when nothing follows, as it may be where an application has said nothing of it.
-        let quiet = match view.demand.boundary {
-            None => view.now,
-            Some(_) => lane.last_source.map_or(view.now, |last| last + view.rtt / 8),
-        };
         let ends = view.demand.limited && block > 0 && lane.unprotected > 0;
         let paused = ends && view.now >= quiet;
         let passed = view.demand.boundaries.saturating_sub(self.fences.windowed.seen());
@@ -296,11 +334,15 @@ impl Adaptive {
 impl ReliabilityPolicy for Adaptive {
     fn protect(&mut self, view: &CodingView<'_>, carried: Carried) -> Option<Lane> {
         self.blockade.observe(view, true);
+        self.spurt.observe(view, true);
         if is_clean(view) || is_futile(view) {
             return None;
         }
         match self.goal(view) {
-            Goal::Bulk => (ends_soon(view) || self.blockade.is_near(view)).then_some(WINDOW),
+            Goal::Bulk => {
+                let is_waited_for = ends_soon(view) || self.may_pause(view);
+                (is_waited_for || self.blockade.is_near(view)).then_some(WINDOW)
+            }
             Goal::Screen => self.fenced_lane(view, carried),
             Goal::Messages => Some(self.placement.lane(WINDOW, view)),
         }
@@ -308,6 +350,7 @@ impl ReliabilityPolicy for Adaptive {
 
     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {
         self.blockade.observe(view, false);
+        self.spurt.observe(view, false);
         if is_clean(view) || is_futile(view) {
             // An open block goes without: it is not to grow until something is lost again, or the queue short.
             let open = view.lanes[usize::from(BLOCK.index)].open;
@@ -333,6 +376,9 @@ impl ReliabilityPolicy for Adaptive {
         }
         match self.goal(view) {
             // While flow control holds data back, repair goes.
+            Goal::Bulk if !view.demand.blocked && self.goal.is_none() && self.spurt.is_young(view) => {
+                before_last_flight(view)
+            }
             Goal::Bulk if !view.demand.blocked => before_end(view),
             Goal::Bulk | Goal::Screen | Goal::Messages => 0,
         }
@@ -412,8 +458,8 @@ fn price(lane: &LaneView) -> f64 {
     (PACKET + bytes) as f64 / (PACKET + SYMBOL) as f64
 }
 
-/// What a packet costs whatever its length is, in bytes: half of it are headers, down to that of the link, the rest is work.
-const PACKET: u64 = 300;
+/// Bytes of a packet that carry nothing: headers and tag, down to what separates frames on a link.
+const PACKET: u64 = 100;
 
 /// An update of `k` symbols: a quarter of it for repair at most, whatever is lost, and half of few. Where that does not suffice,
 /// more would do harm, since who loses so much mostly overflows a queue.

@@ -43,7 +43,7 @@ impl ReliabilityPolicy for BufferLimited {
     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {
         let lane = &view.lanes[0];
         let is_limited = self.is_limited(view);
-        let over = view.demand.remaining == Some(0) && (view.confirmed || lane.sources > 1);
+        let over = view.demand.unsent == 0 && (view.confirmed || lane.sources > 1);
         let idle = view.demand.blocked || over;
         self.filling = idle && lane.outstanding > 0 && (self.filling || lane.unprotected > 0);
         let is_full = lane.unprotected > 0 && lane.unprotected as f64 >= gap(view, lane);

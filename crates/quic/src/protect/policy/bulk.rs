@@ -49,7 +49,7 @@ impl Tail {
     /// Everything was sent, and an eighth of a round trip went by without another symbol. Says `Now` once for what
     /// was sent.
     pub(super) fn due(&mut self, view: &CodingView<'_>, lane: &LaneView) -> Due {
-        if view.demand.remaining != Some(0) || lane.unprotected == 0 || lane.sources == self.answered {
+        if view.demand.unsent > 0 || lane.unprotected == 0 || lane.sources == self.answered {
             return Due::No;
         }
         // A client's request mostly shares a datagram with its Finished, without which the server opens nothing: where one
@@ -70,13 +70,26 @@ impl Tail {
 
 /// Packets that may leave, however long they are, before what is sent is of the last flight.
 pub(super) fn before_end(view: &CodingView<'_>) -> u64 {
-    let flight = view.cwnd.saturating_add(view.cwnd / 4);
-    view.demand.remaining.map_or(u64::MAX, |bytes| bytes.saturating_sub(flight) / LONGEST)
+    if view.demand.open { u64::MAX } else { before_last_flight(view) }
 }
 
 /// What is sent now is of the last flight, or will be when the window has opened a little more.
 pub(super) fn ends_soon(view: &CodingView<'_>) -> bool {
-    view.demand.remaining.is_some_and(|bytes| bytes <= view.cwnd.saturating_add(view.cwnd / 4))
+    !view.demand.open && is_last_flight(view)
+}
+
+/// The same, should nothing more come than there is.
+pub(super) fn before_last_flight(view: &CodingView<'_>) -> u64 {
+    view.demand.unsent.saturating_sub(flight(view)) / LONGEST
+}
+
+/// The same, should nothing more come than there is.
+pub(super) fn is_last_flight(view: &CodingView<'_>) -> bool {
+    view.demand.unsent <= flight(view)
+}
+
+fn flight(view: &CodingView<'_>) -> u64 {
+    view.cwnd.saturating_add(view.cwnd / 4)
 }
 
 /// Bytes of a packet at most.

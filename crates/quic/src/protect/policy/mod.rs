@@ -256,8 +256,10 @@ pub struct Demand {
     pub blocked: bool,
     /// There is nothing to send that flow control lets out.
     pub limited: bool,
-    /// Bytes not sent yet, if no more will come (the streams of the channel are finished).
-    pub remaining: Option<u64>,
+    /// Bytes not sent yet.
+    pub unsent: u64,
+    /// A stream that has some of them is not finished: more may come.
+    pub open: bool,
     /// How many boundaries (fences, flushes, ends) lie behind what was sent, all data before them included, and when
     /// and of which kind the last was.
     pub boundaries: u64,
@@ -267,6 +269,13 @@ pub struct Demand {
     pub messages: bool,
     /// When the application will send its next message, if it said so.
     pub next_message: Option<Time>,
+}
+
+impl Demand {
+    /// Bytes not sent yet, if no more will come.
+    pub fn remaining(&self) -> Option<u64> {
+        (!self.open).then_some(self.unsent)
+    }
 }
 
 /// Kinds of boundaries.

@@ -56,7 +56,7 @@ impl Scene {
             loss: independent(0.01),
             belief: Belief::known(0.01, 1.0),
             lanes: [LaneView { window: 1000, ..LaneView::default() }; MAX_LANES],
-            demand: Demand::default(),
+            demand: Demand { unsent: 1 << 40, open: true, ..Demand::default() },
             deadlines: Dates::default(),
             rtt: ms(100),
             min_rtt: ms(100),
@@ -76,6 +76,11 @@ impl Scene {
         let to_bad = rate * to_good / (1.0 - rate);
         self.loss = Loss { to_bad, to_good, ..independent(rate) };
         self.belief = Belief::known(to_bad, to_good);
+    }
+
+    /// So much is left to be sent, and nothing more will come.
+    fn ends_in(&mut self, unsent: u64) {
+        (self.demand.unsent, self.demand.open) = (unsent, false);
     }
 
     fn view(&self) -> CodingView<'_> {

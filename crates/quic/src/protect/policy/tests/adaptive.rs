@@ -228,9 +228,9 @@ fn a_transfer_is_covered_at_its_end_and_where_it_is_held_back() {
     scene.now += ms(401);
     scene.arrive();
     assert_eq!(scene.send(&mut *policy, 1), None);
-    scene.demand.remaining = Some(100_000);
+    scene.ends_in(100_000);
     assert_eq!(scene.send(&mut *policy, 100), Some(WINDOW));
-    scene.demand.remaining = Some(0);
+    scene.ends_in(0);
     scene.now += ms(13);
     // As long as others go on, a resend costs nobody a round trip.
     scene.others_wait = true;
@@ -249,6 +249,53 @@ fn a_pause_tells_of_a_closed_window() {
         (scene.now, scene.in_flight) = (scene.now + ms(pause), in_flight);
         assert_eq!(scene.send(&mut *policy, 1), lane, "{pause} {in_flight}");
     }
+}
+
+/// Requests and answers on one stream: nothing ends, and nothing more is there.
+#[test]
+fn a_pause_of_what_goes_on_is_waited_for() {
+    let (mut scene, mut policy) = (Scene::new(), policy("adaptive"));
+    scene.demand.unsent = 24_000;
+    assert_eq!(scene.send(&mut *policy, 20), Some(WINDOW));
+    (scene.demand.unsent, scene.demand.limited) = (0, true);
+    let quiet = scene.now + Duration::from_micros(12_500);
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::WakeAt(quiet));
+    scene.now = quiet;
+    // At 1 % P(more than 1 of 21) = 1.9 %, of 2 0.14 %.
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(2));
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    // An end is one of a transfer, of which there are few.
+    scene.now += ms(1000);
+    scene.demand.limited = false;
+    scene.ends_in(24_000);
+    assert_eq!(scene.send(&mut *policy, 20), Some(WINDOW));
+    (scene.demand.boundaries, scene.demand.boundary) = (1, Some((Boundary::Fin, scene.now)));
+    scene.ends_in(0);
+    scene.now += ms(13);
+    // P(more than 3 of 23) = 0.008 %.
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(3));
+}
+
+#[test]
+fn what_has_no_end_in_sight_is_not_wrapped() {
+    // More than a flight, and a little again and again.
+    let (mut scene, mut policy) = (Scene { in_flight: 100_000, ..Scene::new() }, policy("adaptive"));
+    scene.demand.unsent = 150_001;
+    assert_eq!(scene.send(&mut *policy, 1), None);
+    scene.demand.unsent = 1200;
+    assert_eq!(scene.send(&mut *policy, 1), Some(WINDOW));
+    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    scene.now += ms(401);
+    assert_eq!(scene.send(&mut *policy, 1), None);
+    // Until it pauses.
+    scene.demand.limited = true;
+    scene.ask(&mut *policy, Kind::Window);
+    scene.demand.limited = false;
+    assert_eq!(scene.send(&mut *policy, 1), Some(WINDOW));
+    // Who says that the end counts means that.
+    policy = super::policy("adaptive:bulk");
+    scene.demand.unsent = 1200;
+    assert_eq!(scene.send(&mut *policy, 1), None);
 }
 
 #[test]

@@ -148,16 +148,19 @@ fn what_is_promised_to_be_quiet_is() {
 fn who_protects_only_the_end_is_quiet_until_then() {
     let flight = |scene: &Scene| scene.cwnd + scene.cwnd / 4;
     for name in ["bulk", "adaptive", "adaptive:bulk"] {
-        let (mut scene, mut policy) = (Scene::new(), policy(name));
+        let (mut scene, mut policy) = (Scene { in_flight: 100_000, ..Scene::new() }, policy(name));
+        // Nothing is finished, and there was no pause for long.
+        scene.send(&mut *policy, 1);
+        scene.now += ms(401);
         assert_eq!(policy.quiet_for(&scene.view()), u64::MAX, "{name}: nobody knows when it ends");
         let left = flight(&scene) + 3 * 65_507 + 1;
         for (sent, quiet) in [(0, 3), (1, 2), (2, 1), (3, 0)] {
-            scene.demand.remaining = Some(left - sent * 65_507);
+            scene.ends_in(left - sent * 65_507);
             assert_eq!(policy.protect(&scene.view(), Carried { resend: false }), None, "{name}");
             assert_eq!(policy.fec_pattern(&scene.view()), Pattern::No, "{name}");
             assert_eq!(policy.quiet_for(&scene.view()), quiet, "{name}");
         }
-        scene.demand.remaining = Some(flight(&scene));
+        scene.ends_in(flight(&scene));
         assert!(policy.protect(&scene.view(), Carried { resend: false }).is_some(), "{name}");
     }
 }

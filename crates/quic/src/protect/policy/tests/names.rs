@@ -51,7 +51,7 @@ fn policies_use_the_schemes_they_say() {
     {
         let protection: Protection = name.parse().unwrap();
         let (mut scene, mut policy) = (Scene::new(), policy(name));
-        scene.demand.remaining = Some(0);
+        scene.ends_in(0);
         for usual in [1, 1, 20, 20] {
             for _ in 0..usual {
                 let lane = scene.send(&mut *policy, 1).unwrap();

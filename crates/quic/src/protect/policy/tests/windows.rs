@@ -71,13 +71,13 @@ fn ac_rlnc_repairs_once_in_a_round_trip() {
 fn bulk_protects_the_last_flight_alone() {
     let (mut scene, mut policy) = (Scene::new(), policy("bulk"));
     assert_eq!(scene.send(&mut *policy, 100), None);
-    scene.demand.remaining = Some(150_001);
+    scene.ends_in(150_001);
     assert_eq!(scene.send(&mut *policy, 1), None);
     // 1.25 of the window of 120,000.
-    scene.demand.remaining = Some(150_000);
+    scene.ends_in(150_000);
     assert_eq!(scene.send(&mut *policy, 125), WINDOW);
     assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
-    scene.demand.remaining = Some(0);
+    scene.ends_in(0);
     // An eighth of 100 ms after the last symbol.
     let quiet = scene.now + Duration::from_micros(12_500);
     assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::WakeAt(quiet));
@@ -102,7 +102,7 @@ fn a_request_beside_the_handshake_waits_for_its_end() {
     for (name, index) in [("bulk", 0), ("adaptive:bulk", 1)] {
         let ask = |confirmed: bool, n: u64| {
             let (mut scene, mut policy) = (Scene { confirmed, ..Scene::new() }, policy(name));
-            scene.demand.remaining = Some(0);
+            scene.ends_in(0);
             scene.send(&mut *policy, n);
             scene.now += ms(13);
             let before = scene.ask(&mut *policy, Kind::Window);
@@ -184,10 +184,10 @@ fn a_wide_receive_window_is_no_reason_for_repair() {
     scene.arrive();
     scene.lanes[0].repairs_in_flight = 0;
     // 1.25 of the window of 120,000.
-    scene.demand.remaining = Some(150_000);
+    scene.ends_in(150_000);
     assert_eq!(scene.send(&mut *policy, 60), WINDOW);
     assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
-    scene.demand.remaining = Some(0);
+    scene.ends_in(0);
     // The lane keeps 161 symbols open, or fewer: 2·ceil(W·l) in all.
     let limit = 2 * (scene.lanes[0].open as f64 * 0.02).ceil() as u64;
     while scene.ask(&mut *policy, Kind::Window) != Pattern::No {
