@@ -132,11 +132,11 @@ impl Connection {
     /// What the losses of the path are measured by: all packets of the application's space whose fate is known.
     fn observe(&mut self, settled: &Settled) {
         let rtt = self.recovery.rtt();
-        let trips = RoundTrips { latest: rtt.latest(), smoothed: rtt.smoothed(), least: rtt.min() };
+        let trips = RoundTrips { latest: rtt.adjusted(), smoothed: rtt.smoothed(), least: rtt.min() };
         let below = self.recovery.first_outstanding(Space::Data);
         let (acked, lost) = (&settled.acked_packets, &settled.lost_packets);
-        let queued = self.protect.blame.observe(self.now, (acked, lost), &trips);
-        self.protect.monitor.on_settled(self.now, (acked, lost), below, queued);
+        let verdict = self.protect.blame.observe(self.now, (acked, lost), &trips);
+        self.protect.monitor.on_settled(self.now, (acked, lost), below, verdict);
         if !settled.spurious.is_empty() {
             self.protect.monitor.on_spurious(settled.spurious.len() as u64);
         }

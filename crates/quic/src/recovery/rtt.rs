@@ -5,6 +5,7 @@ use quickset_wire::Side;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rtt {
     latest: Duration,
+    adjusted: Duration,
     min: Duration,
     smoothed: Duration,
     var: Duration,
@@ -18,7 +19,15 @@ impl Rtt {
     pub(crate) fn new(initial: Duration) -> Self {
         let initial = initial.min(MAX_INITIAL);
         let (smoothed, var) = (initial, initial / 2);
-        Self { latest: initial, min: initial, smoothed, var, sampled: false, forget_min: true }
+        Self {
+            latest: initial,
+            adjusted: initial,
+            min: initial,
+            smoothed,
+            var,
+            sampled: false,
+            forget_min: true,
+        }
     }
 
     /// Without a sample yet, `trip` is a better guess.
@@ -34,14 +43,15 @@ impl Rtt {
         // RFC 9002 §5.2: the minimum ignores what the peer says of its delay.
         self.min = if self.forget_min { latest } else { self.min.min(latest) };
         self.forget_min = false;
+        // RFC 9002 §5.3: a delay that would take the sample below the minimum is not believed.
+        let adjusted = latest.checked_sub(ack_delay).filter(|rest| *rest >= self.min).unwrap_or(latest);
+        self.adjusted = adjusted;
         if !self.sampled {
             self.sampled = true;
             self.smoothed = latest;
             self.var = latest / 2;
             return;
         }
-        // RFC 9002 §5.3: a delay that would take the sample below the minimum is not believed.
-        let adjusted = latest.checked_sub(ack_delay).filter(|rest| *rest >= self.min).unwrap_or(latest);
         self.var = (3 * self.var + self.smoothed.abs_diff(adjusted)) / 4;
         self.smoothed = (7 * self.smoothed + adjusted) / 8;
     }
@@ -55,6 +65,12 @@ impl Rtt {
     #[inline]
     pub(crate) fn latest(&self) -> Duration {
         self.latest
+    }
+
+    /// The last sample without what the peer says of its delay, as far as that is believed (RFC 9002 §5.3).
+    #[inline]
+    pub(crate) fn adjusted(&self) -> Duration {
+        self.adjusted
     }
 
     /// The least sample; what is assumed before there is one.

@@ -2,13 +2,13 @@ use quickset_base::{Duration, Time};
 
 use crate::cc::Packet;
 
-/// Whether losses are our own doing: of a queue that we filled. Against those repair is futile, since in a full queue it
+/// Whether losses are our own doing: of a queue that somebody filled. Against those repair is futile, since in a full queue it
 /// displaces data.
 ///
 /// A long queue alone does not prove it: a path that loses at random does so while its queue is long, too, and a large
 /// buffer is long for whole seconds when a controller starts. Either it is long (the smoothed round trip above one and a
-/// half of the least) and far more is lost than any path loses by itself; or it is at its longest, however short that
-/// is, and what is lost is lost then and not otherwise. Packets lost in a row count as one: a path that loses in bursts
+/// half of the least, or the last one near the longest) and far more is lost than any path loses by itself; or it is at its
+/// longest, however short that is, and what is lost is lost then and not otherwise. Packets lost in a row count as one: a path that loses in bursts
 /// hits upon the longest queue by chance, once.
 #[derive(Debug, Default)]
 pub(crate) struct Blame {
@@ -33,7 +33,27 @@ struct Counts {
     lost: u64,
 }
 
-/// Round-trip times as they are known: the latest sample, smoothed, and the least.
+/// Whose doing losses are. Unless told, the path's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// Of those that come now.
+    pub(crate) fault: Fault,
+    /// Whether those with the queue at its longest are ours, the earlier ones too: it shows when there were a few.
+    pub(crate) top_is_ours: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The path's.
+    #[default]
+    Path,
+    /// The queue was at its longest.
+    Top,
+    /// Ours.
+    Ours,
+}
+
+/// Round-trip times as they are known: the latest sample without the peer's delay, smoothed, and the least.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RoundTrips {
     pub(crate) latest: Duration,
@@ -42,25 +62,26 @@ pub(crate) struct RoundTrips {
 }
 
 impl Blame {
-    /// Packets were acknowledged, and declared lost, in the order of their numbers. Returns whether such losses are our
-    /// own doing.
+    /// Packets were acknowledged, and declared lost, in the order of their numbers.
     pub(crate) fn observe(
         &mut self,
         now: Time,
         (acked, lost): (&[Packet], &[Packet]),
         rtt: &RoundTrips,
-    ) -> bool {
+    ) -> Verdict {
         if now >= self.period_ends {
             self.longest = [Duration::ZERO, self.longest[0]];
             self.period_ends = now + PERIOD;
         }
-        self.longest[0] = self.longest[0].max(rtt.latest);
+        // A single packet that came late stood in no queue.
+        self.longest[0] = self.longest[0].max(rtt.latest.min(rtt.smoothed));
         let longest = self.longest[0].max(self.longest[1]);
         let at_top = 16 * rtt.latest >= 15 * longest;
         let (events, runs) = ((acked.len() + lost.len()) as u64, self.runs(lost));
         let counts = if at_top { &mut self.top } else { &mut self.below };
         counts.add(events, runs);
-        if self.top.events + self.below.events > MEMORY {
+        // A sawtooth may lose a packet in a minute.
+        if self.top.lost + self.below.lost > MOST_RUNS || self.top.events + self.below.events > MEMORY {
             self.top.halve();
             self.below.halve();
         }
@@ -73,9 +94,15 @@ impl Blame {
         let is_long = rtt.smoothed > rtt.least + rtt.least / 2;
         // What varies by less is no queue.
         let is_queue = longest > rtt.least + rtt.least / 8;
-        now < self.marked_until
-            || (is_long && self.is_heavy())
-            || (is_queue && at_top && self.is_concentrated())
+        let is_full = is_queue && at_top;
+        let fault = if now < self.marked_until || ((is_long || is_full) && self.is_heavy()) {
+            Fault::Ours
+        } else if is_full {
+            Fault::Top
+        } else {
+            Fault::Path
+        };
+        Verdict { fault, top_is_ours: is_queue && self.is_concentrated() }
     }
 
     /// A queue that can say so says that it is full: what is lost within a round trip is lost there.
@@ -122,8 +149,10 @@ impl Counts {
 
 /// A queue's longest is looked for over one to two of these.
 const PERIOD: Duration = Duration::from_secs(5);
-/// Packets that count, about.
-const MEMORY: u64 = 8192;
+/// Runs of losses that count, about.
+const MOST_RUNS: u64 = 32;
+/// And packets, about.
+const MEMORY: u64 = 1 << 20;
 /// Packets of which many are lost at once when a queue overflows.
 const RECENT: u64 = 256;
 
@@ -133,6 +162,10 @@ mod tests {
 
     use super::*;
     use crate::cc::PacketState;
+
+    fn is_ours(verdict: Verdict) -> bool {
+        verdict.fault == Fault::Ours || (verdict.fault == Fault::Top && verdict.top_is_ours)
+    }
 
     /// Feeds packets, one by one and a millisecond apart; tells how many of the losses were put down to us.
     fn blamed(n: u64, mut path: impl FnMut(u64) -> (u64, bool)) -> (u64, u64) {
@@ -147,9 +180,9 @@ mod tests {
             };
             let packet = [Packet { number: i, sent: Time::ZERO, bytes: 1200, state: PacketState::default() }];
             let settled: (&[Packet], &[Packet]) = if is_lost { (&[], &packet) } else { (&packet, &[]) };
-            let is_ours = blame.observe(Time::ZERO + Duration::from_millis(i), settled, &trips);
+            let verdict = blame.observe(Time::ZERO + Duration::from_millis(i), settled, &trips);
             lost += u64::from(is_lost);
-            ours += u64::from(is_lost && is_ours);
+            ours += u64::from(is_lost && is_ours(verdict));
         }
         (ours, lost)
     }
@@ -164,10 +197,12 @@ mod tests {
         };
         let packet = [Packet { number: 7, sent: Time::ZERO, bytes: 1200, state: PacketState::default() }];
         let mut blame = Blame::default();
-        assert!(!blame.observe(Time::from_millis(999), (&[], &packet), &trips));
+        let fault =
+            |blame: &mut Blame, at| blame.observe(Time::from_millis(at), (&[], &packet), &trips).fault;
+        assert_eq!(fault(&mut blame, 999), Fault::Path);
         blame.on_marked(Time::from_millis(1000), trips.smoothed);
-        assert!(blame.observe(Time::from_millis(1099), (&[], &packet), &trips));
-        assert!(!blame.observe(Time::from_millis(1100), (&[], &packet), &trips));
+        assert_eq!(fault(&mut blame, 1099), Fault::Ours);
+        assert_eq!(fault(&mut blame, 1100), Fault::Path);
     }
 
     #[test]
@@ -210,6 +245,25 @@ mod tests {
             let (ours, lost) = blamed(20_000, |i| (100 + (i % 1000) / 40, rng.below(200) == 0));
             assert!(20 * ours <= lost, "seed {seed}: {ours} of {lost}");
         }
+    }
+
+    /// It loses a packet in 5500, and was seen once with a packet that was late for another reason.
+    #[test]
+    fn a_sawtooth_that_hardly_loses_is_ours() {
+        let mut blame = Blame::default();
+        let (mut ours, mut lost) = (0, 0);
+        for i in 0..55_000u64 {
+            let rtt = Duration::from_micros(if i == 3 { 175_000 } else { 100_000 + (i % 5500) * 4 });
+            let smoothed = rtt.min(Duration::from_micros(122_000));
+            let trips = RoundTrips { latest: rtt, smoothed, least: Duration::from_millis(100) };
+            let packet = [Packet { number: i, sent: Time::ZERO, bytes: 1200, state: PacketState::default() }];
+            let is_lost = i % 5500 == 5499;
+            let settled: (&[Packet], &[Packet]) = if is_lost { (&[], &packet) } else { (&packet, &[]) };
+            let verdict = blame.observe(Time::from_millis(i), settled, &trips);
+            lost += u64::from(is_lost);
+            ours += u64::from(is_lost && is_ours(verdict));
+        }
+        assert!(lost == 10 && ours >= 6, "{ours} of {lost}");
     }
 
     #[test]

@@ -20,16 +20,19 @@ use super::belief::Belief;
 use super::policy::Loss;
 use crate::cc::Packet;
 pub(crate) use blame::{Blame, RoundTrips};
+use blame::{Fault, Verdict};
 use queues::Queues;
 
 /// One belongs to one path.
 #[derive(Debug)]
 pub(crate) struct Monitor {
-    belief: Belief,
+    beliefs: Beliefs,
+    /// What is lost with the queue at its longest is our own doing.
+    top_is_ours: bool,
     /// Arrivals behind arrivals that it was not told yet.
     untold: u64,
-    /// The last packet was lost.
-    in_run: bool,
+    /// How the last packet was lost, if it was.
+    in_run: Option<Kind>,
     /// The last runs of losses, as long as they may turn out to be none.
     runs: VecDeque<Run>,
     /// Settled packets above one that is not, by number.
@@ -44,6 +47,14 @@ pub(crate) struct Monitor {
     loss: Loss,
 }
 
+/// What is believed of the path if losses with the queue at its longest are its own, and if they are not. Of a full queue's
+/// losses neither is told: they say nothing of the path.
+#[derive(Clone, Copy, Debug)]
+struct Beliefs {
+    all: Belief,
+    below_top: Belief,
+}
+
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -51,8 +62,10 @@ enum Kind {
     Arrived,
     /// It did not.
     Lost,
-    /// It did not, while a queue was full.
-    Queued,
+    /// It did not, with the queue at its longest.
+    LostAtTop,
+    /// It did not, since a queue was full.
+    Overflowed,
 }
 
 /// Packets in a row that fared alike.
@@ -66,7 +79,8 @@ struct Span {
 /// Packets that were lost in a row, and what would be believed without them.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    before: Belief,
+    kind: Kind,
+    before: Beliefs,
     at: Time,
     lost: u64,
     /// Packets that arrived behind it.
@@ -87,27 +101,32 @@ impl Monitor {
     }
 
     /// Packets in flight were acknowledged or declared lost; both in the order of their numbers, all of the
-    /// application's space. All numbers below `below` are settled. `queued`: losses now are our own doing,
-    /// as [`Blame`] says.
+    /// application's space. All numbers below `below` are settled. Whose doing losses are [`Blame`] says.
     pub(crate) fn on_settled(
         &mut self,
         now: Time,
         (acked, lost): (&[Packet], &[Packet]),
         below: u64,
-        queued: bool,
+        verdict: Verdict,
     ) {
         self.now = now;
+        let turned = std::mem::replace(&mut self.top_is_ours, verdict.top_is_ours) != verdict.top_is_ours;
         self.queues.set_time(now);
         let in_order = acked.last().is_none_or(|packet| packet.number < below);
         if lost.is_empty() && self.pending.is_empty() && in_order {
             self.push(Kind::Arrived, acked.len() as u64);
         } else {
             self.append(acked, Kind::Arrived);
-            self.append(lost, if queued { Kind::Queued } else { Kind::Lost });
+            let kind = match verdict.fault {
+                Fault::Path => Kind::Lost,
+                Fault::Top => Kind::LostAtTop,
+                Fault::Ours => Kind::Overflowed,
+            };
+            self.append(lost, kind);
             self.pass(below);
         }
         // A burst is answered when it is known, not when it is time.
-        if now >= self.next || self.untold >= MANY || self.events < FEW || !lost.is_empty() {
+        if now >= self.next || self.untold >= MANY || self.events < FEW || !lost.is_empty() || turned {
             self.look();
         }
     }
@@ -136,14 +155,15 @@ impl Monitor {
     /// The same, as far as one can know.
     #[inline]
     pub(crate) fn belief(&self) -> &Belief {
-        &self.belief
+        if self.top_is_ours { &self.beliefs.below_top } else { &self.beliefs.all }
     }
 
     fn with(belief: Belief, events: u64) -> Self {
         let mut monitor = Self {
-            belief,
+            beliefs: Beliefs { all: belief, below_top: belief },
+            top_is_ours: false,
             untold: 0,
-            in_run: false,
+            in_run: None,
             runs: VecDeque::new(),
             pending: Vec::new(),
             queues: Queues::default(),
@@ -188,25 +208,30 @@ impl Monitor {
             return;
         }
         self.events += count;
-        self.queues.push(count, if kind == Kind::Arrived { 0 } else { count }, kind == Kind::Queued);
+        let is_ours = kind == Kind::Overflowed || (kind == Kind::LostAtTop && self.top_is_ours);
+        self.queues.push(count, if kind == Kind::Arrived { 0 } else { count }, is_ours);
         if kind == Kind::Arrived {
             // What follows a loss says how long runs are, which counting them does.
-            self.untold += count - u64::from(std::mem::replace(&mut self.in_run, false));
+            self.untold += count - u64::from(self.in_run.take().is_some());
             if let Some(run) = self.runs.back_mut() {
                 run.arrived += count;
             }
             return;
         }
-        let begins = !std::mem::replace(&mut self.in_run, true);
+        let begins = self.in_run.replace(kind) != Some(kind);
         if begins {
             self.tell();
             if self.runs.len() == MOST_RUNS {
                 self.runs.pop_front();
             }
-            self.runs.push_back(Run { before: self.belief, at: self.now, lost: 0, arrived: 0 });
-            self.belief.lost();
+            self.runs.push_back(Run { kind, before: self.beliefs, at: self.now, lost: 0, arrived: 0 });
         }
-        self.belief.lost_again(count - u64::from(begins));
+        for belief in self.beliefs.told(kind) {
+            if begins {
+                belief.lost();
+            }
+            belief.lost_again(count - u64::from(begins));
+        }
         if let Some(run) = self.runs.back_mut() {
             run.lost += count;
         }
@@ -231,13 +256,13 @@ impl Monitor {
         (run.lost, run.arrived) = (run.lost - 1, run.arrived + 1);
         if run.lost > 0 {
             // What arrived behind the run has arrived behind an arrival now.
-            self.untold += u64::from(!std::mem::replace(&mut self.in_run, false));
-            self.belief.shorten();
+            self.untold += u64::from(self.in_run.take().is_none());
+            self.beliefs.told(run.kind).for_each(Belief::shorten);
             return;
         }
         let Run { before, at, arrived, .. } = *run;
         self.runs.pop_back();
-        (self.belief, self.told, self.in_run) = (before, Some(at), false);
+        (self.beliefs, self.told, self.in_run) = (before, Some(at), None);
         let behind_loss = self.runs.back_mut().is_some_and(|run| {
             run.arrived += arrived;
             run.arrived == arrived
@@ -248,9 +273,11 @@ impl Monitor {
     /// The belief is told of what arrived, and of the time that went by.
     fn tell(&mut self) {
         let arrived = std::mem::take(&mut self.untold);
-        self.belief.arrived(arrived);
         let before = self.told.replace(self.now).unwrap_or(self.now);
-        self.belief.age(self.now.since(before), arrived);
+        for belief in self.beliefs.told(Kind::Arrived) {
+            belief.arrived(arrived);
+            belief.age(self.now.since(before), arrived);
+        }
     }
 
     fn look(&mut self) {
@@ -266,7 +293,8 @@ impl Monitor {
     }
 
     fn measure(&self) -> Loss {
-        let Self { belief, queues, events, .. } = self;
+        let Self { queues, events, .. } = self;
+        let belief = self.belief();
         Loss {
             rate: belief.rate(),
             to_bad: belief.to_bad(),
@@ -274,6 +302,18 @@ impl Monitor {
             events: *events,
             congested: queues.share(),
         }
+    }
+}
+
+impl Beliefs {
+    /// Those that are told of packets that fared so.
+    fn told(&mut self, kind: Kind) -> impl Iterator<Item = &mut Belief> {
+        let (all, below_top) = match kind {
+            Kind::Arrived | Kind::Lost => (true, true),
+            Kind::LostAtTop => (true, false),
+            Kind::Overflowed => (false, false),
+        };
+        all.then_some(&mut self.all).into_iter().chain(below_top.then_some(&mut self.below_top))
     }
 }
 

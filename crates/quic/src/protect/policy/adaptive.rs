@@ -417,7 +417,7 @@ fn is_futile(view: &CodingView<'_>) -> bool {
 /// them late may be repair itself.
 fn is_crowded(view: &CodingView<'_>, before: bool) -> bool {
     // Of a message some packets may be lost, and the first ones tell little.
-    let lost = view.hit.max(view.loss.rate) * (1.0 - view.loss.congested);
+    let lost = (view.hit * (1.0 - view.loss.congested)).max(view.loss.rate);
     if before { view.crowded_out > lost * RELIEF } else { view.surely_crowded_out > lost }
 }
 

@@ -201,7 +201,7 @@ pub trait Deadlines: fmt::Debug {
     fn last(&self) -> Option<Time>;
 }
 
-/// Losses of a path, as measured. With few samples a cautious guess.
+/// Losses of a path, as measured, but for those of a full queue. With few samples a cautious guess.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Loss {
     /// Share of packets lost: l.
@@ -213,8 +213,8 @@ pub struct Loss {
     pub to_good: f64,
     /// Packets whose fate is known, since the path is used.
     pub events: u64,
-    /// Share of the losses of the short window that came while a queue was full (smoothed round trip above 1.5 of the
-    /// least one) or with CE marks: repair does not help against those.
+    /// Share of the losses of the last second, of all kinds, that came of a full queue or with CE marks: repair does not help
+    /// against those.
     pub congested: f64,
 }
 

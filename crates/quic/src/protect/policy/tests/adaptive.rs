@@ -376,14 +376,15 @@ fn repair_leaves_room_to_messages_that_have_none() {
     scene.demand.limited = true;
     scene.deadlines.0 = vec![Time::from_millis(1250)];
     let lost = scene.loss.rate;
-    // As a share of the losses, of which some come of a full queue and are a matter of room, too. Where there was none, there
-    // must be much before repair goes out again.
+    // As a share of the losses. Where there was no room, there must be much before repair goes out again. What a full queue takes
+    // of messages is a matter of room, too.
     let steps =
         [(0.99, 0.0, true), (1.01, 0.0, false), (0.13, 0.0, false), (0.12, 0.0, true), (0.6, 0.5, false)];
     for (crowded_out, congested, repairs) in steps {
         scene.send(&mut *policy, 100);
         (scene.crowded_out, scene.surely_crowded_out) = (lost * crowded_out, lost * crowded_out);
-        scene.loss.congested = congested;
+        scene.lose(lost * (1.0 - congested), 1.0);
+        (scene.hit, scene.loss.congested) = (lost, congested);
         let pattern = scene.ask(&mut *policy, Kind::Window);
         assert_eq!(
             matches!(pattern, Pattern::Repair { .. }),
@@ -580,7 +581,7 @@ impl Channel {
             if bad { lost.push(packet) } else { acked.push(packet) }
         }
         let below = self.number - self.fates.len() as u64;
-        self.monitor.on_settled(self.scene.now, (&acked, &lost), below, false);
+        self.monitor.on_settled(self.scene.now, (&acked, &lost), below, Default::default());
     }
 }
 
