@@ -95,11 +95,21 @@ impl Index {
         self.starts.len() as u64 - 1
     }
 
-    /// The bytes of a segment, when it begins and when it ends.
-    pub(crate) fn segment(&self, n: u64) -> Option<(RangeInclusive<u64>, Duration, Duration)> {
+    /// The bytes of a segment.
+    pub(crate) fn range(&self, n: u64) -> Option<RangeInclusive<u64>> {
+        let [(first, _), (behind, _)] = self.bounds(n)?;
+        Some(first..=behind - 1)
+    }
+
+    /// When a segment begins and when it ends.
+    pub(crate) fn times(&self, n: u64) -> Option<(Duration, Duration)> {
+        let [(_, start), (_, end)] = self.bounds(n)?;
+        Some((self.scale.time(start), self.scale.time(end)))
+    }
+
+    fn bounds(&self, n: u64) -> Option<[(u64, u64); 2]> {
         let n = usize::try_from(n).ok()?;
-        let [(first, start), (behind, end)] = *self.starts.get(n..n.checked_add(2)?)? else { return None };
-        Some((first..=behind - 1, self.scale.time(start), self.scale.time(end)))
+        self.starts.get(n..n.checked_add(2)?)?.try_into().ok()
     }
 }
 
@@ -155,9 +165,13 @@ mod tests {
             let first = 800 + bytes.len() as u64 + 7;
             let seconds = Duration::from_secs;
             assert_eq!(index.len(), 2);
-            assert_eq!(index.segment(0), Some((first..=first + 999, seconds(0), seconds(2))));
-            assert_eq!(index.segment(1), Some((first + 1000..=first + 1499, seconds(2), seconds(3))));
-            assert_eq!((index.segment(2), index.segment(u64::MAX)), (None, None));
+            assert_eq!(
+                (index.range(0), index.times(0)),
+                (Some(first..=first + 999), Some((seconds(0), seconds(2))))
+            );
+            assert_eq!(index.range(1), Some(first + 1000..=first + 1499));
+            assert_eq!(index.times(1), Some((seconds(2), seconds(3))));
+            assert_eq!((index.range(2), index.times(u64::MAX)), (None, None));
         }
     }
 
@@ -183,7 +197,8 @@ mod tests {
             }
             if let Ok(index) = Index::read(&bytes, at) {
                 for n in 0..index.len() {
-                    prop_assert!(index.segment(n).is_some_and(|(range, start, end)| range.start() <= range.end() && start < end));
+                    prop_assert!(index.range(n).is_some_and(|range| range.start() <= range.end()));
+                    prop_assert!(index.times(n).is_some_and(|(start, end)| start <= end));
                 }
             }
         }

@@ -21,6 +21,42 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! A [`Player`] plays it: it says what to fetch next and in which quality, by a rule of `quickset-abr`, and is told what came. From
+//! that it knows what is in the buffer, when a viewer would have waited, and for how long.
+//!
+//! ```
+//! # use quickset_play::{Elsewhere, Presentation, Url};
+//! use quickset_play::{Action, Config, Player};
+//! use std::time::Duration;
+//! # let manifest = r#"<MPD mediaPresentationDuration="PT10S"><Period><AdaptationSet contentType="video">
+//! #     <SegmentTemplate media="$RepresentationID$/$Number%03d$.m4s" duration="4"/>
+//! #     <Representation id="low" bandwidth="1000000"/><Representation id="high" bandwidth="5000000"/>
+//! #     </AdaptationSet></Period></MPD>"#;
+//! # let url = Url::parse("https://example.org/video/a.mpd")?;
+//! # let presentation = Presentation::parse(manifest, &url, Elsewhere::Refused)?;
+//!
+//! let mut player = Player::new(&presentation, Config::default())?;
+//! let mut now = Duration::ZERO;
+//! loop {
+//!     match player.poll(now) {
+//!         // Here every segment comes within half a second.
+//!         Action::Fetch { .. } => {
+//!             player.first_byte(now);
+//!             now += Duration::from_millis(500);
+//!             player.arrived(now, 500_000, &[]);
+//!         }
+//!         Action::Sleep(until) => now = until.expect("nothing is fetched"),
+//!         Action::Done => break,
+//!         Action::Failed(error) => return Err(error.into()),
+//!     }
+//! }
+//! let report = player.report();
+//! assert_eq!((report.startup, report.stalls), (Some(Duration::from_millis(500)), 0));
+//! // Half a megabyte in half a second is 8 Mbit/s: the second and third segment are in the high quality.
+//! assert_eq!(report.average_bitrate(), (4.0 * 1e6 + 6.0 * 5e6) / 10.0);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Not read are live presentations, periods in other documents, and indices of indices: each is an error that says so. What a
 //! manifest makes a player keep is bounded, and so is each address; other servers than the manifest's own are refused unless
 //! [`Elsewhere`] allows them.
@@ -29,6 +65,7 @@
 
 mod index;
 mod manifest;
+mod player;
 mod segments;
 mod template;
 mod time;
@@ -36,6 +73,7 @@ mod url;
 
 pub use index::IndexError;
 pub use manifest::{Elsewhere, Kind, ManifestError, Period, Presentation, Track};
+pub use player::{Action, Config, PlayError, Player, Report};
 pub use segments::{Representation, Resource, Segment};
 pub use template::TemplateError;
 pub use url::{Url, UrlError};

@@ -140,34 +140,55 @@ impl Representation {
         self.len() == 0
     }
 
+    /// The number of the segment that plays at `time` of its period. A rest of less than a millisecond is left to the next one:
+    /// representations of different timescales do not end at the same nanosecond.
+    pub fn at(&self, time: Duration) -> Option<u64> {
+        let after = time.saturating_add(REST);
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.times(middle) {
+                Some((_, _, end)) if end <= after => low = middle + 1,
+                _ => high = middle,
+            }
+        }
+        (low < self.len()).then_some(low)
+    }
+
     /// Segment `n`, counted from 0. None beyond the last one. An error is an address of which the manifest's template makes
     /// something that is none.
     pub fn segment(&self, n: u64) -> Result<Option<Segment>, UrlError> {
-        if n >= self.len() {
-            return Ok(None);
+        let Some((tick, start, end)) = self.times(n) else { return Ok(None) };
+        let mut resource = Resource { url: self.base.clone(), range: None };
+        match &self.segments {
+            Segments::Template { template, first, .. } => {
+                resource.url = self.base.join(&template.expand(first.saturating_add(n), tick))?;
+            }
+            Segments::List { list, .. } => resource = list[n as usize].clone(),
+            Segments::Indexed { read, .. } => resource.range = read.as_ref().and_then(|index| index.range(n)),
+            Segments::Whole => {}
         }
-        let whole = |url: Url| Resource { url, range: None };
-        let (resource, start, end) = match &self.segments {
-            Segments::Template { template, first, timing } => {
-                let (tick, start, end) = timing.segment(n);
-                (whole(self.base.join(&template.expand(first.saturating_add(n), tick))?), start, end)
-            }
-            Segments::List { list, timing } => {
-                let (_, start, end) = timing.segment(n);
-                (list[n as usize].clone(), start, end)
-            }
-            Segments::Indexed { read, .. } => {
-                let Some((range, start, end)) = read.as_ref().and_then(|index| index.segment(n)) else {
-                    return Ok(None);
-                };
-                (Resource { url: self.base.clone(), range: Some(range) }, start, end)
-            }
-            Segments::Whole => (whole(self.base.clone()), Duration::ZERO, self.duration),
-        };
-        let end = end.min(self.duration);
         Ok(Some(Segment { resource, start, duration: end.saturating_sub(start) }))
     }
+
+    /// What `$Time$` means, when the segment begins and when it ends.
+    fn times(&self, n: u64) -> Option<(u64, Duration, Duration)> {
+        if n >= self.len() {
+            return None;
+        }
+        let (tick, start, end) = match &self.segments {
+            Segments::Template { timing, .. } | Segments::List { timing, .. } => timing.segment(n),
+            Segments::Indexed { read, .. } => {
+                let (start, end) = read.as_ref()?.times(n)?;
+                (0, start, end)
+            }
+            Segments::Whole => (0, Duration::ZERO, self.duration),
+        };
+        Some((tick, start, end.min(self.duration)))
+    }
 }
+
+const REST: Duration = Duration::from_millis(1);
 
 impl Timing {
     fn len(&self) -> u64 {
