@@ -310,6 +310,8 @@ fn a_small_manifest_does_not_become_large() {
     assert_eq!(parse(&" ".repeat(9 << 20)).err(), Some(ManifestError::TooLong(9 << 20)));
     let entities = r#"<!DOCTYPE m [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><MPD>&b;</MPD>"#;
     assert!(matches!(parse(entities), Err(ManifestError::Xml(_))));
+    let broad = format!("<MPD>{}</MPD>", "<a/>".repeat(600_000));
+    assert!(matches!(parse(&broad), Err(ManifestError::Xml(_))));
     let deep = format!("{}{}", "<a>".repeat(200_000), "</a>".repeat(200_000));
     assert!(parse(&deep).is_err());
 }

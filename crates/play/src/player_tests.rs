@@ -148,6 +148,39 @@ fn periods_are_played_after_each_other() {
     assert!((played.report.average_bitrate() - bits / 20.0).abs() < 1e-3);
 }
 
+/// Segments of 4 s and, in the other quality, of 6: after the first of the one the first of the other has 2 s that are new.
+#[test]
+fn segments_need_not_be_as_long_in_each_quality() {
+    let row = |bitrate: u64, seconds: u64| {
+        format!(
+            r#"<Representation id="{bitrate}" bandwidth="{bitrate}"><SegmentTemplate media="{bitrate}/$Number$" duration="{seconds}"/></Representation>"#
+        )
+    };
+    let rows = [row(1_000_000, 4), row(2_000_000, 6)].concat();
+    let set = format!(r#"<Period><AdaptationSet contentType="video">{rows}</AdaptationSet></Period>"#);
+    let played = play(&presentation(&set), config(Algorithm::Throughput), |_| 40e6);
+    assert_eq!(played.addresses[..3], ["/v/1000000/1", "/v/2000000/1", "/v/2000000/2"]);
+    assert_eq!((played.report.played, played.report.segments, played.report.stalls), (60 * SECOND, 11, 0));
+    assert!((played.report.average_bitrate() - (4.0 * 1e6 + 56.0 * 2e6) / 60.0).abs() < 1e-3);
+}
+
+#[test]
+fn the_end_is_no_stall() {
+    let mut player = Player::new(&minute(&[1_000_000]), config(Algorithm::Throughput)).expect("a ladder");
+    let mut now = Duration::ZERO;
+    loop {
+        match player.poll(now) {
+            Action::Fetch { .. } => player.arrived(now, 1000, &[]),
+            Action::Sleep(until) => now = until.expect("nothing is fetched"),
+            end => break assert_eq!(end, Action::Done),
+        }
+    }
+    let report = player.report();
+    assert_eq!(player.poll(now + 100 * SECOND), Action::Done);
+    assert_eq!(player.report(), report);
+    assert_eq!((report.stalls, report.stalled), (0, Duration::ZERO));
+}
+
 #[test]
 fn what_fails_is_tried_again_and_then_given_up() {
     let config = Config { retries: 2, ..config(Algorithm::Throughput) };
