@@ -361,5 +361,21 @@ def pieces():
             seed("quic_crypto", f"{name}_{whose}", [side, *(byte for piece in script for byte in piece)])
 
 
-for make in (pieces, sites, pools, sessions, handles, screens, handshakes, frames, qpack, priorities, capsules, connections, pairs, endpoints, hellos):
+def manifests():
+    """The rule and the link, then the manifest."""
+    rows = '<Representation id="a" bandwidth="1000000"/><Representation id="b" bandwidth="5000000"/>'
+    line = '<SegmentTimeline><S t="9" d="40" r="3"/><S d="20" r="-1"/></SegmentTimeline>'
+    sets = {
+        "number": f'<SegmentTemplate media="$RepresentationID$/$Number%05d$" initialization="i" duration="4"/>{rows}',
+        "time": f'<SegmentTemplate media="$Bandwidth$-$Time$" timescale="10" presentationTimeOffset="9">{line}</SegmentTemplate>{rows}',
+        "list": f'<SegmentList duration="9"><Initialization range="0-9"/><SegmentURL media="x"/><SegmentURL mediaRange="1-2"/></SegmentList>{rows}',
+        "index": '<Representation bandwidth="9"><BaseURL>../v.mp4</BaseURL><SegmentBase indexRange="80-123"/></Representation>',
+    }
+    for choice, (name, content) in enumerate(sets.items()):
+        period = f'<Period duration="PT30S"><BaseURL>c/</BaseURL><AdaptationSet mimeType="video/mp4">{content}</AdaptationSet></Period>'
+        text = f'<MPD mediaPresentationDuration="PT1M0.5S">{period}{period}</MPD>'
+        seed("play_manifest", name, [choice, *text.encode()])
+
+
+for make in (manifests, pieces, sites, pools, sessions, handles, screens, handshakes, frames, qpack, priorities, capsules, connections, pairs, endpoints, hellos):
     make()

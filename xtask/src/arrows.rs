@@ -25,6 +25,8 @@ const ARROWS: &[(&str, World, &[&str])] = &[
     ("quickset-wire", Virtual, &["quickset-base"]),
     ("quickset-fec", Virtual, &[]),
     ("quickset-sched", Virtual, &[]),
+    ("quickset-abr", Virtual, &["quickset-base"]),
+    ("quickset-play", Virtual, &["quickset-abr"]),
     ("quickset-quic", Virtual, &["quickset-base", "quickset-wire", "quickset-fec", "quickset-sched"]),
     ("quickset-tls", Virtual, &["quickset-quic", "rustls"]),
     ("quickset-h3", Virtual, &["quickset-base", "quickset-wire", "quickset-quic"]),

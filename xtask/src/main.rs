@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod abr;
 mod arrows;
 mod bare;
 mod beside;
@@ -189,6 +190,12 @@ const COMMANDS: &[Command] = &[
         arguments: "",
         about: "http serve with 200 clients that ask for a hundred large files each and take nothing: memory, descriptors, an honest client",
         run: endure::siege,
+    },
+    Command {
+        name: "abr",
+        arguments: "",
+        about: "the rules of quickset-abr beside dash.js, which npm has: tables (docs/abr.md)",
+        run: abr::command,
     },
     Command {
         name: "python",

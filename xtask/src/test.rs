@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::run::{Outcome, cargo, run};
-use crate::{arrows, beside, deny, e2e, flood, fuzz, msrv, needs, python, sizes, spec};
+use crate::{abr, arrows, beside, deny, e2e, flood, fuzz, msrv, needs, python, sizes, spec};
 
 struct Step {
     name: &'static str,
@@ -32,6 +32,7 @@ const STEPS: &[Step] = &[
     Step { name: "fuzz", run: fuzz::short },
     Step { name: "interop", run: beside::interop_short },
     Step { name: "peers", run: beside::peers },
+    Step { name: "abr", run: abr::step },
     Step { name: "python", run: python::step },
     Step { name: "e2e", run: e2e::step },
     Step { name: "flood", run: flood::step },
@@ -134,6 +135,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("quickset-quic", "simulated"),
     ("quickset-fec", "erasure"),
     ("quickset-sched", "shares"),
+    ("quickset-abr", "session"),
 ];
 
 /// Those that only the step of the tests builds, and why.

@@ -1,0 +1,577 @@
+//! Reads an MPD (ISO/IEC 23009-1) into a [`Presentation`].
+//!
+//! In comes text that a server sent, out go representations that know where each of their segments is. What is inherited from
+//! periods and adaptation sets is looked up from the representation upwards. Numbers are 64 bits wide, none negative; runs of
+//! segments stay runs, so that a count costs nothing; and what is kept of a manifest is at most [`ROOM`], however much of it is
+//! inherited how often.
+
+use std::ops::{Range, RangeInclusive};
+use std::time::Duration;
+
+use roxmltree::{Document, Node, ParsingOptions};
+use thiserror::Error;
+
+use crate::segments::{Representation, Resource, Run, Segments, Timeline, Timing};
+use crate::template::{Template, TemplateError};
+use crate::time::{self, Timescale};
+use crate::url::{Url, UrlError};
+
+/// What a manifest offers to play, on demand.
+#[derive(Clone, Debug)]
+pub struct Presentation {
+    /// One after the other; at least one.
+    pub periods: Vec<Period>,
+}
+
+/// A part of a presentation with tracks of its own.
+#[derive(Clone, Debug)]
+pub struct Period {
+    /// How long it plays.
+    pub duration: Duration,
+    /// Pictures and sound, in the manifest's order.
+    pub tracks: Vec<Track>,
+}
+
+/// What one media is there in: an adaptation set.
+#[derive(Clone, Debug)]
+pub struct Track {
+    /// What it is.
+    pub kind: Kind,
+    /// By their bitrate, each of another; at least one.
+    pub representations: Vec<Representation>,
+}
+
+/// What a track is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Pictures.
+    Video,
+    /// Sound.
+    Audio,
+}
+
+/// Whether segments may be on other servers than the manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Elsewhere {
+    /// A manifest that names one is an error.
+    Refused,
+    /// They may be anywhere.
+    Allowed,
+}
+
+/// Why a manifest cannot be played.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ManifestError {
+    /// Longer than 8 MiB.
+    #[error("a manifest of {0} bytes; at most {MAX_TEXT} are read")]
+    TooLong(usize),
+    /// What it says of segments takes more than 64 MiB, or it has more than a thousand representations.
+    #[error("the manifest has more representations and segments than are kept")]
+    TooLarge,
+    /// It is no XML.
+    #[error("the manifest is no XML: {0}")]
+    Xml(String),
+    /// It is XML of something else.
+    #[error("the manifest is no MPD, but {0:?}")]
+    Root(String),
+    /// It is of a live stream.
+    #[error("the presentation is live, which is not played; those on demand are")]
+    Live,
+    /// A period is in another document.
+    #[error("a period of the manifest is in another document, which is not fetched")]
+    Remote,
+    /// Nothing says how long a period is.
+    #[error("the manifest does not say how long period {0} is")]
+    Duration(usize),
+    /// There is neither picture nor sound.
+    #[error("the manifest has neither pictures nor sound")]
+    Nothing,
+    /// An attribute that is needed is not there.
+    #[error("{element} has no {attribute}")]
+    Missing {
+        /// The element.
+        element: String,
+        /// What it lacks.
+        attribute: &'static str,
+    },
+    /// An attribute has a value that it cannot have.
+    #[error("{element} has {attribute}={value:?}, which it cannot have")]
+    Value {
+        /// The element.
+        element: String,
+        /// The attribute.
+        attribute: String,
+        /// As much of its value as a message has room for.
+        value: String,
+    },
+    /// Runs of a timeline are not one after the other, or go on beyond 64 bits.
+    #[error("a SegmentTimeline is not in order")]
+    Timeline,
+    /// An address is none.
+    #[error("the manifest names an address that is none: {0}")]
+    Url(#[from] UrlError),
+    /// A template is none.
+    #[error("the manifest has a template that is none: {0}")]
+    Template(#[from] TemplateError),
+    /// Segments are on another server.
+    #[error("the manifest points to {0}, another server than its own")]
+    Elsewhere(String),
+}
+
+impl Presentation {
+    /// Reads the manifest that was fetched from `url`.
+    pub fn parse(text: &str, url: &Url, elsewhere: Elsewhere) -> Result<Self, ManifestError> {
+        if text.len() > MAX_TEXT {
+            return Err(ManifestError::TooLong(text.len()));
+        }
+        // Without document types there are no entities that grow.
+        let options = ParsingOptions { nodes_limit: MAX_NODES, ..ParsingOptions::default() };
+        let text = text.trim_start_matches('\u{feff}');
+        let document = Document::parse_with_options(text, options)
+            .map_err(|e| ManifestError::Xml(shown(&e.to_string())))?;
+        let mpd = document.root_element();
+        if mpd.tag_name().name() != "MPD" {
+            return Err(ManifestError::Root(shown(mpd.tag_name().name())));
+        }
+        if mpd.attribute("type") == Some("dynamic") {
+            return Err(ManifestError::Live);
+        }
+        let mut reader = Reader { origin: url, elsewhere, room: ROOM, representations: 0 };
+        let base = reader.base(url, mpd)?;
+        let nodes: Vec<Node<'_, '_>> = children(mpd, "Period").filter(|p| !resolves_to_nothing(*p)).collect();
+        let spans = spans(mpd, &nodes)?;
+        let mut periods = Vec::new();
+        for (node, duration) in nodes.into_iter().zip(spans) {
+            if link(node).is_some() {
+                return Err(ManifestError::Remote);
+            }
+            let period = reader.period(&base, node, duration)?;
+            if !period.tracks.is_empty() {
+                periods.push(period);
+            }
+        }
+        if periods.is_empty() {
+            return Err(ManifestError::Nothing);
+        }
+        Ok(Self { periods })
+    }
+}
+
+/// How long each period is (§5.3.2.1): as it says, or until the next one, or until the end.
+fn spans(mpd: Node<'_, '_>, periods: &[Node<'_, '_>]) -> Result<Vec<Duration>, ManifestError> {
+    let total = duration_of(mpd, "mediaPresentationDuration")?;
+    let mut begins = Some(Duration::ZERO);
+    let mut spans = Vec::new();
+    for (i, period) in periods.iter().enumerate() {
+        let start = duration_of(*period, "start")?.or(begins).ok_or(ManifestError::Duration(i))?;
+        let next = match periods.get(i + 1) {
+            Some(next) => duration_of(*next, "start")?,
+            None => total,
+        };
+        let own = duration_of(*period, "duration")?;
+        let span = own.or_else(|| next?.checked_sub(start)).filter(|span| !span.is_zero());
+        let span = span.ok_or(ManifestError::Duration(i))?;
+        begins = start.checked_add(span);
+        spans.push(span);
+    }
+    Ok(spans)
+}
+
+struct Reader<'a> {
+    origin: &'a Url,
+    elsewhere: Elsewhere,
+    /// Bytes that may still be kept.
+    room: usize,
+    representations: usize,
+}
+
+/// The elements from which a representation has what it says nothing of: itself, its set, its period.
+#[derive(Clone, Copy)]
+struct Chain<'a, 'd>([Node<'a, 'd>; 3]);
+
+impl Reader<'_> {
+    /// The base that the elements below `node` have (§5.6): of several the first on our own server.
+    fn base(&self, above: &Url, node: Node<'_, '_>) -> Result<Url, ManifestError> {
+        let mut bases = children(node, "BaseURL").map(|base| above.join(base.text().unwrap_or("").trim()));
+        let Some(first) = bases.next().transpose()? else { return Ok(above.clone()) };
+        if self.is_ours(&first) {
+            return Ok(first);
+        }
+        Ok(bases.filter_map(Result::ok).find(|url| self.is_ours(url)).unwrap_or(first))
+    }
+
+    fn is_ours(&self, url: &Url) -> bool {
+        self.elsewhere == Elsewhere::Allowed || url.same_origin(self.origin)
+    }
+
+    fn permit(&self, url: Url) -> Result<Url, ManifestError> {
+        if self.is_ours(&url) { Ok(url) } else { Err(ManifestError::Elsewhere(url.authority().to_owned())) }
+    }
+
+    /// Takes so many bytes of the room there is.
+    fn keep(&mut self, bytes: usize) -> Result<(), ManifestError> {
+        self.room = self.room.checked_sub(bytes).ok_or(ManifestError::TooLarge)?;
+        Ok(())
+    }
+
+    fn period(
+        &mut self,
+        base: &Url,
+        node: Node<'_, '_>,
+        duration: Duration,
+    ) -> Result<Period, ManifestError> {
+        let base = self.base(base, node)?;
+        let mut tracks = Vec::new();
+        for set in children(node, "AdaptationSet") {
+            let Some(kind) = kind(set).filter(|_| !is_special(set)) else { continue };
+            let set_base = self.base(&base, set)?;
+            let mut representations = Vec::new();
+            for element in children(set, "Representation").filter(|r| !is_special(*r)) {
+                let chain = Chain([element, set, node]);
+                representations.push(self.representation(&set_base, chain, duration)?);
+            }
+            representations.sort_by_key(|r| r.bandwidth);
+            representations.dedup_by_key(|r| r.bandwidth);
+            if !representations.is_empty() {
+                tracks.push(Track { kind, representations });
+            }
+        }
+        Ok(Period { duration, tracks })
+    }
+
+    fn representation(
+        &mut self,
+        base: &Url,
+        chain: Chain<'_, '_>,
+        duration: Duration,
+    ) -> Result<Representation, ManifestError> {
+        self.representations += 1;
+        if self.representations > MAX_REPRESENTATIONS {
+            return Err(ManifestError::TooLarge);
+        }
+        let element = chain.0[0];
+        let id = element.attribute("id").unwrap_or("").to_owned();
+        let bandwidth = number(element, "bandwidth")?.ok_or_else(|| missing(element, "bandwidth"))?;
+        if bandwidth == 0 {
+            return Err(value(element, "bandwidth", "0"));
+        }
+        let base = self.base(base, element)?;
+        self.keep(id.len() + 2 * base.target().len() + base.authority().len())?;
+        // §5.3.9.1: one kind of addressing; the one that stands closest.
+        let nearest = chain.0.iter().find_map(|level| {
+            ["SegmentTemplate", "SegmentList", "SegmentBase"]
+                .into_iter()
+                .find(|name| children(*level, name).next().is_some())
+        });
+        let mut representation = Representation {
+            id,
+            bandwidth,
+            base: base.clone(),
+            init: None,
+            segments: Segments::Whole,
+            duration,
+        };
+        match nearest {
+            Some("SegmentTemplate") => self.template(&mut representation, &chain.of("SegmentTemplate"))?,
+            Some("SegmentList") => self.list(&mut representation, &chain.of("SegmentList"))?,
+            Some(_) => self.file(&mut representation, &chain.of("SegmentBase"))?,
+            None => {}
+        }
+        if matches!(representation.segments, Segments::Whole | Segments::Indexed { .. }) {
+            representation.base = self.permit(base)?;
+        }
+        Ok(representation)
+    }
+
+    fn template(&mut self, to: &mut Representation, levels: &[Node<'_, '_>]) -> Result<(), ManifestError> {
+        let element = levels[0];
+        let media = text(levels, "media").ok_or_else(|| missing(element, "media"))?;
+        let template = Template::read(media, &to.id, to.bandwidth)?;
+        self.keep(media.len() + to.id.len())?;
+        let first = inherited(levels, "startNumber")?.unwrap_or(1);
+        let mut timing = self.timing(levels, to.duration)?;
+        if let (Some(last), Timing::Every { count, .. }) = (inherited(levels, "endNumber")?, &mut timing) {
+            let there = last.checked_add(1).and_then(|end| end.checked_sub(first)).unwrap_or(0);
+            *count = (*count).min(there);
+        }
+        if !template.varies() && timing.is_many() {
+            return Err(value(element, "media", media));
+        }
+        // The host is the same for all: none depends on numbers.
+        self.permit(to.base.join(&template.expand(first, 0))?)?;
+        to.init = match text(levels, "initialization") {
+            Some(init) => {
+                let init = Template::read(init, &to.id, to.bandwidth)?;
+                if init.varies() {
+                    return Err(value(
+                        element,
+                        "initialization",
+                        text(levels, "initialization").unwrap_or(""),
+                    ));
+                }
+                Some(Resource { url: self.permit(to.base.join(&init.expand(0, 0))?)?, range: None })
+            }
+            None => self.initialization(to, levels)?,
+        };
+        let first = first.saturating_add(timing.skipped());
+        to.segments = Segments::Template { template, first, timing };
+        Ok(())
+    }
+
+    fn list(&mut self, to: &mut Representation, levels: &[Node<'_, '_>]) -> Result<(), ManifestError> {
+        let holder = levels.iter().find(|level| children(**level, "SegmentURL").next().is_some());
+        let mut list = Vec::new();
+        for entry in holder.into_iter().flat_map(|level| children(*level, "SegmentURL")) {
+            let url = match entry.attribute("media") {
+                Some(media) => to.base.join(media.trim())?,
+                None => to.base.clone(),
+            };
+            self.keep(size_of::<Resource>() + url.target().len() + url.authority().len())?;
+            list.push(Resource { url: self.permit(url)?, range: range(entry, "mediaRange")? });
+        }
+        let lasts = inherited(levels, "duration")?.is_some() || timeline(levels).is_some();
+        let timing = if lasts || list.len() != 1 {
+            self.timing(levels, to.duration)?
+        } else {
+            Timing::once(to.duration)
+        };
+        let skipped = usize::try_from(timing.skipped()).unwrap_or(usize::MAX).min(list.len());
+        list.drain(..skipped);
+        to.init = self.initialization(to, levels)?;
+        to.segments = Segments::List { list, timing };
+        Ok(())
+    }
+
+    fn file(&mut self, to: &mut Representation, levels: &[Node<'_, '_>]) -> Result<(), ManifestError> {
+        let index = levels.iter().find(|level| level.has_attribute("indexRange"));
+        to.init = self.initialization(to, levels)?;
+        let Some(index) = index.map(|level| range(*level, "indexRange")).transpose()?.flatten() else {
+            return Ok(());
+        };
+        if *index.end() - *index.start() >= MAX_INDEX {
+            return Err(ManifestError::TooLarge);
+        }
+        // What describes the tracks is in front of the index unless something else is said.
+        if to.init.is_none() && *index.start() > 0 {
+            to.init =
+                Some(Resource { url: self.permit(to.base.clone())?, range: Some(0..=*index.start() - 1) });
+        }
+        to.segments = Segments::Indexed { index, read: None };
+        Ok(())
+    }
+
+    fn initialization(
+        &self,
+        to: &Representation,
+        levels: &[Node<'_, '_>],
+    ) -> Result<Option<Resource>, ManifestError> {
+        let Some(element) = levels.iter().find_map(|level| children(*level, "Initialization").next()) else {
+            return Ok(None);
+        };
+        let url = match element.attribute("sourceURL") {
+            Some(source) => to.base.join(source.trim())?,
+            None => to.base.clone(),
+        };
+        Ok(Some(Resource { url: self.permit(url)?, range: range(element, "range")? }))
+    }
+
+    fn timing(&mut self, levels: &[Node<'_, '_>], period: Duration) -> Result<Timing, ManifestError> {
+        let element = levels[0];
+        let scale = inherited(levels, "timescale")?.unwrap_or(1);
+        let scale = Timescale::new(scale).ok_or_else(|| value(element, "timescale", "0"))?;
+        let offset = inherited(levels, "presentationTimeOffset")?.unwrap_or(0);
+        if let Some(line) = timeline(levels) {
+            let end = offset.saturating_add(scale.ticks(period));
+            return self.line(line, scale, offset..end).map(Timing::Line);
+        }
+        let ticks = inherited(levels, "duration")?.ok_or_else(|| missing(element, "duration"))?;
+        if ticks == 0 {
+            return Err(value(element, "duration", "0"));
+        }
+        Ok(Timing::Every { scale, ticks, offset, count: scale.ticks(period).div_ceil(ticks) })
+    }
+
+    /// The runs of a period that plays from tick `offset` to `end`.
+    fn line(
+        &mut self,
+        line: Node<'_, '_>,
+        scale: Timescale,
+        span: Range<u64>,
+    ) -> Result<Timeline, ManifestError> {
+        let Range { start: offset, end } = span;
+        let (mut runs, mut skipped, mut next, mut before) = (Vec::new(), 0_u64, 0_u64, 0_u64);
+        let mut entries = children(line, "S").peekable();
+        while let Some(entry) = entries.next() {
+            let start = number(entry, "t")?.unwrap_or(next);
+            let ticks = number(entry, "d")?.ok_or_else(|| missing(entry, "d"))?;
+            if ticks == 0 || runs.last().is_some_and(|last: &Run| start <= last.last_start()) {
+                return Err(ManifestError::Timeline);
+            }
+            let until = match entries.peek() {
+                Some(following) => number(*following, "t")?.unwrap_or(end),
+                None => end,
+            };
+            let count = match repeats(entry)? {
+                Some(more) => more.checked_add(1).ok_or(ManifestError::Timeline)?,
+                // §5.3.9.6: up to the next one, or to the end of the period.
+                None => until.saturating_sub(start).div_ceil(ticks).max(1),
+            };
+            if start >= end {
+                break;
+            }
+            // What goes on beyond the end of the period, or ends before its beginning, is not played.
+            let count = count.min((end - start).div_ceil(ticks));
+            let early = (offset.saturating_sub(start) / ticks).min(count);
+            next = ticks.checked_mul(count).and_then(|all| all.checked_add(start)).unwrap_or(u64::MAX);
+            if runs.is_empty() {
+                skipped = early.checked_add(skipped).ok_or(ManifestError::Timeline)?;
+            }
+            if early == count {
+                continue;
+            }
+            self.keep(size_of::<Run>())?;
+            let run = Run { before, start: start + early * ticks, ticks, count: count - early };
+            before = before.checked_add(run.count).ok_or(ManifestError::Timeline)?;
+            runs.push(run);
+        }
+        Ok(Timeline { scale, offset, skipped, runs })
+    }
+}
+
+impl<'a, 'd> Chain<'a, 'd> {
+    /// The elements of this name, the closest first; there is one.
+    fn of(&self, name: &str) -> Vec<Node<'a, 'd>> {
+        self.0.iter().filter_map(|level| children(*level, name).next()).collect()
+    }
+}
+
+impl Timing {
+    /// One segment that plays all of the period.
+    fn once(period: Duration) -> Self {
+        let nanos = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+        let scale = Timescale::new(1_000_000_000).expect("it is not 0");
+        Self::Every { scale, ticks: nanos, offset: 0, count: 1 }
+    }
+
+    /// Segments before the beginning of the period.
+    fn skipped(&self) -> u64 {
+        match self {
+            Self::Every { .. } => 0,
+            Self::Line(line) => line.skipped,
+        }
+    }
+
+    fn is_many(&self) -> bool {
+        match self {
+            Self::Every { count, .. } => *count > 1,
+            Self::Line(line) => line.runs.last().is_some_and(|run| run.before + run.count > 1),
+        }
+    }
+}
+
+/// What a set is, by what it says or by what its first representation is; none for texts, thumbnails and the like.
+fn kind(set: Node<'_, '_>) -> Option<Kind> {
+    let first = children(set, "Representation").next();
+    let said = |name: &str| set.attribute(name).or_else(|| first.and_then(|r| r.attribute(name)));
+    let by = |text: &str| match text.split('/').next() {
+        Some("video") => Some(Kind::Video),
+        Some("audio") => Some(Kind::Audio),
+        _ => None,
+    };
+    if let Some(text) = said("contentType").or_else(|| said("mimeType")) {
+        return by(text);
+    }
+    let codec = said("codecs")?.split(['.', ',']).next()?.trim();
+    if VIDEO.contains(&codec) { Some(Kind::Video) } else { AUDIO.contains(&codec).then_some(Kind::Audio) }
+}
+
+const VIDEO: [&str; 10] = ["avc1", "avc3", "hvc1", "hev1", "dvh1", "dvhe", "vvc1", "av01", "vp09", "vp8"];
+const AUDIO: [&str; 7] = ["mp4a", "ac-3", "ec-3", "ac-4", "opus", "Opus", "fLaC"];
+
+/// Pictures for jumping and for previews, which are not played (DASH-IF IOP §3.2.9, §6.2.6).
+fn is_special(node: Node<'_, '_>) -> bool {
+    children(node, "EssentialProperty")
+        .filter_map(|p| p.attribute("schemeIdUri"))
+        .any(|scheme| scheme.contains("trickmode") || scheme.contains("thumbnail_tile"))
+}
+
+fn link<'a>(node: Node<'a, '_>) -> Option<&'a str> {
+    node.attribute(("http://www.w3.org/1999/xlink", "href"))
+}
+
+/// §5.5.3: this link means that there is nothing.
+fn resolves_to_nothing(node: Node<'_, '_>) -> bool {
+    link(node) == Some("urn:mpeg:dash:resolve-to-zero:2013")
+}
+
+fn children<'a, 'd>(node: Node<'a, 'd>, name: &str) -> impl Iterator<Item = Node<'a, 'd>> {
+    node.children().filter(move |child| child.is_element() && child.tag_name().name() == name)
+}
+
+fn timeline<'a, 'd>(levels: &[Node<'a, 'd>]) -> Option<Node<'a, 'd>> {
+    levels.iter().find_map(|level| children(*level, "SegmentTimeline").next())
+}
+
+fn text<'a>(levels: &[Node<'a, '_>], name: &str) -> Option<&'a str> {
+    levels.iter().find_map(|level| level.attribute(name)).map(str::trim)
+}
+
+fn inherited(levels: &[Node<'_, '_>], name: &'static str) -> Result<Option<u64>, ManifestError> {
+    levels.iter().find(|level| level.has_attribute(name)).map_or(Ok(None), |level| number(*level, name))
+}
+
+fn number(node: Node<'_, '_>, name: &'static str) -> Result<Option<u64>, ManifestError> {
+    let Some(text) = node.attribute(name) else { return Ok(None) };
+    let digits = text.trim();
+    // `parse` would take a plus sign.
+    let parsed = if digits.bytes().all(|b| b.is_ascii_digit()) { digits.parse().ok() } else { None };
+    parsed.map(Some).ok_or_else(|| value(node, name, text))
+}
+
+/// How many more there are; none for -1, up to what comes next.
+fn repeats(node: Node<'_, '_>) -> Result<Option<u64>, ManifestError> {
+    if node.attribute("r").is_some_and(|r| r.trim() == "-1") {
+        return Ok(None);
+    }
+    number(node, "r").map(|more| Some(more.unwrap_or(0)))
+}
+
+fn duration_of(node: Node<'_, '_>, name: &'static str) -> Result<Option<Duration>, ManifestError> {
+    let Some(text) = node.attribute(name) else { return Ok(None) };
+    time::duration(text).map(Some).ok_or_else(|| value(node, name, text))
+}
+
+/// `first-last`, both of them.
+fn range(node: Node<'_, '_>, name: &'static str) -> Result<Option<RangeInclusive<u64>>, ManifestError> {
+    let Some(text) = node.attribute(name) else { return Ok(None) };
+    let read =
+        |text: &str| if text.bytes().all(|b| b.is_ascii_digit()) { text.parse::<u64>().ok() } else { None };
+    let bounds = text.trim().split_once('-').and_then(|(first, last)| Some((read(first)?, read(last)?)));
+    let bounds = bounds.filter(|(first, last)| first <= last);
+    bounds.map(|(first, last)| Some(first..=last)).ok_or_else(|| value(node, name, text))
+}
+
+fn missing(node: Node<'_, '_>, attribute: &'static str) -> ManifestError {
+    ManifestError::Missing { element: shown(node.tag_name().name()), attribute }
+}
+
+fn value(node: Node<'_, '_>, attribute: &str, value: &str) -> ManifestError {
+    let element = shown(node.tag_name().name());
+    ManifestError::Value { element, attribute: attribute.to_owned(), value: shown(value) }
+}
+
+fn shown(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
+const MAX_TEXT: usize = 8 << 20;
+const MAX_NODES: u32 = 500_000;
+const MAX_REPRESENTATIONS: usize = 1000;
+/// Bytes that all representations may take together.
+const ROOM: usize = 64 << 20;
+/// Bytes of an index: a day in segments of a second takes one.
+const MAX_INDEX: u64 = 1 << 20;
+
+#[cfg(test)]
+#[path = "manifest_tests.rs"]
+mod tests;
