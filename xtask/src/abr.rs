@@ -17,11 +17,8 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
     compare()
 }
 
-/// The step of `cargo xtask test`. npm is large, and nothing else of the tests needs it.
+/// The step of `cargo xtask test`.
 pub(crate) fn step() -> Result<Outcome> {
-    if let Some(program) = ["node", "npm", "tar"].into_iter().find(|program| !on_path(program)) {
-        return Ok(Outcome::Skipped(format!("there is no {program}; `cargo xtask abr` installs it")));
-    }
     compare().map(|()| Outcome::Done)
 }
 
@@ -62,12 +59,6 @@ fn sources() -> Result<PathBuf> {
 const VERSION: &str = "5.2.1";
 
 const MAP: &str = "package/dist/modern/esm/dash.all.debug.js.map";
-
-const NEEDS: &[Need] = &[
-    Need { sign: Sign::Program("node"), package: "nodejs", why: "dash.js is written in JavaScript" },
-    Need { sign: Sign::Program("npm"), package: "npm", why: "npm has dash.js" },
-    Need { sign: Sign::Program("tar"), package: "tar", why: "npm's packages are archives" },
-];
 
 #[cfg(test)]
 mod tests {

@@ -58,6 +58,9 @@ const NEEDS: &[Need] = &[
         package: "bsdutils",
         why: "desktop view: a terminal that asks for a token",
     },
+    Need { sign: Program("node"), package: "nodejs", why: "abr: dash.js is written in JavaScript" },
+    Need { sign: Program("npm"), package: "npm", why: "abr: npm has dash.js" },
+    Need { sign: Program("tar"), package: "tar", why: "abr: npm's packages are archives" },
     Need { sign: Program("setpriv"), package: "util-linux", why: "desktop view: a viewer of another user" },
 ];
 
