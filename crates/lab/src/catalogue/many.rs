@@ -4,7 +4,7 @@ use quickset_base::Duration;
 
 use super::link;
 use crate::experiment::{Experiment, Figure, Params, ValueError, Varied, Way};
-use crate::play::{Channel, Flow, Group, Messages, Piece, Schedule, Setting, Work};
+use crate::play::{Flow, Setting, Work};
 
 /// Users who all wait for one link.
 pub(super) static SCREENS_MANY: Experiment = Experiment {
@@ -22,6 +22,8 @@ pub(super) static SCREENS_MANY: Experiment = Experiment {
         Good would be responses that are shorter under random loss for one as for eight, and repair that gives way where the \
         queue is what loses: adaptive repair is to send next to nothing there, while a fixed share is sent whatever it \
         does.",
+    // Where no-harm asks for all that the link carries, one desktop asks for little: half the messages in an update, and a queue
+    // that one alone does not fill. A minute, since each has to wait for the others.
     baseline: &[
         ("desktops", "1"),
         ("mode", "partial"),
@@ -57,19 +59,9 @@ pub(super) static SCREENS_MANY: Experiment = Experiment {
 
 fn setting(params: &Params) -> Result<Setting, ValueError> {
     let seconds = params.number("seconds")?;
-    let (messages, bytes) = (params.whole("messages")?, params.whole("message_bytes")?);
-    let piece = Piece { bytes: bytes as u32, deadline: None, area: None };
-    let pieces = vec![piece; messages as usize];
-    let group = Group { due: Duration::ZERO, messages: pieces, fence: true, channel: Channel::First };
     // More than can be asked for until the run ends.
-    let updates = (seconds / THINK.as_secs_f64()).ceil() as usize + 1;
-    let plan = Messages {
-        order: link::order(params),
-        groups: vec![group; updates],
-        tell_deadlines: false,
-        schedule: Schedule::default(),
-        interactive: Some(THINK),
-    };
+    let updates = (seconds / THINK.as_secs_f64()).ceil() as u64 + 1;
+    let plan = link::updates(params, updates, Duration::ZERO, Some(THINK))?;
     let desktops = params.whole("desktops")?;
     let mut flows = Vec::new();
     for n in 0..desktops {
