@@ -51,6 +51,7 @@ pub(super) static NO_HARM: Experiment = Experiment {
     ],
     published: &[],
     claims: &[],
+    unmeasured: &[],
     notes: &[],
     way: Way::Play(setting),
 };

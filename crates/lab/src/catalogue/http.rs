@@ -51,6 +51,7 @@ pub(super) static BULK: Experiment = Experiment {
         "4",
         "Without repair almost 40 % of the transfers of 32 kB need a retransmission (a step at 0.2 s) and 5 % two; with it half as many.",
     )],
+    unmeasured: &[],
     notes: &[],
     way: Way::Play(bulk),
 };
@@ -97,6 +98,7 @@ pub(super) static STREAM: Experiment = Experiment {
         "5",
         "Without repair 99.1 % of the bytes come with the path's delay and 0.1 % after 160 ms, with b = 3 99.8 %; d = 25 ms puts a step at 75 ms.",
     )],
+    unmeasured: &[],
     notes: &[],
     way: Way::Play(stream),
 };
@@ -140,6 +142,7 @@ pub(super) static PAGE: Experiment = Experiment {
             "In the tree HTML and web share one to four, and the image that is seen first is there before the others.",
         ),
     ],
+    unmeasured: &[],
     notes: &[],
     way: Way::Play(page),
 };
@@ -181,6 +184,7 @@ pub(super) static PAGE_REAL: Experiment = Experiment {
     ],
     published: &[],
     claims: &[],
+    unmeasured: &[],
     notes: &[],
     way: Way::Play(page_real),
 };

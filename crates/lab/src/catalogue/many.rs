@@ -14,7 +14,7 @@ pub(super) static SCREENS_MANY: Experiment = Experiment {
     about: "Up to 16 users each look at a desktop of their own over one link, as those of an office do. Each asks for an update of 50 \
         messages 300 ms after the one before is complete, for a minute; they begin one after the other. At 20 Mbit/s one of \
         them takes a thirteenth of the link, eight not two thirds, and 16 ask for more than it carries, so that each \
-        has to wait for the others. The link loses nothing, or 1 % of the packets by chance, or its queue holds a quarter of a bandwidth-delay \
+        has to wait for the others. The link loses nothing, or 1 % of the packets by chance, or its queue holds a quarter, half or one of a bandwidth-delay \
         product where all others hold four of them, and overflows. The question is whether repair that everybody uses hurts \
         everybody: what it adds takes the place of somebody's data, and it may fill the queue that loses the data. It does no harm if response and blocking \
         times are nowhere longer than without it, if the payload that all get together (goodput_bps, \
@@ -39,7 +39,7 @@ pub(super) static SCREENS_MANY: Experiment = Experiment {
         ("seconds", "60"),
     ],
     crossed: &[("desktops", "1,2,4,8,16"), ("cc", "cubic,bbr"), ("fec", "none,rs:105/100,adaptive:screen")],
-    varied: Varied::OneByOne(&[("loss", "0,1%"), ("queue", "0.25bdp,4bdp")]),
+    varied: Varied::OneByOne(&[("loss", "0,1%"), ("queue", "0.25bdp,0.5bdp,1bdp,4bdp")]),
     seeds: 5,
     figures: &[
         Figure::Boxes { metric: "response_ms.p50", over: "desktops", colours: "fec" },
@@ -53,6 +53,7 @@ pub(super) static SCREENS_MANY: Experiment = Experiment {
     ],
     published: &[],
     claims: &[],
+    unmeasured: &[],
     notes: &[],
     way: Way::Play(setting),
 };

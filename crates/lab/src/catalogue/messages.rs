@@ -60,6 +60,7 @@ pub(super) static MESSAGES: Experiment = Experiment {
             "A sender that does not know when the next message comes repairs each at once, and sends up to twice the bytes.",
         ),
     ],
+    unmeasured: &[],
     notes: &[],
     way: Way::Play(setting),
 };
@@ -84,6 +85,7 @@ pub(super) static MESSAGES_DESIGN: Experiment = Experiment {
     ],
     published: &[],
     claims: &[("17", "FlEC never delivers fewer messages in time than plain QUIC.")],
+    unmeasured: &[],
     notes: &[],
     way: Way::Play(setting),
 };

@@ -26,6 +26,7 @@ pub(super) static STREAMING: Experiment = Experiment {
         ("9 to 17", "Messages wait less with fences than in total order, and hardly at all with repair."),
         ("17", "Without loss, repair makes times between messages less than 10 ms longer."),
     ],
+    unmeasured: &[],
     notes: &[PACE, CUBIC],
     way: Way::Play(|params| setting(params, None)),
 };
@@ -53,6 +54,7 @@ pub(super) static INTERACTIVE: Experiment = Experiment {
         ),
         ("26", "Without loss none of it has a considerable effect."),
     ],
+    unmeasured: &[],
     notes: &[HALF, CUBIC_ASKED],
     way: Way::Play(|params| setting(params, Some(THINK))),
 };
@@ -93,6 +95,7 @@ pub(super) static BURSTS: Experiment = Experiment {
 
 /// Updates of a few messages.
 pub(super) static SMALL: Experiment = Experiment {
+    unmeasured: &[],
     name: "screen-small",
     title: "A screen that answers with little: updates of 4 to 60 messages",
     source: "our own: Future Internet 2025, figure 18, with smaller updates",
@@ -117,6 +120,7 @@ pub(super) static SMALL: Experiment = Experiment {
 
 fn setting(params: &Params, interactive: Option<Duration>) -> Result<Setting, ValueError> {
     let as_published = params.text("profile") == "as-published";
+    unmeasured: &[],
     let updates = params.whole("updates")?;
     let interval = match params.number_or_word("pace") {
         Some(pace) => Duration::from_secs_f64(1.0 / pace),

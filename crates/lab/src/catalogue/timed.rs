@@ -32,6 +32,7 @@ pub(super) static CODEC: Experiment = Experiment {
 };
 
 /// A connection with them.
+    unmeasured: &[],
 pub(super) static PERF_FEC: Experiment = Experiment {
     name: "perf-fec",
     title: "What forward erasure correction costs a fast transfer",
@@ -61,6 +62,7 @@ pub(super) static PERF_FEC: Experiment = Experiment {
 };
 
 /// The scheduler alone.
+    unmeasured: &[],
 pub(super) static SCHED_SCALE: Experiment = Experiment {
     name: "sched-scale",
     title: "How many decisions a second who sends next takes, among how many",
@@ -79,3 +81,4 @@ pub(super) static SCHED_SCALE: Experiment = Experiment {
     notes: &[],
     way: Way::Time(timing::decisions),
 };
+    unmeasured: &[],

@@ -56,6 +56,7 @@ pub(super) static FENCE_UDT: Experiment = Experiment {
             "In total order the blocking time stands near its peak for most messages; with fences it falls to nothing after each fence.",
         ),
     ],
+    unmeasured: &[],
     notes: &[SLOWED],
     way: Way::Play(setting),
 };

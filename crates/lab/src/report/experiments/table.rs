@@ -250,7 +250,7 @@ pub(crate) fn tables(page: &mut String, sheet: &Sheet, lines: &[Line]) {
         page.push_str("</details>");
         let others: Vec<usize> = spots.into_iter().filter(|spot| *spot != first).collect();
         if !others.is_empty() {
-            let told = with_published(&format!("{} more points", others.len()), lines, &others);
+            let told = with_published(&words::more(others.len(), "point"), lines, &others);
             let _ = write!(page, "<details><summary>{}</summary>", escaped(&told));
             table(page, sheet, lines, &others);
             page.push_str("</details>");

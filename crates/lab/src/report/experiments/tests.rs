@@ -390,6 +390,7 @@ static SPACE: Experiment = Experiment {
     ],
     published: &[],
     claims: &[("1", "Half the time.")],
+    unmeasured: &[("2", "A third on a machine that is not ours.")],
     notes: &[],
     way: Way::Play(streaming_setting),
 };

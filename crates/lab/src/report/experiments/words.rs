@@ -134,6 +134,11 @@ pub(crate) fn cited(figure: &str) -> String {
     }
 }
 
+/// What a fold says: how many more there are of what.
+pub(crate) fn more(count: usize, what: &str) -> String {
+    format!("{count} more {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// A path and the statistic behind its dot.
 pub(crate) fn split(path: &str) -> (&str, Option<&str>) {
     path.split_once('.').map_or((path, None), |(base, stat)| (base, Some(stat)))

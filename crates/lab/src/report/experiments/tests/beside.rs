@@ -97,3 +97,28 @@ fn numbers_of_a_whole_design_stand_beside_the_published_ones() {
         assert!(cell.contains(ours) && cell.contains(published), "{cell}");
     }
 }
+
+/// What nothing of ours stands beside is not among what can be held against our numbers.
+#[test]
+fn what_is_not_measured_is_said_apart() {
+    let point = SPACE.points(&Overrides::default()).unwrap().remove(0);
+    let row = Row { params: point, ..row_of(&SPACE, "", 1, &[], 1.0) };
+    let sheet = Sheet::new(&SPACE, vec![row]);
+    let mut page = String::new();
+    crate::report::experiments::claims(&mut page, &sheet);
+    let apart = "<h3>What was published, and is not measured here</h3>";
+    let (beside, not_measured) = page.split_once(apart).expect(&page);
+    assert!(beside.contains("Half the time") && !beside.contains("not ours"), "{page}");
+    assert!(not_measured.contains("figure 2</small> A third on a machine"), "{page}");
+    well_formed(&page);
+}
+
+#[test]
+fn folds_count_what_is_behind_them() {
+    let of = |sets: &[&str]| {
+        html(&results(sets.iter().map(|set| row(&format!("profile=ours {set}"), 1, &[115.0], 7.6)).collect()))
+    };
+    assert!(of(&["", "loss=1%"]).contains("<summary>1 more point</summary>"));
+    assert!(of(&["", "loss=1%", "rtt_ms=50"]).contains("<summary>2 more points</summary>"));
+    assert_eq!(words::more(1, "panel"), "1 more panel");
+}
