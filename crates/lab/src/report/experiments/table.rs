@@ -405,7 +405,7 @@ impl From<Measured> for Number {
 }
 
 /// What is told wherever repair is compared: what it costs, what it achieves, and what chance alone would leave.
-const REPAIR: [&str; 7] = [
+const REPAIR: [&str; 8] = [
     "repair_share",
     "repair_share_late",
     "recovered",
@@ -413,6 +413,7 @@ const REPAIR: [&str; 7] = [
     "resent",
     "failed_blocks",
     "failed_blocks_expected",
+    "failed_blocks_raptorq",
 ];
 /// Where there is no number.
 pub(crate) const NONE: &str = "–";
