@@ -195,8 +195,9 @@ fn reading(figure: &Figure, drawn: &[Panels]) -> String {
         }
         Figure::Boxes { metric, .. } => {
             let good = good(metric, " Further down is better.", " Further up is better.");
-            let is_each = drawn.iter().any(|panels| panels.charts.len() > 1);
-            let behind = if is_each {
+            let mut curves = drawn.iter().flat_map(|panels| &panels.charts).flat_map(|chart| &chart.curves);
+            // What an ordinary transport has no number of, like repair, has no line.
+            let behind = if curves.any(|curve| matches!(curve.shape, Shape::Line(_))) {
                 " The line across is the median of what an ordinary transport does, the same in all panels."
             } else {
                 ""
