@@ -143,7 +143,7 @@ pub(super) static PAGE: Experiment = Experiment {
         ),
     ],
     unmeasured: &[],
-    notes: &[],
+    notes: &[FLUID],
     way: Way::Play(page),
 };
 
@@ -188,6 +188,10 @@ pub(super) static PAGE_REAL: Experiment = Experiment {
     notes: &[],
     way: Way::Play(page_real),
 };
+
+const FLUID: &str = "No numbers are read off the curves of figure 6. Its parts are held against a model instead: bytes as a fluid, at the payload’s \
+    share of the link, divided by urgency alone (flat) or by the tree. How far each resource is complete from when the model has it \
+    (off_prediction), and how far shares are off the weights (off_share), are what our goodput over time can be judged by.";
 
 fn bulk(params: &Params) -> Result<Setting, ValueError> {
     let bytes = params.number("size")? as u64;

@@ -44,7 +44,7 @@ pub struct Experiment {
     pub claims: &'static [(&'static str, &'static str)],
     /// What others have published of the same matter and is not measured here, as `claims`: it stands beside no number of ours.
     pub unmeasured: &'static [(&'static str, &'static str)],
-    /// Where and why our numbers are not the published ones, a sentence or more each.
+    /// Where and why our numbers are not the published ones, or what longer runs have shown; a sentence or more each.
     pub notes: &'static [&'static str],
     /// What a point means.
     pub way: Way,

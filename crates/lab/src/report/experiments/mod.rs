@@ -176,13 +176,17 @@ fn claims(page: &mut String, sheet: &Sheet) {
     }
 }
 
-/// Where and why our numbers are others.
+/// Where and why our numbers are others, or what is to be known of those that have none beside them.
 fn notes(page: &mut String, sheet: &Sheet) {
-    if sheet.experiment.notes.is_empty() {
+    let experiment = sheet.experiment;
+    if experiment.notes.is_empty() {
         return;
     }
-    page.push_str("<h3>Why numbers differ from the published ones</h3><ul class=claims>");
-    for note in sheet.experiment.notes {
+    let is_our_own = experiment.published.is_empty() && experiment.claims.is_empty();
+    let title =
+        if is_our_own { "What else is known" } else { "Beside what was published: what differs, and why" };
+    let _ = write!(page, "<h3>{title}</h3><ul class=claims>");
+    for note in experiment.notes {
         let _ = write!(page, "<li>{}", escaped(note));
     }
     page.push_str("</ul>");
