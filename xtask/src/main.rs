@@ -17,6 +17,7 @@ mod flood;
 mod fuzz;
 mod msrv;
 mod needs;
+mod picture;
 mod python;
 mod results;
 mod rfc;
@@ -106,6 +107,12 @@ const COMMANDS: &[Command] = &[
         arguments: "",
         about: "run what docs/results.md is about, and write that page",
         run: results::command,
+    },
+    Command {
+        name: "picture",
+        arguments: "[--binary FILE]",
+        about: "run a little of the laboratory, and draw docs/lab.png from its page with Chromium",
+        run: picture::command,
     },
     Command {
         name: "package",

@@ -50,6 +50,7 @@ pub(super) static BULK: Experiment = Experiment {
         ),
         ("4", "Repair for the last flight alone is better than AC-RLNC, which repairs all along."),
     ],
+    unmeasured: &[],
     notes: &[],
     way: Way::Play(download),
 };

@@ -74,6 +74,7 @@ pub(super) static CONGESTION: Experiment = Experiment {
     ],
     published: &[],
     claims: &[],
+    unmeasured: &[],
     notes: &[],
     way: Way::Play(setting),
 };

@@ -5,7 +5,7 @@ use quickset_base::Duration;
 
 use super::link;
 use crate::experiment::{Experiment, Figure, Params, ValueError, Varied, Way};
-use crate::play::{Channel, Flow, Group, Messages, Piece, Schedule, Setting, Work};
+use crate::play::{Flow, Setting, Work};
 
 /// Who else may use the link.
 pub const RIVALS: &[&str] = &["none", "cubic", "bbr"];
@@ -51,6 +51,7 @@ pub(super) static NO_HARM: Experiment = Experiment {
     ],
     published: &[],
     claims: &[],
+    unmeasured: &[],
     notes: &[],
     way: Way::Play(setting),
 };
@@ -58,18 +59,9 @@ pub(super) static NO_HARM: Experiment = Experiment {
 fn setting(params: &Params) -> Result<Setting, ValueError> {
     let seconds = params.number("seconds")?;
     let (messages, bytes) = (params.whole("messages")?, params.whole("message_bytes")?);
-    let piece = Piece { bytes: bytes as u32, deadline: None, area: None };
-    let pieces = vec![piece; messages as usize];
-    let group = Group { due: Duration::ZERO, messages: pieces, fence: true, channel: Channel::First };
     // More than the link can carry.
     let updates = params.number("rate_mbit")? * 1e6 * seconds / 8.0 / (messages * bytes) as f64;
-    let plan = Messages {
-        order: link::order(params),
-        groups: vec![group; updates.ceil() as usize + 1],
-        tell_deadlines: false,
-        schedule: Schedule::default(),
-        interactive: None,
-    };
+    let plan = link::updates(params, updates.ceil() as u64 + 1, Duration::ZERO, None)?;
     let mut flow = Flow::new("screen", link::congestion(params)?, Work::Messages(plan));
     link::protect(&mut flow, params)?;
     let mut flows = vec![flow];

@@ -51,6 +51,7 @@ pub(super) static BULK: Experiment = Experiment {
         "4",
         "Without repair almost 40 % of the transfers of 32 kB need a retransmission (a step at 0.2 s) and 5 % two; with it half as many.",
     )],
+    unmeasured: &[],
     notes: &[],
     way: Way::Play(bulk),
 };
@@ -97,6 +98,7 @@ pub(super) static STREAM: Experiment = Experiment {
         "5",
         "Without repair 99.1 % of the bytes come with the path's delay and 0.1 % after 160 ms, with b = 3 99.8 %; d = 25 ms puts a step at 75 ms.",
     )],
+    unmeasured: &[],
     notes: &[],
     way: Way::Play(stream),
 };
@@ -140,7 +142,8 @@ pub(super) static PAGE: Experiment = Experiment {
             "In the tree HTML and web share one to four, and the image that is seen first is there before the others.",
         ),
     ],
-    notes: &[],
+    unmeasured: &[],
+    notes: &[FLUID],
     way: Way::Play(page),
 };
 
@@ -181,9 +184,14 @@ pub(super) static PAGE_REAL: Experiment = Experiment {
     ],
     published: &[],
     claims: &[],
+    unmeasured: &[],
     notes: &[],
     way: Way::Play(page_real),
 };
+
+const FLUID: &str = "No numbers are read off the curves of figure 6. Its parts are held against a model instead: bytes as a fluid, at the payload’s \
+    share of the link, divided by urgency alone (flat) or by the tree. How far each resource is complete from when the model has it \
+    (off_prediction), and how far shares are off the weights (off_share), are what our goodput over time can be judged by.";
 
 fn bulk(params: &Params) -> Result<Setting, ValueError> {
     let bytes = params.number("size")? as u64;

@@ -7,7 +7,7 @@ use quickset_quic::{Fec, Protection};
 use quickset_sim::{Burst, GilbertElliott, LinkSpec, Loss, Queue, Rate, TimedGilbertElliott};
 
 use crate::experiment::{FLEC, NONE, Params, Value, ValueError, products};
-use crate::play::{Flow, Order, Resource, Visit, Work};
+use crate::play::{Channel, Flow, Group, Messages, Order, Piece, Resource, Schedule, Visit, Work};
 
 /// One direction of the link, with `loss_scale` times the loss.
 pub(super) fn spec(params: &Params, loss_scale: f64) -> Result<LinkSpec, ValueError> {
@@ -42,6 +42,31 @@ pub(super) fn order(params: &Params) -> Order {
         "plain" => Order::Plain,
         _ => Order::Partial,
     }
+}
+
+/// So many updates of a screen, one due `every` so long or each asked for `interactive` after the one before, with a fence behind
+/// each.
+pub(super) fn updates(
+    params: &Params,
+    count: u64,
+    every: Duration,
+    interactive: Option<Duration>,
+) -> Result<Messages, ValueError> {
+    let piece = Piece { bytes: params.whole("message_bytes")? as u32, deadline: None, area: None };
+    let messages = vec![piece; params.whole("messages")? as usize];
+    let group = |n: u64| Group {
+        due: every * n as u32,
+        messages: messages.clone(),
+        fence: true,
+        channel: Channel::First,
+    };
+    Ok(Messages {
+        order: order(params),
+        groups: (0..count).map(group).collect(),
+        tell_deadlines: false,
+        schedule: Schedule::default(),
+        interactive,
+    })
 }
 
 /// When to give up on `bytes`: fifty times what they take at the link's rate, ten minutes and a hundred round trips. CUBIC

@@ -52,6 +52,7 @@ pub(super) static SCREEN_TRACES: Experiment = Experiment {
     ],
     published: &[],
     claims: &[],
+    unmeasured: &[],
     notes: &[],
     way: Way::Play(setting),
 };

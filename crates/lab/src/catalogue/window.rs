@@ -30,6 +30,7 @@ pub(super) static RWIN_LOW: Experiment = Experiment {
         "6",
         "Repair gains less than at 2 % loss; with 70 kB it is slightly worse than plain QUIC, since 5 % of the window hold repair symbols.",
     )],
+    unmeasured: &[],
     notes: &[],
     way: Way::Play(download),
 };
@@ -58,6 +59,7 @@ pub(super) static RWIN_HIGH: Experiment = Experiment {
     figures: BOXES,
     published: &[],
     claims: &[("7", "The gains grow with the loss, and are greatest where the window is small.")],
+    unmeasured: &[],
     notes: &[],
     way: Way::Play(download),
 };
@@ -92,6 +94,7 @@ pub(super) static RWIN_SCATTER: Experiment = Experiment {
         "8, 9",
         "A policy that knows the window spends bytes where that saves time (150 kB, 2 %), and few where it does not (6 MB, 0.5 %).",
     )],
+    unmeasured: &[],
     notes: &[],
     way: Way::Play(download),
 };
@@ -136,6 +139,7 @@ pub(super) static RWIN_DESIGN: Experiment = Experiment {
         "10",
         "75 % of the points gain, 80 % with windows up to 400 kB; the mean ratio of bandwidth-delay product to window is 1.53 where repair wins and 0.48 where it loses.",
     )],
+    unmeasured: &[],
     notes: &[],
     way: Way::Play(download),
 };
@@ -167,6 +171,7 @@ pub(super) static RWIN_BURSTY: Experiment = Experiment {
     figures: DESIGN_FIGURES,
     published: &[],
     claims: &[("11", "Repair still improves most points when losses come in bursts of up to five packets.")],
+    unmeasured: &[],
     notes: &[],
     way: Way::Play(download),
 };

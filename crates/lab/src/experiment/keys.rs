@@ -109,7 +109,7 @@ pub const KEYS: &[Key] = &[
     key("page", Kind::Whole(1, 1_000_000), "which page: each number has sizes of its own"),
     key("connections", Kind::Whole(1, 1000), "clients that fetch at once"),
     key("gso", Kind::Word(&["yes", "no"]), "whether many packets are handed to the system at once"),
-    key("codec", Kind::Word(&["rlc", "rs"]), "the code that is timed"),
+    key("codec", Kind::Word(&["rlc", "rs", "raptorq"]), "the code that is timed"),
     key("symbols", Kind::Whole(1, 10_000), "source symbols"),
     key("symbol_bytes", Kind::Whole(1, 65_000), "bytes of a symbol"),
     key("losses", Kind::Whole(1, 64), "how many of them are lost"),

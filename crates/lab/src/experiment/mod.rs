@@ -42,7 +42,9 @@ pub struct Experiment {
     pub published: &'static [Published],
     /// What others have published, in words: the figure, and what is to be seen in it.
     pub claims: &'static [(&'static str, &'static str)],
-    /// Where and why our numbers are not the published ones, a sentence or more each.
+    /// What others have published of the same matter and is not measured here, as `claims`: it stands beside no number of ours.
+    pub unmeasured: &'static [(&'static str, &'static str)],
+    /// Where and why our numbers are not the published ones, or what longer runs have shown; a sentence or more each.
     pub notes: &'static [&'static str],
     /// What a point means.
     pub way: Way,

@@ -12,6 +12,22 @@ use crate::play::{Flow, Messages, Order, Seen, Setting, Work};
 /// `None` where a group of messages is not a block of known size: other codes, other orders, packets that carry several
 /// messages or parts of one.
 pub(super) fn failed_blocks(setting: &Setting, seen: &Seen) -> Option<f64> {
+    expected(setting, seen, fails)
+}
+
+/// How many blocks chance would leave undecoded at most if each were one of RaptorQ, with as many repair symbols as those of
+/// Reed-Solomon have.
+///
+/// `None` as for [`failed_blocks`], and for other codes: these are not blocks of so many repair symbols.
+pub(super) fn failed_blocks_of_raptorq(setting: &Setting, seen: &Seen) -> Option<f64> {
+    expected(setting, seen, raptorq_fails)
+}
+
+/// The chance that a block of so many cannot be decoded.
+type Chance = fn(&Protection, u64, Channel) -> Option<f64>;
+
+/// The sum over all flows.
+fn expected(setting: &Setting, seen: &Seen, fails: Chance) -> Option<f64> {
     let channel = Channel::of(&setting.down.loss)?;
     let mut expected = None;
     for (flow, seen) in setting.flows.iter().zip(&seen.flows) {
@@ -19,14 +35,14 @@ pub(super) fn failed_blocks(setting: &Setting, seen: &Seen) -> Option<f64> {
             continue;
         }
         let Work::Messages(messages) = &flow.work else { return None };
-        let chance = mean_chance(flow, messages, channel)?;
+        let chance = mean_chance(flow, messages, channel, fails)?;
         *expected.get_or_insert(0.0) += chance * seen.server.fec.blocks as f64;
     }
     expected
 }
 
 /// The mean over groups of the chance that one fails.
-fn mean_chance(flow: &Flow, messages: &Messages, channel: Channel) -> Option<f64> {
+fn mean_chance(flow: &Flow, messages: &Messages, channel: Channel, fails: Chance) -> Option<f64> {
     let is_packet = |bytes: u32| bytes <= u32::from(flow.transport.mtu).saturating_sub(HEADERS);
     let is_alone = |bytes: u32| 2 * bytes > u32::from(flow.transport.mtu);
     let mut pieces = messages.groups.iter().flat_map(|group| &group.messages);
@@ -51,7 +67,7 @@ fn fails(protection: &Protection, k: u64, channel: Channel) -> Option<f64> {
     let (parts, repairs) = match *protection {
         Protection::ReedSolomon { n0, k0, stride } => {
             let parts = u64::from(stride).max(k.div_ceil(MOST)).clamp(1, k.max(1));
-            let share = (k * u64::from(n0 - k0)).div_ceil(u64::from(k0));
+            let share = repairs(n0, k0, k);
             (parts, if share == 0 { 0 } else { share.max(parts) })
         }
         Protection::Xor(depth) => {
@@ -70,6 +86,27 @@ fn fails(protection: &Protection, k: u64, channel: Channel) -> Option<f64> {
         1.0 - channel.more_than(r, k + r)
     });
     Some(1.0 - all_decode.product::<f64>())
+}
+
+/// The chance that a block of `k` cannot be decoded at most, were it one of RaptorQ.
+fn raptorq_fails(protection: &Protection, k: u64, channel: Channel) -> Option<f64> {
+    let Protection::ReedSolomon { n0, k0, .. } = *protection else { return None };
+    let r = repairs(n0, k0, k);
+    let lost = channel.losses(r, k + r);
+    // Where nothing is lost all sources are there.
+    let undecoded = |(lost, chance): (u64, f64)| if lost == 0 { 0.0 } else { chance * raptorq(r - lost) };
+    Some((0..).zip(&lost).map(|(lost, chance)| undecoded((lost, *chance))).sum::<f64>() + rest(&lost))
+}
+
+/// In how many of all cases at most RaptorQ does not decode a block, of so many more symbols than it has sources.
+fn raptorq(more: u64) -> f64 {
+    // RFC 6330 §5.8: 1 in 100, 10,000 and 1,000,000, of none, one and two more; of three and more than two it says nothing.
+    100_f64.powi(-1 - more.min(2) as i32)
+}
+
+/// Repair symbols of a block of `k`.
+fn repairs(n0: u32, k0: u32, k: u64) -> u64 {
+    (k * u64::from(n0 - k0)).div_ceil(u64::from(k0))
 }
 
 /// The chain by which packets are lost, of which independent losses are a case.
@@ -99,6 +136,11 @@ impl Channel {
 
     /// The chance that more than `r` of `n` packets in a row are lost, somewhere in the long run.
     fn more_than(self, r: u64, n: u64) -> f64 {
+        rest(&self.losses(r, n))
+    }
+
+    /// The chances that none, one, … and `r` of `n` packets in a row are lost, somewhere in the long run.
+    fn losses(self, r: u64, n: u64) -> Vec<f64> {
         let r = r as usize;
         let in_bad = if self.is_independent() { 0.0 } else { self.to_bad / (self.to_bad + self.to_good) };
         // By losses so far, up to r: in the good state, and in the bad one.
@@ -117,8 +159,14 @@ impl Channel {
                 (*good, *bad) = (stay + *bad * self.to_good, turn + *bad * (1.0 - self.to_good));
             }
         }
-        (1.0 - states.iter().flatten().sum::<f64>()).max(0.0)
+        let [good, bad] = states;
+        good.into_iter().zip(bad).map(|(good, bad)| good + bad).collect()
     }
+}
+
+/// What these chances leave.
+fn rest(chances: &[f64]) -> f64 {
+    (1.0 - chances.iter().sum::<f64>()).max(0.0)
 }
 
 /// Symbols of a part of a Reed-Solomon block at most (`spec/fec.md`).
@@ -173,5 +221,25 @@ mod tests {
             + good * p * (1.0 - r); //                        good bad bad
         assert!((channel.more_than(1, 3) - two_or_more).abs() < 1e-12);
         assert!(channel.more_than(3, 3).abs() < 1e-12);
+    }
+
+    /// Summed by hand: with one repair symbol for two sources, of which losses of one in ten leave P(1) = 3 · 0.1 · 0.81 where one
+    /// is lost, and P(2 or 3) = 0.028 where no code helps.
+    #[test]
+    fn raptorq_fails_a_little_more_often_than_an_ideal_code() {
+        let code = Protection::ReedSolomon { n0: 3, k0: 2, stride: 1 };
+        let channel = Channel::of(&Loss::Independent(0.1)).unwrap();
+        let got = raptorq_fails(&code, 2, channel).unwrap();
+        assert!((got - (0.028 + 0.243 * 0.01)).abs() < 1e-12, "{got}");
+        // Cut into parts, Reed-Solomon is worse than one block of either.
+        let cut = Protection::ReedSolomon { n0: 110, k0: 100, stride: 4 };
+        let channel = Channel::of(&Loss::Independent(0.02)).unwrap();
+        let [ideal, cut_fails] = [
+            fails(&Protection::ReedSolomon { n0: 110, k0: 100, stride: 1 }, 100, channel).unwrap(),
+            fails(&cut, 100, channel).unwrap(),
+        ];
+        let raptorq = raptorq_fails(&cut, 100, channel).unwrap();
+        assert!(ideal < raptorq && raptorq < cut_fails, "{ideal}, {raptorq}, {cut_fails}");
+        assert_eq!(raptorq_fails(&Protection::Xor(4), 100, channel), None);
     }
 }

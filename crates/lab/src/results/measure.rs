@@ -186,6 +186,7 @@ fn repair(setting: &Setting, seen: &Seen) -> Repair {
         repair_share: share(whole[0], whole[1]),
         repair_share_late: share(late[0], late[1]),
         failed_blocks_expected: expectation::failed_blocks(setting, seen),
+        failed_blocks_raptorq: expectation::failed_blocks_of_raptorq(setting, seen),
     }
 }
 

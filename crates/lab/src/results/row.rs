@@ -120,6 +120,9 @@ pub struct Timings {
     /// All that was lost, recovered from repair symbols that have arrived, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decode_ms: Option<f64>,
+    /// Repair symbols that were needed beyond as many as were lost, on average over random losses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excess: Option<f64>,
     /// Seconds of processor time for each gigabyte (10^9 bytes) of payload, both ends together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_s_per_gb: Option<f64>,
@@ -140,6 +143,9 @@ pub struct Repair {
     /// How many `failed_blocks` chance alone would give, where blocks and losses are such that this can be computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_blocks_expected: Option<f64>,
+    /// How many blocks RaptorQ with as many symbols, source and repair, would fail to decode by chance at most (RFC 6330 §5.8).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_blocks_raptorq: Option<f64>,
 }
 
 /// Distributions of times, in milliseconds.

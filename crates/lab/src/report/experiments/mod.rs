@@ -138,7 +138,8 @@ fn section(page: &mut String, sheet: &Sheet, lines: &[Line], is_one_of_many: boo
         let cut = if findings.len() <= FINDINGS + 1 { findings.len() } else { FINDINGS };
         told(page, &findings[..cut]);
         if cut < findings.len() {
-            let _ = write!(page, "<details><summary>{} more findings</summary>", findings.len() - cut);
+            let more = words::more(findings.len() - cut, "finding");
+            let _ = write!(page, "<details><summary>{more}</summary>");
             told(page, &findings[cut..]);
             page.push_str("</details>");
         }
@@ -157,25 +158,35 @@ fn section(page: &mut String, sheet: &Sheet, lines: &[Line], is_one_of_many: boo
     page.push_str("</section>");
 }
 
-/// What was published in words.
+/// What was published in words, and apart from it what nothing here can be held against.
 fn claims(page: &mut String, sheet: &Sheet) {
-    if sheet.experiment.claims.is_empty() {
-        return;
+    let experiment = sheet.experiment;
+    for (title, claims) in [
+        ("What was published", experiment.claims),
+        ("What was published, and is not measured here", experiment.unmeasured),
+    ] {
+        if claims.is_empty() {
+            continue;
+        }
+        let _ = write!(page, "<h3>{title}</h3><ul class=claims>");
+        for (figure, told) in claims {
+            let _ = write!(page, "<li><small>{}</small> {}", escaped(&words::cited(figure)), escaped(told));
+        }
+        page.push_str("</ul>");
     }
-    page.push_str("<h3>What was published</h3><ul class=claims>");
-    for (figure, told) in sheet.experiment.claims {
-        let _ = write!(page, "<li><small>{}</small> {}", escaped(&words::cited(figure)), escaped(told));
-    }
-    page.push_str("</ul>");
 }
 
-/// Where and why our numbers are others.
+/// Where and why our numbers are others, or what is to be known of those that have none beside them.
 fn notes(page: &mut String, sheet: &Sheet) {
-    if sheet.experiment.notes.is_empty() {
+    let experiment = sheet.experiment;
+    if experiment.notes.is_empty() {
         return;
     }
-    page.push_str("<h3>Why numbers differ from the published ones</h3><ul class=claims>");
-    for note in sheet.experiment.notes {
+    let is_our_own = experiment.published.is_empty() && experiment.claims.is_empty();
+    let title =
+        if is_our_own { "What else is known" } else { "Beside what was published: what differs, and why" };
+    let _ = write!(page, "<h3>{title}</h3><ul class=claims>");
+    for note in experiment.notes {
         let _ = write!(page, "<li>{}", escaped(note));
     }
     page.push_str("</ul>");

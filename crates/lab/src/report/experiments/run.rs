@@ -20,6 +20,10 @@ impl Run {
                 numbers.insert(path, number);
             }
         }
+        if row.metrics.counted.blocks == 0 {
+            // Without blocks none can fail, which is no merit: a window that repairs has no blocks.
+            numbers.remove("failed_blocks");
+        }
         let of_key = |key: &str| row.params.number(key).ok();
         let one_way = of_key("owd_ms").or_else(|| of_key("rtt_ms").map(|rtt| rtt / 2.0));
         if let (Some(ms), Some(mbit), Some(window)) = (one_way, of_key("rate_mbit"), of_key("rwin")) {

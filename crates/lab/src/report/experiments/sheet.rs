@@ -5,7 +5,7 @@ use super::paired::{Pair, Paired};
 use super::palette::{self, Palette};
 use super::run::{self, Run, alternative, counts_to, protected};
 use super::words;
-use crate::experiment::{Experiment, Overrides, Params, Value, Varied};
+use crate::experiment::{Experiment, Key, Overrides, Params, Value, Varied};
 use crate::results::{Histogram, Row};
 use crate::stats::{Estimate, Samples};
 
@@ -395,11 +395,13 @@ impl Sheet {
         std::iter::once(self.curves).chain(palette::keys(self.experiment)).flat_map(of_key)
     }
 
-    /// The names of flows that have series, each once, as they come.
+    /// The names of flows that have series, each once: resources as they are asked for, others as they come.
     fn flow_names(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
+        let resources = self.runs.iter().flat_map(|run| &run.row.metrics.loads.resources);
         let series = self.runs.iter().flat_map(|run| run.row.detail.series.keys());
-        for name in series.filter_map(|series| Some(series.split_once('/')?.1)) {
+        let flows = series.filter_map(|series| Some(series.split_once('/')?.1));
+        for name in resources.map(|load| load.name.as_str()).chain(flows) {
             if !names.iter().any(|other| other == name) {
                 names.push(name.to_owned());
             }
@@ -478,12 +480,40 @@ impl Sheet {
         words.collect::<Vec<_>>().join(", ")
     }
 
-    /// True when nothing but crossed keys, and these, differs in a run from the baseline.
-    pub(crate) fn is_baseline_but_for(&self, run: &Run, keys: &[&str]) -> bool {
-        let base = self.experiment.base();
+    /// The runs in which nothing but crossed keys, and these, differs from the baseline. Where a key was set so that there are none,
+    /// the baseline has the values that most runs have: what is varied one by one is not to be mixed.
+    pub(crate) fn baseline_but_for(&self, keys: &[&str]) -> Vec<&Run> {
         let crossed = |key: &str| self.experiment.crossed.iter().any(|(name, _)| *name == key);
-        let mut others = run.row.params.iter().filter(|(key, _)| !keys.contains(key) && !crossed(key));
-        others.all(|(key, value)| base.get(key) == Some(value))
+        let all = self.experiment.baseline.iter().map(|(key, _)| *key);
+        let others: Vec<&str> = all.filter(|key| !keys.contains(key) && !crossed(key)).collect();
+        let as_in = |base: &Params| -> Vec<&Run> {
+            let is_base = |run: &&Run| others.iter().all(|key| run.row.params.get(key) == base.get(key));
+            self.runs.iter().filter(is_base).collect()
+        };
+        let mut base = self.experiment.base();
+        let runs = as_in(&base);
+        if !runs.is_empty() {
+            return runs;
+        }
+        for key in others.iter().filter_map(|key| Key::find(key).ok()) {
+            if let Some(value) = self.commonest(key.name) {
+                base.put(key, value);
+            }
+        }
+        as_in(&base)
+    }
+
+    /// The value of a key that most runs have; of several the first.
+    fn commonest(&self, key: &str) -> Option<Value> {
+        let mut counts: Vec<(&Value, usize)> = Vec::new();
+        for value in self.runs.iter().filter_map(|run| run.row.params.get(key)) {
+            match counts.iter_mut().find(|(other, _)| *other == value) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((value, 1)),
+            }
+        }
+        let most = counts.iter().map(|(_, count)| *count).max()?;
+        counts.into_iter().find(|(_, count)| *count == most).map(|(value, _)| value.clone())
     }
 
     /// True for a run of a design, and not beside it.

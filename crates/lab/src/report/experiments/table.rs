@@ -250,7 +250,7 @@ pub(crate) fn tables(page: &mut String, sheet: &Sheet, lines: &[Line]) {
         page.push_str("</details>");
         let others: Vec<usize> = spots.into_iter().filter(|spot| *spot != first).collect();
         if !others.is_empty() {
-            let told = with_published(&format!("{} more points", others.len()), lines, &others);
+            let told = with_published(&words::more(others.len(), "point"), lines, &others);
             let _ = write!(page, "<details><summary>{}</summary>", escaped(&told));
             table(page, sheet, lines, &others);
             page.push_str("</details>");
@@ -405,7 +405,7 @@ impl From<Measured> for Number {
 }
 
 /// What is told wherever repair is compared: what it costs, what it achieves, and what chance alone would leave.
-const REPAIR: [&str; 7] = [
+const REPAIR: [&str; 8] = [
     "repair_share",
     "repair_share_late",
     "recovered",
@@ -413,6 +413,7 @@ const REPAIR: [&str; 7] = [
     "resent",
     "failed_blocks",
     "failed_blocks_expected",
+    "failed_blocks_raptorq",
 ];
 /// Where there is no number.
 pub(crate) const NONE: &str = "–";

@@ -390,6 +390,7 @@ static SPACE: Experiment = Experiment {
     ],
     published: &[],
     claims: &[("1", "Half the time.")],
+    unmeasured: &[("2", "A third on a machine that is not ours.")],
     notes: &[],
     way: Way::Play(streaming_setting),
 };
@@ -582,7 +583,7 @@ fn a_mode_and_its_protection_are_one_alternative() {
     let rows = [("total", "none", 200.0), ("partial", "none", 100.0), ("partial", "rs:105/100", 0.4)];
     let mut rows: Vec<Row> =
         rows.iter().map(|(mode, fec, ms)| row(&set(mode, fec), 1, &[*ms], 5.0)).collect();
-    rows[2].metrics.counted.failed_blocks = 3;
+    (rows[2].metrics.counted.failed_blocks, rows[2].metrics.counted.blocks) = (3, 300);
     rows[2].metrics.repair.failed_blocks_expected = Some(2.5);
     let results = results(rows);
     let sheet = &results.sheets[0];

@@ -1,5 +1,7 @@
 //! What keys, values and measures are called where people read them.
 
+use quickset_sim::Loss;
+
 pub(crate) use super::measures::{Better, Measure};
 use crate::experiment::{Key, Value};
 use crate::report::text::{number, size};
@@ -134,6 +136,11 @@ pub(crate) fn cited(figure: &str) -> String {
     }
 }
 
+/// What a fold says: how many more there are of what.
+pub(crate) fn more(count: usize, what: &str) -> String {
+    format!("{count} more {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// A path and the statistic behind its dot.
 pub(crate) fn split(path: &str) -> (&str, Option<&str>) {
     path.split_once('.').map_or((path, None), |(base, stat)| (base, Some(stat)))
@@ -156,7 +163,10 @@ pub(crate) fn setting(key: &str, value: &Value) -> String {
     match (key, value) {
         ("loss", Value::Number(share)) if *share == 0.0 => "no loss".to_owned(),
         ("loss", Value::Number(_)) => format!("{text} loss"),
-        ("loss", Value::Text(_)) => format!("loss {text}"),
+        ("loss", Value::Text(model)) => bursts(model).map_or_else(
+            || format!("loss {text}"),
+            |(share, length)| format!("{} % loss in bursts of {}", number(share * 100.0), number(length)),
+        ),
         ("rtt_ms", _) => format!("{text} round trip"),
         ("owd_ms", _) => format!("{text} one way"),
         ("rate_mbit" | "cc" | "mode" | "scene" | "flows" | "size", _) => text,
@@ -204,6 +214,25 @@ pub(crate) fn alternative(key: &str, name: &str) -> Option<String> {
         ("fec", _) if name == "none" => Some("plain QUIC: what is lost is sent again".to_owned()),
         ("fec", _) => protection(name),
         ("ack", _) => acknowledging(name),
+        ("priorities", _) => Some(
+            match name {
+                "flat" => "what is most urgent first, and what is as urgent side by side (RFC 9218)",
+                "tree" => {
+                    "classes with weights, one within another: what is in a class shares what the class gets"
+                }
+                _ => return None,
+            }
+            .to_owned(),
+        ),
+        ("codec", _) => Some(
+            match name {
+                "rlc" => "random linear combinations over one window of all symbols",
+                "rs" => "Reed-Solomon over blocks of 100 symbols, with five repair symbols each",
+                "raptorq" => "RaptorQ (RFC 6330) over one block of all symbols",
+                _ => return None,
+            }
+            .to_owned(),
+        ),
         _ => None,
     }
 }
@@ -311,16 +340,21 @@ pub(crate) fn bare(key: &str, value: &Value) -> String {
 
 /// The same where there is little room: of losses in bursts, how long these are on average.
 pub(crate) fn on_axis(key: &str, value: &Value) -> String {
-    let burst = |text: &str| {
-        // `ge:P,R` and more: a burst ends behind a packet with the probability R.
-        let end = text.strip_prefix("ge:")?.split(',').nth(1)?.strip_suffix('%')?.parse::<f64>().ok()?;
-        (end > 0.0).then(|| format!("bursts of {}", number(100.0 / end)))
-    };
     match (key, value) {
-        ("loss", Value::Text(text)) => burst(text),
+        ("loss", Value::Text(model)) => {
+            bursts(model).map(|(_, length)| format!("bursts of {}", number(length)))
+        }
         _ => None,
     }
     .unwrap_or_else(|| bare(key, value))
+}
+
+/// Of losses by a chain of two states: the share of packets lost in the long run, and how many packets a burst has on average.
+fn bursts(model: &str) -> Option<(f64, f64)> {
+    let Ok(Loss::GilbertElliott(chain)) = model.parse() else { return None };
+    let in_bad = chain.to_bad / (chain.to_bad + chain.to_good);
+    let has_mean = chain.to_good > 0.0 && chain.longest.is_none();
+    has_mean.then(|| (in_bad * chain.bad + (1.0 - in_bad) * chain.good, 1.0 / chain.to_good))
 }
 
 /// A number between values, for the same axis: three digits will do.
@@ -409,6 +443,10 @@ mod tests {
     fn bursts_have_their_length_on_an_axis() {
         let on_axis = |text: &str| on_axis("loss", &Value::Text(text.into()));
         assert_eq!(on_axis("ge:0.0628%,12.5%,100%,0%"), "bursts of 8");
+        // One packet in 200 in all; and TUM's: a burst of four loses 95 %, and what is between bursts 0.5 %.
+        let words = |model: &str| setting("loss", &Value::Text(model.to_owned()));
+        assert_eq!(words("ge:0.0628%,12.5%,100%,0%"), "0.5 % loss in bursts of 8");
+        assert_eq!(words("ge:0.5%,25%,95%,0.5%"), "2.35 % loss in bursts of 4");
         assert_eq!(on_axis("burst:5,100"), "burst:5,100");
         assert_eq!(super::on_axis("loss", &Value::Number(0.005)), "0.5");
     }

@@ -76,7 +76,7 @@ fn arrange(page: &mut String, figure: &Figure, mut drawn: Vec<Panels>, in_sight:
         contexts(page, &drawn, usize::MAX);
         if !folded.is_empty() {
             let count: usize = folded.iter().map(|panels| panels.charts.len()).sum();
-            let _ = write!(page, "<details><summary>{count} more</summary>");
+            let _ = write!(page, "<details><summary>{}</summary>", words::more(count, "panel"));
             contexts(page, &folded, FOLDED);
             page.push_str("</details>");
         }
@@ -85,7 +85,7 @@ fn arrange(page: &mut String, figure: &Figure, mut drawn: Vec<Panels>, in_sight:
         let first: Vec<Chart> = drawn.iter_mut().map(|panels| panels.charts.remove(0)).collect();
         grid(page, &first, IN_SIGHT);
         let count: usize = drawn.iter().map(|panels| panels.charts.len()).sum();
-        let _ = write!(page, "<details><summary>{count} more</summary>");
+        let _ = write!(page, "<details><summary>{}</summary>", words::more(count, "panel"));
         contexts(page, &drawn, FOLDED);
         page.push_str("</details>");
     } else {
@@ -114,8 +114,8 @@ fn grid(page: &mut String, charts: &[Chart], in_sight: usize) {
         let (folded, left_out) = folded.split_at(folded.len().min(FOLDED));
         let _ = write!(
             page,
-            "<details><summary>{} more</summary><div class={class}>{}</div>",
-            folded.len(),
+            "<details><summary>{}</summary><div class={class}>{}</div>",
+            words::more(folded.len(), "panel"),
             svg(folded)
         );
         if !left_out.is_empty() {
@@ -195,8 +195,9 @@ fn reading(figure: &Figure, drawn: &[Panels]) -> String {
         }
         Figure::Boxes { metric, .. } => {
             let good = good(metric, " Further down is better.", " Further up is better.");
-            let is_each = drawn.iter().any(|panels| panels.charts.len() > 1);
-            let behind = if is_each {
+            let mut curves = drawn.iter().flat_map(|panels| &panels.charts).flat_map(|chart| &chart.curves);
+            // What an ordinary transport has no number of, like repair, has no line.
+            let behind = if curves.any(|curve| matches!(curve.shape, Shape::Line(_))) {
                 " The line across is the median of what an ordinary transport does, the same in all panels."
             } else {
                 ""

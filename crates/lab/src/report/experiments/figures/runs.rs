@@ -355,15 +355,13 @@ impl Lane<'_> {
 /// baseline; so is a run without loss no part of a design.
 fn grouped<'a>(sheet: &'a Sheet, by: &str, over: &[&str]) -> Vec<Group<'a>> {
     let keys: Vec<&str> = std::iter::once(by).chain(over.iter().copied()).collect();
-    let is_design = sheet.runs.iter().any(|run| sheet.is_of_design(run));
-    let fits = |run: &&Run| {
-        if is_design {
-            sheet.is_of_design(run)
-        } else {
-            over.is_empty() || sheet.is_baseline_but_for(run, &keys)
-        }
+    let mut chosen: Vec<&Run> = if sheet.runs.iter().any(|run| sheet.is_of_design(run)) {
+        sheet.runs.iter().filter(|run| sheet.is_of_design(run)).collect()
+    } else if over.is_empty() {
+        sheet.runs.iter().collect()
+    } else {
+        sheet.baseline_but_for(&keys)
     };
-    let mut chosen: Vec<&Run> = sheet.runs.iter().filter(fits).collect();
     if chosen.is_empty() {
         chosen = sheet.runs.iter().collect();
     }

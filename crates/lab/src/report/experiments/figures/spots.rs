@@ -49,12 +49,16 @@ fn lanes(sheet: &Sheet, spot: usize) -> Vec<Lane> {
 /// The distributions of a measure.
 pub(super) fn distributions(sheet: &Sheet, metric: &str, logarithmic: bool) -> Vec<Panels> {
     let panels = |(context, mut spots): (&str, Vec<usize>)| {
-        // Without loss there is not much to see: not among the first.
-        spots.sort_by_key(|spot| sheet.lossless(*spot) == Some(*spot));
+        spots.sort_by_key(|spot| is_for_later(sheet, *spot));
         let charts = spots.iter().filter_map(|spot| distribution(sheet, *spot, metric, logarithmic));
         Panels { context: context.to_owned(), charts: charts.collect() }
     };
     sheet.contexts().into_iter().map(panels).collect()
+}
+
+/// Without loss there is not much to see: not among the first, unless that is what the experiment is about.
+fn is_for_later(sheet: &Sheet, spot: usize) -> bool {
+    !sheet.spots[spot].is_baseline && sheet.lossless(spot) == Some(spot)
 }
 
 fn distribution(sheet: &Sheet, spot: usize, path: &str, logarithmic: bool) -> Option<Chart> {
@@ -132,7 +136,7 @@ fn round_trip(sheet: &Sheet, spot: usize) -> Option<f64> {
 /// The courses of a series.
 pub(super) fn series(sheet: &Sheet, series: &str, by: &str) -> Vec<Panels> {
     let panels = |(context, mut spots): (&str, Vec<usize>)| {
-        spots.sort_by_key(|spot| sheet.lossless(*spot) == Some(*spot));
+        spots.sort_by_key(|spot| is_for_later(sheet, *spot));
         let charts = spots.iter().flat_map(|spot| match (series, by) {
             ("gaps", _) => gaps(sheet, *spot),
             (_, "flow") => of_flows(sheet, *spot, series),

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::report::experiments::{figures, pooled, words};
+use crate::results::Load;
 
 /// Three seeds of three alternatives: repair sends 1.2 times the bytes of plain QUIC with the same seed, whatever these are.
 #[test]
@@ -96,4 +97,105 @@ fn numbers_of_a_whole_design_stand_beside_the_published_ones() {
     ] {
         assert!(cell.contains(ours) && cell.contains(published), "{cell}");
     }
+}
+
+/// What nothing of ours stands beside is not among what can be held against our numbers.
+#[test]
+fn what_is_not_measured_is_said_apart() {
+    let point = SPACE.points(&Overrides::default()).unwrap().remove(0);
+    let row = Row { params: point, ..row_of(&SPACE, "", 1, &[], 1.0) };
+    let sheet = Sheet::new(&SPACE, vec![row]);
+    let mut page = String::new();
+    crate::report::experiments::claims(&mut page, &sheet);
+    let apart = "<h3>What was published, and is not measured here</h3>";
+    let (beside, not_measured) = page.split_once(apart).expect(&page);
+    assert!(beside.contains("Half the time") && !beside.contains("not ours"), "{page}");
+    assert!(not_measured.contains("figure 2</small> A third on a machine"), "{page}");
+    well_formed(&page);
+}
+
+#[test]
+fn folds_count_what_is_behind_them() {
+    let of = |sets: &[&str]| {
+        html(&results(sets.iter().map(|set| row(&format!("profile=ours {set}"), 1, &[115.0], 7.6)).collect()))
+    };
+    assert!(of(&["", "loss=1%"]).contains("<summary>1 more point</summary>"));
+    assert!(of(&["", "loss=1%", "rtt_ms=50"]).contains("<summary>2 more points</summary>"));
+    assert_eq!(words::more(1, "panel"), "1 more panel");
+}
+
+/// A code without blocks is not one whose blocks never fail.
+#[test]
+fn blocks_that_there_are_not_do_not_fail() {
+    let run = |fec: &str, blocks: u64| {
+        let mut row = row(&format!("profile=ours mode=partial fec={fec}"), 1, &[1.0], 5.0);
+        row.metrics.counted.blocks = blocks;
+        row
+    };
+    let lines = results(vec![run("fixed:10", 0), run("rs:105/100", 300)]).lines();
+    let failed = |fec: &str| {
+        let alternative = format!("partial+{fec}");
+        lines.iter().any(|line| line.metric == "failed_blocks" && line.alternative == alternative)
+    };
+    assert!(failed("rs:105/100") && !failed("fixed:10"));
+}
+
+/// A key that is set so that no run is the baseline's does not put points into a box that differ in something else.
+#[test]
+fn boxes_of_one_key_do_not_mix_points_of_another() {
+    let bursts = catalogue::find("screen-bursts").unwrap();
+    let run = |set: &str, seed: u64| row_of(bursts, &format!("updates=150 {set}"), seed, &[1.0], 5.0);
+    let sets = ["", "loss=0", "messages=20", "messages=200"];
+    let rows = sets.iter().flat_map(|set| [run(set, 1), run(set, 2)]).collect();
+    let sheet = Sheet::new(bursts, rows);
+    let over = |key: &str| -> Vec<String> {
+        let runs = sheet.baseline_but_for(&[key, "mode", "fec"]);
+        runs.iter()
+            .map(|run| format!("{} {}", run.row.params.text("loss"), run.row.params.text("messages")))
+            .collect()
+    };
+    assert_eq!(over("loss"), ["0.005 100", "0.005 100", "0 100", "0 100"]);
+    assert_eq!(
+        over("messages"),
+        ["0.005 100", "0.005 100", "0.005 20", "0.005 20", "0.005 200", "0.005 200"]
+    );
+}
+
+/// Panels without the line of an ordinary transport do not speak of it: it sends no repair.
+#[test]
+fn a_line_that_is_not_drawn_is_not_told() {
+    let bursts = catalogue::find("screen-bursts").unwrap();
+    let rows = bursts.points(&Overrides::default()).unwrap().into_iter().map(|params| {
+        let mut row = Row { params, ..row_of(bursts, "", 1, &[1.0, 2.0], 5.0) };
+        row.metrics.repair.repair_share = (row.params.text("fec") != "none").then_some(0.05);
+        row
+    });
+    let mut page = String::new();
+    figures::figures(&mut page, &Sheet::new(bursts, rows.collect()));
+    let of = |title: &str| {
+        let figure = page.split("<h3").find(|figure| figure.contains(title)).expect(title);
+        figure.contains("The line across")
+    };
+    assert!(of("Blocking time, 99 % over") && !of("Share of repair over"));
+}
+
+/// TUM's figure 6 is without loss: that panel is in sight, and its legend has the resources as they are asked for.
+#[test]
+fn the_baseline_is_in_sight_though_nothing_is_lost() {
+    let experiment = catalogue::find("http-page").unwrap();
+    let run = |set: &str| {
+        let mut row = row_of(experiment, set, 1, &[], 3.0);
+        for (name, at) in [("HTML", 1.0), ("CSS", 2.0), ("A", 3.0)] {
+            row.metrics.loads.resources.push(Load { name: name.into(), ..Load::default() });
+            row.detail.series.insert(format!("goodput/{name}"), vec![(0.0, 1.0), (at, 2.0)]);
+        }
+        row
+    };
+    let sets = ["priorities=flat", "priorities=tree"];
+    let rows = sets.iter().flat_map(|set| [run(set), run(&format!("{set} loss=0.5%"))]).collect();
+    let mut page = String::new();
+    figures::figures(&mut page, &Sheet::new(experiment, rows));
+    let place = |words: &str| page.find(words).unwrap_or_else(|| panic!("no {words}"));
+    assert!(place(">Flat, baseline<") < place(">Flat, 0.5 % loss<"));
+    assert!(place(">HTML</span>") < place(">CSS</span>") && place(">CSS</span>") < place(">A</span>"));
 }

@@ -3,6 +3,8 @@
 //! *In:* the point of an experiment, and a seed for the data. *Out:* measures. Nothing here is the same twice, and
 //! whatever else the machine does shows in it.
 
+mod codes;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,8 +13,6 @@ use quickset::{
     ClientConfig, Endpoint, Fec, Identity, Protection, ServerConfig, SocketConfig, TransportConfig, Trust,
 };
 use quickset_base::Rng;
-use quickset_fec::online::{Decoder, Limits};
-use quickset_fec::{Equation, Symbols, reed_solomon};
 use quickset_sched::{Priority, Tree};
 use tokio::runtime::{Builder, Runtime};
 
@@ -40,113 +40,13 @@ pub(crate) fn codec(params: &Params, seed: u64) -> Result<Metrics, TimingError> 
         })
         .collect();
     let timings = match params.text("codec").as_str() {
-        "rs" => blocks(&symbols, losses),
-        _ => window(&symbols, losses),
+        "rs" => codes::blocks(&symbols, losses),
+        "raptorq" => codes::fountain(&symbols, losses, &mut rng),
+        _ => codes::window(&symbols, losses, &mut rng),
     };
     let timings =
         timings.ok_or_else(|| TimingError("what was lost did not come back as it was".to_owned()))?;
     Ok(Metrics { timings, finished: true, ..Metrics::default() })
-}
-
-/// A random linear code over one window of all symbols; every other one of the first is lost.
-fn window(symbols: &[Vec<u8>], losses: usize) -> Option<Timings> {
-    let count = symbols.len() as u64;
-    let size = symbols.first()?.len();
-    let mut sent = Symbols::new(symbols.len(), size);
-    for symbol in symbols {
-        sent.push(symbol).ok()?;
-    }
-    let mut out = Vec::new();
-    let equation = Equation::rlc(0, count, 7).ok()?;
-    let encode_ms = median_ms(|| (), |()| sent.combine(&equation, &mut out).is_ok())?;
-    // One in 255 sets of as many as are lost does not do.
-    let repairs: Vec<(Equation, Vec<u8>)> = (0..losses as u64 + SPARE)
-        .map(|seed| {
-            let (equation, mut data) = (Equation::rlc(0, count, seed).ok()?, Vec::new());
-            sent.combine(&equation, &mut data).ok()?;
-            Some((equation, data))
-        })
-        .collect::<Option<_>>()?;
-    // Where more than half are lost it is one after the other.
-    let step = if 2 * losses <= symbols.len() { 2 } else { 1 };
-    let is_lost = |sid: usize| sid < losses * step && sid % step == 0;
-    // A decoder stores repair symbols up to an eighth of its window.
-    let limits = Limits { window: symbols.len().max(1024), symbol_size: size, max_unknowns: losses };
-    let received = || {
-        let mut decoder = Decoder::new(limits);
-        for (sid, symbol) in symbols.iter().enumerate().filter(|(sid, _)| !is_lost(*sid)) {
-            decoder.source(sid as u64, symbol).ok()?;
-        }
-        Some(decoder)
-    };
-    let decode_ms = median_ms(received, |decoder| {
-        decoder.is_some_and(|decoder| recovers(decoder, &repairs, symbols, losses))
-    })?;
-    Some(Timings { encode_ms: Some(encode_ms), decode_ms: Some(decode_ms), ..Timings::default() })
-}
-
-/// Whether all that is missing comes back, as it was.
-fn recovers(
-    mut decoder: Decoder,
-    repairs: &[(Equation, Vec<u8>)],
-    symbols: &[Vec<u8>],
-    losses: usize,
-) -> bool {
-    let mut back = 0;
-    for (n, (equation, data)) in repairs.iter().enumerate() {
-        if decoder.repair(equation, data).is_err() {
-            return false;
-        }
-        while n + 1 >= losses && decoder.has_work() {
-            decoder.work(usize::MAX);
-        }
-        while let Some((sid, data)) = decoder.next_recovered() {
-            // Zeros at the end are not kept.
-            let is_right = symbols.get(sid as usize).is_some_and(|symbol| symbol.starts_with(data));
-            back += usize::from(is_right);
-        }
-        if back == losses {
-            return true;
-        }
-    }
-    false
-}
-
-/// Reed-Solomon over blocks of 100, five repair symbols each; losses are shared out evenly, five in a block at most.
-fn blocks(symbols: &[Vec<u8>], losses: usize) -> Option<Timings> {
-    let size = symbols.first()?.len();
-    let blocks: Vec<Vec<&[u8]>> =
-        symbols.chunks(BLOCK).map(|block| block.iter().map(Vec::as_slice).collect()).collect();
-    let of_block =
-        |n: usize| ((losses + blocks.len() - 1 - n) / blocks.len()).min(REPAIRS).min(blocks[n].len());
-    let encode = |block: &[&[u8]]| -> Option<Vec<Vec<u8>>> {
-        let mut repairs = vec![vec![0; size]; REPAIRS];
-        let mut outs: Vec<&mut [u8]> = repairs.iter_mut().map(Vec::as_mut_slice).collect();
-        reed_solomon::encode(block, &mut outs).ok()?;
-        Some(repairs)
-    };
-    let of_five = median_ms(|| (), |()| encode(&blocks[0]).is_some())?;
-    let repairs: Vec<Vec<Vec<u8>>> = blocks.iter().map(|block| encode(block)).collect::<Option<_>>()?;
-    let decode_ms = median_ms(
-        || (),
-        |()| {
-            blocks.iter().zip(&repairs).enumerate().all(|(n, (block, repairs))| {
-                let lost = of_block(n);
-                let received: Vec<Option<&[u8]>> =
-                    block.iter().enumerate().map(|(j, symbol)| (j >= lost).then_some(*symbol)).collect();
-                let numbered: Vec<(u8, &[u8])> = (0..).zip(repairs.iter().map(Vec::as_slice)).collect();
-                let mut back = vec![vec![0; size]; lost];
-                let mut outs: Vec<&mut [u8]> = back.iter_mut().map(Vec::as_mut_slice).collect();
-                reed_solomon::decode(&received, &numbered, &mut outs).is_ok()
-                    && back.iter().zip(block).all(|(a, b)| a == b)
-            })
-        },
-    )?;
-    Some(Timings {
-        encode_ms: Some(of_five / REPAIRS as f64),
-        decode_ms: Some(decode_ms),
-        ..Timings::default()
-    })
 }
 
 /// The median over repetitions of what `work` takes, without what prepares it; `None` once it does not succeed.
@@ -304,10 +204,6 @@ fn runtime() -> Result<Runtime, TimingError> {
 /// A frame of the timed scheduler, in bytes, and the decisions of one repetition.
 const FRAME: u32 = 1200;
 const DECISIONS: u64 = 10_000;
-/// 105/100.
-const BLOCK: usize = 100;
-const REPAIRS: usize = 5;
-const SPARE: u64 = 4;
 /// As `quickset perf` has it.
 const MTU: u16 = 1452;
 /// Repetitions.
