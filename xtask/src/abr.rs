@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 
 use crate::needs::{Need, Sign, ensure};
-use crate::run::{Outcome, cargo, on_path, root, run};
+use crate::run::{Outcome, cargo, root, run};
 
 /// Fetches dash.js, and runs the test of crates/abr/tests/dashjs. It prints tables, which docs/abr.md has.
 pub(crate) fn command(args: &[String]) -> Result<()> {
@@ -59,6 +59,12 @@ fn sources() -> Result<PathBuf> {
 const VERSION: &str = "5.2.1";
 
 const MAP: &str = "package/dist/modern/esm/dash.all.debug.js.map";
+
+pub(crate) const NEEDS: &[Need] = &[
+    Need { sign: Sign::Program("node"), package: "nodejs", why: "abr: dash.js is written in JavaScript" },
+    Need { sign: Sign::Program("npm"), package: "npm", why: "abr: npm has dash.js" },
+    Need { sign: Sign::Program("tar"), package: "tar", why: "abr: npm's packages are archives" },
+];
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 
 use crate::run::{Outcome, on_path, output, run};
 
+#[derive(Clone, Copy)]
 pub(crate) struct Need {
     /// By what it is seen to be there.
     pub(crate) sign: Sign,
@@ -58,15 +59,12 @@ const NEEDS: &[Need] = &[
         package: "bsdutils",
         why: "desktop view: a terminal that asks for a token",
     },
-    Need { sign: Program("node"), package: "nodejs", why: "abr: dash.js is written in JavaScript" },
-    Need { sign: Program("npm"), package: "npm", why: "abr: npm has dash.js" },
-    Need { sign: Program("tar"), package: "tar", why: "abr: npm's packages are archives" },
     Need { sign: Program("setpriv"), package: "util-linux", why: "desktop view: a viewer of another user" },
 ];
 
 /// The step of `cargo xtask test`.
 pub(crate) fn step() -> Result<Outcome> {
-    ensure(NEEDS).map(|()| Outcome::Done)
+    ensure(&[NEEDS, crate::abr::NEEDS].concat()).map(|()| Outcome::Done)
 }
 
 /// Installs what is missing, or says how.
