@@ -30,7 +30,7 @@ pub(super) fn server_config(job: &Job) -> Result<ServerConfig> {
         crypto: Arc::new(quickset_tls::Server::new(tls)?),
         transport: transport(job)?,
         max_connections: 100,
-        retry: if job.is("retry") { RetryPolicy::Always } else { RetryPolicy::Never },
+        retry: if job.retries() { RetryPolicy::Always } else { RetryPolicy::Never },
         retry_token_lifetime: Duration::from_secs(15),
         gate: None,
         token_lifetime: Duration::from_secs(600),
