@@ -38,8 +38,8 @@ pub(crate) struct Seen {
     pub(crate) answered: u64,
     /// By how many bytes that was too much, at most.
     pub(crate) beyond: u64,
-    /// Bytes of the server's Handshake packets: with them a certificate comes, or does not.
-    pub(crate) handshake_bytes: u64,
+    /// Bytes of the server's Handshake packets, for each connection: with them a certificate comes, or does not.
+    pub(crate) handshake_bytes: Vec<u64>,
     /// Bytes of the client's 0-RTT packets, and of its 1-RTT packets.
     pub(crate) early_bytes: u64,
     pub(crate) late_bytes: u64,
@@ -58,7 +58,8 @@ pub(crate) struct Seen {
     pub(crate) moved: bool,
     proven: bool,
     tokens: BTreeSet<Vec<u8>>,
-    ids: BTreeSet<Vec<u8>>,
+    /// The ids that clients chose for themselves, in the order in which they began.
+    ids: Vec<Vec<u8>>,
     initials: Initials,
     begun: Option<Time>,
 }
@@ -82,7 +83,7 @@ impl Seen {
         self.unproven += other.unproven;
         self.answered += other.answered;
         self.beyond = self.beyond.max(other.beyond);
-        self.handshake_bytes += other.handshake_bytes;
+        self.handshake_bytes.extend(&other.handshake_bytes);
         self.early_bytes += other.early_bytes;
         self.late_bytes += other.late_bytes;
         self.version = if other.version == 0 { self.version } else { other.version };
@@ -121,8 +122,10 @@ impl Seen {
         }
         if let Some(head) = Head::of(datagram).filter(|head| head.kind == Kind::Initial) {
             self.proofs += u64::from(self.tokens.contains(head.token));
-            if self.ids.insert(head.source.to_vec()) {
+            if self.ids.iter().all(|id| id != head.source) {
                 self.connections += 1;
+                self.ids.push(head.source.to_vec());
+                self.handshake_bytes.push(0);
             }
             self.initials.asked(datagram, &head, is_lost);
             self.hello = self.initials.parts().map(<[bool]>::to_vec).unwrap_or_default();
@@ -166,7 +169,15 @@ impl Seen {
                     let token = Head::of(datagram).map(|head| head.token.to_vec());
                     self.tokens.extend(token.filter(|token| !token.is_empty()));
                 }
-                Kind::Handshake => self.handshake_bytes += len as u64,
+                Kind::Handshake => {
+                    // RFC 9000 §12.2: all packets of a datagram go to the same id.
+                    let to = Head::of(datagram).map(|head| head.destination);
+                    let of =
+                        self.ids.iter().zip(&mut self.handshake_bytes).find(|(id, _)| Some(&id[..]) == to);
+                    if let Some((_, bytes)) = of {
+                        *bytes += len as u64;
+                    }
+                }
                 _ => {}
             }
         }
@@ -347,6 +358,11 @@ mod tests {
         }
         assert_eq!(seen.connections, 2);
         assert_eq!(seen.proofs, 0);
+        // Of the server, to the first of them, and to ids that nobody has.
+        for to in [5, 2, 9] {
+            seen.answer(&[&[0xe0, 0, 0, 0, 1, 8][..], &[to; 8], &[0, 3, 7, 7, 7]].concat());
+        }
+        assert_eq!(seen.handshake_bytes, [19, 0]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The hellos of client and server, from their Initial packets: the keys of these are no secret (RFC 9001 §5.2).
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use rustls::Side;
 use rustls::quic::{Keys, Version};
@@ -76,8 +77,15 @@ impl Initials {
 }
 
 /// What CRYPTO frames brought.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 struct Stream(BTreeMap<u64, Vec<u8>>);
+
+impl fmt::Debug for Stream {
+    /// Offsets and lengths.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(offset, bytes)| (offset, bytes.len()))).finish()
+    }
+}
 
 impl Stream {
     /// Whether the frames of a packet bring something new.
